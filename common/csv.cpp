@@ -1,0 +1,153 @@
+#include "common/csv.hpp"
+
+#include <csv.h>
+#include <fmt/format.h>
+
+#include <charconv>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <stdexcept>
+#include <string_view>
+
+#include "common/files.hpp"
+
+namespace rmsnorm {
+
+const char* const kCsvHeader =
+    "lesson,regime,dtype,rows,hidden,cache,median_us,spread_pct,samples,gbps,copy_gbps,peak_gbps,"
+    "bytes_per_row_predicted,max_error,error_bound,verdict,device,driver,cuda,commit,date";
+
+namespace {
+
+std::string to_text(const std::string& value) {
+  return value;
+}
+std::string to_text(double value) {
+  return fmt::format("{:.6g}", value);
+}
+template <class Integer>
+std::string to_text(Integer value) {
+  return fmt::format("{}", value);
+}
+template <class T>
+std::string to_text(const std::optional<T>& value) {
+  return value ? to_text(*value) : "";
+}
+
+void from_text(const std::string& text, std::string& value) {
+  value = text;
+}
+template <class Number>
+void from_text(const std::string& text, Number& value) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) throw std::runtime_error("is not a number");
+}
+template <class T>
+void from_text(const std::string& text, std::optional<T>& value) {
+  if (text.empty()) return value.reset();
+  from_text(text, value.emplace());
+}
+
+/// Calls visit(field) for every field of a result, in the header's order.
+template <class AnyResult, class Visit>
+void for_each_field(AnyResult& r, Visit&& visit) {
+  visit(r.lesson), visit(r.regime), visit(r.dtype), visit(r.rows), visit(r.hidden), visit(r.cache);
+  visit(r.median_us), visit(r.spread_pct), visit(r.samples);
+  visit(r.gbps), visit(r.copy_gbps), visit(r.peak_gbps), visit(r.bytes_per_row_predicted);
+  visit(r.max_error), visit(r.error_bound), visit(r.verdict);
+  visit(r.device), visit(r.driver), visit(r.cuda), visit(r.commit), visit(r.date);
+}
+
+using Record = std::vector<std::string>;
+
+/// What libcsv's two callbacks fill: one call a field, one call a record.
+struct Records {
+  std::vector<Record> all;
+  Record current;
+};
+
+void end_of_field(void* text, std::size_t size, void* records) {
+  static_cast<Records*>(records)->current.emplace_back(static_cast<const char*>(text), size);
+}
+
+void end_of_record(int, void* data) {
+  auto& records = *static_cast<Records*>(data);
+  records.all.push_back(std::move(records.current));
+  records.current.clear();
+}
+
+std::vector<Record> parse(const std::filesystem::path& file) {
+  const std::string text = read_file(file);
+  Records records;
+  csv_parser parser;
+  if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0) throw std::bad_alloc();
+  const bool whole =
+      csv_parse(&parser, text.data(), text.size(), end_of_field, end_of_record, &records) ==
+          text.size() &&
+      csv_fini(&parser, end_of_field, end_of_record, &records) == 0;
+  const std::string reason = csv_strerror(csv_error(&parser));
+  csv_free(&parser);
+  if (!whole) throw std::runtime_error(fmt::format("{}: {}", file.string(), reason));
+  return std::move(records.all);
+}
+
+std::string quoted_if_needed(const std::string& field) {
+  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
+  std::string quoted(csv_write(nullptr, 0, field.data(), field.size()), '\0');
+  csv_write(quoted.data(), quoted.size(), field.data(), field.size());
+  return quoted;
+}
+
+std::string line_of(const Record& record) {
+  return fmt::format("{}\n", fmt::join(record, ","));
+}
+
+Record fields_of(const Result& result) {
+  Record fields;
+  for_each_field(
+      result, [&](const auto& field) { fields.push_back(quoted_if_needed(to_text(field))); });
+  return fields;
+}
+
+}  // namespace
+
+std::vector<Result> read_csv(const std::filesystem::path& file) {
+  const std::vector<Record> records = parse(file);
+  if (records.empty() || line_of(records.front()) != std::string(kCsvHeader) + "\n") {
+    throw std::runtime_error(
+        fmt::format("{}: line 1 is not the header of a results file", file.string()));
+  }
+  const Record& names = records.front();
+
+  std::vector<Result> results;
+  for (std::size_t line = 1; line < records.size(); ++line) {
+    const Record& record = records[line];
+    if (record.size() != names.size()) {
+      throw std::runtime_error(fmt::format(
+          "{}: line {} has {} fields, the header has {}", file.string(), line + 1, record.size(),
+          names.size()));
+    }
+    std::size_t column = 0;
+    for_each_field(results.emplace_back(), [&](auto& field) {
+      try {
+        from_text(record[column], field);
+      } catch (const std::runtime_error& error) {
+        throw std::runtime_error(fmt::format(
+            "{}: line {}: {} '{}' {}", file.string(), line + 1, names[column], record[column],
+            error.what()));
+      }
+      ++column;
+    });
+  }
+  return results;
+}
+
+void write_csv(const std::filesystem::path& file, const std::vector<Result>& results) {
+  std::string text = std::string(kCsvHeader) + "\n";
+  for (const Result& result : results) text += line_of(fields_of(result));
+  write_file(file, text);
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,30 @@
+#pragma once
+/// \file
+/// Turns error codes of the CUDA runtime into exceptions.
+
+#include <cuda_runtime.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace rmsnorm {
+
+/// A call of the CUDA runtime failed. what() is one sentence: what was tried and CUDA's reason.
+class CudaError : public std::runtime_error {
+ public:
+  CudaError(cudaError_t code, const std::string& doing)
+      : std::runtime_error(doing + ": " + cudaGetErrorString(code)), code_(code) {}
+  cudaError_t code() const { return code_; }
+
+ private:
+  cudaError_t code_;
+};
+
+/// \throws CudaError unless code is cudaSuccess. `doing` says what was tried: "allocating 4 GiB".
+inline void cuda_check(cudaError_t code, const std::string& doing) {
+  if (code == cudaSuccess) return;
+  cudaGetLastError();  // the runtime also remembers the error: it must not surface a second time
+  throw CudaError(code, doing);
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,19 @@
+#pragma once
+/// \file
+/// Whole files, in and out.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace rmsnorm {
+
+/// The content of a file. \throws std::runtime_error with the file and the reason.
+std::string read_file(const std::filesystem::path& file);
+
+/// Replaces a file's content, and makes its folder if there is none. The text goes to a temporary
+/// file in the same folder, which is then renamed: nobody ever sees half of it.
+/// \throws std::runtime_error with the file and the reason.
+void write_file(const std::filesystem::path& file, std::string_view text);
+
+}  // namespace rmsnorm

@@ -1,0 +1,153 @@
+#include "common/options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "common/build_info.hpp"
+#include "common/gpu.hpp"
+#include "common/registry.hpp"
+
+namespace rmsnorm {
+namespace {
+
+constexpr const char* kAll = "all";
+
+const Regime* find_regime(const std::string& name) {
+  for (const auto* list : {&regimes(), &sweeps()}) {
+    for (const Regime& regime : *list) {
+      if (regime.name == name) return &regime;
+    }
+  }
+  return nullptr;
+}
+
+std::string regime_names() {
+  std::string names;
+  for (const Regime& regime : regimes()) names += regime.name + ", ";
+  for (const Regime& regime : sweeps()) names += regime.name + ", ";
+  return names + kAll;
+}
+
+std::vector<Regime> regimes_named(const std::vector<std::string>& names) {
+  std::vector<Regime> chosen;
+  for (const std::string& name : names) {
+    if (name == kAll) {
+      chosen.insert(chosen.end(), regimes().begin(), regimes().end());
+    } else if (const Regime* regime = find_regime(name)) {
+      chosen.push_back(*regime);
+    } else {
+      throw CLI::ValidationError(
+          "--regime", fmt::format("there is no regime '{}'; there are {}", name, regime_names()));
+    }
+  }
+  return chosen;
+}
+
+std::vector<Lesson> lessons_named(
+    const std::vector<std::string>& names, const std::vector<Lesson>& among) {
+  std::vector<Lesson> chosen;
+  for (const std::string& name : names) {
+    const std::vector<Lesson> found = find_lessons(among, name);
+    if (found.empty()) {
+      throw CLI::ValidationError(
+          "--lesson", fmt::format("there is no lesson '{}'; --list shows them", name));
+    }
+    chosen.insert(chosen.end(), found.begin(), found.end());
+  }
+  return chosen;
+}
+
+/// A finite number in [lowest, highest]: CLI::Range lets NaN pass.
+CLI::Validator finite_in(double lowest, double highest) {
+  return CLI::Validator(
+      [=](std::string& text) -> std::string {
+        double value = std::numeric_limits<double>::quiet_NaN();
+        const bool is_number = CLI::detail::lexical_cast(text, value);
+        if (is_number && value >= lowest && value <= highest) return "";
+        return fmt::format("'{}' is not a number from {:g} to {:g}", text, lowest, highest);
+      },
+      "NUMBER");
+}
+
+}  // namespace
+
+ParsedOptions parse_options(int argc, const char* const* argv, const std::vector<Lesson>& lessons) {
+  ParsedOptions parsed;
+  Options& options = parsed.options;
+
+  constexpr int kMost = std::numeric_limits<int>::max();
+  std::vector<std::string> lesson_names;
+  std::vector<std::string> names_of_regimes;
+  std::optional<int> rows;
+  std::optional<int> hidden;
+  bool cold = false;
+  bool warm = false;
+
+  const std::string about =
+      lessons.size() == 1
+          ? fmt::format("{}: {}.", lessons[0].slug, lessons[0].idea)
+          : std::string("The lessons of RMSNorm, step by step: verified, then timed.");
+  CLI::App app(
+      about +
+      "\nExit codes: 0 all verified, 1 a lesson is wrong, 2 bad usage, 3 no usable device.");
+  app.set_version_flag(
+      "--version", fmt::format("built from {} with CUDA {}", build_commit(), cuda_version()));
+  app.get_formatter()->column_width(34);
+
+  app.add_option("--lesson", lesson_names, "Only this lesson: a number or a slug; may be repeated")
+      ->type_name("NAME");
+  auto* regime_option =
+      app.add_option(
+             "--regime", names_of_regimes,
+             "One of " + regime_names() + " (= the first five, default); may be repeated")
+          ->type_name("NAME");
+  app.add_option("--rows", rows, "Rows of a problem of your own (default 1024)")
+      ->check(CLI::Range(0, kMost).description(""))
+      ->type_name("N")
+      ->excludes(regime_option);
+  app.add_option("--hidden", hidden, "Columns of a problem of your own (default 4096)")
+      ->check(CLI::Range(1, kMost).description(""))
+      ->type_name("N")
+      ->excludes(regime_option);
+  app.add_option("--eps", options.eps, "Added to the mean square (default 1e-5)")
+      ->check(finite_in(0, 1e30));
+  app.add_option("--seed", options.seed, "Seed of the random tensors (default 1)")->type_name("N");
+  app.add_option(
+         "--min-time", options.min_seconds, "Seconds of timed work per result (default 0.1)")
+      ->check(finite_in(1e-4, 60));
+  auto* cold_flag = app.add_flag("--cold", cold, "Time with the tensors out of the L2 cache only");
+  app.add_flag("--warm", warm, "Time with the tensors left in the L2 cache only")
+      ->excludes(cold_flag);
+  app.add_option("--csv", options.csv_file, "Write the results to this file")->type_name("FILE");
+  app.add_flag("--verify-only", options.verify_only, "Verify, do not time");
+  app.add_flag("--list", options.list, "List the lessons of this program and exit");
+
+  try {
+    app.parse(argc, argv);
+    options.lessons = lesson_names.empty() ? lessons : lessons_named(lesson_names, lessons);
+    if (rows || hidden) {
+      options.regimes = {
+          {kCustomRegime,
+           "",
+           {{rows.value_or(1024), hidden.value_or(4096)}},
+           {Cache::cold, Cache::warm}}};
+    } else {
+      options.regimes = names_of_regimes.empty() ? regimes() : regimes_named(names_of_regimes);
+    }
+  } catch (const CLI::Success& success) {  // --help, --version
+    parsed.exit_code = app.exit(success);
+  } catch (const CLI::Error& error) {
+    fmt::print(stderr, "{} (--help lists the options)\n", error.what());
+    parsed.exit_code = kBadUsage;
+  }
+  if (cold) options.only_cache = Cache::cold;
+  if (warm) options.only_cache = Cache::warm;
+  return parsed;
+}
+
+}  // namespace rmsnorm

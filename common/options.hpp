@@ -1,0 +1,40 @@
+#pragma once
+/// \file
+/// The command line that every lesson program understands.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/lesson.hpp"
+#include "common/regime.hpp"
+
+namespace rmsnorm {
+
+/// The programs' exit codes.
+enum ExitCode { kAllVerified = 0, kLessonWrong = 1, kBadUsage = 2, kNoDevice = 3 };
+
+/// What one run is to do.
+struct Options {
+  std::vector<Lesson> lessons;  ///< in the order of their slugs
+  std::vector<Regime> regimes;  ///< the chosen ones, or one called "custom"
+  float eps = 1e-5f;
+  std::uint64_t seed = 1;
+  double min_seconds = 0.1;         ///< timed work per result, seconds
+  std::optional<Cache> only_cache;  ///< --cold or --warm; else as the regime has it
+  std::string csv_file;             ///< "" = write none
+  bool verify_only = false;
+  bool list = false;
+};
+
+/// Reads the command line. `lessons` are those of this program.
+/// Gives the options, or the exit code if there is nothing left to do (after --help: 0, after a
+/// mistake: 2, with one sentence on stderr).
+struct ParsedOptions {
+  Options options;
+  std::optional<int> exit_code;
+};
+ParsedOptions parse_options(int argc, const char* const* argv, const std::vector<Lesson>& lessons);
+
+}  // namespace rmsnorm

@@ -1,0 +1,283 @@
+#include "common/program.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/benchmark.hpp"
+#include "common/build_info.hpp"
+#include "common/csv.hpp"
+#include "common/cuda_check.hpp"
+#include "common/gpu.hpp"
+#include "common/options.hpp"
+#include "common/report.hpp"
+#include "common/roofline.hpp"
+#include "common/verifier.hpp"
+#include "common/workload.hpp"
+
+namespace rmsnorm {
+namespace {
+
+/// A lesson that runs on the CPU gets as many rows as make this many elements: enough to verify it.
+constexpr std::int64_t kElementsForCpuLesson = std::int64_t{1} << 22;
+
+/// The GPU cannot hold the tensors of a problem that the reader asked for.
+struct TooLarge : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+std::string today() {
+  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
+}
+
+/// One run of the harness over the chosen lessons and regimes.
+class Run {
+ public:
+  explicit Run(const Options& options) : options_(options) {
+    try {
+      gpu_ = find_gpu();
+      fmt::print(
+          stderr, "{}, driver {}, {} SMs, {} MiB L2, {:.0f} GB/s peak\n", gpu_->name, gpu_->driver,
+          gpu_->multiprocessors, gpu_->l2_bytes >> 20, gpu_->peak_gbps);
+    } catch (const NoGpu& reason) {
+      no_gpu_ = reason.what();
+    }
+  }
+
+  int execute() {
+    int exit_code = kAllVerified;
+    if (!gpu_) exit_code = skip_device_lessons();
+    try {
+      for (const Regime& regime : options_.regimes) {
+        for (const Shape& shape : regime.shapes) run_shape(regime, shape);
+        save();
+      }
+    } catch (const TooLarge& error) {
+      end_progress();
+      fmt::print(stderr, "{}\n", error.what());
+      exit_code = kNoDevice;
+    } catch (const std::bad_alloc&) {
+      end_progress();
+      fmt::print(stderr, "this machine has not enough memory for the problem\n");
+      exit_code = kNoDevice;
+    } catch (const CudaError& error) {
+      end_progress();
+      fmt::print(stderr, "stopped: {}\n", error.what());
+      if (!some_wrong_) exit_code = kNoDevice;
+    }
+    save();
+    return some_wrong_ ? kLessonWrong : exit_code;
+  }
+
+ private:
+  /// Lists the lessons that need a GPU, with the reason why they cannot run.
+  int skip_device_lessons() {
+    int exit_code = kAllVerified;
+    for (const Lesson& lesson : options_.lessons) {
+      if (lesson.memory == Memory::host) continue;
+      fmt::print("{}\n", skipped_line(lesson, no_gpu_));
+      exit_code = kNoDevice;
+    }
+    return exit_code;
+  }
+
+  void run_shape(const Regime& regime, Shape wanted) {
+    for (const Lesson& lesson : options_.lessons) {
+      if (lesson.memory == Memory::host) run_on_host(lesson, regime, wanted);
+    }
+    if (!gpu_ || !has_device_lessons()) return;
+
+    const Shape shape = fit(regime, wanted);
+    const std::size_t one_set = Workload::bytes(shape.rows, shape.hidden, 1);
+    const Workload workload(
+        {.memory = Memory::device,
+         .rows = shape.rows,
+         .hidden = shape.hidden,
+         .eps = options_.eps,
+         .seed = options_.seed,
+         .sets = sets_for_cold_cache(one_set, gpu_->l2_bytes)});
+
+    // Everything is verified before anything is timed.
+    std::map<std::string, Verification> verified;
+    for (const Lesson& lesson : options_.lessons) {
+      if (lesson.memory == Memory::host || !lesson.refuses(workload.problem()).empty()) continue;
+      progress(fmt::format("verifying {} on {} x {}", lesson.slug, shape.rows, shape.hidden));
+      verified[lesson.slug] = verify_or_record_loss(lesson, regime, workload);
+    }
+
+    const bool timed = !options_.verify_only && shape.rows > 0;
+    for (const Cache cache : caches(regime)) {
+      std::optional<double> copy_gbps;
+      if (timed) {
+        progress(fmt::format("copying {} x {}, {}", shape.rows, shape.hidden, to_string(cache)));
+        copy_gbps = measure_copy(workload, cache, options_.min_seconds);
+      }
+      for (const Lesson& lesson : options_.lessons) {
+        if (lesson.memory == Memory::host) continue;
+        Result result = describe(lesson, regime, workload.problem());
+        result.cache = timed ? to_string(cache) : "";
+        result.copy_gbps = copy_gbps;
+        const std::string refusal = lesson.refuses(workload.problem());
+        if (!refusal.empty()) {
+          result.verdict = "refused";
+          add(result, refusal);
+          continue;
+        }
+        const Verification& found = verified.at(lesson.slug);
+        record(found, result);
+        if (timed && found.ok()) time(lesson, workload, cache, result);
+        add(result, found.complaint);
+      }
+      if (!timed) break;  // the state of the cache makes no difference to what is right
+    }
+  }
+
+  void run_on_host(const Lesson& lesson, const Regime& regime, Shape shape) {
+    while (shape.rows > 1 && std::int64_t{shape.rows} * shape.hidden > kElementsForCpuLesson)
+      shape.rows /= 2;
+    progress(fmt::format("verifying {} on {} x {}", lesson.slug, shape.rows, shape.hidden));
+    const Workload workload(
+        {.memory = Memory::host,
+         .rows = shape.rows,
+         .hidden = shape.hidden,
+         .eps = options_.eps,
+         .seed = options_.seed});
+    const Verification found = verify(lesson, workload);
+    Result result = describe(lesson, regime, workload.problem());
+    record(found, result);
+    add(result, found.ok() ? "on the CPU" : found.complaint);
+  }
+
+  /// verify(), but a fault that costs us the GPU is first reported as the lesson's failure.
+  Verification verify_or_record_loss(
+      const Lesson& lesson, const Regime& regime, const Workload& workload) {
+    try {
+      return verify(lesson, workload);
+    } catch (const CudaError& error) {
+      Result result = describe(lesson, regime, workload.problem());
+      result.verdict = "fail";
+      add(result, error.what());
+      throw;
+    }
+  }
+
+  void time(const Lesson& lesson, const Workload& workload, Cache cache, Result& result) {
+    progress(fmt::format(
+        "timing {} on {} x {}, {}", lesson.slug, result.rows, result.hidden, result.cache));
+    const auto launch = [&](int set, cudaStream_t stream) {
+      return lesson.launch(workload.problem(set), stream);
+    };
+    const Timing timing = time_launch(launch, cache, workload.spec().sets, options_.min_seconds);
+    const Shape shape{workload.spec().rows, workload.spec().hidden};
+    result.median_us = timing.median_us;
+    result.spread_pct = timing.spread_pct;
+    result.samples = timing.samples;
+    result.gbps = gbps(static_cast<double>(bytes_of_x_and_y(shape)), timing.median_us);
+  }
+
+  /// The columns that are known before anything has run.
+  Result describe(const Lesson& lesson, const Regime& regime, const Problem& p) const {
+    const Traffic traffic = lesson.traffic(p.hidden);
+    const bool on_gpu = lesson.memory == Memory::device;
+    Result result;
+    result.lesson = lesson.slug;
+    result.regime = regime.name;
+    result.rows = p.rows;
+    result.hidden = p.hidden;
+    result.bytes_per_row_predicted = traffic.read + traffic.written;
+    if (on_gpu) result.peak_gbps = gpu_->peak_gbps;
+    result.device = on_gpu ? gpu_->name : "cpu";
+    result.driver = on_gpu ? gpu_->driver : "";
+    result.cuda = cuda_version();
+    result.commit = build_commit();
+    result.date = today();
+    return result;
+  }
+
+  static void record(const Verification& found, Result& result) {
+    result.max_error = found.max_error;
+    result.error_bound = found.error_bound;
+    result.verdict = found.ok() ? "pass" : "fail";
+  }
+
+  void add(const Result& result, const std::string& remark) {
+    end_progress();
+    fmt::print("{}\n", result_line(result, remark, wants_colour(STDOUT_FILENO)));
+    std::fflush(stdout);
+    if (result.verdict == "fail") some_wrong_ = true;
+    results_.push_back(result);
+  }
+
+  void save() const {
+    if (!options_.csv_file.empty() && !results_.empty()) write_csv(options_.csv_file, results_);
+  }
+
+  /// Regimes shrink to the GPU's memory; a problem of the reader's own fits or is turned down.
+  Shape fit(const Regime& regime, Shape wanted) const {
+    const std::size_t budget = gpu_->free_bytes / 10 * 9;
+    const Shape shape = regime.name == kCustomRegime
+                            ? wanted
+                            : halve_rows_to_fit(wanted, static_cast<std::int64_t>(budget));
+    const std::size_t needed = Workload::bytes(shape.rows, shape.hidden, 1);
+    if (needed > budget) {
+      throw TooLarge(fmt::format(
+          "{} x {} needs {:.1f} GiB on the GPU, which has {:.1f} GiB to spare", shape.rows,
+          shape.hidden, needed / 0x1p30, budget / 0x1p30));
+    }
+    return shape;
+  }
+
+  std::vector<Cache> caches(const Regime& regime) const {
+    return options_.only_cache ? std::vector{*options_.only_cache} : regime.caches;
+  }
+
+  bool has_device_lessons() const {
+    for (const Lesson& lesson : options_.lessons) {
+      if (lesson.memory == Memory::device) return true;
+    }
+    return false;
+  }
+
+  /// Says on a terminal what is going on, in a line that the next one replaces.
+  void progress(const std::string& what) const {
+    if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K{} ...", what);
+  }
+  void end_progress() const {
+    if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
+  }
+
+  const Options& options_;
+  std::optional<Gpu> gpu_;
+  std::string no_gpu_;
+  std::vector<Result> results_;
+  bool some_wrong_ = false;
+};
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv, const std::vector<Lesson>& lessons) {
+  const ParsedOptions parsed = parse_options(argc, argv, lessons);
+  if (parsed.exit_code) return *parsed.exit_code;
+  if (parsed.options.list) {
+    fmt::print("{}", lesson_list(parsed.options.lessons));
+    return kAllVerified;
+  }
+  try {
+    return Run(parsed.options).execute();
+  } catch (const CudaError& error) {
+    fmt::print(stderr, "the GPU cannot be used: {}\n", error.what());
+    return kNoDevice;
+  } catch (const std::runtime_error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return kBadUsage;
+  }
+}
+
+}  // namespace rmsnorm

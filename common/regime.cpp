@@ -1,0 +1,68 @@
+#include "common/regime.hpp"
+
+namespace rmsnorm {
+namespace {
+
+std::vector<Shape> shapes_over_rows() {
+  std::vector<Shape> shapes;
+  for (int rows = 16; rows <= 262144; rows *= 2) shapes.push_back({rows, 4096});
+  return shapes;
+}
+
+/// The same number of elements everywhere, so that only the rows' length changes. Between the
+/// powers of two lie three lengths that real models have.
+std::vector<Shape> shapes_over_hidden() {
+  constexpr int kElements = 1 << 26;
+  std::vector<Shape> shapes;
+  for (const int hidden :
+       {32, 64, 128, 256, 512, 1024, 2048, 3584, 4096, 5120, 7168, 8192, 16384, 32768, 49152,
+        65536}) {
+    shapes.push_back({kElements / hidden, hidden});
+  }
+  return shapes;
+}
+
+}  // namespace
+
+const char* to_string(Cache cache) {
+  return cache == Cache::cold ? "cold" : "warm";
+}
+
+const std::vector<Regime>& regimes() {
+  static const std::vector<Regime> all = {
+      {"prefill", "the bandwidth of global memory", {{262144, 4096}}, {Cache::cold}},
+      {"batch", "the L2 cache, and latency", {{1024, 4096}}, {Cache::cold, Cache::warm}},
+      {"decode",
+       "latency: the launch, the barriers, the sum",
+       {{16, 4096}},
+       {Cache::cold, Cache::warm}},
+      {"heads", "threads that have no work", {{1048576, 128}}, {Cache::cold}},
+      {"wide", "rows that fill the shared memory", {{4096, 49152}}, {Cache::cold}},
+  };
+  return all;
+}
+
+const std::vector<Regime>& sweeps() {
+  static const std::vector<Regime> all = {
+      {"sweep_rows",
+       "first latency, then L2, then global memory",
+       shapes_over_rows(),
+       {Cache::warm}},
+      {"sweep_hidden",
+       "how well the block's shape fits the row",
+       shapes_over_hidden(),
+       {Cache::cold}},
+  };
+  return all;
+}
+
+std::int64_t bytes_of_x_and_y(Shape shape) {
+  return 2 * static_cast<std::int64_t>(sizeof(float)) * shape.rows * shape.hidden;
+}
+
+Shape halve_rows_to_fit(Shape shape, std::int64_t budget) {
+  while (shape.rows > 1 && bytes_of_x_and_y(shape) > budget) shape.rows /= 2;
+  return shape;
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,46 @@
+#pragma once
+/// \file
+/// Named shapes. A kernel's speed is always the speed in a regime: there is no other.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rmsnorm {
+
+/// Whether the tensors are in the L2 cache when a timed launch starts.
+enum class Cache { cold, warm };
+
+const char* to_string(Cache cache);
+
+/// Rows and columns of x and y.
+struct Shape {
+  int rows;
+  int hidden;
+};
+
+/// A named list of shapes, each timed in the given states of the cache.
+struct Regime {
+  std::string name;
+  std::string limited_by;  ///< what a good kernel waits for in this regime
+  std::vector<Shape> shapes;
+  std::vector<Cache> caches;
+};
+
+/// The name of the regime that holds a problem of the reader's own.
+inline constexpr const char* kCustomRegime = "custom";
+
+/// The five regimes of the tutorial, one shape each.
+const std::vector<Regime>& regimes();
+
+/// The two sweeps behind the charts over rows and over hidden.
+const std::vector<Regime>& sweeps();
+
+/// Bytes of x and y together.
+std::int64_t bytes_of_x_and_y(Shape shape);
+
+/// The shape with its rows halved until the tensors take at most `budget` bytes, but not below one
+/// row. A regime keeps its name and its character on a GPU with less memory.
+Shape halve_rows_to_fit(Shape shape, std::int64_t budget);
+
+}  // namespace rmsnorm

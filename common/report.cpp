@@ -1,0 +1,69 @@
+#include "common/report.hpp"
+
+#include <fmt/color.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "common/benchmark.hpp"
+
+namespace rmsnorm {
+namespace {
+
+/// Four significant digits at most, and never an exponent.
+std::string microseconds(double us) {
+  return fmt::format("{:.{}f} us", us, us < 10 ? 2 : us < 100 ? 1 : 0);
+}
+
+std::string verdict_text(const Result& result, bool colour) {
+  std::string text = result.verdict;
+  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c;
+  });
+  if (!colour) return text;
+  const auto shade = result.verdict == "pass"   ? fmt::terminal_color::green
+                     : result.verdict == "fail" ? fmt::terminal_color::red
+                                                : fmt::terminal_color::yellow;
+  return fmt::format(fmt::fg(shade), "{}", text);
+}
+
+std::string time_columns(const Result& r) {
+  if (!r.median_us) return fmt::format("{:45}", "not timed");
+  return fmt::format(
+      "{:>9} +-{:4.1f}% {:>7.0f} GB/s {:>4.0f}% of copy", microseconds(*r.median_us),
+      r.spread_pct.value_or(0), r.gbps.value_or(0),
+      r.copy_gbps ? 100 * r.gbps.value_or(0) / *r.copy_gbps : 0.0);
+}
+
+}  // namespace
+
+std::string result_line(const Result& r, std::string_view remark, bool colour) {
+  std::string line = fmt::format(
+      "{:24} {:12} {:>7} x {:<6} {:5} {}  {}", r.lesson, r.regime, r.rows, r.hidden, r.cache,
+      time_columns(r), verdict_text(r, colour));
+  if (r.spread_pct.value_or(0) > kNoisyPct) line += "  noisy";
+  if (!remark.empty()) line += fmt::format("  {}", remark);
+  return line;
+}
+
+std::string skipped_line(const Lesson& lesson, std::string_view reason) {
+  return fmt::format("{:24} cannot run: {}", lesson.slug, reason);
+}
+
+std::string lesson_list(const std::vector<Lesson>& lessons) {
+  std::string list;
+  for (const Lesson& lesson : lessons) {
+    list += fmt::format("{:24} {:20} {}\n", lesson.slug, lesson.title, lesson.idea);
+  }
+  return list;
+}
+
+bool wants_colour(int file_descriptor) {
+  const char* no_colour = std::getenv("NO_COLOR");
+  return isatty(file_descriptor) != 0 && (no_colour == nullptr || *no_colour == '\0');
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,30 @@
+#pragma once
+/// \file
+/// Results as lines that people and grep can read.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/lesson.hpp"
+#include "common/result.hpp"
+
+namespace rmsnorm {
+
+/// One aligned line for one result; `remark` is the reason behind a verdict other than "pass".
+///
+///     04_warp_reduce            decode   16 x 4096  warm   3.41 us +-0.6%   154 GB/s   93% of copy  PASS
+///
+/// With colour, the verdict is green or red.
+std::string result_line(const Result& result, std::string_view remark, bool colour);
+
+/// One line for a lesson that cannot run here, with the reason.
+std::string skipped_line(const Lesson& lesson, std::string_view reason);
+
+/// The list of lessons: slug, title, idea.
+std::string lesson_list(const std::vector<Lesson>& lessons);
+
+/// Whether a stream is a terminal whose user did not ask for NO_COLOR.
+bool wants_colour(int file_descriptor);
+
+}  // namespace rmsnorm

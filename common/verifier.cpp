@@ -1,0 +1,172 @@
+#include "common/verifier.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "common/cuda_check.hpp"
+#include "common/device_kernels.hpp"
+#include "common/element_check.hpp"
+#include "common/reference.hpp"
+
+namespace rmsnorm {
+
+double relative_error_bound(int sum_depth) {
+  constexpr double kHalfUlp = 0x1p-24;
+  return 1.01 * ((sum_depth + 4) / 2.0 + 4 + 2) * kHalfUlp;
+}
+
+namespace {
+
+constexpr std::int64_t kElementsForHost = std::int64_t{1} << 20;
+
+bool is_poison(float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits == Workload::kPoisonBits;
+}
+
+/// Compares one row that is in host memory; gives the first wrong column or -1.
+int compare_row(
+    const float* x, const float* weight, const float* y, const Problem& p, Verification& found) {
+  const double rstd = reference_row_rstd(x, p.hidden, p.eps);
+  int first_wrong = -1;
+  for (int col = 0; col < p.hidden; ++col) {
+    const ElementCheck check = check_element(y[col], x[col], weight[col], rstd, found.error_bound);
+    found.max_error = std::max(found.max_error, check.error);
+    if (!check.ok && first_wrong < 0) first_wrong = col;
+  }
+  return first_wrong;
+}
+
+/// Describes a wrong element from its row in host memory.
+Mismatch describe(
+    const float* x, const float* weight, const float* y, const Problem& p, std::int64_t row,
+    int col, double bound) {
+  const double rstd = reference_row_rstd(x, p.hidden, p.eps);
+  const ElementCheck check = check_element(y[col], x[col], weight[col], rstd, bound);
+  return Mismatch{
+      .row = row,
+      .col = col,
+      .got = y[col],
+      .expected = check.expected,
+      .allowed = check.allowed,
+      .unwritten = is_poison(y[col])};
+}
+
+std::string sentence(const Mismatch& m) {
+  if (m.unwritten) {
+    return fmt::format(
+        "row {}, column {} was not written (expected {:.7g})", m.row, m.col, m.expected);
+  }
+  return fmt::format(
+      "row {}, column {}: expected {:.7g}, got {:.7g}, off by {:.2g} where {:.2g} is allowed",
+      m.row, m.col, m.expected, m.got, std::abs(m.got - m.expected), m.allowed);
+}
+
+/// The memory around y must still hold what the verifier put there.
+std::string check_guards(const Workload& workload) {
+  for (const int side : {0, 1}) {
+    const std::vector<float> guard = to_host(workload.y_guard(side), Workload::kGuard);
+    const auto is_overwritten = [](float value) { return !is_poison(value); };
+    const auto overwritten = std::count_if(guard.begin(), guard.end(), is_overwritten);
+    if (overwritten == 0) continue;
+    const auto first = std::find_if(guard.begin(), guard.end(), is_overwritten) - guard.begin();
+    return side == 0 ? fmt::format("wrote {} floats before the start of y", overwritten)
+                     : fmt::format(
+                           "wrote {} floats after the end of y, the first at y[rows * hidden + {}]",
+                           overwritten, first);
+  }
+  return "";
+}
+
+/// Errors after which the GPU takes further work: the launch was turned down, nothing ran.
+bool is_refused_launch(cudaError_t error) {
+  return error == cudaErrorInvalidConfiguration || error == cudaErrorInvalidValue ||
+         error == cudaErrorLaunchOutOfResources || error == cudaErrorNoKernelImageForDevice ||
+         error == cudaErrorInvalidDeviceFunction;
+}
+
+}  // namespace
+
+Verification compare_on_host(const Problem& p, int sum_depth) {
+  Verification found{.error_bound = relative_error_bound(sum_depth)};
+  const std::vector<float> weight = to_host(p.weight, p.hidden);
+  const std::vector<float> all_x = to_host(p.x, static_cast<std::size_t>(p.rows) * p.hidden);
+  const std::vector<float> all_y = to_host(p.y, all_x.size());
+  for (std::int64_t row = 0; row < p.rows; ++row) {
+    const float* x = all_x.data() + row * p.hidden;
+    const float* y = all_y.data() + row * p.hidden;
+    const int col = compare_row(x, weight.data(), y, p, found);
+    if (col >= 0 && !found.mismatch) {
+      found.mismatch = describe(x, weight.data(), y, p, row, col, found.error_bound);
+      found.complaint = sentence(*found.mismatch);
+    }
+  }
+  return found;
+}
+
+Verification compare_on_device(const Problem& p, int sum_depth) {
+  Verification found{.error_bound = relative_error_bound(sum_depth)};
+  if (p.rows == 0) return found;
+
+  DeviceFindings findings{.first_wrong = kNothingWrong, .max_error_bits = 0};
+  const Buffer on_device(Memory::device, sizeof findings / sizeof(float));
+  auto* device_findings = reinterpret_cast<DeviceFindings*>(on_device.data());
+  cuda_check(
+      cudaMemcpy(device_findings, &findings, sizeof findings, cudaMemcpyHostToDevice),
+      "preparing the comparison");
+  cuda_check(
+      launch_compare_rows(p, found.error_bound, device_findings, nullptr),
+      "starting the comparison");
+  cuda_check(
+      cudaMemcpy(&findings, device_findings, sizeof findings, cudaMemcpyDeviceToHost),
+      "comparing with the reference");
+
+  std::memcpy(&found.max_error, &findings.max_error_bits, sizeof found.max_error);
+  if (findings.first_wrong != kNothingWrong) {
+    const auto index = static_cast<std::int64_t>(findings.first_wrong);
+    const std::int64_t row = index / p.hidden;
+    const std::vector<float> x = to_host(p.x + row * p.hidden, p.hidden);
+    const std::vector<float> y = to_host(p.y + row * p.hidden, p.hidden);
+    const std::vector<float> weight = to_host(p.weight, p.hidden);
+    found.mismatch = describe(
+        x.data(), weight.data(), y.data(), p, row, static_cast<int>(index % p.hidden),
+        found.error_bound);
+    found.complaint = sentence(*found.mismatch);
+  }
+  return found;
+}
+
+Verification verify(const Lesson& lesson, const Workload& workload, cudaStream_t stream) {
+  const Problem p = workload.problem();
+  const int sum_depth = lesson.sum_depth(p.hidden);
+  workload.poison_y();
+
+  const bool on_device = lesson.memory == Memory::device;
+  cudaError_t launched = lesson.launch(p, stream);
+  if (on_device && launched == cudaSuccess)
+    launched = cudaGetLastError();  // a lesson may forget to
+  if (launched != cudaSuccess) {
+    const std::string complaint =
+        fmt::format("the launch failed: {}", cudaGetErrorString(launched));
+    if (!is_refused_launch(launched))
+      cuda_check(launched, fmt::format("{}: the launch", lesson.slug));
+    cudaGetLastError();
+    return Verification{.error_bound = relative_error_bound(sum_depth), .complaint = complaint};
+  }
+  if (on_device)
+    cuda_check(cudaStreamSynchronize(stream), fmt::format("{}: the kernel", lesson.slug));
+
+  const bool small = static_cast<std::int64_t>(p.rows) * p.hidden <= kElementsForHost;
+  Verification found =
+      small || !on_device ? compare_on_host(p, sum_depth) : compare_on_device(p, sum_depth);
+  const std::string trespass = check_guards(workload);
+  if (found.ok()) found.complaint = trespass;
+  return found;
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,63 @@
+#pragma once
+/// \file
+/// Decides whether a lesson's result is right. Every element of y is compared with an fp64
+/// reference, within a bound that rounding alone can explain.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/lesson.hpp"
+#include "common/workload.hpp"
+
+namespace rmsnorm {
+
+/// The largest relative error that an element of y can have in a correct fp32 kernel.
+///
+/// Let u = 2^-24, half an ulp of 1: one rounded operation is off by at most u, relatively. All
+/// terms of the sum are squares, so nothing cancels, and the errors just add up:
+///
+///     square a term                                        1 u
+///     add it, together with others, sum_depth times       sum_depth u
+///     hidden as a float, the division by it, + eps         3 u
+///         the square root halves what came so far          (sum_depth + 4) / 2 u
+///     rsqrtf, 2 ulp by the CUDA programming guide          4 u
+///     x * rstd * weight                                    2 u
+///
+/// One per cent is added for the products of these errors.
+double relative_error_bound(int sum_depth);
+
+/// One element of y that is not as expected.
+struct Mismatch {
+  std::int64_t row;
+  int col;
+  float got;
+  double expected;
+  double allowed;  ///< the largest absolute difference that would have been accepted
+  bool unwritten;  ///< y still holds what the verifier put there before the launch
+};
+
+/// What the verifier found.
+struct Verification {
+  double max_error = 0;                   ///< largest relative error of the finite elements
+  double error_bound = 0;                 ///< relative_error_bound of the lesson
+  std::optional<Mismatch> mismatch = {};  ///< the first one, in the order of memory
+  std::string complaint = {};             ///< one sentence; empty if all is well
+
+  bool ok() const { return complaint.empty(); }
+};
+
+/// Runs the lesson once on set 0 of the workload and checks everything: the launch, the errors that
+/// come later, each element of y, and the memory around y.
+///
+/// A CUDA error that leaves the GPU usable is a complaint. One that does not (an illegal address,
+/// say) is thrown: nothing can be run in this process afterwards.
+/// \throws CudaError
+Verification verify(const Lesson& lesson, const Workload& workload, cudaStream_t stream = nullptr);
+
+/// Compares y with the reference, on the host or on the device. Both find the same; the device is
+/// for problems that would take the host too long. `verify` picks one by the problem's size.
+Verification compare_on_host(const Problem& problem, int sum_depth);
+Verification compare_on_device(const Problem& problem, int sum_depth);
+
+}  // namespace rmsnorm

@@ -1,0 +1,125 @@
+// Lesson 02 - Naive
+// Changed    the loops move to the GPU, and 256 threads share the work of each row.
+// Unchanged  the arithmetic: sum the squares, take the root, scale.
+// Expect     neighbouring threads read neighbouring columns: several times the foil's bandwidth.
+#include <cstdint>
+
+#include "common/lesson.hpp"
+
+namespace {
+
+constexpr int kThreads = 256;  // a power of two: the tree halves it down to 1
+static_assert((kThreads & (kThreads - 1)) == 0);
+
+// [foil]
+/// The kernel everybody writes first: lesson 01's loops, one thread a row.
+__global__ void rms_norm_thread_per_row(
+    const float* __restrict__ x,       // (rows, hidden)  read twice
+    const float* __restrict__ weight,  // (hidden)        read once a row
+    float* __restrict__ y,             // (rows, hidden)  written once
+    int rows, int hidden, float eps) {
+  const auto first = static_cast<std::int64_t>(blockIdx.x) * kThreads;
+  const auto row = first + threadIdx.x;
+  if (row >= rows) return;  // the last block may have threads to spare
+  x += row * hidden;        // in 64 bits: rows * hidden can exceed 2^31
+  y += row * hidden;
+
+  // At any time the 32 threads of a warp read 32 different rows.
+  float sum = 0;
+  for (int col = 0; col < hidden; ++col) sum += x[col] * x[col];
+  const float rstd = rsqrtf(sum / hidden + eps);
+  for (int col = 0; col < hidden; ++col) y[col] = x[col] * rstd * weight[col];
+}
+// [foil]
+
+// [kernel]
+__global__ void rms_norm_naive(
+    const float* __restrict__ x,       // (rows, hidden)  read twice
+    const float* __restrict__ weight,  // (hidden)        read once a row
+    float* __restrict__ y,             // (rows, hidden)  written once
+    int hidden, float eps) {
+  const auto offset = static_cast<std::int64_t>(blockIdx.x) * hidden;
+  x += offset;  // in 64 bits: rows * hidden can exceed 2^31
+  y += offset;
+
+  // Thread t adds columns t, t + 256, t + 512, ...: at any time, the threads
+  // of a warp read 32 neighbours.
+  float sum = 0;
+  for (int col = threadIdx.x; col < hidden; col += kThreads) {
+    sum += x[col] * x[col];
+  }
+
+  // The tree: half of the threads add the other half's sums, then half of
+  // those, until partial[0] holds the sum of the row.
+  __shared__ float partial[kThreads];
+  partial[threadIdx.x] = sum;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();  // the sums that are read next have been written
+    if (threadIdx.x < half) {
+      partial[threadIdx.x] += partial[threadIdx.x + half];
+    }
+  }
+  __syncthreads();  // partial[0] is complete
+  const float rstd = rsqrtf(partial[0] / hidden + eps);
+
+  for (int col = threadIdx.x; col < hidden; col += kThreads) {
+    y[col] = x[col] * rstd * weight[col];
+  }
+}
+// [kernel]
+
+cudaError_t launch_thread_per_row(const rmsnorm::Problem& p, cudaStream_t stream) {
+  if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
+  const int blocks = (p.rows - 1) / kThreads + 1;
+  rms_norm_thread_per_row<<<blocks, kThreads, 0, stream>>>(
+      p.x, p.weight, p.y, p.rows, p.hidden, p.eps);
+  return cudaGetLastError();
+}
+
+cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
+  if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
+  rms_norm_naive<<<p.rows, kThreads, 0, stream>>>(p.x, p.weight, p.y, p.hidden, p.eps);
+  return cudaGetLastError();
+}
+
+/// Each lane's 4 bytes of x or y lie in a sector of 32 bytes of their own; the 32 rows of a warp
+/// share each sector of the weight.
+rmsnorm::Traffic thread_per_row_traffic(int hidden) {
+  return {.read = (32.0 + 32.0 + 1.0) * hidden, .written = 32.0 * hidden};
+}
+
+rmsnorm::Traffic traffic(int hidden) {
+  return {.read = 12.0 * hidden, .written = 4.0 * hidden};  // x twice, weight once; y once
+}
+
+/// The first square takes part in every later addition.
+int thread_per_row_sum_depth(int hidden) {
+  return hidden;
+}
+
+/// A thread's own additions, then the tree's.
+int sum_depth(int hidden) {
+  return (hidden - 1) / kThreads + 1 + 8;
+}
+
+const rmsnorm::Registration foil{{
+    .slug = "02_naive/thread_per_row",
+    .title = "One thread a row",
+    .idea = "The kernel everybody writes first: one thread has one row, and lesson 01's loops",
+    .regime = "prefill",
+    .launch = launch_thread_per_row,
+    .traffic = thread_per_row_traffic,
+    .sum_depth = thread_per_row_sum_depth,
+}};
+
+const rmsnorm::Registration lesson{{
+    .slug = "02_naive",
+    .title = "Naive",
+    .idea = "One block a row: neighbouring threads read neighbouring columns, a tree adds up",
+    .regime = "prefill",
+    .launch = launch,
+    .traffic = traffic,
+    .sum_depth = sum_depth,
+}};
+
+}  // namespace

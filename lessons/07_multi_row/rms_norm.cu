@@ -1,0 +1,154 @@
+// Lesson 07 - Multi-row
+// Changed    hidden decides how many threads share a row, 8 to 1024; short rows share a block.
+// Unchanged  vectors of 16 bytes, the row in shared memory, the arithmetic.
+// Expect     no idle thread and no barrier on short rows; the right batch on longer ones.
+#include <cstdint>
+#include <type_traits>
+
+#include "common/lesson.hpp"
+
+namespace {
+
+/// Sum over groups of kLanes neighbouring lanes. Every lane gets its group's.
+template <int kLanes>
+__device__ float group_sum(float value) {
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xffffffff, value, distance);
+  }
+  return value;
+}
+
+/// Sum over the kThreads threads of a row. Every thread gets it.
+template <int kThreads>
+__device__ float row_sum(float value) {
+  if constexpr (kThreads <= 32) {
+    return group_sum<kThreads>(value);  // lanes of one warp: no barrier
+  } else {
+    __shared__ float partial[kThreads / 32];
+    const int lane = threadIdx.x % 32;
+    value = group_sum<32>(value);
+    if (lane == 0) partial[threadIdx.x / 32] = value;
+    __syncthreads();  // every warp's sum is in partial[]
+    return group_sum<32>(lane < kThreads / 32 ? partial[lane] : 0);
+  }
+}
+
+// [kernel]
+/// Rows in a block: 128 threads' worth where a warp or less owns a row.
+template <int kThreads>
+constexpr int kRows = kThreads <= 32 ? 128 / kThreads : 1;
+
+/// kThreads: how many threads share a row.
+template <int kThreads>
+__global__ void rms_norm_multi_row(
+    const float4* __restrict__ x,       // (rows, hidden / 4)  read once
+    const float4* __restrict__ weight,  // (hidden / 4)        read once a row
+    float4* __restrict__ y,             // (rows, hidden / 4)  written once
+    int rows, int vectors, float eps) {
+  const int thread = threadIdx.x % kThreads;  // within the row
+  const int place = threadIdx.x / kThreads;   // of the row in the block
+  const std::int64_t row = blockIdx.x * std::int64_t{kRows<kThreads>} + place;
+  x += row * vectors;  // in 64 bits: rows * hidden can exceed 2^31
+  y += row * vectors;
+
+  // The last block may have more places than rows are left. Their threads get
+  // nothing to do, but stay: the shuffles need every lane of a warp.
+  const int end = row < rows ? vectors : 0;
+
+  extern __shared__ float4 shared[];
+  float4* staged = shared + place * vectors;  // (hidden / 4)  the row of x
+  float sum = 0;
+#pragma unroll 2
+  for (int i = thread; i < end; i += kThreads) {
+    const float4 v = x[i];
+    staged[i] = v;  // for this same thread, below: no barrier
+    sum += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+  }
+
+  sum = row_sum<kThreads>(sum);
+  const float rstd = rsqrtf(sum / (4 * vectors) + eps);
+
+#pragma unroll 2
+  for (int i = thread; i < end; i += kThreads) {
+    const float4 v = staged[i];
+    const float4 w = weight[i];
+    const float4 n = {v.x * rstd, v.y * rstd, v.z * rstd, v.w * rstd};
+    y[i] = {n.x * w.x, n.y * w.y, n.z * w.z, n.w * w.w};
+  }
+}
+// [kernel]
+
+/// Calls use(threads): so many share a row, two vectors each up to 512 threads; 1024 threads for
+/// rows so long that few blocks fit into an SM's shared memory.
+template <class Use, int kThreads = 8>
+auto with_threads(int hidden, Use use) {
+  if constexpr (kThreads < 1024) {
+    const int longest = kThreads < 512 ? kThreads * 8 : 16384;
+    if (hidden > longest) return with_threads<Use, kThreads * 2>(hidden, use);
+  }
+  return use(std::integral_constant<int, kThreads>{});
+}
+
+std::string refuses(const rmsnorm::Problem& p) {
+  const auto addresses = reinterpret_cast<std::uintptr_t>(p.x) |
+                         reinterpret_cast<std::uintptr_t>(p.weight) |
+                         reinterpret_cast<std::uintptr_t>(p.y);
+  if (p.hidden % 4 != 0 || addresses % 16 != 0) {
+    return "07_multi_row needs hidden % 4 == 0 and tensors that begin at a multiple of 16 bytes: "
+           "a 16-byte load needs a 16-byte address, in every row";
+  }
+  // What a block can have of shared memory, less what the kernel declares itself.
+  int most = 0;
+  cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
+  cudaFuncAttributes kernel{};
+  cudaFuncGetAttributes(&kernel, rms_norm_multi_row<1024>);
+  const auto room = most - static_cast<std::int64_t>(kernel.sharedSizeBytes);
+  const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
+  if (bytes <= room) return "";
+  return "07_multi_row stages a row in shared memory: " + std::to_string(bytes) +
+         " bytes, and a block of this GPU has room for " + std::to_string(room);
+}
+
+template <int kThreads>
+cudaError_t launch_with(const rmsnorm::Problem& p, cudaStream_t stream) {
+  const int blocks = (p.rows - 1) / kRows<kThreads> + 1;
+  // More than 48 KiB of dynamic shared memory is only for kernels that ask for it.
+  const int bytes = kRows<kThreads> * p.hidden * static_cast<int>(sizeof(float));
+  const auto kernel = rms_norm_multi_row<kThreads>;
+  const cudaError_t asked =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  if (asked != cudaSuccess) return asked;
+
+  kernel<<<blocks, kRows<kThreads> * kThreads, bytes, stream>>>(
+      reinterpret_cast<const float4*>(p.x), reinterpret_cast<const float4*>(p.weight),
+      reinterpret_cast<float4*>(p.y), p.rows, p.hidden / 4, p.eps);
+  return cudaGetLastError();
+}
+
+cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
+  if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
+  return with_threads(p.hidden, [&](auto threads) { return launch_with<threads>(p, stream); });
+}
+
+rmsnorm::Traffic traffic(int hidden) {
+  return {.read = 8.0 * hidden, .written = 4.0 * hidden};  // x and weight once; y once
+}
+
+/// A thread's own additions, four a vector, then those of at most two warps' shuffles.
+int sum_depth(int hidden) {
+  const int threads = with_threads(hidden, [](auto count) -> int { return count; });
+  return 4 * ((hidden / 4 - 1) / threads + 1) + 5 + 5;
+}
+
+const rmsnorm::Registration lesson{{
+    .slug = "07_multi_row",
+    .title = "Multi-row",
+    .idea = "The row's length decides how many threads share it, and how many rows share a block",
+    .regime = "heads",
+    .launch = launch,
+    .refuses = refuses,
+    .traffic = traffic,
+    .sum_depth = sum_depth,
+}};
+
+}  // namespace
