@@ -73,6 +73,7 @@ class Run {
       if (!some_wrong_) exit_code = kNoDevice;
     }
     save();
+    if (const std::string table = summary(results_); !table.empty()) fmt::print("\n{}", table);
     return some_wrong_ ? kLessonWrong : exit_code;
   }
 

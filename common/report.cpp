@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 #include "common/benchmark.hpp"
 
@@ -42,7 +43,7 @@ std::string time_columns(const Result& r) {
 
 std::string result_line(const Result& r, std::string_view remark, bool colour) {
   std::string line = fmt::format(
-      "{:24} {:12} {:>7} x {:<6} {:5} {}  {}", r.lesson, r.regime, r.rows, r.hidden, r.cache,
+      "{:27} {:12} {:>7} x {:<6} {:5} {}  {}", r.lesson, r.regime, r.rows, r.hidden, r.cache,
       time_columns(r), verdict_text(r, colour));
   if (r.spread_pct.value_or(0) > kNoisyPct) line += "  noisy";
   if (!remark.empty()) line += fmt::format("  {}", remark);
@@ -50,15 +51,43 @@ std::string result_line(const Result& r, std::string_view remark, bool colour) {
 }
 
 std::string skipped_line(const Lesson& lesson, std::string_view reason) {
-  return fmt::format("{:24} cannot run: {}", lesson.slug, reason);
+  return fmt::format("{:27} cannot run: {}", lesson.slug, reason);
 }
 
 std::string lesson_list(const std::vector<Lesson>& lessons) {
   std::string list;
   for (const Lesson& lesson : lessons) {
-    list += fmt::format("{:24} {:20} {}\n", lesson.slug, lesson.title, lesson.idea);
+    list += fmt::format("{:27} {:20} {}\n", lesson.slug, lesson.title, lesson.idea);
   }
   return list;
+}
+
+std::string summary(const std::vector<Result>& results) {
+  std::vector<std::string> columns;
+  std::map<std::string, std::map<std::string, std::string>> cells;  // by lesson, by column
+  for (const Result& r : results) {
+    if (r.regime.rfind("sweep", 0) == 0 || !r.peak_gbps) continue;
+    const std::string column = fmt::format("{} {}", r.regime, r.cache);
+    if (std::find(columns.begin(), columns.end(), column) == columns.end())
+      columns.push_back(column);
+    std::string& cell = cells[r.lesson][column];
+    cell = r.verdict;
+    if (!r.median_us || !r.copy_gbps) continue;
+    cell = fmt::format("{:.0f}%", 100 * *r.gbps / *r.copy_gbps);
+    if (*r.median_us < 100) cell = fmt::format("{} {}", microseconds(*r.median_us), cell);
+  }
+  if (columns.size() < 2) return "";
+
+  std::string table = fmt::format("{:27}", "% of copy");
+  for (const std::string& column : columns) table += fmt::format(" {:>12}", column);
+  for (const auto& [lesson, row] : cells) {
+    table += fmt::format("\n{:27}", lesson);
+    for (const std::string& column : columns) {
+      const auto cell = row.find(column);
+      table += fmt::format(" {:>12}", cell == row.end() ? "" : cell->second);
+    }
+  }
+  return table + "\n";
 }
 
 bool wants_colour(int file_descriptor) {

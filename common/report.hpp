@@ -13,7 +13,7 @@ namespace rmsnorm {
 
 /// One aligned line for one result; `remark` is the reason behind a verdict other than "pass".
 ///
-///     04_warp_reduce            decode   16 x 4096  warm   3.41 us +-0.6%   154 GB/s   93% of copy  PASS
+///     04_warp_reduce  decode  16 x 4096  warm  3.41 us +- 0.6%  154 GB/s  93% of copy  PASS
 ///
 /// With colour, the verdict is green or red.
 std::string result_line(const Result& result, std::string_view remark, bool colour);
@@ -23,6 +23,10 @@ std::string skipped_line(const Lesson& lesson, std::string_view reason);
 
 /// The list of lessons: slug, title, idea.
 std::string lesson_list(const std::vector<Lesson>& lessons);
+
+/// The results as a table, lessons x regimes: % of the copy, and microseconds where a launch takes
+/// less than 100. Sweeps are left out. "" if fewer than two regimes were timed.
+std::string summary(const std::vector<Result>& results);
 
 /// Whether a stream is a terminal whose user did not ask for NO_COLOR.
 bool wants_colour(int file_descriptor);

@@ -2,8 +2,8 @@
 // Changed    hidden decides how many threads share a row, 8 to 1024; short rows share a block.
 // Unchanged  vectors of 16 bytes, the row in shared memory, the arithmetic.
 // Expect     no idle thread and no barrier on short rows; the right batch on longer ones.
+#include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "common/lesson.hpp"
 
@@ -65,8 +65,7 @@ __global__ void rms_norm_multi_row(
     sum += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
   }
 
-  sum = row_sum<kThreads>(sum);
-  const float rstd = rsqrtf(sum / (4 * vectors) + eps);
+  const float rstd = rsqrtf(row_sum<kThreads>(sum) / (4 * vectors) + eps);
 
 #pragma unroll 2
   for (int i = thread; i < end; i += kThreads) {
@@ -78,15 +77,11 @@ __global__ void rms_norm_multi_row(
 }
 // [kernel]
 
-/// Calls use(threads): so many share a row, two vectors each up to 512 threads; 1024 threads for
-/// rows so long that few blocks fit into an SM's shared memory.
-template <class Use, int kThreads = 8>
-auto with_threads(int hidden, Use use) {
-  if constexpr (kThreads < 1024) {
-    const int longest = kThreads < 512 ? kThreads * 8 : 16384;
-    if (hidden > longest) return with_threads<Use, kThreads * 2>(hidden, use);
-  }
-  return use(std::integral_constant<int, kThreads>{});
+/// How many threads share a row: about two vectors for each, and 1024 where few blocks fit an SM.
+int threads_for(int hidden) {
+  int threads = 8;
+  while (threads < 512 && hidden > threads * 8) threads *= 2;
+  return hidden > 16384 ? 1024 : threads;
 }
 
 std::string refuses(const rmsnorm::Problem& p) {
@@ -109,8 +104,12 @@ std::string refuses(const rmsnorm::Problem& p) {
          " bytes, and a block of this GPU has room for " + std::to_string(room);
 }
 
+/// Launches the kernel that was compiled for `threads`, 8 to kThreads.
 template <int kThreads>
-cudaError_t launch_with(const rmsnorm::Problem& p, cudaStream_t stream) {
+cudaError_t launch_for(int threads, const rmsnorm::Problem& p, cudaStream_t stream) {
+  if constexpr (kThreads > 8) {
+    if (threads < kThreads) return launch_for<kThreads / 2>(threads, p, stream);
+  }
   const int blocks = (p.rows - 1) / kRows<kThreads> + 1;
   // More than 48 KiB of dynamic shared memory is only for kernels that ask for it.
   const int bytes = kRows<kThreads> * p.hidden * static_cast<int>(sizeof(float));
@@ -118,7 +117,6 @@ cudaError_t launch_with(const rmsnorm::Problem& p, cudaStream_t stream) {
   const cudaError_t asked =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (asked != cudaSuccess) return asked;
-
   kernel<<<blocks, kRows<kThreads> * kThreads, bytes, stream>>>(
       reinterpret_cast<const float4*>(p.x), reinterpret_cast<const float4*>(p.weight),
       reinterpret_cast<float4*>(p.y), p.rows, p.hidden / 4, p.eps);
@@ -127,17 +125,18 @@ cudaError_t launch_with(const rmsnorm::Problem& p, cudaStream_t stream) {
 
 cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
-  return with_threads(p.hidden, [&](auto threads) { return launch_with<threads>(p, stream); });
+  return launch_for<1024>(threads_for(p.hidden), p, stream);
 }
 
+/// x and y once; the weight once for all rows that one warp holds.
 rmsnorm::Traffic traffic(int hidden) {
-  return {.read = 8.0 * hidden, .written = 4.0 * hidden};  // x and weight once; y once
+  const double rows_of_warp = std::max(1.0, 32.0 / threads_for(hidden));
+  return {.read = 4.0 * hidden * (1 + 1 / rows_of_warp), .written = 4.0 * hidden};
 }
 
 /// A thread's own additions, four a vector, then those of at most two warps' shuffles.
 int sum_depth(int hidden) {
-  const int threads = with_threads(hidden, [](auto count) -> int { return count; });
-  return 4 * ((hidden / 4 - 1) / threads + 1) + 5 + 5;
+  return 4 * ((hidden / 4 - 1) / threads_for(hidden) + 1) + 5 + 5;
 }
 
 const rmsnorm::Registration lesson{{
