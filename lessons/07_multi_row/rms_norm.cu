@@ -34,11 +34,10 @@ __device__ float row_sum(float value) {
 }
 
 // [kernel]
-/// Rows in a block: 128 threads' worth where a warp or less owns a row.
+/// Rows in a block, if kThreads threads share a row.
 template <int kThreads>
 constexpr int kRows = kThreads <= 32 ? 128 / kThreads : 1;
 
-/// kThreads: how many threads share a row.
 template <int kThreads>
 __global__ void rms_norm_multi_row(
     const float4* __restrict__ x,       // (rows, hidden / 4)  read once
@@ -64,9 +63,7 @@ __global__ void rms_norm_multi_row(
     staged[i] = v;  // for this same thread, below: no barrier
     sum += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
   }
-
   const float rstd = rsqrtf(row_sum<kThreads>(sum) / (4 * vectors) + eps);
-
 #pragma unroll 2
   for (int i = thread; i < end; i += kThreads) {
     const float4 v = staged[i];
