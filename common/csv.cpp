@@ -113,29 +113,34 @@ Record fields_of(const Result& result) {
 
 }  // namespace
 
-std::vector<Result> read_csv(const std::filesystem::path& file) {
-  const std::vector<Record> records = parse(file);
-  if (records.empty() || line_of(records.front()) != std::string(kCsvHeader) + "\n") {
+std::vector<Record> read_records(const std::filesystem::path& file, const std::string& header) {
+  std::vector<Record> records = parse(file);
+  if (records.empty() || line_of(records.front()) != header + "\n") {
     throw std::runtime_error(
-        fmt::format("{}: line 1 is not the header of a results file", file.string()));
+        fmt::format("{}: line 1 is not the header '{}'", file.string(), header));
   }
-  const Record& names = records.front();
-
-  std::vector<Result> results;
   for (std::size_t line = 1; line < records.size(); ++line) {
-    const Record& record = records[line];
-    if (record.size() != names.size()) {
-      throw std::runtime_error(fmt::format(
-          "{}: line {} has {} fields, the header has {}", file.string(), line + 1, record.size(),
-          names.size()));
-    }
+    if (records[line].size() == records.front().size()) continue;
+    throw std::runtime_error(fmt::format(
+        "{}: line {} has {} fields, the header has {}", file.string(), line + 1,
+        records[line].size(), records.front().size()));
+  }
+  records.erase(records.begin());
+  return records;
+}
+
+std::vector<Result> read_csv(const std::filesystem::path& file) {
+  std::vector<Result> results;
+  std::size_t line = 1;
+  for (const Record& record : read_records(file, kCsvHeader)) {
+    ++line;
     std::size_t column = 0;
     for_each_field(results.emplace_back(), [&](auto& field) {
       try {
         from_text(record[column], field);
       } catch (const std::runtime_error& error) {
         throw std::runtime_error(fmt::format(
-            "{}: line {}: {} '{}' {}", file.string(), line + 1, names[column], record[column],
+            "{}: line {}: field {} '{}' {}", file.string(), line, column + 1, record[column],
             error.what()));
       }
       ++column;

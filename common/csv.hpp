@@ -13,6 +13,12 @@ namespace rmsnorm {
 /// The first line of every results file.
 extern const char* const kCsvHeader;
 
+/// The lines of a CSV file after its first, each split into its fields.
+/// \throws std::runtime_error with the file and the line, if the first is not `header` or another
+/// has more or fewer fields.
+std::vector<std::vector<std::string>> read_records(
+    const std::filesystem::path& file, const std::string& header);
+
 /// Reads a results file.
 /// \throws std::runtime_error with the file, the line and the field, if anything is not as expected.
 std::vector<Result> read_csv(const std::filesystem::path& file);

@@ -127,6 +127,8 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
   app.add_flag("--verify-only", options.verify_only, "Verify, do not time");
   app.add_flag("--list", options.list, "List the lessons of this program and exit");
 
+  app.add_flag("--l2", options.l2, "Print the size of the GPU's L2 cache in MiB and exit");
+
   try {
     app.parse(argc, argv);
     options.lessons = lesson_names.empty() ? lessons : lessons_named(lesson_names, lessons);

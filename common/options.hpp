@@ -26,6 +26,7 @@ struct Options {
   std::string csv_file;             ///< "" = write none
   bool verify_only = false;
   bool list = false;
+  bool l2 = false;  ///< print the size of the L2 cache in MiB, for the charts
 };
 
 /// Reads the command line. `lessons` are those of this program.

@@ -271,7 +271,14 @@ int run_program(int argc, const char* const* argv, const std::vector<Lesson>& le
     return kAllVerified;
   }
   try {
+    if (parsed.options.l2) {
+      fmt::print("{}\n", find_gpu().l2_bytes >> 20);
+      return kAllVerified;
+    }
     return Run(parsed.options).execute();
+  } catch (const NoGpu& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return kNoDevice;
   } catch (const CudaError& error) {
     fmt::print(stderr, "the GPU cannot be used: {}\n", error.what());
     return kNoDevice;

@@ -1,0 +1,191 @@
+#include "plots/layout.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace rmsnorm::plots {
+namespace {
+
+constexpr double kLabelSize = 12;
+constexpr double kLineHeight = 16;
+constexpr double kLeaderLength = 22;
+constexpr double kTextGap = 5;  ///< between a leader and its text
+
+double position(const Axis& axis, double value, double from, double to) {
+  const auto scale = [&](double v) { return axis.log_base > 0 ? std::log(v) : v; };
+  const double share = (scale(value) - scale(axis.low)) / (scale(axis.high) - scale(axis.low));
+  return from + share * (to - from);
+}
+
+/// Text in single quotes: gnuplot runs what stands in backquotes, but not in there. A backslash
+/// keeps gnuplot's "enhanced" mode, which the bold face needs, from taking a letter for mark-up.
+std::string quoted(const Text& text) {
+  std::string result = text.bold ? "'{/:Bold " : "'{";
+  for (const char c : text.text) {
+    if (std::string_view("_^@&~{}\\").find(c) != std::string_view::npos) result += '\\';
+    if (c == '\'') result += '\'';
+    result += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return result + "}'";
+}
+
+std::string screen(double x, double y) {
+  return fmt::format("screen {:.6f}, screen {:.6f}", x / kCanvasWidth, y / kCanvasHeight);
+}
+
+}  // namespace
+
+double Plane::x(double value) const {
+  return position(x_, value, frame_.left, frame_.right);
+}
+double Plane::y(double value) const {
+  return position(y_, value, frame_.bottom, frame_.top);
+}
+
+std::string Plane::commands(const Theme& theme) const {
+  std::string text = fmt::format(
+      "set lmargin at screen {:.6f}\nset rmargin at screen {:.6f}\n"
+      "set bmargin at screen {:.6f}\nset tmargin at screen {:.6f}\n"
+      "set xrange [{}:{}]\nset yrange [{}:{}]\n",
+      frame_.left / kCanvasWidth, frame_.right / kCanvasWidth, frame_.bottom / kCanvasHeight,
+      frame_.top / kCanvasHeight, x_.low, x_.high, y_.low, y_.high);
+  if (x_.log_base > 0) text += fmt::format("set logscale x {}\n", x_.log_base);
+  if (y_.log_base > 0)
+    text += fmt::format("set logscale y {}\nset format y '10^{{%T}}'\n", y_.log_base);
+  text += fmt::format(
+      "set key off\nset border 1 linecolor rgb '{0}' linewidth 1\nset tics nomirror scale 0\n"
+      "set xtics format ''\nset ytics textcolor rgb '{1}' font ',11'\nset mytics 1\n"
+      "set grid noxtics ytics back linetype 1 linecolor rgb '{0}' linewidth 0.8\n",
+      theme.grid, theme.muted);
+  return text;
+}
+
+std::string draw(const Text& text) {
+  const char* align = text.align == Align::left     ? "left"
+                      : text.align == Align::center ? "center"
+                                                    : "right";
+  return fmt::format(
+      "set label {} at {} {} rotate by {} font ',{}' textcolor rgb '{}' front\n", quoted(text),
+      screen(text.x, text.y), align, text.degrees, text.size, text.colour);
+}
+
+std::string draw(const Line& line) {
+  return fmt::format(
+      "set arrow from {} to {} nohead linecolor rgb '{}' linewidth {} dashtype {} front\n",
+      screen(line.x1, line.y1), screen(line.x2, line.y2), line.colour, line.width, line.dash);
+}
+
+double width_of(const std::string& text, double size) {
+  const auto letters = std::count_if(text.begin(), text.end(), [](unsigned char c) {
+    return (c & 0xC0) != 0x80;  // not the second byte of a letter in UTF-8
+  });
+  return 0.62 * size * static_cast<double>(letters);
+}
+
+std::string draw_title(const Theme& theme, const std::string& title, const std::string& subtitle) {
+  constexpr double kMargin = 18;
+  return draw(Text{
+             .text = title,
+             .x = kMargin,
+             .y = kCanvasHeight - 24,
+             .colour = theme.text,
+             .size = 16,
+             .bold = true}) +
+         draw(Text{.text = subtitle, .x = kMargin, .y = kCanvasHeight - 48, .colour = theme.muted});
+}
+
+double width_of(const std::vector<EndLabel>& labels) {
+  double width = 0;
+  for (const EndLabel& label : labels) {
+    for (const std::string& line : label.lines) width = std::max(width, width_of(line, kLabelSize));
+  }
+  return kLeaderLength + kTextGap + width;
+}
+
+std::string draw_end_labels(const Frame& frame, const std::vector<EndLabel>& labels) {
+  std::vector<double> wanted;
+  std::vector<double> heights;
+  for (const EndLabel& label : labels) {
+    wanted.push_back(label.y);
+    heights.push_back(kLineHeight * static_cast<double>(label.lines.size()));
+  }
+  const std::vector<double> middles =
+      spread_apart(wanted, heights, frame.bottom - 30, frame.top + 10);
+
+  std::string commands;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const EndLabel& label = labels[i];
+    if (label.leader) {
+      commands += draw(Line{
+          .x1 = frame.right + 4,
+          .y1 = label.y,
+          .x2 = frame.right + kLeaderLength,
+          .y2 = middles[i],
+          .colour = label.colour,
+          .width = 0.8});
+    }
+    double y = middles[i] + (heights[i] - kLineHeight) / 2;
+    for (const std::string& line : label.lines) {
+      commands += draw(Text{
+          .text = line,
+          .x = frame.right + kLeaderLength + kTextGap,
+          .y = y,
+          .colour = label.colour,
+          .size = kLabelSize});
+      y -= kLineHeight;
+    }
+  }
+  return commands;
+}
+
+std::vector<double> spread_apart(
+    const std::vector<double>& wanted, std::vector<double> heights, double low, double high) {
+  const double total = std::accumulate(heights.begin(), heights.end(), 0.0);
+  if (total > high - low) {
+    for (double& height : heights) height *= (high - low) / total;
+  }
+  std::vector<std::size_t> order(wanted.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(
+      order.begin(), order.end(), [&](auto a, auto b) { return wanted[a] < wanted[b]; });
+
+  // A group is a run of things that touch. `base` is where the lowest thing of all would begin, had
+  // everything below the group been stacked without gaps: groups overlap where bases decrease.
+  struct Group {
+    double base;  // mean of what its members want
+    std::size_t size;
+  };
+  std::vector<Group> groups;
+  std::vector<double> stacked(wanted.size());  // middles, had all been stacked from 0
+  double height_below = 0;
+  for (const std::size_t i : order) {
+    stacked[i] = height_below + heights[i] / 2;
+    height_below += heights[i];
+    Group group{wanted[i] - stacked[i], 1};
+    while (!groups.empty() && groups.back().base >= group.base) {
+      const Group below = groups.back();
+      const std::size_t size = below.size + group.size;
+      group.base = (below.base * static_cast<double>(below.size) +
+                    group.base * static_cast<double>(group.size)) /
+                   static_cast<double>(size);
+      group.size = size;
+      groups.pop_back();
+    }
+    groups.push_back(group);
+  }
+
+  std::vector<double> middles(wanted.size());
+  std::size_t next = 0;
+  for (const Group& group : groups) {
+    const double base = std::clamp(group.base, low, std::max(low, high - height_below));
+    for (std::size_t k = 0; k < group.size; ++k, ++next) {
+      middles[order[next]] = base + stacked[order[next]];
+    }
+  }
+  return middles;
+}
+
+}  // namespace rmsnorm::plots

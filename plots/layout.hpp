@@ -1,0 +1,102 @@
+#pragma once
+/// \file
+/// Where things stand on the canvas. gnuplot draws the data and the grid; every text is placed
+/// here, in points from the lower left corner of the canvas, so that no two texts meet.
+
+#include <string>
+#include <vector>
+
+#include "plots/chart.hpp"
+
+namespace rmsnorm::plots {
+
+/// The sides of the plot on the canvas, in points.
+struct Frame {
+  double left;
+  double right;
+  double bottom;
+  double top;
+};
+
+/// What an axis shows: the numbers at its ends, and whether it is logarithmic.
+struct Axis {
+  double low;
+  double high;
+  double log_base = 0;  ///< 0 = linear
+};
+
+/// Maps numbers to the canvas, the way gnuplot does after `commands`.
+class Plane {
+ public:
+  Plane(const Frame& frame, const Axis& x, const Axis& y) : frame_(frame), x_(x), y_(y) {}
+
+  double x(double value) const;
+  double y(double value) const;
+  const Frame& frame() const { return frame_; }
+
+  /// The commands that make gnuplot use this plane, with grid lines and numbers along y.
+  std::string commands(const Theme& theme) const;
+
+ private:
+  Frame frame_;
+  Axis x_;
+  Axis y_;
+};
+
+enum class Align { left, center, right };
+
+/// One line of text; x and y are the end that `align` names and the middle of the letters' height.
+struct Text {
+  std::string text;
+  double x;
+  double y;
+  std::string colour;
+  double size = 12;
+  bool bold = false;
+  Align align = Align::left;
+  int degrees = 0;  ///< turned counter-clockwise
+};
+
+/// The gnuplot command for a text. Whatever the text holds, it is printed as it stands.
+std::string draw(const Text& text);
+
+/// A straight line between two points of the canvas.
+struct Line {
+  double x1;
+  double y1;
+  double x2;
+  double y2;
+  std::string colour;
+  double width = 1;
+  std::string dash = "solid";  ///< a gnuplot dashtype
+};
+
+/// The gnuplot command for a line.
+std::string draw(const Line& line);
+
+/// About as wide as the text is in DejaVu Sans, in points, on the safe side.
+double width_of(const std::string& text, double size);
+
+/// The title, and below it one line in smaller letters.
+std::string draw_title(const Theme& theme, const std::string& title, const std::string& subtitle);
+
+/// A label right of the plot, at the end of a line.
+struct EndLabel {
+  double y;  ///< the end of the line
+  std::vector<std::string> lines;
+  std::string colour;
+  bool leader = true;  ///< a thin line from the end of the line to the label
+};
+
+/// The labels, pushed apart where they would meet.
+std::string draw_end_labels(const Frame& frame, const std::vector<EndLabel>& labels);
+
+/// The width that the labels need right of the plot.
+double width_of(const std::vector<EndLabel>& labels);
+
+/// The middles of things of the given heights, none of which overlap or leave [low, high], as near
+/// as possible to where they are wanted. If there is no room for all, the overlap is shared evenly.
+std::vector<double> spread_apart(
+    const std::vector<double>& wanted, std::vector<double> heights, double low, double high);
+
+}  // namespace rmsnorm::plots

@@ -1,0 +1,162 @@
+#include "plots/line_chart.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "plots/format.hpp"
+#include "plots/select.hpp"
+
+namespace rmsnorm::plots {
+namespace {
+
+constexpr double kRoomLeft = 1.25;   ///< the x axis begins this factor before the first point
+constexpr double kRoomRight = 1.12;  ///< and ends this factor after the last
+constexpr double kBottom = 58;
+constexpr double kLeft = 66;
+
+bool has_points(const ChartLine& line) {
+  return std::any_of(line.points.begin(), line.points.end(), [](const auto& point) {
+    return std::isfinite(point.second);
+  });
+}
+
+std::pair<double, double> last_point(const ChartLine& line) {
+  const auto last = std::find_if(line.points.rbegin(), line.points.rend(), [](const auto& point) {
+    return std::isfinite(point.second);
+  });
+  return *last;
+}
+
+/// The lowest and the highest x of all points.
+std::pair<double, double> extent(const std::vector<ChartLine>& lines) {
+  double low = std::numeric_limits<double>::infinity();
+  double high = 0;
+  for (const ChartLine& line : lines) {
+    for (const auto& [x, y] : line.points) {
+      low = std::min(low, x);
+      high = std::max(high, x);
+    }
+  }
+  return {low, high};
+}
+
+/// 16, 64, 256, ...: every second power of two from the first one that is shown.
+std::string draw_x_axis(
+    const LineChart& chart, const Plane& plane, const Theme& theme,
+    std::pair<double, double> extent) {
+  const Frame& frame = plane.frame();
+  std::string text;
+  for (double tick = std::exp2(std::ceil(std::log2(extent.first))); tick <= extent.second;
+       tick *= 4) {
+    text += draw(Text{
+        .text = binary_count(static_cast<std::int64_t>(tick)),
+        .x = plane.x(tick),
+        .y = frame.bottom - 15,
+        .colour = theme.muted,
+        .size = 11,
+        .align = Align::center});
+    text += draw(Line{
+        .x1 = plane.x(tick),
+        .y1 = frame.bottom - 4,
+        .x2 = plane.x(tick),
+        .y2 = frame.bottom,
+        .colour = theme.grid});
+  }
+  return text + draw(Text{
+                    .text = chart.x_name,
+                    .x = (frame.left + frame.right) / 2,
+                    .y = frame.bottom - 38,
+                    .colour = theme.text,
+                    .align = Align::center});
+}
+
+std::string draw_mark(const VerticalMark& mark, const Plane& plane, const Theme& theme) {
+  const double x = plane.x(mark.x);
+  const Frame& frame = plane.frame();
+  return draw(Line{
+             .x1 = x,
+             .y1 = frame.bottom,
+             .x2 = x,
+             .y2 = frame.top,
+             .colour = theme.muted,
+             .dash = "(3,3)"}) +
+         draw(Text{
+             .text = mark.text,
+             .x = x,
+             .y = frame.top + 9,
+             .colour = theme.muted,
+             .size = 11,
+             .align = Align::center});
+}
+
+std::vector<EndLabel> end_labels(
+    const LineChart& chart, const Plane& plane, const Theme& theme, double last_x) {
+  std::vector<EndLabel> labels;
+  for (const ChartLine& line : chart.lines) {
+    const auto [x, y] = last_point(line);
+    EndLabel label{.y = plane.y(y), .lines = line.label, .colour = line.colour(theme)};
+    if (x < last_x) {
+      label.lines.back() += fmt::format(" (to {})", binary_count(static_cast<std::int64_t>(x)));
+      label.leader = false;
+    }
+    labels.push_back(label);
+  }
+  return labels;
+}
+
+std::string commands(const LineChart& chart, const Theme& theme) {
+  const auto [first_x, last_x] = extent(chart.lines);
+  const Axis x_axis{first_x / kRoomLeft, last_x * kRoomRight, 2};
+  Frame frame{
+      .left = kLeft, .right = kCanvasWidth / 2, .bottom = kBottom, .top = kCanvasHeight - 82};
+  // How wide the labels are does not depend on the frame, only where they stand does.
+  frame.right =
+      kCanvasWidth - 12 - width_of(end_labels(chart, Plane(frame, x_axis, chart.y), theme, last_x));
+  const Plane plane(frame, x_axis, chart.y);
+
+  std::string text = plane.commands(theme) + draw_title(theme, chart.title, chart.subtitle) +
+                     draw_x_axis(chart, plane, theme, {first_x, last_x}) +
+                     draw_end_labels(frame, end_labels(chart, plane, theme, last_x));
+  if (chart.mark && chart.mark->x > x_axis.low && chart.mark->x < x_axis.high) {
+    text += draw_mark(*chart.mark, plane, theme);
+  }
+  text += "plot NaN";
+  for (std::size_t i = 0; i < chart.lines.size(); ++i) {
+    const ChartLine& line = chart.lines[i];
+    text += fmt::format(
+        ", $line{} with {} linecolor rgb '{}' linewidth {} dashtype {}{}", i,
+        line.marked ? "linespoints" : "lines", line.colour(theme), line.width, line.dash,
+        line.marked ? " pointtype 7 pointsize 0.35" : "");
+  }
+  return text;
+}
+
+}  // namespace
+
+LineStyle style_of_lesson(const std::vector<std::string>& slugs, const std::string& slug) {
+  if (is_foil(slug)) return {[](const Theme& theme) { return theme.muted; }, "solid"};
+  std::size_t index = 0;
+  for (const std::string& other : slugs) {
+    if (other < slug && !is_foil(other)) ++index;
+  }
+  return {
+      [index](const Theme& theme) { return theme.lines[index % kLineColours]; },
+      index < kLineColours ? "solid" : "(12,3)"};
+}
+
+Chart draw(LineChart chart) {
+  std::erase_if(chart.lines, [](const ChartLine& line) { return !has_points(line); });
+  Chart result;
+  for (std::size_t i = 0; i < chart.lines.size(); ++i) {
+    result.data.push_back({fmt::format("line{}", i), chart.lines[i].points});
+  }
+  result.commands = [chart = std::move(chart)](const Theme& theme) {
+    return commands(chart, theme);
+  };
+  return result;
+}
+
+}  // namespace rmsnorm::plots

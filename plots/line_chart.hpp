@@ -1,0 +1,53 @@
+#pragma once
+/// \file
+/// A chart of lines over a logarithmic x axis, each labelled at its end.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plots/chart.hpp"
+#include "plots/layout.hpp"
+
+namespace rmsnorm::plots {
+
+/// One line. A point whose y is NaN is a gap.
+struct ChartLine {
+  std::vector<std::string> label;  ///< its lines of text
+  std::vector<std::pair<double, double>> points;
+  std::function<std::string(const Theme&)> colour;
+  double width = 2;
+  std::string dash = "solid";  ///< a gnuplot dashtype
+  bool marked = true;          ///< a dot at each point
+};
+
+/// A vertical line, with its text above the plot.
+struct VerticalMark {
+  double x;
+  std::string text;
+};
+
+/// What a chart of lines shows.
+struct LineChart {
+  std::string title;
+  std::string subtitle;
+  std::string x_name;
+  Axis y;
+  std::vector<ChartLine> lines;
+  std::optional<VerticalMark> mark;
+};
+
+/// How a lesson's lines look: the same in every chart that is given the same slugs.
+struct LineStyle {
+  std::function<std::string(const Theme&)> colour;
+  std::string dash;  ///< a gnuplot dashtype; tells lines apart where there are more than colours
+};
+LineStyle style_of_lesson(const std::vector<std::string>& slugs, const std::string& slug);
+
+/// The chart. Lines without any point are left out. A line that ends before the others do says so
+/// in its label.
+Chart draw(LineChart chart);
+
+}  // namespace rmsnorm::plots

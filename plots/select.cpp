@@ -1,0 +1,104 @@
+#include "plots/select.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+
+#include "common/csv.hpp"
+
+namespace rmsnorm::plots {
+namespace {
+
+void require_unique(const std::filesystem::path& file, const std::vector<Result>& results) {
+  // In a sweep the shape tells results apart; elsewhere a condition stands for one shape. What was
+  // not timed may repeat: a lesson on the CPU gets the same few rows at many points of a sweep.
+  using Key = std::tuple<std::string, std::string, std::string, std::int64_t, std::int64_t>;
+  std::set<Key> seen;
+  for (const Result& r : results) {
+    if (r.cache.empty()) continue;
+    const bool sweep = is_sweep(r.regime);
+    if (!seen.emplace(r.lesson, r.regime, r.cache, sweep ? r.rows : 0, sweep ? r.hidden : 0)
+             .second) {
+      throw std::runtime_error(fmt::format(
+          "{}: there are two results of {} in {}, {}", file.string(), r.lesson, r.regime, r.cache));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Result> load_results(const std::filesystem::path& file) {
+  std::vector<Result> results = read_csv(file);
+  if (results.empty()) throw std::runtime_error(fmt::format("{}: no results", file.string()));
+  require_unique(file, results);
+  return results;
+}
+
+bool is_sweep(std::string_view regime) {
+  return regime.starts_with("sweep_");
+}
+
+bool is_foil(std::string_view slug) {
+  return slug.find('/') != std::string_view::npos;
+}
+
+std::string short_name(const std::string& slug) {
+  const std::size_t slash = std::min(slug.find('/'), slug.size());
+  const std::size_t number = std::min(slug.find('_'), slash);
+  return slug.substr(0, number) + slug.substr(slash);
+}
+
+std::vector<std::string> slugs_of(const std::vector<Result>& results) {
+  std::set<std::string> slugs;
+  for (const Result& result : results) slugs.insert(result.lesson);
+  return {slugs.begin(), slugs.end()};
+}
+
+std::vector<Condition> timed_conditions(const std::vector<Result>& results) {
+  std::vector<Condition> conditions;
+  for (const Result& result : results) {
+    const Condition condition{result.regime, result.cache};
+    if (is_sweep(result.regime) || result.cache.empty()) continue;
+    if (std::find(conditions.begin(), conditions.end(), condition) == conditions.end()) {
+      conditions.push_back(condition);
+    }
+  }
+  return conditions;
+}
+
+const Result* find_result(
+    const std::vector<Result>& results, const std::string& slug, const Condition& condition) {
+  for (const Result& result : results) {
+    if (result.lesson == slug && Condition{result.regime, result.cache} == condition)
+      return &result;
+  }
+  return nullptr;
+}
+
+std::vector<Result> results_of_regime(
+    const std::vector<Result>& results, const std::string& regime) {
+  std::vector<Result> found;
+  for (const Result& result : results) {
+    if (result.regime == regime) found.push_back(result);
+  }
+  return found;
+}
+
+std::optional<double> percent_of_copy(const Result& result) {
+  if (!result.gbps || !result.copy_gbps || !(*result.copy_gbps > 0)) return std::nullopt;
+  return 100 * *result.gbps / *result.copy_gbps;
+}
+
+double bytes_of_x_and_y(const Result& result) {
+  double bytes = 0;
+  if (result.dtype == "fp32") bytes = 4;
+  if (result.dtype == "fp16" || result.dtype == "bf16") bytes = 2;
+  if (bytes == 0)
+    throw std::runtime_error(fmt::format("the size of dtype {} is unknown", result.dtype));
+  return 2 * bytes * static_cast<double>(result.rows) * static_cast<double>(result.hidden);
+}
+
+}  // namespace rmsnorm::plots

@@ -1,0 +1,56 @@
+#pragma once
+/// \file
+/// Questions that tables and charts ask of the results.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.hpp"
+
+namespace rmsnorm::plots {
+
+/// Reads a results file for a table or a chart.
+/// \throws std::runtime_error as read_csv does; also if there is no result, or two results of one
+/// lesson where a table or a chart has room for one.
+std::vector<Result> load_results(const std::filesystem::path& file);
+
+/// Whether the regime is a sweep: many shapes under one name.
+bool is_sweep(std::string_view regime);
+
+/// Whether the slug names a second kernel of a lesson, as in "02_naive/thread_per_row".
+bool is_foil(std::string_view slug);
+
+/// The slug's number, "04" of "04_warp_reduce", with the rest of a foil: "02/thread_per_row".
+std::string short_name(const std::string& slug);
+
+/// All slugs, sorted, each once.
+std::vector<std::string> slugs_of(const std::vector<Result>& results);
+
+/// A regime and a state of the cache.
+struct Condition {
+  std::string regime;
+  std::string cache;
+  bool operator==(const Condition&) const = default;
+};
+
+/// The conditions in which something was to be timed, in the order of the file, without sweeps.
+std::vector<Condition> timed_conditions(const std::vector<Result>& results);
+
+/// The lesson's result in a condition, or null.
+const Result* find_result(
+    const std::vector<Result>& results, const std::string& slug, const Condition& condition);
+
+/// The results of one regime.
+std::vector<Result> results_of_regime(
+    const std::vector<Result>& results, const std::string& regime);
+
+/// Bandwidth in per cent of the copy's, if both were measured.
+std::optional<double> percent_of_copy(const Result& result);
+
+/// Bytes of x and y together. \throws std::runtime_error for a dtype of unknown size
+double bytes_of_x_and_y(const Result& result);
+
+}  // namespace rmsnorm::plots
