@@ -41,6 +41,15 @@ std::string driver_version() {
   return version;
 }
 
+std::string why_no_gpu(cudaError_t error) {
+  if (error == cudaSuccess || error == cudaErrorNoDevice) return "this machine has no NVIDIA GPU";
+  if (error == cudaErrorInsufficientDriver) {
+    return fmt::format(
+        "there is no NVIDIA driver here that is new enough for CUDA {}", cuda_version());
+  }
+  return fmt::format("the GPU cannot be used ({})", cudaGetErrorString(error));
+}
+
 }  // namespace
 
 Gpu find_gpu() {
@@ -49,9 +58,7 @@ Gpu find_gpu() {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
     cudaGetLastError();
-    throw NoGpu(fmt::format(
-        "no CUDA GPU can be used here ({})",
-        error == cudaSuccess ? "none is visible" : cudaGetErrorString(error)));
+    throw NoGpu(why_no_gpu(error));
   }
 
   cudaDeviceProp properties;

@@ -20,7 +20,7 @@ struct Problem {
   const float* weight;  ///< (hidden)        one factor a column
   float* y;             ///< (rows, hidden)  output
   int rows;             ///< 0 or more; rows * hidden may exceed 2^31
-  int hidden;           ///< 1 or more
+  int hidden;           ///< 1 to 2^30
   float eps;            ///< 0 or more; added to the mean, inside the square root
 };
 

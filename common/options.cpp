@@ -80,7 +80,8 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
   ParsedOptions parsed;
   Options& options = parsed.options;
 
-  constexpr int kMost = std::numeric_limits<int>::max();
+  constexpr int kMostRows = std::numeric_limits<int>::max();
+  constexpr int kMostColumns = 1 << 30;
   std::vector<std::string> lesson_names;
   std::vector<std::string> names_of_regimes;
   std::optional<int> rows;
@@ -107,11 +108,11 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
              "One of " + regime_names() + " (= the first five, default); may be repeated")
           ->type_name("NAME");
   app.add_option("--rows", rows, "Rows of a problem of your own (default 1024)")
-      ->check(CLI::Range(0, kMost).description(""))
+      ->check(CLI::Range(0, kMostRows).description(""))
       ->type_name("N")
       ->excludes(regime_option);
   app.add_option("--hidden", hidden, "Columns of a problem of your own (default 4096)")
-      ->check(CLI::Range(1, kMost).description(""))
+      ->check(CLI::Range(1, kMostColumns).description(""))
       ->type_name("N")
       ->excludes(regime_option);
   app.add_option("--eps", options.eps, "Added to the mean square (default 1e-5)")

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <map>
@@ -141,8 +142,10 @@ class Run {
   }
 
   void run_on_host(const Lesson& lesson, const Regime& regime, Shape shape) {
+    // With fewer rows, many shapes of a sweep become the same.
     while (shape.rows > 1 && std::int64_t{shape.rows} * shape.hidden > kElementsForCpuLesson)
       shape.rows /= 2;
+    if (has_result(lesson, regime, shape)) return;
     progress(fmt::format("verifying {} on {} x {}", lesson.slug, shape.rows, shape.hidden));
     const Workload workload(
         {.memory = Memory::host,
@@ -153,7 +156,15 @@ class Run {
     const Verification found = verify(lesson, workload);
     Result result = describe(lesson, regime, workload.problem());
     record(found, result);
-    add(result, found.ok() ? "on the CPU" : found.complaint);
+    add(result,
+        found.ok() ? "on the CPU, with as many rows as it takes to verify" : found.complaint);
+  }
+
+  bool has_result(const Lesson& lesson, const Regime& regime, Shape shape) const {
+    return std::any_of(results_.begin(), results_.end(), [&](const Result& r) {
+      return r.lesson == lesson.slug && r.regime == regime.name && r.rows == shape.rows &&
+             r.hidden == shape.hidden;
+    });
   }
 
   /// verify(), but a fault that costs us the GPU is first reported as the lesson's failure.

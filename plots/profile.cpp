@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kHeader =
     "lesson,regime,rows,hidden,sectors_read,sectors_written,dram_bytes_read,instructions,"
-    "active_warps_pct,device,cuda,commit,date";
+    "registers,active_warps_pct,device,cuda,commit,date";
 
 const Profile& find_profile(
     const std::vector<Profile>& profiles, const std::string& slug, const std::string& regime) {
@@ -45,10 +45,11 @@ std::vector<Profile> read_profiles(const std::filesystem::path& file) {
           .sectors_written = std::stod(field[5]),
           .dram_read = std::stod(field[6]),
           .instructions = std::stod(field[7]),
-          .active_warps = std::stod(field[8]),
+          .registers = std::stod(field[8]),
+          .active_warps = std::stod(field[9]),
           .source = fmt::format(
-              "Counted by ncu on {}, CUDA {}, commit `{}`, {}", field[9], field[10], field[11],
-              field[12])});
+              "Counted by ncu on {}, CUDA {}, commit `{}`, {}", field[10], field[11], field[12],
+              field[13])});
     } catch (const std::logic_error&) {
       throw std::runtime_error(
           fmt::format("{}: line {} has a field that is not a number", file.string(), line));
@@ -65,17 +66,18 @@ std::string make_profile_table(
   constexpr double kSectorBytes = 32;
 
   std::string table = fmt::format(
-      "| {} | bytes a row, predicted | counted | from DRAM a row | instructions a row | occupancy "
-      "|\n|---|---:|---:|---:|---:|---:|\n",
+      "| {} | bytes a row, predicted | counted | from DRAM a row | instructions a row | registers "
+      "| "
+      "occupancy |\n|---|---:|---:|---:|---:|---:|---:|\n",
       regime);
   std::string source;
   for (std::size_t i = 2; i < words.size(); ++i) {
     const Profile& p = find_profile(profiles, words[i], regime);
     const Result& r = find_result_in(results, words[i], regime);
     table += fmt::format(
-        "| `{}` | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.0f} % |\n", words[i],
+        "| `{}` | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.0f} % |\n", words[i],
         r.bytes_per_row_predicted, kSectorBytes * (p.sectors_read + p.sectors_written) / p.rows,
-        p.dram_read / p.rows, p.instructions / p.rows, p.active_warps);
+        p.dram_read / p.rows, p.instructions / p.rows, p.registers, p.active_warps);
     source = p.source;
   }
   return fmt::format("{}\n{}.\n", table, source);

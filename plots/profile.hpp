@@ -19,6 +19,7 @@ struct Profile {
   double sectors_written;  ///< likewise
   double dram_read;        ///< bytes that came from DRAM: the caches answered the rest
   double instructions;     ///< of all warps
+  double registers;        ///< of a thread
   double active_warps;     ///< occupancy: mean share of an SM's places for warps in use, %
   std::string source;      ///< device, toolkit, revision and day
 };

@@ -10,6 +10,7 @@ metrics=(
   l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum
   dram__bytes_read.sum
   smsp__inst_executed.sum
+  launch__registers_per_thread
   sm__warps_active.avg.pct_of_peak_sustained_active
 )
 
@@ -27,7 +28,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
 {
-  echo "lesson,regime,rows,hidden,sectors_read,sectors_written,dram_bytes_read,instructions,active_warps_pct,device,cuda,commit,date"
+  echo "lesson,regime,rows,hidden,sectors_read,sectors_written,dram_bytes_read,instructions,registers,active_warps_pct,device,cuda,commit,date"
   for regime in prefill decode heads wide; do
     # One launch for each lesson that does not refuse, in the order in which the program reports them.
     ncu --csv --log-file "$folder/ncu" --print-units base --clock-control none \

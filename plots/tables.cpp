@@ -134,7 +134,6 @@ std::string time_cell(const Result& result) {
   std::string text = microseconds(*result.median_us);
   if (result.spread_pct.value_or(0) > kNoisyPct)
     text += fmt::format(" ± {}", percent(*result.spread_pct));
-  if (result.gbps) text += ", " + gigabytes_per_second(*result.gbps);
   if (const auto pct = percent_of_copy(result)) text += ", " + percent(*pct);
   return text;
 }

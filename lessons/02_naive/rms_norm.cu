@@ -8,8 +8,8 @@
 
 namespace {
 
-constexpr int kThreads = 256;  // a power of two: the tree halves it down to 1
-static_assert((kThreads & (kThreads - 1)) == 0);
+constexpr int kLevels = 8;              // of the tree, which halves the threads down to 1
+constexpr int kThreads = 1 << kLevels;  // so it is a power of two: 256
 
 // [foil]
 /// The kernel everybody writes first: lesson 01's loops, one thread a row.
@@ -99,7 +99,7 @@ int thread_per_row_sum_depth(int hidden) {
 
 /// A thread's own additions, then the tree's.
 int sum_depth(int hidden) {
-  return (hidden - 1) / kThreads + 1 + 8;
+  return (hidden - 1) / kThreads + 1 + kLevels;
 }
 
 const rmsnorm::Registration foil{{

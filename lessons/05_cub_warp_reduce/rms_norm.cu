@@ -1,7 +1,7 @@
 // Lesson 05 - cub::WarpReduce
 // Changed    the hand-written shuffles become a call of CUB, the library of CUDA algorithms.
 // Unchanged  everything else: the loops, the barriers, the order of work.
-// Expect     the same speed: CUB emits shuffles too. What it buys is not time.
+// Expect     the same speed: CUB emits as many shuffles. What it buys is not time.
 #include <cstdint>
 #include <cub/warp/warp_reduce.cuh>
 
@@ -94,7 +94,7 @@ int sum_depth(int hidden) {
 const rmsnorm::Registration lesson{{
     .slug = "05_cub_warp_reduce",
     .title = "cub::WarpReduce",
-    .idea = "The library's warp reduction: the same shuffles, less to get wrong",
+    .idea = "The library's warp reduction: as many shuffles, for any type and operator",
     .regime = "decode",
     .launch = launch,
     .refuses = refuses,

@@ -1,7 +1,7 @@
 // Lesson 06 - float4
 // Changed    x, weight and y move in vectors of 16 bytes: four floats in one load or store.
 // Unchanged  one block a row, the row in shared memory, warp shuffles, two barriers.
-// Expect     a quarter of the instructions, four times the bytes in flight: shorter waits.
+// Expect     a quarter of the loads and stores, four times the bytes in flight: shorter waits.
 #include <cstdint>
 
 #include "common/lesson.hpp"
@@ -18,8 +18,8 @@ __device__ float warp_sum(float value) {
 
 // [kernel]
 /// kThreads: any multiple of 32 up to 1024.
-/// kBatch: how many vectors of x a thread asks for before it waits for one.
-template <int kThreads, int kBatch>
+/// kUnroll: how many vectors of x a thread asks for before it waits for one.
+template <int kThreads, int kUnroll>
 __global__ void rms_norm_float4(
     const float4* __restrict__ x,       // (rows, hidden / 4)  read once
     const float4* __restrict__ weight,  // (hidden / 4)        read once a row
@@ -31,7 +31,7 @@ __global__ void rms_norm_float4(
 
   extern __shared__ float4 staged[];  // (hidden / 4)        the row of x
   float sum = 0;
-#pragma unroll kBatch
+#pragma unroll kUnroll
   for (int i = threadIdx.x; i < vectors; i += kThreads) {
     const float4 v = x[i];
     staged[i] = v;  // for this same thread, below: no barrier
@@ -54,7 +54,7 @@ __global__ void rms_norm_float4(
   __syncthreads();  // total is there for every warp
   const float rstd = rsqrtf(total / (4 * vectors) + eps);
 
-#pragma unroll kBatch
+#pragma unroll kUnroll
   for (int i = threadIdx.x; i < vectors; i += kThreads) {
     const float4 v = staged[i];
     const float4 w = weight[i];
@@ -64,7 +64,7 @@ __global__ void rms_norm_float4(
 }
 // [kernel]
 
-template <int kThreads, int kBatch>
+template <int kThreads, int kUnroll>
 std::string refuses(const rmsnorm::Problem& p) {
   const auto addresses = reinterpret_cast<std::uintptr_t>(p.x) |
                          reinterpret_cast<std::uintptr_t>(p.weight) |
@@ -78,7 +78,7 @@ std::string refuses(const rmsnorm::Problem& p) {
   int most = 0;
   cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
   cudaFuncAttributes kernel{};
-  cudaFuncGetAttributes(&kernel, rms_norm_float4<kThreads, kBatch>);
+  cudaFuncGetAttributes(&kernel, rms_norm_float4<kThreads, kUnroll>);
   const auto room = most - static_cast<std::int64_t>(kernel.sharedSizeBytes);
   const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
   if (bytes <= room) return "";
@@ -86,13 +86,13 @@ std::string refuses(const rmsnorm::Problem& p) {
          " bytes, and a block of this GPU has room for " + std::to_string(room);
 }
 
-template <int kThreads, int kBatch>
+template <int kThreads, int kUnroll>
 cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
 
   // More than 48 KiB of dynamic shared memory is only for kernels that ask for it.
   const int row_bytes = p.hidden * static_cast<int>(sizeof(float));
-  const auto kernel = rms_norm_float4<kThreads, kBatch>;
+  const auto kernel = rms_norm_float4<kThreads, kUnroll>;
   const cudaError_t asked =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, row_bytes);
   if (asked != cudaSuccess) return asked;
@@ -124,27 +124,25 @@ const rmsnorm::Registration lesson{{
     .sum_depth = sum_depth<256>,
 }};
 
-// Two foils, to find out what happens when a thread has fewer vectors than its batch.
-const rmsnorm::Registration foil{{
-    .slug = "06_float4/512_threads",
-    .title = "float4, 512 threads",
-    .idea = "The same with 512 threads: two vectors for each, in a loop made for batches of four",
-    .regime = "prefill",
-    .launch = launch<512, 4>,
-    .refuses = refuses<512, 4>,
-    .traffic = traffic,
-    .sum_depth = sum_depth<512>,
-}};
-
-const rmsnorm::Registration corrected_foil{{
-    .slug = "06_float4/512_threads_by_2",
-    .title = "float4, 512 threads, by two",
-    .idea = "The same with 512 threads, and a loop made for batches of two",
-    .regime = "prefill",
-    .launch = launch<512, 2>,
-    .refuses = refuses<512, 2>,
-    .traffic = traffic,
-    .sum_depth = sum_depth<512>,
-}};
+// Three foils, to find out what a wider block does to this kernel.
+template <int kUnroll>
+rmsnorm::Lesson foil(const char* slug, const char* title, const char* idea) {
+  return {
+      .slug = slug,
+      .title = title,
+      .idea = idea,
+      .regime = "prefill",
+      .launch = launch<512, kUnroll>,
+      .refuses = refuses<512, kUnroll>,
+      .traffic = traffic,
+      .sum_depth = sum_depth<512>,
+  };
+}
+const rmsnorm::Registration by_4(
+    foil<4>("06_float4/512", "float4, 512 threads", "As 06_float4, with 512 threads"));
+const rmsnorm::Registration by_2(foil<2>(
+    "06_float4/512_by_2", "float4, 512 threads, by two", "With 512 threads, two loads at a time"));
+const rmsnorm::Registration by_1(foil<1>(
+    "06_float4/512_by_1", "float4, 512 threads, by one", "With 512 threads, one load at a time"));
 
 }  // namespace
