@@ -1,6 +1,6 @@
 # Writes OUTPUT, a C++ file that knows the revision; run at every build, rewrites only what changed.
 execute_process(
-  COMMAND git describe --always --exclude=* --abbrev=12 --dirty
+  COMMAND git -c safe.directory=* describe --always --exclude=* --abbrev=12 --dirty
   WORKING_DIRECTORY "${SOURCE_DIR}"
   OUTPUT_VARIABLE commit
   OUTPUT_STRIP_TRAILING_WHITESPACE

@@ -2,8 +2,8 @@
 /// \file
 /// The clock: how long one launch takes on the GPU, and how sure we are.
 ///
-/// Launches are recorded in a CUDA graph, one after the other, and CUDA events time a replay of the
-/// whole graph. So the time of a launch is what the GPU needs, not what the CPU needs to ask for it.
+/// Launches are recorded in a CUDA graph, one after the other, and CUDA events time replays of the
+/// whole graph. So a launch takes the time that the GPU needs for it, not the CPU to ask for it.
 ///
 /// A cold L2 is had by rotation: each launch of the graph works on another set of tensors, and all
 /// sets together are several times the size of the cache. When a set's turn comes again, nothing of
@@ -25,13 +25,11 @@ struct Timing {
   int samples;        ///< replays of the graph
 };
 
-/// Above this spread a result is called noisy.
-constexpr double kNoisyPct = 5;
-
 /// Enqueues one launch on tensors of the given set.
 using LaunchOnSet = std::function<cudaError_t(int set, cudaStream_t stream)>;
 
 /// Sets of tensors that make the L2 cold by rotation: four times the cache's size, at least one.
+/// Of tiny problems not even the most sets that there can be are larger than the cache: check.
 int sets_for_cold_cache(std::size_t bytes_of_one_set, std::size_t l2_bytes);
 
 /// Times a launch: over `sets` sets in turn if the cache is to be cold, over set 0 if warm.

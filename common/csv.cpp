@@ -4,11 +4,9 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <fstream>
-#include <functional>
-#include <iterator>
+#include <cmath>
 #include <stdexcept>
-#include <string_view>
+#include <type_traits>
 
 #include "common/files.hpp"
 
@@ -43,6 +41,9 @@ void from_text(const std::string& text, Number& value) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stop != end) throw std::runtime_error("is not a number");
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (!std::isfinite(value)) throw std::runtime_error("is not a finite number");
+  }
 }
 template <class T>
 void from_text(const std::string& text, std::optional<T>& value) {
@@ -94,7 +95,9 @@ std::vector<Record> parse(const std::filesystem::path& file) {
 }
 
 std::string quoted_if_needed(const std::string& field) {
-  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
+  // libcsv drops spaces at the ends of a field that is not quoted.
+  const bool has_outer_space = !field.empty() && (field.front() == ' ' || field.back() == ' ');
+  if (!has_outer_space && field.find_first_of(",\"\r\n") == std::string::npos) return field;
   std::string quoted(csv_write(nullptr, 0, field.data(), field.size()), '\0');
   csv_write(quoted.data(), quoted.size(), field.data(), field.size());
   return quoted;

@@ -3,6 +3,7 @@
 
 #include "common/device_kernels.hpp"
 #include "common/element_check.hpp"
+#include "common/random.hpp"
 #include "common/reference.hpp"
 
 namespace rmsnorm {
@@ -15,6 +16,7 @@ __global__ void probe() {}
 /// One block a row, with the lessons' means but in fp64: a tree adds the threads' partial sums.
 __global__ void compare_rows(Problem p, double bound, DeviceFindings* findings) {
   __shared__ double partial[kThreads];
+  double max_error = 0;
   for (std::int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
     const float* x = p.x + row * p.hidden;
     const float* y = p.y + row * p.hidden;
@@ -33,7 +35,6 @@ __global__ void compare_rows(Problem p, double bound, DeviceFindings* findings) 
     const double rstd = reference_rstd(partial[0], p.hidden, p.eps);
     __syncthreads();  // everybody has read partial[0] before the next row overwrites it
 
-    double max_error = 0;
     for (int col = threadIdx.x; col < p.hidden; col += kThreads) {
       const ElementCheck check = check_element(y[col], x[col], p.weight[col], rstd, bound);
       if (!check.ok) {
@@ -41,10 +42,18 @@ __global__ void compare_rows(Problem p, double bound, DeviceFindings* findings) 
       }
       max_error = fmax(max_error, check.error);
     }
-    atomicMax(
-        &findings->max_error_bits,
-        static_cast<unsigned long long>(__double_as_longlong(max_error)));
   }
+  atomicMax(
+      &findings->max_error_bits, static_cast<unsigned long long>(__double_as_longlong(max_error)));
+}
+
+/// Adds up a hash of every float and its place.
+__global__ void hash(const float* data, std::size_t size, unsigned long long* sum) {
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * kThreads;
+  unsigned long long mine = 0;
+  std::size_t i = static_cast<std::size_t>(blockIdx.x) * kThreads + threadIdx.x;
+  for (; i < size; i += step) mine += random_bits(__float_as_uint(data[i]), i);
+  if (mine != 0) atomicAdd(sum, mine);
 }
 
 }  // namespace
@@ -58,6 +67,12 @@ cudaError_t launch_compare_rows(
     const Problem& p, double bound, DeviceFindings* findings, cudaStream_t stream) {
   const int blocks = std::min(p.rows, 1 << 16);
   compare_rows<<<blocks, kThreads, 0, stream>>>(p, bound, findings);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_hash(
+    const float* data, std::size_t size, unsigned long long* sum, cudaStream_t stream) {
+  hash<<<2048, kThreads, 0, stream>>>(data, size, sum);
   return cudaGetLastError();
 }
 

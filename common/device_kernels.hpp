@@ -5,6 +5,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
+
 #include "common/lesson.hpp"
 
 namespace rmsnorm {
@@ -24,5 +26,9 @@ cudaError_t launch_probe(cudaStream_t stream);
 /// Compares y with an fp64 reference, within the relative bound; all pointers in device memory.
 cudaError_t launch_compare_rows(
     const Problem& problem, double bound, DeviceFindings* findings, cudaStream_t stream);
+
+/// Adds to *sum (in device memory) a hash of the floats' bits and places.
+cudaError_t launch_hash(
+    const float* data, std::size_t size, unsigned long long* sum, cudaStream_t stream);
 
 }  // namespace rmsnorm

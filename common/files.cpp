@@ -26,22 +26,39 @@ std::string read_file(const fs::path& file) {
 }
 
 void write_file(const fs::path& file, std::string_view text) {
+  const auto check = [&](bool fine, const std::string& reason) {
+    if (!fine) throw std::runtime_error(fmt::format("cannot write {}: {}", file.string(), reason));
+  };
+  const auto write_to = [&](const fs::path& target) {
+    std::ofstream out(target, std::ios::binary | std::ios::trunc);
+    out << text;
+    out.close();
+    return !out.fail();
+  };
+
+  // A device or a pipe, as /dev/null, is written to and must stay what it is.
   std::error_code error;
-  if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
-  fs::path temporary = file;
+  if (fs::exists(file, error) && !fs::is_regular_file(file) && !fs::is_directory(file)) {
+    check(write_to(file), std::strerror(errno));
+    return;
+  }
+
+  // A symbolic link stays as well: what it leads to is replaced.
+  const fs::path target = fs::weakly_canonical(file, error);
+  check(!error, error.message());
+  fs::create_directories(target.parent_path(), error);
+  fs::path temporary = target;
   temporary += ".partial";
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
-  if (!out) {
+  if (!write_to(temporary)) {
     const std::string reason = std::strerror(errno);
     fs::remove(temporary, error);
-    throw std::runtime_error(fmt::format("cannot write {}: {}", file.string(), reason));
+    check(false, reason);
   }
-  fs::rename(temporary, file, error);
+  fs::rename(temporary, target, error);
   if (error) {
-    fs::remove(temporary);
-    throw std::runtime_error(fmt::format("cannot write {}: {}", file.string(), error.message()));
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    check(false, error.message());
   }
 }
 

@@ -12,7 +12,8 @@ namespace rmsnorm {
 std::string read_file(const std::filesystem::path& file);
 
 /// Replaces a file's content, and makes its folder if there is none. The text goes to a temporary
-/// file in the same folder, which is then renamed: nobody ever sees half of it.
+/// file in the same folder, which is then renamed: nobody ever sees half of it. (A device, as
+/// /dev/null, is written to; a symbolic link is followed.)
 /// \throws std::runtime_error with the file and the reason.
 void write_file(const std::filesystem::path& file, std::string_view text);
 

@@ -21,14 +21,15 @@ struct Problem {
   float* y;             ///< (rows, hidden)  output
   int rows;             ///< 0 or more; rows * hidden may exceed 2^31
   int hidden;           ///< 1 to 2^30
-  float eps;            ///< 0 or more; added to the mean, inside the square root
+  float eps;            ///< 0 or more; added to the mean, inside the square root. With 0, the
+                        ///< squares of a row must not be so small that fp32 loses them.
 };
 
 /// Where a lesson wants the tensors of its problem.
 enum class Memory { host, device };
 
-/// The bytes of one row (and its share of the weight) that a kernel asks of global memory,
-/// in whole 32-byte sectors. Caches may answer a part of them.
+/// The bytes of one row (and its share of the weight) that a kernel asks of global memory, in
+/// 32-byte sectors, where rows fill whole sectors. Caches may answer a part of them.
 struct Traffic {
   double read;
   double written;
@@ -40,7 +41,7 @@ struct Lesson {
       slug;  ///< the folder, the CMake target, the chart label; a second kernel adds "/name"
   const char* title;   ///< as the heading of the lesson's page has it
   const char* idea;    ///< one sentence, no full stop
-  const char* regime;  ///< the regime in which the idea shows
+  const char* regime;  ///< the regime in which the idea shows; "" if it is about no speed
   Memory memory = Memory::device;
 
   /// Enqueues y = RMSNorm(x) on the stream (the null stream is CUDA's default stream) and returns

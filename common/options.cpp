@@ -33,13 +33,23 @@ std::string regime_names() {
   return names + kAll;
 }
 
+/// Adds what is not there yet: a lesson or a regime that is named twice is measured once.
+template <class T, class Same>
+void add_new(std::vector<T>& to, const std::vector<T>& items, Same same) {
+  for (const T& item : items) {
+    const auto is_it = [&](const T& other) { return same(item, other); };
+    if (std::none_of(to.begin(), to.end(), is_it)) to.push_back(item);
+  }
+}
+
 std::vector<Regime> regimes_named(const std::vector<std::string>& names) {
   std::vector<Regime> chosen;
+  const auto same = [](const Regime& a, const Regime& b) { return a.name == b.name; };
   for (const std::string& name : names) {
     if (name == kAll) {
-      chosen.insert(chosen.end(), regimes().begin(), regimes().end());
+      add_new(chosen, regimes(), same);
     } else if (const Regime* regime = find_regime(name)) {
-      chosen.push_back(*regime);
+      add_new(chosen, {*regime}, same);
     } else {
       throw CLI::ValidationError(
           "--regime", fmt::format("there is no regime '{}'; there are {}", name, regime_names()));
@@ -51,13 +61,14 @@ std::vector<Regime> regimes_named(const std::vector<std::string>& names) {
 std::vector<Lesson> lessons_named(
     const std::vector<std::string>& names, const std::vector<Lesson>& among) {
   std::vector<Lesson> chosen;
+  const auto same = [](const Lesson& a, const Lesson& b) { return a.slug == b.slug; };
   for (const std::string& name : names) {
     const std::vector<Lesson> found = find_lessons(among, name);
     if (found.empty()) {
       throw CLI::ValidationError(
           "--lesson", fmt::format("there is no lesson '{}'; --list shows them", name));
     }
-    chosen.insert(chosen.end(), found.begin(), found.end());
+    add_new(chosen, found, same);
   }
   return chosen;
 }
@@ -117,7 +128,11 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
       ->excludes(regime_option);
   app.add_option("--eps", options.eps, "Added to the mean square (default 1e-5)")
       ->check(finite_in(0, 1e30));
-  app.add_option("--seed", options.seed, "Seed of the random tensors (default 1)")->type_name("N");
+  app.add_option("--seed", options.seed, "Seed of the random tensors (default 1)")
+      ->type_name("N")
+      ->check([](const std::string& text) {
+        return text[0] == '-' ? fmt::format("'{}' is negative", text) : std::string();
+      });
   app.add_option(
          "--min-time", options.min_seconds, "Seconds of timed work per result (default 0.1)")
       ->check(finite_in(1e-4, 60));
@@ -136,7 +151,6 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
     if (rows || hidden) {
       options.regimes = {
           {kCustomRegime,
-           "",
            {{rows.value_or(1024), hidden.value_or(4096)}},
            {Cache::cold, Cache::warm}}};
     } else {

@@ -29,7 +29,7 @@ namespace {
 /// A lesson that runs on the CPU gets as many rows as make this many elements: enough to verify it.
 constexpr std::int64_t kElementsForCpuLesson = std::int64_t{1} << 22;
 
-/// The GPU cannot hold the tensors of a problem that the reader asked for.
+/// The memory cannot hold the tensors of a problem that the reader asked for.
 struct TooLarge : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -42,6 +42,7 @@ std::string today() {
 class Run {
  public:
   explicit Run(const Options& options) : options_(options) {
+    if (!has_device_lessons()) return;  // lesson 01 needs no GPU, not even a broken one
     try {
       gpu_ = find_gpu();
       fmt::print(
@@ -49,10 +50,15 @@ class Run {
           gpu_->multiprocessors, gpu_->l2_bytes >> 20, gpu_->peak_gbps);
     } catch (const NoGpu& reason) {
       no_gpu_ = reason.what();
+    } catch (const CudaError& error) {
+      no_gpu_ = error.what();
     }
   }
 
   int execute() {
+    // A file that cannot be written should be known before an hour of measuring, not after it.
+    if (!options_.csv_file.empty()) write_csv(options_.csv_file, {});
+
     int exit_code = kAllVerified;
     if (!gpu_) exit_code = skip_device_lessons();
     try {
@@ -71,9 +77,14 @@ class Run {
     } catch (const CudaError& error) {
       end_progress();
       fmt::print(stderr, "stopped: {}\n", error.what());
-      if (!some_wrong_) exit_code = kNoDevice;
+      exit_code = kNoDevice;
     }
-    save();
+    try {
+      save();
+    } catch (const std::runtime_error& error) {
+      fmt::print(stderr, "{}\n", error.what());
+      exit_code = kBadUsage;
+    }
     if (const std::string table = summary(results_); !table.empty()) fmt::print("\n{}", table);
     return some_wrong_ ? kLessonWrong : exit_code;
   }
@@ -97,14 +108,15 @@ class Run {
     if (!gpu_ || !has_device_lessons()) return;
 
     const Shape shape = fit(regime, wanted);
-    const std::size_t one_set = Workload::bytes(shape.rows, shape.hidden, 1);
+    const std::size_t bytes_of_set = bytes_of_x_and_y(shape) + sizeof(float) * shape.hidden;
+    const int sets = sets_for_cold_cache(bytes_of_set, gpu_->l2_bytes);
     const Workload workload(
         {.memory = Memory::device,
          .rows = shape.rows,
          .hidden = shape.hidden,
          .eps = options_.eps,
          .seed = options_.seed,
-         .sets = sets_for_cold_cache(one_set, gpu_->l2_bytes)});
+         .sets = sets});
 
     // Everything is verified before anything is timed.
     std::map<std::string, Verification> verified;
@@ -114,8 +126,9 @@ class Run {
       verified[lesson.slug] = verify_or_record_loss(lesson, regime, workload);
     }
 
-    const bool timed = !options_.verify_only && shape.rows > 0;
     for (const Cache cache : caches(regime)) {
+      const bool too_small = cache == Cache::cold && sets * bytes_of_set < 2 * gpu_->l2_bytes;
+      const bool timed = !options_.verify_only && shape.rows > 0 && !too_small;
       std::optional<double> copy_gbps;
       if (timed) {
         progress(fmt::format("copying {} x {}, {}", shape.rows, shape.hidden, to_string(cache)));
@@ -134,10 +147,12 @@ class Run {
         }
         const Verification& found = verified.at(lesson.slug);
         record(found, result);
-        if (timed && found.ok()) time(lesson, workload, cache, result);
-        add(result, found.complaint);
+        std::string remark = found.complaint;
+        if (timed && found.ok()) remark = time(lesson, workload, cache, result);
+        if (too_small && found.ok()) remark = "too small to be timed with a cold L2";
+        add(result, remark);
       }
-      if (!timed) break;  // the state of the cache makes no difference to what is right
+      if (!timed && !too_small) break;  // what is right does not depend on the cache
     }
   }
 
@@ -146,6 +161,14 @@ class Run {
     while (shape.rows > 1 && std::int64_t{shape.rows} * shape.hidden > kElementsForCpuLesson)
       shape.rows /= 2;
     if (has_result(lesson, regime, shape)) return;
+    // x and y, and copies of them for the comparison. Linux would promise more than it has.
+    const std::size_t needed = 2 * Workload::bytes(shape.rows, shape.hidden, 1);
+    const auto free = static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+    if (needed > free) {
+      throw TooLarge(fmt::format(
+          "{} x {} needs {:.1f} GiB, and this machine has {:.1f} GiB free", shape.rows,
+          shape.hidden, needed / 0x1p30, free / 0x1p30));
+    }
     progress(fmt::format("verifying {} on {} x {}", lesson.slug, shape.rows, shape.hidden));
     const Workload workload(
         {.memory = Memory::host,
@@ -180,18 +203,28 @@ class Run {
     }
   }
 
-  void time(const Lesson& lesson, const Workload& workload, Cache cache, Result& result) {
+  /// Fills in the times; gives the reason if the lesson cannot be timed, and calls it a failure.
+  std::string time(const Lesson& lesson, const Workload& workload, Cache cache, Result& result) {
     progress(fmt::format(
         "timing {} on {} x {}, {}", lesson.slug, result.rows, result.hidden, result.cache));
     const auto launch = [&](int set, cudaStream_t stream) {
       return lesson.launch(workload.problem(set), stream);
     };
-    const Timing timing = time_launch(launch, cache, workload.spec().sets, options_.min_seconds);
+    Timing timing{};
+    try {
+      timing = time_launch(launch, cache, workload.spec().sets, options_.min_seconds);
+    } catch (const CudaError& error) {
+      result.verdict = "fail";
+      if (cudaDeviceSynchronize() == cudaSuccess) return error.what();
+      add(result, error.what());  // the GPU is lost, and with it all that would follow
+      throw;
+    }
     const Shape shape{workload.spec().rows, workload.spec().hidden};
     result.median_us = timing.median_us;
     result.spread_pct = timing.spread_pct;
     result.samples = timing.samples;
     result.gbps = gbps(static_cast<double>(bytes_of_x_and_y(shape)), timing.median_us);
+    return "";
   }
 
   /// The columns that are known before anything has run.

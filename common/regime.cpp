@@ -30,28 +30,19 @@ const char* to_string(Cache cache) {
 
 const std::vector<Regime>& regimes() {
   static const std::vector<Regime> all = {
-      {"prefill", "the bandwidth of global memory", {{262144, 4096}}, {Cache::cold}},
-      {"batch", "the L2 cache, and latency", {{1024, 4096}}, {Cache::cold, Cache::warm}},
-      {"decode",
-       "latency: the launch, the barriers, the sum",
-       {{16, 4096}},
-       {Cache::cold, Cache::warm}},
-      {"heads", "threads that have no work", {{1048576, 128}}, {Cache::cold}},
-      {"wide", "rows that fill the shared memory", {{4096, 49152}}, {Cache::cold}},
+      {"prefill", {{262144, 4096}}, {Cache::cold}},
+      {"batch", {{1024, 4096}}, {Cache::cold, Cache::warm}},
+      {"decode", {{16, 4096}}, {Cache::cold, Cache::warm}},
+      {"heads", {{1048576, 128}}, {Cache::cold}},
+      {"wide", {{4096, 49152}}, {Cache::cold}},
   };
   return all;
 }
 
 const std::vector<Regime>& sweeps() {
   static const std::vector<Regime> all = {
-      {"sweep_rows",
-       "first latency, then L2, then global memory",
-       shapes_over_rows(),
-       {Cache::warm}},
-      {"sweep_hidden",
-       "how well the block's shape fits the row",
-       shapes_over_hidden(),
-       {Cache::cold}},
+      {"sweep_rows", shapes_over_rows(), {Cache::warm}},
+      {"sweep_hidden", shapes_over_hidden(), {Cache::cold}},
   };
   return all;
 }

@@ -22,7 +22,6 @@ struct Shape {
 /// A named list of shapes, each timed in the given states of the cache.
 struct Regime {
   std::string name;
-  std::string limited_by;  ///< what a good kernel waits for in this regime
   std::vector<Shape> shapes;
   std::vector<Cache> caches;
 };

@@ -2,7 +2,6 @@
 /// \file
 /// The lessons that were linked into this program.
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -9,8 +9,6 @@
 #include <cstring>
 #include <map>
 
-#include "common/benchmark.hpp"
-
 namespace rmsnorm {
 namespace {
 
@@ -32,7 +30,7 @@ std::string verdict_text(const Result& result, bool colour) {
 }
 
 std::string time_columns(const Result& r) {
-  if (!r.median_us) return fmt::format("{:45}", "not timed");
+  if (!r.median_us) return fmt::format("{:44}", "not timed");
   return fmt::format(
       "{:>9} +-{:4.1f}% {:>7.0f} GB/s {:>4.0f}% of copy", microseconds(*r.median_us),
       r.spread_pct.value_or(0), r.gbps.value_or(0),
@@ -57,7 +55,7 @@ std::string skipped_line(const Lesson& lesson, std::string_view reason) {
 std::string lesson_list(const std::vector<Lesson>& lessons) {
   std::string list;
   for (const Lesson& lesson : lessons) {
-    list += fmt::format("{:27} {:20} {}\n", lesson.slug, lesson.title, lesson.idea);
+    list += fmt::format("{:27} {:29} {}\n", lesson.slug, lesson.title, lesson.idea);
   }
   return list;
 }

@@ -8,6 +8,9 @@
 
 namespace rmsnorm {
 
+/// Above this spread, in %, a result is called noisy.
+constexpr double kNoisyPct = 5;
+
 /// The outcome of one lesson on one problem. Numbers that do not apply are empty: a lesson that was
 /// only verified has no time, one that refused the problem has no error either.
 struct Result {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "common/benchmark.hpp"
 #include "common/roofline.hpp"

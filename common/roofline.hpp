@@ -14,7 +14,7 @@ inline double gbps(double bytes, double microseconds) {
   return bytes / microseconds / 1e3;
 }
 
-/// Copies x to y with 16-byte loads and stores, one a thread.
+/// Copies x to y with 16-byte loads and stores, one a thread. Both begin at multiples of 16 bytes.
 cudaError_t copy_with_kernel(const Problem& problem, cudaStream_t stream);
 
 /// GB/s of the best copy of x to y: cudaMemcpyAsync or copy_with_kernel, whichever is faster.

@@ -24,7 +24,9 @@ namespace rmsnorm {
 ///     rsqrtf, 2 ulp by the CUDA programming guide          4 u
 ///     x * rstd * weight                                    2 u
 ///
-/// One per cent is added for the products of these errors.
+/// That is to first order. The root is bounded exactly, 1 / sqrt(1 - e) - 1 for an error e of the
+/// mean, and one per cent is added for the products of the rest. It is infinite where the sum can
+/// lose all its digits.
 double relative_error_bound(int sum_depth);
 
 /// One element of y that is not as expected.
@@ -39,7 +41,7 @@ struct Mismatch {
 
 /// What the verifier found.
 struct Verification {
-  double max_error = 0;                   ///< largest relative error of the finite elements
+  std::optional<double> max_error = {};   ///< largest relative error; empty if nothing was compared
   double error_bound = 0;                 ///< relative_error_bound of the lesson
   std::optional<Mismatch> mismatch = {};  ///< the first one, in the order of memory
   std::string complaint = {};             ///< one sentence; empty if all is well
@@ -47,8 +49,8 @@ struct Verification {
   bool ok() const { return complaint.empty(); }
 };
 
-/// Runs the lesson once on set 0 of the workload and checks everything: the launch, the errors that
-/// come later, each element of y, and the memory around y.
+/// Runs the lesson twice on set 0 of the workload and checks everything both times: the launch, the
+/// errors that come later, each element of y, and all memory that must stay as it is.
 ///
 /// A CUDA error that leaves the GPU usable is a complaint. One that does not (an illegal address,
 /// say) is thrown: nothing can be run in this process afterwards.

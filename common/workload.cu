@@ -1,7 +1,8 @@
 #include <cstring>
-#include <limits>
 
 #include "common/cuda_check.hpp"
+#include "common/device_kernels.hpp"
+#include "common/element_check.hpp"
 #include "common/random.hpp"
 #include "common/workload.hpp"
 
@@ -15,7 +16,7 @@ __host__ __device__ float element(
     Content content, std::uint64_t seed, std::uint64_t i, std::uint64_t hidden) {
   if (content == Content::x) return random_x(seed, i / hidden, i % hidden, hidden);
   if (content == Content::weight) return random_weight(seed, i);
-  const std::uint32_t bits = content == Content::nan ? 0x7fc00000 : Workload::kPoisonBits;
+  const std::uint32_t bits = content == Content::nan ? 0x7fc00000 : kPoisonBits;
   float value;
   memcpy(&value, &bits, sizeof value);
   return value;
@@ -41,6 +42,30 @@ void fill(
     for (std::size_t i = 0; i < size; ++i) to[i] = element(content, seed, i, hidden);
   }
 }
+
+}  // namespace
+
+std::uint64_t Workload::hash(const float* data, std::size_t size) const {
+  if (spec_.memory == Memory::host) {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      std::uint32_t bits;
+      memcpy(&bits, data + i, sizeof bits);
+      sum += random_bits(bits, i);
+    }
+    return sum;
+  }
+  unsigned long long sum = 0;
+  const Buffer on_device(Memory::device, sizeof sum / sizeof(float));
+  auto* device_sum = reinterpret_cast<unsigned long long*>(on_device.data());
+  cuda_check(cudaMemset(device_sum, 0, sizeof sum), "preparing a check of the memory");
+  cuda_check(launch_hash(data, size, device_sum, nullptr), "checking the memory");
+  cuda_check(
+      cudaMemcpy(&sum, device_sum, sizeof sum, cudaMemcpyDeviceToHost), "checking the memory");
+  return sum;
+}
+
+namespace {
 
 /// Floats from the start of one set's tensor to the next's: the tensor, up to a 256-byte boundary,
 /// one more such step for a misaligned start, and a guard.
@@ -94,6 +119,14 @@ void Workload::poison_y() const {
 const float* Workload::y_guard(int side) const {
   const Problem p = problem();
   return side == 0 ? p.y - kGuard : p.y + matrix_size(p.rows, p.hidden);
+}
+
+std::uint64_t Workload::hash_of_untouchables() const {
+  const Problem p = problem();
+  const auto y_begin = static_cast<std::size_t>(p.y - y_.data());
+  const std::size_t y_end = y_begin + matrix_size(p.rows, p.hidden);
+  return hash(x_.data(), x_.size()) + hash(weight_.data(), weight_.size()) +
+         hash(y_.data(), y_begin) + hash(y_.data() + y_end, y_.size() - y_end);
 }
 
 void Workload::set_x(const std::vector<float>& values) const {

@@ -27,12 +27,11 @@ struct WorkloadSpec {
 ///     | guard | x of set 0 | guard | x of set 1 | guard | ...     and so for weight and y
 ///
 /// The guards of x and weight hold NaN, which spreads into the result of a kernel that reads them.
-/// Those of y hold kPoison, as y itself does before every verified launch: a NaN that no arithmetic
-/// produces, so that what was not written, and what should not have been, can be told.
+/// Those of y hold poison (element_check.hpp), as y itself does before every verified launch: what
+/// was not written, and what should not have been, can be told.
 class Workload {
  public:
-  static constexpr std::size_t kGuard = 1024;               ///< floats before and after a tensor
-  static constexpr std::uint32_t kPoisonBits = 0x7fa5a5a5;  ///< kPoison, as bits
+  static constexpr std::size_t kGuard = 1024;  ///< floats before and after a tensor
 
   /// Allocates and fills x and weight. \throws CudaError or std::bad_alloc if memory is short.
   explicit Workload(const WorkloadSpec& spec);
@@ -40,11 +39,15 @@ class Workload {
   /// The problem of one set.
   Problem problem(int set = 0) const;
 
-  /// Fills the whole of y's buffer with kPoison.
+  /// Fills the whole of y's buffer with poison.
   void poison_y() const;
 
   /// The guard before (0) or after (1) y of set 0; kGuard floats.
   const float* y_guard(int side) const;
+
+  /// A hash of all memory that a launch on set 0 must leave as it is: every tensor of every set and
+  /// every guard, but not y of set 0. \throws CudaError
+  std::uint64_t hash_of_untouchables() const;
 
   /// Replaces x (rows * hidden values) or the weight (hidden values) of set 0.
   void set_x(const std::vector<float>& values) const;
@@ -56,6 +59,8 @@ class Workload {
   static std::size_t bytes(int rows, int hidden, int sets);
 
  private:
+  std::uint64_t hash(const float* data, std::size_t size) const;
+
   WorkloadSpec spec_;
   std::size_t matrix_stride_;  ///< floats from one set's x (or y) to the next's
   std::size_t vector_stride_;  ///< floats from one set's weight to the next's

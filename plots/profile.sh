@@ -25,7 +25,7 @@ device=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1)
 read -r _ _ commit _ _ cuda < <("$program" --version)
 
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+trap 'rm -rf "$folder" "$output.partial"' EXIT
 
 {
   echo "lesson,regime,rows,hidden,sectors_read,sectors_written,dram_bytes_read,instructions,registers,active_warps_pct,device,cuda,commit,date"
@@ -37,7 +37,7 @@ trap 'rm -rf "$folder"' EXIT
       cat "$folder/messages" "$folder/ncu" >&2
       fail "ncu failed"
     }
-    grep -E ' PASS$' "$folder/lines" | awk '{ print $1, $2, $3, $5 }' >"$folder/launches"
+    awk '/ PASS$/ { print $1, $2, $3, $5 }' "$folder/lines" >"$folder/launches"
 
     # Every field of ncu's CSV is quoted, and some have commas in them. Wanted: launch, metric, value.
     grep '^"' "$folder/ncu" | sed 's/","/\t/g; s/^"//; s/"$//' |

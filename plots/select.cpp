@@ -33,6 +33,11 @@ void require_unique(const std::filesystem::path& file, const std::vector<Result>
 std::vector<Result> load_results(const std::filesystem::path& file) {
   std::vector<Result> results = read_csv(file);
   if (results.empty()) throw std::runtime_error(fmt::format("{}: no results", file.string()));
+  for (const Result& r : results) {
+    if (r.rows >= 1 && r.hidden >= 1) continue;
+    throw std::runtime_error(fmt::format(
+        "{}: a result of {} has {} rows of {} columns", file.string(), r.lesson, r.rows, r.hidden));
+  }
   require_unique(file, results);
   return results;
 }

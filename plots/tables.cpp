@@ -12,9 +12,6 @@
 namespace rmsnorm::plots {
 namespace {
 
-/// Above this a time is shown with its spread. (common/benchmark.hpp calls the same results noisy.)
-constexpr double kNoisyPct = 5;
-
 constexpr const char* kNothing = "-";
 
 using Slugs = std::vector<std::string>;

@@ -51,9 +51,11 @@ __global__ void rms_norm_shared_memory(
 std::string refuses(const rmsnorm::Problem& p) {
   // What a block can have of shared memory, less what the kernel declares itself.
   int most = 0;
-  cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
   cudaFuncAttributes kernel{};
-  cudaFuncGetAttributes(&kernel, rms_norm_shared_memory);
+  if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) != cudaSuccess ||
+      cudaFuncGetAttributes(&kernel, rms_norm_shared_memory) != cudaSuccess) {
+    return cudaGetErrorString(cudaGetLastError());
+  }
   const auto room = most - static_cast<std::int64_t>(kernel.sharedSizeBytes);
   const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
   if (bytes <= room) return "";

@@ -58,9 +58,11 @@ __global__ void rms_norm_cub_warp_reduce(
 std::string refuses(const rmsnorm::Problem& p) {
   // What a block can have of shared memory, less what the kernel declares itself.
   int most = 0;
-  cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
   cudaFuncAttributes kernel{};
-  cudaFuncGetAttributes(&kernel, rms_norm_cub_warp_reduce);
+  if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) != cudaSuccess ||
+      cudaFuncGetAttributes(&kernel, rms_norm_cub_warp_reduce) != cudaSuccess) {
+    return cudaGetErrorString(cudaGetLastError());
+  }
   const auto room = most - static_cast<std::int64_t>(kernel.sharedSizeBytes);
   const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
   if (bytes <= room) return "";

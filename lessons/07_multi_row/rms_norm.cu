@@ -89,11 +89,12 @@ std::string refuses(const rmsnorm::Problem& p) {
     return "07_multi_row needs hidden % 4 == 0 and tensors that begin at a multiple of 16 bytes: "
            "a 16-byte load needs a 16-byte address, in every row";
   }
-  // What a block can have of shared memory, less what the kernel declares itself.
   int most = 0;
-  cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);
   cudaFuncAttributes kernel{};
-  cudaFuncGetAttributes(&kernel, rms_norm_multi_row<1024>);
+  if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) != cudaSuccess ||
+      cudaFuncGetAttributes(&kernel, rms_norm_multi_row<1024>) != cudaSuccess) {
+    return cudaGetErrorString(cudaGetLastError());
+  }
   const auto room = most - static_cast<std::int64_t>(kernel.sharedSizeBytes);
   const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
   if (bytes <= room) return "";
@@ -108,7 +109,6 @@ cudaError_t launch_for(int threads, const rmsnorm::Problem& p, cudaStream_t stre
     if (threads < kThreads) return launch_for<kThreads / 2>(threads, p, stream);
   }
   const int blocks = (p.rows - 1) / kRows<kThreads> + 1;
-  // More than 48 KiB of dynamic shared memory is only for kernels that ask for it.
   const int bytes = kRows<kThreads> * p.hidden * static_cast<int>(sizeof(float));
   const auto kernel = rms_norm_multi_row<kThreads>;
   const cudaError_t asked =
@@ -131,9 +131,9 @@ rmsnorm::Traffic traffic(int hidden) {
   return {.read = 4.0 * hidden * (1 + 1 / rows_of_warp), .written = 4.0 * hidden};
 }
 
-/// A thread's own additions, four a vector, then those of at most two warps' shuffles.
+/// Three additions in a vector, a thread's own, then those of at most two warps' shuffles.
 int sum_depth(int hidden) {
-  return 4 * ((hidden / 4 - 1) / threads_for(hidden) + 1) + 5 + 5;
+  return 3 + (hidden / 4 - 1) / threads_for(hidden) + 1 + 5 + 5;
 }
 
 const rmsnorm::Registration lesson{{
