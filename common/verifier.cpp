@@ -149,6 +149,14 @@ Verification verify_launch(const Lesson& lesson, const Workload& workload, cudaS
   const Problem p = workload.problem();
   const int sum_depth = lesson.sum_depth(p.hidden);
   const bool on_device = lesson.memory == Memory::device;
+  const double bound = relative_error_bound(sum_depth);
+  if (!(bound <= kLargestBound)) {
+    return Verification{
+        .max_error = {},
+        .error_bound = bound,
+        .complaint = fmt::format(
+            "cannot be judged: rounding in {} additions could explain any error", sum_depth)};
+  }
   workload.poison_y();
   const std::uint64_t hash = workload.hash_of_untouchables();
 
@@ -162,7 +170,7 @@ Verification verify_launch(const Lesson& lesson, const Workload& workload, cudaS
     cudaGetLastError();
     return Verification{
         .max_error = {},
-        .error_bound = relative_error_bound(sum_depth),
+        .error_bound = bound,
         .complaint = fmt::format("the launch failed: {}", cudaGetErrorString(launched))};
   }
   if (on_device) {
@@ -172,10 +180,6 @@ Verification verify_launch(const Lesson& lesson, const Workload& workload, cudaS
   const bool small = static_cast<std::int64_t>(p.rows) * p.hidden <= kElementsForHost;
   Verification found =
       small || !on_device ? compare_on_host(p, sum_depth) : compare_on_device(p, sum_depth);
-  if (found.ok() && !(found.error_bound <= kLargestBound)) {
-    found.complaint = fmt::format(
-        "cannot be judged: rounding alone could explain an error of {:.2g}", found.error_bound);
-  }
   if (found.ok()) found.complaint = check_guards(workload);
   if (found.ok() && workload.hash_of_untouchables() != hash) {
     found.complaint = "changed memory outside y: x, the weight, or what lies around the tensors";
