@@ -1,0 +1,82 @@
+/// \file
+/// Files are written whole or not at all. (The tests may run as root, to whom permissions mean
+/// nothing: what cannot be written here is what nobody can write.)
+
+#include <filesystem>
+#include <string>
+
+#include "common/files.hpp"
+#include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
+
+using rmsnorm::read_file;
+using rmsnorm::write_file;
+using tests::contains;
+using tests::TemporaryFolder;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::size_t count_files(const TemporaryFolder& folder) {
+  const auto entries = fs::directory_iterator(folder / "");
+  return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
+}
+
+}  // namespace
+
+TEST_CASE("what is written is what is read to the byte") {
+  const TemporaryFolder folder;
+  const std::string text("line\r\n\0\xff end without a newline", 31);
+  write_file(folder / "file", text);
+  CHECK(read_file(folder / "file") == text);
+  write_file(folder / "file", "");
+  CHECK(read_file(folder / "file").empty());
+  CHECK(count_files(folder) == 1);
+}
+
+TEST_CASE("the folder of a new file is made") {
+  const TemporaryFolder folder;
+  write_file(folder / "a" / "b" / "file", "text");
+  CHECK(read_file(folder / "a" / "b" / "file") == "text");
+}
+
+TEST_CASE("a file that cannot be read is reported by its name with the reason") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH(
+      read_file(folder / "none"),
+      contains((folder / "none").string()) && contains("No such file or directory"));
+  CHECK_THROWS_WITH(read_file(folder / ""), contains("it is a folder"));
+}
+
+TEST_CASE("a target that is a folder is reported and nothing is left behind") {
+  const TemporaryFolder folder;
+  write_file(folder / "target" / "inside", "kept");
+  CHECK_THROWS_WITH(
+      write_file(folder / "target", "text"),
+      contains("cannot write " + (folder / "target").string()));
+  CHECK(read_file(folder / "target" / "inside") == "kept");
+  CHECK_FALSE(fs::exists(folder / "target.partial"));
+}
+
+TEST_CASE("a target below a file is reported and that file stays as it was") {
+  const TemporaryFolder folder;
+  write_file(folder / "file", "kept");
+  CHECK_THROWS_WITH(
+      write_file(folder / "file" / "target", "text"),
+      contains("cannot write") && contains("Not a directory"));
+  CHECK(read_file(folder / "file") == "kept");
+  CHECK(count_files(folder) == 1);
+}
+
+TEST_CASE("a disk that is full leaves the old file as it was") {
+  if (!fs::exists("/dev/full")) SKIP_TEST("there is no /dev/full");
+  const TemporaryFolder folder;
+  write_file(folder / "file", "kept");
+  fs::create_symlink("/dev/full", folder / "file.partial");
+  CHECK_THROWS_WITH(
+      write_file(folder / "file", "text"),
+      contains("cannot write " + (folder / "file").string()) && contains("No space left"));
+  CHECK(read_file(folder / "file") == "kept");
+  CHECK(count_files(folder) == 1);
+}

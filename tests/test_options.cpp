@@ -1,0 +1,105 @@
+/// \file
+/// The command line, as far as it is right. What it says about mistakes: test_program.cpp.
+
+#include <string>
+#include <vector>
+
+#include "common/options.hpp"
+#include "common/registry.hpp"
+#include "tests/catch.hpp"
+
+using namespace rmsnorm;
+
+namespace {
+
+ParsedOptions parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "all_lessons");
+  return parse_options(static_cast<int>(arguments.size()), arguments.data(), all_lessons());
+}
+
+Options options_of(const std::vector<const char*>& arguments) {
+  const ParsedOptions parsed = parse(arguments);
+  REQUIRE_FALSE(parsed.exit_code.has_value());
+  return parsed.options;
+}
+
+std::vector<std::string> names_of(const std::vector<Regime>& regimes) {
+  std::vector<std::string> names;
+  for (const Regime& regime : regimes) names.push_back(regime.name);
+  return names;
+}
+
+const std::vector<std::string> kFive = {"prefill", "batch", "decode", "heads", "wide"};
+
+}  // namespace
+
+TEST_CASE("without options every lesson runs in the five regimes") {
+  const Options options = options_of({});
+  CHECK(options.lessons.size() == all_lessons().size());
+  CHECK(names_of(options.regimes) == kFive);
+  CHECK(options.eps == 1e-5f);
+  CHECK(options.seed == 1);
+  CHECK(options.min_seconds == 0.1);
+  CHECK_FALSE(options.only_cache.has_value());
+  CHECK(options.csv_file.empty());
+  CHECK_FALSE(options.verify_only);
+  CHECK_FALSE(options.list);
+}
+
+TEST_CASE("every option arrives") {
+  const Options options = options_of(
+      {"--lesson", "4", "--eps", "0.5", "--seed", "42", "--min-time", "0.25", "--warm", "--csv",
+       "out.csv", "--verify-only", "--list", "--regime", "decode"});
+  REQUIRE(options.lessons.size() == 1);
+  CHECK(std::string(options.lessons[0].slug) == "04_warp_reduce");
+  CHECK(options.eps == 0.5f);
+  CHECK(options.seed == 42);
+  CHECK(options.min_seconds == 0.25);
+  CHECK(options.only_cache == Cache::warm);
+  CHECK(options.csv_file == "out.csv");
+  CHECK(options.verify_only);
+  CHECK(options.list);
+  CHECK(names_of(options.regimes) == std::vector<std::string>{"decode"});
+}
+
+TEST_CASE("one state of the cache can be chosen") {
+  CHECK(options_of({"--cold"}).only_cache == Cache::cold);
+  CHECK(options_of({"--warm"}).only_cache == Cache::warm);
+}
+
+TEST_CASE("lessons and regimes can be repeated") {
+  const Options options =
+      options_of({"--lesson", "1", "--lesson", "4", "--regime", "wide", "--regime", "batch"});
+  REQUIRE(options.lessons.size() == 2);
+  CHECK(std::string(options.lessons[1].slug) == "04_warp_reduce");
+  CHECK(names_of(options.regimes) == std::vector<std::string>{"wide", "batch"});
+}
+
+TEST_CASE("all means the five regimes and a sweep must be asked for") {
+  CHECK(names_of(options_of({"--regime", "all"}).regimes) == kFive);
+  CHECK(
+      names_of(options_of({"--regime", "sweep_rows"}).regimes) ==
+      std::vector<std::string>{"sweep_rows"});
+}
+
+TEST_CASE("rows or hidden alone make a problem of the reader's own") {
+  const Options rows = options_of({"--rows", "7"});
+  REQUIRE(names_of(rows.regimes) == std::vector<std::string>{kCustomRegime});
+  CHECK(rows.regimes[0].shapes.at(0).rows == 7);
+  CHECK(rows.regimes[0].shapes.at(0).hidden == 4096);
+
+  const Options hidden = options_of({"--hidden", "5"});
+  CHECK(hidden.regimes.at(0).shapes.at(0).rows == 1024);
+  CHECK(hidden.regimes.at(0).shapes.at(0).hidden == 5);
+
+  const Options both = options_of({"--rows", "0", "--hidden", "2147483647"});
+  CHECK(both.regimes.at(0).shapes.at(0).rows == 0);
+  CHECK(both.regimes.at(0).shapes.at(0).hidden == 2147483647);
+}
+
+TEST_CASE("the limits of a number are part of its range") {
+  CHECK(options_of({"--eps", "0"}).eps == 0);
+  CHECK(options_of({"--eps", "1e30"}).eps == 1e30f);
+  CHECK(options_of({"--min-time", "60"}).min_seconds == 60);
+  CHECK(options_of({"--seed", "18446744073709551615"}).seed == 18446744073709551615u);
+}

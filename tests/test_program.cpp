@@ -1,0 +1,280 @@
+/// \file
+/// The programs as a user meets them: exit codes, one sentence for a mistake, results on stdout.
+/// None of these tests sees a GPU, whether there is one or not.
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/csv.hpp"
+#include "common/files.hpp"
+#include "common/options.hpp"
+#include "common/registry.hpp"
+#include "tests/catch.hpp"
+#include "tests/command.hpp"
+#include "tests/repository.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace rmsnorm;
+using tests::contains;
+using tests::Finished;
+using tests::run_without_gpu;
+using tests::TemporaryFolder;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string program(const std::string& name) {
+  return (fs::path(RMSNORM_LESSONS_DIR) / name).string();
+}
+
+Finished run_all_lessons(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), program("all_lessons"));
+  return run_without_gpu(arguments);
+}
+
+Finished run_lesson_01(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), program("01_sequential_cpu"));
+  return run_without_gpu(arguments);
+}
+
+Finished run_wrong(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), RMSNORM_WRONG_PROGRAM);
+  return run_without_gpu(arguments);
+}
+
+bool is_one_line(const std::string& text) {
+  return text.size() > 1 && text.find('\n') == text.size() - 1;
+}
+
+const std::vector<std::string> kSmall = {"--rows", "3", "--hidden", "100"};
+
+}  // namespace
+
+TEST_CASE("a lesson that is right makes the exit code 0") {
+  const Finished finished = run_lesson_01(kSmall);
+  CHECK(finished.exit_code == kAllVerified);
+  CHECK(is_one_line(finished.out));
+  CHECK_THAT(finished.out, contains("01_sequential_cpu") && contains("3 x 100"));
+  CHECK_THAT(finished.out, contains("PASS") && contains("on the CPU"));
+  CHECK(finished.err == "");
+}
+
+TEST_CASE("lesson 01 passes in all five regimes without a GPU") {
+  const Finished finished = run_lesson_01({});
+  CHECK(finished.exit_code == kAllVerified);
+  for (const Regime& regime : regimes())
+    CHECK_THAT(finished.out, contains(" " + regime.name + " "));
+  CHECK(tests::lines_in(finished.out).size() == regimes().size());
+}
+
+TEST_CASE("a lesson that is wrong makes the exit code 1 and says what is wrong") {
+  const Finished finished = run_wrong({"--lesson", "00_fake", "--rows", "3", "--hidden", "100"});
+  CHECK(finished.exit_code == kLessonWrong);
+  CHECK(is_one_line(finished.out));
+  CHECK_THAT(finished.out, contains("FAIL") && contains("row 0, column 0: expected"));
+}
+
+TEST_CASE("a wrong lesson is wrong in the results file too and has no time") {
+  const TemporaryFolder folder;
+  run_wrong({"--rows", "3", "--hidden", "100", "--csv", (folder / "results.csv").string()});
+  const std::vector<Result> results = read_csv(folder / "results.csv");
+  REQUIRE(results.size() == 1);
+  CHECK(results[0].verdict == "fail");
+  CHECK_FALSE(results[0].median_us.has_value());
+  CHECK(results[0].max_error > results[0].error_bound);
+}
+
+TEST_CASE("without a GPU every GPU lesson gets a line with the reason and the exit code is 3") {
+  const Finished finished = run_all_lessons(kSmall);
+  CHECK(finished.exit_code == kNoDevice);
+  const std::vector<std::string> lines = tests::lines_in(finished.out);
+  for (const Lesson& lesson : all_lessons()) {
+    CAPTURE(lesson.slug);
+    const std::string start = std::string(lesson.slug) + " ";
+    const auto line = std::find_if(lines.begin(), lines.end(), [&](const std::string& candidate) {
+      return candidate.starts_with(start);
+    });
+    REQUIRE(line != lines.end());
+    if (lesson.memory == Memory::host) {
+      CHECK_THAT(*line, contains("PASS"));
+    } else {
+      CHECK_THAT(*line, contains("cannot run: "));
+    }
+  }
+  CHECK(lines.size() == all_lessons().size());
+}
+
+TEST_CASE("a wrong lesson outweighs a missing GPU") {
+  CHECK(run_wrong({"--lesson", "99_on_gpu", "--rows", "1"}).exit_code == kNoDevice);
+  const Finished both = run_wrong({"--rows", "1"});
+  CHECK(both.exit_code == kLessonWrong);
+  CHECK_THAT(both.out, contains("99_on_gpu") && contains("cannot run"));
+}
+
+TEST_CASE("every lesson has a program of its own that lists its kernels and no others") {
+  for (const fs::path& folder : tests::lesson_folders()) {
+    const std::string slug = folder.filename().string();
+    CAPTURE(slug);
+    const Finished finished = run_without_gpu({program(slug), "--list"});
+    CHECK(finished.exit_code == 0);
+    CHECK(finished.err == "");
+    const std::vector<Lesson> own = find_lessons(all_lessons(), slug);
+    const std::vector<std::string> lines = tests::lines_in(finished.out);
+    REQUIRE(lines.size() == own.size());
+    for (std::size_t i = 0; i < own.size(); ++i)
+      CHECK(lines[i].starts_with(std::string(own[i].slug) + " "));
+  }
+}
+
+TEST_CASE("the list of all lessons has every lesson") {
+  const Finished finished = run_all_lessons({"--list"});
+  CHECK(finished.exit_code == 0);
+  CHECK(tests::lines_in(finished.out).size() == all_lessons().size());
+}
+
+TEST_CASE("the list can be narrowed to one lesson") {
+  const Finished finished = run_all_lessons({"--list", "--lesson", "4"});
+  CHECK(is_one_line(finished.out));
+  CHECK_THAT(finished.out, contains("04_warp_reduce"));
+}
+
+TEST_CASE("the help explains every option and the exit codes") {
+  for (const std::string flag : {"--help", "-h"}) {
+    const Finished finished = run_all_lessons({flag});
+    CHECK(finished.exit_code == 0);
+    CHECK(finished.err == "");
+    for (const char* option :
+         {"--lesson", "--regime", "--rows", "--hidden", "--eps", "--seed", "--min-time", "--cold",
+          "--warm", "--csv", "--verify-only", "--list", "--version", "Exit codes"}) {
+      CHECK_THAT(finished.out, contains(option));
+    }
+  }
+}
+
+TEST_CASE("the help of a single lesson begins with its idea") {
+  const Finished finished = run_lesson_01({"--help"});
+  CHECK_THAT(finished.out, contains("01_sequential_cpu: " + std::string(all_lessons()[0].idea)));
+}
+
+TEST_CASE("the version names the revision and the toolkit") {
+  const Finished finished = run_all_lessons({"--version"});
+  CHECK(finished.exit_code == 0);
+  CHECK_THAT(finished.out, contains("built from ") && contains(" with CUDA 1"));
+}
+
+TEST_CASE("without a GPU its cache has no size and the exit code is 3") {
+  const Finished finished = run_all_lessons({"--l2"});
+  CHECK(finished.exit_code == kNoDevice);
+  CHECK(finished.out == "");
+  CHECK(is_one_line(finished.err));
+  CHECK_THAT(finished.err, contains("GPU") || contains("driver"));
+}
+
+TEST_CASE("a mistake in the command line makes the exit code 2 and one sentence that names it") {
+  struct Mistake {
+    std::vector<std::string> arguments;
+    std::string named;
+  };
+  const std::vector<Mistake> mistakes = {
+      {{"--rows", "-1"}, "--rows"},
+      {{"--rows", "2147483648"}, "2147483648"},
+      {{"--rows", "99999999999999999999"}, "--rows"},
+      {{"--rows", "abc"}, "abc"},
+      {{"--rows", "1.5"}, "1.5"},
+      {{"--rows", ""}, "--rows"},
+      {{"--rows"}, "--rows"},
+      {{"--hidden", "0"}, "--hidden"},
+      {{"--hidden", "-5"}, "--hidden"},
+      {{"--hidden", "2147483648"}, "2147483648"},
+      {{"--hidden", "12cm"}, "12cm"},
+      {{"--eps", "nan"}, "nan"},
+      {{"--eps", "inf"}, "inf"},
+      {{"--eps", "-1e-5"}, "--eps"},
+      {{"--eps", "1e-5x"}, "1e-5x"},
+      {{"--seed", "-1"}, "--seed"},
+      {{"--seed", "one"}, "one"},
+      {{"--min-time", "0"}, "--min-time"},
+      {{"--min-time", "nan"}, "nan"},
+      {{"--rows", "5", "--regime", "decode"}, "--rows"},
+      {{"--hidden", "5", "--regime", "decode"}, "--hidden"},
+      {{"--cold", "--warm"}, "--warm"},
+      {{"--regime", "nowhere"}, "nowhere"},
+      {{"--lesson", "99"}, "99"},
+      {{"--lesson", ""}, "''"},
+      {{"--csv"}, "--csv"},
+      {{"--bogus"}, "--bogus"},
+      {{"bogus"}, "bogus"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    std::string shown;
+    for (const std::string& argument : mistake.arguments) shown += argument + " ";
+    CAPTURE(shown);
+    const Finished finished = run_all_lessons(mistake.arguments);
+    CHECK(finished.exit_code == kBadUsage);
+    CHECK(finished.out == "");
+    CHECK(is_one_line(finished.err));
+    CHECK_THAT(finished.err, contains(mistake.named));
+  }
+}
+
+TEST_CASE("no rows are a problem like any other") {
+  const Finished finished = run_lesson_01({"--rows", "0"});
+  CHECK(finished.exit_code == kAllVerified);
+  CHECK_THAT(finished.out, contains("0 x 4096") && contains("PASS"));
+}
+
+TEST_CASE("results go to the file that was asked for") {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "new" / "results.csv").string();
+  const Finished finished =
+      run_lesson_01({"--rows", "3", "--hidden", "100", "--eps", "0.5", "--csv", file});
+  CHECK(finished.exit_code == kAllVerified);
+  const std::vector<Result> results = read_csv(file);
+  REQUIRE(results.size() == 1);
+  CHECK(results[0].lesson == "01_sequential_cpu");
+  CHECK(results[0].regime == kCustomRegime);
+  CHECK(results[0].rows == 3);
+  CHECK(results[0].hidden == 100);
+  CHECK(results[0].verdict == "pass");
+  CHECK(results[0].device == "cpu");
+  CHECK(results[0].bytes_per_row_predicted == 1600);
+  CHECK(results[0].max_error <= results[0].error_bound);
+  CHECK_FALSE(results[0].gbps.has_value());
+  CHECK(results[0].date.size() == 10);
+}
+
+TEST_CASE("a results file that cannot be written makes the exit code 2 and one sentence") {
+  const TemporaryFolder folder;
+  write_file(folder / "file", "kept");
+  const std::string below_a_file = (folder / "file" / "results.csv").string();
+  const std::string is_a_folder = (folder / "").string();
+  for (const std::string& target : {below_a_file, is_a_folder}) {
+    CAPTURE(target);
+    const Finished finished = run_lesson_01({"--rows", "1", "--hidden", "8", "--csv", target});
+    CHECK(finished.exit_code == kBadUsage);
+    CHECK(is_one_line(finished.err));
+    CHECK_THAT(finished.err, contains("cannot write") && contains(target));
+  }
+  CHECK(read_file(folder / "file") == "kept");
+}
+
+TEST_CASE("the same seed prints the same and another seed does not fail") {
+  const TemporaryFolder folder;
+  const auto max_error = [&](const std::string& seed) {
+    const std::string file = (folder / (seed + ".csv")).string();
+    run_lesson_01({"--rows", "9", "--hidden", "500", "--seed", seed, "--csv", file});
+    return read_csv(file).at(0).max_error;
+  };
+  const auto first = max_error("3");
+  CHECK(max_error("3") == first);
+  CHECK(max_error("4") != first);
+}
+
+TEST_CASE("only what was asked for is printed to stdout and it has no colour") {
+  const Finished finished = run_lesson_01({"--regime", "decode", "--verify-only"});
+  CHECK(is_one_line(finished.out));
+  CHECK(finished.out.find('\033') == std::string::npos);
+}

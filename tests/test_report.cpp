@@ -1,0 +1,205 @@
+/// \file
+/// The lines that a run prints: every column, in its place.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "common/registry.hpp"
+#include "common/report.hpp"
+#include "tests/catch.hpp"
+#include "tests/repository.hpp"
+
+using namespace rmsnorm;
+using tests::contains;
+
+namespace {
+
+Result untimed() {
+  Result result;
+  result.lesson = "06_float4";
+  result.regime = "custom";
+  result.rows = 3;
+  result.hidden = 5;
+  result.verdict = "refused";
+  return result;
+}
+
+Result timed() {
+  Result result;
+  result.lesson = "04_warp_reduce";
+  result.regime = "decode";
+  result.rows = 16;
+  result.hidden = 4096;
+  result.cache = "warm";
+  result.median_us = 3.408;
+  result.spread_pct = 0.62;
+  result.samples = 50;
+  result.gbps = 153.7;
+  result.copy_gbps = 165.4;
+  result.verdict = "pass";
+  return result;
+}
+
+/// The line's words: what it says, whatever the columns' widths.
+std::string words_of(const std::string& line) {
+  std::string words;
+  for (const char c : line) {
+    if (c != ' ' || (!words.empty() && words.back() != ' ')) words += c;
+  }
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("the line of a result has every column") {
+  CHECK(
+      words_of(result_line(timed(), "", false)) ==
+      "04_warp_reduce decode 16 x 4096 warm 3.41 us +- 0.6% 154 GB/s 93% of copy PASS");
+}
+
+TEST_CASE("the line of a result that was not timed says so and gives the reason") {
+  CHECK(
+      words_of(result_line(untimed(), "06_float4 needs hidden % 4 == 0", false)) ==
+      "06_float4 custom 3 x 5 not timed REFUSED 06_float4 needs hidden % 4 == 0");
+}
+
+TEST_CASE("times have at most four digits and no exponent") {
+  const auto time_in_line = [](double us) {
+    Result result = timed();
+    result.median_us = us;
+    const std::string line = words_of(result_line(result, "", false));
+    const std::size_t begin = line.find("warm ") + 5;
+    return line.substr(begin, line.find(" us") - begin);
+  };
+  CHECK(time_in_line(0.123456) == "0.12");
+  CHECK(time_in_line(9.876) == "9.88");
+  CHECK(time_in_line(45.678) == "45.7");
+  CHECK(time_in_line(2048.4) == "2048");
+  CHECK(time_in_line(123456.7) == "123457");
+}
+
+TEST_CASE("the verdict stands in the same column on every line") {
+  const std::size_t column = result_line(timed(), "", false).find("PASS");
+  REQUIRE(column != std::string::npos);
+
+  Result result = timed();
+  result.regime = "sweep_hidden";
+  result.rows = 1048576;
+  result.hidden = 65536;
+  result.median_us = 123456;
+  result.spread_pct = 12.3;
+  result.gbps = 4321;
+  result.copy_gbps = 4000;
+  CHECK(result_line(result, "", false).find("PASS") == column);
+  CHECK(result_line(untimed(), "", false).find("REFUSED") == column);
+  for (const Lesson& lesson : all_lessons()) {
+    CAPTURE(lesson.slug);
+    result.lesson = lesson.slug;
+    CHECK(result_line(result, "", false).find("PASS") == column);
+  }
+}
+
+TEST_CASE("colour is used only when it was asked for") {
+  for (const char* verdict : {"pass", "fail", "refused"}) {
+    Result result = timed();
+    result.verdict = verdict;
+    CHECK(result_line(result, "", false).find('\033') == std::string::npos);
+    CHECK(result_line(result, "", true).find('\033') != std::string::npos);
+  }
+}
+
+TEST_CASE("pass and fail have different colours that end with the verdict") {
+  Result failed = timed();
+  failed.verdict = "fail";
+  const std::string green = result_line(timed(), "remark", true);
+  const std::string red = result_line(failed, "remark", true);
+  CHECK_THAT(green, contains("\033[32mPASS\033[0m"));
+  CHECK_THAT(red, contains("\033[31mFAIL\033[0m"));
+}
+
+TEST_CASE("a result with a spread above 5 per cent is called noisy") {
+  Result result = timed();
+  result.spread_pct = 5.0;
+  CHECK(result_line(result, "", false).find("noisy") == std::string::npos);
+  result.spread_pct = 5.1;
+  CHECK_THAT(result_line(result, "", false), contains("PASS  noisy"));
+}
+
+TEST_CASE("a lesson that cannot run gets one line with the reason") {
+  const Lesson lesson = all_lessons().at(0);
+  const std::string line = skipped_line(lesson, "there is no GPU");
+  CHECK(words_of(line) == std::string(lesson.slug) + " cannot run: there is no GPU");
+  CHECK(line.find('\n') == std::string::npos);
+}
+
+TEST_CASE("the list of lessons has a line for each with slug and title and idea") {
+  const std::vector<Lesson> lessons = all_lessons();
+  const std::string list = lesson_list(lessons);
+  CHECK(std::count(list.begin(), list.end(), '\n') == static_cast<long>(lessons.size()));
+  for (const Lesson& lesson : lessons) {
+    CHECK_THAT(list, contains(lesson.slug));
+    CHECK_THAT(list, contains(lesson.title));
+    CHECK_THAT(list, contains(std::string(lesson.idea) + "\n"));
+  }
+}
+
+TEST_CASE("titles and ideas stand in the same columns on every line of the list") {
+  std::size_t title_column = std::string::npos;
+  std::size_t idea_column = std::string::npos;
+  for (const Lesson& lesson : all_lessons()) {
+    CAPTURE(lesson.slug);
+    const std::string line = lesson_list({lesson});
+    const std::size_t slug_size = std::string(lesson.slug).size();
+    const std::size_t title = line.find(lesson.title, slug_size);
+    const std::size_t idea = line.rfind(lesson.idea);
+    if (title_column == std::string::npos) {
+      title_column = title;
+      idea_column = idea;
+    }
+    CHECK(title == title_column);
+    CHECK(idea == idea_column);
+    CHECK(title > slug_size);  // and there is a space between
+  }
+}
+
+TEST_CASE("the summary has a row a lesson and a column a regime") {
+  Result prefill = timed();
+  prefill.regime = "prefill";
+  prefill.cache = "cold";
+  prefill.median_us = 2048;
+  prefill.gbps = 4000;
+  prefill.copy_gbps = 4210;
+  prefill.peak_gbps = 4814;
+  Result decode = timed();
+  decode.peak_gbps = 4814;
+  Result refused = decode;
+  refused.lesson = "06_float4";
+  refused.verdict = "refused";
+  refused.median_us.reset();
+  Result sweep = decode;
+  sweep.regime = "sweep_rows";
+  const std::vector<std::string> lines =
+      tests::lines_in(summary({prefill, decode, refused, sweep, untimed()}));
+  REQUIRE(lines.size() == 3);
+  CHECK(words_of(lines[0]) == "% of copy prefill cold decode warm");
+  CHECK(words_of(lines[1]) == "04_warp_reduce 95% 3.41 us 93%");
+  CHECK(words_of(lines[2]) == "06_float4 refused");
+  CHECK(lines[0].size() == lines[1].size());
+  CHECK(lines[0].size() == lines[2].size());
+}
+
+TEST_CASE("there is no summary of one regime") {
+  CHECK(summary({}) == "");
+  Result decode = timed();
+  decode.peak_gbps = 4814;
+  CHECK(summary({decode}) == "");
+}
+
+TEST_CASE("a file is no terminal and gets no colour") {
+  const int file = open("/dev/null", O_WRONLY);
+  CHECK_FALSE(wants_colour(file));
+  close(file);
+}

@@ -1,0 +1,85 @@
+/// \file
+/// Lesson 01, the only one that needs no GPU, and what the bound makes of its rounding errors.
+
+#include <vector>
+
+#include "common/registry.hpp"
+#include "common/verifier.hpp"
+#include "tests/catch.hpp"
+#include "tests/faults.hpp"
+
+using namespace rmsnorm;
+
+namespace {
+
+Lesson lesson_01() {
+  return find_lessons(all_lessons(), "01").at(0);
+}
+
+Verification verify_with(int rows, int hidden, std::uint64_t seed) {
+  return verify(
+      lesson_01(),
+      Workload({.memory = Memory::host, .rows = rows, .hidden = hidden, .seed = seed}));
+}
+
+}  // namespace
+
+TEST_CASE("lesson 01 solves the worked 3 x 8 example") {
+  const Workload workload({.memory = Memory::host, .rows = 3, .hidden = 8, .eps = 0});
+  workload.set_x({2,  -1,   3,     0.5f, -0.5f, 1.5f, -2,    1,  //
+                  4,  -3,   2.5f,  1,    -1.5f, 0,    -0.5f, 2,  //
+                  -1, 3.5f, -2.5f, 1.5f, 0,     -3,   2.5f,  -0.5f});
+  workload.set_weight(std::vector<float>(8, 1.0f));
+  REQUIRE(verify(lesson_01(), workload).complaint == "");
+
+  const std::vector<double> expected = {1.2129569, -0.6064784, 1.8194353,  0.3032392,  -0.3032392,
+                                        0.9097177, -1.2129569, 0.6064784,  1.8174779,  -1.3631084,
+                                        1.1359237, 0.4543695,  -0.6815542, 0,          -0.2271847,
+                                        0.9087389, -0.4634276, 1.6219964,  -1.1585689, 0.6951413,
+                                        0,         -1.3902827, 1.1585689,  -0.2317138};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CAPTURE(i);
+    CHECK_THAT(workload.problem().y[i], Catch::Matchers::WithinAbs(expected[i], 2e-7));
+  }
+}
+
+TEST_CASE("lesson 01 stays below its bound from 1 column to 65536") {
+  for (const int hidden : {1, 2, 3, 7, 64, 128, 1000, 1023, 4096, 4097, 16384, 49152, 65536}) {
+    const Verification found = verify_with(300'000 / hidden + 1, hidden, 5);
+    CAPTURE(hidden, *found.max_error, found.error_bound);
+    CHECK(found.complaint == "");
+    CHECK(found.max_error <= found.error_bound);
+    CHECK(found.max_error > 0);
+  }
+}
+
+TEST_CASE("lesson 01 shows an error that grows with the row's length") {
+  CHECK(*verify_with(16, 65536, 5).max_error > 4 * *verify_with(16, 64, 5).max_error);
+}
+
+TEST_CASE("the error of lesson 01 is reproduced by the same seed") {
+  const double error = *verify_with(20, 4096, 5).max_error;
+  CHECK(verify_with(20, 4096, 5).max_error == error);
+  CHECK(verify_with(20, 4096, 6).max_error != error);
+}
+
+TEST_CASE("lesson 01 takes any eps and alignment and no rows at all") {
+  for (const float eps : {0.0f, 1e-5f, 1.0f, 1e30f}) {
+    for (const int misalign : {0, 1, 3}) {
+      const WorkloadSpec spec = {
+          .memory = Memory::host, .rows = 9, .hidden = 33, .eps = eps, .misalign = misalign};
+      CHECK(verify(lesson_01(), Workload(spec)).complaint == "");
+    }
+  }
+  CHECK(verify_with(0, 33, 1).complaint == "");
+}
+
+TEST_CASE("lesson 01 agrees with the tests' own formula") {
+  const Workload workload({.memory = Memory::host, .rows = 1, .hidden = 50, .eps = 0.25f});
+  const Problem p = workload.problem();
+  lesson_01().launch(p, nullptr);
+  const std::vector<float> expected =
+      tests::right_row({p.x, p.x + 50}, {p.weight, p.weight + 50}, 0.25);
+  for (int col = 0; col < 50; ++col)
+    CHECK_THAT(p.y[col], Catch::Matchers::WithinRel(expected[col], 2e-6f));
+}

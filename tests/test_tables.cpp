@@ -1,0 +1,98 @@
+/// \file
+/// The check that the pages' tables are those of the recorded results: that it can fail.
+
+#include <string>
+
+#include "common/csv.hpp"
+#include "common/files.hpp"
+#include "tests/catch.hpp"
+#include "tests/command.hpp"
+#include "tests/temporary_folder.hpp"
+
+using rmsnorm::read_file;
+using rmsnorm::write_file;
+using tests::contains;
+using tests::Finished;
+
+namespace {
+
+/// A repository with one page and one results file.
+class Pages {
+ public:
+  Pages() {
+    write_file(
+        folder_ / "README.md", "Text.\n\n<!-- results:begin ladder -->\n<!-- results:end -->\n");
+    record(2100);
+  }
+
+  void record(double median_us) const {
+    rmsnorm::Result result;
+    result.lesson = "02_naive";
+    result.regime = "prefill";
+    result.rows = 262144;
+    result.hidden = 4096;
+    result.cache = "cold";
+    result.median_us = median_us;
+    result.spread_pct = 0.5;
+    result.samples = 50;
+    result.gbps = 8589.934592e3 / median_us;
+    result.copy_gbps = 4210;
+    result.peak_gbps = 4814;
+    result.max_error = 2e-7;
+    result.error_bound = 9e-7;
+    result.verdict = "pass";
+    result.device = "NVIDIA H200";
+    rmsnorm::write_csv(folder_ / "results.csv", {result});
+  }
+
+  Finished update(const std::string& option = "") const {
+    std::vector<std::string> command = {
+        RMSNORM_UPDATE_TABLES, "--csv", (folder_ / "results.csv").string(), "--root",
+        (folder_ / "").string()};
+    if (!option.empty()) command.push_back(option);
+    return tests::run_without_gpu(command);
+  }
+
+  std::string text() const { return read_file(folder_ / "README.md"); }
+  void write(const std::string& text) const { write_file(folder_ / "README.md", text); }
+
+ private:
+  tests::TemporaryFolder folder_;
+};
+
+}  // namespace
+
+TEST_CASE("tables that are out of date are noticed and then made anew") {
+  const Pages pages;
+  const std::string before = pages.text();
+  const Finished stale = pages.update("--check");
+  CHECK(stale.exit_code == 1);
+  CHECK_THAT(stale.err, contains("README.md"));
+  CHECK(pages.text() == before);  // a check writes nothing
+
+  CHECK(pages.update().exit_code == 0);
+  CHECK_THAT(pages.text(), contains("02_naive") && contains("NVIDIA H200"));
+  CHECK(pages.update("--check").exit_code == 0);
+
+  pages.record(3000);
+  CHECK(pages.update("--check").exit_code == 1);
+}
+
+TEST_CASE("a number that was changed by hand is noticed") {
+  const Pages pages;
+  pages.update();
+  std::string text = pages.text();
+  const std::size_t digit = text.find_first_of("123456789", text.find("| 02") + 4);
+  REQUIRE(digit != std::string::npos);
+  text[digit] = text[digit] == '1' ? '2' : '1';
+  pages.write(text);
+  CHECK(pages.update("--check").exit_code == 1);
+}
+
+TEST_CASE("a page with a marker that asks for nothing known is an error that names it") {
+  const Pages pages;
+  pages.write("<!-- results:begin nonsense -->\n<!-- results:end -->\n");
+  const Finished finished = pages.update("--check");
+  CHECK(finished.exit_code == 1);
+  CHECK_THAT(finished.err, contains("README.md:1:"));
+}
