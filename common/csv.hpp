@@ -20,7 +20,7 @@ std::vector<std::vector<std::string>> read_records(
     const std::filesystem::path& file, const std::string& header);
 
 /// Reads a results file.
-/// \throws std::runtime_error with the file, the line and the field, if something is not as it should.
+/// \throws std::runtime_error with the file, the line and the field that is not as expected.
 std::vector<Result> read_csv(const std::filesystem::path& file);
 
 /// Writes a results file: to a temporary name beside it first, then renamed, so that the file is

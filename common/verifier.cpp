@@ -23,7 +23,7 @@ double relative_error_bound(int sum_depth) {
 
 namespace {
 
-/// With a bound above this, hardly anything would be wrong: a sum of tens of millions of terms in one
+/// With a bound above this, hardly anything would be wrong: tens of millions of additions in one
 /// chain cannot be judged.
 constexpr double kLargestBound = 0.1;
 

@@ -182,7 +182,7 @@ bool is_whole(std::string_view content, Format format) {
          content.ends_with("\0\0\0\0IEND\xae\x42\x60\x82"sv);
 }
 
-/// A reader's computer may not have DejaVu Sans. If nothing is said, the browser takes a serif font.
+/// A reader's computer may not have DejaVu Sans: without a fallback, browsers take a serif font.
 void name_fallback_fonts(std::string& svg) {
   constexpr std::string_view kOnly = "font-family=\"DejaVu Sans\"";
   constexpr std::string_view kMore = "font-family=\"DejaVu Sans, Verdana, sans-serif\"";

@@ -20,6 +20,8 @@ enum class Damage {
   last_column,
   one_before,
   one_after,
+  one_before_x,
+  one_after_weight,
 };
 
 /// How y is computed; by default, right.
@@ -75,6 +77,9 @@ cudaError_t launch(const Problem& p, const Recipe& recipe) {
     for (int row = 0; row < p.rows; ++row) y[(row + 1) * std::int64_t{p.hidden} - 1] *= 1.01f;
   }
   rmsnorm::from_host(fenced_y, p.y - 1);
+  if (recipe.damage == Damage::one_before_x) rmsnorm::from_host({0}, const_cast<float*>(p.x - 1));
+  if (recipe.damage == Damage::one_after_weight)
+    rmsnorm::from_host({0}, const_cast<float*>(p.weight + p.hidden));
   return cudaSuccess;
 }
 
@@ -127,6 +132,10 @@ const std::vector<Fault>& faults() {
        "wrote 1 floats before the start of y"},
       {"one float written after y", launch<Recipe{.damage = Damage::one_after}>,
        "wrote 1 floats after the end of y, the first at y[rows * hidden + 0]"},
+      {"one float written before x", launch<Recipe{.damage = Damage::one_before_x}>,
+       "changed memory outside y"},
+      {"one float written after the weight", launch<Recipe{.damage = Damage::one_after_weight}>,
+       "changed memory outside y"},
       {"launch turned down", launch_turned_down, "the launch failed: invalid configuration"},
   };
   return all;

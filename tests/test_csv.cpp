@@ -137,6 +137,22 @@ TEST_CASE("commas and quotes and line ends in a field are quoted and come back")
   CHECK(read[0].driver == result.driver);
 }
 
+TEST_CASE("spaces at the ends of a field are kept") {
+  const TemporaryFolder folder;
+  Result result = full_result();
+  result.device = " GPU ";
+  write_csv(folder / "results.csv", {result});
+  CHECK(read_csv(folder / "results.csv").at(0).device == " GPU ");
+}
+
+TEST_CASE("no number is infinite or NaN") {
+  for (const char* value : {"nan", "inf", "-inf"}) {
+    CHECK_THAT(
+        complaint_about(kHeader + "\n" + with_field(6, value) + "\n"),
+        contains("line 2: field 7 '" + std::string(value) + "' is not a finite number"));
+  }
+}
+
 TEST_CASE("rows beyond 32 bits are kept") {
   const TemporaryFolder folder;
   Result result = full_result();

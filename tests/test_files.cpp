@@ -80,3 +80,20 @@ TEST_CASE("a disk that is full leaves the old file as it was") {
   CHECK(read_file(folder / "file") == "kept");
   CHECK(count_files(folder) == 1);
 }
+
+TEST_CASE("a device is written to and stays a device") {
+  write_file("/dev/null", "text");
+  CHECK(fs::is_character_file("/dev/null"));
+  CHECK_FALSE(fs::exists("/dev/null.partial"));
+  if (!fs::exists("/dev/full")) SKIP_TEST("there is no /dev/full");
+  CHECK_THROWS_WITH(write_file("/dev/full", "text"), contains("cannot write /dev/full"));
+}
+
+TEST_CASE("a symbolic link stays one and what it leads to is replaced") {
+  const TemporaryFolder folder;
+  write_file(folder / "a" / "file", "old");
+  fs::create_symlink(folder / "a" / "file", folder / "link");
+  write_file(folder / "link", "new");
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(read_file(folder / "a" / "file") == "new");
+}

@@ -75,6 +75,15 @@ TEST_CASE("lessons and regimes can be repeated") {
   CHECK(names_of(options.regimes) == std::vector<std::string>{"wide", "batch"});
 }
 
+TEST_CASE("what is named twice is done once") {
+  const Options options =
+      options_of({"--lesson", "2", "--lesson", "02_naive", "--regime", "wide", "--regime", "all"});
+  CHECK(options.lessons.size() == find_lessons(all_lessons(), "2").size());
+  CHECK(
+      names_of(options.regimes) ==
+      std::vector<std::string>{"wide", "prefill", "batch", "decode", "heads"});
+}
+
 TEST_CASE("all means the five regimes and a sweep must be asked for") {
   CHECK(names_of(options_of({"--regime", "all"}).regimes) == kFive);
   CHECK(
@@ -92,9 +101,9 @@ TEST_CASE("rows or hidden alone make a problem of the reader's own") {
   CHECK(hidden.regimes.at(0).shapes.at(0).rows == 1024);
   CHECK(hidden.regimes.at(0).shapes.at(0).hidden == 5);
 
-  const Options both = options_of({"--rows", "0", "--hidden", "2147483647"});
+  const Options both = options_of({"--rows", "0", "--hidden", "1073741824"});
   CHECK(both.regimes.at(0).shapes.at(0).rows == 0);
-  CHECK(both.regimes.at(0).shapes.at(0).hidden == 2147483647);
+  CHECK(both.regimes.at(0).shapes.at(0).hidden == 1073741824);
 }
 
 TEST_CASE("the limits of a number are part of its range") {

@@ -188,6 +188,7 @@ TEST_CASE("a mistake in the command line makes the exit code 2 and one sentence 
       {{"--rows"}, "--rows"},
       {{"--hidden", "0"}, "--hidden"},
       {{"--hidden", "-5"}, "--hidden"},
+      {{"--hidden", "1073741825"}, "1073741825"},
       {{"--hidden", "2147483648"}, "2147483648"},
       {{"--hidden", "12cm"}, "12cm"},
       {{"--eps", "nan"}, "nan"},
@@ -257,6 +258,7 @@ TEST_CASE("a results file that cannot be written makes the exit code 2 and one s
     CHECK(finished.exit_code == kBadUsage);
     CHECK(is_one_line(finished.err));
     CHECK_THAT(finished.err, contains("cannot write") && contains(target));
+    CHECK(finished.out == "");  // known before anything was done in vain
   }
   CHECK(read_file(folder / "file") == "kept");
 }

@@ -59,8 +59,8 @@ TEST_CASE("the verifier accepts a right lesson") {
       const Verification found = verify_on_host(tests::launch_right, on_host(rows, hidden));
       CHECK(found.complaint == "");
       CHECK_FALSE(found.mismatch.has_value());
-      CHECK(found.max_error <= 0x1p-24);  // one rounding
-      CHECK((found.max_error > 0 || rows * hidden < 8));
+      CHECK(found.max_error.value_or(0) <= 0x1p-24);  // one rounding
+      CHECK((found.max_error.value_or(0) > 0 || rows * hidden < 8));
     }
   }
 }
@@ -108,13 +108,13 @@ TEST_CASE("rounding noise within the bound is accepted and just outside it is no
   };
   const Verification accepted = verify_on_host(within);
   CHECK(accepted.complaint == "");
-  CHECK(accepted.max_error > 0.75 * bound);
+  CHECK(accepted.max_error.value() > 0.75 * bound);
   CHECK_THAT(accepted.error_bound, WithinRel(bound, 1e-12));
 
   const Verification rejected = verify_on_host(outside);
   CHECK_FALSE(rejected.ok());
-  CHECK(rejected.max_error > bound);
-  CHECK(rejected.max_error < 1.3 * bound);
+  CHECK(rejected.max_error.value() > bound);
+  CHECK(rejected.max_error.value() < 1.3 * bound);
 }
 
 TEST_CASE("a single element just outside the bound is found wherever it is") {
@@ -146,7 +146,7 @@ TEST_CASE("a mismatch names row and column and what was expected and got and all
   CHECK_THAT(
       found.mismatch->allowed, WithinRel(std::abs(expected) * relative_error_bound(3), 1e-6));
   CHECK_FALSE(found.mismatch->unwritten);
-  CHECK_THAT(found.max_error, WithinRel(1.0, 1e-6));
+  CHECK_THAT(*found.max_error, WithinRel(1.0, 1e-6));
   CHECK_THAT(found.complaint, contains("row 3, column 17: expected "));
   CHECK_THAT(found.complaint, contains(", got "));
   CHECK_THAT(found.complaint, contains(", off by "));
@@ -162,7 +162,7 @@ TEST_CASE("the mismatch is the first one and the error is the largest one") {
   REQUIRE(found.mismatch.has_value());
   CHECK(found.mismatch->row == 1);
   CHECK(found.mismatch->col == 99);
-  CHECK_THAT(found.max_error, WithinRel(2.0, 1e-6));
+  CHECK_THAT(*found.max_error, WithinRel(2.0, 1e-6));
 }
 
 TEST_CASE("an element that was not written is called that") {
@@ -182,6 +182,51 @@ TEST_CASE("what an earlier launch wrote does not pass for a result") {
   const auto idle = [](const Problem&, cudaStream_t) { return cudaSuccess; };
   const Verification found = verify(tests::lesson_with(idle, Memory::host), workload);
   CHECK_THAT(found.complaint, contains("was not written"));
+}
+
+TEST_CASE("a lesson that is right only the first time is wrong") {
+  static int launches;
+  launches = 0;
+  const Verification found = verify_on_host([](const Problem& p, cudaStream_t) {
+    tests::launch_right(p, nullptr);
+    if (++launches == 2) p.y[7] = 0;
+    return cudaSuccess;
+  });
+  CHECK_THAT(found.complaint, contains("row 0, column 7: expected"));
+  CHECK_THAT(found.complaint, contains("at the second launch"));
+}
+
+TEST_CASE("a lesson that changes x or another set is wrong") {
+  static float* victim;
+  const auto meddle = [](const Problem& p, cudaStream_t) {
+    tests::launch_right(p, nullptr);
+    *victim = -*victim;
+    return cudaSuccess;
+  };
+  WorkloadSpec spec = on_host();
+  spec.sets = 2;
+  const Workload workload(spec);
+  // Where x is zero its sign makes no difference to y, so only the memory can tell.
+  std::vector<float> x = to_host(workload.problem().x, kRows * kHidden);
+  x[3] = 0;
+  workload.set_x(x);
+  const Problem other = workload.problem(1);
+  for (const float* tensor :
+       {workload.problem().x + 3, other.x, other.weight, static_cast<const float*>(other.y)}) {
+    victim = const_cast<float*>(tensor);
+    const Verification found = verify(tests::lesson_with(meddle, Memory::host), workload);
+    CHECK_THAT(found.complaint, contains("changed memory outside y"));
+  }
+}
+
+TEST_CASE("a lesson whose rounding could explain almost anything is not called right") {
+  Lesson lesson = tests::lesson_with(tests::launch_right, Memory::host);
+  lesson.sum_depth = [](int) { return 1'000'000; };
+  CHECK(verify(lesson, Workload(on_host())).ok());
+  lesson.sum_depth = [](int) { return 5'000'000; };
+  CHECK_THAT(verify(lesson, Workload(on_host())).complaint, contains("cannot be judged"));
+  lesson.sum_depth = [](int) { return 50'000'000; };  // no bound at all
+  CHECK_THAT(verify(lesson, Workload(on_host())).complaint, contains("cannot be judged"));
 }
 
 TEST_CASE("writes far from y are found as far as the guards go") {
@@ -237,6 +282,7 @@ TEST_CASE("a launch that was turned down is a complaint with CUDA's reason") {
   const Verification found = verify_on_host(turned_down);
   CHECK(found.complaint == "the launch failed: invalid argument");
   CHECK_FALSE(found.mismatch.has_value());
+  CHECK_FALSE(found.max_error.has_value());  // nothing was compared
 }
 
 TEST_CASE("an error that costs us the GPU is thrown with the lesson's name") {

@@ -41,7 +41,7 @@ constexpr int kRows = kThreads <= 32 ? 128 / kThreads : 1;
 template <int kThreads>
 __global__ void rms_norm_multi_row(
     const float4* __restrict__ x,       // (rows, hidden / 4)  read once
-    const float4* __restrict__ weight,  // (hidden / 4)        read once a warp
+    const float4* __restrict__ weight,  // (hidden / 4)        once a warp
     float4* __restrict__ y,             // (rows, hidden / 4)  written once
     int rows, int vectors, float eps) {
   const int thread = threadIdx.x % kThreads;  // within the row
