@@ -30,7 +30,8 @@ trap 'rm -rf "$folder" "$output.partial"' EXIT
 {
   echo "lesson,regime,rows,hidden,sectors_read,sectors_written,dram_bytes_read,instructions,registers,active_warps_pct,device,cuda,commit,date"
   for regime in prefill decode heads wide; do
-    # One launch for each lesson that does not refuse, in the order in which the program reports them.
+    # The launches of each lesson that does not refuse, in the order in which the program reports
+    # them. Each is verified over several launches: the first is counted.
     ncu --csv --log-file "$folder/ncu" --print-units base --clock-control none \
       --kernel-name regex:rms_norm --metrics "$(IFS=,; echo "${metrics[*]}")" \
       "$program" --regime "$regime" --verify-only >"$folder/lines" 2>"$folder/messages" || {
@@ -49,11 +50,14 @@ trap 'rm -rf "$folder" "$output.partial"' EXIT
       FNR == NR { launch[launches++] = $1 "," $2 "," $3 "," $4; next }
       { if (!($1 in number)) number[$1] = seen++; value[number[$1], $2] = $3 }
       END {
-        if (seen != launches) { print "profile: " seen " launches, " launches " lessons" > "/dev/stderr"; exit 2 }
+        if (launches == 0 || seen % launches != 0) {
+          print "profile: " seen " launches of " launches " lessons" > "/dev/stderr"
+          exit 2
+        }
         n = split(names, name, " ")
         for (i = 0; i < launches; ++i) {
           line = launch[i]
-          for (k = 1; k <= n; ++k) line = line "," value[i, name[k]]
+          for (k = 1; k <= n; ++k) line = line "," value[i * seen / launches, name[k]]
           print line "," tail
         }
       }' "$folder/launches" "$folder/counts"

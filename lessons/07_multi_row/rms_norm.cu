@@ -1,7 +1,7 @@
 // Lesson 07 - Multi-row
 // Changed    hidden decides how many threads share a row, 8 to 1024; short rows share a block.
 // Unchanged  vectors of 16 bytes, the row in shared memory, the arithmetic.
-// Expect     no idle thread and no barrier on short rows; the right batch on longer ones.
+// Expect     no idle thread and no barrier on short rows; enough loads in flight on long ones.
 #include <algorithm>
 #include <cstdint>
 
@@ -44,8 +44,8 @@ __global__ void rms_norm_multi_row(
     const float4* __restrict__ weight,  // (hidden / 4)        once a warp
     float4* __restrict__ y,             // (rows, hidden / 4)  written once
     int rows, int vectors, float eps) {
-  const int thread = threadIdx.x % kThreads;  // within the row
-  const int place = threadIdx.x / kThreads;   // of the row in the block
+  const int place = kRows<kThreads> == 1 ? 0 : threadIdx.x / kThreads;
+  const int thread = threadIdx.x - place * kThreads;  // within the row
   const std::int64_t row = blockIdx.x * std::int64_t{kRows<kThreads>} + place;
   x += row * vectors;  // in 64 bits: rows * hidden can exceed 2^31
   y += row * vectors;
