@@ -122,6 +122,7 @@ TEST_CASE("the bound is what its derivation adds up to") {
 TEST_CASE("there is no bound where the sum can lose all its digits") {
   CHECK(rmsnorm::relative_error_bound((1 << 24) - 5) < 1e5);
   CHECK(std::isinf(rmsnorm::relative_error_bound((1 << 24) - 4)));
+  CHECK(std::isinf(rmsnorm::relative_error_bound(1 << 25)));
 }
 
 TEST_CASE("the bound grows with every addition") {
