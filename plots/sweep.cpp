@@ -34,9 +34,12 @@ std::vector<std::pair<double, double>> points_of(
   return points;
 }
 
+/// A number that a result may have.
+using Column = std::optional<double> Result::*;
+
 /// A column of the results, of one lesson or of all.
 Curve curve_of(
-    const std::vector<Result>& results, const Sweep& sweep, std::optional<double> Result::*column,
+    const std::vector<Result>& results, const Sweep& sweep, Column column,
     const std::string& slug = "") {
   Curve curve;
   for (const Result& result : results) {

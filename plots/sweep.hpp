@@ -12,10 +12,13 @@
 
 namespace rmsnorm::plots {
 
+/// Rows or hidden of a result.
+using Extent = std::int64_t Result::*;
+
 /// What changes along a sweep's x axis.
 struct Sweep {
   std::string regime;
-  std::int64_t Result::*x;
+  Extent x;
   std::string x_name;
 };
 
