@@ -137,14 +137,19 @@ std::string commands(const LineChart& chart, const Theme& theme) {
 }  // namespace
 
 LineStyle style_of_lesson(const std::vector<std::string>& slugs, const std::string& slug) {
-  if (is_foil(slug)) return {[](const Theme& theme) { return theme.muted; }, "solid"};
-  std::size_t index = 0;
+  // A foil has its lesson's colour, and dashes of its own.
+  static const std::vector<std::string> dashes = {"(6,3)", "(2,3)", "(10,3,2,3)"};
+  const std::string lesson = slug.substr(0, slug.find('/'));
+  std::size_t lessons_before = 0;
+  std::size_t foils_before = 0;
   for (const std::string& other : slugs) {
-    if (other < slug && !is_foil(other)) ++index;
+    if (other < lesson && !is_foil(other)) ++lessons_before;
+    if (other < slug && other.starts_with(lesson + "/")) ++foils_before;
   }
+  const std::string dash = lessons_before < kLineColours ? "solid" : "(12,3)";
   return {
-      [index](const Theme& theme) { return theme.lines[index % kLineColours]; },
-      index < kLineColours ? "solid" : "(12,3)"};
+      [=](const Theme& theme) { return theme.lines[lessons_before % kLineColours]; },
+      is_foil(slug) ? dashes[foils_before % dashes.size()] : dash};
 }
 
 Chart draw(LineChart chart) {

@@ -41,6 +41,7 @@ std::vector<Profile> read_profiles(const std::filesystem::path& file) {
           .lesson = field[0],
           .regime = field[1],
           .rows = std::stod(field[2]),
+          .hidden = std::stoi(field[3]),
           .sectors_read = std::stod(field[4]),
           .sectors_written = std::stod(field[5]),
           .dram_read = std::stod(field[6]),

@@ -15,6 +15,7 @@ struct Profile {
   std::string lesson;
   std::string regime;
   double rows;
+  int hidden;
   double sectors_read;     ///< asked of global memory, 32 bytes each
   double sectors_written;  ///< likewise
   double dram_read;        ///< bytes that came from DRAM: the caches answered the rest

@@ -15,7 +15,7 @@ namespace {
 /// A peak further away than this, in multiples of the highest bar, is told and not drawn.
 constexpr double kPeakInSight = 2.5;
 
-constexpr double kPercentSize = 14;
+constexpr double kPercentSize = 13;
 constexpr double kTimeSize = 11;
 constexpr double kSlugSize = 12;
 constexpr double kLine = 17;   ///< height of a line of text in or above a bar
@@ -140,7 +140,7 @@ class Progression {
     } else {
       frame_.bottom = 22 + 15 * lines;
     }
-    bar_width_ = std::min(0.66 * column_width_, 96.0);
+    bar_width_ = std::min(0.78 * column_width_, 96.0);
   }
 
   Plane make_plane() const {
