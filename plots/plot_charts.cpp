@@ -12,12 +12,11 @@
 #include "plots/progression.hpp"
 #include "plots/select.hpp"
 #include "plots/sweep.hpp"
+#include "plots/tool.hpp"
 
 namespace {
 
 using namespace rmsnorm::plots;
-
-enum ExitCode { kDone = 0, kFailed = 1, kBadUsage = 2 };
 
 struct Options {
   std::filesystem::path csv_file;
@@ -69,17 +68,8 @@ int main(int argc, char** argv) {
   app.add_option("--l2-mib", options.l2_mib, "Size of the L2 cache, to be marked in sweep_rows")
       ->check(positive)
       ->type_name("N");
-  try {
-    app.parse(argc, argv);
+  return run_tool(app, argc, argv, [&] {
     draw_all(options);
     return kDone;
-  } catch (const CLI::Success& success) {  // --help
-    return app.exit(success);
-  } catch (const CLI::Error& error) {
-    fmt::print(stderr, "{} (--help lists the options)\n", error.what());
-    return kBadUsage;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return kFailed;
-  }
+  });
 }

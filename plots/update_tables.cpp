@@ -15,12 +15,11 @@
 #include "plots/profile.hpp"
 #include "plots/select.hpp"
 #include "plots/tables.hpp"
+#include "plots/tool.hpp"
 
 namespace {
 
 using namespace rmsnorm::plots;
-
-enum ExitCode { kDone = 0, kFailed = 1, kBadUsage = 2 };
 
 struct Options {
   std::filesystem::path csv_file;
@@ -72,16 +71,5 @@ int main(int argc, char** argv) {
   app.add_option("--profile", options.profile_file, "The profiler's counts")->type_name("FILE");
   app.add_option("--root", options.root, "The repository's folder")->required()->type_name("DIR");
   app.add_flag("--check", options.check, "Write nothing; fail if a table is out of date");
-  try {
-    app.parse(argc, argv);
-    return update(options);
-  } catch (const CLI::Success& success) {  // --help
-    return app.exit(success);
-  } catch (const CLI::Error& error) {
-    fmt::print(stderr, "{} (--help lists the options)\n", error.what());
-    return kBadUsage;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return kFailed;
-  }
+  return run_tool(app, argc, argv, [&] { return update(options); });
 }
