@@ -12,6 +12,16 @@ namespace rmsnorm {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// What a path means where it is a symbolic link, also one that leads to nothing yet.
+fs::path without_links(const fs::path& file) {
+  if (fs::is_symlink(file) && !fs::exists(file)) return file.parent_path() / fs::read_symlink(file);
+  return fs::weakly_canonical(file);
+}
+
+}  // namespace
+
 std::string read_file(const fs::path& file) {
   if (fs::is_directory(file)) {
     throw std::runtime_error(fmt::format("cannot read {}: it is a folder", file.string()));
@@ -44,8 +54,12 @@ void write_file(const fs::path& file, std::string_view text) {
   }
 
   // A symbolic link stays as well: what it leads to is replaced.
-  const fs::path target = fs::weakly_canonical(file, error);
-  check(!error, error.message());
+  fs::path target;
+  try {
+    target = without_links(file);
+  } catch (const fs::filesystem_error& reason) {
+    check(false, reason.code().message());
+  }
   fs::create_directories(target.parent_path(), error);
   fs::path temporary = target;
   temporary += ".partial";
@@ -60,6 +74,14 @@ void write_file(const fs::path& file, std::string_view text) {
     fs::remove(temporary, ignored);
     check(false, error.message());
   }
+}
+
+void require_writable(const fs::path& file) {
+  std::error_code error;
+  if (fs::is_regular_file(file, error)) return write_file(file, read_file(file));
+  const bool is_new = !fs::exists(file, error);
+  write_file(file, "");
+  if (is_new) fs::remove(without_links(file), error);  // the file, not a link to it
 }
 
 }  // namespace rmsnorm

@@ -17,4 +17,8 @@ std::string read_file(const std::filesystem::path& file);
 /// \throws std::runtime_error with the file and the reason.
 void write_file(const std::filesystem::path& file, std::string_view text);
 
+/// Finds out, before long work, whether write_file() will work afterwards. What the file holds is
+/// kept; if there is none, none is left behind. \throws std::runtime_error as write_file does.
+void require_writable(const std::filesystem::path& file);
+
 }  // namespace rmsnorm

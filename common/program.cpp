@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <ctime>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -16,6 +15,7 @@
 #include "common/build_info.hpp"
 #include "common/csv.hpp"
 #include "common/cuda_check.hpp"
+#include "common/files.hpp"
 #include "common/gpu.hpp"
 #include "common/options.hpp"
 #include "common/report.hpp"
@@ -56,8 +56,7 @@ class Run {
   }
 
   int execute() {
-    // A file that cannot be written should be known before an hour of measuring, not after it.
-    if (!options_.csv_file.empty()) write_csv(options_.csv_file, {});
+    if (!options_.csv_file.empty()) require_writable(options_.csv_file);
 
     int exit_code = kAllVerified;
     if (!gpu_) exit_code = skip_device_lessons();
@@ -105,7 +104,7 @@ class Run {
     for (const Lesson& lesson : options_.lessons) {
       if (lesson.memory == Memory::host) run_on_host(lesson, regime, wanted);
     }
-    if (!gpu_ || !has_device_lessons()) return;
+    if (!gpu_) return;
 
     const Shape shape = fit(regime, wanted);
     const std::size_t bytes_of_set = bytes_of_x_and_y(shape) + sizeof(float) * shape.hidden;

@@ -43,30 +43,6 @@ void fill(
   }
 }
 
-}  // namespace
-
-std::uint64_t Workload::hash(const float* data, std::size_t size) const {
-  if (spec_.memory == Memory::host) {
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-      std::uint32_t bits;
-      memcpy(&bits, data + i, sizeof bits);
-      sum += random_bits(bits, i);
-    }
-    return sum;
-  }
-  unsigned long long sum = 0;
-  const Buffer on_device(Memory::device, sizeof sum / sizeof(float));
-  auto* device_sum = reinterpret_cast<unsigned long long*>(on_device.data());
-  cuda_check(cudaMemset(device_sum, 0, sizeof sum), "preparing a check of the memory");
-  cuda_check(launch_hash(data, size, device_sum, nullptr), "checking the memory");
-  cuda_check(
-      cudaMemcpy(&sum, device_sum, sizeof sum, cudaMemcpyDeviceToHost), "checking the memory");
-  return sum;
-}
-
-namespace {
-
 /// Floats from the start of one set's tensor to the next's: the tensor, up to a 256-byte boundary,
 /// one more such step for a misaligned start, and a guard.
 std::size_t stride_of(std::size_t size) {
@@ -119,6 +95,26 @@ void Workload::poison_y() const {
 const float* Workload::y_guard(int side) const {
   const Problem p = problem();
   return side == 0 ? p.y - kGuard : p.y + matrix_size(p.rows, p.hidden);
+}
+
+std::uint64_t Workload::hash(const float* data, std::size_t size) const {
+  if (spec_.memory == Memory::host) {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      std::uint32_t bits;
+      memcpy(&bits, data + i, sizeof bits);
+      sum += random_bits(bits, i);
+    }
+    return sum;
+  }
+  unsigned long long sum = 0;
+  const Buffer on_device(Memory::device, sizeof sum / sizeof(float));
+  auto* device_sum = reinterpret_cast<unsigned long long*>(on_device.data());
+  cuda_check(cudaMemset(device_sum, 0, sizeof sum), "preparing a check of the memory");
+  cuda_check(launch_hash(data, size, device_sum, nullptr), "checking the memory");
+  cuda_check(
+      cudaMemcpy(&sum, device_sum, sizeof sum, cudaMemcpyDeviceToHost), "checking the memory");
+  return sum;
 }
 
 std::uint64_t Workload::hash_of_untouchables() const {

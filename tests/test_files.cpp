@@ -10,6 +10,7 @@
 #include "tests/temporary_folder.hpp"
 
 using rmsnorm::read_file;
+using rmsnorm::require_writable;
 using rmsnorm::write_file;
 using tests::contains;
 using tests::TemporaryFolder;
@@ -96,4 +97,21 @@ TEST_CASE("a symbolic link stays one and what it leads to is replaced") {
   write_file(folder / "link", "new");
   CHECK(fs::is_symlink(folder / "link"));
   CHECK(read_file(folder / "a" / "file") == "new");
+}
+
+TEST_CASE("finding out whether a file can be written changes nothing") {
+  const TemporaryFolder folder;
+  require_writable(folder / "new");
+  CHECK(count_files(folder) == 0);
+
+  write_file(folder / "old", "an hour's results");
+  require_writable(folder / "old");
+  CHECK(read_file(folder / "old") == "an hour's results");
+
+  fs::create_symlink(folder / "target", folder / "link");
+  require_writable(folder / "link");
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK_FALSE(fs::exists(folder / "target"));
+
+  CHECK_THROWS_WITH(require_writable(folder / "old" / "below"), contains("cannot write"));
 }
