@@ -3,11 +3,9 @@
 #include <csv.h>
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cmath>
 #include <stdexcept>
-#include <type_traits>
 
+#include "common/csv_fields.hpp"
 #include "common/files.hpp"
 
 namespace rmsnorm {
@@ -18,48 +16,14 @@ const char* const kCsvHeader =
 
 namespace {
 
-std::string to_text(const std::string& value) {
-  return value;
-}
-std::string to_text(double value) {
-  return fmt::format("{:.6g}", value);
-}
-template <class Integer>
-std::string to_text(Integer value) {
-  return fmt::format("{}", value);
-}
-template <class T>
-std::string to_text(const std::optional<T>& value) {
-  return value ? to_text(*value) : "";
-}
-
-void from_text(const std::string& text, std::string& value) {
-  value = text;
-}
-template <class Number>
-void from_text(const std::string& text, Number& value) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end) throw std::runtime_error("is not a number");
-  if constexpr (std::is_floating_point_v<Number>) {
-    if (!std::isfinite(value)) throw std::runtime_error("is not a finite number");
-  }
-}
-template <class T>
-void from_text(const std::string& text, std::optional<T>& value) {
-  if (text.empty()) return value.reset();
-  from_text(text, value.emplace());
-}
-
 /// Calls visit(field) for every field of a result, in the header's order.
-template <class AnyResult, class Visit>
-void for_each_field(AnyResult& r, Visit&& visit) {
+constexpr auto for_each_field = [](auto& r, auto&& visit) {
   visit(r.lesson), visit(r.regime), visit(r.dtype), visit(r.rows), visit(r.hidden), visit(r.cache);
   visit(r.median_us), visit(r.spread_pct), visit(r.samples);
   visit(r.gbps), visit(r.copy_gbps), visit(r.peak_gbps), visit(r.bytes_per_row_predicted);
   visit(r.max_error), visit(r.error_bound), visit(r.verdict);
   visit(r.device), visit(r.driver), visit(r.cuda), visit(r.commit), visit(r.date);
-}
+};
 
 using Record = std::vector<std::string>;
 
@@ -107,13 +71,6 @@ std::string line_of(const Record& record) {
   return fmt::format("{}\n", fmt::join(record, ","));
 }
 
-Record fields_of(const Result& result) {
-  Record fields;
-  for_each_field(
-      result, [&](const auto& field) { fields.push_back(quoted_if_needed(to_text(field))); });
-  return fields;
-}
-
 }  // namespace
 
 std::vector<Record> read_records(const std::filesystem::path& file, const std::string& header) {
@@ -132,30 +89,23 @@ std::vector<Record> read_records(const std::filesystem::path& file, const std::s
   return records;
 }
 
-std::vector<Result> read_csv(const std::filesystem::path& file) {
-  std::vector<Result> results;
-  std::size_t line = 1;
-  for (const Record& record : read_records(file, kCsvHeader)) {
-    ++line;
-    std::size_t column = 0;
-    for_each_field(results.emplace_back(), [&](auto& field) {
-      try {
-        from_text(record[column], field);
-      } catch (const std::runtime_error& error) {
-        throw std::runtime_error(fmt::format(
-            "{}: line {}: field {} '{}' {}", file.string(), line, column + 1, record[column],
-            error.what()));
-      }
-      ++column;
-    });
+void write_records(
+    const std::filesystem::path& file, const std::string& header,
+    const std::vector<Record>& records) {
+  std::string text = header + "\n";
+  for (Record record : records) {
+    for (std::string& field : record) field = quoted_if_needed(field);
+    text += line_of(record);
   }
-  return results;
+  write_file(file, text);
+}
+
+std::vector<Result> read_csv(const std::filesystem::path& file) {
+  return csv::read_rows<Result>(file, kCsvHeader, for_each_field);
 }
 
 void write_csv(const std::filesystem::path& file, const std::vector<Result>& results) {
-  std::string text = std::string(kCsvHeader) + "\n";
-  for (const Result& result : results) text += line_of(fields_of(result));
-  write_file(file, text);
+  csv::write_rows(file, kCsvHeader, results, for_each_field);
 }
 
 }  // namespace rmsnorm

@@ -72,7 +72,8 @@ cudaError_t launch_compare_rows(
 
 cudaError_t launch_hash(
     const float* data, std::size_t size, unsigned long long* sum, cudaStream_t stream) {
-  hash<<<2048, kThreads, 0, stream>>>(data, size, sum);
+  const auto blocks = static_cast<unsigned>(std::min<std::size_t>(size / kThreads + 1, 2048));
+  hash<<<blocks, kThreads, 0, stream>>>(data, size, sum);
   return cudaGetLastError();
 }
 

@@ -90,6 +90,10 @@ Gpu find_gpu() {
       .free_bytes = free_bytes};
 }
 
+bool is_cpu_device() {
+  return false;
+}
+
 std::string cuda_version() {
   return version_text(CUDART_VERSION);
 }

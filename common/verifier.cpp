@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "common/cuda_check.hpp"
@@ -145,7 +146,17 @@ Verification compare_on_device(const Problem& p, int sum_depth) {
 
 namespace {
 
-Verification verify_launch(const Lesson& lesson, const Workload& workload, cudaStream_t stream) {
+/// What a kernel may touch of global memory.
+std::vector<Tensor> tensors_of(const Problem& p) {
+  const std::size_t row_bytes = sizeof(float) * p.hidden;
+  return {
+      {"x", p.x, row_bytes * p.rows, sizeof(float)},
+      {"weight", p.weight, row_bytes, sizeof(float)},
+      {"y", p.y, row_bytes * p.rows, sizeof(float)}};
+}
+
+Verification verify_launch(
+    const Lesson& lesson, const Workload& workload, cudaStream_t stream, Watch watch) {
   const Problem p = workload.problem();
   const int sum_depth = lesson.sum_depth(p.hidden);
   const bool on_device = lesson.memory == Memory::device;
@@ -160,9 +171,22 @@ Verification verify_launch(const Lesson& lesson, const Workload& workload, cudaS
   workload.poison_y();
   const std::uint64_t hash = workload.hash_of_untouchables();
 
+  if (watch == Watch::yes) start_observing(tensors_of(p));
   cudaError_t launched = lesson.launch(p, stream);
   if (on_device && launched == cudaSuccess)
     launched = cudaGetLastError();  // a lesson may forget to
+  const cudaError_t ended = on_device ? cudaStreamSynchronize(stream) : cudaSuccess;
+  Observation observation;
+  if (watch == Watch::yes) observation = stop_observing();
+  if (std::vector<std::string> hazards = take_hazards(); !hazards.empty()) {
+    cudaGetLastError();
+    return Verification{
+        .max_error = {},
+        .error_bound = bound,
+        .complaint = hazards.front(),
+        .hazards = hazards,
+        .observation = observation};
+  }
   if (launched != cudaSuccess) {
     if (!is_refused_launch(launched)) {
       cuda_check(launched, fmt::format("{}: the launch", lesson.slug));
@@ -173,13 +197,12 @@ Verification verify_launch(const Lesson& lesson, const Workload& workload, cudaS
         .error_bound = bound,
         .complaint = fmt::format("the launch failed: {}", cudaGetErrorString(launched))};
   }
-  if (on_device) {
-    cuda_check(cudaStreamSynchronize(stream), fmt::format("{}: the kernel", lesson.slug));
-  }
+  cuda_check(ended, fmt::format("{}: the kernel", lesson.slug));
 
   const bool small = static_cast<std::int64_t>(p.rows) * p.hidden <= kElementsForHost;
   Verification found =
       small || !on_device ? compare_on_host(p, sum_depth) : compare_on_device(p, sum_depth);
+  found.observation = std::move(observation);
   if (found.ok()) found.complaint = check_guards(workload);
   if (found.ok() && workload.hash_of_untouchables() != hash) {
     found.complaint = "changed memory outside y: x, the weight, or what lies around the tensors";
@@ -189,15 +212,17 @@ Verification verify_launch(const Lesson& lesson, const Workload& workload, cudaS
 
 }  // namespace
 
-Verification verify(const Lesson& lesson, const Workload& workload, cudaStream_t stream) {
+Verification verify(
+    const Lesson& lesson, const Workload& workload, cudaStream_t stream, Watch watch) {
   if (lesson.memory == Memory::device) {
     cuda_check(cudaDeviceSynchronize(), fmt::format("before {}", lesson.slug));
   }
-  Verification found = verify_launch(lesson, workload, stream);
-  if (!found.ok()) return found;
-  found = verify_launch(lesson, workload, stream);
-  if (!found.ok()) found.complaint += " (at the second launch; the first was right)";
-  return found;
+  Verification first = verify_launch(lesson, workload, stream, watch);
+  if (!first.ok()) return first;
+  Verification second = verify_launch(lesson, workload, stream, Watch::no);
+  if (!second.ok()) second.complaint += " (at the second launch; the first was right)";
+  second.observation = std::move(first.observation);
+  return second;
 }
 
 }  // namespace rmsnorm

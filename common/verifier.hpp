@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/lesson.hpp"
+#include "common/observation.hpp"
 #include "common/workload.hpp"
 
 namespace rmsnorm {
@@ -45,6 +46,8 @@ struct Verification {
   double error_bound = 0;                 ///< relative_error_bound of the lesson
   std::optional<Mismatch> mismatch = {};  ///< the first one, in the order of memory
   std::string complaint = {};             ///< one sentence; empty if all is well
+  std::vector<std::string> hazards = {};  ///< the device's complaints, of which that is the first
+  Observation observation = {};           ///< of the first launch, if it was watched
 
   bool ok() const { return complaint.empty(); }
 };
@@ -54,8 +57,12 @@ struct Verification {
 ///
 /// A CUDA error that leaves the GPU usable is a complaint. One that does not (an illegal address,
 /// say) is thrown: nothing can be run in this process afterwards.
+/// With `Watch::yes`, and where the device can, the first launch is observed.
 /// \throws CudaError
-Verification verify(const Lesson& lesson, const Workload& workload, cudaStream_t stream = nullptr);
+enum class Watch { no, yes };
+Verification verify(
+    const Lesson& lesson, const Workload& workload, cudaStream_t stream = nullptr,
+    Watch watch = Watch::no);
 
 /// Compares y with the reference, on the host or on the device. Both find the same; the device is
 /// for problems that would take the host too long. `verify` picks one by the problem's size.

@@ -1,5 +1,5 @@
 /// \file
-/// Draws every chart that a results file has data for.
+/// Draws every chart that a results file and a trace file have data for.
 
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "plots/counts.hpp"
 #include "plots/progression.hpp"
 #include "plots/select.hpp"
 #include "plots/sweep.hpp"
@@ -20,24 +21,30 @@ using namespace rmsnorm::plots;
 
 struct Options {
   std::filesystem::path csv_file;
+  std::filesystem::path trace_file;
   std::filesystem::path folder;
   std::optional<double> l2_mib;
+  bool foils = false;
 };
 
-void draw_all(const Options& options) {
+void save(const Chart& chart, const Options& options, const std::string& name) {
+  render(chart, options.folder / name);
+  fmt::print("{}\n", name);
+}
+
+void draw_results(const Options& options) {
   const auto results = load_results(options.csv_file);
   int drawn = 0;
-  const auto save = [&](const Chart& chart, const std::string& name) {
-    render(chart, options.folder / name);
-    fmt::print("{}\n", name);
-    ++drawn;
-  };
   const auto save_if_any = [&](const std::optional<Chart>& chart, const std::string& name) {
-    if (chart) return save(*chart, name);
-    fmt::print("{} left out: {} has no results for it\n", name, options.csv_file.string());
+    if (chart) {
+      save(*chart, options, name);
+      ++drawn;
+    } else {
+      fmt::print("{} left out: {} has no results for it\n", name, options.csv_file.string());
+    }
   };
   for (const Condition& condition : timed_conditions(results)) {
-    save(progression_chart(results, condition), progression_name(results, condition));
+    save_if_any(progression_chart(results, condition), progression_name(results, condition));
   }
   save_if_any(sweep_chart(results, sweep_over_rows(), options.l2_mib), "sweep_rows");
   save_if_any(sweep_chart(results, sweep_over_hidden(), options.l2_mib), "sweep_hidden");
@@ -45,6 +52,19 @@ void draw_all(const Options& options) {
   if (drawn == 0) {
     throw std::runtime_error(
         fmt::format("{}: no results that a chart could show", options.csv_file.string()));
+  }
+}
+
+void draw_trace(const Options& options) {
+  const auto trace = load_trace(options.trace_file);
+  const auto regimes = counted_regimes(trace);
+  const Foils foils = options.foils ? Foils::shown : Foils::left_out;
+  for (const std::string& regime : regimes) {
+    save(counts_chart(trace, regime, foils), options, "counts_" + regime);
+  }
+  if (regimes.empty()) {
+    throw std::runtime_error(
+        fmt::format("{}: no regime has counts of two lessons", options.trace_file.string()));
   }
 }
 
@@ -60,16 +80,24 @@ std::string positive(const std::string& text) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app(
-      "Draws the charts of a results file, each as NAME.svg, NAME.png and their -dark twins.");
-  app.add_option("--csv", options.csv_file, "The results file")->required()->type_name("FILE");
+      "Draws the charts of a results file, of a trace file or of both, each as NAME.svg, NAME.png "
+      "and their -dark twins.");
+  CLI::Option* csv =
+      app.add_option("--csv", options.csv_file, "The results file")->type_name("FILE");
+  CLI::Option* trace =
+      app.add_option("--trace", options.trace_file, "The CPU device's counts")->type_name("FILE");
   app.add_option("--out", options.folder, "The folder for the charts")
       ->required()
       ->type_name("DIR");
   app.add_option("--l2-mib", options.l2_mib, "Size of the L2 cache, to be marked in sweep_rows")
       ->check(positive)
+      ->needs(csv)
       ->type_name("N");
+  app.add_flag("--foils", options.foils, "Show the counts of foils, too")->needs(trace);
   return run_tool(app, argc, argv, [&] {
-    draw_all(options);
+    if (csv->empty() && trace->empty()) throw CLI::RequiredError("--csv or --trace");
+    if (!csv->empty()) draw_results(options);
+    if (!trace->empty()) draw_trace(options);
     return kDone;
   });
 }

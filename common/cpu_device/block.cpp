@@ -1,0 +1,399 @@
+#include "common/cpu_device/block.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "common/cpu_device/observer.hpp"
+#include "common/cpu_device/shared_memory.hpp"
+#include "common/cpu_device/source_lines.hpp"
+
+uint3 threadIdx;
+uint3 blockIdx;
+dim3 blockDim;
+dim3 gridDim;
+
+namespace rmsnorm::cpu_device {
+namespace {
+
+std::string text_of(Place place) {
+  return fmt::format("{}:{}", short_name(place.file), place.line);
+}
+
+bool same_place(Place a, Place b) {
+  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
+}
+
+/// "lane 3", "lanes 0 to 15 and 31"
+std::string lanes_of(std::uint32_t mask) {
+  std::string text = std::popcount(mask) == 1 ? "lane " : "lanes ";
+  bool is_first = true;
+  for (int lane = 0; lane < kWarpThreads; ++lane) {
+    if ((mask >> lane & 1) == 0) continue;
+    const int run = std::countr_one(mask >> lane);
+    if (!is_first) text += ", ";
+    text += run == 1 ? fmt::format("{}", lane) : fmt::format("{} to {}", lane, lane + run - 1);
+    is_first = false;
+    lane += run;
+  }
+  return text;
+}
+
+const char* name_of(Meeting kind) {
+  switch (kind) {
+    case Meeting::sync:
+      return "__syncwarp()";
+    case Meeting::shuffle:
+      return "a shuffle";
+    case Meeting::ballot:
+      return "a vote";
+  }
+  return "";
+}
+
+constexpr const char* kSameForAll =
+    "Every thread of a block has to reach the same __syncthreads(): take it out of the branch, or "
+    "let the threads that have nothing to do come along";
+constexpr const char* kMaskAdvice =
+    "Name in the mask the lanes that make this call, no others: 0xffffffff is for code that the "
+    "whole warp reaches";
+
+}  // namespace
+
+BlockRunner the_block_runner;
+
+BlockRunner::BlockRunner() : all_(new Thread[kMaxThreads]), stacks_(kMaxThreads) {}
+
+bool BlockRunner::run(dim3 grid, dim3 block, const std::function<void()>& body) {
+  body_ = &body;
+  threads_in_block_ = static_cast<int>(block.x * block.y * block.z);
+  blockDim = block;
+  gridDim = grid;
+  stopped_ = false;
+  for (unsigned i = 0; i < static_cast<unsigned>(threads_in_block_); ++i) {
+    all_[i].index = {i % block.x, i / block.x % block.y, i / (block.x * block.y)};
+  }
+  for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z) {
+    for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y) {
+      for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
+        begin_block();
+        observer().enter_kernel();
+        main_.switch_to(all_[0].fiber);
+        observer().leave_kernel();
+        if (stopped_) {
+          // The fibers wait in the middle of a kernel that will not go on.
+          for (int i = 0; i < kMaxThreads; ++i) all_[i].has_begun = false;
+          return false;
+        }
+        observer().block_ends();
+      }
+    }
+  }
+  return true;
+}
+
+void BlockRunner::begin_block() {
+  shared_memory().begin_block();
+  observer().block_begins();
+  warps_ = {};
+  for (int i = 0; i < threads_in_block_; ++i) {
+    Thread& thread = all_[i];
+    warps_[i / kWarpThreads].exists |= 1u << i % kWarpThreads;
+    if (!thread.has_begun) thread.fiber.begin(stacks_.bottom(i), stacks_.top(i), fiber_main);
+    thread.has_begun = true;
+  }
+  for (Warp& warp : warps_) warp.ready = warp.exists;
+  live_ = threads_in_block_;
+  at_barrier_ = 0;
+  current_ = 0;
+  threadIdx = index_of(0);
+}
+
+uint3 BlockRunner::block_index() const {
+  return blockIdx;
+}
+
+void BlockRunner::fiber_main() {
+  for (;;) block_runner().run_thread();
+}
+
+/// One thread of one block, from the first line of the kernel to the last.
+void BlockRunner::run_thread() {
+  (*body_)();
+  observer().leave_kernel();
+  Warp& warp = warps_[this->warp()];
+  warp.ready &= ~(1u << lane());
+  warp.returned |= 1u << lane();
+  --live_;
+  // Whoever waited for this thread alone need not wait any longer.
+  for (std::uint32_t waiting = warp.meeting; waiting != 0; waiting &= waiting - 1) {
+    try_to_meet(this->warp(), thread_of(this->warp(), std::countr_zero(waiting)).mask);
+  }
+  if (live_ > 0 && at_barrier_ == live_) release_barrier();
+  if (live_ == 0) {
+    all_[current_].fiber.switch_to(main_);
+  } else {
+    wait();
+  }
+}
+
+/// Leaves the running thread until someone makes it ready.
+void BlockRunner::wait() {
+  int next = next_ready();
+  if (next < 0 && resume_paused()) next = next_ready();
+  if (next < 0) {
+    report_deadlock();
+    stop();
+  }
+  switch_to(next);
+}
+
+void BlockRunner::switch_to(int next) {
+  if (next == current_) return observer().enter_kernel();
+  Fiber& me = all_[current_].fiber;
+  current_ = next;
+  threadIdx = index_of(next);
+  observer().enter_kernel();
+  me.switch_to(all_[next].fiber);
+}
+
+/// The next thread after the running one that need not wait, or -1.
+int BlockRunner::next_ready() const {
+  const int first_warp = warp();
+  const std::uint32_t behind = lane() == 31 ? 0 : ~0u << (lane() + 1);
+  if (const std::uint32_t bits = warps_[first_warp].ready & behind; bits != 0) {
+    return first_warp * kWarpThreads + std::countr_zero(bits);
+  }
+  const int warps = (threads_in_block_ - 1) / kWarpThreads + 1;
+  int warp = first_warp;
+  do {
+    warp = warp + 1 == warps ? 0 : warp + 1;
+    if (warps_[warp].ready != 0) return warp * kWarpThreads + std::countr_zero(warps_[warp].ready);
+  } while (warp != first_warp);
+  return -1;
+}
+
+void BlockRunner::pause() {
+  observer().leave_kernel();
+  warps_[warp()].ready &= ~(1u << lane());
+  warps_[warp()].paused |= 1u << lane();
+  wait();
+}
+
+bool BlockRunner::resume_paused() {
+  bool any = false;
+  for (Warp& warp : warps_) {
+    any = any || warp.paused != 0;
+    warp.ready |= std::exchange(warp.paused, 0);
+  }
+  if (any) observer().all_paused();
+  return any;
+}
+
+void BlockRunner::stop() {
+  stopped_ = true;
+  observer().leave_kernel();
+  all_[current_].fiber.switch_to(main_);
+}
+
+void BlockRunner::barrier(Place place) {
+  observer().leave_kernel();
+  if (at_barrier_ == 0) {
+    barrier_ = place;
+    first_at_barrier_ = current_;
+  } else if (!same_place(place, barrier_)) {
+    report_other_barrier(place);
+  }
+  warps_[warp()].ready &= ~(1u << lane());
+  warps_[warp()].at_barrier |= 1u << lane();
+  if (++at_barrier_ == live_) {
+    release_barrier();
+    return observer().enter_kernel();
+  }
+  wait();
+}
+
+void BlockRunner::release_barrier() {
+  if (live_ < threads_in_block_) report_gone();
+  observer().barrier_passed(barrier_, live_);
+  at_barrier_ = 0;
+  for (Warp& warp : warps_) warp.ready |= std::exchange(warp.at_barrier, 0);
+}
+
+std::uint32_t BlockRunner::meet(
+    Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place) {
+  observer().leave_kernel();
+  const std::uint32_t own_bit = 1u << lane();
+  if ((mask & own_bit) == 0) {
+    report_unnamed(kind, mask, place);
+    stop();
+  }
+  Thread& me = all_[current_];
+  me.place = place;
+  me.kind = kind;
+  me.mask = mask;
+  me.value = value;
+  me.source = source;
+  warps_[warp()].ready &= ~own_bit;
+  warps_[warp()].meeting |= own_bit;
+  if (try_to_meet(warp(), mask)) {
+    observer().enter_kernel();
+  } else {
+    wait();
+  }
+  return me.value;
+}
+
+/// Completes a meeting if every lane that it needs is there.
+bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
+  Warp& warp = warps_[warp_number];
+  const std::uint32_t needed = mask & warp.exists & ~warp.returned;
+  if ((warp.meeting & needed) != needed) return false;
+
+  const int first_lane = std::countr_zero(needed);
+  const Thread& first = thread_of(warp_number, first_lane);
+  std::array<std::uint32_t, kWarpThreads> values{};
+  for (int lane = 0; lane < kWarpThreads; ++lane) {
+    if ((needed >> lane & 1) == 0) continue;
+    const Thread& thread = thread_of(warp_number, lane);
+    values[lane] = thread.value;
+    const bool is_same =
+        thread.mask == mask && thread.kind == first.kind && same_place(thread.place, first.place);
+    if (!is_same) {
+      report_other_meeting(warp_number, lane, first_lane);
+      stop();
+    }
+  }
+  if ((mask & warp.returned) != 0 && first.kind == Meeting::shuffle) {
+    report_returned(warp_number, mask & warp.returned, first_lane);
+  }
+
+  std::uint32_t ballot = 0;
+  for (int lane = 0; lane < kWarpThreads; ++lane) {
+    if ((needed >> lane & 1) != 0 && values[lane] != 0) ballot |= 1u << lane;
+  }
+  for (int lane = 0; lane < kWarpThreads; ++lane) {
+    if ((needed >> lane & 1) == 0) continue;
+    Thread& thread = thread_of(warp_number, lane);
+    if (thread.kind == Meeting::ballot) thread.value = ballot;
+    if (thread.kind == Meeting::shuffle) {
+      if ((needed >> thread.source & 1) != 0) {
+        thread.value = values[thread.source];
+      } else {
+        report_absent_source(warp_number, lane);
+      }
+    }
+  }
+  observer().lanes_met(first.kind, warp_number, needed, first.place);
+  warp.meeting &= ~needed;
+  warp.ready |= needed;
+  return true;
+}
+
+// The mistakes. Each is described once for each pair of lines.
+
+void BlockRunner::report_other_barrier(Place place) {
+  if (!hazards().is_new("barriers " + text_of(barrier_) + text_of(place))) return;
+  Hazard hazard = hazard_at(place, current_);
+  hazard.what = fmt::format(
+      "thread {} waits at this __syncthreads(), and thread {} at another, at {}", current_,
+      first_at_barrier_, text_of(barrier_));
+  hazard.advice = kSameForAll;
+  hazards().add(hazard);
+}
+
+void BlockRunner::report_gone() {
+  if (!hazards().is_new("gone " + text_of(barrier_))) return;
+  int gone = 0;
+  while ((warps_[gone / kWarpThreads].returned >> gone % kWarpThreads & 1) == 0) ++gone;
+  Hazard hazard = hazard_at(barrier_, gone);
+  hazard.what = fmt::format(
+      "thread {} has returned, and {} others wait for it at this __syncthreads()", gone, live_);
+  hazard.advice = kSameForAll;
+  hazards().add(hazard);
+}
+
+void BlockRunner::report_unnamed(Meeting kind, std::uint32_t mask, Place place) {
+  if (!hazards().is_new("unnamed " + text_of(place))) return;
+  Hazard hazard = hazard_at(place, current_);
+  hazard.what = fmt::format(
+      "thread {} calls {} with a mask, {:#010x}, that does not name its own lane, {}", current_,
+      name_of(kind), mask, lane());
+  hazard.advice = kMaskAdvice;
+  hazards().add(hazard);
+}
+
+void BlockRunner::report_other_meeting(int warp, int lane, int first_lane) {
+  const Thread& thread = thread_of(warp, lane);
+  const Thread& first = thread_of(warp, first_lane);
+  if (!hazards().is_new("meeting " + text_of(thread.place) + text_of(first.place))) return;
+  Hazard hazard = hazard_at(thread.place, warp * kWarpThreads + lane);
+  hazard.what = fmt::format(
+      "lane {} of warp {} meets lane {} here, which is in another call ({}, mask {:#010x}, at {}) "
+      "than its own ({}, mask {:#010x})",
+      lane, warp, first_lane, name_of(first.kind), first.mask, text_of(first.place),
+      name_of(thread.kind), thread.mask);
+  hazard.advice = kMaskAdvice;
+  hazards().add(hazard);
+}
+
+void BlockRunner::report_returned(int warp, std::uint32_t gone, int lane) {
+  const Place place = thread_of(warp, lane).place;
+  if (!hazards().is_new("returned " + text_of(place))) return;
+  Hazard hazard = hazard_at(place, warp * kWarpThreads + lane);
+  hazard.what = fmt::format(
+      "the mask of this shuffle names {} of warp {}, which {} returned", lanes_of(gone), warp,
+      std::popcount(gone) == 1 ? "has" : "have");
+  hazard.advice = kMaskAdvice;
+  hazards().add(hazard);
+}
+
+void BlockRunner::report_absent_source(int warp, int lane) {
+  const Thread& thread = thread_of(warp, lane);
+  if (!hazards().is_new("source " + text_of(thread.place))) return;
+  Hazard hazard = hazard_at(thread.place, warp * kWarpThreads + lane);
+  hazard.what = fmt::format(
+      "lane {} of warp {} takes a value from lane {}, which takes no part in this shuffle", lane,
+      warp, thread.source);
+  hazard.advice = kMaskAdvice;
+  hazards().add(hazard);
+}
+
+/// Nobody can go on. At the barrier alone that cannot be: the last to come releases it.
+void BlockRunner::report_deadlock() {
+  int waiting = 0;
+  while ((warps_[waiting / kWarpThreads].meeting >> waiting % kWarpThreads & 1) == 0) ++waiting;
+  const Thread& thread = all_[waiting];
+  if (!hazards().is_new("deadlock " + text_of(thread.place))) return;
+  const int warp = waiting / kWarpThreads;
+  // Those that it waits for are at the barrier, or in a meeting that waits for others in turn.
+  const std::uint32_t missing = thread.mask & warps_[warp].at_barrier;
+  Hazard hazard = hazard_at(thread.place, waiting);
+  hazard.what = fmt::format(
+      "lane {} of warp {} waits in {} for {}, which never arrive{}", waiting % kWarpThreads, warp,
+      name_of(thread.kind),
+      lanes_of(missing != 0 ? missing : thread.mask & ~(1u << waiting % kWarpThreads)),
+      std::popcount(missing) == 1 ? "s" : "");
+  if (missing != 0) {
+    hazard.what += fmt::format(
+        ": lane {} waits at the __syncthreads() at {}", std::countr_zero(missing),
+        text_of(barrier_));
+  }
+  hazard.advice = kMaskAdvice;
+  hazards().add(hazard);
+}
+
+Hazard BlockRunner::hazard_at(Place place, int thread) const {
+  return {
+      .file = short_name(place.file),
+      .line = place.line,
+      .what = "",
+      .advice = "",
+      .kernel = observer().kernel(),
+      .block = blockIdx,
+      .thread = index_of(thread)};
+}
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,121 @@
+#pragma once
+/// \file
+/// A block: up to 1024 threads that can wait for each other.
+///
+/// Each thread is a fiber, and one OS thread runs them all, one after the other: each until it has to
+/// wait, at a barrier or in a shuffle, or until it returns. Then the next one that need not wait gets
+/// its turn. When all have returned, the next block begins with the same fibers.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "common/cpu_device/fiber.hpp"
+#include "common/cpu_device/hazard.hpp"
+#include "common/cpu_device/vectors.hpp"
+
+namespace rmsnorm::cpu_device {
+
+inline constexpr int kWarpThreads = 32;
+inline constexpr int kMaxThreads = 1024;
+inline constexpr int kMaxWarps = kMaxThreads / kWarpThreads;
+
+/// What the lanes of a warp meet for.
+enum class Meeting { sync, shuffle, ballot };
+
+/// Runs the blocks of one grid after the other.
+class BlockRunner {
+ public:
+  BlockRunner();
+
+  /// Runs `body` in every thread of every block. False if a mistake made the rest impossible.
+  bool run(dim3 grid, dim3 block, const std::function<void()>& body);
+
+  // What a thread calls. The running thread is meant.
+
+  /// __syncthreads: returns when every thread of the block has called it.
+  void barrier(Place place);
+
+  /// Returns when every lane in `mask` that has not returned has called it. For a shuffle, gives the
+  /// value of lane `source`; for a ballot, the lanes whose value is not 0.
+  std::uint32_t meet(
+      Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place);
+
+  /// Lets the other threads run first.
+  void pause();
+
+  /// Gives up the whole grid.
+  void stop();
+
+  int current() const { return current_; }  ///< the running thread, counted through the block
+  int lane() const { return current_ & (kWarpThreads - 1); }
+  int warp() const { return static_cast<int>(static_cast<unsigned>(current_) / kWarpThreads); }
+  int threads() const { return threads_in_block_; }
+  uint3 index_of(int thread) const { return all_[thread].index; }
+  uint3 block_index() const;
+  const Stacks& stacks() const { return stacks_; }
+
+ private:
+  struct alignas(64) Thread {
+    Fiber fiber;
+    uint3 index{};
+    bool has_begun = false;
+    Place place;  ///< where it waits
+    Meeting kind = Meeting::sync;
+    std::uint32_t mask = 0;
+    std::uint32_t value = 0;
+    int source = 0;
+  };
+
+  /// What the lanes of a warp do, one bit for each. Each lane that exists is in one of the others.
+  struct Warp {
+    std::uint32_t exists = 0;
+    std::uint32_t ready = 0;
+    std::uint32_t at_barrier = 0;
+    std::uint32_t meeting = 0;
+    std::uint32_t paused = 0;
+    std::uint32_t returned = 0;
+  };
+
+  static void fiber_main();
+  void begin_block();
+  void run_thread();
+  void wait();
+  void switch_to(int next);
+  int next_ready() const;
+  bool resume_paused();
+  void release_barrier();
+  bool try_to_meet(int warp, std::uint32_t mask);
+
+  [[gnu::cold]] void report_other_barrier(Place place);
+  [[gnu::cold]] void report_gone();
+  [[gnu::cold]] void report_unnamed(Meeting kind, std::uint32_t mask, Place place);
+  [[gnu::cold]] void report_other_meeting(int warp, int lane, int first_lane);
+  [[gnu::cold]] void report_returned(int warp, std::uint32_t gone, int lane);
+  [[gnu::cold]] void report_absent_source(int warp, int lane);
+  [[gnu::cold]] void report_deadlock();
+  Thread& thread_of(int warp, int lane) { return all_[warp * kWarpThreads + lane]; }
+  Hazard hazard_at(Place place, int thread) const;
+
+  std::unique_ptr<Thread[]> all_;
+  std::array<Warp, kMaxWarps> warps_;
+  Stacks stacks_;
+  Fiber main_;
+  const std::function<void()>* body_ = nullptr;
+  int threads_in_block_ = 0;
+  int current_ = 0;
+  int live_ = 0;        ///< threads that have not returned
+  int at_barrier_ = 0;  ///< of them, those that wait at the barrier
+  Place barrier_;       ///< where the first of them waits
+  int first_at_barrier_ = 0;
+  bool stopped_ = false;
+};
+
+/// The device has one.
+extern BlockRunner the_block_runner;
+inline BlockRunner& block_runner() {
+  return the_block_runner;
+}
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,33 @@
+/// \file
+/// The CPU device, described as the harness describes a GPU.
+
+#include "common/gpu.hpp"
+
+#include <cuda_runtime.h>
+
+namespace rmsnorm {
+
+Gpu find_gpu() {
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  cudaMemGetInfo(&free_bytes, &total_bytes);
+  cudaDeviceProp properties;
+  cudaGetDeviceProperties(&properties, 0);
+  return Gpu{
+      .name = properties.name,
+      .driver = "",
+      .multiprocessors = properties.multiProcessorCount,
+      .l2_bytes = 0,
+      .peak_gbps = 0,
+      .free_bytes = free_bytes};
+}
+
+bool is_cpu_device() {
+  return true;
+}
+
+std::string cuda_version() {
+  return "";
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,59 @@
+#include "common/cpu_device/hazard.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+namespace rmsnorm::cpu_device {
+namespace {
+
+constexpr std::size_t kMost = 20;  // nobody reads more
+
+std::string text_of(uint3 place) {
+  if (place.y == 0 && place.z == 0) return fmt::format("{}", place.x);
+  return fmt::format("({}, {}, {})", place.x, place.y, place.z);
+}
+
+}  // namespace
+
+std::string Hazard::text() const {
+  const std::string where = file.empty() ? "" : fmt::format("{}:{}: ", file, line);
+  return fmt::format(
+      "{}{} (kernel {}, block {}, thread {}). {}", where, what, kernel, text_of(block),
+      text_of(thread), advice);
+}
+
+bool Hazards::is_new(const std::string& key) {
+  if (keys_.size() >= kMost || std::find(keys_.begin(), keys_.end(), key) != keys_.end()) {
+    return false;
+  }
+  keys_.push_back(key);
+  return true;
+}
+
+void Hazards::add(Hazard hazard) {
+  hazards_.push_back(std::move(hazard));
+}
+
+std::vector<Hazard> Hazards::take() {
+  keys_.clear();
+  return std::exchange(hazards_, {});
+}
+
+Hazards& hazards() {
+  static Hazards hazards;
+  return hazards;
+}
+
+std::string short_name(const std::string& file) {
+  for (const std::filesystem::path& folder :
+       {std::filesystem::path(RMSNORM_SOURCE_DIR), std::filesystem::current_path()}) {
+    const std::string inside = (folder / "").string();
+    if (file.starts_with(inside)) return file.substr(inside.size());
+  }
+  return file;
+}
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,54 @@
+#pragma once
+/// \file
+/// Mistakes that the device sees while a kernel runs.
+
+#include <string>
+#include <vector>
+
+#include "common/cpu_device/vectors.hpp"
+
+namespace rmsnorm::cpu_device {
+
+/// A place in the source.
+struct Place {
+  const char* file = "";
+  int line = 0;
+};
+
+/// One mistake.
+struct Hazard {
+  std::string file;    ///< as a reader would type it
+  int line;            ///< where it showed
+  std::string what;    ///< what happened, without a full stop: "thread 3 reads ..."
+  std::string advice;  ///< one sentence
+  std::string kernel;  ///< in which kernel ...
+  uint3 block;         ///< ... block
+  uint3 thread;        ///< ... and thread
+
+  /// "FILE:LINE: WHAT (KERNEL, block 0, thread 3). ADVICE"
+  std::string text() const;
+};
+
+/// Collects the mistakes of a launch: each pair of kind and lines once.
+class Hazards {
+ public:
+  /// Whether `key`, which names the kind of mistake and its lines, is new and worth the work of
+  /// describing it.
+  bool is_new(const std::string& key);
+  void add(Hazard hazard);
+
+  /// The mistakes since the last call, in the order in which they showed.
+  std::vector<Hazard> take();
+
+ private:
+  std::vector<Hazard> hazards_;
+  std::vector<std::string> keys_;
+};
+
+/// The device's mistakes.
+Hazards& hazards();
+
+/// A file's name relative to the project or to the current folder, if it lies in there.
+std::string short_name(const std::string& file);
+
+}  // namespace rmsnorm::cpu_device

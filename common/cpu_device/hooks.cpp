@@ -1,0 +1,111 @@
+/// \file
+/// The functions that a compiler calls at each load and store under -fsanitize=thread. The sanitizer
+/// itself is not linked: here, they lead to the observer.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "common/cpu_device/observer.hpp"
+#include "common/cpu_device/vectors.hpp"
+
+using rmsnorm::cpu_device::in_watched_kernel;
+using rmsnorm::cpu_device::observer;
+using rmsnorm::cpu_device::Touch;
+
+void rmsnorm::cpu_device::copy_vector(const void* caller, void* to, const void* from, int bytes) {
+  if (in_watched_kernel) {
+    observer().access(caller, from, bytes, Touch::load);
+    observer().access(caller, to, bytes, Touch::store);
+  }
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+namespace {
+
+/// Not inlined: most calls end at the question whether anybody watches, and that has to be quick.
+[[gnu::noinline]] void report(const void* pc, const void* address, int bytes, Touch touch) {
+  observer().access(pc, address, bytes, touch);
+}
+
+inline void touch(const void* pc, const void* address, int bytes, Touch how) {
+  if (in_watched_kernel) [[unlikely]]
+    report(pc, address, bytes, how);
+}
+
+}  // namespace
+
+#define RMSNORM_HOOKS_OF_SIZE(bytes)                                  \
+  void __tsan_read##bytes(void* address) {                            \
+    touch(__builtin_return_address(0), address, bytes, Touch::load);  \
+  }                                                                   \
+  void __tsan_write##bytes(void* address) {                           \
+    touch(__builtin_return_address(0), address, bytes, Touch::store); \
+  }                                                                   \
+  void __tsan_unaligned_read##bytes(void* address) {                  \
+    touch(__builtin_return_address(0), address, bytes, Touch::load);  \
+  }                                                                   \
+  void __tsan_unaligned_write##bytes(void* address) {                 \
+    touch(__builtin_return_address(0), address, bytes, Touch::store); \
+  }
+
+extern "C" {
+
+RMSNORM_HOOKS_OF_SIZE(1)
+RMSNORM_HOOKS_OF_SIZE(2)
+RMSNORM_HOOKS_OF_SIZE(4)
+RMSNORM_HOOKS_OF_SIZE(8)
+RMSNORM_HOOKS_OF_SIZE(16)
+
+void __tsan_init() {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+void __tsan_vptr_update(void**, void*) {}
+void __tsan_vptr_read(void**) {}
+
+// Copies of whole structs: the host parts of the files make them, kernels hardly ever do.
+void __tsan_read_range(void*, std::size_t) {}
+void __tsan_write_range(void*, std::size_t) {}
+void* __tsan_memcpy(void* to, const void* from, std::size_t bytes) {
+  return std::memcpy(to, from, bytes);
+}
+void* __tsan_memmove(void* to, const void* from, std::size_t bytes) {
+  return std::memmove(to, from, bytes);
+}
+void* __tsan_memset(void* to, int value, std::size_t bytes) {
+  return std::memset(to, value, bytes);
+}
+
+// Atomic operations of the C++ library, in the host parts.
+#define RMSNORM_ATOMIC_HOOKS(bits)                                                                \
+  std::uint##bits##_t __tsan_atomic##bits##_load(const volatile std::uint##bits##_t* from, int) { \
+    return __atomic_load_n(from, __ATOMIC_SEQ_CST);                                               \
+  }                                                                                               \
+  void __tsan_atomic##bits##_store(                                                               \
+      volatile std::uint##bits##_t* to, std::uint##bits##_t value, int) {                         \
+    __atomic_store_n(to, value, __ATOMIC_SEQ_CST);                                                \
+  }                                                                                               \
+  std::uint##bits##_t __tsan_atomic##bits##_exchange(                                             \
+      volatile std::uint##bits##_t* to, std::uint##bits##_t value, int) {                         \
+    return __atomic_exchange_n(to, value, __ATOMIC_SEQ_CST);                                      \
+  }                                                                                               \
+  std::uint##bits##_t __tsan_atomic##bits##_fetch_add(                                            \
+      volatile std::uint##bits##_t* to, std::uint##bits##_t value, int) {                         \
+    return __atomic_fetch_add(to, value, __ATOMIC_SEQ_CST);                                       \
+  }                                                                                               \
+  std::uint##bits##_t __tsan_atomic##bits##_fetch_sub(                                            \
+      volatile std::uint##bits##_t* to, std::uint##bits##_t value, int) {                         \
+    return __atomic_fetch_sub(to, value, __ATOMIC_SEQ_CST);                                       \
+  }                                                                                               \
+  int __tsan_atomic##bits##_compare_exchange_strong(                                              \
+      volatile std::uint##bits##_t* at, std::uint##bits##_t* expected, std::uint##bits##_t value, \
+      int, int) {                                                                                 \
+    return __atomic_compare_exchange_n(                                                           \
+        at, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                          \
+  }
+
+RMSNORM_ATOMIC_HOOKS(8)
+RMSNORM_ATOMIC_HOOKS(32)
+RMSNORM_ATOMIC_HOOKS(64)
+
+}  // extern "C"

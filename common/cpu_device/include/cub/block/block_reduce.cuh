@@ -1,0 +1,40 @@
+#pragma once
+/// \file
+/// The CPU device's stand-in for CUB's header of this name.
+
+#include <cub/warp/warp_reduce.cuh>
+
+namespace cub {
+
+template <class T, int kThreads>
+class BlockReduce {
+  static constexpr int kWarps = (kThreads + 31) / 32;
+
+ public:
+  struct TempStorage {
+    T of_warp[kWarps];
+  };
+  explicit BlockReduce(TempStorage& storage) : storage_(storage) {}
+
+  /// The result is complete in thread 0.
+  template <class Operator>
+  T Reduce(T value, Operator reduce, RMSNORM_PLACE) {
+    typename WarpReduce<T>::TempStorage none;
+    value = WarpReduce<T>(none).Reduce(value, reduce, file, line);
+    if (threadIdx.x % 32 == 0) storage_.of_warp[threadIdx.x / 32] = value;
+    __syncthreads(file, line);
+    if (threadIdx.x == 0) {
+      for (int warp = 1; warp < kWarps; ++warp) value = reduce(value, storage_.of_warp[warp]);
+    }
+    return value;
+  }
+  T Sum(T value, RMSNORM_PLACE) {
+    return Reduce(
+        value, [](const T& a, const T& b) { return a + b; }, file, line);
+  }
+
+ private:
+  TempStorage& storage_;
+};
+
+}  // namespace cub

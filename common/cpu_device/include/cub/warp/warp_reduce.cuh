@@ -1,0 +1,33 @@
+#pragma once
+/// \file
+/// The CPU device's stand-in for CUB's header of this name: the same results, in the same order of
+/// additions (distances 1, 2, 4, 8, 16).
+
+#include <cuda_runtime.h>
+
+namespace cub {
+
+template <class T, int kLanes = 32>
+class WarpReduce {
+ public:
+  struct TempStorage {};  // shuffles need none
+  explicit WarpReduce(TempStorage&) {}
+
+  /// The result is complete in the first lane of each group of kLanes.
+  template <class Operator>
+  T Reduce(T value, Operator reduce, RMSNORM_PLACE) {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    for (int distance = 1; distance < kLanes; distance *= 2) {
+      const T other =
+          __shfl_down_sync(0xffffffff, value, static_cast<unsigned>(distance), kLanes, file, line);
+      if (lane + distance < kLanes) value = reduce(value, other);
+    }
+    return value;
+  }
+  T Sum(T value, RMSNORM_PLACE) {
+    return Reduce(
+        value, [](const T& a, const T& b) { return a + b; }, file, line);
+  }
+};
+
+}  // namespace cub

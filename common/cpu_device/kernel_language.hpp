@@ -1,0 +1,205 @@
+#pragma once
+/// \file
+/// What CUDA adds to C++ inside a kernel: keywords, built-in variables, barriers, shuffles, votes,
+/// atomics and a few functions. `place` parameters fill themselves in with the caller's line.
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "common/cpu_device/vectors.hpp"
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __grid_constant__
+
+// Constant for the kernel: a thread never sees another one's. (block.cpp, which switches between the
+// threads, has them as variables.)
+extern const uint3 threadIdx;
+extern const uint3 blockIdx;
+extern const dim3 blockDim;
+extern const dim3 gridDim;
+inline constexpr int warpSize = 32;
+
+namespace rmsnorm::cpu_device {
+
+void barrier(const char* file, int line);
+void sync_lanes(std::uint32_t mask, const char* file, int line);
+std::uint32_t shuffle(
+    std::uint32_t mask, std::uint32_t value, int source, const char* file, int line);
+std::uint32_t ballot(std::uint32_t mask, bool value, const char* file, int line);
+int lane();
+/// Reports an atomic operation of the running thread.
+void touch_atomically(const void* caller, const void* address, int bytes);
+
+/// A value of any size goes through as many shuffles as it has words of 4 bytes, as on a GPU.
+template <class T>
+T shuffle_words(std::uint32_t mask, const T& value, int source, const char* file, int line) {
+  static_assert(sizeof(T) % 4 == 0 || sizeof(T) < 4);
+  std::uint32_t words[(sizeof(T) + 3) / 4] = {};
+  std::memcpy(words, &value, sizeof(T));
+  for (std::uint32_t& word : words) word = shuffle(mask, word, source, file, line);
+  T result;
+  std::memcpy(static_cast<void*>(&result), words, sizeof(T));
+  return result;
+}
+
+/// The first lane of the group of `width` lanes to which the running one belongs.
+inline int group(int width) {
+  return lane() / width * width;
+}
+
+template <class T, class Change>
+__attribute__((noinline, no_sanitize("thread"))) T atomically(T* address, Change change) {
+  touch_atomically(__builtin_return_address(0), address, static_cast<int>(sizeof(T)));
+  T old;
+  std::memcpy(&old, address, sizeof(T));
+  const T changed = change(old);
+  std::memcpy(address, &changed, sizeof(T));
+  return old;
+}
+
+}  // namespace rmsnorm::cpu_device
+
+#define RMSNORM_PLACE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+
+inline void __syncthreads(RMSNORM_PLACE) {
+  rmsnorm::cpu_device::barrier(file, line);
+}
+inline void __syncwarp(unsigned mask = 0xffffffff, RMSNORM_PLACE) {
+  rmsnorm::cpu_device::sync_lanes(mask, file, line);
+}
+inline void __threadfence() {}
+inline void __threadfence_block() {}
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source, int width = warpSize, RMSNORM_PLACE) {
+  const int lane = rmsnorm::cpu_device::group(width) + (source & (width - 1));
+  return rmsnorm::cpu_device::shuffle_words(mask, value, lane, file, line);
+}
+/// A lane whose source would lie outside of its group gets its own value.
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = warpSize, RMSNORM_PLACE) {
+  const int own = rmsnorm::cpu_device::lane();
+  const int source = own - static_cast<int>(distance);
+  const bool inside = source >= rmsnorm::cpu_device::group(width);
+  return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, file, line);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = warpSize, RMSNORM_PLACE) {
+  const int own = rmsnorm::cpu_device::lane();
+  const int source = own + static_cast<int>(distance);
+  const bool inside = source < rmsnorm::cpu_device::group(width) + width;
+  return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, file, line);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int distance, int width = warpSize, RMSNORM_PLACE) {
+  const int own = rmsnorm::cpu_device::lane();
+  const int source = own ^ distance;
+  const bool inside = source < rmsnorm::cpu_device::group(width) + width;
+  return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, file, line);
+}
+
+inline unsigned __ballot_sync(unsigned mask, int predicate, RMSNORM_PLACE) {
+  return rmsnorm::cpu_device::ballot(mask, predicate != 0, file, line);
+}
+inline int __any_sync(unsigned mask, int predicate, RMSNORM_PLACE) {
+  return rmsnorm::cpu_device::ballot(mask, predicate != 0, file, line) != 0;
+}
+inline int __all_sync(unsigned mask, int predicate, RMSNORM_PLACE) {
+  return rmsnorm::cpu_device::ballot(mask, predicate == 0, file, line) == 0;
+}
+
+template <class T>
+T atomicAdd(T* address, std::type_identity_t<T> value) {
+  return rmsnorm::cpu_device::atomically(
+      address, [&](T old) { return static_cast<T>(old + value); });
+}
+template <class T>
+T atomicMin(T* address, std::type_identity_t<T> value) {
+  return rmsnorm::cpu_device::atomically(address, [&](T old) { return std::min(old, value); });
+}
+template <class T>
+T atomicMax(T* address, std::type_identity_t<T> value) {
+  return rmsnorm::cpu_device::atomically(address, [&](T old) { return std::max(old, value); });
+}
+template <class T>
+T atomicExch(T* address, std::type_identity_t<T> value) {
+  return rmsnorm::cpu_device::atomically(address, [&](T) { return value; });
+}
+template <class T>
+T atomicCAS(T* address, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
+  return rmsnorm::cpu_device::atomically(
+      address, [&](T old) { return old == expected ? value : old; });
+}
+
+inline float rsqrtf(float x) {
+  return 1 / std::sqrt(x);
+}
+inline double rsqrt(double x) {
+  return 1 / std::sqrt(x);
+}
+inline float __fdividef(float a, float b) {
+  return a / b;
+}
+inline float __frcp_rn(float x) {
+  return 1 / x;
+}
+inline float __fsqrt_rn(float x) {
+  return std::sqrt(x);
+}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
+inline unsigned __float_as_uint(float value) {
+  return std::bit_cast<unsigned>(value);
+}
+inline int __float_as_int(float value) {
+  return std::bit_cast<int>(value);
+}
+inline float __uint_as_float(unsigned bits) {
+  return std::bit_cast<float>(bits);
+}
+inline float __int_as_float(int bits) {
+  return std::bit_cast<float>(bits);
+}
+inline long long __double_as_longlong(double value) {
+  return std::bit_cast<long long>(value);
+}
+inline double __longlong_as_double(long long bits) {
+  return std::bit_cast<double>(bits);
+}
+inline int __popc(unsigned bits) {
+  return std::popcount(bits);
+}
+inline int __clz(int bits) {
+  return std::countl_zero(static_cast<unsigned>(bits));
+}
+inline int __ffs(int bits) {
+  return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1;
+}
+
+// Loads and stores with a wish for the caches, of which this device has none. Macros, so that the
+// access is that of the kernel's line.
+#define __ldg(address) (*(address))
+#define __ldcs(address) (*(address))
+#define __ldcg(address) (*(address))
+#define __stcs(address, value) (void)(*(address) = (value))
+#define __stcg(address, value) (void)(*(address) = (value))
+
+using std::max;
+using std::min;

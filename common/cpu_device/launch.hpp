@@ -1,0 +1,86 @@
+#pragma once
+/// \file
+/// What `kernel<<<grid, block, shared, stream>>>(arguments)` becomes:
+///
+///     kernel ->* Launch(grid, block, shared, stream)(arguments);
+///
+/// so that the expression in front needs no parsing.
+
+#include <cstddef>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "common/cpu_device/vectors.hpp"
+
+struct CUstream_st;
+typedef CUstream_st* cudaStream_t;
+
+namespace rmsnorm::cpu_device {
+
+/// A kernel and its arguments, as they were when it was launched.
+class Call {
+ public:
+  virtual ~Call() = default;
+  virtual void run() = 0;                  ///< in one thread
+  virtual const void* kernel() const = 0;  ///< its code
+  virtual std::size_t bytes() const = 0;   ///< of the object itself, which holds the arguments
+};
+
+template <class... Parameters>
+class CallOf final : public Call {
+ public:
+  template <class... Arguments>
+  explicit CallOf(void (*kernel)(Parameters...), Arguments&&... arguments)
+      : kernel_(kernel), arguments_(std::forward<Arguments>(arguments)...) {}
+  void run() override { std::apply(kernel_, arguments_); }
+  const void* kernel() const override { return reinterpret_cast<const void*>(kernel_); }
+  std::size_t bytes() const override { return sizeof *this; }
+
+ private:
+  void (*kernel_)(Parameters...);
+  std::tuple<Parameters...> arguments_;
+};
+
+/// What stands between <<< and >>>.
+struct Launch {
+  Launch(dim3 grid_, dim3 block_, std::size_t shared_bytes_ = 0, cudaStream_t stream_ = nullptr)
+      : grid(grid_), block(block_), shared_bytes(shared_bytes_), stream(stream_) {}
+
+  dim3 grid;
+  dim3 block;
+  std::size_t shared_bytes;
+  cudaStream_t stream;
+
+  template <class... Arguments>
+  auto operator()(Arguments&&... arguments) const;
+};
+
+template <class... Arguments>
+struct LaunchWith {
+  const Launch& launch;
+  std::tuple<Arguments&&...> arguments;
+};
+
+template <class... Arguments>
+auto Launch::operator()(Arguments&&... arguments) const {
+  return LaunchWith<Arguments...>{*this, {std::forward<Arguments>(arguments)...}};
+}
+
+/// Puts a call on its stream, if the device can carry it out; otherwise notes the error that CUDA
+/// would return.
+void enqueue(const Launch& launch, std::shared_ptr<Call> call);
+
+template <class... Parameters, class... Arguments>
+void operator->*(void (*kernel)(Parameters...), LaunchWith<Arguments...>&& with) {
+  static_assert(sizeof...(Parameters) == sizeof...(Arguments), "as many arguments as parameters");
+  std::apply(
+      [&](auto&&... arguments) {
+        enqueue(
+            with.launch, std::make_shared<CallOf<Parameters...>>(
+                             kernel, std::forward<decltype(arguments)>(arguments)...));
+      },
+      std::move(with.arguments));
+}
+
+}  // namespace rmsnorm::cpu_device

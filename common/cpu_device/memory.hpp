@@ -1,0 +1,23 @@
+#pragma once
+/// \file
+/// The device's global memory, and the error that a kernel left behind.
+
+#include <cstddef>
+
+#include "common/cpu_device/include/cuda_runtime.h"
+
+namespace rmsnorm::cpu_device {
+
+/// What one cudaMalloc gave.
+struct Allocation {
+  char* data;
+  std::size_t bytes;
+};
+
+/// The allocation that holds an address, or null.
+const Allocation* find_allocation(const void* address);
+
+/// Notes that a kernel could not go on: the next call that waits for it returns this.
+void set_fault(cudaError_t error);
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,37 @@
+/// \file
+/// The CPU device, watched.
+
+#include "common/observation.hpp"
+
+#include <utility>
+
+#include "common/cpu_device/hazard.hpp"
+#include "common/cpu_device/observer.hpp"
+
+namespace rmsnorm {
+
+bool can_observe() {
+#ifdef RMSNORM_CPU_OBSERVES
+  return true;
+#else
+  return false;
+#endif
+}
+
+void start_observing(std::vector<Tensor> tensors) {
+  if (can_observe()) cpu_device::observer().start(std::move(tensors));
+}
+
+Observation stop_observing() {
+  return can_observe() ? cpu_device::observer().stop() : Observation{};
+}
+
+std::vector<std::string> take_hazards() {
+  std::vector<std::string> texts;
+  for (const cpu_device::Hazard& hazard : cpu_device::hazards().take()) {
+    texts.push_back(hazard.text());
+  }
+  return texts;
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,360 @@
+#include "common/cpu_device/rewrite.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstddef>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+// In two steps: the source is cut into tokens, then some tokens get another text. Blanks and
+// comments are tokens that keep theirs, and so no line moves.
+namespace rmsnorm::cpu_device {
+namespace {
+
+/// What the CPU device lacks, by the headers that declare it.
+struct Feature {
+  std::string_view header;  ///< how the header's name begins
+  std::string_view name;
+};
+constexpr std::array kMissing{
+    Feature{"cooperative_groups", "cooperative groups"},
+    Feature{"cuda/", "libcu++"},
+    Feature{"cuda_bf16.h", "bfloat16"},
+    Feature{"cuda_fp16.h", "half precision"},
+    Feature{"mma.h", "tensor cores"},
+};
+
+struct Token {
+  enum class Kind { blank, word, literal, mark, directive };
+  Kind kind;
+  std::string text;
+  int line;
+  bool in_directive;  ///< also what a macro stands for: #define NAME this
+  bool after_blank;
+
+  bool is(std::string_view other) const { return kind != Kind::literal && text == other; }
+  bool is_blank() const { return kind == Kind::blank; }
+  bool opens() const { return is("(") || is("[") || is("{"); }
+  bool closes() const { return is(")") || is("]") || is("}"); }
+};
+using Tokens = std::vector<Token>;
+
+std::string error_at(const std::string& file, int line, std::string_view sentence) {
+  return fmt::format("{}:{}: {}", file, line, sentence);
+}
+
+bool is_in_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || (c & 0x80) != 0;
+}
+
+/// "include" of "#include <header>", "unroll" of "unroll(2)".
+std::string_view directive_name(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of("# \t"), text.size()));
+  return text.substr(0, text.find_first_of(" \t\r\n<\"("));
+}
+
+/// Cuts a source into tokens; all their texts together are the source.
+class Tokenizer {
+ public:
+  Tokenizer(std::string_view source, const std::string& file) : rest_(source), file_(file) {}
+
+  Tokens run() {
+    Tokens tokens;
+    int line = 1;
+    bool line_is_empty = true;  // so far
+    bool in_directive = false;
+    bool after_blank = false;
+    try {
+      while (!rest_.empty()) {
+        in_directive = in_directive || (rest_[0] == '#' && line_is_empty);
+        const auto [kind, size] = in_directive && line_is_empty ? directive() : next();
+        const std::string text(rest_.substr(0, size));
+        tokens.push_back({kind, text, line, in_directive, after_blank});
+        after_blank = kind == Token::Kind::blank;
+        line_is_empty = text == "\n" || (line_is_empty && after_blank);
+        in_directive = in_directive && text != "\n";
+        line += static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+        rest_.remove_prefix(size);
+      }
+    } catch (const Endless&) {
+      throw std::runtime_error(error_at(file_, line, "this literal or comment has no end"));
+    }
+    return tokens;
+  }
+
+ private:
+  using KindAndSize = std::pair<Token::Kind, std::size_t>;
+  struct Endless {};
+
+  /// A macro may launch a kernel: it is cut up. Other directives are no C++, as "#error don't".
+  KindAndSize directive() const {
+    if (directive_name(rest_) == "define") return {Token::Kind::mark, 1};
+    return {Token::Kind::directive, std::min({line(), rest_.find("//"), rest_.find("/*")})};
+  }
+
+  KindAndSize next() const {
+    using enum Token::Kind;
+    const char c = rest_[0];
+    if (rest_.starts_with("//")) return {blank, line()};
+    if (rest_.starts_with("/*")) return {blank, until("*/", 2)};
+    if (rest_.starts_with("\\\n")) return {blank, 2};
+    if (rest_.starts_with("\\\r\n")) return {blank, 3};
+    if (std::isspace(static_cast<unsigned char>(c)) != 0) return {blank, 1};
+    if (c == '"' || c == '\'') return {literal, quoted()};
+    if (rest_.starts_with("<<<")) return {mark, 3};
+    if (rest_.starts_with("::")) return {mark, 2};
+    if (!is_in_word(c)) return {mark, 1};  // of ">>>" each one alone: it may close templates
+
+    std::size_t size = 1;
+    const bool is_number = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    const auto separates = [&](std::size_t i) {  // as in 1'000
+      return is_number && rest_[i] == '\'' && i + 1 < rest_.size() && is_in_word(rest_[i + 1]);
+    };
+    while (size < rest_.size() && (is_in_word(rest_[size]) || separates(size))) ++size;
+    for (const std::string_view raw : {"R\"", "u8R\"", "uR\"", "UR\"", "LR\""}) {
+      if (size != raw.size() - 1 || !rest_.starts_with(raw)) continue;
+      const std::size_t open = std::min(rest_.find('('), rest_.size());
+      return {literal, until(fmt::format("){}\"", rest_.substr(size + 1, open - size - 1)), open)};
+    }
+    return {word, size};
+  }
+
+  /// To the end of the line, or of a later one if backslashes join them.
+  std::size_t line() const {
+    std::size_t end = rest_.find('\n');
+    while (end != rest_.npos) {
+      const std::string_view line = rest_.substr(0, end);
+      if (!line.ends_with('\\') && !line.ends_with("\\\r")) return end;
+      end = rest_.find('\n', end + 1);
+    }
+    return rest_.size();
+  }
+
+  std::size_t until(std::string_view end, std::size_t from) const {
+    const std::size_t found = rest_.find(end, from);
+    return found == rest_.npos ? throw Endless() : found + end.size();
+  }
+
+  std::size_t quoted() const {
+    for (std::size_t i = 1; i < rest_.size() && rest_[i] != '\n'; ++i) {
+      if (rest_[i] == rest_[0]) return i + 1;
+      if (rest_[i] == '\\') ++i;
+    }
+    throw Endless();
+  }
+
+  std::string_view rest_;
+  const std::string& file_;
+};
+
+/// The code of the tokens in [begin, end), on one line.
+std::string joined(const Tokens& tokens, std::size_t begin, std::size_t end) {
+  std::string text;
+  bool after_blank = false;
+  for (std::size_t i = begin; i < end; ++i) {
+    const Token& token = tokens[i];
+    after_blank = after_blank || token.after_blank;
+    if (token.is_blank()) continue;
+    const bool touch = !text.empty() && is_in_word(text.back()) && is_in_word(token.text[0]);
+    if (!text.empty() && (after_blank || touch)) text += ' ';
+    text += token.text;
+    after_blank = false;
+  }
+  return text;
+}
+
+/// Where the bracket closes that opens at `open`; the number of tokens if it does not. A < is a
+/// bracket if it is that one, or inside it and in no other bracket.
+std::size_t group_end(const Tokens& tokens, std::size_t open) {
+  const std::string_view brackets = "()[]{}<>";
+  const std::string_view close = brackets.substr(brackets.find(tokens[open].text) + 1, 1);
+  for (std::size_t i = open + 1; i < tokens.size(); ++i) {
+    if (tokens[i].is(close)) return i;
+    if (tokens[i].closes()) break;
+    if (tokens[i].opens() || (close == ">" && tokens[i].is("<"))) i = group_end(tokens, i);
+  }
+  return tokens.size();
+}
+
+class Rewriter {
+ public:
+  Rewriter(std::string_view source, const std::string& file)
+      : file_(file), tokens_(Tokenizer(source, file).run()) {}
+
+  std::string run() {
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      const Token& token = tokens_[i];
+      if (token.kind == Token::Kind::directive) directive(i);
+      if (token.is("<<<")) launch(i);
+      if (token.is("__shared__")) shared(i);
+      if (token.is("asm") || token.is("__asm__") || token.is("__asm")) {
+        throw missing(token, "asm: inline PTX cannot run on the CPU device");
+      }
+    }
+    std::string text;
+    for (const Token& token : tokens_) text += token.text;
+    return text;
+  }
+
+ private:
+  /// Drops the pragmas for nvcc, and refuses the headers of what is missing.
+  void directive(std::size_t at) {
+    std::string& text = tokens_[at].text;
+    const std::string_view name = directive_name(text);
+    const std::size_t name_end = text.find(name) + name.size();
+    if (name == "pragma") {
+      const std::string_view pragma = directive_name(std::string_view(text).substr(name_end));
+      if (pragma == "unroll" || pragma.starts_with("nv_")) {
+        std::erase_if(text, [](char c) { return c != '\n'; });
+      }
+    } else if (name == "include") {
+      const std::size_t open = std::min(text.find_first_of("<\"", name_end), text.size());
+      const std::size_t close = text.find_first_of(">\"", open + 1);
+      const std::string header = text.substr(open, close - open + 1);
+      for (const Feature& feature : kMissing) {
+        if (header.find(feature.header) != 1) continue;
+        throw missing(tokens_[at], fmt::format("{} ({})", header, feature.name));
+      }
+    }
+  }
+
+  /// kernel<<<grid, block>>>(x) becomes kernel ->*Launch(grid, block)(x): a call binds tighter than
+  /// ->*, so what stands before it need not be understood.
+  void launch(std::size_t open) {
+    for (std::size_t i = open + 1; i < tokens_.size(); ++i) {
+      const bool leaves_macro = tokens_[open].in_directive && !tokens_[i].in_directive;
+      if (leaves_macro || tokens_[i].is("<<<") || tokens_[i].is(";") || tokens_[i].closes()) break;
+      if (tokens_[i].opens()) i = group_end(tokens_, i);
+      std::size_t end = i;
+      while (end < tokens_.size() && tokens_[end].is(">")) ++end;
+      if (end - i >= 3) {  // the last three: others before them close templates
+        tokens_[open].text = " ->*::rmsnorm::cpu_device::Launch(";
+        tokens_[end - 3].text = ")";
+        tokens_[end - 2].text = tokens_[end - 1].text = "";
+        return;
+      }
+      if (end > i) i = end - 1;
+    }
+    throw error(tokens_[open], "this <<< has no >>>");
+  }
+
+  /// A declaration of __shared__ variables becomes one of references; with extern, of a pointer.
+  void shared(std::size_t keyword) {
+    const auto ends_statement = [](const Token& token) {
+      return token.in_directive || token.is(";") || token.is("{") || token.is("}") || token.is(":");
+    };
+    std::size_t first = keyword;
+    while (first > 0 && !ends_statement(tokens_[first - 1])) --first;
+    while (tokens_[first].is_blank()) ++first;
+
+    Tokens code;  // without blanks; what is in brackets is one token
+    std::size_t i = first;
+    for (; i < tokens_.size() && !tokens_[i].is(";"); ++i) {
+      if (tokens_[i].is_blank()) continue;
+      code.push_back(tokens_[i]);
+      if (!tokens_[i].opens() && !tokens_[i].is("<")) continue;
+      const std::size_t end = group_end(tokens_, i);
+      if (end == tokens_.size()) throw unreadable(tokens_[i]);
+      std::string inside = joined(tokens_, i + 1, end);
+      // A bound becomes part of a template argument, which a bare > would end.
+      if (code.back().is("[") && inside.find('>') != inside.npos) inside = "(" + inside + ")";
+      code.back().text += inside + tokens_[end].text;
+      i = end;
+    }
+    if (i == tokens_.size()) throw unreadable(tokens_[keyword]);
+
+    const std::string text = declarations(code);
+    for (std::size_t k = first; k < i; ++k) {
+      if (tokens_[k].in_directive) throw unreadable(tokens_[keyword]);
+      if (!tokens_[k].is_blank() || tokens_[k].is(" ")) tokens_[k].text.clear();
+    }
+    tokens_[first].text = text;
+  }
+
+  /// The C++ for a declaration, which is given without its semicolon.
+  std::string declarations(const Tokens& code) const {
+    std::string text;
+    std::string alignment;
+    bool is_extern = false;
+    Tokens base;         // the type that all variables share: "float" in "float *a, b"
+    Tokens words;        // one variable's type and name
+    std::string bounds;  // and its "[2][3]"
+    const auto add_variable = [&] {
+      const bool is_open = bounds.starts_with("[]");
+      if (words.size() < 2 || words.back().kind != Token::Kind::word || is_open != is_extern) {
+        throw unreadable(code[0]);
+      }
+      if (is_open) bounds.erase(0, 2);
+      const std::string& name = words.back().text;
+      std::string type = joined(words, 0, words.size() - 1) + (bounds.empty() ? "" : " ") + bounds;
+      if (!alignment.empty() && !is_open) type += ", " + alignment;
+      const char* const form =
+          is_open ? "auto* const {0} = ::rmsnorm::cpu_device::dynamic_shared<{1}>(\"{0}\")"
+                  : "static constinit ::rmsnorm::cpu_device::SharedVariable rmsnorm_shared_{0}; "
+                    "auto& {0} = ::rmsnorm::cpu_device::shared<{1}>(rmsnorm_shared_{0}, \"{0}\")";
+      text += (text.empty() ? "" : "; ") + fmt::format(fmt::runtime(form), name, type);
+    };
+
+    for (const Token& token : code) {
+      const bool has_type = !words.empty();
+      const char bracket = token.text[0];
+      if (token.is("extern")) {
+        is_extern = true;
+      } else if (token.is(",")) {
+        add_variable();
+        if (base.empty()) {
+          const auto is_pointer = [](const Token& word) { return word.is("*") || word.is("&"); };
+          base.assign(words.begin(), std::find_if(words.begin(), words.end() - 1, is_pointer));
+        }
+        words = base;
+        bounds.clear();
+      } else if (token.is("=") || (bracket == '{' && words.size() > 1)) {
+        throw error(token, "CUDA does not allow an initialiser on a __shared__ variable");
+      } else if (
+          bracket == '(' && has_type &&
+          (words.back().is("alignas") || words.back().is("__align__"))) {
+        const bool is_bare = token.text.find('>') == token.text.npos;
+        alignment = is_bare ? token.text.substr(1, token.text.size() - 2) : token.text;
+        words.pop_back();
+      } else if (has_type && (bracket == '<' || (bracket == '(' && words.back().is("decltype")))) {
+        words.back().text += token.text;
+      } else if (bracket == '[') {
+        if (!token.text.starts_with("[[")) bounds += token.text;  // [[attributes]] are dropped
+      } else if (bracket == '(' || bracket == '{' || bracket == '<') {
+        throw unreadable(token);
+      } else if (!token.is("__shared__") && !token.is("static")) {
+        words.push_back(token);
+      }
+    }
+    add_variable();
+    return text;
+  }
+
+  std::runtime_error error(const Token& token, std::string_view sentence) const {
+    return std::runtime_error(error_at(file_, token.line, sentence));
+  }
+  std::runtime_error unreadable(const Token& token) const {
+    return error(
+        token, "this is neither __shared__ TYPE NAME[BOUND]; nor extern __shared__ TYPE NAME[];");
+  }
+  MissingFeature missing(const Token& token, const std::string& what) const {
+    return MissingFeature(error_at(file_, token.line, "the CPU device has no " + what));
+  }
+
+  const std::string& file_;
+  Tokens tokens_;
+};
+
+}  // namespace
+
+std::string rewrite(std::string_view source, const std::string& file) {
+  std::string name;
+  for (const char c : file) name += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
+  return fmt::format("#line 1 \"{}\"\n", name) + Rewriter(source, file).run();
+}
+
+}  // namespace rmsnorm::cpu_device

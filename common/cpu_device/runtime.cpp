@@ -1,0 +1,456 @@
+/// \file
+/// The CUDA runtime API on the CPU: memory, streams, launches and errors.
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "common/cpu_device/block.hpp"
+#include "common/cpu_device/memory.hpp"
+#include "common/cpu_device/observer.hpp"
+#include "common/cpu_device/shared_memory.hpp"
+
+/// A queue of work. Nobody works on it but whoever waits for it.
+struct CUstream_st {
+  std::deque<std::function<void()>> work;
+  bool waits_for_default_stream = true;
+};
+
+namespace rmsnorm::cpu_device {
+namespace {
+
+constexpr std::align_val_t kAlignment{256};  // as cudaMalloc's
+constexpr unsigned kMaxGridY = 65535;
+constexpr unsigned kMaxGridX = 0x7fffffff;
+
+/// Everything that CUDA remembers between two calls.
+struct Device {
+  std::map<const char*, Allocation> allocations;
+  CUstream_st default_stream;
+  std::vector<std::unique_ptr<CUstream_st>> streams;
+  std::map<const void*, std::size_t> dynamic_limits;  // of kernels that asked for more
+  std::map<const void*, std::size_t> static_bytes;    // of kernels that have run
+  cudaError_t last_error = cudaSuccess;
+  cudaError_t fault = cudaSuccess;
+};
+
+Device& device() {
+  static Device device;
+  return device;
+}
+
+cudaError_t note(cudaError_t error) {
+  if (error != cudaSuccess) device().last_error = error;
+  return error;
+}
+
+CUstream_st* queue_of(cudaStream_t stream) {
+  Device& d = device();
+  if (stream == nullptr) return &d.default_stream;
+  const auto found = std::find_if(
+      d.streams.begin(), d.streams.end(), [&](const auto& own) { return own.get() == stream; });
+  return found == d.streams.end() ? nullptr : found->get();
+}
+
+void work_off(CUstream_st& stream) {
+  while (!stream.work.empty()) {
+    const std::function<void()> work = std::move(stream.work.front());
+    stream.work.pop_front();
+    work();
+  }
+}
+
+/// What a kernel left behind shows once, to the first who waits for it. (On a GPU it would stay.)
+cudaError_t take_fault() {
+  return note(std::exchange(device().fault, cudaSuccess));
+}
+
+/// Waits for a stream. The default stream and all others but the non-blocking ones wait for each
+/// other.
+cudaError_t wait_for(CUstream_st& stream) {
+  Device& d = device();
+  if (&stream == &d.default_stream) {
+    for (const auto& other : d.streams) {
+      if (other->waits_for_default_stream) work_off(*other);
+    }
+  } else if (stream.waits_for_default_stream) {
+    work_off(d.default_stream);
+  }
+  work_off(stream);
+  return take_fault();
+}
+
+cudaError_t add_work(cudaStream_t stream, std::function<void()> work) {
+  CUstream_st* const queue = queue_of(stream);
+  if (queue == nullptr) return note(cudaErrorInvalidResourceHandle);
+  queue->work.push_back(std::move(work));
+  return cudaSuccess;
+}
+
+std::size_t dynamic_limit(const void* kernel) {
+  const auto found = device().dynamic_limits.find(kernel);
+  return found == device().dynamic_limits.end() ? kSharedBytes : found->second;
+}
+
+cudaError_t check(const Launch& launch, const void* kernel) {
+  const auto& [grid, block, shared_bytes, stream] = launch;
+  const bool has_blocks = grid.x != 0 && grid.y != 0 && grid.z != 0;
+  const bool fits = grid.x <= kMaxGridX && grid.y <= kMaxGridY && grid.z <= kMaxGridY;
+  const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
+  const bool is_block =
+      block.x <= 1024 && block.y <= 1024 && block.z <= 64 && threads >= 1 && threads <= kMaxThreads;
+  if (!has_blocks || !fits || !is_block) return cudaErrorInvalidConfiguration;
+  if (shared_bytes > dynamic_limit(kernel)) return cudaErrorInvalidValue;
+  if (queue_of(stream) == nullptr) return cudaErrorInvalidResourceHandle;
+  return cudaSuccess;
+}
+
+void run(const Launch& launch, Call& call) {
+  if (device().fault != cudaSuccess) return;  // a GPU would not do anything any more
+  shared_memory().begin_launch(launch.shared_bytes);
+  observer().launch_begins(call.kernel(), &call, call.bytes());
+  const bool done = block_runner().run(launch.grid, launch.block, [&] { call.run(); });
+  if (done) {
+    device().static_bytes[call.kernel()] = shared_memory().static_bytes();
+  } else if (device().fault == cudaSuccess) {
+    set_fault(cudaErrorLaunchFailure);
+  }
+}
+
+/// Runs a kernel with arguments that are all zero, in a process that may crash or hang; gives the
+/// shared memory that the kernel declared until then.
+std::size_t learn_static_bytes(Call& call) {
+  void* const page =
+      mmap(nullptr, sizeof(std::size_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return 0;
+  auto* const bytes = static_cast<volatile std::size_t*>(page);
+  *bytes = 0;
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr unsigned kSeconds = 2;
+    alarm(kSeconds);
+    shared_memory().begin_launch(0);
+    shared_memory().publish_static_bytes(bytes);
+    for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) close(stream);
+    block_runner().run(dim3(1), dim3(kWarpThreads), [&] { call.run(); });
+    _exit(0);
+  }
+  if (child > 0) waitpid(child, nullptr, 0);
+  const std::size_t found = *bytes;
+  munmap(page, sizeof(std::size_t));
+  return found;
+}
+
+std::size_t static_bytes_of(Call& call) {
+  const auto [known, is_new] = device().static_bytes.try_emplace(call.kernel(), 0);
+  if (is_new) known->second = learn_static_bytes(call);
+  return known->second;
+}
+
+std::size_t physical_memory(int pages) {
+  return static_cast<std::size_t>(sysconf(pages)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+const Allocation* find_allocation(const void* address) {
+  const auto* byte = static_cast<const char*>(address);
+  auto after = device().allocations.upper_bound(byte);
+  if (after == device().allocations.begin()) return nullptr;
+  const Allocation& candidate = std::prev(after)->second;
+  return byte < candidate.data + candidate.bytes ? &candidate : nullptr;
+}
+
+void set_fault(cudaError_t error) {
+  device().fault = error;
+}
+
+void enqueue(const Launch& launch, std::shared_ptr<Call> call) {
+  if (note(check(launch, call->kernel())) != cudaSuccess) return;
+  add_work(launch.stream, [launch, call] { run(launch, *call); });
+}
+
+cudaError_t attributes_of(cudaFuncAttributes* attributes, std::shared_ptr<Call> empty) {
+  *attributes = {
+      .sharedSizeBytes = static_bytes_of(*empty),
+      .maxThreadsPerBlock = kMaxThreads,
+      .maxDynamicSharedSizeBytes = static_cast<int>(dynamic_limit(empty->kernel()))};
+  return cudaSuccess;
+}
+
+}  // namespace rmsnorm::cpu_device
+
+using namespace rmsnorm::cpu_device;
+
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorInvalidDeviceFunction:
+      return "invalid device function";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorNoKernelImageForDevice:
+      return "no kernel image is available for execution on the device";
+    case cudaErrorUnsupportedPtxVersion:
+      return "the provided PTX was compiled with an unsupported toolchain.";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
+    case cudaErrorLaunchOutOfResources:
+      return "too many resources requested for launch";
+    case cudaErrorMisalignedAddress:
+      return "misaligned address";
+    case cudaErrorLaunchFailure:
+      return "unspecified launch failure";
+    case cudaErrorNotSupported:
+      return "operation not supported";
+  }
+  return "unrecognized error code";
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+  return cudaGetErrorString(error);
+}
+
+cudaError_t cudaGetLastError() {
+  return std::exchange(device().last_error, cudaSuccess);
+}
+
+cudaError_t cudaPeekAtLastError() {
+  return device().last_error;
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* number) {
+  *number = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int number) {
+  return note(number == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
+  if (number != 0) return note(cudaErrorInvalidDevice);
+  *properties = {
+      .name = "CPU device",
+      .totalGlobalMem = physical_memory(_SC_PHYS_PAGES),
+      .sharedMemPerBlock = kSharedBytes,
+      .sharedMemPerBlockOptin = kSharedBytesOptin,
+      .warpSize = kWarpThreads,
+      .maxThreadsPerBlock = kMaxThreads,
+      .major = 9,
+      .minor = 0,
+      .multiProcessorCount = 1,
+      .l2CacheSize = 0};
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int number) {
+  if (number != 0) return note(cudaErrorInvalidDevice);
+  switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock:
+      *value = kMaxThreads;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      *value = kSharedBytes;
+      break;
+    case cudaDevAttrWarpSize:
+      *value = kWarpThreads;
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      *value = 1;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = kSharedBytesOptin;
+      break;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  work_off(device().default_stream);
+  for (const auto& stream : device().streams) work_off(*stream);
+  return take_fault();
+}
+
+cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  *data = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  // Linux would promise more than there is.
+  void* memory = bytes > physical_memory(_SC_PHYS_PAGES)
+                     ? nullptr
+                     : ::operator new(bytes, kAlignment, std::nothrow);
+  if (memory == nullptr) return note(cudaErrorMemoryAllocation);
+  *data = memory;
+  auto* const bytes_of_it = static_cast<char*>(memory);
+  device().allocations[bytes_of_it] = {bytes_of_it, bytes};
+  return cudaSuccess;
+}
+
+cudaError_t cudaFree(void* data) {
+  if (data == nullptr) return cudaSuccess;
+  const cudaError_t before = cudaDeviceSynchronize();
+  if (device().allocations.erase(static_cast<char*>(data)) == 0) return note(cudaErrorInvalidValue);
+  ::operator delete(data, kAlignment);
+  return before;
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+  const cudaError_t before = wait_for(device().default_stream);
+  if (before != cudaSuccess) return before;
+  if (bytes == 0) return cudaSuccess;
+  if (to == nullptr || from == nullptr) return note(cudaErrorInvalidValue);
+  std::memmove(to, from, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(
+    void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  if (to == nullptr || from == nullptr) return note(cudaErrorInvalidValue);
+  return add_work(stream, [=] { std::memmove(to, from, bytes); });
+}
+
+cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
+  const cudaError_t before = wait_for(device().default_stream);
+  if (before != cudaSuccess) return before;
+  if (bytes == 0) return cudaSuccess;
+  if (find_allocation(data) == nullptr) return note(cudaErrorInvalidValue);
+  std::memset(data, value, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  if (find_allocation(data) == nullptr) return note(cudaErrorInvalidValue);
+  return add_work(stream, [=] { std::memset(data, value, bytes); });
+}
+
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *free = physical_memory(_SC_AVPHYS_PAGES);
+  *total = physical_memory(_SC_PHYS_PAGES);
+  return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  const bool is_ours = find_allocation(pointer) != nullptr;
+  attributes->type = is_ours ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  device().streams.push_back(std::make_unique<CUstream_st>());
+  *stream = device().streams.back().get();
+  (*stream)->waits_for_default_stream = flags != cudaStreamNonBlocking;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  CUstream_st* const queue = stream == nullptr ? nullptr : queue_of(stream);
+  if (queue == nullptr) return note(cudaErrorInvalidResourceHandle);
+  work_off(*queue);
+  std::erase_if(device().streams, [&](const auto& own) { return own.get() == queue; });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  CUstream_st* const queue = queue_of(stream);
+  return queue == nullptr ? note(cudaErrorInvalidResourceHandle) : wait_for(*queue);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  return add_work(stream, [=] { function(data); });
+}
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+  const auto known = device().static_bytes.find(kernel);
+  const std::size_t declared = known == device().static_bytes.end() ? 0 : known->second;
+  if (value < 0 || static_cast<std::size_t>(value) + declared > kSharedBytesOptin) {
+    return note(cudaErrorInvalidValue);
+  }
+  device().dynamic_limits[kernel] =
+      std::max(static_cast<std::size_t>(value), kSharedBytes - std::min(kSharedBytes, declared));
+  return cudaSuccess;
+}
+
+// What there is no clock for.
+
+cudaError_t cudaEventCreate(cudaEvent_t*) {
+  return note(cudaErrorNotSupported);
+}
+cudaError_t cudaEventDestroy(cudaEvent_t) {
+  return note(cudaErrorNotSupported);
+}
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+  return note(cudaErrorNotSupported);
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t) {
+  return note(cudaErrorNotSupported);
+}
+cudaError_t cudaEventElapsedTime(float*, cudaEvent_t, cudaEvent_t) {
+  return note(cudaErrorNotSupported);
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  return note(cudaErrorNotSupported);
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t*) {
+  return note(cudaErrorNotSupported);
+}
+cudaError_t cudaGraphGetNodes(cudaGraph_t, cudaGraphNode_t*, std::size_t*) {
+  return note(cudaErrorNotSupported);
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t) {
+  return note(cudaErrorNotSupported);
+}
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t*, cudaGraph_t, unsigned long long) {
+  return note(cudaErrorNotSupported);
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) {
+  return note(cudaErrorNotSupported);
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) {
+  return note(cudaErrorNotSupported);
+}

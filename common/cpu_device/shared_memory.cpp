@@ -1,0 +1,121 @@
+#include "common/cpu_device/shared_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/cpu_device/block.hpp"
+#include "common/cpu_device/observer.hpp"
+#include "common/cpu_device/sanitizer.hpp"
+
+namespace rmsnorm::cpu_device {
+namespace {
+
+constexpr std::size_t kGap = 4096;              // around each piece: room to be wrong in
+constexpr std::size_t kBankBytes = 128;         // 32 banks of 4 bytes
+constexpr std::uint32_t kNothing = 0x7fa5a5a5;  // a NaN
+
+constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// Dynamic memory always has the same place: it may be met before or after the variables.
+constexpr std::size_t kDynamicBegin =
+    SharedMemory::kMemoryBytes - kGap - round_up(kSharedBytesOptin, kBankBytes);
+
+}  // namespace
+
+SharedMemory the_shared_memory;
+
+SharedMemory::SharedMemory() {
+  alignas(kBankBytes) static char memory[kMemoryBytes];
+  memory_ = memory;
+  make_inaccessible(memory_, kMemoryBytes);
+}
+
+void SharedMemory::begin_launch(std::size_t dynamic_bytes) {
+  for (const SharedPiece& piece : pieces_) make_inaccessible(memory_ + piece.begin, piece.bytes);
+  pieces_.clear();
+  ++launch_;
+  dynamic_bytes_ = dynamic_bytes;
+  static_bytes_ = 0;
+  end_ = 0;
+  has_dynamic_ = false;
+}
+
+void SharedMemory::begin_block() {
+  for (const SharedPiece& piece : pieces_) fill(piece);
+}
+
+void SharedMemory::fill(const SharedPiece& piece) {
+  char* data = memory_ + piece.begin;
+  for (std::size_t i = 0; i + sizeof kNothing <= piece.bytes; i += sizeof kNothing) {
+    std::memcpy(data + i, &kNothing, sizeof kNothing);
+  }
+}
+
+/// Places a piece behind the last one. Its banks are those it would have without the gaps.
+const SharedPiece& SharedMemory::place(
+    std::string name, std::size_t bytes, std::size_t alignment, std::size_t element_bytes) {
+  static_bytes_ = round_up(static_bytes_, alignment);
+  const std::size_t begin = round_up(end_ + kGap, kBankBytes) + static_bytes_ % kBankBytes;
+  end_ = begin + bytes;
+  pieces_.push_back({std::move(name), begin, bytes, element_bytes});
+  make_accessible(memory_ + begin, bytes);
+  fill(pieces_.back());
+  return pieces_.back();
+}
+
+void* SharedMemory::reserve(
+    SharedVariable& variable, std::size_t bytes, std::size_t alignment, std::size_t element_bytes,
+    const char* name) {
+  const NotWatching pause;
+  const std::size_t all = round_up(static_bytes_, alignment) + bytes;
+  if (all > kSharedBytes || all + dynamic_bytes_ > kSharedBytesOptin ||
+      end_ + bytes + 3 * kGap > kDynamicBegin) {
+    hazards().add(
+        {.file = "",
+         .line = 0,
+         .what = fmt::format(
+             "'{}' makes {} bytes of __shared__ variables, and {} bytes are dynamic: a block has "
+             "{} "
+             "bytes for variables and {} in all",
+             name, all, dynamic_bytes_, kSharedBytes, kSharedBytesOptin),
+         .advice = "Take less, or take it in turns",
+         .kernel = observer().kernel(),
+         .block = block_runner().block_index(),
+         .thread = block_runner().index_of(block_runner().current())});
+    block_runner().stop();
+  }
+  const SharedPiece& piece = place(name, bytes, alignment, element_bytes);
+  static_bytes_ = all;
+  if (published_ != nullptr) *published_ = all;
+  variable.data = memory_ + piece.begin;
+  variable.launch = launch_;
+  return variable.data;
+}
+
+void* SharedMemory::dynamic(std::size_t element_bytes, const char* name) {
+  const NotWatching pause;
+  if (!has_dynamic_) {
+    has_dynamic_ = true;
+    pieces_.push_back({name, kDynamicBegin, dynamic_bytes_, element_bytes});
+    make_accessible(memory_ + kDynamicBegin, dynamic_bytes_);
+    fill(pieces_.back());
+  }
+  return memory_ + kDynamicBegin;
+}
+
+const SharedPiece* SharedMemory::nearest(std::size_t offset) const {
+  const auto distance = [offset](const SharedPiece& piece) {
+    if (offset < piece.begin) return piece.begin - offset;
+    return offset < piece.begin + piece.bytes ? 0 : offset - (piece.begin + piece.bytes) + 1;
+  };
+  const auto piece = std::min_element(
+      pieces_.begin(), pieces_.end(),
+      [&](const SharedPiece& a, const SharedPiece& b) { return distance(a) < distance(b); });
+  return piece == pieces_.end() ? nullptr : &*piece;
+}
+
+}  // namespace rmsnorm::cpu_device

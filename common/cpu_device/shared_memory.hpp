@@ -1,0 +1,107 @@
+#pragma once
+/// \file
+/// The shared memory of the block that is running. Every variable has a gap before and after it, so
+/// that an access beyond its end lands where nothing is.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace rmsnorm::cpu_device {
+
+/// What compute capability 9.0 gives a block: by default, and if the kernel asks for more.
+inline constexpr std::size_t kSharedBytes = std::size_t{48} << 10;
+inline constexpr std::size_t kSharedBytesOptin = std::size_t{227} << 10;
+
+/// Where a kernel's __shared__ declaration remembers its memory during a launch.
+struct SharedVariable {
+  std::uint64_t launch = 0;
+  void* data = nullptr;
+};
+
+/// One piece of shared memory.
+struct SharedPiece {
+  std::string name;
+  std::size_t begin;          ///< first byte, counted from the start of the device's memory
+  std::size_t bytes;          ///< may be 0
+  std::size_t element_bytes;  ///< of the array, or of the variable itself
+};
+
+class SharedMemory {
+ public:
+  SharedMemory();
+
+  /// Forgets the variables of the launch before, and makes room for a kernel's dynamic ones.
+  void begin_launch(std::size_t dynamic_bytes);
+  /// Fills all variables with NaN: what a block does not write has no value.
+  void begin_block();
+
+  /// The memory of a variable, which the launch's first call for it reserves. A launch that runs out
+  /// of shared memory is stopped.
+  void* reserve(
+      SharedVariable& variable, std::size_t bytes, std::size_t alignment, std::size_t element_bytes,
+      const char* name);
+  /// The memory that the launch asked for as its third argument.
+  void* dynamic(std::size_t element_bytes, const char* name);
+
+  std::uint64_t launch() const { return launch_; }
+  /// Bytes of all variables that the launch has declared so far, without the dynamic ones.
+  std::size_t static_bytes() const { return static_bytes_; }
+
+  /// From now on, static_bytes() also goes to this address, whatever becomes of the kernel.
+  void publish_static_bytes(volatile std::size_t* to) { published_ = to; }
+
+  /// Whether an address lies in shared memory, or in the gaps between its variables.
+  bool contains(const void* address) const {
+    const auto* byte = static_cast<const char*>(address);
+    return byte >= memory_ && byte < memory_ + kMemoryBytes;
+  }
+  std::size_t offset_of(const void* address) const {
+    return static_cast<std::size_t>(static_cast<const char*>(address) - memory_);
+  }
+  /// The piece that holds the byte at an offset, or else the one that is nearest to it; null if there
+  /// is none.
+  const SharedPiece* nearest(std::size_t offset) const;
+
+  static constexpr std::size_t kMemoryBytes = std::size_t{2} << 20;
+
+ private:
+  const SharedPiece& place(
+      std::string name, std::size_t bytes, std::size_t alignment, std::size_t element_bytes);
+  void fill(const SharedPiece& piece);
+
+  char* memory_;  // kMemoryBytes
+  std::vector<SharedPiece> pieces_;
+  std::uint64_t launch_ = 0;
+  std::size_t dynamic_bytes_ = 0;
+  std::size_t static_bytes_ = 0;
+  std::size_t end_ = 0;  // of the last piece
+  volatile std::size_t* published_ = nullptr;
+  bool has_dynamic_ = false;
+};
+
+/// The device has one.
+extern SharedMemory the_shared_memory;
+inline SharedMemory& shared_memory() {
+  return the_shared_memory;
+}
+
+/// What `__shared__ T name;` becomes.
+template <class T, std::size_t alignment = alignof(T)>
+T& shared(SharedVariable& variable, const char* name) {
+  using Element = std::remove_all_extents_t<T>;
+  if (variable.launch != shared_memory().launch()) {
+    shared_memory().reserve(variable, sizeof(T), alignment, sizeof(Element), name);
+  }
+  return *static_cast<T*>(variable.data);
+}
+
+/// What `extern __shared__ T name[];` becomes.
+template <class T>
+T* dynamic_shared(const char* name) {
+  return static_cast<T*>(shared_memory().dynamic(sizeof(T), name));
+}
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,105 @@
+#include "common/cpu_device/source_lines.hpp"
+
+#include <cxxabi.h>
+#include <elfutils/libdwfl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+
+#include "common/cpu_device/hazard.hpp"
+
+namespace rmsnorm::cpu_device {
+namespace {
+
+/// What libdw knows of the running program.
+class Program {
+ public:
+  Program() : dwfl_(dwfl_begin(&kCallbacks)) {
+    if (dwfl_ == nullptr) return;
+    dwfl_report_begin(dwfl_);
+    dwfl_linux_proc_report(dwfl_, getpid());
+    dwfl_report_end(dwfl_, nullptr, nullptr);
+  }
+  ~Program() { dwfl_end(dwfl_); }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  Dwfl_Module* module_at(Dwarf_Addr address) const {
+    return dwfl_ == nullptr ? nullptr : dwfl_addrmodule(dwfl_, address);
+  }
+
+ private:
+  static constexpr Dwfl_Callbacks kCallbacks = {
+      .find_elf = dwfl_linux_proc_find_elf,
+      .find_debuginfo = dwfl_standard_find_debuginfo,
+      .section_address = nullptr,
+      .debuginfo_path = nullptr};
+  Dwfl* dwfl_;
+};
+
+const Program& program() {
+  static const Program program;
+  return program;
+}
+
+/// "rms_norm<256>" from "void (anonymous namespace)::rms_norm<256>(float const*, ...)".
+std::string without_decoration(std::string name) {
+  int depth = 0;
+  std::size_t end = name.size();
+  for (std::size_t i = 0; i < name.size(); ++i) {  // the parameters begin at the last ( outside <>
+    if (name[i] == '<') ++depth;
+    if (name[i] == '>') --depth;
+    if (name[i] == '(' && depth == 0 && name.compare(i, 11, "(anonymous ") != 0) {
+      end = i;
+      break;
+    }
+  }
+  name.resize(end);
+  const std::string anonymous = "(anonymous namespace)::";
+  for (std::size_t at; (at = name.find(anonymous)) != std::string::npos;) {
+    name.erase(at, anonymous.size());
+  }
+  depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (name[i] == '<') ++depth;
+    if (name[i] == '>') --depth;
+    if (name[i] == ' ' && depth == 0) begin = i + 1;
+  }
+  return name.substr(begin);
+}
+
+}  // namespace
+
+SourceLine line_of_call(const void* pc) {
+  static std::map<const void*, SourceLine> known;
+  const auto found = known.find(pc);
+  if (found != known.end()) return found->second;
+
+  SourceLine result;
+  const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(pc) - 1;
+  if (Dwfl_Module* module = program().module_at(address)) {
+    if (Dwfl_Line* line = dwfl_module_getsrc(module, address)) {
+      int number = 0;
+      const char* file = dwfl_lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr);
+      if (file != nullptr) result = {short_name(file), number};
+    }
+  }
+  known[pc] = result;
+  return result;
+}
+
+std::string name_of_function(const void* address) {
+  const auto at = reinterpret_cast<Dwarf_Addr>(address);
+  Dwfl_Module* module = program().module_at(at);
+  const char* symbol = module == nullptr ? nullptr : dwfl_module_addrname(module, at);
+  if (symbol == nullptr) return "a kernel";
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(symbol, nullptr, nullptr, &status), std::free);
+  return without_decoration(status == 0 ? name.get() : symbol);
+}
+
+}  // namespace rmsnorm::cpu_device

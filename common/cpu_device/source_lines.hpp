@@ -1,0 +1,23 @@
+#pragma once
+/// \file
+/// From addresses in the program to names and lines of the source, through libdw.
+
+#include <compare>
+#include <string>
+
+namespace rmsnorm::cpu_device {
+
+/// The source line of an instruction.
+struct SourceLine {
+  std::string file;  ///< as short_name() has it; "" if it is not known
+  int line = 0;
+  auto operator<=>(const SourceLine&) const = default;
+};
+
+/// The line of the call that returns to `pc`.
+SourceLine line_of_call(const void* pc);
+
+/// The name of the function at an address, without its parameters; "a kernel" if it is not known.
+std::string name_of_function(const void* address);
+
+}  // namespace rmsnorm::cpu_device

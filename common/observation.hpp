@@ -1,0 +1,61 @@
+#pragma once
+/// \file
+/// What the CPU device sees while a kernel runs: mistakes, and what each source line costs. A GPU
+/// cannot be watched like that.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rmsnorm {
+
+/// What one source line did during one launch, for one kind of operation.
+///
+/// A request is what a warp asks at once: one instruction, carried out by up to 32 lanes.
+struct LineCount {
+  std::string file;             ///< as the compiler was given it
+  int line = 0;                 ///< 1 is the first
+  std::string kind;             ///< one of kKinds
+  std::string what;             ///< the tensor or the shared variable; "" for barriers and shuffles
+  int bytes = 0;                ///< that one lane moves at once; 0 for barriers and shuffles
+  std::int64_t requests = 0;    ///< of all warps; for barriers: of all blocks
+  std::int64_t lanes = 0;       ///< that took part in them, in all
+  std::int64_t sectors = 0;     ///< of 32 bytes, that the requests touch; global memory only
+  std::int64_t wavefronts = 0;  ///< passes through the 32 banks that they take; shared memory only
+  std::int64_t conflicts = 0;   ///< those of the wavefronts that bank conflicts cost
+};
+
+/// The kinds of LineCount, in the order in which a reader meets them.
+inline constexpr const char* kKinds[] = {"global load",  "global store", "shared load",
+                                         "shared store", "barrier",      "shuffle"};
+
+/// Memory that a kernel is given.
+struct Tensor {
+  std::string name;   ///< "x"
+  const void* data;   ///< on the device
+  std::size_t bytes;  ///< in all
+  int element_bytes;  ///< of one element
+};
+
+/// One launch.
+struct Observation {
+  std::vector<LineCount> lines;
+  std::int64_t blocks = 0;
+};
+
+/// Whether this build can watch kernels: for the CPU device, but not under AddressSanitizer.
+bool can_observe();
+
+/// Watches the launches from now on, if this build can. A kernel may touch these tensors in global
+/// memory, and nothing else.
+void start_observing(std::vector<Tensor> tensors);
+
+/// Ends it, and gives what was counted.
+Observation stop_observing();
+
+/// The mistakes that the device has seen since the last call, each as one line with the place and an
+/// advice. Barriers and shuffles are always watched, loads and stores while observing.
+std::vector<std::string> take_hazards();
+
+}  // namespace rmsnorm

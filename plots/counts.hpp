@@ -1,0 +1,43 @@
+#pragma once
+/// \file
+/// The chart of what the CPU device counted: what a row costs, lesson by lesson.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/trace_csv.hpp"
+#include "plots/chart.hpp"
+
+namespace rmsnorm::plots {
+
+/// Whether a chart also shows foils, the second kernels of lessons.
+enum class Foils { left_out, shown };
+
+/// A launch's counts, divided by its rows.
+struct RowCost {
+  std::string lesson;
+  double sectors = 0;     ///< of global memory, read and written
+  double wavefronts = 0;  ///< of shared memory, read and written
+  double barriers = 0;    ///< of blocks: one that serves two rows counts half for each
+};
+
+/// Reads a trace file for a chart.
+/// \throws std::runtime_error as read_trace does; also if there is no row, if a launch has no rows
+/// or no columns, if one count stands there twice, or if a regime has launches of different shapes.
+std::vector<TraceRow> load_trace(const std::filesystem::path& file);
+
+/// The regimes in which at least two lessons were counted, in the order of the file, without
+/// sweeps.
+std::vector<std::string> counted_regimes(const std::vector<TraceRow>& trace);
+
+/// What a row costs in one regime, by each lesson, sorted by the slugs.
+std::vector<RowCost> row_costs(
+    const std::vector<TraceRow>& trace, const std::string& regime, Foils foils = Foils::left_out);
+
+/// The chart of one regime: three panels of bars, one bar for each lesson.
+/// \throws std::runtime_error if the trace holds nothing of that regime
+Chart counts_chart(
+    const std::vector<TraceRow>& trace, const std::string& regime, Foils foils = Foils::left_out);
+
+}  // namespace rmsnorm::plots

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Lets NVIDIA's profiler count what a GPU does for each lesson and the CPU device counts too, on two
+# small shapes, and writes a CSV.
+# usage: tests/hardware_counts.sh PROGRAM OUTPUT.csv    PROGRAM is all_lessons, OUTPUT is replaced
+set -euo pipefail
+
+program=$1
+output=$2
+# A request is an instruction with a lane that is switched on. The others are among the instructions,
+# shuffles and barriers, which are those of all warps.
+# The counters of shared wavefronts and conflicts may also see waits for other accesses, differently
+# in each run; their difference and the wavefronts that the addresses imply (_sass) do not.
+columns=(
+  global_load_requests=l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum
+  global_load_sectors=l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum
+  global_store_requests=l1tex__t_requests_pipe_lsu_mem_global_op_st.sum
+  global_store_sectors=l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum
+  shared_load_requests=smsp__inst_executed_op_shared_ld_pred_on_any.sum
+  shared_load_wavefronts=l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum
+  shared_load_conflicts=l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum
+  shared_store_requests=smsp__inst_executed_op_shared_st_pred_on_any.sum
+  shared_store_wavefronts=l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum
+  shared_store_conflicts=l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum
+  shuffles=sass__inst_executed_per_opcode:SHFL
+  barriers=sass__inst_executed_per_opcode:BAR
+  shared_load_wavefronts_sass=smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum
+  shared_store_wavefronts_sass=smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum
+  shared_load_instructions=smsp__inst_executed_op_shared_ld.sum
+  shared_store_instructions=smsp__inst_executed_op_shared_st.sum
+)
+shapes=("--rows 256 --hidden 4096" "--rows 1024 --hidden 128")
+
+trap 'rm -f "$output.partial"' EXIT
+# Without the second column: these shapes are no regime.
+"$(dirname "$0")/../plots/ncu_counts.sh" "$program" "${columns[@]}" -- "${shapes[@]}" |
+  cut -d , -f 1,3- >"$output.partial"
+mv "$output.partial" "$output"

@@ -1,0 +1,219 @@
+/// \file
+/// The chart of what the CPU device counted: that its numbers are those of the trace.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/trace_csv.hpp"
+#include "plots/counts.hpp"
+#include "tests/catch.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace rmsnorm;
+using namespace rmsnorm::plots;
+using tests::contains;
+using tests::TemporaryFolder;
+
+namespace {
+
+constexpr std::int64_t kRows = 8;
+
+using Points = std::vector<std::pair<double, double>>;
+
+/// Some count of a lesson in prefill, at a line of its own.
+TraceRow row_of(const std::string& lesson, const std::string& kind, int line) {
+  TraceRow row;
+  row.lesson = lesson;
+  row.regime = "prefill";
+  row.rows = kRows;
+  row.hidden = 4096;
+  row.blocks = kRows;
+  row.count.file = "rms_norm.cu";
+  row.count.line = line;
+  row.count.kind = kind;
+  return row;
+}
+
+/// A lesson's counts: two lines of each kind, unequal, whose sums for each row are as given.
+std::vector<TraceRow> launch(
+    const std::string& lesson, std::int64_t sectors, std::int64_t wavefronts,
+    std::int64_t barriers_of_all_blocks) {
+  std::vector<TraceRow> rows;
+  int line = 0;
+  const auto add = [&](const std::string& kind, std::int64_t LineCount::*count,
+                       std::int64_t value) {
+    rows.push_back(row_of(lesson, kind, ++line));
+    rows.back().count.requests = 1000;  // only a barrier's requests are in the chart
+    rows.back().count.*count = value;
+  };
+  add("global load", &LineCount::sectors, kRows * sectors - 3);
+  add("global store", &LineCount::sectors, 3);
+  add("shared store", &LineCount::wavefronts, kRows * wavefronts - 5);
+  add("shared load", &LineCount::wavefronts, 5);
+  add("barrier", &LineCount::requests, barriers_of_all_blocks - 1);
+  add("barrier", &LineCount::requests, 1);
+  add("shuffle", &LineCount::lanes, 32);
+  return rows;
+}
+
+std::vector<TraceRow> trace_of_three() {
+  std::vector<TraceRow> trace;
+  for (const auto& rows :
+       {launch("07_multi_row", 1152, 16, 2), launch("02_naive", 2048, 38, 9 * kRows),
+        launch("02_naive/foil", 12416, 77, 4 * kRows),
+        launch("03_shared_memory", 1536, 294, 9 * kRows)}) {
+    trace.insert(trace.end(), rows.begin(), rows.end());
+  }
+  return trace;
+}
+
+Points points_of(const Chart& chart, const std::string& name) {
+  for (const Series& series : chart.data) {
+    if (series.name == name) return series.points;
+  }
+  return {};
+}
+
+Theme theme() {
+  return {
+      .background = "#ffffff",
+      .text = "#000000",
+      .muted = "#555555",
+      .grid = "#dddddd",
+      .bar = "#0000ff",
+      .text_on_bar = "",
+      .foil = "#aaaaaa",
+      .text_on_foil = "",
+      .peak = "",
+      .copy = "",
+      .lines = {}};
+}
+
+/// What load_trace says about these rows.
+std::string complaint_about(const std::vector<TraceRow>& trace) {
+  const TemporaryFolder folder;
+  write_trace(folder / "trace.csv", trace);
+  try {
+    load_trace(folder / "trace.csv");
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "(none)";
+}
+
+}  // namespace
+
+TEST_CASE("a row's costs are the sums over all source lines divided by the rows") {
+  const std::vector<RowCost> costs = row_costs(trace_of_three(), "prefill");
+  REQUIRE(costs.size() == 3);  // without the foil, in the order of the slugs
+  CHECK(costs[0].lesson == "02_naive");
+  CHECK(costs[0].sectors == 2048);
+  CHECK(costs[0].wavefronts == 38);
+  CHECK(costs[0].barriers == 9);
+  CHECK(costs[1].lesson == "03_shared_memory");
+  CHECK(costs[1].sectors == 1536);
+  CHECK(costs[1].wavefronts == 294);
+  CHECK(costs[1].barriers == 9);
+  CHECK(costs[2].lesson == "07_multi_row");
+  CHECK(costs[2].barriers == 0.25);  // two blocks of four rows each, a barrier in each
+}
+
+TEST_CASE("foils are counted if asked for and other regimes never") {
+  std::vector<TraceRow> trace = trace_of_three();
+  for (TraceRow row : launch("02_naive", 1, 1, 8)) {
+    row.regime = "heads";
+    trace.push_back(row);
+  }
+  const std::vector<RowCost> costs = row_costs(trace, "prefill", Foils::shown);
+  REQUIRE(costs.size() == 4);
+  CHECK(costs[0].sectors == 2048);
+  CHECK(costs[1].lesson == "02_naive/foil");
+  CHECK(costs[1].sectors == 12416);
+  CHECK(row_costs(trace, "heads").at(0).sectors == 1);
+  CHECK(row_costs(trace, "wide").empty());
+}
+
+TEST_CASE("a regime is drawn if two lessons were counted in it") {
+  std::vector<TraceRow> trace = trace_of_three();
+  const auto add = [&](const std::string& lesson, const std::string& regime) {
+    for (TraceRow row : launch(lesson, 1, 1, 8)) {
+      row.regime = regime;
+      trace.push_back(row);
+    }
+  };
+  add("02_naive", "heads");
+  add("02_naive/foil", "heads");  // a foil is not a second lesson
+  add("02_naive", "sweep_rows");
+  add("03_shared_memory", "sweep_rows");
+  add("02_naive", "decode");
+  add("03_shared_memory", "decode");
+  CHECK(counted_regimes(trace) == std::vector<std::string>{"prefill", "decode"});
+}
+
+TEST_CASE("the chart plots every lesson's costs and what the lesson before needed more") {
+  const Chart chart = counts_chart(trace_of_three(), "prefill");
+  CHECK(points_of(chart, "sectors") == Points{{0, 2048}, {1, 1536}, {2, 1152}});
+  CHECK(points_of(chart, "sectors_before") == Points{{1, 2048}, {2, 1536}});
+  CHECK(points_of(chart, "wavefronts") == Points{{0, 38}, {1, 294}, {2, 16}});
+  CHECK(points_of(chart, "wavefronts_before") == Points{{2, 294}});
+  CHECK(points_of(chart, "barriers") == Points{{0, 9}, {1, 9}, {2, 0.25}});
+  CHECK(points_of(chart, "barriers_before") == Points{{2, 9}});
+  for (const Series& series : chart.data) CHECK_FALSE(series.points.empty());
+}
+
+TEST_CASE("the chart prints every number and says what it shows") {
+  const std::string commands = counts_chart(trace_of_three(), "prefill").commands(theme());
+  for (const char* number : {"2048", "1536", "1152", "38", "294", "16", "9", "0.25"}) {
+    const std::string text = number;
+    CAPTURE(text);
+    CHECK_THAT(commands, contains("'{" + text + "}'") || contains("'{/:Bold " + text + "}'"));
+  }
+  CHECK_THAT(commands, contains("prefill, 4096 columns"));
+  for (const char* series : {"$sectors ", "$wavefronts ", "$barriers "}) {
+    CHECK_THAT(commands, contains(series));
+  }
+  CHECK_THAT(commands, !contains("foil"));
+}
+
+TEST_CASE("a foil that is shown is compared with no lesson and none with it") {
+  const Chart chart = counts_chart(trace_of_three(), "prefill", Foils::shown);
+  CHECK(points_of(chart, "sectors") == Points{{0, 2048}, {2, 1536}, {3, 1152}});
+  CHECK(points_of(chart, "sectors_foils") == Points{{1, 12416}});
+  CHECK(points_of(chart, "sectors_before") == Points{{2, 2048}, {3, 1536}});
+  CHECK_THAT(chart.commands(theme()), contains("12416") && contains("$sectors_foils "));
+}
+
+TEST_CASE("a quantity that no lesson has is drawn as zeros") {
+  std::vector<TraceRow> trace = {
+      row_of("02_a", "global load", 1), row_of("03_b", "global load", 1)};
+  for (TraceRow& row : trace) row.count.sectors = kRows;
+  const Chart chart = counts_chart(trace, "prefill");
+  CHECK(points_of(chart, "barriers") == Points{{0, 0}, {1, 0}});
+  const std::string commands = chart.commands(theme());
+  CHECK_THAT(commands, contains("'{0}'") && !contains("nan") && !contains("inf"));
+}
+
+TEST_CASE("a chart of a regime that was not counted is an error that names it") {
+  CHECK_THROWS_WITH(counts_chart(trace_of_three(), "wide"), contains("'wide'"));
+}
+
+TEST_CASE("a trace that a chart cannot show is explained") {
+  CHECK(complaint_about(trace_of_three()) == "(none)");
+  CHECK_THAT(complaint_about({}), contains("trace.csv: no counts"));
+
+  std::vector<TraceRow> trace = trace_of_three();
+  trace.back().rows = 0;
+  CHECK_THAT(complaint_about(trace), contains("03_shared_memory has 0 rows of 4096 columns"));
+
+  trace = trace_of_three();
+  trace.push_back(trace.back());
+  CHECK_THAT(complaint_about(trace), contains("two counts of shuffle at rms_norm.cu:7"));
+
+  trace = trace_of_three();
+  trace.back().rows = 16;
+  CHECK_THAT(complaint_about(trace), contains("different shapes in prefill"));
+  trace = trace_of_three();
+  trace.back().hidden = 128;
+  CHECK_THAT(complaint_about(trace), contains("different shapes in prefill"));
+}

@@ -1,0 +1,373 @@
+/// \file
+/// The CPU device's rewriter: what it replaces, what it leaves alone, and what it refuses.
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/cpu_device/rewrite.hpp"
+#include "common/files.hpp"
+#include "tests/catch.hpp"
+#include "tests/repository.hpp"
+#ifdef RMSNORM_CPU_DEVICE_REWRITE
+#include "tests/command.hpp"
+#include "tests/temporary_folder.hpp"
+#endif
+
+using rmsnorm::cpu_device::MissingFeature;
+using rmsnorm::cpu_device::rewrite;
+using namespace tests;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The result without its first line.
+std::string rewritten(const std::string& source) {
+  const std::string first = "#line 1 \"k.cu\"\n";
+  const std::string text = rewrite(source, "k.cu");
+  REQUIRE(text.starts_with(first));
+  CHECK(
+      std::count(text.begin(), text.end(), '\n') ==
+      1 + std::count(source.begin(), source.end(), '\n'));
+  return text.substr(first.size());
+}
+
+/// What rewrite() says of a source that it refuses, or "".
+std::string refusal(const std::string& source) {
+  try {
+    rewrite(source, "k.cu");
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool is_missing_feature(const std::string& source) {
+  try {
+    rewrite(source, "k.cu");
+  } catch (const MissingFeature&) {
+    return true;
+  } catch (const std::runtime_error&) {
+  }
+  return false;
+}
+
+/// "static constinit ..." for a variable `name` of the type `type`.
+std::string variable(const std::string& name, const std::string& type) {
+  const std::string record = "rmsnorm_shared_" + name;
+  return "static constinit ::rmsnorm::cpu_device::SharedVariable " + record + "; auto& " + name +
+         " = ::rmsnorm::cpu_device::shared<" + type + ">(" + record + ", \"" + name + "\");";
+}
+
+std::string dynamic(const std::string& name, const std::string& type) {
+  return "auto* const " + name + " = ::rmsnorm::cpu_device::dynamic_shared<" + type + ">(\"" +
+         name + "\");";
+}
+
+const std::string kLaunch = " ->*::rmsnorm::cpu_device::Launch(";
+const std::string kNoInitialiser = "CUDA does not allow an initialiser on a __shared__ variable";
+const std::string kUnreadable =
+    "this is neither __shared__ TYPE NAME[BOUND]; nor extern __shared__ TYPE NAME[];";
+
+}  // namespace
+
+TEST_CASE("the first line names the source and plain C++ follows unchanged") {
+  const std::string source = "int a;\r\n\tint b = a >> 2;\n\nstd::vector<A<B<C>>> c;  // end";
+  CHECK(rewrite(source, "a/b.cu") == "#line 1 \"a/b.cu\"\n" + source);
+  CHECK(rewrite("", "a/b.cu") == "#line 1 \"a/b.cu\"\n");
+  CHECK(rewrite("", "a\\\"b.cu") == "#line 1 \"a\\\\\\\"b.cu\"\n");
+}
+
+TEST_CASE("a launch becomes the call of an operator") {
+  CHECK(rewritten("f<<<1, 2>>>(x);") == "f" + kLaunch + "1, 2)(x);");
+  CHECK(rewritten("n::f<T, 4><<<g, b, 0, s>>>();") == "n::f<T, 4>" + kLaunch + "g, b, 0, s)();");
+  CHECK(
+      rewritten("f <<<\n  1,  // blocks\n  2\n>>>\n(x);") ==
+      "f " + kLaunch + "\n  1,  // blocks\n  2\n)\n(x);");
+  CHECK(
+      rewritten("f<<<1,1>>>(); g<<<2,2>>>();") ==
+      "f" + kLaunch + "1,1)(); g" + kLaunch + "2,2)();");
+  CHECK(
+      rewritten("#define RUN(f) \\\n  f<<<1, 1>>>()\n") ==
+      "#define RUN(f) \\\n  f" + kLaunch + "1, 1)()\n");
+}
+
+TEST_CASE("a launch ends at its own >>> whatever its arguments hold") {
+  for (const std::string arguments :
+       {"foo<3>(), 1", "(a >> 2), a >> 3", "(a >>> b), 1", "{1, x[a >>> b]}, 1",
+        "A<B<C<1>>()>(), 1", "[&] { return a<b>>>c; }(), 1", "p->x, 1", "\">>>\", '>', 1 /* >>> */",
+        "a, sizeof(A<B<C>>)"}) {
+    CAPTURE(arguments);
+    CHECK(rewritten("f<<<" + arguments + ">>>(x);") == "f" + kLaunch + arguments + ")(x);");
+  }
+  CHECK(rewritten("f<<<1, A<B<2>>>>>(x);") == "f" + kLaunch + "1, A<B<2>>)(x);");
+  CHECK(
+      rewritten("f<<<[&] { g<<<1, 1>>>(); return 1; }(), 2>>>();") ==
+      "f" + kLaunch + "[&] { g" + kLaunch + "1, 1)(); return 1; }(), 2)();");
+}
+
+TEST_CASE("a launch without an end is refused") {
+  CHECK(refusal("\n\nf<<<1, 2>>(x);\n") == "k.cu:3: this <<< has no >>>");
+  CHECK(refusal("f<<<1, 2(x);\ng<<<1, 2>>>();") == "k.cu:1: this <<< has no >>>");
+  CHECK(refusal("f(<<<1, 2); a>>>b") == "k.cu:1: this <<< has no >>>");
+  CHECK(refusal("f<<<(1, 2>>>();") == "k.cu:1: this <<< has no >>>");
+  CHECK(refusal("f<<<1,\n g<<<1, 2>>>();") == "k.cu:1: this <<< has no >>>");
+  CHECK(refusal("#define A f<<<1\nint a>>>b") == "k.cu:1: this <<< has no >>>");
+  CHECK_FALSE(is_missing_feature("f<<<"));
+}
+
+TEST_CASE("a dynamic shared array becomes a pointer") {
+  CHECK(rewritten("extern __shared__ float a[];  // row") == dynamic("a", "float") + "  // row");
+  CHECK(rewritten("__shared__ extern float a[];") == dynamic("a", "float"));
+  CHECK(rewritten("extern __shared__ unsigned  char a[ ];") == dynamic("a", "unsigned char"));
+  CHECK(
+      rewritten("extern __shared__ typename X<A<T>, 2>::type a[];") ==
+      dynamic("a", "typename X<A<T>, 2>::type"));
+  CHECK(
+      rewritten("extern __shared__ volatile float* a[][4];") ==
+      dynamic("a", "volatile float* [4]"));
+  for (const std::string source :
+       {"extern __shared__ alignas(16) float a[];", "extern __shared__ __align__(16) float a[];",
+        "alignas(16) extern __shared__ float a[];",
+        "extern __align__(sizeof(T)) __shared__ float a[];",
+        "extern __shared__ float __align__(16) a[];"}) {
+    CAPTURE(source);
+    CHECK(rewritten(source) == dynamic("a", "float"));
+  }
+}
+
+TEST_CASE("a shared variable becomes a reference") {
+  CHECK(rewritten("  __shared__ float a[32];") == "  " + variable("a", "float [32]"));
+  CHECK(rewritten("__shared__ float a;") == variable("a", "float"));
+  CHECK(rewritten("static __shared__ float a [2][33];") == variable("a", "float [2][33]"));
+  CHECK(
+      rewritten("__shared__ unsigned int a[kN / 32];") == variable("a", "unsigned int [kN / 32]"));
+  CHECK(rewritten("volatile __shared__ float a[3];") == variable("a", "volatile float [3]"));
+  CHECK(rewritten("__shared__ volatile float a[3];") == variable("a", "volatile float [3]"));
+  CHECK(rewritten("float __shared__ a;") == variable("a", "float"));
+  CHECK(
+      rewritten("__shared__ typename cub::Warp<T, 3>::Temp a[2];") ==
+      variable("a", "typename cub::Warp<T, 3>::Temp [2]"));
+  CHECK(rewritten("__shared__ A<B<int>> a;") == variable("a", "A<B<int>>"));
+  CHECK(rewritten("__shared__ decltype(x) a;") == variable("a", "decltype(x)"));
+  CHECK(rewritten("__shared__ decltype(p->x) a;") == variable("a", "decltype(p->x)"));
+  CHECK(rewritten("[[maybe_unused]] __shared__ int a;") == variable("a", "int"));
+}
+
+TEST_CASE("a greater-than sign in a bound does not end the template's arguments") {
+  CHECK(rewritten("__shared__ int a[n > 2 ? n : 2];") == variable("a", "int [(n > 2 ? n : 2)]"));
+  CHECK(rewritten("__shared__ int a[kRows<2> * 4];") == variable("a", "int [(kRows<2> * 4)]"));
+  CHECK(
+      rewritten("__shared__ alignas(n > 2 ? n : 2) int a;") ==
+      variable("a", "int, (n > 2 ? n : 2)"));
+}
+
+TEST_CASE("the alignment of a shared variable is kept") {
+  for (const std::string source :
+       {"__shared__ alignas(16) float a[2][33];", "alignas(16) __shared__ float a[2][33];",
+        "__shared__ float __align__(16) a[2][33];",
+        "static __align__(16) __shared__ float a[2][33];",
+        "__shared__ float a alignas(16)[2][33];"}) {
+    CAPTURE(source);
+    CHECK(rewritten(source) == variable("a", "float [2][33], 16"));
+  }
+  CHECK(rewritten("__shared__ alignas(sizeof(T)) T a;") == variable("a", "T, sizeof(T)"));
+}
+
+TEST_CASE("shared variables that are declared together become one reference each") {
+  CHECK(
+      rewritten("__shared__ float a[32], b, c[4];") == variable("a", "float [32]") + " " +
+                                                           variable("b", "float") + " " +
+                                                           variable("c", "float [4]"));
+  CHECK(
+      rewritten("__shared__ alignas(8) A<int, 4> *a, b[2];") ==
+      variable("a", "A<int, 4> *, 8") + " " + variable("b", "A<int, 4> [2], 8"));
+}
+
+TEST_CASE("a shared variable is found wherever a statement can stand") {
+  const std::string a = variable("a", "int");
+  const std::string b = variable("b", "int");
+  const std::string source = "__shared__ int a;";
+  CHECK(rewritten(source + source) == a + a);
+  CHECK(rewritten(source + "\n" + "__shared__ int b;") == a + "\n" + b);
+  CHECK(rewritten("void f() {" + source + "}") == "void f() {" + a + "}");
+  CHECK(rewritten("{ } " + source) == "{ } " + a);
+  CHECK(rewritten("case 1: " + source) == "case 1: " + a);
+  CHECK(
+      rewritten("#if 1  // one\n" + source + "\n#endif\n") == "#if 1  // one\n" + a + "\n#endif\n");
+  CHECK(rewritten("#define X \\\n  1\n" + source) == "#define X \\\n  1\n" + a);
+  CHECK(rewritten("/* a */ " + source) == "/* a */ " + a);
+}
+
+TEST_CASE("a shared declaration of several lines keeps its lines and its comments") {
+  const std::string text = rewritten("__shared__ float  // why\n    a[4],\n    b;\nint c;\n");
+  const std::vector<std::string> lines = lines_in(text);
+  REQUIRE(lines.size() == 4);
+  const std::string both = variable("a", "float [4]") + " " + variable("b", "float");
+  CHECK(lines[0] == both.substr(0, both.size() - 1) + "// why");
+  CHECK(lines[1] == "");
+  CHECK(lines[2] == ";");
+  CHECK(lines[3] == "int c;");
+}
+
+TEST_CASE("an initialiser on a shared variable is refused") {
+  CHECK(refusal("\n__shared__ int a = 0;") == "k.cu:2: " + kNoInitialiser);
+  CHECK(refusal("__shared__ int a{};") == "k.cu:1: " + kNoInitialiser);
+  CHECK(refusal("__shared__ int a[2] = {1, 2};") == "k.cu:1: " + kNoInitialiser);
+  CHECK(refusal("__shared__ int a, b = 1;") == "k.cu:1: " + kNoInitialiser);
+  CHECK_FALSE(is_missing_feature("__shared__ int a = 0;"));
+}
+
+TEST_CASE("a shared declaration that is not understood is refused") {
+  for (const std::string source :
+       {"__shared__ a;", "__shared__ ;", "__shared__ int a", "__shared__ int (*a)[2];",
+        "__shared__ int a(0);", "__shared__ union { int b; } a;", "__shared__ int a[2;",
+        "__shared__ int;", "__shared__ int a[];", "extern __shared__ int a;",
+        "extern __shared__ int a[2];", "__shared__ int a, ;",
+        "__shared__ int a[\n#if 1\n2\n#endif\n];", "__shared__",
+        "#define SHARED __shared__ int a;\n", "__shared__ , a;", "if (x) __shared__ int a;"}) {
+    CAPTURE(source);
+    CHECK(refusal("\n" + source) == "k.cu:2: " + kUnreadable);
+  }
+}
+
+TEST_CASE("pragmas that only nvcc knows become empty lines") {
+  CHECK(rewritten("#pragma unroll\nfor (;;) {}\n") == "\nfor (;;) {}\n");
+  CHECK(rewritten("  #pragma unroll 4\n") == "  \n");
+  CHECK(rewritten("#pragma unroll kUnroll\n") == "\n");
+  CHECK(rewritten("#  pragma unroll(4)") == "");
+  CHECK(rewritten("#pragma unroll \\\n  4\na") == "\n\na");
+  CHECK(rewritten("#pragma nv_diag_suppress 177\n") == "\n");
+  CHECK(rewritten("#pragma nv_exec_check_disable\r\n") == "\n");
+  CHECK(rewritten("#pragma unroll /* a\nb */\n") == "/* a\nb */\n");
+  for (const std::string pragma :
+       {"#pragma once\n", "#pragma GCC unroll 4\n", "#pragma unrolled\n", "#pragma"}) {
+    CHECK(rewritten(pragma) == pragma);
+  }
+}
+
+TEST_CASE("comments, literals and directives are left alone") {
+  for (const std::string text :
+       {"// f<<<1, 2>>>(); __shared__ int a = 0; asm(\n",
+        "// joined \\\n f<<<\nint a;",
+        "/* __shared__\n f<<< \" ' */",
+        "\"f<<< __shared__ \\\" asm(\"",
+        "\"\\\\\"",
+        "'\"'",
+        "'\\''",
+        "u8'\"'",
+        "R\"(f<<< \" \\ __shared__)\"",
+        "R\"x(a)\" f<<< )x\"",
+        "u8R\"(\n#pragma unroll\n)\"",
+        "LR\"(\")\"",
+        "1'000'000 + 0xff'ffu",
+        "1.5e+3f + 0x1p-3 + .5'0",
+        "f(1'0, 'a', 'b')",
+        "#error don't f<<<\n",
+        "#include <vector>  // <<<\n",
+        "#include \"common/lesson.hpp\"\n",
+        "#include\n",
+        "#include <mm",
+        "#if 0 /* don't\n f<<< */\n#endif\n",
+        "a # b\n",
+        "#\n",
+        "a << b >> c",
+        "std::cout << a<b>();",
+        "asm_ + __shared",
+        "\xc3\xa4 = '\xc3\xb6';"}) {
+    CAPTURE(text);
+    CHECK(rewritten(text) == text);
+  }
+}
+
+TEST_CASE("a literal or a comment without an end is refused") {
+  for (const std::string text :
+       {"\"a\nb\"", "'a", "'\\", "/* a\n", "R\"(a)", "R\"a", "R\"x(a)\"\n"}) {
+    CAPTURE(text);
+    CHECK(refusal("int a;\n" + text) == "k.cu:2: this literal or comment has no end");
+  }
+}
+
+TEST_CASE("inline PTX is refused as a missing feature") {
+  for (const std::string text :
+       {"asm(\"x\");", "asm volatile(\"x\");", "__asm__ __volatile__(\"x\");",
+        "#define X asm(\"x\")\n"}) {
+    CAPTURE(text);
+    CHECK(
+        refusal("\n\n" + text) ==
+        "k.cu:3: the CPU device has no asm: inline PTX cannot run on the CPU device");
+    CHECK(is_missing_feature(text));
+  }
+}
+
+TEST_CASE("a header that the CPU device lacks is refused as a missing feature") {
+  for (const std::string header :
+       {"<cooperative_groups.h>", "<cooperative_groups/reduce.h>", "<cuda/pipeline>",
+        "<cuda/std/array>", "<mma.h>", "<cuda_fp16.h>", "<cuda_bf16.h>", "\"cuda_fp16.h\""}) {
+    CAPTURE(header);
+    const std::string include = "/* 1\n */ #  include " + header + "  // why\n";
+    CHECK(refusal(include).starts_with("k.cu:2: the CPU device has no " + header));
+    CHECK(is_missing_feature(include));
+  }
+  for (const std::string header :
+       {"<cuda_runtime.h>", "<cub/cub.cuh>", "\"my/mma.h\"", "<comma.h>"}) {
+    CAPTURE(header);
+    CHECK(refusal("#include " + header) == "");
+  }
+}
+
+TEST_CASE("every CUDA file of the repository can be rewritten") {
+  std::vector<fs::path> files = files_with({".cu"});
+  std::erase_if(files, [](const fs::path& file) {
+    const fs::path folder = file.parent_path();
+    const bool is_lesson = folder.parent_path() == top() / "lessons";
+    return !(is_lesson && file.filename() == "rms_norm.cu") && folder != top() / "common";
+  });
+  REQUIRE(files.size() >= 10);
+  for (const fs::path& file : files) {
+    const std::vector<std::string> source = lines_of(file);
+    const std::string text = rewrite(rmsnorm::read_file(file), file.string());
+    const std::vector<std::string> lines = lines_in(text);
+    CAPTURE(file.string());
+    REQUIRE(lines.size() == source.size() + 1);
+    CHECK(lines[0] == "#line 1 \"" + file.string() + "\"");
+    for (std::size_t i = 0; i < source.size(); ++i) {
+      INFO("line " << i + 1);
+      const std::string code = lines[i + 1].substr(0, lines[i + 1].find("//"));
+      const bool is_cuda = source[i].find("__shared__") != std::string::npos ||
+                           source[i].find("<<<") != std::string::npos ||
+                           source[i].find(">>>") != std::string::npos ||
+                           source[i].starts_with("#pragma");
+      if (!is_cuda) CHECK(lines[i + 1] == source[i]);
+      CHECK(code.find("<<<") == std::string::npos);
+      CHECK(code.find("__shared__") == std::string::npos);
+    }
+  }
+}
+
+#ifdef RMSNORM_CPU_DEVICE_REWRITE
+TEST_CASE("the rewriter's exit code tells a missing feature from a malformed file") {
+  const TemporaryFolder folder;
+  const auto run_on = [&](const std::string& source) {
+    rmsnorm::write_file(folder / "k.cu", source);
+    const std::string input = (folder / "k.cu").string();
+    return run_without_gpu({RMSNORM_CPU_DEVICE_REWRITE, input, (folder / "k.cpp").string()});
+  };
+  for (const auto& [source, code] :
+       {std::pair{"f<<<", 1}, std::pair{"#include <mma.h>", 3}, std::pair{"asm(\"\");", 3}}) {
+    CAPTURE(source);
+    const Finished finished = run_on(source);
+    CHECK(finished.exit_code == code);
+    CHECK(finished.out == "");
+    CHECK_THAT(finished.err, contains("k.cu:1: "));
+    CHECK(lines_in(finished.err).size() == 1);
+    CHECK_FALSE(fs::exists(folder / "k.cpp"));
+  }
+  CHECK(run_on("f<<<1, 2>>>();").exit_code == 0);
+  CHECK_THAT(rmsnorm::read_file(folder / "k.cpp"), contains("k.cu\"\nf" + kLaunch + "1, 2)();"));
+  CHECK(run_without_gpu({RMSNORM_CPU_DEVICE_REWRITE}).exit_code == 2);
+  CHECK(run_without_gpu({RMSNORM_CPU_DEVICE_REWRITE, "/no/file", "/dev/null"}).exit_code == 1);
+}
+#endif
