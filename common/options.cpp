@@ -10,12 +10,15 @@
 
 #include "common/build_info.hpp"
 #include "common/gpu.hpp"
+#include "common/observation.hpp"
 #include "common/registry.hpp"
 
 namespace rmsnorm {
 namespace {
 
 constexpr const char* kAll = "all";
+constexpr const char* kCannotObserve =
+    "only the CPU device counts what source lines do: ./rmsnorm lesson N --device cpu --trace";
 
 const Regime* find_regime(const std::string& name) {
   for (const auto* list : {&regimes(), &sweeps()}) {
@@ -108,7 +111,9 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
       about +
       "\nExit codes: 0 all verified, 1 a lesson is wrong, 2 bad usage, 3 no usable device.");
   app.set_version_flag(
-      "--version", fmt::format("built from {} with CUDA {}", build_commit(), cuda_version()));
+      "--version", is_cpu_device()
+                       ? fmt::format("built from {} for the CPU device", build_commit())
+                       : fmt::format("built from {} with CUDA {}", build_commit(), cuda_version()));
   app.get_formatter()->column_width(34);
 
   app.add_option("--lesson", lesson_names, "Only this lesson: a number or a slug; may be repeated")
@@ -141,12 +146,22 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
       ->excludes(cold_flag);
   app.add_option("--csv", options.csv_file, "Write the results to this file")->type_name("FILE");
   app.add_flag("--verify-only", options.verify_only, "Verify, do not time");
+  auto* trace_flag =
+      app.add_flag("--trace", options.trace, "Print what each source line costs (CPU device only)");
+  auto* trace_option =
+      app.add_option("--trace-csv", options.trace_file, "Write that to this file (CPU device only)")
+          ->type_name("FILE");
   app.add_flag("--list", options.list, "List the lessons of this program and exit");
 
   app.add_flag("--l2", options.l2, "Print the size of the GPU's L2 cache in MiB and exit");
 
   try {
     app.parse(argc, argv);
+    for (const CLI::Option* option : {trace_flag, trace_option}) {
+      if (*option && !can_observe()) {
+        throw CLI::ValidationError(option->get_name(), kCannotObserve);
+      }
+    }
     options.lessons = lesson_names.empty() ? lessons : lessons_named(lesson_names, lessons);
     if (rows || hidden) {
       options.regimes = {

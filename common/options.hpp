@@ -24,6 +24,8 @@ struct Options {
   double min_seconds = 0.1;         ///< timed work per result, seconds
   std::optional<Cache> only_cache;  ///< --cold or --warm; else as the regime has it
   std::string csv_file;             ///< "" = write none
+  std::string trace_file;           ///< likewise; what the CPU device counted
+  bool trace = false;               ///< print what each source line costs
   bool verify_only = false;
   bool list = false;
   bool l2 = false;  ///< print the size of the L2 cache in MiB, for the charts

@@ -20,6 +20,8 @@
 #include "common/options.hpp"
 #include "common/report.hpp"
 #include "common/roofline.hpp"
+#include "common/trace_csv.hpp"
+#include "common/trace_report.hpp"
 #include "common/verifier.hpp"
 #include "common/workload.hpp"
 
@@ -28,6 +30,9 @@ namespace {
 
 /// A lesson that runs on the CPU gets as many rows as make this many elements: enough to verify it.
 constexpr std::int64_t kElementsForCpuLesson = std::int64_t{1} << 22;
+
+/// The CPU device watches problems up to this size: a larger one takes it too long.
+constexpr std::int64_t kElementsToWatch = std::int64_t{1} << 22;
 
 /// The memory cannot hold the tensors of a problem that the reader asked for.
 struct TooLarge : std::runtime_error {
@@ -38,6 +43,16 @@ std::string today() {
   return fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
 }
 
+std::string describe_device(const Gpu& gpu) {
+  if (is_cpu_device()) {
+    return can_observe() ? "CPU device: results, mistakes and traffic of small problems; no times"
+                         : "CPU device: results and mistakes of small problems; no times";
+  }
+  return fmt::format(
+      "{}, driver {}, {} SMs, {} MiB L2, {:.0f} GB/s peak", gpu.name, gpu.driver,
+      gpu.multiprocessors, gpu.l2_bytes >> 20, gpu.peak_gbps);
+}
+
 /// One run of the harness over the chosen lessons and regimes.
 class Run {
  public:
@@ -45,9 +60,7 @@ class Run {
     if (!has_device_lessons()) return;  // lesson 01 needs no GPU, not even a broken one
     try {
       gpu_ = find_gpu();
-      fmt::print(
-          stderr, "{}, driver {}, {} SMs, {} MiB L2, {:.0f} GB/s peak\n", gpu_->name, gpu_->driver,
-          gpu_->multiprocessors, gpu_->l2_bytes >> 20, gpu_->peak_gbps);
+      fmt::print(stderr, "{}\n", describe_device(*gpu_));
     } catch (const NoGpu& reason) {
       no_gpu_ = reason.what();
     } catch (const CudaError& error) {
@@ -56,7 +69,9 @@ class Run {
   }
 
   int execute() {
-    if (!options_.csv_file.empty()) require_writable(options_.csv_file);
+    for (const std::string& file : {options_.csv_file, options_.trace_file}) {
+      if (!file.empty()) require_writable(file);
+    }
 
     int exit_code = kAllVerified;
     if (!gpu_) exit_code = skip_device_lessons();
@@ -85,6 +100,11 @@ class Run {
       exit_code = kBadUsage;
     }
     if (const std::string table = summary(results_); !table.empty()) fmt::print("\n{}", table);
+    if (options_.trace) {
+      for (const Watched& launch : watched_) fmt::print("{}", line_table(launch));
+      if (!watched_.empty()) fmt::print("{}", kLineTableLegend);
+    }
+    fmt::print("{}", cost_table(watched_));
     return some_wrong_ ? kLessonWrong : exit_code;
   }
 
@@ -107,6 +127,16 @@ class Run {
     if (!gpu_) return;
 
     const Shape shape = fit(regime, wanted);
+    if (is_cpu_device() && regime.name != kCustomRegime) {
+      // Without their rows, some regimes are the same problem: once is enough.
+      const auto [seen, is_new] = seen_.try_emplace({shape.rows, shape.hidden}, regime.name);
+      if (!is_new) {
+        fmt::print(
+            stderr, "{} is the same small problem as {} here: {} x {}\n", regime.name, seen->second,
+            shape.rows, shape.hidden);
+        return;
+      }
+    }
     const std::size_t bytes_of_set = bytes_of_x_and_y(shape) + sizeof(float) * shape.hidden;
     const int sets = sets_for_cold_cache(bytes_of_set, gpu_->l2_bytes);
     const Workload workload(
@@ -123,10 +153,11 @@ class Run {
       if (lesson.memory == Memory::host || !lesson.refuses(workload.problem()).empty()) continue;
       progress(fmt::format("verifying {} on {} x {}", lesson.slug, shape.rows, shape.hidden));
       verified[lesson.slug] = verify_or_record_loss(lesson, regime, workload);
+      keep_counts(lesson, regime, workload.problem(), verified[lesson.slug].observation);
     }
 
     for (const Cache cache : caches(regime)) {
-      const bool wants_time = !options_.verify_only && shape.rows > 0;
+      const bool wants_time = !options_.verify_only && shape.rows > 0 && !is_cpu_device();
       const bool too_small =
           wants_time && cache == Cache::cold && sets * bytes_of_set < 2 * gpu_->l2_bytes;
       const bool timed = wants_time && !too_small;
@@ -149,9 +180,13 @@ class Run {
         const Verification& found = verified.at(lesson.slug);
         record(found, result);
         std::string remark = found.complaint;
+        if (is_cpu_device() && found.ok()) remark = "on the CPU device";
         if (timed && found.ok()) remark = time(lesson, workload, cache, result);
         if (too_small && found.ok()) remark = "too small to be timed with a cold L2";
         add(result, remark);
+        for (std::size_t i = 1; i < found.hazards.size(); ++i) {
+          fmt::print("{:27} {}\n", "", found.hazards[i]);
+        }
       }
       if (!wants_time) break;  // what is right does not depend on the cache
     }
@@ -196,7 +231,9 @@ class Run {
   Verification verify_or_record_loss(
       const Lesson& lesson, const Regime& regime, const Workload& workload) {
     try {
-      return verify(lesson, workload);
+      const WorkloadSpec& spec = workload.spec();
+      const bool is_small = std::int64_t{spec.rows} * spec.hidden <= kElementsToWatch;
+      return verify(lesson, workload, nullptr, is_small ? Watch::yes : Watch::no);
     } catch (const CudaError& error) {
       Result result = describe(lesson, regime, workload.problem());
       result.verdict = "fail";
@@ -239,7 +276,7 @@ class Run {
     result.rows = p.rows;
     result.hidden = p.hidden;
     result.bytes_per_row_predicted = traffic.read + traffic.written;
-    if (on_gpu) result.peak_gbps = gpu_->peak_gbps;
+    if (on_gpu && !is_cpu_device()) result.peak_gbps = gpu_->peak_gbps;
     result.device = on_gpu ? gpu_->name : "cpu";
     result.driver = on_gpu ? gpu_->driver : "";
     result.cuda = cuda_version();
@@ -264,19 +301,52 @@ class Run {
 
   void save() const {
     if (!options_.csv_file.empty() && !results_.empty()) write_csv(options_.csv_file, results_);
+    if (options_.trace_file.empty() || watched_.empty()) return;
+    std::vector<TraceRow> rows;
+    for (const Watched& launch : watched_) {
+      for (const LineCount& count : launch.observation.lines) {
+        rows.push_back(
+            {.lesson = launch.lesson,
+             .regime = launch.regime,
+             .rows = launch.rows,
+             .hidden = launch.hidden,
+             .blocks = launch.observation.blocks,
+             .count = count,
+             .commit = build_commit(),
+             .date = today()});
+      }
+    }
+    write_trace(options_.trace_file, rows);
   }
 
-  /// Regimes shrink to the GPU's memory; a problem of the reader's own fits or is turned down.
+  /// What the device counted, if it did.
+  void keep_counts(
+      const Lesson& lesson, const Regime& regime, const Problem& p,
+      const Observation& observation) {
+    if (observation.lines.empty()) return;
+    watched_.push_back(
+        {.lesson = lesson.slug,
+         .regime = regime.name,
+         .rows = p.rows,
+         .hidden = p.hidden,
+         .predicted = lesson.traffic(p.hidden),
+         .observation = observation});
+  }
+
+  /// Regimes shrink to the GPU's memory, or to what the CPU device has done in a moment; a problem of
+  /// the reader's own fits or is turned down.
   Shape fit(const Regime& regime, Shape wanted) const {
     const std::size_t budget = gpu_->free_bytes / 10 * 9;
-    const Shape shape = regime.name == kCustomRegime
-                            ? wanted
-                            : halve_rows_to_fit(wanted, static_cast<std::int64_t>(budget));
+    Shape shape = wanted;
+    if (regime.name != kCustomRegime) {
+      if (is_cpu_device()) shape = small_version(shape);
+      shape = halve_rows_to_fit(shape, static_cast<std::int64_t>(budget));
+    }
     const std::size_t needed = Workload::bytes(shape.rows, shape.hidden, 1);
     if (needed > budget) {
       throw TooLarge(fmt::format(
-          "{} x {} needs {:.1f} GiB on the GPU, which has {:.1f} GiB to spare", shape.rows,
-          shape.hidden, needed / 0x1p30, budget / 0x1p30));
+          "{} x {} needs {:.1f} GiB on the {}, which has {:.1f} GiB to spare", shape.rows,
+          shape.hidden, needed / 0x1p30, is_cpu_device() ? "CPU device" : "GPU", budget / 0x1p30));
     }
     return shape;
   }
@@ -304,6 +374,8 @@ class Run {
   std::optional<Gpu> gpu_;
   std::string no_gpu_;
   std::vector<Result> results_;
+  std::vector<Watched> watched_;
+  std::map<std::pair<int, int>, std::string> seen_;  // on the CPU device: shapes and regimes
   bool some_wrong_ = false;
 };
 

@@ -56,4 +56,13 @@ Shape halve_rows_to_fit(Shape shape, std::int64_t budget) {
   return shape;
 }
 
+Shape small_version(Shape shape) {
+  constexpr std::int64_t kElements = 1 << 17;
+  constexpr int kFewestRows = 32;
+  while (shape.rows > kFewestRows && std::int64_t{shape.rows} * shape.hidden > kElements) {
+    shape.rows /= 2;
+  }
+  return shape;
+}
+
 }  // namespace rmsnorm

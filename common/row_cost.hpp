@@ -1,0 +1,37 @@
+#pragma once
+/// \file
+/// What a row costs: the counts of a launch, divided by its rows.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/lesson.hpp"
+#include "common/observation.hpp"
+
+namespace rmsnorm {
+
+struct RowCost {
+  double read = 0;        ///< bytes asked of global memory, in whole sectors of 32 bytes
+  double written = 0;     ///< likewise
+  double requests = 0;    ///< of warps to global memory, loads and stores
+  double wavefronts = 0;  ///< of shared memory, read and written
+  double barriers = 0;    ///< of blocks: one that serves two rows counts half for each
+  double shuffles = 0;    ///< of warps
+};
+
+inline constexpr int kSectorBytes = 32;
+
+/// Adds a count of a launch over `rows` rows.
+void add(const LineCount& count, std::int64_t rows, RowCost& to);
+
+/// The cost of a row in a launch over `rows` rows, at least one.
+RowCost row_cost(const std::vector<LineCount>& counts, std::int64_t rows);
+
+/// Whether a lesson's prediction can hold for a problem: rows fill whole sectors, and there are
+/// enough of them to fill the warps that share the weight.
+bool is_predictable(const Problem& problem);
+
+/// Whether a lesson predicted what was counted, within one per cent.
+bool is_as_predicted(const RowCost& cost, const Traffic& predicted);
+
+}  // namespace rmsnorm

@@ -1,0 +1,35 @@
+#pragma once
+/// \file
+/// What the CPU device counted, as tables that people can read.
+
+#include <string>
+#include <vector>
+
+#include "common/lesson.hpp"
+#include "common/observation.hpp"
+#include "common/row_cost.hpp"
+
+namespace rmsnorm {
+
+/// A launch that was watched.
+struct Watched {
+  std::string lesson;  ///< the slug
+  std::string regime;
+  std::int64_t rows = 0;
+  int hidden = 0;
+  Traffic predicted{};  ///< bytes of a row
+  Observation observation;
+};
+
+/// What a row costs, for every lesson, regime after regime. "" if nothing was watched.
+std::string cost_table(const std::vector<Watched>& launches);
+
+/// What each source line costs. First the line that wastes most: sectors that a GPU must move though
+/// nobody asked for all of their bytes, and passes through the banks that conflicts cost. Then the
+/// lines that move most.
+std::string line_table(const Watched& launch);
+
+/// The words of line_table, explained.
+extern const char* const kLineTableLegend;
+
+}  // namespace rmsnorm

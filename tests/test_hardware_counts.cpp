@@ -1,0 +1,222 @@
+/// \file
+/// What the CPU device counts, against what NVIDIA's profiler counted on a GPU
+/// (tests/hardware_counts.sh) and against what the lessons predict.
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "common/csv.hpp"
+#include "common/registry.hpp"
+#include "common/verifier.hpp"
+#include "tests/catch.hpp"
+#include "tests/gpu_support.hpp"
+#include "tests/repository.hpp"
+
+using namespace rmsnorm;
+
+namespace {
+
+constexpr double kTolerance = 0.01;
+
+using Shape = std::pair<int, int>;  // rows, hidden
+
+/// One launch of a lesson on the CPU device, which must also be right.
+Observation observe(const Lesson& lesson, Shape shape) {
+  const Workload workload({.rows = shape.first, .hidden = shape.second});
+  const Verification found = verify(lesson, workload, nullptr, Watch::yes);
+  REQUIRE(found.complaint == "");
+  return found.observation;
+}
+
+/// The sum of one count over all lines of one kind.
+std::int64_t sum(const Observation& seen, const std::string& kind, std::int64_t LineCount::*count) {
+  std::int64_t all = 0;
+  for (const LineCount& line : seen.lines) {
+    if (line.kind == kind) all += line.*count;
+  }
+  return all;
+}
+
+/// The hardware counts a barrier once for each warp, the CPU device once for each block.
+std::int64_t barriers_of_warps(const Observation& seen) {
+  std::int64_t all = 0;
+  for (const LineCount& line : seen.lines) {
+    if (line.kind != "barrier") continue;
+    const std::int64_t threads = line.lanes / line.requests;
+    all += line.requests * ((threads + 31) / 32);
+  }
+  return all;
+}
+
+/// The counts by the names that the columns of the recorded file have.
+std::map<std::string, std::int64_t> columns_of(const Observation& seen) {
+  std::map<std::string, std::int64_t> columns;
+  for (const std::string way : {"load", "store"}) {
+    const std::string global = "global_" + way;
+    const std::string shared = "shared_" + way;
+    columns[global + "_requests"] = sum(seen, "global " + way, &LineCount::requests);
+    columns[global + "_sectors"] = sum(seen, "global " + way, &LineCount::sectors);
+    columns[shared + "_requests"] = sum(seen, "shared " + way, &LineCount::requests);
+    columns[shared + "_wavefronts_sass"] = sum(seen, "shared " + way, &LineCount::wavefronts);
+  }
+  columns["shuffles"] = sum(seen, "shuffle", &LineCount::requests);
+  columns["barriers"] = barriers_of_warps(seen);
+  return columns;
+}
+
+/// A row of the recorded file: its fields by the names of their columns.
+using Recorded = std::map<std::string, std::string>;
+
+std::vector<Recorded> recorded_counts() {
+  const auto file = tests::top() / "tests/data/nvidia-h200-counts.csv";
+  const std::string header = tests::lines_of(file).at(0);
+  std::vector<std::string> names{""};
+  for (const char c : header) {
+    if (c == ',') {
+      names.emplace_back();
+    } else {
+      names.back() += c;
+    }
+  }
+  std::vector<Recorded> rows;
+  for (const auto& record : read_records(file, header)) {
+    Recorded& row = rows.emplace_back();
+    for (std::size_t i = 0; i < names.size(); ++i) row[names[i]] = record[i];
+  }
+  return rows;
+}
+
+/// Where g++ and nvcc make different loads and stores of the same source.
+struct Difference {
+  const char* lesson;
+  int rows;
+  int hidden;
+  const char* column;
+  const char* reason;
+};
+constexpr Difference kKnownDifferences[] = {
+    {"06_float4/512_by_1", 1024, 128, "shared_load_wavefronts_sass",
+     "nvcc moves the load of `total` into the last loop, which 15 of the 16 warps skip"},
+};
+
+const Difference* known_difference(
+    const std::string& lesson, Shape shape, const std::string& column) {
+  for (const Difference& d : kKnownDifferences) {
+    if (d.lesson == lesson && Shape{d.rows, d.hidden} == shape && d.column == column) return &d;
+  }
+  return nullptr;
+}
+
+/// The profiler's shared requests are exact where no instruction was switched off for a whole warp:
+/// of those that were, it counts some, differently in each run. The wavefronts are always exact, and
+/// with them the requests: these kernels have no bank conflicts.
+bool is_exact(const Recorded& row, const std::string& column) {
+  for (const std::string kind : {"shared_load", "shared_store"}) {
+    if (column == kind + "_requests") return row.at(column) == row.at(kind + "_instructions");
+  }
+  return true;
+}
+
+bool is_close(std::int64_t a, std::int64_t b) {
+  const auto difference = static_cast<double>(std::abs(a - b));
+  return difference <= kTolerance * static_cast<double>(b);
+}
+
+/// What can be compared of two observations.
+using Line = std::tuple<
+    std::string, int, std::string, std::string, int, std::int64_t, std::int64_t, std::int64_t,
+    std::int64_t, std::int64_t>;
+
+/// Every line of the observation, its counts `times` as large.
+std::vector<Line> lines_of(const Observation& seen, std::int64_t times = 1) {
+  std::vector<Line> lines;
+  for (const LineCount& l : seen.lines) {
+    lines.emplace_back(
+        l.file, l.line, l.kind, l.what, l.bytes, times * l.requests, times * l.lanes,
+        times * l.sectors, times * l.wavefronts, times * l.conflicts);
+  }
+  return lines;
+}
+
+const std::string kNoCounts = "this build cannot watch kernels";
+
+}  // namespace
+
+TEST_CASE("the CPU device counts what the profiler counted on a GPU, within one per cent") {
+  if (!can_observe()) SKIP_TEST(kNoCounts);
+  for (const Recorded& row : recorded_counts()) {
+    const Shape shape{std::stoi(row.at("rows")), std::stoi(row.at("hidden"))};
+    const std::vector<Lesson> lessons = tests::gpu_lessons();
+    const Lesson* lesson = nullptr;
+    for (const Lesson& candidate : lessons) {
+      if (row.at("lesson") == candidate.slug) lesson = &candidate;
+    }
+    CAPTURE(row.at("lesson"), shape.first, shape.second);
+    REQUIRE(lesson != nullptr);
+
+    for (const auto& [column, counted] : columns_of(observe(*lesson, shape))) {
+      if (!is_exact(row, column)) continue;
+      const std::int64_t recorded = std::stoll(row.at(column));
+      const Difference* known = known_difference(lesson->slug, shape, column);
+      CAPTURE(column, counted, recorded, known == nullptr ? "no reason known" : known->reason);
+      CHECK(is_close(counted, recorded) == (known == nullptr));
+    }
+  }
+}
+
+TEST_CASE("the differences from the profiler's counts that are explained can all be looked for") {
+  for (const Difference& d : kKnownDifferences) {
+    CAPTURE(d.lesson, d.rows, d.hidden, d.column);
+    int found = 0;
+    for (const Recorded& row : recorded_counts()) {
+      if (row.at("lesson") != d.lesson || row.at("rows") != std::to_string(d.rows) ||
+          row.at("hidden") != std::to_string(d.hidden)) {
+        continue;
+      }
+      REQUIRE(row.count(d.column) == 1);
+      if (is_exact(row, d.column)) ++found;
+    }
+    CHECK(found == 1);
+  }
+}
+
+TEST_CASE("every lesson's predicted traffic is what the CPU device counts, within one per cent") {
+  if (!can_observe()) SKIP_TEST(kNoCounts);
+  constexpr double kSectorBytes = 32;
+  for (const Shape& shape : {Shape{256, 4096}, {1024, 128}, {32, 4096}, {64, 49152}, {16, 4096}}) {
+    for (const Lesson& lesson : tests::gpu_lessons()) {
+      // Its prediction is for whole warps: the 32 rows of a warp share the weight, so with 16 rows
+      // each of them has twice the share.
+      if (std::string(lesson.slug) == "02_naive/thread_per_row" && shape.first % 32 != 0) continue;
+      CAPTURE(lesson.slug, shape.first, shape.second);
+      const Observation seen = observe(lesson, shape);
+      const Traffic predicted = lesson.traffic(shape.second);
+      const auto bytes_per_row = [&](const std::string& kind) {
+        return kSectorBytes * static_cast<double>(sum(seen, kind, &LineCount::sectors)) /
+               shape.first;
+      };
+      using Catch::Matchers::WithinRel;
+      CHECK_THAT(bytes_per_row("global load"), WithinRel(predicted.read, kTolerance));
+      CHECK_THAT(bytes_per_row("global store"), WithinRel(predicted.written, kTolerance));
+    }
+  }
+}
+
+TEST_CASE(
+    "the CPU device's counts are the same each time, and twice as large with twice the rows") {
+  if (!can_observe()) SKIP_TEST(kNoCounts);
+  for (const int hidden : {128, 4096}) {
+    for (const Lesson& lesson : tests::gpu_lessons()) {
+      CAPTURE(lesson.slug, hidden);
+      const Observation once = observe(lesson, {32, hidden});
+      REQUIRE_FALSE(once.lines.empty());
+      CHECK(lines_of(observe(lesson, {32, hidden})) == lines_of(once));
+      CHECK(lines_of(observe(lesson, {64, hidden})) == lines_of(once, 2));
+    }
+  }
+}
