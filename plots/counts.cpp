@@ -32,13 +32,16 @@ struct Quantity {
   const char* name;  ///< of the data, too
   const char* title;
   const char* unit;
-  double RowCost::*cost;
+  double (*of)(const RowCost&);
 };
 
-constexpr std::array<Quantity, 3> kQuantities = {{
-    {"sectors", "Global memory", "sectors of 32 bytes", &RowCost::sectors},
-    {"wavefronts", "Shared memory", "wavefronts", &RowCost::wavefronts},
-    {"barriers", "Barriers", "the whole block waits", &RowCost::barriers},
+constexpr std::array<Quantity, 4> kQuantities = {{
+    {"sectors", "Sectors", "of global memory",
+     [](const RowCost& cost) { return (cost.read + cost.written) / kSectorBytes; }},
+    {"requests", "Requests", "to global memory", [](const RowCost& cost) { return cost.requests; }},
+    {"wavefronts", "Wavefronts", "of shared memory",
+     [](const RowCost& cost) { return cost.wavefronts; }},
+    {"barriers", "Barriers", "of the block", [](const RowCost& cost) { return cost.barriers; }},
 }};
 
 /// All digits of what is whole, three of what is not.
@@ -57,10 +60,10 @@ struct Bar {
 
 class Counts {
  public:
-  explicit Counts(std::vector<RowCost> costs) : costs_(std::move(costs)) {
+  explicit Counts(std::vector<LessonCost> costs) : costs_(std::move(costs)) {
     double widest = 0;
-    for (const RowCost& cost : costs_) {
-      widest = std::max(widest, width_of(cost.lesson, kSlugSize));
+    for (const LessonCost& row : costs_) {
+      widest = std::max(widest, width_of(row.lesson, kSlugSize));
     }
     first_panel_ = kLeft + widest + 8;
     const double panels = static_cast<double>(kQuantities.size());
@@ -93,14 +96,12 @@ class Counts {
  private:
   std::vector<Bar> bars(const Quantity& quantity) const {
     std::vector<Bar> bars;
-    const RowCost* before = nullptr;
-    for (const RowCost& cost : costs_) {
-      Bar bar{cost.*quantity.cost, 0};
-      if (!is_foil(cost.lesson)) {
-        if (before != nullptr && before->*quantity.cost > bar.value) {
-          bar.before = before->*quantity.cost;
-        }
-        before = &cost;
+    double before = 0;
+    for (const LessonCost& row : costs_) {
+      Bar bar{quantity.of(row.cost), 0};
+      if (!is_foil(row.lesson)) {
+        if (before > bar.value) bar.before = before;
+        before = bar.value;
       }
       bars.push_back(bar);
     }
@@ -214,7 +215,7 @@ class Counts {
     return series.ends_with("_foils") ? theme.foil : theme.bar;
   }
 
-  std::vector<RowCost> costs_;
+  std::vector<LessonCost> costs_;
   double first_panel_ = 0;
   double panel_ = 0;  ///< a panel's width, with its numbers
   double row_ = 0;    ///< a row's height
@@ -279,34 +280,22 @@ std::vector<std::string> counted_regimes(const std::vector<TraceRow>& trace) {
   return regimes;
 }
 
-std::vector<RowCost> row_costs(
+std::vector<LessonCost> row_costs(
     const std::vector<TraceRow>& trace, const std::string& regime, Foils foils) {
   std::map<std::string, RowCost> costs;
-  std::map<std::string, double> rows_of;
   for (const TraceRow& row : trace) {
     if (row.regime != regime || (foils == Foils::left_out && is_foil(row.lesson))) continue;
-    rows_of[row.lesson] = static_cast<double>(row.rows);
-    RowCost& cost = costs[row.lesson];
-    cost.sectors += static_cast<double>(row.count.sectors);
-    cost.wavefronts += static_cast<double>(row.count.wavefronts);
-    if (row.count.kind == "barrier") cost.barriers += static_cast<double>(row.count.requests);
+    add(row.count, row.rows, costs[row.lesson]);
   }
-  std::vector<RowCost> sorted;
-  for (const auto& [lesson, total] : costs) {
-    const double rows = rows_of[lesson];
-    sorted.push_back(
-        {.lesson = lesson,
-         .sectors = total.sectors / rows,
-         .wavefronts = total.wavefronts / rows,
-         .barriers = total.barriers / rows});
-  }
+  std::vector<LessonCost> sorted;
+  for (const auto& [lesson, cost] : costs) sorted.push_back({lesson, cost});
   return sorted;
 }
 
 Chart counts_chart(const std::vector<TraceRow>& trace, const std::string& regime, Foils foils) {
   const auto example = std::find_if(
       trace.begin(), trace.end(), [&](const TraceRow& row) { return row.regime == regime; });
-  const std::vector<RowCost> costs = row_costs(trace, regime, foils);
+  const std::vector<LessonCost> costs = row_costs(trace, regime, foils);
   if (costs.empty()) throw std::runtime_error(fmt::format("nothing was counted in '{}'", regime));
   const Counts counts(costs);
   return {counts.data(), [counts, example = *example](const Theme& theme) {

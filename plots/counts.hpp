@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/row_cost.hpp"
 #include "common/trace_csv.hpp"
 #include "plots/chart.hpp"
 
@@ -14,12 +15,10 @@ namespace rmsnorm::plots {
 /// Whether a chart also shows foils, the second kernels of lessons.
 enum class Foils { left_out, shown };
 
-/// A launch's counts, divided by its rows.
-struct RowCost {
+/// What a row costs a lesson.
+struct LessonCost {
   std::string lesson;
-  double sectors = 0;     ///< of global memory, read and written
-  double wavefronts = 0;  ///< of shared memory, read and written
-  double barriers = 0;    ///< of blocks: one that serves two rows counts half for each
+  RowCost cost;
 };
 
 /// Reads a trace file for a chart.
@@ -32,10 +31,10 @@ std::vector<TraceRow> load_trace(const std::filesystem::path& file);
 std::vector<std::string> counted_regimes(const std::vector<TraceRow>& trace);
 
 /// What a row costs in one regime, by each lesson, sorted by the slugs.
-std::vector<RowCost> row_costs(
+std::vector<LessonCost> row_costs(
     const std::vector<TraceRow>& trace, const std::string& regime, Foils foils = Foils::left_out);
 
-/// The chart of one regime: three panels of bars, one bar for each lesson.
+/// The chart of one regime: four panels of bars, one bar for each lesson.
 /// \throws std::runtime_error if the trace holds nothing of that regime
 Chart counts_chart(
     const std::vector<TraceRow>& trace, const std::string& regime, Foils foils = Foils::left_out);

@@ -2,8 +2,9 @@
 /// What the CPU device counts, against what NVIDIA's profiler counted on a GPU
 /// (tests/hardware_counts.sh) and against what the lessons predict.
 
-#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <string>
 #include <tuple>
@@ -20,8 +21,6 @@
 using namespace rmsnorm;
 
 namespace {
-
-constexpr double kTolerance = 0.01;
 
 using Shape = std::pair<int, int>;  // rows, hidden
 
@@ -91,17 +90,26 @@ std::vector<Recorded> recorded_counts() {
   return rows;
 }
 
-/// Where g++ and nvcc make different loads and stores of the same source.
+/// Where nvcc makes other loads and stores of the source than g++.
 struct Difference {
   const char* lesson;
   int rows;
   int hidden;
   const char* column;
+  std::int64_t more_per_row;  ///< counts on the CPU device
   const char* reason;
 };
+// nvcc's code of 06_float4/512_by_1, by `cuobjdump -sass`:
+//
+//     BAR.SYNC               total is there for every warp
+// @P0 EXIT                   threads that have no vector
+//     LDS R0, [UR4+0x40]     total
+//
+// With 128 columns, the 32 vectors of a row are warp 0's: 15 of the 16 warps end before the load.
+constexpr const char* kEarlyExit = "nvcc moves the load of total behind the last loop's first test";
 constexpr Difference kKnownDifferences[] = {
-    {"06_float4/512_by_1", 1024, 128, "shared_load_wavefronts_sass",
-     "nvcc moves the load of `total` into the last loop, which 15 of the 16 warps skip"},
+    {"06_float4/512_by_1", 1024, 128, "shared_load_requests", 15, kEarlyExit},
+    {"06_float4/512_by_1", 1024, 128, "shared_load_wavefronts_sass", 15, kEarlyExit},
 };
 
 const Difference* known_difference(
@@ -112,19 +120,14 @@ const Difference* known_difference(
   return nullptr;
 }
 
-/// The profiler's shared requests are exact where no instruction was switched off for a whole warp:
-/// of those that were, it counts some, differently in each run. The wavefronts are always exact, and
-/// with them the requests: these kernels have no bank conflicts.
+/// The profiler's shared requests are exact unless an instruction was switched off for a whole warp:
+/// of those, it counts some, differently in each run. The wavefronts are always exact, and say the
+/// same where that happens, in the trees of lessons 02 and 03: each of their requests is one.
 bool is_exact(const Recorded& row, const std::string& column) {
   for (const std::string kind : {"shared_load", "shared_store"}) {
     if (column == kind + "_requests") return row.at(column) == row.at(kind + "_instructions");
   }
   return true;
-}
-
-bool is_close(std::int64_t a, std::int64_t b) {
-  const auto difference = static_cast<double>(std::abs(a - b));
-  return difference <= kTolerance * static_cast<double>(b);
 }
 
 /// What can be compared of two observations.
@@ -147,47 +150,35 @@ const std::string kNoCounts = "this build cannot watch kernels";
 
 }  // namespace
 
-TEST_CASE("the CPU device counts what the profiler counted on a GPU, within one per cent") {
+TEST_CASE("the CPU device counts exactly what the profiler counted on a GPU") {
   if (!can_observe()) SKIP_TEST(kNoCounts);
+  std::size_t differences = 0;
   for (const Recorded& row : recorded_counts()) {
+    const std::string slug = row.at("lesson");
     const Shape shape{std::stoi(row.at("rows")), std::stoi(row.at("hidden"))};
-    const std::vector<Lesson> lessons = tests::gpu_lessons();
-    const Lesson* lesson = nullptr;
-    for (const Lesson& candidate : lessons) {
-      if (row.at("lesson") == candidate.slug) lesson = &candidate;
-    }
-    CAPTURE(row.at("lesson"), shape.first, shape.second);
-    REQUIRE(lesson != nullptr);
+    CAPTURE(slug, shape.first, shape.second);
+    const std::vector<Lesson> lessons = find_lessons(tests::gpu_lessons(), slug);
+    REQUIRE_FALSE(lessons.empty());
 
-    for (const auto& [column, counted] : columns_of(observe(*lesson, shape))) {
+    for (const auto& [column, counted] : columns_of(observe(lessons.front(), shape))) {
       if (!is_exact(row, column)) continue;
-      const std::int64_t recorded = std::stoll(row.at(column));
-      const Difference* known = known_difference(lesson->slug, shape, column);
-      CAPTURE(column, counted, recorded, known == nullptr ? "no reason known" : known->reason);
-      CHECK(is_close(counted, recorded) == (known == nullptr));
-    }
-  }
-}
-
-TEST_CASE("the differences from the profiler's counts that are explained can all be looked for") {
-  for (const Difference& d : kKnownDifferences) {
-    CAPTURE(d.lesson, d.rows, d.hidden, d.column);
-    int found = 0;
-    for (const Recorded& row : recorded_counts()) {
-      if (row.at("lesson") != d.lesson || row.at("rows") != std::to_string(d.rows) ||
-          row.at("hidden") != std::to_string(d.hidden)) {
-        continue;
+      std::int64_t expected = std::stoll(row.at(column));
+      const Difference* known = known_difference(slug, shape, column);
+      CAPTURE(column, known == nullptr ? "" : known->reason);
+      if (known != nullptr) {
+        expected += known->more_per_row * shape.first;
+        ++differences;
       }
-      REQUIRE(row.count(d.column) == 1);
-      if (is_exact(row, d.column)) ++found;
+      CHECK(counted == expected);
     }
-    CHECK(found == 1);
   }
+  CHECK(differences == std::size(kKnownDifferences));  // each was looked for
 }
 
 TEST_CASE("every lesson's predicted traffic is what the CPU device counts, within one per cent") {
   if (!can_observe()) SKIP_TEST(kNoCounts);
   constexpr double kSectorBytes = 32;
+  constexpr double kTolerance = 0.01;
   for (const Shape& shape : {Shape{256, 4096}, {1024, 128}, {32, 4096}, {64, 49152}, {16, 4096}}) {
     for (const Lesson& lesson : tests::gpu_lessons()) {
       // Its prediction is for whole warps: the 32 rows of a warp share the weight, so with 16 rows

@@ -39,6 +39,8 @@ void Hazards::add(Hazard hazard) {
 
 std::vector<Hazard> Hazards::take() {
   keys_.clear();
+  std::stable_partition(
+      hazards_.begin(), hazards_.end(), [](const Hazard& hazard) { return !hazard.is_symptom; });
   return std::exchange(hazards_, {});
 }
 

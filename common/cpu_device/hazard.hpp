@@ -24,6 +24,7 @@ struct Hazard {
   std::string kernel;  ///< in which kernel ...
   uint3 block;         ///< ... block
   uint3 thread;        ///< ... and thread
+  bool is_symptom = false;  ///< another mistake may be behind it, which is then the one to name first
 
   /// "FILE:LINE: WHAT (KERNEL, block 0, thread 3). ADVICE"
   std::string text() const;

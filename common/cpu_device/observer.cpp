@@ -197,6 +197,7 @@ void Observer::shared_access(const void* pc, const void* address, int bytes, Tou
         "thread {} reads {}, which no thread of this block has written before",
         block_runner().current(), element_text(*piece, offset));
     found.advice = "Shared memory begins with no value: let a thread write it first";
+    found.is_symptom = true;  // or one thread does, too late: then there is a race as well
     hazards().add(found);
   }
   record(pc, true, touch, bytes, name(piece->name), offset);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <memory>
 
@@ -44,6 +45,28 @@ const Program& program() {
   return program;
 }
 
+/// Runs what libdw has to do in a thread of its own: it needs more stack than a fiber has.
+template <class Work>
+auto on_a_large_stack(const Work& work) {
+  return std::async(std::launch::async, work).get();
+}
+
+SourceLine look_up_line(Dwarf_Addr address) {
+  Dwfl_Module* module = program().module_at(address);
+  Dwfl_Line* line = module == nullptr ? nullptr : dwfl_module_getsrc(module, address);
+  if (line == nullptr) return {};
+  int number = 0;
+  const char* file = dwfl_lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr);
+  if (file == nullptr) return {};
+  return {short_name(file), number};
+}
+
+std::string look_up_symbol(Dwarf_Addr address) {
+  Dwfl_Module* module = program().module_at(address);
+  const char* symbol = module == nullptr ? nullptr : dwfl_module_addrname(module, address);
+  return symbol == nullptr ? "" : symbol;
+}
+
 /// "rms_norm<256>" from "void (anonymous namespace)::rms_norm<256>(float const*, ...)".
 std::string without_decoration(std::string name) {
   int depth = 0;
@@ -78,27 +101,19 @@ SourceLine line_of_call(const void* pc) {
   const auto found = known.find(pc);
   if (found != known.end()) return found->second;
 
-  SourceLine result;
   const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(pc) - 1;
-  if (Dwfl_Module* module = program().module_at(address)) {
-    if (Dwfl_Line* line = dwfl_module_getsrc(module, address)) {
-      int number = 0;
-      const char* file = dwfl_lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr);
-      if (file != nullptr) result = {short_name(file), number};
-    }
-  }
-  known[pc] = result;
-  return result;
+  const SourceLine line = on_a_large_stack([&] { return look_up_line(address); });
+  known[pc] = line;
+  return line;
 }
 
 std::string name_of_function(const void* address) {
-  const auto at = reinterpret_cast<Dwarf_Addr>(address);
-  Dwfl_Module* module = program().module_at(at);
-  const char* symbol = module == nullptr ? nullptr : dwfl_module_addrname(module, at);
-  if (symbol == nullptr) return "a kernel";
+  const std::string symbol =
+      on_a_large_stack([&] { return look_up_symbol(reinterpret_cast<Dwarf_Addr>(address)); });
+  if (symbol.empty()) return "a kernel";
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> name(
-      abi::__cxa_demangle(symbol, nullptr, nullptr, &status), std::free);
+      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), std::free);
   return without_decoration(status == 0 ? name.get() : symbol);
 }
 
