@@ -1,33 +1,37 @@
-# How .cu files are built for the CPU device: rewritten into C++ (common/cpu_device/rewrite.hpp), then
-# compiled like any other file. The CUDA runtime is the CPU device's.
+# How .cu files are built for the CPU device: rewritten into C++ (common/cpu_device/rewrite.hpp),
+# then compiled like any other file. The CUDA runtime is the CPU device's.
 add_library(cuda_runtime INTERFACE)
 target_link_libraries(cuda_runtime INTERFACE cpu_device)
 
-# The compiler calls the device at each load and store (common/cpu_device/hooks.cpp). These calls are
-# ThreadSanitizer's, which AddressSanitizer cannot share a file with.
+# The compiler calls the device at each load and store (common/cpu_device/hooks.cpp). These calls
+# are ThreadSanitizer's, which AddressSanitizer cannot share a file with.
 add_library(observed_code INTERFACE)
 if(NOT RMSNORM_SANITIZE)
   target_compile_options(observed_code INTERFACE -fsanitize=thread)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(observed_code INTERFACE -Wno-tsan)
+    target_compile_options(observed_code INTERFACE
+      -Wno-tsan --param=tsan-instrument-func-entry-exit=0)
   endif()
 endif()
 
-# add_kernels(TARGET [OBSERVED] FILE.cu...): OBSERVED for kernels that a learner wants to look into.
+# add_kernels(TARGET [OBSERVED] FILE.cu...): OBSERVED for lessons, which a learner wants to look into. A
+# lesson that needs what only a GPU has becomes one that refuses every problem and says so.
 function(add_kernels target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "OBSERVED" "" "")
+  set(stand_in $<$<BOOL:${arg_OBSERVED}>:--stand-in>)
   foreach(file IN LISTS arg_UNPARSED_ARGUMENTS)
     cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE)
     cmake_path(GET file STEM name)
     set(rewritten "${CMAKE_CURRENT_BINARY_DIR}/${target}/${name}.cpp")
     add_custom_command(
       OUTPUT "${rewritten}"
-      COMMAND cpu_device_rewrite "${file}" "${rewritten}"
+      COMMAND cpu_device_rewrite ${stand_in} "${file}" "${rewritten}"
       DEPENDS "${file}" cpu_device_rewrite
       COMMENT "Rewriting ${name}.cu as C++"
+      COMMAND_EXPAND_LISTS
       VERBATIM)
-    # -g1: the names of source lines. Lessons compare threadIdx with signed numbers, and look at floats
-    # as float4, as CUDA files do.
+    # -g1: the names of source lines. Lessons compare threadIdx with signed numbers, and look at
+    # floats as float4, as CUDA files do.
     set_source_files_properties("${rewritten}" PROPERTIES
       COMPILE_OPTIONS "-g1;-fno-strict-aliasing;-Wno-sign-compare;-Wno-unknown-pragmas")
     target_sources(${target} PRIVATE "${rewritten}")

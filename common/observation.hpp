@@ -54,8 +54,8 @@ void start_observing(std::vector<Tensor> tensors);
 /// Ends it, and gives what was counted.
 Observation stop_observing();
 
-/// The mistakes that the device has seen since the last call, each as one line with the place and an
-/// advice. Barriers and shuffles are always watched, loads and stores while observing.
+/// The mistakes that the device has seen since the last call, each as one line with the place and
+/// an advice. Barriers and shuffles are always watched, loads and stores while observing.
 std::vector<std::string> take_hazards();
 
 }  // namespace rmsnorm

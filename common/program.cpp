@@ -333,8 +333,8 @@ class Run {
          .observation = observation});
   }
 
-  /// Regimes shrink to the GPU's memory, or to what the CPU device has done in a moment; a problem of
-  /// the reader's own fits or is turned down.
+  /// Regimes shrink to the GPU's memory, or to what the CPU device has done in a moment; a problem
+  /// of the reader's own fits or is turned down.
   Shape fit(const Regime& regime, Shape wanted) const {
     const std::size_t budget = gpu_->free_bytes / 10 * 9;
     Shape shape = wanted;

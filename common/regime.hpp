@@ -42,8 +42,8 @@ std::int64_t bytes_of_x_and_y(Shape shape);
 /// row. A regime keeps its name and its character on a GPU with less memory.
 Shape halve_rows_to_fit(Shape shape, std::int64_t budget);
 
-/// The shape with so few rows that the CPU device has done with it in a moment, but enough to fill a
-/// warp of a kernel that gives each row to one thread.
+/// The shape with so few rows that the CPU device has done with it in a moment, but enough to fill
+/// a warp of a kernel that gives each row to one thread.
 Shape small_version(Shape shape);
 
 }  // namespace rmsnorm

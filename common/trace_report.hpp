@@ -24,9 +24,9 @@ struct Watched {
 /// What a row costs, for every lesson, regime after regime. "" if nothing was watched.
 std::string cost_table(const std::vector<Watched>& launches);
 
-/// What each source line costs. First the line that wastes most: sectors that a GPU must move though
-/// nobody asked for all of their bytes, and passes through the banks that conflicts cost. Then the
-/// lines that move most.
+/// What each source line costs. First the line that wastes most: sectors that a GPU must move
+/// though nobody asked for all of their bytes, and passes through the banks that conflicts cost.
+/// Then the lines that move most.
 std::string line_table(const Watched& launch);
 
 /// The words of line_table, explained.

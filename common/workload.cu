@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "common/cuda_check.hpp"
@@ -36,7 +37,9 @@ void fill(
     int hidden = 1) {
   if (size == 0) return;
   if (memory == Memory::device) {
-    fill_on_device<<<4096, 256>>>(to, size, content, seed, hidden);
+    constexpr int kThreads = 256;
+    const auto blocks = static_cast<unsigned>(std::min<std::size_t>(size / kThreads + 1, 4096));
+    fill_on_device<<<blocks, kThreads>>>(to, size, content, seed, hidden);
     cuda_check(cudaGetLastError(), "filling a tensor");
   } else {
     for (std::size_t i = 0; i < size; ++i) to[i] = element(content, seed, i, hidden);

@@ -52,6 +52,11 @@ std::string number(double count) {
   return fmt::format("{:.3g}", count);
 }
 
+/// Whether a count is more than another, not only rounded otherwise.
+bool is_more(double a, double b) {
+  return a - b > 1e-9 * a;
+}
+
 /// A bar, and behind it a pale one.
 struct Bar {
   double value;
@@ -100,7 +105,7 @@ class Counts {
     for (const LessonCost& row : costs_) {
       Bar bar{quantity.of(row.cost), 0};
       if (!is_foil(row.lesson)) {
-        if (before > bar.value) bar.before = before;
+        if (is_more(before, bar.value)) bar.before = before;
         before = bar.value;
       }
       bars.push_back(bar);

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "common/gpu.hpp"
 #include "common/lesson.hpp"
+#include "common/regime.hpp"
 #include "common/workload.hpp"
 #include "tests/catch.hpp"
 
@@ -17,8 +19,12 @@ std::string why_no_gpu();
 /// The lessons that run on a GPU.
 std::vector<rmsnorm::Lesson> gpu_lessons();
 
-/// Whether a problem of this shape fits into the GPU's memory now; says so if it does not.
+/// Whether the GPU has memory for a problem of this shape now, or the CPU device the time; says so
+/// if not.
 bool fits_on_gpu(int rows, int hidden);
+
+/// This shape; for the CPU device with fewer rows, where it would take too long.
+rmsnorm::Shape in_time(int rows, int hidden);
 
 /// Checks that the lesson solves the workload's problem, or refuses it with a sentence that begins
 /// with its folder's name. Whether it solved it.
@@ -28,9 +34,16 @@ bool solves_or_refuses(
 
 }  // namespace tests
 
-/// The first line of every test that needs a GPU.
+/// The first line of every test that needs a GPU, or the CPU device in its place.
 #define NEEDS_GPU()                                  \
   do {                                               \
     const std::string why_not = tests::why_no_gpu(); \
     if (!why_not.empty()) SKIP_TEST(why_not);        \
+  } while (false)
+
+/// The first line of a test of what only a GPU has: a clock, and a data sheet.
+#define NEEDS_CLOCK()                                                       \
+  do {                                                                      \
+    NEEDS_GPU();                                                            \
+    if (rmsnorm::is_cpu_device()) SKIP_TEST("the CPU device has no clock"); \
   } while (false)

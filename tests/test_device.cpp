@@ -227,7 +227,7 @@ TEST_CASE("the device notices an element that was not written where NaN belongs"
 }
 
 TEST_CASE("the GPU is described by numbers that can be") {
-  NEEDS_GPU();
+  NEEDS_CLOCK();
   const Gpu gpu = find_gpu();
   CHECK_FALSE(gpu.name.empty());
   CHECK_FALSE(gpu.driver.empty());
@@ -250,7 +250,7 @@ TEST_CASE("the copy kernel copies every float and none beyond", "[sanitizer]") {
 }
 
 TEST_CASE("no copy is faster than the roof of the caches and none takes no time") {
-  NEEDS_GPU();
+  NEEDS_CLOCK();
   const Workload workload({.rows = 1024, .hidden = 4096, .sets = 4});
   const double cold = measure_copy(workload, Cache::cold, 0.005);
   CHECK(cold > 1);
@@ -258,7 +258,7 @@ TEST_CASE("no copy is faster than the roof of the caches and none takes no time"
 }
 
 TEST_CASE("every lesson can be timed") {
-  NEEDS_GPU();
+  NEEDS_CLOCK();
   const Workload workload({.rows = 64, .hidden = 4096, .sets = 3});
   for (const Lesson& lesson : tests::gpu_lessons()) {
     CAPTURE(lesson.slug);
@@ -276,7 +276,7 @@ TEST_CASE("every lesson can be timed") {
 }
 
 TEST_CASE("twice the work takes about twice the time") {
-  NEEDS_GPU();
+  NEEDS_CLOCK();
   const Workload workload({.rows = 8192, .hidden = 4096});
   const auto once = [&](int, cudaStream_t stream) {
     return copy_with_kernel(workload.problem(), stream);
@@ -292,7 +292,7 @@ TEST_CASE("twice the work takes about twice the time") {
 }
 
 TEST_CASE("the program verifies and times every lesson and writes what it measured") {
-  NEEDS_GPU();
+  NEEDS_CLOCK();
   const tests::TemporaryFolder folder;
   const std::string file = (folder / "results.csv").string();
   const tests::Finished finished =
@@ -335,7 +335,7 @@ TEST_CASE("a problem that the GPU has no memory for makes the exit code 3 and a 
 }
 
 TEST_CASE("only the chosen state of the cache is timed") {
-  NEEDS_GPU();
+  NEEDS_CLOCK();
   const tests::Finished finished = run_all_lessons(
       {"--lesson", "04_warp_reduce", "--regime", "decode", "--warm", "--min-time", "0.001"});
   CHECK(tests::lines_in(finished.out).size() == 1);
@@ -343,14 +343,14 @@ TEST_CASE("only the chosen state of the cache is timed") {
 }
 
 TEST_CASE("the size of the cache is printed as a number alone") {
-  NEEDS_GPU();
+  NEEDS_CLOCK();
   const tests::Finished finished = run_all_lessons({"--l2"});
   CHECK(finished.exit_code == 0);
   CHECK(finished.out == std::to_string(find_gpu().l2_bytes >> 20) + "\n");
 }
 
 TEST_CASE("nothing is timed if only verification was asked for") {
-  NEEDS_GPU();
+  NEEDS_CLOCK();
   const tests::Finished finished =
       run_all_lessons({"--lesson", "04_warp_reduce", "--regime", "decode", "--verify-only"});
   CHECK(finished.exit_code == kAllVerified);

@@ -8,10 +8,10 @@
 #include <map>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "common/csv.hpp"
+#include "common/regime.hpp"
 #include "common/registry.hpp"
 #include "common/verifier.hpp"
 #include "tests/catch.hpp"
@@ -22,11 +22,9 @@ using namespace rmsnorm;
 
 namespace {
 
-using Shape = std::pair<int, int>;  // rows, hidden
-
 /// One launch of a lesson on the CPU device, which must also be right.
 Observation observe(const Lesson& lesson, Shape shape) {
-  const Workload workload({.rows = shape.first, .hidden = shape.second});
+  const Workload workload({.rows = shape.rows, .hidden = shape.hidden});
   const Verification found = verify(lesson, workload, nullptr, Watch::yes);
   REQUIRE(found.complaint == "");
   return found.observation;
@@ -115,14 +113,15 @@ constexpr Difference kKnownDifferences[] = {
 const Difference* known_difference(
     const std::string& lesson, Shape shape, const std::string& column) {
   for (const Difference& d : kKnownDifferences) {
-    if (d.lesson == lesson && Shape{d.rows, d.hidden} == shape && d.column == column) return &d;
+    const bool is_shape = d.rows == shape.rows && d.hidden == shape.hidden;
+    if (d.lesson == lesson && is_shape && d.column == column) return &d;
   }
   return nullptr;
 }
 
-/// The profiler's shared requests are exact unless an instruction was switched off for a whole warp:
-/// of those, it counts some, differently in each run. The wavefronts are always exact, and say the
-/// same where that happens, in the trees of lessons 02 and 03: each of their requests is one.
+/// The profiler's shared requests are exact unless an instruction was switched off for a whole
+/// warp: of those, it counts some, differently in each run. That is so in the trees of lessons 02
+/// and 03, where every request is one wavefront, and wavefronts are always exact.
 bool is_exact(const Recorded& row, const std::string& column) {
   for (const std::string kind : {"shared_load", "shared_store"}) {
     if (column == kind + "_requests") return row.at(column) == row.at(kind + "_instructions");
@@ -156,7 +155,7 @@ TEST_CASE("the CPU device counts exactly what the profiler counted on a GPU") {
   for (const Recorded& row : recorded_counts()) {
     const std::string slug = row.at("lesson");
     const Shape shape{std::stoi(row.at("rows")), std::stoi(row.at("hidden"))};
-    CAPTURE(slug, shape.first, shape.second);
+    CAPTURE(slug, shape.rows, shape.hidden);
     const std::vector<Lesson> lessons = find_lessons(tests::gpu_lessons(), slug);
     REQUIRE_FALSE(lessons.empty());
 
@@ -166,7 +165,7 @@ TEST_CASE("the CPU device counts exactly what the profiler counted on a GPU") {
       const Difference* known = known_difference(slug, shape, column);
       CAPTURE(column, known == nullptr ? "" : known->reason);
       if (known != nullptr) {
-        expected += known->more_per_row * shape.first;
+        expected += known->more_per_row * shape.rows;
         ++differences;
       }
       CHECK(counted == expected);
@@ -179,17 +178,17 @@ TEST_CASE("every lesson's predicted traffic is what the CPU device counts, withi
   if (!can_observe()) SKIP_TEST(kNoCounts);
   constexpr double kSectorBytes = 32;
   constexpr double kTolerance = 0.01;
-  for (const Shape& shape : {Shape{256, 4096}, {1024, 128}, {32, 4096}, {64, 49152}, {16, 4096}}) {
+  for (const Shape shape : {Shape{256, 4096}, {1024, 128}, {32, 4096}, {64, 49152}, {16, 4096}}) {
     for (const Lesson& lesson : tests::gpu_lessons()) {
       // Its prediction is for whole warps: the 32 rows of a warp share the weight, so with 16 rows
       // each of them has twice the share.
-      if (std::string(lesson.slug) == "02_naive/thread_per_row" && shape.first % 32 != 0) continue;
-      CAPTURE(lesson.slug, shape.first, shape.second);
+      if (std::string(lesson.slug) == "02_naive/thread_per_row" && shape.rows % 32 != 0) continue;
+      CAPTURE(lesson.slug, shape.rows, shape.hidden);
       const Observation seen = observe(lesson, shape);
-      const Traffic predicted = lesson.traffic(shape.second);
+      const Traffic predicted = lesson.traffic(shape.hidden);
       const auto bytes_per_row = [&](const std::string& kind) {
         return kSectorBytes * static_cast<double>(sum(seen, kind, &LineCount::sectors)) /
-               shape.first;
+               shape.rows;
       };
       using Catch::Matchers::WithinRel;
       CHECK_THAT(bytes_per_row("global load"), WithinRel(predicted.read, kTolerance));

@@ -19,6 +19,7 @@
 using namespace rmsnorm;
 using tests::fits_on_gpu;
 using tests::gpu_lessons;
+using tests::in_time;
 using tests::solves_or_refuses;
 
 namespace {
@@ -81,9 +82,30 @@ TEST_CASE("every lesson is right on every shape or refuses it") {
   const int rows = GENERATE(0, 1, 2, 31, 1000, 70000);
   for (const int hidden :
        {1, 2, 31, 32, 33, 127, 128, 257, 769, 1000, 1023, 1024, 4095, 4096, 8192, 12289, 49152}) {
-    if (!fits_on_gpu(rows, hidden)) continue;
-    const Workload workload = workload_of(rows, hidden);
+    const Shape shape = in_time(rows, hidden);
+    if (!fits_on_gpu(shape.rows, hidden)) continue;
+    const Workload workload = workload_of(shape.rows, hidden);
     for (const Lesson& lesson : gpu_lessons()) solves_or_refuses(lesson, workload);
+  }
+}
+
+TEST_CASE("no mistake is seen in any lesson on any shape") {
+  NEEDS_GPU();
+  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  const int rows = GENERATE(1, 2, 31, 100);
+  for (const int hidden :
+       {1, 2, 31, 32, 33, 127, 128, 257, 769, 1000, 1023, 1024, 4095, 4096, 8192, 12289, 49152}) {
+    for (const int misalign : {0, 1}) {
+      const Workload workload(
+          {.rows = std::min(rows, 1 + 20000 / hidden), .hidden = hidden, .misalign = misalign});
+      for (const Lesson& lesson : gpu_lessons()) {
+        CAPTURE(lesson.slug, workload.spec().rows, hidden, misalign);
+        if (!lesson.refuses(workload.problem()).empty()) continue;
+        const Verification found = verify(lesson, workload, nullptr, Watch::yes);
+        CHECK(found.complaint == "");
+        CHECK(!found.observation.lines.empty());
+      }
+    }
   }
 }
 
@@ -99,7 +121,8 @@ TEST_CASE("no lesson refuses a plain shape") {
 TEST_CASE("no lesson refuses the regime in which its idea shows") {
   NEEDS_GPU();
   for (const Regime& regime : regimes()) {
-    const Workload workload = workload_of(1000, regime.shapes.at(0).hidden);
+    const Shape shape = in_time(1000, regime.shapes.at(0).hidden);
+    const Workload workload = workload_of(shape.rows, shape.hidden);
     for (const Lesson& lesson : gpu_lessons()) {
       if (regime.name == lesson.regime) CHECK(solves_or_refuses(lesson, workload));
     }
@@ -130,6 +153,7 @@ TEST_CASE("every lesson is right on the longest row that it accepts") {
 
 TEST_CASE("every lesson is right beyond 2^31 elements") {
   NEEDS_GPU();
+  if (is_cpu_device()) SKIP_TEST("it would take the CPU device minutes");
   for (const Shape shape : {Shape{4194305, 513}, Shape{4194305, 512}, Shape{536870913, 4}}) {
     if (!fits_on_gpu(shape.rows, shape.hidden)) continue;
     const Workload workload = workload_of(shape.rows, shape.hidden);

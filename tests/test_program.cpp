@@ -9,6 +9,8 @@
 
 #include "common/csv.hpp"
 #include "common/files.hpp"
+#include "common/gpu.hpp"
+#include "common/observation.hpp"
 #include "common/options.hpp"
 #include "common/registry.hpp"
 #include "tests/catch.hpp"
@@ -45,6 +47,12 @@ Finished run_wrong(std::vector<std::string> arguments) {
   return run_without_gpu(arguments);
 }
 
+/// The first line of every test of a program that finds nothing to run kernels on.
+#define NEEDS_NO_DEVICE()                                                                    \
+  do {                                                                                       \
+    if (is_cpu_device()) SKIP_TEST("the CPU device is there whether there is a GPU or not"); \
+  } while (false)
+
 bool is_one_line(const std::string& text) {
   return text.size() > 1 && text.find('\n') == text.size() - 1;
 }
@@ -79,7 +87,9 @@ TEST_CASE("a lesson that is wrong makes the exit code 1 and says what is wrong")
 
 TEST_CASE("a wrong lesson is wrong in the results file too and has no time") {
   const TemporaryFolder folder;
-  run_wrong({"--rows", "3", "--hidden", "100", "--csv", (folder / "results.csv").string()});
+  run_wrong(
+      {"--lesson", "00_fake", "--rows", "3", "--hidden", "100", "--csv",
+       (folder / "results.csv").string()});
   const std::vector<Result> results = read_csv(folder / "results.csv");
   REQUIRE(results.size() == 1);
   CHECK(results[0].verdict == "fail");
@@ -88,6 +98,7 @@ TEST_CASE("a wrong lesson is wrong in the results file too and has no time") {
 }
 
 TEST_CASE("without a GPU every GPU lesson gets a line with the reason and the exit code is 3") {
+  NEEDS_NO_DEVICE();
   const Finished finished = run_all_lessons(kSmall);
   CHECK(finished.exit_code == kNoDevice);
   const std::vector<std::string> lines = tests::lines_in(finished.out);
@@ -108,6 +119,7 @@ TEST_CASE("without a GPU every GPU lesson gets a line with the reason and the ex
 }
 
 TEST_CASE("a wrong lesson outweighs a missing GPU") {
+  NEEDS_NO_DEVICE();
   CHECK(run_wrong({"--lesson", "99_on_gpu", "--rows", "1"}).exit_code == kNoDevice);
   const Finished both = run_wrong({"--rows", "1"});
   CHECK(both.exit_code == kLessonWrong);
@@ -162,10 +174,12 @@ TEST_CASE("the help of a single lesson begins with its idea") {
 TEST_CASE("the version names the revision and the toolkit") {
   const Finished finished = run_all_lessons({"--version"});
   CHECK(finished.exit_code == 0);
-  CHECK_THAT(finished.out, contains("built from ") && contains(" with CUDA 1"));
+  CHECK_THAT(finished.out, contains("built from "));
+  CHECK_THAT(finished.out, contains(is_cpu_device() ? " for the CPU device" : " with CUDA 1"));
 }
 
 TEST_CASE("without a GPU its cache has no size and the exit code is 3") {
+  NEEDS_NO_DEVICE();
   const Finished finished = run_all_lessons({"--l2"});
   CHECK(finished.exit_code == kNoDevice);
   CHECK(finished.out == "");
@@ -218,6 +232,17 @@ TEST_CASE("a mistake in the command line makes the exit code 2 and one sentence 
     CHECK(finished.out == "");
     CHECK(is_one_line(finished.err));
     CHECK_THAT(finished.err, contains(mistake.named));
+  }
+}
+
+TEST_CASE("what only the CPU device can count is refused elsewhere with one sentence") {
+  if (can_observe()) SKIP_TEST("this build can count it");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--trace"}, {"--trace-csv", "trace.csv"}}) {
+    const Finished finished = run_all_lessons(arguments);
+    CHECK(finished.exit_code == kBadUsage);
+    CHECK(is_one_line(finished.err));
+    CHECK_THAT(finished.err, contains(arguments[0]) && contains("--device cpu"));
   }
 }
 

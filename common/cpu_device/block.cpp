@@ -68,13 +68,8 @@ BlockRunner::BlockRunner() : all_(new Thread[kMaxThreads]), stacks_(kMaxThreads)
 
 bool BlockRunner::run(dim3 grid, dim3 block, const std::function<void()>& body) {
   body_ = &body;
-  threads_in_block_ = static_cast<int>(block.x * block.y * block.z);
-  blockDim = block;
   gridDim = grid;
-  stopped_ = false;
-  for (unsigned i = 0; i < static_cast<unsigned>(threads_in_block_); ++i) {
-    all_[i].index = {i % block.x, i / block.x % block.y, i / (block.x * block.y)};
-  }
+  begin_grid(block);
   for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z) {
     for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y) {
       for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
@@ -82,29 +77,37 @@ bool BlockRunner::run(dim3 grid, dim3 block, const std::function<void()>& body) 
         observer().enter_kernel();
         main_.switch_to(all_[0].fiber);
         observer().leave_kernel();
+        observer().block_ends();
         if (stopped_) {
           // The fibers wait in the middle of a kernel that will not go on.
           for (int i = 0; i < kMaxThreads; ++i) all_[i].has_begun = false;
           return false;
         }
-        observer().block_ends();
       }
     }
   }
   return true;
 }
 
-void BlockRunner::begin_block() {
-  shared_memory().begin_block();
-  observer().block_begins();
+void BlockRunner::begin_grid(dim3 block) {
+  blockDim = block;
+  threads_in_block_ = static_cast<int>(block.x * block.y * block.z);
+  stopped_ = false;
   warps_ = {};
   for (int i = 0; i < threads_in_block_; ++i) {
     Thread& thread = all_[i];
-    warps_[i / kWarpThreads].exists |= 1u << i % kWarpThreads;
-    if (!thread.has_begun) thread.fiber.begin(stacks_.bottom(i), stacks_.top(i), fiber_main);
+    const auto n = static_cast<unsigned>(i);
+    thread.index = {n % block.x, n / block.x % block.y, n / (block.x * block.y)};
+    if (!thread.has_begun) thread.fiber.begin(stacks_.bottom(n), stacks_.top(n), fiber_main);
     thread.has_begun = true;
+    warps_[i / kWarpThreads].exists |= 1u << i % kWarpThreads;
   }
-  for (Warp& warp : warps_) warp.ready = warp.exists;
+}
+
+void BlockRunner::begin_block() {
+  shared_memory().begin_block();
+  observer().block_begins();
+  for (Warp& warp : warps_) warp = {.exists = warp.exists, .ready = warp.exists};
   live_ = threads_in_block_;
   at_barrier_ = 0;
   current_ = 0;
@@ -153,6 +156,7 @@ void BlockRunner::wait() {
 void BlockRunner::switch_to(int next) {
   if (next == current_) return observer().enter_kernel();
   Fiber& me = all_[current_].fiber;
+  all_[(next + 1) & (kMaxThreads - 1)].fiber.prefetch();  // its turn is likely to come next
   current_ = next;
   threadIdx = index_of(next);
   observer().enter_kernel();
@@ -251,6 +255,10 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
   Warp& warp = warps_[warp_number];
   const std::uint32_t needed = mask & warp.exists & ~warp.returned;
   if ((warp.meeting & needed) != needed) return false;
+  // A lane that waits with another mask may come to this meeting later.
+  for (std::uint32_t lanes = needed; lanes != 0; lanes &= lanes - 1) {
+    if (thread_of(warp_number, std::countr_zero(lanes)).mask != mask) return false;
+  }
 
   const int first_lane = std::countr_zero(needed);
   const Thread& first = thread_of(warp_number, first_lane);
@@ -259,9 +267,7 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
     if ((needed >> lane & 1) == 0) continue;
     const Thread& thread = thread_of(warp_number, lane);
     values[lane] = thread.value;
-    const bool is_same =
-        thread.mask == mask && thread.kind == first.kind && same_place(thread.place, first.place);
-    if (!is_same) {
+    if (thread.kind != first.kind || !same_place(thread.place, first.place)) {
       report_other_meeting(warp_number, lane, first_lane);
       stop();
     }
@@ -366,8 +372,14 @@ void BlockRunner::report_deadlock() {
   int waiting = 0;
   while ((warps_[waiting / kWarpThreads].meeting >> waiting % kWarpThreads & 1) == 0) ++waiting;
   const Thread& thread = all_[waiting];
-  if (!hazards().is_new("deadlock " + text_of(thread.place))) return;
   const int warp = waiting / kWarpThreads;
+  for (int lane = 0; lane < kWarpThreads; ++lane) {
+    const bool is_meeting = (thread.mask & warps_[warp].meeting) >> lane & 1;
+    if (is_meeting && thread_of(warp, lane).mask != thread.mask) {
+      return report_other_meeting(warp, lane, waiting % kWarpThreads);
+    }
+  }
+  if (!hazards().is_new("deadlock " + text_of(thread.place))) return;
   // Those that it waits for are at the barrier, or in a meeting that waits for others in turn.
   const std::uint32_t missing = thread.mask & warps_[warp].at_barrier;
   Hazard hazard = hazard_at(thread.place, waiting);

@@ -2,9 +2,9 @@
 /// \file
 /// A block: up to 1024 threads that can wait for each other.
 ///
-/// Each thread is a fiber, and one OS thread runs them all, one after the other: each until it has to
-/// wait, at a barrier or in a shuffle, or until it returns. Then the next one that need not wait gets
-/// its turn. When all have returned, the next block begins with the same fibers.
+/// Each thread is a fiber, and one OS thread runs them all, one after the other: each until it has
+/// to wait, at a barrier or in a shuffle, or until it returns. Then the next one that need not wait
+/// gets its turn. When all have returned, the next block begins with the same fibers.
 
 #include <array>
 #include <cstdint>
@@ -37,8 +37,8 @@ class BlockRunner {
   /// __syncthreads: returns when every thread of the block has called it.
   void barrier(Place place);
 
-  /// Returns when every lane in `mask` that has not returned has called it. For a shuffle, gives the
-  /// value of lane `source`; for a ballot, the lanes whose value is not 0.
+  /// Returns when every lane in `mask` that has not returned has called it. For a shuffle, gives
+  /// the value of lane `source`; for a ballot, the lanes whose value is not 0.
   std::uint32_t meet(
       Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place);
 
@@ -79,6 +79,7 @@ class BlockRunner {
   };
 
   static void fiber_main();
+  void begin_grid(dim3 block);
   void begin_block();
   void run_thread();
   void wait();

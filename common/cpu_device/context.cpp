@@ -3,7 +3,8 @@
 #if defined(__x86_64__) && !defined(RMSNORM_BOOST_CONTEXT)
 
 // A function has to leave rbx, rbp and r12 to r15 as it found them (System V ABI): they go onto the
-// stack that is left, and come back from the other one. The return address lies on the stack already.
+// stack that is left, and come back from the other one. The return address lies on the stack
+// already.
 asm(R"(
 .text
 .globl rmsnorm_switch_context

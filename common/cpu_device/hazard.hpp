@@ -17,14 +17,14 @@ struct Place {
 
 /// One mistake.
 struct Hazard {
-  std::string file;    ///< as a reader would type it
-  int line;            ///< where it showed
-  std::string what;    ///< what happened, without a full stop: "thread 3 reads ..."
-  std::string advice;  ///< one sentence
-  std::string kernel;  ///< in which kernel ...
-  uint3 block;         ///< ... block
-  uint3 thread;        ///< ... and thread
-  bool is_symptom = false;  ///< another mistake may be behind it, which is then the one to name first
+  std::string file;         ///< as a reader would type it
+  int line;                 ///< where it showed
+  std::string what;         ///< what happened, without a full stop: "thread 3 reads ..."
+  std::string advice;       ///< one sentence
+  std::string kernel;       ///< in which kernel ...
+  uint3 block;              ///< ... block
+  uint3 thread;             ///< ... and thread
+  bool is_symptom = false;  ///< another mistake may be behind it, to be named first
 
   /// "FILE:LINE: WHAT (KERNEL, block 0, thread 3). ADVICE"
   std::string text() const;

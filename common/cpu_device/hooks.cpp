@@ -1,6 +1,6 @@
 /// \file
-/// The functions that a compiler calls at each load and store under -fsanitize=thread. The sanitizer
-/// itself is not linked: here, they lead to the observer.
+/// The functions that a compiler calls at each load and store under -fsanitize=thread. The
+/// sanitizer itself is not linked: here, they lead to the observer.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +33,18 @@ inline void touch(const void* pc, const void* address, int bytes, Touch how) {
     report(pc, address, bytes, how);
 }
 
+/// A struct of any size goes word by word, if its size and address allow, and else byte by byte.
+void touch_parts(const void* pc, const void* address, std::size_t bytes, Touch how) {
+  if (!in_watched_kernel) return;
+  constexpr std::size_t kWord = 4;
+  const bool has_words =
+      bytes % kWord == 0 && reinterpret_cast<std::uintptr_t>(address) % kWord == 0;
+  const std::size_t step = has_words ? kWord : 1;
+  for (std::size_t i = 0; i < bytes; i += step) {
+    report(pc, static_cast<const char*>(address) + i, static_cast<int>(step), how);
+  }
+}
+
 }  // namespace
 
 #define RMSNORM_HOOKS_OF_SIZE(bytes)                                  \
@@ -63,16 +75,25 @@ void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
-// Copies of whole structs: the host parts of the files make them, kernels hardly ever do.
-void __tsan_read_range(void*, std::size_t) {}
-void __tsan_write_range(void*, std::size_t) {}
+// Copies of whole structs.
+void __tsan_read_range(void* address, std::size_t bytes) {
+  touch_parts(__builtin_return_address(0), address, bytes, Touch::load);
+}
+void __tsan_write_range(void* address, std::size_t bytes) {
+  touch_parts(__builtin_return_address(0), address, bytes, Touch::store);
+}
 void* __tsan_memcpy(void* to, const void* from, std::size_t bytes) {
+  touch_parts(__builtin_return_address(0), from, bytes, Touch::load);
+  touch_parts(__builtin_return_address(0), to, bytes, Touch::store);
   return std::memcpy(to, from, bytes);
 }
 void* __tsan_memmove(void* to, const void* from, std::size_t bytes) {
+  touch_parts(__builtin_return_address(0), from, bytes, Touch::load);
+  touch_parts(__builtin_return_address(0), to, bytes, Touch::store);
   return std::memmove(to, from, bytes);
 }
 void* __tsan_memset(void* to, int value, std::size_t bytes) {
+  touch_parts(__builtin_return_address(0), to, bytes, Touch::store);
   return std::memset(to, value, bytes);
 }
 

@@ -21,8 +21,8 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __grid_constant__
 
-// Constant for the kernel: a thread never sees another one's. (block.cpp, which switches between the
-// threads, has them as variables.)
+// Constant for the kernel: a thread never sees another one's. (block.cpp, which switches between
+// the threads, has them as variables.)
 extern const uint3 threadIdx;
 extern const uint3 blockIdx;
 extern const dim3 blockDim;

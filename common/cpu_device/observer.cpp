@@ -189,7 +189,7 @@ void Observer::shared_access(const void* pc, const void* address, int bytes, Tou
   if (offset % static_cast<std::size_t>(bytes) != 0) report_outside(pc, address, bytes, touch);
 
   const RaceDetector::Finding finding =
-      races_.access(pc, block_runner().current(), offset, bytes, touch);
+      races_.access(pc, block_runner().current(), offset - SharedMemory::kFirstByte, bytes, touch);
   if (finding.is_race) report_race(finding.other, pc, offset, touch);
   if (finding.is_unwritten && hazards().is_new("unwritten " + place_text(line_of_call(pc)))) {
     Hazard found = hazard(pc);

@@ -24,8 +24,8 @@ inline bool in_watched_kernel = false;
 
 class Observer {
  public:
-  /// Watches the launches from now on. A kernel may touch these tensors in global memory, and nothing
-  /// else; if there are none, all that cudaMalloc gave.
+  /// Watches the launches from now on. A kernel may touch these tensors in global memory, and
+  /// nothing else; if there are none, all that cudaMalloc gave.
   void start(std::vector<Tensor> tensors);
   /// Ends it, and gives what was counted.
   Observation stop();
@@ -66,7 +66,8 @@ class Observer {
     std::array<std::uint8_t, kWarpThreads> lane;
     std::array<std::uintptr_t, kWarpThreads> address;
   };
-  /// The requests of a warp at a site since it last met; lane l has taken part in the first times[l].
+  /// The requests of a warp at a site since it last met; lane l has taken part in the first
+  /// times[l].
   struct Pending {
     std::array<int, kWarpThreads> times{};
     std::vector<Request> requests;

@@ -84,8 +84,10 @@ RaceDetector::Finding RaceDetector::access(
     const Past now{
         pc, clock_[thread][thread % 32], static_cast<std::uint16_t>(thread), mask, touch};
     std::vector<Past>& past = touch == Touch::load ? word.loads : word.stores;
-    // One's own earlier access of the same bytes says nothing that this one does not.
-    if (!past.empty() && past.back().thread == thread && (past.back().bytes & ~mask) == 0) {
+    // One's own earlier access of the same bytes says nothing that this one does not. (An atomic
+    // one says less than a plain store: it conflicts with fewer.)
+    if (!past.empty() && past.back().thread == thread && (past.back().bytes & ~mask) == 0 &&
+        (past.back().touch == touch || touch == Touch::store)) {
       past.pop_back();
     }
     past.push_back(now);

@@ -2,9 +2,9 @@
 /// \file
 /// Finds two threads that touch the same shared memory with nothing that puts one before the other.
 ///
-/// Two things order the threads of a block: __syncthreads() orders all of them, __syncwarp() the lanes
-/// that it names. (A shuffle orders nothing but its own values.) For __syncwarp, each lane has a
-/// vector clock: it knows up to which of its steps every other lane of its warp is behind it.
+/// Two things order the threads of a block: __syncthreads() orders all of them, __syncwarp() the
+/// lanes that it names. (A shuffle orders nothing but its own values.) For __syncwarp, each lane
+/// has a vector clock: it knows up to which of its steps every other lane of its warp is behind it.
 
 #include <array>
 #include <cstdint>

@@ -98,12 +98,17 @@ cudaError_t add_work(cudaStream_t stream, std::function<void()> work) {
   return cudaSuccess;
 }
 
-std::size_t dynamic_limit(const void* kernel) {
+/// The dynamic shared memory that a kernel can have beside its variables.
+std::size_t dynamic_limit(const void* kernel, std::size_t static_bytes) {
   const auto found = device().dynamic_limits.find(kernel);
-  return found == device().dynamic_limits.end() ? kSharedBytes : found->second;
+  return found == device().dynamic_limits.end()
+             ? kSharedBytes - std::min(kSharedBytes, static_bytes)
+             : std::min(found->second, kSharedBytesOptin - static_bytes);
 }
 
-cudaError_t check(const Launch& launch, const void* kernel) {
+std::size_t static_bytes_of(Call& call);
+
+cudaError_t check(const Launch& launch, Call& call) {
   const auto& [grid, block, shared_bytes, stream] = launch;
   const bool has_blocks = grid.x != 0 && grid.y != 0 && grid.z != 0;
   const bool fits = grid.x <= kMaxGridX && grid.y <= kMaxGridY && grid.z <= kMaxGridY;
@@ -111,7 +116,9 @@ cudaError_t check(const Launch& launch, const void* kernel) {
   const bool is_block =
       block.x <= 1024 && block.y <= 1024 && block.z <= 64 && threads >= 1 && threads <= kMaxThreads;
   if (!has_blocks || !fits || !is_block) return cudaErrorInvalidConfiguration;
-  if (shared_bytes > dynamic_limit(kernel)) return cudaErrorInvalidValue;
+  if (shared_bytes > 0 && shared_bytes > dynamic_limit(call.kernel(), static_bytes_of(call))) {
+    return cudaErrorInvalidValue;
+  }
   if (queue_of(stream) == nullptr) return cudaErrorInvalidResourceHandle;
   return cudaSuccess;
 }
@@ -128,8 +135,8 @@ void run(const Launch& launch, Call& call) {
   }
 }
 
-/// Runs a kernel with arguments that are all zero, in a process that may crash or hang; gives the
-/// shared memory that the kernel declared until then.
+/// Runs a kernel (with arguments that may all be zero) in a process that may crash or hang; gives
+/// the shared memory that the kernel declared until then.
 std::size_t learn_static_bytes(Call& call) {
   void* const page =
       mmap(nullptr, sizeof(std::size_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -140,6 +147,7 @@ std::size_t learn_static_bytes(Call& call) {
   if (child == 0) {
     constexpr unsigned kSeconds = 2;
     alarm(kSeconds);
+    observer().stop();
     shared_memory().begin_launch(0);
     shared_memory().publish_static_bytes(bytes);
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) close(stream);
@@ -177,15 +185,16 @@ void set_fault(cudaError_t error) {
 }
 
 void enqueue(const Launch& launch, std::shared_ptr<Call> call) {
-  if (note(check(launch, call->kernel())) != cudaSuccess) return;
+  if (note(check(launch, *call)) != cudaSuccess) return;
   add_work(launch.stream, [launch, call] { run(launch, *call); });
 }
 
 cudaError_t attributes_of(cudaFuncAttributes* attributes, std::shared_ptr<Call> empty) {
+  const std::size_t static_bytes = static_bytes_of(*empty);
   *attributes = {
-      .sharedSizeBytes = static_bytes_of(*empty),
+      .sharedSizeBytes = static_bytes,
       .maxThreadsPerBlock = kMaxThreads,
-      .maxDynamicSharedSizeBytes = static_cast<int>(dynamic_limit(empty->kernel()))};
+      .maxDynamicSharedSizeBytes = static_cast<int>(dynamic_limit(empty->kernel(), static_bytes))};
   return cudaSuccess;
 }
 

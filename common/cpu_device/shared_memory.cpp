@@ -1,9 +1,11 @@
 #include "common/cpu_device/shared_memory.hpp"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/observer.hpp"
@@ -21,17 +23,20 @@ constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
 }
 
 // Dynamic memory always has the same place: it may be met before or after the variables.
-constexpr std::size_t kDynamicBegin =
-    SharedMemory::kMemoryBytes - kGap - round_up(kSharedBytesOptin, kBankBytes);
+constexpr std::size_t kDynamicBegin = SharedMemory::kFirstByte + SharedMemory::kMemoryBytes - kGap -
+                                      round_up(kSharedBytesOptin, kBankBytes);
 
 }  // namespace
 
 SharedMemory the_shared_memory;
 
 SharedMemory::SharedMemory() {
-  alignas(kBankBytes) static char memory[kMemoryBytes];
-  memory_ = memory;
-  make_inaccessible(memory_, kMemoryBytes);
+  void* const all =
+      mmap(nullptr, kRangeBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (all == MAP_FAILED) throw std::bad_alloc();
+  memory_ = static_cast<char*>(all);
+  mprotect(memory_ + kFirstByte, kMemoryBytes, PROT_READ | PROT_WRITE);
+  make_inaccessible(memory_ + kFirstByte, kMemoryBytes);
 }
 
 void SharedMemory::begin_launch(std::size_t dynamic_bytes) {
@@ -40,7 +45,7 @@ void SharedMemory::begin_launch(std::size_t dynamic_bytes) {
   ++launch_;
   dynamic_bytes_ = dynamic_bytes;
   static_bytes_ = 0;
-  end_ = 0;
+  end_ = kFirstByte;
   has_dynamic_ = false;
 }
 
@@ -69,14 +74,14 @@ const SharedPiece& SharedMemory::place(
 
 void* SharedMemory::reserve(
     SharedVariable& variable, std::size_t bytes, std::size_t alignment, std::size_t element_bytes,
-    const char* name) {
+    const char* name, Place source) {
   const NotWatching pause;
   const std::size_t all = round_up(static_bytes_, alignment) + bytes;
   if (all > kSharedBytes || all + dynamic_bytes_ > kSharedBytesOptin ||
       end_ + bytes + 3 * kGap > kDynamicBegin) {
     hazards().add(
-        {.file = "",
-         .line = 0,
+        {.file = short_name(source.file),
+         .line = source.line,
          .what = fmt::format(
              "'{}' makes {} bytes of __shared__ variables, and {} bytes are dynamic: a block has "
              "{} "

@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "common/cpu_device/hazard.hpp"
+
 namespace rmsnorm::cpu_device {
 
 /// What compute capability 9.0 gives a block: by default, and if the kernel asks for more.
@@ -38,11 +40,11 @@ class SharedMemory {
   /// Fills all variables with NaN: what a block does not write has no value.
   void begin_block();
 
-  /// The memory of a variable, which the launch's first call for it reserves. A launch that runs out
-  /// of shared memory is stopped.
+  /// The memory of a variable, which the launch's first call for it reserves. A launch that runs
+  /// out of shared memory is stopped.
   void* reserve(
       SharedVariable& variable, std::size_t bytes, std::size_t alignment, std::size_t element_bytes,
-      const char* name);
+      const char* name, Place place);
   /// The memory that the launch asked for as its third argument.
   void* dynamic(std::size_t element_bytes, const char* name);
 
@@ -53,31 +55,34 @@ class SharedMemory {
   /// From now on, static_bytes() also goes to this address, whatever becomes of the kernel.
   void publish_static_bytes(volatile std::size_t* to) { published_ = to; }
 
-  /// Whether an address lies in shared memory, or in the gaps between its variables.
+  /// Whether an address lies in shared memory, in the gaps between its variables, or so far out
+  /// that a wrong index must have led there.
   bool contains(const void* address) const {
     const auto* byte = static_cast<const char*>(address);
-    return byte >= memory_ && byte < memory_ + kMemoryBytes;
+    return byte >= memory_ && byte < memory_ + kRangeBytes;
   }
   std::size_t offset_of(const void* address) const {
     return static_cast<std::size_t>(static_cast<const char*>(address) - memory_);
   }
-  /// The piece that holds the byte at an offset, or else the one that is nearest to it; null if there
-  /// is none.
+  /// The piece that holds the byte at an offset, or else the one that is nearest to it; null if
+  /// there is none.
   const SharedPiece* nearest(std::size_t offset) const;
 
   static constexpr std::size_t kMemoryBytes = std::size_t{2} << 20;
+  static constexpr std::size_t kFirstByte = std::size_t{1} << 30;  ///< before it is nothing
+  static constexpr std::size_t kRangeBytes = kFirstByte + kMemoryBytes + kFirstByte;
 
  private:
   const SharedPiece& place(
       std::string name, std::size_t bytes, std::size_t alignment, std::size_t element_bytes);
   void fill(const SharedPiece& piece);
 
-  char* memory_;  // kMemoryBytes
+  char* memory_;  // kRangeBytes, of which kMemoryBytes from kFirstByte on can be used
   std::vector<SharedPiece> pieces_;
   std::uint64_t launch_ = 0;
   std::size_t dynamic_bytes_ = 0;
   std::size_t static_bytes_ = 0;
-  std::size_t end_ = 0;  // of the last piece
+  std::size_t end_ = kFirstByte;  // of the last piece
   volatile std::size_t* published_ = nullptr;
   bool has_dynamic_ = false;
 };
@@ -90,10 +95,12 @@ inline SharedMemory& shared_memory() {
 
 /// What `__shared__ T name;` becomes.
 template <class T, std::size_t alignment = alignof(T)>
-T& shared(SharedVariable& variable, const char* name) {
+T& shared(
+    SharedVariable& variable, const char* name, const char* file = __builtin_FILE(),
+    int line = __builtin_LINE()) {
   using Element = std::remove_all_extents_t<T>;
   if (variable.launch != shared_memory().launch()) {
-    shared_memory().reserve(variable, sizeof(T), alignment, sizeof(Element), name);
+    shared_memory().reserve(variable, sizeof(T), alignment, sizeof(Element), name, {file, line});
   }
   return *static_cast<T*>(variable.data);
 }

@@ -1,6 +1,8 @@
 #include "common/cpu_device/source_lines.hpp"
 
 #include <cxxabi.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <unistd.h>
 
@@ -51,6 +53,35 @@ auto on_a_large_stack(const Work& work) {
   return std::async(std::launch::async, work).get();
 }
 
+/// Whether a file is the library's or the device's own: a learner looks for the line that calls it.
+bool is_of_library(const std::string& file) {
+  return file.starts_with("/usr/") || file.starts_with("common/cpu_device/");
+}
+
+/// Where the code at an address was inlined from: the innermost call that is not the library's own.
+SourceLine look_up_inlining_call(Dwfl_Module* module, Dwarf_Addr address) {
+  Dwarf_Addr bias = 0;
+  Dwarf_Die* const unit = dwfl_module_addrdie(module, address, &bias);
+  Dwarf_Files* files = nullptr;
+  std::size_t file_count = 0;
+  if (unit == nullptr || dwarf_getsrcfiles(unit, &files, &file_count) != 0) return {};
+  Dwarf_Die* found = nullptr;
+  const int count = dwarf_getscopes(unit, address - bias, &found);
+  const std::unique_ptr<Dwarf_Die, decltype(&std::free)> scopes(found, std::free);
+  for (int i = 0; i < count; ++i) {
+    if (dwarf_tag(&found[i]) != DW_TAG_inlined_subroutine) continue;
+    Dwarf_Attribute attribute;
+    Dwarf_Word file = 0;
+    Dwarf_Word line = 0;
+    dwarf_formudata(dwarf_attr(&found[i], DW_AT_call_file, &attribute), &file);
+    dwarf_formudata(dwarf_attr(&found[i], DW_AT_call_line, &attribute), &line);
+    const char* name = dwarf_filesrc(files, file, nullptr, nullptr);
+    if (name == nullptr || is_of_library(short_name(name))) continue;
+    return {short_name(name), static_cast<int>(line)};
+  }
+  return {};
+}
+
 SourceLine look_up_line(Dwarf_Addr address) {
   Dwfl_Module* module = program().module_at(address);
   Dwfl_Line* line = module == nullptr ? nullptr : dwfl_module_getsrc(module, address);
@@ -58,7 +89,10 @@ SourceLine look_up_line(Dwarf_Addr address) {
   int number = 0;
   const char* file = dwfl_lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr);
   if (file == nullptr) return {};
-  return {short_name(file), number};
+  const SourceLine result{short_name(file), number};
+  if (!is_of_library(result.file)) return result;
+  const SourceLine caller = look_up_inlining_call(module, address);
+  return caller.line != 0 ? caller : result;
 }
 
 std::string look_up_symbol(Dwarf_Addr address) {

@@ -1,7 +1,8 @@
 #pragma once
 /// \file
-/// CUDA's small vectors. Where the device observes, a vector is copied by a function that reports one
-/// access of the whole size, as it is on a GPU; a plain struct would be copied part by part.
+/// CUDA's small vectors. Where the device observes, a vector is copied by a function that
+/// reports one access of the whole size, as it is on a GPU; a plain struct would be copied part by
+/// part.
 
 #include <cstring>
 

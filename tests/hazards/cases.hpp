@@ -21,15 +21,15 @@ struct Memory {
 /// Lines are named by a comment at their end, "// <-- TAG", that is looked up in the source.
 struct Case {
   std::string name;
-  void (*wrong)(Memory memory);    ///< launches the kernel with the mistake
-  void (*right)(Memory memory);    ///< and without
-  std::string kernel;              ///< "gather<false"; template arguments may be left out
-  std::string at;                  ///< TAG of the line where the mistake shows; "" if it has none
-  std::string other;               ///< TAG of the second line that the text names, or ""
-  std::string block;               ///< as the text has it: "0", "(1, 2, 0)"
-  std::string thread;              ///< the same
-  std::vector<std::string> says;   ///< parts of the text
-  cudaError_t error = cudaSuccess; ///< that the wrong one leaves for the next synchronise
+  void (*wrong)(Memory memory);     ///< launches the kernel with the mistake
+  void (*right)(Memory memory);     ///< and without
+  std::string kernel;               ///< "gather<false"; template arguments may be left out
+  std::string at;                   ///< TAG of the line where the mistake shows; "" if it has none
+  std::string other;                ///< TAG of the second line that the text names, or ""
+  std::string block;                ///< as the text has it: "0", "(1, 2, 0)"
+  std::string thread;               ///< the same
+  std::vector<std::string> says;    ///< parts of the text
+  cudaError_t error = cudaSuccess;  ///< that the wrong one leaves for the next synchronise
 };
 
 // One file each, tests/hazards/NAME.cu.

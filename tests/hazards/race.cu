@@ -160,7 +160,7 @@ template <bool kCorrect>
 __global__ void halves_of_a_word(float* y) {
   __shared__ short halves[66];
   const int t = threadIdx.x;
-  halves[t] = static_cast<short>(t);  // <-- halves written
+  halves[t] = static_cast<short>(t);         // <-- halves written
   if (!kCorrect && t == 65) halves[64] = 0;  // <-- halves overwritten
   __syncthreads();
   y[t] = halves[t];
@@ -301,8 +301,8 @@ std::vector<Case> race_cases() {
   };
   const auto in_warp = [](std::string text) {
     return std::vector<std::string>{
-        std::move(text), "a race: ",
-        "or __syncwarp() if all the threads that touch it are in one warp"};
+        std::move(text),
+        "a race: ", "or __syncwarp() if all the threads that touch it are in one warp"};
   };
   return {
       {.name = "all threads write one variable",
@@ -336,8 +336,8 @@ std::vector<Case> race_cases() {
        .wrong = [](Memory m) { overwrite_before_read<false><<<1, 64>>>(m.x, m.y); },
        .right = [](Memory m) { overwrite_before_read<true><<<1, 64>>>(m.x, m.y); },
        .kernel = "overwrite_before_read<false>",
-       .at = "",
-       .other = "",
+       .at = "overwrite read",
+       .other = "overwrite written",
        .block = "0",
        .thread = "",
        .says = in_warp("staged[")},
@@ -354,10 +354,10 @@ std::vector<Case> race_cases() {
        .wrong = [](Memory m) { tree_2d<false><<<1, dim3(8, 8)>>>(m.x, m.y); },
        .right = [](Memory m) { tree_2d<true><<<1, dim3(8, 8)>>>(m.x, m.y); },
        .kernel = "tree_2d<false>",
-       .at = "",
-       .other = "",
+       .at = "tree",
+       .other = "tree",
        .block = "0",
-       .thread = "",
+       .thread = "1",
        .says = {"a race: ", "partial["}},
       {.name = "a shuffle is taken for a barrier",
        .wrong = [](Memory m) { shuffle_between<false><<<1, 32>>>(m.x, m.y); },
@@ -381,17 +381,17 @@ std::vector<Case> race_cases() {
        .wrong = [](Memory m) { half_warps<false><<<1, 32>>>(m.x, m.y); },
        .right = [](Memory m) { half_warps<true><<<1, 32>>>(m.x, m.y); },
        .kernel = "half_warps<false>",
-       .at = "",
-       .other = "",
+       .at = "half written",
+       .other = "half read",
        .block = "0",
        .thread = "",
-       .says = in_warp("staged[")},
+       .says = in_warp("thread 31 writes staged[31] here, thread 15 reads it at")},
       {.name = "quarter warps read too far",
        .wrong = [](Memory m) { quarter_warps<false><<<1, 64>>>(m.x, m.y); },
        .right = [](Memory m) { quarter_warps<true><<<1, 64>>>(m.x, m.y); },
        .kernel = "quarter_warps<false>",
-       .at = "",
-       .other = "",
+       .at = "quarter written",
+       .other = "quarter read",
        .block = "0",
        .thread = "",
        .says = in_warp("staged[")},
@@ -399,10 +399,10 @@ std::vector<Case> race_cases() {
        .wrong = [](Memory m) { chain<false><<<1, 3>>>(m.y); },
        .right = [](Memory m) { chain<true><<<1, 3>>>(m.y); },
        .kernel = "chain<false>",
-       .at = "",
-       .other = "",
+       .at = "chain read",
+       .other = "chain written",
        .block = "0",
-       .thread = "",
+       .thread = "0",
        .says = in_warp("value")},
       {.name = "warps wait for themselves and read from each other",
        .wrong = [](Memory m) { warps_apart<false><<<1, 96>>>(m.x, m.y); },
@@ -456,8 +456,8 @@ std::vector<Case> race_cases() {
        .at = "count added",
        .other = "count read",
        .block = "0",
-       .thread = "1",
-       .says = in_warp("thread 1 atomically changes count here, thread 0 reads it at")},
+       .thread = "0",
+       .says = across("thread 0 atomically changes count here, thread 63 reads it at")},
       {.name = "one thread forgets to be atomic",
        .wrong = [](Memory m) { plain_among_atomics<false><<<1, dim3(20, 3)>>>(m.y); },
        .right = [](Memory m) { plain_among_atomics<true><<<1, dim3(20, 3)>>>(m.y); },
@@ -516,8 +516,8 @@ std::vector<Case> race_cases() {
        .wrong = [](Memory m) { two_sums<float, false><<<1, 128>>>(m.x, m.y); },
        .right = [](Memory m) { two_sums<float, true><<<1, 128>>>(m.x, m.y); },
        .kernel = "two_sums<float, false>",
-       .at = "",
-       .other = "",
+       .at = "sum written",
+       .other = "sum read",
        .block = "0",
        .thread = "",
        .says = {"a race: ", "scratch["}},
@@ -525,8 +525,8 @@ std::vector<Case> race_cases() {
        .wrong = [](Memory m) { two_sums<double, false><<<1, 128>>>(m.x, m.y); },
        .right = [](Memory m) { two_sums<double, true><<<1, 128>>>(m.x, m.y); },
        .kernel = "two_sums<double, false>",
-       .at = "",
-       .other = "",
+       .at = "sum written",
+       .other = "sum read",
        .block = "0",
        .thread = "",
        .says = {"a race: ", "scratch["}},

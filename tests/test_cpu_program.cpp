@@ -1,0 +1,114 @@
+/// \file
+/// The programs on the CPU device, as a user without a GPU meets them.
+
+#include <string>
+#include <vector>
+
+#include "common/csv.hpp"
+#include "common/options.hpp"
+#include "common/registry.hpp"
+#include "common/trace_csv.hpp"
+#include "tests/catch.hpp"
+#include "tests/command.hpp"
+#include "tests/repository.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace rmsnorm;
+using tests::contains;
+using tests::Finished;
+
+namespace {
+
+Finished run_all_lessons(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), std::string(RMSNORM_LESSONS_DIR) + "/all_lessons");
+  return tests::run(arguments);
+}
+
+}  // namespace
+
+TEST_CASE("the CPU device verifies every lesson and never prints a time or a bandwidth") {
+  const tests::TemporaryFolder folder;
+  const std::string file = (folder / "results.csv").string();
+  const Finished finished = run_all_lessons({"--rows", "33", "--hidden", "1000", "--csv", file});
+  CHECK(finished.exit_code == kAllVerified);
+  CHECK_THAT(finished.err, contains("CPU device"));
+  for (const std::string& text : {finished.out, finished.err}) {
+    for (const char* unit : {"GB/s", " us ", "of copy"}) CHECK_THAT(text, !contains(unit));
+  }
+  const std::vector<Result> results = read_csv(file);
+  CHECK(results.size() == all_lessons().size());
+  for (const Result& result : results) {
+    CAPTURE(result.lesson);
+    CHECK(result.verdict == "pass");
+    CHECK_FALSE(result.median_us.has_value());
+    CHECK_FALSE(result.gbps.has_value());
+    CHECK_FALSE(result.copy_gbps.has_value());
+    CHECK_FALSE(result.peak_gbps.has_value());
+  }
+}
+
+TEST_CASE("the CPU device makes the regimes small and does each shape once") {
+  const Finished finished = run_all_lessons(
+      {"--lesson", "4", "--regime", "prefill", "--regime", "batch", "--regime", "decode"});
+  CHECK(finished.exit_code == kAllVerified);
+  CHECK_THAT(finished.out, contains("32 x 4096") && contains("16 x 4096"));
+  CHECK_THAT(finished.err, contains("batch is the same small problem as prefill here: 32 x 4096"));
+}
+
+TEST_CASE("a row's cost is printed beside what the lesson predicts") {
+  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  const Finished finished =
+      run_all_lessons({"--lesson", "04_warp_reduce", "--rows", "32", "--hidden", "4096"});
+  CHECK_THAT(
+      finished.out, contains("What a row costs: custom, 32 x 4096") && contains("predicted"));
+  const std::vector<std::string> lines = tests::lines_in(finished.out);
+  REQUIRE_FALSE(lines.empty());
+  // x and the weight read once, y written once; a wavefront for every 32 columns, both ways, and
+  // the warps' sums; 2 barriers; 5 shuffles for each of 8 warps and once more for their sums.
+  CHECK_THAT(
+      lines.back(),
+      Catch::Matchers::Matches("04_warp_reduce +32768 +32768 +16384 +16384 +274 +2 +45"));
+}
+
+TEST_CASE("the trace shows each line of the lesson and the file says the same") {
+  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  const tests::TemporaryFolder folder;
+  const std::string file = (folder / "trace.csv").string();
+  const Finished finished = run_all_lessons(
+      {"--lesson", "02_naive/thread_per_row", "--lesson", "03_shared_memory", "--rows", "64",
+       "--hidden", "512", "--trace", "--trace-csv", file});
+  CHECK(finished.exit_code == kAllVerified);
+  CHECK_THAT(
+      finished.out, contains("lessons/03_shared_memory/rms_norm.cu") &&
+                        contains("staged[col] = value;") && contains("__syncthreads();"));
+  const std::vector<TraceRow> rows = read_trace(file);
+  REQUIRE_FALSE(rows.empty());
+  bool has_uncoalesced = false;
+  for (const TraceRow& row : rows) {
+    CAPTURE(row.lesson, row.count.line, row.count.kind);
+    CHECK(row.rows == 64);
+    CHECK(row.hidden == 512);
+    CHECK(row.count.requests > 0);
+    // Each line that was counted is a line of the file.
+    const std::vector<std::string> source = tests::lines_of(tests::top() / row.count.file);
+    REQUIRE(row.count.line <= static_cast<int>(source.size()));
+    if (row.count.kind == "barrier") {
+      CHECK_THAT(source[row.count.line - 1], contains("__syncthreads()"));
+    }
+    has_uncoalesced =
+        has_uncoalesced || (row.lesson == "02_naive/thread_per_row" && row.count.what == "x" &&
+                            row.count.sectors == 32 * row.count.requests);
+  }
+  CHECK(has_uncoalesced);
+}
+
+TEST_CASE("a lesson that needs what only a GPU has is skipped by name and says why") {
+  const Finished finished =
+      tests::run({RMSNORM_NEEDS_GPU_PROGRAM, "--rows", "3", "--hidden", "100"});
+  CHECK(finished.exit_code == kAllVerified);
+  CHECK(tests::lines_in(finished.out).size() == 1);
+  CHECK_THAT(
+      finished.out, contains("98_tensor_cores") && contains("REFUSED") &&
+                        contains("needs a GPU: ") && contains("needs_gpu.cu:2: ") &&
+                        contains("the CPU device has no <mma.h>"));
+}

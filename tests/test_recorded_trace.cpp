@@ -1,0 +1,59 @@
+/// \file
+/// The recorded counts in plots/data, from which charts are drawn: they are those of the lessons as
+/// they are now.
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/observation.hpp"
+#include "common/options.hpp"
+#include "common/trace_csv.hpp"
+#include "tests/catch.hpp"
+#include "tests/command.hpp"
+#include "tests/repository.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace fs = std::filesystem;
+using namespace rmsnorm;
+
+namespace {
+
+/// The lines of a trace file without its commit and its date.
+std::vector<std::string> counts_in(const fs::path& file) {
+  std::vector<TraceRow> rows = read_trace(file);
+  for (TraceRow& row : rows) row.commit = row.date = "";
+  const tests::TemporaryFolder folder;
+  write_trace(folder / "counts.csv", rows);
+  return tests::lines_of(folder / "counts.csv");
+}
+
+std::string first_difference(
+    const std::vector<std::string>& recorded, const std::vector<std::string>& now) {
+  const auto [was, is] = std::mismatch(recorded.begin(), recorded.end(), now.begin(), now.end());
+  if (was == recorded.end() && is == now.end()) return "none";
+  return "recorded: " + (was == recorded.end() ? "no more lines" : *was) +
+         "\nnow:      " + (is == now.end() ? "no more lines" : *is);
+}
+
+}  // namespace
+
+TEST_CASE("the recorded counts are what the CPU device counts now") {
+  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  const fs::path recorded = tests::top() / "plots/data/cpu-device-trace.csv";
+  const fs::path build = fs::path(RMSNORM_LESSONS_DIR).parent_path();
+  const std::string program = (build / "lessons/all_lessons").string();
+  const tests::TemporaryFolder folder;
+  const fs::path now = folder / "trace.csv";
+  const tests::Finished finished = tests::run({program, "--trace-csv", now.string()});
+  INFO(finished.err);
+  REQUIRE(finished.exit_code == kAllVerified);
+
+  INFO(
+      "If the lessons changed, commit them, build, and record and draw again:\n  "
+      << program << " --trace-csv " << recorded.string() << "\n  "
+      << (build / "plots/plot_charts").string() << " --trace " << recorded.string() << " --out "
+      << (tests::top() / "plots/charts").string());
+  CHECK(first_difference(counts_in(recorded), counts_in(now)) == "none");
+}
