@@ -5,12 +5,21 @@ target_link_libraries(cuda_runtime INTERFACE cpu_device)
 
 # The compiler calls the device at each load and store (common/cpu_device/hooks.cpp). These calls
 # are ThreadSanitizer's, which AddressSanitizer cannot share a file with.
+#
+# Counts are those of the source: each thread keeps its own loads, one for each in the source. So
+# neither compiler may merge them into vectors or leave one unreported because a store follows.
 add_library(observed_code INTERFACE)
 if(NOT RMSNORM_SANITIZE)
-  target_compile_options(observed_code INTERFACE -fsanitize=thread)
+  target_compile_options(observed_code INTERFACE -fsanitize=thread -fno-unroll-loops)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(observed_code INTERFACE
-      -Wno-tsan --param=tsan-instrument-func-entry-exit=0)
+      -Wno-tsan --param=tsan-instrument-func-entry-exit=0 -fno-tree-vectorize)
+  else()
+    target_compile_options(observed_code INTERFACE
+      -gdwarf-aranges  # an index of the line numbers, without which libdw does not find them
+      -fno-vectorize -fno-slp-vectorize
+      "SHELL:-mllvm -tsan-instrument-func-entry-exit=0"
+      "SHELL:-mllvm -tsan-instrument-read-before-write=1")
   endif()
 endif()
 

@@ -17,7 +17,7 @@ endif()
 
 if(RMSNORM_SANITIZE)
   # One flag for each sanitizer: nvcc takes a comma as the end of a flag.
-  set(flags -fsanitize=address -fsanitize=undefined -fno-sanitize-recover=undefined
+  set(flags -O1 -fsanitize=address -fsanitize=undefined -fno-sanitize-recover=undefined
             -fno-omit-frame-pointer)
   string(REPLACE ";" "," flags_for_nvcc "${flags}")
   add_compile_options(

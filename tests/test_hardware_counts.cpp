@@ -119,9 +119,9 @@ const Difference* known_difference(
   return nullptr;
 }
 
-/// The profiler's shared requests are exact unless an instruction was switched off for a whole
-/// warp: of those, it counts some, differently in each run. That is so in the trees of lessons 02
-/// and 03, where every request is one wavefront, and wavefronts are always exact.
+/// The profiler's shared requests are exact unless an instruction was switched off for whole warps:
+/// it counts some of those. That is so in the trees of lessons 02 and 03, where each request is one
+/// wavefront, and the wavefronts are exact.
 bool is_exact(const Recorded& row, const std::string& column) {
   for (const std::string kind : {"shared_load", "shared_store"}) {
     if (column == kind + "_requests") return row.at(column) == row.at(kind + "_instructions");

@@ -16,16 +16,17 @@ using namespace tests;
 namespace {
 
 constexpr int kGuard = 256;  // elements
+constexpr int kStride = kGuard + (Memory::kElements + 3) / 4 * 4;
 
 /// x and y, in one piece of memory with guards around both.
 class Tensors {
  public:
   Tensors() {
-    const int elements = 2 * Memory::kElements + 3 * kGuard;
+    const int elements = 2 * kStride + kGuard;
     rmsnorm::cuda_check(cudaMalloc(&data_, elements * sizeof(float)), "allocating");
     for (int i = 0; i < elements; ++i) data_[i] = static_cast<float>(i % 10);
     memory_.x = data_ + kGuard;
-    memory_.y = data_ + 2 * kGuard + Memory::kElements;
+    memory_.y = data_ + kStride + kGuard;
   }
   ~Tensors() { cudaFree(data_); }
   Tensors(const Tensors&) = delete;

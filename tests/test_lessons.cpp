@@ -246,12 +246,14 @@ TEST_CASE("every lesson works on the stream that it was given and does not wait 
 TEST_CASE("every lesson gives the same bits at every launch") {
   NEEDS_GPU();
   for (const int hidden : {128, 4096, 12288}) {
-    const Workload workload = workload_of(37, hidden);
+    const Shape shape = in_time(37, hidden);
+    const Workload workload = workload_of(shape.rows, hidden);
     for (const Lesson& lesson : gpu_lessons()) {
       std::vector<float> first;
       for (int launch = 0; launch < 5; ++launch) {
         CHECK(solves_or_refuses(lesson, workload));
-        const std::vector<float> y = to_host(workload.problem().y, std::size_t(37) * hidden);
+        const std::vector<float> y =
+            to_host(workload.problem().y, std::size_t(shape.rows) * hidden);
         if (launch == 0) first = y;
         CAPTURE(lesson.slug, hidden, launch);
         CHECK(tests::same_bits(y, first));

@@ -2,19 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <regex>
 #include <vector>
 
 namespace rmsnorm::cpu_device {
 namespace {
 
-/// The string literals, without their quotes, that follow `.field =`.
+/// The string literals, without their quotes, that follow `.field = `.
 std::vector<std::string> values_of(const std::string& source, const std::string& field) {
-  const std::regex pattern(R"(\.)" + field + R"re(\s*=\s*"((?:[^"\\]|\\.)*)")re");
+  const std::string key = "." + field + " = \"";
   std::vector<std::string> values;
-  for (std::sregex_iterator match(source.begin(), source.end(), pattern), end; match != end;
-       ++match) {
-    values.push_back((*match)[1]);
+  for (std::size_t at = source.find(key); at != std::string::npos; at = source.find(key, at)) {
+    at += key.size();
+    const std::size_t end = source.find('"', at);
+    if (end == std::string::npos) break;
+    values.push_back(source.substr(at, end - at));
   }
   return values;
 }

@@ -80,10 +80,10 @@ __global__ void read_previous(const float* x, float* y) {
   if (!kCorrect || i > 0) y[i] = x[i - 1];  // <-- previous
 }
 
-/// A row of 998 elements has 249 vectors and a half.
+/// A row of 1002 elements has 250 vectors and a half.
 template <bool kCorrect>
 __global__ void half_vector(const float* x, float* y, int columns) {
-  const float4* const vectors = reinterpret_cast<const float4*>(x + 4);
+  const float4* const vectors = reinterpret_cast<const float4*>(x);
   const int count = kCorrect ? columns / 4 : (columns + 3) / 4;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
     const float4 v = vectors[i];  // <-- half vector
@@ -97,10 +97,8 @@ __global__ void rows_too_wide(const float* x, float* y) {
   y[threadIdx.x] = x[blockIdx.x * columns + threadIdx.x];  // <-- wide
 }
 
-template <bool kCorrect>
-__global__ void wild(const float* x, float* y) {
-  const float* const row = kCorrect ? x : reinterpret_cast<const float*>(std::uintptr_t{64});
-  y[threadIdx.x] = row[threadIdx.x];  // <-- wild
+__global__ void copy(const float* x, float* y) {
+  y[threadIdx.x] = x[threadIdx.x];  // <-- null
 }
 
 }  // namespace
@@ -134,11 +132,11 @@ std::vector<Case> bounds_cases() {
        .wrong = [](Memory m) { tile<false><<<1, dim3(9, 4)>>>(m.x, m.y); },
        .right = [](Memory m) { tile<true><<<1, dim3(9, 4)>>>(m.x, m.y); },
        .kernel = "tile<false>",
-       .at = "",
+       .at = "tile",
        .other = "",
        .block = "0",
        .thread = "",
-       .says = {},
+       .says = {" past the end of columns (36 elements)", advice},
        .error = kError},
       {.name = "dynamic, one float too few",
        .wrong = [](Memory m) { dynamic_row<float><<<1, 50, 49 * sizeof(float)>>>(m.x, m.y); },
@@ -188,8 +186,8 @@ std::vector<Case> bounds_cases() {
        .at = "global past",
        .other = "",
        .block = "15",
-       .thread = "40",
-       .says = {"thread 40 writes 4 bytes, 1 element past the end of y (1000 elements)", advice},
+       .thread = "42",
+       .says = {"thread 42 writes 4 bytes, 1 element past the end of y (1002 elements)", advice},
        .error = kError},
       {.name = "global, the element behind the last, in guard memory",
        .wrong = [](Memory m) { read_next<false><<<1, 33>>>(m.x, m.y, m.kElements); },
@@ -198,8 +196,8 @@ std::vector<Case> bounds_cases() {
        .at = "next",
        .other = "",
        .block = "0",
-       .thread = "9",
-       .says = {"thread 9 reads 4 bytes, 1 element past the end of x (1000 elements)", advice},
+       .thread = "11",
+       .says = {"thread 11 reads 4 bytes, 1 element past the end of x (1002 elements)", advice},
        .error = kError},
       {.name = "global, before the start",
        .wrong = [](Memory m) { read_previous<false><<<dim3(1, 3), 100>>>(m.x, m.y); },
@@ -209,17 +207,17 @@ std::vector<Case> bounds_cases() {
        .other = "",
        .block = "0",
        .thread = "0",
-       .says = {"thread 0 reads 4 bytes, 1 element before the start of x (1000 elements)", advice},
+       .says = {"thread 0 reads 4 bytes, 1 element before the start of x (1002 elements)", advice},
        .error = kError},
       {.name = "global, a vector half over the end",
-       .wrong = [](Memory m) { half_vector<false><<<1, 64>>>(m.x, m.y, m.kElements - 2 - 4); },
-       .right = [](Memory m) { half_vector<true><<<1, 64>>>(m.x, m.y, m.kElements - 2 - 4); },
+       .wrong = [](Memory m) { half_vector<false><<<1, 64>>>(m.x, m.y, m.kElements); },
+       .right = [](Memory m) { half_vector<true><<<1, 64>>>(m.x, m.y, m.kElements); },
        .kernel = "half_vector<false>",
        .at = "half vector",
        .other = "",
        .block = "0",
-       .thread = "",
-       .says = {},
+       .thread = "58",
+       .says = {"thread 58 reads 16 bytes, 1 element past the end of x (1002 elements)", advice},
        .error = kError},
       {.name = "global, far out",
        .wrong = [](Memory m) { rows_too_wide<false><<<4, 10>>>(m.x, m.y); },
@@ -231,11 +229,11 @@ std::vector<Case> bounds_cases() {
        .thread = "0",
        .says = {"thread 0 reads 4 bytes, ", " elements past the end of "},
        .error = kError},
-      {.name = "an address that is none",
-       .wrong = [](Memory m) { wild<false><<<4, 10>>>(m.x, m.y); },
-       .right = [](Memory m) { wild<true><<<4, 10>>>(m.x, m.y); },
-       .kernel = "wild<false>",
-       .at = "wild",
+      {.name = "a null pointer",
+       .wrong = [](Memory m) { copy<<<4, 10>>>(nullptr, m.y); },
+       .right = [](Memory m) { copy<<<4, 10>>>(m.x, m.y); },
+       .kernel = "copy",
+       .at = "null",
        .other = "",
        .block = "0",
        .thread = "0",

@@ -11,7 +11,7 @@ namespace tests {
 
 /// What the kernels work on: two tensors in global memory, with guards around them.
 struct Memory {
-  static constexpr int kElements = 1000;
+  static constexpr int kElements = 1002;
   const float* x;  ///< (kElements)
   float* y;        ///< (kElements)
 };

@@ -54,9 +54,10 @@ __global__ void others_at_barrier(const float* x, float* y) {
 
 template <bool kCorrect>
 __global__ void sync_at_barrier(float* y) {
-  if (threadIdx.x != 7) __syncwarp(kCorrect ? ~(1u << 7) : kAll);  // <-- sync waits
-  __syncthreads();                                                 // <-- sync barrier
-  y[threadIdx.x] = 1;
+  const unsigned t = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+  if (t != 7) __syncwarp(kCorrect ? ~(1u << 7) : kAll);  // <-- sync waits
+  __syncthreads();                                       // <-- sync barrier
+  y[t] = 1;
 }
 
 /// The vote is for all, and lane 32 + 3 waits elsewhere.
@@ -115,11 +116,10 @@ __global__ void shuffle_meets_sync(const float* x, float* y) {
 template <bool kCorrect>
 __global__ void two_masks(const float* x, float* y) {
   const int t = threadIdx.x;
-  const unsigned mask = t % 4 < 2 && !kCorrect ? 0xfu : 0x3u << (t % 4 / 2 * 2);
+  const unsigned mask = t < 2 && !kCorrect ? 0xfu : 0x3u << (t / 2 * 2);
   if (t < 4) {
-    y[t] = __shfl_xor_sync(mask, x[t], 1);
-    if (t >= 2) __syncwarp(0xf);  // <-- masks
-    if (kCorrect && t < 2) __syncwarp(0xf);
+    y[t] = __shfl_xor_sync(mask, x[t], 1);  // <-- masks first
+    __syncwarp(0xf);                        // <-- masks second
   }
 }
 
@@ -206,13 +206,14 @@ std::vector<Case> shuffle_cases() {
        .error = cudaErrorLaunchFailure},
       {.name = "a __syncwarp waits for a lane at a barrier",
        .wrong = [](Memory m) { sync_at_barrier<false><<<2, dim3(4, 4, 2)>>>(m.y); },
-       .right = [](Memory m) { sync_at_barrier<true><<<2, dim3(32)>>>(m.y); },
+       .right = [](Memory m) { sync_at_barrier<true><<<2, dim3(4, 4, 2)>>>(m.y); },
        .kernel = "sync_at_barrier<false>",
-       .at = "",
-       .other = "",
+       .at = "sync waits",
+       .other = "sync barrier",
        .block = "0",
-       .thread = "",
-       .says = {},
+       .thread = "0",
+       .says =
+           {"lane 0 of warp 0 waits in __syncwarp() for lane 7, which never arrives: lane 7 waits"},
        .error = cudaErrorLaunchFailure},
       {.name = "a vote waits for a lane at a barrier",
        .wrong = [](Memory m) { vote_at_barrier<false><<<1, 50>>>(m.x, m.y); },
@@ -287,10 +288,10 @@ std::vector<Case> shuffle_cases() {
        .wrong = [](Memory m) { two_masks<false><<<1, 32>>>(m.x, m.y); },
        .right = [](Memory m) { two_masks<true><<<1, 32>>>(m.x, m.y); },
        .kernel = "two_masks<false>",
-       .at = "",
-       .other = "",
+       .at = "masks second",
+       .other = "masks first",
        .block = "0",
-       .thread = "",
+       .thread = "2",
        .says = {"which is in another call"},
        .error = cudaErrorLaunchFailure},
       {.name = "a value from a lane outside of the mask",

@@ -1,0 +1,43 @@
+#pragma once
+/// \file
+/// Launches that the device has to refuse, and what it can say of a kernel.
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+namespace tests {
+
+/// Writes 1 to the first `blocks` * `threads` elements of y; `dynamic` bytes are of no use to it.
+cudaError_t launch_fill(
+    dim3 grid, dim3 block, std::size_t dynamic, float* y, cudaStream_t stream = nullptr);
+/// The same after the kernel has asked for `dynamic` bytes.
+cudaError_t ask_for_dynamic(int dynamic);
+cudaError_t forget_dynamic();
+
+/// A kernel with 40000 bytes of variables.
+cudaError_t launch_large_static(std::size_t dynamic, float* y);
+/// A kernel with more variables than a block can have.
+cudaError_t launch_too_large_static(float* y);
+
+/// Static shared memory of kernels that were never launched: a variable in a device function,
+/// float[100]; and one before it, int[7] and double[50].
+std::size_t static_bytes_of_none();
+std::size_t static_bytes_of_template();
+std::size_t static_bytes_of_other_template();
+
+/// What a warp of loads and stores costs.
+///
+/// Each of `threads` threads loads the 4-byte element `start + stride * t` of x into y.
+void launch_strided(const float* x, float* y, int threads, int stride, int start);
+/// The same through shared memory, and with 16 bytes a lane.
+void launch_strided_shared(float* y, int threads, int stride);
+void launch_vectors(const float* x, float* y, int threads);
+/// 3 barriers and, in each warp, 5 shuffles.
+void launch_barriers(float* y, int threads);
+
+/// y[0] = the sum of x[0 .. threads), by cub.
+void launch_warp_reduce(const float* x, float* y);
+void launch_block_reduce(const float* x, float* y);
+
+}  // namespace tests

@@ -1,0 +1,123 @@
+/// \file
+/// What the CPU device says about each lesson without one of its barriers (missing_barriers.cmake
+/// builds them): the race that the barrier prevents, in the words that the lesson's page quotes.
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "common/files.hpp"
+#include "common/observation.hpp"
+#include "common/options.hpp"
+#include "tests/catch.hpp"
+#include "tests/command.hpp"
+#include "tests/markdown.hpp"
+#include "tests/repository.hpp"
+
+namespace fs = std::filesystem;
+using namespace tests;
+
+namespace {
+
+/// A lesson without the n-th of its barriers.
+struct MissingBarrier {
+  std::string slug;
+  int number;            ///< from 1, in the order of the source
+  std::string seen_at;   ///< the code of the line where the race shows ...
+  std::string other_at;  ///< ... and of the other one that takes part in it
+};
+
+const char* const kFirstStore = "partial[threadIdx.x] = sum;";
+const char* const kTreeStep = "partial[threadIdx.x] += partial[threadIdx.x + half];";
+const char* const kTreeResult = "const float rstd = rsqrtf(partial[0] / hidden + eps);";
+const char* const kWarpStore = "if (lane == 0) partial[warp] = sum;";
+const char* const kWarpSum = "sum = warp_sum(lane < kWarps ? partial[lane] : 0);";
+const char* const kCubSum = "sum = WarpReduce(scratch[0]).Sum(lane < kWarps ? partial[lane] : 0);";
+const char* const kTotalStore = "if (lane == 0) total = sum;";
+const char* const kTotalLoad = "const float rstd = rsqrtf(total / hidden + eps);";
+const char* const kTotalLoad4 = "const float rstd = rsqrtf(total / (4 * vectors) + eps);";
+const char* const kRowStore = "if (lane == 0) partial[threadIdx.x / 32] = value;";
+const char* const kRowSum = "return group_sum<32>(lane < kThreads / 32 ? partial[lane] : 0);";
+
+const MissingBarrier kMissing[] = {
+    {"02_naive", 1, kFirstStore, kTreeStep},
+    {"02_naive", 2, kTreeStep, kTreeResult},
+    {"03_shared_memory", 1, kFirstStore, kTreeStep},
+    {"03_shared_memory", 2, kTreeStep, kTreeResult},
+    {"04_warp_reduce", 1, kWarpStore, kWarpSum},
+    {"04_warp_reduce", 2, kTotalStore, kTotalLoad},
+    {"05_cub_warp_reduce", 1, kWarpStore, kCubSum},
+    {"05_cub_warp_reduce", 2, kTotalStore, kTotalLoad},
+    {"06_float4", 1, kWarpStore, kWarpSum},
+    {"06_float4", 2, kTotalStore, kTotalLoad4},
+    {"07_multi_row", 1, kRowStore, kRowSum},
+};
+
+/// "lessons/04_warp_reduce/rms_norm.cu:49", the one line that holds this code.
+std::string place_of(const std::string& slug, const std::string& code) {
+  const std::string file = "lessons/" + slug + "/rms_norm.cu";
+  const std::vector<std::string> lines = lines_of(top() / file);
+  const auto holds = [&](const std::string& line) { return line.find(code) != line.npos; };
+  CAPTURE(file, code);
+  REQUIRE(std::count_if(lines.begin(), lines.end(), holds) == 1);
+  const auto at = std::find_if(lines.begin(), lines.end(), holds);
+  return file + ":" + std::to_string(at - lines.begin() + 1);
+}
+
+/// The text with one space wherever it has blanks or ends a line: a page breaks long lines.
+std::string with_single_spaces(const std::string& text) {
+  std::istringstream words(text);
+  std::string result;
+  for (std::string word; words >> word;) result += (result.empty() ? "" : " ") + word;
+  return result;
+}
+
+/// What the page quotes as output, in ```text.
+std::string quotes_of(const fs::path& page) {
+  std::string quotes;
+  for (const Fence& fence : fences_of(rmsnorm::read_file(page))) {
+    if (fence.language != "text") continue;
+    for (const std::string& line : fence.code) quotes += line + "\n";
+  }
+  return with_single_spaces(quotes);
+}
+
+/// The first message that names a line of the lesson, up to " (kernel ...".
+std::string first_message(const std::string& out, const std::string& slug) {
+  const std::size_t begin = std::min(out.find("lessons/" + slug + "/rms_norm.cu:"), out.size());
+  return out.substr(begin, out.find(" (kernel", begin) - begin);
+}
+
+}  // namespace
+
+TEST_CASE("without one of its barriers every lesson has a race, which its page quotes") {
+  if (!rmsnorm::can_observe()) SKIP_TEST("this build cannot watch kernels");
+  for (const MissingBarrier& missing : kMissing) {
+    const std::string name = missing.slug + "_without_barrier_" + std::to_string(missing.number);
+    CAPTURE(name);
+    const Finished finished = run({RMSNORM_MISSING_BARRIERS_DIR "/" + name, "--regime", "prefill"});
+    CHECK(finished.exit_code == rmsnorm::kLessonWrong);
+
+    const std::string message = first_message(finished.out, missing.slug);
+    CHECK(message.starts_with(place_of(missing.slug, missing.seen_at) + ": a race: "));
+    CHECK_THAT(message, contains(" at " + place_of(missing.slug, missing.other_at) + ", and no"));
+    CHECK_THAT(
+        quotes_of(top() / "lessons" / missing.slug / "README.md"),
+        contains(with_single_spaces(message)));
+  }
+}
+
+TEST_CASE("no lesson's barrier is left out of the test of missing barriers") {
+  std::vector<std::string> barriers;
+  for (const fs::path& folder : lesson_folders()) {
+    for (const std::string& line : lines_of(folder / "rms_norm.cu")) {
+      if (line.find("__syncthreads();") != line.npos) barriers.push_back(folder.filename());
+    }
+  }
+  std::vector<std::string> missing;
+  for (const MissingBarrier& barrier : kMissing) missing.push_back(barrier.slug);
+  CHECK(missing == barriers);
+}
