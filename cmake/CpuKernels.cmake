@@ -10,7 +10,9 @@ target_link_libraries(cuda_runtime INTERFACE cpu_device)
 # neither compiler may merge them into vectors or leave one unreported because a store follows.
 add_library(observed_code INTERFACE)
 if(NOT RMSNORM_SANITIZE)
-  target_compile_options(observed_code INTERFACE -fsanitize=thread -fno-unroll-loops)
+  # A call at a kernel's end has to come back there: the address that it returns to is its line.
+  target_compile_options(observed_code INTERFACE
+    -fsanitize=thread -fno-unroll-loops -fno-optimize-sibling-calls)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(observed_code INTERFACE
       -Wno-tsan --param=tsan-instrument-func-entry-exit=0 -fno-tree-vectorize)
@@ -23,8 +25,8 @@ if(NOT RMSNORM_SANITIZE)
   endif()
 endif()
 
-# add_kernels(TARGET [OBSERVED] FILE.cu...): OBSERVED for lessons, which a learner wants to look into. A
-# lesson that needs what only a GPU has becomes one that refuses every problem and says so.
+# add_kernels(TARGET [OBSERVED] FILE.cu...): OBSERVED for lessons, which a learner wants to look
+# into. A lesson that needs what only a GPU has becomes one that refuses every problem and says so.
 function(add_kernels target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "OBSERVED" "" "")
   set(stand_in $<$<BOOL:${arg_OBSERVED}>:--stand-in>)

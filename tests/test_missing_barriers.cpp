@@ -1,6 +1,6 @@
 /// \file
-/// What the CPU device says about each lesson without one of its barriers (missing_barriers.cmake
-/// builds them): the race that the barrier prevents, in the words that the lesson's page quotes.
+/// The lessons' pages quote what the CPU device says: about the lesson without one of its barriers
+/// (missing_barriers.cmake builds these), and what its lines cost.
 
 #include <algorithm>
 #include <filesystem>
@@ -85,6 +85,21 @@ std::string quotes_of(const fs::path& page) {
   return with_single_spaces(quotes);
 }
 
+/// The rows of --trace that the page quotes: what follows "line  operation" in a ```text. A "..."
+/// at the end stands for the rest of the row.
+std::vector<std::string> trace_rows_of(const fs::path& page) {
+  std::vector<std::string> rows;
+  for (const Fence& fence : fences_of(rmsnorm::read_file(page))) {
+    bool in_table = false;
+    for (const std::string& line : fence.code) {
+      const std::string row = with_single_spaces(line);
+      if (in_table) rows.push_back(row.ends_with("...") ? row.substr(0, row.size() - 3) : row);
+      in_table = in_table || row.starts_with("line operation");
+    }
+  }
+  return rows;
+}
+
 /// The first message that names a line of the lesson, up to " (kernel ...".
 std::string first_message(const std::string& out, const std::string& slug) {
   const std::size_t begin = std::min(out.find("lessons/" + slug + "/rms_norm.cu:"), out.size());
@@ -120,4 +135,25 @@ TEST_CASE("no lesson's barrier is left out of the test of missing barriers") {
   std::vector<std::string> missing;
   for (const MissingBarrier& barrier : kMissing) missing.push_back(barrier.slug);
   CHECK(missing == barriers);
+}
+
+TEST_CASE("the rows of a trace on a lesson's page are those that the lesson prints") {
+  if (!rmsnorm::can_observe()) SKIP_TEST("this build cannot watch kernels");
+  for (const fs::path& folder : lesson_folders()) {
+    const std::vector<std::string> rows = trace_rows_of(folder / "README.md");
+    if (rows.empty()) continue;
+    const std::string slug = folder.filename();
+    const Finished finished = run({std::string(RMSNORM_LESSONS_DIR) + "/" + slug, "--trace"});
+    CHECK(finished.exit_code == rmsnorm::kAllVerified);
+    std::vector<std::string> printed;
+    for (const std::string& line : lines_in(finished.out)) {
+      printed.push_back(with_single_spaces(line));
+    }
+    for (const std::string& row : rows) {
+      CAPTURE(slug, row);
+      CHECK(std::any_of(printed.begin(), printed.end(), [&](const std::string& line) {
+        return line.starts_with(row);
+      }));
+    }
+  }
 }

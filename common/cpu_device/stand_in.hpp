@@ -6,8 +6,8 @@
 
 namespace rmsnorm::cpu_device {
 
-/// A C++ file that registers the lessons of a CUDA source under their slugs, so that they are listed
-/// by name, and that refuses every problem with the reason. Lessons are found by the words
+/// A C++ file that registers the lessons of a CUDA source under their slugs, so that they are
+/// listed by name, and that refuses every problem with the reason. Lessons are found by the words
 /// `.slug = "..."`, `.title = "..."` and `.idea = "..."`.
 std::string stand_in(const std::string& source, const std::string& reason);
 
