@@ -183,10 +183,8 @@ class Run {
         if (is_cpu_device() && found.ok()) remark = "on the CPU device";
         if (timed && found.ok()) remark = time(lesson, workload, cache, result);
         if (too_small && found.ok()) remark = "too small to be timed with a cold L2";
-        add(result, remark);
-        for (std::size_t i = 1; i < found.hazards.size(); ++i) {
-          fmt::print("{:27} {}\n", "", found.hazards[i]);
-        }
+        add(result, found.hazards.empty() ? remark : "the CPU device saw:");
+        for (const std::string& hazard : found.hazards) fmt::print("  {}\n", hazard);
       }
       if (!wants_time) break;  // what is right does not depend on the cache
     }
@@ -233,6 +231,12 @@ class Run {
     try {
       const WorkloadSpec& spec = workload.spec();
       const bool is_small = std::int64_t{spec.rows} * spec.hidden <= kElementsToWatch;
+      if (options_.trace && !is_small) {
+        end_progress();
+        fmt::print(
+            stderr, "{} on {} x {} is too large to be traced: at most {} elements are\n",
+            lesson.slug, spec.rows, spec.hidden, kElementsToWatch);
+      }
       return verify(lesson, workload, nullptr, is_small ? Watch::yes : Watch::no);
     } catch (const CudaError& error) {
       Result result = describe(lesson, regime, workload.problem());

@@ -1,7 +1,8 @@
 /// \file
 /// How fast the CPU device is: elements a second, on one core, for each lesson, unwatched and
-/// watched. For whoever changes the device; it says nothing about any GPU. usage: cpu_device_speed
-/// [PART_OF_A_SLUG]
+/// watched. For whoever changes the device; it says nothing about any GPU.
+///
+///     cpu_device_speed [PART_OF_A_SLUG]
 
 #include <fmt/format.h>
 

@@ -316,7 +316,8 @@ void BlockRunner::report_gone() {
   while ((warps_[gone / kWarpThreads].returned >> gone % kWarpThreads & 1) == 0) ++gone;
   Hazard hazard = hazard_at(barrier_, gone);
   hazard.what = fmt::format(
-      "thread {} has returned, and {} others wait for it at this __syncthreads()", gone, live_);
+      "thread {} has returned, and {} wait{} for it at this __syncthreads()", gone,
+      live_ == 1 ? "another" : fmt::format("{} others", live_), live_ == 1 ? "s" : "");
   hazard.advice = kSameForAll;
   hazards().add(hazard);
 }

@@ -2,8 +2,8 @@
 /// Turns a CUDA file into C++ for the CPU device. Exit code: 0 done, 1 the file is malformed or
 /// cannot be read or written, 2 wrong usage, 3 the file needs what only a GPU has.
 ///
-/// With --stand-in, the last is no failure: then OUTPUT registers the file's lessons as lessons that
-/// refuse everything.
+/// With --stand-in, the last is no failure: then OUTPUT registers the file's lessons as lessons
+/// that refuse everything.
 
 #include <fmt/format.h>
 
