@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
@@ -28,6 +30,24 @@ constexpr int kRows[] = {0, 1, 3, 65};
 constexpr Shape kMore[] = {{3000, 128}, {2, 20000}, {2, 49152}};
 /// Where the traffic is compared with the prediction.
 constexpr Shape kCounted[] = {{64, 4096}, {256, 128}};
+
+/// Whether a lesson's prediction can hold for a problem: rows fill whole sectors, and there are
+/// enough of them to fill the warps that share the weight.
+bool is_predictable(const Problem& p) {
+  const auto addresses = reinterpret_cast<std::uintptr_t>(p.x) |
+                         reinterpret_cast<std::uintptr_t>(p.weight) |
+                         reinterpret_cast<std::uintptr_t>(p.y);
+  constexpr int kFloatsOfSector = kSectorBytes / static_cast<int>(sizeof(float));
+  return p.rows > 0 && p.rows % 32 == 0 && p.hidden % kFloatsOfSector == 0 &&
+         addresses % kSectorBytes == 0;
+}
+
+/// Whether a lesson predicted what was counted, within one per cent.
+bool is_as_predicted(const RowCost& cost, const Traffic& predicted) {
+  constexpr double kTolerance = 0.01;
+  return std::abs(cost.read - predicted.read) <= kTolerance * predicted.read &&
+         std::abs(cost.written - predicted.written) <= kTolerance * predicted.written;
+}
 
 class Check {
  public:

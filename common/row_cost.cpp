@@ -1,6 +1,5 @@
 #include "common/row_cost.hpp"
 
-#include <cmath>
 #include <cstdint>
 
 namespace rmsnorm {
@@ -22,21 +21,6 @@ RowCost row_cost(const std::vector<LineCount>& counts, std::int64_t rows) {
   RowCost cost;
   for (const LineCount& count : counts) add(count, rows, cost);
   return cost;
-}
-
-bool is_predictable(const Problem& p) {
-  const auto addresses = reinterpret_cast<std::uintptr_t>(p.x) |
-                         reinterpret_cast<std::uintptr_t>(p.weight) |
-                         reinterpret_cast<std::uintptr_t>(p.y);
-  constexpr int kFloatsOfSector = kSectorBytes / static_cast<int>(sizeof(float));
-  return p.rows > 0 && p.rows % 32 == 0 && p.hidden % kFloatsOfSector == 0 &&
-         addresses % kSectorBytes == 0;
-}
-
-bool is_as_predicted(const RowCost& cost, const Traffic& predicted) {
-  constexpr double kTolerance = 0.01;
-  return std::abs(cost.read - predicted.read) <= kTolerance * predicted.read &&
-         std::abs(cost.written - predicted.written) <= kTolerance * predicted.written;
 }
 
 }  // namespace rmsnorm

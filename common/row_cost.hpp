@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/lesson.hpp"
 #include "common/observation.hpp"
 
 namespace rmsnorm {
@@ -26,12 +25,5 @@ void add(const LineCount& count, std::int64_t rows, RowCost& to);
 
 /// The cost of a row in a launch over `rows` rows, at least one.
 RowCost row_cost(const std::vector<LineCount>& counts, std::int64_t rows);
-
-/// Whether a lesson's prediction can hold for a problem: rows fill whole sectors, and there are
-/// enough of them to fill the warps that share the weight.
-bool is_predictable(const Problem& problem);
-
-/// Whether a lesson predicted what was counted, within one per cent.
-bool is_as_predicted(const RowCost& cost, const Traffic& predicted);
 
 }  // namespace rmsnorm
