@@ -3,6 +3,16 @@
 add_library(cuda_runtime INTERFACE)
 target_link_libraries(cuda_runtime INTERFACE cpu_device)
 
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 15)
+  message(FATAL_ERROR "clang ${CMAKE_CXX_COMPILER_VERSION} is too old: clang 15 or g++ 12 is needed.")
+endif()
+
+# The names of source lines, for g++ without those of variables.
+set(line_names -g1)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  set(line_names -g -gdwarf-aranges)  # with less, libdw does not find every line
+endif()
+
 # The compiler calls the device at each load and store (common/cpu_device/hooks.cpp). These calls
 # are ThreadSanitizer's, which AddressSanitizer cannot share a file with.
 #
@@ -18,7 +28,6 @@ if(NOT RMSNORM_SANITIZE)
       -Wno-tsan --param=tsan-instrument-func-entry-exit=0 -fno-tree-vectorize)
   else()
     target_compile_options(observed_code INTERFACE
-      -gdwarf-aranges  # an index of the line numbers, without which libdw does not find them
       -fno-vectorize -fno-slp-vectorize
       "SHELL:-mllvm -tsan-instrument-func-entry-exit=0"
       "SHELL:-mllvm -tsan-instrument-read-before-write=1")
@@ -41,11 +50,13 @@ function(add_kernels target)
       COMMENT "Rewriting ${name}.cu as C++"
       COMMAND_EXPAND_LISTS
       VERBATIM)
-    # -g1: the names of source lines. Lessons compare threadIdx with signed numbers, and look at
+    # Lessons compare threadIdx with signed numbers, and look at
     # floats as float4, as CUDA files do.
     set_source_files_properties("${rewritten}" PROPERTIES
-      COMPILE_OPTIONS "-g1;-fno-strict-aliasing;-Wno-sign-compare;-Wno-unknown-pragmas")
+      COMPILE_OPTIONS "${line_names};-fno-strict-aliasing;-Wno-sign-compare;-Wno-unknown-pragmas")
     target_sources(${target} PRIVATE "${rewritten}")
+    cmake_path(GET file PARENT_PATH folder)
+    target_compile_options(${target} PRIVATE "SHELL:-iquote \"${folder}\"")  # its own headers
   endforeach()
   if(arg_OBSERVED)
     target_link_libraries(${target} PRIVATE observed_code)

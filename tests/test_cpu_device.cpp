@@ -361,3 +361,92 @@ TEST_CASE("barriers count for each block and shuffles for each warp") {
   CHECK(shuffle.requests == 2 * 3 * 5);
   CHECK(shuffle.lanes == 2 * 96 * 5);
 }
+
+// Two halves of a warp, or two quarters, go together where neighbours want the same: as ncu counted
+// on an H200.
+TEST_CASE("lanes that want the same vector share a wavefront") {
+  if (!rmsnorm::can_observe()) SKIP_TEST("loads and stores are not observed in this build");
+  struct Pattern {
+    int bytes, sharing, wavefronts;
+  };
+  const Floats x;
+  const Floats y;
+  for (const Pattern& p : std::vector<Pattern>{
+           {8, 1, 2}, {8, 2, 1}, {8, 32, 1}, {16, 1, 4}, {16, 2, 2}, {16, 32, 2}}) {
+    CAPTURE(p.bytes, p.sharing);
+    const auto seen = observe(x, y, [&] { launch_shared_vectors(y.data, p.bytes, p.sharing); });
+    CHECK(only(seen, "shared load", "row").wavefronts == p.wavefronts);
+  }
+}
+
+TEST_CASE("a long loop is counted as a short one is") {
+  if (!rmsnorm::can_observe()) SKIP_TEST("loads and stores are not observed in this build");
+  const Floats x;
+  const Floats y;
+  const auto seen = observe(x, y, [&] { launch_long_loop(x.data, y.data); });
+  std::int64_t requests = 0;
+  std::int64_t sectors = 0;
+  for (const rmsnorm::LineCount& line : seen.lines) {
+    if (line.kind != "global load") continue;
+    requests += line.requests;
+    sectors += line.sectors;
+  }
+  CHECK(requests == 2 * 6000 + 1);
+  CHECK(sectors == 2 * 6000 * 4 + 1);
+}
+
+TEST_CASE("dynamic shared memory may be declared outside of all functions") {
+  const Floats x;
+  const Floats y;
+  observe(x, y, [&] { launch_file_scope(y.data, 100); });
+  CHECK(y.data[99] == 99);
+}
+
+TEST_CASE("a kernel may use memory that is none of the tensors") {
+  const Floats x;
+  const Floats y;
+  const Floats workspace;
+  observe(x, y, [&] { launch_with_workspace(x.data + 5, workspace.data, y.data); });
+  CHECK(y.data[0] == 6);
+}
+
+TEST_CASE("the default stream and a blocking one keep the order of their work") {
+  const Floats y;
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+  launch_set(y.data, 5, stream);
+  launch_increment(y.data, nullptr);
+  CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  CHECK(y.data[0] == 6);
+  CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+}
+
+TEST_CASE("copies and fills stay within their allocation") {
+  const Floats y;
+  const Floats z;
+  const std::size_t bytes = Floats::kSize * sizeof(float);
+  CHECK(cudaMemset(y.data, 0, bytes) == cudaSuccess);
+  CHECK(cudaMemset(y.data + 1, 0, bytes) == cudaErrorInvalidValue);
+  CHECK(cudaMemcpy(y.data, z.data + 1, bytes, cudaMemcpyDefault) == cudaErrorInvalidValue);
+  CHECK(cudaMemcpy(y.data + 1, z.data, bytes, cudaMemcpyDefault) == cudaErrorInvalidValue);
+  cudaGetLastError();
+}
+
+TEST_CASE("the distance of a shuffle counts by its last five bits") {
+  const Floats y;
+  for (const int distance : {-1, 31, 63}) {
+    launch_shuffle_xor(y.data, distance);
+    CHECK(cudaDeviceSynchronize() == cudaSuccess);
+    CHECK(y.data[0] == 31);
+  }
+}
+
+TEST_CASE("half a warp can reduce alone with cub") {
+  const Floats x;
+  const Floats y;
+  launch_half_warp_reduce(x.data, y.data);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  CHECK(y.data[0] == 15 * 16 / 2);
+  CHECK(rmsnorm::take_hazards() == std::vector<std::string>());
+}

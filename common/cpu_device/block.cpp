@@ -62,9 +62,9 @@ constexpr const char* kMaskAdvice =
 
 }  // namespace
 
-BlockRunner the_block_runner;
-
-BlockRunner::BlockRunner() : all_(new Thread[kMaxThreads]), stacks_(kMaxThreads) {}
+BlockRunner::BlockRunner() : all_(new Thread[kMaxThreads]), stacks_(kMaxThreads) {
+  running = this;
+}
 
 bool BlockRunner::run(dim3 grid, dim3 block, const std::function<void()>& body) {
   body_ = &body;
@@ -74,9 +74,9 @@ bool BlockRunner::run(dim3 grid, dim3 block, const std::function<void()>& body) 
     for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y) {
       for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
         begin_block();
-        observer().enter_kernel();
+        Observer::enter_kernel();
         main_.switch_to(all_[0].fiber);
-        observer().leave_kernel();
+        Observer::leave_kernel();
         observer().block_ends();
         if (stopped_) {
           // The fibers wait in the middle of a kernel that will not go on.
@@ -119,13 +119,13 @@ uint3 BlockRunner::block_index() const {
 }
 
 void BlockRunner::fiber_main() {
-  for (;;) block_runner().run_thread();
+  for (;;) running->run_thread();
 }
 
 /// One thread of one block, from the first line of the kernel to the last.
 void BlockRunner::run_thread() {
   (*body_)();
-  observer().leave_kernel();
+  Observer::leave_kernel();
   Warp& warp = warps_[this->warp()];
   warp.ready &= ~(1u << lane());
   warp.returned |= 1u << lane();
@@ -154,12 +154,12 @@ void BlockRunner::wait() {
 }
 
 void BlockRunner::switch_to(int next) {
-  if (next == current_) return observer().enter_kernel();
+  if (next == current_) return Observer::enter_kernel();
   Fiber& me = all_[current_].fiber;
   all_[(next + 1) & (kMaxThreads - 1)].fiber.prefetch();  // its turn is likely to come next
   current_ = next;
   threadIdx = index_of(next);
-  observer().enter_kernel();
+  Observer::enter_kernel();
   me.switch_to(all_[next].fiber);
 }
 
@@ -180,7 +180,7 @@ int BlockRunner::next_ready() const {
 }
 
 void BlockRunner::pause() {
-  observer().leave_kernel();
+  Observer::leave_kernel();
   warps_[warp()].ready &= ~(1u << lane());
   warps_[warp()].paused |= 1u << lane();
   wait();
@@ -198,12 +198,12 @@ bool BlockRunner::resume_paused() {
 
 void BlockRunner::stop() {
   stopped_ = true;
-  observer().leave_kernel();
+  Observer::leave_kernel();
   all_[current_].fiber.switch_to(main_);
 }
 
 void BlockRunner::barrier(Place place) {
-  observer().leave_kernel();
+  Observer::leave_kernel();
   if (at_barrier_ == 0) {
     barrier_ = place;
     first_at_barrier_ = current_;
@@ -214,21 +214,21 @@ void BlockRunner::barrier(Place place) {
   warps_[warp()].at_barrier |= 1u << lane();
   if (++at_barrier_ == live_) {
     release_barrier();
-    return observer().enter_kernel();
+    return Observer::enter_kernel();
   }
   wait();
 }
 
 void BlockRunner::release_barrier() {
   if (live_ < threads_in_block_) report_gone();
-  observer().barrier_passed(barrier_, live_);
+  if (is_watching) observer().barrier_passed(barrier_, live_);
   at_barrier_ = 0;
   for (Warp& warp : warps_) warp.ready |= std::exchange(warp.at_barrier, 0);
 }
 
 std::uint32_t BlockRunner::meet(
     Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place) {
-  observer().leave_kernel();
+  Observer::leave_kernel();
   const std::uint32_t own_bit = 1u << lane();
   if ((mask & own_bit) == 0) {
     report_unnamed(kind, mask, place);
@@ -243,7 +243,7 @@ std::uint32_t BlockRunner::meet(
   warps_[warp()].ready &= ~own_bit;
   warps_[warp()].meeting |= own_bit;
   if (try_to_meet(warp(), mask)) {
-    observer().enter_kernel();
+    Observer::enter_kernel();
   } else {
     wait();
   }
@@ -292,7 +292,7 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
       }
     }
   }
-  observer().lanes_met(first.kind, warp_number, needed, first.place);
+  if (is_watching) observer().lanes_met(first.kind, warp_number, needed, first.place);
   warp.meeting &= ~needed;
   warp.ready |= needed;
   return true;

@@ -114,9 +114,12 @@ class BlockRunner {
 };
 
 /// The device has one.
-extern BlockRunner the_block_runner;
 inline BlockRunner& block_runner() {
-  return the_block_runner;
+  static BlockRunner runner;
+  return runner;
 }
+
+/// The same, for what a kernel calls: it is there when a kernel runs.
+inline BlockRunner* running = nullptr;
 
 }  // namespace rmsnorm::cpu_device

@@ -10,8 +10,8 @@
 
 namespace rmsnorm::cpu_device {
 
-/// Enough for the local variables of a kernel.
-inline constexpr std::size_t kStackBytes = std::size_t{128} << 10;
+/// What CUDA gives a thread at most for its local variables, too.
+inline constexpr std::size_t kStackBytes = std::size_t{512} << 10;
 
 /// Memory for the stacks of many fibers, with a page between two of them that faults when a stack
 /// overflows. Pages that are never touched cost nothing.

@@ -9,24 +9,24 @@
 namespace rmsnorm::cpu_device {
 
 void barrier(const char* file, int line) {
-  block_runner().barrier({file, line});
+  running->barrier({file, line});
 }
 
 void sync_lanes(std::uint32_t mask, const char* file, int line) {
-  block_runner().meet(Meeting::sync, mask, 0, 0, {file, line});
+  running->meet(Meeting::sync, mask, 0, 0, {file, line});
 }
 
 std::uint32_t shuffle(
     std::uint32_t mask, std::uint32_t value, int source, const char* file, int line) {
-  return block_runner().meet(Meeting::shuffle, mask, value, source, {file, line});
+  return running->meet(Meeting::shuffle, mask, value, source, {file, line});
 }
 
 std::uint32_t ballot(std::uint32_t mask, bool value, const char* file, int line) {
-  return block_runner().meet(Meeting::ballot, mask, value ? 1 : 0, 0, {file, line});
+  return running->meet(Meeting::ballot, mask, value ? 1 : 0, 0, {file, line});
 }
 
 int lane() {
-  return block_runner().lane();
+  return running->lane();
 }
 
 void touch_atomically(const void* caller, const void* address, int bytes) {

@@ -15,7 +15,7 @@
 #define __global__
 #define __device__
 #define __host__
-#define __constant__ static
+#define __constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
@@ -89,21 +89,21 @@ T __shfl_sync(unsigned mask, T value, int source, int width = warpSize, RMSNORM_
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = warpSize, RMSNORM_PLACE) {
   const int own = rmsnorm::cpu_device::lane();
-  const int source = own - static_cast<int>(distance);
+  const int source = own - static_cast<int>(distance & 31);
   const bool inside = source >= rmsnorm::cpu_device::group(width);
   return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, file, line);
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = warpSize, RMSNORM_PLACE) {
   const int own = rmsnorm::cpu_device::lane();
-  const int source = own + static_cast<int>(distance);
+  const int source = own + static_cast<int>(distance & 31);
   const bool inside = source < rmsnorm::cpu_device::group(width) + width;
   return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, file, line);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int distance, int width = warpSize, RMSNORM_PLACE) {
   const int own = rmsnorm::cpu_device::lane();
-  const int source = own ^ distance;
+  const int source = own ^ (distance & 31);
   const bool inside = source < rmsnorm::cpu_device::group(width) + width;
   return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, file, line);
 }
@@ -195,11 +195,18 @@ inline int __ffs(int bits) {
 
 // Loads and stores with a wish for the caches, of which this device has none. Macros, so that the
 // access is that of the kernel's line.
-#define __ldg(address) (*(address))
-#define __ldcs(address) (*(address))
-#define __ldcg(address) (*(address))
+#define __ldg(...) (*(__VA_ARGS__))
+#define __ldcs(...) (*(__VA_ARGS__))
+#define __ldcg(...) (*(__VA_ARGS__))
 #define __stcs(address, value) (void)(*(address) = (value))
 #define __stcg(address, value) (void)(*(address) = (value))
 
-using std::max;
-using std::min;
+/// Of any two numbers, also of different types.
+template <class A, class B>
+constexpr std::common_type_t<A, B> min(A a, B b) {
+  return b < a ? b : a;
+}
+template <class A, class B>
+constexpr std::common_type_t<A, B> max(A a, B b) {
+  return a < b ? b : a;
+}

@@ -20,9 +20,9 @@ namespace {
 
 constexpr std::uintptr_t kSectorBytes = 32;
 constexpr std::uintptr_t kBanks = 32;
-constexpr std::uintptr_t kBankBytes = 4;
-/// A thread that does more than this without meeting the others waits for them: what is not counted
-/// yet must fit in memory.
+constexpr std::uintptr_t kWordBytes = 4;
+/// A thread that does the same more often than this without meeting the others waits for them: what
+/// is not counted yet must fit in memory.
 constexpr int kMostPending = 4096;
 
 bool is_in(const void* address, const void* begin, std::size_t bytes) {
@@ -73,8 +73,6 @@ std::string distance_text(
 
 }  // namespace
 
-Observer the_observer;
-
 void Observer::start(std::vector<Tensor> tensors) {
   tensors_ = std::move(tensors);
   names_.clear();
@@ -83,11 +81,11 @@ void Observer::start(std::vector<Tensor> tensors) {
   pending_.clear();
   meetings_.clear();
   blocks_ = 0;
-  watching_ = true;
+  is_watching = true;
 }
 
 Observation Observer::stop() {
-  watching_ = false;
+  is_watching = false;
   // Several instructions may come from one line.
   std::map<std::pair<std::pair<std::string, int>, std::pair<std::string, std::string>>, LineCount>
       lines;
@@ -134,24 +132,29 @@ std::string Observer::kernel() const {
 }
 
 void Observer::block_begins() {
-  if (!watching_) return;
+  if (!is_watching) return;
   ++blocks_;
   races_.begin_block();
 }
 
 void Observer::block_ends() {
-  if (watching_) all_paused();
-}
-
-/// Everything that any warp has pending can be counted.
-void Observer::all_paused() {
-  if (!watching_) return;
+  if (!is_watching) return;
   for (int warp = 0; warp < kMaxWarps; ++warp) count(warp);
 }
 
+/// The lanes that wait because they did the same too often have all done it equally often.
+void Observer::all_paused() {
+  if (!is_watching) return;
+  for (std::size_t site = 0; site < sites_.size(); ++site) {
+    for (int warp = 0; warp < kMaxWarps; ++warp) {
+      if (pending_[site][warp].used >= kMostPending) count(site, warp);
+    }
+  }
+}
+
 void Observer::barrier_passed(Place place, int threads) {
-  if (!watching_) return;
-  all_paused();
+  if (!is_watching) return;
+  for (int warp = 0; warp < kMaxWarps; ++warp) count(warp);
   races_.barrier();
   Meetings& meetings = meetings_[{"barrier", {short_name(place.file), place.line}}];
   ++meetings.times;
@@ -159,7 +162,7 @@ void Observer::barrier_passed(Place place, int threads) {
 }
 
 void Observer::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place) {
-  if (!watching_) return;
+  if (!is_watching) return;
   if (kind == Meeting::sync) races_.sync_warp(warp, lanes);
   if (lanes == 0xffffffff) count(warp);
   if (kind != Meeting::shuffle) return;
@@ -209,10 +212,15 @@ void Observer::global_access(const void* pc, const void* address, int bytes, Tou
   for (const Tensor& candidate : tensors_) {
     if (is_in(address, candidate.data, candidate.bytes)) tensor = &candidate;
   }
-  if (tensors_.empty()) {
+  if (tensor == nullptr) {
+    // A workspace of the kernel's own. But around the tensors lie guards, which are nobody's.
     const Allocation* found = find_allocation(address);
-    if (found != nullptr) {
-      allocation = {"global memory", found->data, found->bytes, bytes};
+    const bool has_tensors =
+        found != nullptr && std::any_of(tensors_.begin(), tensors_.end(), [&](const Tensor& t) {
+          return is_in(t.data, found->data, found->bytes);
+        });
+    if (found != nullptr && !has_tensors) {
+      allocation = {"workspace", found->data, found->bytes, bytes};
       tensor = &allocation;
     }
   }
@@ -359,29 +367,30 @@ void Observer::record(
   request.address[request.lanes] = address;
   ++request.lanes;
 
-  if (++accesses_[block_runner().current()] >= kMostPending) block_runner().pause();
+  if (pending.times[lane] >= kMostPending) block_runner().pause();
 }
 
 /// Counts what a warp has pending.
 void Observer::count(int warp) {
-  for (int lane = 0; lane < kWarpThreads; ++lane) accesses_[warp * kWarpThreads + lane] = 0;
-  for (std::size_t i = 0; i < sites_.size(); ++i) {
-    Pending& pending = pending_[i][warp];
-    Site& site = sites_[i];
-    for (std::size_t n = 0; n < pending.used; ++n) {
-      Request& request = pending.requests[n];
-      ++site.requests;
-      site.lanes += request.lanes;
-      if (site.is_shared) {
-        count_wavefronts(request, site);
-      } else {
-        count_sectors(request, site);
-      }
-      request.lanes = 0;
+  for (std::size_t site = 0; site < sites_.size(); ++site) count(site, warp);
+}
+
+void Observer::count(std::size_t site_number, int warp) {
+  Pending& pending = pending_[site_number][warp];
+  Site& site = sites_[site_number];
+  for (std::size_t n = 0; n < pending.used; ++n) {
+    Request& request = pending.requests[n];
+    ++site.requests;
+    site.lanes += request.lanes;
+    if (site.is_shared) {
+      count_wavefronts(request, site);
+    } else {
+      count_sectors(request, site);
     }
-    if (pending.used > 0) pending.times.fill(0);
-    pending.used = 0;
+    request.lanes = 0;
   }
+  if (pending.used > 0) pending.times.fill(0);
+  pending.used = 0;
 }
 
 void Observer::count_sectors(const Request& request, Site& site) {
@@ -391,18 +400,35 @@ void Observer::count_sectors(const Request& request, Site& site) {
   site.sectors += std::unique(sectors.begin(), sectors.begin() + request.lanes) - sectors.begin();
 }
 
-/// A wavefront is one pass of the 32 banks, each of which serves one word of 4 bytes. A quarter of
-/// the warp goes at a time with 16 bytes a lane, half of it with 8.
+/// Whether no two active lanes that differ in this bit of their number have different addresses.
+bool Observer::pairs_agree(const Request& request, int bit) {
+  std::array<std::uintptr_t, kWarpThreads> address{};
+  std::uint32_t active = 0;
+  for (int i = 0; i < request.lanes; ++i) {
+    address[request.lane[i]] = request.address[i];
+    active |= 1u << request.lane[i];
+  }
+  for (int lane = 0; lane < kWarpThreads; ++lane) {
+    const bool both = (active >> lane & 1) != 0 && (active >> (lane ^ bit) & 1) != 0;
+    if (both && address[lane] != address[lane ^ bit]) return false;
+  }
+  return true;
+}
+
+/// A wavefront is one pass of the 32 banks, each of which serves one word of 4 bytes. Half of the
+/// warp goes at a time with 8 bytes a lane, a quarter with 16; two halves or quarters go together if
+/// neighbouring lanes, or the next but one, want the same.
 void Observer::count_wavefronts(const Request& request, Site& site) {
-  const int words = std::max(1, site.bytes / static_cast<int>(kBankBytes));
-  const int lanes_at_once = kWarpThreads / words;
+  const int words = std::max(1, site.bytes / static_cast<int>(kWordBytes));
+  int lanes_at_once = kWarpThreads / words;
+  if (words > 1 && (pairs_agree(request, 1) || pairs_agree(request, 2))) lanes_at_once *= 2;
   for (int first = 0; first < kWarpThreads; first += lanes_at_once) {
     std::array<std::vector<std::uintptr_t>, kBanks> wanted;
     std::size_t passes = 0;
     for (int i = 0; i < request.lanes; ++i) {
       if (request.lane[i] < first || request.lane[i] >= first + lanes_at_once) continue;
       for (int k = 0; k < words; ++k) {
-        const std::uintptr_t word = request.address[i] / kBankBytes + static_cast<unsigned>(k);
+        const std::uintptr_t word = request.address[i] / kWordBytes + static_cast<unsigned>(k);
         std::vector<std::uintptr_t>& bank = wanted[word % kBanks];
         if (std::find(bank.begin(), bank.end(), word) == bank.end()) bank.push_back(word);
         passes = std::max(passes, bank.size());

@@ -21,15 +21,19 @@ namespace rmsnorm::cpu_device {
 /// Whether the running thread is in a kernel's own code, and that kernel is watched. The compiler's
 /// calls look here first: most of the time, there is nothing more to do.
 inline bool in_watched_kernel = false;
+/// Whether launches are watched now.
+inline bool is_watching = false;
 
 class Observer {
  public:
-  /// Watches the launches from now on. A kernel may touch these tensors in global memory, and
-  /// nothing else; if there are none, all that cudaMalloc gave.
+  /// Watches the launches from now on. In global memory a kernel may touch these tensors, and
+  /// allocations of its own, but not what lies around a tensor in its allocation.
   void start(std::vector<Tensor> tensors);
   /// Ends it, and gives what was counted.
   Observation stop();
-  bool is_watching() const { return watching_; }
+
+  /// Ends it, and forgets.
+  static void ignore() { is_watching = false; }
 
   // What the runtime reports.
 
@@ -44,7 +48,7 @@ class Observer {
 
   // Between these two, the running thread is in the kernel's own code.
 
-  void enter_kernel() const { in_watched_kernel = watching_; }
+  static void enter_kernel() { in_watched_kernel = is_watching; }
   static void leave_kernel() { in_watched_kernel = false; }
 
   /// A load or store of the running thread. `pc` is where it returns to.
@@ -83,6 +87,8 @@ class Observer {
   void record(
       const void* pc, bool is_shared, Touch touch, int bytes, int what, std::uintptr_t address);
   void count(int warp);
+  void count(std::size_t site, int warp);
+  static bool pairs_agree(const Request& request, int bit);
   static void count_sectors(const Request& request, Site& site);
   static void count_wavefronts(const Request& request, Site& site);
   int name(const std::string& text);
@@ -90,9 +96,7 @@ class Observer {
   void report_race(
       const RaceDetector::Conflict& conflict, const void* pc, std::size_t offset, Touch touch);
   [[noreturn]] void report_outside(const void* pc, const void* address, int bytes, Touch touch);
-  const std::vector<Tensor>& tensors() const { return tensors_; }
 
-  bool watching_ = false;
   std::vector<Tensor> tensors_;
   const void* kernel_ = nullptr;
   const char* arguments_ = nullptr;
@@ -103,15 +107,14 @@ class Observer {
   std::vector<Site> sites_;
   std::unordered_map<std::uint64_t, int> site_of_;
   std::vector<std::array<Pending, kMaxWarps>> pending_;  // of each site
-  std::array<int, kMaxThreads> accesses_{};              // of each thread, since its warp last met
   std::map<std::pair<std::string, std::pair<std::string, int>>, Meetings> meetings_;
   RaceDetector races_;
 };
 
 /// The device has one.
-extern Observer the_observer;
 inline Observer& observer() {
-  return the_observer;
+  static Observer observer;
+  return observer;
 }
 
 /// While one of these lives, the device's own work is not taken for the kernel's.

@@ -1,11 +1,14 @@
 /// \file
 /// The CUDA runtime API on the CPU: memory, streams, launches and errors.
 
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -19,12 +22,16 @@
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/memory.hpp"
 #include "common/cpu_device/observer.hpp"
+#include "common/cpu_device/sanitizer.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 
 /// A queue of work. Nobody works on it but whoever waits for it.
+///
+/// The default stream and all others but the non-blocking ones wait for each other: they share one
+/// queue, which is an order that CUDA allows.
 struct CUstream_st {
   std::deque<std::function<void()>> work;
-  bool waits_for_default_stream = true;
+  bool has_own_queue = false;
 };
 
 namespace rmsnorm::cpu_device {
@@ -55,12 +62,14 @@ cudaError_t note(cudaError_t error) {
   return error;
 }
 
+/// Null for a stream that does not exist.
 CUstream_st* queue_of(cudaStream_t stream) {
   Device& d = device();
   if (stream == nullptr) return &d.default_stream;
-  const auto found = std::find_if(
+  const bool exists = std::any_of(
       d.streams.begin(), d.streams.end(), [&](const auto& own) { return own.get() == stream; });
-  return found == d.streams.end() ? nullptr : found->get();
+  if (!exists) return nullptr;
+  return stream->has_own_queue ? stream : &d.default_stream;
 }
 
 void work_off(CUstream_st& stream) {
@@ -76,18 +85,8 @@ cudaError_t take_fault() {
   return note(std::exchange(device().fault, cudaSuccess));
 }
 
-/// Waits for a stream. The default stream and all others but the non-blocking ones wait for each
-/// other.
-cudaError_t wait_for(CUstream_st& stream) {
-  Device& d = device();
-  if (&stream == &d.default_stream) {
-    for (const auto& other : d.streams) {
-      if (other->waits_for_default_stream) work_off(*other);
-    }
-  } else if (stream.waits_for_default_stream) {
-    work_off(d.default_stream);
-  }
-  work_off(stream);
+cudaError_t wait_for(CUstream_st& queue) {
+  work_off(queue);
   return take_fault();
 }
 
@@ -123,13 +122,54 @@ cudaError_t check(const Launch& launch, Call& call) {
   return cudaSuccess;
 }
 
+/// A kernel that brings the whole process down: says where, while that is still possible.
+void report_crash(int signal) {
+  char text[256];
+  const int length = std::snprintf(
+      text, sizeof text,
+      "\nthe kernel crashed in block %u, thread %u (%s): it used an address that is nobody's, "
+      "divided an integer by zero, or needs more than %zu KiB for its local variables\n",
+      blockIdx.x, threadIdx.x, strsignal(signal), kStackBytes >> 10);
+  if (write(STDERR_FILENO, text, static_cast<std::size_t>(length)) < 0) _exit(3);
+  _exit(1);
+}
+
+/// From now on, while it lives, a crash is a kernel's. (AddressSanitizer has more to say about it.)
+class CrashGuard {
+ public:
+  CrashGuard() {
+#ifndef RMSNORM_ADDRESS_SANITIZER
+    static char stack[64 << 10];  // the kernel's own may be what has run out
+    const stack_t alternative{.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof stack};
+    sigaltstack(&alternative, nullptr);
+    struct sigaction action {};
+    action.sa_handler = report_crash;
+    action.sa_flags = SA_ONSTACK;
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before_[i]);
+#endif
+  }
+  ~CrashGuard() {
+#ifndef RMSNORM_ADDRESS_SANITIZER
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+#endif
+  }
+  CrashGuard(const CrashGuard&) = delete;
+  CrashGuard& operator=(const CrashGuard&) = delete;
+
+ private:
+  static constexpr std::array kSignals{SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+  std::array<struct sigaction, kSignals.size()> before_{};
+};
+
 void run(const Launch& launch, Call& call) {
   if (device().fault != cudaSuccess) return;  // a GPU would not do anything any more
   shared_memory().begin_launch(launch.shared_bytes);
   observer().launch_begins(call.kernel(), &call, call.bytes());
+  const CrashGuard guard;
   const bool done = block_runner().run(launch.grid, launch.block, [&] { call.run(); });
   if (done) {
-    device().static_bytes[call.kernel()] = shared_memory().static_bytes();
+    std::size_t& known = device().static_bytes[call.kernel()];
+    known = std::max(known, shared_memory().static_bytes());  // not every launch declares all
   } else if (device().fault == cudaSuccess) {
     set_fault(cudaErrorLaunchFailure);
   }
@@ -147,7 +187,7 @@ std::size_t learn_static_bytes(Call& call) {
   if (child == 0) {
     constexpr unsigned kSeconds = 2;
     alarm(kSeconds);
-    observer().stop();
+    Observer::ignore();
     shared_memory().begin_launch(0);
     shared_memory().publish_static_bytes(bytes);
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) close(stream);
@@ -164,6 +204,23 @@ std::size_t static_bytes_of(Call& call) {
   const auto [known, is_new] = device().static_bytes.try_emplace(call.kernel(), 0);
   if (is_new) known->second = learn_static_bytes(call);
   return known->second;
+}
+
+/// Whether device memory that begins at `data` has that many bytes; host memory is not known.
+bool is_long_enough(const void* data, std::size_t bytes) {
+  const Allocation* allocation = find_allocation(data);
+  if (allocation == nullptr) return true;
+  const auto* end = allocation->data + allocation->bytes;
+  return bytes <= static_cast<std::size_t>(end - static_cast<const char*>(data));
+}
+
+bool is_copyable(const void* to, const void* from, std::size_t bytes) {
+  return to != nullptr && from != nullptr && is_long_enough(to, bytes) &&
+         is_long_enough(from, bytes);
+}
+
+bool is_settable(const void* data, std::size_t bytes) {
+  return find_allocation(data) != nullptr && is_long_enough(data, bytes);
 }
 
 std::size_t physical_memory(int pages) {
@@ -241,7 +298,41 @@ const char* cudaGetErrorString(cudaError_t error) {
 }
 
 const char* cudaGetErrorName(cudaError_t error) {
-  return cudaGetErrorString(error);
+  switch (error) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorInvalidValue:
+      return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidConfiguration:
+      return "cudaErrorInvalidConfiguration";
+    case cudaErrorInsufficientDriver:
+      return "cudaErrorInsufficientDriver";
+    case cudaErrorInvalidDeviceFunction:
+      return "cudaErrorInvalidDeviceFunction";
+    case cudaErrorNoDevice:
+      return "cudaErrorNoDevice";
+    case cudaErrorInvalidDevice:
+      return "cudaErrorInvalidDevice";
+    case cudaErrorNoKernelImageForDevice:
+      return "cudaErrorNoKernelImageForDevice";
+    case cudaErrorUnsupportedPtxVersion:
+      return "cudaErrorUnsupportedPtxVersion";
+    case cudaErrorInvalidResourceHandle:
+      return "cudaErrorInvalidResourceHandle";
+    case cudaErrorIllegalAddress:
+      return "cudaErrorIllegalAddress";
+    case cudaErrorLaunchOutOfResources:
+      return "cudaErrorLaunchOutOfResources";
+    case cudaErrorMisalignedAddress:
+      return "cudaErrorMisalignedAddress";
+    case cudaErrorLaunchFailure:
+      return "cudaErrorLaunchFailure";
+    case cudaErrorNotSupported:
+      return "cudaErrorNotSupported";
+  }
+  return "unrecognized error code";
 }
 
 cudaError_t cudaGetLastError() {
@@ -346,7 +437,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
   const cudaError_t before = wait_for(device().default_stream);
   if (before != cudaSuccess) return before;
   if (bytes == 0) return cudaSuccess;
-  if (to == nullptr || from == nullptr) return note(cudaErrorInvalidValue);
+  if (!is_copyable(to, from, bytes)) return note(cudaErrorInvalidValue);
   std::memmove(to, from, bytes);
   return cudaSuccess;
 }
@@ -354,7 +445,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
 cudaError_t cudaMemcpyAsync(
     void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
-  if (to == nullptr || from == nullptr) return note(cudaErrorInvalidValue);
+  if (!is_copyable(to, from, bytes)) return note(cudaErrorInvalidValue);
   return add_work(stream, [=] { std::memmove(to, from, bytes); });
 }
 
@@ -362,14 +453,14 @@ cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
   const cudaError_t before = wait_for(device().default_stream);
   if (before != cudaSuccess) return before;
   if (bytes == 0) return cudaSuccess;
-  if (find_allocation(data) == nullptr) return note(cudaErrorInvalidValue);
+  if (!is_settable(data, bytes)) return note(cudaErrorInvalidValue);
   std::memset(data, value, bytes);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
-  if (find_allocation(data) == nullptr) return note(cudaErrorInvalidValue);
+  if (!is_settable(data, bytes)) return note(cudaErrorInvalidValue);
   return add_work(stream, [=] { std::memset(data, value, bytes); });
 }
 
@@ -392,7 +483,7 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   device().streams.push_back(std::make_unique<CUstream_st>());
   *stream = device().streams.back().get();
-  (*stream)->waits_for_default_stream = flags != cudaStreamNonBlocking;
+  (*stream)->has_own_queue = flags == cudaStreamNonBlocking;
   return cudaSuccess;
 }
 
@@ -400,7 +491,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   CUstream_st* const queue = stream == nullptr ? nullptr : queue_of(stream);
   if (queue == nullptr) return note(cudaErrorInvalidResourceHandle);
   work_off(*queue);
-  std::erase_if(device().streams, [&](const auto& own) { return own.get() == queue; });
+  std::erase_if(device().streams, [&](const auto& own) { return own.get() == stream; });
   return cudaSuccess;
 }
 

@@ -15,7 +15,7 @@ namespace rmsnorm::cpu_device {
 namespace {
 
 constexpr std::size_t kGap = 4096;              // around each piece: room to be wrong in
-constexpr std::size_t kBankBytes = 128;         // 32 banks of 4 bytes
+constexpr std::size_t kRowOfBanks = 128;        // 32 banks of 4 bytes
 constexpr std::uint32_t kNothing = 0x7fa5a5a5;  // a NaN
 
 constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
@@ -24,11 +24,9 @@ constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
 
 // Dynamic memory always has the same place: it may be met before or after the variables.
 constexpr std::size_t kDynamicBegin = SharedMemory::kFirstByte + SharedMemory::kMemoryBytes - kGap -
-                                      round_up(kSharedBytesOptin, kBankBytes);
+                                      round_up(kSharedBytesOptin, kRowOfBanks);
 
 }  // namespace
-
-SharedMemory the_shared_memory;
 
 SharedMemory::SharedMemory() {
   void* const all =
@@ -37,6 +35,7 @@ SharedMemory::SharedMemory() {
   memory_ = static_cast<char*>(all);
   mprotect(memory_ + kFirstByte, kMemoryBytes, PROT_READ | PROT_WRITE);
   make_inaccessible(memory_ + kFirstByte, kMemoryBytes);
+  dynamic_ = {.name = "dynamic memory", .begin = kDynamicBegin, .bytes = 0, .element_bytes = 1};
 }
 
 void SharedMemory::begin_launch(std::size_t dynamic_bytes) {
@@ -46,7 +45,9 @@ void SharedMemory::begin_launch(std::size_t dynamic_bytes) {
   dynamic_bytes_ = dynamic_bytes;
   static_bytes_ = 0;
   end_ = kFirstByte;
-  has_dynamic_ = false;
+  dynamic_.bytes = dynamic_bytes;
+  pieces_.push_back(dynamic_);
+  make_accessible(memory_ + kDynamicBegin, dynamic_bytes);
 }
 
 void SharedMemory::begin_block() {
@@ -64,7 +65,7 @@ void SharedMemory::fill(const SharedPiece& piece) {
 const SharedPiece& SharedMemory::place(
     std::string name, std::size_t bytes, std::size_t alignment, std::size_t element_bytes) {
   static_bytes_ = round_up(static_bytes_, alignment);
-  const std::size_t begin = round_up(end_ + kGap, kBankBytes) + static_bytes_ % kBankBytes;
+  const std::size_t begin = round_up(end_ + kGap, kRowOfBanks) + static_bytes_ % kRowOfBanks;
   end_ = begin + bytes;
   pieces_.push_back({std::move(name), begin, bytes, element_bytes});
   make_accessible(memory_ + begin, bytes);
@@ -102,12 +103,13 @@ void* SharedMemory::reserve(
 }
 
 void* SharedMemory::dynamic(std::size_t element_bytes, const char* name) {
-  const NotWatching pause;
-  if (!has_dynamic_) {
-    has_dynamic_ = true;
-    pieces_.push_back({name, kDynamicBegin, dynamic_bytes_, element_bytes});
-    make_accessible(memory_ + kDynamicBegin, dynamic_bytes_);
-    fill(pieces_.back());
+  if (dynamic_.name != name) {
+    const NotWatching pause;
+    dynamic_.name = name;
+    dynamic_.element_bytes = element_bytes;
+    for (SharedPiece& piece : pieces_) {
+      if (piece.begin == kDynamicBegin) piece = dynamic_;
+    }
   }
   return memory_ + kDynamicBegin;
 }

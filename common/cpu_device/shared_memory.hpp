@@ -45,7 +45,8 @@ class SharedMemory {
   void* reserve(
       SharedVariable& variable, std::size_t bytes, std::size_t alignment, std::size_t element_bytes,
       const char* name, Place place);
-  /// The memory that the launch asked for as its third argument.
+  /// The memory that a launch asks for as its third argument: always at the same address, which a
+  /// declaration outside of all functions needs before there is a launch.
   void* dynamic(std::size_t element_bytes, const char* name);
 
   std::uint64_t launch() const { return launch_; }
@@ -69,7 +70,7 @@ class SharedMemory {
   const SharedPiece* nearest(std::size_t offset) const;
 
   static constexpr std::size_t kMemoryBytes = std::size_t{2} << 20;
-  static constexpr std::size_t kFirstByte = std::size_t{1} << 30;  ///< before it is nothing
+  static constexpr std::size_t kFirstByte = std::size_t{256} << 20;  ///< before it is nothing
   static constexpr std::size_t kRangeBytes = kFirstByte + kMemoryBytes + kFirstByte;
 
  private:
@@ -82,15 +83,15 @@ class SharedMemory {
   std::uint64_t launch_ = 0;
   std::size_t dynamic_bytes_ = 0;
   std::size_t static_bytes_ = 0;
+  SharedPiece dynamic_{};         // as the last declaration of it had it
   std::size_t end_ = kFirstByte;  // of the last piece
   volatile std::size_t* published_ = nullptr;
-  bool has_dynamic_ = false;
 };
 
 /// The device has one.
-extern SharedMemory the_shared_memory;
 inline SharedMemory& shared_memory() {
-  return the_shared_memory;
+  static SharedMemory memory;
+  return memory;
 }
 
 /// What `__shared__ T name;` becomes.

@@ -149,4 +149,91 @@ void launch_block_reduce(const float* x, float* y) {
   block_reduce<<<1, 96>>>(x, y);
 }
 
+namespace {
+
+template <class Vector>
+__global__ void shared_vectors(float* y, int sharing) {
+  __shared__ Vector row[32];
+  row[threadIdx.x] = Vector();
+  __syncthreads();
+  const Vector v = row[threadIdx.x / sharing];
+  y[threadIdx.x] = v.x;
+}
+
+__global__ void long_loop(const float* x, float* y) {
+  float sum = 0;
+  if (threadIdx.x == 0) sum += x[4095];
+  for (int i = 0; i < 6000; ++i) sum += x[i * 64 % 4096 + threadIdx.x];
+  y[threadIdx.x] = sum;
+}
+
+extern __shared__ float at_file_scope[];
+
+__global__ void file_scope(float* y) {
+  at_file_scope[threadIdx.x] = static_cast<float>(threadIdx.x);
+  __syncthreads();
+  y[threadIdx.x] = at_file_scope[threadIdx.x];
+}
+
+__global__ void with_workspace(const float* x, float* workspace, float* y) {
+  workspace[0] = x[0];
+  y[0] = workspace[0] + 1;
+}
+
+__global__ void set(float* y, float value) {
+  y[0] = value;
+}
+
+__global__ void increment(float* y) {
+  y[0] = y[0] + 1;
+}
+
+__global__ void shuffle_xor(float* y, int distance) {
+  y[threadIdx.x] = __shfl_xor_sync(0xffffffff, static_cast<float>(threadIdx.x), distance);
+}
+
+__global__ void half_warp_reduce(const float* x, float* y) {
+  using Reduce = cub::WarpReduce<float, 16>;
+  __shared__ Reduce::TempStorage storage;
+  if (threadIdx.x < 16) {
+    const float sum = Reduce(storage).Sum(x[threadIdx.x]);
+    if (threadIdx.x == 0) y[0] = sum;
+  }
+}
+
+}  // namespace
+
+void launch_shared_vectors(float* y, int bytes, int sharing) {
+  if (bytes == 8) shared_vectors<float2><<<1, 32>>>(y, sharing);
+  if (bytes == 16) shared_vectors<float4><<<1, 32>>>(y, sharing);
+}
+
+void launch_long_loop(const float* x, float* y) {
+  long_loop<<<1, 64>>>(x, y);
+}
+
+void launch_file_scope(float* y, int threads) {
+  file_scope<<<1, threads, threads * sizeof(float)>>>(y);
+}
+
+void launch_with_workspace(const float* x, float* workspace, float* y) {
+  with_workspace<<<1, 1>>>(x, workspace, y);
+}
+
+void launch_set(float* y, float value, cudaStream_t stream) {
+  set<<<1, 1, 0, stream>>>(y, value);
+}
+
+void launch_increment(float* y, cudaStream_t stream) {
+  increment<<<1, 1, 0, stream>>>(y);
+}
+
+void launch_shuffle_xor(float* y, int distance) {
+  shuffle_xor<<<1, 32>>>(y, distance);
+}
+
+void launch_half_warp_reduce(const float* x, float* y) {
+  half_warp_reduce<<<1, 32>>>(x, y);
+}
+
 }  // namespace tests

@@ -36,6 +36,24 @@ void launch_vectors(const float* x, float* y, int threads);
 /// 3 barriers and, in each warp, 5 shuffles.
 void launch_barriers(float* y, int threads);
 
+/// Loads of vectors from shared memory by one warp: lane l takes vector l / sharing. `bytes` is 8 or
+/// 16.
+void launch_shared_vectors(float* y, int bytes, int sharing);
+/// Thread 0 loads x[4095] first; then all 64 threads load x[64 * i + t] for 6000 i, from 0 again
+/// where x[4096] ends.
+void launch_long_loop(const float* x, float* y);
+/// y[t] = t, by way of dynamic shared memory that is declared outside of all functions.
+void launch_file_scope(float* y, int threads);
+/// y[0] = x[0] + 1, by way of a workspace in global memory.
+void launch_with_workspace(const float* x, float* workspace, float* y);
+/// y[0] = value; and y[0] = y[0] + 1.
+void launch_set(float* y, float value, cudaStream_t stream);
+void launch_increment(float* y, cudaStream_t stream);
+/// y[t] = the t of the lane that __shfl_xor_sync(..., distance) leads to, in a warp.
+void launch_shuffle_xor(float* y, int distance);
+/// y[0] = the sum of x[0 .. 16), by 16 lanes alone, with cub::WarpReduce<float, 16>.
+void launch_half_warp_reduce(const float* x, float* y);
+
 /// y[0] = the sum of x[0 .. threads), by cub.
 void launch_warp_reduce(const float* x, float* y);
 void launch_block_reduce(const float* x, float* y);

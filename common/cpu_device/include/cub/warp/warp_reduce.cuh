@@ -16,10 +16,12 @@ class WarpReduce {
   /// The result is complete in the first lane of each group of kLanes.
   template <class Operator>
   T Reduce(T value, Operator reduce, RMSNORM_PLACE) {
-    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    const int first = rmsnorm::cpu_device::group(kLanes);  // of the lanes that reduce together
+    const int lane = rmsnorm::cpu_device::lane() - first;
+    const unsigned mask = (kLanes == 32 ? 0xffffffff : (1u << kLanes % 32) - 1) << first;
     for (int distance = 1; distance < kLanes; distance *= 2) {
       const T other =
-          __shfl_down_sync(0xffffffff, value, static_cast<unsigned>(distance), kLanes, file, line);
+          __shfl_down_sync(mask, value, static_cast<unsigned>(distance), kLanes, file, line);
       if (lane + distance < kLanes) value = reduce(value, other);
     }
     return value;
