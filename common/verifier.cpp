@@ -203,8 +203,10 @@ Verification verify_launch(
   Verification found =
       small || !on_device ? compare_on_host(p, sum_depth) : compare_on_device(p, sum_depth);
   found.observation = std::move(observation);
-  if (found.ok()) found.complaint = check_guards(workload);
-  if (found.ok() && workload.hash_of_untouchables() != hash) {
+  if (const std::string guards = check_guards(workload); !guards.empty()) {
+    if (found.ok()) found.complaint = guards;
+  } else if (workload.hash_of_untouchables() != hash) {
+    // It comes before a wrong y: the comparison has taken x and the weight as they are now.
     found.complaint = "changed memory outside y: x, the weight, or what lies around the tensors";
   }
   return found;

@@ -15,6 +15,7 @@
 #include "common/verifier.hpp"
 #include "tests/bits.hpp"
 #include "tests/gpu_support.hpp"
+#include "tests/random_problems.hpp"
 
 using namespace rmsnorm;
 using tests::fits_on_gpu;
@@ -107,6 +108,13 @@ TEST_CASE("no mistake is seen in any lesson on any shape") {
       }
     }
   }
+}
+
+TEST_CASE("every lesson is right on random problems") {
+  NEEDS_GPU();
+  const int most = is_cpu_device() ? 1 << 14 : 1 << 20;
+  const std::uint64_t seed = tests::test_seed();
+  CHECK(tests::try_random_problems(gpu_lessons(), seed, most, std::chrono::seconds(4)) == "");
 }
 
 TEST_CASE("no lesson refuses a plain shape") {

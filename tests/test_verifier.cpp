@@ -219,6 +219,15 @@ TEST_CASE("a lesson that changes x or another set is wrong") {
   }
 }
 
+TEST_CASE("a lesson that changes x is told so even where y does not fit the x that it leaves") {
+  const auto doubles_x = [](const Problem& p, cudaStream_t) {
+    tests::launch_right(p, nullptr);
+    for (int i = 0; i < p.rows * p.hidden; ++i) const_cast<float*>(p.x)[i] *= 1 + i % 2;
+    return cudaSuccess;
+  };
+  CHECK_THAT(verify_on_host(doubles_x).complaint, contains("changed memory outside y"));
+}
+
 TEST_CASE("a lesson whose rounding could explain almost anything is not called right") {
   Lesson lesson = tests::lesson_with(tests::launch_right, Memory::host);
   lesson.sum_depth = [](int) { return 1'000'000; };

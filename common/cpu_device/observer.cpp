@@ -259,7 +259,10 @@ void Observer::report_outside(const void* pc, const void* address, int bytes, To
       found.what = fmt::format(
           "{}, {}", who,
           distance_text(offset, piece->begin, piece->bytes, piece->element_bytes, piece->name));
-      found.advice = "Compare the index with the size before the access";
+      found.advice = shared_memory().is_dynamic(*piece)
+                         ? "Its size in bytes is the third argument between <<< and >>>: compare "
+                           "the index with it"
+                         : "Compare the index with the size before the access";
     }
   } else {
     const Tensor* nearest = nullptr;
@@ -313,13 +316,13 @@ void Observer::report_race(
   const SharedPiece& piece = *shared_memory().nearest(offset);
   const int me = block_runner().current();
   Hazard found = hazard(pc);
-  const bool one_warp = me / kWarpThreads == other.thread / kWarpThreads;
+  const bool both_write_here =
+      here == there && touch == Touch::store && other.touch == Touch::store;
   found.what = fmt::format(
       "a race: thread {} {} {} here, thread {} {} it at {}, and no barrier is between them", me,
       verb(touch), element_text(piece, offset), other.thread, verb(other.touch), place_text(there));
-  found.advice = one_warp
-                     ? "Put __syncthreads() between the two, or __syncwarp() if all the threads "
-                       "that touch it are in one warp"
+  found.advice = both_write_here
+                     ? "Let one of the threads write it, or give each an element of its own"
                      : "Put __syncthreads() between the two";
   hazards().add(found);
 }
@@ -416,8 +419,8 @@ bool Observer::pairs_agree(const Request& request, int bit) {
 }
 
 /// A wavefront is one pass of the 32 banks, each of which serves one word of 4 bytes. Half of the
-/// warp goes at a time with 8 bytes a lane, a quarter with 16; two halves or quarters go together if
-/// neighbouring lanes, or the next but one, want the same.
+/// warp goes at a time with 8 bytes a lane, a quarter with 16; two halves or quarters go together
+/// if neighbouring lanes, or the next but one, want the same.
 void Observer::count_wavefronts(const Request& request, Site& site) {
   const int words = std::max(1, site.bytes / static_cast<int>(kWordBytes));
   int lanes_at_once = kWarpThreads / words;

@@ -122,6 +122,7 @@ cudaError_t check(const Launch& launch, Call& call) {
   return cudaSuccess;
 }
 
+#ifndef RMSNORM_ADDRESS_SANITIZER
 /// A kernel that brings the whole process down: says where, while that is still possible.
 void report_crash(int signal) {
   char text[256];
@@ -133,6 +134,7 @@ void report_crash(int signal) {
   if (write(STDERR_FILENO, text, static_cast<std::size_t>(length)) < 0) _exit(3);
   _exit(1);
 }
+#endif
 
 /// From now on, while it lives, a crash is a kernel's. (AddressSanitizer has more to say about it.)
 class CrashGuard {

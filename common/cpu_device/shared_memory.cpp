@@ -114,6 +114,10 @@ void* SharedMemory::dynamic(std::size_t element_bytes, const char* name) {
   return memory_ + kDynamicBegin;
 }
 
+bool SharedMemory::is_dynamic(const SharedPiece& piece) {
+  return piece.begin == kDynamicBegin;
+}
+
 const SharedPiece* SharedMemory::nearest(std::size_t offset) const {
   const auto distance = [offset](const SharedPiece& piece) {
     if (offset < piece.begin) return piece.begin - offset;

@@ -69,6 +69,9 @@ class SharedMemory {
   /// there is none.
   const SharedPiece* nearest(std::size_t offset) const;
 
+  /// Whether a piece is the memory that the launch asked for.
+  static bool is_dynamic(const SharedPiece& piece);
+
   static constexpr std::size_t kMemoryBytes = std::size_t{2} << 20;
   static constexpr std::size_t kFirstByte = std::size_t{256} << 20;  ///< before it is nothing
   static constexpr std::size_t kRangeBytes = kFirstByte + kMemoryBytes + kFirstByte;

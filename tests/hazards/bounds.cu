@@ -105,6 +105,7 @@ __global__ void copy(const float* x, float* y) {
 
 std::vector<Case> bounds_cases() {
   const std::string advice = "Compare the index with the size before the access";
+  const std::string launch_advice = "the third argument between <<< and >>>";
   constexpr cudaError_t kError = cudaErrorIllegalAddress;
   return {
       {.name = "static, one element past the end",
@@ -146,7 +147,7 @@ std::vector<Case> bounds_cases() {
        .other = "",
        .block = "0",
        .thread = "49",
-       .says = {"thread 49 writes 4 bytes, 1 ", " past the end of memory", advice},
+       .says = {"thread 49 writes 4 bytes, 1 ", " past the end of memory", launch_advice},
        .error = kError},
       {.name = "dynamic, floats where doubles have to be",
        .wrong = [](Memory m) { dynamic_row<double><<<1, 64, 64 * sizeof(float)>>>(m.x, m.y); },
@@ -156,7 +157,7 @@ std::vector<Case> bounds_cases() {
        .other = "",
        .block = "0",
        .thread = "32",
-       .says = {"thread 32 writes 8 bytes, 1 ", " past the end of memory", advice},
+       .says = {"thread 32 writes 8 bytes, 1 ", " past the end of memory", launch_advice},
        .error = kError},
       {.name = "dynamic, none asked for",
        .wrong = [](Memory m) { dynamic_row<float><<<1, 33>>>(m.x, m.y); },
@@ -177,7 +178,8 @@ std::vector<Case> bounds_cases() {
        .block = "0",
        .thread = "1",
        .says =
-           {"thread 1 writes 4 bytes, 1048544 elements past the end of row (33 elements)", advice},
+           {"thread 1 writes 4 bytes, 1048544 elements past the end of row (33 elements)",
+            launch_advice},
        .error = kError},
       {.name = "global, more threads than elements",
        .wrong = [](Memory m) { global_past_end<false><<<16, 64>>>(m.x, m.y, m.kElements); },

@@ -36,8 +36,8 @@ void launch_vectors(const float* x, float* y, int threads);
 /// 3 barriers and, in each warp, 5 shuffles.
 void launch_barriers(float* y, int threads);
 
-/// Loads of vectors from shared memory by one warp: lane l takes vector l / sharing. `bytes` is 8 or
-/// 16.
+/// Loads of vectors from shared memory by one warp: lane l takes vector l / sharing. `bytes` is 8
+/// or 16.
 void launch_shared_vectors(float* y, int bytes, int sharing);
 /// Thread 0 loads x[4095] first; then all 64 threads load x[64 * i + t] for 6000 i, from 0 again
 /// where x[4096] ends.

@@ -301,8 +301,10 @@ std::vector<Case> race_cases() {
   };
   const auto in_warp = [](std::string text) {
     return std::vector<std::string>{
-        std::move(text),
-        "a race: ", "or __syncwarp() if all the threads that touch it are in one warp"};
+        std::move(text), "a race: ", "Put __syncthreads() between the two"};
+  };
+  const auto same_line = [](std::string text) {
+    return std::vector<std::string>{std::move(text), "Let one of the threads write it"};
   };
   return {
       {.name = "all threads write one variable",
@@ -313,7 +315,7 @@ std::vector<Case> race_cases() {
        .other = "write one",
        .block = "0",
        .thread = "1",
-       .says = in_warp("thread 1 writes last here, thread 0 writes it at")},
+       .says = same_line("thread 1 writes last here, thread 0 writes it at")},
       {.name = "a thread reads its right neighbour's element too early",
        .wrong = [](Memory m) { read_neighbour<false><<<2, 96>>>(m.x, m.y); },
        .right = [](Memory m) { read_neighbour<true><<<2, 96>>>(m.x, m.y); },
@@ -421,7 +423,7 @@ std::vector<Case> race_cases() {
        .other = "bytes",
        .block = "0",
        .thread = "1",
-       .says = in_warp("thread 1 writes flags[0] here, thread 0 writes it at")},
+       .says = same_line("thread 1 writes flags[0] here, thread 0 writes it at")},
       {.name = "a thread writes a neighbour's half word",
        .wrong = [](Memory m) { halves_of_a_word<false><<<1, 66>>>(m.y); },
        .right = [](Memory m) { halves_of_a_word<true><<<1, 66>>>(m.y); },
@@ -511,7 +513,7 @@ std::vector<Case> race_cases() {
        .other = "last block",
        .block = "(2, 1, 0)",
        .thread = "1",
-       .says = in_warp("thread 1 writes turn[0] here, thread 0 writes it at")},
+       .says = same_line("thread 1 writes turn[0] here, thread 0 writes it at")},
       {.name = "a device function's scratch is used twice, in float",
        .wrong = [](Memory m) { two_sums<float, false><<<1, 128>>>(m.x, m.y); },
        .right = [](Memory m) { two_sums<float, true><<<1, 128>>>(m.x, m.y); },

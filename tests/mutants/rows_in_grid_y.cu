@@ -1,0 +1,65 @@
+// Mutant: counts rows in the grid's y, which ends at 65535
+// Lesson 02; the mistake is marked.
+#include <cstdint>
+
+#include "common/lesson.hpp"
+
+namespace {
+
+constexpr int kLevels = 8;
+constexpr int kThreads = 1 << kLevels;
+
+__global__ void rms_norm_naive(
+    const float* __restrict__ x, const float* __restrict__ weight, float* __restrict__ y,
+    int hidden, float eps) {
+  const auto offset = static_cast<std::int64_t>(blockIdx.y) * hidden;
+  x += offset;
+  y += offset;
+
+  float sum = 0;
+  for (int col = threadIdx.x; col < hidden; col += kThreads) {
+    sum += x[col] * x[col];
+  }
+
+  __shared__ float partial[kThreads];
+  partial[threadIdx.x] = sum;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) {
+      partial[threadIdx.x] += partial[threadIdx.x + half];
+    }
+  }
+  __syncthreads();
+  const float rstd = rsqrtf(partial[0] / hidden + eps);
+
+  for (int col = threadIdx.x; col < hidden; col += kThreads) {
+    y[col] = x[col] * rstd * weight[col];
+  }
+}
+
+cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
+  if (p.rows == 0) return cudaSuccess;
+  rms_norm_naive<<<dim3(1, p.rows), kThreads, 0, stream>>>(  // <-- mistake
+      p.x, p.weight, p.y, p.hidden, p.eps);
+  return cudaGetLastError();
+}
+
+rmsnorm::Traffic traffic(int hidden) {
+  return {.read = 12.0 * hidden, .written = 4.0 * hidden};
+}
+
+int sum_depth(int hidden) {
+  return (hidden - 1) / kThreads + 1 + kLevels;
+}
+
+const rmsnorm::Registration mutant{{
+    .slug = "mutant/rows_in_grid_y",
+    .title = "Mutant",
+    .idea = "Counts rows in the grid's y, which ends at 65535",
+    .regime = "",
+    .launch = launch,
+    .traffic = traffic,
+    .sum_depth = sum_depth,
+}};
+
+}  // namespace

@@ -1,0 +1,58 @@
+// Mutant: adds to shared memory that happens to be zero
+// Lesson 02, with an atomic sum; the mistake is marked.
+#include <cstdint>
+
+#include "common/lesson.hpp"
+
+namespace {
+
+constexpr int kLevels = 8;
+constexpr int kThreads = 1 << kLevels;
+
+__global__ void rms_norm_naive(
+    const float* __restrict__ x, const float* __restrict__ weight, float* __restrict__ y,
+    int hidden, float eps) {
+  const auto offset = static_cast<std::int64_t>(blockIdx.x) * hidden;
+  x += offset;
+  y += offset;
+
+  float sum = 0;
+  for (int col = threadIdx.x; col < hidden; col += kThreads) {
+    sum += x[col] * x[col];
+  }
+
+  __shared__ float total;  // <-- mistake
+  atomicAdd(&total, sum);  // <-- seen
+  __syncthreads();
+  const float rstd = rsqrtf(total / hidden + eps);
+
+  for (int col = threadIdx.x; col < hidden; col += kThreads) {
+    y[col] = x[col] * rstd * weight[col];
+  }
+}
+
+cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
+  if (p.rows == 0) return cudaSuccess;
+  rms_norm_naive<<<p.rows, kThreads, 0, stream>>>(p.x, p.weight, p.y, p.hidden, p.eps);
+  return cudaGetLastError();
+}
+
+rmsnorm::Traffic traffic(int hidden) {
+  return {.read = 12.0 * hidden, .written = 4.0 * hidden};
+}
+
+int sum_depth(int hidden) {
+  return (hidden - 1) / kThreads + 1 + kThreads;
+}
+
+const rmsnorm::Registration mutant{{
+    .slug = "mutant/unset_shared_memory",
+    .title = "Mutant",
+    .idea = "Adds to shared memory that happens to be zero",
+    .regime = "",
+    .launch = launch,
+    .traffic = traffic,
+    .sum_depth = sum_depth,
+}};
+
+}  // namespace

@@ -1,0 +1,247 @@
+/// \file
+/// The verifier cannot be fooled: it rejects every kernel in tests/mutants, each for the right
+/// reason, and no lesson.
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/gpu.hpp"
+#include "common/observation.hpp"
+#include "common/options.hpp"
+#include "common/registry.hpp"
+#include "tests/catch.hpp"
+#include "tests/command.hpp"
+#include "tests/gauntlet.hpp"
+#include "tests/gpu_support.hpp"
+#include "tests/repository.hpp"
+
+using namespace rmsnorm;
+using namespace tests;
+
+namespace {
+
+/// Whether a device can show a mistake.
+enum class Shows {
+  always,
+  beyond_32_bits,  ///< if there is memory for more than 2^31 elements
+  at_times,        ///< it depends on who comes first
+  never,
+};
+
+/// How a mistake shows on one device.
+struct Symptom {
+  std::string says;     ///< how the complaint begins, or a part of it; see below
+  std::string on = {};  ///< a part of the problem's description
+  Shows shows = Shows::always;
+};
+
+struct Mutant {
+  std::string name;
+  Symptom on_cpu;
+  Symptom on_gpu = on_cpu;
+  std::string why = {};  ///< the devices differ, or one of them cannot show it
+};
+
+const std::string kFirst = "row 0, column 0: expected ";
+const std::string kFirstUnwritten = "row 0, column 0 was not written (expected ";
+const std::string kRefused = "the launch failed: invalid configuration argument";
+const std::string kRefusedByGpu = "the launch failed: invalid ";
+const std::string kOtherCode = "an H200 with CUDA 13.0 returns cudaErrorInvalidValue";
+const std::string kWatched = "the CPU device sees the access, a GPU what comes of it";
+const std::string kByChance = "on a GPU a race may end well";
+
+// "MISTAKE" stands for "tests/mutants/NAME.cu:12", the line with the mark "// <-- mistake"; "SEEN"
+// and "OTHER" likewise.
+const Mutant kMutants[] = {
+    {"changes_x", {"changed memory outside y", "1 x 1,"}},
+    {"default_seed", {kFirst, "7 x 37, eps 1e-05, seed 0"}},
+    {"eps_hard_coded", {kFirst, "7 x 37, eps 0,"}},
+    {"eps_in_sum", {kFirst, "1 x 2,"}},
+    {"eps_missing", {kFirst, "1 x 1,"}},
+    {"eps_on_root", {kFirst, "1 x 1,"}},
+    {"far_out_of_bounds",
+     {"MISTAKE: thread 0 reads 4 bytes, 429496", "1 x 1,"},
+     {"mutant/far_out_of_bounds: the kernel: an illegal memory access was encountered"},
+     kWatched},
+    {"first_launch_only", {"(at the second launch; the first was right)", "1 x 1,"}},
+    {"forgets_weight", {kFirst, "1 x 1,"}},
+    {"grid_of_no_blocks", {kRefused, "0 x 1,"}, {kRefusedByGpu, "0 x 1,"}, kOtherCode},
+    {"half_lanes", {kFirst, "1 x 31,"}},
+    {"half_mask",
+     {"MISTAKE: lane 0 of warp 0 takes a value from lane 16, which takes no part in this shuffle",
+      "1 x 1,"},
+     {"", "", Shows::at_times},
+     "CUDA leaves undefined what comes of it: a GPU may give the right sum"},
+    {"hidden_plus_one", {kFirst, "1 x 1,"}},
+    {"last_partial_warp", {kFirst, "1 x 1,"}},
+    {"last_row", {"row 64, column 0 was not written (expected ", "65 x 1,"}},
+    {"layer_norm", {kFirst, "1 x 1,"}},
+    {"mixes_rows", {kFirst, "3 x 1,"}},
+    {"multiples_of_128",
+     {"SEEN: thread 1 reads 4 bytes, 1 element past the end of x (1 element)", "1 x 1,"},
+     {kFirst, "1 x 1,"},
+     kWatched},
+    {"neighbour_weight", {kFirst, "1 x 2,"}},
+    {"next_row",
+     {"MISTAKE: thread 1 writes 4 bytes, 1 element past the end of y (1 element)", "1 x 1,"},
+     {"wrote 31 floats after the end of y, the first at y[rows * hidden + 0]", "1 x 1,"},
+     kWatched},
+    {"no_barrier_after_partial",
+     {"MISTAKE: a race: thread 32 writes partial[1] here, thread 1 reads it at OTHER, and no",
+      "1 x 1,"},
+     {"", "", Shows::at_times},
+     kByChance},
+    {"no_barrier_before_reuse",
+     {"MISTAKE: a race: thread 0 writes partial[0] here, thread ", "3 x 1,"},
+     {"", "", Shows::at_times},
+     kByChance},
+    {"no_power_of_two", {kFirst, "1 x 3,"}},
+    {"offset_32_bit",
+     {"", "", Shows::never},
+     {"mutant/offset_32_bit: the kernel: an illegal memory access was encountered", "",
+      Shows::beyond_32_bits},
+     "2^31 elements would take the CPU device minutes"},
+    {"one_column_too_many",
+     {"SEEN: thread 1 reads 4 bytes, 1 element past the end of x (1 element)", "1 x 1,"},
+     {kFirst, "1 x 1,"},
+     kWatched},
+    {"race_that_ends_well",
+     {"MISTAKE: a race: thread ", "1 x 1,"},
+     {"", "", Shows::never},
+     "the result is right: all lanes write the same"},
+    {"rounds_to_bf16", {kFirst, "1 x 1,"}},
+    {"rows_in_grid_y",
+     {"", "", Shows::never},
+     {"the launch failed: invalid", "4194305 x 513,", Shows::beyond_32_bits},
+     "65536 rows would take the CPU device minutes"},
+    {"scratch_in_y",
+     {"row 0, column 1: expected ", "1 x 2,"},
+     {": expected "},
+     "a warp reads the factor before it overwrites it: on a GPU it takes more than one"},
+    {"sum_in_fp16", {"row 3, column 0: expected ", "65 x 4096,"}},
+    {"swallows_nan", {"row 7, column 0: expected nan, got ", "a NaN in one row"}},
+    {"tail_of_vectors", {kFirstUnwritten, "1 x 1,"}},
+    {"too_many_threads", {kRefused, "1 x 1,"}, {kRefusedByGpu, "1 x 1,"}, kOtherCode},
+    {"unset_shared_memory",
+     {"SEEN: thread 0 reads total, which no thread of this block has written before", "1 x 1,"},
+     {": expected "},
+     "on a GPU the memory holds what an earlier block left there, which may be zero"},
+    {"vectors_at_any_address",
+     {"SEEN: thread 0 reads 16 bytes of x at an address that is no multiple of 16", "3 x 4,"},
+     {"mutant/vectors_at_any_address: the kernel: misaligned address"},
+     kWatched},
+    {"writes_nan", {"nan, off by nan", "1 x 1,"}},
+    {"writes_nothing", {kFirstUnwritten, "1 x 1,"}},
+};
+
+std::string file_of(const Mutant& mutant) {
+  return "tests/mutants/" + mutant.name + ".cu";
+}
+
+/// The text with "FILE:LINE" for each name of a mark.
+std::string with_places(std::string text, const Mutant& mutant) {
+  const std::vector<std::string> lines = lines_of(top() / file_of(mutant));
+  for (const auto& [name, mark] :
+       {std::pair("MISTAKE", "// <-- mistake"), std::pair("SEEN", "// <-- seen"),
+        std::pair("OTHER", "// <-- other")}) {
+    const std::size_t at = text.find(name);
+    if (at == text.npos) continue;
+    const auto has_mark = [&](const std::string& line) { return line.ends_with(mark); };
+    REQUIRE(std::count_if(lines.begin(), lines.end(), has_mark) == 1);
+    const auto line = std::find_if(lines.begin(), lines.end(), has_mark) - lines.begin() + 1;
+    text.replace(at, std::string(name).size(), file_of(mutant) + ":" + std::to_string(line));
+  }
+  return text;
+}
+
+/// Checks that the mutant is rejected as the table says, or comes through where it says so.
+void check(const Mutant& mutant) {
+  const Symptom& expected = is_cpu_device() ? mutant.on_cpu : mutant.on_gpu;
+  if (expected.shows == Shows::beyond_32_bits && !fits_on_gpu(4194305, 513)) return;
+  // A kernel that hangs is ended.
+  const Finished finished =
+      run({"timeout", "100", RMSNORM_GAUNTLET_PROGRAM, "mutant/" + mutant.name});
+  INFO(finished.out << finished.err);
+  if (expected.shows == Shows::at_times) {
+    CHECK(finished.exit_code != kBadUsage);
+  } else if (expected.shows == Shows::never) {
+    CHECK(finished.exit_code == kAllVerified);
+  } else {
+    CHECK(finished.exit_code == kLessonWrong);
+    const std::vector<std::string> lines = lines_in(finished.out);
+    REQUIRE_FALSE(lines.empty());
+    CHECK_THAT(lines[0], contains(with_places(expected.says, mutant)));
+    if (!expected.on.empty()) CHECK_THAT(lines.at(1), contains(expected.on));
+  }
+}
+
+bool is_mutant(const Lesson& lesson) {
+  return std::string(lesson.slug).starts_with("mutant/");
+}
+
+}  // namespace
+
+TEST_CASE("the verifier rejects every mutant for the right reason") {
+  NEEDS_GPU();
+  if (is_cpu_device() && !can_observe()) SKIP_TEST("this build cannot watch kernels");
+  for (const Mutant& mutant : kMutants) {
+    DYNAMIC_SECTION(mutant.name) {
+      check(mutant);
+    }
+  }
+}
+
+TEST_CASE("every lesson comes through the gauntlet that the mutants fail") {
+  NEEDS_GPU();
+  for (const Lesson& lesson : all_lessons()) {
+    if (is_mutant(lesson)) continue;
+    const Verdict verdict = run_gauntlet(lesson);
+    CAPTURE(lesson.slug, verdict.where, verdict.refused);
+    CHECK(verdict.complaint == "");
+    CHECK(verdict.right >= 60);
+  }
+}
+
+TEST_CASE("every mutant says in its first line what is wrong and marks the mistake") {
+  for (const Mutant& mutant : kMutants) {
+    CAPTURE(mutant.name);
+    const std::vector<std::string> lines = lines_of(top() / file_of(mutant));
+    CHECK(lines.at(0).starts_with("// Mutant: "));
+    CHECK(lines.at(1).starts_with("// Lesson 0"));
+    CHECK(std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
+            return line.ends_with("  // <-- mistake");
+          }) == 1);
+    CHECK(lines.size() <= 90);
+  }
+}
+
+TEST_CASE("every file of tests/mutants is one mutant with an expected reason and vice versa") {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(top() / "tests" / "mutants")) {
+    CHECK(entry.path().extension() == ".cu");
+    files.push_back(entry.path().stem());
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<std::string> in_table;
+  for (const Mutant& mutant : kMutants) in_table.push_back(mutant.name);
+  std::vector<std::string> registered;
+  for (const Lesson& lesson : all_lessons()) {
+    if (is_mutant(lesson)) registered.push_back(std::string(lesson.slug).substr(7));
+  }
+  CHECK(in_table == files);
+  CHECK(registered == files);
+  CHECK(files.size() >= 23);
+}
+
+TEST_CASE("where the devices do not show a mutant alike the table says why") {
+  for (const Mutant& mutant : kMutants) {
+    CAPTURE(mutant.name);
+    const Symptom& cpu = mutant.on_cpu;
+    const Symptom& gpu = mutant.on_gpu;
+    const bool alike = cpu.says == gpu.says && cpu.on == gpu.on && cpu.shows == gpu.shows;
+    CHECK(alike == mutant.why.empty());
+    CHECK((cpu.shows == Shows::always || gpu.shows == Shows::beyond_32_bits));  // one can
+  }
+}
