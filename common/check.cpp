@@ -1,7 +1,6 @@
 #include "common/check.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdint>
@@ -13,6 +12,7 @@
 #include "common/gpu.hpp"
 #include "common/options.hpp"
 #include "common/regime.hpp"
+#include "common/report.hpp"
 #include "common/row_cost.hpp"
 #include "common/trace_report.hpp"
 #include "common/verifier.hpp"
@@ -63,7 +63,7 @@ class Check {
     for (const Shape shape : kCounted) {
       if (!predicts(shape)) return false;
     }
-    progress("");
+    end_progress();
     fmt::print(
         "{:27} PASS  right on {} problems{}{}\n", lesson_.slug, right_,
         refused_ == 0 ? "" : fmt::format(", refuses {} (the last: {})", refused_, last_refusal_),
@@ -121,15 +121,9 @@ class Check {
   }
 
   bool fail(const std::string& sentence) const {
-    progress("");
+    end_progress();
     fmt::print("{:27} FAIL  {}\n", lesson_.slug, sentence);
     return false;
-  }
-
-  /// Says on a terminal what is going on, in a line that the next one replaces.
-  static void progress(const std::string& what) {
-    if (isatty(STDERR_FILENO) == 0) return;
-    fmt::print(stderr, "\r\033[K{}", what.empty() ? "" : what + " ...");
   }
 
   const Lesson& lesson_;

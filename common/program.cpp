@@ -366,14 +366,6 @@ class Run {
     return false;
   }
 
-  /// Says on a terminal what is going on, in a line that the next one replaces.
-  void progress(const std::string& what) const {
-    if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K{} ...", what);
-  }
-  void end_progress() const {
-    if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
-  }
-
   const Options& options_;
   std::optional<Gpu> gpu_;
   std::string no_gpu_;

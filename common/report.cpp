@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -86,6 +87,14 @@ std::string summary(const std::vector<Result>& results) {
     }
   }
   return table + "\n";
+}
+
+void progress(std::string_view what) {
+  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K{} ...", what);
+}
+
+void end_progress() {
+  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
 }
 
 bool wants_colour(int file_descriptor) {

@@ -28,6 +28,11 @@ std::string lesson_list(const std::vector<Lesson>& lessons);
 /// less than 100. Sweeps are left out. "" if fewer than two regimes were timed.
 std::string summary(const std::vector<Result>& results);
 
+/// Says on a terminal's stderr what is going on, in a line that the next one replaces.
+void progress(std::string_view what);
+/// Takes that line away.
+void end_progress();
+
 /// Whether a stream is a terminal whose user did not ask for NO_COLOR.
 bool wants_colour(int file_descriptor);
 
