@@ -13,7 +13,13 @@
 namespace rmsnorm {
 
 /// The programs' exit codes.
-enum ExitCode { kAllVerified = 0, kLessonWrong = 1, kBadUsage = 2, kNoDevice = 3 };
+enum ExitCode {
+  kAllVerified = 0,
+  kLessonWrong = 1,
+  kBadUsage = 2,
+  kNoDevice = 3,
+  kGoalMissed = 4,  ///< of an exercise: its kernel is right, but its goal is not reached
+};
 
 /// What one run is to do.
 struct Options {

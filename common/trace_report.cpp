@@ -41,30 +41,6 @@ bool is_worse(const LineCount& a, const LineCount& b) {
   return key(a) < key(b);
 }
 
-/// The text of a source line without its comment, or "" if the file cannot be read.
-std::string text_of(const LineCount& count) {
-  for (const char* folder : {"", RMSNORM_SOURCE_DIR}) {
-    std::string source;
-    try {
-      source = read_file(std::filesystem::path(folder) / count.file);
-    } catch (const std::runtime_error&) {
-      continue;
-    }
-    std::size_t begin = 0;
-    for (int line = 1; line < count.line && begin != std::string::npos; ++line) {
-      begin = source.find('\n', begin);
-      if (begin != std::string::npos) ++begin;
-    }
-    if (begin == std::string::npos) return "";
-    std::string text = source.substr(begin, source.find('\n', begin) - begin);
-    text.resize(std::min(text.size(), text.find("//")));
-    const std::size_t first = text.find_first_not_of(' ');
-    if (first == std::string::npos) return "";
-    return text.substr(first, text.find_last_not_of(' ') - first + 1);
-  }
-  return "";
-}
-
 /// All digits of what is whole, two of what is not.
 std::string number(double value) {
   const bool is_whole = std::abs(value - std::round(value)) < 1e-9 * std::max(1.0, value);
@@ -89,10 +65,33 @@ std::string row_of(const LineCount& count) {
   } else {
     row += fmt::format("  {:>7} {:>6} {:>10}", "", "", "");
   }
-  return row + "  " + text_of(count);
+  return row + "  " + source_text(count);
 }
 
 }  // namespace
+
+std::string source_text(const LineCount& count) {
+  for (const char* folder : {"", RMSNORM_SOURCE_DIR}) {
+    std::string source;
+    try {
+      source = read_file(std::filesystem::path(folder) / count.file);
+    } catch (const std::runtime_error&) {
+      continue;
+    }
+    std::size_t begin = 0;
+    for (int line = 1; line < count.line && begin != std::string::npos; ++line) {
+      begin = source.find('\n', begin);
+      if (begin != std::string::npos) ++begin;
+    }
+    if (begin == std::string::npos) return "";
+    std::string text = source.substr(begin, source.find('\n', begin) - begin);
+    text.resize(std::min(text.size(), text.find("//")));
+    const std::size_t first = text.find_first_not_of(' ');
+    if (first == std::string::npos) return "";
+    return text.substr(first, text.find_last_not_of(' ') - first + 1);
+  }
+  return "";
+}
 
 const char* const kLineTableLegend =
     "\nrequest: what a warp asks for at once; for a barrier, what a block does. sector: 32 bytes "

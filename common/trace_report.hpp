@@ -29,6 +29,10 @@ std::string cost_table(const std::vector<Watched>& launches);
 /// Then the lines that move most.
 std::string line_table(const Watched& launch);
 
+/// The text of the source line that was counted, without its comment, or "" if the file cannot be
+/// read.
+std::string source_text(const LineCount& count);
+
 /// The words of line_table, explained.
 extern const char* const kLineTableLegend;
 

@@ -30,6 +30,35 @@ __global__ void rms_norm_thread_per_row(
   const float rstd = rsqrtf(sum / hidden + eps);
   for (int col = 0; col < hidden; ++col) y[col] = x[col] * rstd * weight[col];
 }
+
+cudaError_t launch_thread_per_row(const rmsnorm::Problem& p, cudaStream_t stream) {
+  if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
+  const int blocks = (p.rows - 1) / kThreads + 1;
+  rms_norm_thread_per_row<<<blocks, kThreads, 0, stream>>>(
+      p.x, p.weight, p.y, p.rows, p.hidden, p.eps);
+  return cudaGetLastError();
+}
+
+/// Each lane's 4 bytes of x or y lie in a sector of 32 bytes of their own; the 32 rows of a warp
+/// share each sector of the weight.
+rmsnorm::Traffic thread_per_row_traffic(int hidden) {
+  return {.read = (32.0 + 32.0 + 1.0) * hidden, .written = 32.0 * hidden};
+}
+
+/// The first square takes part in every later addition.
+int thread_per_row_sum_depth(int hidden) {
+  return hidden;
+}
+
+const rmsnorm::Registration foil{{
+    .slug = "02_naive/thread_per_row",
+    .title = "One thread a row",
+    .idea = "The kernel everybody writes first: one thread has one row, and lesson 01's loops",
+    .regime = "prefill",
+    .launch = launch_thread_per_row,
+    .traffic = thread_per_row_traffic,
+    .sum_depth = thread_per_row_sum_depth,
+}};
 // [foil]
 
 // [kernel]
@@ -68,49 +97,20 @@ __global__ void rms_norm_naive(
 }
 // [kernel]
 
-cudaError_t launch_thread_per_row(const rmsnorm::Problem& p, cudaStream_t stream) {
-  if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
-  const int blocks = (p.rows - 1) / kThreads + 1;
-  rms_norm_thread_per_row<<<blocks, kThreads, 0, stream>>>(
-      p.x, p.weight, p.y, p.rows, p.hidden, p.eps);
-  return cudaGetLastError();
-}
-
 cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
   rms_norm_naive<<<p.rows, kThreads, 0, stream>>>(p.x, p.weight, p.y, p.hidden, p.eps);
   return cudaGetLastError();
 }
 
-/// Each lane's 4 bytes of x or y lie in a sector of 32 bytes of their own; the 32 rows of a warp
-/// share each sector of the weight.
-rmsnorm::Traffic thread_per_row_traffic(int hidden) {
-  return {.read = (32.0 + 32.0 + 1.0) * hidden, .written = 32.0 * hidden};
-}
-
 rmsnorm::Traffic traffic(int hidden) {
   return {.read = 12.0 * hidden, .written = 4.0 * hidden};  // x twice, weight once; y once
-}
-
-/// The first square takes part in every later addition.
-int thread_per_row_sum_depth(int hidden) {
-  return hidden;
 }
 
 /// A thread's own additions, then the tree's.
 int sum_depth(int hidden) {
   return (hidden - 1) / kThreads + 1 + kLevels;
 }
-
-const rmsnorm::Registration foil{{
-    .slug = "02_naive/thread_per_row",
-    .title = "One thread a row",
-    .idea = "The kernel everybody writes first: one thread has one row, and lesson 01's loops",
-    .regime = "prefill",
-    .launch = launch_thread_per_row,
-    .traffic = thread_per_row_traffic,
-    .sum_depth = thread_per_row_sum_depth,
-}};
 
 const rmsnorm::Registration lesson{{
     .slug = "02_naive",

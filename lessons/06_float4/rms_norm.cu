@@ -126,12 +126,13 @@ const rmsnorm::Registration lesson{{
     .sum_depth = sum_depth<256>,
 }};
 
-// Three foils, to find out what a wider block does to this kernel.
+// [foil]
+/// Three foils, to find out what a wider block does to this kernel.
 template <int kUnroll>
-rmsnorm::Lesson foil(const char* slug, const char* title, const char* idea) {
+rmsnorm::Lesson foil(const char* slug, const char* idea) {
   return {
       .slug = slug,
-      .title = title,
+      .title = "float4, 512 threads",
       .idea = idea,
       .regime = "prefill",
       .launch = launch<512, kUnroll>,
@@ -140,11 +141,9 @@ rmsnorm::Lesson foil(const char* slug, const char* title, const char* idea) {
       .sum_depth = sum_depth<512>,
   };
 }
-const rmsnorm::Registration by_4(
-    foil<4>("06_float4/512", "float4, 512 threads", "As 06_float4, with 512 threads"));
-const rmsnorm::Registration by_2(foil<2>(
-    "06_float4/512_by_2", "float4, 512 threads, by two", "With 512 threads, two loads at a time"));
-const rmsnorm::Registration by_1(foil<1>(
-    "06_float4/512_by_1", "float4, 512 threads, by one", "With 512 threads, one load at a time"));
+const rmsnorm::Registration by_4(foil<4>("06_float4/512", "As 06_float4, with 512 threads"));
+const rmsnorm::Registration by_2(foil<2>("06_float4/512_by_2", "The same, two loads at a time"));
+const rmsnorm::Registration by_1(foil<1>("06_float4/512_by_1", "The same, one load at a time"));
+// [foil]
 
 }  // namespace

@@ -1,0 +1,113 @@
+// Exercise 05 - cub::WarpReduce
+// Given      a warp's sum that would do for any type: it goes through shared memory.
+// Goal       no bank conflict, and at most 300 wavefronts of shared memory a row.
+// Check it   ./rmsnorm exercise 5
+#include <cstdint>
+#include <cub/warp/warp_reduce.cuh>
+
+#include "common/lesson.hpp"
+
+namespace {
+
+constexpr int kThreads = 256;  // any multiple of 32 up to 1024
+constexpr int kWarps = kThreads / 32;
+static_assert(kThreads % 32 == 0 && kWarps <= 32);
+
+using WarpReduce = cub::WarpReduce<float>;
+
+__global__ void rms_norm_cub_warp_reduce(
+    const float* __restrict__ x,       // (rows, hidden)  read once
+    const float* __restrict__ weight,  // (hidden)        read once a row
+    float* __restrict__ y,             // (rows, hidden)  written once
+    int hidden, float eps) {
+  const auto offset = static_cast<std::int64_t>(blockIdx.x) * hidden;
+  x += offset;  // in 64 bits: rows * hidden can exceed 2^31
+  y += offset;
+
+  extern __shared__ float staged[];  // (hidden)        the row of x
+  float sum = 0;
+  for (int col = threadIdx.x; col < hidden; col += kThreads) {
+    const float value = x[col];
+    staged[col] = value;  // for this same thread, below: no barrier
+    sum += value * value;
+  }
+
+  // >>> your turn
+  // Each warp adds its own sums, then warp 0 adds the warps': in shared memory,
+  // where a value of any type has room.
+  __shared__ float scratch[32][kWarps];
+  __shared__ float total;
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  scratch[lane][warp] = sum;
+  for (int half = 16; half > 0; half /= 2) {
+    __syncwarp();  // the sums that are read next have been written
+    if (lane < half) scratch[lane][warp] += scratch[lane + half][warp];
+  }
+  __syncthreads();  // every warp's sum is in scratch[0]
+  if (warp == 0) {
+    for (int half = kWarps / 2; half > 0; half /= 2) {
+      if (lane < half) scratch[0][lane] += scratch[0][lane + half];
+      __syncwarp();  // the sums that are read next have been written
+    }
+    if (lane == 0) total = scratch[0][0];
+  }
+  __syncthreads();  // total is there for every warp
+  // <<<
+  const float rstd = rsqrtf(total / hidden + eps);
+
+  for (int col = threadIdx.x; col < hidden; col += kThreads) {
+    y[col] = staged[col] * rstd * weight[col];
+  }
+}
+
+std::string refuses(const rmsnorm::Problem& p) {
+  // What a block can have of shared memory, less what the kernel declares itself.
+  int most = 0;
+  cudaFuncAttributes kernel{};
+  if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) != cudaSuccess ||
+      cudaFuncGetAttributes(&kernel, rms_norm_cub_warp_reduce) != cudaSuccess) {
+    return cudaGetErrorString(cudaGetLastError());
+  }
+  const auto room = most - static_cast<std::int64_t>(kernel.sharedSizeBytes);
+  const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
+  if (bytes <= room) return "";
+  return "05_cub_warp_reduce stages a row in shared memory: " + std::to_string(bytes) +
+         " bytes, and a block of this GPU has room for " + std::to_string(room);
+}
+
+cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
+  if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
+
+  // More than 48 KiB of dynamic shared memory is only for kernels that ask for it.
+  const int row_bytes = p.hidden * static_cast<int>(sizeof(float));
+  const cudaError_t asked = cudaFuncSetAttribute(
+      rms_norm_cub_warp_reduce, cudaFuncAttributeMaxDynamicSharedMemorySize, row_bytes);
+  if (asked != cudaSuccess) return asked;
+
+  rms_norm_cub_warp_reduce<<<p.rows, kThreads, row_bytes, stream>>>(
+      p.x, p.weight, p.y, p.hidden, p.eps);
+  return cudaGetLastError();
+}
+
+rmsnorm::Traffic traffic(int hidden) {
+  return {.read = 8.0 * hidden, .written = 4.0 * hidden};  // x and weight once; y once
+}
+
+/// A thread's own additions, then those of two warps' shuffles.
+int sum_depth(int hidden) {
+  return (hidden - 1) / kThreads + 1 + 5 + 5;
+}
+
+const rmsnorm::Registration lesson{{
+    .slug = "05_cub_warp_reduce",
+    .title = "cub::WarpReduce",
+    .idea = "The library's warp reduction: as many shuffles, for any type and operator",
+    .regime = "decode",
+    .launch = launch,
+    .refuses = refuses,
+    .traffic = traffic,
+    .sum_depth = sum_depth,
+}};
+
+}  // namespace

@@ -1,0 +1,26 @@
+/// \file
+/// What exercise.cu is to reach.
+
+#include "common/exercise.hpp"
+
+namespace {
+
+using namespace rmsnorm;
+
+const ExerciseRegistration exercise{{
+    .lesson = "05_cub_warp_reduce",
+    .shape = {.rows = 32, .hidden = 4096},
+    .goals =
+        {
+            {"no bank conflict", Quantity::bank_conflicts, Goal::at_most, 0},
+            {"at most 300 wavefronts of shared memory a row", Quantity::wavefronts, Goal::at_most,
+             300},
+        },
+    .keeps =
+        {
+            {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
+            {"at most 2 barriers a row", Quantity::barriers, Goal::at_most, 2},
+        },
+}};
+
+}  // namespace

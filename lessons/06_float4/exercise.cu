@@ -1,0 +1,129 @@
+// Exercise 06 - float4
+// Given      lesson 05's loops: they read and write one float at a time.
+// Goal       every request to global memory touches 16 sectors, and x is read once.
+// Check it   ./rmsnorm exercise 6
+#include <cstdint>
+
+#include "common/lesson.hpp"
+
+namespace {
+
+/// Sum over the 32 lanes of a warp. Every lane gets it.
+__device__ float warp_sum(float value) {
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xffffffff, value, distance);
+  }
+  return value;
+}
+
+/// kThreads: any multiple of 32 up to 1024.
+/// kUnroll: how many vectors of x a thread asks for before it waits for one.
+template <int kThreads, int kUnroll>
+__global__ void rms_norm_float4(
+    const float4* __restrict__ x,       // (rows, hidden / 4)  read once
+    const float4* __restrict__ weight,  // (hidden / 4)        read once a row
+    float4* __restrict__ y,             // (rows, hidden / 4)  written once
+    int vectors, float eps) {
+  const auto offset = static_cast<std::int64_t>(blockIdx.x) * vectors;
+  x += offset;  // in 64 bits: rows * hidden can exceed 2^31
+  y += offset;
+
+  // >>> your turn
+  // The same tensors as single floats.
+  const float* const x1 = reinterpret_cast<const float*>(x);
+  const float* const weight1 = reinterpret_cast<const float*>(weight);
+  float* const y1 = reinterpret_cast<float*>(y);
+
+  extern __shared__ float staged[];  // (hidden)        the row of x
+  float sum = 0;
+  for (int col = threadIdx.x; col < 4 * vectors; col += kThreads) {
+    const float value = x1[col];
+    staged[col] = value;  // for this same thread, below: no barrier
+    sum += value * value;
+  }
+
+  // Each warp adds its own sums, then warp 0 adds the warps'.
+  constexpr int kWarps = kThreads / 32;
+  __shared__ float partial[kWarps];
+  __shared__ float total;
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  sum = warp_sum(sum);
+  if (lane == 0) partial[warp] = sum;
+  __syncthreads();  // every warp's sum is in partial[]
+  if (warp == 0) {
+    sum = warp_sum(lane < kWarps ? partial[lane] : 0);
+    if (lane == 0) total = sum;
+  }
+  __syncthreads();  // total is there for every warp
+  const float rstd = rsqrtf(total / (4 * vectors) + eps);
+
+  for (int col = threadIdx.x; col < 4 * vectors; col += kThreads) {
+    y1[col] = staged[col] * rstd * weight1[col];
+  }
+  // <<<
+}
+
+template <int kThreads, int kUnroll>
+std::string refuses(const rmsnorm::Problem& p) {
+  const auto addresses = reinterpret_cast<std::uintptr_t>(p.x) |
+                         reinterpret_cast<std::uintptr_t>(p.weight) |
+                         reinterpret_cast<std::uintptr_t>(p.y);
+  if (p.hidden % 4 != 0 || addresses % 16 != 0) {
+    return "06_float4 needs hidden % 4 == 0 and tensors that begin at a multiple of 16 bytes: "
+           "a 16-byte load needs a 16-byte address, in every row";
+  }
+
+  // What a block can have of shared memory, less what the kernel declares itself.
+  int most = 0;
+  cudaFuncAttributes kernel{};
+  if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) != cudaSuccess ||
+      cudaFuncGetAttributes(&kernel, rms_norm_float4<kThreads, kUnroll>) != cudaSuccess) {
+    return cudaGetErrorString(cudaGetLastError());
+  }
+  const auto room = most - static_cast<std::int64_t>(kernel.sharedSizeBytes);
+  const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
+  if (bytes <= room) return "";
+  return "06_float4 stages a row in shared memory: " + std::to_string(bytes) +
+         " bytes, and a block of this GPU has room for " + std::to_string(room);
+}
+
+template <int kThreads, int kUnroll>
+cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
+  if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
+
+  // More than 48 KiB of dynamic shared memory is only for kernels that ask for it.
+  const int row_bytes = p.hidden * static_cast<int>(sizeof(float));
+  const auto kernel = rms_norm_float4<kThreads, kUnroll>;
+  const cudaError_t asked =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, row_bytes);
+  if (asked != cudaSuccess) return asked;
+
+  kernel<<<p.rows, kThreads, row_bytes, stream>>>(
+      reinterpret_cast<const float4*>(p.x), reinterpret_cast<const float4*>(p.weight),
+      reinterpret_cast<float4*>(p.y), p.hidden / 4, p.eps);
+  return cudaGetLastError();
+}
+
+rmsnorm::Traffic traffic(int hidden) {
+  return {.read = 8.0 * hidden, .written = 4.0 * hidden};  // x and weight once; y once
+}
+
+/// Three additions in a vector, a thread's own, then those of two warps' shuffles.
+template <int kThreads>
+int sum_depth(int hidden) {
+  return 3 + (hidden / 4 - 1) / kThreads + 1 + 5 + 5;
+}
+
+const rmsnorm::Registration lesson{{
+    .slug = "06_float4",
+    .title = "float4",
+    .idea = "Vectors of 16 bytes: a quarter of the loads, each four times the size",
+    .regime = "decode",
+    .launch = launch<256, 4>,
+    .refuses = refuses<256, 4>,
+    .traffic = traffic,
+    .sum_depth = sum_depth<256>,
+}};
+
+}  // namespace

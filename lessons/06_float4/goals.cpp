@@ -1,0 +1,25 @@
+/// \file
+/// What exercise.cu is to reach.
+
+#include "common/exercise.hpp"
+
+namespace {
+
+using namespace rmsnorm;
+
+const ExerciseRegistration exercise{{
+    .lesson = "06_float4",
+    .shape = {.rows = 32, .hidden = 4096},
+    .goals =
+        {
+            {"every request to global memory touches 16 sectors", Quantity::fewest_sectors,
+             Goal::at_least, 16},
+        },
+    .keeps =
+        {
+            {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
+            {"at most 2 barriers a row", Quantity::barriers, Goal::at_most, 2},
+        },
+}};
+
+}  // namespace

@@ -1,0 +1,25 @@
+/// \file
+/// What exercise.cu is to reach.
+
+#include "common/exercise.hpp"
+
+namespace {
+
+using namespace rmsnorm;
+
+const ExerciseRegistration exercise{{
+    .lesson = "07_multi_row",
+    .shape = {.rows = 256, .hidden = 128},
+    .goals =
+        {
+            {"no barrier", Quantity::barriers, Goal::at_most, 0},
+            {"every request to global memory has 32 lanes", Quantity::lanes_a_request,
+             Goal::at_least, 32},
+        },
+    .keeps =
+        {
+            {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
+        },
+}};
+
+}  // namespace

@@ -1,0 +1,311 @@
+# ./rmsnorm exercise: the reader's copies of the exercises, in exercises/, which git ignores.
+# Sourced by the script rmsnorm, whose functions it uses.
+# shellcheck shell=bash
+
+# What a lesson's folder and the reader's hold: SLUG.cu, and SLUG.state, three lines:
+# how many hints were shown, the outcome of the last check, and the file that was checked.
+copies="$here/exercises"
+
+exercise_help() {
+  cat <<'END'
+usage: ./rmsnorm exercise [N|SLUG] [--hint | --solution | --reset | --watch]
+
+  exercise              how far you are
+  exercise 4            check your copy, exercises/04_warp_reduce.cu; the first time, make it
+  exercise 4 --watch    the same, again after each save
+  exercise 4 --hint     a hint; one more each time, three in all
+  exercise 4 --solution the difference between your copy and the lesson's kernel
+  exercise 4 --reset    begin again; the old copy is kept beside the new one
+
+Checks run on the CPU device. With --device cuda a kernel that is right is timed, too, beside the
+lesson's.
+END
+}
+
+exercise() {
+  local slug='' action=check option
+  for option in "$@"; do
+    case "$option" in
+      --help | -h) exercise_help && return ;;
+      --hint | --solution | --reset | --watch)
+        if [ "$action" != check ]; then fail 2 "one of --$action and $option at a time"; fi
+        action=${option#--}
+        ;;
+      -*) fail 2 "exercise has no option '$option' (./rmsnorm exercise --help shows them)" ;;
+      *)
+        if [ -n "$slug" ]; then fail 2 "one exercise at a time"; fi
+        slug=$(slug_of "$option") ||
+          fail 2 "there is no lesson '$option' (./rmsnorm list shows them)"
+        if [ ! -f "$here/lessons/$slug/exercise.cu" ]; then
+          fail 2 "lesson $slug has no exercise to check (./rmsnorm exercise shows which have)"
+        fi
+        ;;
+    esac
+  done
+  if [ -z "$slug" ]; then
+    if [ "$action" != check ]; then fail 2 "which exercise? as in: ./rmsnorm exercise 4 --$action"; fi
+    exercise_overview
+    return
+  fi
+  "exercise_$action" "$slug"
+}
+
+exercise_number() { local number=${1%%_*} && echo "${number#0}"; } # 04_warp_reduce -> 4
+
+exercise_slugs() {
+  local file
+  for file in "$here"/lessons/[0-9][0-9]_*/exercise.cu; do basename "$(dirname "$file")"; done
+}
+
+# A line of the state of an exercise, or the default.
+exercise_state() { # SLUG LINE DEFAULT
+  local line=''
+  if [ -f "$copies/$1.state" ]; then line=$(sed -n "$2p" "$copies/$1.state"); fi
+  echo "${line:-$3}"
+}
+
+exercise_remember() { # SLUG HINTS OUTCOME FILE_CHECKSUM
+  printf '%s\n' "$2" "$3" "$4" >"$copies/$1.state.new"
+  mv "$copies/$1.state.new" "$copies/$1.state"
+}
+
+exercise_outcome() { # SLUG
+  local copy="$copies/$1.cu"
+  if [ ! -f "$copy" ]; then
+    echo "not begun"
+  elif [ "$(exercise_state "$1" 3 none)" != "$(cksum <"$copy")" ]; then
+    echo "changed"
+  else
+    exercise_state "$1" 2 changed
+  fi
+}
+
+exercise_overview() {
+  local slug outcome done=0 all=0 next=''
+  for slug in $(exercise_slugs); do
+    outcome=$(exercise_outcome "$slug")
+    all=$((all + 1))
+    if [ "$outcome" = reached ]; then
+      done=$((done + 1))
+    else
+      next=${next:-$(exercise_number "$slug")}
+    fi
+    printf '%-20s  %-11s  %s\n' "$slug" "$outcome" \
+      "$(sed -n 's,^// Goal *,,p' "$here/lessons/$slug/exercise.cu")"
+  done
+  echo "$done of $all goals reached"
+  if [ -n "$next" ]; then note "next: ./rmsnorm exercise $next"; fi
+}
+
+# Makes the reader's copy if there is none.
+exercise_begin() { # SLUG
+  local copy="$copies/$1.cu"
+  if [ -f "$copy" ]; then return; fi
+  mkdir -p "$copies"
+  cp "$here/lessons/$1/exercise.cu" "$copy.new"
+  mv "$copy.new" "$copy"
+  note "your copy is exercises/$1.cu: change what stands between >>> and <<<"
+}
+
+exercise_check() { # SLUG
+  exercise_begin "$1"
+  local wanted=$device
+  device=cpu # goals are counted there
+  configure
+  exercise_check_copy "$1" || return
+  if [ "$wanted" = cuda ]; then exercise_time "$1"; fi
+}
+
+# Builds the copy and checks it. The build must have been configured.
+exercise_check_copy() { # SLUG
+  local copy="$copies/$1.cu" log="$here/build/$preset/exercise.log" status=0 checksum outcome
+  checksum=$(cksum <"$copy")
+  exercise_warn_outside "$1"
+  if [ -t 2 ] && [ ! -x "$here/build/$preset/lessons/my_$1" ]; then
+    note "building; the first time takes a minute or two"
+  fi
+  if (cd "$here" && cmake --build --preset "$preset" --target "my_$1") >"$log" 2>&1; then
+    compiler_messages "$copies/$1.cu" "exercises/$1.cu" <"$log" >&2
+    "$here/build/$preset/lessons/my_$1" || status=$?
+  else
+    compiler_messages "$copies/$1.cu" "exercises/$1.cu" <"$log" >&2
+    status=2
+  fi
+  case "$status" in
+    0) outcome=reached ;;
+    1) outcome=wrong ;;
+    2) outcome="no compile" ;;
+    4) outcome=right ;;
+    *) return "$status" ;;
+  esac
+  exercise_remember "$1" "$(exercise_state "$1" 1 0)" "$outcome" "$checksum"
+  exercise_next_step "$1" "$outcome"
+  return "$status"
+}
+
+exercise_next_step() { # SLUG OUTCOME
+  local number
+  number=$(exercise_number "$1")
+  case "$2" in
+    reached) note "done. What the lesson did differently: ./rmsnorm exercise $number --solution" ;;
+    "no compile") note "exercises/$1.cu does not compile" ;;
+    wrong) note "exercises/$1.cu is wrong (a hint: ./rmsnorm exercise $number --hint)" ;;
+    right) note "right, but not there yet (a hint: ./rmsnorm exercise $number --hint)" ;;
+  esac
+}
+
+# What the compiler says about the reader's file, and nothing about the files around it. Lines that
+# the CPU device rewrites before it compiles them are shown as they are, without a place in the line.
+compiler_messages() { # PATH NAME <LOG
+  awk -v path="$1" -v name="$2" '
+    function flush() {
+      if (shown && rewritten) sub(/:[0-9]+: /, ": ", message)
+      if (shown) print message
+      for (i = 1; shown && i <= lines; ++i) {
+        if (!rewritten || context[i] ~ /^ *[0-9]+ \|/) print context[i]
+      }
+      shown = lines = rewritten = 0
+    }
+    { sub(/^[^ ]*\/ld: /, "") }  # the linker says first who it is
+    # "PATH:12:5: error: ..." (g++, clang), "PATH(12): error: ..." (nvcc), "PATH:12: ..." (our own)
+    index($0, path) == 1 && substr($0, length(path) + 1) ~ /^[:(][0-9]/ {
+      flush()
+      message = name substr($0, length(path) + 1)
+      sub(/ \[-W[^]]*\]$/, "", message)
+      if (message ~ /: note: |: +required from/) next
+      if (message ~ /cpu_device|rmsnorm_shared_|template argument [0-9]+ is invalid/) {  # it follows from something else, most often
+        if (hidden == "") hidden = message
+        next
+      }
+      is_error = message !~ /: warning: /
+      errors += is_error
+      shown = is_error ? errors <= 4 : !errors
+      any = 1
+      next
+    }
+    /^ / {
+      context[++lines] = $0
+      if (/^ *[0-9]+ \|/ && /__shared__|<<</) rewritten = 1
+      next
+    }
+    { flush() }
+    END {
+      flush()
+      if (errors > 4) printf "and %d more errors, which may follow from these\n", errors - 4
+      if (!any && match(hidden, /[:(][0-9]+/)) {
+        print substr(hidden, 1, RSTART + RLENGTH - 1) ": error: a type, a size or an argument does not fit here"
+      }
+    }'
+}
+
+# The text outside the marks, but for the comment at the top.
+outside_of_marks() {
+  awk '
+    /^[^\/]/ || /^$/ { body = 1 }
+    /^ *\/\/ >>> your turn/ { inside = 1; print "marks" }
+    body && !inside { print }
+    /^ *\/\/ <<</ { inside = 0 }' "$1"
+}
+
+exercise_warn_outside() { # SLUG
+  local copy="$copies/$1.cu"
+  if ! diff -q <(outside_of_marks "$here/lessons/$1/exercise.cu") <(outside_of_marks "$copy") \
+    >/dev/null; then
+    note "exercises/$1.cu differs from the exercise outside of the marks >>> and <<<, too"
+  fi
+}
+
+# The exercise with the lesson's kernel in it: without foils and tags, under the exercise's title.
+exercise_solved() { # SLUG
+  sed '/^[^/]/,$d' "$here/lessons/$1/exercise.cu"
+  awk '
+    /^[^\/]/ || /^$/ { body = 1 }
+    /^\/\/ \[foil\]$/ { foil = !foil; skip_empty = !foil; next }
+    foil || !body || /^ *\/\/ \[[a-z_0-9]+\]$/ { next }
+    skip_empty && /^$/ { skip_empty = 0; next }
+    { skip_empty = 0; print }' "$here/lessons/$1/rms_norm.cu"
+}
+
+exercise_solution() { # SLUG
+  exercise_begin "$1"
+  local colour=never
+  if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then colour=always; fi
+  if diff -u "--color=$colour" --label "exercises/$1.cu" --label "the lesson's kernel" \
+    "$copies/$1.cu" <(exercise_solved "$1"); then
+    note "exercises/$1.cu is the lesson's kernel"
+  fi
+}
+
+# The N-th hint of a lesson's page.
+hint_of() { # SLUG N
+  awk -v summary="<summary>Hint $2</summary>" '
+    index($0, summary) { inside = 1; next }
+    inside && /<\/details>/ { exit }
+    inside && (length($0) || any) { any = 1; print }' "$here/lessons/$1/README.md"
+}
+
+exercise_hint() { # SLUG
+  exercise_begin "$1"
+  local hints shown
+  hints=$(grep -c '<summary>Hint [0-9]</summary>' "$here/lessons/$1/README.md")
+  shown=$(($(exercise_state "$1" 1 0) + 1))
+  shown=$((shown > hints ? hints : shown))
+  echo "Hint $shown of $hints"
+  echo
+  hint_of "$1" "$shown"
+  exercise_remember "$1" "$shown" "$(exercise_state "$1" 2 '')" "$(exercise_state "$1" 3 '')"
+  if [ "$shown" -eq "$hints" ]; then
+    note "that was the last one (./rmsnorm exercise $(exercise_number "$1") --solution)"
+  fi
+}
+
+exercise_reset() { # SLUG
+  local copy="$copies/$1.cu" old number=1
+  if [ ! -f "$copy" ]; then
+    exercise_begin "$1"
+    return
+  fi
+  if cmp -s "$copy" "$here/lessons/$1/exercise.cu"; then
+    note "exercises/$1.cu is as it was given"
+  else
+    while [ -e "$copies/$1.old-$number" ]; do number=$((number + 1)); done
+    old="exercises/$1.old-$number"
+    mv "$copy" "$here/$old"
+    exercise_begin "$1"
+    note "the old copy is $old"
+  fi
+  rm -f "$copies/$1.state"
+}
+
+exercise_watch() { # SLUG
+  exercise_begin "$1"
+  device=cpu
+  configure
+  trap 'echo; exit 0' INT
+  local copy="$copies/$1.cu" seen='' now
+  while true; do
+    now=$(cksum <"$copy" 2>/dev/null) || now=$seen # an editor may be about to replace it
+    if [ "$now" != "$seen" ]; then
+      seen=$now
+      echo
+      note "$(date +%T) checking exercises/$1.cu (Ctrl-C ends this)"
+      exercise_check_copy "$1" || true
+    fi
+    sleep 0.3
+  done
+}
+
+# Verifies and times the copy on the GPU, and the lesson's kernel beside it.
+exercise_time() { # SLUG
+  device=cuda
+  preset=
+  configure
+  local log="$here/build/$preset/exercise.log" regime
+  if ! (cd "$here" && cmake --build --preset "$preset" --target "my_$1" "$1") >"$log" 2>&1; then
+    compiler_messages "$copies/$1.cu" "exercises/$1.cu" <"$log" >&2
+    fail 2 "exercises/$1.cu does not compile with nvcc"
+  fi
+  "$here/build/$preset/lessons/my_$1" --time
+  regime=$(sed -n 's/^    \.regime = "\(.*\)",$/\1/p' "$here/lessons/$1/exercise.cu" | tail -n 1)
+  "$here/build/$preset/lessons/$1" --lesson "$1" --regime "$regime" | grep "^$1 "
+}

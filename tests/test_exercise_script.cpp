@@ -1,0 +1,259 @@
+/// \file
+/// ./rmsnorm exercise, as a reader meets it: what it keeps, shows and gives back. CMake is replaced
+/// by a script, so that nothing is built.
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/files.hpp"
+#include "tests/catch.hpp"
+#include "tests/command.hpp"
+#include "tests/repository.hpp"
+#include "tests/temporary_folder.hpp"
+
+namespace fs = std::filesystem;
+using namespace tests;
+
+namespace {
+
+/// A repository with the script and the lessons, and a CMake that does as it is told.
+class Repository {
+ public:
+  Repository() {
+    fs::copy_file(top() / "rmsnorm", folder() / "rmsnorm");
+    fs::create_directory_symlink(top() / "lessons", folder() / "lessons");
+    fs::create_directory(folder() / "bin");
+    write_program("cmake", "exit 0");
+  }
+
+  /// What `cmake --build` does from now on.
+  void build_does(const std::string& commands) {
+    write_program("cmake", "case \"$*\" in *--build*) ;; *) exit 0 ;; esac\n" + commands);
+  }
+
+  /// The check of the copy of exercise 04 ends like this from now on.
+  void check_ends_with(int exit_code) {
+    build_does(
+        "mkdir -p build/cpu/lessons; program=build/cpu/lessons/my_04_warp_reduce\n"
+        "printf '#!/bin/sh\\necho checked; exit " +
+        std::to_string(exit_code) + "\\n' >$program; chmod +x $program");
+  }
+
+  Finished exercise(std::vector<std::string> arguments) const {
+    const std::string path = (folder() / "bin").string() + ":" + std::getenv("PATH");
+    std::vector<std::string> command = {
+        "env", "PATH=" + path, (folder() / "rmsnorm").string(), "--no-install", "exercise"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return run_without_gpu(command);
+  }
+
+  /// The line of the overview about exercise 04.
+  std::string overview() const {
+    for (const std::string& line : lines_in(exercise({}).out)) {
+      if (line.starts_with("04_warp_reduce ")) return line;
+    }
+    return "";
+  }
+
+  fs::path folder() const { return folder_ / ""; }
+  fs::path copy() const { return folder() / "exercises/04_warp_reduce.cu"; }
+
+ private:
+  void write_program(const std::string& name, const std::string& commands) {
+    const fs::path file = folder() / "bin" / name;
+    rmsnorm::write_file(file, "#!/bin/sh\n" + commands + "\n");
+    fs::permissions(file, fs::perms::owner_all);
+  }
+
+  TemporaryFolder folder_;
+};
+
+std::string given() {
+  return rmsnorm::read_file(top() / "lessons/04_warp_reduce/exercise.cu");
+}
+
+/// The exercise with another text in one place.
+std::string with(const std::string& old_text, const std::string& new_text) {
+  std::string source = given();
+  REQUIRE(source.find(old_text) != source.npos);
+  return source.replace(source.find(old_text), old_text.size(), new_text);
+}
+
+}  // namespace
+
+TEST_CASE("the first check makes the reader's copy, and later ones leave it alone") {
+  Repository repository;
+  repository.check_ends_with(4);
+  const Finished first = repository.exercise({"4"});
+  CHECK(first.exit_code == 4);
+  CHECK(first.out == "checked\n");
+  CHECK_THAT(first.err, contains("your copy is exercises/04_warp_reduce.cu"));
+  CHECK_THAT(first.err, contains("right, but not there yet"));
+  CHECK(rmsnorm::read_file(repository.copy()) == given());
+
+  rmsnorm::write_file(repository.copy(), with("sum = 0", "sum = 0.0f"));
+  repository.exercise({"04_warp_reduce"});
+  CHECK(rmsnorm::read_file(repository.copy()) == with("sum = 0", "sum = 0.0f"));
+}
+
+TEST_CASE("the overview shows what the last check found, and when a copy has changed since") {
+  Repository repository;
+  CHECK_THAT(repository.overview(), contains("not begun"));
+  CHECK_THAT(repository.overview(), contains("at most 2 barriers a row"));
+  CHECK_THAT(repository.exercise({}).out, contains("0 of 6 goals reached"));
+  for (const auto& [exit_code, outcome] :
+       std::vector<std::pair<int, const char*>>{{4, " right "}, {1, " wrong "}, {0, " reached "}}) {
+    repository.check_ends_with(exit_code);
+    CHECK(repository.exercise({"4"}).exit_code == exit_code);
+    CHECK_THAT(repository.overview(), contains(outcome));
+  }
+  CHECK_THAT(repository.exercise({}).out, contains("1 of 6 goals reached"));
+  CHECK_THAT(repository.exercise({}).err, contains("next: ./rmsnorm exercise 2"));
+
+  rmsnorm::write_file(repository.copy(), with("sum = 0", "sum = 1"));
+  CHECK_THAT(repository.overview(), contains(" changed "));
+}
+
+TEST_CASE("hints come one at a time, and the last one stays") {
+  Repository repository;
+  const std::string page = rmsnorm::read_file(top() / "lessons/04_warp_reduce/README.md");
+  std::vector<std::string> shown;
+  for (const char* head : {"Hint 1 of 3\n", "Hint 2 of 3\n", "Hint 3 of 3\n", "Hint 3 of 3\n"}) {
+    const Finished finished = repository.exercise({"4", "--hint"});
+    CHECK(finished.exit_code == 0);
+    CHECK(finished.out.starts_with(head));
+    const std::vector<std::string> lines = lines_in(finished.out);
+    REQUIRE(lines.size() > 2);
+    CHECK_THAT(page, contains(lines[2]));
+    shown.push_back(lines[2]);
+  }
+  CHECK(shown[0] != shown[1]);
+  CHECK(shown[1] != shown[2]);
+  CHECK(shown[2] == shown[3]);
+}
+
+TEST_CASE("the solution is shown as the difference to the lesson's kernel, nothing else") {
+  Repository repository;
+  const Finished finished = repository.exercise({"4", "--solution"});
+  CHECK(finished.exit_code == 0);
+  CHECK_THAT(finished.out, contains("+  sum = warp_sum(sum);"));
+  CHECK_THAT(finished.out, contains("-    __syncthreads();  // the sums that are read next"));
+  for (const char* other : {"Lesson 04", "[kernel]", "Registration"}) {
+    CHECK_THAT(finished.out, !contains(other));
+  }
+  for (const std::string& line : lines_in(finished.out)) CHECK(line.find('\x1b') == line.npos);
+
+  // In the foils of lesson 06 there is nothing to learn for its exercise.
+  CHECK_THAT(repository.exercise({"6", "--solution"}).out, !contains("512"));
+}
+
+TEST_CASE("a reset gives the exercise back as it was and keeps what the reader had") {
+  Repository repository;
+  repository.check_ends_with(0);
+  repository.exercise({"4"});
+  for (const char* old : {"exercises/04_warp_reduce.old-1", "exercises/04_warp_reduce.old-2"}) {
+    const std::string mine = with("sum = 0", std::string("sum = 0 /* ") + old + " */");
+    rmsnorm::write_file(repository.copy(), mine);
+    const Finished finished = repository.exercise({"4", "--reset"});
+    CHECK(finished.exit_code == 0);
+    CHECK_THAT(finished.err, contains(old));
+    CHECK(rmsnorm::read_file(repository.copy()) == given());
+    CHECK(rmsnorm::read_file(repository.folder() / old) == mine);
+  }
+  CHECK_THAT(repository.overview(), contains(" changed "));  // not checked yet
+}
+
+TEST_CASE("the reader is told when something outside of the marks has changed") {
+  Repository repository;
+  repository.check_ends_with(4);
+  repository.exercise({"4"});
+  rmsnorm::write_file(repository.copy(), with("partial[0];", "partial[0] + 0;"));
+  CHECK_THAT(repository.exercise({"4"}).err, !contains("outside of the marks"));
+  rmsnorm::write_file(repository.copy(), with("+ 1 + 5 + 5;", "+ 1000;"));
+  CHECK_THAT(repository.exercise({"4"}).err, contains("differs from the exercise outside"));
+  rmsnorm::write_file(repository.copy(), with("  // <<<\n", ""));
+  CHECK_THAT(repository.exercise({"4"}).err, contains("differs from the exercise outside"));
+}
+
+TEST_CASE("watching checks again after each save") {
+  Repository repository;
+  repository.check_ends_with(4);
+  repository.exercise({"4"});
+  const std::string path = (repository.folder() / "bin").string() + ":" + std::getenv("PATH");
+  const std::string script = (repository.folder() / "rmsnorm").string();
+  const Finished finished = run_without_gpu(
+      {"bash", "-c",
+       "export PATH=" + path + "; (for i in 1 2; do sleep 2; echo '// more' >>" +
+           repository.copy().string() + "; done) & timeout 7 " + script +
+           " --no-install exercise 4 --watch; wait"});
+  CHECK(finished.out.find("checked") != finished.out.npos);
+  std::size_t checks = 0;
+  for (const std::string& line : lines_in(finished.out)) checks += line == "checked";
+  CHECK(checks == 3);  // at the start, and after each of two saves
+}
+
+TEST_CASE("what ./rmsnorm exercise cannot do it says in one sentence") {
+  Repository repository;
+  const std::vector<std::pair<std::vector<std::string>, const char*>> wrong = {
+      {{"1"}, "has no exercise to check"},
+      {{"99"}, "there is no lesson '99'"},
+      {{"4", "--help-me"}, "no option '--help-me'"},
+      {{"--hint"}, "which exercise?"},
+      {{"4", "5"}, "one exercise at a time"},
+      {{"4", "--hint", "--reset"}, "one of --hint and --reset at a time"},
+  };
+  for (const auto& [arguments, sentence] : wrong) {
+    const Finished finished = repository.exercise(arguments);
+    CAPTURE(sentence, finished.err);
+    CHECK(finished.exit_code == 2);
+    CHECK(finished.out == "");
+    CHECK_THAT(finished.err, contains(sentence));
+    CHECK(lines_in(finished.err).size() == 1);
+  }
+  CHECK_FALSE(fs::exists(repository.folder() / "exercises"));
+}
+
+#ifdef RMSNORM_CPU_DEVICE_REWRITE
+TEST_CASE("of a file that does not compile the reader sees its own lines, and none of ours") {
+  struct Mistake {
+    const char* old_text;
+    const char* new_text;
+    std::vector<const char*> shown;
+  };
+  const char* const place = "exercises/04_warp_reduce.cu:";
+  const std::vector<Mistake> mistakes = {
+      {"= sum;", "= smu;", {"36:", "error: ", "smu", "partial[threadIdx.x] = smu;"}},
+      {"= sum;", "= sum", {"36:", "error: expected", "partial[threadIdx.x] = sum"}},
+      {"= partial[0];", "= __shfl_xor_sync(0xffffffff, sum);", {"44:", "error: no matching"}},
+      {"__shared__ float partial", "__shared__ flaot partial", {"35: error: ", "flaot"}},
+      {"partial[kThreads]", "partial[hidden]", {"35: error: "}},
+      {"partial[kThreads];", "partial[kThreads] = {};", {"35: CUDA does not allow"}},
+      {"stream>>>(", "stream>>(", {"77: this <<< has no >>>"}},
+      {"    if (threadIdx.x < half) {", "    {{", {"error: "}},
+  };
+  Repository repository;
+  repository.check_ends_with(4);
+  repository.exercise({"4"});
+  repository.build_does(
+      RMSNORM_CPU_DEVICE_REWRITE
+      " --stand-in \"$PWD/exercises/04_warp_reduce.cu\" new.cpp && "
+      "c++ -std=c++20 -Wall -Wextra -fsyntax-only -I" +
+      top().string() + " -isystem " + (top() / "common/cpu_device/include").string() + " new.cpp");
+  for (const Mistake& mistake : mistakes) {
+    CAPTURE(mistake.new_text);
+    rmsnorm::write_file(repository.copy(), with(mistake.old_text, mistake.new_text));
+    const Finished finished = repository.exercise({"4"});
+    CAPTURE(finished.err);
+    CHECK(finished.exit_code == 2);
+    CHECK_THAT(finished.err, contains(place) && contains("does not compile"));
+    for (const char* shown : mistake.shown) CHECK_THAT(finished.err, contains(shown));
+    for (const char* ours :
+         {"cpu_device", "rmsnorm_shared", "FAILED", "ninja", "new.cpp"}) {
+      CHECK_THAT(finished.err, !contains(ours));
+    }
+    CHECK_THAT(repository.overview(), contains("no compile"));
+  }
+}
+#endif

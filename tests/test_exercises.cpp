@@ -1,0 +1,252 @@
+/// \file
+/// The exercises: as they are given they are right and miss their goals, and solved they reach
+/// them.
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/exercise.hpp"
+#include "common/files.hpp"
+#include "common/gpu.hpp"
+#include "common/observation.hpp"
+#include "common/options.hpp"
+#include "tests/catch.hpp"
+#include "tests/command.hpp"
+#include "tests/repository.hpp"
+
+namespace fs = std::filesystem;
+using namespace rmsnorm;
+using namespace tests;
+
+namespace {
+
+/// What the check says about an exercise that nobody has touched.
+struct Given {
+  const char* slug;
+  std::vector<std::string> missed;
+};
+
+const std::vector<Given> kGiven = {
+    {"02_naive",
+     {"every request to global memory touches at most 4 sectors: 32 counted in 32 x 4096"}},
+    {"03_shared_memory", {"x crosses global memory once: 2 counted in 32 x 4096"}},
+    {"04_warp_reduce", {"at most 2 barriers a row: 9 counted in 32 x 4096"}},
+    {"05_cub_warp_reduce",
+     {"no bank conflict: 152 counted in 32 x 4096",
+      "at most 300 wavefronts of shared memory a row: 555 counted in 32 x 4096"}},
+    {"06_float4", {"every request to global memory touches 16 sectors: 4 counted in 32 x 4096"}},
+    {"07_multi_row",
+     {"no barrier: 5 counted in 256 x 128",
+      "every request to global memory has 32 lanes: 16 counted in 256 x 128"}},
+};
+
+Finished run_program(const std::string& name) {
+  return run({std::string(RMSNORM_LESSONS_DIR) + "/" + name});
+}
+
+/// How many lines of the output have this word as their second.
+std::ptrdiff_t verdicts(const std::string& out, const std::string& slug, const std::string& word) {
+  const std::vector<std::string> lines = lines_in(out);
+  return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+    const std::size_t at = line.find_first_not_of(' ', slug.size());
+    return line.starts_with(slug + " ") && line.compare(at, word.size() + 1, word + " ") == 0;
+  });
+}
+
+bool is_tag(const std::string& line) {
+  const std::size_t begin = line.find("// [");
+  return begin != line.npos && line.find_first_not_of(' ') == begin && line.ends_with("]");
+}
+
+/// The lines of a kernel file without the comment at its top, its tags and its foils.
+std::vector<std::string> body_of(const fs::path& file) {
+  std::vector<std::string> body;
+  bool in_head = true;
+  bool in_foil = false;
+  for (const std::string& line : lines_of(file)) {
+    in_head = in_head && line.starts_with("//");
+    const bool ends_foil = in_foil && line == "// [foil]";
+    if (line == "// [foil]") in_foil = !in_foil;
+    if (in_head || in_foil || ends_foil || is_tag(line)) continue;
+    // A foil leaves the empty line after it.
+    if (line.empty() && !body.empty() && body.back().empty()) continue;
+    body.push_back(line);
+  }
+  return body;
+}
+
+std::ptrdiff_t count_of(const std::vector<std::string>& lines, const std::string& mark) {
+  return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+    return line.find(mark) != line.npos;
+  });
+}
+
+const char* const kBegin = "// >>> your turn";
+const char* const kEnd = "// <<<";
+
+fs::path folder_of(const Given& given) {
+  return top() / "lessons" / given.slug;
+}
+
+LineCount global_load(const char* what, int lanes, int sectors) {
+  LineCount count;
+  count.kind = "global load";
+  count.what = what;
+  count.requests = 1;
+  count.lanes = lanes;
+  count.sectors = sectors;
+  return count;
+}
+
+Watched launch_of(std::vector<LineCount> lines) {
+  Watched launch{};
+  launch.rows = 1;
+  launch.hidden = 32;
+  launch.observation.lines = std::move(lines);
+  return launch;
+}
+
+}  // namespace
+
+TEST_CASE("an exercise that nobody has touched is right, misses its goals and keeps the rest") {
+  for (const Given& given : kGiven) {
+    CAPTURE(given.slug);
+    const Finished finished = run_program("exercise_" + std::string(given.slug));
+    if (finished.exit_code == kNoDevice) SKIP_TEST("there is no GPU");
+    CAPTURE(finished.out);
+    CHECK(verdicts(finished.out, given.slug, "RIGHT") == 1);
+    if (!can_observe()) {
+      CHECK(finished.exit_code == kAllVerified);  // nothing is counted on a GPU
+      continue;
+    }
+    CHECK(finished.exit_code == kGoalMissed);
+    CHECK(verdicts(finished.out, given.slug, "NOT") == std::ssize(given.missed));
+    CHECK(verdicts(finished.out, given.slug, "GOAL") == 0);
+    CHECK(verdicts(finished.out, given.slug, "LOST") == 0);
+    for (const std::string& missed : given.missed) {
+      CHECK_THAT(finished.out, contains("NOT YET  " + missed + "\n"));
+    }
+  }
+}
+
+TEST_CASE("the lesson's kernel in the place of the exercise's reaches every goal") {
+  for (const Given& given : kGiven) {
+    CAPTURE(given.slug);
+    const Finished finished = run_program("solution_" + std::string(given.slug));
+    if (finished.exit_code == kNoDevice) SKIP_TEST("there is no GPU");
+    CAPTURE(finished.out);
+    CHECK(finished.exit_code == kAllVerified);
+    CHECK(verdicts(finished.out, given.slug, "RIGHT") == 1);
+    if (!can_observe()) continue;
+    CHECK(verdicts(finished.out, given.slug, "GOAL") == std::ssize(given.missed));
+    CHECK(std::ssize(lines_in(finished.out)) == 1 + std::ssize(given.missed));
+  }
+}
+
+TEST_CASE("outside of its marks an exercise is its lesson's kernel file") {
+  for (const Given& given : kGiven) {
+    CAPTURE(given.slug);
+    const std::vector<std::string> exercise = body_of(folder_of(given) / "exercise.cu");
+    const std::vector<std::string> lesson = body_of(folder_of(given) / "rms_norm.cu");
+    const auto holds = [](const char* mark) {
+      return [mark](const std::string& line) { return line.find(mark) != line.npos; };
+    };
+    REQUIRE(count_of(exercise, kBegin) == 1);
+    REQUIRE(count_of(exercise, kEnd) == 1);
+    const auto begin = std::find_if(exercise.begin(), exercise.end(), holds(kBegin));
+    const auto end = std::find_if(begin, exercise.end(), holds(kEnd));
+    REQUIRE(end != exercise.end());
+
+    const auto before = begin - exercise.begin();
+    const auto after = exercise.end() - end - 1;
+    REQUIRE(before + after < std::ssize(lesson));
+    CHECK(std::equal(exercise.begin(), begin, lesson.begin()));
+    CHECK(std::equal(end + 1, exercise.end(), lesson.end() - after));
+    // And inside they differ: there is something to do.
+    CHECK_FALSE(std::equal(begin + 1, end, lesson.begin() + before, lesson.end() - after));
+  }
+}
+
+TEST_CASE("every lesson on the device has an exercise with goals, three hints and a title") {
+  std::vector<std::string> slugs;
+  for (const fs::path& folder : lesson_folders()) {
+    const std::vector<std::string> lesson = lines_of(folder / "rms_norm.cu");
+    if (count_of(lesson, ".memory = rmsnorm::Memory::host") == 0)
+      slugs.push_back(folder.filename());
+  }
+  std::vector<std::string> given;
+  for (const Given& exercise : kGiven) given.push_back(exercise.slug);
+  CHECK(given == slugs);
+
+  for (const Given& exercise : kGiven) {
+    CAPTURE(exercise.slug);
+    const std::string number(1, exercise.slug[1]);
+    CHECK(fs::exists(folder_of(exercise) / "goals.cpp"));
+    const std::vector<std::string> lines = lines_of(folder_of(exercise) / "exercise.cu");
+    REQUIRE(lines.size() > 4);
+    const std::string title = lines_of(folder_of(exercise) / "rms_norm.cu").front();
+    CHECK(lines[0] == "// Exercise" + title.substr(std::string("// Lesson").size()));
+    CHECK(lines[1].starts_with("// Given      "));
+    CHECK(lines[2].starts_with("// Goal       "));
+    CHECK(lines[3] == "// Check it   ./rmsnorm exercise " + number);
+
+    const std::string page = read_file(folder_of(exercise) / "README.md");
+    CHECK_THAT(page, contains("`./rmsnorm exercise " + number + "`"));
+    for (const char* hint : {"Hint 1", "Hint 2", "Hint 3"}) {
+      CHECK_THAT(page, contains("<details><summary>" + std::string(hint) + "</summary>"));
+    }
+  }
+}
+
+TEST_CASE("a way round the idea is not taken for the goal") {
+  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  const Finished finished = run({RMSNORM_ONE_THREAD_ADDS});
+  CAPTURE(finished.out);
+  CHECK(finished.exit_code == kGoalMissed);
+  CHECK_THAT(
+      finished.out, contains("GOAL     at most 2 barriers a row: 2 counted") &&
+                        contains("LOST     at most 310 wavefronts of shared memory a row"));
+}
+
+TEST_CASE("a quantity of a row is the sum of all lines") {
+  LineCount barrier;
+  barrier.kind = "barrier";
+  barrier.requests = 8;
+  LineCount other = barrier;
+  other.requests = 1;
+  const Goal goal{"at most 2 barriers a row", Quantity::barriers, Goal::at_most, 2};
+  const Outcome missed = judge(goal, launch_of({other, global_load("x", 32, 4), barrier}));
+  CHECK_FALSE(missed.reached);
+  CHECK(missed.counted == 9);
+  REQUIRE(missed.parts.size() == 2);
+  CHECK(missed.parts[0].first == 8);  // the worst first
+
+  const Outcome reached = judge(goal, launch_of({other, other}));
+  CHECK(reached.reached);
+  CHECK(reached.counted == 2);
+  CHECK(reached.parts.empty());
+  CHECK(judge(goal, launch_of({})).reached);  // no barrier at all
+}
+
+TEST_CASE("a quantity of requests is that of the worst line, and a kernel without any misses it") {
+  const Goal most{"at most 4 sectors", Quantity::most_sectors, Goal::at_most, 4};
+  const Goal fewest{"16 sectors", Quantity::fewest_sectors, Goal::at_least, 16};
+  const Goal lanes{"32 lanes", Quantity::lanes_a_request, Goal::at_least, 32};
+  const Watched launch = launch_of({global_load("x", 32, 4), global_load("weight", 16, 16)});
+  CHECK(judge(most, launch).counted == 16);
+  CHECK(judge(fewest, launch).counted == 4);
+  CHECK(judge(lanes, launch).counted == 16);
+  REQUIRE(judge(lanes, launch).parts.size() == 1);
+  CHECK(judge(lanes, launch).parts[0].second.what == "weight");
+  for (const Goal& goal : {most, fewest, lanes}) CHECK_FALSE(judge(goal, launch_of({})).reached);
+}
+
+TEST_CASE("x is counted in whole sectors, and the weight is not x") {
+  const Goal once{"x once", Quantity::reads_of_x, Goal::at_most, 1};
+  const Watched launch = launch_of({global_load("x", 32, 4), global_load("weight", 32, 4)});
+  CHECK(judge(once, launch).counted == 1);
+  CHECK(judge(once, launch).reached);
+  CHECK(judge(once, launch_of({global_load("x", 32, 32)})).counted == 8);
+}
