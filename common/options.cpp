@@ -146,8 +146,10 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
       ->excludes(cold_flag);
   app.add_option("--csv", options.csv_file, "Write the results to this file")->type_name("FILE");
   app.add_flag("--verify-only", options.verify_only, "Verify, do not time");
-  auto* trace_flag =
-      app.add_flag("--trace", options.trace, "Print what each source line costs (CPU device only)");
+  auto* trace_flag = app.add_flag(
+      "--trace", options.trace,
+      "Print what each source line costs, in the lesson's own regime unless another problem is "
+      "chosen (CPU device only)");
   auto* trace_option =
       app.add_option("--trace-csv", options.trace_file, "Write that to this file (CPU device only)")
           ->type_name("FILE");
@@ -171,6 +173,7 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
     } else {
       options.regimes = names_of_regimes.empty() ? regimes() : regimes_named(names_of_regimes);
     }
+    options.trace_all = rows || hidden || !names_of_regimes.empty();
   } catch (const CLI::Success& success) {  // --help, --version
     parsed.exit_code = app.exit(success);
   } catch (const CLI::Error& error) {

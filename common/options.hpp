@@ -31,7 +31,8 @@ struct Options {
   std::optional<Cache> only_cache;  ///< --cold or --warm; else as the regime has it
   std::string csv_file;             ///< "" = write none
   std::string trace_file;           ///< likewise; what the CPU device counted
-  bool trace = false;               ///< print what each source line costs
+  bool trace = false;               ///< print what each source line costs ...
+  bool trace_all = false;           ///< ... in all chosen regimes, not in the lesson's own alone
   bool verify_only = false;
   bool list = false;
   bool l2 = false;  ///< print the size of the L2 cache in MiB, for the charts

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "common/benchmark.hpp"
@@ -100,12 +101,13 @@ class Run {
       exit_code = kBadUsage;
     }
     if (const std::string table = summary(results_); !table.empty()) fmt::print("\n{}", table);
-    if (options_.trace) {
-      for (const Watched& launch : watched_) fmt::print("{}", line_table(launch));
-      if (!watched_.empty()) fmt::print("{}", kLineTableLegend);
+    if (options_.trace) print_traces();
+    fmt::print("{}", cost_table(right_ones_of(watched_)));
+    if (const std::string wrong = what_is_wrong(); !wrong.empty()) {
+      fmt::print("\n{}\n", wrong);
+      return kLessonWrong;
     }
-    fmt::print("{}", cost_table(watched_));
-    return some_wrong_ ? kLessonWrong : exit_code;
+    return exit_code;
   }
 
  private:
@@ -183,8 +185,7 @@ class Run {
         if (is_cpu_device() && found.ok()) remark = "on the CPU device";
         if (timed && found.ok()) remark = time(lesson, workload, cache, result);
         if (too_small && found.ok()) remark = "too small to be timed with a cold L2";
-        add(result, found.hazards.empty() ? remark : "the CPU device saw:");
-        for (const std::string& hazard : found.hazards) fmt::print("  {}\n", hazard);
+        add(result, remark, found.hazards);
       }
       if (!wants_time) break;  // what is right does not depend on the cache
     }
@@ -295,12 +296,75 @@ class Run {
     result.verdict = found.ok() ? "pass" : "fail";
   }
 
-  void add(const Result& result, const std::string& remark) {
+  /// Prints and keeps a result. What is wrong with a lesson is said in full once.
+  void add(
+      const Result& result, const std::string& remark,
+      const std::vector<std::string>& hazards = {}) {
+    std::string message = hazards.empty() ? remark : "the CPU device saw:";
+    for (const std::string& hazard : hazards) message += "\n  " + hazard;
+    if (result.verdict == "fail" && !said_.insert({result.lesson, message}).second) {
+      message = "as above";
+    }
     end_progress();
-    fmt::print("{}\n", result_line(result, remark, wants_colour(STDOUT_FILENO)));
+    fmt::print("{}\n", result_line(result, message, wants_colour(STDOUT_FILENO)));
     std::fflush(stdout);
-    if (result.verdict == "fail") some_wrong_ = true;
     results_.push_back(result);
+  }
+
+  bool is_wrong(const std::string& slug) const {
+    return std::any_of(results_.begin(), results_.end(), [&](const Result& r) {
+      return r.lesson == slug && r.verdict == "fail";
+    });
+  }
+
+  /// One line with every lesson that is wrong and its regimes; "" if none is.
+  std::string what_is_wrong() const {
+    std::map<std::string, std::vector<std::string>> regimes_of;
+    for (const Result& result : results_) {
+      if (result.verdict != "fail") continue;
+      std::vector<std::string>& regimes = regimes_of[result.lesson];
+      if (regimes.empty() || regimes.back() != result.regime) regimes.push_back(result.regime);
+    }
+    std::string line;
+    for (const auto& [lesson, regimes] : regimes_of) {
+      line += fmt::format(
+          "{}{} in {}", line.empty() ? "wrong: " : "; ", lesson, fmt::join(regimes, ", "));
+    }
+    return line.empty() ? "" : line + " (see above)";
+  }
+
+  /// A wrong lesson's counts are of no interest, and would push its mistake out of sight.
+  std::vector<Watched> right_ones_of(std::vector<Watched> launches) const {
+    const auto wrong = [&](const Watched& launch) { return is_wrong(launch.lesson); };
+    launches.erase(std::remove_if(launches.begin(), launches.end(), wrong), launches.end());
+    return launches;
+  }
+
+  /// What each line costs: in the problems that the reader has chosen, or in each lesson's own
+  /// regime.
+  void print_traces() const {
+    if (watched_.empty()) return;
+    for (const Watched& launch : watched_) {
+      if (options_.trace_all || is_own_regime(launch)) fmt::print("{}", line_table(launch));
+    }
+    fmt::print("{}", kLineTableLegend);
+    if (!options_.trace_all) {
+      fmt::print(
+          "Each lesson is traced in its own regime; --regime NAME or --regime all shows others.\n");
+    }
+  }
+
+  /// Whether a launch was in its lesson's own regime, or in one that is the same small problem.
+  bool is_own_regime(const Watched& launch) const {
+    for (const Lesson& lesson : options_.lessons) {
+      if (lesson.slug != launch.lesson) continue;
+      for (const Regime& regime : options_.regimes) {
+        if (regime.name != lesson.regime) continue;
+        const Shape shape = fit(regime, regime.shapes.at(0));
+        return launch.rows == shape.rows && launch.hidden == shape.hidden;
+      }
+    }
+    return true;  // a lesson about no speed has no regime of its own
   }
 
   void save() const {
@@ -371,8 +435,8 @@ class Run {
   std::string no_gpu_;
   std::vector<Result> results_;
   std::vector<Watched> watched_;
-  std::map<std::pair<int, int>, std::string> seen_;  // on the CPU device: shapes and regimes
-  bool some_wrong_ = false;
+  std::map<std::pair<int, int>, std::string> seen_;     // on the CPU device: shapes and regimes
+  std::set<std::pair<std::string, std::string>> said_;  // wrong lessons and what is wrong
 };
 
 }  // namespace

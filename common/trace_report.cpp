@@ -93,14 +93,17 @@ std::string source_text(const LineCount& count) {
   return "";
 }
 
-const char* const kLineTableLegend =
-    "\nrequest: what a warp asks for at once; for a barrier, what a block does. sector: 32 bytes "
-    "of\n"
-    "global memory. used: how much of its sectors a request asks for; more than 100% if lanes "
-    "share\n"
-    "them. wavefront: one pass of the 32 banks of shared memory; a request of 4 bytes a lane takes "
-    "1\n"
-    "at least, one of 16 bytes takes 4.\n";
+const char* const kLineTableLegend = R"(
+worst first: on top are the lines that waste most (sectors that nobody asks for in full, wavefronts
+that bank conflicts cost), then come those that move most.
+request: what a warp asks for at once; for a barrier, what a block does.
+lanes each: how many of the warp's 32 lanes take part in a request; for a barrier, the block's
+threads.
+sector: 32 bytes of global memory. used: how much of its sectors a request asks for; more than 100%
+if lanes share them.
+wavefront: one pass of the 32 banks of shared memory; a request of 4 bytes a lane takes 1 at least,
+one of 16 bytes takes 4.
+)";
 
 std::string cost_table(const std::vector<Watched>& launches) {
   std::string table;
@@ -126,10 +129,10 @@ std::string line_table(const Watched& launch) {
   std::vector<LineCount> lines = launch.observation.lines;
   std::sort(lines.begin(), lines.end(), is_worse);
   std::string table = fmt::format(
-      "\n{} on {} x {}: what each line asks for in one launch of {} block{}, worst first\n"
+      "\n{} in {}, {} x {}: what each line asks for in one launch of {} block{}, worst first\n"
       "{:>5}  {:12}  {:10} {:>10}  {:>5}  {:>7} {:>6} {:>10}\n"
       "{:>5}  {:12}  {:10} {:>10}  {:>5}  {:>7} {:>6} {:>10}\n",
-      launch.lesson, launch.rows, launch.hidden, launch.observation.blocks,
+      launch.lesson, launch.regime, launch.rows, launch.hidden, launch.observation.blocks,
       launch.observation.blocks == 1 ? "" : "s", "", "", "", "", "lanes", "sectors", "",
       "wavefronts", "line", "operation", "of", "requests", "each", "each", "used", "each");
   std::string file;

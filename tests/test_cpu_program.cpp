@@ -112,3 +112,65 @@ TEST_CASE("a lesson that needs what only a GPU has is skipped by name and says w
                         contains("needs a GPU: ") && contains("needs_gpu.cu:2: ") &&
                         contains("the CPU device has no <mma.h>"));
 }
+
+TEST_CASE("a mistake is told once and the output ends with what is wrong") {
+  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  const Finished finished =
+      tests::run({RMSNORM_MISSING_BARRIERS_DIR "/02_naive_without_barrier_2"});
+  CHECK(finished.exit_code == kLessonWrong);
+  int told = 0;
+  int as_above = 0;
+  int right = 0;
+  bool in_costs = false;
+  const std::vector<std::string> lines = tests::lines_in(finished.out);
+  for (const std::string& line : lines) {
+    if (line.find(": a race: ") != line.npos) ++told;
+    if (line.starts_with("02_naive ") && line.ends_with("FAIL  as above")) ++as_above;
+    if (line.starts_with("02_naive/") && line.find("PASS") != line.npos) ++right;
+    // The costs are those of the kernel that is right.
+    in_costs = in_costs || line.starts_with("What a row costs: ");
+    if (in_costs) CHECK_FALSE(line.starts_with("02_naive "));
+  }
+  CHECK(in_costs);
+  CHECK(told == 1);
+  CHECK(as_above == 3);
+  CHECK(right == 4);
+  CHECK(lines.back() == "wrong: 02_naive in prefill, decode, heads, wide (see above)");
+}
+
+TEST_CASE("another mistake of the same lesson is told in full") {
+  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  // In wide, the lesson takes another kernel, with more threads.
+  const Finished finished =
+      tests::run({RMSNORM_MISSING_BARRIERS_DIR "/07_multi_row_without_barrier_1"});
+  CHECK_THAT(
+      finished.out, contains("kernel rms_norm_multi_row<512>") &&
+                        contains("kernel rms_norm_multi_row<1024>") && contains("FAIL  as above"));
+}
+
+TEST_CASE("a trace shows each lesson in its own regime unless another is asked for") {
+  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  const auto traced = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--lesson", "3", "--lesson", "4", "--trace"});
+    std::string titles;
+    for (const std::string& line : tests::lines_in(run_all_lessons(arguments).out)) {
+      const std::size_t end = line.find(": what each line asks for");
+      if (end != line.npos) titles += line.substr(0, end) + "; ";
+    }
+    return titles;
+  };
+  CHECK(
+      traced({}) ==
+      "03_shared_memory in prefill, 32 x 4096; 04_warp_reduce in decode, 16 x 4096; ");
+  CHECK(
+      traced({"--regime", "heads"}) ==
+      "03_shared_memory in heads, 1024 x 128; 04_warp_reduce in heads, 1024 x 128; ");
+  CHECK(
+      traced({"--rows", "8"}) ==
+      "03_shared_memory in custom, 8 x 4096; 04_warp_reduce in custom, 8 x 4096; ");
+  CHECK_THAT(
+      run_all_lessons({"--lesson", "4", "--trace"}).out, contains("--regime all shows others"));
+  CHECK_THAT(
+      run_all_lessons({"--lesson", "4", "--trace", "--regime", "heads"}).out,
+      !contains("shows others"));
+}

@@ -81,8 +81,10 @@ TEST_CASE("lesson 01 passes in all five regimes without a GPU") {
 TEST_CASE("a lesson that is wrong makes the exit code 1 and says what is wrong") {
   const Finished finished = run_wrong({"--lesson", "00_fake", "--rows", "3", "--hidden", "100"});
   CHECK(finished.exit_code == kLessonWrong);
-  CHECK(is_one_line(finished.out));
-  CHECK_THAT(finished.out, contains("FAIL") && contains("row 0, column 0: expected"));
+  const std::vector<std::string> lines = tests::lines_in(finished.out);
+  REQUIRE(lines.size() == 3);
+  CHECK_THAT(lines[0], contains("FAIL") && contains("row 0, column 0: expected"));
+  CHECK(lines[2] == "wrong: 00_fake in custom (see above)");
 }
 
 TEST_CASE("a wrong lesson is wrong in the results file too and has no time") {
@@ -160,7 +162,7 @@ TEST_CASE("the help explains every option and the exit codes") {
     CHECK(finished.err == "");
     for (const char* option :
          {"--lesson", "--regime", "--rows", "--hidden", "--eps", "--seed", "--min-time", "--cold",
-          "--warm", "--csv", "--verify-only", "--list", "--version", "Exit codes"}) {
+          "--warm", "--csv", "--verify-only", "--trace", "--list", "--version", "Exit codes"}) {
       CHECK_THAT(finished.out, contains(option));
     }
   }
