@@ -11,6 +11,7 @@
 #include "common/build_info.hpp"
 #include "common/gpu.hpp"
 #include "common/observation.hpp"
+#include "common/prediction.hpp"
 #include "common/registry.hpp"
 
 namespace rmsnorm {
@@ -88,6 +89,27 @@ CLI::Validator finite_in(double lowest, double highest) {
       "NUMBER");
 }
 
+/// How many times as fast: CLI::PositiveNumber lets NaN pass.
+std::string complaint_about_factor(const std::string& text) {
+  double value = 0;
+  if (CLI::detail::lexical_cast(text, value) && value > 0 && std::isfinite(value)) return "";
+  return fmt::format("'{}' is no factor: 2 means twice as fast, 0.5 half as fast", text);
+}
+
+/// Narrows the options to what a prediction is about.
+void choose_step(Options& options, const std::vector<Lesson>& lessons) {
+  if (is_cpu_device() && options.recorded_file.empty()) {
+    throw CLI::ValidationError(
+        "--predict", "the CPU device has no times, so --recorded FILE must name some");
+  }
+  try {
+    options.lessons = predecessor_and_lesson(lessons, options.lessons);
+  } catch (const std::runtime_error& error) {
+    throw CLI::ValidationError("--predict", error.what());
+  }
+  options.regimes = regimes_named({options.lessons.back().regime});
+}
+
 }  // namespace
 
 ParsedOptions parse_options(int argc, const char* const* argv, const std::vector<Lesson>& lessons) {
@@ -123,14 +145,15 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
              "--regime", names_of_regimes,
              "One of " + regime_names() + " (= the first five, default); may be repeated")
           ->type_name("NAME");
-  app.add_option("--rows", rows, "Rows of a problem of your own (default 1024)")
-      ->check(CLI::Range(0, kMostRows).description(""))
-      ->type_name("N")
-      ->excludes(regime_option);
-  app.add_option("--hidden", hidden, "Columns of a problem of your own (default 4096)")
-      ->check(CLI::Range(1, kMostColumns).description(""))
-      ->type_name("N")
-      ->excludes(regime_option);
+  auto* rows_option = app.add_option("--rows", rows, "Rows of a problem of your own (default 1024)")
+                          ->check(CLI::Range(0, kMostRows).description(""))
+                          ->type_name("N")
+                          ->excludes(regime_option);
+  auto* hidden_option =
+      app.add_option("--hidden", hidden, "Columns of a problem of your own (default 4096)")
+          ->check(CLI::Range(1, kMostColumns).description(""))
+          ->type_name("N")
+          ->excludes(regime_option);
   app.add_option("--eps", options.eps, "Added to the mean square (default 1e-5)")
       ->check(finite_in(0, 1e30));
   app.add_option("--seed", options.seed, "Seed of the random tensors (default 1)")
@@ -142,10 +165,10 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
          "--min-time", options.min_seconds, "Seconds of timed work per result (default 0.1)")
       ->check(finite_in(1e-4, 60));
   auto* cold_flag = app.add_flag("--cold", cold, "Time with the tensors out of the L2 cache only");
-  app.add_flag("--warm", warm, "Time with the tensors left in the L2 cache only")
-      ->excludes(cold_flag);
+  auto* warm_flag = app.add_flag("--warm", warm, "Time with the tensors left in the L2 cache only")
+                        ->excludes(cold_flag);
   app.add_option("--csv", options.csv_file, "Write the results to this file")->type_name("FILE");
-  app.add_flag("--verify-only", options.verify_only, "Verify, do not time");
+  auto* verify_flag = app.add_flag("--verify-only", options.verify_only, "Verify, do not time");
   auto* trace_flag = app.add_flag(
       "--trace", options.trace,
       "Print what each source line costs, in the lesson's own regime unless another problem is "
@@ -153,6 +176,21 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
   auto* trace_option =
       app.add_option("--trace-csv", options.trace_file, "Write that to this file (CPU device only)")
           ->type_name("FILE");
+  auto* predict_option =
+      app.add_option(
+             "--predict", options.predicted,
+             "How many times as fast as its predecessor is the lesson, in its own regime? Grades "
+             "your guess")
+          ->type_name("FACTOR")
+          ->check(complaint_about_factor);
+  for (CLI::Option* other :
+       {regime_option, rows_option, hidden_option, cold_flag, warm_flag, verify_flag, trace_flag}) {
+    predict_option->excludes(other);
+  }
+  app.add_option(
+         "--recorded", options.recorded_file, "Results to grade it by where nothing can be timed")
+      ->type_name("FILE")
+      ->take_last();
   app.add_flag("--list", options.list, "List the lessons of this program and exit");
 
   app.add_flag("--l2", options.l2, "Print the size of the GPU's L2 cache in MiB and exit");
@@ -174,6 +212,7 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
       options.regimes = names_of_regimes.empty() ? regimes() : regimes_named(names_of_regimes);
     }
     options.trace_all = rows || hidden || !names_of_regimes.empty();
+    if (options.predicted) choose_step(options, lessons);
   } catch (const CLI::Success& success) {  // --help, --version
     parsed.exit_code = app.exit(success);
   } catch (const CLI::Error& error) {

@@ -33,6 +33,9 @@ struct Options {
   std::string trace_file;           ///< likewise; what the CPU device counted
   bool trace = false;               ///< print what each source line costs ...
   bool trace_all = false;           ///< ... in all chosen regimes, not in the lesson's own alone
+  std::optional<double> predicted;  ///< the reader's guess: `lessons` are then the predecessor and
+                                    ///< the lesson, and `regimes` is the lesson's own
+  std::string recorded_file;        ///< results to grade it by where nothing can be timed
   bool verify_only = false;
   bool list = false;
   bool l2 = false;  ///< print the size of the L2 cache in MiB, for the charts

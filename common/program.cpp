@@ -19,6 +19,7 @@
 #include "common/files.hpp"
 #include "common/gpu.hpp"
 #include "common/options.hpp"
+#include "common/prediction.hpp"
 #include "common/report.hpp"
 #include "common/roofline.hpp"
 #include "common/trace_csv.hpp"
@@ -73,6 +74,9 @@ class Run {
     for (const std::string& file : {options_.csv_file, options_.trace_file}) {
       if (!file.empty()) require_writable(file);
     }
+    // What cannot be graded is found out before anything is done in vain.
+    const bool is_recorded = options_.predicted && is_cpu_device();
+    const std::string grades = is_recorded ? grade_by_record() : "";
 
     int exit_code = kAllVerified;
     if (!gpu_) exit_code = skip_device_lessons();
@@ -106,6 +110,9 @@ class Run {
     if (const std::string wrong = what_is_wrong(); !wrong.empty()) {
       fmt::print("\n{}\n", wrong);
       return kLessonWrong;
+    }
+    if (options_.predicted && exit_code == kAllVerified) {
+      fmt::print("\n{}", is_recorded ? grades : grade_by(results_, "measured now"));
     }
     return exit_code;
   }
@@ -365,6 +372,21 @@ class Run {
       }
     }
     return true;  // a lesson about no speed has no regime of its own
+  }
+
+  std::string grade_by(const std::vector<Result>& results, std::string_view whose) const {
+    return graded_prediction(
+        *options_.predicted, options_.lessons.front().slug, options_.lessons.back().slug,
+        options_.regimes.front(), results, whose);
+  }
+
+  std::string grade_by_record() const {
+    const std::vector<Result> recorded = read_csv(options_.recorded_file);
+    try {
+      return grade_by(recorded, "recorded");
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error(fmt::format("{}: {}", options_.recorded_file, error.what()));
+    }
   }
 
   void save() const {

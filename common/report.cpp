@@ -13,11 +13,6 @@
 namespace rmsnorm {
 namespace {
 
-/// Four significant digits at most, and never an exponent.
-std::string microseconds(double us) {
-  return fmt::format("{:.{}f} us", us, us < 10 ? 2 : us < 100 ? 1 : 0);
-}
-
 std::string verdict_text(const Result& result, bool colour) {
   std::string text = result.verdict;
   std::transform(text.begin(), text.end(), text.begin(), [](char c) {
@@ -39,6 +34,10 @@ std::string time_columns(const Result& r) {
 }
 
 }  // namespace
+
+std::string microseconds(double us) {
+  return fmt::format("{:.{}f} us", us, us < 10 ? 2 : us < 100 ? 1 : 0);
+}
 
 std::string result_line(const Result& r, std::string_view remark, bool colour) {
   std::string line = fmt::format(

@@ -11,6 +11,9 @@
 
 namespace rmsnorm {
 
+/// A time with four significant digits at most, and never an exponent: "2.18 us".
+std::string microseconds(double us);
+
 /// One aligned line for one result; `remark` is the reason behind a verdict other than "pass".
 ///
 ///     04_warp_reduce  decode  16 x 4096  warm  3.41 us +- 0.6%  154 GB/s  93% of copy  PASS

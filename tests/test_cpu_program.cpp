@@ -1,6 +1,7 @@
 /// \file
 /// The programs on the CPU device, as a user without a GPU meets them.
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -111,6 +112,81 @@ TEST_CASE("a lesson that needs what only a GPU has is skipped by name and says w
       finished.out, contains("98_tensor_cores") && contains("REFUSED") &&
                         contains("needs a GPU: ") && contains("needs_gpu.cu:2: ") &&
                         contains("the CPU device has no <mma.h>"));
+}
+
+TEST_CASE("where nothing can be timed a prediction is graded by the recorded results") {
+  const std::string recorded = (tests::top() / "plots/data/nvidia-h200.csv").string();
+  const Finished finished =
+      run_all_lessons({"--lesson", "4", "--predict", "1.3", "--recorded", recorded});
+  CHECK(finished.exit_code == kAllVerified);
+  const std::vector<std::string> lines = tests::lines_in(finished.out);
+  REQUIRE(lines.size() > 6);
+  // Both kernels are verified here, in this regime and no other; only the grade has times.
+  CHECK_THAT(lines[0], contains("03_shared_memory ") && contains("PASS"));
+  CHECK_THAT(lines[1], contains("04_warp_reduce ") && contains("PASS"));
+  CHECK_THAT(lines[2], !contains("PASS"));
+  const auto head = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.starts_with("04_warp_reduce after 03_shared_memory in decode, 16 x 4096, ");
+  });
+  REQUIRE(lines.end() - head == 4);
+  CHECK_THAT(*head, contains("recorded: NVIDIA H200, commit "));
+  CHECK_THAT(head[1], Catch::Matchers::StartsWith("decode, cold   you said 1.3 x, measured "));
+  CHECK_THAT(head[2], Catch::Matchers::StartsWith("decode, warm   you said 1.3 x, measured "));
+  CHECK_THAT(head[3], contains("lessons/04_warp_reduce/README.md"));
+  for (auto line = lines.begin(); line != head; ++line) CHECK_THAT(*line, !contains(" us "));
+}
+
+TEST_CASE("a prediction that nothing can grade is turned down before anything runs") {
+  const tests::TemporaryFolder folder;
+  const std::string none = (folder / "none.csv").string();
+  const std::string others = (folder / "others.csv").string();
+  write_csv(others, {});
+  struct Mistake {
+    std::vector<std::string> arguments;
+    std::string named;
+  };
+  for (const Mistake& mistake : std::vector<Mistake>{
+           {{}, "--recorded"},
+           {{"--recorded", none}, none},
+           {{"--recorded", others}, others + ": there is no result of 04_warp_reduce in decode"}}) {
+    CAPTURE(mistake.named);
+    std::vector<std::string> arguments = {"--lesson", "4", "--predict", "2"};
+    arguments.insert(arguments.end(), mistake.arguments.begin(), mistake.arguments.end());
+    const Finished finished = run_all_lessons(arguments);
+    CHECK(finished.exit_code == kBadUsage);
+    CHECK(finished.out == "");
+    CHECK_THAT(tests::lines_in(finished.err).back(), contains(mistake.named));
+  }
+}
+
+TEST_CASE("a lesson's own program cannot know its predecessor and says who does") {
+  const Finished finished = tests::run(
+      {std::string(RMSNORM_LESSONS_DIR) + "/06_float4", "--predict", "2", "--recorded", "x.csv"});
+  CHECK(finished.exit_code == kBadUsage);
+  CHECK_THAT(finished.err, contains("06_float4: ./rmsnorm lesson N --predict"));
+}
+
+TEST_CASE("a prediction about a wrong kernel is not graded") {
+  const tests::TemporaryFolder folder;
+  const std::string file = (folder / "results.csv").string();
+  std::vector<Result> results;
+  for (const char* cache : {"cold", "warm"}) {
+    for (const char* lesson : {"99_on_gpu/foil", "99_on_gpu"}) {
+      Result result;
+      result.lesson = lesson;
+      result.regime = "decode";
+      result.cache = cache;
+      result.median_us = 1;
+      result.verdict = "pass";
+      results.push_back(result);
+    }
+  }
+  write_csv(file, results);
+  const Finished finished =
+      tests::run({RMSNORM_WRONG_PROGRAM, "--lesson", "99", "--predict", "2", "--recorded", file});
+  CHECK(finished.exit_code == kLessonWrong);
+  CHECK_THAT(finished.out, contains("99_on_gpu/foil") && contains("FAIL") && !contains("you said"));
+  CHECK(tests::lines_in(finished.out).back() == "wrong: 99_on_gpu/foil in decode (see above)");
 }
 
 TEST_CASE("a mistake is told once and the output ends with what is wrong") {

@@ -91,6 +91,22 @@ TEST_CASE("all means the five regimes and a sweep must be asked for") {
       std::vector<std::string>{"sweep_rows"});
 }
 
+TEST_CASE("a prediction chooses the lesson and its predecessor and the lesson's own regime") {
+  const Options options = options_of({"--lesson", "4", "--predict", "1.3", "--recorded", "x.csv"});
+  CHECK(options.predicted == 1.3);
+  CHECK(options.recorded_file == "x.csv");
+  REQUIRE(options.lessons.size() == 2);
+  CHECK(std::string(options.lessons[0].slug) == "03_shared_memory");
+  CHECK(std::string(options.lessons[1].slug) == "04_warp_reduce");
+  CHECK(names_of(options.regimes) == std::vector<std::string>{"decode"});
+}
+
+TEST_CASE("the last file of recorded results counts") {
+  const Options options = options_of(
+      {"--recorded", "default.csv", "--lesson", "4", "--predict", "2", "--recorded", "own.csv"});
+  CHECK(options.recorded_file == "own.csv");
+}
+
 TEST_CASE("rows or hidden alone make a problem of the reader's own") {
   const Options rows = options_of({"--rows", "7"});
   REQUIRE(names_of(rows.regimes) == std::vector<std::string>{kCustomRegime});

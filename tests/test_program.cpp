@@ -162,7 +162,8 @@ TEST_CASE("the help explains every option and the exit codes") {
     CHECK(finished.err == "");
     for (const char* option :
          {"--lesson", "--regime", "--rows", "--hidden", "--eps", "--seed", "--min-time", "--cold",
-          "--warm", "--csv", "--verify-only", "--trace", "--list", "--version", "Exit codes"}) {
+          "--warm", "--csv", "--verify-only", "--trace", "--predict", "--recorded", "--list",
+          "--version", "Exit codes"}) {
       CHECK_THAT(finished.out, contains(option));
     }
   }
@@ -218,6 +219,21 @@ TEST_CASE("a mistake in the command line makes the exit code 2 and one sentence 
       {{"--rows", "5", "--regime", "decode"}, "--rows"},
       {{"--hidden", "5", "--regime", "decode"}, "--hidden"},
       {{"--cold", "--warm"}, "--warm"},
+      {{"--lesson", "4", "--predict"}, "--predict"},
+      {{"--lesson", "4", "--predict", "0"}, "'0' is no factor"},
+      {{"--lesson", "4", "--predict", "-1"}, "'-1' is no factor"},
+      {{"--lesson", "4", "--predict", "nan"}, "'nan' is no factor"},
+      {{"--lesson", "4", "--predict", "inf"}, "'inf' is no factor"},
+      {{"--lesson", "4", "--predict", "abc"}, "'abc' is no factor"},
+      {{"--lesson", "4", "--predict", "1,3"}, "'1,3' is no factor"},
+      {{"--lesson", "4", "--predict", ""}, "--predict"},
+      {{"--lesson", "4", "--predict", "2", "--regime", "wide"}, "--regime"},
+      {{"--lesson", "4", "--predict", "2", "--rows", "5"}, "--rows"},
+      {{"--lesson", "4", "--predict", "2", "--warm"}, "--warm"},
+      {{"--lesson", "4", "--predict", "2", "--verify-only"}, "--verify-only"},
+      {{"--lesson", "1", "--predict", "2", "--recorded", "x.csv"}, "01_sequential_cpu is about no"},
+      {{"--predict", "2", "--recorded", "x.csv"}, "one lesson at a time"},
+      {{"--lesson", "02_naive/thread_per_row", "--predict", "2", "--recorded", "x.csv"}, "a foil"},
       {{"--regime", "nowhere"}, "nowhere"},
       {{"--lesson", "99"}, "99"},
       {{"--lesson", ""}, "''"},

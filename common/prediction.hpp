@@ -1,0 +1,37 @@
+#pragma once
+/// \file
+/// The reader's prediction of what a lesson gains over its predecessor, and how it is graded.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/lesson.hpp"
+#include "common/regime.hpp"
+#include "common/result.hpp"
+
+namespace rmsnorm {
+
+/// The two kernels that a prediction compares: the predecessor of the one lesson that was chosen,
+/// and that lesson. (Foils that were chosen along with it do not count.) The predecessor is the
+/// last lesson on the device before it; the first one on the device follows its own first foil.
+/// \throws std::runtime_error with one sentence, if the lesson is about no speed, `all` does not
+/// hold what came before it, or not one lesson was chosen.
+std::vector<Lesson> predecessor_and_lesson(
+    const std::vector<Lesson>& all, const std::vector<Lesson>& chosen);
+
+/// What to say about a guess of before.median_us / after.median_us; both results have been timed.
+/// Within 5 % of the measured factor, or within both spreads, the guess is right; within 25 % it is
+/// close. A factor that the spreads can explain is no change.
+std::string grade(double guess, const Result& before, const Result& after);
+
+/// The graded prediction of `after` over `before` in a regime, by these results of one run: whose
+/// measurement it is, a line for each state of the cache that the regime has, and where the reason
+/// is discussed. `whose` is "recorded" or "measured now".
+/// \throws std::runtime_error with one sentence, if a result is missing, did not pass, was not
+/// timed, or is of another run or shape than the others.
+std::string graded_prediction(
+    double guess, const std::string& before, const std::string& after, const Regime& regime,
+    const std::vector<Result>& results, std::string_view whose);
+
+}  // namespace rmsnorm

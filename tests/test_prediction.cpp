@@ -1,0 +1,253 @@
+/// \file
+/// Predictions: what they are compared with, and how they are graded.
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "common/csv.hpp"
+#include "common/files.hpp"
+#include "common/prediction.hpp"
+#include "common/registry.hpp"
+#include "tests/catch.hpp"
+#include "tests/repository.hpp"
+
+using namespace rmsnorm;
+using tests::contains;
+
+namespace {
+
+Lesson lesson_called(
+    const char* slug, Memory memory = Memory::device, const char* regime = "decode") {
+  return {
+      .slug = slug,
+      .title = "",
+      .idea = "",
+      .regime = regime,
+      .memory = memory,
+      .launch = nullptr,
+      .traffic = nullptr,
+      .sum_depth = nullptr};
+}
+
+/// "before after", or the sentence that says why there is no such pair.
+std::string pair_of(const std::vector<Lesson>& all, const std::string& chosen) {
+  try {
+    const std::vector<Lesson> pair = predecessor_and_lesson(all, find_lessons(all, chosen));
+    REQUIRE(pair.size() == 2);
+    return std::string(pair[0].slug) + " " + pair[1].slug;
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
+
+Result timed(const std::string& lesson, double us, double spread_pct, const char* cache = "cold") {
+  Result result;
+  result.lesson = lesson;
+  result.regime = "decode";
+  result.rows = 16;
+  result.hidden = 4096;
+  result.cache = cache;
+  result.median_us = us;
+  result.spread_pct = spread_pct;
+  result.verdict = "pass";
+  result.device = "Some GPU";
+  result.commit = "abc";
+  result.date = "2026-01-02";
+  return result;
+}
+
+/// The grade of a guess, where the times are 100 us / factor and 100 us.
+std::string grade_of(double guess, double factor, double spread_pct = 0.1) {
+  return grade(guess, timed("a", 100 * factor, spread_pct), timed("b", 100, spread_pct));
+}
+
+const Regime kDecode = {"decode", {{16, 4096}}, {Cache::cold, Cache::warm}};
+
+std::vector<Result> four_results() {
+  return {
+      timed("03_a", 3.16, 0.12, "cold"), timed("04_b", 3.1, 0.12, "cold"),
+      timed("03_a", 2.24, 0.6, "warm"), timed("04_b", 2.18, 0.04, "warm")};
+}
+
+/// What is said about 04_b after 03_a by these results: the lines, or why there are none.
+std::string graded(const std::vector<Result>& results) {
+  try {
+    return graded_prediction(1.3, "03_a", "04_b", kDecode, results, "recorded");
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
+
+/// The page's text from the heading "Predict, then look" to the first table.
+std::string question_of(const std::filesystem::path& page) {
+  const std::string text = read_file(page);
+  const std::size_t begin = std::min(text.find("\n## Predict, then look\n"), text.size());
+  return text.substr(begin, text.find("<!-- results:begin", begin) - begin);
+}
+
+}  // namespace
+
+TEST_CASE("the predecessor is the last lesson on the device and never a foil") {
+  const std::vector<Lesson> all = {
+      lesson_called("01_host", Memory::host, ""),
+      lesson_called("02_first"),
+      lesson_called("02_first/foil_a"),
+      lesson_called("02_first/foil_b"),
+      lesson_called("04_next"),
+      lesson_called("04_next/foil"),
+      lesson_called("05_host", Memory::host, ""),
+      lesson_called("07_last")};
+  CHECK(pair_of(all, "4") == "02_first 04_next");
+  CHECK(pair_of(all, "7") == "04_next 07_last");
+}
+
+TEST_CASE("the first lesson on the device follows its own first foil") {
+  const std::vector<Lesson> all = {
+      lesson_called("01_host", Memory::host, ""), lesson_called("02_first"),
+      lesson_called("02_first/foil_b"), lesson_called("02_first/foil_a")};
+  CHECK(pair_of(all, "2") == "02_first/foil_a 02_first");
+  CHECK(pair_of(all_lessons(), "2") == "02_naive/thread_per_row 02_naive");
+}
+
+TEST_CASE("what cannot be predicted is turned down with a sentence") {
+  const std::vector<Lesson> all = {
+      lesson_called("01_host", Memory::host, "decode"),
+      lesson_called("02_slow", Memory::device, ""), lesson_called("03_alone"),
+      lesson_called("03_alone/foil")};
+  CHECK_THAT(pair_of(all, "1"), contains("01_host is about no speed"));
+  CHECK_THAT(pair_of(all, "2"), contains("02_slow is about no speed"));
+  CHECK_THAT(pair_of(all, "03_alone/foil"), contains("a foil has no predecessor"));
+  CHECK_THROWS_WITH(predecessor_and_lesson(all, all), contains("one lesson at a time"));
+  // Alone, the third lesson cannot tell whether another one was before it.
+  CHECK_THAT(pair_of({all[2], all[3]}, "3"), contains("does not hold what came before 03_alone"));
+}
+
+TEST_CASE("a guess within 5 per cent is right and one within 25 per cent is close") {
+  CHECK(grade_of(2, 2) == "that is it");
+  CHECK(grade_of(1.91, 2) == "that is it");
+  CHECK(grade_of(2.1, 2) == "that is it");
+  CHECK(grade_of(2.11, 2) == "close");
+  CHECK(grade_of(1.89, 2) == "close");
+  CHECK(grade_of(2.5, 2) == "close");
+  CHECK(grade_of(1.5, 2) == "close");
+}
+
+TEST_CASE("a guess in the right direction is told whether the step was smaller or larger") {
+  CHECK(grade_of(2.6, 2) == "a smaller step than you thought");
+  CHECK(grade_of(1.4, 2) == "a larger step than you thought");
+  CHECK(grade_of(1, 2) == "a larger step than you thought");
+  CHECK(grade_of(0.2, 0.5) == "a smaller step than you thought");
+  CHECK(grade_of(0.9, 0.5) == "a larger step than you thought");
+  CHECK(grade_of(1.3, 1.03) == "a smaller step than you thought");
+}
+
+TEST_CASE("a guess in the wrong direction is told so however near it was") {
+  CHECK(grade_of(1.2, 0.5) == "it went the other way");
+  CHECK(grade_of(0.5, 1.2) == "it went the other way");
+  CHECK(grade_of(1.06, 0.98) == "it went the other way");
+}
+
+TEST_CASE("a guess within the spreads of a noisy measurement is right") {
+  CHECK(grade_of(2.3, 2, 10) == "that is it");
+  CHECK(grade_of(2.3, 2, 1) == "close");
+}
+
+TEST_CASE("a difference within the spreads is called no change") {
+  const char* const kNone = "nothing measurable changed: the difference lies within the spreads";
+  CHECK(grade_of(1.2, 1.01, 0.6) == kNone);
+  CHECK(grade_of(1.2, 0.99, 0.6) == kNone);
+  CHECK(grade_of(0.5, 1, 0) == kNone);
+  CHECK(grade_of(1.05, 1.01, 0.6) == "that is it: nothing measurable changed");
+  CHECK(grade_of(1.2, 1.01, 0.4) == "close");
+}
+
+TEST_CASE("a graded prediction says whose it is and has a line a cache state and a pointer") {
+  const std::vector<std::string> lines = tests::lines_in(graded(four_results()));
+  REQUIRE(lines.size() == 4);
+  CHECK(
+      lines[0] ==
+      "04_b after 03_a in decode, 16 x 4096, recorded: Some GPU, commit abc, 2026-01-02");
+  CHECK(
+      lines[1] ==
+      "decode, cold   you said 1.3 x, measured 1.02 x: 3.16 us -> 3.10 us, spreads 0.1 % and "
+      "0.1 %   a smaller step than you thought");
+  CHECK(
+      lines[2] ==
+      "decode, warm   you said 1.3 x, measured 1.03 x: 2.24 us -> 2.18 us, spreads 0.6 % and "
+      "0.04 %   a smaller step than you thought");
+  CHECK(lines[3] == "The reason is discussed in lessons/04_b/README.md, \"Predict, then look\".");
+}
+
+TEST_CASE("factors have three digits and all of their whole part") {
+  const auto measured = [](double before, double after) {
+    std::vector<Result> results = four_results();
+    results[0].median_us = before;
+    results[1].median_us = after;
+    const std::string line = tests::lines_in(graded(results)).at(1);
+    const std::size_t begin = line.find("measured ") + 9;
+    return line.substr(begin, line.find(" x:") - begin);
+  };
+  CHECK(measured(98.64, 100) == "0.986");
+  CHECK(measured(100, 100) == "1.00");
+  CHECK(measured(1091, 100) == "10.9");
+  CHECK(measured(123456, 1) == "123456");
+}
+
+TEST_CASE("results that cannot be graded are turned down with a sentence") {
+  const auto with = [](auto change) {
+    std::vector<Result> results = four_results();
+    change(results);
+    return graded(results);
+  };
+  CHECK(graded({}) == "there is no result of 04_b in decode, cold");
+  CHECK(with([](auto& r) { r.pop_back(); }) == "there is no result of 04_b in decode, warm");
+  CHECK(
+      with([](auto& r) { r[0].lesson = "02_z"; }) == "there is no result of 03_a in decode, cold");
+  CHECK(with([](auto& r) {
+          r[2].verdict = "refused";
+        }) == "03_a in decode, warm cannot be graded: its verdict is 'refused'");
+  CHECK(with([](auto& r) {
+          r[1].verdict = "fail";
+        }) == "04_b in decode, cold cannot be graded: its verdict is 'fail'");
+  CHECK(with([](auto& r) { r[1].median_us.reset(); }) == "04_b in decode, cold was not timed");
+  CHECK(with([](auto& r) { r[1].median_us = 0; }) == "04_b in decode, cold was not timed");
+  const char* const kOther = "03_a and 04_b in decode were not measured in the same run";
+  CHECK(with([](auto& r) { r[0].commit = "def"; }) == kOther);
+  CHECK(with([](auto& r) { r[3].device = "Another GPU"; }) == kOther);
+  CHECK(with([](auto& r) { r[2].rows = 8; }) == kOther);
+}
+
+TEST_CASE("every lesson about speed can be graded by the recorded results") {
+  const std::vector<Result> recorded = read_csv(tests::top() / "plots/data/nvidia-h200.csv");
+  for (const Lesson& lesson : all_lessons()) {
+    if (lesson.memory == Memory::host) continue;
+    if (std::string(lesson.slug).find('/') != std::string::npos) continue;
+    CAPTURE(lesson.slug);
+    const std::vector<Lesson> pair = predecessor_and_lesson(all_lessons(), {lesson});
+    const auto regime = std::find_if(regimes().begin(), regimes().end(), [&](const Regime& r) {
+      return r.name == lesson.regime;
+    });
+    REQUIRE(regime != regimes().end());
+    const std::string text =
+        graded_prediction(2, pair[0].slug, lesson.slug, *regime, recorded, "recorded");
+    CHECK(tests::lines_in(text).size() == 2 + regime->caches.size());
+  }
+}
+
+TEST_CASE("each page about speed asks for the prediction before its table") {
+  int asked = 0;
+  for (const Lesson& lesson : all_lessons()) {
+    const std::string slug = lesson.slug;
+    if (lesson.memory == Memory::host || slug.find('/') != slug.npos) continue;
+    CAPTURE(slug);
+    const std::string question = question_of(tests::top() / "lessons" / slug / "README.md");
+    const std::string number = std::to_string(std::stoi(slug.substr(0, 2)));
+    CHECK_THAT(question, contains("`./rmsnorm lesson " + number + " --predict "));
+    CHECK_THAT(question, contains(lesson.regime));
+    ++asked;
+  }
+  CHECK(asked > 1);
+}
