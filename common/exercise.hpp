@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Exercises: a kernel that is right and lacks a lesson's idea, and what the CPU device has to count
-/// once it has it.
+/// Exercises: a kernel that is right and lacks a lesson's idea, and what the CPU device has to
+/// count once it has it.
 
 #include <utility>
 #include <vector>
@@ -57,9 +57,9 @@ struct Outcome {
 Outcome judge(const Goal& goal, const Watched& launch);
 
 /// The main function of an exercise's program, which holds one kernel and one exercise.
-/// Without arguments it checks the kernel, prints what is wrong or how far it is from the goals, and
-/// gives an ExitCode (options.hpp). With `--time` it verifies and times the kernel in the lesson's
-/// regime, under the name "yours".
+/// Without arguments it checks the kernel, prints what is wrong or how far it is from the goals,
+/// and gives an ExitCode (options.hpp). With `--time` it verifies and times the kernel in the
+/// lesson's regime, under the name "yours".
 int run_exercise(int argc, const char* const* argv);
 
 }  // namespace rmsnorm

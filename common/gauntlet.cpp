@@ -13,7 +13,6 @@
 namespace rmsnorm {
 namespace {
 
-
 /// Other numbers than the workload's.
 struct Values {
   const char* name;

@@ -13,9 +13,9 @@ namespace rmsnorm {
 struct Verdict {
   std::string complaint = {};
   std::vector<std::string> hazards = {};  ///< the verifier's first; "" if it has none
-  std::string where = {};      ///< the problem that it is about: "3 x 1000, seed 2"
-  int right = 0;               ///< problems that the lesson has solved
-  int refused = 0;             ///< and those that it has refused
+  std::string where = {};                 ///< the problem that it is about: "3 x 1000, seed 2"
+  int right = 0;                          ///< problems that the lesson has solved
+  int refused = 0;                        ///< and those that it has refused
 };
 
 /// Runs the lesson, watched, on the problems of ./rmsnorm check, and then on other seeds, other

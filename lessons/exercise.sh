@@ -1,6 +1,6 @@
 # ./rmsnorm exercise: the reader's copies of the exercises, in exercises/, which git ignores.
-# Sourced by the script rmsnorm, whose functions it uses.
-# shellcheck shell=bash
+# Sourced by the script rmsnorm, whose functions and variables it uses.
+# shellcheck shell=bash disable=SC2154
 
 # What a lesson's folder and the reader's hold: SLUG.cu, and SLUG.state, three lines:
 # how many hints were shown, the outcome of the last check, and the file that was checked.
@@ -193,7 +193,8 @@ compiler_messages() { # PATH NAME <LOG
       flush()
       if (errors > 4) printf "and %d more errors, which may follow from these\n", errors - 4
       if (!any && match(hidden, /[:(][0-9]+/)) {
-        print substr(hidden, 1, RSTART + RLENGTH - 1) ": error: a type, a size or an argument does not fit here"
+        place = substr(hidden, 1, RSTART + RLENGTH - 1)
+        print place ": error: a type, a size or an argument does not fit here"
       }
     }'
 }

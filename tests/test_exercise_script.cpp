@@ -249,8 +249,7 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
     CHECK(finished.exit_code == 2);
     CHECK_THAT(finished.err, contains(place) && contains("does not compile"));
     for (const char* shown : mistake.shown) CHECK_THAT(finished.err, contains(shown));
-    for (const char* ours :
-         {"cpu_device", "rmsnorm_shared", "FAILED", "ninja", "new.cpp"}) {
+    for (const char* ours : {"cpu_device", "rmsnorm_shared", "FAILED", "ninja", "new.cpp"}) {
       CHECK_THAT(finished.err, !contains(ours));
     }
     CHECK_THAT(repository.overview(), contains("no compile"));
