@@ -109,28 +109,26 @@ exercise_begin() { # SLUG
 
 exercise_check() { # SLUG
   exercise_begin "$1"
-  local wanted=$device
+  local wanted=$device status=0
   device=cpu # goals are counted there
   configure
-  exercise_check_copy "$1" || return
-  if [ "$wanted" = cuda ]; then exercise_time "$1"; fi
+  exercise_check_copy "$1" || status=$?
+  if [ "$wanted" = cuda ]; then
+    case "$status" in
+      0 | 4) exercise_time "$1" || return ;;
+      *) note "it will be timed when it is right" ;;
+    esac
+  fi
+  return "$status"
 }
 
 # Builds the copy and checks it. The build must have been configured.
 exercise_check_copy() { # SLUG
-  local copy="$copies/$1.cu" log="$here/build/$preset/exercise.log" status=0 checksum outcome
+  local copy="$copies/$1.cu" status=0 checksum outcome
   checksum=$(cksum <"$copy")
   exercise_warn_outside "$1"
-  if [ -t 2 ] && [ ! -x "$here/build/$preset/lessons/my_$1" ]; then
-    note "building; the first time takes a minute or two"
-  fi
-  if (cd "$here" && cmake --build --preset "$preset" --target "my_$1") >"$log" 2>&1; then
-    compiler_messages "$copies/$1.cu" "exercises/$1.cu" <"$log" >&2
-    "$here/build/$preset/lessons/my_$1" || status=$?
-  else
-    compiler_messages "$copies/$1.cu" "exercises/$1.cu" <"$log" >&2
-    status=2
-  fi
+  exercise_build "$1" "my_$1" || status=2
+  if [ "$status" -eq 0 ]; then "$here/build/$preset/lessons/my_$1" || status=$?; fi
   case "$status" in
     0) outcome=reached ;;
     1) outcome=wrong ;;
@@ -140,6 +138,18 @@ exercise_check_copy() { # SLUG
   esac
   exercise_remember "$1" "$(exercise_state "$1" 1 0)" "$outcome" "$checksum"
   exercise_next_step "$1" "$outcome"
+  return "$status"
+}
+
+# Builds programs with the reader's copy in them; says what the compiler says about it.
+exercise_build() { # SLUG TARGET...
+  local slug=$1 log="$here/build/$preset/exercise.log" status=0
+  shift
+  if [ ! -x "$here/build/$preset/lessons/$1" ]; then
+    note "building for $preset: the first time takes a minute or two"
+  fi
+  (cd "$here" && cmake --build --preset "$preset" --target "$@") >"$log" 2>&1 || status=$?
+  compiler_messages "$copies/$slug.cu" "exercises/$slug.cu" <"$log" >&2
   return "$status"
 }
 
@@ -301,12 +311,9 @@ exercise_time() { # SLUG
   device=cuda
   preset=
   configure
-  local log="$here/build/$preset/exercise.log" regime
-  if ! (cd "$here" && cmake --build --preset "$preset" --target "my_$1" "$1") >"$log" 2>&1; then
-    compiler_messages "$copies/$1.cu" "exercises/$1.cu" <"$log" >&2
-    fail 2 "exercises/$1.cu does not compile with nvcc"
-  fi
-  "$here/build/$preset/lessons/my_$1" --time
+  local regime
+  exercise_build "$1" "my_$1" "$1" || fail 2 "exercises/$1.cu does not compile with nvcc"
+  "$here/build/$preset/lessons/my_$1" --time || return
   regime=$(sed -n 's/^    \.regime = "\(.*\)",$/\1/p' "$here/lessons/$1/exercise.cu" | tail -n 1)
   "$here/build/$preset/lessons/$1" --lesson "$1" --regime "$regime" | grep "^$1 "
 }

@@ -200,6 +200,13 @@ TEST_CASE("every lesson on the device has an exercise with goals, three hints an
   }
 }
 
+TEST_CASE("what the README shows of an exercise is what its check prints") {
+  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  CHECK_THAT(
+      read_file(top() / "README.md"),
+      contains("```text\n" + run_program("exercise_04_warp_reduce").out + "```\n"));
+}
+
 TEST_CASE("a way round the idea is not taken for the goal") {
   if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
   const Finished finished = run({RMSNORM_ONE_THREAD_ADDS});
