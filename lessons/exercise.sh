@@ -70,13 +70,16 @@ exercise_remember() { # SLUG HINTS OUTCOME FILE_CHECKSUM
 }
 
 exercise_outcome() { # SLUG
-  local copy="$copies/$1.cu"
+  local copy="$copies/$1.cu" checked
+  checked=$(exercise_state "$1" 3 never)
   if [ ! -f "$copy" ]; then
     echo "not begun"
-  elif [ "$(exercise_state "$1" 3 none)" != "$(cksum <"$copy")" ]; then
+  elif [ "$checked" = never ]; then
+    echo "not checked"
+  elif [ "$checked" != "$(cksum <"$copy")" ]; then
     echo "changed"
   else
-    exercise_state "$1" 2 changed
+    exercise_state "$1" 2 ""
   fi
 }
 
