@@ -8,7 +8,7 @@
 #include <exception>
 #include <string>
 
-#include "common/cuda_check.hpp"
+#include "common/cpu_device/stand_in.hpp"
 #include "common/gpu.hpp"
 #include "common/options.hpp"
 #include "common/regime.hpp"
@@ -21,14 +21,6 @@
 namespace rmsnorm {
 namespace {
 
-/// Lengths around what kernels are made of: a vector, a warp, a block, a block of vectors, and one
-/// more or less.
-constexpr int kHidden[] = {1,   2,   3,   4,   5,    31,   32,   33,   64,   100,  127,  128, 129,
-                           255, 256, 257, 512, 1000, 1023, 1024, 1025, 2048, 4096, 4100, 8192};
-/// No row, one, some, and enough to fill the last block of several rows only in part.
-constexpr int kRows[] = {0, 1, 3, 65};
-/// Shapes of their own: many rows, and long ones.
-constexpr Shape kMore[] = {{3000, 128}, {2, 20000}, {2, 49152}};
 /// Where the traffic is compared with the prediction.
 constexpr Shape kCounted[] = {{64, 4096}, {256, 128}};
 
@@ -50,102 +42,85 @@ bool is_as_predicted(const RowCost& cost, const Traffic& predicted) {
          std::abs(cost.written - predicted.written) <= kTolerance * predicted.written;
 }
 
+/// The check of one lesson.
 class Check {
  public:
-  explicit Check(const Lesson& lesson) : lesson_(lesson) {}
+  Check(const Lesson& lesson, unsigned seconds_for_one)
+      : lesson_(lesson), seconds_for_one_(seconds_for_one) {}
 
-  /// Says how it went. True if all is well.
-  bool run() {
-    for (const WorkloadSpec& spec : problems_to_check()) {
-      if (!is_right(spec)) return false;
+  /// Says how it went.
+  ExitCode run() const {
+    const Verdict verdict = run_gauntlet(lesson_, seconds_for_one_);
+    if (const std::size_t at = verdict.last_refusal.find(cpu_device::kNeedsGpu);
+        verdict.right == 0 && at != std::string::npos) {
+      fmt::print("{}\n", skipped_line(lesson_, "it" + verdict.last_refusal.substr(at)));
+      return kNoDevice;
     }
-    if (right_ == 0) return fail("it refuses every shape: " + last_refusal_);
+    if (!verdict.ok()) return fail(text_of(verdict));
+    std::string costs;
     for (const Shape shape : kCounted) {
-      if (!predicts(shape)) return false;
+      if (const std::string difference = compare_traffic(shape, costs); !difference.empty()) {
+        return fail(fmt::format("on {} x {}:\n{}", shape.rows, shape.hidden, difference));
+      }
     }
-    end_progress();
     fmt::print(
-        "{:27} PASS  right on {} problems{}{}\n", lesson_.slug, right_,
-        refused_ == 0 ? "" : fmt::format(", refuses {} (the last: {})", refused_, last_refusal_),
-        can_observe() ? "; no mistakes seen; traffic as predicted" : "");
-    fmt::print("{}", costs_);
-    return true;
+        "{:27} PASS  right on {} problems{}{}\n{}", lesson_.slug, verdict.right,
+        verdict.refused == 0
+            ? ""
+            : fmt::format(", refuses {} (the last: {})", verdict.refused, verdict.last_refusal),
+        can_observe() ? "; no mistakes seen; traffic as predicted" : "", costs);
+    return kAllVerified;
   }
 
  private:
-  bool is_right(WorkloadSpec spec) {
-    spec.memory = lesson_.memory;
-    progress(fmt::format("checking {} on {} x {}", lesson_.slug, spec.rows, spec.hidden));
-    const Workload workload(spec);
-    const std::string refusal = lesson_.refuses(workload.problem());
-    if (!refusal.empty()) {
-      ++refused_;
-      last_refusal_ = refusal;
-      return true;
-    }
-    const Verification found = verify(lesson_, workload, nullptr, Watch::yes);
-    if (found.ok()) {
-      ++right_;
-      return true;
-    }
-    return fail(fmt::format(
-        "on {} x {}{}:\n{}", spec.rows, spec.hidden,
-        spec.misalign == 0 ? "" : ", with tensors that begin 4 bytes behind a 16-byte boundary",
-        found.hazards.empty() ? found.complaint
-                              : fmt::format("{}", fmt::join(found.hazards, "\n"))));
+  static std::string text_of(const Verdict& verdict) {
+    if (verdict.where.empty()) return verdict.complaint;
+    std::vector<std::string> lines = {fmt::format("on {}:", verdict.where)};
+    if (verdict.hazards.empty()) lines.push_back(verdict.complaint);
+    lines.insert(lines.end(), verdict.hazards.begin(), verdict.hazards.end());
+    if (!verdict.advice.empty()) lines.push_back(verdict.advice);
+    return fmt::format("{}", fmt::join(lines, "\n"));
   }
 
-  bool predicts(Shape shape) {
-    if (!can_observe() || lesson_.memory == Memory::host) return true;
+  /// Counts the traffic, and adds it to a table. What is wrong with it, or "".
+  std::string compare_traffic(Shape shape, std::string& costs) const {
+    if (!can_observe() || lesson_.memory == Memory::host) return "";
     const Workload workload({.rows = shape.rows, .hidden = shape.hidden});
     const Problem p = workload.problem();
-    if (!lesson_.refuses(p).empty() || !is_predictable(p)) return true;
-    Watched launch{
+    if (!lesson_.refuses(p).empty() || !is_predictable(p)) return "";
+    const Verification found = verify(lesson_, workload, nullptr, Watch::yes);
+    if (!found.ok()) return found.complaint;
+    const Watched launch{
         .lesson = lesson_.slug,
         .regime = "a check",
         .rows = p.rows,
         .hidden = p.hidden,
         .predicted = lesson_.traffic(p.hidden),
-        .observation = verify(lesson_, workload, nullptr, Watch::yes).observation};
+        .observation = found.observation};
     const RowCost cost = row_cost(launch.observation.lines, p.rows);
     if (!is_as_predicted(cost, launch.predicted)) {
-      return fail(fmt::format(
-          "on {} x {}:\nit predicts that a row reads {:.0f} and writes {:.0f} bytes, but {:.0f} "
-          "and "
-          "{:.0f} were counted\n{}",
-          p.rows, p.hidden, launch.predicted.read, launch.predicted.written, cost.read,
-          cost.written, line_table(launch)));
+      return fmt::format(
+          "it predicts that a row reads {:.0f} and writes {:.0f} bytes, but {:.0f} and {:.0f} were "
+          "counted\n{}",
+          launch.predicted.read, launch.predicted.written, cost.read, cost.written,
+          line_table(launch));
     }
-    costs_ += cost_table({launch});
-    return true;
+    costs += cost_table({launch});
+    return "";
   }
 
-  bool fail(const std::string& sentence) const {
-    end_progress();
-    fmt::print("{:27} FAIL  {}\n", lesson_.slug, sentence);
-    return false;
+  ExitCode fail(const std::string& sentence) const {
+    fmt::print("{}\n", failed_line(lesson_, sentence));
+    return kLessonWrong;
   }
 
   const Lesson& lesson_;
-  int right_ = 0;
-  int refused_ = 0;
-  std::string last_refusal_;
-  std::string costs_;
+  unsigned seconds_for_one_;
 };
 
 }  // namespace
 
-std::vector<WorkloadSpec> problems_to_check() {
-  std::vector<WorkloadSpec> specs;
-  for (const int hidden : kHidden) {
-    for (const int rows : kRows) specs.push_back({.rows = rows, .hidden = hidden});
-    specs.push_back({.rows = 3, .hidden = hidden, .misalign = 1});
-  }
-  for (const Shape shape : kMore) specs.push_back({.rows = shape.rows, .hidden = shape.hidden});
-  return specs;
-}
-
-int check_lessons(const std::vector<Lesson>& lessons) {
+int check_lessons(const std::vector<Lesson>& lessons, unsigned seconds_for_one) {
   if (lessons.empty()) {
     fmt::print(stderr, "the file registers no lesson: it needs a rmsnorm::Registration\n");
     return kBadUsage;
@@ -153,9 +128,12 @@ int check_lessons(const std::vector<Lesson>& lessons) {
   try {
     const Gpu gpu = find_gpu();
     fmt::print(stderr, "checking on {}\n", is_cpu_device() ? "the CPU device" : gpu.name);
-    bool all_well = true;
-    for (const Lesson& lesson : lessons) all_well = Check(lesson).run() && all_well;
-    return all_well ? kAllVerified : kLessonWrong;
+    ExitCode worst = kAllVerified;
+    for (const Lesson& lesson : lessons) {
+      const ExitCode found = Check(lesson, seconds_for_one).run();
+      if (worst != kLessonWrong && found != kAllVerified) worst = found;
+    }
+    return worst;
   } catch (const NoGpu& reason) {
     fmt::print(stderr, "{}\n", reason.what());
     return kNoDevice;

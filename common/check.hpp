@@ -1,20 +1,18 @@
 #pragma once
 /// \file
-/// Checks kernels of a reader's own: right on every shape of a sweep, without mistakes that the
-/// device sees, and with the traffic that they predict.
+/// Checks kernels of a reader's own: right on every problem of the gauntlet, without mistakes that
+/// the device sees, and with the traffic that they predict.
 
 #include <vector>
 
+#include "common/gauntlet.hpp"
 #include "common/lesson.hpp"
-#include "common/workload.hpp"
 
 namespace rmsnorm {
 
-/// The problems of the sweep, in its order; to be set up in the lesson's memory.
-std::vector<WorkloadSpec> problems_to_check();
-
 /// Checks the lessons and prints a line for each, or the first failure of one in plain words.
-/// Returns an ExitCode (options.hpp): 0 if all is well.
-int check_lessons(const std::vector<Lesson>& lessons);
+/// Returns an ExitCode (options.hpp): kLessonWrong if one is wrong, else kNoDevice if one cannot
+/// run on this device, kBadUsage if there are no lessons. For the seconds, see run_gauntlet.
+int check_lessons(const std::vector<Lesson>& lessons, unsigned seconds_for_one = kSecondsForOne);
 
 }  // namespace rmsnorm

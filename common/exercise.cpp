@@ -90,7 +90,7 @@ class Check {
 
   int run() const {
     const Verdict verdict = run_gauntlet(lesson_);
-    if (!verdict.complaint.empty()) return wrong(verdict);
+    if (!verdict.ok()) return wrong(verdict);
     say("RIGHT", fmt::format("on {} problems{}", verdict.right, seen()));
     if (!can_observe()) return kAllVerified;
 
@@ -109,9 +109,14 @@ class Check {
 
  private:
   int wrong(const Verdict& verdict) const {
+    if (verdict.where.empty()) {
+      say("WRONG", verdict.complaint);
+      return kLessonWrong;
+    }
     say("WRONG", fmt::format("on {}:", verdict.where));
     if (verdict.hazards.empty()) fmt::print("  {}\n", verdict.complaint);
     for (const std::string& hazard : verdict.hazards) fmt::print("  {}\n", hazard);
+    if (!verdict.advice.empty()) fmt::print("  {}\n", verdict.advice);
     return kLessonWrong;
   }
 

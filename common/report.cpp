@@ -52,6 +52,10 @@ std::string skipped_line(const Lesson& lesson, std::string_view reason) {
   return fmt::format("{:27} cannot run: {}", lesson.slug, reason);
 }
 
+std::string failed_line(const Lesson& lesson, std::string_view reason) {
+  return fmt::format("{:27} FAIL  {}", lesson.slug, reason);
+}
+
 std::string lesson_list(const std::vector<Lesson>& lessons) {
   std::string list;
   for (const Lesson& lesson : lessons) {

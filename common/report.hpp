@@ -24,6 +24,9 @@ std::string result_line(const Result& result, std::string_view remark, bool colo
 /// One line for a lesson that cannot run here, with the reason.
 std::string skipped_line(const Lesson& lesson, std::string_view reason);
 
+/// One line, or more, for a lesson that is wrong, with the reason.
+std::string failed_line(const Lesson& lesson, std::string_view reason);
+
 /// The list of lessons: slug, title, idea.
 std::string lesson_list(const std::vector<Lesson>& lessons);
 

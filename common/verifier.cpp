@@ -208,6 +208,7 @@ Verification verify_launch(
   } else if (workload.hash_of_untouchables() != hash) {
     // It comes before a wrong y: the comparison has taken x and the weight as they are now.
     found.complaint = "changed memory outside y: x, the weight, or what lies around the tensors";
+    found.mismatch.reset();
   }
   return found;
 }

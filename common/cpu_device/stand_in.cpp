@@ -50,7 +50,7 @@ std::string stand_in(const std::string& source, const std::string& reason) {
         ".regime = \"\", .launch = launch, .refuses = [](const rmsnorm::Problem&) {{ return "
         "std::string({}); }}, .traffic = traffic, .sum_depth = sum_depth}}}};\n",
         i, slugs[i], i < titles.size() ? titles[i] : slugs[i], i < ideas.size() ? ideas[i] : "",
-        quoted(folder + " needs a GPU: " + reason));
+        quoted(folder + kNeedsGpu + reason));
   }
   return text + "}  // namespace\n";
 }

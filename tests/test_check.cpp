@@ -1,0 +1,113 @@
+/// \file
+/// What ./rmsnorm check says, of right kernels and of wrong ones.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/gpu.hpp"
+#include "common/observation.hpp"
+#include "common/options.hpp"
+#include "tests/catch.hpp"
+#include "tests/command.hpp"
+#include "tests/gpu_support.hpp"
+#include "tests/repository.hpp"
+
+using namespace rmsnorm;
+using namespace tests;
+
+namespace {
+
+Finished check(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {RMSNORM_CHECK_PROGRAM};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run(command);
+}
+
+const std::string kAdvice = "\nno mistake was seen on the way: is a __shared__ missing, ";
+
+}  // namespace
+
+TEST_CASE("check says of a right kernel what the page about the CPU device quotes") {
+  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  const Finished finished = check({"04_warp_reduce"});
+  CHECK(finished.exit_code == kAllVerified);
+  const std::vector<std::string> page = lines_of(top() / "docs" / "cpu_device.md");
+  const std::vector<std::string> said = lines_in(finished.out);
+  REQUIRE_FALSE(said.empty());
+  CHECK(std::find(page.begin(), page.end(), said[0]) != page.end());
+  const std::size_t at = said[0].find("right on ");
+  REQUIRE(at != std::string::npos);
+  const std::string number = said[0].substr(at + 9, said[0].find(" problems") - at - 9);
+  CHECK(std::any_of(page.begin(), page.end(), [&](const std::string& line) {
+    return line.starts_with("It runs on " + number + " problems: ");
+  }));
+}
+
+TEST_CASE("check rejects a kernel whose traffic is not as predicted") {
+  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  const Finished finished = check({"false_traffic"});
+  CHECK(finished.exit_code == kLessonWrong);
+  CHECK_THAT(
+      finished.out, contains("false_traffic               FAIL  on 64 x 4096:\n"
+                             "it predicts that a row reads 32768 and writes 16384 bytes, but 49152 "
+                             "and 16384 were counted\n"));
+}
+
+TEST_CASE("check advises where no mistake was seen that explains a wrong result") {
+  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  // An index, a loop's bound, the formula.
+  for (const char* mutant :
+       {"mutant/neighbour_weight", "mutant/half_lanes", "mutant/eps_missing"}) {
+    CAPTURE(mutant);
+    const Finished finished = check({mutant});
+    CHECK(finished.exit_code == kLessonWrong);
+    CHECK_THAT(finished.out, contains(": expected ") && contains(kAdvice));
+  }
+}
+
+TEST_CASE("check keeps its advice to itself where the reason is another") {
+  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  // A mistake was seen; memory was changed; nothing was launched; plain problems are right.
+  for (const char* mutant :
+       {"mutant/no_barrier_after_partial", "mutant/changes_x", "mutant/grid_of_no_blocks",
+        "mutant/swallows_nan", "mutant/eps_hard_coded"}) {
+    CAPTURE(mutant);
+    const Finished finished = check({mutant});
+    CHECK(finished.exit_code == kLessonWrong);
+    CHECK_THAT(finished.out, !contains(kAdvice));
+  }
+}
+
+TEST_CASE("check ends a kernel of the CPU device that never ends and names the problem") {
+  if (!is_cpu_device()) SKIP_TEST("a GPU cannot be asked");
+  const Finished finished = check({"97_never_ends", "1"});
+  CHECK(finished.exit_code == kLessonWrong);
+  CHECK(
+      finished.out ==
+      "97_never_ends               FAIL  on 1 x 1: no end after 1 s: is there a loop that never "
+      "ends?\n");
+}
+
+TEST_CASE("check names what only a GPU has and is neither right nor wrong about it") {
+  if (!is_cpu_device()) SKIP_TEST("a GPU cannot be asked");
+  const Finished finished = check({"98_tensor_cores"});
+  CHECK(finished.exit_code == kNoDevice);
+  CHECK(
+      finished.out ==
+      "98_tensor_cores             cannot run: it needs a GPU: needs_gpu.cu:2: the CPU device has "
+      "no <mma.h> (tensor cores)\n");
+}
+
+TEST_CASE("check rejects a kernel that refuses every problem") {
+  NEEDS_GPU();
+  const Finished finished = check({"refuses_all"});
+  CHECK(finished.exit_code == kLessonWrong);
+  CHECK(finished.out == "refuses_all                 FAIL  it refuses every shape: it is tired\n");
+}
+
+TEST_CASE("check says that there is no lesson in the file") {
+  const Finished finished = check({"no such lesson"});
+  CHECK(finished.exit_code == kBadUsage);
+  CHECK(finished.err == "the file registers no lesson: it needs a rmsnorm::Registration\n");
+}
