@@ -23,7 +23,7 @@ struct Verdict {
 };
 
 /// How long the CPU device may take for one problem, in seconds: it needs one or two.
-inline constexpr unsigned kSecondsForOne = 60;
+inline constexpr unsigned kSecondsForOne = 30;
 
 /// Runs the lesson, watched, on a sweep of shapes, and then with other seeds, other eps, other
 /// alignments and other values, NaN and Inf among them. On a GPU with enough memory, beyond 2^31
