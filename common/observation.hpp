@@ -10,6 +10,9 @@
 
 namespace rmsnorm {
 
+/// What global memory moves at once.
+inline constexpr int kSectorBytes = 32;
+
 /// What one source line did during one launch, for one kind of operation.
 ///
 /// A request is what a warp asks at once: one instruction, carried out by up to 32 lanes.
@@ -21,7 +24,7 @@ struct LineCount {
   int bytes = 0;                ///< that one lane moves at once; 0 for barriers and shuffles
   std::int64_t requests = 0;    ///< of all warps; for barriers: of all blocks
   std::int64_t lanes = 0;       ///< that took part in them, in all
-  std::int64_t sectors = 0;     ///< of 32 bytes, that the requests touch; global memory only
+  std::int64_t sectors = 0;     ///< of kSectorBytes, that the requests touch; global memory only
   std::int64_t wavefronts = 0;  ///< passes through the 32 banks that they take; shared memory only
   std::int64_t conflicts = 0;   ///< those of the wavefronts that bank conflicts cost
 };

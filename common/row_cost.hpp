@@ -18,8 +18,6 @@ struct RowCost {
   double shuffles = 0;    ///< of warps
 };
 
-inline constexpr int kSectorBytes = 32;
-
 /// Adds a count of a launch over `rows` rows.
 void add(const LineCount& count, std::int64_t rows, RowCost& to);
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "common/csv.hpp"
+#include "common/observation.hpp"
 
 namespace rmsnorm::plots {
 namespace {
@@ -64,7 +65,6 @@ std::string make_profile_table(
     const std::vector<std::string>& words) {
   if (words.size() < 3) throw std::runtime_error("'profile' needs a regime and a slug");
   const std::string& regime = words[1];
-  constexpr double kSectorBytes = 32;
 
   std::string table = fmt::format(
       "| {} | bytes a row, predicted | counted | from DRAM a row | instructions a row | registers "

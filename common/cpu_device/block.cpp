@@ -301,71 +301,78 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
 // The mistakes. Each is described once for each pair of lines.
 
 void BlockRunner::report_other_barrier(Place place) {
-  if (!hazards().is_new("barriers " + text_of(barrier_) + text_of(place))) return;
-  Hazard hazard = hazard_at(place, current_);
-  hazard.what = fmt::format(
-      "thread {} waits at this __syncthreads(), and thread {} at another, at {}", current_,
-      first_at_barrier_, text_of(barrier_));
-  hazard.advice = kSameForAll;
-  hazards().add(hazard);
+  hazards().add("barriers " + text_of(barrier_) + text_of(place), [&] {
+    Hazard hazard = hazard_at(place, current_);
+    hazard.what = fmt::format(
+        "thread {} waits at this __syncthreads(), and thread {} at another, at {}", current_,
+        first_at_barrier_, text_of(barrier_));
+    hazard.advice = kSameForAll;
+    return hazard;
+  });
 }
 
 void BlockRunner::report_gone() {
-  if (!hazards().is_new("gone " + text_of(barrier_))) return;
-  int gone = 0;
-  while ((warps_[gone / kWarpThreads].returned >> gone % kWarpThreads & 1) == 0) ++gone;
-  Hazard hazard = hazard_at(barrier_, gone);
-  hazard.what = fmt::format(
-      "thread {} has returned, and {} wait{} for it at this __syncthreads()", gone,
-      live_ == 1 ? "another" : fmt::format("{} others", live_), live_ == 1 ? "s" : "");
-  hazard.advice = kSameForAll;
-  hazards().add(hazard);
+  hazards().add("gone " + text_of(barrier_), [&] {
+    int gone = 0;
+    while ((warps_[gone / kWarpThreads].returned >> gone % kWarpThreads & 1) == 0) ++gone;
+    Hazard hazard = hazard_at(barrier_, gone);
+    hazard.what = fmt::format(
+        "thread {} has returned, and {} wait{} for it at this __syncthreads()", gone,
+        live_ == 1 ? "another" : fmt::format("{} others", live_), live_ == 1 ? "s" : "");
+    hazard.advice = kSameForAll;
+    return hazard;
+  });
 }
 
 void BlockRunner::report_unnamed(Meeting kind, std::uint32_t mask, Place place) {
-  if (!hazards().is_new("unnamed " + text_of(place))) return;
-  Hazard hazard = hazard_at(place, current_);
-  hazard.what = fmt::format(
-      "thread {} calls {} with a mask, {:#010x}, that does not name its own lane, {}", current_,
-      name_of(kind), mask, lane());
-  hazard.advice = kMaskAdvice;
-  hazards().add(hazard);
+  hazards().add("unnamed " + text_of(place), [&] {
+    Hazard hazard = hazard_at(place, current_);
+    hazard.what = fmt::format(
+        "thread {} calls {} with a mask, {:#010x}, that does not name its own lane, {}", current_,
+        name_of(kind), mask, lane());
+    hazard.advice = kMaskAdvice;
+    return hazard;
+  });
 }
 
 void BlockRunner::report_other_meeting(int warp, int lane, int first_lane) {
   const Thread& thread = thread_of(warp, lane);
   const Thread& first = thread_of(warp, first_lane);
-  if (!hazards().is_new("meeting " + text_of(thread.place) + text_of(first.place))) return;
-  Hazard hazard = hazard_at(thread.place, warp * kWarpThreads + lane);
-  hazard.what = fmt::format(
-      "lane {} of warp {} meets lane {} here, which is in another call ({}, mask {:#010x}, at {}) "
-      "than its own ({}, mask {:#010x})",
-      lane, warp, first_lane, name_of(first.kind), first.mask, text_of(first.place),
-      name_of(thread.kind), thread.mask);
-  hazard.advice = kMaskAdvice;
-  hazards().add(hazard);
+  hazards().add("meeting " + text_of(thread.place) + text_of(first.place), [&] {
+    Hazard hazard = hazard_at(thread.place, warp * kWarpThreads + lane);
+    hazard.what = fmt::format(
+        "lane {} of warp {} meets lane {} here, which is in another call ({}, mask {:#010x}, at "
+        "{}) "
+        "than its own ({}, mask {:#010x})",
+        lane, warp, first_lane, name_of(first.kind), first.mask, text_of(first.place),
+        name_of(thread.kind), thread.mask);
+    hazard.advice = kMaskAdvice;
+    return hazard;
+  });
 }
 
 void BlockRunner::report_returned(int warp, std::uint32_t gone, int lane) {
   const Place place = thread_of(warp, lane).place;
-  if (!hazards().is_new("returned " + text_of(place))) return;
-  Hazard hazard = hazard_at(place, warp * kWarpThreads + lane);
-  hazard.what = fmt::format(
-      "the mask of this shuffle names {} of warp {}, which {} returned", lanes_of(gone), warp,
-      std::popcount(gone) == 1 ? "has" : "have");
-  hazard.advice = kMaskAdvice;
-  hazards().add(hazard);
+  hazards().add("returned " + text_of(place), [&] {
+    Hazard hazard = hazard_at(place, warp * kWarpThreads + lane);
+    hazard.what = fmt::format(
+        "the mask of this shuffle names {} of warp {}, which {} returned", lanes_of(gone), warp,
+        std::popcount(gone) == 1 ? "has" : "have");
+    hazard.advice = kMaskAdvice;
+    return hazard;
+  });
 }
 
 void BlockRunner::report_absent_source(int warp, int lane) {
   const Thread& thread = thread_of(warp, lane);
-  if (!hazards().is_new("source " + text_of(thread.place))) return;
-  Hazard hazard = hazard_at(thread.place, warp * kWarpThreads + lane);
-  hazard.what = fmt::format(
-      "lane {} of warp {} takes a value from lane {}, which takes no part in this shuffle", lane,
-      warp, thread.source);
-  hazard.advice = kMaskAdvice;
-  hazards().add(hazard);
+  hazards().add("source " + text_of(thread.place), [&] {
+    Hazard hazard = hazard_at(thread.place, warp * kWarpThreads + lane);
+    hazard.what = fmt::format(
+        "lane {} of warp {} takes a value from lane {}, which takes no part in this shuffle", lane,
+        warp, thread.source);
+    hazard.advice = kMaskAdvice;
+    return hazard;
+  });
 }
 
 /// Nobody can go on. At the barrier alone that cannot be: the last to come releases it.
@@ -380,22 +387,23 @@ void BlockRunner::report_deadlock() {
       return report_other_meeting(warp, lane, waiting % kWarpThreads);
     }
   }
-  if (!hazards().is_new("deadlock " + text_of(thread.place))) return;
-  // Those that it waits for are at the barrier, or in a meeting that waits for others in turn.
-  const std::uint32_t missing = thread.mask & warps_[warp].at_barrier;
-  Hazard hazard = hazard_at(thread.place, waiting);
-  hazard.what = fmt::format(
-      "lane {} of warp {} waits in {} for {}, which never arrive{}", waiting % kWarpThreads, warp,
-      name_of(thread.kind),
-      lanes_of(missing != 0 ? missing : thread.mask & ~(1u << waiting % kWarpThreads)),
-      std::popcount(missing) == 1 ? "s" : "");
-  if (missing != 0) {
-    hazard.what += fmt::format(
-        ": lane {} waits at the __syncthreads() at {}", std::countr_zero(missing),
-        text_of(barrier_));
-  }
-  hazard.advice = kMaskAdvice;
-  hazards().add(hazard);
+  hazards().add("deadlock " + text_of(thread.place), [&] {
+    // Those that it waits for are at the barrier, or in a meeting that waits for others in turn.
+    const std::uint32_t missing = thread.mask & warps_[warp].at_barrier;
+    Hazard hazard = hazard_at(thread.place, waiting);
+    hazard.what = fmt::format(
+        "lane {} of warp {} waits in {} for {}, which never arrive{}", waiting % kWarpThreads, warp,
+        name_of(thread.kind),
+        lanes_of(missing != 0 ? missing : thread.mask & ~(1u << waiting % kWarpThreads)),
+        std::popcount(missing) == 1 ? "s" : "");
+    if (missing != 0) {
+      hazard.what += fmt::format(
+          ": lane {} waits at the __syncthreads() at {}", std::countr_zero(missing),
+          text_of(barrier_));
+    }
+    hazard.advice = kMaskAdvice;
+    return hazard;
+  });
 }
 
 Hazard BlockRunner::hazard_at(Place place, int thread) const {

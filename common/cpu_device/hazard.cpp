@@ -25,16 +25,10 @@ std::string Hazard::text() const {
       text_of(thread), advice);
 }
 
-bool Hazards::is_new(const std::string& key) {
-  if (keys_.size() >= kMost || std::find(keys_.begin(), keys_.end(), key) != keys_.end()) {
-    return false;
-  }
+void Hazards::add(const std::string& key, const std::function<Hazard()>& describe) {
+  if (keys_.size() >= kMost || std::find(keys_.begin(), keys_.end(), key) != keys_.end()) return;
   keys_.push_back(key);
-  return true;
-}
-
-void Hazards::add(Hazard hazard) {
-  hazards_.push_back(std::move(hazard));
+  hazards_.push_back(describe());
 }
 
 std::vector<Hazard> Hazards::take() {

@@ -2,6 +2,7 @@
 /// \file
 /// Mistakes that the device sees while a kernel runs.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,10 +34,9 @@ struct Hazard {
 /// Collects the mistakes of a launch: each pair of kind and lines once.
 class Hazards {
  public:
-  /// Whether `key`, which names the kind of mistake and its lines, is new and worth the work of
-  /// describing it.
-  bool is_new(const std::string& key);
-  void add(Hazard hazard);
+  /// Adds what `describe` gives, if `key`, which names the kind of mistake and its lines, is new:
+  /// to describe a mistake is work.
+  void add(const std::string& key, const std::function<Hazard()>& describe);
 
   /// The mistakes since the last call, in the order in which they showed.
   std::vector<Hazard> take();

@@ -15,8 +15,8 @@ using rmsnorm::cpu_device::Touch;
 
 void rmsnorm::cpu_device::copy_vector(const void* caller, void* to, const void* from, int bytes) {
   if (in_watched_kernel) {
-    observer().access(caller, from, bytes, Touch::load);
-    observer().access(caller, to, bytes, Touch::store);
+    observer().access({caller, from, bytes, Touch::load});
+    observer().access({caller, to, bytes, Touch::store});
   }
   std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
@@ -25,7 +25,7 @@ namespace {
 
 /// Not inlined: most calls end at the question whether anybody watches, and that has to be quick.
 [[gnu::noinline]] void report(const void* pc, const void* address, int bytes, Touch touch) {
-  observer().access(pc, address, bytes, touch);
+  observer().access({pc, address, bytes, touch});
 }
 
 inline void touch(const void* pc, const void* address, int bytes, Touch how) {

@@ -30,7 +30,7 @@ int lane() {
 }
 
 void touch_atomically(const void* caller, const void* address, int bytes) {
-  observer().access(caller, address, bytes, Touch::atomic);
+  observer().access({caller, address, bytes, Touch::atomic});
 }
 
 }  // namespace rmsnorm::cpu_device

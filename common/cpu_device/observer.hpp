@@ -1,18 +1,17 @@
 #pragma once
 /// \file
-/// Watches every load and store of a kernel: counts what it costs, and finds what is wrong with it.
-///
-/// The compiler calls us at each of them (hooks.cpp). What the lanes of a warp do at the same place
-/// for the n-th time since they last met is one request: that is how a GPU carries it out.
+/// Watches every load and store of a kernel, at each of which the compiler calls us (hooks.cpp):
+/// hands it on to those who find what is wrong with it and count what it costs.
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "common/cpu_device/access.hpp"
 #include "common/cpu_device/block.hpp"
+#include "common/cpu_device/bounds.hpp"
+#include "common/cpu_device/counter.hpp"
 #include "common/cpu_device/race_detector.hpp"
 #include "common/observation.hpp"
 
@@ -26,8 +25,7 @@ inline bool is_watching = false;
 
 class Observer {
  public:
-  /// Watches the launches from now on. In global memory a kernel may touch these tensors, and
-  /// allocations of its own, but not what lies around a tensor in its allocation.
+  /// Watches the launches from now on. For the tensors, see Bounds.
   void start(std::vector<Tensor> tensors);
   /// Ends it, and gives what was counted.
   Observation stop();
@@ -51,64 +49,18 @@ class Observer {
   static void enter_kernel() { in_watched_kernel = is_watching; }
   static void leave_kernel() { in_watched_kernel = false; }
 
-  /// A load or store of the running thread. `pc` is where it returns to.
-  void access(const void* pc, const void* address, int bytes, Touch touch);
+  /// A load or store of the running thread.
+  void access(const Access& access);
 
  private:
-  /// One place in the code that touches one tensor or shared variable.
-  struct Site {
-    const void* pc;
-    bool is_shared;
-    bool is_store;
-    int bytes;
-    int what;  ///< index into names_
-    std::int64_t requests = 0, lanes = 0, sectors = 0, wavefronts = 0, conflicts = 0;
-  };
-  /// What the lanes of a warp did at a site at the same time.
-  struct Request {
-    int lanes = 0;
-    std::array<std::uint8_t, kWarpThreads> lane;
-    std::array<std::uintptr_t, kWarpThreads> address;
-  };
-  /// The requests of a warp at a site since it last met; lane l has taken part in the first
-  /// times[l].
-  struct Pending {
-    std::array<int, kWarpThreads> times{};
-    std::vector<Request> requests;
-    std::size_t used = 0;
-  };
-  struct Meetings {
-    std::int64_t times = 0;
-    std::int64_t lanes = 0;
-  };
+  void shared_access(const Access& access);
 
-  void shared_access(const void* pc, const void* address, int bytes, Touch touch);
-  void global_access(const void* pc, const void* address, int bytes, Touch touch);
-  void record(
-      const void* pc, bool is_shared, Touch touch, int bytes, int what, std::uintptr_t address);
-  void count(int warp);
-  void count(std::size_t site, int warp);
-  static bool pairs_agree(const Request& request, int bit);
-  static void count_sectors(const Request& request, Site& site);
-  static void count_wavefronts(const Request& request, Site& site);
-  int name(const std::string& text);
-  Hazard hazard(const void* pc) const;
-  void report_race(
-      const RaceDetector::Conflict& conflict, const void* pc, std::size_t offset, Touch touch);
-  [[noreturn]] void report_outside(const void* pc, const void* address, int bytes, Touch touch);
-
-  std::vector<Tensor> tensors_;
   const void* kernel_ = nullptr;
   const char* arguments_ = nullptr;
   std::size_t argument_bytes_ = 0;
-  std::int64_t blocks_ = 0;
-
-  std::vector<std::string> names_;
-  std::vector<Site> sites_;
-  std::unordered_map<std::uint64_t, int> site_of_;
-  std::vector<std::array<Pending, kMaxWarps>> pending_;  // of each site
-  std::map<std::pair<std::string, std::pair<std::string, int>>, Meetings> meetings_;
+  Bounds bounds_;
   RaceDetector races_;
+  Counter counter_;
 };
 
 /// The device has one.

@@ -80,18 +80,20 @@ void* SharedMemory::reserve(
   const std::size_t all = round_up(static_bytes_, alignment) + bytes;
   if (all > kSharedBytes || all + dynamic_bytes_ > kSharedBytesOptin ||
       end_ + bytes + 3 * kGap > kDynamicBegin) {
-    hazards().add(
-        {.file = short_name(source.file),
-         .line = source.line,
-         .what = fmt::format(
-             "'{}' makes {} bytes of __shared__ variables, and {} bytes are dynamic: a block has "
-             "{} "
-             "bytes for variables and {} in all",
-             name, all, dynamic_bytes_, kSharedBytes, kSharedBytesOptin),
-         .advice = "Take less, or take it in turns",
-         .kernel = observer().kernel(),
-         .block = block_runner().block_index(),
-         .thread = block_runner().index_of(block_runner().current())});
+    hazards().add(std::string("room ") + name, [&] {
+      return Hazard{
+          .file = short_name(source.file),
+          .line = source.line,
+          .what = fmt::format(
+              "'{}' makes {} bytes of __shared__ variables, and {} bytes are dynamic: a block has "
+              "{} "
+              "bytes for variables and {} in all",
+              name, all, dynamic_bytes_, kSharedBytes, kSharedBytesOptin),
+          .advice = "Take less, or take it in turns",
+          .kernel = observer().kernel(),
+          .block = block_runner().block_index(),
+          .thread = block_runner().index_of(block_runner().current())};
+    });
     block_runner().stop();
   }
   const SharedPiece& piece = place(name, bytes, alignment, element_bytes);

@@ -1,0 +1,36 @@
+#pragma once
+/// \file
+/// A load or store of a kernel, and the words in which messages speak of it.
+
+#include <cstddef>
+#include <string>
+
+#include "common/cpu_device/hazard.hpp"
+#include "common/cpu_device/race_detector.hpp"
+#include "common/cpu_device/shared_memory.hpp"
+#include "common/cpu_device/source_lines.hpp"
+
+namespace rmsnorm::cpu_device {
+
+/// What the running thread does with memory.
+struct Access {
+  const void* pc;  ///< where the compiler's call returns to: the place in the code
+  const void* address;
+  int bytes;
+  Touch touch;
+};
+
+/// "reads", "writes", "atomically changes".
+const char* verb(Touch touch);
+
+/// "FILE:LINE".
+std::string place_text(const SourceLine& line);
+
+/// "staged[12]", or the name alone for a variable that is no array. `offset` is the byte's in
+/// shared memory.
+std::string element_text(const SharedPiece& piece, std::size_t offset);
+
+/// A mistake of the running thread at a place in the code, still without words.
+Hazard hazard_at(const void* pc);
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,185 @@
+#include "common/cpu_device/counter.hpp"
+
+#include <algorithm>
+
+namespace rmsnorm::cpu_device {
+namespace {
+
+constexpr std::uintptr_t kBanks = 32;
+constexpr std::uintptr_t kWordBytes = 4;
+/// A thread that does the same more often than this without meeting the others waits for them: what
+/// is not counted yet must fit in memory.
+constexpr int kMostPending = 4096;
+
+}  // namespace
+
+void Counter::start() {
+  names_.clear();
+  sites_.clear();
+  site_of_.clear();
+  pending_.clear();
+  meetings_.clear();
+  blocks_ = 0;
+}
+
+Observation Counter::result() const {
+  // Several instructions may come from one line.
+  std::map<std::pair<std::pair<std::string, int>, std::pair<std::string, std::string>>, LineCount>
+      lines;
+  for (const Site& site : sites_) {
+    const SourceLine source = line_of_call(site.pc);
+    const std::string kind =
+        std::string(site.is_shared ? "shared" : "global") + (site.is_store ? " store" : " load");
+    LineCount& line = lines[{{source.file, source.line}, {kind, names_[site.what]}}];
+    line.file = source.file;
+    line.line = source.line;
+    line.kind = kind;
+    line.what = names_[site.what];
+    line.bytes = std::max(line.bytes, site.bytes);
+    line.requests += site.requests;
+    line.lanes += site.lanes;
+    line.sectors += site.sectors;
+    line.wavefronts += site.wavefronts;
+    line.conflicts += site.conflicts;
+  }
+  Observation observation;
+  observation.blocks = blocks_;
+  for (auto& [key, line] : lines) observation.lines.push_back(std::move(line));
+  for (const auto& [key, meetings] : meetings_) {
+    LineCount line;
+    line.kind = key.first;
+    line.file = key.second.first;
+    line.line = key.second.second;
+    line.requests = meetings.times;
+    line.lanes = meetings.lanes;
+    observation.lines.push_back(std::move(line));
+  }
+  return observation;
+}
+
+void Counter::block_met() {
+  for (int warp = 0; warp < kMaxWarps; ++warp) warp_met(warp);
+}
+
+void Counter::all_paused() {
+  for (std::size_t site = 0; site < sites_.size(); ++site) {
+    for (int warp = 0; warp < kMaxWarps; ++warp) {
+      if (pending_[site][warp].used >= kMostPending) count(site, warp);
+    }
+  }
+}
+
+void Counter::meeting(const char* kind, Place place, int threads) {
+  Meetings& meetings = meetings_[{kind, {short_name(place.file), place.line}}];
+  ++meetings.times;
+  meetings.lanes += threads;
+}
+
+int Counter::name(const std::string& text) {
+  const auto found = std::find(names_.begin(), names_.end(), text);
+  if (found != names_.end()) return static_cast<int>(found - names_.begin());
+  names_.push_back(text);
+  return static_cast<int>(names_.size()) - 1;
+}
+
+void Counter::access(
+    const Access& access, bool is_shared, const std::string& of, std::uintptr_t address) {
+  const int what = name(of);
+  const bool is_store = access.touch != Touch::load;
+  // Addresses have 48 bits.
+  const std::uint64_t key = reinterpret_cast<std::uintptr_t>(access.pc) << 12 ^
+                            static_cast<std::uint64_t>(what) << 2 ^ (is_store ? 2u : 0u) ^
+                            (is_shared ? 1u : 0u);
+  const auto [found, is_new] = site_of_.try_emplace(key, static_cast<int>(sites_.size()));
+  if (is_new) {
+    sites_.push_back(
+        {.pc = access.pc,
+         .is_shared = is_shared,
+         .is_store = is_store,
+         .bytes = access.bytes,
+         .what = what});
+    pending_.emplace_back();
+  }
+  const int warp = block_runner().warp();
+  const int lane = block_runner().lane();
+  Pending& pending = pending_[found->second][warp];
+  const auto n = static_cast<std::size_t>(pending.times[lane]++);
+  if (n >= pending.requests.size()) pending.requests.resize(n + 1);
+  pending.used = std::max(pending.used, n + 1);
+  Request& request = pending.requests[n];
+  request.lane[request.lanes] = static_cast<std::uint8_t>(lane);
+  request.address[request.lanes] = address;
+  ++request.lanes;
+
+  if (pending.times[lane] >= kMostPending) block_runner().pause();
+}
+
+void Counter::warp_met(int warp) {
+  for (std::size_t site = 0; site < sites_.size(); ++site) count(site, warp);
+}
+
+void Counter::count(std::size_t site_number, int warp) {
+  Pending& pending = pending_[site_number][warp];
+  Site& site = sites_[site_number];
+  for (std::size_t n = 0; n < pending.used; ++n) {
+    Request& request = pending.requests[n];
+    ++site.requests;
+    site.lanes += request.lanes;
+    if (site.is_shared) {
+      count_wavefronts(request, site);
+    } else {
+      count_sectors(request, site);
+    }
+    request.lanes = 0;
+  }
+  if (pending.used > 0) pending.times.fill(0);
+  pending.used = 0;
+}
+
+void Counter::count_sectors(const Request& request, Site& site) {
+  std::array<std::uintptr_t, kWarpThreads> sectors;
+  for (int i = 0; i < request.lanes; ++i) sectors[i] = request.address[i] / kSectorBytes;
+  std::sort(sectors.begin(), sectors.begin() + request.lanes);
+  site.sectors += std::unique(sectors.begin(), sectors.begin() + request.lanes) - sectors.begin();
+}
+
+/// Whether no two active lanes that differ in this bit of their number have different addresses.
+bool Counter::pairs_agree(const Request& request, int bit) {
+  std::array<std::uintptr_t, kWarpThreads> address{};
+  std::uint32_t active = 0;
+  for (int i = 0; i < request.lanes; ++i) {
+    address[request.lane[i]] = request.address[i];
+    active |= 1u << request.lane[i];
+  }
+  for (int lane = 0; lane < kWarpThreads; ++lane) {
+    const bool both = (active >> lane & 1) != 0 && (active >> (lane ^ bit) & 1) != 0;
+    if (both && address[lane] != address[lane ^ bit]) return false;
+  }
+  return true;
+}
+
+/// A wavefront is one pass of the 32 banks, each of which serves one word of 4 bytes. Half of the
+/// warp goes at a time with 8 bytes a lane, a quarter with 16; two halves or quarters go together
+/// if neighbouring lanes, or the next but one, want the same.
+void Counter::count_wavefronts(const Request& request, Site& site) {
+  const int words = std::max(1, site.bytes / static_cast<int>(kWordBytes));
+  int lanes_at_once = kWarpThreads / words;
+  if (words > 1 && (pairs_agree(request, 1) || pairs_agree(request, 2))) lanes_at_once *= 2;
+  for (int first = 0; first < kWarpThreads; first += lanes_at_once) {
+    std::array<std::vector<std::uintptr_t>, kBanks> wanted;
+    std::size_t passes = 0;
+    for (int i = 0; i < request.lanes; ++i) {
+      if (request.lane[i] < first || request.lane[i] >= first + lanes_at_once) continue;
+      for (int k = 0; k < words; ++k) {
+        const std::uintptr_t word = request.address[i] / kWordBytes + static_cast<unsigned>(k);
+        std::vector<std::uintptr_t>& bank = wanted[word % kBanks];
+        if (std::find(bank.begin(), bank.end(), word) == bank.end()) bank.push_back(word);
+        passes = std::max(passes, bank.size());
+      }
+    }
+    site.wavefronts += static_cast<std::int64_t>(passes);
+    if (passes > 1) site.conflicts += static_cast<std::int64_t>(passes) - 1;
+  }
+}
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,85 @@
+#pragma once
+/// \file
+/// Counts what the loads, stores and meetings of a kernel cost.
+///
+/// What the lanes of a warp do at the same place for the n-th time since they last met is one
+/// request: that is how a GPU carries it out.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "common/cpu_device/access.hpp"
+#include "common/cpu_device/block.hpp"
+#include "common/observation.hpp"
+
+namespace rmsnorm::cpu_device {
+
+class Counter {
+ public:
+  /// Begins anew.
+  void start();
+  /// What was counted, line by line.
+  Observation result() const;
+
+  void block_begins() { ++blocks_; }
+  /// All lanes of a warp, or all threads of the block, have come to the same point: what they do
+  /// from now on is no request of before.
+  void warp_met(int warp);
+  void block_met();
+  /// The lanes that wait because they did the same too often have all done it equally often.
+  void all_paused();
+
+  /// A load or store of the running thread, to the tensor or shared variable `of`. In shared
+  /// memory, the address is the offset.
+  void access(const Access& access, bool is_shared, const std::string& of, std::uintptr_t address);
+  /// A barrier or a shuffle, one of kKinds, that so many threads have passed.
+  void meeting(const char* kind, Place place, int threads);
+
+ private:
+  /// One place in the code that touches one tensor or shared variable.
+  struct Site {
+    const void* pc;
+    bool is_shared;
+    bool is_store;
+    int bytes;
+    int what;  ///< index into names_
+    std::int64_t requests = 0, lanes = 0, sectors = 0, wavefronts = 0, conflicts = 0;
+  };
+  /// What the lanes of a warp did at a site at the same time.
+  struct Request {
+    int lanes = 0;
+    std::array<std::uint8_t, kWarpThreads> lane;
+    std::array<std::uintptr_t, kWarpThreads> address;
+  };
+  /// The requests of a warp at a site since it last met; lane l has taken part in the first
+  /// times[l].
+  struct Pending {
+    std::array<int, kWarpThreads> times{};
+    std::vector<Request> requests;
+    std::size_t used = 0;
+  };
+  struct Meetings {
+    std::int64_t times = 0;
+    std::int64_t lanes = 0;
+  };
+
+  int name(const std::string& text);
+  void count(std::size_t site, int warp);
+  static bool pairs_agree(const Request& request, int bit);
+  static void count_sectors(const Request& request, Site& site);
+  static void count_wavefronts(const Request& request, Site& site);
+
+  std::int64_t blocks_ = 0;
+  std::vector<std::string> names_;
+  std::vector<Site> sites_;
+  std::unordered_map<std::uint64_t, int> site_of_;
+  std::vector<std::array<Pending, kMaxWarps>> pending_;  // of each site
+  std::map<std::pair<std::string, std::pair<std::string, int>>, Meetings> meetings_;
+};
+
+}  // namespace rmsnorm::cpu_device
