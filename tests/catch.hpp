@@ -8,6 +8,7 @@
 #if __has_include(<catch2/catch_test_macros.hpp>)
 #define RMSNORM_CATCH_VERSION 3
 #include <catch2/catch_session.hpp>
+#include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators_all.hpp>
 #include <catch2/matchers/catch_matchers_all.hpp>
