@@ -45,12 +45,11 @@ bool is_as_predicted(const RowCost& cost, const Traffic& predicted) {
 /// The check of one lesson.
 class Check {
  public:
-  Check(const Lesson& lesson, unsigned seconds_for_one)
-      : lesson_(lesson), seconds_for_one_(seconds_for_one) {}
+  Check(const Lesson& lesson, const GauntletLimits& limits) : lesson_(lesson), limits_(limits) {}
 
   /// Says how it went.
   ExitCode run() const {
-    const Verdict verdict = run_gauntlet(lesson_, seconds_for_one_);
+    const Verdict verdict = run_gauntlet(lesson_, limits_);
     if (const std::size_t at = verdict.last_refusal.find(cpu_device::kNeedsGpu);
         verdict.right == 0 && at != std::string::npos) {
       fmt::print("{}\n", skipped_line(lesson_, "it" + verdict.last_refusal.substr(at)));
@@ -115,12 +114,12 @@ class Check {
   }
 
   const Lesson& lesson_;
-  unsigned seconds_for_one_;
+  const GauntletLimits& limits_;
 };
 
 }  // namespace
 
-int check_lessons(const std::vector<Lesson>& lessons, unsigned seconds_for_one) {
+int check_lessons(const std::vector<Lesson>& lessons, const GauntletLimits& limits) {
   if (lessons.empty()) {
     fmt::print(stderr, "the file registers no lesson: it needs a rmsnorm::Registration\n");
     return kBadUsage;
@@ -130,7 +129,7 @@ int check_lessons(const std::vector<Lesson>& lessons, unsigned seconds_for_one) 
     fmt::print(stderr, "checking on {}\n", is_cpu_device() ? "the CPU device" : gpu.name);
     ExitCode worst = kAllVerified;
     for (const Lesson& lesson : lessons) {
-      const ExitCode found = Check(lesson, seconds_for_one).run();
+      const ExitCode found = Check(lesson, limits).run();
       if (worst != kLessonWrong && found != kAllVerified) worst = found;
     }
     return worst;

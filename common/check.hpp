@@ -12,7 +12,7 @@ namespace rmsnorm {
 
 /// Checks the lessons and prints a line for each, or the first failure of one in plain words.
 /// Returns an ExitCode (options.hpp): kLessonWrong if one is wrong, else kNoDevice if one cannot
-/// run on this device, kBadUsage if there are no lessons. For the seconds, see run_gauntlet.
-int check_lessons(const std::vector<Lesson>& lessons, unsigned seconds_for_one = kSecondsForOne);
+/// run on this device, kBadUsage if there are no lessons.
+int check_lessons(const std::vector<Lesson>& lessons, const GauntletLimits& limits = {});
 
 }  // namespace rmsnorm

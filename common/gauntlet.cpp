@@ -99,8 +99,7 @@ class TimeLimit {
 /// The gauntlet of one lesson.
 class Gauntlet {
  public:
-  Gauntlet(const Lesson& lesson, unsigned seconds_for_one)
-      : lesson_(lesson), seconds_for_one_(seconds_for_one) {}
+  Gauntlet(const Lesson& lesson, const GauntletLimits& limits) : lesson_(lesson), limits_(limits) {}
 
   Verdict run() {
     const bool is_through = shapes() && numbers() && size();
@@ -145,7 +144,7 @@ class Gauntlet {
 
   bool size() {
     constexpr WorkloadSpec kBeyond32Bits = {.rows = 4194305, .hidden = 513};
-    return !has_room_for(kBeyond32Bits) || is_right(kBeyond32Bits);
+    return !limits_.beyond_32_bits || !has_room_for(kBeyond32Bits) || is_right(kBeyond32Bits);
   }
 
   bool is_right(WorkloadSpec spec, const Values& values = kAsDrawn) {
@@ -189,12 +188,12 @@ class Gauntlet {
   Verification run(const Workload& workload) const {
     if (!is_cpu_device()) return verify(lesson_, workload, nullptr, Watch::yes);
     const TimeLimit limit(
-        seconds_for_one_,
+        limits_.seconds_for_one,
         (isatty(STDERR_FILENO) != 0 ? "\n" : "") +  // behind the progress
             failed_line(
                 lesson_, fmt::format(
                              "on {}: no end after {} s: is there a loop that never ends?\n",
-                             verdict_.where, seconds_for_one_)));
+                             verdict_.where, limits_.seconds_for_one)));
     return verify(lesson_, workload, nullptr, Watch::yes);
   }
 
@@ -207,14 +206,14 @@ class Gauntlet {
   }
 
   const Lesson& lesson_;
-  unsigned seconds_for_one_;
+  const GauntletLimits limits_;
   Verdict verdict_;
 };
 
 }  // namespace
 
-Verdict run_gauntlet(const Lesson& lesson, unsigned seconds_for_one) {
-  return Gauntlet(lesson, seconds_for_one).run();
+Verdict run_gauntlet(const Lesson& lesson, const GauntletLimits& limits) {
+  return Gauntlet(lesson, limits).run();
 }
 
 }  // namespace rmsnorm

@@ -22,15 +22,19 @@ struct Verdict {
   bool ok() const { return complaint.empty(); }
 };
 
-/// How long the CPU device may take for one problem, in seconds: it needs one or two.
-inline constexpr unsigned kSecondsForOne = 30;
+/// How far the gauntlet goes.
+struct GauntletLimits {
+  /// That the CPU device may take for a problem: it needs one or two.
+  unsigned seconds_for_one = 30;
+  /// Whether to go beyond 2^31 elements, where a GPU has the memory.
+  bool beyond_32_bits = true;
+};
 
 /// Runs the lesson, watched, on a sweep of shapes, and then with other seeds, other eps, other
-/// alignments and other values, NaN and Inf among them. On a GPU with enough memory, beyond 2^31
-/// elements as well. Ends at the first complaint; to refuse every problem is one, too. On the CPU
-/// device, a problem without an end ends the program, with a line on stdout and kLessonWrong
-/// (options.hpp).
+/// alignments and other values, NaN and Inf among them, and with very many elements. Ends at the
+/// first complaint; to refuse every problem is one, too. On the CPU device, a problem without an
+/// end ends the program, with a line on stdout and kLessonWrong (options.hpp).
 /// \throws CudaError if the lesson costs us the GPU.
-Verdict run_gauntlet(const Lesson& lesson, unsigned seconds_for_one = kSecondsForOne);
+Verdict run_gauntlet(const Lesson& lesson, const GauntletLimits& limits = {});
 
 }  // namespace rmsnorm

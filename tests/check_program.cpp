@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   refuses_all.refuses = [](const Problem&) { return std::string("it is tired"); };
   lessons.insert(lessons.end(), {false_traffic, refuses_all});
   std::erase_if(lessons, [&](const Lesson& lesson) { return lesson.slug != slug; });
-  return check_lessons(
-      lessons, argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : kSecondsForOne);
+  GauntletLimits limits;
+  if (argc > 2) limits.seconds_for_one = static_cast<unsigned>(std::atoi(argv[2]));
+  return check_lessons(lessons, limits);
 }
