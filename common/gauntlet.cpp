@@ -88,7 +88,7 @@ class TimeLimit {
 
  private:
   static void give_up(int) {
-    if (write(STDOUT_FILENO, sentence_.data(), sentence_.size()) < 0) _exit(kLessonWrong);
+    [[maybe_unused]] const auto written = write(STDOUT_FILENO, sentence_.data(), sentence_.size());
     _exit(kLessonWrong);
   }
 
@@ -102,7 +102,7 @@ class Gauntlet {
   Gauntlet(const Lesson& lesson, const GauntletLimits& limits) : lesson_(lesson), limits_(limits) {}
 
   Verdict run() {
-    const bool is_through = shapes() && numbers() && size();
+    const bool is_through = shapes() && counted() && numbers() && size();
     if (is_through && verdict_.right == 0) {
       verdict_.complaint = "it refuses every shape: " + verdict_.last_refusal;
     }
@@ -120,6 +120,16 @@ class Gauntlet {
     }
     for (const Shape shape : kMore) {
       if (!is_right({.rows = shape.rows, .hidden = shape.hidden})) return false;
+    }
+    return true;
+  }
+
+  bool counted() {
+    for (const Shape shape : limits_.counted) {
+      keep_launch_ = true;
+      const bool right = is_right({.rows = shape.rows, .hidden = shape.hidden});
+      keep_launch_ = false;
+      if (!right) return false;
     }
     return true;
   }
@@ -170,6 +180,15 @@ class Gauntlet {
     const Verification found = run(workload);
     if (found.ok()) {
       ++verdict_.right;
+      if (keep_launch_ && !found.observation.lines.empty()) {
+        verdict_.launches.push_back(
+            {.lesson = lesson_.slug,
+             .regime = "a check",
+             .rows = p.rows,
+             .hidden = p.hidden,
+             .predicted = lesson_.traffic(p.hidden),
+             .observation = found.observation});
+      }
       return true;
     }
     verdict_.complaint = found.complaint;
@@ -190,7 +209,7 @@ class Gauntlet {
     const TimeLimit limit(
         limits_.seconds_for_one,
         (isatty(STDERR_FILENO) != 0 ? "\n" : "") +  // behind the progress
-            failed_line(
+            limits_.failed(
                 lesson_, fmt::format(
                              "on {}: no end after {} s: is there a loop that never ends?\n",
                              verdict_.where, limits_.seconds_for_one)));
@@ -207,10 +226,20 @@ class Gauntlet {
 
   const Lesson& lesson_;
   const GauntletLimits limits_;
+  bool keep_launch_ = false;
   Verdict verdict_;
 };
 
 }  // namespace
+
+std::string text_of(const Verdict& verdict) {
+  if (verdict.where.empty()) return verdict.complaint;
+  std::string text = fmt::format("on {}:", verdict.where);
+  if (verdict.hazards.empty()) text += "\n  " + verdict.complaint;
+  for (const std::string& hazard : verdict.hazards) text += "\n  " + hazard;
+  if (!verdict.advice.empty()) text += "\n  " + verdict.advice;
+  return text;
+}
 
 Verdict run_gauntlet(const Lesson& lesson, const GauntletLimits& limits) {
   return Gauntlet(lesson, limits).run();

@@ -3,9 +3,13 @@
 /// Everything that a kernel has to get through before anybody calls it right.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/lesson.hpp"
+#include "common/regime.hpp"
+#include "common/report.hpp"
+#include "common/trace_report.hpp"
 
 namespace rmsnorm {
 
@@ -18,6 +22,7 @@ struct Verdict {
   int right = 0;                  ///< problems that the lesson has solved
   int refused = 0;                ///< and those that it has refused
   std::string last_refusal = {};  ///< why it refused the last of those
+  std::vector<Watched> launches = {};  ///< those of GauntletLimits::counted that could be watched
 
   bool ok() const { return complaint.empty(); }
 };
@@ -28,7 +33,14 @@ struct GauntletLimits {
   unsigned seconds_for_one = 30;
   /// Whether to go beyond 2^31 elements, where a GPU has the memory.
   bool beyond_32_bits = true;
+  /// Further shapes, whose launches are kept: for what is counted there.
+  std::vector<Shape> counted = {};
+  /// The line about a kernel without an end.
+  std::string (*failed)(const Lesson& lesson, std::string_view why) = failed_line;
 };
+
+/// A verdict that is not ok() in words: where, what the device saw or what is wrong, advice.
+std::string text_of(const Verdict& verdict);
 
 /// Runs the lesson, watched, on a sweep of shapes, and then with other seeds, other eps, other
 /// alignments and other values, NaN and Inf among them, and with very many elements. Ends at the

@@ -125,6 +125,19 @@ std::string cost_table(const std::vector<Watched>& launches) {
   return table;
 }
 
+std::string difference_from_prediction(const Watched& launch) {
+  constexpr double kTolerance = 0.01;
+  const RowCost cost = row_cost(launch.observation.lines, launch.rows);
+  const Traffic predicted = launch.predicted;
+  if (std::abs(cost.read - predicted.read) <= kTolerance * predicted.read &&
+      std::abs(cost.written - predicted.written) <= kTolerance * predicted.written) {
+    return "";
+  }
+  return fmt::format(
+      "a row is to read {} and write {} bytes, but {} and {} were counted",
+      number(predicted.read), number(predicted.written), number(cost.read), number(cost.written));
+}
+
 std::string line_table(const Watched& launch) {
   std::vector<LineCount> lines = launch.observation.lines;
   std::sort(lines.begin(), lines.end(), is_worse);

@@ -24,6 +24,10 @@ struct Watched {
 /// What a row costs, for every lesson, regime after regime. "" if nothing was watched.
 std::string cost_table(const std::vector<Watched>& launches);
 
+/// What differs, by over one per cent, between the traffic that was predicted and what was counted;
+/// "" if nothing does. Rows have to fill whole sectors.
+std::string difference_from_prediction(const Watched& launch);
+
 /// What each source line costs. First the line that wastes most: sectors that a GPU must move
 /// though nobody asked for all of their bytes, and passes through the banks that conflicts cost.
 /// Then the lines that move most.

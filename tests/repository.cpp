@@ -19,7 +19,10 @@ std::vector<fs::path> files_with(const std::vector<std::string>& extensions) {
   for (auto entry = fs::recursive_directory_iterator(top()); entry != end(entry); ++entry) {
     const std::string name = entry->path().filename().string();
     if (entry->is_directory()) {
-      if (name.starts_with(".") || name.starts_with("build")) entry.disable_recursion_pending();
+      const bool is_readers = entry->path() == top() / "exercises";
+      if (is_readers || name.starts_with(".") || name.starts_with("build")) {
+        entry.disable_recursion_pending();
+      }
     } else if (std::count(extensions.begin(), extensions.end(), entry->path().extension()) > 0) {
       files.push_back(entry->path());
     }

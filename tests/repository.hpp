@@ -13,7 +13,7 @@ namespace tests {
 const std::filesystem::path& top();
 
 /// Every file below the top whose extension is one of these, sorted. Hidden folders and those whose
-/// names begin with "build" are left out.
+/// names begin with "build" are left out, and the reader's own exercises.
 std::vector<std::filesystem::path> files_with(const std::vector<std::string>& extensions);
 
 /// The folders lessons/NN_*/, sorted.

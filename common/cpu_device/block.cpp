@@ -342,8 +342,7 @@ void BlockRunner::report_other_meeting(int warp, int lane, int first_lane) {
     Hazard hazard = hazard_at(thread.place, warp * kWarpThreads + lane);
     hazard.what = fmt::format(
         "lane {} of warp {} meets lane {} here, which is in another call ({}, mask {:#010x}, at "
-        "{}) "
-        "than its own ({}, mask {:#010x})",
+        "{}) than its own ({}, mask {:#010x})",
         lane, warp, first_lane, name_of(first.kind), first.mask, text_of(first.place),
         name_of(thread.kind), thread.mask);
     hazard.advice = kMaskAdvice;

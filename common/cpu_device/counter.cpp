@@ -86,16 +86,18 @@ void Counter::access(
     const Access& access, bool is_shared, const std::string& of, std::uintptr_t address) {
   const int what = name(of);
   const bool is_store = access.touch != Touch::load;
+  const bool is_atomic = access.touch == Touch::atomic;
   // Addresses have 48 bits.
   const std::uint64_t key = reinterpret_cast<std::uintptr_t>(access.pc) << 12 ^
-                            static_cast<std::uint64_t>(what) << 2 ^ (is_store ? 2u : 0u) ^
-                            (is_shared ? 1u : 0u);
+                            static_cast<std::uint64_t>(what) << 3 ^ (is_atomic ? 4u : 0u) ^
+                            (is_store ? 2u : 0u) ^ (is_shared ? 1u : 0u);
   const auto [found, is_new] = site_of_.try_emplace(key, static_cast<int>(sites_.size()));
   if (is_new) {
     sites_.push_back(
         {.pc = access.pc,
          .is_shared = is_shared,
          .is_store = is_store,
+         .is_atomic = is_atomic,
          .bytes = access.bytes,
          .what = what});
     pending_.emplace_back();
@@ -160,7 +162,8 @@ bool Counter::pairs_agree(const Request& request, int bit) {
 
 /// A wavefront is one pass of the 32 banks, each of which serves one word of 4 bytes. Half of the
 /// warp goes at a time with 8 bytes a lane, a quarter with 16; two halves or quarters go together
-/// if neighbouring lanes, or the next but one, want the same.
+/// if neighbouring lanes, or the next but one, want the same. Lanes that change one word atomically
+/// take turns.
 void Counter::count_wavefronts(const Request& request, Site& site) {
   const int words = std::max(1, site.bytes / static_cast<int>(kWordBytes));
   int lanes_at_once = kWarpThreads / words;
@@ -173,7 +176,9 @@ void Counter::count_wavefronts(const Request& request, Site& site) {
       for (int k = 0; k < words; ++k) {
         const std::uintptr_t word = request.address[i] / kWordBytes + static_cast<unsigned>(k);
         std::vector<std::uintptr_t>& bank = wanted[word % kBanks];
-        if (std::find(bank.begin(), bank.end(), word) == bank.end()) bank.push_back(word);
+        const bool is_shared_pass =
+            !site.is_atomic && std::find(bank.begin(), bank.end(), word) != bank.end();
+        if (!is_shared_pass) bank.push_back(word);
         passes = std::max(passes, bank.size());
       }
     }

@@ -46,6 +46,7 @@ class Counter {
     const void* pc;
     bool is_shared;
     bool is_store;
+    bool is_atomic;
     int bytes;
     int what;  ///< index into names_
     std::int64_t requests = 0, lanes = 0, sectors = 0, wavefronts = 0, conflicts = 0;

@@ -15,7 +15,7 @@ const ExerciseRegistration exercise{{
             {"every request to global memory touches at most 4 sectors", Quantity::most_sectors,
              Goal::at_most, 4},
         },
-    .keeps =
+    .within =
         {
             {"every request to global memory has 32 lanes", Quantity::lanes_a_request,
              Goal::at_least, 32},

@@ -14,7 +14,7 @@ const ExerciseRegistration exercise{{
         {
             {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
         },
-    .keeps =
+    .within =
         {
             {"at most 9 barriers a row", Quantity::barriers, Goal::at_most, 9},
         },

@@ -12,11 +12,11 @@ const ExerciseRegistration exercise{{
     .shape = {.rows = 256, .hidden = 128},
     .goals =
         {
-            {"no barrier", Quantity::barriers, Goal::at_most, 0},
+            {"no barrier in rows of 128 columns", Quantity::barriers, Goal::at_most, 0},
             {"every request to global memory has 32 lanes", Quantity::lanes_a_request,
              Goal::at_least, 32},
         },
-    .keeps =
+    .within =
         {
             {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
         },

@@ -61,6 +61,7 @@ exercise_slugs() {
 exercise_state() { # SLUG LINE DEFAULT
   local line=''
   if [ -f "$copies/$1.state" ]; then line=$(sed -n "$2p" "$copies/$1.state"); fi
+  if [ "$2" -eq 1 ]; then line=${line//[!0-9]/}; fi # the number of hints
   echo "${line:-$3}"
 }
 
@@ -104,9 +105,8 @@ exercise_overview() {
 exercise_begin() { # SLUG
   local copy="$copies/$1.cu"
   if [ -f "$copy" ]; then return; fi
-  mkdir -p "$copies"
-  cp "$here/lessons/$1/exercise.cu" "$copy.new"
-  mv "$copy.new" "$copy"
+  { mkdir -p "$copies" && cp "$here/lessons/$1/exercise.cu" "$copy.new" && mv "$copy.new" "$copy"; } ||
+    fail 2 "exercises/$1.cu cannot be written"
   note "your copy is exercises/$1.cu: change what stands between >>> and <<<"
 }
 
@@ -130,15 +130,17 @@ exercise_check_copy() { # SLUG
   local copy="$copies/$1.cu" status=0 checksum outcome
   checksum=$(cksum <"$copy")
   exercise_warn_outside "$1"
-  exercise_build "$1" "my_$1" || status=2
-  if [ "$status" -eq 0 ]; then "$here/build/$preset/lessons/my_$1" || status=$?; fi
-  case "$status" in
-    0) outcome=reached ;;
-    1) outcome=wrong ;;
-    2) outcome="no compile" ;;
-    4) outcome=right ;;
-    *) return "$status" ;;
-  esac
+  if exercise_build "$1" "my_$1"; then
+    "$here/build/$preset/lessons/my_$1" || status=$?
+    case "$status" in
+      0) outcome=reached ;;
+      4) outcome=right ;;
+      *) outcome=wrong ;;
+    esac
+  else
+    status=2
+    outcome="no compile"
+  fi
   exercise_remember "$1" "$(exercise_state "$1" 1 0)" "$outcome" "$checksum"
   exercise_next_step "$1" "$outcome"
   return "$status"
@@ -148,7 +150,7 @@ exercise_check_copy() { # SLUG
 exercise_build() { # SLUG TARGET...
   local slug=$1 log="$here/build/$preset/exercise.log" status=0 messages
   shift
-  if [ ! -x "$here/build/$preset/lessons/$1" ]; then
+  if [ ! -f "$here/build/$preset/common/librmsnorm_harness.a" ]; then
     note "building for $preset: the first time takes a minute or two"
   fi
   (cd "$here" && cmake --build --preset "$preset" --target "$@") >"$log" 2>&1 || status=$?
@@ -173,58 +175,13 @@ exercise_next_step() { # SLUG OUTCOME
   esac
 }
 
-# What the compiler says about the reader's file, and nothing about the files around it. Lines that
-# the CPU device rewrites before it compiles them are shown as they are, without a place in the line.
-compiler_messages() { # PATH NAME <LOG
-  awk -v path="$1" -v name="$2" '
-    function flush() {
-      if (shown && rewritten) sub(/:[0-9]+: /, ": ", message)
-      if (shown) print message
-      for (i = 1; shown && i <= lines; ++i) {
-        if (!rewritten || context[i] ~ /^ *[0-9]+ \|/) print context[i]
-      }
-      shown = lines = rewritten = 0
-    }
-    { sub(/^[^ ]*\/ld: /, "") }  # the linker says first who it is
-    # "PATH:12:5: error: ..." (g++, clang), "PATH(12): error: ..." (nvcc), "PATH:12: ..." (our own)
-    index($0, path) == 1 && substr($0, length(path) + 1) ~ /^[:(][0-9]/ {
-      flush()
-      message = name substr($0, length(path) + 1)
-      sub(/ \[-W[^]]*\]$/, "", message)
-      if (message ~ /: note: |: +required from/) next
-      if (message ~ /cpu_device|rmsnorm_shared_|template argument [0-9]+ is invalid/) {  # it follows from something else, most often
-        if (hidden == "") hidden = message
-        next
-      }
-      is_error = message !~ /: warning: /
-      errors += is_error
-      shown = is_error ? errors <= 4 : !errors
-      any = 1
-      next
-    }
-    /^ / {
-      context[++lines] = $0
-      if (/^ *[0-9]+ \|/ && /__shared__|<<</) rewritten = 1
-      next
-    }
-    { flush() }
-    END {
-      flush()
-      if (errors > 4) printf "and %d more errors, which may follow from these\n", errors - 4
-      if (!any && match(hidden, /[:(][0-9]+/)) {
-        place = substr(hidden, 1, RSTART + RLENGTH - 1)
-        print place ": error: a type, a size or an argument does not fit here"
-      }
-    }'
-}
-
 # The text outside the marks, but for the comment at the top.
 outside_of_marks() {
-  awk '
+  tr -d '\r' <"$1" | awk '
     /^[^\/]/ || /^$/ { body = 1 }
     /^ *\/\/ >>> your turn/ { inside = 1; print "marks" }
     body && !inside { print }
-    /^ *\/\/ <<</ { inside = 0 }' "$1"
+    /^ *\/\/ <<</ { inside = 0 }'
 }
 
 exercise_warn_outside() { # SLUG
@@ -298,13 +255,14 @@ exercise_reset() { # SLUG
 }
 
 exercise_watch() { # SLUG
+  if [ "$device" = cuda ]; then fail 2 "--watch checks on the CPU device only"; fi
   exercise_begin "$1"
   device=cpu
   configure
   trap 'echo; exit 0' INT
   local copy="$copies/$1.cu" seen='' now
   while true; do
-    now=$(cksum <"$copy" 2>/dev/null) || now=$seen # an editor may be about to replace it
+    now=$(cksum 2>/dev/null <"$copy") || now=$seen # an editor may be about to replace it
     if [ "$now" != "$seen" ]; then
       seen=$now
       echo
@@ -317,6 +275,7 @@ exercise_watch() { # SLUG
 
 # Verifies and times the copy on the GPU, and the lesson's kernel beside it.
 exercise_time() { # SLUG
+  has_gpu || fail 3 "there is no GPU to time exercises/$1.cu on"
   device=cuda
   preset=
   configure

@@ -1,0 +1,53 @@
+# What a compiler says about one file, and nothing about the files around it.
+# Variables: path, the file as the compiler knows it; name, as the reader does.
+#
+# Lines that the CPU device rewrites before it compiles them are shown as they are, without a place
+# in the line: that would be a place in the rewritten line.
+
+# Shows the message that has just ended, with the lines of source below it.
+function flush(  i) {
+  if (shown && rewritten) sub(/:[0-9]+: /, ": ", message)
+  if (shown) print message
+  for (i = 1; shown && i <= lines; ++i) {
+    if (!rewritten || context[i] ~ /^ *[0-9]+ \|/) print context[i]
+  }
+  shown = lines = rewritten = 0
+}
+
+{ sub(/^[^ ]*\/ld: /, "") }  # the linker says first who it is
+
+# "PATH:12:5: error: ..." (g++, clang), "PATH(12): error: ..." (nvcc), "PATH:12: ..." (the rewriter)
+index($0, path) == 1 && substr($0, length(path) + 1) ~ /^[:(][0-9]/ {
+  flush()
+  message = name substr($0, length(path) + 1)
+  sub(/ \[-W[^]]*\]$/, "", message)
+  if (message ~ /: note: |: +(recursively )?required (from|by)/ || message in seen) next
+  seen[message] = 1
+  # Such a message follows from another one, most often.
+  if (message ~ /cpu_device|rmsnorm_shared_|template argument [0-9]+ is invalid/) {
+    if (hidden == "") hidden = message
+    next
+  }
+  is_error = message !~ /: warning[ :]/
+  errors += is_error
+  shown = is_error ? errors <= 4 : !errors
+  any = 1
+  next
+}
+
+/^ / {
+  context[++lines] = $0
+  if (/^ *[0-9]+ \|/ && /__shared__|<<</) rewritten = 1
+  next
+}
+
+{ flush() }
+
+END {
+  flush()
+  if (errors > 4) printf "and %d more errors, which may follow from these\n", errors - 4
+  if (!any && match(hidden, /[:(][0-9]+/)) {
+    place = substr(hidden, 1, RSTART + RLENGTH - 1)
+    print place ": error: a type, a size or an argument does not fit here"
+  }
+}
