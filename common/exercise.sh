@@ -37,7 +37,7 @@ exercise() {
         slug=$(slug_of "$option") ||
           fail 2 "there is no lesson '$option' (./rmsnorm list shows them)"
         if [ ! -f "$here/lessons/$slug/exercise.cu" ]; then
-          fail 2 "lesson $slug has no exercise to check (./rmsnorm exercise shows which have)"
+          fail 2 "the exercise of $slug is on its page alone: it cannot be checked"
         fi
         ;;
     esac
@@ -73,7 +73,7 @@ exercise_remember() { # SLUG HINTS OUTCOME FILE_CHECKSUM
 exercise_outcome() { # SLUG
   local copy="$copies/$1.cu" checked
   checked=$(exercise_state "$1" 3 never)
-  if [ ! -f "$copy" ]; then
+  if [ ! -f "$copy" ] || cmp -s "$copy" "$here/lessons/$1/exercise.cu"; then
     echo "not begun"
   elif [ "$checked" = never ]; then
     echo "not checked"
@@ -223,13 +223,14 @@ hint_of() { # SLUG N
 
 exercise_hint() { # SLUG
   exercise_begin "$1"
-  local hints shown
+  local hints shown number
   hints=$(grep -c '<summary>Hint [0-9]</summary>' "$here/lessons/$1/README.md")
   shown=$(($(exercise_state "$1" 1 0) + 1))
   shown=$((shown > hints ? hints : shown))
-  echo "Hint $shown of $hints"
-  echo
-  hint_of "$1" "$shown"
+  for ((number = 1; number <= shown; ++number)); do
+    printf 'Hint %s of %s\n\n' "$number" "$hints"
+    hint_of "$1" "$number"
+  done
   exercise_remember "$1" "$shown" "$(exercise_state "$1" 2 '')" "$(exercise_state "$1" 3 '')"
   if [ "$shown" -eq "$hints" ]; then
     note "that was the last one (./rmsnorm exercise $(exercise_number "$1") --solution)"

@@ -74,6 +74,7 @@ Outcome judge(const Goal& goal, const Watched& launch) {
     std::erase_if(parts, [&](const auto& part) { return is_within(part.first, goal); });
   } else {
     for (const auto& [value, line] : parts) outcome.counted += value;
+    if (goal.bound == Goal::at_least) parts.clear();  // what is missing is on no line
   }
   outcome.reached = is_within(outcome.counted, goal);
   if (!outcome.reached) outcome.parts = parts;

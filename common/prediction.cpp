@@ -12,8 +12,12 @@
 namespace rmsnorm {
 namespace {
 
-constexpr double kRight = 0.05;  // of the measured factor, as kClose
-constexpr double kClose = 0.25;
+// How far a guess may be off. Most steps of the ladder are small: the gain is graded, factor - 1.
+constexpr double kRight = 0.1;
+constexpr double kClose = 0.3;
+// But nobody has to guess better than this, of the factor.
+constexpr double kRightAtLeast = 0.01;
+constexpr double kCloseAtLeast = 0.03;
 constexpr double kRounding = 1e-9;  // a guess on the border is within it
 
 bool is_foil(const Lesson& lesson) {
@@ -95,15 +99,16 @@ std::string grade(double guess, const Result& before, const Result& after) {
   const double factor = *before.median_us / *after.median_us;
   const double spreads = spread_us(before) + spread_us(after);
   if (std::abs(*before.median_us - *after.median_us) <= spreads) {
-    return std::abs(guess - 1) <= kRight + kRounding
+    return std::abs(guess - 1) <= kCloseAtLeast + kRounding
                ? "that is it: nothing measurable changed"
                : "nothing measurable changed: the difference lies within the spreads";
   }
-  const double off = std::abs(guess / factor - 1);
+  const double off = std::abs(guess - factor) / factor;
+  const double gain = std::abs(factor - 1) / factor;
   const double spread = spreads / *before.median_us;
-  if (off <= std::max(kRight, spread) + kRounding) return "that is it";
+  if (off <= std::max({kRight * gain, kRightAtLeast, spread}) + kRounding) return "that is it";
   if ((guess - 1) * (factor - 1) < 0) return "it went the other way";
-  if (off <= kClose + kRounding) return "close";
+  if (off <= std::max(kClose * gain, kCloseAtLeast) + kRounding) return "close";
   const bool is_smaller = std::abs(std::log(factor)) < std::abs(std::log(guess));
   return fmt::format("a {} step than you thought", is_smaller ? "smaller" : "larger");
 }

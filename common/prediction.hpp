@@ -21,8 +21,9 @@ std::vector<Lesson> predecessor_and_lesson(
     const std::vector<Lesson>& all, const std::vector<Lesson>& chosen);
 
 /// What to say about a guess of before.median_us / after.median_us; both results have been timed.
-/// Within 5 % of the measured factor, or within both spreads, the guess is right; within 25 % it is
-/// close. A factor that the spreads can explain is no change.
+/// A guess is right within a tenth of the gain (or a hundredth of the factor, or both spreads), and
+/// close within three tenths (or three hundredths). A factor that the spreads can explain is no
+/// change.
 std::string grade(double guess, const Result& before, const Result& after);
 
 /// The graded prediction of `after` over `before` in a regime, by these results of one run: whose

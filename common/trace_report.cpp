@@ -134,8 +134,8 @@ std::string difference_from_prediction(const Watched& launch) {
     return "";
   }
   return fmt::format(
-      "a row is to read {} and write {} bytes, but {} and {} were counted",
-      number(predicted.read), number(predicted.written), number(cost.read), number(cost.written));
+      "a row is to read {} and write {} bytes, but {} and {} were counted", number(predicted.read),
+      number(predicted.written), number(cost.read), number(cost.written));
 }
 
 std::string line_table(const Watched& launch) {

@@ -24,7 +24,7 @@ Finished check(const std::vector<std::string>& arguments) {
   return run(command);
 }
 
-const std::string kAdvice = "\nno mistake was seen on the way: is a __shared__ missing, ";
+const std::string kAdvice = "\n  no mistake was seen on the way: is a __shared__ missing, ";
 
 }  // namespace
 
@@ -50,7 +50,7 @@ TEST_CASE("check rejects a kernel whose traffic is not as predicted") {
   CHECK(finished.exit_code == kLessonWrong);
   CHECK_THAT(
       finished.out, contains("false_traffic               FAIL  on 64 x 4096:\n"
-                             "it predicts that a row reads 32768 and writes 16384 bytes, but 49152 "
+                             "  a row is to read 32768 and write 16384 bytes, but 49152 "
                              "and 16384 were counted\n"));
 }
 

@@ -2,6 +2,8 @@
 /// ./rmsnorm exercise, as a reader meets it: what it keeps, shows and gives back. CMake is replaced
 /// by a script, so that nothing is built.
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -105,6 +107,10 @@ TEST_CASE("the overview shows what the last check found, and when a copy has cha
   CHECK_THAT(repository.overview(), contains("not begun"));
   CHECK_THAT(repository.overview(), contains("at most 2 barriers a row"));
   CHECK_THAT(repository.exercise({}).out, contains("0 of 6 goals reached"));
+  repository.check_ends_with(4);
+  repository.exercise({"4"});
+  CHECK_THAT(repository.overview(), contains(" not begun "));  // as it was given
+  rmsnorm::write_file(repository.copy(), with("sum = 0", "sum = 0.0f"));
   for (const auto& [exit_code, outcome] :
        std::vector<std::pair<int, const char*>>{{4, " right "}, {1, " wrong "}, {0, " reached "}}) {
     repository.check_ends_with(exit_code);
@@ -118,22 +124,22 @@ TEST_CASE("the overview shows what the last check found, and when a copy has cha
   CHECK_THAT(repository.overview(), contains(" changed "));
 }
 
-TEST_CASE("hints come one at a time, and the last one stays") {
+TEST_CASE("each time there is one hint more, until there are three") {
   Repository repository;
   const std::string page = rmsnorm::read_file(top() / "lessons/04_warp_reduce/README.md");
-  std::vector<std::string> shown;
-  for (const char* head : {"Hint 1 of 3\n", "Hint 2 of 3\n", "Hint 3 of 3\n", "Hint 3 of 3\n"}) {
+  for (const int hints : {1, 2, 3, 3}) {
     const Finished finished = repository.exercise({"4", "--hint"});
     CHECK(finished.exit_code == 0);
-    CHECK(finished.out.starts_with(head));
-    const std::vector<std::string> lines = lines_in(finished.out);
-    REQUIRE(lines.size() > 2);
-    CHECK_THAT(page, contains(lines[2]));
-    shown.push_back(lines[2]);
+    CHECK(finished.out.starts_with("Hint 1 of 3\n"));
+    for (const int hint : {1, 2, 3}) {
+      const std::string head = fmt::format("Hint {} of 3\n\n", hint);
+      const std::size_t at = finished.out.find(head);
+      CHECK((at != std::string::npos) == (hint <= hints));
+      if (at == std::string::npos) continue;
+      const std::string text = lines_in(finished.out.substr(at + head.size())).front();
+      CHECK_THAT(page, contains(fmt::format("<summary>Hint {}</summary>\n\n{}", hint, text)));
+    }
   }
-  CHECK(shown[0] != shown[1]);
-  CHECK(shown[1] != shown[2]);
-  CHECK(shown[2] == shown[3]);
 }
 
 TEST_CASE("the solution is shown as the difference to the lesson's kernel, nothing else") {
@@ -164,7 +170,7 @@ TEST_CASE("a reset gives the exercise back as it was and keeps what the reader h
     CHECK(rmsnorm::read_file(repository.copy()) == given());
     CHECK(rmsnorm::read_file(repository.folder() / old) == mine);
   }
-  CHECK_THAT(repository.overview(), contains(" not checked "));
+  CHECK_THAT(repository.overview(), contains(" not begun "));
 }
 
 TEST_CASE("the reader is told when something outside of the marks has changed") {
@@ -207,7 +213,7 @@ cat out)sh");
 TEST_CASE("what ./rmsnorm exercise cannot do it says in one sentence") {
   Repository repository;
   const std::vector<std::pair<std::vector<std::string>, const char*>> wrong = {
-      {{"1"}, "has no exercise to check"},
+      {{"1"}, "on its page alone"},
       {{"99"}, "there is no lesson '99'"},
       {{"4", "--help-me"}, "no option '--help-me'"},
       {{"--hint"}, "which exercise?"},

@@ -125,14 +125,24 @@ TEST_CASE("what cannot be predicted is turned down with a sentence") {
   CHECK_THAT(pair_of({all[2], all[3]}, "3"), contains("does not hold what came before 03_alone"));
 }
 
-TEST_CASE("a guess within 5 per cent is right and one within 25 per cent is close") {
+TEST_CASE("a guess is right within a tenth of the gain and close within three tenths") {
   CHECK(grade_of(2, 2) == "that is it");
   CHECK(grade_of(1.91, 2) == "that is it");
   CHECK(grade_of(2.1, 2) == "that is it");
   CHECK(grade_of(2.11, 2) == "close");
   CHECK(grade_of(1.89, 2) == "close");
-  CHECK(grade_of(2.5, 2) == "close");
-  CHECK(grade_of(1.5, 2) == "close");
+  CHECK(grade_of(2.3, 2) == "close");
+  CHECK(grade_of(1.7, 2) == "close");
+  CHECK(grade_of(2.31, 2) == "a smaller step than you thought");
+  CHECK(grade_of(1.69, 2) == "a larger step than you thought");
+  // Four times the gain is not close, though the factors differ by little.
+  CHECK(grade_of(1.2, 1.05) == "a smaller step than you thought");
+}
+
+TEST_CASE("of a small gain nobody has to know more than a hundredth of the factor") {
+  CHECK(grade_of(1.03, 1.02) == "that is it");
+  CHECK(grade_of(1.05, 1.02) == "close");
+  CHECK(grade_of(1.06, 1.02) == "a smaller step than you thought");
 }
 
 TEST_CASE("a guess in the right direction is told whether the step was smaller or larger") {
@@ -160,8 +170,8 @@ TEST_CASE("a difference within the spreads is called no change") {
   CHECK(grade_of(1.2, 1.01, 0.6) == kNone);
   CHECK(grade_of(1.2, 0.99, 0.6) == kNone);
   CHECK(grade_of(0.5, 1, 0) == kNone);
-  CHECK(grade_of(1.05, 1.01, 0.6) == "that is it: nothing measurable changed");
-  CHECK(grade_of(1.2, 1.01, 0.4) == "close");
+  CHECK(grade_of(1.03, 1.01, 0.6) == "that is it: nothing measurable changed");
+  CHECK(grade_of(1.2, 1.01, 0.4) == "a smaller step than you thought");
 }
 
 TEST_CASE("a graded prediction says whose it is and has a line a cache state and a pointer") {

@@ -1,7 +1,7 @@
 // Exercise 02 - Naive
 // Given      a right kernel: 256 threads share a row, each has a piece of it.
 // Goal       every request to global memory touches at most 4 sectors.
-// Within     every request to global memory has 32 lanes; the traffic that this file predicts.
+// Within     every request to global memory has 32 lanes, the traffic that this file predicts.
 // Check it   ./rmsnorm exercise 2
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 // Exercise 03 - Shared memory
 // Given      lesson 02's kernel; its launch gives each block room for a row in shared memory.
-// Goal       x crosses global memory once.
-// Within     at most 9 barriers a row; the traffic that this file predicts.
+// Goal       x crosses global memory once, and at least 256 wavefronts of shared memory a row.
+// Within     at most 9 barriers a row, the traffic that this file predicts.
 // Check it   ./rmsnorm exercise 3
 #include <cstdint>
 
@@ -58,7 +58,7 @@ std::string refuses(const rmsnorm::Problem& p) {
   const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
   if (bytes <= room) return "";
   return "03_shared_memory stages a row in shared memory: " + std::to_string(bytes) +
-         " bytes, and a block of this GPU has room for " + std::to_string(room);
+         " bytes, and a block has room for " + std::to_string(room);
 }
 
 cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {

@@ -13,6 +13,8 @@ const ExerciseRegistration exercise{{
     .goals =
         {
             {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
+            {"at least 256 wavefronts of shared memory a row", Quantity::wavefronts, Goal::at_least,
+             256},
         },
     .within =
         {

@@ -60,7 +60,7 @@ std::string refuses(const rmsnorm::Problem& p) {
   const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
   if (bytes <= room) return "";
   return "03_shared_memory stages a row in shared memory: " + std::to_string(bytes) +
-         " bytes, and a block of this GPU has room for " + std::to_string(room);
+         " bytes, and a block has room for " + std::to_string(room);
 }
 
 cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {

@@ -1,7 +1,7 @@
 // Exercise 04 - Warp reduce
 // Given      lesson 03's kernel: its tree has 9 barriers.
 // Goal       at most 2 barriers a row.
-// Within     at most 310 wavefronts of shared memory a row; the traffic that this file predicts.
+// Within     at most 310 wavefronts of shared memory a row, the traffic that this file predicts.
 // Check it   ./rmsnorm exercise 4
 #include <cstdint>
 
@@ -63,7 +63,7 @@ std::string refuses(const rmsnorm::Problem& p) {
   const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
   if (bytes <= room) return "";
   return "04_warp_reduce stages a row in shared memory: " + std::to_string(bytes) +
-         " bytes, and a block of this GPU has room for " + std::to_string(room);
+         " bytes, and a block has room for " + std::to_string(room);
 }
 
 cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {

@@ -1,7 +1,7 @@
 // Exercise 05 - cub::WarpReduce
 // Given      a warp's sum that would do for any type: it goes through shared memory.
 // Goal       no bank conflict, and at most 300 wavefronts of shared memory a row.
-// Within     at most 2 barriers a row; the traffic that this file predicts.
+// Within     at most 2 barriers a row, the traffic that this file predicts.
 // Check it   ./rmsnorm exercise 5
 #include <cstdint>
 #include <cub/warp/warp_reduce.cuh>
@@ -74,7 +74,7 @@ std::string refuses(const rmsnorm::Problem& p) {
   const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
   if (bytes <= room) return "";
   return "05_cub_warp_reduce stages a row in shared memory: " + std::to_string(bytes) +
-         " bytes, and a block of this GPU has room for " + std::to_string(room);
+         " bytes, and a block has room for " + std::to_string(room);
 }
 
 cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {

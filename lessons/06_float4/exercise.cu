@@ -1,7 +1,8 @@
 // Exercise 06 - float4
-// Given      lesson 05's loops: they read and write one float at a time.
+// Given      the loops of lessons 04 and 05: they read and write one float at a time.
 // Goal       every request to global memory touches 16 sectors.
-// Within     at most 2 barriers a row; the traffic that this file predicts.
+// Within     at most 2 barriers a row, at least 256 wavefronts of shared memory a row, the traffic
+//            that this file predicts.
 // Check it   ./rmsnorm exercise 6
 #include <cstdint>
 
@@ -86,7 +87,7 @@ std::string refuses(const rmsnorm::Problem& p) {
   const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
   if (bytes <= room) return "";
   return "06_float4 stages a row in shared memory: " + std::to_string(bytes) +
-         " bytes, and a block of this GPU has room for " + std::to_string(room);
+         " bytes, and a block has room for " + std::to_string(room);
 }
 
 template <int kThreads, int kUnroll>

@@ -17,6 +17,8 @@ const ExerciseRegistration exercise{{
         },
     .within =
         {
+            {"at least 256 wavefronts of shared memory a row", Quantity::wavefronts, Goal::at_least,
+             256},
             {"at most 2 barriers a row", Quantity::barriers, Goal::at_most, 2},
         },
 }};

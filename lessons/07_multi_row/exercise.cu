@@ -1,7 +1,7 @@
 // Exercise 07 - Multi-row
 // Given      16 threads for a row of 128 columns, and a block for each row: half a warp.
 // Goal       no barrier in rows of 128 columns, and every request to global memory has 32 lanes.
-// Within     x crosses global memory once; the traffic that this file predicts.
+// Within     x crosses global memory once, the traffic that this file predicts.
 // Check it   ./rmsnorm exercise 7
 #include <algorithm>
 #include <cstdint>
@@ -91,7 +91,7 @@ std::string refuses(const rmsnorm::Problem& p) {
   const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
   if (bytes <= room) return "";
   return "07_multi_row stages a row in shared memory: " + std::to_string(bytes) +
-         " bytes, and a block of this GPU has room for " + std::to_string(room);
+         " bytes, and a block has room for " + std::to_string(room);
 }
 
 /// Launches the kernel that was compiled for `threads`, 8 to kThreads.

@@ -18,6 +18,7 @@ const ExerciseRegistration exercise{{
         },
     .within =
         {
+
             {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
         },
 }};
