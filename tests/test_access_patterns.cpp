@@ -34,7 +34,7 @@ const std::string kHeader =
 /// Which floats the lanes of a warp load.
 struct Access {
   std::string pattern;
-  int parameter = 0;  ///< stride in vectors, columns of a row, or the number of the permutation
+  int parameter = 0;  ///< stride in vectors, columns of a row, period, or number of the permutation
   int bytes = 4;      ///< for each lane
   int offset = 0;     ///< of the first, in floats
 };
@@ -62,6 +62,7 @@ std::array<int, kLanes> addresses_of(const Access& access) {
     if (access.pattern == "neighbours") begin = lane * floats;
     if (access.pattern == "stride") begin = lane * access.parameter * floats;
     if (access.pattern == "row_a_lane") begin = lane * access.parameter;
+    if (access.pattern == "repeated") begin = lane % access.parameter * floats;
     if (access.pattern == "shuffled") begin = shuffled[lane] * floats;
     at[lane] = access.offset + begin;  // "same" begins at 0
   }
@@ -75,6 +76,7 @@ std::vector<Access> grid() {
       {"row_a_lane",
        {1, 2, 3, 4, 8, 20, 31, 32, 33, 34, 36, 40, 48, 64, 128, 129, 132, 1000, 1024}},
       {"same", {0}},
+      {"repeated", {1, 2, 3, 4, 8, 16, 31}},
       {"shuffled", {1, 2, 3, 4, 5, 6, 7, 8, 99}}};
   std::vector<Access> all;
   for (const auto& [pattern, values] : parameters) {

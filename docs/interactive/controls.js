@@ -1,0 +1,152 @@
+/**
+ * What the interactive figures share: elements, fields that explain bad input, numbers as text.
+ *
+ * Plain scripts, since modules do not load from file://. A page may load this one twice.
+ */
+"use strict";
+
+var figures = window.figures || {};
+
+/** An element with attributes and children. An attribute that is undefined is left out. */
+figures.element = function (name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== undefined) made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+};
+
+/** A new id for the page. */
+figures.newId = function () {
+  figures.lastId = (figures.lastId || 0) + 1;
+  return `figure-part-${figures.lastId}`;
+};
+
+/** Calls build(place) for each <div data-figure="name"> of the page, once. */
+figures.start = function (name, build) {
+  const startAll = () => {
+    for (const place of document.querySelectorAll(`[data-figure="${name}"]`)) {
+      if (place.dataset.started) continue;
+      place.dataset.started = "yes";
+      build(place);
+    }
+  };
+  if (document.readyState === "loading") {
+    document.addEventListener("DOMContentLoaded", startAll);
+  } else {
+    startAll();
+  }
+};
+
+// Readers of text: {value}, or {complaint}, a sentence that says what to write instead.
+
+/** A whole number from least to most. */
+figures.readWhole = function (text, least, most) {
+  const value = Number(text);
+  if (text.trim() !== "" && Number.isInteger(value) && value >= least && value <= most) {
+    return {value};
+  }
+  return {complaint: `Write a whole number from ${least} to ${most}.`};
+};
+
+/** A number from least to most, with "." as the decimal point. */
+figures.readNumber = function (text, least, most) {
+  const shown = text.trim();
+  if (shown === "") return {complaint: "It is empty: write a number, such as 2 or -1.5."};
+  const value = Number(shown.replace("\u2212", "-"));
+  if (!Number.isFinite(value)) {
+    return {complaint: `\u201c${shown}\u201d is no number: write one such as 2, -1.5 or 1e-3.`};
+  }
+  if (value >= least && value <= most) return {value};
+  return {complaint: `${shown} is out of range: write a number from ${least} to ${most}.`};
+};
+
+/** Marks a field as wrong, or as right again. `message` is an element that holds the sentence. */
+figures.complain = function (input, message, complaint) {
+  message.textContent = complaint || "";
+  message.hidden = !complaint;
+  if (complaint) {
+    input.setAttribute("aria-invalid", "true");
+    input.setAttribute("aria-describedby", message.id);
+  } else {
+    input.removeAttribute("aria-invalid");
+    input.removeAttribute("aria-describedby");
+  }
+};
+
+/** An element for the sentence about a field. It is read out when it appears. */
+figures.messageElement = function () {
+  const {element, newId} = figures;
+  return element("p", {class: "figure-complaint", id: newId(), role: "alert", hidden: ""});
+};
+
+/**
+ * A labelled field. While its text is wrong, the sentence stands below it, and nothing is taken.
+ *
+ * @param label  what stands above it
+ * @param input  an <input>, whose text goes through read, or a <select>
+ * @param read   text -> {value} or {complaint}
+ * @param take   is called with each good value
+ * @returns {box, set}: the element, and a function that puts a value in without calling take
+ */
+figures.field = function ({label, input, read, take}) {
+  const {element, newId, complain, messageElement} = figures;
+  const message = messageElement();
+  input.id = newId();
+  const name = element("label", {for: input.id}, label);
+  input.addEventListener("input", () => {
+    const found = read(input.value);
+    complain(input, message, found.complaint);
+    if (!found.complaint) take(found.value);
+  });
+  return {
+    box: element("div", {class: "figure-field"}, name, input, message),
+    name,
+    set(value) {
+      input.value = value;
+      complain(input, message, "");
+    },
+  };
+};
+
+/** A <select> of [value, text]. */
+figures.choice = function (options) {
+  const {element} = figures;
+  return element("select", {}, ...options.map(([value, text]) => element("option", {value}, text)));
+};
+
+/** A button. One that can do nothing now is marked, and keeps the focus that it has. */
+figures.button = function (text, press, name) {
+  const made = figures.element("button", {type: "button", "aria-label": name}, text);
+  made.addEventListener("click", () => {
+    if (made.getAttribute("aria-disabled") !== "true") press();
+  });
+  return made;
+};
+
+/** A wide thing in a box of its own, which scrolls, and can be scrolled with the keyboard. */
+figures.scrollBox = function (name, ...children) {
+  return figures.element(
+    "div", {class: "figure-scroll", role: "group", "aria-label": name, tabindex: "0"}, ...children);
+};
+
+/** A number as text: up to `digits` digits behind the point, or a power of ten if that is short. */
+figures.show = function (value, digits) {
+  if (Number.isNaN(value)) return "NaN";
+  const sign = value < 0 ? "\u2212" : "";
+  const size = Math.abs(value);
+  if (size === Infinity) return `${sign}\u221e`;
+  if (size !== 0 && (size < 10 ** (1 - digits) || size >= 1e6)) {
+    return sign + size.toExponential(3).replace("e+", "e").replace("e-", "e\u2212");
+  }
+  const rounded = size.toFixed(digits).replace(/\.?0+$/, "");
+  return (rounded === "0" ? "" : sign) + rounded;
+};
+
+/** "1 sector", "2 sectors". */
+figures.plural = function (count, word) {
+  return `${count} ${word}${count === 1 ? "" : "s"}`;
+};
+
+window.figures = figures;

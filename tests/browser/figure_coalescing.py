@@ -1,0 +1,171 @@
+"""The figure of sectors and banks: docs/interactive/coalescing.js."""
+
+import csv
+import json
+import pathlib
+
+from checks import FigureTest
+
+# What the CPU device prints (tests/test_access_patterns.cpp).
+RECORDED = pathlib.Path(__file__).parent.parent / "data" / "cpu-device-access-patterns.csv"
+PARAMETERS = {"stride": "Stride, in vectors", "row_a_lane": "Columns of a row",
+              "repeated": "Repeated after", "shuffled": "Shuffle number"}
+
+
+def recorded():
+    """The rows of the file."""
+    with open(RECORDED, encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+class CoalescingFigure(FigureTest):
+    """Sectors, banks and wavefronts."""
+
+    root = "[data-figure='coalescing']"
+
+    def set(self, pattern, parameter, size, offset):
+        """Fills in the fields."""
+        self.browser.choose(self.field("Lanes load"), pattern)
+        if pattern in PARAMETERS:
+            self.browser.write(self.field(PARAMETERS[pattern]), str(parameter))
+        self.browser.choose(self.field("Bytes a lane"), str(size))
+        self.browser.write(self.field("Start, in floats"), str(offset))
+
+    def shown(self):
+        """The numbers that the figure shows: sectors, used, wavefronts; and how many it draws."""
+        return self.run_in("""(root) => {
+          if (!root.querySelector(".figure-drawings").checkVisibility()) return null;
+          const [global, shared] = root.querySelectorAll(".figure-results > div");
+          const rows = [...root.querySelectorAll(".figure-bank-row .figure-name")];
+          return [
+            parseInt(global.querySelector("strong").innerText),
+            global.lastChild.innerText.split(" ")[0],
+            parseInt(shared.querySelector("strong").innerText),
+            root.querySelectorAll(".figure-sector").length,
+            rows.filter((row) => row.innerText.startsWith("wavefront")).length];
+        }""")
+
+    def states(self):
+        yield
+        for access in (("row_a_lane", 32, 4, 0), ("neighbours", 0, 16, 4), ("shuffled", 3, 8, 0),
+                       ("row_a_lane", 1024, 16, 28), ("same", 0, 4, 3), ("row_a_lane", 33, 16, 0)):
+            self.set(*access)
+            yield
+        self.browser.write(self.field("Start, in floats"), "99")
+        yield
+
+    def test_model(self):
+        """For every recorded pattern the figure's model says what the CPU device prints."""
+        rows = recorded()
+        self.assertGreater(len(rows), 500)
+        accesses = [{"pattern": row["pattern"], "parameter": int(row["parameter"]),
+                     "bytes": int(row["bytes"]), "offset": int(row["offset"])} for row in rows]
+        said = self.browser.run(f"""{json.dumps(accesses)}.map((access) => {{
+          const {{global, shared, misaligned}} = figures.coalescing.costOf(access);
+          if (misaligned !== undefined) return ["", "", "", String(misaligned)];
+          return [String(global.sectors.length), figures.coalescing.percent(global.used),
+            String(shared.wavefronts), ""];
+        }})""")
+        for row, numbers in zip(rows, said):
+            expected = [row[name] for name in ("sectors", "used", "wavefronts", "misaligned_lane")]
+            self.assertEqual(numbers, expected, row)
+
+    def test_page(self):
+        """What is chosen and typed gives the CPU device's numbers on the page, and as many drawings."""
+        for row in recorded()[::23]:
+            self.set(row["pattern"], row["parameter"], row["bytes"], row["offset"])
+            if row["misaligned_lane"] != "":
+                self.assertIsNone(self.shown(), row)
+                refusal = self.text(".figure-results")
+                self.assertIn(f"Lane {row['misaligned_lane']} would load {row['bytes']} bytes", refusal)
+                continue
+            sectors, wavefronts = int(row["sectors"]), int(row["wavefronts"])
+            self.assertEqual(
+                self.shown(), [sectors, row["used"], wavefronts, sectors, wavefronts], row)
+
+    def test_drawing(self):
+        """Every lane's words are drawn once among the sectors and once among the banks."""
+        for access in (("neighbours", 0, 4, 1), ("stride", 3, 16, 4), ("row_a_lane", 34, 8, 2),
+                       ("shuffled", 5, 16, 0)):
+            self.set(*access)
+            words = access[2] // 4
+            for place in (".figure-sectors", ".figure-banks"):
+                drawn = self.run_in(f"""(root) =>
+                  [...root.querySelectorAll("{place} .figure-taken")].map((one) => one.innerText)""")
+                self.assertEqual(
+                    sorted(drawn), sorted(str(lane) for lane in range(32) for _ in range(words)), access)
+
+    def test_banks(self):
+        """A word stands in its bank, and no bank serves two words in one wavefront."""
+        self.set("stride", 5, 8, 2)
+        for lane in (0, 7, 31):
+            self.run_in(f"(root) => root.querySelectorAll('[type=radio]')[{lane}].click()")
+            places = self.run_in("""(root) => [...root.querySelectorAll(".figure-bank-row")]
+              .flatMap((row) => [...row.children].map((one, i) => [one, i - 1]))
+              .filter(([one]) => one.matches(".figure-followed")).map(([_, bank]) => bank)""")
+            word = 2 + lane * 5 * 2
+            self.assertEqual(places, [word % 32, (word + 1) % 32])
+
+    def test_followed(self):
+        """The lane that is followed is described, by keyboard, by a click on it, or on its word."""
+        self.set("row_a_lane", 33, 4, 0)
+        note = ".figure-note"
+        self.browser.run(f"document.querySelector(`{self.root} [type=radio]`).focus()")
+        self.browser.key("ArrowRight", times=5)
+        self.assertEqual(
+            self.text(note), "Lane 5: bytes 660 to 663: sector 20; bank 5, wavefront 1.")
+        self.browser.click(f"{self.root} .figure-lane:nth-child(8)")
+        self.assertTrue(self.text(note).startswith("Lane 7: bytes 924 to 927: sector 28; bank 7,"))
+        self.browser.click(f"{self.root} .figure-banks [data-lane='12']")
+        self.assertTrue(self.text(note).startswith("Lane 12:"))
+        self.assertTrue(self.run_in("(root) => root.querySelectorAll('[type=radio]')[12].checked"))
+        self.set("neighbours", 0, 16, 0)
+        self.assertEqual(
+            self.text(note), "Lane 12: bytes 192 to 207: sector 6; banks 16 to 19, wavefront 2.")
+
+    def test_examples(self):
+        """The examples show what they are named for."""
+        for name, sectors, used, wavefronts in (
+                ("Neighbours", 4, "100%", 1), ("float4", 16, "100%", 4), ("One float off", 5, "80%", 1),
+                ("A row a lane", 32, "12%", 32), ("A padded row a lane", 32, "12%", 1)):
+            self.press(name)
+            self.assertEqual(self.shown()[:3], [sectors, used, wavefronts], name)
+
+    def test_code(self):
+        """The load is shown as CUDA has it."""
+        for access, code in (
+                (("neighbours", 0, 4, 1), "const float v = x[1 + lane];"),
+                (("row_a_lane", 128, 16, 4),
+                 "const float4 v = *reinterpret_cast<const float4*>(x + 4 + 128 * lane);"),
+                (("stride", 3, 8, 2),
+                 "const float2 v = reinterpret_cast<const float2*>(x + 2)[3 * lane];")):
+            self.set(*access)
+            self.assertEqual(self.text(".figure-code"), code)
+
+    def test_misaligned(self):
+        """A vector at an address that it cannot have is refused, in words; the next choice is shown."""
+        self.set("neighbours", 0, 16, 1)
+        self.assertIn("byte 4, which is no multiple of 16", self.text("[role=status]"))
+        self.assertIsNone(self.text(".figure-drawings"))
+        self.browser.write(self.field("Start, in floats"), "4")
+        self.assertEqual(self.shown()[:3], [17, "94%", 4])
+
+    def test_bad_input(self):
+        """A bad number is explained below its field, and changes nothing."""
+        self.set("stride", 2, 4, 0)
+        before = self.shown()
+        for label, texts in (("Stride, in vectors", ("0", "65", "", "1.5")),
+                             ("Start, in floats", ("-1", "32", ""))):
+            for text in texts:
+                self.browser.paste(self.field(label), text)
+                self.assertIn("Write a whole number from", self.text("[role=alert]:not([hidden])"))
+                self.assertEqual(self.shown(), before)
+            self.set("stride", 2, 4, 0)
+            self.assertIsNone(self.text("[role=alert]:not([hidden])"))
+
+    def test_results_are_read_out(self):
+        """A screen reader is told the numbers when they change."""
+        self.assertTrue(self.run_in("""(root) => {
+          const results = root.querySelector(".figure-results");
+          return results.getAttribute("role") === "status" && results.innerText.includes("4 sectors");
+        }"""))
