@@ -181,9 +181,14 @@ class Browser:
 
     def accessible(self):
         """What a screen reader is told: the nodes of the accessibility tree, as (role, name)."""
-        nodes = self.call("Accessibility.getFullAXTree")["nodes"]
-        return [(node["role"]["value"], node.get("name", {}).get("value", ""))
+        found, before = None, []
+        while found != before:  # the tree is built step by step, behind the page
+            time.sleep(0.3)
+            nodes = self.call("Accessibility.getFullAXTree")["nodes"]
+            before, found = found, [
+                (node["role"]["value"], node.get("name", {}).get("value", ""))
                 for node in nodes if not node.get("ignored")]
+        return found
 
     # ---- Hands
 

@@ -247,6 +247,19 @@ class RmsNormFigure(FigureTest):
         self.assertEqual(self.table("Each row")[0][3], "\u221e")
         self.assertEqual(self.table("y")[0][0], "NaN")
 
+    def test_columns(self):
+        """The tables' heads stand above their columns, whatever styles the page has."""
+        for width in (400, 1200):
+            self.open(width=width)
+            edges = self.run_in("""(root) => [...root.querySelectorAll("table")].map((table) => {
+              const right = (cell) => Math.round(cell.getBoundingClientRect().right);
+              return [[...table.tHead.rows[0].cells].map(right),
+                [...table.tBodies[0].rows[0].cells].map(right)];
+            })""")
+            self.assertEqual(len(edges), 3)
+            for heads, cells in edges:
+                self.assertEqual(heads, cells)
+
     def test_reveal(self):
         """On a phone, the current block is scrolled into view within its table."""
         self.open(width=400)
