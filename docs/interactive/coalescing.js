@@ -287,10 +287,13 @@ figures.start("coalescing", function (place) {
 
   const sectorsDrawing = element("div", {class: "figure-sectors", role: "img"});
   const banksDrawing = element("div", {class: "figure-banks", role: "img"});
+  const sharing = element(
+    "p", {class: "figure-name"}, "\u00d74 stands for 4 lanes that load the same word.");
   const drawings = element(
     "div", {class: "figure-drawings"},
     element("p", {class: "figure-title"}, "Sectors of 32 bytes, and which lane loads which word"),
     sectorsDrawing,
+    sharing,
     element("p", {class: "figure-title"}, "Wavefronts through the 32 banks"),
     scrollBox("Banks", banksDrawing));
   // A shortcut for the mouse; the lanes above do the same.
@@ -326,6 +329,7 @@ figures.start("coalescing", function (place) {
       "div", {class: "figure-sector"},
       element("span", {class: "figure-name"}, `sector ${number}`),
       element("span", {class: "figure-words"}, ...words.map(wordCell)))));
+    sharing.hidden = !sectorsDrawing.textContent.includes("\u00d7");
     sectorsDrawing.setAttribute(
       "aria-label", `${plural(sectors.length, "sector")}, from number ${sectors[0].number} to ` +
       `number ${sectors[sectors.length - 1].number}; in each, the words that lanes load.`);

@@ -95,6 +95,14 @@ class CoalescingFigure(FigureTest):
                 self.assertEqual(
                     sorted(drawn), sorted(str(lane) for lane in range(32) for _ in range(words)), access)
 
+    def test_sharing(self):
+        """Words that several lanes load say how many, and what the sign means stands beside them."""
+        explanation = ".figure-sectors + p"
+        self.assertIsNone(self.text(explanation))
+        self.set("repeated", 8, 4, 0)
+        self.assertEqual(self.text(".figure-words"), "\n".join(["\u00d74"] * 8))
+        self.assertIn("lanes that load the same word", self.text(explanation))
+
     def test_banks(self):
         """A word stands in its bank, and no bank serves two words in one wavefront."""
         self.set("stride", 5, 8, 2)
