@@ -15,12 +15,12 @@ class Buffer {
   /// \throws CudaError, or std::bad_alloc, if there is not enough memory.
   Buffer(Memory memory, std::size_t size);
   ~Buffer();
-  Buffer(Buffer&& other) noexcept;
+  Buffer(Buffer&& other) noexcept;  ///< takes the memory over
   Buffer& operator=(Buffer&&) = delete;
 
-  float* data() const { return data_; }
-  std::size_t size() const { return size_; }
-  Memory memory() const { return memory_; }
+  float* data() const { return data_; }       ///< the first element
+  std::size_t size() const { return size_; }  ///< floats
+  Memory memory() const { return memory_; }   ///< where they lie
 
  private:
   Memory memory_;

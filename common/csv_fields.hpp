@@ -21,13 +21,16 @@ namespace rmsnorm::csv {
 inline std::string to_text(const std::string& value) {
   return value;
 }
+/// Six significant digits.
 inline std::string to_text(double value) {
   return fmt::format("{:.6g}", value);
 }
+/// All digits.
 template <class Integer>
 std::string to_text(Integer value) {
   return fmt::format("{}", value);
 }
+/// The empty text if there is no value.
 template <class T>
 std::string to_text(const std::optional<T>& value) {
   return value ? to_text(*value) : "";
@@ -38,6 +41,7 @@ std::string to_text(const std::optional<T>& value) {
 inline void from_text(const std::string& text, std::string& value) {
   value = text;
 }
+/// A finite number, without anything before or behind it. \throws std::runtime_error likewise
 template <class Number>
 void from_text(const std::string& text, Number& value) {
   const char* end = text.data() + text.size();
@@ -47,6 +51,7 @@ void from_text(const std::string& text, Number& value) {
     if (!std::isfinite(value)) throw std::runtime_error("is not a finite number");
   }
 }
+/// No value for the empty text. \throws std::runtime_error likewise
 template <class T>
 void from_text(const std::string& text, std::optional<T>& value) {
   if (text.empty()) return value.reset();

@@ -12,9 +12,11 @@ namespace rmsnorm {
 /// A call of the CUDA runtime failed. what() is one sentence: what was tried and CUDA's reason.
 class CudaError : public std::runtime_error {
  public:
+  /// \param code what the call returned
+  /// \param doing what was tried, for the message
   CudaError(cudaError_t code, const std::string& doing)
       : std::runtime_error(doing + ": " + cudaGetErrorString(code)), code_(code) {}
-  cudaError_t code() const { return code_; }
+  cudaError_t code() const { return code_; }  ///< what the call returned
 
  private:
   cudaError_t code_;

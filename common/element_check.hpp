@@ -26,7 +26,7 @@ struct ElementCheck {
   double expected;  ///< x * rstd * weight in fp64
   double allowed;   ///< largest absolute difference that rounding can explain
   double error;     ///< relative difference; 0 where it has no meaning (NaN, Inf, subnormals)
-  bool ok;
+  bool ok;          ///< whether the element is right
 };
 
 /// Compares one element of y with the reference. `bound` is relative (relative_error_bound).

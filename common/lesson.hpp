@@ -31,8 +31,8 @@ enum class Memory { host, device };
 /// The bytes of one row (and its share of the weight) that a kernel asks of global memory, in
 /// 32-byte sectors, where rows fill whole sectors. Caches may answer a part of them.
 struct Traffic {
-  double read;
-  double written;
+  double read;     ///< bytes of x and weight
+  double written;  ///< bytes of y
 };
 
 /// One kernel of the tutorial, and what it promises.
@@ -42,7 +42,7 @@ struct Lesson {
   const char* title;   ///< as the heading of the lesson's page has it
   const char* idea;    ///< one sentence, no full stop
   const char* regime;  ///< the regime in which the idea shows; "" if it is about no speed
-  Memory memory = Memory::device;
+  Memory memory = Memory::device;  ///< where it wants its tensors
 
   /// Enqueues y = RMSNorm(x) on the stream (the null stream is CUDA's default stream) and returns
   /// what the CUDA calls returned. The problem is one that the lesson does not refuse.
@@ -61,7 +61,7 @@ struct Lesson {
 
 /// Adds a lesson to the registry when the program starts.
 struct Registration {
-  explicit Registration(const Lesson& lesson);
+  explicit Registration(const Lesson& lesson);  ///< takes a copy
 };
 
 }  // namespace rmsnorm

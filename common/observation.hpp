@@ -43,8 +43,8 @@ struct Tensor {
 
 /// One launch.
 struct Observation {
-  std::vector<LineCount> lines;
-  std::int64_t blocks = 0;
+  std::vector<LineCount> lines;  ///< one for each line that did something
+  std::int64_t blocks = 0;       ///< of the launch
 };
 
 /// Whether this build can watch kernels: for the CPU device, but not under AddressSanitizer.

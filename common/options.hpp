@@ -23,10 +23,10 @@ enum ExitCode {
 
 /// What one run is to do.
 struct Options {
-  std::vector<Lesson> lessons;  ///< in the order of their slugs
-  std::vector<Regime> regimes;  ///< the chosen ones, or one called "custom"
-  float eps = 1e-5f;
-  std::uint64_t seed = 1;
+  std::vector<Lesson> lessons;      ///< in the order of their slugs
+  std::vector<Regime> regimes;      ///< the chosen ones, or one called "custom"
+  float eps = 1e-5f;                ///< 0 or more
+  std::uint64_t seed = 1;           ///< of the random input
   double min_seconds = 0.1;         ///< timed work per result, seconds
   std::optional<Cache> only_cache;  ///< --cold or --warm; else as the regime has it
   std::string csv_file;             ///< "" = write none
@@ -36,18 +36,19 @@ struct Options {
   std::optional<double> predicted;  ///< the reader's guess: `lessons` are then the predecessor and
                                     ///< the lesson, and `regimes` is the lesson's own
   std::string recorded_file;        ///< results to grade it by where nothing can be timed
-  bool verify_only = false;
-  bool list = false;
-  bool l2 = false;  ///< print the size of the L2 cache in MiB, for the charts
+  bool verify_only = false;         ///< time nothing
+  bool list = false;                ///< print the lessons only
+  bool l2 = false;                  ///< print the size of the L2 cache in MiB, for the charts
 };
 
-/// Reads the command line. `lessons` are those of this program.
-/// Gives the options, or the exit code if there is nothing left to do (after --help: 0, after a
-/// mistake: 2, with one sentence on stderr).
+/// The options, or the exit code if there is nothing left to do: after --help 0, after a mistake 2.
 struct ParsedOptions {
-  Options options;
-  std::optional<int> exit_code;
+  Options options;               ///< what was asked for
+  std::optional<int> exit_code;  ///< if the program is to end now
 };
+
+/// Reads the command line. `lessons` are those of this program. A mistake becomes one sentence on
+/// stderr.
 ParsedOptions parse_options(int argc, const char* const* argv, const std::vector<Lesson>& lessons);
 
 }  // namespace rmsnorm

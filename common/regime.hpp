@@ -11,19 +11,20 @@ namespace rmsnorm {
 /// Whether the tensors are in the L2 cache when a timed launch starts.
 enum class Cache { cold, warm };
 
+/// "cold" or "warm", as files and tables have it.
 const char* to_string(Cache cache);
 
 /// Rows and columns of x and y.
 struct Shape {
-  int rows;
-  int hidden;
+  int rows;    ///< 0 or more
+  int hidden;  ///< columns, 1 or more
 };
 
 /// A named list of shapes, each timed in the given states of the cache.
 struct Regime {
-  std::string name;
-  std::vector<Shape> shapes;
-  std::vector<Cache> caches;
+  std::string name;           ///< as on the command line
+  std::vector<Shape> shapes;  ///< one, or those of a sweep
+  std::vector<Cache> caches;  ///< in which it is timed
 };
 
 /// The name of the regime that holds a problem of the reader's own.

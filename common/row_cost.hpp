@@ -9,6 +9,7 @@
 
 namespace rmsnorm {
 
+/// What one row costs, the mean over a launch.
 struct RowCost {
   double read = 0;        ///< bytes asked of global memory, in whole sectors of 32 bytes
   double written = 0;     ///< likewise

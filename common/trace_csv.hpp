@@ -18,9 +18,9 @@ struct TraceRow {
   std::int64_t rows = 0;    ///< rows of x and y
   int hidden = 0;           ///< columns of x and y
   std::int64_t blocks = 0;  ///< of the launch
-  LineCount count;
-  std::string commit;  ///< the revision that built the program, "-dirty" if changed
-  std::string date;    ///< UTC, YYYY-MM-DD
+  LineCount count;          ///< what one line did
+  std::string commit;       ///< the revision that built the program, "-dirty" if changed
+  std::string date;         ///< UTC, YYYY-MM-DD
 };
 
 /// The first line of every trace file.

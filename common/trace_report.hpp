@@ -13,12 +13,12 @@ namespace rmsnorm {
 
 /// A launch that was watched.
 struct Watched {
-  std::string lesson;  ///< the slug
-  std::string regime;
-  std::int64_t rows = 0;
-  int hidden = 0;
-  Traffic predicted{};  ///< bytes of a row
-  Observation observation;
+  std::string lesson;       ///< the slug
+  std::string regime;       ///< its name
+  std::int64_t rows = 0;    ///< of x and y
+  int hidden = 0;           ///< columns of x and y
+  Traffic predicted{};      ///< bytes of a row
+  Observation observation;  ///< what was counted
 };
 
 /// What a row costs, for every lesson, regime after regime. "" if nothing was watched.

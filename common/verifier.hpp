@@ -32,12 +32,12 @@ double relative_error_bound(int sum_depth);
 
 /// One element of y that is not as expected.
 struct Mismatch {
-  std::int64_t row;
-  int col;
-  float got;
-  double expected;
-  double allowed;  ///< the largest absolute difference that would have been accepted
-  bool unwritten;  ///< y still holds what the verifier put there before the launch
+  std::int64_t row;  ///< from 0
+  int col;           ///< from 0
+  float got;         ///< what y holds
+  double expected;   ///< by the fp64 reference
+  double allowed;    ///< the largest absolute difference that would have been accepted
+  bool unwritten;    ///< y still holds what the verifier put there before the launch
 };
 
 /// What the verifier found.
@@ -49,8 +49,11 @@ struct Verification {
   std::vector<std::string> hazards = {};  ///< the device's complaints, of which that is the first
   Observation observation = {};           ///< of the first launch, if it was watched
 
-  bool ok() const { return complaint.empty(); }
+  bool ok() const { return complaint.empty(); }  ///< whether the result is right
 };
+
+/// Whether a launch is to be observed.
+enum class Watch { no, yes };
 
 /// Runs the lesson twice on set 0 of the workload and checks everything both times: the launch, the
 /// errors that come later, each element of y, and all memory that must stay as it is.
@@ -59,7 +62,6 @@ struct Verification {
 /// say) is thrown: nothing can be run in this process afterwards.
 /// With `Watch::yes`, and where the device can, the first launch is observed.
 /// \throws CudaError
-enum class Watch { no, yes };
 Verification verify(
     const Lesson& lesson, const Workload& workload, cudaStream_t stream = nullptr,
     Watch watch = Watch::no);
@@ -67,6 +69,7 @@ Verification verify(
 /// Compares y with the reference, on the host or on the device. Both find the same; the device is
 /// for problems that would take the host too long. `verify` picks one by the problem's size.
 Verification compare_on_host(const Problem& problem, int sum_depth);
+/// The same on the device. \throws CudaError
 Verification compare_on_device(const Problem& problem, int sum_depth);
 
 }  // namespace rmsnorm

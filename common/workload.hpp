@@ -13,11 +13,11 @@ namespace rmsnorm {
 
 /// What a workload is made from.
 struct WorkloadSpec {
-  Memory memory = Memory::device;
-  int rows = 0;
-  int hidden = 1;
-  float eps = 1e-5f;
-  std::uint64_t seed = 1;
+  Memory memory = Memory::device;  ///< where the tensors lie
+  int rows = 0;                    ///< of x and y
+  int hidden = 1;                  ///< columns
+  float eps = 1e-5f;               ///< 0 or more
+  std::uint64_t seed = 1;          ///< of the random numbers
   int sets = 1;      ///< how many independent copies of (x, weight, y); see benchmark.hpp
   int misalign = 0;  ///< floats by which each tensor starts after a 256-byte boundary
 };
@@ -51,9 +51,9 @@ class Workload {
 
   /// Replaces x (rows * hidden values) or the weight (hidden values) of set 0.
   void set_x(const std::vector<float>& values) const;
-  void set_weight(const std::vector<float>& values) const;
+  void set_weight(const std::vector<float>& values) const;  ///< likewise
 
-  const WorkloadSpec& spec() const { return spec_; }
+  const WorkloadSpec& spec() const { return spec_; }  ///< what it was made from
 
   /// Bytes that a workload with these tensors takes.
   static std::size_t bytes(int rows, int hidden, int sets);

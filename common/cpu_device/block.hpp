@@ -17,9 +17,9 @@
 
 namespace rmsnorm::cpu_device {
 
-inline constexpr int kWarpThreads = 32;
-inline constexpr int kMaxThreads = 1024;
-inline constexpr int kMaxWarps = kMaxThreads / kWarpThreads;
+inline constexpr int kWarpThreads = 32;                       ///< threads of a warp
+inline constexpr int kMaxThreads = 1024;                      ///< threads of a block, at most
+inline constexpr int kMaxWarps = kMaxThreads / kWarpThreads;  ///< warps of a block, at most
 
 /// What the lanes of a warp meet for.
 enum class Meeting { sync, shuffle, ballot };
@@ -49,12 +49,14 @@ class BlockRunner {
   void stop();
 
   int current() const { return current_; }  ///< the running thread, counted through the block
+  /// Its place in its warp.
   int lane() const { return current_ & (kWarpThreads - 1); }
+  /// Its warp in the block.
   int warp() const { return static_cast<int>(static_cast<unsigned>(current_) / kWarpThreads); }
-  int threads() const { return threads_in_block_; }
-  uint3 index_of(int thread) const { return all_[thread].index; }
-  uint3 block_index() const;
-  const Stacks& stacks() const { return stacks_; }
+  int threads() const { return threads_in_block_; }                ///< of the block
+  uint3 index_of(int thread) const { return all_[thread].index; }  ///< threadIdx
+  uint3 block_index() const;                                       ///< blockIdx
+  const Stacks& stacks() const { return stacks_; }                 ///< of the threads
 
  private:
   struct alignas(64) Thread {

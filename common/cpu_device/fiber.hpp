@@ -23,7 +23,7 @@ class Stacks {
   Stacks(const Stacks&) = delete;
   Stacks& operator=(const Stacks&) = delete;
 
-  char* bottom(std::size_t i) const;
+  char* bottom(std::size_t i) const;  ///< the lowest address of stack i
   /// The end of stack i, where it begins to grow from. Not all at the same distance, or they would
   /// fight for the same few lines of the CPU's cache.
   char* top(std::size_t i) const { return bottom(i) + kStackBytes - i % 32 * 128; }

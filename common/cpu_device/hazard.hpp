@@ -12,8 +12,8 @@ namespace rmsnorm::cpu_device {
 
 /// A place in the source.
 struct Place {
-  const char* file = "";
-  int line = 0;
+  const char* file = "";  ///< as the compiler names it
+  int line = 0;           ///< from 1
 };
 
 /// One mistake.

@@ -14,7 +14,7 @@
 #include "common/cpu_device/vectors.hpp"
 
 struct CUstream_st;
-typedef CUstream_st* cudaStream_t;
+typedef CUstream_st* cudaStream_t;  ///< as the CUDA runtime has it
 
 namespace rmsnorm::cpu_device {
 
@@ -27,10 +27,12 @@ class Call {
   virtual std::size_t bytes() const = 0;   ///< of the object itself, which holds the arguments
 };
 
+/// A call of a kernel with these parameters.
 template <class... Parameters>
 class CallOf final : public Call {
  public:
   template <class... Arguments>
+  /// Keeps copies of the arguments.
   explicit CallOf(void (*kernel)(Parameters...), Arguments&&... arguments)
       : kernel_(kernel), arguments_(std::forward<Arguments>(arguments)...) {}
   void run() override { std::apply(kernel_, arguments_); }
@@ -44,22 +46,25 @@ class CallOf final : public Call {
 
 /// What stands between <<< and >>>.
 struct Launch {
+  /// As CUDA has them: the stream, and shared memory, may be left out.
   Launch(dim3 grid_, dim3 block_, std::size_t shared_bytes_ = 0, cudaStream_t stream_ = nullptr)
       : grid(grid_), block(block_), shared_bytes(shared_bytes_), stream(stream_) {}
 
-  dim3 grid;
-  dim3 block;
-  std::size_t shared_bytes;
-  cudaStream_t stream;
+  dim3 grid;                 ///< blocks
+  dim3 block;                ///< threads of a block
+  std::size_t shared_bytes;  ///< dynamic shared memory of a block
+  cudaStream_t stream;       ///< null: the default stream
 
   template <class... Arguments>
+  /// The launch with the arguments of its kernel.
   auto operator()(Arguments&&... arguments) const;
 };
 
+/// A launch and its arguments, which wait for the kernel.
 template <class... Arguments>
 struct LaunchWith {
-  const Launch& launch;
-  std::tuple<Arguments&&...> arguments;
+  const Launch& launch;                  ///< the numbers
+  std::tuple<Arguments&&...> arguments;  ///< the kernel's
 };
 
 template <class... Arguments>
@@ -71,6 +76,7 @@ auto Launch::operator()(Arguments&&... arguments) const {
 /// would return.
 void enqueue(const Launch& launch, std::shared_ptr<Call> call);
 
+/// Launches: what the rewriter makes of kernel<<<blocks, threads>>>(arguments).
 template <class... Parameters, class... Arguments>
 void operator->*(void (*kernel)(Parameters...), LaunchWith<Arguments...>&& with) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments), "as many arguments as parameters");

@@ -10,8 +10,8 @@ namespace rmsnorm::cpu_device {
 
 /// What one cudaMalloc gave.
 struct Allocation {
-  char* data;
-  std::size_t bytes;
+  char* data;         ///< its first byte
+  std::size_t bytes;  ///< its size
 };
 
 /// The allocation that holds an address, or null.

@@ -23,6 +23,7 @@ inline bool in_watched_kernel = false;
 /// Whether launches are watched now.
 inline bool is_watching = false;
 
+/// Notes every access of the kernels that are watched: counts requests, looks for mistakes.
 class Observer {
  public:
   /// Watches the launches from now on. For the tensors, see Bounds.
@@ -37,17 +38,18 @@ class Observer {
 
   /// The kernel's code, and the memory in which the launch keeps its arguments.
   void launch_begins(const void* kernel, const void* arguments, std::size_t argument_bytes);
-  std::string kernel() const;
-  void block_begins();
-  void block_ends();
-  void barrier_passed(Place place, int threads);
+  std::string kernel() const;                     ///< its name
+  void block_begins();                            ///< the next block of the launch
+  void block_ends();                              ///< all its threads have returned
+  void barrier_passed(Place place, int threads);  ///< by so many threads
+  /// The lanes of a warp, one bit each, have met there.
   void lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place);
-  void all_paused();
+  void all_paused();  ///< every thread of the block has given way
 
   // Between these two, the running thread is in the kernel's own code.
 
-  static void enter_kernel() { in_watched_kernel = is_watching; }
-  static void leave_kernel() { in_watched_kernel = false; }
+  static void enter_kernel() { in_watched_kernel = is_watching; }  ///< the first
+  static void leave_kernel() { in_watched_kernel = false; }        ///< the second
 
   /// A load or store of the running thread.
   void access(const Access& access);

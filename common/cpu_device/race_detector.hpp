@@ -15,23 +15,25 @@ namespace rmsnorm::cpu_device {
 /// What a thread does with memory.
 enum class Touch : std::uint8_t { load, store, atomic };
 
+/// Finds accesses of a block to shared memory that nothing puts in an order.
 class RaceDetector {
  public:
   /// An earlier access that nothing separates from this one.
   struct Conflict {
-    const void* pc;
-    int thread;
-    Touch touch;
+    const void* pc;  ///< where in the code
+    int thread;      ///< counted through the block
+    Touch touch;     ///< what it did
   };
+  /// What is wrong with an access, if anything.
   struct Finding {
-    bool is_race = false;
-    Conflict other{};
+    bool is_race = false;       ///< nothing separates two accesses
+    Conflict other{};           ///< the earlier one, if it is a race
     bool is_unwritten = false;  ///< a load of bytes that nobody in this block has written
   };
 
-  void begin_block();
-  void barrier();
-  void sync_warp(int warp, std::uint32_t lanes);
+  void begin_block();                             ///< forgets the block before
+  void barrier();                                 ///< all threads of the block have met
+  void sync_warp(int warp, std::uint32_t lanes);  ///< these lanes have met
 
   /// `offset` counts the bytes from the start of shared memory.
   Finding access(const void* pc, int thread, std::size_t offset, int bytes, Touch touch);

@@ -13,24 +13,26 @@
 
 namespace rmsnorm::cpu_device {
 
-/// What compute capability 9.0 gives a block: by default, and if the kernel asks for more.
+/// What compute capability 9.0 gives a block by default, bytes.
 inline constexpr std::size_t kSharedBytes = std::size_t{48} << 10;
+/// The most that a kernel can ask for.
 inline constexpr std::size_t kSharedBytesOptin = std::size_t{227} << 10;
 
 /// Where a kernel's __shared__ declaration remembers its memory during a launch.
 struct SharedVariable {
-  std::uint64_t launch = 0;
-  void* data = nullptr;
+  std::uint64_t launch = 0;  ///< whose memory it is
+  void* data = nullptr;      ///< its first byte
 };
 
 /// One piece of shared memory.
 struct SharedPiece {
-  std::string name;
+  std::string name;           ///< of the variable
   std::size_t begin;          ///< first byte, counted from the start of the device's memory
   std::size_t bytes;          ///< may be 0
   std::size_t element_bytes;  ///< of the array, or of the variable itself
 };
 
+/// The shared memory of the block that runs.
 class SharedMemory {
  public:
   SharedMemory();
@@ -49,7 +51,7 @@ class SharedMemory {
   /// declaration outside of all functions needs before there is a launch.
   void* dynamic(std::size_t element_bytes, const char* name);
 
-  std::uint64_t launch() const { return launch_; }
+  std::uint64_t launch() const { return launch_; }  ///< its number
   /// Bytes of all variables that the launch has declared so far, without the dynamic ones.
   std::size_t static_bytes() const { return static_bytes_; }
 
@@ -62,6 +64,7 @@ class SharedMemory {
     const auto* byte = static_cast<const char*>(address);
     return byte >= memory_ && byte < memory_ + kRangeBytes;
   }
+  /// How many bytes an address lies behind the start of the device's memory.
   std::size_t offset_of(const void* address) const {
     return static_cast<std::size_t>(static_cast<const char*>(address) - memory_);
   }
@@ -72,8 +75,10 @@ class SharedMemory {
   /// Whether a piece is the memory that the launch asked for.
   static bool is_dynamic(const SharedPiece& piece);
 
+  /// For all variables of a launch.
   static constexpr std::size_t kMemoryBytes = std::size_t{2} << 20;
   static constexpr std::size_t kFirstByte = std::size_t{256} << 20;  ///< before it is nothing
+  /// With what lies around it.
   static constexpr std::size_t kRangeBytes = kFirstByte + kMemoryBytes + kFirstByte;
 
  private:

@@ -10,8 +10,8 @@ namespace rmsnorm::cpu_device {
 /// The source line of an instruction.
 struct SourceLine {
   std::string file;  ///< as short_name() has it; "" if it is not known
-  int line = 0;
-  auto operator<=>(const SourceLine&) const = default;
+  int line = 0;      ///< from 1
+  auto operator<=>(const SourceLine&) const = default;  ///< by file, then by line
 };
 
 /// The line of the call that returns to `pc`.
