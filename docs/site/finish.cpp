@@ -1,0 +1,92 @@
+#include "docs/site/finish.hpp"
+
+#include <utility>
+
+#include "common/files.hpp"
+#include "docs/site/search_index.hpp"
+#include "docs/site/text.hpp"
+
+namespace rmsnorm::site {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string with_title_as_heading(std::string html) {
+  static constexpr std::string_view kTitle = "<div class=\"title\">";
+  const std::size_t title = html.find(kTitle);
+  if (title == std::string::npos) return html;
+  const std::size_t end = html.find("</div>", title);
+  if (end == std::string::npos) return html;
+  html.replace(end, 6, "</h1>");
+  html.replace(title, kTitle.size(), "<h1 class=\"title\">");
+  return html;
+}
+
+std::string with_lower_headings(std::string html) {
+  for (char level = '5'; level >= '1'; --level) {
+    const std::string below(1, static_cast<char>(level + 1));
+    for (const std::string begin : {"<h", "</h"}) {
+      for (const std::string end : {">", " "})
+        html = replace_all(html, begin + level + end, begin + below + end);
+    }
+  }
+  return html;
+}
+
+void copy_into(const fs::path& file, const fs::path& folder) {
+  fs::create_directories(folder);
+  fs::copy_file(file, folder / file.filename(), fs::copy_options::overwrite_existing);
+}
+
+}  // namespace
+
+std::string finished_page(std::string html) {
+  if (html.find("<h1") != std::string::npos) html = with_lower_headings(std::move(html));
+  // No part of the text; its script looks for an h3.
+  for (const std::string level : {"3", "4"}) {
+    html = replace_all(
+        html, "<h" + level + ">Table of Contents</h" + level + ">",
+        "<h3 role=\"presentation\">On this page</h3>");
+  }
+  html = with_title_as_heading(std::move(html));
+  if (html.find("class=\"math") != std::string::npos) {
+    html = replace_all(
+        html, "</head>",
+        "<link rel=\"stylesheet\" href=\"katex/katex.min.css\">\n"
+        "<script src=\"katex/katex.min.js\"></script>\n</head>");
+  }
+  return html;
+}
+
+std::string with_one_font_format(std::string css) {
+  for (std::size_t at = css.find(",url("); at != std::string::npos; at = css.find(",url(", at)) {
+    const std::size_t end = css.find_first_of(",;}", at + 1);
+    css.erase(at, end == std::string::npos ? end : end - at);
+  }
+  return css;
+}
+
+void finish(const fs::path& root, const fs::path& html, const fs::path& katex) {
+  for (const auto& entry : fs::directory_iterator(html)) {
+    if (entry.path().extension() != ".html") continue;
+    write_file(entry.path(), finished_page(read_file(entry.path())));
+  }
+  write_file(html / "search_index.js", search_index(html));
+  for (const auto& entry : fs::directory_iterator(root / "plots/charts")) {
+    if (entry.path().extension() == ".svg") copy_into(entry.path(), html / "charts");
+  }
+  if (fs::exists(root / "docs/interactive")) {
+    for (const auto& entry : fs::directory_iterator(root / "docs/interactive")) {
+      const fs::path extension = entry.path().extension();
+      if (extension == ".js" || extension == ".css") copy_into(entry.path(), html);
+    }
+  }
+  copy_into(katex / "katex.min.js", html / "katex");
+  write_file(
+      html / "katex/katex.min.css", with_one_font_format(read_file(katex / "katex.min.css")));
+  for (const auto& entry : fs::directory_iterator(katex / "fonts")) {
+    if (entry.path().extension() == ".woff2") copy_into(entry.path(), html / "katex/fonts");
+  }
+}
+
+}  // namespace rmsnorm::site

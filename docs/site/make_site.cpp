@@ -1,0 +1,30 @@
+/// \file
+/// Makes the pages that Doxygen reads, and finishes the HTML that it writes.
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "docs/site/finish.hpp"
+#include "docs/site/pages.hpp"
+#include "plots/tool.hpp"
+
+int main(int argc, char** argv) {
+  std::filesystem::path root, folder, katex;
+  CLI::App app("The site's pages: before Doxygen (pages) and after it (finish).");
+  app.require_subcommand(1);
+  CLI::App* pages = app.add_subcommand("pages", "Write the pages that Doxygen reads");
+  CLI::App* finish = app.add_subcommand("finish", "Finish the HTML that Doxygen has written");
+  for (CLI::App* command : {pages, finish}) {
+    command->add_option("--root", root, "The repository's folder")->required()->type_name("DIR");
+    command->add_option("--out", folder, "The folder of the pages")->required()->type_name("DIR");
+  }
+  finish->add_option("--katex", katex, "KaTeX's folder")->required()->type_name("DIR");
+  return rmsnorm::plots::run_tool(app, argc, argv, [&] {
+    if (*pages) {
+      rmsnorm::site::write_pages(root, folder);
+    } else {
+      rmsnorm::site::finish(root, folder, katex);
+    }
+    return rmsnorm::plots::kDone;
+  });
+}

@@ -1,0 +1,479 @@
+#include "docs/site/pages.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+#include "common/files.hpp"
+#include "docs/site/difference.hpp"
+#include "docs/site/drawing.hpp"
+#include "docs/site/glossary.hpp"
+#include "docs/site/markdown.hpp"
+#include "docs/site/results_page.hpp"
+#include "docs/site/text.hpp"
+
+namespace rmsnorm::site {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A page that is made of a file of the repository.
+struct FilePage {
+  const char* file;
+  const char* label;
+};
+
+/// In the order of the tree, behind the lessons. A file that is not there has no page.
+constexpr FilePage kFilePages[] = {
+    {"docs/method.md", "method"},
+    {"plots/README.md", "reading_the_charts"},
+    {"docs/cpu_device.md", "cpu_device"},
+    {"docs/glossary.md", "glossary"},
+    {"docs/going_further.md", "going_further"},
+    {"docs/contributing.md", "contributing"},
+};
+
+/// A figure that one can use: docs/interactive/NAME.html and NAME.js.
+struct Interactive {
+  const char* name;
+  const char* title;
+};
+
+constexpr Interactive kInteractives[] = {
+    {"rms_norm", "RMSNorm, step by step through a matrix"},
+    {"coalescing", "What a warp touches: sectors and banks"},
+};
+
+std::string link(const std::string& address, const std::string& html) {
+  return "<a href=\"" + address + "\">" + html + "</a>";
+}
+
+std::string lesson_label(const std::string& slug) {
+  return "lesson_" + slug;
+}
+
+/// The name that Doxygen gives to the page of a header.
+std::string doxygen_file_page(const fs::path& file) {
+  std::string name;
+  for (const char c : file.filename().string())
+    name += c == '_' ? std::string("__") : c == '.' ? std::string("_8") : std::string(1, c);
+  return name + ".html";
+}
+
+/// Headers that declare what CUDA declares; the API reference leaves them out (see Doxyfile.in).
+bool is_of_cuda(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return name == "kernel_language.hpp" || name == "runtime_api.hpp" || name == "vectors.hpp";
+}
+
+bool is_inside(const fs::path& file, const fs::path& folder) {
+  const std::string relative = file.lexically_relative(folder).string();
+  return !relative.empty() && !relative.starts_with("..");
+}
+
+class Site {
+ public:
+  Site(fs::path root, fs::path folder)
+      : root_(std::move(root)),
+        folder_(std::move(folder)),
+        lessons_(lessons_below(root_)),
+        terms_(terms_of(read_file(root_ / "docs/glossary.md"))) {}
+
+  void write() {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    name_pages();
+    for (std::size_t i = 0; i < lessons_.size(); ++i) lesson(i);
+    for (const Interactive& figure : kInteractives) interactive(figure);
+    for (const FilePage& page : kFilePages) file_page(page);
+    charts();
+    start();
+    add("results", "Results", results_page(root_ / "plots/data", "results"));
+    sources();  // last: the other pages say which are needed
+  }
+
+ private:
+  /// Every page's address, before the first page is written: any may lead to any.
+  void name_pages() {
+    pages_["README.md"] = "index";
+    pages_["."] = "index";
+    for (const LessonFolder& lesson : lessons_) {
+      const std::string folder = "lessons/" + lesson.slug;
+      pages_[folder] = pages_[folder + "/README.md"] = lesson_label(lesson.slug);
+      pages_[folder + "/rms_norm.cu"] = "kernel_" + lesson.slug;
+    }
+    for (const FilePage& page : kFilePages) {
+      if (fs::exists(root_ / page.file)) pages_[page.file] = page.label;
+    }
+    pages_["plots/charts"] = "charts";
+    pages_["plots/data"] = "results";
+  }
+
+  void add(const std::string& label, const std::string& title, const std::string& text) {
+    write_page(label, "\\page " + label + " " + title + "\n\n" + text);
+  }
+
+  /// A comment, as Doxygen wants it. (Of Markdown files it would choose the addresses itself.)
+  void write_page(const std::string& label, const std::string& text) {
+    if (text.find("*/") != std::string::npos)
+      throw std::runtime_error(label + ": there is no way to show the end of a comment");
+    write_file(folder_ / (label + ".dox"), "/**\n" + text + "*/\n");
+  }
+
+  std::string with_contents(const std::string& text) const {
+    return "\\tableofcontents{HTML:2}\n" + text;
+  }
+
+  /// The address of what a page of a folder links to.
+  std::string address(const fs::path& folder, const std::string& target) {
+    if (target.find("://") != std::string::npos || target.starts_with("mailto:")) return target;
+    const std::size_t hash = std::min(target.find('#'), target.size());
+    const std::string anchor = target.substr(std::min(hash + 1, target.size()));
+    std::string file = (folder / target.substr(0, hash)).lexically_normal().string();
+    if (file.size() > 1 && file.ends_with("/")) file.pop_back();
+    if (hash == 0) throw std::runtime_error("a link within the page: " + target);
+    if (file.empty()) file = ".";
+    if (!fs::exists(root_ / file)) throw std::runtime_error("a link leads nowhere: " + target);
+
+    const fs::path path = file;
+    const auto page = pages_.find(file);
+    if (page != pages_.end()) {
+      const std::string section = anchor.empty() ? "" : "#" + section_label(page->second, anchor);
+      return page->second + ".html" + section;
+    }
+    if (is_inside(path, "plots/charts"))
+      return "charts.html#" + section_label("charts", path.stem().string());
+    if (path.extension() == ".hpp" && is_inside(path, "common") && !is_of_cuda(path))
+      return doxygen_file_page(path);
+    std::string label = "source_" + label_of(file);
+    sources_[file] = label;
+    const bool lines = anchor.starts_with("L");
+    return label + ".html" + (lines ? fmt::format("#l{:0>5}", anchor.substr(1)) : "");
+  }
+
+  std::string image(
+      const fs::path& folder, const std::string& light, const std::string& dark,
+      const std::string& alt) {
+    const fs::path file = (folder / light).lexically_normal();
+    if (!fs::exists(root_ / file)) throw std::runtime_error("there is no image " + light);
+    if (is_inside(file, "docs/figures")) {
+      const std::string name = "drawing_" + label_of(file.stem().string());
+      return figure(inline_drawing(read_file(root_ / file), name));
+    }
+    if (!is_inside(file, "plots/charts"))
+      throw std::runtime_error(
+          "an image lies neither in docs/figures nor in plots/charts: " + light);
+    const std::string twin =
+        dark.empty() ? file.stem().string() + "-dark.svg" : fs::path(dark).filename().string();
+    return chart(file.filename().string(), twin, alt);
+  }
+
+  static std::string chart(
+      const std::string& light, const std::string& dark, const std::string& alt) {
+    const auto picture = [&](const std::string& file, const char* theme) {
+      return fmt::format(
+          "<img class=\"only-{}\" loading=\"lazy\" width=\"900\" src=\"charts/{}\" alt=\"{}\">",
+          theme, file, escape_html(alt));
+    };
+    return figure(picture(light, "light") + picture(dark, "dark"));
+  }
+
+  Surroundings surroundings(const fs::path& folder, const std::string& label, TermLinker* terms) {
+    return {
+        label, [this, folder](const std::string& target) { return address(folder, target); },
+        [this, folder](const std::string& light, const std::string& dark, const std::string& alt) {
+          return image(folder, light, dark, alt);
+        },
+        terms};
+  }
+
+  /// The text of a file of the repository.
+  std::string text_of(const std::string& file, const std::string& label) {
+    TermLinker terms(terms_, label == "glossary" ? "" : "glossary.html");
+    try {
+      const std::string page = read_file(root_ / file);
+      const Surroundings around = surroundings(fs::path(file).parent_path(), label, &terms);
+      return label == "glossary" ? glossary(page, around) : to_doxygen(page, around);
+    } catch (const std::exception& error) {
+      throw std::runtime_error(fmt::format("{}: {}", file, error.what()));
+    }
+  }
+
+  // --- lessons
+
+  /// All lessons, and which of them the reader is at.
+  std::string ladder(std::size_t here) const {
+    std::string html = "<nav class=\"ladder\" aria-label=\"The ladder\"><ol>\n";
+    for (std::size_t i = 0; i < lessons_.size(); ++i) {
+      const LessonFolder& lesson = lessons_[i];
+      html += fmt::format(
+          "<li{}><a href=\"{}.html\" title=\"{}\"{}>{}</a></li>\n",
+          i < here ? " class=\"before\"" : "", lesson_label(lesson.slug), escape_html(lesson.title),
+          i == here ? " aria-current=\"page\"" : "", lesson.number);
+    }
+    return html + "</ol></nav>\n";
+  }
+
+  std::string card(
+      const std::string& kind, const std::string& address, const std::string& title,
+      const std::string& text) const {
+    return fmt::format(
+        "<a class=\"card {}\" href=\"{}.html\"><span class=\"where\">{}</span> "
+        "<span class=\"what\">{}</span> <span class=\"why\">{}</span></a>\n",
+        kind, address, kind == "previous" ? "Previous" : "Next", escape_html(title),
+        escape_html(text));
+  }
+
+  std::string previous_and_next(std::size_t i) const {
+    std::string html = "<nav class=\"cards\" aria-label=\"Previous and next\">\n";
+    html += i > 0 ? card(
+                        "previous", lesson_label(lessons_[i - 1].slug), lessons_[i - 1].title,
+                        lessons_[i - 1].idea)
+                  : card("previous", "index", "Start", "What this is, and how to run it");
+    html += i + 1 < lessons_.size()
+                ? card(
+                      "next", lesson_label(lessons_[i + 1].slug), lessons_[i + 1].title,
+                      lessons_[i + 1].idea)
+                : card("next", "results", "Results", "Every kernel in every regime");
+    return html + "</nav>\n";
+  }
+
+  std::vector<std::string> kernel_lines(std::size_t i) const {
+    return split_lines(read_file(root_ / "lessons" / lessons_[i].slug / "rms_norm.cu"));
+  }
+
+  static std::string size_of_change(const std::vector<DifferenceLine>& lines) {
+    return fmt::format(
+        "<span class=\"size\"><span class=\"plus\">+{}</span> <span "
+        "class=\"minus\">&minus;{}</span> "
+        "lines</span>",
+        count_of(lines, DifferenceLine::Kind::added),
+        count_of(lines, DifferenceLine::Kind::removed));
+  }
+
+  void lesson(std::size_t i) {
+    const LessonFolder& lesson = lessons_[i];
+    const std::string label = lesson_label(lesson.slug);
+    const std::string file = "lessons/" + lesson.slug + "/rms_norm.cu";
+    const std::string kernel = "kernel_" + lesson.slug;
+    std::string links;
+    std::string subpages = "- \\subpage " + kernel + "\n";
+    if (i > 0) {
+      const std::string change = "change_" + lessons_[i - 1].number + "_" + lesson.number;
+      const auto lines = difference_of(kernel_lines(i - 1), kernel_lines(i));
+      links = link(change + ".html", "What changed since lesson " + lessons_[i - 1].number) + " " +
+              size_of_change(lines) + " &middot; ";
+      difference(i, change, lines);
+      subpages = "- \\subpage " + change + "\n" + subpages;
+    }
+    links += link(kernel + ".html", "The whole file") + " &middot; <code>./rmsnorm lesson " +
+             std::to_string(std::stoi(lesson.number)) + "</code>";
+    add(label, lesson.title,
+        with_contents(
+            html_block(ladder(i) + "<p class=\"lesson-links\">" + links + "</p>\n") +
+            text_of("lessons/" + lesson.slug + "/README.md", label) +
+            html_block(previous_and_next(i)) + hidden(subpages)));
+    add(kernel, "The file of lesson " + lesson.number,
+        html_block(
+            ladder(i) + "<p>" + link(label + ".html", escape_html(lesson.title)) +
+            " &middot; <code>" + file + "</code></p>\n") +
+            "\n\\include{lineno} " + file + "\n");
+  }
+
+  /// Doxygen's tree follows \subpage commands; the page has better links.
+  static std::string hidden(const std::string& subpages) {
+    return html_block("<div hidden>\n") + "\n" + subpages + html_block("</div>\n");
+  }
+
+  void difference(
+      std::size_t i, const std::string& label, const std::vector<DifferenceLine>& lines) {
+    const LessonFolder& before = lessons_[i - 1];
+    const LessonFolder& after = lessons_[i];
+    const std::string text = fmt::format(
+        "<p>From {} to {}: {}. {}.</p>\n<p>The same in a terminal: <code>git diff --no-index "
+        "lessons/{}/rms_norm.cu lessons/{}/rms_norm.cu</code></p>\n",
+        link(lesson_label(before.slug) + ".html", escape_html(before.title)),
+        link(lesson_label(after.slug) + ".html", escape_html(after.title)), size_of_change(lines),
+        escape_html(after.idea), before.slug, after.slug);
+    const std::string cards =
+        "<nav class=\"cards\" aria-label=\"Previous and next\">\n" +
+        card("previous", lesson_label(before.slug), before.title, before.idea) +
+        card("next", lesson_label(after.slug), after.title, after.idea) + "</nav>\n";
+    add(label, "What changed from " + before.number + " to " + after.number,
+        html_block(ladder(i) + text + difference_html(lines) + cards));
+  }
+
+  // --- pages that are no lesson
+
+  void file_page(const FilePage& page) {
+    if (!fs::exists(root_ / page.file)) return;
+    add(page.label, title_of(read_file(root_ / page.file)),
+        with_contents(text_of(page.file, page.label)));
+  }
+
+  /// Each term a heading of its own, so that search finds it.
+  std::string glossary(const std::string& page, const Surroundings& around) {
+    std::string text;
+    const std::vector<std::string> lines = split_lines(page);
+    std::string other = lines.empty() ? "" : lines[0] + "\n";
+    const auto flush = [&] {
+      text += to_doxygen(other, around);
+      other = lines[0] + "\n";
+    };
+    for (std::size_t i = 1; i < lines.size(); ++i) {
+      if (!lines[i].starts_with("- **")) {
+        other += lines[i] + "\n";
+        continue;
+      }
+      flush();
+      std::string item = lines[i].substr(2);
+      while (i + 1 < lines.size() && lines[i + 1].starts_with("  "))
+        item += "\n" + trimmed(lines[++i]);
+      const std::size_t colon = item.find(": ");
+      if (colon == std::string::npos) throw std::runtime_error("a term without a ':': " + item);
+      const std::vector<Term> terms = terms_of("- " + replace_all(item, "\n", " "));
+      std::string anchors;
+      std::string names;
+      for (const Term& term : terms) {
+        if (&term != &terms.front()) anchors += "<a id=\"" + term.anchor + "\"></a>";
+        names += (names.empty() ? "" : ", ") + term.name;
+      }
+      text += "\n\\subsection " + terms.front().anchor + " " + names + "\n\n" +
+              html_block(
+                  anchors + "<p class=\"definition\">" +
+                  inline_html(item.substr(colon + 2), around) + "</p>\n");
+    }
+    flush();
+    return text;
+  }
+
+  void charts() {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(root_ / "plots/charts")) {
+      const std::string name = entry.path().stem().string();
+      if (entry.path().extension() == ".svg" && !name.ends_with("-dark")) names.push_back(name);
+    }
+    std::sort(names.begin(), names.end());
+    std::string text = html_block(
+        "<p>Every chart that was drawn from the recorded results. " +
+        link("reading_the_charts.html", "Reading the charts") + " says what they show.</p>\n");
+    for (const std::string& name : names) {
+      std::string title = replace_all(name, "_", " ");
+      title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
+      text += "\n\\section " + section_label("charts", name) + " " + title + "\n" +
+              html_block(chart(name + ".svg", name + "-dark.svg", "Chart: " + title) + "\n");
+    }
+    add("charts", "All charts", with_contents(text));
+  }
+
+  void interactive(const Interactive& figure) {
+    const fs::path file = root_ / "docs/interactive" / (std::string(figure.name) + ".html");
+    if (!fs::exists(file)) return;
+    std::string html = read_file(file);
+    if (html.find("interactive.css") == std::string::npos)
+      html = "<link rel=\"stylesheet\" href=\"interactive.css\">\n" + html;
+    if (html.find("<script") == std::string::npos)
+      html += fmt::format("<script src=\"{}.js\"></script>\n", figure.name);
+    interactives_.push_back("figure_" + std::string(figure.name));
+    add(interactives_.back(), figure.title, html_block(html + "\n"));
+  }
+
+  void start() {
+    const std::string title = title_of(read_file(root_ / "README.md"));
+    std::string tree;
+    for (const LessonFolder& lesson : lessons_)
+      tree += "- \\subpage " + lesson_label(lesson.slug) + "\n";
+    for (const std::string& label : interactives_) tree += "- \\subpage " + label + "\n";
+    tree += "- \\subpage results\n- \\subpage charts\n";
+    for (const FilePage& page : kFilePages) {
+      if (fs::exists(root_ / page.file)) tree += "- \\subpage " + std::string(page.label) + "\n";
+    }
+    const std::string next =
+        "<nav class=\"cards\" aria-label=\"Next\">\n" +
+        (lessons_.empty()
+             ? ""
+             : card("next", lesson_label(lessons_[0].slug), lessons_[0].title, lessons_[0].idea)) +
+        "</nav>\n";
+    write_page(
+        "index", "\\mainpage " + title + "\n\n" + with_contents(text_of("README.md", "index")) +
+                     html_block(next) + hidden(tree));
+  }
+
+  // --- files that the pages lead to
+
+  void sources() {
+    while (!sources_.empty()) {
+      const auto [file, label] = *sources_.begin();
+      sources_.erase(sources_.begin());
+      if (fs::exists(folder_ / (label + ".dox"))) continue;
+      if (fs::is_directory(root_ / file)) {
+        folder_page(file, label);
+      } else {
+        source_page(file, label);
+      }
+    }
+  }
+
+  void folder_page(const std::string& folder, const std::string& label) {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(root_ / folder)) {
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+    std::string html = "<p>The files of this folder.</p>\n<ul>\n";
+    for (const fs::path& file : files) {
+      const std::string name = file.filename().string();
+      html += "<li>" + link(address(folder, name), "<code>" + escape_html(name) + "</code>") +
+              "</li>\n";
+    }
+    add(label, folder, html_block(html + "</ul>\n"));
+  }
+
+  void source_page(const std::string& file, const std::string& label) {
+    const std::string extension = fs::path(file).extension().string();
+    const bool is_code = extension == ".cpp" || extension == ".hpp" || extension == ".cu";
+    add(label, file,
+        is_code ? "\\include{lineno} " + file + "\n" : code_block(read_file(root_ / file), "text"));
+  }
+
+  fs::path root_;
+  fs::path folder_;
+  std::vector<LessonFolder> lessons_;
+  std::vector<Term> terms_;
+  std::map<std::string, std::string> pages_;  // labels, by file
+  std::map<std::string, std::string>
+      sources_;  // labels of pages that are still to be made, by file
+  std::vector<std::string> interactives_;
+};
+
+}  // namespace
+
+std::vector<LessonFolder> lessons_below(const fs::path& root) {
+  std::vector<LessonFolder> lessons;
+  for (const auto& entry : fs::directory_iterator(root / "lessons")) {
+    const std::string slug = entry.path().filename().string();
+    const fs::path kernel = entry.path() / "rms_norm.cu";
+    if (!fs::exists(kernel)) continue;
+    const std::string title = title_of(read_file(entry.path() / "README.md"));
+    const std::size_t colon = title.find(": ");
+    lessons.push_back(
+        {slug, slug.substr(0, 2), title,
+         colon == std::string::npos ? title : title.substr(colon + 2),
+         between(read_file(kernel), ".slug = \"" + slug + "\"", "\n}", 0)});
+    lessons.back().idea = between(lessons.back().idea, ".idea = \"", "\",");
+  }
+  std::sort(lessons.begin(), lessons.end(), [](const LessonFolder& a, const LessonFolder& b) {
+    return a.slug < b.slug;
+  });
+  return lessons;
+}
+
+void write_pages(const fs::path& root, const fs::path& folder) {
+  Site(root, folder).write();
+}
+
+}  // namespace rmsnorm::site

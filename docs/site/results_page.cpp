@@ -1,0 +1,228 @@
+#include "docs/site/results_page.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "common/row_cost.hpp"
+#include "common/trace_csv.hpp"
+#include "docs/site/markdown.hpp"
+#include "docs/site/text.hpp"
+#include "plots/format.hpp"
+#include "plots/profile.hpp"
+#include "plots/select.hpp"
+
+namespace rmsnorm::site {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A cell: what is shown, and what it is sorted by if that is another thing.
+struct Cell {
+  std::string text;
+  std::optional<double> value = {};
+};
+
+Cell number(std::optional<double> value, const std::function<std::string(double)>& write) {
+  return value ? Cell{write(*value), value} : Cell{"-", -1.0};
+}
+
+Cell whole(double value) {
+  return {fmt::format("{:.0f}", value), value};
+}
+
+Cell count(double value) {
+  return {fmt::format("{:.6g}", value), value};
+}
+
+/// A table whose columns can be sorted, with a filter for its column `regime`.
+class Table {
+ public:
+  Table(std::string caption, std::vector<std::string> header)
+      : caption_(std::move(caption)), header_(std::move(header)) {}
+
+  void add(const std::string& regime, const std::vector<Cell>& cells) {
+    if (std::find(regimes_.begin(), regimes_.end(), regime) == regimes_.end())
+      regimes_.push_back(regime);
+    rows_ += "<tr data-regime=\"" + escape_html(regime) + "\">";
+    for (const Cell& cell : cells) {
+      rows_ += cell.value ? fmt::format("<td class=\"number\" data-value=\"{:.9g}\">", *cell.value)
+                          : "<td>";
+      rows_ += escape_html(cell.text) + "</td>";
+    }
+    rows_ += "</tr>\n";
+  }
+
+  std::string html() const {
+    std::string html = "<div class=\"results\">\n";
+    if (regimes_.size() > 1) {
+      html += "<label>Regime <select><option value=\"\">all</option>";
+      for (const std::string& regime : regimes_)
+        html += "<option>" + escape_html(regime) + "</option>";
+      html += "</select></label>\n";
+    }
+    html +=
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"markdownTable sortable\">\n<caption>" +
+        escape_html(caption_) + "</caption>\n<thead><tr>";
+    for (const std::string& column : header_)
+      html += "<th scope=\"col\"><button type=\"button\">" + escape_html(column) + "</button></th>";
+    return html + "</tr></thead>\n<tbody>\n" + rows_ + "</tbody></table></div>\n</div>\n";
+  }
+
+ private:
+  std::string caption_;
+  std::vector<std::string> header_;
+  std::vector<std::string> regimes_;
+  std::string rows_;
+};
+
+/// Where results come from, each source once.
+std::string fingerprint(const std::vector<Result>& results) {
+  std::set<std::string> sources;
+  for (const Result& r : results) {
+    if (r.device == "cpu") continue;
+    sources.insert(fmt::format(
+        "{}, driver {}, CUDA {}, commit {}, {}", r.device, r.driver, r.cuda, r.commit, r.date));
+  }
+  return fmt::format("{}", fmt::join(sources, "; "));
+}
+
+std::string times(const std::vector<Result>& results, bool sweeps) {
+  Table table(
+      "Measured on " + fingerprint(results),
+      {"lesson", "regime", "rows", "hidden", "L2", "time of a launch", "spread", "bandwidth",
+       "of copy", "of peak", "largest error", "bound", "verdict"});
+  for (const Result& r : results) {
+    if (plots::is_sweep(r.regime) != sweeps) continue;
+    const auto of_peak = r.gbps && r.peak_gbps ? std::optional(100 * *r.gbps / *r.peak_gbps)
+                                               : std::optional<double>();
+    const auto error = [](double e) { return fmt::format("{:.1e}", e); };
+    table.add(
+        r.regime, {{r.lesson},
+                   {r.regime},
+                   whole(static_cast<double>(r.rows)),
+                   whole(static_cast<double>(r.hidden)),
+                   {r.cache.empty() ? "-" : r.cache},
+                   number(r.median_us, plots::microseconds),
+                   number(r.spread_pct, plots::percent),
+                   number(r.gbps, plots::gigabytes_per_second),
+                   number(plots::percent_of_copy(r), plots::percent),
+                   number(of_peak, plots::percent),
+                   number(r.max_error, error),
+                   number(r.error_bound, error),
+                   {r.verdict}});
+  }
+  return table.html();
+}
+
+std::string profiles(const std::vector<plots::Profile>& all) {
+  std::set<std::string> sources;
+  for (const plots::Profile& p : all) sources.insert(p.source);
+  Table table(
+      fmt::format("Counted by ncu on {}", fmt::join(sources, "; ")),
+      {"lesson", "regime", "rows", "hidden", "bytes read a row", "written", "from DRAM",
+       "instructions a row", "registers", "occupancy"});
+  for (const plots::Profile& p : all) {
+    table.add(
+        p.regime, {{p.lesson},
+                   {p.regime},
+                   whole(p.rows),
+                   whole(p.hidden),
+                   whole(p.sectors_read * kSectorBytes / p.rows),
+                   whole(p.sectors_written * kSectorBytes / p.rows),
+                   whole(p.dram_read / p.rows),
+                   whole(p.instructions / p.rows),
+                   whole(p.registers),
+                   number(p.active_warps, plots::percent)});
+  }
+  return table.html();
+}
+
+std::string counts(const std::vector<TraceRow>& trace) {
+  std::set<std::string> sources;
+  std::vector<std::pair<const TraceRow*, RowCost>> launches;
+  for (const TraceRow& row : trace) {
+    sources.insert(fmt::format("commit {}, {}", row.commit, row.date));
+    const bool same = !launches.empty() && launches.back().first->lesson == row.lesson &&
+                      launches.back().first->regime == row.regime &&
+                      launches.back().first->rows == row.rows &&
+                      launches.back().first->hidden == row.hidden;
+    if (!same) launches.emplace_back(&row, RowCost{});
+    rmsnorm::add(row.count, row.rows, launches.back().second);
+  }
+  Table table(
+      fmt::format("Counted by the CPU device, {}", fmt::join(sources, "; ")),
+      {"lesson", "regime", "rows", "hidden", "bytes read a row", "written", "requests",
+       "wavefronts", "barriers", "shuffles"});
+  for (const auto& [row, cost] : launches) {
+    table.add(
+        row->regime, {{row->lesson},
+                      {row->regime},
+                      whole(static_cast<double>(row->rows)),
+                      whole(row->hidden),
+                      count(cost.read),
+                      count(cost.written),
+                      count(cost.requests),
+                      count(cost.wavefronts),
+                      count(cost.barriers),
+                      count(cost.shuffles)});
+  }
+  return table.html();
+}
+
+}  // namespace
+
+std::string results_page(const fs::path& folder, const std::string& label) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".csv") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  const auto is = [](const fs::path& file, std::string_view kind) {
+    return file.stem().string().ends_with(kind);
+  };
+  const auto section = [&](const std::string& name, const std::string& title) {
+    return "\n\\section " + section_label(label, name) + " " + title + "\n";
+  };
+  const auto words = [](const std::string& text) { return html_block("<p>" + text + "</p>\n"); };
+
+  std::string page = words(
+      "Everything that was recorded, made of the files in <code>plots/data</code> when this site "
+      "was built. No number was typed. A click on a column's head sorts the table by it; a second "
+      "click turns the order round. A bandwidth is always (x once + y once) / time.");
+  for (const fs::path& file : files) {
+    if (is(file, "-profile") || is(file, "-trace")) continue;
+    const auto results = plots::load_results(file);
+    const std::string name = file.stem().string();
+    std::string device = name;
+    for (const Result& r : results) {
+      if (r.device != "cpu") device = r.device;
+    }
+    page += section(name, "Times: " + device) + html_block(times(results, false));
+    page +=
+        section(name + "_sweeps", "Sweeps: " + device) +
+        words("More shapes, as the charts over rows and over hidden show them.") +
+        html_block(
+            "<details>\n<summary>The table</summary>\n" + times(results, true) + "</details>\n");
+    const fs::path profile = folder / (name + "-profile.csv");
+    if (fs::exists(profile)) {
+      page += section(name + "_profile", "The profiler's counts: " + device) +
+              html_block(profiles(plots::read_profiles(profile)));
+    }
+  }
+  for (const fs::path& file : files) {
+    if (!is(file, "-trace")) continue;
+    page += section(file.stem().string(), "The CPU device's counts") +
+            words(
+                "What a row costs each lesson, the same on every machine. Its problems have fewer "
+                "rows.") +
+            html_block(counts(read_trace(file)));
+  }
+  return page;
+}
+
+}  // namespace rmsnorm::site

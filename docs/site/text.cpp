@@ -1,0 +1,84 @@
+#include "docs/site/text.hpp"
+
+#include <cctype>
+
+namespace rmsnorm::site {
+
+std::string escape_html(std::string_view text) {
+  std::string html;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        html += "&amp;";
+        break;
+      case '<':
+        html += "&lt;";
+        break;
+      case '>':
+        html += "&gt;";
+        break;
+      case '"':
+        html += "&quot;";
+        break;
+      default:
+        html += c;
+    }
+  }
+  return html;
+}
+
+std::string replace_all(std::string text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos;
+       at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+std::string trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \n\t\r");
+  if (begin == std::string_view::npos) return "";
+  return std::string(text.substr(begin, text.find_last_not_of(" \n\t\r") + 1 - begin));
+}
+
+std::vector<std::string> split_lines(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+std::string slug_of(std::string_view heading) {
+  std::string slug;
+  for (const char c : heading) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || c == '-' || c == '_')
+      slug += static_cast<char>(std::tolower(byte));
+    if (c == ' ') slug += '-';
+  }
+  return slug;
+}
+
+std::string label_of(std::string_view text) {
+  std::string label;
+  for (const char c : text) label += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return label;
+}
+
+std::string section_label(std::string_view page, std::string_view slug) {
+  return "s_" + label_of(page) + "_" + label_of(slug);
+}
+
+std::string between(
+    std::string_view text, std::string_view begin, std::string_view end, std::size_t from) {
+  std::size_t first = text.find(begin, from);
+  if (first == std::string_view::npos) return "";
+  first += begin.size();
+  const std::size_t last = text.find(end, first);
+  if (last == std::string_view::npos) return "";
+  return std::string(text.substr(first, last - first));
+}
+
+}  // namespace rmsnorm::site

@@ -1,0 +1,185 @@
+// What the pages do beyond showing text. Everything works from file://, with no other host.
+"use strict";
+
+document.documentElement.classList.add("js");
+DoxygenAwesomeDarkModeToggle.init();
+DoxygenAwesomeFragmentCopyButton.init();
+DoxygenAwesomeParagraphLink.init();
+DoxygenAwesomeInteractiveToc.init();
+
+// Formulas. An element of class "math" holds one; a block of its own is set as display.
+function setFormulas() {
+  for (const element of document.querySelectorAll(".math")) {
+    const source = element.textContent;
+    katex.render(source, element, { displayMode: element.tagName === "DIV", throwOnError: true });
+  }
+}
+
+// A frame that has nothing to scroll need not stop the tab key.
+function markFrames() {
+  for (const frame of document.querySelectorAll(".scroll, .math.wide")) {
+    if (frame.scrollWidth > frame.clientWidth) {
+      frame.setAttribute("tabindex", "0");
+    } else {
+      frame.removeAttribute("tabindex");
+    }
+  }
+}
+
+// Unchanged lines of a difference: shown on demand.
+function unfoldOnDemand() {
+  for (const button of document.querySelectorAll(".diff .fold button")) {
+    button.addEventListener("click", () => {
+      const fold = button.closest("tbody");
+      fold.nextElementSibling.classList.remove("folded");
+      fold.remove();
+    });
+  }
+}
+
+// Tables of results: a click on a head sorts, the list of regimes filters.
+function sortTables() {
+  for (const table of document.querySelectorAll("table.sortable")) {
+    const body = table.tBodies[0];
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
+      const descending = head.getAttribute("aria-sort") === "ascending";
+      heads.forEach((other) => other.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+      const key = (row) => {
+        const cell = row.cells[column];
+        return cell.dataset.value === undefined ? cell.textContent : Number(cell.dataset.value);
+      };
+      const order = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b));
+      const rows = [...body.rows].sort((a, b) => order(key(a), key(b)) * (descending ? -1 : 1));
+      body.append(...rows);
+    }));
+    const regimes = table.closest(".results").querySelector("select");
+    if (regimes) {
+      regimes.addEventListener("change", () => {
+        for (const row of body.rows)
+          row.hidden = regimes.value !== "" && row.dataset.regime !== regimes.value;
+      });
+    }
+  }
+}
+
+// Search: every word of the question must begin a word of the section, or stand in its heading.
+const search = {
+  words: (text) => text.toLowerCase().split(/[^\p{L}\p{N}_]+/u).filter(Boolean),
+
+  // The index is loaded when it is first needed.
+  load() {
+    if (search.loading) return search.loading;
+    search.loading = new Promise((done) => {
+      const script = document.createElement("script");
+      script.src = "search_index.js";
+      script.addEventListener("load", () => {
+        search.entries = SEARCH_INDEX.map(([address, page, section, text], rank) => {
+          const heading = section || page;
+          return { address, page, heading, section, text, rank,
+            heads: search.words(heading), all: new Set(search.words(`${page} ${section} ${text}`)) };
+        });
+        done();
+      });
+      document.head.append(script);
+    });
+    return search.loading;
+  },
+
+  score(entry, words) {
+    let score = 0;
+    for (const word of words) {
+      const exact = entry.heads.includes(word);
+      const begins = exact || entry.heads.some((head) => head.startsWith(word));
+      const inText = begins || entry.all.has(word) || [...entry.all].some((w) => w.startsWith(word));
+      if (!inText) return 0;
+      score += exact ? 100 / entry.heads.length + 20 : begins ? 15 : 1;
+    }
+    return score;
+  },
+
+  find(question) {
+    const words = search.words(question);
+    if (words.length === 0) return [];
+    return search.entries
+      .map((entry) => ({ entry, score: search.score(entry, words) }))
+      .filter(({ score }) => score > 0)
+      .sort((a, b) => b.score - a.score || a.entry.rank - b.entry.rank)
+      .slice(0, 12)
+      .map(({ entry }) => entry);
+  },
+
+  // The text around the first of the words.
+  excerpt(entry, words) {
+    const at = Math.max(0, entry.text.toLowerCase().search(new RegExp(`\\b${words[0]}`)));
+    const begin = at < 50 ? 0 : entry.text.indexOf(" ", at - 50) + 1;
+    return (begin > 0 ? "\u2026 " : "") + entry.text.slice(begin, begin + 140);
+  },
+
+  show(question) {
+    const box = document.getElementById("search-results");
+    const words = search.words(question);
+    const found = search.find(question);
+    box.hidden = words.length === 0;
+    box.replaceChildren();
+    const status = document.createElement("p");
+    status.setAttribute("role", "status");
+    status.textContent = found.length === 0 ? "Nothing found." :
+      found.length === 1 ? "1 place" : `${found.length} places`;
+    box.append(status);
+    for (const entry of found) {
+      const link = document.createElement("a");
+      link.href = entry.address;
+      link.addEventListener("click", () => { box.hidden = true; });
+      for (const [name, text] of [["what", entry.heading],
+        ["where", entry.section ? entry.page : ""], ["why", search.excerpt(entry, words)]]) {
+        const span = document.createElement("span");
+        span.className = name;
+        span.textContent = text;
+        link.append(span);
+      }
+      box.append(link);
+    }
+  },
+
+  start() {
+    const field = document.getElementById("search-field");
+    const box = document.getElementById("search-results");
+    const update = () => search.load().then(() => search.show(field.value));
+    field.addEventListener("input", update);
+    field.addEventListener("focus", () => { search.load(); if (field.value) update(); });
+    document.addEventListener("keydown", (event) => {
+      const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);
+      if (event.key === "/" && !typing) {
+        event.preventDefault();
+        field.focus();
+      } else if (event.key === "Escape" && !box.hidden) {
+        box.hidden = true;
+        field.focus();
+      } else if (event.key === "Enter" && document.activeElement === field) {
+        const first = box.querySelector("a");
+        if (first && !box.hidden) first.click();
+      } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+        const stops = [field, ...box.querySelectorAll("a")];
+        const here = stops.indexOf(document.activeElement);
+        if (box.hidden || here < 0) return;
+        event.preventDefault();
+        const next = here + (event.key === "ArrowDown" ? 1 : -1);
+        stops[Math.min(Math.max(next, 0), stops.length - 1)].focus();
+      }
+    });
+    document.addEventListener("click", (event) => {
+      if (!box.contains(event.target) && event.target !== field) box.hidden = true;
+    });
+  },
+};
+
+document.addEventListener("DOMContentLoaded", () => {
+  search.start();
+  if (document.querySelector(".math")) setFormulas();
+  unfoldOnDemand();
+  sortTables();
+  markFrames();
+  window.addEventListener("resize", markFrames);
+});
