@@ -37,7 +37,7 @@ constexpr FilePage kFilePages[] = {
     {"docs/contributing.md", "contributing"},
 };
 
-/// A figure that one can use: docs/interactive/NAME.html and NAME.js.
+/// A figure that one can use: docs/interactive/NAME.html, which names its scripts.
 struct Interactive {
   const char* name;
   const char* title;
@@ -124,8 +124,8 @@ class Site {
     write_file(folder_ / (label + ".dox"), "/**\n" + text + "*/\n");
   }
 
-  std::string with_contents(const std::string& text) const {
-    return "\\tableofcontents{HTML:2}\n" + text;
+  static std::string with_contents(const std::string& text, int levels = 2) {
+    return fmt::format("\\tableofcontents{{HTML:{}}}\n{}", levels, text);
   }
 
   /// The address of what a page of a folder links to.
@@ -311,8 +311,10 @@ class Site {
 
   void file_page(const FilePage& page) {
     if (!fs::exists(root_ / page.file)) return;
-    add(page.label, title_of(read_file(root_ / page.file)),
-        with_contents(text_of(page.file, page.label)));
+    const std::string label = page.label;
+    const std::string text = text_of(page.file, label);
+    const int levels = label == "glossary" ? 1 : 2;  // its terms are sections, and many
+    add(label, title_of(read_file(root_ / page.file)), with_contents(text, levels));
   }
 
   /// Each term a heading of its own, so that search finds it.
@@ -344,8 +346,8 @@ class Site {
       }
       text += "\n\\subsection " + terms.front().anchor + " " + names + "\n\n" +
               html_block(
-                  anchors + "<p class=\"definition\">" +
-                  inline_html(item.substr(colon + 2), around) + "</p>\n");
+                  anchors + "<p class=\"meaning\">" + inline_html(item.substr(colon + 2), around) +
+                  "</p>\n");
     }
     flush();
     return text;
@@ -373,13 +375,9 @@ class Site {
   void interactive(const Interactive& figure) {
     const fs::path file = root_ / "docs/interactive" / (std::string(figure.name) + ".html");
     if (!fs::exists(file)) return;
-    std::string html = read_file(file);
-    if (html.find("interactive.css") == std::string::npos)
-      html = "<link rel=\"stylesheet\" href=\"interactive.css\">\n" + html;
-    if (html.find("<script") == std::string::npos)
-      html += fmt::format("<script src=\"{}.js\"></script>\n", figure.name);
-    interactives_.push_back("figure_" + std::string(figure.name));
-    add(interactives_.back(), figure.title, html_block(html + "\n"));
+    const std::string label = "figure_" + std::string(figure.name);
+    interactives_.emplace_back(label, figure.title);
+    add(label, figure.title, html_block(read_file(file) + "\n"));
   }
 
   void start() {
@@ -387,11 +385,21 @@ class Site {
     std::string tree;
     for (const LessonFolder& lesson : lessons_)
       tree += "- \\subpage " + lesson_label(lesson.slug) + "\n";
-    for (const std::string& label : interactives_) tree += "- \\subpage " + label + "\n";
-    tree += "- \\subpage results\n- \\subpage charts\n";
+    std::string others;
+    const auto other = [&](const std::string& label, const std::string& name) {
+      tree += "- \\subpage " + label + "\n";
+      others += "<li>" + link(label + ".html", escape_html(name)) + "</li>\n";
+    };
+    for (const auto& [label, name] : interactives_) other(label, name);
+    other("results", "Results");
+    other("charts", "All charts");
     for (const FilePage& page : kFilePages) {
-      if (fs::exists(root_ / page.file)) tree += "- \\subpage " + std::string(page.label) + "\n";
+      if (fs::exists(root_ / page.file)) other(page.label, title_of(read_file(root_ / page.file)));
     }
+    tree += "- \\subpage sources\n";
+    others += "<li>" + link("files.html", "The harness: API reference") + "</li>\n";
+    others = "\n\\section " + section_label("index", "more-pages") + " Beside the lessons\n" +
+             html_block("<ul class=\"columns\">\n" + others + "</ul>\n");
     const std::string next =
         "<nav class=\"cards\" aria-label=\"Next\">\n" +
         (lessons_.empty()
@@ -400,22 +408,28 @@ class Site {
         "</nav>\n";
     write_page(
         "index", "\\mainpage " + title + "\n\n" + with_contents(text_of("README.md", "index")) +
-                     html_block(next) + hidden(tree));
+                     others + html_block(next) + hidden(tree));
   }
 
   // --- files that the pages lead to
 
   void sources() {
+    std::string tree;
+    std::string list;
     while (!sources_.empty()) {
       const auto [file, label] = *sources_.begin();
       sources_.erase(sources_.begin());
       if (fs::exists(folder_ / (label + ".dox"))) continue;
+      tree += "- \\subpage " + label + "\n";
+      list += "<li>" + link(label + ".html", "<code>" + escape_html(file) + "</code>") + "</li>\n";
       if (fs::is_directory(root_ / file)) {
         folder_page(file, label);
       } else {
         source_page(file, label);
       }
     }
+    add("sources", "Files that the pages lead to",
+        html_block("<ul>\n" + list + "</ul>\n") + hidden(tree));
   }
 
   void folder_page(const std::string& folder, const std::string& label) {
@@ -447,7 +461,7 @@ class Site {
   std::map<std::string, std::string> pages_;  // labels, by file
   std::map<std::string, std::string>
       sources_;  // labels of pages that are still to be made, by file
-  std::vector<std::string> interactives_;
+  std::vector<std::pair<std::string, std::string>> interactives_;  // labels and titles
 };
 
 }  // namespace
