@@ -49,6 +49,10 @@ std::string finished_page(std::string html) {
         "<h3 role=\"presentation\">On this page</h3>");
   }
   html = with_title_as_heading(std::move(html));
+  // Doxygen's list of what is on a page also names what it has left out.
+  const std::string summary = between(html, "<div class=\"summary\">", "</div>");
+  if (!summary.empty())
+    html = replace_all(html, "<div class=\"summary\">" + summary + "</div>", "");
   if (html.find("class=\"math") != std::string::npos) {
     html = replace_all(
         html, "</head>",

@@ -148,7 +148,7 @@ const search = {
     const box = document.getElementById("search-results");
     const update = () => search.load().then(() => search.show(field.value));
     field.addEventListener("input", update);
-    field.addEventListener("focus", () => { search.load(); if (field.value) update(); });
+    field.addEventListener("focus", search.load);
     document.addEventListener("keydown", (event) => {
       const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);
       if (event.key === "/" && !typing) {

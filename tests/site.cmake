@@ -1,0 +1,26 @@
+# The site: what makes its pages, and the pages themselves, which are built when the tests run.
+add_executable(site_tests html.cpp test_site.cpp)
+target_link_libraries(site_tests PRIVATE tests_common site_pages rmsnorm_warnings)
+catch_discover_tests(site_tests PROPERTIES SKIP_RETURN_CODE 4 LABELS unit TIMEOUT 60)
+
+# The site is the same for every device.
+if(RMSNORM_DEVICE STREQUAL "cpu" AND NOT RMSNORM_SANITIZE)
+  add_test(NAME site.is_built
+    COMMAND "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}" --target docs)
+  set_tests_properties(site.is_built PROPERTIES FIXTURES_SETUP site LABELS site TIMEOUT 300)
+
+  add_executable(built_site_tests html.cpp test_built_site.cpp)
+  target_compile_definitions(built_site_tests PRIVATE RMSNORM_SITE="${SITE}/html")
+  target_link_libraries(built_site_tests PRIVATE tests_common rmsnorm_warnings)
+  catch_discover_tests(built_site_tests
+    PROPERTIES SKIP_RETURN_CODE 4 LABELS site TIMEOUT 120 FIXTURES_REQUIRED site)
+
+  add_test(NAME site.works_in_a_browser
+    COMMAND python3 "${CMAKE_CURRENT_SOURCE_DIR}/browser/test_site.py" "${SITE}/html")
+  set_tests_properties(site.works_in_a_browser
+    PROPERTIES LABELS site TIMEOUT 600 FIXTURES_REQUIRED site)
+
+  add_test(NAME contributing.is_as_described
+    COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/contributing.sh" "${PROJECT_SOURCE_DIR}")
+  set_tests_properties(contributing.is_as_described PROPERTIES LABELS site TIMEOUT 1200)
+endif()

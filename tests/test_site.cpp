@@ -1,0 +1,216 @@
+/// \file
+/// What makes the site's pages of the repository's texts.
+
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "docs/site/difference.hpp"
+#include "docs/site/drawing.hpp"
+#include "docs/site/finish.hpp"
+#include "docs/site/glossary.hpp"
+#include "docs/site/markdown.hpp"
+#include "docs/site/search_index.hpp"
+#include "docs/site/text.hpp"
+#include "tests/catch.hpp"
+#include "tests/html.hpp"
+
+using namespace rmsnorm::site;
+
+namespace {
+
+const std::vector<Term>& terms() {
+  static const std::vector<Term> all = terms_of(
+      "# Glossary\n\n- **warp**: 32 threads. They run together.\n- **SM**: a part of a GPU.\n"
+      "- **shared memory**: memory of a\n  [block](x.md).\n- **L1**, **L2**: caches.\n");
+  return all;
+}
+
+/// A page of Markdown as HTML, without the marks for Doxygen.
+std::string html_of(const std::string& markdown, TermLinker* linker = nullptr) {
+  const Surroundings around{
+      "page", [](const std::string& target) { return "to/" + target; },
+      [](const std::string& light, const std::string& dark, const std::string& alt) {
+        return "<img " + light + " " + dark + " " + alt + ">";
+      },
+      linker};
+  std::string html = to_doxygen("# Title\n" + markdown, around);
+  html = replace_all(html, "\n\\htmlonly[block]\n", "");
+  return trimmed(replace_all(html, "\\endhtmlonly\n", ""));
+}
+
+std::string text_of(const std::vector<DifferenceLine>& lines) {
+  std::string text;
+  for (const DifferenceLine& line : lines) {
+    using Kind = DifferenceLine::Kind;
+    text += line.kind == Kind::added ? '+' : line.kind == Kind::removed ? '-' : ' ';
+    text += line.text;
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a page's paragraphs, emphasis, code and links become the HTML that they mean") {
+  CHECK(html_of("one\ntwo") == "<p>one\ntwo</p>");
+  CHECK(
+      html_of("*a* **b** `c<d>`") ==
+      "<p><em>a</em> <strong>b</strong> <code>c&lt;d&gt;</code></p>");
+  CHECK(html_of("**SM**s, 2 * 3 * 4, a_b_c") == "<p><strong>SM</strong>s, 2 * 3 * 4, a_b_c</p>");
+  CHECK(
+      html_of("[a `b[0]`](c.md#d), x < y") ==
+      "<p><a href=\"to/c.md#d\">a <code>b[0]</code></a>, x &lt; y</p>");
+  CHECK(html_of("[over\ntwo lines](c.md)") == "<p><a href=\"to/c.md\">over\ntwo lines</a></p>");
+  CHECK(html_of("\\*no emphasis\\*") == "<p>*no emphasis*</p>");
+}
+
+TEST_CASE("formulas reach the page as they were written") {
+  CHECK(
+      html_of("$a_i < b$ and $`c`$") ==
+      "<p><span class=\"math\">a_i &lt; b</span> and <span class=\"math\">c</span></p>");
+  CHECK(html_of("it costs $5 or $10") == "<p>it costs $5 or $10</p>");
+  CHECK(
+      html_of("```math\n\\frac{1}{2}\n```") ==
+      "<div class=\"math wide\" tabindex=\"0\">\\frac{1}{2}</div>");
+}
+
+TEST_CASE("lists keep their numbers, their paragraphs and the lists inside them") {
+  CHECK(html_of("- a\n- b\n  c") == "<ul>\n<li>a\n</li>\n<li>b\nc\n</li>\n</ul>");
+  CHECK(html_of("2. b\n3. c") == "<ol start=\"2\">\n<li>b\n</li>\n<li>c\n</li>\n</ol>");
+  CHECK(html_of("- a\n  - b").find("<li>a\n<ul>\n<li>b\n</li>") != std::string::npos);
+  CHECK(html_of("1. a\n\n   b").find("<li><p>a</p>\n<p>b</p>") != std::string::npos);
+  CHECK(html_of("- a\n\ntext") == "<ul>\n<li>a\n</li>\n</ul>\n<p>text</p>");
+}
+
+TEST_CASE("tables keep their cells, and numbers stand to the right") {
+  const std::string html = html_of("| a | b |\n|---|---:|\n| `x|y` | 1 |");
+  CHECK(
+      html.find("<th scope=\"col\">a</th><th scope=\"col\" class=\"number\">b</th>") !=
+      std::string::npos);
+  CHECK(html.find("<td><code>x|y</code></td><td class=\"number\">1</td>") != std::string::npos);
+  CHECK_THROWS_AS(html_of("| a |\n"), std::runtime_error);
+}
+
+TEST_CASE("code of a lesson stays Doxygen's to colour, and other code is shown as it is") {
+  CHECK(html_of("```cpp\nint a;\n```") == "\\code{.cpp}\nint a;\n\\endcode");
+  CHECK(
+      html_of("```sh\nls <a>  # all\n```").find("ls &lt;a&gt;  <span class=\"comment\"># all") !=
+      std::string::npos);
+  CHECK_THROWS_AS(html_of("```cpp\nint a;\n"), std::runtime_error);
+}
+
+TEST_CASE("pictures for a light and a dark page, folds and headings are understood") {
+  CHECK(
+      html_of("<picture>\n  <source media=\"x\" srcset=\"d.svg\">\n"
+              "  <img alt=\"An a\" src=\"l.svg\">\n</picture>") == "<img l.svg d.svg An a>");
+  CHECK(
+      html_of("<details><summary>A `b`</summary>\n\nc\n\n</details>") ==
+      "<details>\n<summary>A <code>b</code></summary>\n<p>c</p>\n</details>");
+  CHECK(html_of("## What is `x`?\n") == "\\section s_page_what_is_x What is <code>x</code>?");
+}
+
+TEST_CASE("marks of results and lines that only lead elsewhere are not shown") {
+  CHECK(html_of("<!-- results:begin ladder -->\n\na\n\n<!-- results:end -->") == "<p>a</p>");
+  CHECK(
+      html_of("[Start](../README.md) · next: [b](b.md)\n\na\n\n---\n\n"
+              "previous: [b](b.md) · [Glossary](c.md)\n") == "<p>a</p>");
+}
+
+TEST_CASE("a term is linked where it first occurs, also in the plural and over two lines") {
+  TermLinker linker(terms(), "g.html");
+  const std::string html = linker.link("Two warps of a warp use shared\nmemory, not smsm.");
+  CHECK(
+      html.find("Two <a class=\"term\" href=\"g.html#s_term_warp\" title=\"32 threads.\">warps"
+                "</a> of a warp") == 0);
+  CHECK(html.find("title=\"memory of a block.\">shared\nmemory</a>") != std::string::npos);
+  CHECK(html.find("smsm") != std::string::npos);
+  CHECK(linker.link("warp L2 sm").find("#s_term_L2") != std::string::npos);
+}
+
+TEST_CASE("terms are not linked inside code, links and headings") {
+  TermLinker linker(terms(), "g.html");
+  CHECK(html_of("## A warp\n\n`warp` [a warp](b.md)", &linker).find("s_term") == std::string::npos);
+  CHECK(html_of("a warp", &linker).find("s_term_warp") != std::string::npos);
+}
+
+TEST_CASE("a difference removes and adds as few lines as possible") {
+  CHECK(text_of(difference_of({"a", "b", "c"}, {"a", "x", "c"})) == " a-b+x c");
+  CHECK(text_of(difference_of({}, {"a"})) == "+a");
+  CHECK(text_of(difference_of({"a", "b"}, {})) == "-a-b");
+  CHECK(text_of(difference_of({"a", "b", "a"}, {"b", "a", "b"})) == "-a b a+b");
+  const auto lines = difference_of({"a", "b"}, {"b", "c"});
+  CHECK(lines[1].old_number == 2);
+  CHECK(lines[1].new_number == 1);
+  CHECK(lines[2].old_number == 0);
+}
+
+TEST_CASE("unchanged lines far from a change are folded, and still there") {
+  std::vector<std::string> before(40, "same");
+  std::vector<std::string> after = before;
+  after[20] = "new";
+  const std::string html = difference_html(difference_of(before, after));
+  CHECK(html.find(" unchanged lines</button>") != std::string::npos);
+  std::size_t rows = 0;
+  for (std::size_t at = html.find(">same<"); at != std::string::npos;
+       at = html.find(">same<", at + 1))
+    ++rows;
+  CHECK(rows == 40);
+}
+
+TEST_CASE("a drawing keeps to itself, and its dark colours follow the page's switch") {
+  const std::string svg = inline_drawing(
+      "<?xml version=\"1.0\"?>\n<svg aria-labelledby=\"t\"><title id=\"t\">T</title><style>.a, .b "
+      "{ "
+      "fill: red; } @media (prefers-color-scheme: dark) { .a { fill: blue; } }</style>"
+      "<use href=\"#x\"/><path id=\"x\" fill=\"url(#x)\"/></svg>",
+      "d");
+  CHECK(svg.starts_with("<svg id=\"d\" aria-labelledby=\"d_t\"><title id=\"d_t\">"));
+  CHECK(svg.find("#d .a, #d .b { fill: red; }") != std::string::npos);
+  CHECK(svg.find("html.dark-mode #d .a { fill: blue; }") != std::string::npos);
+  CHECK(svg.find("html:not(.light-mode) #d .a { fill: blue; }") != std::string::npos);
+  CHECK(svg.find("href=\"#d_x\"") != std::string::npos);
+  CHECK(svg.find("url(#d_x)") != std::string::npos);
+}
+
+TEST_CASE("a finished page has its title as the first heading and the others below") {
+  const std::string page =
+      finished_page("<head></head><div class=\"title\">T</div><h1>A</h1><h2 class=\"x\">B</h2>");
+  CHECK(
+      page.find("<h1 class=\"title\">T</h1><h2>A</h2><h3 class=\"x\">B</h3>") != std::string::npos);
+  CHECK(page.find("katex") == std::string::npos);
+  CHECK(finished_page("<head></head><p class=\"math\">").find("katex.min.js") != std::string::npos);
+}
+
+TEST_CASE("one format of each font is kept") {
+  CHECK(
+      with_one_font_format("a{src:url(f.woff2) format(\"woff2\"),url(f.woff) format(\"woff\"),"
+                           "url(f.ttf) format(\"truetype\")}b{}") ==
+      "a{src:url(f.woff2) format(\"woff2\")}b{}");
+}
+
+TEST_CASE("the checks of the built site see a page's tags, identifiers and files") {
+  const auto tags = tests::tags_of(
+      "<!-- <a href='x'> --><a id=one href=\"a&amp;b.html\">1 < 2</a><script>'<b>'</script><img "
+      "alt='' "
+      "src=c.png><br/>");
+  REQUIRE(tags.size() == 4);
+  CHECK(tags[0]["href"] == "a&b.html");
+  CHECK(tags[2].has("alt"));
+  CHECK(tags[2]["src"] == "c.png");
+  CHECK(tests::ids_of(tags) == std::set<std::string>{"one"});
+  CHECK(tests::urls_of("a{b:url('c.woff')}") == std::vector<std::string>{"c.woff"});
+}
+
+TEST_CASE("search knows a page's sections and their words, without tags, scripts and drawings") {
+  const auto entries = sections_of(
+      "<h1 class=\"title\">T </h1><div class=\"contents\"><p>a <code>b&lt;c</code></p>"
+      "<h2><a class=\"anchor\" id=\"x\"></a>\nA head</h2><p>d</p><svg><text>e</text></svg></div>",
+      "p.html");
+  REQUIRE(entries.size() == 2);
+  CHECK(entries[0].page == "T");
+  CHECK(entries[0].text == "a b<c");
+  CHECK(entries[1].address == "p.html#x");
+  CHECK(entries[1].section == "A head");
+  CHECK(entries[1].text == "d");
+}
