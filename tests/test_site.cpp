@@ -95,8 +95,11 @@ TEST_CASE("tables keep their cells, and numbers stand to the right") {
 TEST_CASE("code of a lesson stays Doxygen's to colour, and other code is shown as it is") {
   CHECK(html_of("```cpp\nint a;\n```") == "\\code{.cpp}\nint a;\n\\endcode");
   CHECK(
-      html_of("```sh\nls <a>  # all\n```").find("ls &lt;a&gt;  <span class=\"comment\"># all") !=
+      html_of("```sh\nls <a>  # all\n```").find("ls &lt;a&gt;<span class=\"comment\">  # all") !=
       std::string::npos);
+  CHECK(html_of("```sh\nsed 's/a/# b/'\n```").find("comment") == std::string::npos);
+  CHECK(html_of("```text\na message\n```").find("fragment prose") != std::string::npos);
+  CHECK(html_of("```text\ntwo  columns\n```").find("prose") == std::string::npos);
   CHECK_THROWS_AS(html_of("```cpp\nint a;\n"), std::runtime_error);
 }
 
@@ -158,19 +161,12 @@ TEST_CASE("unchanged lines far from a change are folded, and still there") {
   CHECK(rows == 40);
 }
 
-TEST_CASE("a drawing keeps to itself, and its dark colours follow the page's switch") {
-  const std::string svg = inline_drawing(
-      "<?xml version=\"1.0\"?>\n<svg aria-labelledby=\"t\"><title id=\"t\">T</title><style>.a, .b "
-      "{ "
-      "fill: red; } @media (prefers-color-scheme: dark) { .a { fill: blue; } }</style>"
-      "<use href=\"#x\"/><path id=\"x\" fill=\"url(#x)\"/></svg>",
-      "d");
-  CHECK(svg.starts_with("<svg id=\"d\" aria-labelledby=\"d_t\"><title id=\"d_t\">"));
-  CHECK(svg.find("#d .a, #d .b { fill: red; }") != std::string::npos);
-  CHECK(svg.find("html.dark-mode #d .a { fill: blue; }") != std::string::npos);
-  CHECK(svg.find("html:not(.light-mode) #d .a { fill: blue; }") != std::string::npos);
-  CHECK(svg.find("href=\"#d_x\"") != std::string::npos);
-  CHECK(svg.find("url(#d_x)") != std::string::npos);
+TEST_CASE("a drawing has the colours of the page that it is for") {
+  const std::string svg =
+      "<style>.a { fill: red; } @media (prefers-color-scheme: dark) { .a { fill: blue; } } .b "
+      "{}</style>";
+  CHECK(drawing_for(svg, false) == "<style>.a { fill: red; }  .b {}</style>");
+  CHECK(drawing_for(svg, true) == "<style>.a { fill: red; }  .a { fill: blue; }  .b {}</style>");
 }
 
 TEST_CASE("a finished page has its title as the first heading and the others below") {

@@ -7,13 +7,11 @@
 
 namespace rmsnorm::site {
 
-/// A drawing made part of a page: its identifiers and its style sheet are made its own, and what it
-/// says for a dark screen follows the page's switch as well as the system's.
-/// \param svg   the file's text
-/// \param name  letters, digits and underscores; no other drawing of the page has it
-std::string inline_drawing(std::string_view svg, const std::string& name);
+/// A drawing for a light or a dark page. Its own style sheet asks for the system's theme
+/// (`@media (prefers-color-scheme: dark)`), and a page can be switched to another one.
+std::string drawing_for(std::string_view svg, bool dark);
 
-/// A figure that holds a picture, wide ones in a frame that scrolls.
-std::string figure(const std::string& picture);
+/// The HTML of a picture that exists twice, for a light and a dark page; wide ones scroll.
+std::string figure(const std::string& light, const std::string& dark, const std::string& alt);
 
 }  // namespace rmsnorm::site

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/files.hpp"
+#include "docs/site/drawing.hpp"
 #include "docs/site/search_index.hpp"
 #include "docs/site/text.hpp"
 
@@ -78,6 +79,12 @@ void finish(const fs::path& root, const fs::path& html, const fs::path& katex) {
   write_file(html / "search_index.js", search_index(html));
   for (const auto& entry : fs::directory_iterator(root / "plots/charts")) {
     if (entry.path().extension() == ".svg") copy_into(entry.path(), html / "charts");
+  }
+  for (const auto& entry : fs::directory_iterator(root / "docs/figures")) {
+    const std::string svg = read_file(entry.path());
+    const std::string stem = entry.path().stem().string();
+    write_file(html / "figures" / (stem + "-light.svg"), drawing_for(svg, false));
+    write_file(html / "figures" / (stem + "-dark.svg"), drawing_for(svg, true));
   }
   if (fs::exists(root / "docs/interactive")) {
     for (const auto& entry : fs::directory_iterator(root / "docs/interactive")) {

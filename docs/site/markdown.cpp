@@ -473,9 +473,12 @@ std::string html_block(const std::string& html) {
 
 std::string code_block(const std::string& code, std::string_view kind) {
   if (kind == "cpp") return "\n\\code{.cpp}\n" + code + "\\endcode\n";
-  std::string html = "<div class=\"fragment\">";
+  // Columns stay in line; a message may be broken to fit the page.
+  const bool has_columns = kind == "sh" || code.find("  ") != std::string::npos;
+  std::string html = has_columns ? "<div class=\"fragment\">" : "<div class=\"fragment prose\">";
   for (const std::string& line : split_lines(code)) {
-    const std::size_t remark = kind == "sh" ? line.find("# ") : std::string::npos;
+    std::size_t remark = std::string::npos;
+    if (kind == "sh") remark = line.starts_with("# ") ? 0 : line.find("  # ");
     html += "<div class=\"line\">" + escape_html(line.substr(0, remark));
     if (remark != std::string::npos)
       html += "<span class=\"comment\">" + escape_html(line.substr(remark)) + "</span>";

@@ -48,6 +48,27 @@ constexpr Interactive kInteractives[] = {
     {"coalescing", "What a warp touches: sectors and banks"},
 };
 
+/// What a chart's name begins with, and how its title does. In the order of the page of all charts.
+struct ChartKind {
+  const char* name;
+  const char* title;
+};
+
+constexpr ChartKind kChartKinds[] = {
+    {"progression", "Bandwidth"},
+    {"sweep_rows", "Bandwidth over rows"},
+    {"sweep_hidden", "Bandwidth over hidden"},
+    {"error", "Error over hidden"},
+    {"counts", "What a row costs"},
+    {"", ""},
+};
+
+std::size_t chart_kind(const std::string& name) {
+  std::size_t kind = 0;
+  while (!name.starts_with(kChartKinds[kind].name)) ++kind;
+  return kind;
+}
+
 std::string link(const std::string& address, const std::string& html) {
   return "<a href=\"" + address + "\">" + html + "</a>";
 }
@@ -160,26 +181,14 @@ class Site {
       const std::string& alt) {
     const fs::path file = (folder / light).lexically_normal();
     if (!fs::exists(root_ / file)) throw std::runtime_error("there is no image " + light);
-    if (is_inside(file, "docs/figures")) {
-      const std::string name = "drawing_" + label_of(file.stem().string());
-      return figure(inline_drawing(read_file(root_ / file), name));
-    }
+    const std::string stem = file.stem().string();
+    if (is_inside(file, "docs/figures"))
+      return figure("figures/" + stem + "-light.svg", "figures/" + stem + "-dark.svg", alt);
     if (!is_inside(file, "plots/charts"))
       throw std::runtime_error(
           "an image lies neither in docs/figures nor in plots/charts: " + light);
-    const std::string twin =
-        dark.empty() ? file.stem().string() + "-dark.svg" : fs::path(dark).filename().string();
-    return chart(file.filename().string(), twin, alt);
-  }
-
-  static std::string chart(
-      const std::string& light, const std::string& dark, const std::string& alt) {
-    const auto picture = [&](const std::string& file, const char* theme) {
-      return fmt::format(
-          "<img class=\"only-{}\" loading=\"lazy\" width=\"900\" src=\"charts/{}\" alt=\"{}\">",
-          theme, file, escape_html(alt));
-    };
-    return figure(picture(light, "light") + picture(dark, "dark"));
+    const std::string twin = dark.empty() ? stem + "-dark.svg" : fs::path(dark).filename().string();
+    return figure("charts/" + stem + ".svg", "charts/" + twin, alt);
   }
 
   Surroundings surroundings(const fs::path& folder, const std::string& label, TermLinker* terms) {
@@ -359,15 +368,21 @@ class Site {
       const std::string name = entry.path().stem().string();
       if (entry.path().extension() == ".svg" && !name.ends_with("-dark")) names.push_back(name);
     }
-    std::sort(names.begin(), names.end());
+    std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+      return std::pair(chart_kind(a), a) < std::pair(chart_kind(b), b);
+    });
     std::string text = html_block(
         "<p>Every chart that was drawn from the recorded results. " +
         link("reading_the_charts.html", "Reading the charts") + " says what they show.</p>\n");
     for (const std::string& name : names) {
-      std::string title = replace_all(name, "_", " ");
-      title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
-      text += "\n\\section " + section_label("charts", name) + " " + title + "\n" +
-              html_block(chart(name + ".svg", name + "-dark.svg", "Chart: " + title) + "\n");
+      const ChartKind& kind = kChartKinds[chart_kind(name)];
+      const std::string rest = name.substr(std::min(name.size(), std::string(kind.name).size()));
+      const std::string title = kind.title + replace_all(rest, "_", ", ");
+      text +=
+          "\n\\section " + section_label("charts", name) + " " + title + "\n" +
+          html_block(
+              figure("charts/" + name + ".svg", "charts/" + name + "-dark.svg", "Chart: " + title) +
+              "\n");
     }
     add("charts", "All charts", with_contents(text));
   }
