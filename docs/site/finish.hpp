@@ -7,8 +7,8 @@
 
 namespace rmsnorm::site {
 
-/// The text of a page with its title as the heading of the first level and all others below it, and,
-/// where there are formulas, with the program that sets them.
+/// The text of a page with its title as the heading of the first level and all others below it,
+/// and, where there are formulas, with the program that sets them.
 std::string finished_page(std::string html);
 
 /// KaTeX's style sheet with one format of each font instead of three.

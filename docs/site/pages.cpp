@@ -41,11 +41,12 @@ constexpr FilePage kFilePages[] = {
 struct Interactive {
   const char* name;
   const char* title;
+  const char* lessons;  ///< the numbers of those that link to it
 };
 
 constexpr Interactive kInteractives[] = {
-    {"rms_norm", "RMSNorm, step by step through a matrix"},
-    {"coalescing", "What a warp touches: sectors and banks"},
+    {"rms_norm", "Try it: RMSNorm, block by block", "01"},
+    {"coalescing", "Try it: sectors and banks", "02 03 06"},
 };
 
 /// What a chart's name begins with, and how its title does. In the order of the page of all charts.
@@ -281,6 +282,11 @@ class Site {
     }
     links += link(kernel + ".html", "The whole file") + " &middot; <code>./rmsnorm lesson " +
              std::to_string(std::stoi(lesson.number)) + "</code>";
+    for (const Interactive& figure : kInteractives) {
+      const bool is_here = std::string(figure.lessons).find(lesson.number) != std::string::npos;
+      if (is_here && fs::exists(file_of(figure)))
+        links += " &middot; " + link(page_of(figure) + ".html", figure.title);
+    }
     add(label, lesson.title,
         with_contents(
             html_block(ladder(i) + "<p class=\"lesson-links\">" + links + "</p>\n") +
@@ -387,10 +393,18 @@ class Site {
     add("charts", "All charts", with_contents(text));
   }
 
+  fs::path file_of(const Interactive& figure) const {
+    return root_ / "docs/interactive" / (std::string(figure.name) + ".html");
+  }
+
+  static std::string page_of(const Interactive& figure) {
+    return "figure_" + std::string(figure.name);
+  }
+
   void interactive(const Interactive& figure) {
-    const fs::path file = root_ / "docs/interactive" / (std::string(figure.name) + ".html");
+    const fs::path file = file_of(figure);
     if (!fs::exists(file)) return;
-    const std::string label = "figure_" + std::string(figure.name);
+    const std::string label = page_of(figure);
     interactives_.emplace_back(label, figure.title);
     add(label, figure.title, html_block(read_file(file) + "\n"));
   }

@@ -199,5 +199,5 @@ if __name__ == "__main__":
     if not (SITE / "index.html").exists():
         sys.exit(f"there is no site in {SITE}: ./rmsnorm docs builds it")
     if not browser.find():
-        sys.exit("the site's tests need Chromium: ./rmsnorm setup installs it")
+        sys.exit("the site's tests need Chromium or Chrome: on Debian, ./rmsnorm setup installs it")
     unittest.main()
