@@ -11,8 +11,9 @@ namespace rmsnorm::site {
 namespace {
 
 /// Words that everybody reads without a glossary, most often in their everyday sense.
-constexpr std::array kEverydayWords = {"problem", "result", "lesson", "hidden", "host",  "device",
-                                       "bound",   "slug",   "roof",   "vector", "spread"};
+constexpr std::array kEverydayWords = {"problem", "result", "lesson", "hidden",
+                                       "host",    "device", "bound",  "slug",
+                                       "roof",    "vector", "spread", "RMSNorm"};
 
 bool is_word(char c) {
   const auto byte = static_cast<unsigned char>(c);
