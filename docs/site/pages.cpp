@@ -213,6 +213,24 @@ class Site {
     }
   }
 
+  /// Makes links of what the CPU device says, "lessons/04_warp_reduce/rms_norm.cu:49".
+  std::string with_linked_lines(std::string text) const {
+    for (const LessonFolder& lesson : lessons_) {
+      const std::string file = "lessons/" + lesson.slug + "/rms_norm.cu:";
+      for (std::size_t at = text.find(file); at != std::string::npos; at = text.find(file, at)) {
+        const std::size_t digits = at + file.size();
+        const std::size_t end = text.find_first_not_of("0123456789", digits);
+        if (end == std::string::npos || end == digits) break;
+        const std::string line = text.substr(digits, end - digits);
+        const std::string html = link(
+            fmt::format("kernel_{}.html#l{:0>5}", lesson.slug, line), text.substr(at, end - at));
+        text.replace(at, end - at, html);
+        at += html.size();
+      }
+    }
+    return text;
+  }
+
   // --- lessons
 
   /// All lessons, and which of them the reader is at.
@@ -290,7 +308,7 @@ class Site {
     add(label, lesson.title,
         with_contents(
             html_block(ladder(i) + "<p class=\"lesson-links\">" + links + "</p>\n") +
-            text_of("lessons/" + lesson.slug + "/README.md", label) +
+            with_linked_lines(text_of("lessons/" + lesson.slug + "/README.md", label)) +
             html_block(previous_and_next(i)) + hidden(subpages)));
     add(kernel, "The file of lesson " + lesson.number,
         html_block(
