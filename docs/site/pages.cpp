@@ -114,7 +114,7 @@ class Site {
     for (const FilePage& page : kFilePages) file_page(page);
     charts();
     start();
-    add("results", "Results", results_page(root_ / "plots/data", "results"));
+    results();
     sources();  // last: the other pages say which are needed
   }
 
@@ -384,6 +384,16 @@ class Site {
     }
     flush();
     return text;
+  }
+
+  void results() {
+    std::vector<ResultsPage> pages = results_pages(root_ / "plots/data");
+    std::string tree;
+    for (std::size_t i = 1; i < pages.size(); ++i) {
+      add(pages[i].label, pages[i].title, pages[i].text);
+      tree += "- \\subpage " + pages[i].label + "\n";
+    }
+    add(pages[0].label, pages[0].title, pages[0].text + hidden(tree));
   }
 
   void charts() {

@@ -50,8 +50,7 @@ class Table {
       regimes_.push_back(regime);
     rows_ += "<tr data-regime=\"" + escape_html(regime) + "\">";
     for (const Cell& cell : cells) {
-      rows_ += cell.value ? fmt::format("<td class=\"number\" data-value=\"{:.9g}\">", *cell.value)
-                          : "<td>";
+      rows_ += cell.value ? fmt::format("<td data-value=\"{:.9g}\">", *cell.value) : "<td>";
       rows_ += escape_html(cell.text) + "</td>";
     }
     rows_ += "</tr>\n";
@@ -91,13 +90,23 @@ std::string fingerprint(const std::vector<Result>& results) {
   return fmt::format("{}", fmt::join(sources, "; "));
 }
 
-std::string times(const std::vector<Result>& results, bool sweeps) {
+std::string device_of(const std::vector<Result>& results) {
+  std::string device = "cpu";
+  for (const Result& r : results) {
+    if (r.device != "cpu") device = r.device;
+  }
+  return device;
+}
+
+/// The times of some regimes.
+std::string times(
+    const std::vector<Result>& results, const std::function<bool(const std::string&)>& is_shown) {
   Table table(
       "Measured on " + fingerprint(results),
       {"lesson", "regime", "rows", "hidden", "L2", "time of a launch", "spread", "bandwidth",
        "of copy", "of peak", "largest error", "bound", "verdict"});
   for (const Result& r : results) {
-    if (plots::is_sweep(r.regime) != sweeps) continue;
+    if (!is_shown(r.regime)) continue;
     const auto of_peak = r.gbps && r.peak_gbps ? std::optional(100 * *r.gbps / *r.peak_gbps)
                                                : std::optional<double>();
     const auto error = [](double e) { return fmt::format("{:.1e}", e); };
@@ -176,7 +185,7 @@ std::string counts(const std::vector<TraceRow>& trace) {
 
 }  // namespace
 
-std::string results_page(const fs::path& folder, const std::string& label) {
+std::vector<ResultsPage> results_pages(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.path().extension() == ".csv") files.push_back(entry.path());
@@ -185,44 +194,57 @@ std::string results_page(const fs::path& folder, const std::string& label) {
   const auto is = [](const fs::path& file, std::string_view kind) {
     return file.stem().string().ends_with(kind);
   };
-  const auto section = [&](const std::string& name, const std::string& title) {
-    return "\n\\section " + section_label(label, name) + " " + title + "\n";
-  };
   const auto words = [](const std::string& text) { return html_block("<p>" + text + "</p>\n"); };
 
-  std::string page = words(
+  ResultsPage main{"results", "Results", ""};
+  const auto section = [&](const std::string& name, const std::string& title) {
+    return "\n\\section " + section_label(main.label, name) + " " + title + "\n";
+  };
+  main.text = words(
       "Everything that was recorded, made of the files in <code>plots/data</code> when this site "
       "was built. No number was typed. A click on a column's head sorts the table by it; a second "
       "click turns the order round. A bandwidth is always (x once + y once) / time.");
+  std::vector<ResultsPage> sweeps;
   for (const fs::path& file : files) {
     if (is(file, "-profile") || is(file, "-trace")) continue;
     const auto results = plots::load_results(file);
     const std::string name = file.stem().string();
-    std::string device = name;
+    const std::string device = device_of(results);
+    main.text += section(name, "Times: " + device) +
+                 html_block(times(results, [](const auto& r) { return !plots::is_sweep(r); }));
+    std::set<std::string> regimes;
     for (const Result& r : results) {
-      if (r.device != "cpu") device = r.device;
+      if (plots::is_sweep(r.regime)) regimes.insert(r.regime);
     }
-    page += section(name, "Times: " + device) + html_block(times(results, false));
-    page +=
-        section(name + "_sweeps", "Sweeps: " + device) +
-        words("More shapes, as the charts over rows and over hidden show them.") +
-        html_block(
-            "<details>\n<summary>The table</summary>\n" + times(results, true) + "</details>\n");
+    std::string links;
+    for (const std::string& regime : regimes) {
+      sweeps.push_back(
+          {label_of("results_" + name + "_" + regime),
+           "Results: " + replace_all(regime, "_", " over ") + ", " + device,
+           html_block(times(results, [&](const auto& r) { return r == regime; }))});
+      links += "<li><a href=\"" + sweeps.back().label + ".html\">" +
+               escape_html(sweeps.back().title) + "</a></li>\n";
+    }
+    if (!links.empty())
+      main.text +=
+          words("More shapes have pages of their own:") + html_block("<ul>\n" + links + "</ul>\n");
     const fs::path profile = folder / (name + "-profile.csv");
     if (fs::exists(profile)) {
-      page += section(name + "_profile", "The profiler's counts: " + device) +
-              html_block(profiles(plots::read_profiles(profile)));
+      main.text += section(name + "_profile", "The profiler's counts: " + device) +
+                   html_block(profiles(plots::read_profiles(profile)));
     }
   }
   for (const fs::path& file : files) {
     if (!is(file, "-trace")) continue;
-    page += section(file.stem().string(), "The CPU device's counts") +
-            words(
-                "What a row costs each lesson, the same on every machine. Its problems have fewer "
-                "rows.") +
-            html_block(counts(read_trace(file)));
+    main.text +=
+        section(file.stem().string(), "The CPU device's counts") +
+        words(
+            "What a row costs each lesson, the same on every machine. Its problems have fewer "
+            "rows.") +
+        html_block(counts(read_trace(file)));
   }
-  return page;
+  sweeps.insert(sweeps.begin(), main);
+  return sweeps;
 }
 
 }  // namespace rmsnorm::site

@@ -4,13 +4,21 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace rmsnorm::site {
 
+/// A page of results, in Doxygen's form.
+struct ResultsPage {
+  std::string label;
+  std::string title;
+  std::string text;
+};
+
 /// Every result in a folder, as tables that can be sorted: times (NAME.csv), the profiler's counts
-/// (NAME-profile.csv) and the CPU device's counts (NAME-trace.csv). In Doxygen's form.
-/// \param label  the page's name, with which its sections' names begin
+/// (NAME-profile.csv) and the CPU device's counts (NAME-trace.csv). The first page leads to the
+/// others, one for each sweep.
 /// \throws std::runtime_error as the files' readers do
-std::string results_page(const std::filesystem::path& folder, const std::string& label);
+std::vector<ResultsPage> results_pages(const std::filesystem::path& folder);
 
 }  // namespace rmsnorm::site
