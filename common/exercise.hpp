@@ -22,7 +22,7 @@ struct Exercise {
 
 /// Makes an exercise known when the program starts.
 struct ExerciseRegistration {
-  explicit ExerciseRegistration(const Exercise& exercise);
+  explicit ExerciseRegistration(const Exercise& exercise);  ///< takes a copy
 };
 
 /// The main function of an exercise's program, which holds one kernel and one exercise.

@@ -24,7 +24,7 @@ struct Verdict {
   std::string last_refusal = {};  ///< why it refused the last of those
   std::vector<Watched> launches = {};  ///< those of GauntletLimits::counted that could be watched
 
-  bool ok() const { return complaint.empty(); }
+  bool ok() const { return complaint.empty(); }  ///< whether the lesson is right
 };
 
 /// How far the gauntlet goes.

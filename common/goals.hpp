@@ -23,16 +23,16 @@ enum class Quantity {
 
 /// One thing to reach.
 struct Goal {
-  const char* text;  ///< "at most 2 barriers a row"
-  Quantity quantity;
-  enum { at_most, at_least } bound;
-  double limit;
+  const char* text;                  ///< "at most 2 barriers a row"
+  Quantity quantity;                 ///< what is counted
+  enum { at_most, at_least } bound;  ///< the side of the limit
+  double limit;                      ///< which may itself be reached
 };
 
 /// How far a launch is from a goal.
 struct Outcome {
-  bool reached = false;
-  double counted = 0;
+  bool reached = false;  ///< whether the goal is met
+  double counted = 0;    ///< the quantity
   /// The lines that stand in the way and what each contributes, the worst first.
   std::vector<std::pair<double, LineCount>> parts = {};
 };

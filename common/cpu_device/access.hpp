@@ -14,10 +14,10 @@ namespace rmsnorm::cpu_device {
 
 /// What the running thread does with memory.
 struct Access {
-  const void* pc;  ///< where the compiler's call returns to: the place in the code
-  const void* address;
-  int bytes;
-  Touch touch;
+  const void* pc;       ///< where the compiler's call returns to: the place in the code
+  const void* address;  ///< of the first byte
+  int bytes;            ///< how many
+  Touch touch;          ///< load, store or both
 };
 
 /// "reads", "writes", "atomically changes".

@@ -19,6 +19,7 @@
 
 namespace rmsnorm::cpu_device {
 
+/// Counts what a launch asks of the memory, line by line.
 class Counter {
  public:
   /// Begins anew.
@@ -26,11 +27,11 @@ class Counter {
   /// What was counted, line by line.
   Observation result() const;
 
-  void block_begins() { ++blocks_; }
+  void block_begins() { ++blocks_; }  ///< the next block of the launch
   /// All lanes of a warp, or all threads of the block, have come to the same point: what they do
   /// from now on is no request of before.
   void warp_met(int warp);
-  void block_met();
+  void block_met();  ///< the same for all warps of the block
   /// The lanes that wait because they did the same too often have all done it equally often.
   void all_paused();
 

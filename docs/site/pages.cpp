@@ -157,7 +157,6 @@ class Site {
     const std::string anchor = target.substr(std::min(hash + 1, target.size()));
     std::string file = (folder / target.substr(0, hash)).lexically_normal().string();
     if (file.size() > 1 && file.ends_with("/")) file.pop_back();
-    if (hash == 0) throw std::runtime_error("a link within the page: " + target);
     if (file.empty()) file = ".";
     if (!fs::exists(root_ / file)) throw std::runtime_error("a link leads nowhere: " + target);
 
@@ -194,7 +193,11 @@ class Site {
 
   Surroundings surroundings(const fs::path& folder, const std::string& label, TermLinker* terms) {
     return {
-        label, [this, folder](const std::string& target) { return address(folder, target); },
+        label,
+        [this, folder, label](const std::string& target) {
+          if (target.starts_with("#")) return "#" + section_label(label, target.substr(1));
+          return address(folder, target);
+        },
         [this, folder](const std::string& light, const std::string& dark, const std::string& alt) {
           return image(folder, light, dark, alt);
         },
