@@ -42,11 +42,24 @@ struct Interactive {
   const char* name;
   const char* title;
   const char* lessons;  ///< the numbers of those that link to it
+  const char* about;    ///< HTML: what it shows, and what to try
 };
 
 constexpr Interactive kInteractives[] = {
-    {"rms_norm", "Try it: RMSNorm, block by block", "01"},
-    {"coalescing", "Try it: sectors and banks", "02 03 06"},
+    {"rms_norm", "Try it: RMSNorm, block by block", "01",
+     "<p>How the rows of a small matrix are normalised, a block of columns at a time: first the "
+     "sums "
+     "of squares, then one number for each row, then y. Every number can be changed. The "
+     "arithmetic "
+     "is that of 53 bits, not of a kernel's 24.</p>"
+     "<p>Try a row of zeros, with eps 0 and without. Multiply a row by 1000: what happens to its "
+     "y? "
+     "Choose a block size that does not divide the columns.</p>"},
+    {"coalescing", "Try it: sectors and banks", "02 03 06",
+     "<p>What one load of a warp costs, in global memory and in shared memory. The numbers are "
+     "those that the CPU device prints for the same load; a test compares them.</p>"
+     "<p>Predict before you choose: how many sectors does a row a lane take, and how many of their "
+     "bytes are used? What does one float off cost? Which strides have no bank conflict?</p>"},
 };
 
 /// What a chart's name begins with, and how its title does. In the order of the page of all charts.
@@ -437,7 +450,7 @@ class Site {
     if (!fs::exists(file)) return;
     const std::string label = page_of(figure);
     interactives_.emplace_back(label, figure.title);
-    add(label, figure.title, html_block(read_file(file) + "\n"));
+    add(label, figure.title, html_block(figure.about + read_file(file) + "\n"));
   }
 
   void start() {
