@@ -439,6 +439,7 @@ TEST_CASE("the distance of a shuffle counts by its last five bits") {
     launch_shuffle_xor(y.data, distance);
     CHECK(cudaDeviceSynchronize() == cudaSuccess);
     CHECK(y.data[0] == 31);
+    CHECK(rmsnorm::take_hazards().empty() == (distance == 31));  // the others leave the warp
   }
 }
 

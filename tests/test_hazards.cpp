@@ -125,7 +125,7 @@ TEST_CASE("threads at different barriers and threads that have left are found") 
   check(barrier_cases(), "tests/hazards/barrier.cu", true);
 }
 
-TEST_CASE("masks that are not true are found in shuffles and votes and __syncwarp") {
+TEST_CASE("masks that are not true and shuffles that leave the warp are found") {
   check(shuffle_cases(), "tests/hazards/shuffle.cu", true);
 }
 

@@ -374,6 +374,19 @@ void BlockRunner::report_absent_source(int warp, int lane) {
   });
 }
 
+void BlockRunner::report_distance(int distance, Place place) {
+  const NotWatching pause;
+  hazards().add("distance " + text_of(place), [&] {
+    Hazard hazard = hazard_at(place, current_);
+    hazard.what = fmt::format(
+        "lane {} shuffles over a distance of {}, which leaves the warp", lane(), distance);
+    hazard.advice =
+        "A warp has 32 lanes, so distances are 0 to 31: sums of more threads go through shared "
+        "memory";
+    return hazard;
+  });
+}
+
 /// Nobody can go on. At the barrier alone that cannot be: the last to come releases it.
 void BlockRunner::report_deadlock() {
   int waiting = 0;

@@ -42,6 +42,9 @@ class BlockRunner {
   std::uint32_t meet(
       Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place);
 
+  /// Reports a shuffle over a distance that leaves the warp.
+  [[gnu::cold]] void report_distance(int distance, Place place);
+
   /// Lets the other threads run first.
   void pause();
 

@@ -29,6 +29,10 @@ int lane() {
   return running->lane();
 }
 
+void report_distance(int distance, const char* file, int line) {
+  running->report_distance(distance, {file, line});
+}
+
 void touch_atomically(const void* caller, const void* address, int bytes) {
   observer().access({caller, address, bytes, Touch::atomic});
 }

@@ -37,6 +37,8 @@ std::uint32_t shuffle(
     std::uint32_t mask, std::uint32_t value, int source, const char* file, int line);
 std::uint32_t ballot(std::uint32_t mask, bool value, const char* file, int line);
 int lane();
+/// Reports a shuffle of the running thread over a distance that no two lanes of a warp have.
+[[gnu::cold]] void report_distance(int distance, const char* file, int line);
 /// Reports an atomic operation of the running thread.
 void touch_atomically(const void* caller, const void* address, int bytes);
 
@@ -55,6 +57,13 @@ T shuffle_words(std::uint32_t mask, const T& value, int source, const char* file
 /// The first lane of the group of `width` lanes to which the running one belongs.
 inline int group(int width) {
   return lane() / width * width;
+}
+
+/// A shuffle's distance as a GPU takes it, by its last five bits; one that leaves the warp is
+/// reported.
+inline int distance_in_warp(int distance, const char* file, int line) {
+  if (distance < 0 || distance >= warpSize) report_distance(distance, file, line);
+  return distance & (warpSize - 1);
 }
 
 template <class T, class Change>
@@ -89,21 +98,23 @@ T __shfl_sync(unsigned mask, T value, int source, int width = warpSize, RMSNORM_
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = warpSize, RMSNORM_PLACE) {
   const int own = rmsnorm::cpu_device::lane();
-  const int source = own - static_cast<int>(distance & 31);
+  const int steps = static_cast<int>(distance);
+  const int source = own - rmsnorm::cpu_device::distance_in_warp(steps, file, line);
   const bool inside = source >= rmsnorm::cpu_device::group(width);
   return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, file, line);
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = warpSize, RMSNORM_PLACE) {
   const int own = rmsnorm::cpu_device::lane();
-  const int source = own + static_cast<int>(distance & 31);
+  const int steps = static_cast<int>(distance);
+  const int source = own + rmsnorm::cpu_device::distance_in_warp(steps, file, line);
   const bool inside = source < rmsnorm::cpu_device::group(width) + width;
   return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, file, line);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int distance, int width = warpSize, RMSNORM_PLACE) {
   const int own = rmsnorm::cpu_device::lane();
-  const int source = own ^ (distance & 31);
+  const int source = own ^ rmsnorm::cpu_device::distance_in_warp(distance, file, line);
   const bool inside = source < rmsnorm::cpu_device::group(width) + width;
   return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, file, line);
 }

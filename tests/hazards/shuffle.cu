@@ -1,5 +1,5 @@
 /// \file
-/// Shuffles, votes and __syncwarp() whose masks are not true.
+/// Shuffles, votes and __syncwarp() whose masks are not true, and shuffles out of the warp.
 
 #include "tests/hazards/cases.hpp"
 
@@ -146,6 +146,41 @@ __global__ void source_is_no_thread(const float* x, float* y) {
     value += __shfl_xor_sync(kAll, value, offset);  // <-- no thread
   }
   y[t] = static_cast<float>(value);
+}
+
+/// The tree of a whole block, by shuffles alone.
+template <bool kCorrect>
+__global__ void tree_of_block(const float* x, float* y) {
+  float value = x[threadIdx.x];
+  for (int offset = kCorrect ? 16 : 32; offset > 0; offset /= 2) {
+    value += __shfl_xor_sync(kAll, value, offset);  // <-- tree
+  }
+  y[threadIdx.x] = value;
+}
+
+/// In double, and only lane 3 of the second warp goes too far.
+template <bool kCorrect>
+__global__ void far_down(const float* x, float* y) {
+  const unsigned t = threadIdx.x;
+  const unsigned distance = t == 35 && !kCorrect ? 32 : 31;
+  const double other = __shfl_down_sync(kAll, static_cast<double>(x[t]), distance);  // <-- down
+  y[t] = static_cast<float>(other);
+}
+
+/// 16 lanes to the left of lane 17, and not the other way round.
+template <bool kCorrect>
+__global__ void negative_up(const float* x, float* y) {
+  const int t = threadIdx.x;
+  const int distance = kCorrect ? 16 : t - 17;
+  y[t] = __shfl_up_sync(kAll, x[t], static_cast<unsigned>(distance));  // <-- up
+}
+
+/// From the lane before; that of lane 0 is lane 31, and a source beyond 31 begins again at 0.
+template <bool kCorrect>
+__global__ void negative_xor(const float* x, float* y) {
+  const int t = threadIdx.x;
+  const float before = __shfl_sync(kAll, x[t], t + 31);
+  y[t] = kCorrect ? before : __shfl_xor_sync(kAll, before, -1);  // <-- xor
 }
 
 }  // namespace
@@ -323,6 +358,45 @@ std::vector<Case> shuffle_cases() {
        .thread = "32",
        .says =
            {"lane 0 of warp 1 takes a value from lane 16, which takes no part in this shuffle"}},
+      {.name = "a sum by shuffles over more threads than a warp",
+       .wrong = [](Memory m) { tree_of_block<false><<<1, 64>>>(m.x, m.y); },
+       .right = [](Memory m) { tree_of_block<true><<<1, 64>>>(m.x, m.y); },
+       .kernel = "tree_of_block<false>",
+       .at = "tree",
+       .other = "",
+       .block = "0",
+       .thread = "0",
+       .says =
+           {"lane 0 shuffles over a distance of 32, which leaves the warp",
+            "A warp has 32 lanes, so distances are 0 to 31: sums of more threads go through shared "
+            "memory"}},
+      {.name = "a lane shuffles down too far",
+       .wrong = [](Memory m) { far_down<false><<<1, 64>>>(m.x, m.y); },
+       .right = [](Memory m) { far_down<true><<<1, 64>>>(m.x, m.y); },
+       .kernel = "far_down<false>",
+       .at = "down",
+       .other = "",
+       .block = "0",
+       .thread = "35",
+       .says = {"lane 3 shuffles over a distance of 32, which leaves the warp"}},
+      {.name = "a shuffle up by less than nothing",
+       .wrong = [](Memory m) { negative_up<false><<<1, 32>>>(m.x, m.y); },
+       .right = [](Memory m) { negative_up<true><<<1, 32>>>(m.x, m.y); },
+       .kernel = "negative_up<false>",
+       .at = "up",
+       .other = "",
+       .block = "0",
+       .thread = "0",
+       .says = {"lane 0 shuffles over a distance of -17, which leaves the warp"}},
+      {.name = "a shuffle over a negative distance",
+       .wrong = [](Memory m) { negative_xor<false><<<1, 32>>>(m.x, m.y); },
+       .right = [](Memory m) { negative_xor<true><<<1, 32>>>(m.x, m.y); },
+       .kernel = "negative_xor<false>",
+       .at = "xor",
+       .other = "",
+       .block = "0",
+       .thread = "31",
+       .says = {"lane 31 shuffles over a distance of -1, which leaves the warp"}},
   };
 }
 
