@@ -129,6 +129,10 @@ TEST_CASE("masks that are not true and shuffles that leave the warp are found") 
   check(shuffle_cases(), "tests/hazards/shuffle.cu", true);
 }
 
+TEST_CASE("temporary storage of cub that is not shared or that two warps share is found") {
+  check(temp_storage_cases(), "tests/hazards/temp_storage.cu", true);
+}
+
 TEST_CASE("a read of shared memory that nobody has written is found") {
   check_loads_and_stores(unwritten_cases(), "tests/hazards/unwritten.cu");
 }

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
 
+#include "common/cpu_device/access.hpp"
 #include "common/cpu_device/observer.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
@@ -108,6 +110,7 @@ void BlockRunner::begin_block() {
   shared_memory().begin_block();
   observer().block_begins();
   for (Warp& warp : warps_) warp = {.exists = warp.exists, .ready = warp.exists};
+  storage_uses_.clear();
   live_ = threads_in_block_;
   at_barrier_ = 0;
   current_ = 0;
@@ -223,6 +226,7 @@ void BlockRunner::release_barrier() {
   if (live_ < threads_in_block_) report_gone();
   if (is_watching) observer().barrier_passed(barrier_, live_);
   at_barrier_ = 0;
+  storage_uses_.clear();
   for (Warp& warp : warps_) warp.ready |= std::exchange(warp.at_barrier, 0);
 }
 
@@ -296,6 +300,18 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
   warp.meeting &= ~needed;
   warp.ready |= needed;
   return true;
+}
+
+void BlockRunner::use_warp_storage(const void* storage, Place place) {
+  const NotWatching pause;
+  const auto use = std::find_if(storage_uses_.begin(), storage_uses_.end(), [&](const auto& other) {
+    return other.storage == storage;
+  });
+  if (use == storage_uses_.end()) {
+    storage_uses_.push_back({storage, warp(), place});
+  } else if (use->warp != warp()) {
+    report_shared_storage(*use, place);
+  }
 }
 
 // The mistakes. Each is described once for each pair of lines.
@@ -383,6 +399,32 @@ void BlockRunner::report_distance(int distance, Place place) {
     hazard.advice =
         "A warp has 32 lanes, so distances are 0 to 31: sums of more threads go through shared "
         "memory";
+    return hazard;
+  });
+}
+
+void BlockRunner::report_storage_outside(Place place) {
+  const NotWatching pause;
+  hazards().add("storage outside " + text_of(place), [&] {
+    Hazard hazard = hazard_at(place, current_);
+    hazard.what =
+        fmt::format("thread {} reduces with a TempStorage that is not in shared memory", current_);
+    hazard.advice = "Declare it __shared__: the threads exchange their values through it";
+    return hazard;
+  });
+}
+
+void BlockRunner::report_shared_storage(const StorageUse& other, Place place) {
+  hazards().add("storage " + text_of(place) + text_of(other.place), [&] {
+    const std::size_t offset = shared_memory().offset_of(other.storage);
+    Hazard hazard = hazard_at(place, current_);
+    hazard.what = fmt::format(
+        "warp {} uses the TempStorage {} here, warp {} uses it at {}, and no barrier is between "
+        "them",
+        warp(), element_text(*shared_memory().nearest(offset), offset), other.warp,
+        text_of(other.place));
+    hazard.advice =
+        "Give each warp a TempStorage of its own, or put __syncthreads() between the two";
     return hazard;
   });
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "common/cpu_device/fiber.hpp"
 #include "common/cpu_device/hazard.hpp"
@@ -44,6 +45,13 @@ class BlockRunner {
 
   /// Reports a shuffle over a distance that leaves the warp.
   [[gnu::cold]] void report_distance(int distance, Place place);
+
+  /// Reports temporary storage of a library that is not in shared memory.
+  [[gnu::cold]] void report_storage_outside(Place place);
+
+  /// The running warp uses shared memory that is a warp's own up to the next barrier: reports it
+  /// if another warp has used it since the last one.
+  void use_warp_storage(const void* storage, Place place);
 
   /// Lets the other threads run first.
   void pause();
@@ -83,6 +91,13 @@ class BlockRunner {
     std::uint32_t returned = 0;
   };
 
+  /// Who has used a warp's storage since the last barrier.
+  struct StorageUse {
+    const void* storage;
+    int warp;
+    Place place;
+  };
+
   static void fiber_main();
   void begin_grid(dim3 block);
   void begin_block();
@@ -101,11 +116,13 @@ class BlockRunner {
   [[gnu::cold]] void report_returned(int warp, std::uint32_t gone, int lane);
   [[gnu::cold]] void report_absent_source(int warp, int lane);
   [[gnu::cold]] void report_deadlock();
+  [[gnu::cold]] void report_shared_storage(const StorageUse& other, Place place);
   Thread& thread_of(int warp, int lane) { return all_[warp * kWarpThreads + lane]; }
   Hazard hazard_at(Place place, int thread) const;
 
   std::unique_ptr<Thread[]> all_;
   std::array<Warp, kMaxWarps> warps_;
+  std::vector<StorageUse> storage_uses_;
   Stacks stacks_;
   Fiber main_;
   const std::function<void()>* body_ = nullptr;

@@ -5,6 +5,7 @@
 
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/observer.hpp"
+#include "common/cpu_device/shared_memory.hpp"
 
 namespace rmsnorm::cpu_device {
 
@@ -31,6 +32,16 @@ int lane() {
 
 void report_distance(int distance, const char* file, int line) {
   running->report_distance(distance, {file, line});
+}
+
+bool check_storage(const void* storage, const char* file, int line) {
+  if (shared_memory().contains(storage)) return true;
+  running->report_storage_outside({file, line});
+  return false;
+}
+
+void use_warp_storage(const void* storage, const char* file, int line) {
+  if (check_storage(storage, file, line)) running->use_warp_storage(storage, {file, line});
 }
 
 void touch_atomically(const void* caller, const void* address, int bytes) {

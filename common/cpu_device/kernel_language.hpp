@@ -39,6 +39,10 @@ std::uint32_t ballot(std::uint32_t mask, bool value, const char* file, int line)
 int lane();
 /// Reports a shuffle of the running thread over a distance that no two lanes of a warp have.
 [[gnu::cold]] void report_distance(int distance, const char* file, int line);
+/// Reports cub's temporary storage that is not in shared memory. False if it is not.
+bool check_storage(const void* storage, const char* file, int line);
+/// The same, for the storage of a warp; also reports two warps that use it without a barrier.
+void use_warp_storage(const void* storage, const char* file, int line);
 /// Reports an atomic operation of the running thread.
 void touch_atomically(const void* caller, const void* address, int bytes);
 

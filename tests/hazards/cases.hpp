@@ -36,6 +36,7 @@ struct Case {
 std::vector<Case> race_cases();
 std::vector<Case> barrier_cases();
 std::vector<Case> shuffle_cases();
+std::vector<Case> temp_storage_cases();
 std::vector<Case> unwritten_cases();
 std::vector<Case> bounds_cases();
 std::vector<Case> alignment_cases();

@@ -19,8 +19,8 @@ class BlockReduce {
   /// The result is complete in thread 0.
   template <class Operator>
   T Reduce(T value, Operator reduce, RMSNORM_PLACE) {
-    typename WarpReduce<T>::TempStorage none;
-    value = WarpReduce<T>(none).Reduce(value, reduce, file, line);
+    rmsnorm::cpu_device::check_storage(&storage_, file, line);
+    value = WarpReduce<T>::reduce_lanes(value, reduce, file, line);
     if (threadIdx.x % 32 == 0) storage_.of_warp[threadIdx.x / 32] = value;
     __syncthreads(file, line);
     if (threadIdx.x == 0) {

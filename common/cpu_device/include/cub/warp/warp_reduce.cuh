@@ -10,12 +10,26 @@ namespace cub {
 template <class T, int kLanes = 32>
 class WarpReduce {
  public:
-  struct TempStorage {};  // shuffles need none
-  explicit WarpReduce(TempStorage&) {}
+  /// Shuffles need none. But this is no promise of CUB's: each warp must have its own.
+  struct TempStorage {
+    char unused;
+  };
+  explicit WarpReduce(TempStorage& storage) : storage_(storage) {}
 
   /// The result is complete in the first lane of each group of kLanes.
   template <class Operator>
   T Reduce(T value, Operator reduce, RMSNORM_PLACE) {
+    rmsnorm::cpu_device::use_warp_storage(&storage_, file, line);
+    return reduce_lanes(value, reduce, file, line);
+  }
+  T Sum(T value, RMSNORM_PLACE) {
+    return Reduce(
+        value, [](const T& a, const T& b) { return a + b; }, file, line);
+  }
+
+  /// The same without storage, for the CPU device alone.
+  template <class Operator>
+  static T reduce_lanes(T value, Operator reduce, const char* file, int line) {
     const int first = rmsnorm::cpu_device::group(kLanes);  // of the lanes that reduce together
     const int lane = rmsnorm::cpu_device::lane() - first;
     const unsigned mask = (kLanes == 32 ? 0xffffffff : (1u << kLanes % 32) - 1) << first;
@@ -26,10 +40,9 @@ class WarpReduce {
     }
     return value;
   }
-  T Sum(T value, RMSNORM_PLACE) {
-    return Reduce(
-        value, [](const T& a, const T& b) { return a + b; }, file, line);
-  }
+
+ private:
+  TempStorage& storage_;
 };
 
 }  // namespace cub
