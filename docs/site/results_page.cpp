@@ -28,7 +28,7 @@ struct Cell {
 };
 
 Cell number(std::optional<double> value, const std::function<std::string(double)>& write) {
-  return value ? Cell{write(*value), value} : Cell{"-", -1.0};
+  return value ? Cell{write(*value), value} : Cell{"-"};
 }
 
 Cell whole(double value) {
@@ -39,7 +39,7 @@ Cell count(double value) {
   return {fmt::format("{:.6g}", value), value};
 }
 
-/// A table whose columns can be sorted, with a filter for its column `regime`.
+/// A table whose columns can be sorted, with a filter for its column `regime`. Its caption is HTML.
 class Table {
  public:
   Table(std::string caption, std::vector<std::string> header)
@@ -66,7 +66,7 @@ class Table {
     }
     html +=
         "<div class=\"scroll\" tabindex=\"0\"><table class=\"markdownTable sortable\">\n<caption>" +
-        escape_html(caption_) + "</caption>\n<thead><tr>";
+        caption_ + "</caption>\n<thead><tr>";
     for (const std::string& column : header_)
       html += "<th scope=\"col\"><button type=\"button\">" + escape_html(column) + "</button></th>";
     return html + "</tr></thead>\n<tbody>\n" + rows_ + "</tbody></table></div>\n</div>\n";
@@ -102,7 +102,7 @@ std::string device_of(const std::vector<Result>& results) {
 std::string times(
     const std::vector<Result>& results, const std::function<bool(const std::string&)>& is_shown) {
   Table table(
-      "Measured on " + fingerprint(results),
+      escape_html("Measured on " + fingerprint(results)),
       {"lesson", "regime", "rows", "hidden", "L2", "time of a launch", "spread", "bandwidth",
        "of copy", "of peak", "largest error", "bound", "verdict"});
   for (const Result& r : results) {
@@ -132,7 +132,7 @@ std::string profiles(const std::vector<plots::Profile>& all) {
   std::set<std::string> sources;
   for (const plots::Profile& p : all) sources.insert(p.source);
   Table table(
-      fmt::format("Counted by ncu on {}", fmt::join(sources, "; ")),
+      inline_html(fmt::format("{}", fmt::join(sources, "; ")), {"results", {}, {}, nullptr}),
       {"lesson", "regime", "rows", "hidden", "bytes read a row", "written", "from DRAM",
        "instructions a row", "registers", "occupancy"});
   for (const plots::Profile& p : all) {
@@ -164,7 +164,7 @@ std::string counts(const std::vector<TraceRow>& trace) {
     rmsnorm::add(row.count, row.rows, launches.back().second);
   }
   Table table(
-      fmt::format("Counted by the CPU device, {}", fmt::join(sources, "; ")),
+      escape_html(fmt::format("Counted by the CPU device, {}", fmt::join(sources, "; "))),
       {"lesson", "regime", "rows", "hidden", "bytes read a row", "written", "requests",
        "wavefronts", "barriers", "shuffles"});
   for (const auto& [row, cost] : launches) {
