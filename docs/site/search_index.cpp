@@ -60,9 +60,11 @@ std::string text_of_html(std::string_view html) {
       continue;
     }
     bool skipped = false;
-    for (const std::string name : {"script", "style", "svg", "button", "select"}) {
-      if (html.substr(at + 1).starts_with(name)) {
-        at = behind(html, at, name);
+    for (const std::string begin :
+         {"script", "style", "svg", "button", "select", "nav", "p class=\"lesson-links\"",
+          "div hidden"}) {
+      if (html.substr(at + 1).starts_with(begin)) {
+        at = behind(html, at, begin.substr(0, begin.find(' ')));
         skipped = true;
         break;
       }
@@ -79,7 +81,9 @@ std::string text_of_html(std::string_view html) {
   for (const auto& [code, character] :
        {std::pair("&lt;", "<"), std::pair("&gt;", ">"), std::pair("&quot;", "\""),
         std::pair("&#160;", " "), std::pair("&nbsp;", " "), std::pair("&#9670;", ""),
-        std::pair("&middot;", "\u00b7"), std::pair("&amp;", "&")})
+        std::pair("&middot;", "\u00b7"), std::pair("&minus;", "\u2212"),
+        std::pair("&ndash;", "\u2013"), std::pair("&mdash;", "\u2014"),
+        std::pair("&times;", "\u00d7"), std::pair("&#39;", "'"), std::pair("&amp;", "&")})
     text = replace_all(text, code, character);
   return trimmed(text);
 }

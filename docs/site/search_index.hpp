@@ -17,7 +17,8 @@ struct SearchEntry {
   std::string text;     ///< in plain words
 };
 
-/// HTML without its tags, and without scripts, style sheets and drawings.
+/// HTML without its tags, and without scripts, style sheets, drawings and
+/// what only leads to other pages.
 std::string text_of_html(std::string_view html);
 
 /// The sections of a page of the site. \param name the file's name
