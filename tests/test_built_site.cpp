@@ -48,6 +48,7 @@ const std::map<std::string, BuiltPage>& pages() {
     }
     return read;
   }();
+  REQUIRE(!all.empty());
   return all;
 }
 
@@ -198,12 +199,26 @@ TEST_CASE("every picture of the site says what it shows") {
   for (const auto& [name, page] : pages()) {
     CAPTURE(name);
     for (const Tag& tag : page.tags) {
-      if (tag.name == "img") CHECK(tag.has("alt"));
+      if (tag.name == "img") CHECK_FALSE(tag["alt"].empty());
       if (tag.name == "img" && tag["src"].starts_with("charts/")) CHECK(tag["alt"].size() > 10);
       if (tag.name == "svg")
         CHECK((tag["role"] == "img" && tag.has("aria-labelledby")) != tag.has("aria-hidden"));
     }
   }
+}
+
+TEST_CASE("a glossary's explanation follows its heading, whatever names it has") {
+  const std::string& text = pages().at("glossary.html").text;
+  CHECK(text.find("<p class=\"meaning\"><a id=") != std::string::npos);
+  CHECK(text.find("</a><p class=\"meaning\">") == std::string::npos);
+}
+
+TEST_CASE("no page of the site is a list of nothing, and the first says its name once") {
+  CHECK(pages().count("pages.html") == 0);
+  CHECK(pages().count("usergroup0.html") == 0);
+  CHECK(
+      pages().at("index.html").text.find("<title>RMSNorm, Step by Step</title>") !=
+      std::string::npos);
 }
 
 TEST_CASE("a page of the site has each of its identifiers once") {

@@ -11,10 +11,12 @@
 #include "docs/site/finish.hpp"
 #include "docs/site/glossary.hpp"
 #include "docs/site/markdown.hpp"
+#include "docs/site/results_page.hpp"
 #include "docs/site/search_index.hpp"
 #include "docs/site/text.hpp"
 #include "tests/catch.hpp"
 #include "tests/html.hpp"
+#include "tests/repository.hpp"
 
 using namespace rmsnorm::site;
 
@@ -101,6 +103,26 @@ TEST_CASE("code of a lesson stays Doxygen's to colour, and other code is shown a
   CHECK(html_of("```text\na message\n```").find("fragment prose") != std::string::npos);
   CHECK(html_of("```text\ntwo  columns\n```").find("prose") == std::string::npos);
   CHECK_THROWS_AS(html_of("```cpp\nint a;\n"), std::runtime_error);
+}
+
+TEST_CASE("a message is broken where its page is, not where its source was") {
+  const std::string wide(98, 'a');
+  CHECK(html_of("```text\n" + wide + "\nend\n```").find(wide + " end<") != std::string::npos);
+  CHECK(html_of("```text\nshort\nend\n```").find("short</div>") != std::string::npos);
+  CHECK(html_of("```text\n" + wide + "\n\nend\n```").find(wide + "</div>") != std::string::npos);
+  CHECK(html_of("```text\n" + wide + "\nb  end\n```").find(wide + "</div>") != std::string::npos);
+}
+
+TEST_CASE("a page of results says once what counted, and has no value where none was measured") {
+  const auto results = results_pages(tests::top() / "plots/data");
+  REQUIRE_FALSE(results.empty());
+  const std::string& html = results[0].text;
+  CHECK(html.find("<caption>Counted by ncu on ") != std::string::npos);
+  CHECK(html.find("on Counted by") == std::string::npos);
+  CHECK(html.find(", commit <code>") != std::string::npos);
+  CHECK(html.find('`') == std::string::npos);
+  CHECK(html.find("<td>-</td>") != std::string::npos);
+  CHECK(html.find("data-value=\"-1\"") == std::string::npos);
 }
 
 TEST_CASE("pictures for a light and a dark page, folds and headings are understood") {
@@ -209,4 +231,11 @@ TEST_CASE("search knows a page's sections and their words, without tags, scripts
   CHECK(entries[1].address == "p.html#x");
   CHECK(entries[1].section == "A head");
   CHECK(entries[1].text == "d");
+}
+
+TEST_CASE("search leaves out what only leads to other pages") {
+  CHECK(
+      text_of_html("<nav class=\"ladder\"><ol><li>01</li></ol></nav><p class=\"lesson-links\">What "
+                   "changed</p><p>a &minus; b &middot; c</p><div hidden><ul><li>d</li></ul></div>"
+                   "<nav class=\"cards\">Next</nav>") == "a \u2212 b \u00b7 c");
 }

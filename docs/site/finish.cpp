@@ -34,6 +34,14 @@ std::string with_lower_headings(std::string html) {
   return html;
 }
 
+/// The start page is called as the site is.
+std::string with_title_once(const std::string& html) {
+  const std::string title = between(html, "<title>", "</title>");
+  const std::size_t dash = title.find(" - ");
+  if (dash == std::string::npos || title.substr(0, dash) != title.substr(dash + 3)) return html;
+  return replace_all(html, "<title>" + title + "<", "<title>" + title.substr(0, dash) + "<");
+}
+
 void copy_into(const fs::path& file, const fs::path& folder) {
   fs::create_directories(folder);
   fs::copy_file(file, folder / file.filename(), fs::copy_options::overwrite_existing);
@@ -49,7 +57,7 @@ std::string finished_page(std::string html) {
         html, "<h" + level + ">Table of Contents</h" + level + ">",
         "<h3 role=\"presentation\">On this page</h3>");
   }
-  html = with_title_as_heading(std::move(html));
+  html = with_title_once(with_title_as_heading(std::move(html)));
   // Doxygen's list of what is on a page also names what it has left out.
   const std::string summary = between(html, "<div class=\"summary\">", "</div>");
   if (!summary.empty())
@@ -72,6 +80,7 @@ std::string with_one_font_format(std::string css) {
 }
 
 void finish(const fs::path& root, const fs::path& html, const fs::path& katex) {
+  fs::remove(html / "pages.html");  // an empty list: all pages hang below the first
   for (const auto& entry : fs::directory_iterator(html)) {
     if (entry.path().extension() != ".html") continue;
     write_file(entry.path(), finished_page(read_file(entry.path())));

@@ -437,6 +437,23 @@ class Blocks {
   std::string text_;
 };
 
+/// The lines of a message without the breaks that only fit it to a page of Markdown: those before
+/// a word that has no room.
+Lines unwrapped(const Lines& lines) {
+  constexpr std::size_t kWidth = 100;
+  Lines joined;
+  std::size_t last = 0;  // the size of the line before
+  for (const std::string& line : lines) {
+    if (last > 0 && !is_blank(line) && last + 1 + std::min(line.find(' '), line.size()) > kWidth) {
+      joined.back() += " " + line;
+    } else {
+      joined.push_back(line);
+    }
+    last = line.size();
+  }
+  return joined;
+}
+
 /// Whether a line only leads to other pages: the site has better ways to do so.
 bool is_navigation(const std::string& line) {
   const bool begins = line.starts_with("[Start](") || line.starts_with("previous: [");
@@ -476,7 +493,7 @@ std::string code_block(const std::string& code, std::string_view kind) {
   // Columns stay in line; a message may be broken to fit the page.
   const bool has_columns = kind == "sh" || code.find("  ") != std::string::npos;
   std::string html = has_columns ? "<div class=\"fragment\">" : "<div class=\"fragment prose\">";
-  for (const std::string& line : split_lines(code)) {
+  for (const std::string& line : has_columns ? split_lines(code) : unwrapped(split_lines(code))) {
     std::size_t remark = std::string::npos;
     if (kind == "sh") remark = line.starts_with("# ") ? 0 : line.find("  # ");
     html += "<div class=\"line\">" + escape_html(line.substr(0, remark));

@@ -395,7 +395,7 @@ class Site {
       }
       text += "\n\\subsection " + terms.front().anchor + " " + names + "\n\n" +
               html_block(
-                  anchors + "<p class=\"meaning\">" + inline_html(item.substr(colon + 2), around) +
+                  "<p class=\"meaning\">" + anchors + inline_html(item.substr(colon + 2), around) +
                   "</p>\n");
     }
     flush();
