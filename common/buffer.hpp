@@ -12,11 +12,12 @@ namespace rmsnorm {
 /// An array of floats in one of the two memories. Moves, does not copy.
 class Buffer {
  public:
-  /// \throws CudaError, or std::bad_alloc, if there is not enough memory.
+  /// Takes memory for `size` floats, whose values are anything. \throws CudaError, or
+  /// std::bad_alloc, if there is not enough.
   Buffer(Memory memory, std::size_t size);
-  ~Buffer();
-  Buffer(Buffer&& other) noexcept;  ///< takes the memory over
-  Buffer& operator=(Buffer&&) = delete;
+  ~Buffer();                             ///< frees the memory
+  Buffer(Buffer&& other) noexcept;       ///< takes the memory over
+  Buffer& operator=(Buffer&&) = delete;  ///< a buffer keeps its memory
 
   float* data() const { return data_; }       ///< the first element
   std::size_t size() const { return size_; }  ///< floats

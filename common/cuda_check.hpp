@@ -12,6 +12,7 @@ namespace rmsnorm {
 /// A call of the CUDA runtime failed. what() is one sentence: what was tried and CUDA's reason.
 class CudaError : public std::runtime_error {
  public:
+  /// An error of a call, with its message.
   /// \param code what the call returned
   /// \param doing what was tried, for the message
   CudaError(cudaError_t code, const std::string& doing)
@@ -22,7 +23,8 @@ class CudaError : public std::runtime_error {
   cudaError_t code_;
 };
 
-/// \throws CudaError unless code is cudaSuccess. `doing` says what was tried: "allocating 4 GiB".
+/// Turns an error into an exception. `doing` says what was tried: "allocating 4 GiB".
+/// \throws CudaError unless code is cudaSuccess
 inline void cuda_check(cudaError_t code, const std::string& doing) {
   if (code == cudaSuccess) return;
   cudaGetLastError();  // the runtime also remembers the error: it must not surface a second time

@@ -23,10 +23,13 @@ enum class Quantity {
 
 /// One thing to reach.
 struct Goal {
-  const char* text;                  ///< "at most 2 barriers a row"
-  Quantity quantity;                 ///< what is counted
-  enum { at_most, at_least } bound;  ///< the side of the limit
-  double limit;                      ///< which may itself be reached
+  const char* text;   ///< "at most 2 barriers a row"
+  Quantity quantity;  ///< what is counted
+  enum {
+    at_most,     ///< the limit or less
+    at_least,    ///< the limit or more
+  } bound;       ///< the side of the limit
+  double limit;  ///< which may itself be reached
 };
 
 /// How far a launch is from a goal.

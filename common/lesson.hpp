@@ -26,7 +26,10 @@ struct Problem {
 };
 
 /// Where a lesson wants the tensors of its problem.
-enum class Memory { host, device };
+enum class Memory {
+  host,    ///< the CPU's
+  device,  ///< the GPU's, or the CPU device's
+};
 
 /// The bytes of one row (and its share of the weight) that a kernel asks of global memory, in
 /// 32-byte sectors, where rows fill whole sectors. Caches may answer a part of them.

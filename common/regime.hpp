@@ -9,7 +9,10 @@
 namespace rmsnorm {
 
 /// Whether the tensors are in the L2 cache when a timed launch starts.
-enum class Cache { cold, warm };
+enum class Cache {
+  cold,  ///< they are not: a launch finds nothing there
+  warm,  ///< they are, as far as they fit
+};
 
 /// "cold" or "warm", as files and tables have it.
 const char* to_string(Cache cache);

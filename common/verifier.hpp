@@ -53,7 +53,10 @@ struct Verification {
 };
 
 /// Whether a launch is to be observed.
-enum class Watch { no, yes };
+enum class Watch {
+  no,   ///< it only runs
+  yes,  ///< what it does is counted, where the device can
+};
 
 /// Runs the lesson twice on set 0 of the workload and checks everything both times: the launch, the
 /// errors that come later, each element of y, and all memory that must stay as it is.

@@ -23,12 +23,16 @@ inline constexpr int kMaxThreads = 1024;                      ///< threads of a 
 inline constexpr int kMaxWarps = kMaxThreads / kWarpThreads;  ///< warps of a block, at most
 
 /// What the lanes of a warp meet for.
-enum class Meeting { sync, shuffle, ballot };
+enum class Meeting {
+  sync,     ///< __syncwarp: to wait for each other
+  shuffle,  ///< to read a value of another lane
+  ballot,   ///< to know whose value is not 0
+};
 
 /// Runs the blocks of one grid after the other.
 class BlockRunner {
  public:
-  BlockRunner();
+  BlockRunner();  ///< takes memory for the stacks of the threads
 
   /// Runs `body` in every thread of every block. False if a mistake made the rest impossible.
   bool run(dim3 grid, dim3 block, const std::function<void()>& body);

@@ -17,11 +17,11 @@ inline constexpr std::size_t kStackBytes = std::size_t{512} << 10;
 /// overflows. Pages that are never touched cost nothing.
 class Stacks {
  public:
-  /// \throws std::bad_alloc
+  /// Takes memory for `count` stacks. \throws std::bad_alloc
   explicit Stacks(std::size_t count);
-  ~Stacks();
-  Stacks(const Stacks&) = delete;
-  Stacks& operator=(const Stacks&) = delete;
+  ~Stacks();                                  ///< frees them
+  Stacks(const Stacks&) = delete;             ///< fibers hold addresses of the stacks
+  Stacks& operator=(const Stacks&) = delete;  ///< likewise
 
   char* bottom(std::size_t i) const;  ///< the lowest address of stack i
   /// The end of stack i, where it begins to grow from. Not all at the same distance, or they would
@@ -40,8 +40,8 @@ class Fiber {
  public:
   /// Makes this the code that is running now; switch_to() leaves it.
   Fiber() = default;
-  Fiber(const Fiber&) = delete;
-  Fiber& operator=(const Fiber&) = delete;
+  Fiber(const Fiber&) = delete;             ///< a stack runs one fiber
+  Fiber& operator=(const Fiber&) = delete;  ///< likewise
 
   /// Lets the fiber begin anew at `entry`, which never returns.
   void begin(char* stack_bottom, char* stack_top, void (*entry)());

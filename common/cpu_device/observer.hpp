@@ -74,10 +74,12 @@ inline Observer& observer() {
 /// While one of these lives, the device's own work is not taken for the kernel's.
 class NotWatching {
  public:
+  /// Stops watching.
   NotWatching() : was_in_kernel_(in_watched_kernel) { in_watched_kernel = false; }
+  /// Watches again if it was watching before.
   ~NotWatching() { in_watched_kernel = was_in_kernel_; }
-  NotWatching(const NotWatching&) = delete;
-  NotWatching& operator=(const NotWatching&) = delete;
+  NotWatching(const NotWatching&) = delete;             ///< it ends with its scope
+  NotWatching& operator=(const NotWatching&) = delete;  ///< likewise
 
  private:
   bool was_in_kernel_;

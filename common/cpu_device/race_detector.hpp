@@ -13,7 +13,11 @@
 namespace rmsnorm::cpu_device {
 
 /// What a thread does with memory.
-enum class Touch : std::uint8_t { load, store, atomic };
+enum class Touch : std::uint8_t {
+  load,    ///< reads
+  store,   ///< writes
+  atomic,  ///< reads and writes in one step
+};
 
 /// Finds accesses of a block to shared memory that nothing puts in an order.
 class RaceDetector {
