@@ -58,6 +58,10 @@ std::string finished_page(std::string html) {
         "<h3 role=\"presentation\">On this page</h3>");
   }
   html = with_title_once(with_title_as_heading(std::move(html)));
+  html = replace_all(html, "<div id=\"doc-content\"", "<div id=\"doc-content\" role=\"main\"");
+  html = replace_all(
+      html, "<div id=\"side-nav\"",
+      "<div id=\"side-nav\" role=\"navigation\" aria-label=\"All pages\"");
   // Doxygen's list of what is on a page also names what it has left out.
   const std::string summary = between(html, "<div class=\"summary\">", "</div>");
   if (!summary.empty())

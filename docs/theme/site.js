@@ -26,13 +26,75 @@ function markFrames() {
   }
 }
 
+// doxygen-awesome's buttons are no buttons to a keyboard or a screen reader: these make them so.
+function asButton(element, label) {
+  element.setAttribute("role", "button");
+  element.setAttribute("tabindex", "0");
+  if (label) element.setAttribute("aria-label", label);
+}
+
+function pressOnKeys(event) {
+  if ((event.key !== "Enter" && event.key !== " ") || event.target.localName === "button") return;
+  if (event.target.getAttribute("role") !== "button") return;
+  event.preventDefault();
+  if (!event.repeat) event.target.click();
+}
+
+const themeSwitch = "doxygen-awesome-dark-mode-toggle";
+
+function tellTheme() {
+  const dark = document.documentElement.classList.contains("dark-mode");
+  document.querySelector(themeSwitch)?.setAttribute("aria-pressed", dark);
+}
+
+// What is new on the page: its scripts add buttons after it has loaded, and the tree of pages grows.
+function makeReachable() {
+  for (const element of document.querySelectorAll(`${themeSwitch}:not([role])`)) {
+    asButton(element, "Dark theme");
+    tellTheme();
+  }
+  for (const element of document.querySelectorAll(
+    "doxygen-awesome-fragment-copy-button:not([role])")) asButton(element, "Copy the code");
+  for (const icon of document.querySelectorAll("td.entry a:has(> .icondoc):not([aria-label])"))
+    icon.setAttribute("aria-label", `Source of ${icon.nextElementSibling.textContent}`);
+  // The arrows of the tree are for the mouse: the page they stand at has its own link.
+  for (const arrow of document.querySelectorAll("#nav-tree a:has(> .arrow):not([aria-hidden])")) {
+    arrow.setAttribute("tabindex", "-1");
+    arrow.setAttribute("aria-hidden", "true");
+  }
+}
+
+// On a narrow page its contents open and close.
+function makeContents() {
+  const toc = document.querySelector(".contents > .toc");
+  const head = toc?.querySelector("h3");
+  if (!head) return;
+  const narrow = window.matchMedia("(max-width: 999px)");
+  const tell = () => {
+    if (narrow.matches) {
+      asButton(head);
+      head.setAttribute("aria-expanded", toc.classList.contains("open"));
+    } else {
+      head.setAttribute("role", "presentation");
+      head.removeAttribute("tabindex");
+      head.removeAttribute("aria-expanded");
+    }
+  };
+  new MutationObserver(tell).observe(toc, { attributeFilter: ["class"] });
+  narrow.addEventListener("change", tell);
+  tell();
+}
+
 // Unchanged lines of a difference: shown on demand.
 function unfoldOnDemand() {
   for (const button of document.querySelectorAll(".diff .fold button")) {
     button.addEventListener("click", () => {
       const fold = button.closest("tbody");
-      fold.nextElementSibling.classList.remove("folded");
+      const lines = fold.nextElementSibling;
+      lines.classList.remove("folded");
       fold.remove();
+      lines.rows[0].setAttribute("tabindex", "-1");
+      lines.rows[0].focus({ preventScroll: true });
     });
   }
 }
@@ -46,13 +108,16 @@ function sortTables() {
       const descending = head.getAttribute("aria-sort") === "ascending";
       heads.forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", descending ? "descending" : "ascending");
-      const key = (row) => {
-        const cell = row.cells[column];
-        return cell.dataset.value === undefined ? cell.textContent : Number(cell.dataset.value);
+      const sign = descending ? -1 : 1;
+      const cells = [...body.rows].map((row) => row.cells[column]);
+      const ofNumbers = cells.some((cell) => cell.dataset.value !== undefined);
+      const order = (a, b) => {
+        if (!ofNumbers) return a.textContent.localeCompare(b.textContent) * sign;
+        const missing = (cell) => Number(cell.dataset.value === undefined);
+        if (missing(a) || missing(b)) return missing(a) - missing(b);  // last, either way
+        return (a.dataset.value - b.dataset.value) * sign;
       };
-      const order = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b));
-      const rows = [...body.rows].sort((a, b) => order(key(a), key(b)) * (descending ? -1 : 1));
-      body.append(...rows);
+      body.append(...cells.sort(order).map((cell) => cell.parentElement));
     }));
     const regimes = table.closest(".results").querySelector("select");
     if (regimes) {
@@ -182,4 +247,10 @@ document.addEventListener("DOMContentLoaded", () => {
   sortTables();
   markFrames();
   window.addEventListener("resize", markFrames);
+  makeContents();
+  makeReachable();
+  new MutationObserver(makeReachable).observe(document.body, { childList: true, subtree: true });
+  new MutationObserver(tellTheme).observe(
+    document.documentElement, { attributeFilter: ["class"] });
+  document.addEventListener("keydown", pressOnKeys);
 });
