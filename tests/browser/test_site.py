@@ -179,16 +179,13 @@ class Site(unittest.TestCase):
         head = "table.sortable thead th:nth-child(8) button"
         self.browser.click(head)
         values = self.browser.run(column)
-        self.assertGreater(len(values), 10)
-        self.assertEqual(values, sorted(values))
+        numbers = [value for value in values if value is not None]
+        missing = [None] * (len(values) - len(numbers))
+        self.assertGreater(len(numbers), 10)
+        self.assertGreater(len(missing), 0)  # lesson 01 has no times: its rows come last, either way
+        self.assertEqual(values, sorted(numbers) + missing)
         self.browser.click(head)
-        self.assertEqual(self.browser.run(column), sorted(values, reverse=True))
-        cell = "document.querySelector('table.sortable tbody').rows[3].cells[7]"
-        self.browser.run(f"delete {cell}.dataset.value")
-        for _ in range(2):
-            self.browser.click(head)
-            without = self.browser.run(f"{column}.map((value) => value !== value)")
-            self.assertEqual([i for i, missing in enumerate(without) if missing], [len(values) - 1])
+        self.assertEqual(self.browser.run(column), sorted(numbers, reverse=True) + missing)
         self.assertEqual(self.browser.run(
             "document.querySelector('table.sortable th[aria-sort]').getAttribute('aria-sort')"), "descending")
         self.browser.choose(".results select", "heads")
