@@ -26,11 +26,6 @@ std::optional<Exercise>& registered() {
   return exercise;
 }
 
-std::string number(double value) {
-  const std::string text = fmt::format("{:.2f}", value);
-  return text.ends_with(".00") ? text.substr(0, text.size() - 3) : text;
-}
-
 /// "04_warp_reduce       NOT YET  at most 2 barriers a row: 9 counted in 32 x 4096"
 std::string line_of(const char* slug, std::string_view word, std::string_view what) {
   const bool is_bad = word == "WRONG" || word == "BUT NOT";

@@ -146,22 +146,13 @@ exercise_check_copy() { # SLUG
   return "$status"
 }
 
-# Builds programs with the reader's copy in them; says what the compiler says about it.
 exercise_build() { # SLUG TARGET...
-  local slug=$1 log="$here/build/$preset/exercise.log" status=0 messages
+  local slug=$1
   shift
   if [ ! -f "$here/build/$preset/common/librmsnorm_harness.a" ]; then
     note "building for $preset: the first time takes a minute or two"
   fi
-  (cd "$here" && cmake --build --preset "$preset" --target "$@") >"$log" 2>&1 || status=$?
-  messages=$(compiler_messages "$copies/$slug.cu" "exercises/$slug.cu" <"$log")
-  if [ -n "$messages" ]; then
-    echo "$messages" >&2
-  elif [ "$status" -ne 0 ]; then
-    tail -n 20 "$log" >&2
-    fail 2 "the build failed, and not because of exercises/$slug.cu (the whole text: $log)"
-  fi
-  return "$status"
+  build_of_reader "$copies/$slug.cu" "exercises/$slug.cu" "$@"
 }
 
 exercise_next_step() { # SLUG OUTCOME

@@ -4,16 +4,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "common/row_cost.hpp"
+
 namespace rmsnorm {
 namespace {
-
-bool is_global(const LineCount& count) {
-  return count.kind.starts_with("global");
-}
-
-double ratio(std::int64_t a, std::int64_t b) {
-  return static_cast<double>(a) / static_cast<double>(std::max<std::int64_t>(1, b));
-}
 
 /// What one line contributes, or nothing if it has no part in the quantity.
 std::optional<double> part_of(const LineCount& count, const Goal& goal, const Watched& launch) {

@@ -19,6 +19,12 @@ struct RowCost {
   double shuffles = 0;    ///< of warps
 };
 
+/// Whether global memory was loaded or stored.
+bool is_global(const LineCount& count);
+
+/// A quotient of counts; of none, by one.
+double ratio(std::int64_t a, std::int64_t b);
+
 /// Adds a count of a launch over `rows` rows.
 void add(const LineCount& count, std::int64_t rows, RowCost& to);
 

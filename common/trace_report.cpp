@@ -12,9 +12,6 @@
 namespace rmsnorm {
 namespace {
 
-bool is_global(const LineCount& count) {
-  return count.kind.starts_with("global");
-}
 bool is_shared(const LineCount& count) {
   return count.kind.starts_with("shared");
 }
@@ -39,16 +36,6 @@ bool is_worse(const LineCount& a, const LineCount& b) {
         -waste(count), -(count.sectors + count.wavefronts), count.file, count.line, count.kind);
   };
   return key(a) < key(b);
-}
-
-/// All digits of what is whole, two of what is not.
-std::string number(double value) {
-  const bool is_whole = std::abs(value - std::round(value)) < 1e-9 * std::max(1.0, value);
-  return is_whole ? fmt::format("{:.0f}", value) : fmt::format("{:.2f}", value);
-}
-
-double ratio(std::int64_t a, std::int64_t b) {
-  return static_cast<double>(a) / static_cast<double>(std::max<std::int64_t>(1, b));
 }
 
 std::string row_of(const LineCount& count) {
@@ -123,6 +110,11 @@ std::string cost_table(const std::vector<Watched>& launches) {
         number(cost.wavefronts), number(cost.barriers), number(cost.shuffles));
   }
   return table;
+}
+
+std::string number(double value) {
+  const bool is_whole = std::abs(value - std::round(value)) < 1e-9 * std::max(1.0, value);
+  return is_whole ? fmt::format("{:.0f}", value) : fmt::format("{:.2f}", value);
 }
 
 std::string difference_from_prediction(const Watched& launch) {

@@ -21,6 +21,9 @@ struct Watched {
   Observation observation;  ///< what was counted
 };
 
+/// A count as text: all digits of what is whole, two behind the point of what is not.
+std::string number(double value);
+
 /// What a row costs, for every lesson, regime after regime. "" if nothing was watched.
 std::string cost_table(const std::vector<Watched>& launches);
 
