@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,14 +31,48 @@ struct Options {
   bool check = false;
 };
 
+std::string lesson_of(const std::string& slug) {
+  return slug.substr(0, slug.find('/'));
+}
+
+/// Makes a block without the lessons that are newer than what was recorded, and names these.
+template <class Recorded>
+std::string make_without_new_lessons(
+    const std::filesystem::path& lessons, const std::vector<Recorded>& recorded,
+    const std::vector<std::string>& words, const MakeBlock& make_block) {
+  const auto is_slug = [&](const std::string& word) {
+    return std::filesystem::is_directory(lessons / lesson_of(word));
+  };
+  const auto is_new = [&](const std::string& word) {
+    return is_slug(word) &&
+           std::none_of(recorded.begin(), recorded.end(), [&](const Recorded& one) {
+             return lesson_of(one.lesson) == lesson_of(word);
+           });
+  };
+  std::vector<std::string> known = words;
+  const auto first_new = std::stable_partition(known.begin(), known.end(), std::not_fn(is_new));
+  const std::vector<std::string> newer(first_new, known.end());
+  known.erase(first_new, known.end());
+  if (newer.empty()) return make_block(words);
+  const std::string note = fmt::format("Not recorded yet: `{}`.\n", fmt::join(newer, "`, `"));
+  if (std::none_of(known.begin(), known.end(), is_slug)) return note;
+  return make_block(known) + "\n" + note;
+}
+
 /// The pages whose text differs from what it should be, with that text.
 std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Options& options) {
   const auto results = load_results(options.csv_file);
   std::vector<Profile> profiles;
   if (!options.profile_file.empty()) profiles = read_profiles(options.profile_file);
+  const auto lessons = options.root / "lessons";
   const MakeBlock make_block = [&](const auto& words) {
-    const bool of_profiler = !words.empty() && words.front() == "profile";
-    return of_profiler ? make_profile_table(results, profiles, words) : make_table(results, words);
+    if (!words.empty() && words.front() == "profile") {
+      return make_without_new_lessons(lessons, profiles, words, [&](const auto& known) {
+        return make_profile_table(results, profiles, known);
+      });
+    }
+    return make_without_new_lessons(
+        lessons, results, words, [&](const auto& known) { return make_table(results, known); });
   };
   std::vector<std::pair<std::filesystem::path, std::string>> stale;
   for (const auto& page : pages_below(options.root)) {

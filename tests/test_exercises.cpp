@@ -42,6 +42,7 @@ const std::vector<Given> kGiven = {
     {"07_multi_row",
      {"no barrier in rows of 128 columns: 5 counted in 256 x 128",
       "every request to global memory has 32 lanes: 16 counted in 256 x 128"}},
+    {"08_registers", {"x crosses global memory once: 2 counted in 32 x 4096"}},
 };
 
 Finished run_program(const std::string& name) {
@@ -250,6 +251,7 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
       {"04_warp_reduce.nothing_in_32_rows", kLessonWrong, "WRONG    on 32 x 4096:"},
       {"05_cub_warp_reduce.atomic_add", kGoalMissed, "NOT YET  no bank conflict"},
       {"06_float4.parts_of_vectors", kGoalMissed, "BUT NOT  the traffic that this file predicts"},
+      {"08_registers.shared_memory", kGoalMissed, "BUT NOT  at most 32 wavefronts of shared"},
   };
   std::vector<std::string> names;
   for (const WayRound& way : ways) {

@@ -75,6 +75,7 @@ const Mutant kMutants[] = {
      {"", "", Shows::at_times},
      "CUDA leaves undefined what comes of it: a GPU may give the right sum"},
     {"hidden_plus_one", {kFirst, "1 x 1"}},
+    {"last_column_again", {kFirst, "1 x 1"}},
     {"last_partial_warp", {kFirst, "1 x 1"}},
     {"last_row", {"row 64, column 0 was not written (expected ", "65 x 1"}},
     {"layer_norm", {kFirst, "1 x 1"}},

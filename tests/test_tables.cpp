@@ -1,6 +1,7 @@
 /// \file
 /// The check that the pages' tables are those of the recorded results: that it can fail.
 
+#include <filesystem>
 #include <string>
 
 #include "common/csv.hpp"
@@ -53,6 +54,10 @@ class Pages {
     return tests::run_without_gpu(command);
   }
 
+  void add_lesson(const std::string& slug) const {
+    std::filesystem::create_directories(folder_ / "lessons" / slug);
+  }
+
   std::string text() const { return read_file(folder_ / "README.md"); }
   void write(const std::string& text) const { write_file(folder_ / "README.md", text); }
 
@@ -87,6 +92,28 @@ TEST_CASE("a number that was changed by hand is noticed") {
   text[digit] = text[digit] == '1' ? '2' : '1';
   pages.write(text);
   CHECK(pages.update("--check").exit_code == 1);
+}
+
+TEST_CASE("a table leaves out a lesson that is newer than the results and says so") {
+  const Pages pages;
+  pages.add_lesson("02_naive");
+  pages.add_lesson("08_new");
+  const std::string end = " -->\n<!-- results:end -->\n";
+  pages.write("<!-- results:begin lesson 02_naive 08_new 08_new/foil" + end);
+  CHECK(pages.update().exit_code == 0);
+  CHECK_THAT(pages.text(), contains("| regime | copy | `02_naive` |\n"));
+  CHECK_THAT(pages.text(), contains("\nNot recorded yet: `08_new`, `08_new/foil`.\n"));
+  CHECK(pages.update("--check").exit_code == 0);
+
+  pages.write("<!-- results:begin profile prefill 08_new" + end);
+  CHECK(pages.update().exit_code == 0);
+  CHECK_THAT(pages.text(), contains(" -->\n\nNot recorded yet: `08_new`.\n") && !contains("|"));
+
+  // A foil that a recorded lesson does not have, and a lesson that is not there, are mistakes.
+  pages.write("<!-- results:begin lesson 02_naive 02_naive/foil" + end);
+  CHECK_THAT(pages.update().err, contains("there is no result of '02_naive/foil'"));
+  pages.write("<!-- results:begin lesson 02_naive 09_new" + end);
+  CHECK_THAT(pages.update().err, contains("there is no result of '09_new'"));
 }
 
 TEST_CASE("a page with a marker that asks for nothing known is an error that names it") {

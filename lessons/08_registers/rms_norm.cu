@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(1024) rms_norm_registers(
   const int end = row < rows ? vectors : 0;
   constexpr bool kEarly = kVectors <= 2;  // else registers are short
   float4 v[kVectors] = {};                // of x; zeros behind the row
-  float4 w[kVectors];                     // of the weight
+  float4 w[kVectors];                     // of the weight; not set there
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = thread + k * kThreads;

@@ -1,0 +1,25 @@
+/// \file
+/// What exercise.cu is to reach.
+
+#include "common/exercise.hpp"
+
+namespace {
+
+using namespace rmsnorm;
+
+const ExerciseRegistration exercise{{
+    .lesson = "08_registers",
+    .shape = {.rows = 32, .hidden = 4096},
+    .goals =
+        {
+            {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
+        },
+    .within =
+        {
+            {"at most 32 wavefronts of shared memory a row", Quantity::wavefronts, Goal::at_most,
+             32},
+            {"at most 1 barrier a row", Quantity::barriers, Goal::at_most, 1},
+        },
+}};
+
+}  // namespace

@@ -1,0 +1,65 @@
+// Mutant: threads behind the row's end add its last column once more
+// Lesson 02; the mistake is marked.
+#include <cstdint>
+
+#include "common/lesson.hpp"
+
+namespace {
+
+constexpr int kLevels = 8;
+constexpr int kThreads = 1 << kLevels;
+
+__global__ void rms_norm_naive(
+    const float* __restrict__ x, const float* __restrict__ weight, float* __restrict__ y,
+    int hidden, float eps) {
+  const auto offset = static_cast<std::int64_t>(blockIdx.x) * hidden;
+  x += offset;
+  y += offset;
+
+  float sum = 0;
+  const int passes = (hidden - 1) / kThreads + 1;
+  for (int k = 0; k < passes; ++k) {
+    const int col = static_cast<int>(threadIdx.x) + k * kThreads;
+    const float value = x[col < hidden ? col : hidden - 1];  // <-- mistake
+    sum += value * value;
+  }
+
+  __shared__ float partial[kThreads];
+  partial[threadIdx.x] = sum;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) {
+      partial[threadIdx.x] += partial[threadIdx.x + half];
+    }
+  }
+  __syncthreads();
+  const float rstd = rsqrtf(partial[0] / hidden + eps);
+
+  for (int col = threadIdx.x; col < hidden; col += kThreads) y[col] = x[col] * rstd * weight[col];
+}
+
+cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
+  if (p.rows == 0) return cudaSuccess;
+  rms_norm_naive<<<p.rows, kThreads, 0, stream>>>(p.x, p.weight, p.y, p.hidden, p.eps);
+  return cudaGetLastError();
+}
+
+rmsnorm::Traffic traffic(int hidden) {
+  return {.read = 12.0 * hidden, .written = 4.0 * hidden};
+}
+
+int sum_depth(int hidden) {
+  return (hidden - 1) / kThreads + kLevels;
+}
+
+const rmsnorm::Registration mutant{{
+    .slug = "mutant/last_column_again",
+    .title = "Mutant",
+    .idea = "Threads behind the row's end add its last column once more",
+    .regime = "",
+    .launch = launch,
+    .traffic = traffic,
+    .sum_depth = sum_depth,
+}};
+
+}  // namespace
