@@ -22,6 +22,9 @@ std::optional<double> part_of(const LineCount& count, const Goal& goal, const Wa
     case Quantity::bank_conflicts:
       if (count.conflicts > 0) return a_row(count.conflicts);
       break;
+    case Quantity::unkept_x:
+      if (count.policy == "evict_last") break;
+      [[fallthrough]];
     case Quantity::reads_of_x:
       if (count.kind == "global load" && count.what == "x") {
         return a_row(count.sectors * kSectorBytes) / (sizeof(float) * launch.hidden);

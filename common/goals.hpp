@@ -16,6 +16,7 @@ enum class Quantity {
   wavefronts,       ///< of shared memory, a row
   bank_conflicts,   ///< wavefronts that a better layout would save, a row
   reads_of_x,       ///< how many times x crosses global memory, in whole sectors
+  unkept_x,         ///< the same of the loads that do not carry the policy evict_last
   most_sectors,     ///< that a request to global memory touches, in the worst line
   fewest_sectors,   ///< likewise
   lanes_a_request,  ///< that take part in a request to global memory, in the worst line

@@ -52,7 +52,8 @@ std::string row_of(const LineCount& count) {
   } else {
     row += fmt::format("  {:>7} {:>6} {:>10}", "", "", "");
   }
-  return row + "  " + source_text(count);
+  row += "  " + source_text(count);
+  return count.policy.empty() ? row : row + "  // " + count.policy;
 }
 
 }  // namespace

@@ -348,6 +348,40 @@ TEST_CASE("a vector is one request of 16 bytes a lane") {
   CHECK(store.conflicts == 0);
 }
 
+TEST_CASE("a load has the cache policy of the pointer that it goes through") {
+  const Floats x;
+  const Floats y;
+  const auto seen = observe(x, y, [&] { launch_policies(x.data, y.data); });
+  CHECK(y.data[1] == 1 + 33 + 65);
+  if (!rmsnorm::can_observe()) SKIP_TEST("loads and stores are not observed in this build");
+  std::vector<std::string> policies;
+  for (const rmsnorm::LineCount& line : seen.lines) {
+    if (line.kind != "global load") continue;
+    CHECK(line.what == "x");
+    CHECK(line.sectors == 2 * 4);
+    policies.push_back(line.policy);
+  }
+  CHECK(policies == std::vector<std::string>{"evict_last", "evict_first", ""});
+  CHECK(only(seen, "global store", "y").policy == "");
+}
+
+TEST_CASE("a policy leads to the values of this launch and to no other memory") {
+  const Floats x;
+  const Floats y;
+  x.data[0] = 7;
+  observe(x, y, [&] { launch_policies(x.data, y.data); });
+  CHECK(y.data[0] == 7 + 32 + 64);
+  if (!rmsnorm::can_observe()) SKIP_TEST("loads and stores are not observed in this build");
+  rmsnorm::take_hazards();
+  rmsnorm::start_observing({{"x", x.data, 4, 4}, {"y", y.data, 4, 4}});
+  launch_past_the_end(x.data, y.data);
+  CHECK(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
+  rmsnorm::stop_observing();
+  const std::vector<std::string> found = rmsnorm::take_hazards();
+  REQUIRE(found.size() == 1);
+  CHECK_THAT(found[0], contains("1 element past the end of x (1 element)"));
+}
+
 TEST_CASE("barriers count for each block and shuffles for each warp") {
   if (!rmsnorm::can_observe()) SKIP_TEST("nothing is counted in this build");
   const Floats x;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 
+#include "common/cpu_device/cache_policy.hpp"
 #include "common/cpu_device/hazard.hpp"
 #include "common/cpu_device/race_detector.hpp"
 #include "common/cpu_device/shared_memory.hpp"
@@ -18,6 +19,7 @@ struct Access {
   const void* address;  ///< of the first byte
   int bytes;            ///< how many
   Touch touch;          ///< load, store or both
+  CachePolicy policy = CachePolicy::normal;  ///< of the pointer that it goes through
 };
 
 /// "reads", "writes", "atomically changes".

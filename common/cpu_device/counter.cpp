@@ -1,6 +1,7 @@
 #include "common/cpu_device/counter.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace rmsnorm::cpu_device {
 namespace {
@@ -24,17 +25,18 @@ void Counter::start() {
 
 Observation Counter::result() const {
   // Several instructions may come from one line.
-  std::map<std::pair<std::pair<std::string, int>, std::pair<std::string, std::string>>, LineCount>
-      lines;
+  using Key = std::tuple<std::string, int, std::string, std::string, CachePolicy>;
+  std::map<Key, LineCount> lines;
   for (const Site& site : sites_) {
     const SourceLine source = line_of_call(site.pc);
     const std::string kind =
         std::string(site.is_shared ? "shared" : "global") + (site.is_store ? " store" : " load");
-    LineCount& line = lines[{{source.file, source.line}, {kind, names_[site.what]}}];
+    LineCount& line = lines[{source.file, source.line, kind, names_[site.what], site.policy}];
     line.file = source.file;
     line.line = source.line;
     line.kind = kind;
     line.what = names_[site.what];
+    line.policy = to_string(site.policy);
     line.bytes = std::max(line.bytes, site.bytes);
     line.requests += site.requests;
     line.lanes += site.lanes;
@@ -89,6 +91,7 @@ void Counter::access(
   const bool is_atomic = access.touch == Touch::atomic;
   // Addresses have 48 bits.
   const std::uint64_t key = reinterpret_cast<std::uintptr_t>(access.pc) << 12 ^
+                            static_cast<std::uint64_t>(access.policy) << 10 ^
                             static_cast<std::uint64_t>(what) << 3 ^ (is_atomic ? 4u : 0u) ^
                             (is_store ? 2u : 0u) ^ (is_shared ? 1u : 0u);
   const auto [found, is_new] = site_of_.try_emplace(key, static_cast<int>(sites_.size()));
@@ -99,7 +102,8 @@ void Counter::access(
          .is_store = is_store,
          .is_atomic = is_atomic,
          .bytes = access.bytes,
-         .what = what});
+         .what = what,
+         .policy = access.policy});
     pending_.emplace_back();
   }
   const int warp = block_runner().warp();

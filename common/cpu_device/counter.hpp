@@ -50,6 +50,7 @@ class Counter {
     bool is_atomic;
     int bytes;
     int what;  ///< index into names_
+    CachePolicy policy;
     std::int64_t requests = 0, lanes = 0, sectors = 0, wavefronts = 0, conflicts = 0;
   };
   /// What the lanes of a warp did at a site at the same time.

@@ -1,6 +1,7 @@
 #include "common/cpu_device/observer.hpp"
 
 #include <bit>
+#include <tuple>
 #include <utility>
 
 #include "common/cpu_device/race_report.hpp"
@@ -29,6 +30,7 @@ void Observer::launch_begins(
   kernel_ = kernel;
   arguments_ = static_cast<const char*>(arguments);
   argument_bytes_ = argument_bytes;
+  views_.begin_launch();
 }
 
 std::string Observer::kernel() const {
@@ -63,9 +65,10 @@ void Observer::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place plac
   if (kind == Meeting::shuffle) counter_.meeting("shuffle", place, std::popcount(lanes));
 }
 
-void Observer::access(const Access& access) {
+void Observer::access(Access access) {
   if (!in_watched_kernel) return;
   const NotWatching pause;  // the library's templates may come from an observed file
+  std::tie(access.address, access.policy) = views_.resolve(access.address);
   const void* const address = access.address;
   if (block_runner().stacks().contains(address)) return;  // the thread's own variables
   if (shared_memory().contains(address)) return shared_access(access);

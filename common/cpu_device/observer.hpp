@@ -13,6 +13,7 @@
 #include "common/cpu_device/bounds.hpp"
 #include "common/cpu_device/counter.hpp"
 #include "common/cpu_device/race_detector.hpp"
+#include "common/cpu_device/views.hpp"
 #include "common/observation.hpp"
 
 namespace rmsnorm::cpu_device {
@@ -52,7 +53,9 @@ class Observer {
   static void leave_kernel() { in_watched_kernel = false; }        ///< the second
 
   /// A load or store of the running thread.
-  void access(const Access& access);
+  void access(Access access);
+
+  Views& views() { return views_; }  ///< of the launch
 
  private:
   void shared_access(const Access& access);
@@ -60,6 +63,7 @@ class Observer {
   const void* kernel_ = nullptr;
   const char* arguments_ = nullptr;
   std::size_t argument_bytes_ = 0;
+  Views views_;
   Bounds bounds_;
   RaceDetector races_;
   Counter counter_;

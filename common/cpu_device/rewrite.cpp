@@ -22,11 +22,13 @@ struct Feature {
 };
 constexpr std::array kMissing{
     Feature{"cooperative_groups", "cooperative groups"},
-    Feature{"cuda/", "libcu++"},
+    Feature{"cuda/", "libcu++"},  // but for kPresent
     Feature{"cuda_bf16.h", "bfloat16"},
     Feature{"cuda_fp16.h", "half precision"},
     Feature{"mma.h", "tensor cores"},
 };
+
+constexpr std::string_view kPresent = "<cuda/annotated_ptr>";
 
 struct Token {
   enum class Kind { blank, word, literal, mark, directive };
@@ -216,7 +218,7 @@ class Rewriter {
       const std::size_t close = text.find_first_of(">\"", open + 1);
       const std::string header = text.substr(open, close - open + 1);
       for (const Feature& feature : kMissing) {
-        if (header.find(feature.header) != 1) continue;
+        if (header.find(feature.header) != 1 || header == kPresent) continue;
         throw missing(tokens_[at], fmt::format("{} ({})", header, feature.name));
       }
     }

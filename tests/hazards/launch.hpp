@@ -54,6 +54,12 @@ void launch_shuffle_xor(float* y, int distance);
 /// y[0] = the sum of x[0 .. 16), by 16 lanes alone, with cub::WarpReduce<float, 16>.
 void launch_half_warp_reduce(const float* x, float* y);
 
+/// y[t] = x[t] + x[t + 32] + x[t + 64], loaded with the policies evict_last, evict_first and
+/// normal, by two blocks of a warp.
+void launch_policies(const float* x, float* y);
+/// Loads x[1] with a policy.
+void launch_past_the_end(const float* x, float* y);
+
 /// y[0] = the sum of x[0 .. threads), by cub.
 void launch_warp_reduce(const float* x, float* y);
 void launch_block_reduce(const float* x, float* y);
