@@ -43,6 +43,8 @@ const std::vector<Given> kGiven = {
      {"no barrier in rows of 128 columns: 5 counted in 256 x 128",
       "every request to global memory has 32 lanes: 16 counted in 256 x 128"}},
     {"08_registers", {"x crosses global memory once: 2 counted in 32 x 4096"}},
+    {"09_cache_policy",
+     {"every load of x asks the L2 to evict its line last: 1 counted in 32 x 4096"}},
 };
 
 Finished run_program(const std::string& name) {
@@ -252,6 +254,9 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
       {"05_cub_warp_reduce.atomic_add", kGoalMissed, "NOT YET  no bank conflict"},
       {"06_float4.parts_of_vectors", kGoalMissed, "BUT NOT  the traffic that this file predicts"},
       {"08_registers.shared_memory", kGoalMissed, "BUT NOT  at most 32 wavefronts of shared"},
+      {"09_cache_policy.evict_first", kGoalMissed, "NOT YET  every load of x asks the L2"},
+      {"09_cache_policy.not_used", kGoalMissed, "NOT YET  every load of x asks the L2"},
+      {"09_cache_policy.weight", kGoalMissed, "NOT YET  every load of x asks the L2"},
   };
   std::vector<std::string> names;
   for (const WayRound& way : ways) {
@@ -303,6 +308,17 @@ TEST_CASE("a quantity of requests is that of the worst line, and a kernel withou
   REQUIRE(judge(lanes, launch).parts.size() == 1);
   CHECK(judge(lanes, launch).parts[0].second.what == "weight");
   for (const Goal& goal : {most, fewest, lanes}) CHECK_FALSE(judge(goal, launch_of({})).reached);
+}
+
+TEST_CASE("a load of x counts as not kept unless it carries the policy evict_last") {
+  const Goal all{"all", Quantity::unkept_x, Goal::at_most, 0};
+  LineCount last = global_load("x", 32, 4);
+  last.policy = "evict_last";
+  LineCount first = last;
+  first.policy = "evict_first";
+  CHECK(judge(all, launch_of({last, global_load("weight", 32, 4)})).reached);
+  CHECK(judge(all, launch_of({last, first})).counted == 1);
+  CHECK(judge(all, launch_of({last, global_load("x", 32, 4)})).counted == 1);
 }
 
 TEST_CASE("x is counted in whole sectors, and the weight is not x") {

@@ -55,6 +55,7 @@ const MissingBarrier kMissing[] = {
     {"06_float4", 2, kTotalStore, kTotalLoad4},
     {"07_multi_row", 1, kRowStore, kRowSum},
     {"08_registers", 1, kRowStore, kRowSum},
+    {"09_cache_policy", 1, kRowStore, kRowSum},
 };
 
 /// "lessons/04_warp_reduce/rms_norm.cu:49", the one line that holds this code.
