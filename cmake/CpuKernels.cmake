@@ -17,7 +17,8 @@ endif()
 # are ThreadSanitizer's, which AddressSanitizer cannot share a file with.
 #
 # Counts are those of the source: each thread keeps its own loads, one for each in the source. So
-# neither compiler may merge them into vectors or leave one unreported because a store follows.
+# neither compiler may merge them into vectors, leave one unreported because a store follows, or take
+# a struct apart that is loaded as a whole.
 add_library(observed_code INTERFACE)
 if(NOT RMSNORM_SANITIZE)
   # A call at a kernel's end has to come back there: the address that it returns to is its line.
@@ -25,7 +26,7 @@ if(NOT RMSNORM_SANITIZE)
     -fsanitize=thread -fno-unroll-loops -fno-optimize-sibling-calls)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(observed_code INTERFACE
-      -Wno-tsan --param=tsan-instrument-func-entry-exit=0 -fno-tree-vectorize)
+      -Wno-tsan --param=tsan-instrument-func-entry-exit=0 -fno-tree-vectorize -fno-tree-sra)
   else()
     target_compile_options(observed_code INTERFACE
       -fno-vectorize -fno-slp-vectorize

@@ -1,6 +1,8 @@
 /// \file
 /// The CPU device: the language of kernels, launches, streams, memory, and what it counts.
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <string>
@@ -380,6 +382,25 @@ TEST_CASE("a policy leads to the values of this launch and to no other memory") 
   const std::vector<std::string> found = rmsnorm::take_hazards();
   REQUIRE(found.size() == 1);
   CHECK_THAT(found[0], contains("1 element past the end of x (1 element)"));
+}
+
+TEST_CASE("16-bit values are requests of their own size and convert by rounding") {
+  const Floats x;
+  const Floats y;
+  for (const int width : {1, 2}) {
+    auto* from = reinterpret_cast<__nv_bfloat16*>(x.data);
+    for (int i = 0; i < 64; ++i) from[i] = __float2bfloat16(static_cast<float>(i) / 8);
+    const auto seen = observe(x, y, [&] { launch_halves(x.data, y.data, width); });
+    const auto* to = reinterpret_cast<const __half*>(y.data);
+    CHECK(__half2float(to[32 * width - 1]) == static_cast<float>(32 * width - 1) / 8);
+    if (!rmsnorm::can_observe()) continue;
+    const rmsnorm::LineCount load = only(seen, "global load", "x");
+    CHECK(load.bytes == 2 * width);
+    CHECK(load.requests == 1);
+    CHECK(load.lanes == 32);
+    CHECK(load.sectors == 2 * width);
+    CHECK(only(seen, "global store", "y").bytes == 2 * width);
+  }
 }
 
 TEST_CASE("barriers count for each block and shuffles for each warp") {

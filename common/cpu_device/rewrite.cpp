@@ -23,8 +23,6 @@ struct Feature {
 constexpr std::array kMissing{
     Feature{"cooperative_groups", "cooperative groups"},
     Feature{"cuda/", "libcu++"},  // but for kPresent
-    Feature{"cuda_bf16.h", "bfloat16"},
-    Feature{"cuda_fp16.h", "half precision"},
     Feature{"mma.h", "tensor cores"},
 };
 

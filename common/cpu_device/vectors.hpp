@@ -57,9 +57,7 @@ RMSNORM_VECTOR_OF_4(float4, float, 16)
 RMSNORM_VECTOR_OF_4(int4, int, 16)
 RMSNORM_VECTOR_OF_4(uint4, unsigned, 16)
 
-#undef RMSNORM_VECTOR_OF_2
 #undef RMSNORM_VECTOR_OF_4
-#undef RMSNORM_COPIES_WHOLE
 
 /// A place in a block or a grid.
 struct uint3 {

@@ -1,3 +1,6 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include <cub/cub.cuh>
 
 #include "tests/hazards/launch.hpp"
@@ -50,6 +53,14 @@ __global__ void strided_shared(float* y, int stride) {
   row[stride * static_cast<int>(threadIdx.x)] = 1;
   __syncthreads();  // or the compiler would know what the load gives
   y[threadIdx.x] = row[stride * static_cast<int>(threadIdx.x)];
+}
+
+__global__ void halves(const __nv_bfloat16* x, __half* y) {
+  y[threadIdx.x] = __float2half(__bfloat162float(x[threadIdx.x]));
+}
+
+__global__ void half_pairs(const __nv_bfloat162* x, __half2* y) {
+  y[threadIdx.x] = __float22half2_rn(__bfloat1622float2(x[threadIdx.x]));
 }
 
 __global__ void vectors(const float* x, float* y) {
@@ -135,6 +146,16 @@ void launch_strided_shared(float* y, int threads, int stride) {
 
 void launch_vectors(const float* x, float* y, int threads) {
   vectors<<<1, threads>>>(x, y);
+}
+
+void launch_halves(const float* x, float* y, int width) {
+  const auto* from = reinterpret_cast<const __nv_bfloat16*>(x);
+  auto* to = reinterpret_cast<__half*>(y);
+  if (width == 1) halves<<<1, 32>>>(from, to);
+  if (width == 2) {
+    half_pairs<<<1, 32>>>(
+        reinterpret_cast<const __nv_bfloat162*>(from), reinterpret_cast<__half2*>(to));
+  }
 }
 
 void launch_barriers(float* y, int threads) {

@@ -34,6 +34,8 @@ void launch_strided(const float* x, float* y, int threads, int stride, int start
 void launch_strided_shared(float* y, int threads, int stride);
 void launch_vectors(const float* x, float* y, int threads);
 /// 3 barriers and, in each warp, 5 shuffles.
+/// A warp copies bf16 to fp16, each lane one value or a pair.
+void launch_halves(const float* x, float* y, int width);
 void launch_barriers(float* y, int threads);
 
 /// Loads of vectors from shared memory by one warp: lane l takes vector l / sharing. `bytes` is 8
