@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <utility>
 
 #include "common/cuda_check.hpp"
+#include "common/types.hpp"
 
 namespace rmsnorm {
 namespace {
@@ -25,15 +27,15 @@ bool is_device_memory(const void* pointer) {
 
 }  // namespace
 
-Buffer::Buffer(Memory memory, std::size_t size) : memory_(memory), size_(size) {
+Buffer::Buffer(Memory memory, std::size_t bytes) : memory_(memory), bytes_(bytes) {
   if (memory == Memory::host) {
-    data_ = static_cast<float*>(::operator new(size * sizeof(float), kAlignment));
+    data_ = static_cast<std::byte*>(::operator new(bytes, kAlignment));
   } else {
     void* data = nullptr;
     cuda_check(
-        cudaMalloc(&data, size * sizeof(float)),
-        fmt::format("allocating {:.1f} MiB on the GPU", size * sizeof(float) / 1048576.0));
-    data_ = static_cast<float*>(data);
+        cudaMalloc(&data, bytes),
+        fmt::format("allocating {:.1f} MiB on the GPU", static_cast<double>(bytes) / 0x1p20));
+    data_ = static_cast<std::byte*>(data);
   }
 }
 
@@ -46,30 +48,43 @@ Buffer::~Buffer() {
 }
 
 Buffer::Buffer(Buffer&& other) noexcept
-    : memory_(other.memory_), size_(other.size_), data_(std::exchange(other.data_, nullptr)) {}
+    : memory_(other.memory_), bytes_(other.bytes_), data_(std::exchange(other.data_, nullptr)) {}
+
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (is_device_memory(from) || is_device_memory(to)) {
+    cuda_check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "copying to or from the GPU");
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
 
 std::vector<float> to_host(const float* from, std::size_t size) {
   std::vector<float> values(size);
-  if (size == 0) return values;
-  if (is_device_memory(from)) {
-    cuda_check(
-        cudaMemcpy(values.data(), from, size * sizeof(float), cudaMemcpyDeviceToHost),
-        "copying from the GPU");
-  } else {
-    std::memcpy(values.data(), from, size * sizeof(float));
-  }
+  copy_bytes(values.data(), from, size * sizeof(float));
+  return values;
+}
+
+std::vector<float> to_floats(const void* from, Dtype dtype, std::size_t size) {
+  if (dtype == Dtype::fp32) return to_host(static_cast<const float*>(from), size);
+  std::vector<std::uint16_t> halves(size);
+  copy_bytes(halves.data(), from, size * sizeof(std::uint16_t));
+  std::vector<float> values(size);
+  for (std::size_t i = 0; i < size; ++i) values[i] = value_of(dtype, halves[i]);
   return values;
 }
 
 void from_host(const std::vector<float>& from, float* to) {
-  if (from.empty()) return;
-  if (is_device_memory(to)) {
-    cuda_check(
-        cudaMemcpy(to, from.data(), from.size() * sizeof(float), cudaMemcpyHostToDevice),
-        "copying to the GPU");
-  } else {
-    std::memcpy(to, from.data(), from.size() * sizeof(float));
+  copy_bytes(to, from.data(), from.size() * sizeof(float));
+}
+
+void from_floats(const std::vector<float>& from, void* to, Dtype dtype) {
+  if (dtype == Dtype::fp32) return from_host(from, static_cast<float*>(to));
+  std::vector<std::uint16_t> halves;
+  for (const float value : from) {
+    halves.push_back(static_cast<std::uint16_t>(bits_of(dtype, value)));
   }
+  copy_bytes(to, halves.data(), halves.size() * sizeof(std::uint16_t));
 }
 
 }  // namespace rmsnorm

@@ -19,7 +19,14 @@ namespace {
 class Check {
  public:
   Check(const Lesson& lesson, const GauntletLimits& limits) : lesson_(lesson), limits_(limits) {
-    limits_.counted = {{64, 4096}, {256, 128}};  // the traffic is compared with the prediction
+    // The traffic is compared with the prediction.
+    for (const Shape shape : {Shape{64, 4096}, Shape{256, 128}}) {
+      limits_.counted.push_back({shape});
+      if (!lesson.launch.is_typed()) continue;
+      for (const char* const name : {"bf16", "fp16/fp32", "bf16/none"}) {
+        limits_.counted.push_back({shape, *types_named(name)});
+      }
+    }
   }
 
   /// Says how it went.
@@ -35,7 +42,8 @@ class Check {
       const std::string difference = difference_from_prediction(launch);
       if (difference.empty()) continue;
       return fail(fmt::format(
-          "on {} x {}:\n  {}\n{}", launch.rows, launch.hidden, difference, line_table(launch)));
+          "on {} x {}{}:\n  {}\n{}", launch.rows, launch.hidden,
+          with_dtype("", to_string(launch.types)), difference, line_table(launch)));
     }
     fmt::print(
         "{:27} PASS  right on {} problems{}{}\n", lesson_.slug, verdict.right,

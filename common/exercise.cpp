@@ -42,10 +42,10 @@ class Check {
 
   ExitCode run() const {
     const Verdict verdict = run_gauntlet(
-        lesson_,
-        {.counted = {exercise_.shape}, .failed = [](const Lesson& lesson, std::string_view why) {
-           return line_of(lesson.slug, "WRONG", why);
-         }});
+        lesson_, {.counted = {{exercise_.shape, exercise_.types}},
+                  .failed = [](const Lesson& lesson, std::string_view why) {
+                    return line_of(lesson.slug, "WRONG", why);
+                  }});
     if (!verdict.ok()) {
       say("WRONG", text_of(verdict));
       return kLessonWrong;
@@ -81,7 +81,9 @@ class Check {
     if (outcome.reached && word[0] == '\0') return true;
     const std::string counted = number(outcome.counted);
     say(outcome.reached ? word : if_not,
-        fmt::format("{}: {} counted in {} x {}", goal.text, counted, launch.rows, launch.hidden));
+        fmt::format(
+            "{}: {} counted in {} x {}{}", goal.text, counted, launch.rows, launch.hidden,
+            with_dtype("", to_string(launch.types))));
     constexpr std::size_t kMost = 5;
     for (std::size_t i = 0; i < std::min(kMost, outcome.parts.size()); ++i) {
       const auto& [value, line] = outcome.parts[i];

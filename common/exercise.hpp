@@ -16,6 +16,7 @@ namespace rmsnorm {
 struct Exercise {
   const char* lesson;        ///< the slug
   Shape shape;               ///< the problem that is counted
+  Types types = {};          ///< of its tensors
   std::vector<Goal> goals;   ///< the kernel as it is given reaches none of them
   std::vector<Goal> within;  ///< what it has already, and must not lose
 };

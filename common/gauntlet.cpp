@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -25,6 +26,9 @@ constexpr int kHidden[] = {1,   2,   3,   4,   5,    31,   32,   33,   64,   100
                            255, 256, 257, 512, 1000, 1023, 1024, 1025, 2048, 4096, 4100, 8192};
 /// No row, one, some, and enough to fill the last block of several rows only in part.
 constexpr int kRows[] = {0, 1, 3, 65};
+/// Lengths around a vector of 8, and with each power of two up to 8 as their largest, for the
+/// types.
+constexpr int kHiddenOfTypes[] = {1, 4, 6, 8, 9, 33, 128, 1000, 4096, 4100, 12288};
 /// Shapes of their own: many rows, and long ones.
 constexpr Shape kMore[] = {{3000, 128}, {2, 20000}, {2, 49152}};
 
@@ -46,21 +50,28 @@ constexpr Values kValues[] = {
     {"a row whose sum is beyond fp32", [](float x, int row, int) { return row == 2 ? 1e30f : x; }},
 };
 
+/// Whose squares fp16 cannot hold.
+constexpr Values kLargeFp16 = {"every second row near the end of fp16", [](float x, int row, int) {
+                                 return row % 2 == 0 ? x * 8000 : x;
+                               }};
+
 /// True of the problems that every kernel is tried on first.
 bool is_plain(const WorkloadSpec& spec, const Values& values) {
   return spec.eps == WorkloadSpec{}.eps && spec.seed == WorkloadSpec{}.seed &&
-         values.change == nullptr;
+         values.change == nullptr && spec.types == Types{};
 }
 
 /// "3 x 1000", and what is not as usual.
 std::string text_of(const WorkloadSpec& spec, const Values& values) {
   std::string text = fmt::format("{} x {}", spec.rows, spec.hidden);
+  if (spec.types != Types{}) text += fmt::format(", {}", to_string(spec.types));
+  if (spec.types.weight_bias != 0) text += fmt::format(", {} + the weight", spec.types.weight_bias);
   if (spec.eps != WorkloadSpec{}.eps) text += fmt::format(", eps {}", spec.eps);
   if (spec.seed != WorkloadSpec{}.seed) text += fmt::format(", seed {}", spec.seed);
   if (spec.misalign != 0) {
     text += fmt::format(
         ", with tensors that begin {} bytes behind a 16-byte boundary",
-        spec.misalign * sizeof(float));
+        spec.misalign * bytes_of(spec.types.dtype));
   }
   if (values.change != nullptr) text += fmt::format(", {}", values.name);
   return text;
@@ -102,7 +113,7 @@ class Gauntlet {
   Gauntlet(const Lesson& lesson, const GauntletLimits& limits) : lesson_(lesson), limits_(limits) {}
 
   Verdict run() {
-    const bool is_through = shapes() && counted() && numbers() && size();
+    const bool is_through = shapes() && counted() && numbers() && types() && size();
     if (is_through && verdict_.right == 0) {
       verdict_.complaint = "it refuses every shape: " + verdict_.last_refusal;
     }
@@ -125,9 +136,9 @@ class Gauntlet {
   }
 
   bool counted() {
-    for (const Shape shape : limits_.counted) {
+    for (const auto& [shape, types] : limits_.counted) {
       keep_launch_ = true;
-      const bool right = is_right({.rows = shape.rows, .hidden = shape.hidden});
+      const bool right = is_right({.rows = shape.rows, .hidden = shape.hidden, .types = types});
       keep_launch_ = false;
       if (!right) return false;
     }
@@ -152,6 +163,38 @@ class Gauntlet {
     return true;
   }
 
+  bool types() {
+    if (!lesson_.launch.is_typed()) return true;
+    std::vector<Types> all = all_types();
+    std::erase(all, Types{});
+    for (const Types& types : all_types()) {
+      if (!types.weight) continue;
+      all.push_back(types);
+      all.back().weight_bias = 1;
+    }
+    return std::all_of(
+        all.begin(), all.end(), [this](const Types& types) { return shapes_and_numbers(types); });
+  }
+
+  bool shapes_and_numbers(const Types& types) {
+    for (const int hidden : kHiddenOfTypes) {
+      for (const int rows : {0, 3}) {
+        if (!is_right({.rows = rows, .hidden = hidden, .types = types})) return false;
+      }
+      for (const int misalign : {1, 4}) {
+        const WorkloadSpec spec{.rows = 3, .hidden = hidden, .misalign = misalign, .types = types};
+        if (!is_right(spec)) return false;
+      }
+    }
+    for (const float eps : {0.0f, 1.0f, 1e8f, 1e30f}) {  // y is subnormal in fp16 with 1e8, and 0
+      if (!is_right({.rows = 7, .hidden = 1000, .eps = eps, .types = types})) return false;
+    }
+    for (const Values& values : kValues) {
+      if (!is_right({.rows = 9, .hidden = 1024, .types = types}, values)) return false;
+    }
+    return is_right({.rows = 9, .hidden = 1024, .types = types}, kLargeFp16);
+  }
+
   bool size() {
     constexpr WorkloadSpec kBeyond32Bits = {.rows = 4194305, .hidden = 513};
     return !limits_.beyond_32_bits || !has_room_for(kBeyond32Bits) || is_right(kBeyond32Bits);
@@ -159,17 +202,18 @@ class Gauntlet {
 
   bool is_right(WorkloadSpec spec, const Values& values = kAsDrawn) {
     spec.memory = lesson_.memory;
+    spec.residual = lesson_.residual;
     const std::string where = text_of(spec, values);
     progress(fmt::format("checking {} on {}", lesson_.slug, where));
     const Workload workload(spec);
-    const Problem p = workload.problem();
-    if (const std::string refusal = lesson_.refuses(p); !refusal.empty()) {
+    const TypedProblem p = workload.typed_problem();
+    if (const std::string refusal = why_refused(lesson_, p); !refusal.empty()) {
       ++verdict_.refused;
       verdict_.last_refusal = refusal;
       return true;
     }
     if (values.change != nullptr) {
-      std::vector<float> x = to_host(p.x, static_cast<std::size_t>(p.rows) * p.hidden);
+      std::vector<float> x = to_floats(p.x, p.dtype, static_cast<std::size_t>(p.rows) * p.hidden);
       for (std::size_t i = 0; i < x.size(); ++i) {
         const std::size_t row = i / p.hidden;
         x[i] = values.change(x[i], static_cast<int>(row), static_cast<int>(i - row * p.hidden));
@@ -186,7 +230,8 @@ class Gauntlet {
              .regime = "a check",
              .rows = p.rows,
              .hidden = p.hidden,
-             .predicted = lesson_.traffic(p.hidden),
+             .types = spec.types,
+             .predicted = lesson_.traffic(p),
              .observation = found.observation});
       }
       return true;
@@ -221,7 +266,7 @@ class Gauntlet {
     std::size_t free = 0;
     std::size_t total = 0;
     cuda_check(cudaMemGetInfo(&free, &total), "asking for the free memory");
-    return Workload::bytes(spec.rows, spec.hidden, 1) <= free / 10 * 9;
+    return Workload::bytes(spec) <= free / 10 * 9;
   }
 
   const Lesson& lesson_;

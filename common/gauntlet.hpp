@@ -10,6 +10,7 @@
 #include "common/regime.hpp"
 #include "common/report.hpp"
 #include "common/trace_report.hpp"
+#include "common/types.hpp"
 
 namespace rmsnorm {
 
@@ -27,14 +28,20 @@ struct Verdict {
   bool ok() const { return complaint.empty(); }  ///< whether the lesson is right
 };
 
+/// A problem whose launch is kept.
+struct Counted {
+  Shape shape;       ///< of x and y
+  Types types = {};  ///< of the tensors
+};
+
 /// How far the gauntlet goes.
 struct GauntletLimits {
   /// That the CPU device may take for a problem: it needs one or two.
   unsigned seconds_for_one = 30;
   /// Whether to go beyond 2^31 elements, where a GPU has the memory.
   bool beyond_32_bits = true;
-  /// Further shapes, whose launches are kept: for what is counted there.
-  std::vector<Shape> counted = {};
+  /// Further problems, whose launches are kept: for what is counted there.
+  std::vector<Counted> counted = {};
   /// The line about a kernel without an end.
   std::string (*failed)(const Lesson& lesson, std::string_view why) = failed_line;
 };
@@ -43,7 +50,8 @@ struct GauntletLimits {
 std::string text_of(const Verdict& verdict);
 
 /// Runs the lesson, watched, on a sweep of shapes, and then with other seeds, other eps, other
-/// alignments and other values, NaN and Inf among them, and with very many elements. Ends at the
+/// alignments and other values, NaN and Inf among them, and with very many elements. Lessons that
+/// know other types get fewer shapes, and the other numbers, in each of those. Ends at the
 /// first complaint; to refuse every problem is one, too. On the CPU device, a problem without an
 /// end ends the program, with a line on stdout and kLessonWrong (options.hpp).
 /// \throws CudaError if the lesson costs us the GPU.

@@ -27,7 +27,8 @@ std::optional<double> part_of(const LineCount& count, const Goal& goal, const Wa
       [[fallthrough]];
     case Quantity::reads_of_x:
       if (count.kind == "global load" && count.what == "x") {
-        return a_row(count.sectors * kSectorBytes) / (sizeof(float) * launch.hidden);
+        const auto row_bytes = static_cast<double>(bytes_of(launch.types.dtype)) * launch.hidden;
+        return a_row(count.sectors * kSectorBytes) / row_bytes;
       }
       break;
     case Quantity::most_sectors:

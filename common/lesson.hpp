@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include <string>
+#include <type_traits>
 
 namespace rmsnorm {
 
@@ -25,6 +26,40 @@ struct Problem {
                         ///< squares of a row must not be so small that fp32 loses them.
 };
 
+/// What the elements of a tensor are.
+enum class Dtype {
+  fp32,  ///< float
+  fp16,  ///< __half
+  bf16,  ///< __nv_bfloat16
+};
+
+/// One RMSNorm to do, with tensors of any type; arithmetic is fp32's:
+///
+///     sum[row][col] = x[row][col] + residual[row][col], if there is a residual, otherwise x
+///     y[row][col] = sum[row][col] / sqrt(eps + mean over col of sum[row][col]^2)
+///                   * (weight[col] + weight_bias)
+///
+/// Each sum takes the place of its residual. What is stored is rounded once: y and the residual,
+/// but not the sums that are normed. The tensors are contiguous and row-major; y overlaps none of
+/// the others. Their addresses are multiples of their elements' size, and need not be of more.
+struct TypedProblem {
+  TypedProblem() = default;
+  /// An fp32 problem, as a kernel for all types has it.
+  TypedProblem(const Problem& p)
+      : x(p.x), weight(p.weight), y(p.y), rows(p.rows), hidden(p.hidden), eps(p.eps) {}
+
+  const void* x = nullptr;           ///< (rows, hidden)  input, of type dtype
+  const void* weight = nullptr;      ///< (hidden)        of type weight_dtype; null: all are 1
+  void* y = nullptr;                 ///< (rows, hidden)  output, of type dtype
+  void* residual = nullptr;          ///< (rows, hidden)  of type dtype, or null; see Lesson
+  int rows = 0;                      ///< 0 or more; rows * hidden may exceed 2^31
+  int hidden = 1;                    ///< 1 to 2^30
+  float eps = 0;                     ///< as a Problem's
+  float weight_bias = 0;             ///< 1 in models that store the weight less 1; 0 without weight
+  Dtype dtype = Dtype::fp32;         ///< of x, y and the residual
+  Dtype weight_dtype = Dtype::fp32;  ///< fp32, or that of x
+};
+
 /// Where a lesson wants the tensors of its problem.
 enum class Memory {
   host,    ///< the CPU's
@@ -38,7 +73,53 @@ struct Traffic {
   double written;  ///< bytes of y
 };
 
-/// One kernel of the tutorial, and what it promises.
+/// A function of a lesson: of the fp32 problems that most lessons know, or of those of any type.
+/// \tparam Fp32 what it takes of an fp32 problem: the Problem, or its columns alone
+template <class Result, class Fp32, class... More>
+class LessonFunction {
+ public:
+  using OfFp32 = Result (*)(Fp32, More...);                       ///< a function of the first kind
+  using OfAnyType = Result (*)(const TypedProblem&, More...);     ///< one of the second kind
+  LessonFunction(OfFp32 function) : of_fp32_(function) {}         ///< takes fp32 problems
+  LessonFunction(OfAnyType function) : of_any_type_(function) {}  ///< takes all problems
+
+  bool is_typed() const { return of_any_type_ != nullptr; }  ///< whether it takes all problems
+
+  /// Calls the function. One of fp32 problems takes the problem for such a one.
+  Result operator()(const TypedProblem& p, More... more) const {
+    if (is_typed()) return of_any_type_(p, more...);
+    if constexpr (std::is_same_v<Fp32, int>) {
+      return of_fp32_(p.hidden, more...);
+    } else {
+      return of_fp32_(
+          {.x = static_cast<const float*>(p.x),
+           .weight = static_cast<const float*>(p.weight),
+           .y = static_cast<float*>(p.y),
+           .rows = p.rows,
+           .hidden = p.hidden,
+           .eps = p.eps},
+          more...);
+    }
+  }
+  /// Calls the function for an fp32 problem.
+  Result operator()(Fp32 fp32, More... more) const {
+    if (!is_typed()) return of_fp32_(fp32, more...);
+    TypedProblem p;
+    if constexpr (std::is_same_v<Fp32, int>) {
+      p.hidden = fp32;
+    } else {
+      p = fp32;
+    }
+    return of_any_type_(p, more...);
+  }
+
+ private:
+  OfFp32 of_fp32_ = nullptr;
+  OfAnyType of_any_type_ = nullptr;
+};
+
+/// One kernel of the tutorial, and what it promises. Its functions are all of fp32 problems, or all
+/// of typed ones.
 struct Lesson {
   const char*
       slug;  ///< the folder, the CMake target, the chart label; a second kernel adds "/name"
@@ -46,20 +127,22 @@ struct Lesson {
   const char* idea;    ///< one sentence, no full stop
   const char* regime;  ///< the regime in which the idea shows; "" if it is about no speed
   Memory memory = Memory::device;  ///< where it wants its tensors
+  bool residual = false;           ///< whether its problems are those with a residual
 
   /// Enqueues y = RMSNorm(x) on the stream (the null stream is CUDA's default stream) and returns
   /// what the CUDA calls returned. The problem is one that the lesson does not refuse.
-  cudaError_t (*launch)(const Problem& problem, cudaStream_t stream);
+  LessonFunction<cudaError_t, const Problem&, cudaStream_t> launch;
 
   /// Why the lesson cannot do this problem: one sentence with the hardware's reason, or "".
-  std::string (*refuses)(const Problem& problem) = [](const Problem&) { return std::string(); };
+  LessonFunction<std::string, const Problem&> refuses =
+      +[](const TypedProblem&) { return std::string(); };
 
-  /// What one row of `hidden` columns costs, when its first column lies on a sector's boundary.
-  Traffic (*traffic)(int hidden);
+  /// What one row of so many columns costs, when its first column lies on a sector's boundary.
+  LessonFunction<Traffic, int> traffic;
 
   /// The most additions that one square goes through on its way into the row's sum.
   /// It decides how far rounding can move the result (see verifier.hpp).
-  int (*sum_depth)(int hidden);
+  LessonFunction<int, int> sum_depth;
 };
 
 /// Adds a lesson to the registry when the program starts.

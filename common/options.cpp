@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <limits>
 
 #include "common/build_info.hpp"
@@ -96,6 +97,21 @@ std::string complaint_about_factor(const std::string& text) {
   return fmt::format("'{}' is no factor: 2 means twice as fast, 0.5 half as fast", text);
 }
 
+std::vector<Types> types_with_names(const std::vector<std::string>& names) {
+  std::vector<Types> chosen;
+  for (const std::string& name : names) {
+    const std::optional<Types> types = types_named(name);
+    if (!types) {
+      std::string all;
+      for (const Types& known : all_types()) all += (all.empty() ? "" : ", ") + to_string(known);
+      throw CLI::ValidationError(
+          "--dtype", fmt::format("there are no tensors of '{}'; there are {}", name, all));
+    }
+    add_new(chosen, {*types}, std::equal_to<>());
+  }
+  return chosen;
+}
+
 /// Narrows the options to what a prediction is about.
 void choose_step(Options& options, const std::vector<Lesson>& lessons) {
   if (is_cpu_device() && options.recorded_file.empty()) {
@@ -112,6 +128,19 @@ void choose_step(Options& options, const std::vector<Lesson>& lessons) {
 
 }  // namespace
 
+std::vector<Types> types_for(const Options& options, const Lesson& lesson, const Regime& regime) {
+  if (!options.types.empty()) return options.types;
+  constexpr Types kFp32;
+  constexpr Types kBf16 = {.dtype = Dtype::bf16, .weight = Dtype::bf16};
+  constexpr Types kFp16 = {.dtype = Dtype::fp16, .weight = Dtype::fp16};
+  const auto is_this = [&](const Regime& other) { return other.name == regime.name; };
+  if (!lesson.launch.is_typed() || std::none_of(regimes().begin(), regimes().end(), is_this)) {
+    return {kFp32};
+  }
+  if (options.predicted) return {kBf16};
+  return {kFp32, kBf16, kFp16};
+}
+
 ParsedOptions parse_options(int argc, const char* const* argv, const std::vector<Lesson>& lessons) {
   ParsedOptions parsed;
   Options& options = parsed.options;
@@ -120,6 +149,7 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
   constexpr int kMostColumns = 1 << 30;
   std::vector<std::string> lesson_names;
   std::vector<std::string> names_of_regimes;
+  std::vector<std::string> names_of_types;
   std::optional<int> rows;
   std::optional<int> hidden;
   bool cold = false;
@@ -145,6 +175,12 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
              "--regime", names_of_regimes,
              "One of " + regime_names() + " (= the first five, default); may be repeated")
           ->type_name("NAME");
+  auto* dtype_option = app.add_option(
+                              "--dtype", names_of_types,
+                              "Type of the tensors: fp32, bf16 or fp16; behind it /fp32 or /none "
+                              "if the weight is of "
+                              "another or there is none, as in bf16/fp32; may be repeated")
+                           ->type_name("NAME");
   auto* rows_option = app.add_option("--rows", rows, "Rows of a problem of your own (default 1024)")
                           ->check(CLI::Range(0, kMostRows).description(""))
                           ->type_name("N")
@@ -184,7 +220,8 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
           ->type_name("FACTOR")
           ->check(complaint_about_factor);
   for (CLI::Option* other :
-       {regime_option, rows_option, hidden_option, cold_flag, warm_flag, verify_flag, trace_flag}) {
+       {regime_option, dtype_option, rows_option, hidden_option, cold_flag, warm_flag, verify_flag,
+        trace_flag}) {
     predict_option->excludes(other);
   }
   app.add_option(
@@ -211,6 +248,7 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
     } else {
       options.regimes = names_of_regimes.empty() ? regimes() : regimes_named(names_of_regimes);
     }
+    options.types = types_with_names(names_of_types);
     options.trace_all = rows || hidden || !names_of_regimes.empty();
     if (options.predicted) choose_step(options, lessons);
   } catch (const CLI::Success& success) {  // --help, --version

@@ -9,6 +9,7 @@
 
 #include "common/lesson.hpp"
 #include "common/regime.hpp"
+#include "common/types.hpp"
 
 namespace rmsnorm {
 
@@ -25,6 +26,7 @@ enum ExitCode {
 struct Options {
   std::vector<Lesson> lessons;      ///< in the order of their slugs
   std::vector<Regime> regimes;      ///< the chosen ones, or one called "custom"
+  std::vector<Types> types;         ///< of the tensors; none: what types_for gives
   float eps = 1e-5f;                ///< 0 or more
   std::uint64_t seed = 1;           ///< of the random input
   double min_seconds = 0.1;         ///< timed work per result, seconds
@@ -40,6 +42,10 @@ struct Options {
   bool list = false;                ///< print the lessons only
   bool l2 = false;                  ///< print the size of the L2 cache in MiB, for the charts
 };
+
+/// The types in which a lesson is tried in a regime: the chosen ones; if none are, fp32, and in the
+/// five regimes also bf16 and fp16, if the lesson knows them. A prediction is about bf16 there.
+std::vector<Types> types_for(const Options& options, const Lesson& lesson, const Regime& regime);
 
 /// The options, or the exit code if there is nothing left to do: after --help 0, after a mistake 2.
 struct ParsedOptions {

@@ -26,7 +26,8 @@ std::vector<Lesson> predecessor_and_lesson(
 /// change.
 std::string grade(double guess, const Result& before, const Result& after);
 
-/// The graded prediction of `after` over `before` in a regime, by these results of one run: whose
+/// The graded prediction of `after` over `before` in a regime, in bf16 where a lesson knows it, by
+/// these results of one run: whose
 /// measurement it is, a line for each state of the cache that the regime has, and where the reason
 /// is discussed. `whose` is "recorded" or "measured now".
 /// \throws std::runtime_error with one sentence, if a result is missing, did not pass, was not

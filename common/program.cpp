@@ -55,6 +55,10 @@ std::string describe_device(const Gpu& gpu) {
       gpu.multiprocessors, gpu.l2_bytes >> 20, gpu.peak_gbps);
 }
 
+std::string text_of(Shape shape, const Types& types) {
+  return with_dtype(fmt::format("{} x {}", shape.rows, shape.hidden), to_string(types));
+}
+
 /// One run of the harness over the chosen lessons and regimes.
 class Run {
  public:
@@ -146,7 +150,33 @@ class Run {
         return;
       }
     }
-    const std::size_t bytes_of_set = bytes_of_x_and_y(shape) + sizeof(float) * shape.hidden;
+    // One workload for all lessons that have the same tensors.
+    std::vector<std::pair<Types, bool>> kinds;
+    std::vector<std::vector<Lesson>> lessons;
+    for (const Lesson& lesson : options_.lessons) {
+      if (lesson.memory == Memory::host) continue;
+      for (const Types& types : types_for(options_, lesson, regime)) {
+        const std::pair kind(types, lesson.residual);
+        const auto found = std::find(kinds.begin(), kinds.end(), kind);
+        if (found == kinds.end()) {
+          kinds.push_back(kind);
+          lessons.push_back({lesson});
+        } else {
+          lessons[found - kinds.begin()].push_back(lesson);
+        }
+      }
+    }
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      run_lessons(lessons[i], regime, shape, kinds[i].first, kinds[i].second);
+    }
+  }
+
+  /// Runs lessons for the device on the same tensors.
+  void run_lessons(
+      const std::vector<Lesson>& lessons, const Regime& regime, Shape shape, const Types& types,
+      bool residual) {
+    const std::size_t bytes_of_set = bytes_of_rows(shape, types.dtype, residual) +
+                                     (types.weight ? bytes_of(*types.weight) : 0) * shape.hidden;
     const int sets = sets_for_cold_cache(bytes_of_set, gpu_->l2_bytes);
     const Workload workload(
         {.memory = Memory::device,
@@ -154,15 +184,18 @@ class Run {
          .hidden = shape.hidden,
          .eps = options_.eps,
          .seed = options_.seed,
-         .sets = sets});
+         .sets = sets,
+         .types = types,
+         .residual = residual});
+    const TypedProblem problem = workload.typed_problem();
 
     // Everything is verified before anything is timed.
     std::map<std::string, Verification> verified;
-    for (const Lesson& lesson : options_.lessons) {
-      if (lesson.memory == Memory::host || !lesson.refuses(workload.problem()).empty()) continue;
-      progress(fmt::format("verifying {} on {} x {}", lesson.slug, shape.rows, shape.hidden));
+    for (const Lesson& lesson : lessons) {
+      if (!why_refused(lesson, problem).empty()) continue;
+      progress(fmt::format("verifying {} on {}", lesson.slug, text_of(shape, types)));
       verified[lesson.slug] = verify_or_record_loss(lesson, regime, workload);
-      keep_counts(lesson, regime, workload.problem(), verified[lesson.slug].observation);
+      keep_counts(lesson, regime, problem, verified[lesson.slug].observation);
     }
 
     for (const Cache cache : caches(regime)) {
@@ -172,15 +205,14 @@ class Run {
       const bool timed = wants_time && !too_small;
       std::optional<double> copy_gbps;
       if (timed) {
-        progress(fmt::format("copying {} x {}, {}", shape.rows, shape.hidden, to_string(cache)));
+        progress(fmt::format("copying {}, {}", text_of(shape, types), to_string(cache)));
         copy_gbps = measure_copy(workload, cache, options_.min_seconds);
       }
-      for (const Lesson& lesson : options_.lessons) {
-        if (lesson.memory == Memory::host) continue;
-        Result result = describe(lesson, regime, workload.problem());
+      for (const Lesson& lesson : lessons) {
+        Result result = describe(lesson, regime, problem);
         result.cache = timed ? to_string(cache) : "";
         result.copy_gbps = copy_gbps;
-        const std::string refusal = lesson.refuses(workload.problem());
+        const std::string refusal = why_refused(lesson, problem);
         if (!refusal.empty()) {
           result.verdict = "refused";
           add(result, refusal);
@@ -205,7 +237,13 @@ class Run {
       shape.rows /= 2;
     if (has_result(lesson, regime, shape)) return;
     // x and y, and copies of them for the comparison. Linux would promise more than it has.
-    const std::size_t needed = 2 * Workload::bytes(shape.rows, shape.hidden, 1);
+    const WorkloadSpec spec{
+        .memory = Memory::host,
+        .rows = shape.rows,
+        .hidden = shape.hidden,
+        .eps = options_.eps,
+        .seed = options_.seed};
+    const std::size_t needed = 2 * Workload::bytes(spec);
     const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
     if (needed > memory / 10 * 9) {
       throw TooLarge(fmt::format(
@@ -213,14 +251,9 @@ class Run {
           shape.hidden, needed / 0x1p30, memory / 0x1p30));
     }
     progress(fmt::format("verifying {} on {} x {}", lesson.slug, shape.rows, shape.hidden));
-    const Workload workload(
-        {.memory = Memory::host,
-         .rows = shape.rows,
-         .hidden = shape.hidden,
-         .eps = options_.eps,
-         .seed = options_.seed});
+    const Workload workload(spec);
     const Verification found = verify(lesson, workload);
-    Result result = describe(lesson, regime, workload.problem());
+    Result result = describe(lesson, regime, workload.typed_problem());
     record(found, result);
     const char* const where = shape.rows < wanted.rows ? "on the CPU, fewer rows" : "on the CPU";
     add(result, found.ok() ? where : found.complaint);
@@ -247,7 +280,7 @@ class Run {
       }
       return verify(lesson, workload, nullptr, is_small ? Watch::yes : Watch::no);
     } catch (const CudaError& error) {
-      Result result = describe(lesson, regime, workload.problem());
+      Result result = describe(lesson, regime, workload.typed_problem());
       result.verdict = "fail";
       add(result, error.what());
       throw;
@@ -256,35 +289,38 @@ class Run {
 
   /// Fills in the times; gives the reason if the lesson cannot be timed, and calls it a failure.
   std::string time(const Lesson& lesson, const Workload& workload, Cache cache, Result& result) {
-    progress(fmt::format(
-        "timing {} on {} x {}, {}", lesson.slug, result.rows, result.hidden, result.cache));
+    const WorkloadSpec& spec = workload.spec();
+    const Shape shape{spec.rows, spec.hidden};
+    progress(
+        fmt::format("timing {} on {}, {}", lesson.slug, text_of(shape, spec.types), result.cache));
     const auto launch = [&](int set, cudaStream_t stream) {
-      return lesson.launch(workload.problem(set), stream);
+      return lesson.launch(workload.typed_problem(set), stream);
     };
     Timing timing{};
     try {
-      timing = time_launch(launch, cache, workload.spec().sets, options_.min_seconds);
+      timing = time_launch(launch, cache, spec.sets, options_.min_seconds);
     } catch (const CudaError& error) {
       result.verdict = "fail";
       if (cudaDeviceSynchronize() == cudaSuccess) return error.what();
       add(result, error.what());  // the GPU is lost, and with it all that would follow
       throw;
     }
-    const Shape shape{workload.spec().rows, workload.spec().hidden};
+    const std::int64_t bytes = bytes_of_rows(shape, spec.types.dtype, spec.residual);
     result.median_us = timing.median_us;
     result.spread_pct = timing.spread_pct;
     result.samples = timing.samples;
-    result.gbps = gbps(static_cast<double>(bytes_of_x_and_y(shape)), timing.median_us);
+    result.gbps = gbps(static_cast<double>(bytes), timing.median_us);
     return "";
   }
 
   /// The columns that are known before anything has run.
-  Result describe(const Lesson& lesson, const Regime& regime, const Problem& p) const {
-    const Traffic traffic = lesson.traffic(p.hidden);
+  Result describe(const Lesson& lesson, const Regime& regime, const TypedProblem& p) const {
+    const Traffic traffic = lesson.traffic(p);
     const bool on_gpu = lesson.memory == Memory::device;
     Result result;
     result.lesson = lesson.slug;
     result.regime = regime.name;
+    result.dtype = to_string(types_of(p));
     result.rows = p.rows;
     result.hidden = p.hidden;
     result.bytes_per_row_predicted = traffic.read + traffic.written;
@@ -352,7 +388,10 @@ class Run {
   void print_traces() const {
     if (watched_.empty()) return;
     for (const Watched& launch : watched_) {
-      if (options_.trace_all || is_own_regime(launch)) fmt::print("{}", line_table(launch));
+      const bool is_chosen = !options_.types.empty() || launch.types == Types{};
+      if (is_chosen && (options_.trace_all || is_own_regime(launch))) {
+        fmt::print("{}", line_table(launch));
+      }
     }
     fmt::print("{}", kLineTableLegend);
     if (!options_.trace_all) {
@@ -397,7 +436,7 @@ class Run {
       for (const LineCount& count : launch.observation.lines) {
         rows.push_back(
             {.lesson = launch.lesson,
-             .regime = launch.regime,
+             .regime = with_dtype(launch.regime, to_string(launch.types)),
              .rows = launch.rows,
              .hidden = launch.hidden,
              .blocks = launch.observation.blocks,
@@ -411,7 +450,7 @@ class Run {
 
   /// What the device counted, if it did.
   void keep_counts(
-      const Lesson& lesson, const Regime& regime, const Problem& p,
+      const Lesson& lesson, const Regime& regime, const TypedProblem& p,
       const Observation& observation) {
     if (observation.lines.empty()) return;
     watched_.push_back(
@@ -419,7 +458,8 @@ class Run {
          .regime = regime.name,
          .rows = p.rows,
          .hidden = p.hidden,
-         .predicted = lesson.traffic(p.hidden),
+         .types = types_of(p),
+         .predicted = lesson.traffic(p),
          .observation = observation});
   }
 
@@ -432,7 +472,7 @@ class Run {
       if (is_cpu_device()) shape = small_version(shape);
       shape = halve_rows_to_fit(shape, static_cast<std::int64_t>(budget));
     }
-    const std::size_t needed = Workload::bytes(shape.rows, shape.hidden, 1);
+    const std::size_t needed = Workload::bytes({.rows = shape.rows, .hidden = shape.hidden});
     if (needed > budget) {
       throw TooLarge(fmt::format(
           "{} x {} needs {:.1f} GiB on the {}, which has {:.1f} GiB to spare", shape.rows,

@@ -1,5 +1,7 @@
 #include "common/regime.hpp"
 
+#include "common/types.hpp"
+
 namespace rmsnorm {
 namespace {
 
@@ -47,12 +49,13 @@ const std::vector<Regime>& sweeps() {
   return all;
 }
 
-std::int64_t bytes_of_x_and_y(Shape shape) {
-  return 2 * static_cast<std::int64_t>(sizeof(float)) * shape.rows * shape.hidden;
+std::int64_t bytes_of_rows(Shape shape, Dtype dtype, bool residual) {
+  const std::int64_t elements = std::int64_t{shape.rows} * shape.hidden;
+  return (residual ? 4 : 2) * elements * static_cast<std::int64_t>(bytes_of(dtype));
 }
 
 Shape halve_rows_to_fit(Shape shape, std::int64_t budget) {
-  while (shape.rows > 1 && bytes_of_x_and_y(shape) > budget) shape.rows /= 2;
+  while (shape.rows > 1 && bytes_of_rows(shape) > budget) shape.rows /= 2;
   return shape;
 }
 

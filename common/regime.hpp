@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/lesson.hpp"
+
 namespace rmsnorm {
 
 /// Whether the tensors are in the L2 cache when a timed launch starts.
@@ -39,11 +41,13 @@ const std::vector<Regime>& regimes();
 /// The two sweeps behind the charts over rows and over hidden.
 const std::vector<Regime>& sweeps();
 
-/// Bytes of x and y together.
-std::int64_t bytes_of_x_and_y(Shape shape);
+/// Bytes of x and y together, or of all tensors of rows if there is a residual, which is read and
+/// written.
+std::int64_t bytes_of_rows(Shape shape, Dtype dtype = Dtype::fp32, bool residual = false);
 
-/// The shape with its rows halved until the tensors take at most `budget` bytes, but not below one
-/// row. A regime keeps its name and its character on a GPU with less memory.
+/// The shape with its rows halved until x and y, in fp32, take at most `budget` bytes, but not
+/// below one row. A regime keeps its name and its character on a GPU with less memory, and its
+/// shape in every type.
 Shape halve_rows_to_fit(Shape shape, std::int64_t budget);
 
 /// The shape with so few rows that the CPU device has done with it in a moment, but enough to fill

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <map>
 
+#include "common/types.hpp"
+
 namespace rmsnorm {
 namespace {
 
@@ -41,8 +43,8 @@ std::string microseconds(double us) {
 
 std::string result_line(const Result& r, std::string_view remark, bool colour) {
   std::string line = fmt::format(
-      "{:27} {:12} {:>7} x {:<6} {:5} {}  {}", r.lesson, r.regime, r.rows, r.hidden, r.cache,
-      time_columns(r), verdict_text(r, colour));
+      "{:27} {:12} {:>7} x {:<6} {:5} {}  {}", r.lesson, with_dtype(r.regime, r.dtype), r.rows,
+      r.hidden, r.cache, time_columns(r), verdict_text(r, colour));
   if (r.spread_pct.value_or(0) > kNoisyPct) line += "  noisy";
   if (!remark.empty()) line += fmt::format("  {}", remark);
   return line;
@@ -69,7 +71,7 @@ std::string summary(const std::vector<Result>& results) {
   std::map<std::string, std::map<std::string, std::string>> cells;  // by lesson, by column
   for (const Result& r : results) {
     if (r.regime.rfind("sweep", 0) == 0 || !r.peak_gbps) continue;
-    const std::string column = fmt::format("{} {}", r.regime, r.cache);
+    const std::string column = fmt::format("{} {}", with_dtype(r.regime, r.dtype), r.cache);
     if (std::find(columns.begin(), columns.end(), column) == columns.end())
       columns.push_back(column);
     std::string& cell = cells[r.lesson][column];
@@ -81,12 +83,15 @@ std::string summary(const std::vector<Result>& results) {
   if (columns.size() < 2) return "";
 
   std::string table = fmt::format("{:27}", "% of copy");
-  for (const std::string& column : columns) table += fmt::format(" {:>12}", column);
+  const auto width = [](const std::string& column) {
+    return std::max<std::size_t>(12, column.size());
+  };
+  for (const std::string& column : columns) table += fmt::format(" {:>{}}", column, width(column));
   for (const auto& [lesson, row] : cells) {
     table += fmt::format("\n{:27}", lesson);
     for (const std::string& column : columns) {
       const auto cell = row.find(column);
-      table += fmt::format(" {:>12}", cell == row.end() ? "" : cell->second);
+      table += fmt::format(" {:>{}}", cell == row.end() ? "" : cell->second, width(column));
     }
   }
   return table + "\n";

@@ -16,7 +16,8 @@ constexpr double kNoisyPct = 5;
 struct Result {
   std::string lesson;                  ///< the slug
   std::string regime;                  ///< a regime's name, or "custom"
-  std::string dtype = "fp32";          ///< type of x, weight and y
+  std::string dtype = "fp32";          ///< types of the tensors: "bf16", "bf16/fp32" with another
+                                       ///< weight, "bf16/none" without
   std::int64_t rows = 0;               ///< rows of x and y
   std::int64_t hidden = 0;             ///< columns of x and y
   std::string cache;                   ///< "cold", "warm", or "" where nothing was timed

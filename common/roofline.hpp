@@ -15,7 +15,7 @@ inline double gbps(double bytes, double microseconds) {
 }
 
 /// Copies x to y with 16-byte loads and stores, one a thread. Both begin at multiples of 16 bytes.
-cudaError_t copy_with_kernel(const Problem& problem, cudaStream_t stream);
+cudaError_t copy_with_kernel(const TypedProblem& problem, cudaStream_t stream);
 
 /// GB/s of the best copy of x to y: cudaMemcpyAsync or copy_with_kernel, whichever is faster.
 /// Bytes read and bytes written both count. \throws CudaError

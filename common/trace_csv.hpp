@@ -14,7 +14,7 @@ namespace rmsnorm {
 /// One count of one launch.
 struct TraceRow {
   std::string lesson;       ///< the slug
-  std::string regime;       ///< a regime's name, or "custom"
+  std::string regime;       ///< a regime's name, or "custom"; "decode bf16" if not of fp32
   std::int64_t rows = 0;    ///< rows of x and y
   int hidden = 0;           ///< columns of x and y
   std::int64_t blocks = 0;  ///< of the launch

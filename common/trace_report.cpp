@@ -97,8 +97,9 @@ std::string cost_table(const std::vector<Watched>& launches) {
   std::string table;
   std::string regime;
   for (const Watched& launch : launches) {
-    if (launch.regime != regime) {
-      regime = launch.regime;
+    if (const std::string here = with_dtype(launch.regime, to_string(launch.types));
+        here != regime) {
+      regime = here;
       table += fmt::format(
           "\nWhat a row costs: {}, {} x {}\n{:27} {:>10} {:>10} {:>10} {:>10} {:>11} {:>9} {:>9}\n",
           regime, launch.rows, launch.hidden, "", "bytes read", "predicted", "written", "predicted",
@@ -138,9 +139,10 @@ std::string line_table(const Watched& launch) {
       "\n{} in {}, {} x {}: what each line asks for in one launch of {} block{}, worst first\n"
       "{:>5}  {:12}  {:10} {:>10}  {:>5}  {:>7} {:>6} {:>10}\n"
       "{:>5}  {:12}  {:10} {:>10}  {:>5}  {:>7} {:>6} {:>10}\n",
-      launch.lesson, launch.regime, launch.rows, launch.hidden, launch.observation.blocks,
-      launch.observation.blocks == 1 ? "" : "s", "", "", "", "", "lanes", "sectors", "",
-      "wavefronts", "line", "operation", "of", "requests", "each", "each", "used", "each");
+      launch.lesson, with_dtype(launch.regime, to_string(launch.types)), launch.rows, launch.hidden,
+      launch.observation.blocks, launch.observation.blocks == 1 ? "" : "s", "", "", "", "", "lanes",
+      "sectors", "", "wavefronts", "line", "operation", "of", "requests", "each", "each", "used",
+      "each");
   std::string file;
   for (const LineCount& line : lines) {
     if (line.file != file) {

@@ -8,6 +8,7 @@
 #include "common/lesson.hpp"
 #include "common/observation.hpp"
 #include "common/row_cost.hpp"
+#include "common/types.hpp"
 
 namespace rmsnorm {
 
@@ -17,6 +18,7 @@ struct Watched {
   std::string regime;       ///< its name
   std::int64_t rows = 0;    ///< of x and y
   int hidden = 0;           ///< columns of x and y
+  Types types = {};         ///< of the tensors
   Traffic predicted{};      ///< bytes of a row
   Observation observation;  ///< what was counted
 };

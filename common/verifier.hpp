@@ -9,11 +9,13 @@
 
 #include "common/lesson.hpp"
 #include "common/observation.hpp"
+#include "common/types.hpp"
 #include "common/workload.hpp"
 
 namespace rmsnorm {
 
-/// The largest relative error that an element of y can have in a correct fp32 kernel.
+/// The largest relative error that fp32 arithmetic can give an element of y in a correct kernel,
+/// before it is rounded to a shorter type.
 ///
 /// Let u = 2^-24, half an ulp of 1: one rounded operation is off by at most u, relatively. All
 /// terms of the sum are squares, so nothing cancels, and the errors just add up:
@@ -24,26 +26,34 @@ namespace rmsnorm {
 ///         the square root halves what came so far          (sum_depth + 4) / 2 u
 ///     rsqrtf, 2 ulp by the CUDA programming guide          4 u
 ///     x * rstd * weight                                    2 u
+///     weight + weight_bias, if there is a bias             1 u
 ///
 /// That is to first order. The root is bounded exactly, 1 / sqrt(1 - e) - 1 for an error e of the
 /// mean, and one per cent is added for the products of the rest. It is infinite where the sum can
-/// lose all its digits.
-double relative_error_bound(int sum_depth);
+/// lose all its digits. The sum of x and a residual is no part of it: one rounding, which the
+/// reference makes, too.
+double relative_error_bound(int sum_depth, const Types& types = {});
 
-/// One element of y that is not as expected.
+/// The largest relative error of an element of y of any type: beyond that of the arithmetic, half
+/// an ulp of 1 from the last rounding, 2^-11 in fp16 and 2^-8 in bf16. (Each element is held to the
+/// two values between which its own rounding leaves it: see check_element.)
+double largest_error(int sum_depth, const Types& types);
+
+/// One element of y, or of the residual, that is not as expected.
 struct Mismatch {
-  std::int64_t row;  ///< from 0
-  int col;           ///< from 0
-  float got;         ///< what y holds
-  double expected;   ///< by the fp64 reference
-  double allowed;    ///< the largest absolute difference that would have been accepted
-  bool unwritten;    ///< y still holds what the verifier put there before the launch
+  std::int64_t row;         ///< from 0
+  int col;                  ///< from 0
+  float got;                ///< what the tensor holds
+  double expected;          ///< by the fp64 reference
+  double allowed;           ///< the largest absolute difference that would have been accepted
+  bool unwritten;           ///< y still holds what the verifier put there before the launch
+  const char* tensor = "";  ///< "" for y, "the residual's " for the residual
 };
 
 /// What the verifier found.
 struct Verification {
   std::optional<double> max_error = {};   ///< largest relative error; empty if nothing was compared
-  double error_bound = 0;                 ///< relative_error_bound of the lesson
+  double error_bound = 0;                 ///< largest_error of the lesson
   std::optional<Mismatch> mismatch = {};  ///< the first one, in the order of memory
   std::string complaint = {};             ///< one sentence; empty if all is well
   std::vector<std::string> hazards = {};  ///< the device's complaints, of which that is the first
@@ -69,10 +79,13 @@ Verification verify(
     const Lesson& lesson, const Workload& workload, cudaStream_t stream = nullptr,
     Watch watch = Watch::no);
 
-/// Compares y with the reference, on the host or on the device. Both find the same; the device is
-/// for problems that would take the host too long. `verify` picks one by the problem's size.
-Verification compare_on_host(const Problem& problem, int sum_depth);
+/// Compares y with the reference, on the host or on the device, and the residual, if there is one,
+/// with the sum of x and what it was before the launch. Both find the same; the device is for
+/// problems that would take the host too long. `verify` picks one by the problem's size.
+Verification compare_on_host(
+    const TypedProblem& problem, int sum_depth, const void* residual_before = nullptr);
 /// The same on the device. \throws CudaError
-Verification compare_on_device(const Problem& problem, int sum_depth);
+Verification compare_on_device(
+    const TypedProblem& problem, int sum_depth, const void* residual_before = nullptr);
 
 }  // namespace rmsnorm

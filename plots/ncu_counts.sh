@@ -51,7 +51,10 @@ for options in "$@"; do
     cat "$folder/messages" "$folder/ncu" >&2
     fail "ncu failed"
   }
-  awk '/ PASS$/ { print $1 "," $2 "," $3 "," $5 }' "$folder/lines" >"$folder/launches"
+  # LESSON REGIME [DTYPE] ROWS x HIDDEN ...: the regime's field holds the type, too.
+  awk '/ PASS$/ { x = $4 == "x" ? 4 : 5
+                  print $1 "," $2 (x == 5 ? " " $3 : "") "," $(x - 1) "," $(x + 1) }' \
+    "$folder/lines" >"$folder/launches"
   if [ ! -s "$folder/launches" ]; then fail "no lesson passed with $options"; fi
 
   # Every field of ncu's CSV is quoted, and some have commas in them. Wanted: launch, metric, value.

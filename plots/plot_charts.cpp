@@ -33,7 +33,7 @@ void save(const Chart& chart, const Options& options, const std::string& name) {
 }
 
 void draw_results(const Options& options) {
-  const auto results = load_results(options.csv_file);
+  const auto results = of_fp32(load_results(options.csv_file));
   int drawn = 0;
   const auto save_if_any = [&](const std::optional<Chart>& chart, const std::string& name) {
     if (chart) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <stdexcept>
 
 #include "common/csv.hpp"
@@ -14,20 +15,16 @@ constexpr const char* kHeader =
     "lesson,regime,rows,hidden,sectors_read,sectors_written,dram_bytes_read,instructions,"
     "registers,active_warps_pct,device,cuda,commit,date";
 
-const Profile& find_profile(
-    const std::vector<Profile>& profiles, const std::string& slug, const std::string& regime) {
-  for (const Profile& profile : profiles) {
-    if (profile.lesson == slug && profile.regime == regime) return profile;
+/// The profile or the result of a lesson in a regime, with tensors of a type.
+template <class Row>
+const Row& find(
+    const std::vector<Row>& rows, const char* kind, const std::string& slug,
+    const std::string& regime, const std::string& dtype) {
+  for (const Row& row : rows) {
+    if (row.lesson == slug && row.regime == regime && row.dtype == dtype) return row;
   }
-  throw std::runtime_error(fmt::format("there is no profile of '{}' in '{}'", slug, regime));
-}
-
-const Result& find_result_in(
-    const std::vector<Result>& results, const std::string& slug, const std::string& regime) {
-  for (const Result& result : results) {
-    if (result.lesson == slug && result.regime == regime) return result;
-  }
-  throw std::runtime_error(fmt::format("there is no result of '{}' in '{}'", slug, regime));
+  throw std::runtime_error(
+      fmt::format("there is no {} of '{}' in '{}', {}", kind, slug, regime, dtype));
 }
 
 }  // namespace
@@ -40,7 +37,10 @@ std::vector<Profile> read_profiles(const std::filesystem::path& file) {
     try {
       profiles.push_back(Profile{
           .lesson = field[0],
-          .regime = field[1],
+          .regime = field[1].substr(0, field[1].find(' ')),
+          .dtype = field[1].find(' ') == std::string::npos
+                       ? "fp32"
+                       : field[1].substr(field[1].find(' ') + 1),
           .rows = std::stod(field[2]),
           .hidden = std::stoi(field[3]),
           .sectors_read = std::stod(field[4]),
@@ -63,18 +63,22 @@ std::vector<Profile> read_profiles(const std::filesystem::path& file) {
 std::string make_profile_table(
     const std::vector<Result>& results, const std::vector<Profile>& profiles,
     const std::vector<std::string>& words) {
-  if (words.size() < 3) throw std::runtime_error("'profile' needs a regime and a slug");
+  const bool has_dtype =
+      words.size() > 2 && std::isdigit(words[2].front()) == 0;  // slugs begin with one
+  const std::size_t first = has_dtype ? 3 : 2;
+  if (words.size() <= first) throw std::runtime_error("'profile' needs a regime and a slug");
   const std::string& regime = words[1];
+  const std::string dtype = has_dtype ? words[2] : "fp32";
 
   std::string table = fmt::format(
       "| {} | bytes a row, predicted | counted | from DRAM a row | instructions a row | registers "
       "| "
       "occupancy |\n|---|---:|---:|---:|---:|---:|---:|\n",
-      regime);
+      has_dtype ? regime + ", " + dtype : regime);
   std::string source;
-  for (std::size_t i = 2; i < words.size(); ++i) {
-    const Profile& p = find_profile(profiles, words[i], regime);
-    const Result& r = find_result_in(results, words[i], regime);
+  for (std::size_t i = first; i < words.size(); ++i) {
+    const Profile& p = find(profiles, "profile", words[i], regime, dtype);
+    const Result& r = find(results, "result", words[i], regime, dtype);
     table += fmt::format(
         "| `{}` | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.0f} | {:.0f} % |\n", words[i],
         r.bytes_per_row_predicted, kSectorBytes * (p.sectors_read + p.sectors_written) / p.rows,

@@ -14,6 +14,7 @@ namespace rmsnorm::plots {
 struct Profile {
   std::string lesson;
   std::string regime;
+  std::string dtype;
   double rows;
   int hidden;
   double sectors_read;     ///< asked of global memory, 32 bytes each
@@ -28,7 +29,8 @@ struct Profile {
 /// Reads a file that plots/profile.sh wrote. \throws std::runtime_error with the file and the line.
 std::vector<Profile> read_profiles(const std::filesystem::path& file);
 
-/// The table for "profile REGIME SLUG...": what was counted, beside what the lesson predicted.
+/// The table for "profile REGIME [DTYPE] SLUG...", in fp32 if no type is named: what was counted,
+/// beside what the lesson predicted.
 /// \throws std::runtime_error if something is missing in the words or in the counts.
 std::string make_profile_table(
     const std::vector<Result>& results, const std::vector<Profile>& profiles,

@@ -15,13 +15,14 @@ namespace {
 void require_unique(const std::filesystem::path& file, const std::vector<Result>& results) {
   // In a sweep the shape tells results apart; elsewhere a condition stands for one shape. What was
   // not timed may repeat: a lesson on the CPU gets the same few rows at many points of a sweep.
-  using Key = std::tuple<std::string, std::string, std::string, std::int64_t, std::int64_t>;
+  using Key =
+      std::tuple<std::string, std::string, std::string, std::string, std::int64_t, std::int64_t>;
   std::set<Key> seen;
   for (const Result& r : results) {
     if (r.cache.empty()) continue;
     const bool sweep = is_sweep(r.regime);
-    if (!seen.emplace(r.lesson, r.regime, r.cache, sweep ? r.rows : 0, sweep ? r.hidden : 0)
-             .second) {
+    const Key key(r.lesson, r.regime, r.dtype, r.cache, sweep ? r.rows : 0, sweep ? r.hidden : 0);
+    if (!seen.insert(key).second) {
       throw std::runtime_error(fmt::format(
           "{}: there are two results of {} in {}, {}", file.string(), r.lesson, r.regime, r.cache));
     }
@@ -62,10 +63,15 @@ std::vector<std::string> slugs_of(const std::vector<Result>& results) {
   return {slugs.begin(), slugs.end()};
 }
 
+std::vector<Result> of_fp32(std::vector<Result> results) {
+  std::erase_if(results, [](const Result& result) { return result.dtype != "fp32"; });
+  return results;
+}
+
 std::vector<Condition> timed_conditions(const std::vector<Result>& results) {
   std::vector<Condition> conditions;
   for (const Result& result : results) {
-    const Condition condition{result.regime, result.cache};
+    const Condition condition{result.regime, result.cache, result.dtype};
     if (is_sweep(result.regime) || result.cache.empty()) continue;
     if (std::find(conditions.begin(), conditions.end(), condition) == conditions.end()) {
       conditions.push_back(condition);
@@ -77,8 +83,8 @@ std::vector<Condition> timed_conditions(const std::vector<Result>& results) {
 const Result* find_result(
     const std::vector<Result>& results, const std::string& slug, const Condition& condition) {
   for (const Result& result : results) {
-    if (result.lesson == slug && Condition{result.regime, result.cache} == condition)
-      return &result;
+    const Condition its{result.regime, result.cache, result.dtype};
+    if (result.lesson == slug && its == condition) return &result;
   }
   return nullptr;
 }
@@ -98,9 +104,10 @@ std::optional<double> percent_of_copy(const Result& result) {
 }
 
 double bytes_of_x_and_y(const Result& result) {
+  const std::string x = result.dtype.substr(0, result.dtype.find('/'));
   double bytes = 0;
-  if (result.dtype == "fp32") bytes = 4;
-  if (result.dtype == "fp16" || result.dtype == "bf16") bytes = 2;
+  if (x == "fp32") bytes = 4;
+  if (x == "fp16" || x == "bf16") bytes = 2;
   if (bytes == 0)
     throw std::runtime_error(fmt::format("the size of dtype {} is unknown", result.dtype));
   return 2 * bytes * static_cast<double>(result.rows) * static_cast<double>(result.hidden);

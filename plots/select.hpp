@@ -29,10 +29,14 @@ std::string short_name(const std::string& slug);
 /// All slugs, sorted, each once.
 std::vector<std::string> slugs_of(const std::vector<Result>& results);
 
-/// A regime and a state of the cache.
+/// The results with fp32 tensors: charts compare nothing else.
+std::vector<Result> of_fp32(std::vector<Result> results);
+
+/// A regime, a state of the cache, and types.
 struct Condition {
   std::string regime;
   std::string cache;
+  std::string dtype = "fp32";
   bool operator==(const Condition&) const = default;
 };
 

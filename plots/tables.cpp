@@ -151,18 +151,20 @@ std::vector<Condition> conditions_of(const std::vector<Result>& results, const S
   }
   std::vector<Condition> conditions = timed_conditions(of_slugs);
   for (const Result& result : of_slugs) {
-    const auto same_regime = [&](const Condition& condition) {
-      return condition.regime == result.regime;
+    const auto same_problem = [&](const Condition& condition) {
+      return condition.regime == result.regime && condition.dtype == result.dtype;
     };
-    if (std::none_of(conditions.begin(), conditions.end(), same_regime))
-      conditions.push_back({result.regime, ""});
+    if (std::none_of(conditions.begin(), conditions.end(), same_problem))
+      conditions.push_back({result.regime, "", result.dtype});
   }
   return conditions;
 }
 
-std::string name_of(const Condition& condition) {
-  return condition.cache.empty() ? condition.regime
-                                 : fmt::format("{}, {}", condition.regime, condition.cache);
+/// "decode, cold"; "decode, cold, bf16" in a table of several types.
+std::string name_of(const Condition& condition, bool has_types) {
+  std::string name = condition.regime;
+  if (!condition.cache.empty()) name += ", " + condition.cache;
+  return has_types ? name + ", " + condition.dtype : name;
 }
 
 std::string lesson_table(const std::vector<Result>& results, const Slugs& slugs) {
@@ -171,11 +173,16 @@ std::string lesson_table(const std::vector<Result>& results, const Slugs& slugs)
   for (const std::string& slug : slugs) header.push_back(code(slug));
   std::vector<Row> rows = {header};
   std::vector<const Result*> used;
-  for (const Condition& condition : conditions_of(results, slugs)) {
-    Row row = {name_of(condition), kNothing};
+  const std::vector<Condition> conditions = conditions_of(results, slugs);
+  const bool has_types = std::any_of(
+      conditions.begin(), conditions.end(),
+      [](const Condition& condition) { return condition.dtype != "fp32"; });
+  for (const Condition& condition : conditions) {
+    Row row = {name_of(condition, has_types), kNothing};
     for (const std::string& slug : slugs) {
       const Result* result = find_result(results, slug, condition);
-      if (result == nullptr) result = find_result(results, slug, {condition.regime, ""});
+      if (result == nullptr)
+        result = find_result(results, slug, {condition.regime, "", condition.dtype});
       row.push_back(result == nullptr ? kNothing : time_cell(*result));
       if (result == nullptr) continue;
       found.insert(slug);
@@ -199,7 +206,7 @@ std::string error_cell(const std::optional<double>& error, const Result& result)
 }
 
 std::string errors_table(const std::vector<Result>& results, const Slugs& slugs) {
-  const std::vector<Result> of_sweep = results_of_regime(results, "sweep_hidden");
+  const std::vector<Result> of_sweep = results_of_regime(of_fp32(results), "sweep_hidden");
   const auto find = [&](const std::string& slug, std::int64_t hidden) -> const Result* {
     for (const Result& result : of_sweep) {
       if (result.lesson == slug && result.hidden == hidden) return &result;

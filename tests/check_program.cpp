@@ -17,9 +17,9 @@ int main(int argc, char** argv) {
   Lesson false_traffic = find_lessons(lessons, "02_naive").at(0);
   Lesson refuses_all = false_traffic;
   false_traffic.slug = "false_traffic";
-  false_traffic.traffic = [](int hidden) { return Traffic{8.0 * hidden, 4.0 * hidden}; };
+  false_traffic.traffic = +[](int hidden) { return Traffic{8.0 * hidden, 4.0 * hidden}; };
   refuses_all.slug = "refuses_all";
-  refuses_all.refuses = [](const Problem&) { return std::string("it is tired"); };
+  refuses_all.refuses = +[](const Problem&) { return std::string("it is tired"); };
   lessons.insert(lessons.end(), {false_traffic, refuses_all});
   std::erase_if(lessons, [&](const Lesson& lesson) { return lesson.slug != slug; });
   GauntletLimits limits;

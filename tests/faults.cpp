@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/buffer.hpp"
+#include "common/types.hpp"
 
 namespace tests {
 namespace {
@@ -108,6 +109,33 @@ cudaError_t launch_right(const Problem& p, cudaStream_t) {
   return launch(p, Recipe{});
 }
 
+cudaError_t launch_typed(const rmsnorm::TypedProblem& p, cudaStream_t) {
+  for (int row = 0; row < p.rows; ++row) {
+    std::vector<float> values;
+    float sum = 0;
+    for (int col = 0; col < p.hidden; ++col) {
+      const std::size_t i = std::size_t(row) * p.hidden + col;
+      float value = rmsnorm::value_at(p.x, p.dtype, i);
+      if (p.residual != nullptr) {
+        value += rmsnorm::value_at(p.residual, p.dtype, i);
+        rmsnorm::set_bits(p.residual, p.dtype, i, rmsnorm::bits_of(p.dtype, value));
+      }
+      values.push_back(value);
+      sum += value * value;
+    }
+    const float rstd = 1 / std::sqrt(sum / static_cast<float>(p.hidden) + p.eps);
+    for (int col = 0; col < p.hidden; ++col) {
+      const float factor = p.weight == nullptr
+                               ? 1
+                               : rmsnorm::value_at(p.weight, p.weight_dtype, col) + p.weight_bias;
+      const float y = values[col] * rstd * factor;
+      rmsnorm::set_bits(
+          p.y, p.dtype, std::size_t(row) * p.hidden + col, rmsnorm::bits_of(p.dtype, y));
+    }
+  }
+  return cudaSuccess;
+}
+
 const std::vector<Fault>& faults() {
   static const std::vector<Fault> all = {
       {"the neighbour's weight", launch<Recipe{.weight_shift = 1}>, "row 0, column 0: expected"},
@@ -129,9 +157,9 @@ const std::vector<Fault>& faults() {
       {"last row wrong", launch<Recipe{.damage = Damage::last_row}>, "column 0: expected"},
       {"last column wrong", launch<Recipe{.damage = Damage::last_column}>, "row 0, column"},
       {"one float written before y", launch<Recipe{.damage = Damage::one_before}>,
-       "wrote 1 floats before the start of y"},
+       "wrote 1 elements before the start of y"},
       {"one float written after y", launch<Recipe{.damage = Damage::one_after}>,
-       "wrote 1 floats after the end of y, the first at y[rows * hidden + 0]"},
+       "wrote 1 elements after the end of y, the first at y[rows * hidden + 0]"},
       {"one float written before x", launch<Recipe{.damage = Damage::one_before_x}>,
        "changed memory outside y"},
       {"one float written after the weight", launch<Recipe{.damage = Damage::one_after_weight}>,

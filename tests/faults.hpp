@@ -24,6 +24,9 @@ const std::vector<Fault>& faults();
 /// RMSNorm without a mistake.
 cudaError_t launch_right(const rmsnorm::Problem& problem, cudaStream_t stream);
 
+/// RMSNorm of any types without a mistake, in fp32, on tensors in host memory.
+cudaError_t launch_typed(const rmsnorm::TypedProblem& problem, cudaStream_t stream);
+
 /// A lesson with the given launch. All launches here compute in fp64 on the CPU, take the tensors
 /// from wherever they are and put the result back there: so they can be lessons of either memory.
 rmsnorm::Lesson lesson_with(Launch launch, rmsnorm::Memory memory);

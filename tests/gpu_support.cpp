@@ -45,7 +45,7 @@ bool fits_on_gpu(int rows, int hidden) {
   std::size_t free = 0;
   std::size_t total = 0;
   cuda_check(cudaMemGetInfo(&free, &total), "asking for the free memory");
-  if (Workload::bytes(rows, hidden, 1) <= free / 10 * 9) return true;
+  if (Workload::bytes({.rows = rows, .hidden = hidden}) <= free / 10 * 9) return true;
   WARN("left out, for want of memory: " << rows << " x " << hidden);
   return false;
 }
@@ -53,7 +53,7 @@ bool fits_on_gpu(int rows, int hidden) {
 bool solves_or_refuses(const Lesson& lesson, const Workload& workload, cudaStream_t stream) {
   const WorkloadSpec& spec = workload.spec();
   CAPTURE(lesson.slug, spec.rows, spec.hidden, spec.misalign, spec.eps);
-  const std::string refusal = lesson.refuses(workload.problem());
+  const std::string refusal = why_refused(lesson, workload.typed_problem());
   if (refusal.empty()) {
     CHECK(verify(lesson, workload, stream).complaint == "");
     return true;

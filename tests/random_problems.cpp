@@ -22,7 +22,7 @@ constexpr const char* kVariable = "RMSNORM_TEST_SEED";
 std::string complaint_of(const Lesson& lesson, WorkloadSpec spec) {
   spec.memory = lesson.memory;
   const Workload workload(spec);
-  if (!lesson.refuses(workload.problem()).empty()) return "";
+  if (!why_refused(lesson, workload.typed_problem()).empty()) return "";
   return verify(lesson, workload, nullptr, Watch::yes).complaint;
 }
 

@@ -106,7 +106,10 @@ TEST_CASE("the device fills tensors with the same bits as the host") {
     }
     // With the guards and y itself.
     const std::size_t fenced = size_of(spec) + 2 * Workload::kGuard;
-    CHECK(same_bits(to_host(device.y_guard(0), fenced), to_host(host.y_guard(0), fenced)));
+    const auto whole = [&](const Workload& workload) {
+      return to_host(workload.problem().y - Workload::kGuard, fenced);
+    };
+    CHECK(same_bits(whole(device), whole(host)));
     const auto guard = [&](const Workload& workload) {
       return to_host(workload.problem().x - Workload::kGuard, Workload::kGuard);
     };
@@ -189,6 +192,46 @@ TEST_CASE("host and device agree on what an element may be off by") {
   }
 }
 
+TEST_CASE("host and device find the same in tensors of every type") {
+  NEEDS_GPU();
+  for (Types types : all_types()) {
+    for (const bool residual : {false, true}) {
+      types.weight_bias = types.weight && residual ? 1 : 0;
+      CAPTURE(to_string(types), residual);
+      WorkloadSpec spec = {
+          .memory = Memory::host, .rows = 33, .hidden = 301, .misalign = 1, .types = types};
+      spec.residual = residual;
+      const Workload host(spec);
+      spec.memory = Memory::device;
+      const Workload device(spec);
+      const TypedProblem p = host.typed_problem();
+      const TypedProblem q = device.typed_problem();
+      const std::size_t bytes = 33 * 301 * bytes_of(p.dtype);
+      tests::launch_typed(p, nullptr);
+      const auto both = [&] {
+        copy_bytes(q.y, p.y, bytes);
+        if (residual) copy_bytes(q.residual, p.residual, bytes);
+        const Verification on_host = compare_on_host(p, 301, host.residual_before());
+        const Verification on_device = compare_on_device(q, 301, device.residual_before());
+        CHECK(on_host.complaint == on_device.complaint);
+        CHECK(std::abs(*on_device.max_error - *on_host.max_error) < 1e-12);
+        return on_device.complaint;
+      };
+      const auto flip = [&](void* tensor) {
+        const std::uint32_t bit = p.dtype == Dtype::fp32 ? 1 << 16 : 1 << 6;
+        set_bits(tensor, p.dtype, 5000, bits_at(tensor, p.dtype, 5000) ^ bit);
+      };
+      CHECK(both() == "");
+      flip(p.y);
+      CHECK_THAT(both(), tests::contains("row 16, column 184: expected "));
+      flip(p.y);
+      if (!residual) continue;
+      flip(p.residual);
+      CHECK_THAT(both(), tests::contains("the residual's row 16, column 184: expected "));
+    }
+  }
+}
+
 TEST_CASE("the device compares NaN and Inf and zeros as the host does") {
   NEEDS_GPU();
   const Workload workload({.rows = 4, .hidden = 600});
@@ -238,14 +281,19 @@ TEST_CASE("the GPU is described by numbers that can be") {
   CHECK(gpu.peak_gbps < 100'000);
 }
 
-TEST_CASE("the copy kernel copies every float and none beyond", "[sanitizer]") {
+TEST_CASE("the copy kernel copies every element and none beyond", "[sanitizer]") {
   NEEDS_GPU();
-  for (const int rows : {0, 1, 3, 4, 1023, 1024, 1025, 4099}) {
-    const Workload workload({.rows = rows, .hidden = 1});
-    const Problem p = workload.problem();
-    REQUIRE(copy_with_kernel(p, nullptr) == cudaSuccess);
-    CHECK(same_bits(to_host(p.x, rows), to_host(p.y, rows)));
-    CHECK(is_poison(to_host(p.y + rows, 1)[0]));
+  for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
+    for (const int rows : {0, 1, 3, 4, 7, 8, 1023, 1024, 1025, 4099}) {
+      const Workload workload(
+          {.rows = rows, .hidden = 1, .types = {.dtype = dtype, .weight = dtype}});
+      const TypedProblem p = workload.typed_problem();
+      REQUIRE(copy_with_kernel(p, nullptr) == cudaSuccess);
+      std::vector<float> x = to_floats(p.x, dtype, rows);
+      x.push_back(to_floats(workload.y_guard(1), dtype, 1)[0]);
+      CHECK(is_poison(x.back()));
+      CHECK(same_bits(x, to_floats(p.y, dtype, rows + 1)));
+    }
   }
 }
 

@@ -55,6 +55,7 @@ const std::string kByChance = "on a GPU a race may end well";
 // "MISTAKE" stands for "tests/mutants/NAME.cu:12", the line with the mark "// <-- mistake"; "SEEN"
 // and "OTHER" likewise.
 const Mutant kMutants[] = {
+    {"bias_in_half", {"row 0, column 3: expected ", "3 x 4, bf16, 1 + the weight"}},
     {"changes_x", {"changed memory outside y", "1 x 1"}},
     {"default_seed", {kFirst, "7 x 37, seed 0"}},
     {"eps_hard_coded", {kFirst, "7 x 37, eps 0"}},
@@ -66,6 +67,7 @@ const Mutant kMutants[] = {
      {"mutant/far_out_of_bounds: the kernel: an illegal memory access was encountered"},
      kWatched},
     {"first_launch_only", {"(at the second launch; the first was right)", "1 x 1"}},
+    {"forgets_bias", {kFirst, "3 x 1, fp32, 1 + the weight"}},
     {"forgets_weight", {kFirst, "1 x 1"}},
     {"grid_of_no_blocks", {kRefused, "0 x 1"}, {kRefusedByGpu, "0 x 1"}, kOtherCode},
     {"half_lanes", {kFirst, "1 x 31"}},
@@ -75,6 +77,7 @@ const Mutant kMutants[] = {
      {"", "", Shows::at_times},
      "CUDA leaves undefined what comes of it: a GPU may give the right sum"},
     {"hidden_plus_one", {kFirst, "1 x 1"}},
+    {"keeps_residual", {"the residual's row 0, column 0: expected ", "1 x 1"}},
     {"last_column_again", {kFirst, "1 x 1"}},
     {"last_partial_warp", {kFirst, "1 x 1"}},
     {"last_row", {"row 64, column 0 was not written (expected ", "65 x 1"}},
@@ -87,7 +90,7 @@ const Mutant kMutants[] = {
     {"neighbour_weight", {kFirst, "1 x 2"}},
     {"next_row",
      {"MISTAKE: thread 1 writes 4 bytes, 1 element past the end of y (1 element)", "1 x 1"},
-     {"wrote 31 floats after the end of y, the first at y[rows * hidden + 0]", "1 x 1"},
+     {"wrote 31 elements after the end of y, the first at y[rows * hidden + 0]", "1 x 1"},
      kWatched},
     {"no_barrier_after_partial",
      {"MISTAKE: a race: thread 32 writes partial[1] here, thread 1 reads it at OTHER, and no",
@@ -99,6 +102,7 @@ const Mutant kMutants[] = {
      {"", "", Shows::at_times},
      kByChance},
     {"no_power_of_two", {kFirst, "1 x 3"}},
+    {"norms_rounded_sum", {"row 0, column ", "64 x 4096, bf16"}},
     {"offset_32_bit",
      {"", "", Shows::never},
      {"mutant/offset_32_bit: the kernel: an illegal memory access was encountered", "",
@@ -112,6 +116,7 @@ const Mutant kMutants[] = {
      {"MISTAKE: a race: thread ", "1 x 1"},
      {"", "", Shows::never},
      "the result is right: all lanes write the same"},
+    {"rounds_before_weight", {"row 0, column ", "64 x 4096, bf16"}},
     {"rounds_to_bf16", {kFirst, "1 x 1"}},
     {"rows_in_grid_y",
      {"", "", Shows::never},
@@ -122,9 +127,12 @@ const Mutant kMutants[] = {
      {": expected "},
      "a warp reads the factor before it overwrites it: on a GPU it takes more than one"},
     {"sum_in_fp16", {"row 3, column 0: expected ", "65 x 4096"}},
+    {"sum_in_half", {"row 0, column ", "64 x 4096, bf16"}},
     {"swallows_nan", {"row 7, column 0: expected nan, got ", "9 x 1024, a NaN in one row"}},
+    {"swaps_halves", {kFirst, "64 x 4096, bf16"}},
     {"tail_of_vectors", {kFirstUnwritten, "1 x 1"}},
     {"too_many_threads", {kRefused, "1 x 1"}, {kRefusedByGpu, "1 x 1"}, kOtherCode},
+    {"truncates", {"row 0, column ", "64 x 4096, bf16"}},
     {"unset_shared_memory",
      {"SEEN: thread 0 reads total, which no thread of this block has written before", "1 x 1"},
      {": expected "},
@@ -134,6 +142,7 @@ const Mutant kMutants[] = {
       "3 x 4, with tensors that begin 4 bytes behind a 16-byte boundary"},
      {"mutant/vectors_at_any_address: the kernel: misaligned address"},
      kWatched},
+    {"weight_of_x_type", {kFirst, "64 x 4096, fp16/fp32"}},
     {"writes_nan", {"nan, off by nan", "1 x 1"}},
     {"writes_nothing", {kFirstUnwritten, "1 x 1"}},
 };
@@ -211,7 +220,7 @@ TEST_CASE("every mutant says in its first line what is wrong and marks the mista
     CAPTURE(mutant.name);
     const std::vector<std::string> lines = lines_of(top() / file_of(mutant));
     CHECK(lines.at(0).starts_with("// Mutant: "));
-    CHECK(lines.at(1).starts_with("// Lesson 0"));
+    CHECK(lines.at(1).starts_with("// Lesson "));
     CHECK(std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
             return line.ends_with("  // <-- mistake");
           }) == 1);

@@ -60,8 +60,8 @@ TEST_CASE("a sweep changes one thing and keeps the other") {
 }
 
 TEST_CASE("x and y take eight bytes an element beyond 32 bits too") {
-  CHECK(bytes_of_x_and_y({3, 5}) == 120);
-  CHECK(bytes_of_x_and_y({262144, 4096}) == 8'589'934'592);
+  CHECK(bytes_of_rows({3, 5}) == 120);
+  CHECK(bytes_of_rows({262144, 4096}) == 8'589'934'592);
 }
 
 TEST_CASE("rows are halved until x and y fit and no further") {

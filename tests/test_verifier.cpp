@@ -230,11 +230,11 @@ TEST_CASE("a lesson that changes x is told so even where y does not fit the x th
 
 TEST_CASE("a lesson whose rounding could explain almost anything is not called right") {
   Lesson lesson = tests::lesson_with(tests::launch_right, Memory::host);
-  lesson.sum_depth = [](int) { return 1'000'000; };
+  lesson.sum_depth = +[](int) { return 1'000'000; };
   CHECK(verify(lesson, Workload(on_host())).ok());
-  lesson.sum_depth = [](int) { return 5'000'000; };
+  lesson.sum_depth = +[](int) { return 5'000'000; };
   CHECK_THAT(verify(lesson, Workload(on_host())).complaint, contains("cannot be judged"));
-  lesson.sum_depth = [](int) { return 50'000'000; };  // no bound at all
+  lesson.sum_depth = +[](int) { return 50'000'000; };  // no bound at all
   CHECK_THAT(verify(lesson, Workload(on_host())).complaint, contains("cannot be judged"));
 }
 
@@ -250,7 +250,7 @@ TEST_CASE("writes far from y are found as far as the guards go") {
   for (const int misalign : {0, 3}) {
     WorkloadSpec spec = on_host();
     spec.misalign = misalign;
-    CHECK_THAT(verify_on_host(far_before, spec).complaint, contains("wrote 1 floats before"));
+    CHECK_THAT(verify_on_host(far_before, spec).complaint, contains("wrote 1 elements before"));
     CHECK_THAT(verify_on_host(far_after, spec).complaint, contains("at y[rows * hidden + 1023]"));
   }
 }

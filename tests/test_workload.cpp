@@ -143,13 +143,14 @@ TEST_CASE("y and its guards hold poison until somebody writes") {
   const Problem p = workload.problem();
   CHECK(workload.y_guard(0) == p.y - Workload::kGuard);
   CHECK(workload.y_guard(1) == p.y + p.rows * p.hidden);
-  const float* end = workload.y_guard(1) + Workload::kGuard;
-  CHECK(std::all_of(workload.y_guard(0), end, is_poison));
+  const float* begin = p.y - Workload::kGuard;
+  const float* end = p.y + p.rows * p.hidden + Workload::kGuard;
+  CHECK(std::all_of(begin, end, is_poison));
 
   p.y[-1] = p.y[5] = p.y[p.rows * p.hidden] = 1;
-  CHECK_FALSE(std::all_of(workload.y_guard(0), end, is_poison));
+  CHECK_FALSE(std::all_of(begin, end, is_poison));
   workload.poison_y();
-  CHECK(std::all_of(workload.y_guard(0), end, is_poison));
+  CHECK(std::all_of(begin, end, is_poison));
 }
 
 TEST_CASE("x and the weight can be replaced") {
@@ -163,8 +164,12 @@ TEST_CASE("x and the weight can be replaced") {
 
 TEST_CASE("the bytes of a workload cover the tensors and their guards and little else") {
   const std::size_t tensors = (2 * 1000 * 1000 + 1000) * sizeof(float);
-  CHECK(Workload::bytes(1000, 1000, 1) > tensors + 6 * Workload::kGuard * sizeof(float));
-  CHECK(Workload::bytes(1000, 1000, 1) < tensors * 1.02);
-  CHECK(Workload::bytes(1000, 1000, 3) > 3 * tensors);
-  CHECK(Workload::bytes(4194305, 513, 1) > std::size_t{2} * 4194305 * 513 * sizeof(float));
+  CHECK(
+      Workload::bytes({.rows = 1000, .hidden = 1000}) >
+      tensors + 6 * Workload::kGuard * sizeof(float));
+  CHECK(Workload::bytes({.rows = 1000, .hidden = 1000}) < tensors * 1.02);
+  CHECK(Workload::bytes({.rows = 1000, .hidden = 1000, .sets = 3}) > 3 * tensors);
+  CHECK(
+      Workload::bytes({.rows = 4194305, .hidden = 513}) >
+      std::size_t{2} * 4194305 * 513 * sizeof(float));
 }

@@ -47,7 +47,7 @@ std::string stand_in(const std::string& source, const std::string& reason) {
     const std::string folder = slugs[i].substr(0, slugs[i].find('/'));
     text += fmt::format(
         "const rmsnorm::Registration lesson_{}{{{{.slug = \"{}\", .title = \"{}\", .idea = \"{}\", "
-        ".regime = \"\", .launch = launch, .refuses = [](const rmsnorm::Problem&) {{ return "
+        ".regime = \"\", .launch = launch, .refuses = +[](const rmsnorm::Problem&) {{ return "
         "std::string({}); }}, .traffic = traffic, .sum_depth = sum_depth}}}};\n",
         i, slugs[i], i < titles.size() ? titles[i] : slugs[i], i < ideas.size() ? ideas[i] : "",
         quoted(folder + kNeedsGpu + reason));

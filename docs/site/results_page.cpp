@@ -103,8 +103,8 @@ std::string times(
     const std::vector<Result>& results, const std::function<bool(const std::string&)>& is_shown) {
   Table table(
       escape_html("Measured on " + fingerprint(results)),
-      {"lesson", "regime", "rows", "hidden", "L2", "time of a launch", "spread", "bandwidth",
-       "of copy", "of peak", "largest error", "bound", "verdict"});
+      {"lesson", "regime", "type", "rows", "hidden", "L2", "time of a launch", "spread",
+       "bandwidth", "of copy", "of peak", "largest error", "bound", "verdict"});
   for (const Result& r : results) {
     if (!is_shown(r.regime)) continue;
     const auto of_peak = r.gbps && r.peak_gbps ? std::optional(100 * *r.gbps / *r.peak_gbps)
@@ -113,6 +113,7 @@ std::string times(
     table.add(
         r.regime, {{r.lesson},
                    {r.regime},
+                   {r.dtype},
                    whole(static_cast<double>(r.rows)),
                    whole(static_cast<double>(r.hidden)),
                    {r.cache.empty() ? "-" : r.cache},
@@ -133,12 +134,13 @@ std::string profiles(const std::vector<plots::Profile>& all) {
   for (const plots::Profile& p : all) sources.insert(p.source);
   Table table(
       inline_html(fmt::format("{}", fmt::join(sources, "; ")), {"results", {}, {}, nullptr}),
-      {"lesson", "regime", "rows", "hidden", "bytes read a row", "written", "from DRAM",
+      {"lesson", "regime", "type", "rows", "hidden", "bytes read a row", "written", "from DRAM",
        "instructions a row", "registers", "occupancy"});
   for (const plots::Profile& p : all) {
     table.add(
         p.regime, {{p.lesson},
                    {p.regime},
+                   {p.dtype},
                    whole(p.rows),
                    whole(p.hidden),
                    whole(p.sectors_read * kSectorBytes / p.rows),
@@ -156,10 +158,10 @@ std::string counts(const std::vector<TraceRow>& trace) {
   std::vector<std::pair<const TraceRow*, RowCost>> launches;
   for (const TraceRow& row : trace) {
     sources.insert(fmt::format("commit {}, {}", row.commit, row.date));
-    const bool same = !launches.empty() && launches.back().first->lesson == row.lesson &&
-                      launches.back().first->regime == row.regime &&
-                      launches.back().first->rows == row.rows &&
-                      launches.back().first->hidden == row.hidden;
+    const bool same =
+        !launches.empty() && launches.back().first->lesson == row.lesson &&
+        launches.back().first->regime == row.regime && launches.back().first->dtype == row.dtype &&
+        launches.back().first->rows == row.rows && launches.back().first->hidden == row.hidden;
     if (!same) launches.emplace_back(&row, RowCost{});
     rmsnorm::add(row.count, row.rows, launches.back().second);
   }
