@@ -33,6 +33,11 @@ enum class Dtype {
   bf16,  ///< __nv_bfloat16
 };
 
+/// Bytes of an element.
+__host__ __device__ constexpr int bytes_of(Dtype dtype) {
+  return dtype == Dtype::fp32 ? 4 : 2;
+}
+
 /// One RMSNorm to do, with tensors of any type; arithmetic is fp32's:
 ///
 ///     sum[row][col] = x[row][col] + residual[row][col], if there is a residual, otherwise x

@@ -48,11 +48,6 @@ Types types_of(const TypedProblem& problem);
 /// knows fp32 alone.
 std::string why_refused(const Lesson& lesson, const TypedProblem& problem);
 
-/// Bytes of an element.
-__host__ __device__ inline std::size_t bytes_of(Dtype dtype) {
-  return dtype == Dtype::fp32 ? 4 : 2;
-}
-
 /// The bits of element i.
 __host__ __device__ inline std::uint32_t bits_at(const void* data, Dtype dtype, std::size_t i) {
   if (dtype == Dtype::fp32) return static_cast<const std::uint32_t*>(data)[i];

@@ -121,14 +121,14 @@ TEST_CASE("tensors of 16 bits hold the numbers of fp32 tensors, each rounded") {
     spec.misalign = 3;
     const Workload workload(spec);
     const TypedProblem p = workload.typed_problem();
-    CHECK(reinterpret_cast<std::uintptr_t>(p.x) % 256 == 3 * bytes_of(p.dtype));
-    CHECK(reinterpret_cast<std::uintptr_t>(p.y) % 256 == 3 * bytes_of(p.dtype));
+    CHECK(reinterpret_cast<std::uintptr_t>(p.x) % 256 == 3u * bytes_of(p.dtype));
+    CHECK(reinterpret_cast<std::uintptr_t>(p.y) % 256 == 3u * bytes_of(p.dtype));
     for (std::size_t i = 0; i < 9 * 77; ++i) {
       REQUIRE(value_at(p.x, p.dtype, i) == rounded(p.dtype, fp32.problem().x[i]));
     }
     CHECK((p.weight == nullptr) == !types.weight.has_value());
     if (p.weight == nullptr) continue;
-    CHECK(reinterpret_cast<std::uintptr_t>(p.weight) % 256 == 3 * bytes_of(p.weight_dtype));
+    CHECK(reinterpret_cast<std::uintptr_t>(p.weight) % 256 == 3u * bytes_of(p.weight_dtype));
     for (std::size_t i = 0; i < 77; ++i) {
       REQUIRE(
           value_at(p.weight, p.weight_dtype, i) ==

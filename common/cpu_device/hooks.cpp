@@ -33,15 +33,15 @@ inline void touch(const void* pc, const void* address, int bytes, Touch how) {
     report(pc, address, bytes, how);
 }
 
-/// A struct of 8 or 16 bytes goes at once where its address allows, as a vector does; another one
-/// word by word, or byte by byte.
+/// A struct goes in parts of 16 or 8 bytes where its size and its address allow, as a vector does;
+/// another one word by word, or byte by byte.
 void touch_parts(const void* pc, const void* address, std::size_t bytes, Touch how) {
   if (!in_watched_kernel) return;
   const auto is_multiple = [&](std::size_t part) {
     return bytes % part == 0 && reinterpret_cast<std::uintptr_t>(address) % part == 0;
   };
   std::size_t part = is_multiple(4) ? 4 : 1;
-  if ((bytes == 8 || bytes == 16) && is_multiple(bytes)) part = bytes;
+  if (is_multiple(8)) part = is_multiple(16) ? 16 : 8;
   for (std::size_t i = 0; i < bytes; i += part) {
     report(pc, static_cast<const char*>(address) + i, static_cast<int>(part), how);
   }

@@ -158,10 +158,10 @@ std::string counts(const std::vector<TraceRow>& trace) {
   std::vector<std::pair<const TraceRow*, RowCost>> launches;
   for (const TraceRow& row : trace) {
     sources.insert(fmt::format("commit {}, {}", row.commit, row.date));
-    const bool same =
-        !launches.empty() && launches.back().first->lesson == row.lesson &&
-        launches.back().first->regime == row.regime && launches.back().first->dtype == row.dtype &&
-        launches.back().first->rows == row.rows && launches.back().first->hidden == row.hidden;
+    const bool same = !launches.empty() && launches.back().first->lesson == row.lesson &&
+                      launches.back().first->regime == row.regime &&
+                      launches.back().first->rows == row.rows &&
+                      launches.back().first->hidden == row.hidden;
     if (!same) launches.emplace_back(&row, RowCost{});
     rmsnorm::add(row.count, row.rows, launches.back().second);
   }
