@@ -45,6 +45,8 @@ const std::vector<Given> kGiven = {
     {"08_registers", {"x crosses global memory once: 2 counted in 32 x 4096"}},
     {"09_cache_policy",
      {"every load of x asks the L2 to evict its line last: 1 counted in 32 x 4096"}},
+    {"10_half_precision",
+     {"every request to global memory touches 16 sectors: 2 counted in 32 x 4096 bf16"}},
 };
 
 Finished run_program(const std::string& name) {

@@ -41,6 +41,9 @@ const char* const kTotalLoad = "const float rstd = rsqrtf(total / hidden + eps);
 const char* const kTotalLoad4 = "const float rstd = rsqrtf(total / (4 * vectors) + eps);";
 const char* const kRowStore = "if (lane == 0) partial[threadIdx.x / 32] = value;";
 const char* const kRowSum = "return group_sum<32>(lane < kThreads / 32 ? partial[lane] : 0);";
+const char* const kShortRowStore = "if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;";
+const char* const kShortRowSum =
+    "value = row_sum<32>(threadIdx.x % 32 < kThreads / 32 ? partial[threadIdx.x % 32] : 0);";
 
 const MissingBarrier kMissing[] = {
     {"02_naive", 1, kFirstStore, kTreeStep},
@@ -56,6 +59,7 @@ const MissingBarrier kMissing[] = {
     {"07_multi_row", 1, kRowStore, kRowSum},
     {"08_registers", 1, kRowStore, kRowSum},
     {"09_cache_policy", 1, kRowStore, kRowSum},
+    {"10_half_precision", 1, kShortRowStore, kShortRowSum},
 };
 
 /// "lessons/04_warp_reduce/rms_norm.cu:49", the one line that holds this code.
