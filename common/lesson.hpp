@@ -106,16 +106,18 @@ class LessonFunction {
           more...);
     }
   }
-  /// Calls the function for an fp32 problem.
+  /// Calls the function for an fp32 problem. Of its columns alone, the tensors are made up.
   Result operator()(Fp32 fp32, More... more) const {
     if (!is_typed()) return of_fp32_(fp32, more...);
-    TypedProblem p;
     if constexpr (std::is_same_v<Fp32, int>) {
+      alignas(16) static constexpr float kWeight = 1;
+      TypedProblem p;
+      p.weight = &kWeight;
       p.hidden = fp32;
+      return of_any_type_(p, more...);
     } else {
-      p = fp32;
+      return of_any_type_(fp32, more...);
     }
-    return of_any_type_(p, more...);
   }
 
  private:

@@ -21,6 +21,8 @@ constexpr const char* kVariable = "RMSNORM_TEST_SEED";
 /// The complaint about one problem, "" if there is none or the lesson refuses.
 std::string complaint_of(const Lesson& lesson, WorkloadSpec spec) {
   spec.memory = lesson.memory;
+  spec.residual = lesson.residual;
+  if (!lesson.launch.is_typed()) spec.types = {};
   const Workload workload(spec);
   if (!why_refused(lesson, workload.typed_problem()).empty()) return "";
   return verify(lesson, workload, nullptr, Watch::yes).complaint;
@@ -28,8 +30,9 @@ std::string complaint_of(const Lesson& lesson, WorkloadSpec spec) {
 
 std::string text_of(const WorkloadSpec& spec) {
   return fmt::format(
-      "{} x {}, eps {}, seed {}, {} floats behind a 256-byte boundary", spec.rows, spec.hidden,
-      spec.eps, spec.seed, spec.misalign);
+      "{} x {}, eps {}, seed {}, {} elements behind a 256-byte boundary{}", spec.rows, spec.hidden,
+      spec.eps, spec.seed, spec.misalign,
+      spec.types == Types{} ? "" : fmt::format(", {}", to_string(spec.types)));
 }
 
 /// Values between `least` and `value` to try in its place: the least one, and then with steps that
@@ -57,6 +60,7 @@ std::vector<WorkloadSpec> steps_from(const WorkloadSpec& spec) {
   }
   const WorkloadSpec plain;
   if (spec.eps != plain.eps) add([&](WorkloadSpec& s) { s.eps = plain.eps; });
+  if (spec.types != plain.types) add([&](WorkloadSpec& s) { s.types = plain.types; });
   if (spec.seed != plain.seed) add([&](WorkloadSpec& s) { s.seed = plain.seed; });
   return steps;
 }
@@ -90,6 +94,9 @@ WorkloadSpec random_problem(std::uint64_t seed, std::uint64_t index, int most) {
   constexpr float kEps[] = {1e-5f, 1e-6f, 1e-12f, 0.0f, 1.0f, 1e-3f};
   spec.eps = kEps[below(std::size(kEps))];
   spec.seed = random() % 1000;
+  const std::vector<Types> types = all_types();
+  spec.types = types[below(static_cast<int>(types.size()))];
+  if (spec.types.weight) spec.types.weight_bias = static_cast<float>(below(2));
   return spec;
 }
 

@@ -250,3 +250,37 @@ TEST_CASE("a trace shows each lesson in its own regime unless another is asked f
       run_all_lessons({"--lesson", "4", "--trace", "--regime", "heads"}).out,
       !contains("shows others"));
 }
+
+TEST_CASE("tensors have the types that were asked for and a lesson of fp32 refuses others") {
+  const tests::TemporaryFolder folder;
+  const std::string file = (folder / "results.csv").string();
+  const Finished finished = run_all_lessons(
+      {"--lesson", "4", "--lesson", "10", "--rows", "5", "--hidden", "100", "--dtype", "bf16/none",
+       "--dtype", "fp32", "--csv", file});
+  CHECK(finished.exit_code == kAllVerified);
+  CHECK_THAT(finished.out, contains("REFUSED  04_warp_reduce knows fp32 alone: "));
+  std::vector<std::string> found;
+  for (const Result& result : read_csv(file)) {
+    found.push_back(result.lesson + " " + result.dtype + " " + result.verdict);
+  }
+  CHECK(
+      found == std::vector<std::string>{
+                   "04_warp_reduce bf16/none refused", "10_half_precision bf16/none pass",
+                   "04_warp_reduce fp32 pass", "10_half_precision fp32 pass"});
+}
+
+TEST_CASE("a regime is run in each type that a lesson knows") {
+  const Finished finished =
+      run_all_lessons({"--lesson", "4", "--lesson", "10", "--regime", "decode"});
+  CHECK(finished.exit_code == kAllVerified);
+  std::vector<std::string> found;
+  for (const std::string& line : tests::lines_in(finished.out)) {
+    if (line.find(" PASS ") != line.npos) found.push_back(line.substr(0, 42));
+  }
+  CHECK(
+      found == std::vector<std::string>{
+                   "04_warp_reduce              decode        ",
+                   "10_half_precision           decode        ",
+                   "10_half_precision           decode bf16   ",
+                   "10_half_precision           decode fp16   "});
+}

@@ -128,3 +128,35 @@ TEST_CASE("the limits of a number are part of its range") {
   CHECK(options_of({"--min-time", "60"}).min_seconds == 60);
   CHECK(options_of({"--seed", "18446744073709551615"}).seed == 18446744073709551615u);
 }
+
+TEST_CASE("types can be chosen and repeated and otherwise follow from lesson and regime") {
+  const Options chosen = options_of(
+      {"--dtype", "bf16/fp32", "--dtype", "fp32", "--dtype", "bf16/fp32", "--regime", "decode"});
+  const std::vector<Types> two = {*types_named("bf16/fp32"), Types{}};
+  CHECK(chosen.types == two);
+
+  Lesson fp32 = find_lessons(all_lessons(), "04_warp_reduce").at(0);
+  Lesson typed = fp32;
+  typed.launch = +[](const TypedProblem&, cudaStream_t) { return cudaSuccess; };
+  const Regime& decode = chosen.regimes.at(0);
+  CHECK(types_for(chosen, typed, decode) == two);
+  CHECK(types_for(chosen, fp32, decode) == two);  // and it refuses one of them
+
+  const std::vector<Types> fp32_alone = {Types{}};
+  const std::vector<Types> all = {Types{}, *types_named("bf16"), *types_named("fp16")};
+  Options none = options_of({});
+  CHECK(types_for(none, fp32, decode) == fp32_alone);
+  CHECK(types_for(none, typed, decode) == all);
+  CHECK(types_for(none, typed, sweeps().at(0)) == fp32_alone);
+  CHECK(types_for(none, typed, options_of({"--rows", "3"}).regimes.at(0)) == fp32_alone);
+  none.predicted = 2;
+  CHECK(types_for(none, fp32, decode) == fp32_alone);
+  CHECK(types_for(none, typed, decode) == std::vector<Types>{*types_named("bf16")});
+}
+
+TEST_CASE("types that there are not are a mistake") {
+  for (const char* const name : {"fp64", "bf16/fp16", ""}) {
+    CHECK(parse({"--dtype", name}).exit_code == kBadUsage);
+  }
+  CHECK(parse({"--lesson", "4", "--predict", "2", "--dtype", "fp32"}).exit_code == kBadUsage);
+}

@@ -261,3 +261,19 @@ TEST_CASE("each page about speed asks for the prediction before its table") {
   }
   CHECK(asked > 1);
 }
+
+TEST_CASE("where a lesson was measured in bf16 that is what a prediction is about") {
+  std::vector<Result> results = {
+      timed("03_a", 4, 0.1, "cold"), timed("04_b", 4, 0.1, "cold"), timed("03_a", 3, 0.1, "warm"),
+      timed("04_b", 3, 0.1, "warm")};
+  for (const char* const cache : {"cold", "warm"}) {
+    for (const char* const dtype : {"bf16", "fp16"}) {
+      results.push_back(timed("04_b", dtype == std::string("bf16") ? 2 : 1, 0.1, cache));
+      results.back().dtype = dtype;
+    }
+  }
+  const std::string text = graded(results);
+  CHECK_THAT(text, contains("04_b bf16 after 03_a in decode"));
+  CHECK_THAT(text, contains("measured 2.00 x: 4.00 us -> 2.00 us"));
+  CHECK_THAT(text, contains("measured 1.50 x: 3.00 us -> 2.00 us"));
+}

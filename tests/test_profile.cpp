@@ -4,10 +4,14 @@
 #include <filesystem>
 #include <vector>
 
+#include "common/files.hpp"
 #include "common/registry.hpp"
+#include "common/types.hpp"
+#include "common/workload.hpp"
 #include "plots/profile.hpp"
 #include "tests/catch.hpp"
 #include "tests/repository.hpp"
+#include "tests/temporary_folder.hpp"
 
 using rmsnorm::Lesson;
 using rmsnorm::plots::Profile;
@@ -37,7 +41,12 @@ TEST_CASE("every lesson's predicted traffic is what the profiler counted, within
       for (const Lesson& lesson : rmsnorm::all_lessons()) {
         if (profile.lesson != lesson.slug) continue;
         found = true;
-        const rmsnorm::Traffic predicted = lesson.traffic(profile.hidden);
+        const rmsnorm::Workload workload(
+            {.memory = rmsnorm::Memory::host,
+             .rows = 1,
+             .hidden = profile.hidden,
+             .types = *rmsnorm::types_named(profile.dtype)});
+        const rmsnorm::Traffic predicted = lesson.traffic(workload.typed_problem());
         const double read = kSectorBytes * profile.sectors_read / profile.rows;
         const double written = kSectorBytes * profile.sectors_written / profile.rows;
         CHECK_THAT(read, Catch::Matchers::WithinRel(predicted.read, kTolerance));
@@ -46,4 +55,38 @@ TEST_CASE("every lesson's predicted traffic is what the profiler counted, within
       CHECK(found);
     }
   }
+}
+
+TEST_CASE("a profile has its type behind the regime and a table is of one type") {
+  const tests::TemporaryFolder folder;
+  const std::string header =
+      "lesson,regime,rows,hidden,sectors_read,sectors_written,dram_bytes_read,instructions,"
+      "registers,active_warps_pct,device,cuda,commit,date\n";
+  rmsnorm::write_file(
+      folder / "p.csv", header + "10_a,prefill,2,8,4,2,64,20,30,50,G,13.0,c,d\n" +
+                            "10_a,prefill bf16,2,8,2,1,32,20,31,50,G,13.0,c,d\n");
+  const auto profiles = rmsnorm::plots::read_profiles(folder / "p.csv");
+  REQUIRE(profiles.size() == 2);
+  CHECK((profiles[0].regime == "prefill" && profiles[0].dtype == "fp32"));
+  CHECK((profiles[1].regime == "prefill" && profiles[1].dtype == "bf16"));
+
+  rmsnorm::Result fp32;
+  fp32.lesson = "10_a";
+  fp32.regime = "prefill";
+  fp32.bytes_per_row_predicted = 96;
+  rmsnorm::Result bf16 = fp32;
+  bf16.dtype = "bf16";
+  bf16.bytes_per_row_predicted = 48;
+  const auto table = [&](const std::vector<std::string>& words) {
+    return rmsnorm::plots::make_profile_table({fp32, bf16}, profiles, words);
+  };
+  CHECK_THAT(
+      table({"profile", "prefill", "10_a"}), tests::contains("| `10_a` | 96 | 96 | 32 | 10"));
+  CHECK_THAT(
+      table({"profile", "prefill", "bf16", "10_a"}),
+      tests::contains("| prefill, bf16 |") && tests::contains("| `10_a` | 48 | 48 | 16 | 10"));
+  CHECK_THROWS_WITH(
+      table({"profile", "prefill", "fp16", "10_a"}),
+      "there is no profile of '10_a' in 'prefill', fp16");
+  CHECK_THROWS_WITH(table({"profile", "prefill", "bf16"}), tests::contains("needs a regime"));
 }

@@ -104,7 +104,8 @@ TEST_CASE("shrinking keeps what the failure needs") {
 TEST_CASE("a wrong lesson is reported with its smallest problem and the seed to see it again") {
   for (const std::uint64_t seed : {1, 2, 3}) {
     const std::string report = report_on(launch_wrong_if_large, seed);
-    CHECK_THAT(report, contains("00_fake is wrong on 5 x 37, eps 1e-05, seed 1, 0 floats behind"));
+    CHECK_THAT(
+        report, contains("00_fake is wrong on 5 x 37, eps 1e-05, seed 1, 0 elements behind"));
     CHECK_THAT(report, contains("row 4, column 36: expected "));
     CHECK_THAT(report, contains("again: RMSNORM_TEST_SEED=" + std::to_string(seed) + ")"));
     CHECK(report == report_on(launch_wrong_if_large, seed));

@@ -6,6 +6,8 @@
 
 #include "common/csv.hpp"
 #include "common/files.hpp"
+#include "plots/select.hpp"
+#include "plots/tables.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/temporary_folder.hpp"
@@ -122,4 +124,32 @@ TEST_CASE("a page with a marker that asks for nothing known is an error that nam
   const Finished finished = pages.update("--check");
   CHECK(finished.exit_code == 1);
   CHECK_THAT(finished.err, contains("README.md:1:"));
+}
+
+TEST_CASE("a lesson's table has a row for each type that was measured") {
+  rmsnorm::Result result;
+  result.lesson = "10_a";
+  result.regime = "decode";
+  result.rows = 16;
+  result.hidden = 4096;
+  result.cache = "cold";
+  result.median_us = 2;
+  result.gbps = 50;
+  result.copy_gbps = 100;
+  result.verdict = "pass";
+  result.device = "NVIDIA H200";
+  rmsnorm::Result before = result;
+  before.lesson = "09_b";
+  std::vector<rmsnorm::Result> results = {before, result};
+  const auto table = [&] {
+    return rmsnorm::plots::make_table(results, {"lesson", "09_b", "10_a"});
+  };
+  CHECK_THAT(table(), contains("| decode, cold | ") && !contains("fp32"));
+  result.dtype = "bf16/none";
+  result.median_us = 1;
+  results.push_back(result);
+  CHECK_THAT(table(), contains("| decode, cold, fp32 | 5.24 µs, 100 GB/s | 2.00 µs, 50 % | 2.00"));
+  CHECK_THAT(
+      table(), contains("| decode, cold, bf16/none | 2.62 µs, 100 GB/s | - | 1.00 µs, 50 %"));
+  CHECK(rmsnorm::plots::of_fp32(results).size() == 2);
 }
