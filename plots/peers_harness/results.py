@@ -1,0 +1,94 @@
+"""Statistics of samples, and the CSV of common/csv.cpp. Needs no PyTorch."""
+
+import csv
+import math
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+NOISY_PCT = 5  # above this spread a result is called noisy: kNoisyPct of common/result.hpp
+
+
+@dataclass
+class Row:
+    """A line of the CSV, in the header's order; None is an empty field.
+
+    `lesson` names the contender and `commit` its version, of librmsnorm the revision. `gbps`
+    counts the bytes that the operation must move, and `bytes_per_row_predicted` is their number
+    for one row: the same for every contender. `cuda` is the toolkit of PyTorch.
+    """
+
+    lesson: str
+    regime: str
+    dtype: str
+    rows: int
+    hidden: int
+    cache: str = ""
+    median_us: float | None = None
+    spread_pct: float | None = None
+    samples: int = 0
+    gbps: float | None = None
+    copy_gbps: float | None = None
+    peak_gbps: float | None = None
+    bytes_per_row_predicted: float = 0
+    max_error: float | None = None
+    error_bound: float | None = None
+    verdict: str = ""
+    device: str = ""
+    driver: str = ""
+    cuda: str = ""
+    commit: str = ""
+    date: str = ""
+
+
+HEADER = [column.name for column in fields(Row)]
+
+
+@dataclass
+class Timing:
+    """Time of one launch, from many samples, as in common/benchmark.cpp."""
+
+    median_us: float
+    spread_pct: float  # half the distance from the 10th to the 90th percentile, % of the median
+    samples: int
+
+
+def quantile(ordered, q):
+    """The q-quantile of sorted values, between neighbours in proportion."""
+    position = q * (len(ordered) - 1)
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
+
+
+def summarise(samples):
+    """Median and spread of the times of one launch, in microseconds."""
+    ordered = sorted(samples)
+    median = quantile(ordered, 0.5)
+    width = quantile(ordered, 0.9) - quantile(ordered, 0.1)
+    return Timing(median, 100 * width / 2 / median, len(ordered))
+
+
+def gbps(bytes_moved, microseconds):
+    """GB/s, with 10^9 bytes in a GB."""
+    return bytes_moved / microseconds / 1e3
+
+
+def to_text(value):
+    """A field's text: six significant digits; nothing for what is not there or not finite."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def write_csv(path, rows):
+    """Writes the file under a temporary name first, so that it is whole at any time."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    with open(partial, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(HEADER)
+        for row in rows:
+            writer.writerow(to_text(getattr(row, name)) for name in HEADER)
+    os.replace(partial, path)
