@@ -109,9 +109,9 @@ class Liger(Contender):
     name = "liger"
 
     def __init__(self):
-        self._norm = importlib.import_module("liger_kernel.ops.rms_norm").LigerRMSNormFunction
-        fused = importlib.import_module("liger_kernel.ops.fused_add_rms_norm")
-        self._add_and_norm = fused.LigerFusedAddRMSNormFunction
+        operations = importlib.import_module("liger_kernel.ops")  # what its modules call
+        self._norm = operations.LigerRMSNormFunction
+        self._add_and_norm = operations.LigerFusedAddRMSNormFunction
         self.version = importlib.metadata.version("liger-kernel")
 
     def norm(self, x, weight, y):
