@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures librmsnorm beside other libraries' RMSNorm, and writes a CSV as the lessons do.
 
-docs/peers.md says what is measured and how. Needs PyTorch with CUDA and an NVIDIA GPU.
+Needs PyTorch with CUDA and an NVIDIA GPU. docs/peers.md says what is measured, and how.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from peers_harness import cases, results
 
 ROOT = Path(__file__).resolve().parent.parent
 CONTENDERS = ["librmsnorm", "torch", "torch.compile", "liger", "flashinfer", "quack"]
-DONE, FAILED, BAD_USAGE, NO_GPU = 0, 1, 2, 3
+DONE, FAILED, NO_GPU = 0, 1, 3  # 2 is argparse's, for bad usage
 
 
 def say(text):
@@ -27,45 +27,47 @@ def parse(arguments):
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the results to FILE")
     parser.add_argument(
         "--shape", action="append", metavar="TEXT", default=[],
-        help="only cases whose label has TEXT in it (may be repeated; --list shows the labels)")
+        help="only cases whose label has TEXT in it; may be repeated")
     parser.add_argument(
-        "--contender", action="append", choices=CONTENDERS, default=[],
-        help="only this one (may be repeated)")
+        "--contender", action="append", choices=CONTENDERS, metavar="NAME", default=[],
+        help=f"only this one of {', '.join(CONTENDERS)}; may be repeated")
     parser.add_argument(
         "--library", type=Path, metavar="FILE", default=ROOT / "build/cuda/library/librmsnorm.so",
         help="librmsnorm (default: %(default)s)")
     parser.add_argument(
-        "--compile-mode", metavar="MODE", help="torch.compile's mode, such as max-autotune-no-cudagraphs")
+        "--compile-mode", metavar="MODE", help="torch.compile's mode (default: its own default)")
     parser.add_argument(
-        "--quick", action="store_true", help="a case of each regime, few samples: does it work?")
-    parser.add_argument("--list", action="store_true", help="list the cases, measure nothing")
+        "--quick", action="store_true", help="a case of each regime, and few samples")
+    parser.add_argument("--list", action="store_true", help="print the cases' labels")
     options = parser.parse_args(arguments)
-    every = cases.quick_cases() if options.quick else cases.all_cases()
     options.cases = [
-        case for case in every
+        case for case in (cases.quick_cases() if options.quick else cases.all_cases())
         if not options.shape or any(text in case.label for text in options.shape)]
     if not options.cases:
-        parser.error(f"no case has {' or '.join(options.shape)} in its label (--list shows them)")
+        parser.error(f"no case has {' or '.join(options.shape)} in its label; --list shows them")
     return options
 
 
-def find_contenders(options):
-    """Those that are there; the others are named, with the reason."""
-    from peers_harness import contenders as all_of_them
+def load_librmsnorm(library):
     from peers_harness import machine
+    from peers_harness.contenders import Librmsnorm, Missing
 
-    def librmsnorm():
-        binding = ROOT / "library/python/rmsnorm.py"
-        if not binding.is_file() or not options.library.is_file():
-            raise all_of_them.Missing(f"{options.library} is not there")
-        spec = importlib.util.spec_from_file_location("rmsnorm", binding)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return all_of_them.Librmsnorm(module, options.library, machine.commit())
+    if not library.is_file():
+        raise Missing(f"there is no {library}: build it, or name it with --library")
+    spec = importlib.util.spec_from_file_location("rmsnorm", ROOT / "library/python/rmsnorm.py")
+    binding = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(binding)
+    return Librmsnorm(binding.load(library), machine.commit())
+
+
+def find_contenders(options):
+    """Those that are there; of the others, say why not."""
+    from peers_harness import contenders
 
     makers = dict(zip(CONTENDERS, [
-        librmsnorm, all_of_them.Torch, lambda: all_of_them.TorchCompile(options.compile_mode),
-        all_of_them.Liger, all_of_them.FlashInfer, all_of_them.Quack]))
+        lambda: load_librmsnorm(options.library), contenders.Torch,
+        lambda: contenders.TorchCompile(options.compile_mode),
+        contenders.Liger, contenders.FlashInfer, contenders.Quack]))
     found = []
     for name in options.contender or CONTENDERS:
         try:
@@ -81,36 +83,35 @@ def measure(options):
     from peers_harness.run import run_case
 
     contenders = find_contenders(options)
-    if not contenders:
-        say("no contender is there")
-        return FAILED
     common = machine.describe()
     common["date"] = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    say(", ".join(str(value) for value in common.values()))
     started = time.monotonic()
     rows = []
-    for case in options.cases:
+    for case in options.cases if contenders else []:
         say(f"{case.label}  ({time.monotonic() - started:.0f} s)")
         rows += run_case(case, contenders, common, min_seconds=0.02 if options.quick else 0.1)
         if options.csv:
             results.write_csv(options.csv, rows)
-    say(f"{time.monotonic() - started:.0f} s")
+    say(f"{len(rows)} results in {time.monotonic() - started:.0f} s")
+    # Others may be missing, but not the one that this is about, nor one that was asked for.
+    wanted = set(options.contender or ["librmsnorm"])
+    if not wanted <= {contender.name for contender in contenders}:
+        return FAILED
     return FAILED if any(row.verdict == "fail" for row in rows) else DONE
 
 
 def main(arguments=None):
     options = parse(arguments)
     if options.list:
-        for case in options.cases:
-            print(case.label)
+        print("\n".join(case.label for case in options.cases))
         return DONE
     try:
         import torch
     except ImportError:
-        say("peers.py needs PyTorch with CUDA, and this Python has no torch")
+        say("peers.py needs PyTorch with CUDA: this Python has no module torch")
         return NO_GPU
     if not torch.cuda.is_available():
-        say("peers.py needs PyTorch with CUDA and an NVIDIA GPU: torch finds none")
+        say("peers.py needs an NVIDIA GPU and a PyTorch that can use it: torch finds none")
         return NO_GPU
     return measure(options)
 

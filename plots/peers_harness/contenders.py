@@ -164,10 +164,8 @@ class Librmsnorm(Contender):
 
     name = "librmsnorm"
 
-    def __init__(self, module, library, version):
-        if library is None:
-            raise Missing("it is not built (--library FILE names it)")
-        self._library = module.load(library)
+    def __init__(self, library, version):
+        self._library = library
         self.version = version
 
     def _operation(self, name):
