@@ -1,5 +1,5 @@
 /// \file
-/// Draws every chart that a results file and a trace file have data for.
+/// Draws every chart that a results file, a trace file and the results of peers.py have data for.
 
 #include <fmt/format.h>
 
@@ -8,8 +8,11 @@
 #include <filesystem>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "plots/counts.hpp"
+#include "plots/peers.hpp"
+#include "plots/peers_charts.hpp"
 #include "plots/progression.hpp"
 #include "plots/select.hpp"
 #include "plots/sweep.hpp"
@@ -22,6 +25,7 @@ using namespace rmsnorm::plots;
 struct Options {
   std::filesystem::path csv_file;
   std::filesystem::path trace_file;
+  std::filesystem::path peers_file;
   std::filesystem::path folder;
   std::optional<double> l2_mib;
   bool foils = false;
@@ -68,6 +72,21 @@ void draw_trace(const Options& options) {
   }
 }
 
+void draw_peers(const Options& options) {
+  const auto results = load_peers(options.peers_file);
+  const std::pair<const char*, std::optional<Chart>> charts[] = {
+      {"peers_forward", peers_forward_chart(results)},
+      {"peers_decode", peers_decode_chart(results)},
+      {"peers_other", peers_other_chart(results)}};
+  for (const auto& [name, chart] : charts) {
+    if (!chart) {
+      throw std::runtime_error(
+          fmt::format("{}: no results for {}", options.peers_file.string(), name));
+    }
+    save(*chart, options, name);
+  }
+}
+
 /// Says what is wrong with a number that has to be above 0; CLI::PositiveNumber lets NaN pass.
 std::string positive(const std::string& text) {
   double number = 0;
@@ -80,12 +99,14 @@ std::string positive(const std::string& text) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app(
-      "Draws the charts of a results file, of a trace file or of both, each as NAME.svg, NAME.png "
-      "and their -dark twins.");
+      "Draws the charts of the files that it is given, each as NAME.svg, NAME.png and their -dark "
+      "twins.");
   CLI::Option* csv =
       app.add_option("--csv", options.csv_file, "The results file")->type_name("FILE");
   CLI::Option* trace =
       app.add_option("--trace", options.trace_file, "The CPU device's counts")->type_name("FILE");
+  CLI::Option* peers =
+      app.add_option("--peers", options.peers_file, "The results of peers.py")->type_name("FILE");
   app.add_option("--out", options.folder, "The folder for the charts")
       ->required()
       ->type_name("DIR");
@@ -95,9 +116,11 @@ int main(int argc, char** argv) {
       ->type_name("N");
   app.add_flag("--foils", options.foils, "Show the counts of foils, too")->needs(trace);
   return run_tool(app, argc, argv, [&] {
-    if (csv->empty() && trace->empty()) throw CLI::RequiredError("--csv or --trace");
+    if (csv->empty() && trace->empty() && peers->empty())
+      throw CLI::RequiredError("--csv, --trace or --peers");
     if (!csv->empty()) draw_results(options);
     if (!trace->empty()) draw_trace(options);
+    if (!peers->empty()) draw_peers(options);
     return kDone;
   });
 }

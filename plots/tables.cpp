@@ -7,32 +7,14 @@
 #include <stdexcept>
 
 #include "plots/format.hpp"
+#include "plots/markdown_table.hpp"
 #include "plots/select.hpp"
 
 namespace rmsnorm::plots {
 namespace {
 
-constexpr const char* kNothing = "-";
-
 using Slugs = std::vector<std::string>;
-using Row = std::vector<std::string>;
-
-/// The first row is the header; all columns but the first are aligned to the right.
-std::string markdown_table(const std::vector<Row>& rows) {
-  std::string text;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    text += fmt::format("| {} |\n", fmt::join(rows[i], " | "));
-    if (i > 0) continue;
-    text += "|---|";
-    for (std::size_t column = 1; column < rows[i].size(); ++column) text += "---:|";
-    text += "\n";
-  }
-  return text;
-}
-
-std::string code(const std::string& text) {
-  return "`" + text + "`";
-}
+using Row = TableRow;
 
 /// One line on where the results come from. Lessons that run on the CPU have no say in it if there
 /// are results of a GPU.

@@ -15,6 +15,7 @@
 
 #include "common/files.hpp"
 #include "plots/markers.hpp"
+#include "plots/peers.hpp"
 #include "plots/profile.hpp"
 #include "plots/select.hpp"
 #include "plots/tables.hpp"
@@ -27,6 +28,7 @@ using namespace rmsnorm::plots;
 struct Options {
   std::filesystem::path csv_file;
   std::filesystem::path profile_file;
+  std::filesystem::path peers_file;
   std::filesystem::path root;
   bool check = false;
 };
@@ -64,9 +66,13 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
   const auto results = load_results(options.csv_file);
   std::vector<Profile> profiles;
   if (!options.profile_file.empty()) profiles = read_profiles(options.profile_file);
+  std::vector<rmsnorm::Result> peers;
+  if (!options.peers_file.empty()) peers = load_peers(options.peers_file);
   const auto lessons = options.root / "lessons";
   const MakeBlock make_block = [&](const auto& words) {
-    if (!words.empty() && words.front() == "profile") {
+    const std::string kind = words.empty() ? "" : words.front();
+    if (kind == "peers") return make_peers_table(peers, {words.begin() + 1, words.end()});
+    if (kind == "profile") {
       return make_without_new_lessons(lessons, profiles, words, [&](const auto& known) {
         return make_profile_table(results, profiles, known);
       });
@@ -106,6 +112,7 @@ int main(int argc, char** argv) {
       "Rewrites the tables between the markers in README.md, lessons/*/README.md and docs/*.md.");
   app.add_option("--csv", options.csv_file, "The results file")->required()->type_name("FILE");
   app.add_option("--profile", options.profile_file, "The profiler's counts")->type_name("FILE");
+  app.add_option("--peers", options.peers_file, "The results of peers.py")->type_name("FILE");
   app.add_option("--root", options.root, "The repository's folder")->required()->type_name("DIR");
   app.add_flag("--check", options.check, "Write nothing; fail if a table is out of date");
   return run_tool(app, argc, argv, [&] { return update(options); });

@@ -31,6 +31,7 @@ struct FilePage {
 constexpr FilePage kFilePages[] = {
     {"docs/method.md", "method"},
     {"plots/README.md", "reading_the_charts"},
+    {"docs/peers.md", "peers"},
     {"docs/cpu_device.md", "cpu_device"},
     {"docs/glossary.md", "glossary"},
     {"docs/going_further.md", "going_further"},
@@ -74,6 +75,7 @@ constexpr ChartKind kChartKinds[] = {
     {"sweep_hidden", "Bandwidth over hidden"},
     {"error", "Error over hidden"},
     {"counts", "What a row costs"},
+    {"peers", "Other libraries"},
     {"", ""},
 };
 

@@ -13,6 +13,7 @@
 #include "docs/site/markdown.hpp"
 #include "docs/site/text.hpp"
 #include "plots/format.hpp"
+#include "plots/peers.hpp"
 #include "plots/profile.hpp"
 #include "plots/select.hpp"
 
@@ -129,6 +130,36 @@ std::string times(
   return table.html();
 }
 
+/// What other libraries reach beside ours.
+std::string peers(const std::vector<Result>& results) {
+  std::set<std::string> sources;
+  for (const Result& r : results) {
+    sources.insert(fmt::format("{}, driver {}, CUDA {}, {}", r.device, r.driver, r.cuda, r.date));
+  }
+  Table table(
+      escape_html(fmt::format("Measured on {}", fmt::join(sources, "; "))),
+      {"contender", "version", "operation", "type", "rows", "hidden", "time of a launch", "spread",
+       "bandwidth", "of copy", "largest error", "bound", "verdict"});
+  const auto error = [](double e) { return fmt::format("{:.1e}", e); };
+  for (const Result& r : results) {
+    table.add(
+        r.regime, {{r.lesson},
+                   {r.commit},
+                   {r.regime},
+                   {r.dtype},
+                   whole(static_cast<double>(r.rows)),
+                   whole(static_cast<double>(r.hidden)),
+                   number(r.median_us, plots::microseconds),
+                   number(r.spread_pct, plots::percent),
+                   number(r.gbps, plots::gigabytes_per_second),
+                   number(plots::percent_of_copy(r), plots::percent),
+                   number(r.max_error, error),
+                   number(r.error_bound, error),
+                   {r.verdict}});
+  }
+  return table.html();
+}
+
 std::string profiles(const std::vector<plots::Profile>& all) {
   std::set<std::string> sources;
   for (const plots::Profile& p : all) sources.insert(p.source);
@@ -208,7 +239,7 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
       "click turns the order round. A bandwidth is always (x once + y once) / time.");
   std::vector<ResultsPage> sweeps;
   for (const fs::path& file : files) {
-    if (is(file, "-profile") || is(file, "-trace")) continue;
+    if (is(file, "-peers") || is(file, "-profile") || is(file, "-trace")) continue;
     const auto results = plots::load_results(file);
     const std::string name = file.stem().string();
     const std::string device = device_of(results);
@@ -235,6 +266,15 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
       main.text += section(name + "_profile", "The profiler's counts: " + device) +
                    html_block(profiles(plots::read_profiles(profile)));
     }
+  }
+  for (const fs::path& file : files) {
+    if (!is(file, "-peers")) continue;
+    const auto results = plots::load_peers(file);
+    main.text += section(file.stem().string(), "Other libraries: " + device_of(results)) +
+                 words(
+                     "Here a bandwidth counts what the operation must move at least: with a "
+                     "residual four tensors of the size of x, backward three.") +
+                 html_block(peers(results));
   }
   for (const fs::path& file : files) {
     if (!is(file, "-trace")) continue;

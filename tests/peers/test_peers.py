@@ -1,0 +1,188 @@
+"""plots/peers.py: what needs no PyTorch. Run by CTest."""
+
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "plots"))
+from peers_harness import cases, results, turns  # noqa: E402
+
+
+def run_program(*arguments, without_torch=False):
+    """Runs peers.py as a user would; if asked, on a Python that has no PyTorch."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
+        if without_torch:
+            Path(folder, "torch.py").write_text("raise ImportError('hidden by a test')\n")
+            environment["PYTHONPATH"] = folder
+        return subprocess.run(
+            [sys.executable, str(ROOT / "plots/peers.py"), *arguments],
+            capture_output=True, text=True, env=environment, check=False)
+
+
+class Cases(unittest.TestCase):
+    def test_no_case_is_there_twice(self):
+        labels = [case.label for case in cases.all_cases()]
+        self.assertEqual(len(labels), len(set(labels)))
+
+    def test_every_operation_is_measured_also_in_the_quick_run(self):
+        for some in (cases.all_cases(), cases.quick_cases()):
+            self.assertEqual({case.regime for case in some}, set(cases.TENSORS_MOVED))
+
+    def test_bytes_are_those_that_the_operation_must_move(self):
+        for case, bytes_moved in [
+            (cases.Case("forward", "bf16", (10, 100)), 2 * 1000 * 2),
+            (cases.Case("decode", "fp32", (1, 100)), 2 * 100 * 4),
+            (cases.Case("residual_add", "bf16", (10, 100)), 4 * 1000 * 2),
+            (cases.Case("backward", "bf16", (10, 100)), 3 * 1000 * 2),
+            (cases.Case("forward_3d", "bf16", (5, 2, 100)), 2 * 2 * 1000 * 2),
+        ]:
+            with self.subTest(case.label):
+                self.assertEqual(case.bytes_moved, bytes_moved)
+                self.assertEqual(case.rows * case.bytes_per_row, bytes_moved)
+
+    def test_odd_lengths_have_an_even_neighbour_with_as_many_rows(self):
+        shapes = {case.shape for case in cases.all_cases() if case.regime == "forward"}
+        odd = [shape for shape in shapes if shape[-1] % 2]
+        self.assertEqual(len(odd), 2)
+        for rows, hidden in odd:
+            self.assertIn((rows, hidden - 1), shapes)
+
+
+class Statistics(unittest.TestCase):
+    def test_median_and_spread_are_those_of_the_lessons_clock(self):
+        timing = results.summarise([float(i) for i in range(101, 0, -1)])  # 1 to 101, not sorted
+        self.assertEqual(timing.median_us, 51)
+        self.assertAlmostEqual(timing.spread_pct, 100 * 40 / 51)  # 11 to 91
+        self.assertEqual(timing.samples, 101)
+
+    def test_between_two_samples_the_quantile_lies_between_them(self):
+        self.assertEqual(results.quantile([1.0, 3.0], 0.5), 2)
+        self.assertEqual(results.quantile([5.0], 0.9), 5)
+
+    def test_a_gigabyte_has_ten_to_the_nine_bytes(self):
+        self.assertEqual(results.gbps(4e9, 1e6), 4)
+
+
+class Csv(unittest.TestCase):
+    def test_the_header_is_that_of_the_lessons_results(self):
+        recorded = (ROOT / "plots/data/nvidia-h200.csv").read_text().splitlines()[0]
+        self.assertEqual(",".join(results.HEADER), recorded)
+
+    def test_what_is_written_is_read_back(self):
+        row = results.Row(
+            "torch, eager", "forward", "bf16", 32768, 4096, median_us=123.456789, samples=11,
+            max_error=float("nan"), verdict="fail", device='a "GPU"')
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "new", "results.csv")
+            results.write_csv(file, [row])
+            self.assertEqual([path.name for path in file.parent.iterdir()], ["results.csv"])
+            with open(file, newline="", encoding="utf-8") as lines:
+                (read,) = csv.DictReader(lines)
+        self.assertEqual(read["lesson"], "torch, eager")
+        self.assertEqual(read["device"], 'a "GPU"')
+        self.assertEqual(read["rows"], "32768")
+        self.assertEqual(read["median_us"], "123.457")  # six digits, as in common/csv_fields.hpp
+        self.assertEqual(read["gbps"], "")
+        self.assertEqual(read["max_error"], "")  # NaN is no number that a reader of the file takes
+
+    def test_the_programs_of_plots_read_it(self):
+        program = os.environ.get("RMSNORM_UPDATE_TABLES")
+        if not program:
+            self.skipTest("RMSNORM_UPDATE_TABLES does not name the program")
+        rows = [
+            results.Row(
+                name, "forward", "bf16", 32768, 4096, "cold", us, 0.2, 11, 1e3 * us, 4000.0, 4814.0,
+                16384, 0.004, 0.016, "pass", "a GPU", "1.2", "13.0", "9.9", "2026-01-01")
+            for name, us in (("librmsnorm", 4.1), ("torch", 2.0))]
+        with tempfile.TemporaryDirectory() as folder:
+            file, page = Path(folder, "peers.csv"), Path(folder, "README.md")
+            results.write_csv(file, rows)
+            page.write_text("<!-- results:begin peers forward -->\n<!-- results:end -->\n")
+            subprocess.run(
+                [program, "--csv", ROOT / "plots/data/nvidia-h200.csv", "--peers", file,
+                 "--root", folder], check=True, capture_output=True)
+            text = page.read_text()
+        self.assertIn("| 4000 GB/s | **102.5 %** | 50.0 % |", text)
+
+
+class FakeRecording:
+    """A recording whose replays take the given times, in turn, and note who was timed."""
+
+    def __init__(self, name, launches, times, log):
+        self.launches = launches
+        self._name, self._times, self._log, self._next = name, times, log, 0
+
+    def time(self, count):
+        self._log.append(self._name)
+        times = [self._times[(self._next + i) % len(self._times)] for i in range(count)]
+        self._next += count
+        return lambda: times
+
+
+class Turns(unittest.TestCase):
+    def test_contenders_alternate(self):
+        log = []
+        steady = {name: FakeRecording(name, 1, [2000.0], log) for name in ("a", "b", "c")}
+        turns.time_in_turns(steady, min_seconds=0.1)
+        self.assertEqual(log[3:9], ["a", "b", "c", "a", "b", "c"])  # the first three: how many?
+        self.assertEqual(log.count("a"), log.count("c"))
+
+    def test_a_time_is_that_of_one_launch(self):
+        recording = FakeRecording("a", 100, [2000.0], [])
+        timing = turns.time_in_turns({"a": recording}, min_seconds=0.1)["a"]
+        self.assertEqual(timing.median_us, 20)
+        self.assertGreaterEqual(timing.samples, 50)  # 0.1 s of 2 ms each
+
+    def test_a_slow_contender_gets_eleven_samples_at_least(self):
+        slow = FakeRecording("slow", 1, [1e6], [])
+        fast = FakeRecording("fast", 1, [2000.0], [])
+        timings = turns.time_in_turns({"slow": slow, "fast": fast}, min_seconds=0.1)
+        self.assertGreaterEqual(timings["slow"].samples, 11)
+        self.assertGreater(timings["fast"].samples, timings["slow"].samples)
+
+    def test_noise_of_one_repeats_all_three_times_and_no_more(self):
+        noisy = FakeRecording("noisy", 1, [1000.0, 2000.0, 3000.0], [])
+        steady = FakeRecording("steady", 1, [2000.0], [])
+        once = turns.time_in_turns({"steady": FakeRecording("steady", 1, [2000.0], [])}, 0.1)
+        timings = turns.time_in_turns({"noisy": noisy, "steady": steady}, min_seconds=0.1)
+        self.assertEqual(timings["steady"].samples, 3 * once["steady"].samples)
+        self.assertGreater(timings["noisy"].spread_pct, results.NOISY_PCT)
+
+    def test_nobody_to_time_is_no_mistake(self):
+        self.assertEqual(turns.time_in_turns({}, min_seconds=0.1), {})
+
+
+class Program(unittest.TestCase):
+    def test_without_pytorch_it_says_so_in_one_sentence_and_fails(self):
+        finished = run_program(without_torch=True)
+        self.assertEqual(finished.returncode, 3)
+        self.assertEqual(finished.stdout, "")
+        self.assertEqual(len(finished.stderr.splitlines()), 1)
+        self.assertIn("needs PyTorch", finished.stderr)
+
+    def test_list_prints_the_cases_and_the_filter_takes_parts_of_their_labels(self):
+        finished = run_program("--list", without_torch=True)
+        self.assertEqual(finished.returncode, 0)
+        self.assertEqual(
+            finished.stdout.splitlines(), [case.label for case in cases.all_cases()])
+        some = run_program("--list", "--shape", "decode bf16 1x", "--shape", "27030")
+        self.assertEqual(
+            some.stdout.splitlines(),
+            ["decode bf16 1x4096", "decode bf16 1x8192", "forward_3d bf16 27030x24x128"])
+
+    def test_a_filter_that_fits_nothing_and_an_unknown_contender_are_bad_usage(self):
+        for arguments in (["--shape", "7x7"], ["--contender", "nobody"]):
+            with self.subTest(arguments):
+                finished = run_program(*arguments)
+                self.assertEqual(finished.returncode, 2)
+                self.assertIn(arguments[1], finished.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,243 @@
+"""plots/peers.py: the checks and the order of events, on the CPU with a clock that is not one.
+
+Run by CTest; skipped (exit code 4) where PyTorch is not installed.
+"""
+
+import contextlib
+import io
+import sys
+import unittest
+from pathlib import Path
+from unittest import mock
+
+try:
+    import torch
+except ImportError:
+    print("skipped: PyTorch is not installed")
+    sys.exit(4)
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "plots"))
+from peers_harness import check, contenders, run, tensors  # noqa: E402
+from peers_harness.cases import Case  # noqa: E402
+
+FORWARD = Case("forward", "fp32", (64, 768))
+RESIDUAL_ADD = Case("residual_add", "bf16", (40, 512))
+BACKWARD = Case("backward", "bf16", (300, 512))
+EVERY_OPERATION = [
+    FORWARD, Case("forward", "bf16", (33, 769)), Case("forward", "fp16", (64, 768)),
+    Case("decode", "bf16", (1, 512)), Case("forward_3d", "bf16", (10, 3, 128)), RESIDUAL_ADD,
+    BACKWARD, Case("backward", "fp32", (300, 512))]
+
+
+def on_cpu(case):
+    return tensors.Tensors(case, "cpu", l2_bytes=1 << 17)
+
+
+def error_of(contender, case):
+    """The largest error of a contender's first launch."""
+    t = on_cpu(case)
+    with torch.set_grad_enabled(case.regime == "backward"):
+        outputs = [output.clone() for output in contender.launch_for(t)(0)]
+    t.restore()
+    with torch.no_grad():
+        return check.largest_error(t, outputs)
+
+
+class Right(contenders.Torch):
+    name = "right"
+
+
+class Wrong(contenders.Torch):
+    """RMSNorm with a mistake in y."""
+
+    name = "wrong"
+
+    def __init__(self, mistake):
+        super().__init__()
+        self._mistake = mistake
+
+    def norm(self, x, weight, y):
+        return self._mistake(super().norm(x, weight, y), x, weight)
+
+
+def without_weight(y, x, weight):
+    return y / weight
+
+
+def without_eps(y, x, weight):
+    return x * x.square().mean(-1, keepdim=True).rsqrt() * weight
+
+
+def with_the_row_before(y, x, weight):
+    return x * (x.square().mean(-1, keepdim=True) + check.EPS).rsqrt().roll(1, 0) * weight
+
+
+def with_a_hole(y, x, weight):
+    y = y.clone()
+    y[-1, -1] = float("nan")
+    return y
+
+
+def off_by_a_bit_in_one_place(y, x, weight):
+    y = y.clone()
+    y[5, 7] *= 1 + 2 * check.TOLERANCE["fp32"]
+    return y
+
+
+class Checks(unittest.TestCase):
+    def test_pytorch_is_right_in_every_operation(self):
+        for case in EVERY_OPERATION:
+            with self.subTest(case.label):
+                self.assertLessEqual(error_of(Right(), case), check.bound_of(case))
+
+    def test_every_mistake_in_y_is_found(self):
+        for mistake in (without_weight, without_eps, with_the_row_before, with_a_hole,
+                        off_by_a_bit_in_one_place):
+            with self.subTest(mistake.__name__):
+                self.assertFalse(error_of(Wrong(mistake), FORWARD) <= check.bound_of(FORWARD))
+
+    def test_a_residual_that_was_not_updated_is_found(self):
+        class Forgetful(Right):
+            def add_and_norm(self, x, residual, weight, y):
+                return self.norm(x + residual, weight, y), residual
+
+        self.assertGreater(error_of(Forgetful(), RESIDUAL_ADD), check.bound_of(RESIDUAL_ADD))
+
+    def test_a_gradient_of_the_weight_that_lacks_a_row_is_found(self):
+        class Careless(Right):
+            def backward(self, x, weight, dy):
+                whole = super().backward(x, weight, dy)
+                part = super().backward(x[1:], weight, dy[1:])
+                return lambda: (whole()[0], part()[1])
+
+        self.assertGreater(error_of(Careless(), BACKWARD), check.bound_of(BACKWARD))
+
+    def test_a_gradient_without_the_term_of_rstd_is_found(self):
+        class Short(Right):
+            def backward(self, x, weight, dy):
+                whole = super().backward(x, weight, dy)
+                rstd = (x.double().square().mean(-1, keepdim=True) + check.EPS).rsqrt()
+                return lambda: ((rstd * dy * weight).to(x.dtype), whole()[1])
+
+        self.assertGreater(error_of(Short(), BACKWARD), check.bound_of(BACKWARD))
+
+
+class Sets(unittest.TestCase):
+    def test_all_sets_together_are_four_times_the_cache(self):
+        self.assertEqual(tensors.sets_for_cold_cache(1000, 10000), 40)
+        self.assertEqual(tensors.sets_for_cold_cache(1001, 10000), 40)
+        self.assertEqual(tensors.sets_for_cold_cache(10**9, 10000), 1)
+        self.assertEqual(tensors.sets_for_cold_cache(1, 1 << 40), tensors.MOST_SETS)
+
+    def test_no_two_tensors_of_any_sets_overlap_and_all_are_aligned(self):
+        t = tensors.Tensors(Case("residual_add", "bf16", (3, 769)), "cpu", l2_bytes=1 << 14)
+        self.assertGreater(t.sets, 1)
+        everything = t.residual + [
+            part for several in (t.x, t.weight, t.y) for parts in several for part in parts]
+        spans = sorted(
+            (tensor.data_ptr(), tensor.data_ptr() + tensor.numel() * tensor.element_size())
+            for tensor in everything)
+        for (begin, end), (next_begin, _) in zip(spans, spans[1:]):
+            self.assertLessEqual(end, next_begin)
+        block = t.x[0][0].data_ptr()  # CUDA aligns a block, the CPU's allocator need not
+        self.assertTrue(all((x[0].data_ptr() - block) % 256 == 0 for x in t.x))
+
+    def test_no_weight_hides_a_mistake(self):
+        weight = on_cpu(FORWARD).weight[0][0]
+        self.assertGreaterEqual(weight.abs().min(), 0.5)
+        self.assertTrue((weight < 0).any() and (weight > 0).any())
+
+
+class CpuRecording:
+    """Stands in for a CUDA graph: replays by running the launches again, in no time."""
+
+    def __init__(self, launch, launches, sets, stream):
+        self.launches = launches
+        self.outputs = [launch(i) for i in range(sets)]
+        self._launch = launch
+
+    def replay(self):
+        for kept, fresh in zip(self.outputs, (self._launch(i) for i in range(len(self.outputs)))):
+            for target, source in zip(kept, fresh):
+                if target.data_ptr() != source.data_ptr():
+                    target.copy_(source)
+
+    def time(self, count):
+        return lambda: [2000.0] * count
+
+
+def run_on_cpu(case, those):
+    """run_case() with CPU tensors and CpuRecordings; returns the rows and what was said."""
+    properties = mock.Mock(L2_cache_size=1 << 17)
+    copies = {"copy_": lambda i: (torch.zeros(1),)}
+    said = io.StringIO()
+    with contextlib.ExitStack() as patches:
+        for target, name, stand_in in [
+            (torch.cuda, "get_device_properties", lambda index: properties),
+            (torch.cuda, "Stream", mock.Mock),
+            (torch.cuda, "stream", lambda stream: contextlib.nullcontext()),
+            (torch.cuda, "synchronize", lambda: None),
+            (run, "Tensors", lambda case, device, l2: tensors.Tensors(case, "cpu", l2)),
+            (run, "Recording", CpuRecording),
+            (run, "record_for_timing", lambda f, sets, s: CpuRecording(f, 100, sets, s)),
+            (run, "_copies", lambda case, sets: copies),
+        ]:
+            patches.enter_context(mock.patch.object(target, name, stand_in))
+        patches.enter_context(contextlib.redirect_stderr(said))
+        return run.run_case(case, those, {"device": "no GPU"}, min_seconds=0.1), said.getvalue()
+
+
+class Run(unittest.TestCase):
+    def test_every_operation_of_a_right_contender_is_timed(self):
+        for case in EVERY_OPERATION:
+            with self.subTest(case.label):
+                (row,), _ = run_on_cpu(case, [Right()])
+                self.assertEqual((row.lesson, row.verdict, row.cache), ("right", "pass", "cold"))
+                self.assertEqual(row.median_us, 20)
+                self.assertAlmostEqual(row.gbps, case.bytes_moved / 20e3)
+                self.assertAlmostEqual(row.copy_gbps, row.gbps)
+                self.assertGreaterEqual(row.samples, 11)
+
+    def test_a_wrong_contender_is_reported_and_never_timed(self):
+        (wrong, right), said = run_on_cpu(FORWARD, [Wrong(without_weight), Right()])
+        self.assertEqual(wrong.verdict, "fail")
+        self.assertGreater(wrong.max_error, wrong.error_bound)
+        self.assertEqual((wrong.median_us, wrong.cache, wrong.samples), (None, "", 0))
+        self.assertEqual(right.verdict, "pass")
+        self.assertIn("FAIL", said)
+
+    def test_one_that_throws_is_refused_and_its_reason_told(self):
+        class Picky(Right):
+            name = "picky"
+
+            def norm(self, x, weight, y):
+                raise ValueError("hidden must be\na prime")
+
+        (row, right), said = run_on_cpu(FORWARD, [Picky(), Right()])
+        self.assertEqual((row.verdict, row.max_error, row.median_us), ("refused", None, None))
+        self.assertIn("refused: ValueError: hidden must be", said)
+        self.assertEqual(right.verdict, "pass")
+
+    def test_one_that_lacks_the_operation_has_no_row(self):
+        class Bare(contenders.Contender):
+            name = "bare"
+
+        rows, said = run_on_cpu(RESIDUAL_ADD, [Bare(), Right()])
+        self.assertEqual([row.lesson for row in rows], ["right"])
+        self.assertIn("bare", said)
+
+    def test_one_that_works_in_place_leaves_the_others_their_input(self):
+        class InPlace(Right):
+            name = "in place"
+
+            def add_and_norm(self, x, residual, weight, y):
+                residual.add_(x)
+                x.copy_(self.norm(residual, weight, y))
+                return x, residual
+
+        rows, _ = run_on_cpu(RESIDUAL_ADD, [InPlace(), Right(), InPlace()])
+        self.assertEqual([row.verdict for row in rows], ["pass"] * 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

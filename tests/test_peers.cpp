@@ -1,0 +1,227 @@
+/// \file
+/// The tables and charts of what plots/peers.py measured: that they show it, all of it, once.
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/csv.hpp"
+#include "common/files.hpp"
+#include "plots/peers.hpp"
+#include "plots/peers_charts.hpp"
+#include "tests/catch.hpp"
+#include "tests/command.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace rmsnorm;
+using namespace rmsnorm::plots;
+using tests::contains;
+using tests::TemporaryFolder;
+
+namespace {
+
+constexpr double kCopy = 4000;  // GB/s
+
+/// A contender's result, `share` times as fast as the copy; 0 = it failed.
+Result result_of(
+    const std::string& contender, const std::string& regime, std::int64_t rows, std::int64_t hidden,
+    double share, const std::string& dtype = "bf16") {
+  Result r;
+  r.lesson = contender;
+  r.regime = regime;
+  r.dtype = dtype;
+  r.rows = rows;
+  r.hidden = hidden;
+  r.bytes_per_row_predicted = 4.0 * static_cast<double>(hidden);
+  r.verdict = share > 0 ? "pass" : "fail";
+  r.device = "a GPU";
+  r.commit = "version of " + contender;
+  if (share <= 0) return r;
+  r.cache = "cold";
+  r.gbps = share * kCopy;
+  r.copy_gbps = kCopy;
+  r.median_us = r.bytes_per_row_predicted * static_cast<double>(rows) / *r.gbps / 1e3;
+  r.spread_pct = 0.5;
+  return r;
+}
+
+/// Two contenders in every kind of case; the second fails where rows are odd.
+std::vector<Result> results() {
+  std::vector<Result> all;
+  const auto add = [&](const std::string& regime, std::int64_t rows, std::int64_t hidden,
+                       const std::string& dtype = "bf16") {
+    all.push_back(result_of("zeta", regime, rows, hidden, 1.015, dtype));
+    all.push_back(result_of("alpha", regime, rows, hidden, hidden % 2 == 0 ? 0.5 : 0, dtype));
+  };
+  add("forward", 32768, 4096);
+  add("forward", 4194304, 128);
+  add("forward", 32768, 769);
+  add("forward", 262144, 4096, "fp32");
+  add("decode", 8, 4096);
+  add("forward_3d", 1297440, 128);
+  add("residual_add", 4096, 8192);
+  add("backward", 16384, 4096);
+  return all;
+}
+
+Theme theme() {
+  Theme theme;
+  for (std::size_t i = 0; i < theme.lines.size(); ++i)
+    theme.lines[i] = "colour " + std::to_string(i);
+  theme.copy = "colour of the copy";
+  return theme;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
+  return found;
+}
+
+std::string complaint_about(const std::vector<Result>& results) {
+  const TemporaryFolder folder;
+  write_csv(folder / "peers.csv", results);
+  try {
+    load_peers(folder / "peers.csv");
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "(none)";
+}
+
+}  // namespace
+
+TEST_CASE("a contender has one result in each case of a type and a shape") {
+  CHECK(complaint_about(results()) == "(none)");
+  CHECK_THAT(complaint_about({}), contains("peers.csv: no results"));
+  std::vector<Result> twice = results();
+  twice.push_back(twice.front());
+  CHECK_THAT(complaint_about(twice), contains("two results of zeta in forward, 32768 x 4096 bf16"));
+}
+
+TEST_CASE("contenders and cases stay in the order of the file") {
+  CHECK(contenders_of(results()) == std::vector<std::string>{"zeta", "alpha"});
+  CHECK(peer_cases_of(results()).front() == PeerCase{"forward", "bf16", 32768, 4096});
+  CHECK(peer_cases_of(results()).size() == 8);
+}
+
+TEST_CASE("a table of bandwidth shows the shares of the copy with the best in bold") {
+  const std::string table = make_peers_table(results(), {"forward"});
+  CHECK_THAT(table, contains("| copy | `zeta` | `alpha` |"));
+  CHECK_THAT(
+      table, contains("| forward | bf16 | 32768 × 4096 | 4000 GB/s | **101.5 %** | 50.0 % |"));
+  CHECK_THAT(table, contains("| forward | bf16 | 32768 × 769 | 4000 GB/s | **101.5 %** | fail |"));
+  CHECK_THAT(table, contains("fp32 | 262144 × 4096") && contains("Measured on a GPU"));
+  CHECK_THAT(table, !contains("decode") && !contains("backward"));
+}
+
+TEST_CASE("a table of short launches shows their times and the copy's") {
+  const double copy_us = 8 * 4 * 4096 / kCopy / 1e3;  // 0.0328
+  REQUIRE(copy_us_of(results(), {"decode", "bf16", 8, 4096}) == copy_us);
+  CHECK_THAT(
+      make_peers_table(results(), {"decode"}),
+      contains("| decode | bf16 | 8 × 4096 | 0.03 µs | **0.03 µs** | 0.07 µs |"));
+}
+
+TEST_CASE("a time that is noisy says so and a contender that was not there has a dash") {
+  std::vector<Result> some = {
+      result_of("zeta", "backward", 16384, 4096, 1), result_of("zeta", "backward", 8192, 4096, 1),
+      result_of("alpha", "backward", 8192, 4096, 0.5)};
+  some.front().spread_pct = 12;
+  const std::string table = make_peers_table(some, {"backward"});
+  CHECK_THAT(table, contains("16384 × 4096 | 4000 GB/s | **100.0 %** ± 12 % | - |"));
+  CHECK_THAT(table, contains("8192 × 4096 | 4000 GB/s | **100.0 %** | 50.0 % |"));
+}
+
+TEST_CASE("the table of versions names every contender once") {
+  const std::string table = make_peers_table(results(), {"versions"});
+  CHECK(count(table, "| `zeta` | `version of zeta` |") == 1);
+  CHECK(count(table, "| `alpha` | `version of alpha` |") == 1);
+}
+
+TEST_CASE("a table of what was not measured is an error that names it") {
+  CHECK_THROWS_WITH(make_peers_table(results(), {"sideways"}), contains("'sideways'"));
+  CHECK_THROWS_WITH(make_peers_table(results(), {"forward", "up"}), contains("'up'"));
+  CHECK_THROWS_WITH(make_peers_table(results(), {}), contains("regimes"));
+}
+
+TEST_CASE("the lines of the forward chart are the powers of two of bf16 in order") {
+  const Chart chart = peers_forward_chart(results()).value();
+  using Points = std::vector<std::pair<double, double>>;
+  REQUIRE(chart.data.size() == 3);  // two contenders and the copy
+  CHECK(chart.data[0].points == Points{{128, 1.015 * kCopy}, {4096, 1.015 * kCopy}});
+  CHECK(chart.data[1].points == Points{{128, 0.5 * kCopy}, {4096, 0.5 * kCopy}});
+  CHECK(chart.data[2].points == Points{{128, kCopy}, {4096, kCopy}});
+  CHECK_THAT(
+      chart.commands(theme()), contains("zeta") && contains("alpha") && contains("measured copy"));
+}
+
+TEST_CASE("bars show every other case and what failed in words") {
+  const Chart decode = peers_decode_chart(results()).value();
+  REQUIRE(decode.data.size() == 2);
+  CHECK(decode.data[0].points.size() == 1);
+  CHECK(decode.data[0].points[0].first < decode.data[1].points[0].first);  // side by side
+  CHECK_THAT(decode.commands(theme()), contains("4096") && contains("0.03 µs"));
+
+  const Chart other = peers_other_chart(results()).value();
+  REQUIRE(other.data.size() == 2);
+  CHECK(other.data[0].points.size() == 5);
+  CHECK(other.data[1].points.size() == 4);  // without the one that failed
+  const std::string commands = other.commands(theme());
+  for (const char* operation : {"forward", "forward 3d", "residual add", "backward"}) {
+    const std::string text = operation;
+    CAPTURE(text);
+    CHECK_THAT(commands, contains("'{" + text + "}'"));
+  }
+  CHECK(count(commands, "'{fail}'") == 1);
+  CHECK_THAT(commands, !contains("nan"));
+}
+
+TEST_CASE("the copy is drawn across every group of bars") {
+  CHECK(count(peers_decode_chart(results())->commands(theme()), "colour of the copy") == 3);
+  CHECK(count(peers_other_chart(results())->commands(theme()), "colour of the copy") == 5 + 2);
+}
+
+TEST_CASE("a contender has the same colour in every chart") {
+  for (const auto& chart :
+       {peers_forward_chart(results()), peers_decode_chart(results()),
+        peers_other_chart(results())}) {
+    const std::string commands = chart->commands(theme());
+    const std::size_t plot = commands.find("plot NaN");
+    REQUIRE(plot != std::string::npos);
+    const std::size_t zeta = commands.find("colour 0", plot);
+    const std::size_t alpha = commands.find("colour 1", plot);
+    CHECK(zeta < alpha);
+    CHECK(alpha != std::string::npos);
+  }
+}
+
+TEST_CASE("a chart for which nothing was timed is left out") {
+  const std::vector<Result> failed = {result_of("zeta", "forward", 32768, 4096, 0)};
+  CHECK_FALSE(peers_forward_chart(failed));
+  CHECK_FALSE(peers_decode_chart(failed));
+  CHECK_FALSE(peers_other_chart(failed));
+}
+
+TEST_CASE("a page's table of peers is made of the peers' file and held to it") {
+  const TemporaryFolder folder;
+  write_file(folder / "README.md", "<!-- results:begin peers decode -->\n<!-- results:end -->\n");
+  write_csv(folder / "results.csv", {result_of("02_naive", "prefill", 8, 4096, 1, "fp32")});
+  write_csv(folder / "peers.csv", results());
+  std::vector<std::string> command = {
+      RMSNORM_UPDATE_TABLES, "--csv", (folder / "results.csv").string(), "--root",
+      (folder / "").string()};
+  const tests::Finished without = tests::run_without_gpu(command);
+  CHECK(without.exit_code == 1);
+  CHECK_THAT(without.err, contains("README.md:1:") && contains("'decode'"));
+
+  command.insert(command.end(), {"--peers", (folder / "peers.csv").string()});
+  CHECK(tests::run_without_gpu(command).exit_code == 0);
+  CHECK_THAT(read_file(folder / "README.md"), contains("| 8 × 4096 |"));
+  command.push_back("--check");
+  CHECK(tests::run_without_gpu(command).exit_code == 0);
+  write_csv(folder / "peers.csv", {result_of("zeta", "decode", 8, 4096, 0.1)});
+  CHECK(tests::run_without_gpu(command).exit_code == 1);
+}
