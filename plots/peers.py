@@ -57,7 +57,8 @@ def load_librmsnorm(library):
     spec = importlib.util.spec_from_file_location("rmsnorm", ROOT / "library/python/rmsnorm.py")
     binding = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(binding)
-    return Librmsnorm(binding.load(library), machine.commit())
+    binding.load(str(library))
+    return Librmsnorm(binding, machine.commit())
 
 
 def find_contenders(options):

@@ -122,6 +122,42 @@ class Checks(unittest.TestCase):
         self.assertGreater(error_of(Short(), BACKWARD), check.bound_of(BACKWARD))
 
 
+class FakeBinding:
+    """Stands in for library/python/rmsnorm.py; notes what was called."""
+
+    def __init__(self):
+        self.calls = []
+
+    def rms_norm(self, x, weight, eps, out):
+        self.calls.append("rms_norm")
+        return out.copy_(torch.nn.functional.rms_norm(x, weight.shape, weight, eps))
+
+    def rms_norm_pair(self, q, q_weight, k, k_weight, eps, out):
+        self.calls.append("rms_norm_pair")
+        return tuple(
+            y.copy_(torch.nn.functional.rms_norm(x, weight.shape, weight, eps))
+            for x, weight, y in ((q, q_weight, out[0]), (k, k_weight, out[1])))
+
+
+class OurLibrary(unittest.TestCase):
+    def test_q_and_k_are_one_call(self):
+        binding = FakeBinding()
+        case = Case("forward_3d", "bf16", (10, 3, 128))
+        library = contenders.Librmsnorm(binding, "")
+        self.assertLessEqual(error_of(library, case), check.bound_of(case))
+        self.assertEqual(binding.calls, ["rms_norm_pair"])
+
+    def test_it_writes_where_it_is_told(self):
+        t = on_cpu(FORWARD)
+        (y,) = contenders.Librmsnorm(FakeBinding(), "").launch_for(t)(0)
+        self.assertEqual(y.data_ptr(), t.y[0][0].data_ptr())
+
+    def test_an_operation_that_the_binding_lacks_is_missing(self):
+        for case in (RESIDUAL_ADD, BACKWARD):
+            with self.subTest(case.label), self.assertRaises(contenders.Missing):
+                error_of(contenders.Librmsnorm(FakeBinding(), ""), case)
+
+
 class Sets(unittest.TestCase):
     def test_all_sets_together_are_four_times_the_cache(self):
         self.assertEqual(tensors.sets_for_cold_cache(1000, 10000), 40)
