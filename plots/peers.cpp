@@ -74,7 +74,7 @@ std::string table_of_regimes(
       throw std::runtime_error(fmt::format("there are no results of '{}'", regime));
   }
   const std::vector<std::string> contenders = contenders_of(shown);
-  std::vector<TableRow> rows = {{"operation", "type", "rows × hidden", "copy"}};
+  std::vector<TableRow> rows = {{"rows × hidden", "copy"}};
   for (const std::string& contender : contenders) rows.front().push_back(code(contender));
   for (const PeerCase& which : peer_cases_of(shown)) {
     std::optional<double> best;
@@ -83,7 +83,9 @@ std::string table_of_regimes(
       if (result != nullptr) best = std::max(best, result->gbps);
     }
     TableRow row = {
-        operation_of(which), which.dtype, fmt::format("{} × {}", which.rows, which.hidden),
+        fmt::format(
+            "{}{} {} × {}", regimes.size() > 1 ? operation_of(which) + ", " : "", which.dtype,
+            which.rows, which.hidden),
         copy_cell(shown, which)};
     for (const std::string& contender : contenders) {
       const Result* result = find_peer(shown, which, contender);

@@ -110,11 +110,16 @@ TEST_CASE("contenders and cases stay in the order of the file") {
 TEST_CASE("a table of bandwidth shows the shares of the copy with the best in bold") {
   const std::string table = make_peers_table(results(), {"forward"});
   CHECK_THAT(table, contains("| copy | `zeta` | `alpha` |"));
-  CHECK_THAT(
-      table, contains("| forward | bf16 | 32768 × 4096 | 4000 GB/s | **101.5 %** | 50.0 % |"));
-  CHECK_THAT(table, contains("| forward | bf16 | 32768 × 769 | 4000 GB/s | **101.5 %** | fail |"));
-  CHECK_THAT(table, contains("fp32 | 262144 × 4096") && contains("Measured on a GPU"));
-  CHECK_THAT(table, !contains("decode") && !contains("backward"));
+  CHECK_THAT(table, contains("| bf16 32768 × 4096 | 4000 GB/s | **101.5 %** | 50.0 % |"));
+  CHECK_THAT(table, contains("| bf16 32768 × 769 | 4000 GB/s | **101.5 %** | fail |"));
+  CHECK_THAT(table, contains("fp32 262144 × 4096") && contains("Measured on a GPU"));
+  CHECK_THAT(table, !contains(" 8 × 4096") && !contains("16384 × 4096"));
+}
+
+TEST_CASE("a table of several operations says which one a row is of") {
+  const std::string table = make_peers_table(results(), {"residual_add", "backward"});
+  CHECK_THAT(table, contains("| residual add, bf16 4096 × 8192 |"));
+  CHECK_THAT(table, contains("| backward, bf16 16384 × 4096 |"));
 }
 
 TEST_CASE("a table of short launches shows their times and the copy's") {
@@ -122,7 +127,7 @@ TEST_CASE("a table of short launches shows their times and the copy's") {
   REQUIRE(copy_us_of(results(), {"decode", "bf16", 8, 4096}) == copy_us);
   CHECK_THAT(
       make_peers_table(results(), {"decode"}),
-      contains("| decode | bf16 | 8 × 4096 | 0.03 µs | **0.03 µs** | 0.07 µs |"));
+      contains("| bf16 8 × 4096 | 0.03 µs | **0.03 µs** | 0.07 µs |"));
 }
 
 TEST_CASE("a time that is noisy says so and a contender that was not there has a dash") {
@@ -219,7 +224,7 @@ TEST_CASE("a page's table of peers is made of the peers' file and held to it") {
 
   command.insert(command.end(), {"--peers", (folder / "peers.csv").string()});
   CHECK(tests::run_without_gpu(command).exit_code == 0);
-  CHECK_THAT(read_file(folder / "README.md"), contains("| 8 × 4096 |"));
+  CHECK_THAT(read_file(folder / "README.md"), contains("| bf16 8 × 4096 |"));
   command.push_back("--check");
   CHECK(tests::run_without_gpu(command).exit_code == 0);
   write_csv(folder / "peers.csv", {result_of("zeta", "decode", 8, 4096, 0.1)});
