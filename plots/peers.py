@@ -14,7 +14,8 @@ from pathlib import Path
 from peers_harness import cases, results
 
 ROOT = Path(__file__).resolve().parent.parent
-CONTENDERS = ["librmsnorm", "torch", "torch.compile", "liger", "flashinfer", "quack"]
+CONTENDERS = [
+    "librmsnorm", "torch", "torch.compile", "torch.compile/max", "liger", "flashinfer", "quack"]
 DONE, FAILED, NO_GPU = 0, 1, 3  # 2 is argparse's, for bad usage
 
 
@@ -34,8 +35,6 @@ def parse(arguments):
     parser.add_argument(
         "--library", type=Path, metavar="FILE", default=ROOT / "build/cuda/library/librmsnorm.so",
         help="librmsnorm (default: %(default)s)")
-    parser.add_argument(
-        "--compile-mode", metavar="MODE", help="torch.compile's mode (default: its own default)")
     parser.add_argument(
         "--quick", action="store_true", help="a case of each regime, and few samples")
     parser.add_argument("--list", action="store_true", help="print the cases' labels")
@@ -66,9 +65,8 @@ def find_contenders(options):
     from peers_harness import contenders
 
     makers = dict(zip(CONTENDERS, [
-        lambda: load_librmsnorm(options.library), contenders.Torch,
-        lambda: contenders.TorchCompile(options.compile_mode),
-        contenders.Liger, contenders.FlashInfer, contenders.Quack]))
+        lambda: load_librmsnorm(options.library), contenders.Torch, contenders.TorchCompile,
+        contenders.TorchCompileMax, contenders.Liger, contenders.FlashInfer, contenders.Quack]))
     found = []
     for name in options.contender or CONTENDERS:
         try:

@@ -202,6 +202,10 @@ class CpuRecording:
         return lambda: [2000.0] * count
 
 
+def record_for_timing(launch, sets, stream):
+    return CpuRecording(launch, 100, sets, stream)
+
+
 def run_on_cpu(case, those):
     """run_case() with CPU tensors and CpuRecordings; returns the rows and what was said."""
     properties = mock.Mock(L2_cache_size=1 << 17)
@@ -215,7 +219,7 @@ def run_on_cpu(case, those):
             (torch.cuda, "synchronize", lambda: None),
             (run, "Tensors", lambda case, device, l2: tensors.Tensors(case, "cpu", l2)),
             (run, "Recording", CpuRecording),
-            (run, "record_for_timing", lambda f, sets, s: CpuRecording(f, 100, sets, s)),
+            (run, "record_for_timing", record_for_timing),
             (run, "_copies", lambda case, sets: copies),
         ]:
             patches.enter_context(mock.patch.object(target, name, stand_in))
@@ -273,6 +277,17 @@ class Run(unittest.TestCase):
 
         rows, _ = run_on_cpu(RESIDUAL_ADD, [InPlace(), Right(), InPlace()])
         self.assertEqual([row.verdict for row in rows], ["pass"] * 3)
+
+    def test_nothing_is_compiled_again_while_it_is_recorded(self):
+        def record(launch, sets, stream):
+            with torch.compiler.set_stance("fail_on_recompile"):
+                return CpuRecording(launch, 100, sets, stream)
+
+        with mock.patch.object(sys.modules[__name__], "record_for_timing", record):
+            for case in (FORWARD, Case("forward", "fp32", (64, 512))):
+                compiled = [contenders.TorchCompile(), contenders.TorchCompileMax()]
+                rows, said = run_on_cpu(case, compiled)
+                self.assertEqual([row.verdict for row in rows], ["pass"] * 2, said)
 
 
 if __name__ == "__main__":
