@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "plots/format.hpp"
 #include "plots/grouped_bars.hpp"
 #include "plots/line_chart.hpp"
 #include "plots/peers.hpp"
@@ -43,12 +42,16 @@ std::function<std::string(const Theme&)> colour_of(std::size_t contender) {
   return [=](const Theme& theme) { return theme.lines[contender % kLineColours]; };
 }
 
+/// The bar of a result; its unit is in the chart's subtitle.
 Bar bar_of(const Result* result, const PeerCase& which) {
   if (result == nullptr) return {};
   if (!result->median_us) return {{}, result->verdict};
-  if (is_about_time(which)) return {result->median_us, microseconds(*result->median_us)};
+  if (is_about_time(which)) {
+    const double us = *result->median_us;
+    return {us, fmt::format("{:.{}f}", us, us < 10 ? 2 : 1)};
+  }
   const auto pct = percent_of_copy(*result);
-  return {pct, pct ? percent(*pct) : ""};
+  return {pct, pct ? fmt::format("{:.0f}", *pct) : ""};
 }
 
 std::vector<std::string> label_of(const PeerCase& which) {
