@@ -198,6 +198,10 @@ inline long long __double_as_longlong(double value) {
 inline double __longlong_as_double(long long bits) {
   return std::bit_cast<double>(bits);
 }
+/// The lower half of the 64 bits high:low, shifted right by `shift` modulo 32.
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  return static_cast<unsigned>(((std::uint64_t{high} << 32) | low) >> (shift % 32));
+}
 inline int __popc(unsigned bits) {
   return std::popcount(bits);
 }

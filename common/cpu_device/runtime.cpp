@@ -475,6 +475,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
   const bool is_ours = find_allocation(pointer) != nullptr;
   attributes->type = is_ours ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+  attributes->device = is_ours ? 0 : -1;
   return cudaSuccess;
 }
 

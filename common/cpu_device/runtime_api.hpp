@@ -68,9 +68,15 @@ enum cudaMemcpyKind {
   cudaMemcpyDeviceToDevice,
   cudaMemcpyDefault,
 };
-enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice };
+enum cudaMemoryType {
+  cudaMemoryTypeUnregistered,
+  cudaMemoryTypeHost,
+  cudaMemoryTypeDevice,
+  cudaMemoryTypeManaged,
+};
 struct cudaPointerAttributes {
   cudaMemoryType type;
+  int device;
 };
 cudaError_t cudaMalloc(void** data, std::size_t bytes);
 template <class T>

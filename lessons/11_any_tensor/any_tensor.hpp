@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "common/lesson.hpp"
@@ -52,6 +54,26 @@ inline bool is_aligned(const Operation& op, int bytes) {
     }
   }
   return all % 16 == 0;
+}
+
+constexpr int kShortRows = 256;  ///< threads of a block in which a row has a warp or less
+
+/// How threads share a row, and rows a block.
+struct Shape {
+  int threads;  ///< of a row
+  int vectors;  ///< of a thread, at a time
+  int rows;     ///< of a block
+};
+
+/// For rows of so many vectors.
+inline Shape shape_for(int vectors) {
+  for (const int own : {1, 2, 4}) {
+    const int lanes = std::bit_ceil((vectors - 1u) / own + 1);
+    if (lanes <= 32) return {lanes, own, kShortRows / lanes};
+  }
+  const int own = vectors <= 2048 ? 2 : vectors <= 4096 ? 4 : 8;
+  const int warps = (vectors - 1) / own / 32 + 1;
+  return {std::min(warps * 32, 1024), own, 1};
 }
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no

@@ -2,8 +2,6 @@
 // Changed    rows lie anywhere: any length, stride and address; two tensors share a launch.
 // Unchanged  a row in registers in vectors of 16 bytes, loads first, fp32 sums, one barrier.
 // Expect     the speed of lesson 10 for every hidden: no row goes element by element.
-#include <algorithm>
-#include <bit>
 #include <cstdint>
 
 #include "lessons/11_any_tensor/any_tensor.hpp"
@@ -14,7 +12,28 @@ namespace {
 using namespace rmsnorm::any_tensor;
 using rmsnorm::Dtype;
 
-constexpr int kShortRows = 256;  // threads of a block in which a row has a warp or less
+/// Sum over groups of neighbouring lanes. Every lane gets its group's.
+__device__ float group_sum(float value, int lanes) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xffffffff, value, distance);
+  }
+  return value;
+}
+
+/// Sum over the blockDim.x threads of a row, which has a warp or less, or a whole block.
+template <bool kInWarp>
+__device__ float row_sum(float value) {
+  if constexpr (kInWarp) {
+    return group_sum(value, blockDim.x);
+  } else {
+    __shared__ float partial[32];
+    const int lane = threadIdx.x % 32;
+    value = group_sum(value, 32);
+    if (lane == 0) partial[threadIdx.x / 32] = value;
+    __syncthreads();  // every warp's sum is in partial[]
+    return group_sum(lane < blockDim.x / 32 ? partial[lane] : 0, 32);
+  }
+}
 
 // [kernel]
 /// A row has blockDim.x threads, a block blockDim.y rows. The first blocks are
@@ -40,26 +59,24 @@ __global__ void __launch_bounds__(kInWarp ? kShortRows : 1024)
 
   uint4 v[kVectors];
   const auto load_x = [&](int begin) {
+    const auto column = [&](int k) { return begin + first + k * step; };
+    load<kAligned>(v, x, hidden, column, [](const uint4* p) { return *p; });
+  };
+  constexpr int kParts = sizeof(W) / sizeof(T);  // vectors of weight for one of x
+  constexpr int kFactors = kVectors * kParts <= 4 ? kVectors * kParts : kParts;
+  uint4 w[kFactors];
+  const auto load_weight = [&](int begin) {
+    const auto column = [&](int i) {
+      return begin + first + i / kParts * step + i % kParts * kSize<W>;
+    };
+    if (weight == nullptr) {
 #pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-      v[k] = load<kAligned>(x, begin + first + k * step, hidden);
+      for (uint4& factors : w) factors = ones<W>();
+    } else {
+      load<kAligned>(w, weight, hidden, column, [](const uint4* p) { return __ldg(p); });
     }
   };
-  constexpr int kParts = sizeof(W) / sizeof(T);    // vectors of weight for one of x
-  constexpr bool kEarly = kVectors * kParts <= 4;  // there are registers for them
-  uint4 w[kEarly ? kVectors : 1][kParts];
-  const auto load_weight = [&](uint4(&part)[kParts], int col) {
-#pragma unroll
-    for (int i = 0; i < kParts; ++i) {
-      part[i] = weight == nullptr ? ones<W>() : load<kAligned>(weight, col + i * kSize<W>, hidden);
-    }
-  };
-  const auto load_weights = [&](int begin) {
-#pragma unroll
-    for (int k = 0; kEarly && k < kVectors; ++k) {
-      load_weight(w[k], begin + first + k * step);
-    }
-  };
+  constexpr bool kEarly = kFactors == kVectors * kParts;
 
   // The first chunk stays. All others, if there are any, are loaded again.
   float sum = 0;
@@ -68,41 +85,21 @@ __global__ void __launch_bounds__(kInWarp ? kShortRows : 1024)
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) sum += squares<T>(v[k]);
   }
-  load_weights(0);
+  if (kEarly) load_weight(0);
   const float rstd = rsqrtf(row_sum<kInWarp>(sum) / op.hidden + op.eps);
   for (int begin = 0; begin <= last; begin += chunk) {
-    if (begin > 0) {
-      load_x(begin);
-      load_weights(begin);
-    }
+    if (begin > 0) load_x(begin);
+    if (kEarly && begin > 0) load_weight(begin);
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
-      const int col = begin + first + k * step;
-      if (!kEarly) load_weight(w[0], col);
-      const auto& factors = w[kEarly ? k : 0];
-      store<kAligned>(y, col, hidden, scaled<T, W>(v[k], rstd, factors, op.weight_bias));
+      if (!kEarly) load_weight(begin + k * step);
+      const uint4* const factors = &w[kEarly ? k * kParts : 0];
+      store<kAligned>(
+          y, begin + first + k * step, hidden, scaled<T, W>(v[k], rstd, factors, op.weight_bias));
     }
   }
 }
 // [kernel]
-
-/// How threads share a row, and rows a block.
-struct Shape {
-  int threads;  ///< of a row
-  int vectors;  ///< of a thread, at a time
-  int rows;     ///< of a block
-};
-
-/// For rows of so many vectors.
-Shape shape_for(int vectors) {
-  for (const int own : {1, 2, 4}) {
-    const int lanes = std::bit_ceil((vectors - 1u) / own + 1);
-    if (lanes <= 32) return {lanes, own, kShortRows / lanes};
-  }
-  const int own = vectors <= 2048 ? 2 : vectors <= 4096 ? 4 : 8;
-  const int warps = (vectors - 1) / own / 32 + 1;
-  return {std::min(warps * 32, 1024), own, 1};
-}
 
 template <class T, class W, bool kAligned>
 auto kernel_for(const Shape& shape) {

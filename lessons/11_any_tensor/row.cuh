@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A row in vectors of 16 bytes, wherever it lies, and the sum over its threads.
+/// A row in vectors of 16 bytes, wherever it lies.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -67,57 +67,75 @@ __device__ uint4 ones() {
 }
 
 // [unaligned]
-/// The 16 bytes from `address`, a multiple of 2: out of the two vectors of
-/// memory that cover them, or the one.
-__device__ inline uint4 load_unaligned(const void* address) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(address);
-  const auto* covering = reinterpret_cast<const uint4*>(begin - begin % 16);
-  const uint4 low = covering[0];
-  if (begin % 16 == 0) return low;
-  const uint4 high = covering[1];
+/// The bytes `offset` to `offset` + 15 of two neighbouring vectors, where offset
+/// is even and less than 16.
+__device__ inline uint4 shifted(const uint4& low, const uint4& high, unsigned offset) {
   unsigned word[8] = {low.x,  low.y,  low.z,  low.w,  //
                       high.x, high.y, high.z, high.w};
-  if (begin & 8) {
+  if (offset & 8) {
 #pragma unroll
     for (int i = 0; i < 6; ++i) word[i] = word[i + 2];
   }
-  if (begin & 4) {
+  if (offset & 4) {
 #pragma unroll
     for (int i = 0; i < 5; ++i) word[i] = word[i + 1];
   }
-  const unsigned bits = begin % 4 * 8;  // 0 or 16
+  const unsigned bits = offset % 4 * 8;
   return make_uint4(
       __funnelshift_r(word[0], word[1], bits), __funnelshift_r(word[1], word[2], bits),
       __funnelshift_r(word[2], word[3], bits), __funnelshift_r(word[3], word[4], bits));
 }
+
+/// Loads the vectors of a row that begin at the columns column(0), column(1)
+/// and so on; where the row has no such column, 0. If kAligned, each is at a
+/// 16-byte address, and in the row or behind it.
+template <bool kAligned, int kCount, class T, class Column, class Read>
+__device__ void load(uint4 (&v)[kCount], const T* row, int hidden, Column column, Read read) {
+  if constexpr (kAligned) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      v[k] = make_uint4(0, 0, 0, 0);
+      if (column(k) < hidden) v[k] = read(reinterpret_cast<const uint4*>(row + column(k)));
+    }
+    return;
+  }
+  // Vectors of memory that cover one of the row's, both or the one, have to lie
+  // in the row; what does not begins and ends it.
+  const unsigned offset = reinterpret_cast<std::uintptr_t>(row + column(0)) % 16;
+  const int before = offset / sizeof(T);
+  const int covered = offset == 0 ? kSize<T> : 2 * kSize<T>;
+  const auto is_inside = [&](int k) {
+    const int begin = column(k) - before;
+    return begin >= 0 && begin + covered <= hidden;
+  };
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) v[k] = make_uint4(0, 0, 0, 0);
+  if (offset == 0) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      if (is_inside(k)) v[k] = read(reinterpret_cast<const uint4*>(row + column(k)));
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      if (!is_inside(k)) continue;
+      const auto* p = reinterpret_cast<const uint4*>(row + column(k) - before);
+      v[k] = shifted(read(p), read(p + 1), offset);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    if (is_inside(k)) continue;
+#pragma unroll
+    for (int i = 0; i < kSize<T>; ++i) {
+      const int col = column(k) + i;
+      if (col >= 0 && col < hidden) reinterpret_cast<T*>(&v[k])[i] = row[col];
+    }
+  }
+}
 // [unaligned]
 
 // [edges]
-/// The vector of a row that begins at column col; 0 where the row has no such
-/// column. If kAligned, it is at a 16-byte address, and all of it is there or
-/// nothing.
-template <bool kAligned, class T>
-__device__ uint4 load(const T* row, int col, int hidden) {
-  uint4 v = make_uint4(0, 0, 0, 0);
-  if constexpr (kAligned) {
-    if (col < hidden) v = *reinterpret_cast<const uint4*>(row + col);
-    return v;
-  }
-  // What the vectors of memory hold that cover it has to be of this row.
-  const auto begin = reinterpret_cast<std::uintptr_t>(row + col);
-  const int before = begin % 16 / sizeof(T);
-  const int after = before == 0 ? 0 : kSize<T> - before;
-  if (col >= before && col + kSize<T> + after <= hidden) {
-    return load_unaligned(row + col);
-  }
-#pragma unroll
-  for (int i = 0; i < kSize<T>; ++i) {
-    const bool exists = col + i >= 0 && col + i < hidden;
-    if (exists) reinterpret_cast<T*>(&v)[i] = row[col + i];
-  }
-  return v;
-}
-
 /// Writes what the row has of a vector at a 16-byte address.
 template <bool kAligned, class T>
 __device__ void store(T* row, int col, int hidden, const uint4& v) {
@@ -157,30 +175,6 @@ __device__ uint4 scaled(const uint4& v, float rstd, const uint4* weight, float b
     reinterpret_cast<Pair<T>*>(&result)[i] = narrow<T>(y);
   }
   return result;
-}
-
-/// Sum over groups of neighbouring lanes, a power of two of them. Every lane gets its group's.
-__device__ inline float group_sum(float value, int lanes) {
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    value += __shfl_xor_sync(0xffffffff, value, distance);
-  }
-  return value;
-}
-
-/// Sum over the blockDim.x threads of a row, if they are in one warp, or have a block for
-/// themselves. Every thread gets it.
-template <bool kInWarp>
-__device__ float row_sum(float value) {
-  if constexpr (kInWarp) {
-    return group_sum(value, blockDim.x);
-  } else {
-    __shared__ float partial[32];
-    const int lane = threadIdx.x % 32;
-    value = group_sum(value, 32);
-    if (lane == 0) partial[threadIdx.x / 32] = value;
-    __syncthreads();  // every warp's sum is in partial[]
-    return group_sum(lane < blockDim.x / 32 ? partial[lane] : 0, 32);
-  }
 }
 
 }  // namespace rmsnorm::any_tensor

@@ -1,0 +1,106 @@
+/** \file
+ * librmsnorm: RMSNorm of tensors in a GPU's memory, for C99 and C++.
+ *
+ *     y[row][col] = x[row][col] / sqrt(eps + mean over col of x[row][col]^2)
+ *                   * (weight[col] + weight_bias)
+ *
+ * computed in fp32 and rounded once, to the type of y.
+ *
+ * Tensors come as DLPack views, which the library reads and does not keep. `x` and `y` are
+ *
+ * - of 2 dimensions, (rows, hidden), or of 3, (batch, heads, head_dim): the last is normed;
+ * - of the same shape, type and device, and on a CUDA device (kDLCUDA);
+ * - of float32, float16 or bfloat16;
+ * - contiguous in the last dimension, which has at most 2^30 columns. The other strides are free: 0
+ *   and negative ones, too, but two rows of y must not overlap, and of three dimensions one has to
+ *   lie within the other, in whichever order. `strides` may be null: then the tensor is contiguous;
+ * - at any address that is a multiple of the element's size;
+ * - the same tensor (in place), or without a common byte;
+ * - empty, if you like. Then nothing is launched, and `data` is not looked at.
+ *
+ * `weight` has the shape (hidden), contiguous elements of x's type or of float32, and no byte in
+ * common with y; null stands for ones.
+ *
+ * **Streams and devices.** Work is enqueued on `stream`, a stream of the tensors' device, and the
+ * function returns; null is CUDA's default stream. The tensors must stay until the stream is done
+ * with them. The caller's current device may be another one, and is the same afterwards. Nothing is
+ * allocated and nothing waits, so that calls can be captured in a CUDA graph.
+ *
+ * **Errors.** A function either enqueues all of its work and returns RMSNORM_OK, or enqueues nothing
+ * and returns another status. What goes wrong on the GPU later, as with memory that was freed too
+ * early, is for the caller's next CUDA call to report.
+ *
+ * **Threads.** Any function may be called from any thread at any time.
+ */
+#ifndef RMSNORM_H
+#define RMSNORM_H
+
+#include <dlpack/dlpack.h>
+
+#define RMSNORM_VERSION_MAJOR 1 /**< Grows when a program has to be changed. */
+#define RMSNORM_VERSION_MINOR 0 /**< Grows with each function that is added. */
+#define RMSNORM_VERSION_PATCH 0 /**< Grows otherwise. */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st; /**< What CUDA's cudaStream_t and CUstream point to. */
+
+/** What became of a call. rmsnorm_last_error() has the details. */
+typedef enum rmsnorm_status {
+  RMSNORM_OK = 0,              /**< The work has been enqueued. */
+  RMSNORM_BAD_POINTER = 1,     /**< A null pointer where there must be none. */
+  RMSNORM_BAD_SHAPE = 2,       /**< A number of dimensions, or a size. */
+  RMSNORM_BAD_DTYPE = 3,       /**< A type of elements. */
+  RMSNORM_BAD_DEVICE = 4,      /**< A device, or memory that is not the device's. */
+  RMSNORM_BAD_STRIDES = 5,     /**< Columns that are not contiguous, rows that overlap. */
+  RMSNORM_BAD_ALIGNMENT = 6,   /**< An address that is no multiple of the element's size. */
+  RMSNORM_BAD_OVERLAP = 7,     /**< Two tensors share memory, and must not. */
+  RMSNORM_BAD_VALUE = 8,       /**< A number: eps, weight_bias. */
+  RMSNORM_CUDA_ERROR = 9,      /**< CUDA could not do what was asked of it. */
+  RMSNORM_OUT_OF_MEMORY = 10   /**< The computer's, not the GPU's. */
+} rmsnorm_status;
+
+/** The version of the library at run time: major * 10000 + minor * 100 + patch. */
+int rmsnorm_version(void);
+
+/** One sentence about this thread's latest call that did not return RMSNORM_OK: which argument, what
+ * it is, and what is needed. Empty if there was none; valid until the next such call. */
+const char* rmsnorm_last_error(void);
+
+/** Enqueues y = RMSNorm(x) on `stream`.
+ *
+ * \param x (rows, hidden) or (batch, heads, head_dim).
+ * \param weight (hidden), or null.
+ * \param y As x; may be x.
+ * \param eps Added to the mean of the squares: finite, 0 or more. With 0, a row of zeros gives NaN.
+ * \param weight_bias Added to the weight in fp32: 0, or 1 for models that store weight - 1.
+ * \param stream A stream of the tensors' device, or null. */
+rmsnorm_status rmsnorm_forward(
+    const DLTensor* x, const DLTensor* weight, const DLTensor* y, float eps, float weight_bias,
+    struct CUstream_st* stream);
+
+/** The same for two tensors in one launch: an attention layer's queries and keys. They have the same
+ * type, device and last dimension, and the weights, where there are two, the same type. No output
+ * shares a byte with the other tensor or its output.
+ *
+ * \param q (rows, hidden) or (batch, heads, head_dim).
+ * \param q_weight (hidden), or null.
+ * \param q_out As q; may be q.
+ * \param k (rows, hidden) or (batch, heads, head_dim), its first sizes being its own.
+ * \param k_weight (hidden), or null.
+ * \param k_out As k; may be k.
+ * \param eps As in rmsnorm_forward().
+ * \param weight_bias Of both weights, as in rmsnorm_forward().
+ * \param stream A stream of the tensors' device, or null. */
+rmsnorm_status rmsnorm_forward_pair(
+    const DLTensor* q, const DLTensor* q_weight, const DLTensor* q_out, const DLTensor* k,
+    const DLTensor* k_weight, const DLTensor* k_out, float eps, float weight_bias,
+    struct CUstream_st* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

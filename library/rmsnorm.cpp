@@ -1,0 +1,211 @@
+/// \file
+/// The functions of rmsnorm.h.
+
+#include "library/include/rmsnorm.h"
+
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <new>
+#include <optional>
+#include <vector>
+
+#include "lessons/11_any_tensor/any_tensor.hpp"
+#include "library/refusal.hpp"
+#include "library/view.hpp"
+
+namespace rmsnorm::library {
+namespace {
+
+thread_local char last_error[512] = "";
+
+void remember(std::string_view sentence) {
+  const std::size_t size = std::min(sentence.size(), std::size(last_error) - 1);
+  *std::copy_n(sentence.begin(), size, last_error) = '\0';
+}
+
+/// What a body's exceptions are to a caller in C.
+template <class Body>
+rmsnorm_status status_of(const Body& body) {
+  try {
+    body();
+    return RMSNORM_OK;
+  } catch (const Refusal& refusal) {
+    remember(refusal.sentence);
+    return refusal.status;
+  } catch (const std::bad_alloc&) {
+    remember("the computer is out of memory");
+    return RMSNORM_OUT_OF_MEMORY;
+  }
+}
+
+void check_cuda(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  cudaGetLastError();  // it is reported here, and not to the caller's next question
+  throw Refusal{
+      RMSNORM_CUDA_ERROR, fmt::format("CUDA could not {}: {}", what, cudaGetErrorString(error))};
+}
+
+/// Makes a device the current one, as long as this lives.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(const View& tensor) {
+    int devices = 0;
+    check_cuda(cudaGetDeviceCount(&devices), "count its devices");
+    if (tensor.device < 0 || tensor.device >= devices) {
+      throw Refusal{
+          RMSNORM_BAD_DEVICE, fmt::format(
+                                  "{} is on CUDA device {}: there {} {}", tensor.name,
+                                  tensor.device, devices == 1 ? "is only" : "are", devices)};
+    }
+    check_cuda(cudaGetDevice(&before_), "name the current device");
+    if (tensor.device == before_) return;
+    check_cuda(cudaSetDevice(tensor.device), "switch to the tensors' device");
+    switched_ = true;
+  }
+  ~CurrentDevice() {
+    if (switched_) cudaSetDevice(before_);
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  int before_ = 0;
+  bool switched_ = false;
+};
+
+/// The tensors of one norm.
+struct Norm {
+  View x;
+  std::optional<View> weight;
+  View y;
+};
+
+struct Argument {
+  const char* name;
+  const DLTensor* tensor;
+};
+
+Norm norm_of(const Argument& x, const Argument& weight, const Argument& y) {
+  Norm norm{rows_of(x.name, x.tensor), {}, rows_of(y.name, y.tensor)};
+  check_same(norm.y, norm.x);
+  if (weight.tensor != nullptr) norm.weight = weight_of(weight.name, weight.tensor, norm.x);
+  if (rows_overlap(norm.y.region)) {
+    throw Refusal{
+        RMSNORM_BAD_STRIDES, fmt::format(
+                                 "{} has the strides {} and {} in bytes, with which its rows "
+                                 "overlap: each needs memory of its own",
+                                 y.name, norm.y.region.stride[0], norm.y.region.stride[1])};
+  }
+  return norm;
+}
+
+/// \throws Refusal if writing `written` changes `other`.
+void check_apart(const View& written, const View& other) {
+  if (!share_memory(written.region, other.region)) return;
+  throw Refusal{
+      RMSNORM_BAD_OVERLAP,
+      fmt::format(
+          "{} shares memory with {}: an output needs memory of its own", written.name, other.name)};
+}
+
+void check_overlaps(const std::vector<Norm>& norms) {
+  for (const Norm& norm : norms) {
+    for (const Norm& other : norms) {
+      const bool in_place = &other == &norm && norm.y.region == norm.x.region;
+      if (!in_place) check_apart(norm.y, other.x);
+      if (other.weight) check_apart(norm.y, *other.weight);
+      if (&other != &norm) check_apart(norm.y, other.y);
+    }
+  }
+}
+
+void check_number(const char* name, float number, bool may_be_negative) {
+  if (std::isfinite(number) && (may_be_negative || number >= 0)) return;
+  throw Refusal{
+      RMSNORM_BAD_VALUE, fmt::format(
+                             "{} is {}: it needs to be finite{}", name, number,
+                             may_be_negative ? "" : " and not negative")};
+}
+
+any_tensor::Rows rows_of(const View& view) {
+  const Region& region = view.region;
+  return {reinterpret_cast<void*>(region.begin), region.stride[0], region.stride[1]};
+}
+
+any_tensor::Tensor tensor_of(const Norm& norm) {
+  const Region& x = norm.x.region;
+  any_tensor::Tensor tensor{
+      rows_of(norm.x), rows_of(norm.y),
+      norm.weight ? reinterpret_cast<const void*>(norm.weight->region.begin) : nullptr,
+      x.size[0] * x.size[1], x.size[1]};
+  const auto has_one_stride = [&](const any_tensor::Rows& rows) {
+    return rows.outer_stride == x.size[1] * rows.inner_stride;
+  };
+  if (has_one_stride(tensor.x) && has_one_stride(tensor.y)) tensor.inner = tensor.rows;
+  return tensor;
+}
+
+void enqueue(const std::vector<Norm>& norms, float eps, float weight_bias, cudaStream_t stream) {
+  check_number("eps", eps, false);
+  check_number("weight_bias", weight_bias, true);
+  check_overlaps(norms);
+
+  const View& x = norms.front().x;
+  any_tensor::Operation operation{{},         static_cast<int>(x.hidden), x.dtype, x.dtype, eps,
+                                  weight_bias};
+  int count = 0;
+  for (const Norm& norm : norms) {
+    if (norm.x.region.is_empty()) continue;
+    operation.tensors[count++] = tensor_of(norm);
+    if (norm.weight) operation.weight_dtype = norm.weight->dtype;
+  }
+  const CurrentDevice device(x);
+  for (const Norm& norm : norms) {
+    for (const View* view : {&norm.x, &norm.y}) check_memory(*view);
+    if (norm.weight) check_memory(*norm.weight);
+  }
+  if (count > 0) check_cuda(any_tensor::launch(operation, stream), "launch the kernel");
+}
+
+}  // namespace
+}  // namespace rmsnorm::library
+
+using namespace rmsnorm::library;
+
+int rmsnorm_version(void) {
+  return RMSNORM_VERSION_MAJOR * 10000 + RMSNORM_VERSION_MINOR * 100 + RMSNORM_VERSION_PATCH;
+}
+
+const char* rmsnorm_last_error(void) {
+  return last_error;
+}
+
+rmsnorm_status rmsnorm_forward(
+    const DLTensor* x, const DLTensor* weight, const DLTensor* y, float eps, float weight_bias,
+    CUstream_st* stream) {
+  return status_of([&] {
+    enqueue({norm_of({"x", x}, {"weight", weight}, {"y", y})}, eps, weight_bias, stream);
+  });
+}
+
+rmsnorm_status rmsnorm_forward_pair(
+    const DLTensor* q, const DLTensor* q_weight, const DLTensor* q_out, const DLTensor* k,
+    const DLTensor* k_weight, const DLTensor* k_out, float eps, float weight_bias,
+    CUstream_st* stream) {
+  return status_of([&] {
+    const std::vector<Norm> norms{
+        norm_of({"q", q}, {"q_weight", q_weight}, {"q_out", q_out}),
+        norm_of({"k", k}, {"k_weight", k_weight}, {"k_out", k_out})};
+    const View& first = norms[0].x;
+    const View& second = norms[1].x;
+    check_dtype(second, first);
+    check_device(second, first);
+    check_columns(second, first);
+    if (norms[0].weight && norms[1].weight) check_dtype(*norms[1].weight, *norms[0].weight);
+    enqueue(norms, eps, weight_bias, stream);
+  });
+}

@@ -1,0 +1,244 @@
+#include "library/view.hpp"
+
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <limits>
+#include <span>
+#include <string>
+
+#include "library/refusal.hpp"
+
+namespace rmsnorm::library {
+namespace {
+
+constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;  // no sum of a few overflows
+
+template <class... Arguments>
+[[noreturn]] void refuse(
+    rmsnorm_status status, fmt::format_string<Arguments...> sentence, Arguments&&... arguments) {
+  throw Refusal{status, fmt::format(sentence, std::forward<Arguments>(arguments)...)};
+}
+
+std::string text(DLDataType dtype) {
+  const char* kind = "an unknown type";
+  switch (dtype.code) {
+    case kDLInt:
+      kind = "int";
+      break;
+    case kDLUInt:
+      kind = "uint";
+      break;
+    case kDLFloat:
+      kind = "float";
+      break;
+    case kDLBfloat:
+      kind = "bfloat";
+      break;
+    case kDLComplex:
+      kind = "complex";
+      break;
+    default:
+      return fmt::format("DLPack's type code {} with {} bits", dtype.code, dtype.bits);
+  }
+  return fmt::format("{}{}", kind, dtype.bits);
+}
+
+const char* text(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::fp32:
+      return "float32";
+    case Dtype::fp16:
+      return "float16";
+    case Dtype::bf16:
+      return "bfloat16";
+  }
+  return "";
+}
+
+std::string text(DLDevice device) {
+  switch (device.device_type) {
+    case kDLCPU:
+      return "the CPU";
+    case kDLCUDAHost:
+      return "the CPU (page-locked memory)";
+    case kDLCUDAManaged:
+      return "CUDA managed memory";
+    case kDLROCM:
+      return "a ROCm device";
+    default:
+      return fmt::format("a device of DLPack's type {}", static_cast<int>(device.device_type));
+  }
+}
+
+Dtype dtype_of(const char* name, DLDataType dtype) {
+  if (dtype.lanes != 1) {
+    refuse(
+        RMSNORM_BAD_DTYPE, "{} has elements of {} lanes: they need to be single numbers", name,
+        dtype.lanes);
+  }
+  if (dtype.code == kDLFloat && dtype.bits == 32) return Dtype::fp32;
+  if (dtype.code == kDLFloat && dtype.bits == 16) return Dtype::fp16;
+  if (dtype.code == kDLBfloat && dtype.bits == 16) return Dtype::bf16;
+  refuse(
+      RMSNORM_BAD_DTYPE, "{} has elements of {}: they need to be float32, float16 or bfloat16",
+      name, text(dtype));
+}
+
+std::int64_t multiply(const char* name, std::int64_t a, std::int64_t b) {
+  std::int64_t product;
+  if (__builtin_mul_overflow(a, b, &product) || std::abs(product) > kMostBytes) {
+    refuse(RMSNORM_BAD_STRIDES, "{} is larger than any memory: {} times {} bytes", name, a, b);
+  }
+  return product;
+}
+
+/// What every tensor needs; `needed` are its numbers of dimensions, in words.
+View view_of(const char* name, const DLTensor* tensor, int fewest, int most, const char* needed) {
+  if (tensor == nullptr) refuse(RMSNORM_BAD_POINTER, "{} is null: it needs to be a tensor", name);
+  const DLTensor& t = *tensor;
+  if (t.ndim < fewest || t.ndim > most) {
+    refuse(
+        RMSNORM_BAD_SHAPE, "{} has {} dimension{}: it needs {}", name, t.ndim,
+        t.ndim == 1 ? "" : "s", needed);
+  }
+  if (t.shape == nullptr) {
+    refuse(RMSNORM_BAD_POINTER, "{} has no shape: the pointer to it is null", name);
+  }
+  const int last = t.ndim - 1;
+  for (int i = 0; i <= last; ++i) {
+    if (t.shape[i] < 0) {
+      refuse(
+          RMSNORM_BAD_SHAPE, "{} has the size {} in dimension {}: it needs 0 or more", name,
+          t.shape[i], i);
+    }
+  }
+  if (t.shape[last] > kMostColumns) {
+    refuse(
+        RMSNORM_BAD_SHAPE, "{} has {} columns: it needs {} at most", name, t.shape[last],
+        kMostColumns);
+  }
+  View view{name, dtype_of(name, t.dtype), t.device.device_id, t.ndim, t.shape[last], {}};
+  if (t.device.device_type != kDLCUDA) {
+    refuse(
+        RMSNORM_BAD_DEVICE, "{} is on {}: it needs to be on a CUDA device", name, text(t.device));
+  }
+
+  // The rows' sizes, the last to the right: (rows, hidden) is (1, rows, hidden).
+  const std::int64_t bytes = size_of(view.dtype);
+  Region& region = view.region;
+  region = {0, {1, 1}, {0, 0}, view.hidden * bytes};
+  std::int64_t compact = region.row_bytes;
+  for (int i = last - 1; i >= 0; --i) {
+    const int to = i + 2 - last;
+    region.size[to] = t.shape[i];
+    region.stride[to] = t.strides == nullptr ? compact : multiply(name, t.strides[i], bytes);
+    compact = multiply(name, compact, t.shape[i]);
+    if (region.size[to] <= 1) region.stride[to] = 0;
+  }
+  if (region.is_empty()) return view;
+  if (t.strides != nullptr && t.shape[last] > 1 && t.strides[last] != 1) {
+    refuse(
+        RMSNORM_BAD_STRIDES,
+        "{} has the stride {} in its last dimension: it needs 1, columns side by side", name,
+        t.strides[last]);
+  }
+  for (int i = 0; i < 2; ++i) multiply(name, region.size[i], region.stride[i]);  // is no overflow
+
+  if (t.data == nullptr)
+    refuse(
+        RMSNORM_BAD_POINTER, "{} has {} elements and no data: the pointer to them is null", name,
+        region.size[0] * region.size[1] * view.hidden);
+  region.begin =
+      static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset);
+  if (region.begin % bytes != 0) {
+    refuse(
+        RMSNORM_BAD_ALIGNMENT, "{} begins at the address {:#x}: {} needs a multiple of {}", name,
+        region.begin, text(view.dtype), bytes);
+  }
+  return view;
+}
+
+std::string shape_text(const View& view) {
+  const auto& size = view.region.size;
+  if (view.dimensions == 1) return fmt::format("({})", view.hidden);
+  if (view.dimensions == 2) return fmt::format("({}, {})", size[1], view.hidden);
+  return fmt::format("({}, {}, {})", size[0], size[1], view.hidden);
+}
+
+}  // namespace
+
+int size_of(Dtype dtype) {
+  return dtype == Dtype::fp32 ? 4 : 2;
+}
+
+View rows_of(const char* name, const DLTensor* tensor) {
+  return view_of(name, tensor, 2, 3, "2, (rows, hidden), or 3, (batch, heads, head_dim)");
+}
+
+View weight_of(const char* name, const DLTensor* tensor, const View& x) {
+  const View weight = view_of(name, tensor, 1, 1, "1, (hidden)");
+  if (weight.hidden != x.hidden) {
+    refuse(
+        RMSNORM_BAD_SHAPE, "{} has {} elements: it needs one for each of the {} columns of {}",
+        name, weight.hidden, x.hidden, x.name);
+  }
+  if (weight.dtype != x.dtype && weight.dtype != Dtype::fp32) {
+    refuse(
+        RMSNORM_BAD_DTYPE, "{} has elements of {}: it needs float32 or {}'s type, {}", name,
+        text(weight.dtype), x.name, text(x.dtype));
+  }
+  check_device(weight, x);
+  return weight;
+}
+
+void check_device(const View& tensor, const View& other) {
+  if (tensor.device == other.device) return;
+  refuse(
+      RMSNORM_BAD_DEVICE, "{} is on CUDA device {}, {} on {}: they need to be on the same",
+      tensor.name, tensor.device, other.name, other.device);
+}
+
+void check_columns(const View& tensor, const View& other) {
+  if (tensor.hidden == other.hidden) return;
+  refuse(
+      RMSNORM_BAD_SHAPE, "{} has {} columns: it needs those of {}, {}", tensor.name, tensor.hidden,
+      other.name, other.hidden);
+}
+
+void check_same(const View& tensor, const View& other) {
+  if (shape_text(tensor) != shape_text(other)) {
+    refuse(
+        RMSNORM_BAD_SHAPE, "{} has the shape {}: it needs that of {}, {}", tensor.name,
+        shape_text(tensor), other.name, shape_text(other));
+  }
+  check_dtype(tensor, other);
+  check_device(tensor, other);
+}
+
+void check_dtype(const View& tensor, const View& other) {
+  if (tensor.dtype == other.dtype) return;
+  refuse(
+      RMSNORM_BAD_DTYPE, "{} has elements of {}: it needs those of {}, {}", tensor.name,
+      text(tensor.dtype), other.name, text(other.dtype));
+}
+
+void check_memory(const View& tensor) {
+  if (tensor.region.is_empty()) return;
+  cudaPointerAttributes memory{};
+  const auto* const data = reinterpret_cast<const void*>(tensor.region.begin);
+  if (cudaPointerGetAttributes(&memory, data) != cudaSuccess) {
+    cudaGetLastError();  // it has been dealt with
+    memory.type = cudaMemoryTypeUnregistered;
+  }
+  const bool is_own = memory.type == cudaMemoryTypeDevice && memory.device == tensor.device;
+  if (is_own || memory.type == cudaMemoryTypeManaged) return;
+  refuse(
+      RMSNORM_BAD_DEVICE,
+      "{} begins at the address {:#x}: that is not in the memory of CUDA device {}", tensor.name,
+      tensor.region.begin, tensor.device);
+}
+
+}  // namespace rmsnorm::library

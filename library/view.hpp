@@ -1,0 +1,47 @@
+#pragma once
+/// \file
+/// DLPack tensors, checked and as the kernels take them.
+
+#include "lessons/11_any_tensor/any_tensor.hpp"
+#include "library/include/rmsnorm.h"
+#include "library/region.hpp"
+
+namespace rmsnorm::library {
+
+/// A tensor whose form is right.
+struct View {
+  const char* name;     ///< the argument's, for sentences
+  Dtype dtype;          ///< of the elements
+  int device;           ///< number of the CUDA device
+  int dimensions;       ///< 1: a weight; 2 or 3: rows
+  std::int64_t hidden;  ///< columns
+  Region region;        ///< its bytes; a weight is one row
+};
+
+/// The tensor as (rows, hidden) or (batch, heads, head_dim).
+/// \throws Refusal for anything that is wrong with it alone; its memory is not looked at.
+View rows_of(const char* name, const DLTensor* tensor);
+
+/// The tensor as a weight for rows of x.
+/// \throws Refusal as above, and if it does not fit to x.
+View weight_of(const char* name, const DLTensor* tensor, const View& x);
+
+/// \throws Refusal if the tensor is on another device than `other`.
+void check_device(const View& tensor, const View& other);
+
+/// \throws Refusal if the tensor's elements are of another type than those of `other`.
+void check_dtype(const View& tensor, const View& other);
+
+/// \throws Refusal if the tensor has another number of columns than `other`.
+void check_columns(const View& tensor, const View& other);
+
+/// \throws Refusal if shape, type or device of the tensor are not those of `other`.
+void check_same(const View& tensor, const View& other);
+
+/// \throws Refusal if the tensor is not in memory of its device, which is the current one.
+void check_memory(const View& tensor);
+
+/// The bytes of an element.
+int size_of(Dtype dtype);
+
+}  // namespace rmsnorm::library
