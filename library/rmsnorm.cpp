@@ -93,13 +93,7 @@ Norm norm_of(const Argument& x, const Argument& weight, const Argument& y) {
   Norm norm{rows_of(x.name, x.tensor), {}, rows_of(y.name, y.tensor)};
   check_same(norm.y, norm.x);
   if (weight.tensor != nullptr) norm.weight = weight_of(weight.name, weight.tensor, norm.x);
-  if (rows_overlap(norm.y.region)) {
-    throw Refusal{
-        RMSNORM_BAD_STRIDES, fmt::format(
-                                 "{} has the strides {} and {} in bytes, with which its rows "
-                                 "overlap: each needs memory of its own",
-                                 y.name, norm.y.region.stride[0], norm.y.region.stride[1])};
-  }
+  check_rows_apart(norm.y);
   return norm;
 }
 

@@ -225,6 +225,26 @@ void check_dtype(const View& tensor, const View& other) {
       text(tensor.dtype), other.name, text(other.dtype));
 }
 
+void check_rows_apart(const View& tensor) {
+  if (!rows_overlap(tensor.region)) return;
+  const std::int64_t bytes = size_of(tensor.dtype);
+  const std::int64_t outer = tensor.region.stride[0] / bytes;
+  const std::int64_t inner = tensor.region.stride[1] / bytes;
+  if (tensor.dimensions == 2) {
+    refuse(
+        RMSNORM_BAD_STRIDES,
+        "{} has the stride {}, with which its rows of {} columns overlap: each needs its own "
+        "memory",
+        tensor.name, inner, tensor.hidden);
+  }
+  refuse(
+      RMSNORM_BAD_STRIDES,
+      "{} has the strides {} and {}, with which its rows overlap or interleave: the dimensions "
+      "need "
+      "to lie one within the other",
+      tensor.name, outer, inner);
+}
+
 void check_memory(const View& tensor) {
   if (tensor.region.is_empty()) return;
   cudaPointerAttributes memory{};

@@ -38,6 +38,9 @@ void check_columns(const View& tensor, const View& other);
 /// \throws Refusal if shape, type or device of the tensor are not those of `other`.
 void check_same(const View& tensor, const View& other);
 
+/// \throws Refusal if rows of the tensor overlap.
+void check_rows_apart(const View& tensor);
+
 /// \throws Refusal if the tensor is not in memory of its device, which is the current one.
 void check_memory(const View& tensor);
 

@@ -10,10 +10,6 @@
 
 #include "common/lesson.hpp"
 
-namespace rmsnorm {
-enum class Dtype { fp32, fp16, bf16 };
-}
-
 namespace rmsnorm::any_tensor {
 
 /// The rows of a tensor (outer, inner, hidden). Columns lie side by side; rows lie anywhere, at

@@ -1,0 +1,56 @@
+#pragma once
+/// \file
+/// DLPack tensors for the tests of the library: any layout in an array of the device.
+
+#include <cstdint>
+#include <vector>
+
+#include "common/lesson.hpp"
+#include "library/include/rmsnorm.h"
+
+namespace tests {
+
+/// DLPack's name for a type.
+DLDataType dl_type(rmsnorm::Dtype dtype);
+
+/// The bytes of an element.
+int size_of(rmsnorm::Dtype dtype);
+
+/// Numbers in the device's memory, and what they were before any kernel ran.
+class DeviceArray {
+ public:
+  /// Random numbers, none of them 0; the first lies at a multiple of 256.
+  DeviceArray(rmsnorm::Dtype dtype, std::int64_t size, std::uint64_t seed);
+  ~DeviceArray();
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+
+  rmsnorm::Dtype dtype() const { return dtype_; }               ///< of the elements
+  void* data() const { return data_; }                          ///< the first element
+  const std::vector<float>& before() const { return before_; }  ///< the numbers
+  std::vector<float> now() const;  ///< what has become of them, after all work has ended
+
+ private:
+  rmsnorm::Dtype dtype_;
+  void* data_ = nullptr;
+  std::vector<float> before_;
+};
+
+/// Where a tensor lies in an array. All numbers are elements.
+struct Layout {
+  std::vector<std::int64_t> shape;    ///< the last is hidden
+  std::vector<std::int64_t> strides;  ///< of each dimension
+  std::int64_t offset = 0;            ///< of the first element
+
+  std::int64_t rows() const;                    ///< how many
+  std::int64_t hidden() const;                  ///< columns of a row
+  std::int64_t row(std::int64_t number) const;  ///< a row's first element
+};
+
+/// Rows that lie one after the other.
+Layout contiguous(std::vector<std::int64_t> shape, std::int64_t offset = 0);
+
+/// The layout in the array, which both have to outlive the view.
+DLTensor view_of(const DeviceArray& array, Layout& layout);
+
+}  // namespace tests

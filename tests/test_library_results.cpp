@@ -1,0 +1,354 @@
+/// \file
+/// librmsnorm computes RMSNorm for every layout that it takes, and touches nothing else.
+
+#include <cmath>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/half.hpp"
+#include "common/observation.hpp"
+#include "common/reference.hpp"
+#include "common/verifier.hpp"
+#include "tests/dl_tensor.hpp"
+#include "tests/gpu_support.hpp"
+
+using namespace rmsnorm;
+using namespace tests;
+
+namespace {
+
+constexpr float kEps = 0x1p-10f;
+constexpr Dtype kTypes[] = {Dtype::fp32, Dtype::fp16, Dtype::bf16};
+
+/// How far rounding can move y, as a part of it: that of an fp32 kernel, and once more that to the
+/// type. No kernel adds a square more often than this.
+double bound(Dtype dtype) {
+  const double half_ulp = dtype == Dtype::fp32 ? 0 : dtype == Dtype::fp16 ? 0x1p-11 : 0x1p-8;
+  return relative_error_bound(64) + half_ulp * 1.001;
+}
+
+/// Checks y against x before the call and the weight, and that nothing else of y's array changed.
+void check_result(
+    const DeviceArray& x, const Layout& x_at, const std::vector<float>& weight, float bias,
+    const DeviceArray& y, const Layout& y_at) {
+  std::vector<float> expected_bytes = y.before();
+  const std::vector<float> got = y.now();
+  std::vector<bool> is_result(got.size());
+  const double allowed = bound(y.dtype());
+  std::int64_t wrong = 0;
+  for (std::int64_t row = 0; row < x_at.rows(); ++row) {
+    const float* const from = x.before().data() + x_at.row(row);
+    double sum = 0;
+    for (std::int64_t col = 0; col < x_at.hidden(); ++col) sum += double{from[col]} * from[col];
+    const double rstd = reference_rstd(sum, static_cast<int>(x_at.hidden()), kEps);
+    for (std::int64_t col = 0; col < x_at.hidden(); ++col) {
+      const std::int64_t at = y_at.row(row) + col;
+      is_result[at] = true;
+      const double factor = double{weight.empty() ? 1 : weight[col]} + bias;
+      const double expected = from[col] * rstd * factor;
+      if (std::fabs(got[at] - expected) <= allowed * std::fabs(expected) + 0x1p-24) continue;
+      if (wrong++ == 0) {
+        UNSCOPED_INFO(
+            "row " << row << ", column " << col << ": " << got[at] << " instead of " << expected);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (is_result[i] || got[i] == y.before()[i]) continue;
+    if (wrong++ == 0) UNSCOPED_INFO("element " << i << " of the array is not y's, and changed");
+  }
+  CHECK(wrong == 0);
+}
+
+/// One call of rmsnorm_forward, checked.
+struct Call {
+  Dtype dtype = Dtype::bf16;
+  std::optional<Dtype> weight_dtype = Dtype::bf16;  // none: no weight
+  Layout x, y;
+  std::int64_t weight_offset = 0;
+  float bias = 0;
+};
+
+/// From the layout's first element to its last: what a kernel may touch.
+Tensor extent(const std::string& name, const DeviceArray& array, const Layout& layout) {
+  std::int64_t begin = layout.row(0);
+  std::int64_t end = begin;
+  for (std::int64_t row = 0; row < layout.rows(); ++row) {
+    begin = std::min(begin, layout.row(row));
+    end = std::max(end, layout.row(row) + layout.hidden());
+  }
+  const int bytes = size_of(array.dtype());
+  const auto size = static_cast<std::size_t>(end - begin) * bytes;
+  return {name, static_cast<const char*>(array.data()) + begin * bytes, size, bytes};
+}
+
+void check_call(Call call) {
+  const auto size = [](const Layout& layout) {
+    std::int64_t end = layout.offset;
+    for (std::int64_t row = 0; row < layout.rows(); ++row) {
+      end = std::max(end, layout.row(row) + layout.hidden());
+    }
+    return end + 5;  // and a few that are nobody's
+  };
+  const DeviceArray x(call.dtype, size(call.x), 1);
+  const DeviceArray y(call.dtype, size(call.y), 2);
+  Layout weight_at = contiguous({call.x.hidden()}, call.weight_offset);
+  const DeviceArray weight(
+      call.weight_dtype.value_or(Dtype::fp32), call.weight_offset + call.x.hidden(), 3);
+  const DLTensor x_view = view_of(x, call.x);
+  const DLTensor y_view = view_of(y, call.y);
+  const DLTensor weight_view = view_of(weight, weight_at);
+  std::vector<Tensor> touched{extent("x", x, call.x), extent("y", y, call.y)};
+  if (call.weight_dtype) touched.push_back(extent("weight", weight, weight_at));
+  start_observing(touched);
+  const rmsnorm_status status = rmsnorm_forward(
+      &x_view, call.weight_dtype ? &weight_view : nullptr, &y_view, kEps, call.bias, nullptr);
+  INFO(rmsnorm_last_error());
+  REQUIRE(status == RMSNORM_OK);
+  std::vector<float> factors;
+  if (call.weight_dtype) {
+    const auto begin = weight.before().begin() + call.weight_offset;
+    factors.assign(begin, begin + call.x.hidden());
+  }
+  check_result(x, call.x, factors, call.bias, y, call.y);
+  stop_observing();
+  CHECK(take_hazards() == std::vector<std::string>());
+}
+
+/// The types that a weight can have beside this one, and none.
+std::vector<std::optional<Dtype>> weights_for(Dtype dtype) {
+  if (dtype == Dtype::fp32) return {Dtype::fp32, std::nullopt};
+  return {dtype, Dtype::fp32, std::nullopt};
+}
+
+std::string text(const Call& call) {
+  std::string text = "type " + std::to_string(static_cast<int>(call.dtype)) + ", weight " +
+                     std::to_string(call.weight_dtype ? static_cast<int>(*call.weight_dtype) : -1) +
+                     " from " + std::to_string(call.weight_offset);
+  for (const Layout& at : {call.x, call.y}) {
+    for (const std::int64_t size : at.shape) text += ", " + std::to_string(size);
+    for (const std::int64_t stride : at.strides) text += " / " + std::to_string(stride);
+    text += " from " + std::to_string(at.offset);
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("the library norms contiguous rows of any length, in every type") {
+  NEEDS_GPU();
+  for (const int hidden :
+       {1,    2,    3,    7,    8,    9,     16,    17,    33,    64,    96,    111,
+        128,  129,  255,  256,  257,  511,   512,   769,   1000,  1024,  1025,  1031,
+        2048, 4095, 4096, 5120, 8192, 12289, 16384, 40000, 65536, 70001, 131072}) {
+    for (const Dtype dtype : kTypes) {
+      for (const std::optional<Dtype> weight_dtype : weights_for(dtype)) {
+        const std::int64_t rows = hidden > 10000 ? 2 : hidden > 300 ? 5 : 67;
+        const Call call{
+            dtype, weight_dtype, contiguous({rows, hidden}), contiguous({rows, hidden})};
+        INFO(text(call));
+        check_call(call);
+      }
+    }
+  }
+}
+
+TEST_CASE("the library norms rows at any address, x and y and weight each at their own") {
+  NEEDS_GPU();
+  for (const int hidden : {1, 8, 13, 64, 111, 256, 769, 4096, 4097, 9001}) {
+    for (int offset = 0; offset < 9; ++offset) {
+      for (const Dtype dtype : kTypes) {
+        for (const std::optional<Dtype> weight_dtype : weights_for(dtype)) {
+          Call call{
+              dtype, weight_dtype, contiguous({4, hidden}, offset),
+              contiguous({4, hidden}, offset * 5 % 9)};
+          call.weight_offset = offset * 7 % 9;
+          call.x.strides[0] += offset * 2 % 9;
+          call.y.strides[0] += offset * 4 % 9;
+          INFO(text(call));
+          check_call(call);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the library norms random layouts of two and three dimensions") {
+  NEEDS_GPU();
+  std::mt19937 random(20261121);
+  const auto draw = [&](int from, int to) {
+    return std::uniform_int_distribution<int>(from, to)(random);
+  };
+  for (int i = 0; i < 400; ++i) {
+    const int hidden = draw(0, 3) == 0 ? draw(1, 5000) : draw(1, 300);
+    const int outer = draw(1, 5);
+    const int inner = draw(1, 9);
+    const auto layout = [&](bool is_output) {
+      // One dimension within the other, in either order, with gaps, forwards or backwards.
+      const std::int64_t step = hidden + draw(0, 1) * draw(0, 20);
+      const bool outer_first = draw(0, 1) == 0;
+      const int within = outer_first ? inner : outer;
+      const std::int64_t leap = step * within + draw(0, 1) * draw(0, 20);
+      Layout at{{outer, inner, hidden}, {leap, step, 1}, draw(0, 1) * draw(0, 17)};
+      if (!outer_first) std::swap(at.strides[0], at.strides[1]);
+      for (int k = 0; k < 2; ++k) {
+        if (draw(0, 3) == 0) {
+          at.offset += (at.shape[k] - 1) * at.strides[k];
+          at.strides[k] = -at.strides[k];
+        }
+        if (!is_output && draw(0, 7) == 0) at.strides[k] = 0;
+      }
+      return at;
+    };
+    Call call;
+    call.dtype = kTypes[draw(0, 2)];
+    const auto weights = weights_for(call.dtype);
+    call.weight_dtype = weights[draw(0, static_cast<int>(weights.size()) - 1)];
+    call.x = layout(false);
+    call.y = layout(true);
+    call.weight_offset = draw(0, 1) * draw(0, 9);
+    call.bias = static_cast<float>(draw(0, 1));
+    if (draw(0, 1) == 0) {  // the same in two dimensions: the first alone
+      for (Layout* at : {&call.x, &call.y}) {
+        at->shape.erase(at->shape.begin() + 1);
+        at->strides.erase(at->strides.begin() + 1);
+      }
+    }
+    INFO(text(call));
+    check_call(call);
+  }
+}
+
+TEST_CASE("the library norms in place") {
+  NEEDS_GPU();
+  for (const int hidden : {1, 8, 111, 128, 769, 4096, 12289, 70001}) {
+    for (const Dtype dtype : kTypes) {
+      for (const int offset : {0, 1}) {
+        CAPTURE(hidden, static_cast<int>(dtype), offset);
+        Layout at{{3, 2, hidden}, {2 * hidden + 7, hidden, 1}, offset};
+        const DeviceArray x(dtype, 3 * (2 * hidden + 7) + 9, 4);
+        const DLTensor view = view_of(x, at);
+        REQUIRE(rmsnorm_forward(&view, nullptr, &view, kEps, 0, nullptr) == RMSNORM_OK);
+        check_result(x, at, {}, 0, x, at);
+        CHECK(take_hazards() == std::vector<std::string>());
+      }
+    }
+  }
+}
+
+TEST_CASE("strides of null are those of a contiguous tensor") {
+  NEEDS_GPU();
+  Layout at = contiguous({3, 5, 64});
+  const DeviceArray x(Dtype::bf16, 3 * 5 * 64, 5);
+  const DeviceArray y(Dtype::bf16, 3 * 5 * 64, 6);
+  DLTensor x_view = view_of(x, at);
+  DLTensor y_view = view_of(y, at);
+  x_view.strides = y_view.strides = nullptr;
+  REQUIRE(rmsnorm_forward(&x_view, nullptr, &y_view, kEps, 0, nullptr) == RMSNORM_OK);
+  check_result(x, at, {}, 0, y, at);
+}
+
+TEST_CASE("a size of 1 has no stride that could be wrong") {
+  NEEDS_GPU();
+  Layout x_at{{1, 1, 64}, {-7, 0, 1}, 0};
+  Layout y_at{{1, 1, 64}, {3, 1, 1}, 0};
+  const DeviceArray x(Dtype::bf16, 64, 5);
+  const DeviceArray y(Dtype::bf16, 64, 6);
+  const DLTensor x_view = view_of(x, x_at);
+  const DLTensor y_view = view_of(y, y_at);
+  REQUIRE(rmsnorm_forward(&x_view, nullptr, &y_view, kEps, 0, nullptr) == RMSNORM_OK);
+  check_result(x, x_at, {}, 0, y, y_at);
+
+  Layout column{{4, 1}, {3, 99}, 0};  // one column: its stride is never used
+  const DLTensor x_column = view_of(x, column);
+  const DLTensor y_column = view_of(y, column);
+  REQUIRE(rmsnorm_forward(&x_column, nullptr, &y_column, kEps, 0, nullptr) == RMSNORM_OK);
+}
+
+TEST_CASE("queries and keys are normed in one launch, as parts of one tensor and in place") {
+  NEEDS_GPU();
+  for (const int head_dim : {33, 64, 128, 256, 769}) {
+    for (const Dtype dtype : kTypes) {
+      CAPTURE(head_dim, static_cast<int>(dtype));
+      const std::int64_t tokens = 13, q_heads = 6, k_heads = 2, heads = 10;  // 2 are the values'
+      Layout q_at{{tokens, q_heads, head_dim}, {heads * head_dim, head_dim, 1}, 0};
+      Layout k_at{{tokens, k_heads, head_dim}, {heads * head_dim, head_dim, 1}, 6 * head_dim};
+      Layout weight_at = contiguous({head_dim});
+      const DeviceArray qkv(dtype, tokens * heads * head_dim, 7);
+      const DeviceArray q_weight(dtype, head_dim, 8);
+      const DeviceArray k_weight(dtype, head_dim, 9);
+      const DLTensor q = view_of(qkv, q_at);
+      const DLTensor k = view_of(qkv, k_at);
+      const DLTensor q_factors = view_of(q_weight, weight_at);
+      const DLTensor k_factors = view_of(k_weight, weight_at);
+      const rmsnorm_status status =
+          rmsnorm_forward_pair(&q, &q_factors, &q, &k, &k_factors, &k, kEps, 1, nullptr);
+      INFO(rmsnorm_last_error());
+      REQUIRE(status == RMSNORM_OK);
+
+      // Each in turn: what it left alone in the array is what the other changed, and the values.
+      const std::vector<float> now = qkv.now();
+      for (std::int64_t token = 0; token < tokens; ++token) {
+        for (std::int64_t at = (token * heads + 8) * head_dim; at < (token + 1) * heads * head_dim;
+             ++at) {
+          REQUIRE(now[at] == qkv.before()[at]);
+        }
+      }
+      const auto check_part = [&](const Layout& at, const DeviceArray& weight) {
+        for (std::int64_t row = 0; row < at.rows(); ++row) {
+          const float* const from = qkv.before().data() + at.row(row);
+          double sum = 0;
+          for (int col = 0; col < head_dim; ++col) sum += double{from[col]} * from[col];
+          const double rstd = reference_rstd(sum, head_dim, kEps);
+          for (int col = 0; col < head_dim; ++col) {
+            const double expected = from[col] * rstd * (double{weight.before()[col]} + 1);
+            const double error = std::fabs(now[at.row(row) + col] - expected);
+            REQUIRE(error <= bound(dtype) * std::fabs(expected) + 0x1p-24);
+          }
+        }
+      };
+      check_part(q_at, q_weight);
+      check_part(k_at, k_weight);
+      CHECK(take_hazards() == std::vector<std::string>());
+    }
+  }
+}
+
+TEST_CASE("empty tensors launch nothing and need no memory") {
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector<std::int64_t>{0, 64}, {4, 0}, {0, 3, 64}, {3, 0, 64}}) {
+    Layout at = contiguous(shape);
+    DLTensor x{};
+    x.device = {kDLCUDA, 0};
+    x.ndim = static_cast<int>(shape.size());
+    x.dtype = dl_type(Dtype::bf16);
+    x.shape = at.shape.data();
+    const DLTensor y = x;
+    NEEDS_GPU();
+    CHECK(rmsnorm_forward(&x, nullptr, &y, kEps, 0, nullptr) == RMSNORM_OK);
+    CHECK(rmsnorm_forward_pair(&x, nullptr, &y, &x, nullptr, &y, kEps, 0, nullptr) == RMSNORM_OK);
+    CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  }
+}
+
+TEST_CASE("NaN and infinity stay in their row") {
+  NEEDS_GPU();
+  Layout at = contiguous({3, 128});
+  const DeviceArray x(Dtype::fp32, 3 * 128, 10);
+  const DeviceArray y(Dtype::fp32, 3 * 128, 11);
+  const float nan = NAN, inf = INFINITY;
+  auto* const data = static_cast<float*>(x.data());
+  REQUIRE(cudaMemcpy(data, &nan, sizeof nan, cudaMemcpyHostToDevice) == cudaSuccess);
+  REQUIRE(cudaMemcpy(data + 128, &inf, sizeof inf, cudaMemcpyHostToDevice) == cudaSuccess);
+  const DLTensor x_view = view_of(x, at);
+  const DLTensor y_view = view_of(y, at);
+  REQUIRE(rmsnorm_forward(&x_view, nullptr, &y_view, kEps, 0, nullptr) == RMSNORM_OK);
+  const std::vector<float> got = y.now();
+  for (int col = 0; col < 128; ++col) {
+    CHECK(std::isnan(got[col]));                                     // NaN times anything
+    CHECK((col == 0 ? std::isnan(got[128]) : got[128 + col] == 0));  // Inf times 0, or x times 0
+    CHECK(std::isfinite(got[256 + col]));
+  }
+}
