@@ -2,7 +2,9 @@
 // Changed    rows lie anywhere: any length, stride and address; two tensors share a launch.
 // Unchanged  a row in registers in vectors of 16 bytes, loads first, fp32 sums, one barrier.
 // Expect     the speed of lesson 10 for every hidden: no row goes element by element.
+#include <algorithm>
 #include <cstdint>
+#include <cuda/annotated_ptr>
 
 #include "lessons/11_any_tensor/any_tensor.hpp"
 #include "lessons/11_any_tensor/row.cuh"
@@ -37,25 +39,26 @@ __device__ float row_sum(float value) {
 
 // [kernel]
 /// A row has blockDim.x threads, a block blockDim.y rows. The first blocks are
-/// those of tensors[0].
+/// those of tensors[0]. A row's last chunk begins at column `last`.
 template <class T, class W, int kVectors, bool kInWarp, bool kAligned>
 __global__ void __launch_bounds__(kInWarp ? kShortRows : 1024)
-    rms_norm_any_tensor(const __grid_constant__ Operation op, unsigned first_blocks) {
+    rms_norm_any_tensor(const __grid_constant__ Operation op, unsigned first_blocks, int last) {
   const bool is_second = blockIdx.x >= first_blocks;
   const Tensor& tensor = op.tensors[is_second];
   const std::int64_t block = blockIdx.x - (is_second ? first_blocks : 0);
   const std::int64_t row = block * blockDim.y + threadIdx.y;
   const int hidden = row < tensor.rows ? op.hidden : 0;  // 0: a place to spare
-  const auto* const x = find<const T>(tensor.x, row, tensor);
-  auto* const y = find<T>(tensor.y, row, tensor);
+  const Place place = place_of(row, tensor);
   const auto* const weight = static_cast<const W*>(tensor.weight);
+  auto* const y = find<T>(tensor.y, place);
+  const auto* const x = cuda::associate_access_property(
+      find<const T>(tensor.x, place), cuda::access_property::persisting());
 
   // Vectors are those of y's memory: the first may begin before the row.
   const int shift = kAligned ? 0 : reinterpret_cast<std::uintptr_t>(y) % 16 / sizeof(T);
   const int first = threadIdx.x * kSize<T> - shift;  // column
   const int step = blockDim.x * kSize<T>;
   const int chunk = kVectors * step;  // what the registers hold of the row
-  const int last = (hidden + shift - 1) / chunk * chunk;
 
   uint4 v[kVectors];
   const auto load_x = [&](int begin) {
@@ -63,39 +66,42 @@ __global__ void __launch_bounds__(kInWarp ? kShortRows : 1024)
     load<kAligned>(v, x, hidden, column, [](const uint4* p) { return *p; });
   };
   constexpr int kParts = sizeof(W) / sizeof(T);  // vectors of weight for one of x
-  constexpr int kFactors = kVectors * kParts <= 4 ? kVectors * kParts : kParts;
-  uint4 w[kFactors];
+  constexpr int kRoom = (kVectors < 8 ? 4 : 2) / kParts;
+  constexpr int kHeld = kVectors < kRoom ? kVectors : kRoom;  // with their weight
+  uint4 w[kHeld * kParts];
   const auto load_weight = [&](int begin) {
     const auto column = [&](int i) {
       return begin + first + i / kParts * step + i % kParts * kSize<W>;
     };
-    if (weight == nullptr) {
-#pragma unroll
-      for (uint4& factors : w) factors = ones<W>();
-    } else {
+    if (weight != nullptr) {
       load<kAligned>(w, weight, hidden, column, [](const uint4* p) { return __ldg(p); });
+    } else {
+      for (uint4& factors : w) factors = ones<W>();
     }
   };
-  constexpr bool kEarly = kFactors == kVectors * kParts;
-
-  // The first chunk stays. All others, if there are any, are loaded again.
   float sum = 0;
-  for (int begin = last; begin >= 0; begin -= chunk) {
-    load_x(begin);
+  const auto add_squares = [&] {
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) sum += squares<T>(v[k]);
+  };
+
+  // The first chunk stays. Of a longer row, the others are loaded again.
+  for (int begin = last; begin > 0; begin -= chunk) {
+    load_x(begin);
+    add_squares();
   }
-  if (kEarly) load_weight(0);
+  load_x(0);
+  load_weight(0);
+  add_squares();
   const float rstd = rsqrtf(row_sum<kInWarp>(sum) / op.hidden + op.eps);
   for (int begin = 0; begin <= last; begin += chunk) {
     if (begin > 0) load_x(begin);
-    if (kEarly && begin > 0) load_weight(begin);
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
-      if (!kEarly) load_weight(begin + k * step);
-      const uint4* const factors = &w[kEarly ? k * kParts : 0];
-      store<kAligned>(
-          y, begin + first + k * step, hidden, scaled<T, W>(v[k], rstd, factors, op.weight_bias));
+      if (k % kHeld == 0 && (begin > 0 || k > 0)) load_weight(begin + k * step);
+      const uint4* const factors = &w[k % kHeld * kParts];
+      const uint4 result = scaled<T, W>(v[k], rstd, factors, op.weight_bias);
+      store<kAligned>(y, begin + first + k * step, hidden, result);
     }
   }
 }
@@ -129,7 +135,9 @@ cudaError_t launch_as(const Operation& op, cudaStream_t stream) {
   const std::int64_t blocks = first + (op.tensors[1].rows + shape.rows - 1) / shape.rows;
   if (blocks == 0) return cudaSuccess;  // a grid of no blocks is an error
   if (blocks > 0x7fffffff) return cudaErrorInvalidConfiguration;
-  kernel<<<blocks, dim3(shape.threads, shape.rows), 0, stream>>>(op, first);
+  const int chunk = shape.threads * shape.vectors * kSize<T>;
+  const int last = (op.hidden + shift - 1) / chunk * chunk;
+  kernel<<<blocks, dim3(shape.threads, shape.rows), 0, stream>>>(op, first, last);
   return cudaGetLastError();
 }
 

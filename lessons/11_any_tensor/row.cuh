@@ -12,17 +12,27 @@
 
 namespace rmsnorm::any_tensor {
 
-/// Where a row begins. One division, in 32 bits if they are enough; none if outer is 1.
+/// A row's place in its tensor.
+struct Place {
+  std::int64_t outer, inner;
+};
+
+/// Where row number `row` is. At most one division, in 32 bits if they are enough.
+__device__ inline Place place_of(std::int64_t row, const Tensor& tensor) {
+  if (tensor.inner >= tensor.rows) return {0, row};
+  const bool is_small = tensor.rows >> 32 == 0;
+  const std::int64_t outer = is_small
+                                 ? static_cast<unsigned>(row) / static_cast<unsigned>(tensor.inner)
+                                 : row / tensor.inner;
+  return {outer, row - outer * tensor.inner};
+}
+
+/// The first column of the row there.
 template <class T>
-__device__ T* find(const Rows& rows, std::int64_t row, const Tensor& tensor) {
-  std::int64_t outer = 0;
-  if (tensor.inner < tensor.rows) {
-    const bool fits = tensor.rows >> 32 == 0;
-    outer = fits ? unsigned(row) / unsigned(tensor.inner) : row / tensor.inner;
-  }
-  const std::int64_t inner = row - outer * tensor.inner;
+__device__ T* find(const Rows& rows, const Place& place) {
   return reinterpret_cast<T*>(
-      static_cast<char*>(rows.data) + outer * rows.outer_stride + inner * rows.inner_stride);
+      static_cast<char*>(rows.data) + place.outer * rows.outer_stride +
+      place.inner * rows.inner_stride);
 }
 
 /// How many elements a vector has.
@@ -87,8 +97,8 @@ __device__ inline uint4 shifted(const uint4& low, const uint4& high, unsigned of
 }
 
 /// Loads the vectors of a row that begin at the columns column(0), column(1)
-/// and so on; where the row has no such column, 0. If kAligned, each is at a
-/// 16-byte address, and in the row or behind it.
+/// and so on, with 0 for columns that the row does not have. If kAligned, each
+/// is at a 16-byte address, and in the row or behind it.
 template <bool kAligned, int kCount, class T, class Column, class Read>
 __device__ void load(uint4 (&v)[kCount], const T* row, int hidden, Column column, Read read) {
   if constexpr (kAligned) {
