@@ -44,7 +44,4 @@ void check_rows_apart(const View& tensor);
 /// \throws Refusal if the tensor is not in memory of its device, which is the current one.
 void check_memory(const View& tensor);
 
-/// The bytes of an element.
-int size_of(Dtype dtype);
-
 }  // namespace rmsnorm::library

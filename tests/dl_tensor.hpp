@@ -13,9 +13,6 @@ namespace tests {
 /// DLPack's name for a type.
 DLDataType dl_type(rmsnorm::Dtype dtype);
 
-/// The bytes of an element.
-int size_of(rmsnorm::Dtype dtype);
-
 /// Numbers in the device's memory, and what they were before any kernel ran.
 class DeviceArray {
  public:

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "common/half.hpp"
 #include "common/observation.hpp"
 #include "common/reference.hpp"
+#include "common/types.hpp"
 #include "common/verifier.hpp"
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"
@@ -79,7 +79,7 @@ Tensor extent(const std::string& name, const DeviceArray& array, const Layout& l
     begin = std::min(begin, layout.row(row));
     end = std::max(end, layout.row(row) + layout.hidden());
   }
-  const int bytes = size_of(array.dtype());
+  const auto bytes = static_cast<int>(bytes_of(array.dtype()));
   const auto size = static_cast<std::size_t>(end - begin) * bytes;
   return {name, static_cast<const char*>(array.data()) + begin * bytes, size, bytes};
 }
@@ -117,16 +117,9 @@ void check_call(Call call) {
   CHECK(take_hazards() == std::vector<std::string>());
 }
 
-/// The types that a weight can have beside this one, and none.
-std::vector<std::optional<Dtype>> weights_for(Dtype dtype) {
-  if (dtype == Dtype::fp32) return {Dtype::fp32, std::nullopt};
-  return {dtype, Dtype::fp32, std::nullopt};
-}
-
 std::string text(const Call& call) {
-  std::string text = "type " + std::to_string(static_cast<int>(call.dtype)) + ", weight " +
-                     std::to_string(call.weight_dtype ? static_cast<int>(*call.weight_dtype) : -1) +
-                     " from " + std::to_string(call.weight_offset);
+  std::string text = to_string(Types{call.dtype, call.weight_dtype, call.bias}) + ", weight from " +
+                     std::to_string(call.weight_offset);
   for (const Layout& at : {call.x, call.y}) {
     for (const std::int64_t size : at.shape) text += ", " + std::to_string(size);
     for (const std::int64_t stride : at.strides) text += " / " + std::to_string(stride);
@@ -143,14 +136,12 @@ TEST_CASE("the library norms contiguous rows of any length, in every type") {
        {1,    2,    3,    7,    8,    9,     16,    17,    33,    64,    96,    111,
         128,  129,  255,  256,  257,  511,   512,   769,   1000,  1024,  1025,  1031,
         2048, 4095, 4096, 5120, 8192, 12289, 16384, 40000, 65536, 70001, 131072}) {
-    for (const Dtype dtype : kTypes) {
-      for (const std::optional<Dtype> weight_dtype : weights_for(dtype)) {
-        const std::int64_t rows = hidden > 10000 ? 2 : hidden > 300 ? 5 : 67;
-        const Call call{
-            dtype, weight_dtype, contiguous({rows, hidden}), contiguous({rows, hidden})};
-        INFO(text(call));
-        check_call(call);
-      }
+    for (const Types& types : all_types()) {
+      const std::int64_t rows = hidden > 10000 ? 2 : hidden > 300 ? 5 : 67;
+      const Call call{
+          types.dtype, types.weight, contiguous({rows, hidden}), contiguous({rows, hidden})};
+      INFO(text(call));
+      check_call(call);
     }
   }
 }
@@ -159,17 +150,15 @@ TEST_CASE("the library norms rows at any address, x and y and weight each at the
   NEEDS_GPU();
   for (const int hidden : {1, 8, 13, 64, 111, 256, 769, 4096, 4097, 9001}) {
     for (int offset = 0; offset < 9; ++offset) {
-      for (const Dtype dtype : kTypes) {
-        for (const std::optional<Dtype> weight_dtype : weights_for(dtype)) {
-          Call call{
-              dtype, weight_dtype, contiguous({4, hidden}, offset),
-              contiguous({4, hidden}, offset * 5 % 9)};
-          call.weight_offset = offset * 7 % 9;
-          call.x.strides[0] += offset * 2 % 9;
-          call.y.strides[0] += offset * 4 % 9;
-          INFO(text(call));
-          check_call(call);
-        }
+      for (const Types& types : all_types()) {
+        Call call{
+            types.dtype, types.weight, contiguous({4, hidden}, offset),
+            contiguous({4, hidden}, offset * 5 % 9)};
+        call.weight_offset = offset * 7 % 9;
+        call.x.strides[0] += offset * 2 % 9;
+        call.y.strides[0] += offset * 4 % 9;
+        INFO(text(call));
+        check_call(call);
       }
     }
   }
@@ -203,9 +192,10 @@ TEST_CASE("the library norms random layouts of two and three dimensions") {
       return at;
     };
     Call call;
-    call.dtype = kTypes[draw(0, 2)];
-    const auto weights = weights_for(call.dtype);
-    call.weight_dtype = weights[draw(0, static_cast<int>(weights.size()) - 1)];
+    const std::vector<Types> types = all_types();
+    const Types& drawn = types[draw(0, static_cast<int>(types.size()) - 1)];
+    call.dtype = drawn.dtype;
+    call.weight_dtype = drawn.weight;
     call.x = layout(false);
     call.y = layout(true);
     call.weight_offset = draw(0, 1) * draw(0, 9);

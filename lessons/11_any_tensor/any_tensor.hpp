@@ -4,8 +4,6 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
-#include <bit>
 #include <cstdint>
 
 #include "common/lesson.hpp"
@@ -37,44 +35,20 @@ struct Operation {
   Dtype dtype;         ///< of x and y
   Dtype weight_dtype;  ///< `dtype` or fp32
   float eps;           ///< 0 or more
-  float weight_bias;   ///< added to the weight in fp32: 1 for Gemma's norms
+  float weight_bias;   ///< added to the weight in fp32: 1 for models that store weight - 1
 };
-
-/// Are all vectors of 16 bytes of all rows at 16-byte addresses, and full? `bytes` has an element.
-inline bool is_aligned(const Operation& op, int bytes) {
-  std::uintptr_t all = static_cast<std::uintptr_t>(op.hidden) * bytes;
-  for (const Tensor& tensor : op.tensors) {
-    all |= reinterpret_cast<std::uintptr_t>(tensor.weight);
-    for (const Rows& rows : {tensor.x, tensor.y}) {
-      all |= reinterpret_cast<std::uintptr_t>(rows.data) | rows.outer_stride | rows.inner_stride;
-    }
-  }
-  return all % 16 == 0;
-}
-
-constexpr int kShortRows = 256;  ///< threads of a block in which a row has a warp or less
-
-/// How threads share a row, and rows a block.
-struct Shape {
-  int threads;  ///< of a row
-  int vectors;  ///< of a thread, at a time
-  int rows;     ///< of a block
-};
-
-/// For rows of so many vectors.
-inline Shape shape_for(int vectors) {
-  for (const int own : {1, 2, 4}) {
-    const int lanes = std::bit_ceil((vectors - 1u) / own + 1);
-    if (lanes <= 32) return {lanes, own, kShortRows / lanes};
-  }
-  const int own = vectors <= 2048 ? 2 : vectors <= 4096 ? 4 : 8;
-  const int warps = (vectors - 1) / own / 32 + 1;
-  return {std::min(warps * 32, 1024), own, 1};
-}
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no
 /// rows. Returns what the CUDA calls returned; cudaErrorInvalidConfiguration also for more rows
 /// than a grid has blocks for.
 cudaError_t launch(const Operation& operation, cudaStream_t stream);
+
+/// The same for a problem of the harness.
+inline cudaError_t launch_problem(const TypedProblem& p, cudaStream_t stream) {
+  const std::int64_t stride = p.hidden * (p.dtype == Dtype::fp32 ? 4l : 2l);
+  const Rows x{const_cast<void*>(p.x), 0, stride};
+  const Tensor tensor{x, {p.y, 0, stride}, p.weight, p.rows, p.rows};
+  return launch({{tensor, {}}, p.hidden, p.dtype, p.weight_dtype, p.eps, p.weight_bias}, stream);
+}
 
 }  // namespace rmsnorm::any_tensor

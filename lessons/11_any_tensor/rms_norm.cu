@@ -2,17 +2,16 @@
 // Changed    rows lie anywhere: any length, stride and address; two tensors share a launch.
 // Unchanged  a row in registers in vectors of 16 bytes, loads first, fp32 sums, one barrier.
 // Expect     the speed of lesson 10 for every hidden: no row goes element by element.
-#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cuda/annotated_ptr>
 
-#include "lessons/11_any_tensor/any_tensor.hpp"
+#include "lessons/11_any_tensor/plan.hpp"
 #include "lessons/11_any_tensor/row.cuh"
 
 namespace {
 
 using namespace rmsnorm::any_tensor;
-using rmsnorm::Dtype;
 
 /// Sum over groups of neighbouring lanes. Every lane gets its group's.
 __device__ float group_sum(float value, int lanes) {
@@ -22,11 +21,11 @@ __device__ float group_sum(float value, int lanes) {
   return value;
 }
 
-/// Sum over the blockDim.x threads of a row, which has a warp or less, or a whole block.
+/// Sum over the blockDim.x threads of a row: part of a warp, or a whole block. Every thread gets it.
 template <bool kInWarp>
 __device__ float row_sum(float value) {
   if constexpr (kInWarp) {
-    return group_sum(value, blockDim.x);
+    return group_sum(value, blockDim.x);  // no barrier
   } else {
     __shared__ float partial[32];
     const int lane = threadIdx.x % 32;
@@ -55,7 +54,7 @@ __global__ void __launch_bounds__(kInWarp ? kShortRows : 1024)
       find<const T>(tensor.x, place), cuda::access_property::persisting());
 
   // Vectors are those of y's memory: the first may begin before the row.
-  const int shift = kAligned ? 0 : reinterpret_cast<std::uintptr_t>(y) % 16 / sizeof(T);
+  const int shift = kAligned ? 0 : begin_of(y) % 16 / sizeof(T);
   const int first = threadIdx.x * kSize<T> - shift;  // column
   const int step = blockDim.x * kSize<T>;
   const int chunk = kVectors * step;  // what the registers hold of the row
@@ -107,78 +106,47 @@ __global__ void __launch_bounds__(kInWarp ? kShortRows : 1024)
 }
 // [kernel]
 
+using Kernel = void (*)(Operation, unsigned, int);
+
 template <class T, class W, bool kAligned>
-auto kernel_for(const Shape& shape) {
-  switch (shape.threads <= 32 ? -shape.vectors : shape.vectors) {
-    case -1:
-      return rms_norm_any_tensor<T, W, 1, true, kAligned>;
-    case -2:
-      return rms_norm_any_tensor<T, W, 2, true, kAligned>;
-    case -4:
-      return rms_norm_any_tensor<T, W, 4, true, kAligned>;
-    case 2:
-      return rms_norm_any_tensor<T, W, 2, false, kAligned>;
-    case 4:
-      return rms_norm_any_tensor<T, W, 4, false, kAligned>;
-    default:
-      return rms_norm_any_tensor<T, W, 8, false, kAligned>;
-  }
+Kernel kernel_for(const Shape& shape) {
+  constexpr Kernel kKernels[] = {
+      rms_norm_any_tensor<T, W, 1, true, kAligned>,  rms_norm_any_tensor<T, W, 2, true, kAligned>,
+      rms_norm_any_tensor<T, W, 4, true, kAligned>,  rms_norm_any_tensor<T, W, 2, false, kAligned>,
+      rms_norm_any_tensor<T, W, 4, false, kAligned>, rms_norm_any_tensor<T, W, 8, false, kAligned>};
+  return kKernels[std::countr_zero(0u + shape.vectors) + (shape.threads <= 32 ? 0 : 2)];
 }
 
 template <class T, class W>
 cudaError_t launch_as(const Operation& op, cudaStream_t stream) {
-  const bool aligned = is_aligned(op, sizeof(T));
-  const int shift = aligned ? 0 : kSize<T> - 1;  // at most
-  const Shape shape = shape_for((op.hidden + shift - 1) / kSize<T> + 1);
-  const auto kernel = aligned ? kernel_for<T, W, true>(shape) : kernel_for<T, W, false>(shape);
-  const std::int64_t first = (op.tensors[0].rows + shape.rows - 1) / shape.rows;
-  const std::int64_t blocks = first + (op.tensors[1].rows + shape.rows - 1) / shape.rows;
-  if (blocks == 0) return cudaSuccess;  // a grid of no blocks is an error
-  if (blocks > 0x7fffffff) return cudaErrorInvalidConfiguration;
-  const int chunk = shape.threads * shape.vectors * kSize<T>;
-  const int last = (op.hidden + shift - 1) / chunk * chunk;
-  kernel<<<blocks, dim3(shape.threads, shape.rows), 0, stream>>>(op, first, last);
+  const Plan plan = plan_for(op, sizeof(T));
+  if (plan.blocks == 0) return cudaSuccess;  // a grid of no blocks is an error
+  if (plan.blocks > 0x7fffffff) return cudaErrorInvalidConfiguration;
+  const Kernel kernel =
+      (plan.aligned ? kernel_for<T, W, true> : kernel_for<T, W, false>)(plan.shape);
+  const dim3 block(plan.shape.threads, plan.shape.rows);
+  kernel<<<plan.blocks, block, 0, stream>>>(op, plan.first_blocks, plan.last);
   return cudaGetLastError();
-}
-
-}  // namespace
-
-cudaError_t rmsnorm::any_tensor::launch(const Operation& op, cudaStream_t stream) {
-  const bool same = op.weight_dtype == op.dtype;
-  if (op.dtype == Dtype::fp32) return launch_as<float, float>(op, stream);
-  if (op.dtype == Dtype::fp16) {
-    return same ? launch_as<__half, __half>(op, stream) : launch_as<__half, float>(op, stream);
-  }
-  return same ? launch_as<__nv_bfloat16, __nv_bfloat16>(op, stream)
-              : launch_as<__nv_bfloat16, float>(op, stream);
-}
-
-namespace {
-
-cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
-  const std::int64_t stride = p.hidden * std::int64_t{sizeof(float)};
-  const Tensor tensor{
-      {const_cast<float*>(p.x), 0, stride}, {p.y, 0, stride}, p.weight, p.rows, p.rows};
-  const Operation op{{tensor, {}}, p.hidden, Dtype::fp32, Dtype::fp32, p.eps, 0};
-  return rmsnorm::any_tensor::launch(op, stream);
-}
-
-rmsnorm::Traffic traffic(int hidden) {
-  return {.read = 8.0 * hidden, .written = 4.0 * hidden};
-}
-
-int sum_depth(int hidden) {
-  return 8 + hidden / 4096 + 10;
 }
 
 const rmsnorm::Registration lesson{{
     .slug = "11_any_tensor",
     .title = "Any tensor",
-    .idea = "Rows of any length, stride and address at the speed of aligned ones",
+    .idea = "Rows of any length, stride and address, at the speed of aligned ones",
     .regime = "heads",
-    .launch = launch,
+    .launch = launch_problem,
     .traffic = traffic,
     .sum_depth = sum_depth,
 }};
 
 }  // namespace
+
+cudaError_t rmsnorm::any_tensor::launch(const Operation& op, cudaStream_t stream) {
+  const auto launch = [&]<class T>(T) {
+    const bool is_same = op.weight_dtype == op.dtype;
+    return is_same ? launch_as<T, T>(op, stream) : launch_as<T, float>(op, stream);
+  };
+  if (op.dtype == Dtype::fp32) return launch(float());
+  if (op.dtype == Dtype::fp16) return launch(__half());
+  return launch(__nv_bfloat16());
+}

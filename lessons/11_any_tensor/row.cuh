@@ -35,6 +35,11 @@ __device__ T* find(const Rows& rows, const Place& place) {
       place.inner * rows.inner_stride);
 }
 
+/// An address as a number.
+__device__ inline std::uintptr_t begin_of(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
 /// How many elements a vector has.
 template <class T>
 constexpr int kSize = 16 / sizeof(T);
@@ -111,7 +116,7 @@ __device__ void load(uint4 (&v)[kCount], const T* row, int hidden, Column column
   }
   // Vectors of memory that cover one of the row's, both or the one, have to lie
   // in the row; what does not begins and ends it.
-  const unsigned offset = reinterpret_cast<std::uintptr_t>(row + column(0)) % 16;
+  const unsigned offset = begin_of(row + column(0)) % 16;
   const int before = offset / sizeof(T);
   const int covered = offset == 0 ? kSize<T> : 2 * kSize<T>;
   const auto is_inside = [&](int k) {
@@ -146,10 +151,11 @@ __device__ void load(uint4 (&v)[kCount], const T* row, int hidden, Column column
 // [unaligned]
 
 // [edges]
-/// Writes what the row has of a vector at a 16-byte address.
+/// Writes what the row has of a vector: at once if all of it, at a 16-byte address.
 template <bool kAligned, class T>
 __device__ void store(T* row, int col, int hidden, const uint4& v) {
-  if (col >= 0 && col + kSize<T> <= hidden) {
+  const bool is_inside = col >= 0 && col + kSize<T> <= hidden;
+  if (is_inside && (kAligned || begin_of(row + col) % 16 == 0)) {
     *reinterpret_cast<uint4*>(row + col) = v;
   } else if constexpr (!kAligned) {
 #pragma unroll
