@@ -21,7 +21,7 @@ __device__ float group_sum(float value, int lanes) {
   return value;
 }
 
-/// Sum over the blockDim.x threads of a row: part of a warp, or a whole block. Every thread gets it.
+/// Sum over the blockDim.x threads of a row: a part of a warp, or a block. Every thread gets it.
 template <bool kInWarp>
 __device__ float row_sum(float value) {
   if constexpr (kInWarp) {
@@ -37,54 +37,51 @@ __device__ float row_sum(float value) {
 }
 
 // [kernel]
-/// A row has blockDim.x threads, a block blockDim.y rows. The first blocks are
-/// those of tensors[0]. A row's last chunk begins at column `last`.
+/// A row has blockDim.x threads, and a block blockDim.y rows.
 template <class T, class W, int kVectors, bool kInWarp, bool kAligned>
-__global__ void __launch_bounds__(kInWarp ? kShortRows : 1024)
-    rms_norm_any_tensor(const __grid_constant__ Operation op, unsigned first_blocks, int last) {
+__global__ void __launch_bounds__(kInWarp ? kShortRows : 1024) rms_norm_any_tensor(
+    const __grid_constant__ Operation op,
+    unsigned first_blocks,  // of op.tensors[0]; [1] has the others
+    int last) {             // column at which a row's last chunk begins
   const bool is_second = blockIdx.x >= first_blocks;
   const Tensor& tensor = op.tensors[is_second];
   const std::int64_t block = blockIdx.x - (is_second ? first_blocks : 0);
   const std::int64_t row = block * blockDim.y + threadIdx.y;
-  const int hidden = row < tensor.rows ? op.hidden : 0;  // 0: a place to spare
+  const int hidden = row < tensor.rows ? op.hidden : 0;  // 0: none is left
   const Place place = place_of(row, tensor);
-  const auto* const weight = static_cast<const W*>(tensor.weight);
   auto* const y = find<T>(tensor.y, place);
   const auto* const x = cuda::associate_access_property(
       find<const T>(tensor.x, place), cuda::access_property::persisting());
+  const auto* const weight = static_cast<const W*>(tensor.weight);
 
   // Vectors are those of y's memory: the first may begin before the row.
-  const int shift = kAligned ? 0 : begin_of(y) % 16 / sizeof(T);
+  const int shift = kAligned ? 0 : address(y) % 16 / sizeof(T);
   const int first = threadIdx.x * kSize<T> - shift;  // column
   const int step = blockDim.x * kSize<T>;
   const int chunk = kVectors * step;  // what the registers hold of the row
 
   uint4 v[kVectors];
-  const auto load_x = [&](int begin) {
-    const auto column = [&](int k) { return begin + first + k * step; };
-    load<kAligned>(v, x, hidden, column, [](const uint4* p) { return *p; });
-  };
-  constexpr int kParts = sizeof(W) / sizeof(T);  // vectors of weight for one of x
-  constexpr int kRoom = (kVectors < 8 ? 4 : 2) / kParts;
-  constexpr int kHeld = kVectors < kRoom ? kVectors : kRoom;  // with their weight
-  uint4 w[kHeld * kParts];
-  const auto load_weight = [&](int begin) {
-    const auto column = [&](int i) {
-      return begin + first + i / kParts * step + i % kParts * kSize<W>;
-    };
-    if (weight != nullptr) {
-      load<kAligned>(w, weight, hidden, column, [](const uint4* p) { return __ldg(p); });
-    } else {
-      for (uint4& factors : w) factors = ones<W>();
-    }
-  };
   float sum = 0;
+  const auto load_x = [&](int begin) {
+    load<kAligned, false, 1>(v, x, hidden, begin + first, step);
+  };
   const auto add_squares = [&] {
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) sum += squares<T>(v[k]);
   };
+  constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
+  constexpr int kRoom = (kVectors < 8 ? 4 : 2) / kParts;
+  constexpr int kHeld = kVectors < kRoom ? kVectors : kRoom;  // with weight
+  uint4 w[kHeld * kParts];
+  const auto load_weight = [&](int begin) {
+    if (weight != nullptr) {
+      load<kAligned, true, kParts>(w, weight, hidden, begin + first, step);
+    } else {
+      for (uint4& factors : w) factors = ones<W>();
+    }
+  };
 
-  // The first chunk stays. Of a longer row, the others are loaded again.
+  // The first chunk stays. The others of a longer row are loaded again.
   for (int begin = last; begin > 0; begin -= chunk) {
     load_x(begin);
     add_squares();
@@ -97,24 +94,25 @@ __global__ void __launch_bounds__(kInWarp ? kShortRows : 1024)
     if (begin > 0) load_x(begin);
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
-      if (k % kHeld == 0 && (begin > 0 || k > 0)) load_weight(begin + k * step);
+      const int to = begin + k * step;
+      if (k % kHeld == 0 && to > 0) load_weight(to);
       const uint4* const factors = &w[k % kHeld * kParts];
-      const uint4 result = scaled<T, W>(v[k], rstd, factors, op.weight_bias);
-      store<kAligned>(y, begin + first + k * step, hidden, result);
+      const uint4 n = scaled<T, W>(v[k], rstd, factors, op.weight_bias);
+      store<kAligned>(y, to + first, hidden, n);
     }
   }
 }
 // [kernel]
 
-using Kernel = void (*)(Operation, unsigned, int);
-
 template <class T, class W, bool kAligned>
-Kernel kernel_for(const Shape& shape) {
-  constexpr Kernel kKernels[] = {
-      rms_norm_any_tensor<T, W, 1, true, kAligned>,  rms_norm_any_tensor<T, W, 2, true, kAligned>,
-      rms_norm_any_tensor<T, W, 4, true, kAligned>,  rms_norm_any_tensor<T, W, 2, false, kAligned>,
-      rms_norm_any_tensor<T, W, 4, false, kAligned>, rms_norm_any_tensor<T, W, 8, false, kAligned>};
-  return kKernels[std::countr_zero(0u + shape.vectors) + (shape.threads <= 32 ? 0 : 2)];
+auto kernel_for(const Shape& shape) {
+  const bool in_warp = shape.threads <= 32;
+  if (shape.vectors == 1) return rms_norm_any_tensor<T, W, 1, true, kAligned>;
+  if (shape.vectors == 8) return rms_norm_any_tensor<T, W, 8, false, kAligned>;
+  if (shape.vectors == 2 && in_warp) return rms_norm_any_tensor<T, W, 2, true, kAligned>;
+  if (shape.vectors == 2) return rms_norm_any_tensor<T, W, 2, false, kAligned>;
+  if (in_warp) return rms_norm_any_tensor<T, W, 4, true, kAligned>;
+  return rms_norm_any_tensor<T, W, 4, false, kAligned>;
 }
 
 template <class T, class W>
@@ -122,10 +120,9 @@ cudaError_t launch_as(const Operation& op, cudaStream_t stream) {
   const Plan plan = plan_for(op, sizeof(T));
   if (plan.blocks == 0) return cudaSuccess;  // a grid of no blocks is an error
   if (plan.blocks > 0x7fffffff) return cudaErrorInvalidConfiguration;
-  const Kernel kernel =
-      (plan.aligned ? kernel_for<T, W, true> : kernel_for<T, W, false>)(plan.shape);
+  const auto find_kernel = plan.aligned ? kernel_for<T, W, true> : kernel_for<T, W, false>;
   const dim3 block(plan.shape.threads, plan.shape.rows);
-  kernel<<<plan.blocks, block, 0, stream>>>(op, plan.first_blocks, plan.last);
+  find_kernel(plan.shape)<<<plan.blocks, block, 0, stream>>>(op, plan.first_blocks, plan.last);
   return cudaGetLastError();
 }
 

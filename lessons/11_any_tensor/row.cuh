@@ -36,7 +36,7 @@ __device__ T* find(const Rows& rows, const Place& place) {
 }
 
 /// An address as a number.
-__device__ inline std::uintptr_t begin_of(const void* pointer) {
+__device__ inline std::uintptr_t address(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
@@ -81,91 +81,101 @@ __device__ uint4 ones() {
   return v;
 }
 
-// [unaligned]
-/// The bytes `offset` to `offset` + 15 of two neighbouring vectors, where offset
-/// is even and less than 16.
-__device__ inline uint4 shifted(const uint4& low, const uint4& high, unsigned offset) {
-  unsigned word[8] = {low.x,  low.y,  low.z,  low.w,  //
-                      high.x, high.y, high.z, high.w};
-  if (offset & 8) {
+// [shifted]
+/// The bytes `by` to `by` + 15 of two neighbouring vectors; by is even and less
+/// than 16.
+__device__ inline uint4 shifted(const uint4& a, const uint4& b, unsigned by) {
+  unsigned word[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+  if (by & 8) {
 #pragma unroll
     for (int i = 0; i < 6; ++i) word[i] = word[i + 2];
   }
-  if (offset & 4) {
+  if (by & 4) {
 #pragma unroll
     for (int i = 0; i < 5; ++i) word[i] = word[i + 1];
   }
-  const unsigned bits = offset % 4 * 8;
-  return make_uint4(
-      __funnelshift_r(word[0], word[1], bits), __funnelshift_r(word[1], word[2], bits),
-      __funnelshift_r(word[2], word[3], bits), __funnelshift_r(word[3], word[4], bits));
+  const unsigned bits = by % 4 * 8;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    word[i] = __funnelshift_r(word[i], word[i + 1], bits);
+  }
+  return make_uint4(word[0], word[1], word[2], word[3]);
 }
+// [shifted]
 
-/// Loads the vectors of a row that begin at the columns column(0), column(1)
-/// and so on, with 0 for columns that the row does not have. If kAligned, each
-/// is at a 16-byte address, and in the row or behind it.
-template <bool kAligned, int kCount, class T, class Column, class Read>
-__device__ void load(uint4 (&v)[kCount], const T* row, int hidden, Column column, Read read) {
+// [load]
+/// Loads vectors of a row: kParts that begin at column `first`, one after the
+/// other, as many `step` columns on, and so on; 0 where the row has no column.
+/// kAligned: vectors are at 16-byte addresses, in the row or behind it.
+/// kReadOnly: nobody writes the row; its loads need not keep off from stores.
+template <bool kAligned, bool kReadOnly, int kParts, int kCount, class T>
+__device__ void load(uint4 (&v)[kCount], const T* row, int hidden, int first, int step) {
+  const auto column = [&](int k) { return first + k / kParts * step + k % kParts * kSize<T>; };
+  const auto read = [](const T* from) {
+    const auto* const p = reinterpret_cast<const uint4*>(from);
+    return kReadOnly ? __ldg(p) : *p;
+  };
+#pragma unroll
+  for (uint4& zeros : v) zeros = make_uint4(0, 0, 0, 0);
   if constexpr (kAligned) {
 #pragma unroll
     for (int k = 0; k < kCount; ++k) {
-      v[k] = make_uint4(0, 0, 0, 0);
-      if (column(k) < hidden) v[k] = read(reinterpret_cast<const uint4*>(row + column(k)));
+      if (column(k) < hidden) v[k] = read(row + column(k));
     }
     return;
   }
-  // Vectors of memory that cover one of the row's, both or the one, have to lie
-  // in the row; what does not begins and ends it.
-  const unsigned offset = begin_of(row + column(0)) % 16;
+  // What covers a vector, one vector of memory or two, has to be in the row.
+  const unsigned offset = address(row + first) % 16;
   const int before = offset / sizeof(T);
   const int covered = offset == 0 ? kSize<T> : 2 * kSize<T>;
-  const auto is_inside = [&](int k) {
+  const auto is_covered = [&](int k) {
     const int begin = column(k) - before;
     return begin >= 0 && begin + covered <= hidden;
   };
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) v[k] = make_uint4(0, 0, 0, 0);
   if (offset == 0) {
 #pragma unroll
     for (int k = 0; k < kCount; ++k) {
-      if (is_inside(k)) v[k] = read(reinterpret_cast<const uint4*>(row + column(k)));
+      if (is_covered(k)) v[k] = read(row + column(k));
     }
   } else {
 #pragma unroll
     for (int k = 0; k < kCount; ++k) {
-      if (!is_inside(k)) continue;
-      const auto* p = reinterpret_cast<const uint4*>(row + column(k) - before);
-      v[k] = shifted(read(p), read(p + 1), offset);
+      const T* const from = row + column(k) - before;
+      if (!is_covered(k)) continue;
+      v[k] = shifted(read(from), read(from + kSize<T>), offset);
     }
   }
+  // The others begin or end the row: element by element.
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
-    if (is_inside(k)) continue;
+    if (is_covered(k)) continue;
 #pragma unroll
     for (int i = 0; i < kSize<T>; ++i) {
       const int col = column(k) + i;
-      if (col >= 0 && col < hidden) reinterpret_cast<T*>(&v[k])[i] = row[col];
+      if (col < 0 || col >= hidden) continue;
+      reinterpret_cast<T*>(&v[k])[i] = row[col];
     }
   }
 }
-// [unaligned]
+// [load]
 
-// [edges]
-/// Writes what the row has of a vector: at once if all of it, at a 16-byte address.
+// [store]
+/// Stores what the row has of a vector at column `first`.
 template <bool kAligned, class T>
-__device__ void store(T* row, int col, int hidden, const uint4& v) {
-  const bool is_inside = col >= 0 && col + kSize<T> <= hidden;
-  if (is_inside && (kAligned || begin_of(row + col) % 16 == 0)) {
-    *reinterpret_cast<uint4*>(row + col) = v;
+__device__ void store(T* row, int first, int hidden, const uint4& v) {
+  const bool is_inside = first >= 0 && first + kSize<T> <= hidden;
+  if (is_inside && (kAligned || address(row + first) % 16 == 0)) {
+    *reinterpret_cast<uint4*>(row + first) = v;
   } else if constexpr (!kAligned) {
 #pragma unroll
     for (int i = 0; i < kSize<T>; ++i) {
-      const bool exists = col + i >= 0 && col + i < hidden;
-      if (exists) row[col + i] = reinterpret_cast<const T*>(&v)[i];
+      const int col = first + i;
+      if (col < 0 || col >= hidden) continue;
+      row[col] = reinterpret_cast<const T*>(&v)[i];
     }
   }
 }
-// [edges]
+// [store]
 
 /// The sum of a vector's squares.
 template <class T>
