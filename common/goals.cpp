@@ -16,6 +16,9 @@ std::optional<double> part_of(const LineCount& count, const Goal& goal, const Wa
     case Quantity::barriers:
       if (count.kind == "barrier") return a_row(count.requests);
       break;
+    case Quantity::requests:
+      if (is_global(count)) return a_row(count.requests);
+      break;
     case Quantity::wavefronts:
       if (count.wavefronts > 0) return a_row(count.wavefronts);
       break;

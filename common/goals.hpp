@@ -13,6 +13,7 @@ namespace rmsnorm {
 /// What can be counted of a launch.
 enum class Quantity {
   barriers,         ///< a row
+  requests,         ///< to global memory, a row
   wavefronts,       ///< of shared memory, a row
   bank_conflicts,   ///< wavefronts that a better layout would save, a row
   reads_of_x,       ///< how many times x crosses global memory, in whole sectors

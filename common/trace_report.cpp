@@ -121,6 +121,8 @@ std::string number(double value) {
 
 std::string difference_from_prediction(const Watched& launch) {
   constexpr double kTolerance = 0.01;
+  const std::size_t row_bytes = bytes_of(launch.types.dtype) * launch.hidden;
+  if (row_bytes % kSectorBytes != 0) return "";  // the prediction is for whole sectors
   const RowCost cost = row_cost(launch.observation.lines, launch.rows);
   const Traffic predicted = launch.predicted;
   if (std::abs(cost.read - predicted.read) <= kTolerance * predicted.read &&

@@ -30,7 +30,7 @@ std::string number(double value);
 std::string cost_table(const std::vector<Watched>& launches);
 
 /// What differs, by over one per cent, between the traffic that was predicted and what was counted;
-/// "" if nothing does. Rows have to fill whole sectors.
+/// "" if nothing does, or if rows do not fill whole sectors: then nothing was predicted.
 std::string difference_from_prediction(const Watched& launch);
 
 /// What each source line costs. First the line that wastes most: sectors that a GPU must move

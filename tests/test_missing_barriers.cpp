@@ -44,6 +44,7 @@ const char* const kRowSum = "return group_sum<32>(lane < kThreads / 32 ? partial
 const char* const kShortRowStore = "if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;";
 const char* const kShortRowSum =
     "value = row_sum<32>(threadIdx.x % 32 < kThreads / 32 ? partial[threadIdx.x % 32] : 0);";
+const char* const kAnyRowSum = "return group_sum(lane < blockDim.x / 32 ? partial[lane] : 0, 32);";
 
 const MissingBarrier kMissing[] = {
     {"02_naive", 1, kFirstStore, kTreeStep},
@@ -60,6 +61,7 @@ const MissingBarrier kMissing[] = {
     {"08_registers", 1, kRowStore, kRowSum},
     {"09_cache_policy", 1, kRowStore, kRowSum},
     {"10_half_precision", 1, kShortRowStore, kShortRowSum},
+    {"11_any_tensor", 1, kRowStore, kAnyRowSum},
 };
 
 /// "lessons/04_warp_reduce/rms_norm.cu:49", the one line that holds this code.
