@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 
-#include "common/types.hpp"
 #include "library/refusal.hpp"
 
 namespace rmsnorm::library {
@@ -16,10 +15,6 @@ namespace {
 
 constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;  // no sum of a few overflows
-
-std::int64_t bytes_in(Dtype dtype) {
-  return static_cast<std::int64_t>(bytes_of(dtype));
-}
 
 template <class... Arguments>
 [[noreturn]] void refuse(
@@ -132,7 +127,7 @@ View view_of(const char* name, const DLTensor* tensor, int fewest, int most, con
   }
 
   // The rows' sizes, the last to the right: (rows, hidden) is (1, rows, hidden).
-  const auto bytes = bytes_in(view.dtype);
+  const std::int64_t bytes = bytes_of(view.dtype);
   Region& region = view.region;
   region = {0, {1, 1}, {0, 0}, view.hidden * bytes};
   std::int64_t compact = region.row_bytes;
@@ -228,7 +223,7 @@ void check_dtype(const View& tensor, const View& other) {
 
 void check_rows_apart(const View& tensor) {
   if (!rows_overlap(tensor.region)) return;
-  const auto bytes = bytes_in(tensor.dtype);
+  const std::int64_t bytes = bytes_of(tensor.dtype);
   const std::int64_t outer = tensor.region.stride[0] / bytes;
   const std::int64_t inner = tensor.region.stride[1] / bytes;
   if (tensor.dimensions == 2) {

@@ -32,6 +32,7 @@ constexpr FilePage kFilePages[] = {
     {"docs/method.md", "method"},
     {"plots/README.md", "reading_the_charts"},
     {"docs/peers.md", "peers"},
+    {"library/README.md", "librmsnorm"},
     {"docs/cpu_device.md", "cpu_device"},
     {"docs/glossary.md", "glossary"},
     {"docs/going_further.md", "going_further"},

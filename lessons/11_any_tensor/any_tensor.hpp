@@ -45,7 +45,7 @@ cudaError_t launch(const Operation& operation, cudaStream_t stream);
 
 /// The same for a problem of the harness.
 inline cudaError_t launch_problem(const TypedProblem& p, cudaStream_t stream) {
-  const std::int64_t stride = p.hidden * (p.dtype == Dtype::fp32 ? 4l : 2l);
+  const std::int64_t stride = std::int64_t{bytes_of(p.dtype)} * p.hidden;
   const Rows x{const_cast<void*>(p.x), 0, stride};
   const Tensor tensor{x, {p.y, 0, stride}, p.weight, p.rows, p.rows};
   return launch({{tensor, {}}, p.hidden, p.dtype, p.weight_dtype, p.eps, p.weight_bias}, stream);

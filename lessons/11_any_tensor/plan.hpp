@@ -68,8 +68,8 @@ inline Plan plan_for(const Operation& op, int element_bytes) {
 /// What a row of the harness costs, if it is aligned: x and y once, twice what is not in the first
 /// chunk of x, and the weight once for all rows that one warp holds.
 inline Traffic traffic(const TypedProblem& p) {
-  const int bytes = p.dtype == Dtype::fp32 ? 4 : 2;
-  const int weight_bytes = p.weight == nullptr ? 0 : p.weight_dtype == Dtype::fp32 ? 4 : bytes;
+  const int bytes = bytes_of(p.dtype);
+  const int weight_bytes = p.weight == nullptr ? 0 : bytes_of(p.weight_dtype);
   const Shape shape = shape_for((p.hidden * bytes - 1) / 16 + 1);
   const int kept = std::min(p.hidden, shape.threads * shape.vectors * 16 / bytes);
   const double rows_of_warp = std::max(1.0, 32.0 / shape.threads);
@@ -79,7 +79,7 @@ inline Traffic traffic(const TypedProblem& p) {
 
 /// The additions of a vector's squares, those of a thread's vectors, of a warp and of the warps.
 inline int sum_depth(const TypedProblem& p) {
-  const int size = p.dtype == Dtype::fp32 ? 4 : 8;
+  const int size = 16 / bytes_of(p.dtype);
   const int vectors = (p.hidden + size - 2) / size + 1;
   return size + (vectors - 1) / shape_for(vectors).threads + 1 + 5 + 5;
 }
