@@ -84,6 +84,11 @@ __attribute__((noinline, no_sanitize("thread"))) T atomically(T* address, Change
 
 #define RMSNORM_PLACE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
+/// Waits for the kernels before this one: they have ended.
+inline void cudaGridDependencySynchronize() {}
+/// The next kernel begins when this one has ended.
+inline void cudaTriggerProgrammaticLaunchCompletion() {}
+
 inline void __syncthreads(RMSNORM_PLACE) {
   rmsnorm::cpu_device::barrier(file, line);
 }

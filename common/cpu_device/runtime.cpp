@@ -359,6 +359,8 @@ cudaError_t cudaSetDevice(int number) {
   return note(number == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
+constexpr int kComputeMajor = 9;  // as an H200 has it
+
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
   if (number != 0) return note(cudaErrorInvalidDevice);
   *properties = {
@@ -368,7 +370,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
       .sharedMemPerBlockOptin = kSharedBytesOptin,
       .warpSize = kWarpThreads,
       .maxThreadsPerBlock = kMaxThreads,
-      .major = 9,
+      .major = kComputeMajor,
       .minor = 0,
       .multiProcessorCount = 1,
       .l2CacheSize = 0};
@@ -389,6 +391,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int num
       break;
     case cudaDevAttrMultiProcessorCount:
       *value = 1;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = kComputeMajor;
       break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = kSharedBytesOptin;

@@ -39,6 +39,7 @@ enum cudaDeviceAttr {
   cudaDevAttrMaxSharedMemoryPerBlock = 8,
   cudaDevAttrWarpSize = 10,
   cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrComputeCapabilityMajor = 75,
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
 };
 struct cudaDeviceProp {
@@ -133,6 +134,32 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*kernel)
   return rmsnorm::cpu_device::attributes_of(
       attributes, std::make_shared<rmsnorm::cpu_device::CallOf<Parameters...>>(
                       kernel, std::remove_cvref_t<Parameters>{}...));
+}
+
+// Launches of one stream come one after the other: none begins before the last has ended.
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+struct cudaLaunchAttributeValue {
+  int programmaticStreamSerializationAllowed;
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim;
+  dim3 blockDim;
+  std::size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(
+    const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments&&... arguments) {
+  kernel->*rmsnorm::cpu_device::Launch(
+               config->gridDim, config->blockDim, config->dynamicSmemBytes,
+               config->stream)(std::forward<Arguments>(arguments)...);
+  return cudaGetLastError();
 }
 
 // There is no clock, and so there are no events, and no graphs, which are there for the clock.

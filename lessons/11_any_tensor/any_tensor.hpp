@@ -40,15 +40,16 @@ struct Operation {
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no
 /// rows. Returns what the CUDA calls returned; cudaErrorInvalidConfiguration also for more rows
-/// than a grid has blocks for.
-cudaError_t launch(const Operation& operation, cudaStream_t stream);
+/// than a grid has blocks for. With `may_overlap`, the grid may be set up while the kernel before it
+/// in the stream still runs: it waits for that kernel's end before it reads.
+cudaError_t launch(const Operation& operation, cudaStream_t stream, bool may_overlap = true);
 
-/// The same for a problem of the harness.
-inline cudaError_t launch_problem(const TypedProblem& p, cudaStream_t stream) {
+/// A problem of the harness.
+inline Operation operation_of(const TypedProblem& p) {
   const std::int64_t stride = std::int64_t{bytes_of(p.dtype)} * p.hidden;
   const Rows x{const_cast<void*>(p.x), 0, stride};
   const Tensor tensor{x, {p.y, 0, stride}, p.weight, p.rows, p.rows};
-  return launch({{tensor, {}}, p.hidden, p.dtype, p.weight_dtype, p.eps, p.weight_bias}, stream);
+  return {{tensor, {}}, p.hidden, p.dtype, p.weight_dtype, p.eps, p.weight_bias};
 }
 
 }  // namespace rmsnorm::any_tensor

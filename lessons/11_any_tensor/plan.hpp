@@ -5,35 +5,79 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cuda/annotated_ptr>
 
 #include "lessons/11_any_tensor/any_tensor.hpp"
 
 namespace rmsnorm::any_tensor {
 
-/// Threads of a block in which rows have a warp or less each.
-constexpr int kShortRows = 256;
-
-/// How threads share a row, and rows a block.
-struct Shape {
-  int threads;  ///< of a row: a power of two up to 32, or a multiple of 32 up to 1024
-  int vectors;  ///< of a thread at a time: 1, 2 or 4 with up to 32 threads, 2, 4 or 8 with more
-  int rows;     ///< of a block
+/// What kind of rows a kernel is for.
+enum class Kind {
+  plain,    ///< aligned, of one tensor, at one distance from each other
+  aligned,  ///< aligned
+  longest,  ///< aligned, and longer than a block's registers
+  ragged,   ///< of any length, at any address
 };
 
-/// The shape for rows of so many vectors.
-inline Shape shape_for(int vectors) {
-  for (const int own : {1, 2, 4}) {
-    const int lanes = static_cast<int>(std::bit_ceil((vectors - 1u) / own + 1));
-    if (lanes <= 32) return {lanes, own, kShortRows / lanes};
-  }
-  const int own = vectors <= 2048 ? 2 : vectors <= 4096 ? 4 : 8;
-  const int warps = (vectors - 1) / own / 32 + 1;
-  return {std::min(warps * 32, 1024), own, 1};
+/// A launch.
+struct Plan {
+  Kind kind;                     ///< which kernel
+  int threads;                   ///< of a row: 4 to 32 lanes of a warp, or whole warps
+  int vectors;                   ///< of a row that each of them keeps in registers, 16 bytes each
+  int rows;                      ///< of a block; 1 unless a row has a warp or less
+  int staged;                    ///< vectors that each thread keeps in shared memory
+  std::int64_t first_blocks;     ///< blocks of tensors[0]; those of tensors[1] follow
+  std::int64_t blocks;           ///< of both
+  float inverse;                 ///< 1 / hidden
+  cuda::access_property policy;  ///< of x in the L2 cache
+};
+
+constexpr int kShortRows = 128;  ///< threads of a block of several rows; the fewest of any block
+
+/// The lanes of a warp that share a short row, two vectors for each: 4, 8, 16 or 32.
+inline int lanes_for(int vectors) {
+  const auto lanes = std::bit_ceil((static_cast<unsigned>(vectors) + 1) / 2);
+  return std::clamp(static_cast<int>(lanes), 4, 32);
 }
 
-/// Are all vectors of 16 bytes of all rows at 16-byte addresses, and full?
-inline bool is_aligned(const Operation& op, int element_bytes) {
-  std::uintptr_t all = static_cast<std::uintptr_t>(op.hidden) * element_bytes;
+/// The plan's shape for aligned rows of so many vectors. The numbers were found by measurement.
+inline void shape_aligned(int vectors, Plan& plan) {
+  if (vectors <= 64) {
+    plan.vectors = 2;
+    plan.threads = lanes_for(vectors);
+  } else if (vectors <= 128) {
+    plan.vectors = 2;
+    plan.threads = 64;
+  } else if (vectors <= 2048) {
+    plan.vectors = vectors <= 512 ? 2 : vectors <= 1024 ? 4 : vectors <= 1536 ? 3 : 4;
+    plan.threads = std::max(128, ((vectors - 1) / plan.vectors / 32 + 1) * 32);
+  } else {
+    constexpr int kMostStaged = 12;  // times 1024 threads and 16 bytes: 192 KiB
+    plan.kind = Kind::longest;
+    plan.vectors = 4;
+    plan.threads = vectors <= 4096 ? 512 : 1024;
+    plan.staged = std::min(kMostStaged, (vectors - 1) / plan.threads + 1 - plan.vectors);
+  }
+}
+
+/// The plan's shape for rows of so many vectors at any address.
+inline void shape_ragged(int vectors, Plan& plan) {
+  plan.kind = Kind::ragged;
+  if (vectors <= 64) {
+    plan.vectors = 2;
+    plan.threads = lanes_for(vectors);
+  } else if (vectors <= 128) {
+    plan.vectors = vectors <= 96 ? 3 : 4;
+    plan.threads = 32;
+  } else {
+    plan.vectors = 3;
+    plan.threads = std::clamp(((vectors - 1) / 3 / 32 + 1) * 32, kShortRows, 512);
+  }
+}
+
+/// Are all rows whole vectors of 16 bytes, at 16-byte addresses?
+inline bool is_aligned(const Operation& op) {
+  std::uintptr_t all = static_cast<std::uintptr_t>(op.hidden) * bytes_of(op.dtype);
   for (const Tensor& tensor : op.tensors) {
     all |= reinterpret_cast<std::uintptr_t>(tensor.weight);
     for (const Rows& rows : {tensor.x, tensor.y}) {
@@ -43,45 +87,50 @@ inline bool is_aligned(const Operation& op, int element_bytes) {
   return all % 16 == 0;
 }
 
-/// A launch.
-struct Plan {
-  bool aligned;               ///< is_aligned()
-  Shape shape;                ///< of each block
-  std::int64_t first_blocks;  ///< of tensors[0]; those of tensors[1] follow
-  std::int64_t blocks;        ///< of both
-  int last;                   ///< the first column of a row's last chunk
-};
-
 /// The launch of an operation.
-inline Plan plan_for(const Operation& op, int element_bytes) {
-  const int size = 16 / element_bytes;
-  const bool aligned = is_aligned(op, element_bytes);
-  const int shift = aligned ? 0 : size - 1;  // of a row's first column in its vector, at most
-  const Shape shape = shape_for((op.hidden + shift - 1) / size + 1);
-  const auto blocks_for = [&](const Tensor& t) { return (t.rows + shape.rows - 1) / shape.rows; };
-  const std::int64_t first = blocks_for(op.tensors[0]);
-  const int chunk = shape.threads * shape.vectors * size;
-  const int last = (op.hidden + shift - 1) / chunk * chunk;
-  return {aligned, shape, first, first + blocks_for(op.tensors[1]), last};
+inline Plan plan_for(const Operation& op) {
+  Plan plan{};
+  const int bytes = bytes_of(op.dtype);
+  const int vectors = op.hidden / (16 / bytes);
+  const Tensor& first = op.tensors[0];
+  const Tensor& second = op.tensors[1];
+  const bool same_weights = (first.weight == nullptr) == (second.weight == nullptr);
+  if (is_aligned(op) && (second.rows == 0 || same_weights)) {
+    const bool is_plain = second.rows == 0 && first.inner >= first.rows;
+    plan.kind = is_plain ? Kind::plain : Kind::aligned;
+    shape_aligned(vectors, plan);
+  } else {
+    shape_ragged(vectors, plan);
+  }
+  plan.rows = std::max(1, kShortRows / plan.threads);
+  plan.first_blocks = (first.rows + plan.rows - 1) / plan.rows;
+  plan.blocks = plan.first_blocks + (second.rows + plan.rows - 1) / plan.rows;
+  plan.inverse = 1.0f / static_cast<float>(op.hidden);
+
+  // x and y together. Where they are less, nothing is driven out of the L2.
+  constexpr double kMuch = 32e6;
+  const double x_and_y = 2.0 * bytes * op.hidden * static_cast<double>(first.rows + second.rows);
+  if (x_and_y >= kMuch) plan.policy = cuda::access_property::persisting();
+  return plan;
 }
 
-/// What a row of the harness costs, if it is aligned: x and y once, twice what is not in the first
-/// chunk of x, and the weight once for all rows that one warp holds.
+/// What a row of the harness costs, if it is aligned: x and y once, twice what of x neither registers
+/// nor shared memory hold, and the weight once for all rows that one warp holds.
 inline Traffic traffic(const TypedProblem& p) {
-  const int bytes = bytes_of(p.dtype);
-  const int weight_bytes = p.weight == nullptr ? 0 : bytes_of(p.weight_dtype);
-  const Shape shape = shape_for((p.hidden * bytes - 1) / 16 + 1);
-  const int kept = std::min(p.hidden, shape.threads * shape.vectors * 16 / bytes);
-  const double rows_of_warp = std::max(1.0, 32.0 / shape.threads);
-  const double read = bytes * (2.0 * p.hidden - kept) + weight_bytes * p.hidden / rows_of_warp;
-  return {.read = read, .written = 1.0 * bytes * p.hidden};
+  const Plan plan = plan_for(operation_of(p));
+  const double x = 1.0 * bytes_of(p.dtype) * p.hidden;
+  const double held = 16.0 * plan.threads * (plan.vectors + plan.staged);
+  const double weight = p.weight == nullptr ? 0 : 1.0 * bytes_of(p.weight_dtype) * p.hidden;
+  const double rows_of_warp = std::max(1.0, 32.0 / plan.threads);
+  return {.read = x + std::max(0.0, x - held) + weight / rows_of_warp, .written = x};
 }
 
-/// The additions of a vector's squares, those of a thread's vectors, of a warp and of the warps.
+/// The additions of a vector's squares, those of a thread's vectors and edges, of a warp and of the
+/// warps; and one for 1 / hidden, which is rounded before it is a factor.
 inline int sum_depth(const TypedProblem& p) {
+  const Plan plan = plan_for(operation_of(p));
   const int size = 16 / bytes_of(p.dtype);
-  const int vectors = (p.hidden + size - 2) / size + 1;
-  return size + (vectors - 1) / shape_for(vectors).threads + 1 + 5 + 5;
+  return size + p.hidden / size / plan.threads + 1 + 30 / plan.threads + 1 + 5 + 5 + 1;
 }
 
 }  // namespace rmsnorm::any_tensor

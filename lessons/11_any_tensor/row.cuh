@@ -9,36 +9,92 @@
 #include <type_traits>
 
 #include "lessons/11_any_tensor/any_tensor.hpp"
+#include "lessons/11_any_tensor/plan.hpp"
 
 namespace rmsnorm::any_tensor {
 
-/// A row's place in its tensor.
-struct Place {
-  std::int64_t outer, inner;
+/// Waits until what the kernels before this one have written is there. Where a launch may overlap
+/// the end of another (see launch.cu), nothing must be read before.
+__device__ inline void wait_for_inputs() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
+/// Lets the next kernel set up its grid, where the launch allows it: it then waits for this one's end.
+__device__ inline void let_next_begin() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+// [task]
+/// The row of a thread, and where it lies.
+struct Task {
+  bool exists;                ///< false in the last block's places to spare
+  std::int64_t outer, inner;  ///< the row's place in its tensor
+  Rows x, y;                  ///< its tensor
+  const void* weight;         ///< likewise
 };
 
-/// Where row number `row` is. At most one division, in 32 bits if they are enough.
-__device__ inline Place place_of(std::int64_t row, const Tensor& tensor) {
-  if (tensor.inner >= tensor.rows) return {0, row};
-  const bool is_small = tensor.rows >> 32 == 0;
-  const std::int64_t outer = is_small
-                                 ? static_cast<unsigned>(row) / static_cast<unsigned>(tensor.inner)
-                                 : row / tensor.inner;
-  return {outer, row - outer * tensor.inner};
+/// The task of the calling thread. A block has blockDim.y rows; the first blocks are those of
+/// tensors[0]. At most one division, in 32 bits if they are enough.
+template <bool kIsShort, bool kPlain>
+__device__ Task task_of(const Operation& op, const Plan& plan) {
+  const bool is_second = !kPlain && blockIdx.x >= plan.first_blocks;
+  const Tensor& first = op.tensors[0];
+  const Tensor& second = op.tensors[1];
+  const std::int64_t block = blockIdx.x - (is_second ? plan.first_blocks : 0);
+  const std::int64_t row = kIsShort ? block * blockDim.y + threadIdx.y : block;
+  const std::int64_t rows = is_second ? second.rows : first.rows;
+  const std::int64_t length = is_second ? second.inner : first.inner;
+  std::int64_t outer = 0;
+  if (!kPlain && length < rows) {
+    const bool is_small = rows >> 32 == 0;
+    outer = is_small ? static_cast<unsigned>(row) / static_cast<unsigned>(length) : row / length;
+  }
+  return {!kIsShort || row < rows,        outer,
+          row - outer * length,           is_second ? second.x : first.x,
+          is_second ? second.y : first.y, is_second ? second.weight : first.weight};
 }
 
-/// The first column of the row there.
+/// The task's row of x or y.
 template <class T>
-__device__ T* find(const Rows& rows, const Place& place) {
+__device__ T* find(const Rows& rows, const Task& task) {
   return reinterpret_cast<T*>(
-      static_cast<char*>(rows.data) + place.outer * rows.outer_stride +
-      place.inner * rows.inner_stride);
+      static_cast<char*>(rows.data) + task.outer * rows.outer_stride +
+      task.inner * rows.inner_stride);
+}
+// [task]
+
+// [sum]
+/// Sum over groups of kLanes neighbouring lanes. Every lane gets its group's.
+template <int kLanes>
+__device__ float group_sum(float value) {
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xffffffff, value, distance);
+  }
+  return value;
 }
 
-/// An address as a number.
-__device__ inline std::uintptr_t address(const void* pointer) {
-  return reinterpret_cast<std::uintptr_t>(pointer);
+/// Sum over the threads of a row, kRowThreads or, if that is 0, a block. `partial` are 32 floats of
+/// shared memory, if there are more than 32 threads.
+template <int kRowThreads>
+__device__ float row_sum(float value, float* partial) {
+  if constexpr (kRowThreads > 0 && kRowThreads <= 32) {
+    return group_sum<kRowThreads>(value);
+  } else {
+    value = group_sum<32>(value);
+    const int lane = threadIdx.x % 32;
+    const int warp = (threadIdx.y * blockDim.x + threadIdx.x) / 32;
+    if (lane == 0) partial[warp] = value;
+    __syncthreads();  // every warp's sum is in partial[]
+    if constexpr (kRowThreads == 64) return partial[warp / 2 * 2] + partial[warp / 2 * 2 + 1];
+    return group_sum<32>(lane < blockDim.x / 32 ? partial[lane] : 0);
+  }
 }
+// [sum]
 
 /// How many elements a vector has.
 template <class T>
@@ -56,8 +112,10 @@ __device__ inline float2 widen(float2 pair) {
 __device__ inline float2 widen(__half2 pair) {
   return __half22float2(pair);
 }
+/// A bf16 is the upper half of a float. (From __bfloat1622float2, nvcc makes an instruction more.)
 __device__ inline float2 widen(__nv_bfloat162 pair) {
-  return __bfloat1622float2(pair);
+  const unsigned bits = reinterpret_cast<const unsigned&>(pair);
+  return {__uint_as_float(bits << 16), __uint_as_float(bits & 0xffff0000)};
 }
 
 /// Rounds to the nearest.
@@ -81,101 +139,52 @@ __device__ uint4 ones() {
   return v;
 }
 
-// [shifted]
-/// The bytes `by` to `by` + 15 of two neighbouring vectors; by is even and less
-/// than 16.
-__device__ inline uint4 shifted(const uint4& a, const uint4& b, unsigned by) {
-  unsigned word[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-  if (by & 8) {
+/// The weight of x's vector number i: where there is none, ones.
+template <class T, class W>
+__device__ void load_weight(const uint4* weight, int i, int end, uint4* to) {
+  constexpr int kParts = sizeof(W) / sizeof(T);
+#pragma unroll
+  for (int part = 0; part < kParts; ++part) {
+    to[part] = ones<W>();
+    if (i < end) to[part] = weight[i * kParts + part];
+  }
+}
+
+// [window]
+/// The bytes `offset` to `offset` + 15 of two neighbouring vectors, where offset
+/// is even and less than 16.
+__device__ inline uint4 shifted(const uint4& low, const uint4& high, unsigned offset) {
+  unsigned word[8] = {low.x,  low.y,  low.z,  low.w,  //
+                      high.x, high.y, high.z, high.w};
+  if (offset & 8) {
 #pragma unroll
     for (int i = 0; i < 6; ++i) word[i] = word[i + 2];
   }
-  if (by & 4) {
+  if (offset & 4) {
 #pragma unroll
     for (int i = 0; i < 5; ++i) word[i] = word[i + 1];
   }
-  const unsigned bits = by % 4 * 8;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    word[i] = __funnelshift_r(word[i], word[i + 1], bits);
-  }
-  return make_uint4(word[0], word[1], word[2], word[3]);
+  const unsigned bits = offset % 4 * 8;
+  return make_uint4(
+      __funnelshift_r(word[0], word[1], bits), __funnelshift_r(word[1], word[2], bits),
+      __funnelshift_r(word[2], word[3], bits), __funnelshift_r(word[3], word[4], bits));
 }
-// [shifted]
 
-// [load]
-/// Loads vectors of a row: kParts that begin at column `first`, one after the
-/// other, as many `step` columns on, and so on; 0 where the row has no column.
-/// kAligned: vectors are at 16-byte addresses, in the row or behind it.
-/// kReadOnly: nobody writes the row; its loads need not keep off from stores.
-template <bool kAligned, bool kReadOnly, int kParts, int kCount, class T>
-__device__ void load(uint4 (&v)[kCount], const T* row, int hidden, int first, int step) {
-  const auto column = [&](int k) { return first + k / kParts * step + k % kParts * kSize<T>; };
-  const auto read = [](const T* from) {
-    const auto* const p = reinterpret_cast<const uint4*>(from);
-    return kReadOnly ? __ldg(p) : *p;
-  };
-#pragma unroll
-  for (uint4& zeros : v) zeros = make_uint4(0, 0, 0, 0);
-  if constexpr (kAligned) {
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      if (column(k) < hidden) v[k] = read(row + column(k));
-    }
-    return;
-  }
-  // What covers a vector, one vector of memory or two, has to be in the row.
-  const unsigned offset = address(row + first) % 16;
-  const int before = offset / sizeof(T);
-  const int covered = offset == 0 ? kSize<T> : 2 * kSize<T>;
-  const auto is_covered = [&](int k) {
-    const int begin = column(k) - before;
-    return begin >= 0 && begin + covered <= hidden;
-  };
-  if (offset == 0) {
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      if (is_covered(k)) v[k] = read(row + column(k));
-    }
-  } else {
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      const T* const from = row + column(k) - before;
-      if (!is_covered(k)) continue;
-      v[k] = shifted(read(from), read(from + kSize<T>), offset);
-    }
-  }
-  // The others begin or end the row: element by element.
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) {
-    if (is_covered(k)) continue;
-#pragma unroll
-    for (int i = 0; i < kSize<T>; ++i) {
-      const int col = column(k) + i;
-      if (col < 0 || col >= hidden) continue;
-      reinterpret_cast<T*>(&v[k])[i] = row[col];
-    }
-  }
+/// How many elements lie between an address and the 16-byte boundary below it.
+template <class T>
+__device__ int behind_boundary(const T* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % 16 / sizeof(T);
 }
-// [load]
 
-// [store]
-/// Stores what the row has of a vector at column `first`.
-template <bool kAligned, class T>
-__device__ void store(T* row, int first, int hidden, const uint4& v) {
-  const bool is_inside = first >= 0 && first + kSize<T> <= hidden;
-  if (is_inside && (kAligned || address(row + first) % 16 == 0)) {
-    *reinterpret_cast<uint4*>(row + first) = v;
-  } else if constexpr (!kAligned) {
-#pragma unroll
-    for (int i = 0; i < kSize<T>; ++i) {
-      const int col = first + i;
-      if (col < 0 || col >= hidden) continue;
-      row[col] = reinterpret_cast<const T*>(&v)[i];
-    }
-  }
+/// The 16 bytes at p, `before` elements behind a boundary: one vector of memory,
+/// or what is needed of two.
+template <class T>
+__device__ uint4 window(const T* p, int before) {
+  const auto* vector = reinterpret_cast<const uint4*>(p - before);
+  if (before == 0) return vector[0];
+  return shifted(vector[0], vector[1], before * sizeof(T));
 }
-// [store]
+// [window]
 
 /// The sum of a vector's squares.
 template <class T>

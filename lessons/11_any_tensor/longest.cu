@@ -1,0 +1,78 @@
+// Lesson 11 - Any tensor: rows that are longer than a block's registers
+// Changed    what registers do not hold waits in shared memory; what that does not hold, in the L2.
+// Unchanged  aligned.cu: whole vectors, the loads of x with a policy, one barrier.
+// Expect     the speed of shorter rows, as long as registers and shared memory hold the row.
+#include "lessons/11_any_tensor/kernels.hpp"
+#include "lessons/11_any_tensor/row.cuh"
+
+namespace rmsnorm::any_tensor {
+namespace {
+
+constexpr int kVectors = 4;  // of a thread, in registers
+
+// [kernel]
+/// A block has one row. Each thread reads from shared memory what it put there
+/// itself: no barrier.
+template <class T, class W, bool kHasWeight>
+__global__ void __launch_bounds__(1024)
+    rms_norm_longest(const __grid_constant__ Operation op, const __grid_constant__ Plan plan) {
+  const Task task = task_of<false, false>(op, plan);
+  wait_for_inputs();
+  const auto* from = find<const uint4>(task.x, task);
+  const auto* x = cuda::associate_access_property(from, plan.policy);
+  const auto* again = cuda::associate_access_property(from, cuda::access_property::streaming());
+  const int end = op.hidden / kSize<T>;
+  const int threads = blockDim.x;
+  const int begin = kVectors * threads;  // of what is not in registers
+  const int end_of_staged = min(end, begin + plan.staged * threads);
+  extern __shared__ uint4 staged[];
+  uint4 v[kVectors];
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) v[k] = x[threadIdx.x + k * threads];
+  let_next_begin();
+  float sum = 0;
+#pragma unroll 4
+  for (int i = begin + threadIdx.x; i < end_of_staged; i += threads) {
+    const uint4 u = x[i];
+    staged[i - begin] = u;
+    sum += squares<T>(u);
+  }
+#pragma unroll 4
+  for (int i = end_of_staged + threadIdx.x; i < end; i += threads) sum += squares<T>(x[i]);
+#pragma unroll
+  for (const uint4& u : v) sum += squares<T>(u);
+  __shared__ float partial[32];
+  const float rstd = rsqrtf(row_sum<0>(sum, partial) * plan.inverse + op.eps);
+
+  // A test for each vector would keep its loads apart: kHasWeight is not tested.
+  constexpr int kParts = sizeof(W) / sizeof(T);
+  const uint4* __restrict__ weight = static_cast<const uint4*>(task.weight);
+  uint4* __restrict__ y = find<uint4>(task.y, task);
+  const auto put = [&](int i, const uint4& u) {
+    uint4 w[kParts];
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      w[part] = kHasWeight ? weight[i * kParts + part] : ones<W>();
+    }
+    y[i] = scaled<T, W>(u, rstd, w, op.weight_bias);
+  };
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) put(threadIdx.x + k * threads, v[k]);
+#pragma unroll 4
+  for (int i = begin + threadIdx.x; i < end_of_staged; i += threads) put(i, staged[i - begin]);
+#pragma unroll 4
+  for (int i = end_of_staged + threadIdx.x; i < end; i += threads) put(i, again[i]);
+}
+// [kernel]
+
+}  // namespace
+
+Kernel longest_kernel(const Operation& op, bool has_weight) {
+  return with_types(op, [&](auto x, auto weight) -> Kernel {
+    using T = decltype(x);
+    using W = decltype(weight);
+    return has_weight ? rms_norm_longest<T, W, true> : rms_norm_longest<T, W, false>;
+  });
+}
+
+}  // namespace rmsnorm::any_tensor
