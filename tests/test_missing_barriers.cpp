@@ -151,7 +151,12 @@ TEST_CASE("the rows of a trace on a lesson's page are those that the lesson prin
     const std::vector<std::string> rows = trace_rows_of(folder / "README.md");
     if (rows.empty()) continue;
     const std::string slug = folder.filename();
-    const Finished finished = run({std::string(RMSNORM_LESSONS_DIR) + "/" + slug, "--trace"});
+    std::vector<std::string> command = {std::string(RMSNORM_LESSONS_DIR) + "/" + slug, "--trace"};
+    const std::string page = rmsnorm::read_file(folder / "README.md");
+    if (page.find("--trace --dtype bf16`") != page.npos) {  // the trace in another type
+      command.insert(command.end(), {"--dtype", "bf16"});
+    }
+    const Finished finished = run(command);
     CHECK(finished.exit_code == rmsnorm::kAllVerified);
     std::vector<std::string> printed;
     for (const std::string& line : lines_in(finished.out)) {
