@@ -73,6 +73,23 @@ rmsnorm::Observation observe(const Floats& x, const Floats& y, const Launch& lau
 
 }  // namespace
 
+TEST_CASE("a funnel shift takes 32 of 64 bits, by the last five bits of the distance") {
+  CHECK(__funnelshift_r(0x89abcdef, 0x01234567, 0) == 0x89abcdef);
+  CHECK(__funnelshift_r(0x89abcdef, 0x01234567, 16) == 0x456789ab);
+  CHECK(__funnelshift_r(0x89abcdef, 0x01234567, 31) == 0x02468acf);
+  CHECK(__funnelshift_r(0x89abcdef, 0x01234567, 32) == 0x89abcdef);
+}
+
+TEST_CASE("a pointer's attributes tell the device's memory from other memory") {
+  const Floats x;
+  cudaPointerAttributes attributes{};
+  REQUIRE(cudaPointerGetAttributes(&attributes, x.data + 1) == cudaSuccess);
+  CHECK(attributes.type == cudaMemoryTypeDevice);
+  CHECK(attributes.device == 0);
+  REQUIRE(cudaPointerGetAttributes(&attributes, &x) == cudaSuccess);
+  CHECK(attributes.type == cudaMemoryTypeUnregistered);
+}
+
 TEST_CASE("shuffles take the values that CUDA says") {
   const auto shfl = lanes<int>([](int l) { return __shfl_sync(kAll, 10 * l, l + 5); });
   const auto group = lanes<int>([](int l) { return __shfl_sync(kAll, 10 * l, l + 5, 8); });

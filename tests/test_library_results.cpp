@@ -212,6 +212,37 @@ TEST_CASE("the library norms random layouts of two and three dimensions") {
   }
 }
 
+TEST_CASE("rows are stored in vectors, wherever x and y begin, and x costs two loads at most") {
+  NEEDS_GPU();
+  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  constexpr std::int64_t kRows = 4, kVectors = 500;
+  for (int x_offset = 0; x_offset < 8; ++x_offset) {
+    for (int y_offset = 0; y_offset < 8; ++y_offset) {
+      CAPTURE(x_offset, y_offset);
+      Layout x_at = contiguous({kRows, kVectors * 8}, x_offset);
+      Layout y_at = contiguous({kRows, kVectors * 8}, y_offset);
+      const DeviceArray x(Dtype::bf16, kRows * kVectors * 8 + 8, 12);
+      const DeviceArray y(Dtype::bf16, kRows * kVectors * 8 + 8, 13);
+      const DLTensor x_view = view_of(x, x_at);
+      const DLTensor y_view = view_of(y, y_at);
+      start_observing({extent("x", x, x_at), extent("y", y, y_at)});
+      REQUIRE(rmsnorm_forward(&x_view, nullptr, &y_view, kEps, 0, nullptr) == RMSNORM_OK);
+      REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+      std::int64_t loads = 0, stores = 0;  // of 16 bytes
+      std::int64_t elements = 0;           // loaded or stored alone
+      for (const LineCount& line : stop_observing().lines) {
+        if (line.bytes == 2) elements += line.lanes;
+        if (line.bytes == 16 && line.kind == "global load") loads += line.lanes;
+        if (line.bytes == 16 && line.kind == "global store") stores += line.lanes;
+      }
+      CHECK(stores >= kRows * (kVectors - 1));
+      CHECK(loads <= kRows * kVectors * (x_offset == y_offset ? 1 : 2));
+      CHECK(elements <= kRows * (8 + 3 * 8));  // two ends of y, and of x one vector more
+      CHECK(take_hazards() == std::vector<std::string>());
+    }
+  }
+}
+
 TEST_CASE("the library norms in place") {
   NEEDS_GPU();
   for (const int hidden : {1, 8, 111, 128, 769, 4096, 12289, 70001}) {

@@ -1,8 +1,7 @@
 // Exercise 11 - Any tensor
 // Given      vectors that begin with the row: two loads for each, and stores of single elements.
-// Goal       x crosses global memory once, but for the ends of its rows; at most 90 requests to
-//            global memory a row.
-// Within     the columns that a row has; y as its address allows.
+// Goal       x crosses global memory once but for a row's ends, and at most 90 requests a row.
+// Within     the kernel for aligned rows stays as it is.
 // Check it   ./rmsnorm exercise 11
 #include <bit>
 #include <cstdint>
@@ -41,7 +40,7 @@ __device__ float row_sum(float value) {
 // [kernel]
 /// A row has blockDim.x threads, and a block blockDim.y rows.
 template <class T, class W, int kVectors, bool kInWarp, bool kAligned>
-__global__ void __launch_bounds__(kInWarp ? kShortRows : 1024) rms_norm_any_tensor(
+__global__ void __launch_bounds__(kBlock<kInWarp>) rms_norm_any_tensor(
     const __grid_constant__ Operation op,
     unsigned first_blocks,  // of op.tensors[0]; [1] has the others
     int last) {             // column at which a row's last chunk begins

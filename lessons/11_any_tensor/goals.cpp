@@ -13,9 +13,9 @@ const ExerciseRegistration exercise{{
     .types = {.dtype = Dtype::bf16, .weight = Dtype::bf16},
     .goals =
         {
-            {"x crosses global memory once, but for the ends of its rows", Quantity::reads_of_x,
+            {"x crosses global memory once but for a row's ends", Quantity::reads_of_x,
              Goal::at_most, 1.1},
-            {"at most 90 requests to global memory a row", Quantity::requests, Goal::at_most, 90},
+            {"at most 90 requests a row", Quantity::requests, Goal::at_most, 90},
         },
     .within = {},
 }};
