@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lessons/11_any_tensor/any_tensor.hpp"
+#include "lessons/12_residual_add/residual_add.hpp"
 #include "library/refusal.hpp"
 #include "library/view.hpp"
 
@@ -82,6 +83,7 @@ struct Norm {
   View x;
   std::optional<View> weight;
   View y;
+  std::optional<View> residual = {};
 };
 
 struct Argument {
@@ -108,6 +110,11 @@ void check_apart(const View& written, const View& other) {
 
 void check_overlaps(const std::vector<Norm>& norms) {
   for (const Norm& norm : norms) {
+    if (norm.residual) {
+      check_apart(*norm.residual, norm.x);
+      check_apart(norm.y, *norm.residual);
+      if (norm.weight) check_apart(*norm.residual, *norm.weight);
+    }
     for (const Norm& other : norms) {
       const bool in_place = &other == &norm && norm.y.region == norm.x.region;
       if (!in_place) check_apart(norm.y, other.x);
@@ -143,26 +150,77 @@ any_tensor::Tensor tensor_of(const Norm& norm) {
   return tensor;
 }
 
-void enqueue(const std::vector<Norm>& norms, float eps, float weight_bias, cudaStream_t stream) {
+/// Checks all that concerns several tensors, and calls launch() on their device.
+template <class Launch>
+void enqueue(const std::vector<Norm>& norms, float eps, float weight_bias, const Launch& launch) {
   check_number("eps", eps, false);
   check_number("weight_bias", weight_bias, true);
   check_overlaps(norms);
-
-  const View& x = norms.front().x;
-  any_tensor::Operation operation{{},         static_cast<int>(x.hidden), x.dtype, x.dtype, eps,
-                                  weight_bias};
-  int count = 0;
-  for (const Norm& norm : norms) {
-    if (norm.x.region.is_empty()) continue;
-    operation.tensors[count++] = tensor_of(norm);
-    if (norm.weight) operation.weight_dtype = norm.weight->dtype;
-  }
-  const CurrentDevice device(x);
+  const CurrentDevice device(norms.front().x);
   for (const Norm& norm : norms) {
     for (const View* view : {&norm.x, &norm.y}) check_memory(*view);
     if (norm.weight) check_memory(*norm.weight);
+    if (norm.residual) check_memory(*norm.residual);
   }
-  if (count > 0) check_cuda(any_tensor::launch(operation, stream), "launch the kernel");
+  check_cuda(launch(), "launch the kernel");
+}
+
+void enqueue_norms(
+    const std::vector<Norm>& norms, float eps, float weight_bias, cudaStream_t stream) {
+  enqueue(norms, eps, weight_bias, [&] {
+    const View& x = norms.front().x;
+    any_tensor::Operation operation{{},         static_cast<int>(x.hidden), x.dtype, x.dtype, eps,
+                                    weight_bias};
+    int count = 0;
+    for (const Norm& norm : norms) {
+      if (norm.x.region.is_empty()) continue;
+      operation.tensors[count++] = tensor_of(norm);
+      if (norm.weight) operation.weight_dtype = norm.weight->dtype;
+    }
+    return count > 0 ? any_tensor::launch(operation, stream) : cudaSuccess;
+  });
+}
+
+/// \throws Refusal if the rows do not lie at one distance.
+residual_add::Rows rows_at_one_distance(const View& view) {
+  const std::int64_t bytes = bytes_of(view.dtype);
+  const auto& [begin, size, stride, row_bytes] = view.region;
+  const bool are_in_two_dimensions = size[0] > 1 && size[1] > 1 && row_bytes > 0;
+  if (are_in_two_dimensions && stride[0] != size[1] * stride[1]) {
+    throw Refusal{
+        RMSNORM_BAD_STRIDES, fmt::format(
+                                 "{} has the strides {} and {}: it needs the same distance "
+                                 "between all rows, {} and {}",
+                                 view.name, stride[0] / bytes, stride[1] / bytes,
+                                 size[1] * stride[1] / bytes, stride[1] / bytes)};
+  }
+  return {reinterpret_cast<void*>(begin), (size[1] > 1 ? stride[1] : stride[0]) / bytes};
+}
+
+void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaStream_t stream) {
+  const View& x = norm.x;
+  if (x.hidden > residual_add::kMostColumns) {
+    throw Refusal{
+        RMSNORM_BAD_SHAPE, fmt::format(
+                               "{} has {} columns: with a residual it needs {} at most", x.name,
+                               x.hidden, residual_add::kMostColumns)};
+  }
+  residual_add::Operation operation{};
+  operation.x = rows_at_one_distance(x);
+  operation.residual = rows_at_one_distance(*norm.residual);
+  operation.y = rows_at_one_distance(norm.y);
+  operation.rows = x.region.size[0] * x.region.size[1];
+  operation.hidden = static_cast<int>(x.hidden);
+  operation.dtype = operation.weight_dtype = x.dtype;
+  if (norm.weight) {
+    operation.weight = reinterpret_cast<const void*>(norm.weight->region.begin);
+    operation.weight_dtype = norm.weight->dtype;
+  }
+  operation.eps = eps;
+  operation.weight_bias = weight_bias;
+  enqueue({norm}, eps, weight_bias, [&] {
+    return x.region.is_empty() ? cudaSuccess : residual_add::launch(operation, stream);
+  });
 }
 
 }  // namespace
@@ -182,7 +240,7 @@ rmsnorm_status rmsnorm_forward(
     const DLTensor* x, const DLTensor* weight, const DLTensor* y, float eps, float weight_bias,
     CUstream_st* stream) {
   return status_of([&] {
-    enqueue({norm_of({"x", x}, {"weight", weight}, {"y", y})}, eps, weight_bias, stream);
+    enqueue_norms({norm_of({"x", x}, {"weight", weight}, {"y", y})}, eps, weight_bias, stream);
   });
 }
 
@@ -200,6 +258,18 @@ rmsnorm_status rmsnorm_forward_pair(
     check_device(second, first);
     check_columns(second, first);
     if (norms[0].weight && norms[1].weight) check_dtype(*norms[1].weight, *norms[0].weight);
-    enqueue(norms, eps, weight_bias, stream);
+    enqueue_norms(norms, eps, weight_bias, stream);
+  });
+}
+
+rmsnorm_status rmsnorm_residual_add(
+    const DLTensor* x, const DLTensor* residual, const DLTensor* weight, const DLTensor* y,
+    float eps, float weight_bias, CUstream_st* stream) {
+  return status_of([&] {
+    Norm norm = norm_of({"x", x}, {"weight", weight}, {"y", y});
+    norm.residual = rows_of("residual", residual);
+    check_same(*norm.residual, norm.x);
+    check_rows_apart(*norm.residual);
+    enqueue_residual_add(norm, eps, weight_bias, stream);
   });
 }

@@ -20,5 +20,6 @@ int main(void) {
   if (rmsnorm_forward(&x, NULL, &x, 1e-6f, 0, NULL) != RMSNORM_BAD_DEVICE) return 3;
   puts(rmsnorm_last_error());
   if (rmsnorm_forward_pair(&x, NULL, &x, NULL, NULL, NULL, 1e-6f, 0, NULL) == RMSNORM_OK) return 4;
+  if (rmsnorm_residual_add(&x, NULL, NULL, &x, 1e-6f, 0, NULL) == RMSNORM_OK) return 5;
   return 0;
 }

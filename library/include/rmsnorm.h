@@ -38,7 +38,7 @@
 #include <dlpack/dlpack.h>
 
 #define RMSNORM_VERSION_MAJOR 1 /**< Grows when a program has to be changed. */
-#define RMSNORM_VERSION_MINOR 0 /**< Grows with each function that is added. */
+#define RMSNORM_VERSION_MINOR 1 /**< Grows with each function that is added. */
 #define RMSNORM_VERSION_PATCH 0 /**< Grows otherwise. */
 
 #ifdef __cplusplus
@@ -98,6 +98,23 @@ rmsnorm_status rmsnorm_forward_pair(
     const DLTensor* q, const DLTensor* q_weight, const DLTensor* q_out, const DLTensor* k,
     const DLTensor* k_weight, const DLTensor* k_out, float eps, float weight_bias,
     struct CUstream_st* stream);
+
+/** Enqueues two operations in one: the residual becomes x + residual, and y the RMSNorm of that sum.
+ * Both are rounded once: the sum is normed as it is in fp32. The residual has the shape, type and
+ * device of x, and no byte in common with x, y or weight; two of its rows do not overlap. In each of
+ * the three tensors all rows lie at one distance, as in a contiguous tensor or a part of its columns,
+ * and have at most 49152 columns.
+ *
+ * \param x (rows, hidden) or (batch, heads, head_dim).
+ * \param residual As x; overwritten with the sum.
+ * \param weight (hidden), or null.
+ * \param y As x; may be x.
+ * \param eps As in rmsnorm_forward().
+ * \param weight_bias As in rmsnorm_forward().
+ * \param stream A stream of the tensors' device, or null. */
+rmsnorm_status rmsnorm_residual_add(
+    const DLTensor* x, const DLTensor* residual, const DLTensor* weight, const DLTensor* y,
+    float eps, float weight_bias, struct CUstream_st* stream);
 
 #ifdef __cplusplus
 }

@@ -26,6 +26,7 @@ _STREAM = ctypes.c_void_p
 _FUNCTIONS = {
     "rmsnorm_forward": [_TENSOR] * 3 + [ctypes.c_float] * 2 + [_STREAM],
     "rmsnorm_forward_pair": [_TENSOR] * 6 + [ctypes.c_float] * 2 + [_STREAM],
+    "rmsnorm_residual_add": [_TENSOR] * 4 + [ctypes.c_float] * 2 + [_STREAM],
 }
 
 
@@ -48,7 +49,7 @@ def load(path):
 
 
 def version():
-    """The library's version, as in (1, 0, 0)."""
+    """The library's version, as in (1, 1, 0)."""
     number = _library.rmsnorm_version()
     return number // 10000, number // 100 % 100, number % 100
 
@@ -84,3 +85,12 @@ def rms_norm_pair(q, q_weight, k, k_weight, eps, out=None, weight_bias=0.0):
     tensors = (_rows(q), q_weight, _rows(q_out), _rows(k), k_weight, _rows(k_out))
     _call(_library.rmsnorm_forward_pair, q.device, tensors, (eps, weight_bias))
     return q_out, k_out
+
+
+def residual_add(x, residual, weight, eps, out=None, weight_bias=0.0):
+    """RMSNorm of x + residual, which replaces the residual; `out` may be x."""
+    if out is None:
+        out = torch.empty_like(x)
+    tensors = (_rows(x), _rows(residual), weight, _rows(out))
+    _call(_library.rmsnorm_residual_add, x.device, tensors, (eps, weight_bias))
+    return out
