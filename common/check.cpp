@@ -22,7 +22,7 @@ class Check {
     // The traffic is compared with the prediction.
     for (const Shape shape : {Shape{64, 4096}, Shape{256, 128}}) {
       limits_.counted.push_back({shape});
-      if (!lesson.launch.is_typed()) continue;
+      if (!lesson.is_typed()) continue;
       for (const char* const name : {"bf16", "fp16/fp32", "bf16/none"}) {
         limits_.counted.push_back({shape, *types_named(name)});
       }

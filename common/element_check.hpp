@@ -36,7 +36,8 @@ struct ElementCheck {
 };
 
 /// What the weight's element `col` makes of a column: the factor, in fp64.
-__host__ __device__ inline double factor_of(const TypedProblem& p, std::size_t col) {
+template <class AnyProblem>
+__host__ __device__ double factor_of(const AnyProblem& p, std::size_t col) {
   if (p.weight == nullptr) return 1;
   return static_cast<double>(value_at(p.weight, p.weight_dtype, col)) + p.weight_bias;
 }
@@ -52,24 +53,19 @@ __host__ __device__ inline double least_normal(Dtype dtype) {
   return dtype == Dtype::fp16 ? 0x1p-14 : FLT_MIN;
 }
 
-/// Compares one element of y with the reference. `bound` is that of fp32 arithmetic, relative
-/// (relative_error_bound). Written so that a NaN fails where none is expected.
+/// Compares a value with what fp32 arithmetic makes of `expected`, which may be off by `allowed`,
+/// and with what rounding to `dtype` then makes of that. `size` is what the error is relative to.
+/// Written so that a NaN fails where none is expected.
 ///
 /// What a kernel rounds to 16 bits is an fp32 number within the bound. Rounding keeps the order of
 /// numbers, so the result lies between the two ends of the bound, both rounded: no closer bound is
 /// possible, and it holds for subnormals and for what becomes Inf.
-__host__ __device__ inline ElementCheck check_element(
-    float got, float x, double factor, double rstd, double bound, Dtype dtype = Dtype::fp32) {
-  const double expected = x * rstd * factor;
+__host__ __device__ inline ElementCheck check_value(
+    float got, double expected, double allowed, double size, Dtype dtype) {
   if (std::isnan(expected)) return {expected, 0, 0, std::isnan(got) && !is_poison(got)};
   if (std::isinf(static_cast<float>(expected))) {
     return {expected, 0, 0, got == static_cast<float>(expected)};
   }
-
-  // Next to zero fp32 has fewer than 24 bits (subnormals): there, rounding is off by up to 2^-150
-  // whatever the size. x * rstd carries that on times the weight, x * weight times rstd.
-  const double subnormal = 0x1p-150 * (1 + std::fabs(factor) + rstd);
-  double allowed = bound * std::fabs(expected) + subnormal;
   double least = expected - allowed;
   double most = expected + allowed;
   if (dtype != Dtype::fp32) {
@@ -78,10 +74,20 @@ __host__ __device__ inline ElementCheck check_element(
     allowed = std::fmax(std::fabs(most - expected), std::fabs(expected - least));
   }
   const double difference = std::fabs(got - expected);
-  const bool has_error = std::fabs(expected) >= least_normal(dtype) && std::isfinite(difference);
-  return {
-      expected, allowed, has_error ? difference / std::fabs(expected) : 0,
-      least <= got && got <= most};
+  const bool has_error = size >= least_normal(dtype) && std::isfinite(difference);
+  return {expected, allowed, has_error ? difference / size : 0, least <= got && got <= most};
+}
+
+/// Compares one element of y with the reference. `bound` is that of fp32 arithmetic, relative
+/// (relative_error_bound).
+__host__ __device__ inline ElementCheck check_element(
+    float got, float x, double factor, double rstd, double bound, Dtype dtype = Dtype::fp32) {
+  const double expected = x * rstd * factor;
+  // Next to zero fp32 has fewer than 24 bits (subnormals): there, rounding is off by up to 2^-150
+  // whatever the size. x * rstd carries that on times the weight, x * weight times rstd.
+  const double subnormal = 0x1p-150 * (1 + std::fabs(factor) + rstd);
+  const double size = std::fabs(expected);
+  return check_value(got, expected, bound * size + subnormal, size, dtype);
 }
 
 }  // namespace rmsnorm

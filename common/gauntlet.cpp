@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "common/any_workload.hpp"
+#include "common/backward_verifier.hpp"
 #include "common/cuda_check.hpp"
 #include "common/gpu.hpp"
 #include "common/options.hpp"
@@ -164,7 +166,7 @@ class Gauntlet {
   }
 
   bool types() {
-    if (!lesson_.launch.is_typed()) return true;
+    if (!lesson_.is_typed()) return true;
     std::vector<Types> all = all_types();
     std::erase(all, Types{});
     for (const Types& types : all_types()) {
@@ -203,24 +205,28 @@ class Gauntlet {
   bool is_right(WorkloadSpec spec, const Values& values = kAsDrawn) {
     spec.memory = lesson_.memory;
     spec.residual = lesson_.residual;
-    const std::string where = text_of(spec, values);
-    progress(fmt::format("checking {} on {}", lesson_.slug, where));
-    const Workload workload(spec);
-    const TypedProblem p = workload.typed_problem();
-    if (const std::string refusal = why_refused(lesson_, p); !refusal.empty()) {
+    progress(fmt::format("checking {} on {}", lesson_.slug, text_of(spec, values)));
+    return lesson_.is_backward() ? is_right_on(BackwardWorkload(spec), values)
+                                 : is_right_on(Workload(spec), values);
+  }
+
+  template <class AnyWorkload>
+  bool is_right_on(const AnyWorkload& workload, const Values& values) {
+    const WorkloadSpec& spec = workload.spec();
+    if (const std::string refusal = why_refused(lesson_, workload); !refusal.empty()) {
       ++verdict_.refused;
       verdict_.last_refusal = refusal;
       return true;
     }
     if (values.change != nullptr) {
-      std::vector<float> x = to_floats(p.x, p.dtype, static_cast<std::size_t>(p.rows) * p.hidden);
+      std::vector<float> x = to_floats(workload.x().data(), spec.types.dtype, workload.x().size());
       for (std::size_t i = 0; i < x.size(); ++i) {
-        const std::size_t row = i / p.hidden;
-        x[i] = values.change(x[i], static_cast<int>(row), static_cast<int>(i - row * p.hidden));
+        const std::size_t row = i / spec.hidden;
+        x[i] = values.change(x[i], static_cast<int>(row), static_cast<int>(i - row * spec.hidden));
       }
       workload.set_x(x);
     }
-    verdict_.where = where;
+    verdict_.where = text_of(spec, values);
     const Verification found = run(workload);
     if (found.ok()) {
       ++verdict_.right;
@@ -228,10 +234,10 @@ class Gauntlet {
         verdict_.launches.push_back(
             {.lesson = lesson_.slug,
              .regime = "a check",
-             .rows = p.rows,
-             .hidden = p.hidden,
+             .rows = spec.rows,
+             .hidden = spec.hidden,
              .types = spec.types,
-             .predicted = lesson_.traffic(p),
+             .predicted = predicted_traffic(lesson_, workload),
              .observation = found.observation});
       }
       return true;
@@ -249,7 +255,8 @@ class Gauntlet {
     return false;
   }
 
-  Verification run(const Workload& workload) const {
+  template <class AnyWorkload>
+  Verification run(const AnyWorkload& workload) const {
     if (!is_cpu_device()) return verify(lesson_, workload, nullptr, Watch::yes);
     const TimeLimit limit(
         limits_.seconds_for_one,
@@ -266,7 +273,9 @@ class Gauntlet {
     std::size_t free = 0;
     std::size_t total = 0;
     cuda_check(cudaMemGetInfo(&free, &total), "asking for the free memory");
-    return Workload::bytes(spec) <= free / 10 * 9;
+    const std::size_t needed =
+        lesson_.is_backward() ? BackwardWorkload::bytes(spec) : Workload::bytes(spec);
+    return needed <= free / 10 * 9;
   }
 
   const Lesson& lesson_;

@@ -65,6 +65,30 @@ struct TypedProblem {
   Dtype weight_dtype = Dtype::fp32;  ///< fp32, or that of x
 };
 
+/// The backward pass of one RMSNorm. dy says how a loss changes with each element of y; the results
+/// say how it changes with each element of x, dx, and of the weight, dweight. All is in fp32; with
+/// n = x * rstd and g = dy * (weight + weight_bias):
+///
+///     dx[row][col] = rstd[row] * (g[row][col] - n[row][col] * mean over col of (g * n)[row][col])
+///     dweight[col] = sum over row of dy[row][col] * n[row][col]
+///
+/// The tensors are contiguous and row-major; what is written overlaps nothing else. Addresses are
+/// multiples of their elements' size, that of the workspace of 256 bytes.
+struct BackwardProblem {
+  const void* x = nullptr;       ///< (rows, hidden)  input of the forward pass, of type dtype
+  const void* weight = nullptr;  ///< (hidden)        of type weight_dtype; null: all are 1
+  const float* rstd = nullptr;   ///< (rows)          1 / sqrt(eps + mean over col of x^2)
+  const void* dy = nullptr;      ///< (rows, hidden)  of type dtype
+  void* dx = nullptr;            ///< (rows, hidden)  output, of type dtype
+  void* dweight = nullptr;       ///< (hidden)        output, of type weight_dtype; null: unwanted
+  void* workspace = nullptr;     ///< memory for what is neither input nor output; see Backward
+  int rows = 0;                  ///< 0 or more; rows * hidden may exceed 2^31
+  int hidden = 1;                ///< 1 to 2^30
+  float weight_bias = 0;         ///< as a TypedProblem's
+  Dtype dtype = Dtype::fp32;     ///< of x, dy and dx
+  Dtype weight_dtype = Dtype::fp32;  ///< fp32, or that of x
+};
+
 /// Where a lesson wants the tensors of its problem.
 enum class Memory {
   host,    ///< the CPU's
@@ -85,6 +109,7 @@ class LessonFunction {
  public:
   using OfFp32 = Result (*)(Fp32, More...);                       ///< a function of the first kind
   using OfAnyType = Result (*)(const TypedProblem&, More...);     ///< one of the second kind
+  LessonFunction() = default;                                     ///< there is no function
   LessonFunction(OfFp32 function) : of_fp32_(function) {}         ///< takes fp32 problems
   LessonFunction(OfAnyType function) : of_any_type_(function) {}  ///< takes all problems
 
@@ -125,8 +150,25 @@ class LessonFunction {
   OfAnyType of_any_type_ = nullptr;
 };
 
+/// The functions of a lesson about the backward pass, in the place of those of the same name in
+/// Lesson. It gives the same bits whenever it runs on the same inputs.
+struct Backward {
+  /// Enqueues the backward pass, as Lesson::launch the forward pass.
+  cudaError_t (*launch)(const BackwardProblem&, cudaStream_t) = nullptr;
+  /// Bytes of the workspace. The problem's own is null.
+  std::size_t (*workspace_bytes)(const BackwardProblem&) = nullptr;
+  /// As Lesson::refuses.
+  std::string (*refuses)(const BackwardProblem&) = nullptr;
+  /// As Lesson::traffic, with all tensors, shared out to the rows.
+  Traffic (*traffic)(const BackwardProblem&) = nullptr;
+  /// The most additions that one product goes through on its way into the mean of a row.
+  int (*row_depth)(const BackwardProblem&) = nullptr;
+  /// Likewise, into an element of dweight.
+  int (*column_depth)(const BackwardProblem&) = nullptr;
+};
+
 /// One kernel of the tutorial, and what it promises. Its functions are all of fp32 problems, or all
-/// of typed ones.
+/// of typed ones, or all of backward passes.
 struct Lesson {
   const char*
       slug;  ///< the folder, the CMake target, the chart label; a second kernel adds "/name"
@@ -138,18 +180,24 @@ struct Lesson {
 
   /// Enqueues y = RMSNorm(x) on the stream (the null stream is CUDA's default stream) and returns
   /// what the CUDA calls returned. The problem is one that the lesson does not refuse.
-  LessonFunction<cudaError_t, const Problem&, cudaStream_t> launch;
+  LessonFunction<cudaError_t, const Problem&, cudaStream_t> launch = {};
 
   /// Why the lesson cannot do this problem: one sentence with the hardware's reason, or "".
   LessonFunction<std::string, const Problem&> refuses =
       +[](const TypedProblem&) { return std::string(); };
 
   /// What one row of so many columns costs, when its first column lies on a sector's boundary.
-  LessonFunction<Traffic, int> traffic;
+  LessonFunction<Traffic, int> traffic = {};
 
   /// The most additions that one square goes through on its way into the row's sum.
   /// It decides how far rounding can move the result (see verifier.hpp).
-  LessonFunction<int, int> sum_depth;
+  LessonFunction<int, int> sum_depth = {};
+
+  /// What takes the place of the four, if the lesson is about the backward pass.
+  Backward backward = {};
+
+  bool is_backward() const { return backward.launch != nullptr; }       ///< whether it is
+  bool is_typed() const { return is_backward() || launch.is_typed(); }  ///< knows more than fp32
 };
 
 /// Adds a lesson to the registry when the program starts.

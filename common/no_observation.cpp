@@ -15,6 +15,8 @@ Observation stop_observing() {
   return {};
 }
 
+void reverse_blocks(bool) {}
+
 std::vector<std::string> take_hazards() {
   return {};
 }

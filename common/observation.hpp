@@ -58,6 +58,9 @@ void start_observing(std::vector<Tensor> tensors);
 /// Ends it, and gives what was counted.
 Observation stop_observing();
 
+/// Lets the blocks of later launches run from the last to the first, on a device that has an order.
+void reverse_blocks(bool reversed);
+
 /// The mistakes that the device has seen since the last call, each as one line with the place and
 /// an advice. Barriers and shuffles are always watched, loads and stores while observing.
 std::vector<std::string> take_hazards();

@@ -134,7 +134,7 @@ std::vector<Types> types_for(const Options& options, const Lesson& lesson, const
   constexpr Types kBf16 = {.dtype = Dtype::bf16, .weight = Dtype::bf16};
   constexpr Types kFp16 = {.dtype = Dtype::fp16, .weight = Dtype::fp16};
   const auto is_this = [&](const Regime& other) { return other.name == regime.name; };
-  if (!lesson.launch.is_typed() || std::none_of(regimes().begin(), regimes().end(), is_this)) {
+  if (!lesson.is_typed() || std::none_of(regimes().begin(), regimes().end(), is_this)) {
     return {kFp32};
   }
   if (options.predicted) return {kBf16};
@@ -173,7 +173,7 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
   auto* regime_option =
       app.add_option(
              "--regime", names_of_regimes,
-             "One of " + regime_names() + " (= the first five, default); may be repeated")
+             "One of " + regime_names() + " (= the first six, default); may be repeated")
           ->type_name("NAME");
   auto* dtype_option = app.add_option(
                               "--dtype", names_of_types,

@@ -82,7 +82,7 @@ std::vector<Lesson> predecessor_and_lesson(
   for (const Lesson& other : all) {
     if (is_foil(other) || other.slug >= slug) continue;
     has_earlier = true;
-    if (other.memory == Memory::device &&
+    if (other.memory == Memory::device && other.is_backward() == lesson->is_backward() &&
         (!predecessor || predecessor->slug < std::string(other.slug))) {
       predecessor = other;
     }

@@ -11,7 +11,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 
+#include "common/any_workload.hpp"
+#include "common/backward_verifier.hpp"
 #include "common/benchmark.hpp"
 #include "common/build_info.hpp"
 #include "common/csv.hpp"
@@ -135,14 +138,17 @@ class Run {
 
   void run_shape(const Regime& regime, Shape wanted) {
     for (const Lesson& lesson : options_.lessons) {
-      if (lesson.memory == Memory::host) run_on_host(lesson, regime, wanted);
+      if (lesson.memory == Memory::host && is_measured_in(lesson, regime)) {
+        run_on_host(lesson, regime, wanted);
+      }
     }
     if (!gpu_) return;
 
     const Shape shape = fit(regime, wanted);
     if (is_cpu_device() && regime.name != kCustomRegime) {
       // Without their rows, some regimes are the same problem: once is enough.
-      const auto [seen, is_new] = seen_.try_emplace({shape.rows, shape.hidden}, regime.name);
+      const auto [seen, is_new] =
+          seen_.try_emplace({regime.is_backward, shape.rows, shape.hidden}, regime.name);
       if (!is_new) {
         fmt::print(
             stderr, "{} is the same small problem as {} here: {} x {}\n", regime.name, seen->second,
@@ -151,12 +157,12 @@ class Run {
       }
     }
     // One workload for all lessons that have the same tensors.
-    std::vector<std::pair<Types, bool>> kinds;
+    std::vector<Kind> kinds;
     std::vector<std::vector<Lesson>> lessons;
     for (const Lesson& lesson : options_.lessons) {
-      if (lesson.memory == Memory::host) continue;
+      if (lesson.memory == Memory::host || !is_measured_in(lesson, regime)) continue;
       for (const Types& types : types_for(options_, lesson, regime)) {
-        const std::pair kind(types, lesson.residual);
+        const Kind kind{types, lesson.residual, lesson.is_backward()};
         const auto found = std::find(kinds.begin(), kinds.end(), kind);
         if (found == kinds.end()) {
           kinds.push_back(kind);
@@ -167,41 +173,63 @@ class Run {
       }
     }
     for (std::size_t i = 0; i < kinds.size(); ++i) {
-      run_lessons(lessons[i], regime, shape, kinds[i].first, kinds[i].second);
+      run_lessons(lessons[i], regime, shape, kinds[i]);
     }
   }
 
+  /// What decides which tensors a lesson has.
+  struct Kind {
+    Types types;
+    bool residual;
+    bool backward;
+    bool operator==(const Kind&) const = default;
+  };
+
   /// Runs lessons for the device on the same tensors.
   void run_lessons(
-      const std::vector<Lesson>& lessons, const Regime& regime, Shape shape, const Types& types,
-      bool residual) {
-    const std::size_t bytes_of_set = bytes_of_rows(shape, types.dtype, residual) +
+      const std::vector<Lesson>& lessons, const Regime& regime, Shape shape, const Kind& kind) {
+    const auto [types, residual, backward] = kind;
+    const std::size_t matrices = backward ? 3 : residual ? 4 : 2;
+    const std::size_t bytes_of_set = matrices * shape.rows * shape.hidden * bytes_of(types.dtype) +
                                      (types.weight ? bytes_of(*types.weight) : 0) * shape.hidden;
-    const int sets = sets_for_cold_cache(bytes_of_set, gpu_->l2_bytes);
-    const Workload workload(
-        {.memory = Memory::device,
-         .rows = shape.rows,
-         .hidden = shape.hidden,
-         .eps = options_.eps,
-         .seed = options_.seed,
-         .sets = sets,
-         .types = types,
-         .residual = residual});
-    const TypedProblem problem = workload.typed_problem();
+    const WorkloadSpec spec{
+        .memory = Memory::device,
+        .rows = shape.rows,
+        .hidden = shape.hidden,
+        .eps = options_.eps,
+        .seed = options_.seed,
+        .sets = sets_for_cold_cache(bytes_of_set, gpu_->l2_bytes),
+        .types = types,
+        .residual = residual};
+    const bool is_cold = spec.sets * bytes_of_set >= 2 * gpu_->l2_bytes;
+    if (backward) {
+      run_on(BackwardWorkload(spec), lessons, regime, is_cold);
+    } else {
+      run_on(Workload(spec), lessons, regime, is_cold);
+    }
+  }
+
+  /// \param is_cold whether the sets in turn leave nothing of each other in the L2
+  template <class AnyWorkload>
+  void run_on(
+      const AnyWorkload& workload, const std::vector<Lesson>& lessons, const Regime& regime,
+      bool is_cold) {
+    const WorkloadSpec& spec = workload.spec();
+    const Shape shape{spec.rows, spec.hidden};
+    const Types& types = spec.types;
 
     // Everything is verified before anything is timed.
     std::map<std::string, Verification> verified;
     for (const Lesson& lesson : lessons) {
-      if (!why_refused(lesson, problem).empty()) continue;
+      if (!why_refused(lesson, workload).empty()) continue;
       progress(fmt::format("verifying {} on {}", lesson.slug, text_of(shape, types)));
       verified[lesson.slug] = verify_or_record_loss(lesson, regime, workload);
-      keep_counts(lesson, regime, problem, verified[lesson.slug].observation);
+      keep_counts(lesson, regime, workload, verified[lesson.slug].observation);
     }
 
     for (const Cache cache : caches(regime)) {
       const bool wants_time = !options_.verify_only && shape.rows > 0 && !is_cpu_device();
-      const bool too_small =
-          wants_time && cache == Cache::cold && sets * bytes_of_set < 2 * gpu_->l2_bytes;
+      const bool too_small = wants_time && cache == Cache::cold && !is_cold;
       const bool timed = wants_time && !too_small;
       std::optional<double> copy_gbps;
       if (timed) {
@@ -209,10 +237,10 @@ class Run {
         copy_gbps = measure_copy(workload, cache, options_.min_seconds);
       }
       for (const Lesson& lesson : lessons) {
-        Result result = describe(lesson, regime, problem);
+        Result result = describe(lesson, regime, workload);
         result.cache = timed ? to_string(cache) : "";
         result.copy_gbps = copy_gbps;
-        const std::string refusal = why_refused(lesson, problem);
+        const std::string refusal = why_refused(lesson, workload);
         if (!refusal.empty()) {
           result.verdict = "refused";
           add(result, refusal);
@@ -253,7 +281,7 @@ class Run {
     progress(fmt::format("verifying {} on {} x {}", lesson.slug, shape.rows, shape.hidden));
     const Workload workload(spec);
     const Verification found = verify(lesson, workload);
-    Result result = describe(lesson, regime, workload.typed_problem());
+    Result result = describe(lesson, regime, workload);
     record(found, result);
     const char* const where = shape.rows < wanted.rows ? "on the CPU, fewer rows" : "on the CPU";
     add(result, found.ok() ? where : found.complaint);
@@ -267,8 +295,9 @@ class Run {
   }
 
   /// verify(), but a fault that costs us the GPU is first reported as the lesson's failure.
+  template <class AnyWorkload>
   Verification verify_or_record_loss(
-      const Lesson& lesson, const Regime& regime, const Workload& workload) {
+      const Lesson& lesson, const Regime& regime, const AnyWorkload& workload) {
     try {
       const WorkloadSpec& spec = workload.spec();
       const bool is_small = std::int64_t{spec.rows} * spec.hidden <= kElementsToWatch;
@@ -280,7 +309,7 @@ class Run {
       }
       return verify(lesson, workload, nullptr, is_small ? Watch::yes : Watch::no);
     } catch (const CudaError& error) {
-      Result result = describe(lesson, regime, workload.typed_problem());
+      Result result = describe(lesson, regime, workload);
       result.verdict = "fail";
       add(result, error.what());
       throw;
@@ -288,41 +317,40 @@ class Run {
   }
 
   /// Fills in the times; gives the reason if the lesson cannot be timed, and calls it a failure.
-  std::string time(const Lesson& lesson, const Workload& workload, Cache cache, Result& result) {
+  template <class AnyWorkload>
+  std::string time(const Lesson& lesson, const AnyWorkload& workload, Cache cache, Result& result) {
     const WorkloadSpec& spec = workload.spec();
     const Shape shape{spec.rows, spec.hidden};
     progress(
         fmt::format("timing {} on {}, {}", lesson.slug, text_of(shape, spec.types), result.cache));
-    const auto launch = [&](int set, cudaStream_t stream) {
-      return lesson.launch(workload.typed_problem(set), stream);
-    };
     Timing timing{};
     try {
-      timing = time_launch(launch, cache, spec.sets, options_.min_seconds);
+      timing = time_launch(launch_of(lesson, workload), cache, spec.sets, options_.min_seconds);
     } catch (const CudaError& error) {
       result.verdict = "fail";
       if (cudaDeviceSynchronize() == cudaSuccess) return error.what();
       add(result, error.what());  // the GPU is lost, and with it all that would follow
       throw;
     }
-    const std::int64_t bytes = bytes_of_rows(shape, spec.types.dtype, spec.residual);
     result.median_us = timing.median_us;
     result.spread_pct = timing.spread_pct;
     result.samples = timing.samples;
-    result.gbps = gbps(static_cast<double>(bytes), timing.median_us);
+    result.gbps = gbps(static_cast<double>(workload.bytes_to_move()), timing.median_us);
     return "";
   }
 
   /// The columns that are known before anything has run.
-  Result describe(const Lesson& lesson, const Regime& regime, const TypedProblem& p) const {
-    const Traffic traffic = lesson.traffic(p);
+  template <class AnyWorkload>
+  Result describe(const Lesson& lesson, const Regime& regime, const AnyWorkload& workload) const {
+    const WorkloadSpec& spec = workload.spec();
+    const Traffic traffic = predicted_traffic(lesson, workload);
     const bool on_gpu = lesson.memory == Memory::device;
     Result result;
     result.lesson = lesson.slug;
     result.regime = regime.name;
-    result.dtype = to_string(types_of(p));
-    result.rows = p.rows;
-    result.hidden = p.hidden;
+    result.dtype = to_string(spec.types);
+    result.rows = spec.rows;
+    result.hidden = spec.hidden;
     result.bytes_per_row_predicted = traffic.read + traffic.written;
     if (on_gpu && !is_cpu_device()) result.peak_gbps = gpu_->peak_gbps;
     result.device = on_gpu ? gpu_->name : "cpu";
@@ -449,17 +477,18 @@ class Run {
   }
 
   /// What the device counted, if it did.
+  template <class AnyWorkload>
   void keep_counts(
-      const Lesson& lesson, const Regime& regime, const TypedProblem& p,
+      const Lesson& lesson, const Regime& regime, const AnyWorkload& workload,
       const Observation& observation) {
-    if (observation.lines.empty()) return;
+    if (observation.lines.empty() || workload.spec().rows == 0) return;
     watched_.push_back(
         {.lesson = lesson.slug,
          .regime = regime.name,
-         .rows = p.rows,
-         .hidden = p.hidden,
-         .types = types_of(p),
-         .predicted = lesson.traffic(p),
+         .rows = workload.spec().rows,
+         .hidden = workload.spec().hidden,
+         .types = workload.spec().types,
+         .predicted = predicted_traffic(lesson, workload),
          .observation = observation});
   }
 
@@ -497,7 +526,8 @@ class Run {
   std::string no_gpu_;
   std::vector<Result> results_;
   std::vector<Watched> watched_;
-  std::map<std::pair<int, int>, std::string> seen_;     // on the CPU device: shapes and regimes
+  // On the CPU device: backward or not, rows, columns, and the regime.
+  std::map<std::tuple<bool, int, int>, std::string> seen_;
   std::set<std::pair<std::string, std::string>> said_;  // wrong lessons and what is wrong
 };
 

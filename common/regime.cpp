@@ -37,6 +37,7 @@ const std::vector<Regime>& regimes() {
       {"decode", {{16, 4096}}, {Cache::cold, Cache::warm}},
       {"heads", {{1048576, 128}}, {Cache::cold}},
       {"wide", {{4096, 49152}}, {Cache::cold}},
+      {"backward", {{16384, 4096}}, {Cache::cold}, true},
   };
   return all;
 }
@@ -47,6 +48,10 @@ const std::vector<Regime>& sweeps() {
       {"sweep_hidden", shapes_over_hidden(), {Cache::cold}},
   };
   return all;
+}
+
+bool is_measured_in(const Lesson& lesson, const Regime& regime) {
+  return regime.name == kCustomRegime || lesson.is_backward() == regime.is_backward;
 }
 
 std::int64_t bytes_of_rows(Shape shape, Dtype dtype, bool residual) {

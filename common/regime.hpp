@@ -30,16 +30,20 @@ struct Regime {
   std::string name;           ///< as on the command line
   std::vector<Shape> shapes;  ///< one, or those of a sweep
   std::vector<Cache> caches;  ///< in which it is timed
+  bool is_backward = false;   ///< whether it is of backward passes, not of forward ones
 };
 
 /// The name of the regime that holds a problem of the reader's own.
 inline constexpr const char* kCustomRegime = "custom";
 
-/// The five regimes of the tutorial, one shape each.
+/// The regimes of the tutorial, one shape each: five of forward passes, one of backward passes.
 const std::vector<Regime>& regimes();
 
 /// The two sweeps behind the charts over rows and over hidden.
 const std::vector<Regime>& sweeps();
+
+/// Whether a lesson is measured in a regime. In a problem of the reader's own, all are.
+bool is_measured_in(const Lesson& lesson, const Regime& regime);
 
 /// Bytes of x and y together, or of all tensors of rows if there is a residual, which is read and
 /// written.

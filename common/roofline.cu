@@ -30,6 +30,17 @@ cudaError_t copy_with_runtime(const TypedProblem& p, cudaStream_t stream) {
   return cudaMemcpyAsync(p.y, p.x, bytes_of_x(p), cudaMemcpyDeviceToDevice, stream);
 }
 
+/// \param problem of a set: where it has x, and y to copy it to
+template <class ProblemOfSet>
+double measure(const ProblemOfSet& problem, int sets, Cache cache, double min_seconds) {
+  double best_us = INFINITY;
+  for (const auto copy : {copy_with_runtime, copy_with_kernel}) {
+    const auto launch = [&](int set, cudaStream_t stream) { return copy(problem(set), stream); };
+    best_us = std::min(best_us, time_launch(launch, cache, sets, min_seconds).median_us);
+  }
+  return gbps(2.0 * static_cast<double>(bytes_of_x(problem(0))), best_us);
+}
+
 }  // namespace
 
 cudaError_t copy_with_kernel(const TypedProblem& p, cudaStream_t stream) {
@@ -42,15 +53,24 @@ cudaError_t copy_with_kernel(const TypedProblem& p, cudaStream_t stream) {
 }
 
 double measure_copy(const Workload& workload, Cache cache, double min_seconds) {
-  double best_us = INFINITY;
-  for (const auto copy : {copy_with_runtime, copy_with_kernel}) {
-    const auto launch = [&](int set, cudaStream_t stream) {
-      return copy(workload.typed_problem(set), stream);
-    };
-    best_us =
-        std::min(best_us, time_launch(launch, cache, workload.spec().sets, min_seconds).median_us);
-  }
-  return gbps(2.0 * static_cast<double>(bytes_of_x(workload.typed_problem())), best_us);
+  return measure(
+      [&](int set) { return workload.typed_problem(set); }, workload.spec().sets, cache,
+      min_seconds);
+}
+
+double measure_copy(const BackwardWorkload& workload, Cache cache, double min_seconds) {
+  return measure(
+      [&](int set) {
+        const BackwardProblem p = workload.problem(set);
+        TypedProblem copied;
+        copied.x = p.x;
+        copied.y = p.dx;
+        copied.rows = p.rows;
+        copied.hidden = p.hidden;
+        copied.dtype = p.dtype;
+        return copied;
+      },
+      workload.spec().sets, cache, min_seconds);
 }
 
 }  // namespace rmsnorm

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include "common/backward_workload.hpp"
 #include "common/regime.hpp"
 #include "common/workload.hpp"
 
@@ -20,5 +21,7 @@ cudaError_t copy_with_kernel(const TypedProblem& problem, cudaStream_t stream);
 /// GB/s of the best copy of x to y: cudaMemcpyAsync or copy_with_kernel, whichever is faster.
 /// Bytes read and bytes written both count. \throws CudaError
 double measure_copy(const Workload& workload, Cache cache, double min_seconds);
+/// The same of x to dx. \throws CudaError
+double measure_copy(const BackwardWorkload& workload, Cache cache, double min_seconds);
 
 }  // namespace rmsnorm

@@ -48,6 +48,11 @@ Types types_of(const TypedProblem& problem);
 /// knows fp32 alone.
 std::string why_refused(const Lesson& lesson, const TypedProblem& problem);
 
+/// The largest relative error that rounding an fp32 number to a type adds: half an ulp of 1.
+constexpr double rounding_error(Dtype dtype) {
+  return dtype == Dtype::fp32 ? 0 : dtype == Dtype::fp16 ? 0x1p-11 : 0x1p-8;
+}
+
 /// The bits of element i.
 __host__ __device__ inline std::uint32_t bits_at(const void* data, Dtype dtype, std::size_t i) {
   if (dtype == Dtype::fp32) return static_cast<const std::uint32_t*>(data)[i];

@@ -24,29 +24,21 @@ double relative_error_bound(int sum_depth, const Types& types) {
 }
 
 double largest_error(int sum_depth, const Types& types) {
-  const double of_type = types.dtype == Dtype::fp32   ? 0
-                         : types.dtype == Dtype::fp16 ? 0x1p-11
-                                                      : 0x1p-8;
-  return relative_error_bound(sum_depth, types) + of_type;
+  return relative_error_bound(sum_depth, types) + rounding_error(types.dtype);
+}
+
+std::string to_sentence(const Mismatch& m) {
+  std::string place = fmt::format("column {}", m.col);
+  if (m.row >= 0) place = fmt::format("row {}, {}", m.row, place);
+  if (m.unwritten) {
+    return fmt::format("{}{} was not written (expected {:.7g})", m.tensor, place, m.expected);
+  }
+  return fmt::format(
+      "{}{}: expected {:.7g}, got {:.7g}, off by {:.2g} where {:.2g} is allowed", m.tensor, place,
+      m.expected, m.got, std::abs(m.got - m.expected), m.allowed);
 }
 
 namespace {
-
-/// With a bound above this, hardly anything would be wrong: tens of millions of additions in one
-/// chain cannot be judged.
-constexpr double kLargestBound = 0.1;
-
-constexpr std::int64_t kElementsForHost = std::int64_t{1} << 20;
-
-std::string sentence(const Mismatch& m) {
-  if (m.unwritten) {
-    return fmt::format(
-        "row {}, column {} was not written (expected {:.7g})", m.row, m.col, m.expected);
-  }
-  return fmt::format(
-      "{}row {}, column {}: expected {:.7g}, got {:.7g}, off by {:.2g} where {:.2g} is allowed",
-      m.tensor, m.row, m.col, m.expected, m.got, std::abs(m.got - m.expected), m.allowed);
-}
 
 /// Some rows of a problem in host memory, as floats.
 struct Rows {
@@ -118,33 +110,7 @@ void compare(
     found.mismatch->unwritten = false;
     found.mismatch->tensor = "the residual's ";
   }
-  if (found.mismatch) found.complaint = sentence(*found.mismatch);
-}
-
-/// The memory around y must still hold what the verifier put there.
-std::string check_guards(const Workload& workload) {
-  for (const int side : {0, 1}) {
-    const Dtype dtype = workload.spec().types.dtype;
-    const std::vector<float> guard =
-        to_floats(workload.y_guard(side), dtype, Workload::kGuardBytes / bytes_of(dtype));
-    const auto is_overwritten = [](float value) { return !is_poison(value); };
-    const auto overwritten = std::count_if(guard.begin(), guard.end(), is_overwritten);
-    if (overwritten == 0) continue;
-    const auto first = std::find_if(guard.begin(), guard.end(), is_overwritten) - guard.begin();
-    return side == 0
-               ? fmt::format("wrote {} elements before the start of y", overwritten)
-               : fmt::format(
-                     "wrote {} elements after the end of y, the first at y[rows * hidden + {}]",
-                     overwritten, first);
-  }
-  return "";
-}
-
-/// Errors after which the GPU takes further work: the launch was turned down, nothing ran.
-bool is_refused_launch(cudaError_t error) {
-  return error == cudaErrorInvalidConfiguration || error == cudaErrorInvalidValue ||
-         error == cudaErrorLaunchOutOfResources || error == cudaErrorNoKernelImageForDevice ||
-         error == cudaErrorInvalidDeviceFunction;
+  if (found.mismatch) found.complaint = to_sentence(*found.mismatch);
 }
 
 }  // namespace
@@ -192,19 +158,13 @@ Verification compare_on_device(const TypedProblem& p, int sum_depth, const void*
 
 namespace {
 
-/// What a kernel may touch of global memory.
 std::vector<Tensor> tensors_of(const TypedProblem& p) {
   const std::size_t size = static_cast<std::size_t>(p.rows) * p.hidden;
   std::vector<Tensor> tensors;
-  const auto add = [&](const char* name, const void* data, std::size_t elements, Dtype dtype) {
-    if (data == nullptr) return;
-    const auto bytes = static_cast<int>(bytes_of(dtype));
-    tensors.push_back({name, data, elements * bytes, bytes});
-  };
-  add("x", p.x, size, p.dtype);
-  add("weight", p.weight, p.hidden, p.weight_dtype);
-  add("y", p.y, size, p.dtype);
-  add("residual", p.residual, size, p.dtype);
+  add_tensor(tensors, "x", p.x, size, p.dtype);
+  add_tensor(tensors, "weight", p.weight, p.hidden, p.weight_dtype);
+  add_tensor(tensors, "y", p.y, size, p.dtype);
+  add_tensor(tensors, "residual", p.residual, size, p.dtype);
   return tensors;
 }
 
@@ -225,39 +185,22 @@ Verification verify_launch(
   workload.restore_residual();
   const std::uint64_t hash = workload.hash_of_untouchables();
 
-  if (watch == Watch::yes) start_observing(tensors_of(p));
-  cudaError_t launched = lesson.launch(p, stream);
-  if (on_device && launched == cudaSuccess)
-    launched = cudaGetLastError();  // a lesson may forget to
-  const cudaError_t ended = on_device ? cudaStreamSynchronize(stream) : cudaSuccess;
-  Observation observation;
-  if (watch == Watch::yes) observation = stop_observing();
-  if (std::vector<std::string> hazards = take_hazards(); !hazards.empty()) {
-    cudaGetLastError();
+  const auto launch = [&] { return lesson.launch(p, stream); };
+  Launched launched = launch_and_wait(lesson, launch, tensors_of(p), stream, watch);
+  if (!launched.complaint.empty()) {
     return Verification{
         .max_error = {},
         .error_bound = bound,
-        .complaint = hazards.front(),
-        .hazards = hazards,
-        .observation = observation};
+        .complaint = launched.complaint,
+        .hazards = launched.hazards,
+        .observation = launched.observation};
   }
-  if (launched != cudaSuccess) {
-    if (!is_refused_launch(launched)) {
-      cuda_check(launched, fmt::format("{}: the launch", lesson.slug));
-    }
-    cudaGetLastError();
-    return Verification{
-        .max_error = {},
-        .error_bound = bound,
-        .complaint = fmt::format("the launch failed: {}", cudaGetErrorString(launched))};
-  }
-  cuda_check(ended, fmt::format("{}: the kernel", lesson.slug));
-
   const bool small = static_cast<std::int64_t>(p.rows) * p.hidden <= kElementsForHost;
   const auto compare = small || !on_device ? compare_on_host : compare_on_device;
   Verification found = compare(p, sum_depth, workload.residual_before());
-  found.observation = std::move(observation);
-  if (const std::string guards = check_guards(workload); !guards.empty()) {
+  found.observation = std::move(launched.observation);
+  if (const std::string guards = complaint_about_guards(workload.y(), "y", "rows * hidden");
+      !guards.empty()) {
     if (found.ok()) found.complaint = guards;
   } else if (workload.hash_of_untouchables() != hash) {
     // It comes before a wrong y: the comparison has taken x and the weight as they are now.
@@ -276,6 +219,7 @@ Verification verify(
   }
   Verification first = verify_launch(lesson, workload, stream, watch);
   if (!first.ok()) return first;
+  const ReversedBlocks reversed;
   Verification second = verify_launch(lesson, workload, stream, Watch::no);
   if (!second.ok()) second.complaint += " (at the second launch; the first was right)";
   second.observation = std::move(first.observation);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "common/launch.hpp"
 #include "common/lesson.hpp"
 #include "common/observation.hpp"
 #include "common/types.hpp"
@@ -41,14 +42,24 @@ double largest_error(int sum_depth, const Types& types);
 
 /// One element of y, or of the residual, that is not as expected.
 struct Mismatch {
-  std::int64_t row;         ///< from 0
+  std::int64_t row;         ///< from 0; -1 in a tensor without rows
   int col;                  ///< from 0
   float got;                ///< what the tensor holds
   double expected;          ///< by the fp64 reference
   double allowed;           ///< the largest absolute difference that would have been accepted
-  bool unwritten;           ///< y still holds what the verifier put there before the launch
-  const char* tensor = "";  ///< "" for y, "the residual's " for the residual
+  bool unwritten;           ///< it still holds what was there before the launch
+  const char* tensor = "";  ///< "" for y, otherwise whose element it is: "the residual's "
 };
+
+/// A mismatch in words.
+std::string to_sentence(const Mismatch& mismatch);
+
+/// With a bound above this, hardly anything would be wrong: tens of millions of additions in one
+/// chain cannot be judged.
+constexpr double kLargestBound = 0.1;
+
+/// Larger problems are compared on the device.
+constexpr std::int64_t kElementsForHost = std::int64_t{1} << 20;
 
 /// What the verifier found.
 struct Verification {
@@ -60,12 +71,6 @@ struct Verification {
   Observation observation = {};           ///< of the first launch, if it was watched
 
   bool ok() const { return complaint.empty(); }  ///< whether the result is right
-};
-
-/// Whether a launch is to be observed.
-enum class Watch {
-  no,   ///< it only runs
-  yes,  ///< what it does is counted, where the device can
 };
 
 /// Runs the lesson twice on set 0 of the workload and checks everything both times: the launch, the

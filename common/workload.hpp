@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/buffer.hpp"
+#include "common/fenced_tensor.hpp"
 #include "common/lesson.hpp"
 #include "common/types.hpp"
 
@@ -26,17 +26,21 @@ struct WorkloadSpec {
   bool residual = false;  ///< whether there is one
 };
 
-/// One problem, or several alike, with memory around each tensor that no kernel may touch.
-///
-///     | guard | x of set 0 | guard | x of set 1 | guard | ...     and so for the others
-///
-/// The guards of x, weight and residual hold NaN, which spreads into the result of a kernel that
-/// reads them. Those of y hold poison (element_check.hpp), as y itself does before every verified
-/// launch: what was not written, and what should not have been, can be told.
+/// Types of the weight's elements, also if there is none.
+inline Dtype weight_dtype(const WorkloadSpec& spec) {
+  return spec.types.weight.value_or(spec.types.dtype);
+}
+
+/// Elements of x.
+inline std::size_t matrix_size(const WorkloadSpec& spec) {
+  return static_cast<std::size_t>(spec.rows) * spec.hidden;
+}
+
+/// One problem, or several alike, of tensors that are fenced in.
 class Workload {
  public:
-  static constexpr std::size_t kGuardBytes = 4096;                    ///< before and after a tensor
-  static constexpr std::size_t kGuard = kGuardBytes / sizeof(float);  ///< the same in floats
+  static constexpr std::size_t kGuardBytes = FencedTensor::kGuardBytes;  ///< beside a tensor
+  static constexpr std::size_t kGuard = kGuardBytes / sizeof(float);     ///< the same in floats
 
   /// Allocates and fills all but y. \throws CudaError or std::bad_alloc if memory is short.
   explicit Workload(const WorkloadSpec& spec);
@@ -47,17 +51,22 @@ class Workload {
   /// The problem of one set, whose types are fp32.
   Problem problem(int set = 0) const;
 
+  const FencedTensor& x() const { return x_; }  ///< of all sets
+
+  /// y of all sets, and what lies around it.
+  const FencedTensor& y() const { return y_; }
+
   /// Fills the whole of y's buffer with poison.
-  void poison_y() const;
+  void poison_y() const { y_.poison(); }
+
+  /// The guard before (0) or after (1) y of set 0; kGuardBytes.
+  const void* y_guard(int side) const { return y_.guard(side); }
 
   /// Gives the residual of set 0, if there is one, the values that it had at first.
   void restore_residual() const;
 
   /// Those values, where the tensors lie; null if there is no residual.
   const void* residual_before() const;
-
-  /// The guard before (0) or after (1) y of set 0; kGuardBytes.
-  const void* y_guard(int side) const;
 
   /// A hash of all memory that a launch on set 0 must leave as it is: every tensor of every set and
   /// every guard, but not y and the residual of set 0. \throws CudaError
@@ -69,28 +78,20 @@ class Workload {
 
   const WorkloadSpec& spec() const { return spec_; }  ///< what it was made from
 
+  /// Bytes that have to cross global memory in a launch: x and y, and a residual twice, but nothing
+  /// for the weight.
+  std::int64_t bytes_to_move() const;
+
   /// Bytes that a workload takes.
   static std::size_t bytes(const WorkloadSpec& spec);
 
  private:
-  /// The tensors of one kind: one for each set, and the guards.
-  struct Tensors {
-    Dtype dtype;
-    std::size_t size;    ///< elements of one
-    std::size_t stride;  ///< bytes from one to the next
-    Buffer buffer;
-  };
-  static Tensors allocate(const WorkloadSpec& spec, Dtype dtype, std::size_t size, int sets);
-  void* tensor(const Tensors& tensors, int set) const;
-  std::uint64_t hash(const void* data, std::size_t bytes) const;
-  std::uint64_t hash_without_first(const Tensors& tensors) const;
-
   WorkloadSpec spec_;
-  Tensors x_;
-  Tensors weight_;
-  Tensors y_;
-  std::optional<Tensors> residual_;
-  std::optional<Tensors> residual_before_;  ///< of set 0
+  FencedTensor x_;
+  FencedTensor weight_;
+  FencedTensor y_;
+  std::optional<FencedTensor> residual_;
+  std::optional<FencedTensor> residual_before_;  ///< of set 0
 };
 
 }  // namespace rmsnorm

@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   fmt::print("{:27} {:>10} {:>11}\n", "", "unwatched", "watched");
   for (const Lesson& lesson : all_lessons()) {
     const bool is_wanted = std::string(lesson.slug).find(part) != std::string::npos;
-    if (lesson.memory == Memory::host || !is_wanted) continue;
+    if (lesson.memory == Memory::host || lesson.is_backward() || !is_wanted) continue;
     fmt::print(
         "{:27} {:10.1f} {:11.1f}\n", lesson.slug,
         million_elements_a_second(lesson, workload, false),

@@ -23,7 +23,7 @@ std::string why_no_gpu() {
 std::vector<Lesson> gpu_lessons() {
   std::vector<Lesson> lessons;
   for (const Lesson& lesson : all_lessons()) {
-    if (lesson.memory == Memory::device) lessons.push_back(lesson);
+    if (lesson.memory == Memory::device && !lesson.is_backward()) lessons.push_back(lesson);
   }
   return lessons;
 }

@@ -16,7 +16,7 @@ namespace tests {
 /// Why no GPU can be used here, or "".
 std::string why_no_gpu();
 
-/// The lessons that run on a GPU.
+/// The lessons that run on a GPU and have a forward pass.
 std::vector<rmsnorm::Lesson> gpu_lessons();
 
 /// Whether the GPU has memory for a problem of this shape now, or the CPU device the time; says so

@@ -46,6 +46,10 @@ const char* const kShortRowSum =
     "value = row_sum<32>(threadIdx.x % 32 < kThreads / 32 ? partial[threadIdx.x % 32] : 0);";
 const char* const kAnyRowSum = "return group_sum(lane < blockDim.x / 32 ? partial[lane] : 0, 32);";
 
+const char* const kTurnStore = "if (lane == 0) partial[turn][threadIdx.x / 32] = value;";
+const char* const kTurnSum =
+    "return group_sum(lane < blockDim.x / 32 ? partial[turn][lane] : 0, 32);";
+
 const MissingBarrier kMissing[] = {
     {"02_naive", 1, kFirstStore, kTreeStep},
     {"02_naive", 2, kTreeStep, kTreeResult},
@@ -62,6 +66,7 @@ const MissingBarrier kMissing[] = {
     {"09_cache_policy", 1, kRowStore, kRowSum},
     {"10_half_precision", 1, kShortRowStore, kShortRowSum},
     {"11_any_tensor", 1, kRowStore, kAnyRowSum},
+    {"13_backward", 1, kTurnStore, kTurnSum},
 };
 
 /// "lessons/04_warp_reduce/rms_norm.cu:49", the one line that holds this code.
@@ -121,7 +126,8 @@ TEST_CASE("without one of its barriers every lesson has a race, which its page q
   for (const MissingBarrier& missing : kMissing) {
     const std::string name = missing.slug + "_without_barrier_" + std::to_string(missing.number);
     CAPTURE(name);
-    const Finished finished = run({RMSNORM_MISSING_BARRIERS_DIR "/" + name, "--regime", "prefill"});
+    const Finished finished =
+        run({RMSNORM_MISSING_BARRIERS_DIR "/" + name, "--rows", "32", "--hidden", "4096"});
     CHECK(finished.exit_code == rmsnorm::kLessonWrong);
 
     const std::string message = first_message(finished.out, missing.slug);

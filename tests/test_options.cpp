@@ -29,14 +29,15 @@ std::vector<std::string> names_of(const std::vector<Regime>& regimes) {
   return names;
 }
 
-const std::vector<std::string> kFive = {"prefill", "batch", "decode", "heads", "wide"};
+const std::vector<std::string> kAllRegimes = {"prefill", "batch", "decode",
+                                              "heads",   "wide",  "backward"};
 
 }  // namespace
 
-TEST_CASE("without options every lesson runs in the five regimes") {
+TEST_CASE("without options every lesson runs in all regimes") {
   const Options options = options_of({});
   CHECK(options.lessons.size() == all_lessons().size());
-  CHECK(names_of(options.regimes) == kFive);
+  CHECK(names_of(options.regimes) == kAllRegimes);
   CHECK(options.eps == 1e-5f);
   CHECK(options.seed == 1);
   CHECK(options.min_seconds == 0.1);
@@ -84,8 +85,8 @@ TEST_CASE("what is named twice is done once") {
       std::vector<std::string>{"wide", "prefill", "batch", "decode", "heads"});
 }
 
-TEST_CASE("all means the five regimes and a sweep must be asked for") {
-  CHECK(names_of(options_of({"--regime", "all"}).regimes) == kFive);
+TEST_CASE("all means the regimes and a sweep must be asked for") {
+  CHECK(names_of(options_of({"--regime", "all"}).regimes) == kAllRegimes);
   CHECK(
       names_of(options_of({"--regime", "sweep_rows"}).regimes) ==
       std::vector<std::string>{"sweep_rows"});

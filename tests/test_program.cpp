@@ -70,12 +70,16 @@ TEST_CASE("a lesson that is right makes the exit code 0") {
   CHECK(finished.err == "");
 }
 
-TEST_CASE("lesson 01 passes in all five regimes without a GPU") {
+TEST_CASE("lesson 01 passes in all regimes of forward passes without a GPU") {
   const Finished finished = run_lesson_01({});
   CHECK(finished.exit_code == kAllVerified);
-  for (const Regime& regime : regimes())
+  std::size_t forward = 0;
+  for (const Regime& regime : regimes()) {
+    if (regime.is_backward) continue;
     CHECK_THAT(finished.out, contains(" " + regime.name + " "));
-  CHECK(tests::lines_in(finished.out).size() == regimes().size());
+    ++forward;
+  }
+  CHECK(tests::lines_in(finished.out).size() == forward);
 }
 
 TEST_CASE("a lesson that is wrong makes the exit code 1 and says what is wrong") {

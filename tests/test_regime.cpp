@@ -12,7 +12,7 @@
 
 using namespace rmsnorm;
 
-TEST_CASE("the five regimes have the shapes that the pages speak of") {
+TEST_CASE("the regimes have the shapes that the pages speak of") {
   struct Expected {
     std::string name;
     int rows, hidden;
@@ -22,7 +22,7 @@ TEST_CASE("the five regimes have the shapes that the pages speak of") {
   const std::vector<Cache> both = {Cache::cold, Cache::warm};
   const std::vector<Expected> expected = {
       {"prefill", 262144, 4096, cold}, {"batch", 1024, 4096, both}, {"decode", 16, 4096, both},
-      {"heads", 1048576, 128, cold},   {"wide", 4096, 49152, cold},
+      {"heads", 1048576, 128, cold},   {"wide", 4096, 49152, cold}, {"backward", 16384, 4096, cold},
   };
   REQUIRE(regimes().size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -32,6 +32,7 @@ TEST_CASE("the five regimes have the shapes that the pages speak of") {
     CHECK(regimes()[i].shapes[0].rows == expected[i].rows);
     CHECK(regimes()[i].shapes[0].hidden == expected[i].hidden);
     CHECK(regimes()[i].caches == expected[i].caches);
+    CHECK(regimes()[i].is_backward == (expected[i].name == "backward"));
   }
 }
 

@@ -101,6 +101,7 @@ TEST_CASE("every lesson names a regime that there is or none") {
 
 TEST_CASE("no lesson claims fewer additions than a tree needs or more than a loop") {
   for (const Lesson& lesson : all_lessons()) {
+    if (lesson.is_backward()) continue;
     for (const int hidden : {1, 2, 31, 32, 128, 1000, 1024, 4096, 49152}) {
       CAPTURE(lesson.slug, hidden);
       CHECK(lesson.sum_depth(hidden) >= std::ceil(std::log2(hidden)));
@@ -111,6 +112,7 @@ TEST_CASE("no lesson claims fewer additions than a tree needs or more than a loo
 
 TEST_CASE("the bound of every lesson notices a divisor that is off by one") {
   for (const Lesson& lesson : all_lessons()) {
+    if (lesson.is_backward()) continue;
     for (const int hidden : {1, 128, 1024}) {
       CAPTURE(lesson.slug, hidden);
       // x / sqrt(sum / (hidden + 1)) is too large by about 1 / (2 hidden).
@@ -119,8 +121,41 @@ TEST_CASE("the bound of every lesson notices a divisor that is off by one") {
   }
 }
 
+TEST_CASE("no backward pass claims fewer additions than a tree needs or more than a loop") {
+  for (const Lesson& lesson : all_lessons()) {
+    if (!lesson.is_backward()) continue;
+    for (const int hidden : {1, 2, 31, 32, 128, 1000, 1024, 4096, 49152}) {
+      for (const int rows : {1, 2, 100, 16384, 1 << 30}) {
+        BackwardProblem p;
+        p.hidden = hidden;
+        p.rows = rows;
+        CAPTURE(lesson.slug, hidden, rows);
+        CHECK(lesson.backward.row_depth(p) >= std::ceil(std::log2(hidden)));
+        CHECK(lesson.backward.row_depth(p) <= hidden + 20);
+        CHECK(lesson.backward.column_depth(p) >= std::ceil(std::log2(rows)));
+        CHECK(lesson.backward.column_depth(p) <= rows + 128);
+      }
+    }
+  }
+}
+
+TEST_CASE("no backward pass predicts less traffic than x, dy and dx once") {
+  for (const Lesson& lesson : all_lessons()) {
+    if (!lesson.is_backward()) continue;
+    for (const int hidden : {1, 128, 4096, 49152}) {
+      BackwardProblem p;
+      p.hidden = hidden;
+      p.rows = 1000;
+      CAPTURE(lesson.slug, hidden);
+      CHECK(lesson.backward.traffic(p).read >= 8.0 * hidden);
+      CHECK(lesson.backward.traffic(p).written >= 4.0 * hidden);
+    }
+  }
+}
+
 TEST_CASE("no lesson predicts less traffic than x once and y once") {
   for (const Lesson& lesson : all_lessons()) {
+    if (lesson.is_backward()) continue;
     for (const int hidden : {1, 128, 4096, 49152}) {
       CAPTURE(lesson.slug, hidden);
       CHECK(lesson.traffic(hidden).read >= 4.0 * hidden);

@@ -72,20 +72,21 @@ bool BlockRunner::run(dim3 grid, dim3 block, const std::function<void()>& body) 
   body_ = &body;
   gridDim = grid;
   begin_grid(block);
-  for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z) {
-    for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y) {
-      for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
-        begin_block();
-        Observer::enter_kernel();
-        main_.switch_to(all_[0].fiber);
-        Observer::leave_kernel();
-        observer().block_ends();
-        if (stopped_) {
-          // The fibers wait in the middle of a kernel that will not go on.
-          for (int i = 0; i < kMaxThreads; ++i) all_[i].has_begun = false;
-          return false;
-        }
-      }
+  const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
+  for (std::uint64_t i = 0; i < blocks; ++i) {
+    const std::uint64_t n = reversed_ ? blocks - 1 - i : i;
+    blockIdx.x = static_cast<unsigned>(n % grid.x);
+    blockIdx.y = static_cast<unsigned>(n / grid.x % grid.y);
+    blockIdx.z = static_cast<unsigned>(n / grid.x / grid.y);
+    begin_block();
+    Observer::enter_kernel();
+    main_.switch_to(all_[0].fiber);
+    Observer::leave_kernel();
+    observer().block_ends();
+    if (stopped_) {
+      // The fibers wait in the middle of a kernel that will not go on.
+      for (int k = 0; k < kMaxThreads; ++k) all_[k].has_begun = false;
+      return false;
     }
   }
   return true;

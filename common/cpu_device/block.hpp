@@ -37,6 +37,9 @@ class BlockRunner {
   /// Runs `body` in every thread of every block. False if a mistake made the rest impossible.
   bool run(dim3 grid, dim3 block, const std::function<void()>& body);
 
+  /// Lets the blocks of a grid run from the last to the first. A GPU has no order of blocks.
+  void reverse_blocks(bool reversed) { reversed_ = reversed; }
+
   // What a thread calls. The running thread is meant.
 
   /// __syncthreads: returns when every thread of the block has called it.
@@ -137,6 +140,7 @@ class BlockRunner {
   Place barrier_;       ///< where the first of them waits
   int first_at_barrier_ = 0;
   bool stopped_ = false;
+  bool reversed_ = false;
 };
 
 /// The device has one.

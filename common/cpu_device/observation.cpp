@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "common/cpu_device/block.hpp"
 #include "common/cpu_device/hazard.hpp"
 #include "common/cpu_device/observer.hpp"
 
@@ -24,6 +25,10 @@ void start_observing(std::vector<Tensor> tensors) {
 
 Observation stop_observing() {
   return can_observe() ? cpu_device::observer().stop() : Observation{};
+}
+
+void reverse_blocks(bool reversed) {
+  cpu_device::block_runner().reverse_blocks(reversed);
 }
 
 std::vector<std::string> take_hazards() {

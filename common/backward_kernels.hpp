@@ -1,0 +1,25 @@
+#pragma once
+/// \file
+/// The harness's kernels for backward passes, as functions that C++ files can call.
+
+#include <cuda_runtime.h>
+
+#include "common/backward_reference.hpp"
+#include "common/device_kernels.hpp"
+#include "common/lesson.hpp"
+
+namespace rmsnorm {
+
+/// Computes rstd of each row of x in fp64 and rounds it once. \param rstd (rows), on the device
+cudaError_t launch_rstd(
+    const BackwardProblem& problem, float eps, float* rstd, cudaStream_t stream);
+
+/// Compares dx with the fp64 reference, within the bound (dx_error_bound).
+cudaError_t launch_compare_dx(
+    const BackwardProblem& problem, double bound, DeviceFindings* findings, cudaStream_t stream);
+
+/// Computes what dweight should be. \param sums (hidden), on the device
+cudaError_t launch_column_sums(
+    const BackwardProblem& problem, SignedSum* sums, cudaStream_t stream);
+
+}  // namespace rmsnorm

@@ -1,0 +1,96 @@
+#include "common/backward_workload.hpp"
+
+#include "common/backward_kernels.hpp"
+#include "common/cuda_check.hpp"
+#include "common/reference.hpp"
+#include "common/types.hpp"
+
+namespace rmsnorm {
+namespace {
+
+FencedTensor tensor_of(const WorkloadSpec& spec, Dtype dtype, std::size_t size) {
+  return {spec.memory, dtype, size, spec.sets, spec.misalign};
+}
+
+}  // namespace
+
+BackwardWorkload::BackwardWorkload(const WorkloadSpec& spec)
+    : spec_(spec),
+      x_(tensor_of(spec, spec.types.dtype, matrix_size(spec))),
+      weight_(tensor_of(spec, weight_dtype(spec), spec.hidden)),
+      rstd_(tensor_of(spec, Dtype::fp32, spec.rows)),
+      dy_(tensor_of(spec, spec.types.dtype, matrix_size(spec))),
+      dx_(tensor_of(spec, spec.types.dtype, matrix_size(spec))),
+      dweight_(tensor_of(spec, weight_dtype(spec), spec.hidden)) {
+  x_.fill(Content::x, spec.seed, spec.hidden);
+  weight_.fill(Content::weight, spec.seed, spec.hidden);
+  dy_.fill(Content::dy, spec.seed, spec.hidden);
+  rstd_.fill(Content::nan, spec.seed, 1);
+  for (int set = 0; set < spec.sets; ++set) compute_rstd(set);
+  dx_.poison();
+  dweight_.poison();
+}
+
+void BackwardWorkload::compute_rstd(int set) const {
+  auto* const rstd = static_cast<float*>(rstd_.data(set));
+  const BackwardProblem p = problem(set);
+  if (spec_.memory == Memory::device) {
+    cuda_check(launch_rstd(p, spec_.eps, rstd, nullptr), "computing rstd");
+    return;
+  }
+  const std::vector<float> x = to_floats(p.x, p.dtype, matrix_size(spec_));
+  for (int row = 0; row < p.rows; ++row) {
+    const float* const begin = x.data() + static_cast<std::size_t>(row) * p.hidden;
+    rstd[row] = static_cast<float>(reference_row_rstd(begin, p.hidden, spec_.eps));
+  }
+}
+
+BackwardProblem BackwardWorkload::problem(int set) const {
+  const bool has_weight = spec_.types.weight.has_value();
+  BackwardProblem p;
+  p.x = x_.data(set);
+  p.weight = has_weight ? weight_.data(set) : nullptr;
+  p.rstd = static_cast<const float*>(rstd_.data(set));
+  p.dy = dy_.data(set);
+  p.dx = dx_.data(set);
+  p.dweight = has_weight ? dweight_.data(set) : nullptr;
+  p.rows = spec_.rows;
+  p.hidden = spec_.hidden;
+  p.weight_bias = spec_.types.weight_bias;
+  p.dtype = spec_.types.dtype;
+  p.weight_dtype = weight_.dtype();
+  return p;
+}
+
+FencedTensor BackwardWorkload::workspace_for(const Backward& lesson) const {
+  const std::size_t bytes = lesson.workspace_bytes(problem());
+  FencedTensor workspace(spec_.memory, Dtype::fp32, (bytes + 3) / 4, 1, 0);
+  workspace.poison();
+  return workspace;
+}
+
+std::uint64_t BackwardWorkload::hash_of_untouchables() const {
+  return x_.hash() + weight_.hash() + rstd_.hash() + dy_.hash() + dx_.hash_without_first() +
+         (spec_.types.weight ? dweight_.hash_without_first() : dweight_.hash());
+}
+
+std::uint64_t BackwardWorkload::hash_of_results() const {
+  return dx_.hash_of_first() + dweight_.hash_of_first();
+}
+
+void BackwardWorkload::set_x(const std::vector<float>& values) const {
+  x_.set(values);
+  compute_rstd(0);
+}
+
+std::int64_t BackwardWorkload::bytes_to_move() const {
+  return static_cast<std::int64_t>(3 * matrix_size(spec_) * bytes_of(spec_.types.dtype));
+}
+
+std::size_t BackwardWorkload::bytes(const WorkloadSpec& spec) {
+  return 3 * FencedTensor::bytes(spec.types.dtype, matrix_size(spec), spec.sets) +
+         2 * FencedTensor::bytes(weight_dtype(spec), spec.hidden, spec.sets) +
+         FencedTensor::bytes(Dtype::fp32, spec.rows, spec.sets);
+}
+
+}  // namespace rmsnorm

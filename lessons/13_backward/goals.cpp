@@ -1,0 +1,23 @@
+/// \file
+/// What exercise.cu is to reach.
+
+#include "common/exercise.hpp"
+
+namespace {
+
+using namespace rmsnorm;
+
+const ExerciseRegistration exercise{{
+    .lesson = "13_backward",
+    .shape = {.rows = 64, .hidden = 4096},
+    .goals =
+        {
+            {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
+        },
+    .within =
+        {
+            {"at most 3 barriers a row", Quantity::barriers, Goal::at_most, 3},
+        },
+}};
+
+}  // namespace
