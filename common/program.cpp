@@ -105,6 +105,12 @@ class Run {
       fmt::print(stderr, "stopped: {}\n", error.what());
       exit_code = kNoDevice;
     }
+    if (results_.empty() && exit_code == kAllVerified) {
+      fmt::print(
+          stderr,
+          "nothing to run: forward passes have their regimes, and backward passes theirs\n");
+      exit_code = kBadUsage;
+    }
     try {
       save();
     } catch (const std::runtime_error& error) {

@@ -28,7 +28,7 @@ foreach(kernel IN LISTS kernels)
       CONTENT "#line 1 \"${kernel}\"\n${before}${passed}${without}" @ONLY)
     add_executable(${program} EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/common/main.cpp")
     add_kernels(${program} OBSERVED "${copy}")
-    target_link_libraries(${program} PRIVATE rmsnorm_harness rmsnorm_warnings)
+    target_link_libraries(${program} PRIVATE other_kernels rmsnorm_harness rmsnorm_warnings)
     set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${missing_barriers}")
     add_dependencies(missing_barriers ${program})
 

@@ -112,6 +112,20 @@ TEST_CASE("the first lesson on the device follows its own first foil") {
   CHECK(pair_of(all_lessons(), "2") == "02_naive/thread_per_row 02_naive");
 }
 
+TEST_CASE("a backward pass does not follow a forward pass") {
+  Lesson backward = lesson_called("05_backward");
+  backward.backward.launch = [](const BackwardProblem&, cudaStream_t) { return cudaSuccess; };
+  Lesson foil = backward;
+  foil.slug = "05_backward/foil";
+  Lesson next = backward;
+  next.slug = "07_next";
+  const std::vector<Lesson> all = {
+      lesson_called("04_forward"), backward, foil, lesson_called("06_forward"), next};
+  CHECK(pair_of(all, "5") == "05_backward/foil 05_backward");
+  CHECK(pair_of(all, "6") == "04_forward 06_forward");
+  CHECK(pair_of(all, "7") == "05_backward 07_next");
+}
+
 TEST_CASE("what cannot be predicted is turned down with a sentence") {
   const std::vector<Lesson> all = {
       lesson_called("01_host", Memory::host, "decode"),

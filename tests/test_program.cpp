@@ -82,6 +82,13 @@ TEST_CASE("lesson 01 passes in all regimes of forward passes without a GPU") {
   CHECK(tests::lines_in(finished.out).size() == forward);
 }
 
+TEST_CASE("a forward pass has nothing to run in a regime of backward passes") {
+  const Finished finished = run_lesson_01({"--regime", "backward"});
+  CHECK(finished.exit_code == kBadUsage);
+  CHECK(finished.out == "");
+  CHECK_THAT(finished.err, contains("nothing to run: forward passes have their regimes"));
+}
+
 TEST_CASE("a lesson that is wrong makes the exit code 1 and says what is wrong") {
   const Finished finished = run_wrong({"--lesson", "00_fake", "--rows", "3", "--hidden", "100"});
   CHECK(finished.exit_code == kLessonWrong);

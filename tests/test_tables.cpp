@@ -69,6 +69,22 @@ class Pages {
 
 }  // namespace
 
+TEST_CASE("the copy in a table moves as many bytes as the lesson") {
+  rmsnorm::Result result;  // of three tensors
+  result.lesson = "13_backward";
+  result.regime = "backward";
+  result.rows = 1000;
+  result.hidden = 25000;
+  result.cache = "cold";
+  result.median_us = 100;
+  result.gbps = 3000;
+  result.copy_gbps = 4000;
+  result.verdict = "pass";
+  CHECK_THAT(
+      rmsnorm::plots::make_table({result}, {"lesson", "13_backward"}),
+      contains("| backward, cold | 75.0 µs, 4000 GB/s | 100 µs, 75 % |"));
+}
+
 TEST_CASE("tables that are out of date are noticed and then made anew") {
   const Pages pages;
   const std::string before = pages.text();
