@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kColumns > 16 ? 512 : 1024)
     for (int j = 0; j < kWidth; ++j) {
       float factor = 1;
       if (weight != nullptr) factor = static_cast<float>(w[k].at[j]) + bias;
-      value[j] *= rstd * factor;
+      value[j] = value[j] * rstd * factor;
     }
     y[i] = rounded<T, kWidth>(value);
   }
