@@ -182,7 +182,8 @@ template <class T>
 __device__ uint4 window(const T* p, int before) {
   const auto* vector = reinterpret_cast<const uint4*>(p - before);
   if (before == 0) return vector[0];
-  return shifted(vector[0], vector[1], before * sizeof(T));
+  const uint4 low = vector[0], high = vector[1];
+  return shifted(low, high, before * sizeof(T));
 }
 // [window]
 
