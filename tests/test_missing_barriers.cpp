@@ -25,9 +25,10 @@ namespace {
 /// A lesson without the n-th of its barriers.
 struct MissingBarrier {
   std::string slug;
-  int number;            ///< from 1, in the order of the source
-  std::string seen_at;   ///< the code of the line where the race shows ...
-  std::string other_at;  ///< ... and of the other one that takes part in it
+  int number;                        ///< from 1, in the order of the source
+  std::string seen_at;               ///< the code of the line where the race shows ...
+  std::string other_at;              ///< ... and of the other one that takes part in it
+  std::string file = "rms_norm.cu";  ///< where both are
 };
 
 const char* const kFirstStore = "partial[threadIdx.x] = sum;";
@@ -44,7 +45,8 @@ const char* const kRowSum = "return group_sum<32>(lane < kThreads / 32 ? partial
 const char* const kShortRowStore = "if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;";
 const char* const kShortRowSum =
     "value = row_sum<32>(threadIdx.x % 32 < kThreads / 32 ? partial[threadIdx.x % 32] : 0);";
-const char* const kAnyRowSum = "return group_sum(lane < blockDim.x / 32 ? partial[lane] : 0, 32);";
+const char* const kAnyRowStore = "if (lane == 0) partial[warp] = value;";
+const char* const kAnyRowSum = "return group_sum<32>(lane < blockDim.x / 32 ? partial[lane] : 0);";
 
 const char* const kTurnStore = "if (lane == 0) partial[turn][threadIdx.x / 32] = value;";
 const char* const kTurnSum =
@@ -65,13 +67,17 @@ const MissingBarrier kMissing[] = {
     {"08_registers", 1, kRowStore, kRowSum},
     {"09_cache_policy", 1, kRowStore, kRowSum},
     {"10_half_precision", 1, kShortRowStore, kShortRowSum},
-    {"11_any_tensor", 1, kRowStore, kAnyRowSum},
+    {"11_any_tensor", 1, kAnyRowStore, kAnyRowSum, "row.cuh"},
     {"13_backward", 1, kTurnStore, kTurnSum},
 };
 
-/// "lessons/04_warp_reduce/rms_norm.cu:49", the one line that holds this code.
-std::string place_of(const std::string& slug, const std::string& code) {
-  const std::string file = "lessons/" + slug + "/rms_norm.cu";
+/// "lessons/04_warp_reduce/rms_norm.cu"
+std::string file_of(const MissingBarrier& missing) {
+  return "lessons/" + missing.slug + "/" + missing.file;
+}
+
+/// "lessons/04_warp_reduce/rms_norm.cu:49", the one line of the file that holds this code.
+std::string place_of(const std::string& file, const std::string& code) {
   const std::vector<std::string> lines = lines_of(top() / file);
   const auto holds = [&](const std::string& line) { return line.find(code) != line.npos; };
   CAPTURE(file, code);
@@ -113,9 +119,9 @@ std::vector<std::string> trace_rows_of(const fs::path& page) {
   return rows;
 }
 
-/// The first message that names a line of the lesson, up to " (kernel ...".
-std::string first_message(const std::string& out, const std::string& slug) {
-  const std::size_t begin = std::min(out.find("lessons/" + slug + "/rms_norm.cu:"), out.size());
+/// The first message that names a line of the file, up to " (kernel ...".
+std::string first_message(const std::string& out, const std::string& file) {
+  const std::size_t begin = std::min(out.find(file + ":"), out.size());
   return out.substr(begin, out.find(" (kernel", begin) - begin);
 }
 
@@ -130,9 +136,10 @@ TEST_CASE("without one of its barriers every lesson has a race, which its page q
         run({RMSNORM_MISSING_BARRIERS_DIR "/" + name, "--rows", "32", "--hidden", "4096"});
     CHECK(finished.exit_code == rmsnorm::kLessonWrong);
 
-    const std::string message = first_message(finished.out, missing.slug);
-    CHECK(message.starts_with(place_of(missing.slug, missing.seen_at) + ": a race: "));
-    CHECK_THAT(message, contains(" at " + place_of(missing.slug, missing.other_at) + ", and no"));
+    const std::string file = file_of(missing);
+    const std::string message = first_message(finished.out, file);
+    CHECK(message.starts_with(place_of(file, missing.seen_at) + ": a race: "));
+    CHECK_THAT(message, contains(" at " + place_of(file, missing.other_at) + ", and no"));
     CHECK_THAT(
         quotes_of(top() / "lessons" / missing.slug / "README.md"),
         contains(with_single_spaces(message)));
@@ -141,13 +148,19 @@ TEST_CASE("without one of its barriers every lesson has a race, which its page q
 
 TEST_CASE("no lesson's barrier is left out of the test of missing barriers") {
   std::vector<std::string> barriers;
-  for (const fs::path& folder : lesson_folders()) {
-    for (const std::string& line : lines_of(folder / "rms_norm.cu")) {
-      if (line.find("__syncthreads();") != line.npos) barriers.push_back(folder.filename());
+  for (const fs::path& file : files_with({".cu", ".cuh"})) {
+    const fs::path folder = file.parent_path();
+    if (folder.parent_path() != top() / "lessons") continue;
+    if (file.stem() == "exercise" || file.stem() == "foils") continue;
+    for (const std::string& line : lines_of(file)) {
+      if (line.find("__syncthreads();") == line.npos) continue;
+      barriers.push_back("lessons/" + (folder.filename() / file.filename()).string());
     }
   }
   std::vector<std::string> missing;
-  for (const MissingBarrier& barrier : kMissing) missing.push_back(barrier.slug);
+  for (const MissingBarrier& barrier : kMissing) missing.push_back(file_of(barrier));
+  std::sort(barriers.begin(), barriers.end());
+  std::sort(missing.begin(), missing.end());
   CHECK(missing == barriers);
 }
 

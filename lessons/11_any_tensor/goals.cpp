@@ -15,7 +15,7 @@ const ExerciseRegistration exercise{{
         {
             {"x crosses global memory once but for a row's ends", Quantity::reads_of_x,
              Goal::at_most, 1.1},
-            {"at most 90 requests a row", Quantity::requests, Goal::at_most, 90},
+            {"at most 70 requests a row", Quantity::requests, Goal::at_most, 70},
         },
     .within = {},
 }};

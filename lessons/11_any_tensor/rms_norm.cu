@@ -23,7 +23,8 @@ __global__ void __launch_bounds__(kRowThreads > 0 ? kShortRows : 512)
   constexpr int kParts = sizeof(W) / sizeof(T);
 
   // A window must not leave the row: it may need `before` elements in front of
-  // the first vector, and less than a vector behind the last.
+  // the first vector, and less than a vector behind the last. Where it does, the
+  // row has one vector less: at most 30 elements are left to its edges.
   int head = (kSize<T> - behind_boundary(y)) % kSize<T>;
   const int x_before = behind_boundary(x + head);
   const int w_before = weight == nullptr ? 0 : behind_boundary(weight + head);
@@ -32,7 +33,7 @@ __global__ void __launch_bounds__(kRowThreads > 0 ? kShortRows : 512)
   const int behind = before > 0 ? kSize<T> : 0;
   const int vectors = max(0, (hidden - head - behind) / kSize<T>);
 
-  // The rest, at most 30 elements, is one for each thread.
+  // The rest goes element by element, each to a thread of its own.
   const int edges = hidden - vectors * kSize<T>;
   const auto edge = [&](int e) { return e < head ? e : e + vectors * kSize<T>; };
 
