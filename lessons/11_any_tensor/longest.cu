@@ -47,6 +47,7 @@ __global__ void __launch_bounds__(1024)
   // A test for each vector would keep its loads apart: kHasWeight is not tested.
   constexpr int kParts = sizeof(W) / sizeof(T);
   const uint4* __restrict__ weight = static_cast<const uint4*>(task.weight);
+  // y may be x: even so, each store depends on the last load of its bytes.
   uint4* __restrict__ y = find<uint4>(task.y, task);
   const auto put = [&](int i, const uint4& u) {
     uint4 w[kParts];

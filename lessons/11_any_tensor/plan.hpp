@@ -24,7 +24,7 @@ struct Plan {
   Kind kind;                     ///< which kernel
   int threads;                   ///< of a row: 4 to 32 lanes of a warp, or whole warps
   int vectors;                   ///< of a row that each of them keeps in registers, 16 bytes each
-  int rows;                      ///< of a block; 1 unless a row has a warp or less
+  int rows;                      ///< of a block; 1 unless a row has fewer than kShortRows threads
   int staged;                    ///< vectors that each thread keeps in shared memory
   std::int64_t first_blocks;     ///< blocks of tensors[0]; those of tensors[1] follow
   std::int64_t blocks;           ///< of both
@@ -32,7 +32,9 @@ struct Plan {
   cuda::access_property policy;  ///< of x in the L2 cache
 };
 
-constexpr int kShortRows = 128;  ///< threads of a block of several rows; the fewest of any block
+/// The threads of a block of several rows, and the fewest of any block. An SM holds 32 blocks at most:
+/// if they were smaller, blocks of the next launch that wait would take places that this one needs.
+constexpr int kShortRows = 128;
 
 /// The lanes of a warp that share a short row, two vectors for each: 4, 8, 16 or 32.
 inline int lanes_for(int vectors) {
@@ -107,7 +109,7 @@ inline Plan plan_for(const Operation& op) {
   plan.blocks = plan.first_blocks + (second.rows + plan.rows - 1) / plan.rows;
   plan.inverse = 1.0f / static_cast<float>(op.hidden);
 
-  // x and y together. Where they are less, nothing is driven out of the L2.
+  // Of x and y together. Where there is less, the L2 need not choose what it keeps.
   constexpr double kMuch = 32e6;
   const double x_and_y = 2.0 * bytes * op.hidden * static_cast<double>(first.rows + second.rows);
   if (x_and_y >= kMuch) plan.policy = cuda::access_property::persisting();

@@ -33,8 +33,8 @@ __device__ inline void let_next_begin() {
 struct Task {
   bool exists;                ///< false in the last block's places to spare
   std::int64_t outer, inner;  ///< the row's place in its tensor
-  Rows x, y;                  ///< its tensor
-  const void* weight;         ///< likewise
+  Rows x, y;                  ///< of its tensor
+  const void* weight;         ///< likewise; null: all ones
 };
 
 /// The task of the calling thread. A block has blockDim.y rows; the first blocks are those of

@@ -24,7 +24,9 @@
  * **Streams and devices.** Work is enqueued on `stream`, a stream of the tensors' device, and the
  * function returns; null is CUDA's default stream. The tensors must stay until the stream is done
  * with them. The caller's current device may be another one, and is the same afterwards. Nothing is
- * allocated and nothing waits, so that calls can be captured in a CUDA graph.
+ * allocated and nothing waits, so that calls can be captured in a CUDA graph. From Hopper on, the
+ * launch may overlap the end of the kernel before it in the stream; all reads and writes of tensors
+ * come after that kernel's end.
  *
  * **Errors.** A function either enqueues all of its work and returns RMSNORM_OK, or enqueues nothing
  * and returns another status. What goes wrong on the GPU later, as with memory that was freed too
