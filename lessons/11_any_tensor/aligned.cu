@@ -9,20 +9,22 @@ namespace rmsnorm::any_tensor {
 namespace {
 
 // [kernel]
-/// kRowThreads share a row; if that is 0, a block. kPlain: one tensor, rows at
-/// one distance.
+/// kRowThreads share a row; if that is 0, a block. kPlain: one tensor, rows
+/// at one distance.
 template <class T, class W, int kVectors, int kRowThreads, bool kPlain>
-__global__ void __launch_bounds__(kRowThreads > 0 ? kShortRows : 512)
-    rms_norm_aligned(const __grid_constant__ Operation op, const __grid_constant__ Plan plan) {
+__global__ void __launch_bounds__(kMostThreads<kRowThreads>) rms_norm_aligned(
+    const __grid_constant__ Operation op,  // the tensors
+    const __grid_constant__ Plan plan) {   // how blocks share them
   const Task task = task_of<(kRowThreads > 0), kPlain>(op, plan);
   wait_for_inputs();
-  const auto* x = cuda::associate_access_property(find<const uint4>(task.x, task), plan.policy);
+  const auto* row = find<const uint4>(task.x, task);
+  const auto* x = cuda::associate_access_property(row, plan.policy);
   const auto* weight = static_cast<const uint4*>(task.weight);
   const int end = task.exists ? op.hidden / kSize<T> : 0;
   const int end_of_weight = weight == nullptr ? 0 : end;
-  constexpr int kParts = sizeof(W) / sizeof(T);  // vectors of the weight for one of x
+  constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
   constexpr int kFactors = kVectors * kParts;
-  constexpr bool kEarly = kFactors <= 2 || kFactors == 4;  // else registers are short
+  constexpr bool kEarly = kFactors <= 2 || kFactors == 4;  // registers
   uint4 v[kVectors], w[kEarly ? kFactors : kParts];
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {

@@ -40,8 +40,8 @@ struct Operation {
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no
 /// rows. Returns what the CUDA calls returned; cudaErrorInvalidConfiguration also for more rows
-/// than a grid has blocks for. With `may_overlap`, the grid may be set up while the kernel before it
-/// in the stream still runs: it waits for that kernel's end before it reads.
+/// than a grid has blocks for. With `may_overlap`, from Hopper on, the grid may be set up while the
+/// kernel before it in the stream still runs: it waits for that kernel's end before it reads.
 cudaError_t launch(const Operation& operation, cudaStream_t stream, bool may_overlap = true);
 
 /// A problem of the harness.

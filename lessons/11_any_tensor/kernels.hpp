@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The kernels of lesson 11, and which of them are compiled: one for each pair of types, and for each
-/// number of vectors that a plan can name.
+/// The kernels of lesson 11. One is compiled for each pair of types and each number of vectors that
+/// a plan can name.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -11,20 +11,23 @@ namespace {
 constexpr int kVectors = 4;  // of a thread, in registers
 
 // [kernel]
-/// A block has one row. Each thread reads from shared memory what it put there
-/// itself: no barrier.
+/// A block has one row. Each thread reads from shared memory what it put
+/// there itself: no barrier.
 template <class T, class W, bool kHasWeight>
-__global__ void __launch_bounds__(1024)
-    rms_norm_longest(const __grid_constant__ Operation op, const __grid_constant__ Plan plan) {
+__global__ void __launch_bounds__(1024) rms_norm_longest(
+    const __grid_constant__ Operation op,  // the tensors
+    const __grid_constant__ Plan plan) {   // how blocks share them
   const Task task = task_of<false, false>(op, plan);
   wait_for_inputs();
   const auto* from = find<const uint4>(task.x, task);
   const auto* x = cuda::associate_access_property(from, plan.policy);
-  const auto* again = cuda::associate_access_property(from, cuda::access_property::streaming());
+  const auto once = cuda::access_property::streaming();
+  const auto* again = cuda::associate_access_property(from, once);
   const int end = op.hidden / kSize<T>;
   const int threads = blockDim.x;
   const int begin = kVectors * threads;  // of what is not in registers
   const int end_of_staged = min(end, begin + plan.staged * threads);
+  const int rest = end_of_staged + threadIdx.x;  // from here on, twice
   extern __shared__ uint4 staged[];
   uint4 v[kVectors];
 #pragma unroll
@@ -38,13 +41,13 @@ __global__ void __launch_bounds__(1024)
     sum += squares<T>(u);
   }
 #pragma unroll 4
-  for (int i = end_of_staged + threadIdx.x; i < end; i += threads) sum += squares<T>(x[i]);
+  for (int i = rest; i < end; i += threads) sum += squares<T>(x[i]);
 #pragma unroll
   for (const uint4& u : v) sum += squares<T>(u);
   __shared__ float partial[32];
   const float rstd = rsqrtf(row_sum<0>(sum, partial) * plan.inverse + op.eps);
 
-  // A test for each vector would keep its loads apart: kHasWeight is not tested.
+  // kHasWeight costs no test, which would keep the loads of vectors apart.
   constexpr int kParts = sizeof(W) / sizeof(T);
   const uint4* __restrict__ weight = static_cast<const uint4*>(task.weight);
   // y may be x: even so, each store depends on the last load of its bytes.
@@ -62,7 +65,7 @@ __global__ void __launch_bounds__(1024)
 #pragma unroll 4
   for (int i = begin + threadIdx.x; i < end_of_staged; i += threads) put(i, staged[i - begin]);
 #pragma unroll 4
-  for (int i = end_of_staged + threadIdx.x; i < end; i += threads) put(i, again[i]);
+  for (int i = rest; i < end; i += threads) put(i, again[i]);
 }
 // [kernel]
 

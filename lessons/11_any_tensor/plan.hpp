@@ -32,9 +32,13 @@ struct Plan {
   cuda::access_property policy;  ///< of x in the L2 cache
 };
 
-/// The threads of a block of several rows, and the fewest of any block. An SM holds 32 blocks at most:
-/// if they were smaller, blocks of the next launch that wait would take places that this one needs.
+/// The threads of a block of several rows, and the fewest of any block. An SM holds 32 blocks at
+/// most: of smaller ones, those of the next launch that wait could take places that this one needs.
 constexpr int kShortRows = 128;
+
+/// The most threads of a block, where a row has kRowThreads or, if that is 0, a block.
+template <int kRowThreads>
+constexpr int kMostThreads = kRowThreads > 0 ? kShortRows : 512;
 
 /// The lanes of a warp that share a short row, two vectors for each: 4, 8, 16 or 32.
 inline int lanes_for(int vectors) {
@@ -116,8 +120,8 @@ inline Plan plan_for(const Operation& op) {
   return plan;
 }
 
-/// What a row of the harness costs, if it is aligned: x and y once, twice what of x neither registers
-/// nor shared memory hold, and the weight once for all rows that one warp holds.
+/// What a row of the harness costs, if it is aligned: x and y once, twice what of x neither
+/// registers nor shared memory hold, and the weight once for all rows that one warp holds.
 inline Traffic traffic(const TypedProblem& p) {
   const Plan plan = plan_for(operation_of(p));
   const double x = 1.0 * bytes_of(p.dtype) * p.hidden;
@@ -128,11 +132,13 @@ inline Traffic traffic(const TypedProblem& p) {
 }
 
 /// The additions of a vector's squares, those of a thread's vectors and edges, of a warp and of the
-/// warps; and one for 1 / hidden, which is rounded before it is a factor.
+/// warps, of which no more than hidden add something; and one for 1 / hidden, which is rounded
+/// before it is a factor.
 inline int sum_depth(const TypedProblem& p) {
   const Plan plan = plan_for(operation_of(p));
   const int size = 16 / bytes_of(p.dtype);
-  return size + p.hidden / size / plan.threads + 1 + 30 / plan.threads + 1 + 5 + 5 + 1;
+  const int most = size + p.hidden / size / plan.threads + 1 + 30 / plan.threads + 1 + 5 + 5;
+  return std::min(p.hidden, most) + 1;
 }
 
 }  // namespace rmsnorm::any_tensor

@@ -12,19 +12,21 @@ namespace {
 /// A row is a head, whole vectors, and a tail. y's vectors are at 16-byte
 /// addresses; those of x and of the weight are windows into memory.
 template <class T, class W, int kVectors, int kRowThreads>
-__global__ void __launch_bounds__(kRowThreads > 0 ? kShortRows : 512)
-    rms_norm_ragged(const __grid_constant__ Operation op, const __grid_constant__ Plan plan) {
+__global__ void __launch_bounds__(kMostThreads<kRowThreads>) rms_norm_ragged(
+    const __grid_constant__ Operation op,  // the tensors
+    const __grid_constant__ Plan plan) {   // how blocks share them
   const Task task = task_of<(kRowThreads > 0), false>(op, plan);
   wait_for_inputs();
-  const auto* x = cuda::associate_access_property(find<const T>(task.x, task), plan.policy);
+  const T* row = find<const T>(task.x, task);
+  const auto* x = cuda::associate_access_property(row, plan.policy);
   const auto* weight = static_cast<const W*>(task.weight);
   auto* y = find<T>(task.y, task);
   const int hidden = task.exists ? op.hidden : 0;
   constexpr int kParts = sizeof(W) / sizeof(T);
 
-  // A window must not leave the row: it may need `before` elements in front of
-  // the first vector, and less than a vector behind the last. Where it does, the
-  // row has one vector less: at most 30 elements are left to its edges.
+  // A window must not leave the row: it may need `before` elements in front
+  // of the first vector, and less than a vector behind the last. Then the
+  // edges take them. They are 30 elements at most.
   int head = (kSize<T> - behind_boundary(y)) % kSize<T>;
   const int x_before = behind_boundary(x + head);
   const int w_before = weight == nullptr ? 0 : behind_boundary(weight + head);
@@ -35,15 +37,18 @@ __global__ void __launch_bounds__(kRowThreads > 0 ? kShortRows : 512)
 
   // The rest goes element by element, each to a thread of its own.
   const int edges = hidden - vectors * kSize<T>;
-  const auto edge = [&](int e) { return e < head ? e : e + vectors * kSize<T>; };
+  const auto edge = [&](int e) {
+    return e < head ? e : e + vectors * kSize<T>;  // column
+  };
 
-  const auto x_of = [&](int i) { return window(x + head + i * kSize<T>, x_before); };
+  const auto x_of = [&](int i) {  // its vector number i
+    return window(x + head + i * kSize<T>, x_before);
+  };
   const auto weight_of = [&](int i, uint4* to) {
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
-      to[part] = weight == nullptr
-                     ? ones<W>()
-                     : window(weight + head + i * kSize<T> + part * kSize<W>, w_before);
+      const int at = head + i * kSize<T> + part * kSize<W>;
+      to[part] = weight == nullptr ? ones<W>() : window(weight + at, w_before);
     }
   };
   constexpr bool kEarly = kVectors * kParts <= 2;  // else registers are short
@@ -55,7 +60,7 @@ __global__ void __launch_bounds__(kRowThreads > 0 ? kShortRows : 512)
     if (kEarly && i < vectors) weight_of(i, &w[k * kParts]);
   }
   let_next_begin();
-  const int more = threadIdx.x + kVectors * blockDim.x;  // of a long row: read twice
+  const int more = threadIdx.x + kVectors * blockDim.x;  // are read twice
   float sum = 0;
   for (int e = threadIdx.x; e < edges; e += blockDim.x) {
     const float value = static_cast<float>(x[edge(e)]);
@@ -87,9 +92,10 @@ __global__ void __launch_bounds__(kRowThreads > 0 ? kShortRows : 512)
   }
   for (int e = threadIdx.x; e < edges; e += blockDim.x) {
     const int col = edge(e);
-    const float factor = weight == nullptr ? 1 : static_cast<float>(weight[col]);
-    const float value = static_cast<float>(x[col]) * rstd * (factor + op.weight_bias);
-    y[col] = static_cast<T>(value);
+    float factor = 1;
+    if (weight != nullptr) factor = static_cast<float>(weight[col]);
+    const float value = static_cast<float>(x[col]) * rstd;
+    y[col] = static_cast<T>(value * (factor + op.weight_bias));
   }
 }
 // [kernel]
