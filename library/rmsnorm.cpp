@@ -1,82 +1,20 @@
 /// \file
-/// The functions of rmsnorm.h.
+/// The functions of rmsnorm.h for inference.
 
 #include "library/include/rmsnorm.h"
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <iterator>
-#include <new>
 #include <optional>
 #include <vector>
 
 #include "lessons/11_any_tensor/any_tensor.hpp"
 #include "lessons/12_residual_add/residual_add.hpp"
-#include "library/refusal.hpp"
-#include "library/view.hpp"
+#include "library/call.hpp"
 
 namespace rmsnorm::library {
 namespace {
-
-thread_local char last_error[512] = "";
-
-void remember(std::string_view sentence) {
-  const std::size_t size = std::min(sentence.size(), std::size(last_error) - 1);
-  *std::copy_n(sentence.begin(), size, last_error) = '\0';
-}
-
-/// What a body's exceptions are to a caller in C.
-template <class Body>
-rmsnorm_status status_of(const Body& body) {
-  try {
-    body();
-    return RMSNORM_OK;
-  } catch (const Refusal& refusal) {
-    remember(refusal.sentence);
-    return refusal.status;
-  } catch (const std::bad_alloc&) {
-    remember("the computer is out of memory");
-    return RMSNORM_OUT_OF_MEMORY;
-  }
-}
-
-void check_cuda(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  cudaGetLastError();  // it is reported here, and not to the caller's next question
-  throw Refusal{
-      RMSNORM_CUDA_ERROR, fmt::format("CUDA could not {}: {}", what, cudaGetErrorString(error))};
-}
-
-/// Makes a device the current one, as long as this lives.
-class CurrentDevice {
- public:
-  explicit CurrentDevice(const View& tensor) {
-    int devices = 0;
-    check_cuda(cudaGetDeviceCount(&devices), "count its devices");
-    if (tensor.device < 0 || tensor.device >= devices) {
-      throw Refusal{
-          RMSNORM_BAD_DEVICE, fmt::format(
-                                  "{} is on CUDA device {}: there {} {}", tensor.name,
-                                  tensor.device, devices == 1 ? "is only" : "are", devices)};
-    }
-    check_cuda(cudaGetDevice(&before_), "name the current device");
-    if (tensor.device == before_) return;
-    check_cuda(cudaSetDevice(tensor.device), "switch to the tensors' device");
-    switched_ = true;
-  }
-  ~CurrentDevice() {
-    if (switched_) cudaSetDevice(before_);
-  }
-  CurrentDevice(const CurrentDevice&) = delete;
-  CurrentDevice& operator=(const CurrentDevice&) = delete;
-
- private:
-  int before_ = 0;
-  bool switched_ = false;
-};
 
 /// The tensors of one norm.
 struct Norm {
@@ -99,15 +37,6 @@ Norm norm_of(const Argument& x, const Argument& weight, const Argument& y) {
   return norm;
 }
 
-/// \throws Refusal if writing `written` changes `other`.
-void check_apart(const View& written, const View& other) {
-  if (!share_memory(written.region, other.region)) return;
-  throw Refusal{
-      RMSNORM_BAD_OVERLAP,
-      fmt::format(
-          "{} shares memory with {}: an output needs memory of its own", written.name, other.name)};
-}
-
 void check_overlaps(const std::vector<Norm>& norms) {
   for (const Norm& norm : norms) {
     if (norm.residual) {
@@ -122,14 +51,6 @@ void check_overlaps(const std::vector<Norm>& norms) {
       if (&other != &norm) check_apart(norm.y, other.y);
     }
   }
-}
-
-void check_number(const char* name, float number, bool may_be_negative) {
-  if (std::isfinite(number) && (may_be_negative || number >= 0)) return;
-  throw Refusal{
-      RMSNORM_BAD_VALUE, fmt::format(
-                             "{} is {}: it needs to be finite{}", name, number,
-                             may_be_negative ? "" : " and not negative")};
 }
 
 any_tensor::Rows rows_of(const View& view) {
@@ -230,10 +151,6 @@ using namespace rmsnorm::library;
 
 int rmsnorm_version(void) {
   return RMSNORM_VERSION_MAJOR * 10000 + RMSNORM_VERSION_MINOR * 100 + RMSNORM_VERSION_PATCH;
-}
-
-const char* rmsnorm_last_error(void) {
-  return last_error;
 }
 
 rmsnorm_status rmsnorm_forward(

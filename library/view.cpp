@@ -190,6 +190,21 @@ View weight_of(const char* name, const DLTensor* tensor, const View& x) {
   return weight;
 }
 
+View rstd_of(const char* name, const DLTensor* tensor, const View& x) {
+  const View rstd = view_of(name, tensor, 1, 1, "1, (rows)");
+  const std::int64_t rows = x.region.size[0] * x.region.size[1];
+  if (rstd.hidden != rows) {
+    refuse(
+        RMSNORM_BAD_SHAPE, "{} has {} elements: it needs one for each of the {} rows of {}", name,
+        rstd.hidden, rows, x.name);
+  }
+  if (rstd.dtype != Dtype::fp32) {
+    refuse(RMSNORM_BAD_DTYPE, "{} has elements of {}: it needs float32", name, text(rstd.dtype));
+  }
+  check_device(rstd, x);
+  return rstd;
+}
+
 void check_device(const View& tensor, const View& other) {
   if (tensor.device == other.device) return;
   refuse(
@@ -239,6 +254,29 @@ void check_rows_apart(const View& tensor) {
       "need "
       "to lie one within the other",
       tensor.name, outer, inner);
+}
+
+void check_contiguous(const View& tensor) {
+  const auto& [begin, size, stride, row_bytes] = tensor.region;
+  if (tensor.region.is_empty()) return;
+  std::int64_t compact = row_bytes;
+  for (const int i : {1, 0}) {
+    if (size[i] > 1 && stride[i] != compact) {
+      const std::int64_t bytes = bytes_of(tensor.dtype);
+      refuse(
+          RMSNORM_BAD_STRIDES,
+          "{} has the stride {} where a contiguous tensor has {}: it needs to be one", tensor.name,
+          stride[i] / bytes, compact / bytes);
+    }
+    compact *= size[i];
+  }
+}
+
+void check_apart(const View& written, const View& other) {
+  if (!share_memory(written.region, other.region)) return;
+  refuse(
+      RMSNORM_BAD_OVERLAP, "{} shares memory with {}: an output needs memory of its own",
+      written.name, other.name);
 }
 
 void check_memory(const View& tensor) {

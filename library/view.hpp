@@ -13,9 +13,9 @@ struct View {
   const char* name;     ///< the argument's, for sentences
   Dtype dtype;          ///< of the elements
   int device;           ///< number of the CUDA device
-  int dimensions;       ///< 1: a weight; 2 or 3: rows
+  int dimensions;       ///< 1: a weight, or rstd; 2 or 3: rows
   std::int64_t hidden;  ///< columns
-  Region region;        ///< its bytes; a weight is one row
+  Region region;        ///< its bytes; of 1 dimension, it is one row
 };
 
 /// The tensor as (rows, hidden) or (batch, heads, head_dim).
@@ -25,6 +25,10 @@ View rows_of(const char* name, const DLTensor* tensor);
 /// The tensor as a weight for rows of x.
 /// \throws Refusal as above, and if it does not fit to x.
 View weight_of(const char* name, const DLTensor* tensor, const View& x);
+
+/// The tensor as one fp32 number for each row of x.
+/// \throws Refusal as above, and if it does not fit to x.
+View rstd_of(const char* name, const DLTensor* tensor, const View& x);
 
 /// \throws Refusal if the tensor is on another device than `other`.
 void check_device(const View& tensor, const View& other);
@@ -40,6 +44,12 @@ void check_same(const View& tensor, const View& other);
 
 /// \throws Refusal if rows of the tensor overlap.
 void check_rows_apart(const View& tensor);
+
+/// \throws Refusal if there is anything between a tensor's rows, or they are in another order.
+void check_contiguous(const View& tensor);
+
+/// \throws Refusal if writing `written` changes `other`.
+void check_apart(const View& written, const View& other);
 
 /// \throws Refusal if the tensor is not in memory of its device, which is the current one.
 void check_memory(const View& tensor);

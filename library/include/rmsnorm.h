@@ -38,6 +38,7 @@
 #define RMSNORM_H
 
 #include <dlpack/dlpack.h>
+#include <stddef.h>
 
 #define RMSNORM_VERSION_MAJOR 1 /**< Grows when a program has to be changed. */
 #define RMSNORM_VERSION_MINOR 1 /**< Grows with each function that is added. */
@@ -51,17 +52,17 @@ struct CUstream_st; /**< What CUDA's cudaStream_t and CUstream point to. */
 
 /** What became of a call. rmsnorm_last_error() has the details. */
 typedef enum rmsnorm_status {
-  RMSNORM_OK = 0,              /**< The work has been enqueued. */
-  RMSNORM_BAD_POINTER = 1,     /**< A null pointer where there must be none. */
-  RMSNORM_BAD_SHAPE = 2,       /**< A number of dimensions, or a size. */
-  RMSNORM_BAD_DTYPE = 3,       /**< A type of elements. */
-  RMSNORM_BAD_DEVICE = 4,      /**< A device, or memory that is not the device's. */
-  RMSNORM_BAD_STRIDES = 5,     /**< Columns that are not contiguous, rows that overlap. */
-  RMSNORM_BAD_ALIGNMENT = 6,   /**< An address that is no multiple of the element's size. */
-  RMSNORM_BAD_OVERLAP = 7,     /**< Two tensors share memory, and must not. */
-  RMSNORM_BAD_VALUE = 8,       /**< A number: eps, weight_bias. */
-  RMSNORM_CUDA_ERROR = 9,      /**< CUDA could not do what was asked of it. */
-  RMSNORM_OUT_OF_MEMORY = 10   /**< The computer's, not the GPU's. */
+  RMSNORM_OK = 0,            /**< The work has been enqueued. */
+  RMSNORM_BAD_POINTER = 1,   /**< A null pointer where there must be none. */
+  RMSNORM_BAD_SHAPE = 2,     /**< A number of dimensions, or a size. */
+  RMSNORM_BAD_DTYPE = 3,     /**< A type of elements. */
+  RMSNORM_BAD_DEVICE = 4,    /**< A device, or memory that is not the device's. */
+  RMSNORM_BAD_STRIDES = 5,   /**< Columns or rows that are not contiguous, rows that overlap. */
+  RMSNORM_BAD_ALIGNMENT = 6, /**< An address that is no multiple of what it needs to be. */
+  RMSNORM_BAD_OVERLAP = 7,   /**< Two tensors share memory, and must not. */
+  RMSNORM_BAD_VALUE = 8,     /**< A number: eps, weight_bias, workspace_bytes. */
+  RMSNORM_CUDA_ERROR = 9,    /**< CUDA could not do what was asked of it. */
+  RMSNORM_OUT_OF_MEMORY = 10 /**< The computer's, not the GPU's. */
 } rmsnorm_status;
 
 /** The version of the library at run time: major * 10000 + minor * 100 + patch. */
@@ -117,6 +118,56 @@ rmsnorm_status rmsnorm_forward_pair(
 rmsnorm_status rmsnorm_residual_add(
     const DLTensor* x, const DLTensor* residual, const DLTensor* weight, const DLTensor* y,
     float eps, float weight_bias, struct CUstream_st* stream);
+
+/** The forward pass of training: y = RMSNorm(x), and what rmsnorm_backward() needs of it,
+ *
+ *     rstd[row] = 1 / sqrt(eps + mean over col of x[row][col]^2)
+ *
+ * For training, tensors are contiguous, no two share a byte, and x has at most 2^30 rows, which in 3
+ * dimensions are batch * heads.
+ *
+ * \param x (rows, hidden) or (batch, heads, head_dim).
+ * \param weight (hidden), or null.
+ * \param y As x.
+ * \param rstd (rows), float32; written.
+ * \param eps As in rmsnorm_forward().
+ * \param weight_bias As in rmsnorm_forward(); 0 without a weight.
+ * \param stream A stream of the tensors' device, or null. */
+rmsnorm_status rmsnorm_forward_rstd(
+    const DLTensor* x, const DLTensor* weight, const DLTensor* y, const DLTensor* rstd, float eps,
+    float weight_bias, struct CUstream_st* stream);
+
+/** The bytes of memory that rmsnorm_backward() needs besides its tensors. They depend on the shape
+ * and the type of x alone.
+ *
+ * \param x As in rmsnorm_backward().
+ * \param bytes Where to write the number. */
+rmsnorm_status rmsnorm_backward_workspace_bytes(const DLTensor* x, size_t* bytes);
+
+/** The backward pass. dy says how a loss changes with each element of y; the results say how it
+ * changes with each element of x, dx, and of the weight, dweight. With n = x * rstd and
+ * g = dy * (weight + weight_bias), computed in fp32 and rounded once:
+ *
+ *     dx[row][col] = rstd[row] * (g[row][col] - n[row][col] * mean over col of (g * n)[row][col])
+ *     dweight[col] = sum over row of dy[row][col] * n[row][col]
+ *
+ * The order of the additions is fixed: the same tensors give the same bits every time. No rows give
+ * a dweight of zeros.
+ *
+ * \param dy As x.
+ * \param x (rows, hidden) or (batch, heads, head_dim), as in rmsnorm_forward_rstd().
+ * \param weight (hidden), or null.
+ * \param rstd (rows), float32: that of rmsnorm_forward_rstd().
+ * \param dx As x; written.
+ * \param dweight As weight; written. Null if it is not wanted, or there is no weight.
+ * \param workspace Memory of the tensors' device, at a multiple of 256 bytes; overwritten.
+ * \param workspace_bytes Its size: what rmsnorm_backward_workspace_bytes() says, or more.
+ * \param weight_bias As in rmsnorm_forward_rstd().
+ * \param stream A stream of the tensors' device, or null. */
+rmsnorm_status rmsnorm_backward(
+    const DLTensor* dy, const DLTensor* x, const DLTensor* weight, const DLTensor* rstd,
+    const DLTensor* dx, const DLTensor* dweight, void* workspace, size_t workspace_bytes,
+    float weight_bias, struct CUstream_st* stream);
 
 #ifdef __cplusplus
 }

@@ -27,6 +27,10 @@ _FUNCTIONS = {
     "rmsnorm_forward": [_TENSOR] * 3 + [ctypes.c_float] * 2 + [_STREAM],
     "rmsnorm_forward_pair": [_TENSOR] * 6 + [ctypes.c_float] * 2 + [_STREAM],
     "rmsnorm_residual_add": [_TENSOR] * 4 + [ctypes.c_float] * 2 + [_STREAM],
+    "rmsnorm_forward_rstd": [_TENSOR] * 4 + [ctypes.c_float] * 2 + [_STREAM],
+    "rmsnorm_backward_workspace_bytes": [_TENSOR, ctypes.POINTER(ctypes.c_size_t)],
+    "rmsnorm_backward": [_TENSOR] * 6
+    + [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float, _STREAM],
 }
 
 
@@ -54,15 +58,19 @@ def version():
     return number // 10000, number // 100 % 100, number % 100
 
 
-def _call(function, device, tensors, numbers):
+def _call(function, tensors, others):
     # A capsule owns its view: all of them have to live until the call is over. The view's DLTensor is
     # at its beginning.
     capsules = [None if tensor is None else to_dlpack(tensor.detach()) for tensor in tensors]
     views = [None if c is None else _capsule_pointer(c, b"dltensor") for c in capsules]
-    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
-    status = function(*views, *numbers, stream)
+    status = function(*views, *others)
     if status != 0:
         raise Error(status, _library.rmsnorm_last_error().decode())
+
+
+def _enqueue(function, device, tensors, numbers):
+    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
+    _call(function, tensors, (*numbers, stream))
 
 
 def _rows(tensor):
@@ -74,7 +82,7 @@ def rms_norm(x, weight, eps, out=None, weight_bias=0.0):
     """RMSNorm of x (..., hidden), times weight + weight_bias; without a weight (None), ones."""
     if out is None:
         out = torch.empty_like(x)
-    _call(
+    _enqueue(
         _library.rmsnorm_forward, x.device, (_rows(x), weight, _rows(out)), (eps, weight_bias))
     return out
 
@@ -83,7 +91,7 @@ def rms_norm_pair(q, q_weight, k, k_weight, eps, out=None, weight_bias=0.0):
     """RMSNorm of q and of k, in one launch; `out` is a pair of tensors."""
     q_out, k_out = (torch.empty_like(q), torch.empty_like(k)) if out is None else out
     tensors = (_rows(q), q_weight, _rows(q_out), _rows(k), k_weight, _rows(k_out))
-    _call(_library.rmsnorm_forward_pair, q.device, tensors, (eps, weight_bias))
+    _enqueue(_library.rmsnorm_forward_pair, q.device, tensors, (eps, weight_bias))
     return q_out, k_out
 
 
@@ -92,5 +100,36 @@ def residual_add(x, residual, weight, eps, out=None, weight_bias=0.0):
     if out is None:
         out = torch.empty_like(x)
     tensors = (_rows(x), _rows(residual), weight, _rows(out))
-    _call(_library.rmsnorm_residual_add, x.device, tensors, (eps, weight_bias))
+    _enqueue(_library.rmsnorm_residual_add, x.device, tensors, (eps, weight_bias))
     return out
+
+
+def rms_norm_rstd(x, weight, eps, out=None, weight_bias=0.0):
+    """RMSNorm of x, and the rstd of its rows, which backward() needs; `out` is such a pair."""
+    if out is None:
+        out = torch.empty_like(x), torch.empty(x.shape[:-1], dtype=torch.float32, device=x.device)
+    y, rstd = out
+    tensors = (_rows(x), weight, _rows(y), rstd.view(-1))
+    _enqueue(_library.rmsnorm_forward_rstd, x.device, tensors, (eps, weight_bias))
+    return y, rstd
+
+
+def backward(dy, x, weight, rstd, out=None, weight_bias=0.0, workspace=None):
+    """The gradients dx and dweight; without a weight, dweight is None. `out` is such a pair, and
+    workspace a tensor of workspace_bytes(x) bytes."""
+    if out is None:
+        out = torch.empty_like(x), None if weight is None else torch.empty_like(weight)
+    if workspace is None:
+        workspace = torch.empty(workspace_bytes(x), dtype=torch.uint8, device=x.device)
+    dx, dweight = out
+    tensors = (_rows(dy), _rows(x), weight, rstd.view(-1), _rows(dx), dweight)
+    numbers = (workspace.data_ptr(), workspace.nbytes, weight_bias)
+    _enqueue(_library.rmsnorm_backward, x.device, tensors, numbers)
+    return dx, dweight
+
+
+def workspace_bytes(x):
+    """The size of a workspace of backward()."""
+    number = ctypes.c_size_t()
+    _call(_library.rmsnorm_backward_workspace_bytes, (_rows(x),), (ctypes.byref(number),))
+    return number.value

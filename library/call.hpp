@@ -1,0 +1,54 @@
+#pragma once
+/// \file
+/// What every function of rmsnorm.h does besides its work: errors, devices, checks of arguments that
+/// are no tensors.
+
+#include <cuda_runtime.h>
+
+#include <new>
+#include <string_view>
+
+#include "library/refusal.hpp"
+#include "library/view.hpp"
+
+namespace rmsnorm::library {
+
+/// Keeps the sentence for rmsnorm_last_error().
+void remember(std::string_view sentence);
+
+/// What a body's exceptions are to a caller in C.
+template <class Body>
+rmsnorm_status status_of(const Body& body) {
+  try {
+    body();
+    return RMSNORM_OK;
+  } catch (const Refusal& refusal) {
+    remember(refusal.sentence);
+    return refusal.status;
+  } catch (const std::bad_alloc&) {
+    remember("the computer is out of memory");
+    return RMSNORM_OUT_OF_MEMORY;
+  }
+}
+
+/// \throws Refusal if the error is one. `what` completes "CUDA could not".
+void check_cuda(cudaError_t error, const char* what);
+
+/// Makes a tensor's device the current one, as long as this lives.
+class CurrentDevice {
+ public:
+  /// \throws Refusal if there is no such device.
+  explicit CurrentDevice(const View& tensor);
+  ~CurrentDevice();
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  int before_ = 0;
+  bool switched_ = false;
+};
+
+/// \throws Refusal if the number is not finite, or is negative and must not be.
+void check_number(const char* name, float number, bool may_be_negative);
+
+}  // namespace rmsnorm::library
