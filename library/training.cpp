@@ -170,12 +170,9 @@ rmsnorm_status rmsnorm_backward(
     problem.dx = data_of(d_input);
     problem.workspace = workspace;
     if (dweight != nullptr) {
-      if (!factors) {
-        throw Refusal{
-            RMSNORM_BAD_POINTER, "dweight is a tensor, and weight null: it needs to be null, too"};
-      }
       written.push_back(weight_of("dweight", dweight, input));
-      check_dtype(written.back(), *factors);
+      if (factors) check_dtype(written.back(), *factors);
+      problem.weight_dtype = written.back().dtype;
       problem.dweight = data_of(written.back());
     }
     enqueue(written, read, [&] {

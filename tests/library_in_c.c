@@ -21,5 +21,9 @@ int main(void) {
   puts(rmsnorm_last_error());
   if (rmsnorm_forward_pair(&x, NULL, &x, NULL, NULL, NULL, 1e-6f, 0, NULL) == RMSNORM_OK) return 4;
   if (rmsnorm_residual_add(&x, NULL, NULL, &x, 1e-6f, 0, NULL) == RMSNORM_OK) return 5;
+  if (rmsnorm_forward_rstd(&x, NULL, &x, NULL, 1e-6f, 0, NULL) == RMSNORM_OK) return 6;
+  size_t bytes = 0;
+  if (rmsnorm_backward_workspace_bytes(&x, &bytes) == RMSNORM_OK) return 7;
+  if (rmsnorm_backward(&x, &x, NULL, NULL, &x, NULL, NULL, bytes, 0, NULL) == RMSNORM_OK) return 8;
   return 0;
 }

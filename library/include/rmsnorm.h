@@ -159,7 +159,7 @@ rmsnorm_status rmsnorm_backward_workspace_bytes(const DLTensor* x, size_t* bytes
  * \param weight (hidden), or null.
  * \param rstd (rows), float32: that of rmsnorm_forward_rstd().
  * \param dx As x; written.
- * \param dweight As weight; written. Null if it is not wanted, or there is no weight.
+ * \param dweight (hidden), of the weight's type; written. Null if it is not wanted.
  * \param workspace Memory of the tensors' device, at a multiple of 256 bytes; overwritten.
  * \param workspace_bytes Its size: what rmsnorm_backward_workspace_bytes() says, or more.
  * \param weight_bias As in rmsnorm_forward_rstd().

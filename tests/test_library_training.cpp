@@ -1,0 +1,317 @@
+/// \file
+/// librmsnorm's passes for training: they are right wherever lesson 13 is, and refuse all else.
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/backward_verifier.hpp"
+#include "common/cuda_check.hpp"
+#include "common/reference.hpp"
+#include "common/types.hpp"
+#include "lessons/13_backward/cost.hpp"
+#include "tests/backward_faults.hpp"
+#include "tests/dl_tensor.hpp"
+#include "tests/gpu_support.hpp"
+
+using namespace rmsnorm;
+using tests::contains;
+using tests::contiguous;
+using tests::DeviceArray;
+using tests::dl_type;
+using tests::Layout;
+
+namespace {
+
+constexpr int kHidden[] = {1, 8, 33, 128, 520, 1000, 4096, 20000};
+
+/// A contiguous tensor of the device, as DLPack has it. It cannot be copied: the view points into it.
+struct Contiguous {
+  Contiguous(const void* data, Dtype dtype, std::vector<std::int64_t> sizes)
+      : layout(contiguous(std::move(sizes))) {
+    view.data = const_cast<void*>(data);
+    view.device = {kDLCUDA, 0};
+    view.ndim = static_cast<int>(layout.shape.size());
+    view.dtype = dl_type(dtype);
+    view.shape = layout.shape.data();
+    view.strides = layout.strides.data();
+  }
+  Contiguous(const Contiguous&) = delete;
+  const DLTensor* or_null() const { return view.data == nullptr ? nullptr : &view; }
+  Layout layout;
+  DLTensor view{};
+};
+
+std::size_t workspace_bytes_of_library(const BackwardProblem& p) {
+  const Contiguous x(p.x, p.dtype, {p.rows, p.hidden});
+  std::size_t bytes = 0;
+  REQUIRE(rmsnorm_backward_workspace_bytes(&x.view, &bytes) == RMSNORM_OK);
+  return bytes;
+}
+
+/// The library's backward pass in a lesson's place.
+cudaError_t launch_library(const BackwardProblem& p, cudaStream_t stream) {
+  const Contiguous x(p.x, p.dtype, {p.rows, p.hidden}), dy(p.dy, p.dtype, {p.rows, p.hidden}),
+      weight(p.weight, p.weight_dtype, {p.hidden}), rstd(p.rstd, Dtype::fp32, {p.rows}),
+      dx(p.dx, p.dtype, {p.rows, p.hidden}), dweight(p.dweight, p.weight_dtype, {p.hidden});
+  const rmsnorm_status status = rmsnorm_backward(
+      &dy.view, &x.view, weight.or_null(), &rstd.view, &dx.view, dweight.or_null(), p.workspace,
+      workspace_bytes_of_library(p), p.weight_bias, stream);
+  UNSCOPED_INFO(rmsnorm_last_error());
+  return status == RMSNORM_OK ? cudaSuccess : cudaErrorUnknown;
+}
+
+Lesson library_as_lesson() {
+  Lesson lesson = tests::backward_lesson(launch_library, Memory::device);
+  lesson.backward.workspace_bytes = workspace_bytes_of_library;
+  lesson.backward.row_depth = backward::row_depth;
+  lesson.backward.column_depth = backward::column_depth;
+  return lesson;
+}
+
+/// A tensor that can be spoilt.
+struct Argument {
+  Argument(std::vector<std::int64_t> shape, Dtype dtype, std::uint64_t seed)
+      : array(dtype, 1024, seed), tensor(array.data(), dtype, std::move(shape)) {}
+  DeviceArray array;
+  Contiguous tensor;
+  const DLTensor* pointer = &tensor.view;
+};
+
+/// Right arguments of all three functions: y is dx's place in the forward pass.
+struct Arguments {
+  Argument x{{4, 3, 64}, Dtype::bf16, 1};
+  Argument dy{{4, 3, 64}, Dtype::bf16, 2};
+  Argument weight{{64}, Dtype::bf16, 3};
+  Argument rstd{{12}, Dtype::fp32, 4};
+  Argument output{{4, 3, 64}, Dtype::bf16, 5};
+  Argument dweight{{64}, Dtype::bf16, 6};
+  DeviceArray memory{Dtype::fp32, 1 << 16, 7};
+  void* workspace = memory.data();
+  std::size_t workspace_bytes = (1 << 16) * sizeof(float);
+  float eps = 1e-6f;
+  float weight_bias = 0;
+};
+
+rmsnorm_status forward(const Arguments& a) {
+  return rmsnorm_forward_rstd(
+      a.x.pointer, a.weight.pointer, a.output.pointer, a.rstd.pointer, a.eps, a.weight_bias,
+      nullptr);
+}
+
+rmsnorm_status backward_of(const Arguments& a) {
+  return rmsnorm_backward(
+      a.dy.pointer, a.x.pointer, a.weight.pointer, a.rstd.pointer, a.output.pointer,
+      a.dweight.pointer, a.workspace, a.workspace_bytes, a.weight_bias, nullptr);
+}
+
+/// A mistake, and what is said about it.
+struct Mistake {
+  rmsnorm_status status;
+  std::string sentence;
+  std::function<void(Arguments&)> make;
+};
+
+const std::vector<Mistake> kMistakes = {
+    {RMSNORM_BAD_POINTER, "x is null: it needs to be a tensor",
+     [](Arguments& a) { a.x.pointer = nullptr; }},
+    {RMSNORM_BAD_POINTER, "rstd is null: it needs to be a tensor",
+     [](Arguments& a) { a.rstd.pointer = nullptr; }},
+    {RMSNORM_BAD_SHAPE, "x needs 1073741824 rows at most, and has more",
+     [](Arguments& a) { a.x.tensor.layout.shape[0] = 1 << 30; }},
+    {RMSNORM_BAD_SHAPE, "rstd has 11 elements: it needs one for each of the 12 rows of x",
+     [](Arguments& a) { a.rstd.tensor.layout.shape[0] = 11; }},
+    {RMSNORM_BAD_SHAPE, "rstd has 2 dimensions: it needs 1, (rows)",
+     [](Arguments& a) { a.rstd.tensor.view.ndim = 2; }},
+    {RMSNORM_BAD_SHAPE, "weight has 63 elements: it needs one for each of the 64 columns of x",
+     [](Arguments& a) { a.weight.tensor.layout.shape[0] = 63; }},
+    {RMSNORM_BAD_DTYPE, "rstd has elements of bfloat16: it needs float32",
+     [](Arguments& a) { a.rstd.tensor.view.dtype = dl_type(Dtype::bf16); }},
+    {RMSNORM_BAD_DEVICE, "rstd is on CUDA device 1, x on 0: they need to be on the same",
+     [](Arguments& a) { a.rstd.tensor.view.device.device_id = 1; }},
+    {RMSNORM_BAD_DEVICE, "rstd begins at the address ",
+     [](Arguments& a) {
+       static float host[12];
+       a.rstd.tensor.view.data = host;
+     }},
+    {RMSNORM_BAD_STRIDES,
+     "x has the stride 65 where a contiguous tensor has 64: it needs to be one",
+     [](Arguments& a) { a.x.tensor.layout.strides[1] = 65; }},
+    {RMSNORM_BAD_STRIDES,
+     "x has the stride 256 where a contiguous tensor has 192: it needs to be one",
+     [](Arguments& a) { a.x.tensor.layout.strides[0] = 256; }},
+    {RMSNORM_BAD_STRIDES, "x has the stride 0 where a contiguous tensor has 64: it needs to be one",
+     [](Arguments& a) { a.x.tensor.layout.strides[1] = 0; }},
+    {RMSNORM_BAD_VALUE, "weight_bias is nan: it needs to be finite",
+     [](Arguments& a) { a.weight_bias = NAN; }},
+    {RMSNORM_BAD_VALUE, "weight_bias is 1, and weight null: it needs to be 0",
+     [](Arguments& a) {
+       a.weight.pointer = nullptr;
+       a.weight_bias = 1;
+     }},
+};
+
+/// Those of the forward pass alone.
+const std::vector<Mistake> kMistakesOfForward = {
+    {RMSNORM_BAD_SHAPE, "y has the shape (4, 3, 32): it needs that of x, (4, 3, 64)",
+     [](Arguments& a) { a.output.tensor.layout.shape[2] = 32; }},
+    {RMSNORM_BAD_OVERLAP, "y shares memory with x: an output needs memory of its own",
+     [](Arguments& a) { a.output.pointer = a.x.pointer; }},
+    {RMSNORM_BAD_OVERLAP, "y shares memory with weight: an output needs memory of its own",
+     [](Arguments& a) { a.weight.tensor.view.data = a.output.tensor.view.data; }},
+    {RMSNORM_BAD_OVERLAP, "rstd shares memory with x: an output needs memory of its own",
+     [](Arguments& a) { a.rstd.tensor.view.data = a.x.tensor.view.data; }},
+    {RMSNORM_BAD_OVERLAP, "rstd shares memory with y: an output needs memory of its own",
+     [](Arguments& a) { a.rstd.tensor.view.data = a.output.tensor.view.data; }},
+    {RMSNORM_BAD_VALUE, "eps is -1: it needs to be finite and not negative",
+     [](Arguments& a) { a.eps = -1; }},
+};
+
+/// Those of the backward pass alone.
+const std::vector<Mistake> kMistakesOfBackward = {
+    {RMSNORM_BAD_SHAPE, "dx has the shape (4, 3, 32): it needs that of x, (4, 3, 64)",
+     [](Arguments& a) { a.output.tensor.layout.shape[2] = 32; }},
+    {RMSNORM_BAD_DTYPE, "dy has elements of float16: it needs those of x, bfloat16",
+     [](Arguments& a) { a.dy.tensor.view.dtype = dl_type(Dtype::fp16); }},
+    {RMSNORM_BAD_STRIDES,
+     "dy has the stride 65 where a contiguous tensor has 64: it needs to be one",
+     [](Arguments& a) { a.dy.tensor.layout.strides[1] = 65; }},
+    {RMSNORM_BAD_SHAPE, "dweight has 63 elements: it needs one for each of the 64 columns of x",
+     [](Arguments& a) { a.dweight.tensor.layout.shape[0] = 63; }},
+    {RMSNORM_BAD_DTYPE, "dweight has elements of float32: it needs those of weight, bfloat16",
+     [](Arguments& a) { a.dweight.tensor.view.dtype = dl_type(Dtype::fp32); }},
+    {RMSNORM_BAD_OVERLAP, "dx shares memory with dy: an output needs memory of its own",
+     [](Arguments& a) { a.output.pointer = a.dy.pointer; }},
+    {RMSNORM_BAD_OVERLAP, "dx shares memory with x: an output needs memory of its own",
+     [](Arguments& a) { a.output.pointer = a.x.pointer; }},
+    {RMSNORM_BAD_OVERLAP, "dweight shares memory with weight: an output needs memory of its own",
+     [](Arguments& a) { a.dweight.pointer = a.weight.pointer; }},
+    {RMSNORM_BAD_OVERLAP, "dweight shares memory with dx: an output needs memory of its own",
+     [](Arguments& a) { a.dweight.tensor.view.data = a.output.tensor.view.data; }},
+    {RMSNORM_BAD_OVERLAP, "workspace shares memory with rstd: an output needs memory of its own",
+     [](Arguments& a) { a.rstd.tensor.view.data = a.workspace; }},
+    {RMSNORM_BAD_POINTER, "workspace is null: it needs to be memory of ",
+     [](Arguments& a) { a.workspace = nullptr; }},
+    {RMSNORM_BAD_ALIGNMENT, ": it needs a multiple of 256",
+     [](Arguments& a) { a.workspace = static_cast<char*>(a.workspace) + 128; }},
+    {RMSNORM_BAD_DEVICE, "workspace begins at the address ",
+     [](Arguments& a) {
+       alignas(256) static char host[256];
+       a.workspace = host;
+     }},
+    {RMSNORM_BAD_VALUE, "workspace_bytes is 3: x, with its shape and type, needs ",
+     [](Arguments& a) { a.workspace_bytes = 3; }},
+};
+
+/// Makes each mistake alone: the call says so, and changes nothing.
+void check_mistakes(
+    const std::vector<Mistake>& mistakes, rmsnorm_status (*call)(const Arguments&)) {
+  for (const Mistake& mistake : mistakes) {
+    Arguments arguments;
+    INFO(mistake.sentence);
+    REQUIRE(call(arguments) == RMSNORM_OK);  // without the mistake
+    const std::vector<float> before = arguments.output.array.now();
+    mistake.make(arguments);
+    CHECK(call(arguments) == mistake.status);
+    CHECK_THAT(rmsnorm_last_error(), contains(mistake.sentence));
+    CHECK(arguments.output.array.now() == before);
+    CHECK(cudaGetLastError() == cudaSuccess);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the library's backward pass is right for rows of any length, in every type") {
+  NEEDS_GPU();
+  const Lesson library = library_as_lesson();
+  for (const int hidden : kHidden) {
+    for (Types types : all_types()) {
+      if (types.weight) types.weight_bias = 1;
+      for (const int misalign : {0, 1}) {
+        const int rows = hidden > 1000 ? 7 : 70;
+        CAPTURE(to_string(types), rows, hidden, misalign);
+        const BackwardWorkload workload(
+            {.rows = rows, .hidden = hidden, .misalign = misalign, .types = types});
+        CHECK(verify(library, workload, nullptr, Watch::yes).complaint == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("the library's forward pass of training gives y and rstd") {
+  NEEDS_GPU();
+  for (const int hidden : kHidden) {
+    for (const Types& types : all_types()) {
+      constexpr int kRows = 7;
+      const Workload workload({.rows = kRows, .hidden = hidden, .types = types});
+      const TypedProblem p = workload.typed_problem();
+      const FencedTensor rstd(Memory::device, Dtype::fp32, kRows, 1, 0);
+      rstd.poison();
+      const Contiguous x(p.x, p.dtype, {kRows, hidden}), weight(p.weight, p.weight_dtype, {hidden}),
+          y(p.y, p.dtype, {kRows, hidden}), to(rstd.data(), Dtype::fp32, {kRows});
+      CAPTURE(to_string(types), hidden);
+      REQUIRE(
+          rmsnorm_forward_rstd(
+              &x.view, weight.or_null(), &y.view, &to.view, p.eps, p.weight_bias, nullptr) ==
+          RMSNORM_OK);
+      const int depth = hidden / 512 + 8 * 8 + 10;
+      CHECK(compare_on_host(p, depth).complaint == "");
+      CHECK(complaint_about_guards(rstd, "rstd", "rows") == "");
+      const std::vector<float> got = to_floats(rstd.data(), Dtype::fp32, kRows);
+      const std::vector<float> values = to_floats(p.x, p.dtype, std::size_t{kRows} * hidden);
+      for (int row = 0; row < kRows; ++row) {
+        const float* const from = values.data() + std::size_t(row) * hidden;
+        const double expected = reference_row_rstd(from, hidden, p.eps);
+        CHECK(std::abs(got[row] - expected) <= relative_error_bound(depth) * expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("without rows the library makes dweight zeros, and needs no workspace") {
+  NEEDS_GPU();
+  Arguments a;
+  for (Argument* rows : {&a.x, &a.dy, &a.output}) {
+    rows->tensor.layout.shape[0] = 0;
+    rows->tensor.view.data = nullptr;
+  }
+  a.rstd.tensor.layout.shape[0] = 0;
+  std::size_t bytes = 1;
+  CHECK(rmsnorm_backward_workspace_bytes(a.x.pointer, &bytes) == RMSNORM_OK);
+  CHECK(bytes == 0);
+  a.workspace = nullptr;
+  a.workspace_bytes = 0;
+  CHECK(forward(a) == RMSNORM_OK);
+  REQUIRE(backward_of(a) == RMSNORM_OK);
+  const std::vector<float> dweight = a.dweight.array.now();
+  for (int col = 0; col < 64; ++col) CHECK(dweight[col] == 0);
+}
+
+TEST_CASE("without columns the library's passes for training do nothing") {
+  NEEDS_GPU();
+  Arguments a;
+  for (Argument* tensor : {&a.x, &a.dy, &a.output, &a.weight, &a.dweight}) {
+    tensor->tensor.layout.shape.back() = 0;
+  }
+  CHECK(forward(a) == RMSNORM_OK);
+  CHECK(backward_of(a) == RMSNORM_OK);
+  CHECK(a.rstd.array.now() == a.rstd.array.before());
+}
+
+TEST_CASE("each wrong argument of a pass for training is refused with its status and a sentence") {
+  NEEDS_GPU();
+  check_mistakes(kMistakes, forward);
+  check_mistakes(kMistakes, backward_of);
+  check_mistakes(kMistakesOfForward, forward);
+  check_mistakes(kMistakesOfBackward, backward_of);
+}
+
+TEST_CASE("the size of a workspace needs a tensor, and a place to be written to") {
+  CHECK(rmsnorm_backward_workspace_bytes(nullptr, nullptr) == RMSNORM_BAD_POINTER);
+  CHECK(
+      std::string(rmsnorm_last_error()) == "bytes is null: it needs to be where to write a number");
+  std::size_t bytes = 0;
+  CHECK(rmsnorm_backward_workspace_bytes(nullptr, &bytes) == RMSNORM_BAD_POINTER);
+  CHECK(std::string(rmsnorm_last_error()) == "x is null: it needs to be a tensor");
+}
