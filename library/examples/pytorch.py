@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """librmsnorm in PyTorch: norms tensors of the GPU on PyTorch's current stream, and compares the
-results with torch.nn.functional.rms_norm.
+results with torch.nn.functional.rms_norm, and the gradients with those of autograd in fp64.
 
     library/examples/pytorch.py [LIBRARY]    (default: build/cuda/library/librmsnorm.so)
 
@@ -61,7 +61,21 @@ def compare(torch, rmsnorm, dtype):
     x.copy_(torch.randn_like(x))
     graph.replay()
     same(y, rms_norm(x, (4096,), None, EPS))
-    return count + 1
+    count += 1
+
+    # Both passes of training.
+    for rows, hidden in ((64, 4096), (100, 769), (7, 20000), (129, 128)):
+        x, dy = (torch.randn(rows, hidden, device=device, dtype=dtype) for _ in range(2))
+        weight = torch.randn(hidden, device=device, dtype=dtype)
+        inputs = [tensor.double().requires_grad_() for tensor in (x, weight)]
+        expected = rms_norm(inputs[0], (hidden,), inputs[1], EPS)
+        gradients = torch.autograd.grad(expected, inputs, dy.double())
+        y, rstd = rmsnorm.rms_norm_rstd(x, weight, EPS)
+        same(y, expected.detach().to(dtype))
+        for got, gradient in zip(rmsnorm.backward(dy, x, weight, rstd), gradients):
+            same(got, gradient.to(dtype))
+        count += 3
+    return count
 
 
 def main():
