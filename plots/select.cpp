@@ -103,14 +103,15 @@ std::optional<double> percent_of_copy(const Result& result) {
   return 100 * *result.gbps / *result.copy_gbps;
 }
 
-double bytes_of_x_and_y(const Result& result) {
+double bytes_of_tensors(const Result& result) {
   const std::string x = result.dtype.substr(0, result.dtype.find('/'));
   double bytes = 0;
   if (x == "fp32") bytes = 4;
   if (x == "fp16" || x == "bf16") bytes = 2;
   if (bytes == 0)
     throw std::runtime_error(fmt::format("the size of dtype {} is unknown", result.dtype));
-  return 2 * bytes * static_cast<double>(result.rows) * static_cast<double>(result.hidden);
+  const int tensors = result.regime == "backward" ? 3 : 2;
+  return tensors * bytes * static_cast<double>(result.rows) * static_cast<double>(result.hidden);
 }
 
 }  // namespace rmsnorm::plots

@@ -81,7 +81,7 @@ std::optional<VerticalMark> l2_mark(
   if (!l2_mib || sweep.x != &Result::rows)
     return std::nullopt;  // elsewhere all points are of one size
   const Result& first = results.front();
-  const double bytes_per_row = bytes_of_x_and_y(first) / static_cast<double>(first.rows);
+  const double bytes_per_row = bytes_of_tensors(first) / static_cast<double>(first.rows);
   return VerticalMark{
       *l2_mib * 1024 * 1024 / bytes_per_row, fmt::format("x and y fill the L2, {:g} MiB", *l2_mib)};
 }

@@ -119,10 +119,7 @@ std::string time_cell(const Result& result) {
 
 std::string copy_cell(const Result& result) {
   if (!result.copy_gbps || !(*result.copy_gbps > 0)) return kNothing;
-  // A copy of as many bytes as the lesson moves, which are not always x and y.
-  const double bytes = result.gbps && result.median_us ? *result.gbps * *result.median_us * 1e3
-                                                       : bytes_of_x_and_y(result);
-  const double us = bytes / *result.copy_gbps / 1e3;
+  const double us = bytes_of_tensors(result) / *result.copy_gbps / 1e3;
   return fmt::format("{}, {}", microseconds(us), gigabytes_per_second(*result.copy_gbps));
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("what is named twice is done once") {
   CHECK(options.lessons.size() == find_lessons(all_lessons(), "2").size());
   CHECK(
       names_of(options.regimes) ==
-      std::vector<std::string>{"wide", "prefill", "batch", "decode", "heads"});
+      std::vector<std::string>{"wide", "prefill", "batch", "decode", "heads", "backward"});
 }
 
 TEST_CASE("all means the regimes and a sweep must be asked for") {

@@ -1,7 +1,8 @@
 // Exercise 13 - Backward
 // Given      two passes over a block's rows: one for dx, and one for its share of dweight.
 // Goal       x crosses global memory once, and so does dy.
-// Within     at most 3 barriers a row, the same bits in every run, the traffic that this file predicts.
+// Within     at most 3 barriers a row, the same bits in every run, the traffic that this file
+//            predicts.
 // Check it   ./rmsnorm exercise 13
 #include <cuda/annotated_ptr>
 
