@@ -68,6 +68,7 @@ const MissingBarrier kMissing[] = {
     {"09_cache_policy", 1, kRowStore, kRowSum},
     {"10_half_precision", 1, kShortRowStore, kShortRowSum},
     {"11_any_tensor", 1, kAnyRowStore, kAnyRowSum, "row.cuh"},
+    {"12_residual_add", 1, kShortRowStore, kShortRowSum},
     {"13_backward", 1, kTurnStore, kTurnSum},
 };
 

@@ -1,0 +1,25 @@
+/// \file
+/// What exercise.cu is to reach.
+
+#include "common/exercise.hpp"
+
+namespace {
+
+using namespace rmsnorm;
+
+const ExerciseRegistration exercise{{
+    .lesson = "12_residual_add",
+    .shape = {.rows = 32, .hidden = 4096},
+    .types = {.dtype = Dtype::bf16, .weight = Dtype::bf16},
+    .goals =
+        {
+            {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
+            {"at most 80 requests a row", Quantity::requests, Goal::at_most, 80},
+        },
+    .within =
+        {
+            {"at most 1 barrier a row", Quantity::barriers, Goal::at_most, 1},
+        },
+}};
+
+}  // namespace
