@@ -83,6 +83,7 @@ std::vector<Lesson> predecessor_and_lesson(
     if (is_foil(other) || other.slug >= slug) continue;
     has_earlier = true;
     if (other.memory == Memory::device && other.is_backward() == lesson->is_backward() &&
+        other.residual == lesson->residual &&
         (!predecessor || predecessor->slug < std::string(other.slug))) {
       predecessor = other;
     }

@@ -14,8 +14,8 @@ namespace rmsnorm {
 
 /// The two kernels that a prediction compares: the predecessor of the one lesson that was chosen,
 /// and that lesson. (Foils that were chosen along with it do not count.) The predecessor is the
-/// last lesson on the device before it that is about the same pass, forward or backward; the first
-/// one follows its own first foil.
+/// last lesson on the device before it that is about the same pass, forward or backward, with or
+/// without a residual; the first one follows its own first foil.
 /// \throws std::runtime_error with one sentence, if the lesson is about no speed, `all` does not
 /// hold what came before it, or not one lesson was chosen.
 std::vector<Lesson> predecessor_and_lesson(

@@ -71,7 +71,7 @@ any_tensor::Tensor tensor_of(const Norm& norm) {
   return tensor;
 }
 
-/// Checks all that concerns several tensors, and calls launch() on their device.
+/// Checks all that the kernels have in common, and calls launch() on the tensors' device.
 template <class Launch>
 void enqueue(const std::vector<Norm>& norms, float eps, float weight_bias, const Launch& launch) {
   check_number("eps", eps, false);
@@ -119,27 +119,27 @@ residual_add::Rows rows_at_one_distance(const View& view) {
 }
 
 void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaStream_t stream) {
-  const View& x = norm.x;
-  if (x.hidden > residual_add::kMostColumns) {
-    throw Refusal{
-        RMSNORM_BAD_SHAPE, fmt::format(
-                               "{} has {} columns: with a residual it needs {} at most", x.name,
-                               x.hidden, residual_add::kMostColumns)};
-  }
-  residual_add::Operation operation{};
-  operation.x = rows_at_one_distance(x);
-  operation.residual = rows_at_one_distance(*norm.residual);
-  operation.y = rows_at_one_distance(norm.y);
-  operation.rows = x.region.size[0] * x.region.size[1];
-  operation.hidden = static_cast<int>(x.hidden);
-  operation.dtype = operation.weight_dtype = x.dtype;
-  if (norm.weight) {
-    operation.weight = reinterpret_cast<const void*>(norm.weight->region.begin);
-    operation.weight_dtype = norm.weight->dtype;
-  }
-  operation.eps = eps;
-  operation.weight_bias = weight_bias;
   enqueue({norm}, eps, weight_bias, [&] {
+    const View& x = norm.x;
+    if (x.hidden > residual_add::kMostColumns) {
+      throw Refusal{
+          RMSNORM_BAD_SHAPE, fmt::format(
+                                 "{} has {} columns: with a residual it needs {} at most", x.name,
+                                 x.hidden, residual_add::kMostColumns)};
+    }
+    residual_add::Operation operation{};
+    operation.x = rows_at_one_distance(x);
+    operation.residual = rows_at_one_distance(*norm.residual);
+    operation.y = rows_at_one_distance(norm.y);
+    operation.rows = x.region.size[0] * x.region.size[1];
+    operation.hidden = static_cast<int>(x.hidden);
+    operation.dtype = operation.weight_dtype = x.dtype;
+    if (norm.weight) {
+      operation.weight = reinterpret_cast<const void*>(norm.weight->region.begin);
+      operation.weight_dtype = norm.weight->dtype;
+    }
+    operation.eps = eps;
+    operation.weight_bias = weight_bias;
     return x.region.is_empty() ? cudaSuccess : residual_add::launch(operation, stream);
   });
 }

@@ -29,7 +29,7 @@ struct Argument {
   DLTensor view;
 };
 
-/// Right arguments of both functions.
+/// Right arguments of all functions.
 struct Arguments {
   Argument x{{4, 3, kHidden}, Dtype::bf16, 1};
   Argument weight{{kHidden}, Dtype::bf16, 2};
@@ -37,12 +37,14 @@ struct Arguments {
   Argument k{{4, 2, kHidden}, Dtype::bf16, 4};
   Argument k_weight{{kHidden}, Dtype::bf16, 5};
   Argument k_out{{4, 2, kHidden}, Dtype::bf16, 6};
+  Argument residual{{4, 3, kHidden}, Dtype::bf16, 7};
   float eps = 1e-6f;
   float weight_bias = 0;
   const DLTensor* x_pointer = &x.view;
   const DLTensor* weight_pointer = &weight.view;
   const DLTensor* y_pointer = &y.view;
   const DLTensor* k_pointer = &k.view;
+  const DLTensor* residual_pointer = &residual.view;
   cudaStream_t stream = nullptr;
 };
 
@@ -144,11 +146,15 @@ const std::vector<Mistake> kMistakes = {
      [](Arguments& a) { a.weight.view.device.device_id = 1; }},
     {RMSNORM_BAD_DEVICE, "x is on CUDA device -1: ",
      [](Arguments& a) {
-       for (DLTensor* view : {&a.x.view, &a.weight.view, &a.y.view}) view->device.device_id = -1;
+       for (DLTensor* view : {&a.x.view, &a.weight.view, &a.y.view, &a.residual.view}) {
+         view->device.device_id = -1;
+       }
      }},
     {RMSNORM_BAD_DEVICE, "x is on CUDA device 1000: ",
      [](Arguments& a) {
-       for (DLTensor* view : {&a.x.view, &a.weight.view, &a.y.view}) view->device.device_id = 1000;
+       for (DLTensor* view : {&a.x.view, &a.weight.view, &a.y.view, &a.residual.view}) {
+         view->device.device_id = 1000;
+       }
      }},
     {RMSNORM_BAD_DEVICE, ": that is not in the memory of CUDA device 0",
      [](Arguments& a) {
@@ -254,6 +260,51 @@ const std::vector<Mistake> kMistakesOfPairs = {
      [](Arguments& a) { a.k_weight.view.data = a.y.view.data; }},
 };
 
+/// Mistakes that only a residual makes possible.
+const std::vector<Mistake> kMistakesOfResiduals = {
+    {RMSNORM_BAD_POINTER, "residual is null: it needs to be a tensor",
+     [](Arguments& a) { a.residual_pointer = nullptr; }},
+    {RMSNORM_BAD_SHAPE, "residual has the shape (4, 2, 64): it needs that of x, (4, 3, 64)",
+     [](Arguments& a) { a.residual.layout.shape[1] = 2; }},
+    {RMSNORM_BAD_SHAPE, "x has 49153 columns: with a residual it needs 49152 at most",
+     [](Arguments& a) {
+       for (Argument* part : {&a.x, &a.residual, &a.y}) {
+         part->layout = contiguous({1, 49153});
+         part->view = view_of(part->array, part->layout);
+       }
+       a.weight_pointer = nullptr;
+     }},
+    {RMSNORM_BAD_DTYPE, "residual has elements of float16: it needs those of x, bfloat16",
+     [](Arguments& a) { a.residual.view.dtype = dl_type(Dtype::fp16); }},
+    {RMSNORM_BAD_DEVICE, "residual is on CUDA device 1, x on 0: they need to be on the same",
+     [](Arguments& a) { a.residual.view.device.device_id = 1; }},
+    {RMSNORM_BAD_DEVICE, ": that is not in the memory of CUDA device 0",
+     [](Arguments& a) {
+       static float host[4 * 3 * kHidden + 16];
+       a.residual.view.data = host;
+     }},
+    {RMSNORM_BAD_STRIDES, "residual has the strides 192 and 63, with which its rows overlap",
+     [](Arguments& a) { a.residual.layout.strides[1] = 63; }},
+    {RMSNORM_BAD_STRIDES,
+     "x has the strides 193 and 64: it needs the same distance between all rows, 192 and 64",
+     [](Arguments& a) { a.x.layout.strides[0] = 193; }},
+    {RMSNORM_BAD_STRIDES,
+     "residual has the strides 64 and 256: it needs the same distance between all rows, 768 and "
+     "256",
+     [](Arguments& a) {
+       a.residual.layout.strides = {kHidden, 4 * kHidden, 1};
+     }},
+    {RMSNORM_BAD_STRIDES,
+     "y has the strides 200 and 64: it needs the same distance between all rows, 192 and 64",
+     [](Arguments& a) { a.y.layout.strides[0] = 200; }},
+    {RMSNORM_BAD_OVERLAP, "residual shares memory with x: an output needs memory of its own",
+     [](Arguments& a) { a.residual.view.data = a.x.view.data; }},
+    {RMSNORM_BAD_OVERLAP, "y shares memory with residual: an output needs memory of its own",
+     [](Arguments& a) { a.y.view.data = a.residual.view.data; }},
+    {RMSNORM_BAD_OVERLAP, "residual shares memory with weight: an output needs memory of its own",
+     [](Arguments& a) { a.weight.view.data = a.residual.view.data; }},
+};
+
 rmsnorm_status forward(const Arguments& a) {
   return rmsnorm_forward(
       a.x_pointer, a.weight_pointer, a.y_pointer, a.eps, a.weight_bias, a.stream);
@@ -265,6 +316,12 @@ rmsnorm_status forward_pair(const Arguments& a) {
       a.eps, a.weight_bias, a.stream);
 }
 
+rmsnorm_status residual_add(const Arguments& a) {
+  return rmsnorm_residual_add(
+      a.x_pointer, a.residual_pointer, a.weight_pointer, a.y_pointer, a.eps, a.weight_bias,
+      a.stream);
+}
+
 /// Makes each mistake alone: the call says so, and changes nothing.
 void check_mistakes(
     const std::vector<Mistake>& mistakes, rmsnorm_status (*call)(const Arguments&)) {
@@ -272,11 +329,13 @@ void check_mistakes(
     Arguments arguments;
     REQUIRE(call(arguments) == RMSNORM_OK);  // without the mistake
     const std::vector<float> before = arguments.y.array.now();
+    const std::vector<float> residual = arguments.residual.array.now();
     mistake.make(arguments);
     INFO(mistake.sentence);
     CHECK(call(arguments) == mistake.status);
     CHECK_THAT(rmsnorm_last_error(), contains(mistake.sentence));
     CHECK(arguments.y.array.now() == before);
+    CHECK(arguments.residual.array.now() == residual);
     CHECK(cudaGetLastError() == cudaSuccess);
   }
 }
@@ -291,6 +350,12 @@ TEST_CASE("each wrong tensor or number is refused with its status and a sentence
 TEST_CASE("each wrong pair is refused with its status and a sentence") {
   NEEDS_GPU();
   check_mistakes(kMistakesOfPairs, forward_pair);
+}
+
+TEST_CASE("each wrong residual is refused with its status and a sentence") {
+  NEEDS_GPU();
+  check_mistakes(kMistakes, residual_add);
+  check_mistakes(kMistakesOfResiduals, residual_add);
 }
 
 TEST_CASE("a stream that does not exist is CUDA's error") {

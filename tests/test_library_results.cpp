@@ -29,9 +29,9 @@ double bound(Dtype dtype) {
   return relative_error_bound(64) + half_ulp * 1.001;
 }
 
-/// Checks y against x before the call and the weight, and that nothing else of y's array changed.
+/// Checks y against what was normed and the weight, and that nothing else of y's array changed.
 void check_result(
-    const DeviceArray& x, const Layout& x_at, const std::vector<float>& weight, float bias,
+    const std::vector<float>& x, const Layout& x_at, const std::vector<float>& weight, float bias,
     const DeviceArray& y, const Layout& y_at) {
   std::vector<float> expected_bytes = y.before();
   const std::vector<float> got = y.now();
@@ -39,7 +39,7 @@ void check_result(
   const double allowed = bound(y.dtype());
   std::int64_t wrong = 0;
   for (std::int64_t row = 0; row < x_at.rows(); ++row) {
-    const float* const from = x.before().data() + x_at.row(row);
+    const float* const from = x.data() + x_at.row(row);
     double sum = 0;
     for (std::int64_t col = 0; col < x_at.hidden(); ++col) sum += double{from[col]} * from[col];
     const double rstd = reference_rstd(sum, static_cast<int>(x_at.hidden()), kEps);
@@ -112,7 +112,7 @@ void check_call(Call call) {
     const auto begin = weight.before().begin() + call.weight_offset;
     factors.assign(begin, begin + call.x.hidden());
   }
-  check_result(x, call.x, factors, call.bias, y, call.y);
+  check_result(x.before(), call.x, factors, call.bias, y, call.y);
   stop_observing();
   CHECK(take_hazards() == std::vector<std::string>());
 }
@@ -253,7 +253,7 @@ TEST_CASE("the library norms in place") {
         const DeviceArray x(dtype, 3 * (2 * hidden + 7) + 9, 4);
         const DLTensor view = view_of(x, at);
         REQUIRE(rmsnorm_forward(&view, nullptr, &view, kEps, 0, nullptr) == RMSNORM_OK);
-        check_result(x, at, {}, 0, x, at);
+        check_result(x.before(), at, {}, 0, x, at);
         CHECK(take_hazards() == std::vector<std::string>());
       }
     }
@@ -269,7 +269,7 @@ TEST_CASE("strides of null are those of a contiguous tensor") {
   DLTensor y_view = view_of(y, at);
   x_view.strides = y_view.strides = nullptr;
   REQUIRE(rmsnorm_forward(&x_view, nullptr, &y_view, kEps, 0, nullptr) == RMSNORM_OK);
-  check_result(x, at, {}, 0, y, at);
+  check_result(x.before(), at, {}, 0, y, at);
 }
 
 TEST_CASE("a size of 1 has no stride that could be wrong") {
@@ -281,7 +281,7 @@ TEST_CASE("a size of 1 has no stride that could be wrong") {
   const DLTensor x_view = view_of(x, x_at);
   const DLTensor y_view = view_of(y, y_at);
   REQUIRE(rmsnorm_forward(&x_view, nullptr, &y_view, kEps, 0, nullptr) == RMSNORM_OK);
-  check_result(x, x_at, {}, 0, y, y_at);
+  check_result(x.before(), x_at, {}, 0, y, y_at);
 
   Layout column{{4, 1}, {3, 99}, 0};  // one column: its stride is never used
   const DLTensor x_column = view_of(x, column);
@@ -338,6 +338,61 @@ TEST_CASE("queries and keys are normed in one launch, as parts of one tensor and
   }
 }
 
+TEST_CASE("the library norms the sum with a residual, and stores it rounded") {
+  NEEDS_GPU();
+  for (const int hidden : {1, 7, 128, 512, 513, 769, 2048, 4096, 5121, 8192, 16385, 49152}) {
+    for (const Types& types : all_types()) {
+      for (const int variant : {0, 1, 2, 3}) {  // contiguous; gaps; odd addresses; in place
+        CAPTURE(hidden, to_string(types), variant);
+        const std::int64_t rows = hidden > 5000 ? 2 : 6;
+        const std::int64_t gap = variant == 1 ? 8 : variant == 2 ? 5 : 0;
+        const auto layout = [&](std::int64_t offset) {
+          Layout at = contiguous({rows / 2, 2, hidden}, variant == 2 ? offset : 0);
+          at.strides = {2 * (hidden + gap), hidden + gap, 1};
+          return at;
+        };
+        Layout x_at = layout(1), residual_at = layout(2), y_at = layout(3);
+        const std::int64_t size = rows * (hidden + gap) + 3;
+        const DeviceArray x(types.dtype, size, 14);
+        const DeviceArray residual(types.dtype, size, 15);
+        const DeviceArray other(types.dtype, size, 16);
+        const DeviceArray& y = variant == 3 ? x : other;
+        const DeviceArray weight(types.weight.value_or(Dtype::fp32), hidden, 17);
+        Layout weight_at = contiguous({hidden});
+        const DLTensor x_view = view_of(x, x_at);
+        const DLTensor residual_view = view_of(residual, residual_at);
+        const DLTensor y_view = view_of(y, y_at);
+        const DLTensor weight_view = view_of(weight, weight_at);
+        start_observing(
+            {extent("x", x, x_at), extent("residual", residual, residual_at), extent("y", y, y_at),
+             extent("weight", weight, weight_at)});
+        const rmsnorm_status status = rmsnorm_residual_add(
+            &x_view, &residual_view, types.weight ? &weight_view : nullptr, &y_view, kEps, 1,
+            nullptr);
+        INFO(rmsnorm_last_error());
+        REQUIRE(status == RMSNORM_OK);
+
+        const std::vector<float> stored = residual.now();
+        std::vector<float> expected = residual.before();
+        std::vector<float> sums;  // in fp32
+        for (std::int64_t row = 0; row < rows; ++row) {
+          for (int col = 0; col < hidden; ++col) {
+            float& element = expected[residual_at.row(row) + col];
+            sums.push_back(x.before()[x_at.row(row) + col] + element);
+            element = rounded(types.dtype, sums.back());
+          }
+        }
+        CHECK(stored == expected);  // and nothing beside the rows has changed
+        const std::vector<float> factors = types.weight ? weight.before() : std::vector<float>();
+        const float bias = types.weight ? 1 : 0;
+        check_result(sums, contiguous({rows, hidden}), factors, bias, y, y_at);
+        stop_observing();
+        CHECK(take_hazards() == std::vector<std::string>());
+      }
+    }
+  }
+}
+
 TEST_CASE("empty tensors launch nothing and need no memory") {
   for (const std::vector<std::int64_t>& shape :
        {std::vector<std::int64_t>{0, 64}, {4, 0}, {0, 3, 64}, {3, 0, 64}}) {
@@ -351,6 +406,7 @@ TEST_CASE("empty tensors launch nothing and need no memory") {
     NEEDS_GPU();
     CHECK(rmsnorm_forward(&x, nullptr, &y, kEps, 0, nullptr) == RMSNORM_OK);
     CHECK(rmsnorm_forward_pair(&x, nullptr, &y, &x, nullptr, &y, kEps, 0, nullptr) == RMSNORM_OK);
+    CHECK(rmsnorm_residual_add(&x, &y, nullptr, &x, kEps, 0, nullptr) == RMSNORM_OK);
     CHECK(cudaDeviceSynchronize() == cudaSuccess);
   }
 }

@@ -126,6 +126,16 @@ TEST_CASE("a backward pass does not follow a forward pass") {
   CHECK(pair_of(all, "7") == "05_backward 07_next");
 }
 
+TEST_CASE("a sum with a residual does not follow a norm alone") {
+  Lesson sum = lesson_called("05_sum");
+  sum.residual = true;
+  Lesson foil = sum;
+  foil.slug = "05_sum/foil";
+  const std::vector<Lesson> all = {lesson_called("04_norm"), sum, foil, lesson_called("06_norm")};
+  CHECK(pair_of(all, "5") == "05_sum/foil 05_sum");
+  CHECK(pair_of(all, "6") == "04_norm 06_norm");
+}
+
 TEST_CASE("what cannot be predicted is turned down with a sentence") {
   const std::vector<Lesson> all = {
       lesson_called("01_host", Memory::host, "decode"),

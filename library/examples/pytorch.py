@@ -42,6 +42,16 @@ def compare(torch, rmsnorm, dtype):
     same(v, untouched, rtol=0, atol=0)
     count += 1
 
+    # A residual: the fp32 sum is normed, and stored rounded.
+    for rows, hidden in ((64, 4096), (7, 8192), (513, 769)):
+        x, residual = (torch.randn(rows, hidden, device=device, dtype=dtype) for _ in range(2))
+        weight = torch.randn(hidden, device=device, dtype=dtype)
+        total = x.float() + residual.float()
+        y = rmsnorm.residual_add(x, residual, weight, EPS)
+        same(y, rms_norm(total, (hidden,), weight.float(), EPS).to(dtype))
+        same(residual, total.to(dtype), rtol=0, atol=0)
+        count += 1
+
     # On a stream of its own, whose work comes after that of the tensors' stream.
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
