@@ -119,14 +119,14 @@ residual_add::Rows rows_at_one_distance(const View& view) {
 }
 
 void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaStream_t stream) {
+  const View& x = norm.x;
+  if (x.hidden > residual_add::kMostColumns) {
+    throw Refusal{
+        RMSNORM_BAD_SHAPE, fmt::format(
+                               "{} has {} columns: with a residual it needs {} at most", x.name,
+                               x.hidden, residual_add::kMostColumns)};
+  }
   enqueue({norm}, eps, weight_bias, [&] {
-    const View& x = norm.x;
-    if (x.hidden > residual_add::kMostColumns) {
-      throw Refusal{
-          RMSNORM_BAD_SHAPE, fmt::format(
-                                 "{} has {} columns: with a residual it needs {} at most", x.name,
-                                 x.hidden, residual_add::kMostColumns)};
-    }
     residual_add::Operation operation{};
     operation.x = rows_at_one_distance(x);
     operation.residual = rows_at_one_distance(*norm.residual);
