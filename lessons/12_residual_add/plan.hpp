@@ -49,6 +49,14 @@ inline Plan plan_for(const Operation& op) {
   return plan;
 }
 
+/// Threads of a block, if a row has kThreads.
+template <int kThreads>
+constexpr int kBlock = kThreads > 32 ? kThreads : 128;
+
+/// The blocks that an SM is to hold: 1280 threads, which have 48 registers each then.
+template <int kThreads, int kColumns>
+constexpr int kOnSm = kColumns > 16 ? 1 : 1280 / kBlock<kThreads>;
+
 /// A kernel.
 using Kernel = void (*)(Operation);
 

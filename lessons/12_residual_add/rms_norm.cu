@@ -53,7 +53,7 @@ __device__ Vector<T, kWidth> rounded(const float* number) {
 }
 
 template <class T, class W, int kWidth, int kThreads, int kColumns>
-__global__ void __launch_bounds__(kColumns > 16 ? 512 : 1024)
+__global__ void __launch_bounds__(kBlock<kThreads>, kOnSm<kThreads, kColumns>)
     rms_norm_residual_add(const __grid_constant__ Operation op) {
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
   auto* const y = find<T, kWidth>(op.y, row);
