@@ -36,6 +36,9 @@ def parse(arguments):
         "--library", type=Path, metavar="FILE", default=ROOT / "build/cuda/library/librmsnorm.so",
         help="librmsnorm (default: %(default)s)")
     parser.add_argument(
+        "--revision", metavar="TEXT",
+        help="the revision that librmsnorm was built from, if it is not this checkout's")
+    parser.add_argument(
         "--quick", action="store_true", help="a case of each regime, and few samples")
     parser.add_argument("--list", action="store_true", help="print the cases' labels")
     options = parser.parse_args(arguments)
@@ -47,7 +50,7 @@ def parse(arguments):
     return options
 
 
-def load_librmsnorm(library):
+def load_librmsnorm(library, revision):
     from peers_harness import machine
     from peers_harness.contenders import Librmsnorm, Missing
 
@@ -57,7 +60,7 @@ def load_librmsnorm(library):
     binding = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(binding)
     binding.load(str(library))
-    return Librmsnorm(binding, machine.commit())
+    return Librmsnorm(binding, revision or machine.commit())
 
 
 def find_contenders(options):
@@ -65,7 +68,7 @@ def find_contenders(options):
     from peers_harness import contenders
 
     makers = dict(zip(CONTENDERS, [
-        lambda: load_librmsnorm(options.library), contenders.Torch, contenders.TorchCompile,
+        lambda: load_librmsnorm(options.library, options.revision), contenders.Torch, contenders.TorchCompile,
         contenders.TorchCompileMax, contenders.Liger, contenders.FlashInfer, contenders.Quack]))
     found = []
     for name in options.contender or CONTENDERS:
