@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(kMostThreads<kRowThreads>) rms_norm_ragged(
   const auto weight_of = [&](int i, uint4* to) {
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
-      const int at = head + i * kSize<T> + part * kSize<W>;
-      to[part] = weight == nullptr ? ones<W>() : window(weight + at, w_before);
+      const int j = head + i * kSize<T> + part * kSize<W>;
+      to[part] = weight == nullptr ? ones<W>() : window(weight + j, w_before);
     }
   };
   constexpr bool kEarly = kVectors * kParts <= 2;  // else registers are short
