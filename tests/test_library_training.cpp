@@ -59,7 +59,7 @@ cudaError_t launch_library(const BackwardProblem& p, cudaStream_t stream) {
       &dy.view, &x.view, weight.or_null(), &rstd.view, &dx.view, dweight.or_null(), p.workspace,
       workspace_bytes_of_library(p), p.weight_bias, stream);
   UNSCOPED_INFO(rmsnorm_last_error());
-  return status == RMSNORM_OK ? cudaSuccess : cudaErrorUnknown;
+  return status == RMSNORM_OK ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 Lesson library_as_lesson() {
