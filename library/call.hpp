@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// What every function of rmsnorm.h does besides its work: errors, devices, checks of arguments that
-/// are no tensors.
+/// What every function of rmsnorm.h does besides its work: errors, the current device, numbers.
 
 #include <cuda_runtime.h>
 

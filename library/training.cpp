@@ -64,7 +64,7 @@ Problem problem_of(const View& x, const std::optional<View>& weight, float weigh
   return problem;
 }
 
-/// Bytes for tensors of this shape and type at any addresses, on which the number of blocks depends.
+/// Bytes for tensors of this shape and type, at any addresses: they decide the number of blocks.
 std::size_t workspace_bytes_for(const View& x) {
   if (x.hidden == 0) return 0;
   auto problem = problem_of<BackwardProblem>(x, {}, 0);

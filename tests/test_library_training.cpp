@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kHidden[] = {1, 8, 33, 128, 520, 1000, 4096, 20000};
 
-/// A contiguous tensor of the device, as DLPack has it. It cannot be copied: the view points into it.
+/// A contiguous tensor of the device, as DLPack has it. No copies: the view points into it.
 struct Contiguous {
   Contiguous(const void* data, Dtype dtype, std::vector<std::int64_t> sizes)
       : layout(contiguous(std::move(sizes))) {
