@@ -123,8 +123,8 @@ rmsnorm_status rmsnorm_residual_add(
  *
  *     rstd[row] = 1 / sqrt(eps + mean over col of x[row][col]^2)
  *
- * For training, tensors are contiguous, no two share a byte, and x has at most 2^30 rows: those of 3
- * dimensions are batch * heads.
+ * For training, tensors are contiguous, no two share a byte, and x has at most 2^30 rows, which in
+ * three dimensions are batch * heads.
  *
  * \param x (rows, hidden) or (batch, heads, head_dim).
  * \param weight (hidden), or null.
