@@ -37,8 +37,8 @@ constexpr int kMostColumns = 49152;  ///< for which a block has registers
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no
 /// rows. Returns what the CUDA calls returned; cudaErrorInvalidConfiguration also for more rows
-/// than a grid has blocks for. The kernel's start may overlap the end of the kernel before it in the
-/// stream; it reads and writes nothing before that one's end.
+/// than a grid has blocks for. The kernel may begin while the one before it in the stream ends; it
+/// reads and writes nothing before.
 cudaError_t launch(const Operation& operation, cudaStream_t stream);
 
 }  // namespace rmsnorm::residual_add
