@@ -13,7 +13,7 @@ __device__ inline void wait_for_inputs() {
 #endif
 }
 
-/// Lets the next kernel set up its grid, if its launch allows that; it waits for the end of this one.
+/// Lets the next kernel set up its grid, if its launch allows that. It waits for this one's end.
 __device__ inline void let_next_begin() {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();
