@@ -39,10 +39,20 @@ std::string percent_text(double percent) {
   return fmt::format("{:.{}f} %", percent, percent < 0.1 ? 2 : 1);
 }
 
-/// The result to grade by.
+/// Whether there is a result of the lesson that says it refuses the type.
+bool refuses(
+    const std::vector<Result>& results, const std::string& lesson, const Regime& regime,
+    Dtype dtype) {
+  return std::any_of(results.begin(), results.end(), [&](const Result& r) {
+    return r.lesson == lesson && r.regime == regime.name && r.dtype == to_string(dtype) &&
+           r.verdict == "refused";
+  });
+}
+
+/// The result to grade by, in the preferred type if the lesson has one.
 const Result& timed_result(
     const std::vector<Result>& results, const std::string& lesson, const Regime& regime,
-    Cache cache) {
+    Cache cache, Dtype preferred) {
   const std::string where = fmt::format("{} in {}, {}", lesson, regime.name, to_string(cache));
   const auto find = [&](Dtype dtype) {
     return std::find_if(results.begin(), results.end(), [&](const Result& r) {
@@ -50,7 +60,7 @@ const Result& timed_result(
              (r.cache == to_string(cache) || r.cache.empty());
     });
   };
-  auto found = find(Dtype::bf16);  // in which a lesson that knows it is used
+  auto found = find(preferred);
   if (found == results.end()) found = find(Dtype::fp32);
   if (found == results.end()) throw std::runtime_error("there is no result of " + where);
   if (found->verdict != "pass") {
@@ -122,13 +132,15 @@ std::string grade(double guess, const Result& before, const Result& after) {
 std::string graded_prediction(
     double guess, const std::string& before, const std::string& after, const Regime& regime,
     const std::vector<Result>& results, std::string_view whose) {
-  const Result& first = timed_result(results, after, regime, regime.caches.at(0));
+  // A lesson that knows bf16 is used in it. But both have to do the same.
+  const Dtype type = refuses(results, before, regime, Dtype::bf16) ? Dtype::fp32 : Dtype::bf16;
+  const Result& first = timed_result(results, after, regime, regime.caches.at(0), type);
   std::string text = fmt::format(
       "{} after {} in {}, {} x {}, {}: {}, commit {}, {}\n", with_dtype(after, first.dtype), before,
       regime.name, first.rows, first.hidden, whose, first.device, first.commit, first.date);
   for (const Cache cache : regime.caches) {
-    const Result& was = timed_result(results, before, regime, cache);
-    const Result& is = timed_result(results, after, regime, cache);
+    const Result& was = timed_result(results, before, regime, cache, type);
+    const Result& is = timed_result(results, after, regime, cache, type);
     for (const Result* result : {&was, &is}) {
       if (result->device != first.device || result->commit != first.commit ||
           result->rows != first.rows || result->hidden != first.hidden) {

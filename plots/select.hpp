@@ -54,7 +54,8 @@ std::vector<Result> results_of_regime(
 /// Bandwidth in per cent of the copy's, if both were measured.
 std::optional<double> percent_of_copy(const Result& result);
 
-/// Bytes of x and y together; of x, dy and dx in the regime of backward passes. \throws std::runtime_error for a dtype of unknown size
+/// Bytes of x and y together; of x, dy and dx in the regime of backward passes.
+/// \throws std::runtime_error for a dtype of unknown size
 double bytes_of_tensors(const Result& result);
 
 }  // namespace rmsnorm::plots

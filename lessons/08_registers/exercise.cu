@@ -1,8 +1,8 @@
 // Exercise 08 - Registers
 // Given      each thread reads its vectors of x twice: for the sum, and for the result.
 // Goal       x crosses global memory once.
-// Within     at most 32 wavefronts of shared memory a row, at most 1 barrier a row, the traffic that
-//            this file predicts.
+// Within     at most 32 wavefronts of shared memory a row, at most 1 barrier a row, the traffic
+//            that this file predicts.
 // Check it   ./rmsnorm exercise 8
 #include <algorithm>
 #include <cstdint>

@@ -35,8 +35,8 @@ struct alignas(kWidth * sizeof(T)) Vector {
   T at[kWidth];
 };
 
-template <class T, class W, int kWidth, int kThreads, int kColumns, int kBlock>
-__global__ void __launch_bounds__(kBlock) rms_norm_half_precision(
+template <class T, class W, int kWidth, int kThreads, int kColumns, int kMost>
+__global__ void __launch_bounds__(kMost) rms_norm_half_precision(
     const Vector<T, kWidth>* __restrict__ x,       // (rows, vectors)  once
     const Vector<W, kWidth>* __restrict__ weight,  // (vectors)  once a warp
     Vector<T, kWidth>* __restrict__ y,             // (rows, vectors)  once
@@ -105,8 +105,8 @@ cudaError_t launch_for(const rmsnorm::TypedProblem& p, cudaStream_t stream) {
   if constexpr (kShape > 0)
     if (p.hidden <= kLess.threads * kLess.columns)
       return launch_for<T, W, kWidth, kShape - 1>(p, stream);
-  constexpr int kRows = kFit.threads <= 32 ? 128 / kFit.threads : 1, kBlock = kRows * kFit.threads;
-  const auto kernel = rms_norm_half_precision<T, W, kWidth, kFit.threads, kFit.columns, kBlock>;
+  constexpr int kRows = kFit.threads <= 32 ? 128 / kFit.threads : 1, kMost = kRows * kFit.threads;
+  const auto kernel = rms_norm_half_precision<T, W, kWidth, kFit.threads, kFit.columns, kMost>;
   kernel<<<(p.rows - 1) / kRows + 1, dim3(kFit.threads, kRows), 0, stream>>>(
       static_cast<const Vector<T, kWidth>*>(p.x), static_cast<const Vector<W, kWidth>*>(p.weight),
       static_cast<Vector<T, kWidth>*>(p.y), p.rows, p.hidden / kWidth, p.eps, p.weight_bias);
