@@ -23,7 +23,7 @@ __global__ void add(
   residual[i] = {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w};
 }
 
-__global__ void __launch_bounds__(1024) norm(
+__global__ void __launch_bounds__(1024) rms_norm_of_sum(
     const float4* x,       // (rows, vectors)  read once
     const float4* weight,  // (vectors)        read once a row, or null
     float4* y,             // (rows, vectors)  written once
@@ -91,7 +91,7 @@ cudaError_t launch(const rmsnorm::TypedProblem& p, cudaStream_t stream) {
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) return error;
   const int threads = ((vectors - 1) / kVectors / 32 + 1) * 32;
-  norm<<<p.rows, threads, 0, stream>>>(
+  rms_norm_of_sum<<<p.rows, threads, 0, stream>>>(
       residual, static_cast<const float4*>(p.weight), static_cast<float4*>(p.y), vectors, p.eps,
       p.weight_bias);
   return cudaGetLastError();
