@@ -10,7 +10,7 @@
 
 namespace rmsnorm {
 
-/// Computes rstd of each row of x in fp64 and rounds it once. \param rstd (rows), on the device
+/// Computes rstd (rows), on the device: of each row of x in fp64, rounded once.
 cudaError_t launch_rstd(
     const BackwardProblem& problem, float eps, float* rstd, cudaStream_t stream);
 
@@ -18,7 +18,7 @@ cudaError_t launch_rstd(
 cudaError_t launch_compare_dx(
     const BackwardProblem& problem, double bound, DeviceFindings* findings, cudaStream_t stream);
 
-/// Computes what dweight should be. \param sums (hidden), on the device
+/// Computes what dweight should be: sums (hidden), on the device.
 cudaError_t launch_column_sums(
     const BackwardProblem& problem, SignedSum* sums, cudaStream_t stream);
 

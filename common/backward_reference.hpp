@@ -84,7 +84,7 @@ double dweight_error_bound(int column_depth);
 // Products next to zero have fewer than 24 bits (subnormals): each is off by up to 2^-150, whatever
 // its size. What follows multiplies that, or adds it up.
 
-/// Compares an element of dx. \param bound dx_error_bound
+/// Compares an element of dx. `bound` is dx_error_bound.
 __host__ __device__ inline ElementCheck check_dx(
     float got, double x, double dy, double factor, double rstd, SignedSum mean, double bound,
     Dtype dtype) {
@@ -93,7 +93,7 @@ __host__ __device__ inline ElementCheck check_dx(
   return check_value(got, dx.value, bound * dx.size + subnormal, dx.size, dtype);
 }
 
-/// Compares an element of dweight. \param bound dweight_error_bound
+/// Compares an element of dweight. `bound` is dweight_error_bound.
 __host__ __device__ inline ElementCheck check_dweight(
     float got, SignedSum dweight, std::int64_t rows, double bound, Dtype dtype) {
   const double subnormal = 0x1p-148 * (1 + static_cast<double>(rows));

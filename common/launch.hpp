@@ -27,8 +27,8 @@ struct Launched {
 };
 
 /// Calls `launch`, which enqueues the lesson on the stream, and waits for the end. A CUDA error
-/// that leaves the GPU usable is a complaint.
-/// \param tensors what the kernel may touch of global memory
+/// that leaves the GPU usable is a complaint. `tensors` are what the kernel may touch of global
+/// memory.
 /// \throws CudaError with the lesson's slug, if the GPU cannot be used any more
 Launched launch_and_wait(
     const Lesson& lesson, const std::function<cudaError_t()>& launch, std::vector<Tensor> tensors,
@@ -48,9 +48,8 @@ void add_tensor(
     std::vector<Tensor>& tensors, const char* name, const void* data, std::size_t elements,
     Dtype dtype);
 
-/// "" if the guards of set 0's tensor still hold poison, otherwise one sentence.
-/// \param name the tensor's
-/// \param size its number of elements, in words
+/// "" if the guards of set 0's tensor still hold poison, otherwise one sentence with the tensor's
+/// name and its number of elements in words.
 std::string complaint_about_guards(const FencedTensor& tensor, const char* name, const char* size);
 
 }  // namespace rmsnorm

@@ -65,16 +65,16 @@ __global__ void __launch_bounds__(1024) rms_norm_of_sum(
 }
 
 std::string refuses(const rmsnorm::TypedProblem& p) {
+  if (p.residual == nullptr) return "12_residual_add needs a residual: it adds x to it";
   if (p.dtype != rmsnorm::Dtype::fp32) {
-    return "12_residual_add/two_kernels knows fp32 only: in 16 bits the sum would be rounded "
-           "before "
-           "it is normed";
+    return "12_residual_add as two kernels knows fp32 only: in 16 bits, the sum would be rounded "
+           "before it is normed";
   }
   const auto addresses =
       reinterpret_cast<std::size_t>(p.x) | reinterpret_cast<std::size_t>(p.weight) |
       reinterpret_cast<std::size_t>(p.residual) | reinterpret_cast<std::size_t>(p.y);
   if (p.hidden % 4 != 0 || addresses % 16 != 0 || p.hidden > 16384) {
-    return "12_residual_add/two_kernels needs hidden % 4 == 0, 16384 columns at most and tensors "
+    return "12_residual_add needs hidden % 4 == 0, 16384 columns at most and tensors "
            "that begin at a multiple of 16 bytes: 1024 threads load 4 vectors each";
   }
   return "";

@@ -70,6 +70,7 @@ inline cudaError_t launch(const TypedProblem& p, cudaStream_t stream) {
 
 /// Why the lesson cannot do a problem, or "".
 inline std::string refuses(const TypedProblem& p) {
+  if (p.residual == nullptr) return "12_residual_add needs a residual: it adds x to it";
   if (p.hidden <= kMostColumns) return "";
   return "12_residual_add has room for 49152 columns: 512 threads have 128 registers each";
 }
