@@ -134,7 +134,9 @@ TEST_CASE("without one of its barriers every lesson has a race, which its page q
     const std::string name = missing.slug + "_without_barrier_" + std::to_string(missing.number);
     CAPTURE(name);
     const Finished finished =
-        run({RMSNORM_MISSING_BARRIERS_DIR "/" + name, "--rows", "32", "--hidden", "4096"});
+        missing.slug == "13_backward"
+            ? run({RMSNORM_MISSING_BARRIERS_DIR "/" + name, "--regime", "backward"})
+            : run({RMSNORM_MISSING_BARRIERS_DIR "/" + name, "--rows", "32", "--hidden", "4096"});
     CHECK(finished.exit_code == rmsnorm::kLessonWrong);
 
     const std::string file = file_of(missing);
@@ -153,6 +155,8 @@ TEST_CASE("no lesson's barrier is left out of the test of missing barriers") {
     const fs::path folder = file.parent_path();
     if (folder.parent_path() != top() / "lessons") continue;
     if (file.stem() == "exercise" || file.stem() == "foils") continue;
+    // The page of lesson 13 walks through one of its kernels.
+    if (folder.filename() == "13_backward" && file.stem() != "rms_norm") continue;
     for (const std::string& line : lines_of(file)) {
       if (line.find("__syncthreads();") == line.npos) continue;
       barriers.push_back("lessons/" + (folder.filename() / file.filename()).string());
