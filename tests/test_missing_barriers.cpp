@@ -69,7 +69,7 @@ const MissingBarrier kMissing[] = {
     {"10_half_precision", 1, kShortRowStore, kShortRowSum},
     {"11_any_tensor", 1, kAnyRowStore, kAnyRowSum, "row.cuh"},
     {"12_residual_add", 1, kShortRowStore, kShortRowSum},
-    {"13_backward", 1, kTurnStore, kTurnSum},
+    {"13_backward", 4, kTurnStore, kTurnSum},
 };
 
 /// "lessons/04_warp_reduce/rms_norm.cu"
