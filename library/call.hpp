@@ -6,6 +6,7 @@
 
 #include <new>
 #include <string_view>
+#include <vector>
 
 #include "library/refusal.hpp"
 #include "library/view.hpp"
@@ -49,5 +50,14 @@ class CurrentDevice {
 
 /// \throws Refusal if the number is not finite, or is negative and must not be.
 void check_number(const char* name, float number, bool may_be_negative);
+
+/// Calls launch() on the tensors' device, that of the first, if the memory of each can be used there.
+/// \throws Refusal
+template <class Launch>
+void launch_on(const std::vector<View>& tensors, const Launch& launch) {
+  const CurrentDevice device(tensors.front());
+  for (const View& tensor : tensors) check_memory(tensor);
+  check_cuda(launch(), "launch the kernel");
+}
 
 }  // namespace rmsnorm::library

@@ -54,15 +54,13 @@ void check_overlaps(const std::vector<Norm>& norms) {
 }
 
 any_tensor::Rows rows_of(const View& view) {
-  const Region& region = view.region;
-  return {reinterpret_cast<void*>(region.begin), region.stride[0], region.stride[1]};
+  return {data_of(view), view.region.stride[0], view.region.stride[1]};
 }
 
 any_tensor::Tensor tensor_of(const Norm& norm) {
   const Region& x = norm.x.region;
   any_tensor::Tensor tensor{
-      rows_of(norm.x), rows_of(norm.y),
-      norm.weight ? reinterpret_cast<const void*>(norm.weight->region.begin) : nullptr,
+      rows_of(norm.x), rows_of(norm.y), norm.weight ? data_of(*norm.weight) : nullptr,
       x.size[0] * x.size[1], x.size[1]};
   const auto has_one_stride = [&](const any_tensor::Rows& rows) {
     return rows.outer_stride == x.size[1] * rows.inner_stride;
@@ -77,13 +75,13 @@ void enqueue(const std::vector<Norm>& norms, float eps, float weight_bias, const
   check_number("eps", eps, false);
   check_number("weight_bias", weight_bias, true);
   check_overlaps(norms);
-  const CurrentDevice device(norms.front().x);
+  std::vector<View> tensors;
   for (const Norm& norm : norms) {
-    for (const View* view : {&norm.x, &norm.y}) check_memory(*view);
-    if (norm.weight) check_memory(*norm.weight);
-    if (norm.residual) check_memory(*norm.residual);
+    tensors.insert(tensors.end(), {norm.x, norm.y});
+    if (norm.weight) tensors.push_back(*norm.weight);
+    if (norm.residual) tensors.push_back(*norm.residual);
   }
-  check_cuda(launch(), "launch the kernel");
+  launch_on(tensors, launch);
 }
 
 void enqueue_norms(
@@ -105,8 +103,9 @@ void enqueue_norms(
 /// \throws Refusal if the rows do not lie at one distance.
 residual_add::Rows rows_at_one_distance(const View& view) {
   const std::int64_t bytes = bytes_of(view.dtype);
-  const auto& [begin, size, stride, row_bytes] = view.region;
-  const bool are_in_two_dimensions = size[0] > 1 && size[1] > 1 && row_bytes > 0;
+  const auto& size = view.region.size;
+  const auto& stride = view.region.stride;
+  const bool are_in_two_dimensions = size[0] > 1 && size[1] > 1 && view.region.row_bytes > 0;
   if (are_in_two_dimensions && stride[0] != size[1] * stride[1]) {
     throw Refusal{
         RMSNORM_BAD_STRIDES, fmt::format(
@@ -115,7 +114,7 @@ residual_add::Rows rows_at_one_distance(const View& view) {
                                  view.name, stride[0] / bytes, stride[1] / bytes,
                                  size[1] * stride[1] / bytes, stride[1] / bytes)};
   }
-  return {reinterpret_cast<void*>(begin), (size[1] > 1 ? stride[1] : stride[0]) / bytes};
+  return {data_of(view), (size[1] > 1 ? stride[1] : stride[0]) / bytes};
 }
 
 void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaStream_t stream) {
@@ -135,7 +134,7 @@ void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaSt
     operation.hidden = static_cast<int>(x.hidden);
     operation.dtype = operation.weight_dtype = x.dtype;
     if (norm.weight) {
-      operation.weight = reinterpret_cast<const void*>(norm.weight->region.begin);
+      operation.weight = data_of(*norm.weight);
       operation.weight_dtype = norm.weight->dtype;
     }
     operation.eps = eps;

@@ -44,10 +44,6 @@ std::optional<View> weight_for(const DLTensor* tensor, const View& x, float weig
       fmt::format("weight_bias is {}, and weight null: it needs to be 0", weight_bias)};
 }
 
-void* data_of(const View& view) {
-  return reinterpret_cast<void*>(view.region.begin);
-}
-
 /// What both passes are told of x and the weight.
 template <class Problem>
 Problem problem_of(const View& x, const std::optional<View>& weight, float weight_bias) {
@@ -106,10 +102,9 @@ void enqueue(
     for (const View& input : read) check_apart(*output, input);
     for (auto other = written.begin(); other != output; ++other) check_apart(*output, *other);
   }
-  const CurrentDevice device(read.front());
-  for (const View& tensor : read) check_memory(tensor);
-  for (const View& tensor : written) check_memory(tensor);
-  check_cuda(launch(), "launch the kernel");
+  std::vector<View> tensors = read;
+  tensors.insert(tensors.end(), written.begin(), written.end());
+  launch_on(tensors, launch);
 }
 
 }  // namespace

@@ -54,4 +54,9 @@ void check_apart(const View& written, const View& other);
 /// \throws Refusal if the tensor is not in memory of its device, which is the current one.
 void check_memory(const View& tensor);
 
+/// Where the tensor begins, as a pointer.
+inline void* data_of(const View& view) {
+  return reinterpret_cast<void*>(view.region.begin);
+}
+
 }  // namespace rmsnorm::library
