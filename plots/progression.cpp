@@ -230,7 +230,7 @@ class Progression {
   };
   Place place(const Plane& plane, const Column& column, double height) const {
     double top = std::min(plane.y(column.low), plane.y(*column.gbps)) - kMargin;
-    const double bottom_of_bar = frame_.bottom + 4;
+    const double bottom_of_bar = frame_.bottom + 1;
     for (const double roof : roofs_from_above(plane)) {
       if (roof < top + kMargin && roof > top - height - kMargin) top = roof - kMargin;
     }
