@@ -51,7 +51,7 @@ class CurrentDevice {
 /// \throws Refusal if the number is not finite, or is negative and must not be.
 void check_number(const char* name, float number, bool may_be_negative);
 
-/// Calls launch() on the tensors' device, that of the first, if the memory of each can be used there.
+/// Calls launch() on the tensors' device, that of the first, if it can use the memory of each.
 /// \throws Refusal
 template <class Launch>
 void launch_on(const std::vector<View>& tensors, const Launch& launch) {

@@ -28,9 +28,9 @@
  * launch may overlap the end of the kernel before it in the stream; all reads and writes of tensors
  * come after that kernel's end.
  *
- * **Errors.** A function either enqueues all of its work and returns RMSNORM_OK, or enqueues nothing
- * and returns another status. What goes wrong on the GPU later, as with memory that was freed too
- * early, is for the caller's next CUDA call to report.
+ * **Errors.** A function either enqueues all of its work and returns RMSNORM_OK, or enqueues
+ * nothing and returns another status. What goes wrong on the GPU later, as with memory that was
+ * freed too early, is for the caller's next CUDA call to report.
  *
  * **Threads.** Any function may be called from any thread at any time.
  */
@@ -68,8 +68,8 @@ typedef enum rmsnorm_status {
 /** The version of the library at run time: major * 10000 + minor * 100 + patch. */
 int rmsnorm_version(void);
 
-/** One sentence about this thread's latest call that did not return RMSNORM_OK: which argument, what
- * it is, and what is needed. Empty if there was none; valid until the next such call. */
+/** One sentence about this thread's latest call that did not return RMSNORM_OK: which argument,
+ * what it is, and what is needed. Empty if there was none; valid until the next such call. */
 const char* rmsnorm_last_error(void);
 
 /** Enqueues y = RMSNorm(x) on `stream`.
@@ -84,9 +84,9 @@ rmsnorm_status rmsnorm_forward(
     const DLTensor* x, const DLTensor* weight, const DLTensor* y, float eps, float weight_bias,
     struct CUstream_st* stream);
 
-/** The same for two tensors in one launch: an attention layer's queries and keys. They have the same
- * type, device and last dimension, and the weights, where there are two, the same type. No output
- * shares a byte with the other tensor or its output.
+/** The same for two tensors in one launch: an attention layer's queries and keys. They have the
+ * same type, device and last dimension, and the weights, where there are two, the same type. No
+ * output shares a byte with the other tensor or its output.
  *
  * \param q (rows, hidden) or (batch, heads, head_dim).
  * \param q_weight (hidden), or null.
@@ -102,11 +102,11 @@ rmsnorm_status rmsnorm_forward_pair(
     const DLTensor* k_weight, const DLTensor* k_out, float eps, float weight_bias,
     struct CUstream_st* stream);
 
-/** Enqueues two operations in one: the residual becomes x + residual, and y the RMSNorm of that sum.
- * Both are rounded once: the sum is normed as it is in fp32. The residual has the shape, type and
- * device of x, and no byte in common with x, y or weight; two of its rows do not overlap. In each of
- * the three tensors all rows lie at one distance, as in a contiguous tensor or a part of its columns,
- * and have at most 49152 columns.
+/** Enqueues two operations in one: the residual becomes x + residual, and y the RMSNorm of that
+ * sum. Both are rounded once: the sum is normed as it is in fp32. The residual has the shape, type
+ * and device of x, and no byte in common with x, y or weight; two of its rows do not overlap. In
+ * each of the three tensors all rows lie at one distance, as in a contiguous tensor or a part of
+ * its columns, and have at most 49152 columns.
  *
  * \param x (rows, hidden) or (batch, heads, head_dim).
  * \param residual As x; overwritten with the sum.
