@@ -29,10 +29,10 @@ std::string verdict_text(const Result& result, bool colour) {
 
 std::string time_columns(const Result& r) {
   if (!r.median_us) return fmt::format("{:44}", "not timed");
+  const auto pct = percent_of_copy(r);
   return fmt::format(
-      "{:>9} +-{:4.1f}% {:>7.0f} GB/s {:>4.0f}% of copy", microseconds(*r.median_us),
-      r.spread_pct.value_or(0), r.gbps.value_or(0),
-      r.copy_gbps ? 100 * r.gbps.value_or(0) / *r.copy_gbps : 0.0);
+      "{:>9} +-{:4.1f}% {:>7.0f} GB/s {:>5} of copy", microseconds(*r.median_us),
+      r.spread_pct.value_or(0), r.gbps.value_or(0), pct ? fmt::format("{:.0f}%", *pct) : "-");
 }
 
 }  // namespace
@@ -76,8 +76,9 @@ std::string summary(const std::vector<Result>& results) {
       columns.push_back(column);
     std::string& cell = cells[r.lesson][column];
     cell = r.verdict;
-    if (!r.median_us || !r.copy_gbps) continue;
-    cell = fmt::format("{:.0f}%", 100 * *r.gbps / *r.copy_gbps);
+    if (!r.median_us) continue;
+    const auto pct = percent_of_copy(r);
+    cell = pct ? fmt::format("{:.0f}%", *pct) : "-";
     if (*r.median_us < 100) cell = fmt::format("{} {}", microseconds(*r.median_us), cell);
   }
   if (columns.size() < 2) return "";

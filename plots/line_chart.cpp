@@ -137,19 +137,11 @@ std::string commands(const LineChart& chart, const Theme& theme) {
 }  // namespace
 
 LineStyle style_of_lesson(const std::vector<std::string>& slugs, const std::string& slug) {
-  // A foil has its lesson's colour, and dashes of its own.
-  static const std::vector<std::string> dashes = {"(6,3)", "(2,3)", "(10,3,2,3)"};
-  const std::string lesson = slug.substr(0, slug.find('/'));
-  std::size_t lessons_before = 0;
-  std::size_t foils_before = 0;
-  for (const std::string& other : slugs) {
-    if (other < lesson && !is_foil(other)) ++lessons_before;
-    if (other < slug && other.starts_with(lesson + "/")) ++foils_before;
-  }
-  const std::string dash = lessons_before < kLineColours ? "solid" : "(12,3)";
+  const auto place =
+      static_cast<std::size_t>(std::find(slugs.begin(), slugs.end(), slug) - slugs.begin());
   return {
-      [=](const Theme& theme) { return theme.lines[lessons_before % kLineColours]; },
-      is_foil(slug) ? dashes[foils_before % dashes.size()] : dash};
+      [place](const Theme& theme) { return theme.lines[place % kLineColours]; },
+      place < kLineColours ? "solid" : "(12,3)"};
 }
 
 Chart draw(LineChart chart) {

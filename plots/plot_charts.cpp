@@ -50,9 +50,10 @@ void draw_results(const Options& options) {
   for (const Condition& condition : timed_conditions(results)) {
     save_if_any(progression_chart(results, condition), progression_name(results, condition));
   }
-  save_if_any(sweep_chart(results, sweep_over_rows(), options.l2_mib), "sweep_rows");
-  save_if_any(sweep_chart(results, sweep_over_hidden(), options.l2_mib), "sweep_hidden");
-  save_if_any(error_chart(results, sweep_over_hidden()), "error");
+  const auto lessons = comparable(results);
+  save_if_any(sweep_chart(lessons, sweep_over_rows(), options.l2_mib), "sweep_rows");
+  save_if_any(sweep_chart(lessons, sweep_over_hidden(), options.l2_mib), "sweep_hidden");
+  save_if_any(error_chart(lessons, sweep_over_hidden()), "error");
   if (drawn == 0) {
     throw std::runtime_error(
         fmt::format("{}: no results that a chart could show", options.csv_file.string()));

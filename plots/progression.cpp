@@ -17,7 +17,7 @@ constexpr double kPeakInSight = 2.5;
 
 constexpr double kPercentSize = 13;
 constexpr double kTimeSize = 11;
-constexpr double kSlugSize = 12;
+constexpr double kSlugSize = 11;
 constexpr double kLine = 17;   ///< height of a line of text in or above a bar
 constexpr double kMargin = 6;  ///< between a bar's end or its error bar and the text
 
@@ -48,6 +48,19 @@ Column column_of(const Result& result) {
   return column;
 }
 
+/// The condition's results that a chart compares: those of lessons; of foils, too, where the
+/// condition is one lesson's alone.
+std::vector<Result> shown(const std::vector<Result>& results, const Condition& condition) {
+  const auto of_condition = [&](std::vector<Result> all) {
+    std::erase_if(all, [&](const Result& result) {
+      return Condition{result.regime, result.cache, result.dtype} != condition;
+    });
+    return all;
+  };
+  std::vector<Result> lessons = of_condition(comparable(results));
+  return lessons.size() > 1 ? lessons : of_condition(results);
+}
+
 /// The slug in lines that fit the width, broken after "_" and "/". Empty if a part is too wide.
 std::vector<std::string> wrapped(const std::string& slug, double width) {
   std::vector<std::string> lines = {""};
@@ -66,14 +79,16 @@ std::vector<std::string> wrapped(const std::string& slug, double width) {
 class Progression {
  public:
   Progression(const std::vector<Result>& results, const Condition& condition) {
-    for (const std::string& slug : slugs_of(results)) {
-      const Result* result = find_result(results, slug, condition);
-      if (result == nullptr || (!result->gbps && result->verdict == "pass")) continue;
-      columns_.push_back(column_of(*result));
-      example_ = *result;
-      if (result->copy_gbps) copy_ = result->copy_gbps;
-      if (result->peak_gbps) peak_ = result->peak_gbps;
+    for (const Result& result : shown(results, condition)) {
+      if (!result.gbps && result.verdict == "pass") continue;
+      columns_.push_back(column_of(result));
+      example_ = result;
+      if (result.copy_gbps) copy_ = result.copy_gbps;
+      if (result.peak_gbps) peak_ = result.peak_gbps;
     }
+    std::sort(columns_.begin(), columns_.end(), [](const Column& a, const Column& b) {
+      return a.slug < b.slug;
+    });
     for (const Column& column : columns_) highest_ = std::max(highest_, column.high);
     highest_ = std::max(highest_, copy_.value_or(0));
     peak_in_sight_ = peak_ && *peak_ <= kPeakInSight * highest_;

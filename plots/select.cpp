@@ -68,6 +68,17 @@ std::vector<Result> of_fp32(std::vector<Result> results) {
   return results;
 }
 
+std::vector<Result> comparable(std::vector<Result> results) {
+  std::set<std::string> others;
+  for (const Result& result : results) {
+    if (moves_more_than_copy(result)) others.insert(result.lesson);
+  }
+  std::erase_if(results, [&](const Result& result) {
+    return is_foil(result.lesson) || others.contains(result.lesson);
+  });
+  return results;
+}
+
 std::vector<Condition> timed_conditions(const std::vector<Result>& results) {
   std::vector<Condition> conditions;
   for (const Result& result : results) {
@@ -96,22 +107,6 @@ std::vector<Result> results_of_regime(
     if (result.regime == regime) found.push_back(result);
   }
   return found;
-}
-
-std::optional<double> percent_of_copy(const Result& result) {
-  if (!result.gbps || !result.copy_gbps || !(*result.copy_gbps > 0)) return std::nullopt;
-  return 100 * *result.gbps / *result.copy_gbps;
-}
-
-double bytes_of_tensors(const Result& result) {
-  const std::string x = result.dtype.substr(0, result.dtype.find('/'));
-  double bytes = 0;
-  if (x == "fp32") bytes = 4;
-  if (x == "fp16" || x == "bf16") bytes = 2;
-  if (bytes == 0)
-    throw std::runtime_error(fmt::format("the size of dtype {} is unknown", result.dtype));
-  const int tensors = result.regime == "backward" ? 3 : 2;
-  return tensors * bytes * static_cast<double>(result.rows) * static_cast<double>(result.hidden);
 }
 
 }  // namespace rmsnorm::plots

@@ -32,6 +32,9 @@ std::vector<std::string> slugs_of(const std::vector<Result>& results);
 /// The results with fp32 tensors: charts compare nothing else.
 std::vector<Result> of_fp32(std::vector<Result> results);
 
+/// The results of lessons that move no more bytes than the copy, without those of foils.
+std::vector<Result> comparable(std::vector<Result> results);
+
 /// A regime, a state of the cache, and types.
 struct Condition {
   std::string regime;
@@ -50,12 +53,5 @@ const Result* find_result(
 /// The results of one regime.
 std::vector<Result> results_of_regime(
     const std::vector<Result>& results, const std::string& regime);
-
-/// Bandwidth in per cent of the copy's, if both were measured.
-std::optional<double> percent_of_copy(const Result& result);
-
-/// Bytes of x and y together; of x, dy and dx in the regime of backward passes.
-/// \throws std::runtime_error for a dtype of unknown size
-double bytes_of_tensors(const Result& result);
 
 }  // namespace rmsnorm::plots

@@ -90,15 +90,16 @@ std::string ladder(const std::vector<Result>& results) {
   for (const LadderColumn& column : ladder_columns()) header.push_back(column.heading);
   std::vector<Row> rows = {header};
   std::vector<const Result*> used;
-  for (const std::string& slug : slugs_of(results)) {
-    const std::string folder = slug.substr(0, slug.find('/'));
-    Row row = {fmt::format("[{}](lessons/{}/)", code(slug), folder)};
+  const std::vector<Result> lessons = comparable(results);
+  for (const std::string& slug : slugs_of(lessons)) {
+    Row row = {fmt::format("[{}](lessons/{}/)", code(slug), slug)};
+    const std::size_t used_before = used.size();
     for (const LadderColumn& column : ladder_columns()) {
-      const Result* result = find_result(results, slug, column.condition);
+      const Result* result = find_result(lessons, slug, column.condition);
       if (result != nullptr) used.push_back(result);
       row.push_back(ladder_cell(result, column.shows_time));
     }
-    rows.push_back(row);
+    if (used.size() > used_before) rows.push_back(row);
   }
   if (used.empty()) throw std::runtime_error("there are no results in the ladder's regimes");
   return fmt::format(
@@ -113,7 +114,11 @@ std::string time_cell(const Result& result) {
   std::string text = microseconds(*result.median_us);
   if (result.spread_pct.value_or(0) > kNoisyPct)
     text += fmt::format(" ± {}", percent(*result.spread_pct));
-  if (const auto pct = percent_of_copy(result)) text += ", " + percent(*pct);
+  if (const auto pct = percent_of_copy(result)) {
+    text += ", " + percent(*pct);
+  } else if (result.gbps) {
+    text += ", " + gigabytes_per_second(*result.gbps);
+  }
   return text;
 }
 

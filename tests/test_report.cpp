@@ -102,6 +102,14 @@ TEST_CASE("the verdict stands in the same column on every line") {
   }
 }
 
+TEST_CASE("what moves more bytes than the copy has no share of it") {
+  Result result = timed();
+  result.gbps = *result.gbps * 2;
+  CHECK(
+      words_of(result_line(result, "", false)) ==
+      "04_warp_reduce decode 16 x 4096 warm 3.41 us +- 0.6% 307 GB/s - of copy PASS");
+}
+
 TEST_CASE("colour is used only when it was asked for") {
   for (const char* verdict : {"pass", "fail", "refused"}) {
     Result result = timed();
@@ -168,6 +176,7 @@ TEST_CASE("titles and ideas stand in the same columns on every line of the list"
 TEST_CASE("the summary has a row a lesson and a column a regime") {
   Result prefill = timed();
   prefill.regime = "prefill";
+  prefill.rows = 262144;
   prefill.cache = "cold";
   prefill.median_us = 2048;
   prefill.gbps = 4000;

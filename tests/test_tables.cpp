@@ -85,6 +85,39 @@ TEST_CASE("the copy in a table moves as many bytes as the lesson") {
       contains("| backward, cold | 75.0 µs, 4000 GB/s | 100 µs, 75 % |"));
 }
 
+TEST_CASE("what moves more than the copy has no share of it and no place in the ladder") {
+  rmsnorm::Result norm;
+  norm.lesson = "07_norm";
+  norm.regime = "prefill";
+  norm.rows = 1000;
+  norm.hidden = 25000;
+  norm.cache = "cold";
+  norm.median_us = 100;
+  norm.gbps = 2000;  // of 25 million elements, loaded and stored
+  norm.copy_gbps = 4000;
+  norm.verdict = "pass";
+  norm.device = "NVIDIA H200";
+  rmsnorm::Result foil = norm;
+  foil.lesson = "07_norm/foil";
+  rmsnorm::Result sum = norm;
+  sum.lesson = "08_sum";
+  sum.gbps = 4000;  // of twice as many
+  rmsnorm::Result refused = sum;
+  refused.regime = "wide";
+  refused.median_us.reset();
+  refused.gbps.reset();
+  refused.verdict = "refused";
+  const std::vector<rmsnorm::Result> results = {norm, foil, sum, refused};
+  using rmsnorm::plots::make_table;
+  CHECK_THAT(
+      make_table(results, {"lesson", "07_norm", "08_sum"}),
+      contains("| prefill, cold | 50.0 µs, 4000 GB/s | 100 µs, 50 % | 100 µs, 4000 GB/s |"));
+  CHECK_THAT(
+      make_table(results, {"ladder"}),
+      contains("/07_norm/) | 50 % |") && !contains("foil") && !contains("08_sum"));
+  CHECK(rmsnorm::plots::comparable(results).size() == 1);
+}
+
 TEST_CASE("tables that are out of date are noticed and then made anew") {
   const Pages pages;
   const std::string before = pages.text();

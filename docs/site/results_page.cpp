@@ -121,7 +121,7 @@ std::string times(
                    number(r.median_us, plots::microseconds),
                    number(r.spread_pct, plots::percent),
                    number(r.gbps, plots::gigabytes_per_second),
-                   number(plots::percent_of_copy(r), plots::percent),
+                   number(percent_of_copy(r), plots::percent),
                    number(of_peak, plots::percent),
                    number(r.max_error, error),
                    number(r.error_bound, error),
@@ -152,7 +152,7 @@ std::string peers(const std::vector<Result>& results) {
                    number(r.median_us, plots::microseconds),
                    number(r.spread_pct, plots::percent),
                    number(r.gbps, plots::gigabytes_per_second),
-                   number(plots::percent_of_copy(r), plots::percent),
+                   number(percent_of_copy(r), plots::percent),
                    number(r.max_error, error),
                    number(r.error_bound, error),
                    {r.verdict}});

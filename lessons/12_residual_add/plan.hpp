@@ -53,9 +53,17 @@ inline Plan plan_for(const Operation& op) {
 template <int kThreads>
 constexpr int kBlock = kThreads > 32 ? kThreads : 128;
 
-/// The blocks that an SM is to hold: 1280 threads, which have 48 registers each then.
+/// The threads that an SM is to hold: 1280 have 48 registers each. Turing has room for no more than
+/// 1024.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kThreadsOnSm = 1024;
+#else
+constexpr int kThreadsOnSm = 1280;
+#endif
+
+/// The blocks that an SM is to hold.
 template <int kThreads, int kColumns>
-constexpr int kOnSm = kColumns > 16 ? 1 : 1280 / kBlock<kThreads>;
+constexpr int kOnSm = kColumns > 16 ? 1 : kThreadsOnSm / kBlock<kThreads>;
 
 /// A kernel.
 using Kernel = void (*)(Operation);
