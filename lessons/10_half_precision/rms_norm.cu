@@ -1,7 +1,7 @@
 // Lesson 10 - Half precision
 // Changed    bf16 or fp16 in memory, vectors of 8; the weight in that type, in fp32, or none.
 // Unchanged  sums and products in fp32; the row in registers, early loads, the cache policy.
-// Expect     half the bytes: half the time where memory is the limit, hardly less in decode.
+// Expect     half the bytes: towards half the time in prefill, hardly less in decode.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
