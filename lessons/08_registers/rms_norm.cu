@@ -1,7 +1,7 @@
 // Lesson 08 - Registers
 // Changed    the row waits in registers; all loads, the weight's too, go out before the first use.
 // Unchanged  hidden decides how many threads share a row; one barrier; the arithmetic.
-// Expect     one wait for memory instead of two: faster in decode and batch, little in prefill.
+// Expect     one wait for memory instead of two: faster in decode and batch, not in prefill.
 #include <algorithm>
 #include <cstdint>
 
