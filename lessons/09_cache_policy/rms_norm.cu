@@ -1,7 +1,7 @@
 // Lesson 09 - Cache policy
 // Changed    the loads of x ask the L2 to evict their lines last: one statement of the kernel.
 // Unchanged  everything else: the row in registers, every load in front, one barrier.
-// Expect     faster than a copy where HBM is the limit; nothing where the L2 holds x and y.
+// Expect     faster than a copy in prefill and heads; nothing where the L2 holds x and y.
 #include <algorithm>
 #include <cstdint>
 #include <cuda/annotated_ptr>
