@@ -266,6 +266,8 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
       {"09_cache_policy.evict_first", kGoalMissed, "NOT YET  every load of x asks the L2"},
       {"09_cache_policy.not_used", kGoalMissed, "NOT YET  every load of x asks the L2"},
       {"09_cache_policy.weight", kGoalMissed, "NOT YET  every load of x asks the L2"},
+      {"10_half_precision.parts_of_vectors", kGoalMissed,
+       "BUT NOT  the traffic that this file predicts"},
   };
   std::vector<std::string> names;
   for (const WayRound& way : ways) {
