@@ -6,24 +6,14 @@
 #include "common/types.hpp"
 
 namespace rmsnorm {
-namespace {
-
-FencedTensor tensor_of(const WorkloadSpec& spec, Dtype dtype, std::size_t size) {
-  return {spec.memory, dtype, size, spec.sets, spec.misalign};
-}
-
-}  // namespace
 
 BackwardWorkload::BackwardWorkload(const WorkloadSpec& spec)
     : spec_(spec),
-      x_(tensor_of(spec, spec.types.dtype, matrix_size(spec))),
-      weight_(tensor_of(spec, weight_dtype(spec), spec.hidden)),
-      rstd_(tensor_of(spec, Dtype::fp32, spec.rows)),
-      dy_(tensor_of(spec, spec.types.dtype, matrix_size(spec))),
-      dx_(tensor_of(spec, spec.types.dtype, matrix_size(spec))),
-      dweight_(tensor_of(spec, weight_dtype(spec), spec.hidden)) {
-  x_.fill(Content::x, spec.seed, spec.hidden);
-  weight_.fill(Content::weight, spec.seed, spec.hidden);
+      inputs_(spec),
+      rstd_(spec.memory, Dtype::fp32, spec.rows, spec.sets, spec.misalign),
+      dy_(matrix_of(spec)),
+      dx_(matrix_of(spec)),
+      dweight_(weights_of(spec)) {
   dy_.fill(Content::dy, spec.seed, spec.hidden);
   rstd_.fill(Content::nan, spec.seed, 1);
   for (int set = 0; set < spec.sets; ++set) compute_rstd(set);
@@ -46,19 +36,11 @@ void BackwardWorkload::compute_rstd(int set) const {
 }
 
 BackwardProblem BackwardWorkload::problem(int set) const {
-  const bool has_weight = spec_.types.weight.has_value();
-  BackwardProblem p;
-  p.x = x_.data(set);
-  p.weight = has_weight ? weight_.data(set) : nullptr;
+  auto p = inputs_.problem<BackwardProblem>(spec_, set);
   p.rstd = static_cast<const float*>(rstd_.data(set));
   p.dy = dy_.data(set);
   p.dx = dx_.data(set);
-  p.dweight = has_weight ? dweight_.data(set) : nullptr;
-  p.rows = spec_.rows;
-  p.hidden = spec_.hidden;
-  p.weight_bias = spec_.types.weight_bias;
-  p.dtype = spec_.types.dtype;
-  p.weight_dtype = weight_.dtype();
+  p.dweight = spec_.types.weight ? dweight_.data(set) : nullptr;
   return p;
 }
 
@@ -70,7 +52,8 @@ FencedTensor BackwardWorkload::workspace_for(const Backward& lesson) const {
 }
 
 std::uint64_t BackwardWorkload::hash_of_untouchables() const {
-  return x_.hash() + weight_.hash() + rstd_.hash() + dy_.hash() + dx_.hash_without_first() +
+  return inputs_.x.hash() + inputs_.weight.hash() + rstd_.hash() + dy_.hash() +
+         dx_.hash_without_first() +
          (spec_.types.weight ? dweight_.hash_without_first() : dweight_.hash());
 }
 
@@ -79,8 +62,12 @@ std::uint64_t BackwardWorkload::hash_of_results() const {
 }
 
 void BackwardWorkload::set_x(const std::vector<float>& values) const {
-  x_.set(values);
+  inputs_.x.set(values);
   compute_rstd(0);
+}
+
+void BackwardWorkload::set_dy(const std::vector<float>& values) const {
+  dy_.set(values);
 }
 
 std::int64_t BackwardWorkload::bytes_to_move() const {

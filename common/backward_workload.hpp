@@ -17,7 +17,8 @@ namespace rmsnorm {
 class BackwardWorkload {
  public:
   /// Allocates and fills the inputs of a spec without a residual.
-  /// \throws CudaError or std::bad_alloc if memory is short.
+  /// \throws CudaError or std::bad_alloc if memory is short, and std::runtime_error if there is a
+  /// bias without a weight.
   explicit BackwardWorkload(const WorkloadSpec& spec);
 
   /// The problem of one set, without a workspace.
@@ -34,8 +35,10 @@ class BackwardWorkload {
 
   /// Replaces x of set 0 (rows * hidden values), rounded to its type, and rstd with it.
   void set_x(const std::vector<float>& values) const;
+  void set_dy(const std::vector<float>& values) const;  ///< replaces dy likewise
 
-  const FencedTensor& x() const { return x_; }              ///< of all sets
+  const FencedTensor& x() const { return inputs_.x; }       ///< of all sets
+  const FencedTensor& dy() const { return dy_; }            ///< of all sets
   const FencedTensor& dx() const { return dx_; }            ///< of all sets
   const FencedTensor& dweight() const { return dweight_; }  ///< of all sets
   const WorkloadSpec& spec() const { return spec_; }        ///< what it was made from
@@ -50,8 +53,7 @@ class BackwardWorkload {
   void compute_rstd(int set) const;
 
   WorkloadSpec spec_;
-  FencedTensor x_;
-  FencedTensor weight_;
+  WorkloadInputs inputs_;
   FencedTensor rstd_;
   FencedTensor dy_;
   FencedTensor dx_;

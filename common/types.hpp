@@ -20,7 +20,7 @@ namespace rmsnorm {
 struct Types {
   Dtype dtype = Dtype::fp32;                  ///< of x, y and the residual
   std::optional<Dtype> weight = Dtype::fp32;  ///< fp32 or that of x; empty: there is no weight
-  float weight_bias = 0;                      ///< see TypedProblem
+  float weight_bias = 0;                      ///< see TypedProblem; 0 without a weight
 
   bool operator==(const Types&) const = default;  ///< whether all are the same
 };

@@ -10,7 +10,6 @@
 
 #include "common/cuda_check.hpp"
 #include "common/device_kernels.hpp"
-#include "common/element_check.hpp"
 #include "common/reference.hpp"
 
 namespace rmsnorm {
@@ -55,20 +54,12 @@ Rows fetch(
     const std::size_t skipped = static_cast<std::size_t>(first_row) * p.hidden * bytes_of(p.dtype);
     return to_floats(static_cast<const std::byte*>(data) + skipped, p.dtype, size);
   };
-  Rows fetched{.normed = tensor(p.x), .y = tensor(p.y), .residual = {}, .factors = {}};
+  Rows fetched{.normed = tensor(p.x), .y = tensor(p.y), .residual = {}, .factors = factors_of(p)};
   if (p.residual != nullptr) {
     fetched.residual = tensor(p.residual);
     const std::vector<float> before = tensor(residual_before);
     for (std::size_t i = 0; i < size; ++i) fetched.normed[i] += before[i];
   }
-  TypedProblem on_host = p;
-  std::vector<float> weight;
-  if (p.weight != nullptr) {
-    weight = to_floats(p.weight, p.weight_dtype, p.hidden);
-    on_host.weight = weight.data();
-    on_host.weight_dtype = Dtype::fp32;
-  }
-  for (int col = 0; col < p.hidden; ++col) fetched.factors.push_back(factor_of(on_host, col));
   return fetched;
 }
 

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "common/buffer.hpp"
+#include "common/element_check.hpp"
 #include "common/launch.hpp"
 #include "common/lesson.hpp"
 #include "common/observation.hpp"
@@ -83,6 +85,21 @@ struct Verification {
 Verification verify(
     const Lesson& lesson, const Workload& workload, cudaStream_t stream = nullptr,
     Watch watch = Watch::no);
+
+/// What the weight makes of each column, in fp64: it and its bias, or ones.
+template <class AnyProblem>
+std::vector<double> factors_of(const AnyProblem& p) {
+  AnyProblem on_host = p;
+  std::vector<float> weight;
+  if (p.weight != nullptr) {
+    weight = to_floats(p.weight, p.weight_dtype, p.hidden);
+    on_host.weight = weight.data();
+    on_host.weight_dtype = Dtype::fp32;
+  }
+  std::vector<double> factors;
+  for (int col = 0; col < p.hidden; ++col) factors.push_back(factor_of(on_host, col));
+  return factors;
+}
 
 /// Compares y with the reference, on the host or on the device, and the residual, if there is one,
 /// with the sum of x and what it was before the launch. Both find the same; the device is for

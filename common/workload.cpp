@@ -1,51 +1,56 @@
 #include "common/workload.hpp"
 
+#include <fmt/format.h>
+
+#include <stdexcept>
+
 #include "common/regime.hpp"
 
 namespace rmsnorm {
-namespace {
 
-FencedTensor matrix_of(const WorkloadSpec& spec, int sets) {
-  return {spec.memory, spec.types.dtype, matrix_size(spec), sets, spec.misalign};
+FencedTensor matrix_of(const WorkloadSpec& spec) {
+  return {spec.memory, spec.types.dtype, matrix_size(spec), spec.sets, spec.misalign};
 }
 
-}  // namespace
+FencedTensor weights_of(const WorkloadSpec& spec) {
+  const auto size = static_cast<std::size_t>(spec.hidden);
+  return {spec.memory, weight_dtype(spec), size, spec.sets, spec.misalign};
+}
 
-Workload::Workload(const WorkloadSpec& spec)
-    : spec_(spec),
-      x_(matrix_of(spec, spec.sets)),
-      weight_(spec.memory, weight_dtype(spec), spec.hidden, spec.sets, spec.misalign),
-      y_(matrix_of(spec, spec.sets)) {
-  x_.fill(Content::x, spec.seed, spec.hidden);
-  weight_.fill(Content::weight, spec.seed, spec.hidden);
+WorkloadInputs::WorkloadInputs(const WorkloadSpec& spec)
+    : x(matrix_of(spec)), weight(weights_of(spec)) {
+  if (!spec.types.weight && spec.types.weight_bias != 0) {
+    throw std::runtime_error(fmt::format(
+        "weight_bias is {}, and there is no weight: it needs to be 0", spec.types.weight_bias));
+  }
+  x.fill(Content::x, spec.seed, spec.hidden);
+  weight.fill(Content::weight, spec.seed, spec.hidden);
+}
+
+Workload::Workload(const WorkloadSpec& spec) : spec_(spec), inputs_(spec), y_(matrix_of(spec)) {
   if (spec.residual) {
-    residual_.emplace(matrix_of(spec, spec.sets));
+    residual_.emplace(matrix_of(spec));
     residual_->fill(Content::residual, spec.seed, spec.hidden);
-    residual_before_.emplace(matrix_of(spec, 1));
+    WorkloadSpec one_set = spec;
+    one_set.sets = 1;
+    residual_before_.emplace(matrix_of(one_set));
     residual_before_->fill(Content::residual, spec.seed, spec.hidden);
   }
   y_.poison();
 }
 
 TypedProblem Workload::typed_problem(int set) const {
-  TypedProblem p;
-  p.x = x_.data(set);
-  p.weight = spec_.types.weight ? weight_.data(set) : nullptr;
+  auto p = inputs_.problem<TypedProblem>(spec_, set);
   p.y = y_.data(set);
   p.residual = residual_ ? residual_->data(set) : nullptr;
-  p.rows = spec_.rows;
-  p.hidden = spec_.hidden;
   p.eps = spec_.eps;
-  p.weight_bias = spec_.types.weight_bias;
-  p.dtype = spec_.types.dtype;
-  p.weight_dtype = weight_.dtype();
   return p;
 }
 
 Problem Workload::problem(int set) const {
   return Problem{
-      .x = static_cast<const float*>(x_.data(set)),
-      .weight = static_cast<const float*>(weight_.data(set)),
+      .x = static_cast<const float*>(inputs_.x.data(set)),
+      .weight = static_cast<const float*>(inputs_.weight.data(set)),
       .y = static_cast<float*>(y_.data(set)),
       .rows = spec_.rows,
       .hidden = spec_.hidden,
@@ -63,16 +68,22 @@ const void* Workload::residual_before() const {
 }
 
 std::uint64_t Workload::hash_of_untouchables() const {
-  return x_.hash() + weight_.hash() + y_.hash_without_first() +
+  return inputs_.x.hash() + inputs_.weight.hash() + y_.hash_without_first() +
          (residual_ ? residual_->hash_without_first() : 0);
 }
 
 void Workload::set_x(const std::vector<float>& values) const {
-  x_.set(values);
+  inputs_.x.set(values);
 }
 
 void Workload::set_weight(const std::vector<float>& values) const {
-  weight_.set(values);
+  inputs_.weight.set(values);
+}
+
+void Workload::set_residual(const std::vector<float>& values) const {
+  if (!residual_) return;
+  residual_before_->set(values);
+  restore_residual();
 }
 
 std::int64_t Workload::bytes_to_move() const {

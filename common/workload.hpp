@@ -36,13 +36,43 @@ inline std::size_t matrix_size(const WorkloadSpec& spec) {
   return static_cast<std::size_t>(spec.rows) * spec.hidden;
 }
 
+/// A tensor of each set: of x's type and shape, or of the weight's.
+FencedTensor matrix_of(const WorkloadSpec& spec);
+FencedTensor weights_of(const WorkloadSpec& spec);  ///< likewise
+
+/// What every problem has, forward or backward: x and the weight, filled.
+class WorkloadInputs {
+ public:
+  /// Without a weight, its tensor is there, and no problem has it.
+  /// \throws std::runtime_error if there is a bias without a weight
+  explicit WorkloadInputs(const WorkloadSpec& spec);
+
+  /// A problem of which all but these inputs, and what the spec says of them, is still to be set.
+  template <class AnyProblem>
+  AnyProblem problem(const WorkloadSpec& spec, int set) const {
+    AnyProblem p;
+    p.x = x.data(set);
+    p.weight = spec.types.weight ? weight.data(set) : nullptr;
+    p.rows = spec.rows;
+    p.hidden = spec.hidden;
+    p.weight_bias = spec.types.weight_bias;
+    p.dtype = x.dtype();
+    p.weight_dtype = weight.dtype();
+    return p;
+  }
+
+  FencedTensor x;       ///< of all sets
+  FencedTensor weight;  ///< of all sets
+};
+
 /// One problem, or several alike, of tensors that are fenced in.
 class Workload {
  public:
   static constexpr std::size_t kGuardBytes = FencedTensor::kGuardBytes;  ///< beside a tensor
   static constexpr std::size_t kGuard = kGuardBytes / sizeof(float);     ///< the same in floats
 
-  /// Allocates and fills all but y. \throws CudaError or std::bad_alloc if memory is short.
+  /// Allocates and fills all but y. \throws CudaError or std::bad_alloc if memory is short, and
+  /// std::runtime_error if there is a bias without a weight.
   explicit Workload(const WorkloadSpec& spec);
 
   /// The problem of one set.
@@ -51,7 +81,7 @@ class Workload {
   /// The problem of one set, whose types are fp32.
   Problem problem(int set = 0) const;
 
-  const FencedTensor& x() const { return x_; }  ///< of all sets
+  const FencedTensor& x() const { return inputs_.x; }  ///< of all sets
 
   /// y of all sets, and what lies around it.
   const FencedTensor& y() const { return y_; }
@@ -62,7 +92,8 @@ class Workload {
   /// The guard before (0) or after (1) y of set 0; kGuardBytes.
   const void* y_guard(int side) const { return y_.guard(side); }
 
-  /// Gives the residual of set 0, if there is one, the values that it had at first.
+  /// Gives the residual of set 0, if there is one, the values that it had at first, or by
+  /// set_residual.
   void restore_residual() const;
 
   /// Those values, where the tensors lie; null if there is no residual.
@@ -72,9 +103,10 @@ class Workload {
   /// every guard, but not y and the residual of set 0. \throws CudaError
   std::uint64_t hash_of_untouchables() const;
 
-  /// Replaces x (rows * hidden values) or the weight (hidden values) of set 0, rounded to its type.
+  /// Replaces a tensor of set 0, rounded to its type: x, with rows * hidden values.
   void set_x(const std::vector<float>& values) const;
-  void set_weight(const std::vector<float>& values) const;  ///< likewise
+  void set_weight(const std::vector<float>& values) const;    ///< with hidden values
+  void set_residual(const std::vector<float>& values) const;  ///< if there is one, as x
 
   const WorkloadSpec& spec() const { return spec_; }  ///< what it was made from
 
@@ -87,8 +119,7 @@ class Workload {
 
  private:
   WorkloadSpec spec_;
-  FencedTensor x_;
-  FencedTensor weight_;
+  WorkloadInputs inputs_;
   FencedTensor y_;
   std::optional<FencedTensor> residual_;
   std::optional<FencedTensor> residual_before_;  ///< of set 0

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/backward_workload.hpp"
 #include "common/element_check.hpp"
 #include "common/registry.hpp"
 #include "common/types.hpp"
@@ -164,6 +165,16 @@ TEST_CASE("no rounding makes poison") {
       REQUIRE_FALSE(is_poison(value_of(dtype, back)));
     }
   }
+}
+
+TEST_CASE("a bias without a weight is refused") {
+  WorkloadSpec spec = spec_with({.dtype = Dtype::bf16, .weight = {}, .weight_bias = 1});
+  const char* const complaint = "weight_bias is 1, and there is no weight: it needs to be 0";
+  CHECK_THROWS_WITH(Workload(spec), complaint);
+  CHECK_THROWS_WITH(BackwardWorkload(spec), complaint);
+  spec.types.weight = Dtype::fp32;
+  CHECK_NOTHROW(Workload(spec));
+  CHECK_NOTHROW(BackwardWorkload(spec));
 }
 
 TEST_CASE("the verifier accepts a right lesson in every type") {

@@ -30,7 +30,7 @@ struct Operation {
   Dtype dtype;         ///< of x, the residual and y
   Dtype weight_dtype;  ///< `dtype` or fp32
   float eps;           ///< 0 or more
-  float weight_bias;   ///< added to the weight in fp32: 1 for models that store weight - 1
+  float weight_bias;   ///< added to the weight: 1 for models that store weight - 1; 0 without one
 };
 
 constexpr int kMostColumns = 49152;  ///< for which a block has registers
