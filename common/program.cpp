@@ -150,7 +150,7 @@ class Run {
     }
     if (!gpu_) return;
 
-    const Shape shape = fit(regime, wanted);
+    const Shape shape = shape_here(regime, wanted);
     if (is_cpu_device() && regime.name != kCustomRegime) {
       // Without their rows, some regimes are the same problem: once is enough.
       const auto [seen, is_new] =
@@ -189,14 +189,16 @@ class Run {
     bool residual;
     bool backward;
     bool operator==(const Kind&) const = default;
+    int matrices() const { return backward ? 3 : residual ? 4 : 2; }  // of x's shape
   };
 
   /// Runs lessons for the device on the same tensors.
   void run_lessons(
-      const std::vector<Lesson>& lessons, const Regime& regime, Shape shape, const Kind& kind) {
+      const std::vector<Lesson>& lessons, const Regime& regime, Shape wanted, const Kind& kind) {
+    const Shape shape = fit(regime, wanted, kind);
     const auto [types, residual, backward] = kind;
-    const std::size_t matrices = backward ? 3 : residual ? 4 : 2;
-    const std::size_t bytes_of_set = matrices * shape.rows * shape.hidden * bytes_of(types.dtype) +
+    const std::size_t elements = static_cast<std::size_t>(shape.rows) * shape.hidden;
+    const std::size_t bytes_of_set = kind.matrices() * elements * bytes_of(types.dtype) +
                                      (types.weight ? bytes_of(*types.weight) : 0) * shape.hidden;
     const WorkloadSpec spec{
         .memory = Memory::device,
@@ -440,7 +442,7 @@ class Run {
       if (lesson.slug != launch.lesson) continue;
       for (const Regime& regime : options_.regimes) {
         if (regime.name != lesson.regime) continue;
-        const Shape shape = fit(regime, regime.shapes.at(0));
+        const Shape shape = shape_here(regime, regime.shapes.at(0));
         return launch.rows == shape.rows && launch.hidden == shape.hidden;
       }
     }
@@ -498,16 +500,22 @@ class Run {
          .observation = observation});
   }
 
-  /// Regimes shrink to the GPU's memory, or to what the CPU device has done in a moment; a problem
-  /// of the reader's own fits or is turned down.
-  Shape fit(const Regime& regime, Shape wanted) const {
+  /// A regime's shape; the CPU device gets what it has done in a moment.
+  static Shape shape_here(const Regime& regime, Shape wanted) {
+    return is_cpu_device() && regime.name != kCustomRegime ? small_version(wanted) : wanted;
+  }
+
+  /// Regimes shrink to the GPU's memory; a problem of the reader's own fits or is turned down.
+  Shape fit(const Regime& regime, Shape wanted, const Kind& kind) const {
     const std::size_t budget = gpu_->free_bytes / 10 * 9;
     Shape shape = wanted;
     if (regime.name != kCustomRegime) {
-      if (is_cpu_device()) shape = small_version(shape);
-      shape = halve_rows_to_fit(shape, static_cast<std::int64_t>(budget));
+      shape = halve_rows_to_fit(shape, static_cast<std::int64_t>(budget), kind.matrices());
     }
-    const std::size_t needed = Workload::bytes({.rows = shape.rows, .hidden = shape.hidden});
+    const WorkloadSpec spec{
+        .rows = shape.rows, .hidden = shape.hidden, .types = kind.types, .residual = kind.residual};
+    const std::size_t needed =
+        kind.backward ? BackwardWorkload::bytes(spec) : Workload::bytes(spec);
     if (needed > budget) {
       throw TooLarge(fmt::format(
           "{} x {} needs {:.1f} GiB on the {}, which has {:.1f} GiB to spare", shape.rows,

@@ -59,8 +59,8 @@ std::int64_t bytes_of_rows(Shape shape, Dtype dtype, bool residual) {
   return (residual ? 4 : 2) * elements * static_cast<std::int64_t>(bytes_of(dtype));
 }
 
-Shape halve_rows_to_fit(Shape shape, std::int64_t budget) {
-  while (shape.rows > 1 && bytes_of_rows(shape) > budget) shape.rows /= 2;
+Shape halve_rows_to_fit(Shape shape, std::int64_t budget, int tensors) {
+  while (shape.rows > 1 && bytes_of_rows(shape) / 2 * tensors > budget) shape.rows /= 2;
   return shape;
 }
 

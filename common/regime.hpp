@@ -49,10 +49,10 @@ bool is_measured_in(const Lesson& lesson, const Regime& regime);
 /// written.
 std::int64_t bytes_of_rows(Shape shape, Dtype dtype = Dtype::fp32, bool residual = false);
 
-/// The shape with its rows halved until x and y, in fp32, take at most `budget` bytes, but not
-/// below one row. A regime keeps its name and its character on a GPU with less memory, and its
-/// shape in every type.
-Shape halve_rows_to_fit(Shape shape, std::int64_t budget);
+/// The shape with its rows halved until so many tensors, in fp32, take at most `budget` bytes, but
+/// not below one row. A regime keeps its name and its character on a GPU with less memory, and
+/// its shape in every type.
+Shape halve_rows_to_fit(Shape shape, std::int64_t budget, int tensors = 2);
 
 /// The shape with so few rows that the CPU device has done with it in a moment, but enough to fill
 /// a warp of a kernel that gives each row to one thread.

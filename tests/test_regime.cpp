@@ -69,6 +69,8 @@ TEST_CASE("rows are halved until x and y fit and no further") {
   CHECK(halve_rows_to_fit({1024, 4096}, 1024 * 4096 * 8).rows == 1024);
   CHECK(halve_rows_to_fit({1024, 4096}, 1024 * 4096 * 8 - 1).rows == 512);
   CHECK(halve_rows_to_fit({1024, 4096}, 300 * 4096 * 8).rows == 256);
+  CHECK(halve_rows_to_fit({1024, 4096}, 1024 * 4096 * 16, 4).rows == 1024);
+  CHECK(halve_rows_to_fit({1024, 4096}, 1024 * 4096 * 16 - 1, 4).rows == 512);
   CHECK(halve_rows_to_fit({1024, 4096}, 0).rows == 1);
   CHECK(halve_rows_to_fit({0, 4096}, 0).rows == 0);
   CHECK(halve_rows_to_fit({1024, 4096}, 0).hidden == 4096);
