@@ -34,11 +34,28 @@ constexpr int kHiddenOfTypes[] = {1, 4, 6, 8, 9, 33, 128, 1000, 4096, 4100, 1228
 /// Shapes of their own: many rows, and long ones.
 constexpr Shape kMore[] = {{3000, 128}, {2, 20000}, {2, 49152}};
 
-/// Other numbers than the workload's.
+/// Other numbers than the workload's, of x or of the input beside it: the residual, or dy.
 struct Values {
   const char* name;
   float (*change)(float x, int row, int col);
+  bool beside_x = false;
 };
+
+/// That input's elements, as they are before a launch.
+const void* beside_x(const Workload& workload) {
+  return workload.residual_before();
+}
+const void* beside_x(const BackwardWorkload& workload) {
+  return workload.dy().data();
+}
+
+/// Replaces them.
+void set_beside_x(const Workload& workload, const std::vector<float>& values) {
+  workload.set_residual(values);
+}
+void set_beside_x(const BackwardWorkload& workload, const std::vector<float>& values) {
+  workload.set_dy(values);
+}
 
 constexpr Values kAsDrawn = {"", nullptr};
 
@@ -76,6 +93,7 @@ std::string text_of(const WorkloadSpec& spec, const Values& values) {
         spec.misalign * bytes_of(spec.types.dtype));
   }
   if (values.change != nullptr) text += fmt::format(", {}", values.name);
+  if (values.beside_x) text += spec.residual ? " of the residual" : " of dy";
   return text;
 }
 
@@ -159,8 +177,15 @@ class Gauntlet {
         if (!is_right({.rows = 7, .hidden = hidden, .misalign = misalign})) return false;
       }
     }
-    for (const Values& values : kValues) {
-      if (!is_right({.rows = 9, .hidden = 1024}, values)) return false;
+    return values({.rows = 9, .hidden = 1024});
+  }
+
+  bool values(const WorkloadSpec& spec) {
+    for (Values values : kValues) {
+      if (!is_right(spec, values)) return false;
+      if (!lesson_.residual && !lesson_.is_backward()) continue;
+      values.beside_x = true;
+      if (!is_right(spec, values)) return false;
     }
     return true;
   }
@@ -191,15 +216,13 @@ class Gauntlet {
     for (const float eps : {0.0f, 1.0f, 1e8f, 1e30f}) {  // y is subnormal in fp16 with 1e8, and 0
       if (!is_right({.rows = 7, .hidden = 1000, .eps = eps, .types = types})) return false;
     }
-    for (const Values& values : kValues) {
-      if (!is_right({.rows = 9, .hidden = 1024, .types = types}, values)) return false;
-    }
-    return is_right({.rows = 9, .hidden = 1024, .types = types}, kLargeFp16);
+    const WorkloadSpec spec{.rows = 9, .hidden = 1024, .types = types};
+    return values(spec) && is_right(spec, kLargeFp16);
   }
 
   bool size() {
-    constexpr WorkloadSpec kBeyond32Bits = {.rows = 4194305, .hidden = 513};
-    return !limits_.beyond_32_bits || !has_room_for(kBeyond32Bits) || is_right(kBeyond32Bits);
+    const WorkloadSpec beyond_32_bits{.rows = 4194305, .hidden = 513, .residual = lesson_.residual};
+    return !limits_.beyond_32_bits || !has_room_for(beyond_32_bits) || is_right(beyond_32_bits);
   }
 
   bool is_right(WorkloadSpec spec, const Values& values = kAsDrawn) {
@@ -219,12 +242,13 @@ class Gauntlet {
       return true;
     }
     if (values.change != nullptr) {
-      std::vector<float> x = to_floats(workload.x().data(), spec.types.dtype, workload.x().size());
+      const void* const before = values.beside_x ? beside_x(workload) : workload.x().data();
+      std::vector<float> x = to_floats(before, spec.types.dtype, matrix_size(spec));
       for (std::size_t i = 0; i < x.size(); ++i) {
         const std::size_t row = i / spec.hidden;
         x[i] = values.change(x[i], static_cast<int>(row), static_cast<int>(i - row * spec.hidden));
       }
-      workload.set_x(x);
+      values.beside_x ? set_beside_x(workload, x) : workload.set_x(x);
     }
     verdict_.where = text_of(spec, values);
     const Verification found = run(workload);
