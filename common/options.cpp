@@ -137,7 +137,7 @@ std::vector<Types> types_for(const Options& options, const Lesson& lesson, const
   if (!lesson.is_typed() || std::none_of(regimes().begin(), regimes().end(), is_this)) {
     return {kFp32};
   }
-  if (options.predicted) return {kBf16};
+  if (options.predicted) return {kBf16, kFp32};
   return {kFp32, kBf16, kFp16};
 }
 

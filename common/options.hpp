@@ -44,7 +44,8 @@ struct Options {
 };
 
 /// The types in which a lesson is tried in a regime: the chosen ones; if none are, fp32, and in the
-/// five regimes also bf16 and fp16, if the lesson knows them. A prediction is about bf16 there.
+/// five regimes also bf16 and fp16, if the lesson knows them. A prediction is about bf16 there, or
+/// about fp32 if the lesson before refuses that.
 std::vector<Types> types_for(const Options& options, const Lesson& lesson, const Regime& regime);
 
 /// The options, or the exit code if there is nothing left to do: after --help 0, after a mistake 2.

@@ -152,7 +152,9 @@ TEST_CASE("types can be chosen and repeated and otherwise follow from lesson and
   CHECK(types_for(none, typed, options_of({"--rows", "3"}).regimes.at(0)) == fp32_alone);
   none.predicted = 2;
   CHECK(types_for(none, fp32, decode) == fp32_alone);
-  CHECK(types_for(none, typed, decode) == std::vector<Types>{*types_named("bf16")});
+  CHECK(
+      types_for(none, typed, decode) ==
+      std::vector<Types>{*types_named("bf16"), *types_named("fp32")});
 }
 
 TEST_CASE("types that there are not are a mistake") {

@@ -301,3 +301,14 @@ TEST_CASE("where a lesson was measured in bf16 that is what a prediction is abou
   CHECK_THAT(text, contains("measured 2.00 x: 4.00 us -> 2.00 us"));
   CHECK_THAT(text, contains("measured 1.50 x: 3.00 us -> 2.00 us"));
 }
+
+TEST_CASE("where the lesson before refuses bf16 a prediction is about fp32") {
+  std::vector<Result> results = four_results();
+  for (const char* const lesson : {"03_a", "04_b"}) {
+    results.push_back(timed(lesson, 1, 0.1, "cold"));
+    results.back().dtype = "bf16";
+  }
+  results[4].verdict = "refused";
+  results[4].median_us.reset();
+  CHECK(graded(results) == graded(four_results()));
+}
