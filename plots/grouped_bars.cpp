@@ -76,19 +76,14 @@ std::string draw_text(const Bar& bar, double x, const Plane& plane, const Theme&
 std::string draw_group(
     const GroupedBars& bars, std::size_t index, const Plane& plane, const Theme& theme) {
   const BarGroup& group = bars.groups[index];
-  std::string text;
-  const double middle = plane.x(static_cast<double>(index));
-  double y = plane.frame().bottom - 12;
-  for (const std::string& line : group.label) {
-    text += draw(Text{
-        .text = line,
-        .x = middle,
-        .y = y,
-        .colour = theme.text,
-        .size = kTextSize,
-        .align = Align::center});
-    y -= kLineHeight;
-  }
+  const Text label{
+      .text = "",
+      .x = plane.x(static_cast<double>(index)),
+      .y = plane.frame().bottom - 12,
+      .colour = theme.text,
+      .size = kTextSize,
+      .align = Align::center};
+  std::string text = draw_lines(group.label, label, kLineHeight);
   for (std::size_t kind = 0; kind < group.bars.size(); ++kind)
     text += draw_text(group.bars[kind], plane.x(position(bars, index, kind)), plane, theme);
   if (group.roof) {

@@ -72,6 +72,16 @@ std::string draw(const Text& text) {
       screen(text.x, text.y), align, text.degrees, text.size, text.colour);
 }
 
+std::string draw_lines(const std::vector<std::string>& lines, Text at, double height) {
+  std::string commands;
+  for (const std::string& line : lines) {
+    at.text = line;
+    commands += draw(at);
+    at.y -= height;
+  }
+  return commands;
+}
+
 std::string draw(const Line& line) {
   return fmt::format(
       "set arrow from {} to {} nohead linecolor rgb '{}' linewidth {} dashtype {} front\n",
@@ -127,16 +137,13 @@ std::string draw_end_labels(const Frame& frame, const std::vector<EndLabel>& lab
           .colour = label.colour,
           .width = 0.8});
     }
-    double y = middles[i] + (heights[i] - kLineHeight) / 2;
-    for (const std::string& line : label.lines) {
-      commands += draw(Text{
-          .text = line,
-          .x = frame.right + kLeaderLength + kTextGap,
-          .y = y,
-          .colour = label.colour,
-          .size = kLabelSize});
-      y -= kLineHeight;
-    }
+    const Text first{
+        .text = "",
+        .x = frame.right + kLeaderLength + kTextGap,
+        .y = middles[i] + (heights[i] - kLineHeight) / 2,
+        .colour = label.colour,
+        .size = kLabelSize};
+    commands += draw_lines(label.lines, first, kLineHeight);
   }
   return commands;
 }

@@ -60,6 +60,9 @@ struct Text {
 /// The gnuplot command for a text. Whatever the text holds, it is printed as it stands.
 std::string draw(const Text& text);
 
+/// The same for lines of text, each `height` below the one before; `at` is the first, without text.
+std::string draw_lines(const std::vector<std::string>& lines, Text at, double height);
+
 /// A straight line between two points of the canvas.
 struct Line {
   double x1;

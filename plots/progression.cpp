@@ -209,19 +209,14 @@ class Progression {
           .align = Align::right,
           .degrees = 40});
     }
-    std::string text;
-    double y = frame_.bottom - 15;
-    for (const std::string& line : wrapped(slug, column_width_ - 4)) {
-      text += draw(Text{
-          .text = line,
-          .x = x,
-          .y = y,
-          .colour = theme.text,
-          .size = kSlugSize,
-          .align = Align::center});
-      y -= 15;
-    }
-    return text;
+    const Text first{
+        .text = "",
+        .x = x,
+        .y = frame_.bottom - 15,
+        .colour = theme.text,
+        .size = kSlugSize,
+        .align = Align::center};
+    return draw_lines(wrapped(slug, column_width_ - 4), first, 15);
   }
 
   static std::string draw_error_bar(
