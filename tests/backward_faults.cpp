@@ -3,6 +3,8 @@
 #include <cstddef>
 
 #include "common/buffer.hpp"
+#include "common/types.hpp"
+#include "tests/faults.hpp"
 
 namespace tests {
 namespace {
@@ -11,16 +13,20 @@ using rmsnorm::BackwardProblem;
 
 /// How the gradients are computed; by default, right.
 struct Recipe {
-  bool has_mean = true;          ///< dx = rstd * (g - n * mean), not rstd * g
+  double mean_sign = 1;          ///< dx = rstd * (g - n * mean); 0: rstd * g
   bool mean_of_x = false;        ///< of g * x, not of g * n
+  bool mean_times_x = false;     ///< dx = rstd * (g - x * mean)
   bool mean_without_dy = false;  ///< of weight * n
   int divisor = 0;               ///< added to hidden in the mean
+  int columns_left_out = 0;      ///< of the mean, at the end
+  int weight_shift = 0;          ///< by how many columns the weight is out of step with dy
   bool has_weight = true;
   bool has_bias = true;
   bool has_rstd = true;  ///< in dweight
   bool weighted_dweight = false;
-  int rows_left_out = 0;  ///< of dweight, at the end
-  double scale = 1;       ///< of rstd
+  int rows_left_out = 0;      ///< of dweight, at the end
+  bool sums_in_bf16 = false;  ///< of dweight
+  double scale = 1;           ///< of rstd
 };
 
 cudaError_t launch(const BackwardProblem& p, const Recipe& recipe) {
@@ -33,7 +39,8 @@ cudaError_t launch(const BackwardProblem& p, const Recipe& recipe) {
   if (p.weight != nullptr) weight = rmsnorm::to_floats(p.weight, p.weight_dtype, hidden);
   const auto factor = [&](std::size_t col) {
     if (p.weight == nullptr || !recipe.has_weight) return 1.0;
-    return weight[col] + (recipe.has_bias ? double{p.weight_bias} : 0.0);
+    return weight[(col + recipe.weight_shift) % hidden] +
+           (recipe.has_bias ? double{p.weight_bias} : 0.0);
   };
 
   std::vector<float> dx(size);
@@ -43,17 +50,20 @@ cudaError_t launch(const BackwardProblem& p, const Recipe& recipe) {
     const auto n = [&](std::size_t col) { return x[row * hidden + col] * r; };
     const auto g = [&](std::size_t col) { return dy[row * hidden + col] * factor(col); };
     double mean = 0;
-    for (std::size_t col = 0; col < hidden; ++col) {
+    for (std::size_t col = 0; col < hidden - recipe.columns_left_out; ++col) {
       const double a = recipe.mean_without_dy ? factor(col) : g(col);
       mean += a * (recipe.mean_of_x ? x[row * hidden + col] : n(col));
     }
     mean /= p.hidden + recipe.divisor;
-    if (!recipe.has_mean) mean = 0;
+    mean *= recipe.mean_sign;
     for (std::size_t col = 0; col < hidden; ++col) {
-      dx[row * hidden + col] = static_cast<float>(r * (g(col) - n(col) * mean));
+      const double projected = mean * (recipe.mean_times_x ? x[row * hidden + col] : n(col));
+      dx[row * hidden + col] = static_cast<float>(r * (g(col) - projected));
       if (row >= p.rows - recipe.rows_left_out) continue;
       sums[col] += dy[row * hidden + col] * (recipe.has_rstd ? n(col) : x[row * hidden + col]) *
                    (recipe.weighted_dweight ? factor(col) : 1);
+      if (!recipe.sums_in_bf16) continue;
+      sums[col] = rmsnorm::rounded(rmsnorm::Dtype::bf16, static_cast<float>(sums[col]));
     }
   }
   rmsnorm::from_floats(dx, p.dx, p.dtype);
@@ -78,18 +88,14 @@ void nudge(void* data) {
 }  // namespace
 
 rmsnorm::Lesson backward_lesson(BackwardLaunch launch, rmsnorm::Memory memory) {
-  return {
-      .slug = "00_fake",
-      .title = "Fake",
-      .idea = "Is no lesson",
-      .regime = "",
-      .memory = memory,
-      .backward = {
-          .launch = launch,
-          .workspace_bytes = [](const BackwardProblem&) { return std::size_t{8}; },
-          .traffic = [](const BackwardProblem&) { return rmsnorm::Traffic{}; },
-          .row_depth = [](const BackwardProblem& p) { return p.hidden; },
-          .column_depth = [](const BackwardProblem& p) { return p.rows; }}};
+  rmsnorm::Lesson lesson = lesson_with(nullptr, memory);
+  lesson.backward = {
+      .launch = launch,
+      .workspace_bytes = [](const BackwardProblem&) { return std::size_t{8}; },
+      .traffic = [](const BackwardProblem&) { return rmsnorm::Traffic{}; },
+      .row_depth = [](const BackwardProblem& p) { return p.hidden; },
+      .column_depth = [](const BackwardProblem& p) { return p.rows; }};
+  return lesson;
 }
 
 cudaError_t launch_right_backward(const BackwardProblem& p, cudaStream_t) {
@@ -98,8 +104,15 @@ cudaError_t launch_right_backward(const BackwardProblem& p, cudaStream_t) {
 
 std::vector<BackwardFault> backward_faults() {
   return {
-      {"forgets the mean", launch_with<Recipe{.has_mean = false}>,
-       "dx's row 0, column 0: expected"},
+      {"forgets the mean", launch_with<Recipe{.mean_sign = 0}>, "dx's row 0, column 0: expected"},
+      {"adds the mean", launch_with<Recipe{.mean_sign = -1}>, "dx's row 0, column 0: expected"},
+      {"has rstd where its cube belongs",
+       launch_with<Recipe{.mean_of_x = true, .mean_times_x = true}>, "dx's row 0, column 0"},
+      {"takes x for n", launch_with<Recipe{.mean_times_x = true}>, "dx's row 0, column 0"},
+      {"leaves out the last column of the mean", launch_with<Recipe{.columns_left_out = 1}>,
+       "dx's row "},
+      {"has the next column's weight", launch_with<Recipe{.weight_shift = 1}>,
+       "dx's row 0, column 0"},
       {"has the mean of g * x", launch_with<Recipe{.mean_of_x = true}>, "dx's row 0, column 0"},
       {"has the mean of weight * n", launch_with<Recipe{.mean_without_dy = true}>, "dx's row "},
       {"divides by hidden + 1", launch_with<Recipe{.divisor = 1}>, "dx's row "},
@@ -109,6 +122,7 @@ std::vector<BackwardFault> backward_faults() {
       {"weighs dweight", launch_with<Recipe{.weighted_dweight = true}>, "dweight's column 0"},
       {"leaves out the last row of dweight", launch_with<Recipe{.rows_left_out = 1}>,
        "dweight's column "},
+      {"adds up dweight in bf16", launch_with<Recipe{.sums_in_bf16 = true}>, "dweight's column "},
       {"writes nothing", [](const BackwardProblem&, cudaStream_t) { return cudaSuccess; },
        "dx's row 0, column 0 was not written"},
       {"does not write dweight",

@@ -55,6 +55,7 @@ const std::string kByChance = "on a GPU a race may end well";
 // "MISTAKE" stands for "tests/mutants/NAME.cu:12", the line with the mark "// <-- mistake"; "SEEN"
 // and "OTHER" likewise.
 const Mutant kMutants[] = {
+    {"backward_adds_mean", {"dx's row 0, column 0: expected ", "1 x 1"}},
     {"backward_atomics",
      {"the second launch left other bits in dx or dweight than the first", "65 x 1"},
      {"the second launch left other bits in dx or dweight than the first", "", Shows::at_times},
@@ -65,6 +66,7 @@ const Mutant kMutants[] = {
     {"backward_last_share", {"dweight's column 0: expected ", "1 x 1"}},
     {"backward_no_rows", {"dweight's column 0 was not written (expected 0)", "0 x 1"}},
     {"backward_own_rstd", {"dx's row 0, column 0: expected ", "1 x 1"}},
+    {"backward_sum_in_half", {"dweight's column ", "64 x 4096, bf16"}},
     {"backward_weighs_dweight", {"dweight's column 0: expected ", "1 x 1"}},
     {"bias_in_half", {"row 0, column 3: expected ", "3 x 4, bf16, 1 + the weight"}},
     {"changes_x", {"changed memory outside y", "1 x 1"}},
