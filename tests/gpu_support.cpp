@@ -23,11 +23,22 @@ std::string why_no_gpu() {
 std::vector<Lesson> gpu_lessons() {
   std::vector<Lesson> lessons;
   for (const Lesson& lesson : all_lessons()) {
-    // Others have problems of their own, which the gauntlet runs them on.
-    const bool is_plain = !lesson.is_backward() && !lesson.residual;
-    if (lesson.memory == Memory::device && is_plain) lessons.push_back(lesson);
+    if (lesson.memory == Memory::device && !lesson.is_backward()) lessons.push_back(lesson);
   }
   return lessons;
+}
+
+void for_gpu_lessons(
+    WorkloadSpec spec, const std::function<void(const Lesson&, const Workload&)>& test,
+    const std::function<void(const Workload&)>& prepare) {
+  for (const bool residual : {false, true}) {
+    spec.residual = residual;
+    const Workload workload(spec);
+    if (prepare) prepare(workload);
+    for (const Lesson& lesson : gpu_lessons()) {
+      if (lesson.residual == residual) test(lesson, workload);
+    }
+  }
 }
 
 Shape in_time(int rows, int hidden) {
@@ -39,7 +50,7 @@ Shape in_time(int rows, int hidden) {
   return {rows, hidden};
 }
 
-bool fits_on_gpu(int rows, int hidden) {
+bool fits_on_gpu(int rows, int hidden, int tensors) {
   if (in_time(rows, hidden).rows < rows) {
     WARN("left out, for want of time: " << rows << " x " << hidden);
     return false;
@@ -47,7 +58,7 @@ bool fits_on_gpu(int rows, int hidden) {
   std::size_t free = 0;
   std::size_t total = 0;
   cuda_check(cudaMemGetInfo(&free, &total), "asking for the free memory");
-  if (Workload::bytes({.rows = rows, .hidden = hidden}) <= free / 10 * 9) return true;
+  if (Workload::bytes({.rows = rows, .hidden = hidden}) / 2 * tensors <= free / 10 * 9) return true;
   WARN("left out, for want of memory: " << rows << " x " << hidden);
   return false;
 }

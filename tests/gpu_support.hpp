@@ -2,6 +2,7 @@
 /// \file
 /// What the tests that need a GPU share.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,16 @@ std::string why_no_gpu();
 /// The lessons that run on a GPU and have a forward pass.
 std::vector<rmsnorm::Lesson> gpu_lessons();
 
-/// Whether the GPU has memory for a problem of this shape now, or the CPU device the time; says so
-/// if not.
-bool fits_on_gpu(int rows, int hidden);
+/// Calls test(lesson, workload) for each of them, with a residual where the lesson wants one. There
+/// is one workload at a time, for all lessons that want the same tensors, after prepare(workload).
+void for_gpu_lessons(
+    rmsnorm::WorkloadSpec spec,
+    const std::function<void(const rmsnorm::Lesson&, const rmsnorm::Workload&)>& test,
+    const std::function<void(const rmsnorm::Workload&)>& prepare = {});
+
+/// Whether the GPU has memory for a problem of this shape now, with so many tensors of it, or the
+/// CPU device the time; says so if not.
+bool fits_on_gpu(int rows, int hidden, int tensors = 2);
 
 /// This shape; for the CPU device with fewer rows, where it would take too long.
 rmsnorm::Shape in_time(int rows, int hidden);

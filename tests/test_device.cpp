@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "common/any_workload.hpp"
 #include "common/benchmark.hpp"
 #include "common/csv.hpp"
 #include "common/element_check.hpp"
@@ -307,12 +309,9 @@ TEST_CASE("no copy is faster than the roof of the caches and none takes no time"
 
 TEST_CASE("every lesson can be timed") {
   NEEDS_CLOCK();
-  const Workload workload({.rows = 64, .hidden = 4096, .sets = 3});
-  for (const Lesson& lesson : tests::gpu_lessons()) {
+  const auto check = [](const Lesson& lesson, const Workload& workload) {
     CAPTURE(lesson.slug);
-    const auto launch = [&](int set, cudaStream_t stream) {
-      return lesson.launch(workload.problem(set), stream);
-    };
+    const LaunchOnSet launch = launch_of(lesson, workload);
     for (const Cache cache : {Cache::cold, Cache::warm}) {
       const Timing timing = time_launch(launch, cache, 3, 0.002);
       CHECK(timing.median_us > 0.1);
@@ -320,7 +319,8 @@ TEST_CASE("every lesson can be timed") {
       CHECK(timing.spread_pct >= 0);
       CHECK(timing.samples >= 11);
     }
-  }
+  };
+  tests::for_gpu_lessons({.rows = 64, .hidden = 4096, .sets = 3}, check);
 }
 
 TEST_CASE("twice the work takes about twice the time") {
@@ -349,7 +349,12 @@ TEST_CASE("the program verifies and times every lesson and writes what it measur
   CHECK(finished.exit_code == kAllVerified);
   CHECK_THAT(finished.err, contains(find_gpu().name));
   const std::vector<Result> results = read_csv(file);
-  CHECK(results.size() == 2 * tests::gpu_lessons().size() + 1);  // cold and warm; lesson 01 once
+  std::map<std::string, int> tensors_of;  // that a lesson on the GPU moves
+  for (const Lesson& lesson : all_lessons()) {
+    if (lesson.memory == Memory::host) continue;
+    tensors_of[lesson.slug] = lesson.is_backward() ? 3 : lesson.residual ? 4 : 2;
+  }
+  CHECK(results.size() == 2 * tensors_of.size() + 1);            // cold and warm; lesson 01 once
   CHECK(tests::lines_in(finished.out).size() > results.size());  // a summary follows
   for (const Result& result : results) {
     CAPTURE(result.lesson, result.cache);
@@ -359,7 +364,8 @@ TEST_CASE("the program verifies and times every lesson and writes what it measur
     REQUIRE(result.copy_gbps.has_value());
     CHECK_THAT(
         *result.gbps,
-        Catch::Matchers::WithinRel(2 * 64 * 4096 * 4 / *result.median_us / 1e3, 1e-4));
+        Catch::Matchers::WithinRel(
+            tensors_of[result.lesson] * 64 * 4096 * 4 / *result.median_us / 1e3, 1e-4));
     CHECK(result.samples >= 11);
     CHECK(result.peak_gbps > 10);
     CHECK_FALSE(result.driver.empty());

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,28 +20,47 @@
 
 using namespace rmsnorm;
 using tests::fits_on_gpu;
+using tests::for_gpu_lessons;
 using tests::gpu_lessons;
 using tests::in_time;
 using tests::solves_or_refuses;
 
 namespace {
 
-Workload workload_of(int rows, int hidden) {
-  return Workload({.rows = rows, .hidden = hidden});
-}
-
 /// A shape that no lesson has a reason to refuse.
 constexpr Shape kPlain = {33, 4096};
 
-/// Checks every lesson after `change` was made to the rows of x, which are handed over one vector a
-/// row. No lesson may refuse.
+/// Checks every lesson, which may refuse.
+void check_or_refused(const WorkloadSpec& spec) {
+  for_gpu_lessons(spec, [](const Lesson& lesson, const Workload& workload) {
+    solves_or_refuses(lesson, workload);
+  });
+}
+
+/// Checks every lesson, none of which may refuse, after prepare(workload).
+void check_all(const WorkloadSpec& spec, const std::function<void(const Workload&)>& prepare = {}) {
+  for_gpu_lessons(
+      spec,
+      [](const Lesson& lesson, const Workload& workload) {
+        CHECK(solves_or_refuses(lesson, workload));
+      },
+      prepare);
+}
+
+/// Checks every lesson after `change` was made to the rows of x, and of the residual, which are
+/// handed over one vector a row. No lesson may refuse.
 template <class Change>
 void check_with_x(int rows, int hidden, float eps, Change&& change) {
-  const Workload workload({.rows = rows, .hidden = hidden, .eps = eps});
-  std::vector<float> x = to_host(workload.problem().x, std::size_t(rows) * hidden);
-  for (int row = 0; row < rows; ++row) change(row, x.data() + std::size_t(row) * hidden);
-  workload.set_x(x);
-  for (const Lesson& lesson : gpu_lessons()) CHECK(solves_or_refuses(lesson, workload));
+  const auto changed = [&](const void* data) {
+    std::vector<float> values = to_floats(data, Dtype::fp32, std::size_t(rows) * hidden);
+    for (int row = 0; row < rows; ++row) change(row, values.data() + std::size_t(row) * hidden);
+    return values;
+  };
+  check_all({.rows = rows, .hidden = hidden, .eps = eps}, [&](const Workload& workload) {
+    workload.set_x(changed(workload.x().data()));
+    if (!workload.spec().residual) return;
+    workload.set_residual(changed(workload.residual_before()));
+  });
 }
 
 /// A stream that does not wait for the default stream, nor makes it wait.
@@ -85,8 +105,7 @@ TEST_CASE("every lesson is right on every shape or refuses it") {
        {1, 2, 31, 32, 33, 127, 128, 257, 769, 1000, 1023, 1024, 4095, 4096, 8192, 12289, 49152}) {
     const Shape shape = in_time(rows, hidden);
     if (!fits_on_gpu(shape.rows, hidden)) continue;
-    const Workload workload = workload_of(shape.rows, hidden);
-    for (const Lesson& lesson : gpu_lessons()) solves_or_refuses(lesson, workload);
+    check_or_refused({.rows = shape.rows, .hidden = hidden});
   }
 }
 
@@ -97,15 +116,15 @@ TEST_CASE("no mistake is seen in any lesson on any shape") {
   for (const int hidden :
        {1, 2, 31, 32, 33, 127, 128, 257, 769, 1000, 1023, 1024, 4095, 4096, 8192, 12289, 49152}) {
     for (const int misalign : {0, 1}) {
-      const Workload workload(
-          {.rows = std::min(rows, 1 + 20000 / hidden), .hidden = hidden, .misalign = misalign});
-      for (const Lesson& lesson : gpu_lessons()) {
-        CAPTURE(lesson.slug, workload.spec().rows, hidden, misalign);
-        if (!lesson.refuses(workload.problem()).empty()) continue;
+      const int most = std::min(rows, 1 + 20000 / hidden);
+      const auto watch = [&](const Lesson& lesson, const Workload& workload) {
+        CAPTURE(lesson.slug, most, hidden, misalign);
+        if (!why_refused(lesson, workload.typed_problem()).empty()) return;
         const Verification found = verify(lesson, workload, nullptr, Watch::yes);
         CHECK(found.complaint == "");
         CHECK(!found.observation.lines.empty());
-      }
+      };
+      for_gpu_lessons({.rows = most, .hidden = hidden, .misalign = misalign}, watch);
     }
   }
 }
@@ -121,8 +140,7 @@ TEST_CASE("no lesson refuses a plain shape") {
   NEEDS_GPU();
   REQUIRE(gpu_lessons().size() >= 6);
   for (const int hidden : {4, 32, 100, 128, 1000, 1024, 2048, 4096, 8192}) {
-    const Workload workload = workload_of(5, hidden);
-    for (const Lesson& lesson : gpu_lessons()) CHECK(solves_or_refuses(lesson, workload));
+    check_all({.rows = 5, .hidden = hidden});
   }
 }
 
@@ -130,10 +148,10 @@ TEST_CASE("no lesson refuses the regime in which its idea shows") {
   NEEDS_GPU();
   for (const Regime& regime : regimes()) {
     const Shape shape = in_time(1000, regime.shapes.at(0).hidden);
-    const Workload workload = workload_of(shape.rows, shape.hidden);
-    for (const Lesson& lesson : gpu_lessons()) {
+    const auto check_own = [&](const Lesson& lesson, const Workload& workload) {
       if (regime.name == lesson.regime) CHECK(solves_or_refuses(lesson, workload));
-    }
+    };
+    for_gpu_lessons({.rows = shape.rows, .hidden = shape.hidden}, check_own);
   }
 }
 
@@ -141,31 +159,30 @@ TEST_CASE("every lesson is right or refuses where tensors begin between 16-byte 
   NEEDS_GPU();
   const int misalign = GENERATE(1, 2, 3);
   for (const int hidden : {128, 1000, 4095, 4096}) {
-    const Workload workload({.rows = 19, .hidden = hidden, .misalign = misalign});
-    for (const Lesson& lesson : gpu_lessons()) solves_or_refuses(lesson, workload);
+    check_or_refused({.rows = 19, .hidden = hidden, .misalign = misalign});
   }
 }
 
 TEST_CASE("every lesson is right on the longest row that it accepts") {
   NEEDS_GPU();
-  const Workload aligned = workload_of(1, 4);
-  for (const Lesson& lesson : gpu_lessons()) {
-    Problem p = aligned.problem();
+  for_gpu_lessons({.rows = 1, .hidden = 4}, [](const Lesson& lesson, const Workload& aligned) {
+    TypedProblem p = aligned.typed_problem();
     p.hidden = 1 << 20;
     while (p.hidden > 4 && !lesson.refuses(p).empty()) p.hidden -= 4;
     CAPTURE(p.hidden);
     CHECK(p.hidden >= 8192);
-    CHECK(solves_or_refuses(lesson, workload_of(3, p.hidden)));
-  }
+    const Workload longest({.rows = 3, .hidden = p.hidden, .residual = lesson.residual});
+    CHECK(solves_or_refuses(lesson, longest));
+  });
 }
 
 TEST_CASE("every lesson is right beyond 2^31 elements") {
   NEEDS_GPU();
   if (is_cpu_device()) SKIP_TEST("it would take the CPU device minutes");
   for (const Shape shape : {Shape{4194305, 513}, Shape{4194305, 512}, Shape{536870913, 4}}) {
-    if (!fits_on_gpu(shape.rows, shape.hidden)) continue;
-    const Workload workload = workload_of(shape.rows, shape.hidden);
-    for (const Lesson& lesson : gpu_lessons()) solves_or_refuses(lesson, workload);
+    if (fits_on_gpu(shape.rows, shape.hidden, 4)) {  // with a residual, and a copy of it
+      check_or_refused({.rows = shape.rows, .hidden = shape.hidden});
+    }
   }
 }
 
@@ -182,13 +199,13 @@ TEST_CASE("every lesson keeps a NaN within its row") {
 
 TEST_CASE("every lesson writes every element of a row of NaN") {
   NEEDS_GPU();
-  const Workload workload = workload_of(3, 4096);
-  workload.set_x(std::vector<float>(3 * 4096, NAN));
-  for (const Lesson& lesson : gpu_lessons()) {
+  const auto check = [](const Lesson& lesson, const Workload& workload) {
+    workload.set_x(std::vector<float>(3 * 4096, NAN));
     CHECK(solves_or_refuses(lesson, workload));
     const std::vector<float> y = to_host(workload.problem().y, 3 * 4096);
     CHECK(std::none_of(y.begin(), y.end(), is_poison));
-  }
+  };
+  for_gpu_lessons({.rows = 3, .hidden = 4096}, check);
 }
 
 TEST_CASE("every lesson makes of an Inf what IEEE 754 says") {
@@ -233,30 +250,31 @@ TEST_CASE("every lesson is right without eps and with a large one") {
 TEST_CASE("every lesson works on the stream that it was given and does not wait for it") {
   NEEDS_GPU();
   const Stream stream;
-  const Workload workload = workload_of(kPlain.rows, kPlain.hidden);
   const std::size_t size = std::size_t(kPlain.rows) * kPlain.hidden;
-  for (const Lesson& lesson : gpu_lessons()) {
+  const auto check = [&](const Lesson& lesson, const Workload& workload) {
     CAPTURE(lesson.slug);
     CHECK(solves_or_refuses(lesson, workload, stream.get()));  // and loads the kernel
 
     workload.poison_y();
+    workload.restore_residual();
+    const TypedProblem p = workload.typed_problem();
     Gate gate(stream.get());
-    CHECK(lesson.launch(workload.problem(), stream.get()) == cudaSuccess);
+    CHECK(lesson.launch(p, stream.get()) == cudaSuccess);
     cuda_check(cudaStreamSynchronize(nullptr), "waiting for the default stream");
     const std::vector<float> before = to_host(workload.problem().y, size);
     CHECK(std::all_of(before.begin(), before.end(), is_poison));
     gate.open();
     cuda_check(cudaStreamSynchronize(stream.get()), "waiting for the stream");
-    CHECK(compare_on_host(workload.problem(), lesson.sum_depth(kPlain.hidden)).ok());
-  }
+    CHECK(compare_on_host(p, lesson.sum_depth(p), workload.residual_before()).ok());
+  };
+  for_gpu_lessons({.rows = kPlain.rows, .hidden = kPlain.hidden}, check);
 }
 
 TEST_CASE("every lesson gives the same bits at every launch") {
   NEEDS_GPU();
   for (const int hidden : {128, 4096, 12288}) {
     const Shape shape = in_time(37, hidden);
-    const Workload workload = workload_of(shape.rows, hidden);
-    for (const Lesson& lesson : gpu_lessons()) {
+    const auto check = [&](const Lesson& lesson, const Workload& workload) {
       std::vector<float> first;
       for (int launch = 0; launch < 5; ++launch) {
         CHECK(solves_or_refuses(lesson, workload));
@@ -266,7 +284,8 @@ TEST_CASE("every lesson gives the same bits at every launch") {
         CAPTURE(lesson.slug, hidden, launch);
         CHECK(tests::same_bits(y, first));
       }
-    }
+    };
+    for_gpu_lessons({.rows = shape.rows, .hidden = hidden}, check);
   }
 }
 
@@ -278,7 +297,6 @@ TEST_CASE(
   for (const Shape shape :
        {Shape{3, 257}, Shape{17, 100}, Shape{33, 32}, Shape{5, 128}, Shape{5, 1000}, Shape{2, 4100},
         Shape{2, 20000}}) {
-    const Workload workload = workload_of(shape.rows, shape.hidden);
-    for (const Lesson& lesson : gpu_lessons()) solves_or_refuses(lesson, workload);
+    check_or_refused({.rows = shape.rows, .hidden = shape.hidden});
   }
 }

@@ -27,28 +27,35 @@ struct Input {
   int rows;
   int hidden;
   std::vector<float> x;
+  std::vector<float> residual;  ///< for the lessons that want one
   std::vector<float> weight;
   float eps;
 };
 
 /// Random values, as the harness draws them.
 Input draw(int rows, int hidden) {
-  const Workload workload({.rows = rows, .hidden = hidden, .seed = 11});
-  const Problem p = workload.problem();
+  const Workload workload({.rows = rows, .hidden = hidden, .seed = 11, .residual = true});
+  const TypedProblem p = workload.typed_problem();
+  const auto matrix = [&](const void* data) {
+    return to_floats(data, p.dtype, std::size_t(rows) * hidden);
+  };
   return {
-      rows, hidden, to_host(p.x, std::size_t(rows) * hidden), to_host(p.weight, hidden), 0x1p-10f};
+      rows,    hidden, matrix(p.x), matrix(p.residual), to_floats(p.weight, p.weight_dtype, hidden),
+      0x1p-10f};
 }
 
 /// What the lesson makes of it; empty if it refuses.
 std::vector<float> result_of(const Lesson& lesson, const Input& input) {
-  const Workload workload({.rows = input.rows, .hidden = input.hidden, .eps = input.eps});
-  const Problem p = workload.problem();
-  if (!lesson.refuses(p).empty()) return {};
+  const Workload workload(
+      {.rows = input.rows, .hidden = input.hidden, .eps = input.eps, .residual = lesson.residual});
+  const TypedProblem p = workload.typed_problem();
+  if (!why_refused(lesson, p).empty()) return {};
   workload.set_x(input.x);
+  workload.set_residual(input.residual);
   workload.set_weight(input.weight);
   cuda_check(lesson.launch(p, nullptr), lesson.slug);
   cuda_check(cudaDeviceSynchronize(), lesson.slug);
-  return to_host(p.y, input.x.size());
+  return to_floats(p.y, p.dtype, input.x.size());
 }
 
 /// Calls check(lesson, input, y of input) for every lesson on shapes with one thread a row and
@@ -69,6 +76,12 @@ void for_every_lesson(Check&& check) {
 
 void scale(std::vector<float>& values, float factor) {
   for (float& value : values) value *= factor;
+}
+
+/// The same of x, and of the residual.
+void scale_rows(Input& input, float factor) {
+  scale(input.x, factor);
+  scale(input.residual, factor);
 }
 
 /// The rows of a matrix, row i from row order[i].
@@ -93,6 +106,7 @@ std::vector<float> with_columns(const std::vector<float>& matrix, const std::vec
 
 Input with_columns(Input input, const std::vector<int>& order) {
   input.x = with_columns(input.x, order);
+  input.residual = with_columns(input.residual, order);
   input.weight = with_columns(input.weight, order);
   return input;
 }
@@ -126,7 +140,7 @@ TEST_CASE("without eps a power of two as a factor of x changes no bit of y") {
     const std::vector<float> y = result_of(lesson, input);
     for (const float factor : {0x1p-20f, 0.5f, 2.0f, 0x1p+20f}) {
       Input scaled = input;
-      scale(scaled.x, factor);
+      scale_rows(scaled, factor);
       CAPTURE(factor);
       CHECK(same_bits(result_of(lesson, scaled), y));
     }
@@ -138,7 +152,7 @@ TEST_CASE("a power of two as a factor of x and its square as that of eps change 
   for_every_lesson([](const Lesson& lesson, Input input, const std::vector<float>& y) {
     for (const float factor : {0x1p-20f, 0.5f, 2.0f, 0x1p+20f}) {
       Input scaled = input;
-      scale(scaled.x, factor);
+      scale_rows(scaled, factor);
       CAPTURE(factor);
       CHECK_FALSE(same_bits(result_of(lesson, scaled), y));  // eps has an effect ...
       scaled.eps *= factor * factor;
@@ -152,6 +166,7 @@ TEST_CASE("the rows of x in another order are the rows of y in that order bit fo
   for_every_lesson([](const Lesson& lesson, Input input, const std::vector<float>& y) {
     const std::vector<int> order = shuffled(input.rows);
     input.x = with_rows(input.x, input.hidden, order);
+    input.residual = with_rows(input.residual, input.hidden, order);
     CHECK(same_bits(result_of(lesson, input), with_rows(y, input.hidden, order)));
   });
 }
@@ -186,7 +201,7 @@ TEST_CASE("neighbouring vectors of four columns that swap places change no bit i
 TEST_CASE("the other sign of x is the other sign of y and no other bit") {
   NEEDS_GPU();
   for_every_lesson([](const Lesson& lesson, Input input, std::vector<float> y) {
-    scale(input.x, -1);
+    scale_rows(input, -1);
     scale(y, -1);
     CHECK(same_bits(result_of(lesson, input), y));
   });
