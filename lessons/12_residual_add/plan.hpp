@@ -2,6 +2,7 @@
 /// \file
 /// How lesson 12 spreads an operation over the GPU, and what that costs.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -94,7 +95,7 @@ inline Traffic traffic(const TypedProblem& p) {
 
 /// A thread's columns one by one, then the additions of at most two warps' shuffles.
 inline int sum_depth(const TypedProblem& p) {
-  return (p.hidden < 96 ? p.hidden : 96) + 5 + 5;
+  return std::min(p.hidden, plan_for(operation_of(p)).columns) + 5 + 5;
 }
 
 }  // namespace rmsnorm::residual_add
