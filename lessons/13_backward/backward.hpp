@@ -15,8 +15,9 @@ namespace rmsnorm::backward {
 cudaError_t forward(const TypedProblem& problem, float* rstd, cudaStream_t stream);
 
 /// Enqueues the backward pass, with a workspace of workspace_bytes(): dx, and dweight if it is not
-/// null. The same problem gives the same bits in every run and on every GPU, as long as its tensors
-/// are all at multiples of 16 bytes, or are not. Returns what the CUDA calls returned.
+/// null. The same problem gives the same bits in every run, and every GPU adds in the same order,
+/// as long as its tensors are all at multiples of 16 bytes, or are not. Returns what the CUDA calls
+/// returned.
 cudaError_t backward(const BackwardProblem& problem, cudaStream_t stream);
 
 }  // namespace rmsnorm::backward
