@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "common/files.hpp"
 #include "common/gauntlet.hpp"
 #include "common/gpu.hpp"
 #include "common/observation.hpp"
@@ -215,6 +217,16 @@ TEST_CASE("check rejects every mutant for the right reason") {
       check(mutant);
     }
   }
+}
+
+TEST_CASE("lesson 13's page quotes what check says of a kernel with atomics") {
+  const auto atomics = std::find_if(
+      std::begin(kMutants), std::end(kMutants),
+      [](const Mutant& mutant) { return mutant.name == "backward_atomics"; });
+  REQUIRE(atomics != std::end(kMutants));
+  const std::string page = read_file(top() / "lessons/13_backward/README.md");
+  CHECK_THAT(page, contains("./rmsnorm check " + file_of(*atomics)));
+  CHECK_THAT(page, contains("\n" + atomics->on_cpu.says + "\n"));
 }
 
 TEST_CASE("every lesson comes through the gauntlet that the mutants fail") {
