@@ -16,37 +16,44 @@ Kernel kernel_for(const Operation& op, const Plan& plan) {
   return aligned_kernel(op, plan);
 }
 
+/// Lets the kernel have the shared memory of its plan, or as much of it as the GPU has. The limit
+/// is that of the GPU, and not the plan's: other threads may launch the same kernel meanwhile.
+cudaError_t allow_shared_memory(Kernel kernel, int device, Plan& plan) {
+  int most = 0;
+  const auto optin = cudaDevAttrMaxSharedMemoryPerBlockOptin;
+  const cudaError_t error = cudaDeviceGetAttribute(&most, optin, device);
+  if (error != cudaSuccess) return error;
+  most -= 1024;  // for the kernel's variables
+  stage_at_most(most, plan);
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+}
+
 }  // namespace
 
 cudaError_t rmsnorm::any_tensor::launch(
     const Operation& op, cudaStream_t stream, bool may_overlap) {
-  const Plan plan = plan_for(op);
+  Plan plan = plan_for(op);
   if (plan.blocks == 0) return cudaSuccess;  // a grid of no blocks is an error
   if (plan.blocks > 0x7fffffff) return cudaErrorInvalidConfiguration;
   const Kernel kernel = kernel_for(op, plan);
-  const int bytes = plan.staged * plan.threads * static_cast<int>(sizeof(uint4));
-  if (bytes > 0) {
-    const auto limit = cudaFuncAttributeMaxDynamicSharedMemorySize;
-    const cudaError_t asked = cudaFuncSetAttribute(kernel, limit, bytes);
-    if (asked != cudaSuccess) return asked;
-  }
-
-  // From Hopper on, the grid may be set up while the kernel before still runs; wait_for_inputs()
-  // waits for its end.
   int device = 0;
   int major = 0;
   cudaError_t error = cudaGetDevice(&device);
   if (error == cudaSuccess) {
     error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   }
+  if (error == cudaSuccess && plan.staged > 0) error = allow_shared_memory(kernel, device, plan);
   if (error != cudaSuccess) return error;
+
+  // From Hopper on, the grid may be set up while the kernel before still runs; wait_for_inputs()
+  // waits for its end.
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(plan.blocks));
   config.blockDim = dim3(plan.threads, plan.rows);
-  config.dynamicSmemBytes = bytes;
+  config.dynamicSmemBytes = staged_bytes(plan);
   config.stream = stream;
   config.attrs = &overlap;
   config.numAttrs = may_overlap && major >= 9 ? 1 : 0;

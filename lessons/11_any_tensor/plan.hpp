@@ -81,6 +81,17 @@ inline void shape_ragged(int vectors, Plan& plan) {
   }
 }
 
+/// The shared memory of a block in which threads keep vectors.
+inline int staged_bytes(const Plan& plan) {
+  return plan.staged * plan.threads * 16;
+}
+
+/// Makes the plan one for a GPU whose blocks can have so many bytes: of what does not fit, the
+/// kernel reads x twice.
+inline void stage_at_most(int bytes, Plan& plan) {
+  plan.staged = std::min(plan.staged, bytes / (plan.threads * 16));
+}
+
 /// Are all rows whole vectors of 16 bytes, at 16-byte addresses?
 inline bool is_aligned(const Operation& op) {
   std::uintptr_t all = static_cast<std::uintptr_t>(op.hidden) * bytes_of(op.dtype);
