@@ -52,6 +52,16 @@ void check_number(const char* name, float number, bool may_be_negative) {
                              may_be_negative ? "" : " and not negative")};
 }
 
+std::optional<View> weight_or_none(
+    const char* name, const DLTensor* tensor, const View& x, float weight_bias) {
+  check_number("weight_bias", weight_bias, true);
+  if (tensor != nullptr) return weight_of(name, tensor, x);
+  if (weight_bias == 0) return {};
+  throw Refusal{
+      RMSNORM_BAD_VALUE,
+      fmt::format("weight_bias is {}, and {} null: it needs to be 0", weight_bias, name)};
+}
+
 }  // namespace rmsnorm::library
 
 const char* rmsnorm_last_error(void) {

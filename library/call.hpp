@@ -4,7 +4,9 @@
 
 #include <cuda_runtime.h>
 
+#include <exception>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +30,9 @@ rmsnorm_status status_of(const Body& body) {
   } catch (const std::bad_alloc&) {
     remember("the computer is out of memory");
     return RMSNORM_OUT_OF_MEMORY;
+  } catch (const std::exception& mistake) {
+    remember(mistake.what());
+    return RMSNORM_INTERNAL_ERROR;
   }
 }
 
@@ -50,6 +55,11 @@ class CurrentDevice {
 
 /// \throws Refusal if the number is not finite, or is negative and must not be.
 void check_number(const char* name, float number, bool may_be_negative);
+
+/// The weight, if there is one.
+/// \throws Refusal for a wrong one, and for a weight_bias that has none to be added to.
+std::optional<View> weight_or_none(
+    const char* name, const DLTensor* tensor, const View& x, float weight_bias);
 
 /// Calls launch() on the tensors' device, that of the first, if it can use the memory of each.
 /// \throws Refusal

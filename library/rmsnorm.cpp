@@ -29,10 +29,10 @@ struct Argument {
   const DLTensor* tensor;
 };
 
-Norm norm_of(const Argument& x, const Argument& weight, const Argument& y) {
+Norm norm_of(const Argument& x, const Argument& weight, const Argument& y, float weight_bias) {
   Norm norm{rows_of(x.name, x.tensor), {}, rows_of(y.name, y.tensor)};
   check_same(norm.y, norm.x);
-  if (weight.tensor != nullptr) norm.weight = weight_of(weight.name, weight.tensor, norm.x);
+  norm.weight = weight_or_none(weight.name, weight.tensor, norm.x, weight_bias);
   check_rows_apart(norm.y);
   return norm;
 }
@@ -71,9 +71,8 @@ any_tensor::Tensor tensor_of(const Norm& norm) {
 
 /// Checks all that the kernels have in common, and calls launch() on the tensors' device.
 template <class Launch>
-void enqueue(const std::vector<Norm>& norms, float eps, float weight_bias, const Launch& launch) {
+void enqueue(const std::vector<Norm>& norms, float eps, const Launch& launch) {
   check_number("eps", eps, false);
-  check_number("weight_bias", weight_bias, true);
   check_overlaps(norms);
   std::vector<View> tensors;
   for (const Norm& norm : norms) {
@@ -86,7 +85,7 @@ void enqueue(const std::vector<Norm>& norms, float eps, float weight_bias, const
 
 void enqueue_norms(
     const std::vector<Norm>& norms, float eps, float weight_bias, cudaStream_t stream) {
-  enqueue(norms, eps, weight_bias, [&] {
+  enqueue(norms, eps, [&] {
     const View& x = norms.front().x;
     any_tensor::Operation operation{{},         static_cast<int>(x.hidden), x.dtype, x.dtype, eps,
                                     weight_bias};
@@ -125,7 +124,8 @@ void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaSt
                                "{} has {} columns: with a residual it needs {} at most", x.name,
                                x.hidden, residual_add::kMostColumns)};
   }
-  enqueue({norm}, eps, weight_bias, [&] {
+  enqueue({norm}, eps, [&] {
+    if (x.region.is_empty()) return cudaSuccess;
     residual_add::Operation operation{};
     operation.x = rows_at_one_distance(x);
     operation.residual = rows_at_one_distance(*norm.residual);
@@ -139,7 +139,7 @@ void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaSt
     }
     operation.eps = eps;
     operation.weight_bias = weight_bias;
-    return x.region.is_empty() ? cudaSuccess : residual_add::launch(operation, stream);
+    return residual_add::launch(operation, stream);
   });
 }
 
@@ -156,7 +156,8 @@ rmsnorm_status rmsnorm_forward(
     const DLTensor* x, const DLTensor* weight, const DLTensor* y, float eps, float weight_bias,
     CUstream_st* stream) {
   return status_of([&] {
-    enqueue_norms({norm_of({"x", x}, {"weight", weight}, {"y", y})}, eps, weight_bias, stream);
+    const Norm norm = norm_of({"x", x}, {"weight", weight}, {"y", y}, weight_bias);
+    enqueue_norms({norm}, eps, weight_bias, stream);
   });
 }
 
@@ -166,8 +167,8 @@ rmsnorm_status rmsnorm_forward_pair(
     CUstream_st* stream) {
   return status_of([&] {
     const std::vector<Norm> norms{
-        norm_of({"q", q}, {"q_weight", q_weight}, {"q_out", q_out}),
-        norm_of({"k", k}, {"k_weight", k_weight}, {"k_out", k_out})};
+        norm_of({"q", q}, {"q_weight", q_weight}, {"q_out", q_out}, weight_bias),
+        norm_of({"k", k}, {"k_weight", k_weight}, {"k_out", k_out}, weight_bias)};
     const View& first = norms[0].x;
     const View& second = norms[1].x;
     check_dtype(second, first);
@@ -182,7 +183,7 @@ rmsnorm_status rmsnorm_residual_add(
     const DLTensor* x, const DLTensor* residual, const DLTensor* weight, const DLTensor* y,
     float eps, float weight_bias, CUstream_st* stream) {
   return status_of([&] {
-    Norm norm = norm_of({"x", x}, {"weight", weight}, {"y", y});
+    Norm norm = norm_of({"x", x}, {"weight", weight}, {"y", y}, weight_bias);
     norm.residual = rows_of("residual", residual);
     check_same(*norm.residual, norm.x);
     check_rows_apart(*norm.residual);

@@ -35,15 +35,6 @@ View contiguous_as(const char* name, const DLTensor* tensor, const View& x) {
   return view;
 }
 
-std::optional<View> weight_for(const DLTensor* tensor, const View& x, float weight_bias) {
-  check_number("weight_bias", weight_bias, true);
-  if (tensor != nullptr) return weight_of("weight", tensor, x);
-  if (weight_bias == 0) return {};
-  throw Refusal{
-      RMSNORM_BAD_VALUE,
-      fmt::format("weight_bias is {}, and weight null: it needs to be 0", weight_bias)};
-}
-
 /// What both passes are told of x and the weight.
 template <class Problem>
 Problem problem_of(const View& x, const std::optional<View>& weight, float weight_bias) {
@@ -77,14 +68,15 @@ View workspace_of(void* memory, std::size_t bytes, const View& x) {
         RMSNORM_BAD_VALUE,
         fmt::format("workspace_bytes is {}: x, with its shape and type, needs {}", bytes, needed)};
   }
-  const auto begin = reinterpret_cast<std::intptr_t>(memory);
-  const auto size = static_cast<std::int64_t>(needed);
   if (needed > 0 && memory == nullptr) {
     throw Refusal{
         RMSNORM_BAD_POINTER,
         fmt::format("workspace is null: it needs to be memory of {} bytes", needed)};
   }
-  if (needed > 0 && begin % kWorkspaceAlignment != 0) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const auto begin = needed > 0 ? address_of("workspace", address, x.device) : 0;
+  const auto size = static_cast<std::int64_t>(needed);
+  if (begin % kWorkspaceAlignment != 0) {
     throw Refusal{
         RMSNORM_BAD_ALIGNMENT, fmt::format(
                                    "workspace begins at the address {:#x}: it needs a multiple "
@@ -122,7 +114,7 @@ rmsnorm_status rmsnorm_forward_rstd(
     const View rstds = rstd_of("rstd", rstd, input);
     check_number("eps", eps, false);
     std::vector<View> read{input};
-    const std::optional<View> factors = weight_for(weight, input, weight_bias);
+    const auto factors = weight_or_none("weight", weight, input, weight_bias);
     if (factors) read.push_back(*factors);
 
     auto problem = problem_of<TypedProblem>(input, factors, weight_bias);
@@ -156,7 +148,7 @@ rmsnorm_status rmsnorm_backward(
     const View memory = workspace_of(workspace, workspace_bytes, input);
     std::vector<View> read{input, d_output, rstds};
     std::vector<View> written{d_input, memory};
-    const std::optional<View> factors = weight_for(weight, input, weight_bias);
+    const auto factors = weight_or_none("weight", weight, input, weight_bias);
     if (factors) read.push_back(*factors);
 
     auto problem = problem_of<BackwardProblem>(input, factors, weight_bias);

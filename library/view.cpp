@@ -14,7 +14,8 @@ namespace rmsnorm::library {
 namespace {
 
 constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;  // no sum of a few overflows
+/// Addresses and distances are less than this: no sum of a few overflows.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
 
 template <class... Arguments>
 [[noreturn]] void refuse(
@@ -87,12 +88,20 @@ Dtype dtype_of(const char* name, DLDataType dtype) {
       name, text(dtype));
 }
 
-std::int64_t multiply(const char* name, std::int64_t a, std::int64_t b) {
+/// a * b; `status` is that of a tensor which is too large.
+std::int64_t multiply(const char* name, rmsnorm_status status, std::int64_t a, std::int64_t b) {
   std::int64_t product;
-  if (__builtin_mul_overflow(a, b, &product) || std::abs(product) > kMostBytes) {
-    refuse(RMSNORM_BAD_STRIDES, "{} is larger than any memory: {} times {} bytes", name, a, b);
+  if (__builtin_mul_overflow(a, b, &product) || product > kMostBytes || product < -kMostBytes) {
+    refuse(status, "{} is larger than any memory: {} times {} bytes", name, a, b);
   }
   return product;
+}
+
+[[noreturn]] void refuse_address(const char* name, std::uintptr_t address, int device) {
+  refuse(
+      RMSNORM_BAD_DEVICE,
+      "{} begins at the address {:#x}: that is not in the memory of CUDA device {}", name, address,
+      device);
 }
 
 /// What every tensor needs; `needed` are its numbers of dimensions, in words.
@@ -134,9 +143,11 @@ View view_of(const char* name, const DLTensor* tensor, int fewest, int most, con
   for (int i = last - 1; i >= 0; --i) {
     const int to = i + 2 - last;
     region.size[to] = t.shape[i];
-    region.stride[to] = t.strides == nullptr ? compact : multiply(name, t.strides[i], bytes);
-    compact = multiply(name, compact, t.shape[i]);
-    if (region.size[to] <= 1) region.stride[to] = 0;
+    if (t.shape[i] > 1) {  // else the stride is never used
+      region.stride[to] =
+          t.strides == nullptr ? compact : multiply(name, RMSNORM_BAD_STRIDES, t.strides[i], bytes);
+    }
+    compact = multiply(name, RMSNORM_BAD_SHAPE, t.shape[i], compact);
   }
   if (region.is_empty()) return view;
   if (t.strides != nullptr && t.shape[last] > 1 && t.strides[last] != 1) {
@@ -145,14 +156,17 @@ View view_of(const char* name, const DLTensor* tensor, int fewest, int most, con
         "{} has the stride {} in its last dimension: it needs 1, columns side by side", name,
         t.strides[last]);
   }
-  for (int i = 0; i < 2; ++i) multiply(name, region.size[i], region.stride[i]);  // is no overflow
+  for (int i = 0; i < 2; ++i) {
+    multiply(name, RMSNORM_BAD_STRIDES, region.size[i], region.stride[i]);  // is no overflow
+  }
 
-  if (t.data == nullptr)
+  if (t.data == nullptr) {
     refuse(
         RMSNORM_BAD_POINTER, "{} has {} elements and no data: the pointer to them is null", name,
         region.size[0] * region.size[1] * view.hidden);
+  }
   region.begin =
-      static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset);
+      address_of(name, reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset, view.device);
   if (region.begin % bytes != 0) {
     refuse(
         RMSNORM_BAD_ALIGNMENT, "{} begins at the address {:#x}: {} needs a multiple of {}", name,
@@ -169,6 +183,11 @@ std::string shape_text(const View& view) {
 }
 
 }  // namespace
+
+std::int64_t address_of(const char* name, std::uintptr_t address, int device) {
+  if (address > static_cast<std::uintptr_t>(kMostBytes)) refuse_address(name, address, device);
+  return static_cast<std::int64_t>(address);
+}
 
 View rows_of(const char* name, const DLTensor* tensor) {
   return view_of(name, tensor, 2, 3, "2, (rows, hidden), or 3, (batch, heads, head_dim)");
@@ -289,10 +308,7 @@ void check_memory(const View& tensor) {
   }
   const bool is_own = memory.type == cudaMemoryTypeDevice && memory.device == tensor.device;
   if (is_own || memory.type == cudaMemoryTypeManaged) return;
-  refuse(
-      RMSNORM_BAD_DEVICE,
-      "{} begins at the address {:#x}: that is not in the memory of CUDA device {}", tensor.name,
-      tensor.region.begin, tensor.device);
+  refuse_address(tensor.name, static_cast<std::uintptr_t>(tensor.region.begin), tensor.device);
 }
 
 }  // namespace rmsnorm::library

@@ -2,6 +2,8 @@
 /// \file
 /// DLPack tensors, checked and as the kernels take them.
 
+#include <cstdint>
+
 #include "lessons/11_any_tensor/any_tensor.hpp"
 #include "library/include/rmsnorm.h"
 #include "library/region.hpp"
@@ -17,6 +19,10 @@ struct View {
   std::int64_t hidden;  ///< columns
   Region region;        ///< its bytes; of 1 dimension, it is one row
 };
+
+/// The address as a number to which the tensor's distances can be added.
+/// \throws Refusal if it is so large that no memory is there
+std::int64_t address_of(const char* name, std::uintptr_t address, int device);
 
 /// The tensor as (rows, hidden) or (batch, heads, head_dim).
 /// \throws Refusal for anything that is wrong with it alone; its memory is not looked at.

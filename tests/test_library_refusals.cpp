@@ -1,15 +1,16 @@
 /// \file
 /// librmsnorm refuses what it cannot do, with the right status and a sentence, and does nothing.
 
+#include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "tests/dl_tensor.hpp"
-#include "tests/gpu_support.hpp"
+#include "library/call.hpp"
+#include "tests/library_mistakes.hpp"
 
 using namespace rmsnorm;
 using namespace tests;
@@ -44,18 +45,16 @@ struct Arguments {
   const DLTensor* weight_pointer = &weight.view;
   const DLTensor* y_pointer = &y.view;
   const DLTensor* k_pointer = &k.view;
+  const DLTensor* k_weight_pointer = &k_weight.view;
   const DLTensor* residual_pointer = &residual.view;
   cudaStream_t stream = nullptr;
+
+  std::vector<const DeviceArray*> outputs() const {
+    return {&y.array, &k_out.array, &residual.array};
+  }
 };
 
-/// A mistake, and what is said about it.
-struct Mistake {
-  rmsnorm_status status;
-  std::string sentence;
-  std::function<void(Arguments&)> make;
-};
-
-const std::vector<Mistake> kMistakes = {
+const std::vector<Mistake<Arguments>> kMistakes = {
     // Pointers.
     {RMSNORM_BAD_POINTER, "x is null: it needs to be a tensor",
      [](Arguments& a) { a.x_pointer = nullptr; }},
@@ -161,6 +160,16 @@ const std::vector<Mistake> kMistakes = {
        static float host[4 * 3 * kHidden + 16];
        a.x.view.data = host;
      }},
+    {RMSNORM_BAD_DEVICE,
+     "x begins at the address 0x7ffffffffffffffe: that is not in the memory of CUDA device 0",
+     [](Arguments& a) {  // its end is no address
+       a.x.view.byte_offset = 0x7ffffffffffffffe - reinterpret_cast<std::uintptr_t>(a.x.view.data);
+     }},
+    {RMSNORM_BAD_DEVICE,
+     "y begins at the address 0xfffffffffffffffe: that is not in the memory of CUDA device 0",
+     [](Arguments& a) {
+       a.y.view.byte_offset = 0xfffffffffffffffe - reinterpret_cast<std::uintptr_t>(a.y.view.data);
+     }},
 
     // Strides.
     {RMSNORM_BAD_STRIDES,
@@ -190,7 +199,11 @@ const std::vector<Mistake> kMistakes = {
      [](Arguments& a) { a.x.layout.strides[0] = std::numeric_limits<std::int64_t>::max(); }},
     {RMSNORM_BAD_STRIDES, "x is larger than any memory: ",
      [](Arguments& a) { a.x.layout.strides[0] = std::numeric_limits<std::int64_t>::min(); }},
-    {RMSNORM_BAD_STRIDES, "x is larger than any memory: ",
+    {RMSNORM_BAD_STRIDES, "x is larger than any memory: ",  // -2^63 bytes, which no int64 negates
+     [](Arguments& a) { a.x.layout.strides[0] = std::numeric_limits<std::int64_t>::min() / 2; }},
+    {RMSNORM_BAD_STRIDES, "x is larger than any memory: 4 times ",
+     [](Arguments& a) { a.x.layout.strides[0] = std::int64_t{1} << 58; }},
+    {RMSNORM_BAD_SHAPE, "x is larger than any memory: ",
      [](Arguments& a) {
        a.x.layout.shape[0] = a.x.layout.shape[1] = std::int64_t{1} << 40;
        a.x.view.strides = nullptr;
@@ -230,10 +243,15 @@ const std::vector<Mistake> kMistakes = {
      [](Arguments& a) { a.eps = INFINITY; }},
     {RMSNORM_BAD_VALUE, "weight_bias is -inf: it needs to be finite",
      [](Arguments& a) { a.weight_bias = -INFINITY; }},
+    {RMSNORM_BAD_VALUE, "weight_bias is 1, and weight null: it needs to be 0",
+     [](Arguments& a) {
+       a.weight_pointer = nullptr;
+       a.weight_bias = 1;
+     }},
 };
 
 /// Mistakes that only two tensors make possible; x is q here.
-const std::vector<Mistake> kMistakesOfPairs = {
+const std::vector<Mistake<Arguments>> kMistakesOfPairs = {
     {RMSNORM_BAD_POINTER, "k is null: it needs to be a tensor",
      [](Arguments& a) { a.k_pointer = nullptr; }},
     {RMSNORM_BAD_SHAPE, "k has 32 columns: it needs those of q, 64",
@@ -250,6 +268,18 @@ const std::vector<Mistake> kMistakesOfPairs = {
      [](Arguments& a) {
        for (Argument* part : {&a.k, &a.k_weight, &a.k_out}) part->view.device.device_id = 1;
      }},
+    {RMSNORM_BAD_STRIDES, "k_out has the strides 128 and 63, with which its rows overlap",
+     [](Arguments& a) { a.k_out.layout.strides[1] = 63; }},
+    {RMSNORM_BAD_VALUE, "weight_bias is -0.5, and q_weight null: it needs to be 0",
+     [](Arguments& a) {
+       a.weight_pointer = nullptr;
+       a.weight_bias = -0.5f;
+     }},
+    {RMSNORM_BAD_VALUE, "weight_bias is -0.5, and k_weight null: it needs to be 0",
+     [](Arguments& a) {
+       a.k_weight_pointer = nullptr;
+       a.weight_bias = -0.5f;
+     }},
     {RMSNORM_BAD_OVERLAP, "q_out shares memory with k: an output needs memory of its own",
      [](Arguments& a) { a.k.view.data = a.y.view.data; }},
     {RMSNORM_BAD_OVERLAP, "k_out shares memory with q: an output needs memory of its own",
@@ -261,7 +291,7 @@ const std::vector<Mistake> kMistakesOfPairs = {
 };
 
 /// Mistakes that only a residual makes possible.
-const std::vector<Mistake> kMistakesOfResiduals = {
+const std::vector<Mistake<Arguments>> kMistakesOfResiduals = {
     {RMSNORM_BAD_POINTER, "residual is null: it needs to be a tensor",
      [](Arguments& a) { a.residual_pointer = nullptr; }},
     {RMSNORM_BAD_SHAPE, "residual has the shape (4, 2, 64): it needs that of x, (4, 3, 64)",
@@ -312,7 +342,7 @@ rmsnorm_status forward(const Arguments& a) {
 
 rmsnorm_status forward_pair(const Arguments& a) {
   return rmsnorm_forward_pair(
-      a.x_pointer, a.weight_pointer, a.y_pointer, a.k_pointer, &a.k_weight.view, &a.k_out.view,
+      a.x_pointer, a.weight_pointer, a.y_pointer, a.k_pointer, a.k_weight_pointer, &a.k_out.view,
       a.eps, a.weight_bias, a.stream);
 }
 
@@ -320,24 +350,6 @@ rmsnorm_status residual_add(const Arguments& a) {
   return rmsnorm_residual_add(
       a.x_pointer, a.residual_pointer, a.weight_pointer, a.y_pointer, a.eps, a.weight_bias,
       a.stream);
-}
-
-/// Makes each mistake alone: the call says so, and changes nothing.
-void check_mistakes(
-    const std::vector<Mistake>& mistakes, rmsnorm_status (*call)(const Arguments&)) {
-  for (const Mistake& mistake : mistakes) {
-    Arguments arguments;
-    REQUIRE(call(arguments) == RMSNORM_OK);  // without the mistake
-    const std::vector<float> before = arguments.y.array.now();
-    const std::vector<float> residual = arguments.residual.array.now();
-    mistake.make(arguments);
-    INFO(mistake.sentence);
-    CHECK(call(arguments) == mistake.status);
-    CHECK_THAT(rmsnorm_last_error(), contains(mistake.sentence));
-    CHECK(arguments.y.array.now() == before);
-    CHECK(arguments.residual.array.now() == residual);
-    CHECK(cudaGetLastError() == cudaSuccess);
-  }
 }
 
 }  // namespace
@@ -366,9 +378,47 @@ TEST_CASE("a stream that does not exist is CUDA's error") {
   REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
   REQUIRE(cudaStreamDestroy(stream) == cudaSuccess);
   arguments.stream = stream;
-  CHECK(forward(arguments) == RMSNORM_CUDA_ERROR);
-  CHECK_THAT(rmsnorm_last_error(), contains("CUDA could not launch the kernel: "));
-  CHECK(cudaGetLastError() == cudaSuccess);
+  const auto before = now(arguments.outputs());
+  for (const auto& call : {forward, forward_pair, residual_add}) {
+    CHECK(call(arguments) == RMSNORM_CUDA_ERROR);
+    CHECK_THAT(rmsnorm_last_error(), contains("CUDA could not launch the kernel: "));
+    CHECK(cudaGetLastError() == cudaSuccess);
+  }
+  CHECK(now(arguments.outputs()) == before);
+}
+
+TEST_CASE("no exception leaves the library") {
+  using rmsnorm::library::status_of;
+  CHECK(status_of([] { throw std::bad_alloc(); }) == RMSNORM_OUT_OF_MEMORY);
+  CHECK(std::string(rmsnorm_last_error()) == "the computer is out of memory");
+  CHECK(status_of([] { throw std::out_of_range("a row too far"); }) == RMSNORM_INTERNAL_ERROR);
+  CHECK(std::string(rmsnorm_last_error()) == "a row too far");
+  const std::string long_sentence(2000, '.');
+  CHECK(status_of([&] { throw std::out_of_range(long_sentence); }) == RMSNORM_INTERNAL_ERROR);
+  CHECK(std::string(rmsnorm_last_error()) == std::string(511, '.'));
+}
+
+TEST_CASE("threads may call the library at the same time") {
+  NEEDS_GPU();
+  if (is_cpu_device()) SKIP_TEST("the CPU device has one thread");
+  // Rows that one kernel keeps in shared memory, in blocks with different sizes of it.
+  constexpr std::array<std::int64_t, 4> kColumns{70000, 80000, 100000, 131072};
+  std::array<int, kColumns.size()> failed{};
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kColumns.size(); ++i) {
+    threads.emplace_back([&, i] {
+      Layout at = contiguous({2, kColumns[i]});
+      const DeviceArray x(Dtype::bf16, 2 * kColumns[i], 8);
+      const DeviceArray y(Dtype::bf16, 2 * kColumns[i], 9);
+      const DLTensor from = view_of(x, at), to = view_of(y, at);
+      for (int k = 0; k < 1000; ++k) {
+        failed[i] += rmsnorm_forward(&from, nullptr, &to, 0, 0, nullptr) != RMSNORM_OK;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(failed == std::array<int, kColumns.size()>{});
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
 }
 
 TEST_CASE("every thread has its own last error, which a success leaves alone") {

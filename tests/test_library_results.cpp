@@ -2,6 +2,7 @@
 /// librmsnorm computes RMSNorm for every layout that it takes, and touches nothing else.
 
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <random>
 #include <string>
@@ -11,6 +12,7 @@
 #include "common/reference.hpp"
 #include "common/types.hpp"
 #include "common/verifier.hpp"
+#include "lessons/11_any_tensor/plan.hpp"
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"
 
@@ -200,7 +202,7 @@ TEST_CASE("the library norms random layouts of two and three dimensions") {
     call.x = layout(false);
     call.y = layout(true);
     call.weight_offset = draw(0, 1) * draw(0, 9);
-    call.bias = static_cast<float>(draw(0, 1));
+    if (call.weight_dtype) call.bias = static_cast<float>(draw(0, 1));
     if (draw(0, 1) == 0) {  // the same in two dimensions: the first alone
       for (Layout* at : {&call.x, &call.y}) {
         at->shape.erase(at->shape.begin() + 1);
@@ -276,8 +278,9 @@ TEST_CASE("strides of null are those of a contiguous tensor") {
 
 TEST_CASE("a size of 1 has no stride that could be wrong") {
   NEEDS_GPU();
-  Layout x_at{{1, 1, 64}, {-7, 0, 1}, 0};
-  Layout y_at{{1, 1, 64}, {3, 1, 1}, 0};
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+  Layout x_at{{1, 1, 64}, {-7, kLargest, 1}, 0};
+  Layout y_at{{1, 1, 64}, {-kLargest, 1, 1}, 0};
   const DeviceArray x(Dtype::bf16, 64, 5);
   const DeviceArray y(Dtype::bf16, 64, 6);
   const DLTensor x_view = view_of(x, x_at);
@@ -340,6 +343,50 @@ TEST_CASE("queries and keys are normed in one launch, as parts of one tensor and
   }
 }
 
+TEST_CASE("of queries and keys, either may lack a weight, or be empty") {
+  NEEDS_GPU();
+  constexpr int kHidden = 64;
+  for (const std::int64_t offset : {0, 1}) {
+    for (const int lacking : {0, 1}) {  // q or k
+      for (const int empty : {-1, 0, 1}) {
+        CAPTURE(offset, lacking, empty);
+        Layout at[2], weight_at = contiguous({kHidden});
+        for (int i = 0; i < 2; ++i)
+          at[i] = contiguous({i == empty ? 0 : 5, 2 + i, kHidden}, offset);
+        const DeviceArray q(Dtype::bf16, 1000, 1), k(Dtype::bf16, 1000, 2);
+        const DeviceArray q_out(Dtype::bf16, 1000, 3), k_out(Dtype::bf16, 1000, 4);
+        const DeviceArray weight(Dtype::fp32, kHidden, 5);
+        const DLTensor q_view = view_of(q, at[0]), k_view = view_of(k, at[1]);
+        const DLTensor q_to = view_of(q_out, at[0]), k_to = view_of(k_out, at[1]);
+        const DLTensor factors = view_of(weight, weight_at);
+        const DLTensor* const q_weight = lacking == 0 ? nullptr : &factors;
+        const DLTensor* const k_weight = lacking == 1 ? nullptr : &factors;
+        REQUIRE(
+            rmsnorm_forward_pair(
+                &q_view, q_weight, &q_to, &k_view, k_weight, &k_to, kEps, 0, nullptr) ==
+            RMSNORM_OK);
+        const std::vector<float> none;
+        check_result(q.before(), at[0], lacking == 0 ? none : weight.before(), 0, q_out, at[0]);
+        check_result(k.before(), at[1], lacking == 1 ? none : weight.before(), 0, k_out, at[1]);
+      }
+    }
+  }
+}
+
+TEST_CASE("of a row that is too long for a GPU's shared memory, less is kept there") {
+  using namespace rmsnorm::any_tensor;
+  Plan plan{};
+  shape_aligned(131072 / 8, plan);
+  REQUIRE(plan.kind == Kind::longest);
+  REQUIRE(staged_bytes(plan) == 192 << 10);
+  stage_at_most(226 << 10, plan);
+  CHECK(staged_bytes(plan) == 192 << 10);
+  stage_at_most(98 << 10, plan);
+  CHECK(staged_bytes(plan) == 96 << 10);
+  stage_at_most(15 << 10, plan);
+  CHECK(plan.staged == 0);
+}
+
 TEST_CASE("the library norms the sum with a residual, and stores it rounded") {
   NEEDS_GPU();
   for (const int hidden : {1, 7, 128, 512, 513, 769, 2048, 4096, 5121, 8192, 16385, 49152}) {
@@ -368,8 +415,9 @@ TEST_CASE("the library norms the sum with a residual, and stores it rounded") {
         start_observing(
             {extent("x", x, x_at), extent("residual", residual, residual_at), extent("y", y, y_at),
              extent("weight", weight, weight_at)});
+        const float bias = types.weight ? 1 : 0;
         const rmsnorm_status status = rmsnorm_residual_add(
-            &x_view, &residual_view, types.weight ? &weight_view : nullptr, &y_view, kEps, 1,
+            &x_view, &residual_view, types.weight ? &weight_view : nullptr, &y_view, kEps, bias,
             nullptr);
         INFO(rmsnorm_last_error());
         REQUIRE(status == RMSNORM_OK);
@@ -386,7 +434,6 @@ TEST_CASE("the library norms the sum with a residual, and stores it rounded") {
         }
         CHECK(stored == expected);  // and nothing beside the rows has changed
         const std::vector<float> factors = types.weight ? weight.before() : std::vector<float>();
-        const float bias = types.weight ? 1 : 0;
         check_result(sums, contiguous({rows, hidden}), factors, bias, y, y_at);
         stop_observing();
         CHECK(take_hazards() == std::vector<std::string>());
@@ -396,8 +443,9 @@ TEST_CASE("the library norms the sum with a residual, and stores it rounded") {
 }
 
 TEST_CASE("empty tensors launch nothing and need no memory") {
+  constexpr std::int64_t kMany = std::int64_t{1} << 62;  // of nothing
   for (const std::vector<std::int64_t>& shape :
-       {std::vector<std::int64_t>{0, 64}, {4, 0}, {0, 3, 64}, {3, 0, 64}}) {
+       {std::vector<std::int64_t>{0, 64}, {4, 0}, {0, 3, 64}, {3, 0, 64}, {kMany, kMany, 0}}) {
     Layout at = contiguous(shape);
     DLTensor x{};
     x.device = {kDLCUDA, 0};

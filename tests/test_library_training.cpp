@@ -2,7 +2,6 @@
 /// librmsnorm's passes for training: they are right wherever lesson 13 is, and refuse all else.
 
 #include <cmath>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,15 +11,16 @@
 #include "common/types.hpp"
 #include "lessons/13_backward/cost.hpp"
 #include "tests/backward_faults.hpp"
-#include "tests/dl_tensor.hpp"
-#include "tests/gpu_support.hpp"
+#include "tests/library_mistakes.hpp"
 
 using namespace rmsnorm;
+using tests::check_mistakes;
 using tests::contains;
 using tests::contiguous;
 using tests::DeviceArray;
 using tests::dl_type;
 using tests::Layout;
+using tests::Mistake;
 
 namespace {
 
@@ -92,28 +92,26 @@ struct Arguments {
   std::size_t workspace_bytes = (1 << 16) * sizeof(float);
   float eps = 1e-6f;
   float weight_bias = 0;
+  cudaStream_t stream = nullptr;
+
+  std::vector<const DeviceArray*> outputs() const {
+    return {&output.array, &rstd.array, &dweight.array};
+  }
 };
 
 rmsnorm_status forward(const Arguments& a) {
   return rmsnorm_forward_rstd(
       a.x.pointer, a.weight.pointer, a.output.pointer, a.rstd.pointer, a.eps, a.weight_bias,
-      nullptr);
+      a.stream);
 }
 
 rmsnorm_status backward_of(const Arguments& a) {
   return rmsnorm_backward(
       a.dy.pointer, a.x.pointer, a.weight.pointer, a.rstd.pointer, a.output.pointer,
-      a.dweight.pointer, a.workspace, a.workspace_bytes, a.weight_bias, nullptr);
+      a.dweight.pointer, a.workspace, a.workspace_bytes, a.weight_bias, a.stream);
 }
 
-/// A mistake, and what is said about it.
-struct Mistake {
-  rmsnorm_status status;
-  std::string sentence;
-  std::function<void(Arguments&)> make;
-};
-
-const std::vector<Mistake> kMistakes = {
+const std::vector<Mistake<Arguments>> kMistakes = {
     {RMSNORM_BAD_POINTER, "x is null: it needs to be a tensor",
      [](Arguments& a) { a.x.pointer = nullptr; }},
     {RMSNORM_BAD_POINTER, "rstd is null: it needs to be a tensor",
@@ -153,7 +151,7 @@ const std::vector<Mistake> kMistakes = {
 };
 
 /// Those of the forward pass alone.
-const std::vector<Mistake> kMistakesOfForward = {
+const std::vector<Mistake<Arguments>> kMistakesOfForward = {
     {RMSNORM_BAD_SHAPE, "y has the shape (4, 3, 32): it needs that of x, (4, 3, 64)",
      [](Arguments& a) { a.output.tensor.layout.shape[2] = 32; }},
     {RMSNORM_BAD_OVERLAP, "y shares memory with x: an output needs memory of its own",
@@ -169,7 +167,7 @@ const std::vector<Mistake> kMistakesOfForward = {
 };
 
 /// Those of the backward pass alone.
-const std::vector<Mistake> kMistakesOfBackward = {
+const std::vector<Mistake<Arguments>> kMistakesOfBackward = {
     {RMSNORM_BAD_SHAPE, "dx has the shape (4, 3, 32): it needs that of x, (4, 3, 64)",
      [](Arguments& a) { a.output.tensor.layout.shape[2] = 32; }},
     {RMSNORM_BAD_DTYPE, "dy has elements of float16: it needs those of x, bfloat16",
@@ -200,25 +198,15 @@ const std::vector<Mistake> kMistakesOfBackward = {
        alignas(256) static char host[256];
        a.workspace = host;
      }},
+    {RMSNORM_BAD_DEVICE,
+     "workspace begins at the address 0x7fffffffffffff00: that is not in the memory of CUDA device "
+     "0",
+     [](Arguments& a) {  // its end is no address
+       a.workspace = reinterpret_cast<void*>(std::uintptr_t{0x7fffffffffffff00});
+     }},
     {RMSNORM_BAD_VALUE, "workspace_bytes is 3: x, with its shape and type, needs ",
      [](Arguments& a) { a.workspace_bytes = 3; }},
 };
-
-/// Makes each mistake alone: the call says so, and changes nothing.
-void check_mistakes(
-    const std::vector<Mistake>& mistakes, rmsnorm_status (*call)(const Arguments&)) {
-  for (const Mistake& mistake : mistakes) {
-    Arguments arguments;
-    INFO(mistake.sentence);
-    REQUIRE(call(arguments) == RMSNORM_OK);  // without the mistake
-    const std::vector<float> before = arguments.output.array.now();
-    mistake.make(arguments);
-    CHECK(call(arguments) == mistake.status);
-    CHECK_THAT(rmsnorm_last_error(), contains(mistake.sentence));
-    CHECK(arguments.output.array.now() == before);
-    CHECK(cudaGetLastError() == cudaSuccess);
-  }
-}
 
 }  // namespace
 
@@ -305,6 +293,19 @@ TEST_CASE("each wrong argument of a pass for training is refused with its status
   check_mistakes(kMistakes, backward_of);
   check_mistakes(kMistakesOfForward, forward);
   check_mistakes(kMistakesOfBackward, backward_of);
+}
+
+TEST_CASE("a pass for training on a stream that does not exist is CUDA's error") {
+  NEEDS_GPU();
+  if (!is_cpu_device()) SKIP_TEST("CUDA need not survive it");
+  Arguments arguments;
+  REQUIRE(cudaStreamCreate(&arguments.stream) == cudaSuccess);
+  REQUIRE(cudaStreamDestroy(arguments.stream) == cudaSuccess);
+  for (const auto& call : {forward, backward_of}) {
+    CHECK(call(arguments) == RMSNORM_CUDA_ERROR);
+    CHECK_THAT(rmsnorm_last_error(), contains("CUDA could not launch the kernel: "));
+    CHECK(cudaGetLastError() == cudaSuccess);
+  }
 }
 
 TEST_CASE("the size of a workspace needs a tensor, and a place to be written to") {

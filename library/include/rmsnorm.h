@@ -19,14 +19,14 @@
  * - empty, if you like. Then nothing is launched, and `data` is not looked at.
  *
  * `weight` has the shape (hidden), contiguous elements of x's type or of float32, and no byte in
- * common with y; null stands for ones.
+ * common with y; null stands for ones, and then weight_bias is 0.
  *
  * **Streams and devices.** Work is enqueued on `stream`, a stream of the tensors' device, and the
  * function returns; null is CUDA's default stream. The tensors must stay until the stream is done
- * with them. The caller's current device may be another one, and is the same afterwards. Nothing is
- * allocated and nothing waits, so that calls can be captured in a CUDA graph. From Hopper on, the
- * launch may overlap the end of the kernel before it in the stream; all reads and writes of tensors
- * come after that kernel's end.
+ * with them. The caller's current device may be another one, and is the same afterwards. No memory
+ * of the GPU is allocated and nothing waits, so that calls can be captured in a CUDA graph. From
+ * Hopper on, the launch may overlap the end of the kernel before it in the stream; all reads and
+ * writes of tensors come after that kernel's end.
  *
  * **Errors.** A function either enqueues all of its work and returns RMSNORM_OK, or enqueues
  * nothing and returns another status. What goes wrong on the GPU later, as with memory that was
@@ -52,17 +52,18 @@ struct CUstream_st; /**< What CUDA's cudaStream_t and CUstream point to. */
 
 /** What became of a call. rmsnorm_last_error() has the details. */
 typedef enum rmsnorm_status {
-  RMSNORM_OK = 0,            /**< The work has been enqueued. */
-  RMSNORM_BAD_POINTER = 1,   /**< A null pointer where there must be none. */
-  RMSNORM_BAD_SHAPE = 2,     /**< A number of dimensions, or a size. */
-  RMSNORM_BAD_DTYPE = 3,     /**< A type of elements. */
-  RMSNORM_BAD_DEVICE = 4,    /**< A device, or memory that is not the device's. */
-  RMSNORM_BAD_STRIDES = 5,   /**< Columns or rows that are not contiguous, rows that overlap. */
-  RMSNORM_BAD_ALIGNMENT = 6, /**< An address that is no multiple of what it needs to be. */
-  RMSNORM_BAD_OVERLAP = 7,   /**< Two tensors share memory, and must not. */
-  RMSNORM_BAD_VALUE = 8,     /**< A number: eps, weight_bias, workspace_bytes. */
-  RMSNORM_CUDA_ERROR = 9,    /**< CUDA could not do what was asked of it. */
-  RMSNORM_OUT_OF_MEMORY = 10 /**< The computer's, not the GPU's. */
+  RMSNORM_OK = 0,             /**< The work has been enqueued. */
+  RMSNORM_BAD_POINTER = 1,    /**< A null pointer where there must be none. */
+  RMSNORM_BAD_SHAPE = 2,      /**< A number of dimensions, or a size. */
+  RMSNORM_BAD_DTYPE = 3,      /**< A type of elements. */
+  RMSNORM_BAD_DEVICE = 4,     /**< A device, or memory that is not the device's. */
+  RMSNORM_BAD_STRIDES = 5,    /**< Columns or rows that are not contiguous, rows that overlap. */
+  RMSNORM_BAD_ALIGNMENT = 6,  /**< An address that is no multiple of what it needs to be. */
+  RMSNORM_BAD_OVERLAP = 7,    /**< Two tensors share memory, and must not. */
+  RMSNORM_BAD_VALUE = 8,      /**< A number: eps, weight_bias, workspace_bytes. */
+  RMSNORM_CUDA_ERROR = 9,     /**< CUDA could not do what was asked of it. */
+  RMSNORM_OUT_OF_MEMORY = 10, /**< The computer's, not the GPU's. */
+  RMSNORM_INTERNAL_ERROR = 11 /**< A mistake of the library. */
 } rmsnorm_status;
 
 /** The version of the library at run time: major * 10000 + minor * 100 + patch. */
@@ -79,6 +80,7 @@ const char* rmsnorm_last_error(void);
  * \param y As x; may be x.
  * \param eps Added to the mean of the squares: finite, 0 or more. With 0, a row of zeros gives NaN.
  * \param weight_bias Added to the weight in fp32: 0, or 1 for models that store weight - 1.
+ *     Without a weight it has to be 0.
  * \param stream A stream of the tensors' device, or null. */
 rmsnorm_status rmsnorm_forward(
     const DLTensor* x, const DLTensor* weight, const DLTensor* y, float eps, float weight_bias,
@@ -95,7 +97,7 @@ rmsnorm_status rmsnorm_forward(
  * \param k_weight (hidden), or null.
  * \param k_out As k; may be k.
  * \param eps As in rmsnorm_forward().
- * \param weight_bias Of both weights, as in rmsnorm_forward().
+ * \param weight_bias Of both weights, as in rmsnorm_forward(): 0 if either is null.
  * \param stream A stream of the tensors' device, or null. */
 rmsnorm_status rmsnorm_forward_pair(
     const DLTensor* q, const DLTensor* q_weight, const DLTensor* q_out, const DLTensor* k,
@@ -131,7 +133,7 @@ rmsnorm_status rmsnorm_residual_add(
  * \param y As x.
  * \param rstd (rows), float32; written.
  * \param eps As in rmsnorm_forward().
- * \param weight_bias As in rmsnorm_forward(); 0 without a weight.
+ * \param weight_bias As in rmsnorm_forward().
  * \param stream A stream of the tensors' device, or null. */
 rmsnorm_status rmsnorm_forward_rstd(
     const DLTensor* x, const DLTensor* weight, const DLTensor* y, const DLTensor* rstd, float eps,
