@@ -343,6 +343,58 @@ TEST_CASE("queries and keys are normed in one launch, as parts of one tensor and
   }
 }
 
+TEST_CASE("rows may be further apart than 32 bits can say") {
+  NEEDS_GPU();
+  constexpr std::int64_t kHidden = 64, kFar = (std::int64_t{1} << 31) + 8;  // elements
+  constexpr std::size_t kRowBytes = kHidden * 2;
+  char* memory = nullptr;  // not a DeviceArray: nothing fills what is between the rows
+  if (cudaMalloc(&memory, 2 * (kFar + kHidden + 1)) != cudaSuccess) {
+    cudaGetLastError();
+    SKIP_TEST("there is no memory for them");
+  }
+  for (const std::int64_t offset : {0, 1}) {
+    Layout near_at = contiguous({2, kHidden}, offset);
+    Layout far_at{{2, kHidden}, {kFar, 1}, offset};
+    const DeviceArray source(Dtype::bf16, 2 * kHidden + 1, 18);
+    const DeviceArray near(Dtype::bf16, 2 * kHidden + 1, 19);
+    const auto copy_rows = [&](void* to, const Layout& to_at, const void* from,
+                               const Layout& from_at) {
+      for (const int row : {0, 1}) {
+        REQUIRE(
+            cudaMemcpy(
+                static_cast<char*>(to) + 2 * to_at.row(row),
+                static_cast<const char*>(from) + 2 * from_at.row(row), kRowBytes,
+                cudaMemcpyDeviceToDevice) == cudaSuccess);
+      }
+    };
+    const DLTensor source_view = view_of(source, near_at);
+    const DLTensor near_view = view_of(near, near_at);
+    DLTensor far = view_of(source, far_at);
+    far.data = memory;
+    REQUIRE(rmsnorm_forward(&source_view, nullptr, &near_view, kEps, 0, nullptr) == RMSNORM_OK);
+    const std::vector<float> expected = near.now();
+    copy_rows(memory, far_at, source.data(), near_at);
+    REQUIRE(rmsnorm_forward(&far, nullptr, &far, kEps, 0, nullptr) == RMSNORM_OK);
+    copy_rows(near.data(), near_at, memory, far_at);
+    CHECK(near.now() == expected);
+
+    const DeviceArray residual(Dtype::bf16, 2 * kHidden + 1, 20);
+    const DeviceArray other(Dtype::bf16, 2 * kHidden + 1, 20);
+    const DLTensor residual_view = view_of(residual, near_at);
+    const DLTensor other_view = view_of(other, near_at);
+    REQUIRE(
+        rmsnorm_residual_add(&source_view, &residual_view, nullptr, &near_view, kEps, 0, nullptr) ==
+        RMSNORM_OK);
+    const std::vector<float> expected_of_sum = near.now();
+    copy_rows(memory, far_at, source.data(), near_at);
+    REQUIRE(rmsnorm_residual_add(&far, &other_view, nullptr, &far, kEps, 0, nullptr) == RMSNORM_OK);
+    copy_rows(near.data(), near_at, memory, far_at);
+    CHECK(near.now() == expected_of_sum);
+    CHECK(other.now() == residual.now());
+  }
+  CHECK(cudaFree(memory) == cudaSuccess);
+}
+
 TEST_CASE("of queries and keys, either may lack a weight, or be empty") {
   NEEDS_GPU();
   constexpr int kHidden = 64;
