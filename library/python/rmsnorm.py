@@ -1,13 +1,16 @@
-"""librmsnorm for PyTorch: the functions of rmsnorm.h, called through ctypes with DLPack views of the
-tensors, on the current stream of their device.
+"""librmsnorm for PyTorch: the functions of rmsnorm.h, called through ctypes with DLPack views of
+the tensors, on the current stream of their device.
 
     import rmsnorm
     rmsnorm.load("build/cuda/library/librmsnorm.so")
     y = rmsnorm.rms_norm(x, weight, 1e-6)
 
 The last dimension is normed. Tensors of 2 and 3 dimensions are passed as they are, others as
-(rows, hidden). Outputs are new tensors, or those of `out`, which may be the inputs. Nothing is
+(rows, hidden), which has to be a view of them. Outputs are new tensors, or those of `out`, which
+may be the inputs. A weight of None stands for ones, and then weight_bias has to be 0. Nothing is
 recorded for autograd.
+
+What the library refuses is an Error, with its sentence. All else raises what PyTorch raises.
 """
 
 import ctypes
@@ -15,6 +18,7 @@ import ctypes
 import torch
 from torch.utils.dlpack import to_dlpack
 
+_MAJOR_VERSION = 1  # of the header that this file was written for
 _library = None
 
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -46,21 +50,35 @@ def load(path):
     """Loads the library from a path: librmsnorm.so. To be called once, before all else."""
     global _library
     library = ctypes.CDLL(path)
+    major, minor, patch = _parts(library.rmsnorm_version())
+    if major != _MAJOR_VERSION:
+        raise RuntimeError(
+            f"{path} is librmsnorm {major}.{minor}.{patch}: rmsnorm.py is for {_MAJOR_VERSION}.x")
     library.rmsnorm_last_error.restype = ctypes.c_char_p
     for name, arguments in _FUNCTIONS.items():
         getattr(library, name).argtypes = arguments
     _library = library
 
 
+def _parts(version):
+    return version // 10000, version // 100 % 100, version % 100
+
+
+def _loaded():
+    if _library is None:
+        raise RuntimeError("rmsnorm.load() has to be called first, with the path of librmsnorm.so")
+    return _library
+
+
 def version():
     """The library's version, as in (1, 1, 0)."""
-    number = _library.rmsnorm_version()
-    return number // 10000, number // 100 % 100, number % 100
+    return _parts(_loaded().rmsnorm_version())
 
 
-def _call(function, tensors, others):
-    # A capsule owns its view: all of them have to live until the call is over. The view's DLTensor is
-    # at its beginning.
+def _call(name, tensors, others):
+    function = getattr(_loaded(), name)
+    # A capsule owns its view: all of them have to live until the call is over. The view's DLTensor
+    # is at its beginning.
     capsules = [None if tensor is None else to_dlpack(tensor.detach()) for tensor in tensors]
     views = [None if c is None else _capsule_pointer(c, b"dltensor") for c in capsules]
     status = function(*views, *others)
@@ -68,22 +86,24 @@ def _call(function, tensors, others):
         raise Error(status, _library.rmsnorm_last_error().decode())
 
 
-def _enqueue(function, device, tensors, numbers):
+def _enqueue(name, device, tensors, numbers):
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
-    _call(function, tensors, (*numbers, stream))
+    _call(name, tensors, (*numbers, stream))
 
 
 def _rows(tensor):
     """The tensor as the library takes it."""
-    return tensor if tensor.dim() in (2, 3) else tensor.view(-1, tensor.shape[-1])
+    if tensor.dim() in (0, 2, 3):  # 0 dimensions are for the library to refuse
+        return tensor
+    return tensor.view(tensor.shape[:-1].numel(), tensor.shape[-1])
 
 
 def rms_norm(x, weight, eps, out=None, weight_bias=0.0):
-    """RMSNorm of x (..., hidden), times weight + weight_bias; without a weight (None), ones."""
+    """RMSNorm of x (..., hidden), times weight + weight_bias; the weight may be None."""
     if out is None:
         out = torch.empty_like(x)
     _enqueue(
-        _library.rmsnorm_forward, x.device, (_rows(x), weight, _rows(out)), (eps, weight_bias))
+        "rmsnorm_forward", x.device, (_rows(x), weight, _rows(out)), (eps, weight_bias))
     return out
 
 
@@ -91,7 +111,7 @@ def rms_norm_pair(q, q_weight, k, k_weight, eps, out=None, weight_bias=0.0):
     """RMSNorm of q and of k, in one launch; `out` is a pair of tensors."""
     q_out, k_out = (torch.empty_like(q), torch.empty_like(k)) if out is None else out
     tensors = (_rows(q), q_weight, _rows(q_out), _rows(k), k_weight, _rows(k_out))
-    _enqueue(_library.rmsnorm_forward_pair, q.device, tensors, (eps, weight_bias))
+    _enqueue("rmsnorm_forward_pair", q.device, tensors, (eps, weight_bias))
     return q_out, k_out
 
 
@@ -100,7 +120,7 @@ def residual_add(x, residual, weight, eps, out=None, weight_bias=0.0):
     if out is None:
         out = torch.empty_like(x)
     tensors = (_rows(x), _rows(residual), weight, _rows(out))
-    _enqueue(_library.rmsnorm_residual_add, x.device, tensors, (eps, weight_bias))
+    _enqueue("rmsnorm_residual_add", x.device, tensors, (eps, weight_bias))
     return out
 
 
@@ -110,7 +130,7 @@ def rms_norm_rstd(x, weight, eps, out=None, weight_bias=0.0):
         out = torch.empty_like(x), torch.empty(x.shape[:-1], dtype=torch.float32, device=x.device)
     y, rstd = out
     tensors = (_rows(x), weight, _rows(y), rstd.view(-1))
-    _enqueue(_library.rmsnorm_forward_rstd, x.device, tensors, (eps, weight_bias))
+    _enqueue("rmsnorm_forward_rstd", x.device, tensors, (eps, weight_bias))
     return y, rstd
 
 
@@ -124,12 +144,12 @@ def backward(dy, x, weight, rstd, out=None, weight_bias=0.0, workspace=None):
     dx, dweight = out
     tensors = (_rows(dy), _rows(x), weight, rstd.view(-1), _rows(dx), dweight)
     numbers = (workspace.data_ptr(), workspace.nbytes, weight_bias)
-    _enqueue(_library.rmsnorm_backward, x.device, tensors, numbers)
+    _enqueue("rmsnorm_backward", x.device, tensors, numbers)
     return dx, dweight
 
 
 def workspace_bytes(x):
     """The size of a workspace of backward()."""
     number = ctypes.c_size_t()
-    _call(_library.rmsnorm_backward_workspace_bytes, (_rows(x),), (ctypes.byref(number),))
+    _call("rmsnorm_backward_workspace_bytes", (_rows(x),), (ctypes.byref(number),))
     return number.value

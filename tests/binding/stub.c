@@ -1,0 +1,122 @@
+/* Stands in for librmsnorm: writes down what it is called with. It refuses a call with a weight_bias
+ * of 3, and in rmsnorm_last_error() says what it has written down. */
+#include <stdio.h>
+#include <string.h>
+
+#include "rmsnorm.h"
+
+#ifndef STUB_VERSION
+#define STUB_VERSION \
+  (RMSNORM_VERSION_MAJOR * 10000 + RMSNORM_VERSION_MINOR * 100 + RMSNORM_VERSION_PATCH)
+#endif
+
+static char text[4000];
+
+static void add(const char* format, long long number) {
+  const size_t length = strlen(text);
+  snprintf(text + length, sizeof text - length, format, number);
+}
+
+/* A tensor is "name@address+offset device type shape strides; ". */
+static void add_tensor(const char* name, const DLTensor* t) {
+  const size_t length = strlen(text);
+  snprintf(text + length, sizeof text - length, "%s", name);
+  if (t == NULL) {
+    add(" null; ", 0);
+    return;
+  }
+  add("@%lld", (long long)(intptr_t)t->data);
+  add("+%lld", (long long)t->byte_offset);
+  add(" device %lld", t->device.device_type);
+  add(" type %lld", t->dtype.code);
+  add(".%lld", t->dtype.bits);
+  add(".%lld shape", t->dtype.lanes);
+  for (int i = 0; i < t->ndim; ++i) add(" %lld", (long long)t->shape[i]);
+  add(" strides", 0);
+  for (int i = 0; i < t->ndim; ++i) add(" %lld", (long long)t->strides[i]);
+  add("; ", 0);
+}
+
+static rmsnorm_status end(float eps, float weight_bias, struct CUstream_st* stream) {
+  add("eps %lld/1024 ", (long long)(eps * 1024));
+  add("bias %lld ", (long long)weight_bias);
+  add("stream %lld", (long long)(intptr_t)stream);
+  return weight_bias == 3 ? RMSNORM_BAD_VALUE : RMSNORM_OK;
+}
+
+int rmsnorm_version(void) {
+  return STUB_VERSION;
+}
+
+const char* rmsnorm_last_error(void) {
+  return text;
+}
+
+rmsnorm_status rmsnorm_forward(
+    const DLTensor* x, const DLTensor* weight, const DLTensor* y, float eps, float weight_bias,
+    struct CUstream_st* stream) {
+  text[0] = '\0';
+  add_tensor("x", x);
+  add_tensor("weight", weight);
+  add_tensor("y", y);
+  return end(eps, weight_bias, stream);
+}
+
+rmsnorm_status rmsnorm_forward_pair(
+    const DLTensor* q, const DLTensor* q_weight, const DLTensor* q_out, const DLTensor* k,
+    const DLTensor* k_weight, const DLTensor* k_out, float eps, float weight_bias,
+    struct CUstream_st* stream) {
+  text[0] = '\0';
+  add_tensor("q", q);
+  add_tensor("q_weight", q_weight);
+  add_tensor("q_out", q_out);
+  add_tensor("k", k);
+  add_tensor("k_weight", k_weight);
+  add_tensor("k_out", k_out);
+  return end(eps, weight_bias, stream);
+}
+
+rmsnorm_status rmsnorm_residual_add(
+    const DLTensor* x, const DLTensor* residual, const DLTensor* weight, const DLTensor* y,
+    float eps, float weight_bias, struct CUstream_st* stream) {
+  text[0] = '\0';
+  add_tensor("x", x);
+  add_tensor("residual", residual);
+  add_tensor("weight", weight);
+  add_tensor("y", y);
+  return end(eps, weight_bias, stream);
+}
+
+rmsnorm_status rmsnorm_forward_rstd(
+    const DLTensor* x, const DLTensor* weight, const DLTensor* y, const DLTensor* rstd, float eps,
+    float weight_bias, struct CUstream_st* stream) {
+  text[0] = '\0';
+  add_tensor("x", x);
+  add_tensor("weight", weight);
+  add_tensor("y", y);
+  add_tensor("rstd", rstd);
+  return end(eps, weight_bias, stream);
+}
+
+rmsnorm_status rmsnorm_backward_workspace_bytes(const DLTensor* x, size_t* bytes) {
+  text[0] = '\0';
+  add_tensor("x", x);
+  *bytes = 768;
+  return RMSNORM_OK;
+}
+
+rmsnorm_status rmsnorm_backward(
+    const DLTensor* dy, const DLTensor* x, const DLTensor* weight, const DLTensor* rstd,
+    const DLTensor* dx, const DLTensor* dweight, void* workspace, size_t workspace_bytes,
+    float weight_bias, struct CUstream_st* stream) {
+  text[0] = '\0';
+  add_tensor("dy", dy);
+  add_tensor("x", x);
+  add_tensor("weight", weight);
+  add_tensor("rstd", rstd);
+  add_tensor("dx", dx);
+  add_tensor("dweight", dweight);
+  add("workspace %lld", workspace != NULL);
+  add(" %lld ", (long long)workspace_bytes);
+  return end(0, weight_bias, stream);
+}

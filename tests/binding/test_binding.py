@@ -1,0 +1,164 @@
+"""library/python/rmsnorm.py: what it hands to the library, seen by a stub in the library's place.
+
+Run by CTest; skipped (exit code 4) where PyTorch is not installed.
+"""
+
+import gc
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import weakref
+from pathlib import Path
+
+try:
+    import torch
+except ImportError:
+    print("skipped: PyTorch is not installed")
+    sys.exit(4)
+
+ROOT = Path(__file__).resolve().parents[2]
+TYPES = {torch.float32: "2.32.1", torch.float16: "2.16.1", torch.bfloat16: "4.16.1"}
+REFUSED = 3.0  # a weight_bias that the stub refuses
+
+
+def build(folder, *flags):
+    """Compiles the stub; returns its path."""
+    path = Path(folder, f"librmsnorm{len(list(Path(folder).iterdir()))}.so")
+    subprocess.run(
+        [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-Wall", "-Werror", *flags,
+         "-I", ROOT / "library/include", ROOT / "tests/binding/stub.c", "-o", path], check=True)
+    return path
+
+
+def binding():
+    """The binding as a program that has just imported it has it."""
+    spec = importlib.util.spec_from_file_location("rmsnorm", ROOT / "library/python/rmsnorm.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def words(name, tensor, shape=None, strides=None):
+    """What the stub writes down of a tensor."""
+    if tensor is None:
+        return f"{name} null; "
+    numbers = [" ".join(map(str, some)) for some in
+               (shape or tensor.shape, strides or tensor.stride())]
+    return (f"{name}@{tensor.data_ptr()}+0 device 1 type {TYPES[tensor.dtype]}"
+            f" shape {numbers[0]} strides {numbers[1]}; ")
+
+
+class Binding(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.stub = build(cls.folder.name)
+        cls.rmsnorm = binding()
+        cls.rmsnorm.load(str(cls.stub))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def said(self):
+        """What the stub wrote down of the last call."""
+        return self.rmsnorm._library.rmsnorm_last_error().decode()
+
+    def test_a_tensor_is_handed_over_where_it_lies_with_its_strides(self):
+        for dtype in TYPES:
+            x = torch.zeros(5, 6, 40, dtype=dtype)[1:, ::2, 3:35]
+            weight = torch.zeros(32, dtype=torch.float32)
+            y = torch.zeros(4, 3, 32, dtype=dtype)
+            self.assertIs(self.rmsnorm.rms_norm(x, weight, 1 / 1024, y, 1.0), y)
+            self.assertEqual(
+                self.said(), words("x", x) + words("weight", weight) + words("y", y)
+                + "eps 1/1024 bias 1 stream 0")
+
+    def test_other_dimensions_become_rows(self):
+        for shape, rows in [((7,), (1, 7)), ((2, 3, 4, 5), (24, 5)), ((2, 0, 4, 5), (0, 5)),
+                            ((2, 3, 4, 0), (24, 0))]:
+            x = torch.zeros(shape)
+            y = self.rmsnorm.rms_norm(x, None, 0.0)
+            self.assertEqual((y.shape, y.dtype), (x.shape, x.dtype))
+            strides = (max(rows[1], 1), 1)
+            self.assertIn(words("x", x, rows, strides) + "weight null", self.said())
+        with self.assertRaisesRegex(RuntimeError, "view"):
+            self.rmsnorm.rms_norm(torch.zeros(2, 3, 4, 5).transpose(0, 1), None, 0.0)
+
+    def test_q_and_k_are_one_call(self):
+        q, k = torch.zeros(4, 9, 8).split((6, 3), dim=1)
+        weights = torch.zeros(2, 8)
+        out = self.rmsnorm.rms_norm_pair(q, weights[0], k, None, 0.0, out=(q, k))
+        self.assertTrue(out[0] is q and out[1] is k)
+        self.assertEqual(
+            self.said(), words("q", q) + words("q_weight", weights[0]) + words("q_out", q)
+            + words("k", k) + words("k_weight", None) + words("k_out", k)
+            + "eps 0/1024 bias 0 stream 0")
+
+    def test_a_residual_and_both_passes_of_training_have_their_arguments_in_order(self):
+        x, other, y = torch.zeros(3, 4, 8), torch.zeros(3, 4, 8), torch.zeros(3, 4, 8)
+        weight = torch.zeros(8)
+        self.rmsnorm.residual_add(x, other, weight, 0.0, out=y, weight_bias=1.0)
+        self.assertEqual(
+            self.said(), words("x", x) + words("residual", other) + words("weight", weight)
+            + words("y", y) + "eps 0/1024 bias 1 stream 0")
+
+        y, rstd = self.rmsnorm.rms_norm_rstd(x, weight, 0.0)
+        self.assertEqual((rstd.shape, rstd.dtype), ((3, 4), torch.float32))
+        self.assertEqual(
+            self.said(), words("x", x) + words("weight", weight) + words("y", y)
+            + words("rstd", rstd, (12,), (1,)) + "eps 0/1024 bias 0 stream 0")
+
+        dx, dweight = self.rmsnorm.backward(other, x, weight, rstd, weight_bias=1.0)
+        self.assertEqual(
+            self.said(), words("dy", other) + words("x", x) + words("weight", weight)
+            + words("rstd", rstd, (12,), (1,)) + words("dx", dx) + words("dweight", dweight)
+            + "workspace 1 768 eps 0/1024 bias 1 stream 0")
+        self.assertIsNone(self.rmsnorm.backward(other, x, None, rstd)[1])
+
+    def test_a_refusal_is_an_error_with_its_status_and_sentence(self):
+        x = torch.zeros(2, 8)
+        with self.assertRaises(self.rmsnorm.Error) as caught:
+            self.rmsnorm.rms_norm(x, None, 0.0, out=x, weight_bias=REFUSED)
+        self.assertEqual(caught.exception.status, 8)
+        self.assertEqual(str(caught.exception), self.said())
+
+    def test_a_call_keeps_no_tensor_and_loses_none(self):
+        for bias in (0.0, REFUSED):
+            x = torch.full((2, 8), 5.0)
+            storage = weakref.ref(x.untyped_storage())
+            try:
+                self.rmsnorm.rms_norm(x, None, 0.0, out=x, weight_bias=bias)
+            except self.rmsnorm.Error:
+                pass
+            self.assertEqual(x.sum(), 80)
+            del x
+            gc.collect()
+            self.assertIsNone(storage())
+
+    def test_parameters_can_be_passed(self):
+        weight = torch.nn.Parameter(torch.zeros(8))
+        self.rmsnorm.rms_norm(torch.zeros(2, 8, requires_grad=True), weight, 0.0)
+        self.assertIn(words("weight", weight), self.said())
+
+    def test_the_library_must_have_been_loaded(self):
+        unloaded = binding()
+        for call in (unloaded.version, lambda: unloaded.rms_norm(torch.zeros(2, 8), None, 0.0)):
+            with self.assertRaisesRegex(RuntimeError, "load.. has to be called first"):
+                call()
+
+    def test_the_version_is_that_of_the_header_and_another_major_one_is_refused(self):
+        header = (ROOT / "library/include/rmsnorm.h").read_text()
+        parts = [int(header.split(f"RMSNORM_VERSION_{part} ")[1].split()[0])
+                 for part in ("MAJOR", "MINOR", "PATCH")]
+        self.assertEqual(self.rmsnorm.version(), tuple(parts))
+        other = build(self.folder.name, f"-DSTUB_VERSION={parts[0] + 1}0203")
+        with self.assertRaisesRegex(RuntimeError, f"is librmsnorm {parts[0] + 1}.2.3: "):
+            binding().load(str(other))
+
+
+if __name__ == "__main__":
+    unittest.main()
