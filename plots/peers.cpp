@@ -31,16 +31,24 @@ const Result* find_with_copy(const std::vector<Result>& results, const PeerCase&
   return found == results.end() ? nullptr : &*found;
 }
 
-/// A share with the digit that tells the best from each other.
-std::string precise_percent(double pct) {
-  return fmt::format("{:.1f} %", pct);
+/// A time of microseconds(), or a bandwidth, whose unit is in the heading: the tables are wide.
+std::string without_unit(const std::string& text) {
+  return text.substr(0, text.find(' '));
+}
+
+/// The contender's name. Those of PyTorch's compiler go without the word that they share.
+std::string heading(const std::string& contender) {
+  const std::string prefix = "torch.";
+  return contender.starts_with(prefix) ? contender.substr(prefix.size()) : contender;
 }
 
 std::string cell(const Result* result, const PeerCase& which, bool best) {
   if (result == nullptr) return kNothing;
   if (!result->median_us) return result->verdict;
-  std::string text = is_about_time(which) ? microseconds(*result->median_us)
-                                          : precise_percent(percent_of_copy(*result).value_or(0));
+  // A share has the digit that tells the best from each other.
+  std::string text = is_about_time(which)
+                         ? without_unit(microseconds(*result->median_us))
+                         : fmt::format("{:.1f}", percent_of_copy(*result).value_or(0));
   if (best) text = "**" + text + "**";
   if (result->spread_pct.value_or(0) > kNoisyPct)
     text += fmt::format(" ± {}", percent(*result->spread_pct));
@@ -50,8 +58,9 @@ std::string cell(const Result* result, const PeerCase& which, bool best) {
 std::string copy_cell(const std::vector<Result>& results, const PeerCase& which) {
   const auto gbps = copy_gbps_of(results, which);
   if (!gbps) return kNothing;
-  return is_about_time(which) ? microseconds(*copy_us_of(results, which))
-                              : gigabytes_per_second(*gbps);
+  return without_unit(
+      is_about_time(which) ? microseconds(*copy_us_of(results, which))
+                           : gigabytes_per_second(*gbps));
 }
 
 std::string measured_on(const std::vector<Result>& results) {
@@ -74,9 +83,14 @@ std::string table_of_regimes(
       throw std::runtime_error(fmt::format("there are no results of '{}'", regime));
   }
   const std::vector<std::string> contenders = contenders_of(shown);
-  std::vector<TableRow> rows = {{"rows × hidden", "copy"}};
-  for (const std::string& contender : contenders) rows.front().push_back(code(contender));
-  for (const PeerCase& which : peer_cases_of(shown)) {
+  const std::vector<PeerCase> cases = peer_cases_of(shown);
+  const bool are_times = is_about_time(cases.front());
+  const std::string dtype = cases.front().dtype;  // the others say theirs
+  std::vector<TableRow> rows = {{"rows × hidden, " + dtype, are_times ? "copy, µs" : "copy, GB/s"}};
+  for (const std::string& contender : contenders) rows.front().push_back(heading(contender));
+  for (const PeerCase& which : cases) {
+    if (is_about_time(which) != are_times)
+      throw std::runtime_error("one table has either times or shares of the copy");
     std::optional<double> best;
     for (const std::string& contender : contenders) {
       const Result* result = find_peer(shown, which, contender);
@@ -84,8 +98,8 @@ std::string table_of_regimes(
     }
     TableRow row = {
         fmt::format(
-            "{}{} {} × {}", regimes.size() > 1 ? operation_of(which) + ", " : "", which.dtype,
-            which.rows, which.hidden),
+            "{}{} × {}{}", regimes.size() > 1 ? operation_of(which) + ", " : "", which.rows,
+            which.hidden, which.dtype == dtype ? "" : ", " + which.dtype),
         copy_cell(shown, which)};
     for (const std::string& contender : contenders) {
       const Result* result = find_peer(shown, which, contender);

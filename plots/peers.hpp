@@ -51,12 +51,13 @@ std::string operation_of(const PeerCase& which);
 
 /// The table that the words behind "results:begin peers" ask for:
 ///
-///     REGIME...   a row for each case of these regimes; share of the copy's bandwidth, or the time
-///                 where that matters; the best in bold
+///     REGIME...   a row for each case of these regimes; share of the copy's bandwidth in per cent,
+///                 or the time in microseconds where that matters; the best in bold
 ///     versions    the contenders' versions
 ///
 /// Ends with a newline.
-/// \throws std::runtime_error if a word is missing, or if there are no results for one
+/// \throws std::runtime_error if a word is missing, if there are no results for one, or if one
+/// regime is about time and another is not
 std::string make_peers_table(
     const std::vector<Result>& results, const std::vector<std::string>& words);
 

@@ -68,8 +68,9 @@ def find_contenders(options):
     from peers_harness import contenders
 
     makers = dict(zip(CONTENDERS, [
-        lambda: load_librmsnorm(options.library, options.revision), contenders.Torch, contenders.TorchCompile,
-        contenders.TorchCompileMax, contenders.Liger, contenders.FlashInfer, contenders.Quack]))
+        lambda: load_librmsnorm(options.library, options.revision), contenders.Torch,
+        contenders.TorchCompile, contenders.TorchCompileMax, contenders.Liger,
+        contenders.FlashInfer, contenders.Quack]))
     found = []
     for name in options.contender or CONTENDERS:
         try:
