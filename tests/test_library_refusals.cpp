@@ -201,6 +201,8 @@ const std::vector<Mistake<Arguments>> kMistakes = {
      [](Arguments& a) { a.x.layout.strides[0] = std::numeric_limits<std::int64_t>::min(); }},
     {RMSNORM_BAD_STRIDES, "x is larger than any memory: ",  // -2^63 bytes, which no int64 negates
      [](Arguments& a) { a.x.layout.strides[0] = std::numeric_limits<std::int64_t>::min() / 2; }},
+    {RMSNORM_BAD_STRIDES, "x is larger than any memory: -1152921504606846976 times 2 bytes",
+     [](Arguments& a) { a.x.layout.strides[0] = -(std::int64_t{1} << 60); }},
     {RMSNORM_BAD_STRIDES, "x is larger than any memory: 4 times ",
      [](Arguments& a) { a.x.layout.strides[0] = std::int64_t{1} << 58; }},
     {RMSNORM_BAD_SHAPE, "x is larger than any memory: ",

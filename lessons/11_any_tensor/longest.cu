@@ -1,7 +1,7 @@
 // Lesson 11 - Any tensor: rows that are longer than a block's registers
 // Changed    what registers do not hold waits in shared memory; what that does not hold, in the L2.
 // Unchanged  aligned.cu: whole vectors, the loads of x with a policy, one barrier.
-// Expect     the speed of shorter rows, as long as registers and shared memory hold the row.
+// Expect     x crosses global memory once, as long as registers and shared memory hold the row.
 #include "lessons/11_any_tensor/kernels.hpp"
 #include "lessons/11_any_tensor/row.cuh"
 

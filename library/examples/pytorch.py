@@ -4,7 +4,7 @@ results with torch.nn.functional.rms_norm, and the gradients with those of autog
 
     library/examples/pytorch.py [LIBRARY]    (default: build/cuda/library/librmsnorm.so)
 
-Ends with 0 and one line, or with 1 and a sentence.
+Ends with 0 and one line, or with 1 and what is wrong.
 """
 
 import pathlib
@@ -102,7 +102,10 @@ def main():
     sys.path.insert(0, str(TOP / "library/python"))
     import rmsnorm
 
-    rmsnorm.load(path)
+    try:
+        rmsnorm.load(path)
+    except (OSError, RuntimeError) as reason:
+        return f"{path} cannot be loaded: {reason}"
     torch.manual_seed(1)
     count = 0
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
