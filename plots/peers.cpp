@@ -36,10 +36,14 @@ std::string without_unit(const std::string& text) {
   return text.substr(0, text.find(' '));
 }
 
-/// The contender's name. Those of PyTorch's compiler go without the word that they share.
+/// The contender's name. Those of PyTorch's compiler go without the word that they share, and can be
+/// broken: "compile max" is torch.compile/max.
 std::string heading(const std::string& contender) {
   const std::string prefix = "torch.";
-  return contender.starts_with(prefix) ? contender.substr(prefix.size()) : contender;
+  std::string text = contender;
+  if (text.starts_with(prefix)) text.erase(0, prefix.size());
+  std::replace(text.begin(), text.end(), '/', ' ');
+  return text;
 }
 
 std::string cell(const Result* result, const PeerCase& which, bool best) {
