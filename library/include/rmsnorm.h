@@ -163,7 +163,7 @@ rmsnorm_status rmsnorm_backward_workspace_bytes(const DLTensor* x, size_t* bytes
  * \param dx As x; written.
  * \param dweight (hidden), of the weight's type; written. Null if it is not wanted.
  * \param workspace Memory of the tensors' device, at a multiple of 256 bytes; overwritten.
- * \param workspace_bytes Its size: what rmsnorm_backward_workspace_bytes() says, or more.
+ * \param workspace_bytes Its size: what the function above says, or more.
  * \param weight_bias As in rmsnorm_forward_rstd().
  * \param stream A stream of the tensors' device, or null. */
 rmsnorm_status rmsnorm_backward(
