@@ -1,5 +1,5 @@
-# Which GPUs to compile for: the reader's choice, else the installed GPUs, else a list that covers
-# all that the lessons run on. To be included before the CUDA language is enabled.
+# Which GPUs to compile for: the reader's choice, else the installed GPUs, else Hopper. To be included
+# before the CUDA language is enabled.
 #
 # CMAKE_CUDA_ARCHITECTURES=native is never used: it fails on a machine without a GPU.
 if(DEFINED CMAKE_CUDA_ARCHITECTURES OR DEFINED ENV{CUDAARCHS})
@@ -25,7 +25,10 @@ foreach(architecture IN LISTS architectures)
 endforeach()
 
 if(failed OR NOT architectures)
-  # Machine code for Turing, Ampere (Ada runs it too), Hopper; Hopper's PTX for what came later.
-  set(architectures 75-real 80-real 90)
+  # Hopper's machine code, and its PTX for what came later. More than that would cost every build.
+  set(architectures 90-real 90-virtual)
+  message(STATUS
+    "No GPU to compile for: the kernels are for compute capability 9.0 and newer; for others, "
+    "configure with -DCMAKE_CUDA_ARCHITECTURES=75 (7.5), 80 (8.0), ...")
 endif()
 set(CMAKE_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "CUDA architectures to compile for")
