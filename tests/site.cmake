@@ -7,7 +7,8 @@ catch_discover_tests(site_tests PROPERTIES SKIP_RETURN_CODE 4 LABELS unit TIMEOU
 if(RMSNORM_DEVICE STREQUAL "cpu" AND NOT RMSNORM_SANITIZE)
   add_test(NAME site.is_built
     COMMAND "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}" --target docs)
-  set_tests_properties(site.is_built PROPERTIES FIXTURES_SETUP site LABELS site TIMEOUT 300)
+  set_tests_properties(site.is_built PROPERTIES
+    FIXTURES_SETUP site LABELS site TIMEOUT 300 RESOURCE_LOCK build)
 
   add_executable(built_site_tests html.cpp test_built_site.cpp)
   target_compile_definitions(built_site_tests PRIVATE RMSNORM_SITE="${SITE}/html")
