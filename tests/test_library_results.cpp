@@ -12,9 +12,9 @@
 #include "common/reference.hpp"
 #include "common/types.hpp"
 #include "common/verifier.hpp"
-#include "lessons/11_any_tensor/plan.hpp"
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"
+#include "tests/staged_row.hpp"
 
 using namespace rmsnorm;
 using namespace tests;
@@ -426,17 +426,10 @@ TEST_CASE("of queries and keys, either may lack a weight, or be empty") {
 }
 
 TEST_CASE("of a row that is too long for a GPU's shared memory, less is kept there") {
-  using namespace rmsnorm::any_tensor;
-  Plan plan{};
-  shape_aligned(131072 / 8, plan);
-  REQUIRE(plan.kind == Kind::longest);
-  REQUIRE(staged_bytes(plan) == 192 << 10);
-  stage_at_most(226 << 10, plan);
-  CHECK(staged_bytes(plan) == 192 << 10);
-  stage_at_most(98 << 10, plan);
-  CHECK(staged_bytes(plan) == 96 << 10);
-  stage_at_most(15 << 10, plan);
-  CHECK(plan.staged == 0);
+  constexpr int kVectors = 131072 / 8;
+  CHECK(staged_bytes_of_row(kVectors, 226 << 10) == 192 << 10);
+  CHECK(staged_bytes_of_row(kVectors, 98 << 10) == 96 << 10);
+  CHECK(staged_bytes_of_row(kVectors, 15 << 10) == 0);
 }
 
 TEST_CASE("the library norms the sum with a residual, and stores it rounded") {
