@@ -65,6 +65,17 @@ struct TypedProblem {
   Dtype weight_dtype = Dtype::fp32;  ///< fp32, or that of x
 };
 
+/// The same as a problem of fp32 tensors, which they have to be.
+inline Problem fp32_of(const TypedProblem& p) {
+  return {
+      static_cast<const float*>(p.x),
+      static_cast<const float*>(p.weight),
+      static_cast<float*>(p.y),
+      p.rows,
+      p.hidden,
+      p.eps};
+}
+
 /// The backward pass of one RMSNorm. dy says how a loss changes with each element of y; the results
 /// say how it changes with each element of x, dx, and of the weight, dweight. All is in fp32; with
 /// n = x * rstd and g = dy * (weight + weight_bias):
@@ -121,14 +132,7 @@ class LessonFunction {
     if constexpr (std::is_same_v<Fp32, int>) {
       return of_fp32_(p.hidden, more...);
     } else {
-      return of_fp32_(
-          {.x = static_cast<const float*>(p.x),
-           .weight = static_cast<const float*>(p.weight),
-           .y = static_cast<float*>(p.y),
-           .rows = p.rows,
-           .hidden = p.hidden,
-           .eps = p.eps},
-          more...);
+      return of_fp32_(fp32_of(p), more...);
     }
   }
   /// Calls the function for an fp32 problem. Of its columns alone, the tensors are made up.
