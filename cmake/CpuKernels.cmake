@@ -17,8 +17,9 @@ endif()
 # are ThreadSanitizer's, which AddressSanitizer cannot share a file with.
 #
 # Counts are those of the source: each thread keeps its own loads, one for each in the source. So
-# neither compiler may merge them into vectors, leave one unreported because a store follows, or take
-# a struct apart that is loaded as a whole.
+# neither compiler may merge them into vectors, leave one unreported because a store follows, take a
+# struct apart that is loaded as a whole, or make two loads of one, for lanes that differ in a
+# condition (g++ 13 does).
 add_library(observed_code INTERFACE)
 if(NOT RMSNORM_SANITIZE)
   # A call at a kernel's end has to come back there: the address that it returns to is its line.
@@ -26,7 +27,7 @@ if(NOT RMSNORM_SANITIZE)
     -fsanitize=thread -fno-unroll-loops -fno-optimize-sibling-calls)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(observed_code INTERFACE
-      -Wno-tsan --param=tsan-instrument-func-entry-exit=0 -fno-tree-vectorize -fno-tree-sra)
+      -Wno-tsan --param=tsan-instrument-func-entry-exit=0 -fno-tree-vectorize -fno-tree-sra -fno-thread-jumps)
   else()
     target_compile_options(observed_code INTERFACE
       -fno-vectorize -fno-slp-vectorize

@@ -114,14 +114,20 @@ ShownDifference shown_difference(const BuiltPage& page) {
 
 }  // namespace
 
-TEST_CASE("the site has a page for every lesson, and all that the tree lists") {
+TEST_CASE("every lesson and every page about all of them is in the site and in its tree") {
   REQUIRE(pages().count("index.html") == 1);
+  const std::string tree = rmsnorm::read_file(site() / "navtreedata.js");
+  const auto check = [&](const std::string& page) {
+    CAPTURE(page);
+    CHECK(pages().count(page) == 1);
+    CHECK(tree.find("\"" + page + "\"") != std::string::npos);
+  };
   for (const fs::path& lesson : lesson_folders())
-    CHECK(pages().count("lesson_" + lesson.filename().string() + ".html") == 1);
+    check("lesson_" + lesson.filename().string() + ".html");
   for (const char* page :
-       {"method", "reading_the_charts", "cpu_device", "glossary", "results", "charts",
-        "going_further", "contributing", "files"})
-    CHECK(pages().count(std::string(page) + ".html") == 1);
+       {"method", "reading_the_charts", "cpu_device", "glossary", "results", "charts", "peers",
+        "librmsnorm", "going_further", "contributing", "files"})
+    check(std::string(page) + ".html");
 }
 
 TEST_CASE("every address in a page of the site leads to a file, and to a place that it has") {

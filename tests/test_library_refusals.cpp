@@ -25,6 +25,10 @@ struct Argument {
       : layout(contiguous(std::move(shape), 8)), array(dtype, 4 * 3 * kHidden + 16, seed) {
     view = view_of(array, layout);
   }
+  void say_elements(int code, int bits) {
+    view.dtype.code = static_cast<std::uint8_t>(code);
+    view.dtype.bits = static_cast<std::uint8_t>(bits);
+  }
   Layout layout;
   DeviceArray array;
   DLTensor view;
@@ -101,23 +105,15 @@ const std::vector<Mistake<Arguments>> kMistakes = {
 
     // Types.
     {RMSNORM_BAD_DTYPE, "x has elements of int32: they need to be float32, float16 or bfloat16",
-     [](Arguments& a) {
-       a.x.view.dtype = {kDLInt, 32, 1};
-     }},
+     [](Arguments& a) { a.x.say_elements(kDLInt, 32); }},
     {RMSNORM_BAD_DTYPE, "x has elements of float64: they need to be float32, float16 or bfloat16",
-     [](Arguments& a) {
-       a.x.view.dtype = {kDLFloat, 64, 1};
-     }},
+     [](Arguments& a) { a.x.say_elements(kDLFloat, 64); }},
     {RMSNORM_BAD_DTYPE, "x has elements of bfloat32: they need to be float32, float16 or bfloat16",
-     [](Arguments& a) {
-       a.x.view.dtype = {kDLBfloat, 32, 1};
-     }},
+     [](Arguments& a) { a.x.say_elements(kDLBfloat, 32); }},
     {RMSNORM_BAD_DTYPE,
      "y has elements of DLPack's type code 10 with 8 bits: they need to be "
      "float32, float16 or bfloat16",
-     [](Arguments& a) {
-       a.y.view.dtype = {10, 8, 1};
-     }},
+     [](Arguments& a) { a.y.say_elements(10, 8); }},
     {RMSNORM_BAD_DTYPE, "x has elements of 2 lanes: they need to be single numbers",
      [](Arguments& a) { a.x.view.dtype.lanes = 2; }},
     {RMSNORM_BAD_DTYPE, "y has elements of float16: it needs those of x, bfloat16",
@@ -127,18 +123,12 @@ const std::vector<Mistake<Arguments>> kMistakes = {
 
     // Devices.
     {RMSNORM_BAD_DEVICE, "x is on the CPU: it needs to be on a CUDA device",
-     [](Arguments& a) {
-       a.x.view.device = {kDLCPU, 0};
-     }},
+     [](Arguments& a) { a.x.view.device.device_type = kDLCPU; }},
     {RMSNORM_BAD_DEVICE,
      "weight is on the CPU (page-locked memory): it needs to be on a CUDA device",
-     [](Arguments& a) {
-       a.weight.view.device = {kDLCUDAHost, 0};
-     }},
+     [](Arguments& a) { a.weight.view.device.device_type = kDLCUDAHost; }},
     {RMSNORM_BAD_DEVICE, "y is on a device of DLPack's type 7: it needs to be on a CUDA device",
-     [](Arguments& a) {
-       a.y.view.device = {kDLVulkan, 0};
-     }},
+     [](Arguments& a) { a.y.view.device.device_type = kDLVulkan; }},
     {RMSNORM_BAD_DEVICE, "y is on CUDA device 1, x on 0: they need to be on the same",
      [](Arguments& a) { a.y.view.device.device_id = 1; }},
     {RMSNORM_BAD_DEVICE, "weight is on CUDA device 1, x on 0: they need to be on the same",
@@ -324,7 +314,8 @@ const std::vector<Mistake<Arguments>> kMistakesOfResiduals = {
      "residual has the strides 64 and 256: it needs the same distance between all rows, 768 and "
      "256",
      [](Arguments& a) {
-       a.residual.layout.strides = {kHidden, 4 * kHidden, 1};
+       a.residual.layout.strides[0] = kHidden;
+       a.residual.layout.strides[1] = 4 * kHidden;
      }},
     {RMSNORM_BAD_STRIDES,
      "y has the strides 200 and 64: it needs the same distance between all rows, 192 and 64",

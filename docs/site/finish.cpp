@@ -84,7 +84,10 @@ std::string with_one_font_format(std::string css) {
 }
 
 void finish(const fs::path& root, const fs::path& html, const fs::path& katex) {
-  fs::remove(html / "pages.html");  // an empty list: all pages hang below the first
+  // An empty list: all pages hang below the first.
+  fs::remove(html / "pages.html");
+  const std::string entry = "{text:\"Pages\",url:\"pages.html\"},";
+  write_file(html / "menudata.js", replace_all(read_file(html / "menudata.js"), entry, ""));
   for (const auto& entry : fs::directory_iterator(html)) {
     if (entry.path().extension() != ".html") continue;
     write_file(entry.path(), finished_page(read_file(entry.path())));

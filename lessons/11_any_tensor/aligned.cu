@@ -1,7 +1,7 @@
 // Lesson 11 - Any tensor: rows of whole vectors at 16-byte addresses
 // Changed    a row lies where its tensor says; two tensors share a launch; no weight is a weight.
 // Unchanged  lesson 10: rows in registers, the loads of x and of the weight first, one barrier.
-// Expect     the speed of lesson 10; more in 16 bits, where every load is in front of the first use.
+// Expect     the speed of lesson 10; more in 16 bits, where all loads are before the first use.
 #include "lessons/11_any_tensor/kernels.hpp"
 #include "lessons/11_any_tensor/row.cuh"
 

@@ -124,7 +124,7 @@ __device__ Pair<T> narrow(float2 pair) {
   if constexpr (std::is_same_v<T, __half>) {
     return __float22half2_rn(pair);
   } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return __float22bfloat162_rn(pair);
+    return __floats2bfloat162_rn(pair.x, pair.y);
   } else {
     return pair;
   }

@@ -48,7 +48,7 @@
 extern "C" {
 #endif
 
-struct CUstream_st; /**< What CUDA's cudaStream_t and CUstream point to. */
+struct CUstream_st; /* What CUDA's cudaStream_t and CUstream point to. */
 
 /** What became of a call. rmsnorm_last_error() has the details. */
 typedef enum rmsnorm_status {

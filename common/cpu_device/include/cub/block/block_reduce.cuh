@@ -29,8 +29,8 @@ class BlockReduce {
     return value;
   }
   T Sum(T value, RMSNORM_PLACE) {
-    return Reduce(
-        value, [](const T& a, const T& b) { return a + b; }, file, line);
+    const auto add = [](const T& a, const T& b) { return a + b; };
+    return Reduce(value, add, file, line);
   }
 
  private:

@@ -23,8 +23,8 @@ class WarpReduce {
     return reduce_lanes(value, reduce, file, line);
   }
   T Sum(T value, RMSNORM_PLACE) {
-    return Reduce(
-        value, [](const T& a, const T& b) { return a + b; }, file, line);
+    const auto add = [](const T& a, const T& b) { return a + b; };
+    return Reduce(value, add, file, line);
   }
 
   /// The same without storage, for the CPU device alone.
