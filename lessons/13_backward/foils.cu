@@ -2,7 +2,6 @@
 // Given      lesson 13's kernel, for dx alone.
 // Changed    dweight has a kernel of its own, which loads x and dy again.
 // Expect     the time of five tensors instead of three.
-#include <algorithm>
 #include <cstdint>
 #include <cuda/annotated_ptr>
 
@@ -82,7 +81,7 @@ rmsnorm::Traffic traffic_of_two(const BackwardProblem& p) {
 /// A thread adds up all rows of a block, also where the lesson has several places for them.
 int column_depth_of_two(const BackwardProblem& p) {
   const Shape shape = shape_for(p);
-  const int rows = std::min(p.rows, shape.block_rows);
+  const int rows = p.rows < shape.block_rows ? p.rows : shape.block_rows;
   return rows + static_cast<int>(divide_up(shape.blocks, 32)) + 32;
 }
 
