@@ -52,9 +52,7 @@ Column column_of(const Result& result) {
 /// condition is one lesson's alone.
 std::vector<Result> shown(const std::vector<Result>& results, const Condition& condition) {
   const auto of_condition = [&](std::vector<Result> all) {
-    std::erase_if(all, [&](const Result& result) {
-      return Condition{result.regime, result.cache, result.dtype} != condition;
-    });
+    std::erase_if(all, [&](const Result& result) { return condition_of(result) != condition; });
     return all;
   };
   std::vector<Result> lessons = of_condition(comparable(results));

@@ -79,10 +79,14 @@ std::vector<Result> comparable(std::vector<Result> results) {
   return results;
 }
 
+Condition condition_of(const Result& result) {
+  return {result.regime, result.cache, result.dtype};
+}
+
 std::vector<Condition> timed_conditions(const std::vector<Result>& results) {
   std::vector<Condition> conditions;
   for (const Result& result : results) {
-    const Condition condition{result.regime, result.cache, result.dtype};
+    const Condition condition = condition_of(result);
     if (is_sweep(result.regime) || result.cache.empty()) continue;
     if (std::find(conditions.begin(), conditions.end(), condition) == conditions.end()) {
       conditions.push_back(condition);
@@ -94,8 +98,7 @@ std::vector<Condition> timed_conditions(const std::vector<Result>& results) {
 const Result* find_result(
     const std::vector<Result>& results, const std::string& slug, const Condition& condition) {
   for (const Result& result : results) {
-    const Condition its{result.regime, result.cache, result.dtype};
-    if (result.lesson == slug && its == condition) return &result;
+    if (result.lesson == slug && condition_of(result) == condition) return &result;
   }
   return nullptr;
 }

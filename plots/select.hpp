@@ -43,6 +43,9 @@ struct Condition {
   bool operator==(const Condition&) const = default;
 };
 
+/// The one in which a result was measured.
+Condition condition_of(const Result& result);
+
 /// The conditions in which something was to be timed, in the order of the file, without sweeps.
 std::vector<Condition> timed_conditions(const std::vector<Result>& results);
 
