@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "plots/format.hpp"
-#include "plots/select.hpp"
 
 namespace rmsnorm::plots {
 namespace {
