@@ -1,6 +1,6 @@
 /// \file
 /// The lessons' files register their kernels for the harness. The library has none.
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 rmsnorm::Registration::Registration(const Lesson&) {}

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "common/files.hpp"
+#include "common/base/files.hpp"
 
 namespace rmsnorm::plots {
 namespace {

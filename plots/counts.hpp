@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/row_cost.hpp"
-#include "common/trace_csv.hpp"
+#include "common/records/row_cost.hpp"
+#include "common/records/trace_csv.hpp"
 #include "plots/chart.hpp"
 
 namespace rmsnorm::plots {

@@ -6,7 +6,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "common/csv.hpp"
+#include "common/records/csv.hpp"
 #include "plots/format.hpp"
 #include "plots/markdown_table.hpp"
 #include "plots/select.hpp"

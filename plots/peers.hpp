@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/result.hpp"
+#include "common/records/result.hpp"
 
 namespace rmsnorm::plots {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/result.hpp"
+#include "common/records/result.hpp"
 #include "plots/chart.hpp"
 
 namespace rmsnorm::plots {

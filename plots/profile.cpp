@@ -5,8 +5,8 @@
 #include <cctype>
 #include <stdexcept>
 
-#include "common/csv.hpp"
-#include "common/observation.hpp"
+#include "common/base/observation.hpp"
+#include "common/records/csv.hpp"
 
 namespace rmsnorm::plots {
 namespace {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "common/csv.hpp"
+#include "common/records/csv.hpp"
 
 namespace rmsnorm::plots {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/result.hpp"
+#include "common/records/result.hpp"
 
 namespace rmsnorm::plots {
 

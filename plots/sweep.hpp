@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/result.hpp"
+#include "common/records/result.hpp"
 #include "plots/chart.hpp"
 
 namespace rmsnorm::plots {

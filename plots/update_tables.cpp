@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/files.hpp"
+#include "common/base/files.hpp"
 #include "plots/markers.hpp"
 #include "plots/peers.hpp"
 #include "plots/profile.hpp"

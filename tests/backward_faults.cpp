@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-#include "common/buffer.hpp"
-#include "common/types.hpp"
+#include "common/contract/types.hpp"
+#include "common/tensors/buffer.hpp"
 #include "tests/faults.hpp"
 
 namespace tests {

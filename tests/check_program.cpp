@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/check.hpp"
-#include "common/registry.hpp"
+#include "common/contract/registry.hpp"
+#include "common/programs/check.hpp"
 
 int main(int argc, char** argv) {
   using namespace rmsnorm;

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "common/files.hpp"
+#include "common/base/files.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace tests {

@@ -10,10 +10,10 @@
 #include <chrono>
 #include <string>
 
-#include "common/cuda_check.hpp"
-#include "common/observation.hpp"
-#include "common/registry.hpp"
-#include "common/workload.hpp"
+#include "common/base/cuda_check.hpp"
+#include "common/base/observation.hpp"
+#include "common/contract/registry.hpp"
+#include "common/tensors/workload.hpp"
 
 using namespace rmsnorm;
 

@@ -5,9 +5,9 @@
 #include <numeric>
 #include <utility>
 
-#include "common/cuda_check.hpp"
-#include "common/random.hpp"
-#include "common/types.hpp"
+#include "common/base/cuda_check.hpp"
+#include "common/contract/types.hpp"
+#include "common/tensors/random.hpp"
 
 using rmsnorm::Dtype;
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 #include "library/include/rmsnorm.h"
 
 namespace tests {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "common/buffer.hpp"
-#include "common/types.hpp"
+#include "common/contract/types.hpp"
+#include "common/tensors/buffer.hpp"
 
 namespace tests {
 namespace {

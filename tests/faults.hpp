@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace tests {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "common/cuda_check.hpp"
-#include "common/gpu.hpp"
-#include "common/registry.hpp"
-#include "common/verifier.hpp"
+#include "common/base/cuda_check.hpp"
+#include "common/contract/registry.hpp"
+#include "common/measure/gpu.hpp"
+#include "common/verify/verifier.hpp"
 
 namespace tests {
 

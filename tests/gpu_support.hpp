@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "common/gpu.hpp"
-#include "common/lesson.hpp"
-#include "common/regime.hpp"
-#include "common/workload.hpp"
+#include "common/contract/lesson.hpp"
+#include "common/contract/regime.hpp"
+#include "common/measure/gpu.hpp"
+#include "common/tensors/workload.hpp"
 #include "tests/catch.hpp"
 
 namespace tests {

@@ -1,7 +1,7 @@
 // A lesson that the CPU device cannot run.
 #include <mma.h>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // A kernel that never ends: half of 0 is 0.
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

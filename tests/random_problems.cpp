@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <random>
 
-#include "common/cuda_check.hpp"
-#include "common/random.hpp"
-#include "common/verifier.hpp"
+#include "common/base/cuda_check.hpp"
+#include "common/tensors/random.hpp"
+#include "common/verify/verifier.hpp"
 
 namespace tests {
 

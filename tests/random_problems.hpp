@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/lesson.hpp"
-#include "common/workload.hpp"
+#include "common/contract/lesson.hpp"
+#include "common/tensors/workload.hpp"
 
 namespace tests {
 

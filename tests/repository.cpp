@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "common/files.hpp"
+#include "common/base/files.hpp"
 
 namespace tests {
 

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/csv.hpp"
-#include "common/cuda_check.hpp"
-#include "common/observation.hpp"
-#include "common/trace_report.hpp"
+#include "common/base/cuda_check.hpp"
+#include "common/base/observation.hpp"
+#include "common/programs/trace_report.hpp"
+#include "common/records/csv.hpp"
 #include "tests/access_patterns.hpp"
 #include "tests/catch.hpp"
 #include "tests/repository.hpp"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "common/backward_reference.hpp"
-#include "common/backward_verifier.hpp"
-#include "common/random.hpp"
+#include "common/operations/backward_reference.hpp"
+#include "common/tensors/random.hpp"
+#include "common/verify/backward_verifier.hpp"
 #include "tests/backward_faults.hpp"
 #include "tests/catch.hpp"
 

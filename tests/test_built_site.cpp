@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "common/csv.hpp"
-#include "common/files.hpp"
+#include "common/base/files.hpp"
+#include "common/records/csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/html.hpp"
 #include "tests/repository.hpp"

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "common/gpu.hpp"
-#include "common/observation.hpp"
-#include "common/options.hpp"
+#include "common/base/observation.hpp"
+#include "common/measure/gpu.hpp"
+#include "common/programs/options.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/gpu_support.hpp"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/trace_csv.hpp"
+#include "common/records/trace_csv.hpp"
 #include "plots/counts.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/observation.hpp"
 #include "common/cpu_device/block.hpp"
-#include "common/observation.hpp"
 #include "tests/catch.hpp"
 #include "tests/hazards/launch.hpp"
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "common/csv.hpp"
-#include "common/options.hpp"
-#include "common/registry.hpp"
-#include "common/trace_csv.hpp"
+#include "common/contract/registry.hpp"
+#include "common/programs/options.hpp"
+#include "common/records/csv.hpp"
+#include "common/records/trace_csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/repository.hpp"

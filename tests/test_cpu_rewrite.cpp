@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/files.hpp"
 #include "common/cpu_device/rewrite.hpp"
-#include "common/files.hpp"
 #include "tests/catch.hpp"
 #include "tests/repository.hpp"
 #ifdef RMSNORM_CPU_DEVICE_REWRITE
@@ -267,7 +267,7 @@ TEST_CASE("comments, literals and directives are left alone") {
         "f(1'0, 'a', 'b')",
         "#error don't f<<<\n",
         "#include <vector>  // <<<\n",
-        "#include \"common/lesson.hpp\"\n",
+        "#include \"common/contract/lesson.hpp\"\n",
         "#include\n",
         "#include <mm",
         "#if 0 /* don't\n f<<< */\n#endif\n",

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "common/csv.hpp"
-#include "common/files.hpp"
-#include "common/trace_csv.hpp"
+#include "common/base/files.hpp"
+#include "common/records/csv.hpp"
+#include "common/records/trace_csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 

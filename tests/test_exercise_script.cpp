@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/files.hpp"
+#include "common/base/files.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/repository.hpp"
@@ -288,7 +288,7 @@ FAILED: my.dir/my.cu.o
 
 /r/my.cu(44): warning #177-D: variable "lane" was declared but never referenced
 
-/r/common/lesson.hpp(12): error: expected a ";"
+/r/common/contract/lesson.hpp(12): error: expected a ";"
 1 error detected in the compilation of "/r/my.cu".
 /r/my.cu:50:3: error: use of undeclared identifier 'total' [-Wsome]
   total = 1;
@@ -300,7 +300,7 @@ ninja: build stopped: subcommand failed.
 )");
   const Finished finished = run_without_gpu(
       {"bash", "-c", "awk -v path=/r/my.cu -v name=my.cu -f \"$1\" <\"$2\"", "-",
-       (top() / "common/compiler_messages.awk").string(), log});
+       (top() / "common/programs/compiler_messages.awk").string(), log});
   CHECK(finished.out == R"(my.cu(43): error: identifier "smu" is undefined
     partial[warp] = smu;
                     ^

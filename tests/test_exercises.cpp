@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "common/exercise.hpp"
-#include "common/files.hpp"
-#include "common/gpu.hpp"
-#include "common/observation.hpp"
-#include "common/options.hpp"
+#include "common/base/files.hpp"
+#include "common/base/observation.hpp"
+#include "common/measure/gpu.hpp"
+#include "common/programs/exercise.hpp"
+#include "common/programs/options.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/repository.hpp"

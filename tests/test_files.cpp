@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "common/files.hpp"
+#include "common/base/files.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 

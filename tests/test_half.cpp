@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "common/half.hpp"
-#include "common/random.hpp"
+#include "common/base/half.hpp"
+#include "common/tensors/random.hpp"
 #include "tests/catch.hpp"
 
 using namespace rmsnorm;

@@ -10,10 +10,10 @@
 #include <tuple>
 #include <vector>
 
-#include "common/csv.hpp"
-#include "common/regime.hpp"
-#include "common/registry.hpp"
-#include "common/verifier.hpp"
+#include "common/contract/regime.hpp"
+#include "common/contract/registry.hpp"
+#include "common/records/csv.hpp"
+#include "common/verify/verifier.hpp"
 #include "tests/catch.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/repository.hpp"

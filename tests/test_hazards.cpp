@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "common/cuda_check.hpp"
-#include "common/observation.hpp"
+#include "common/base/cuda_check.hpp"
+#include "common/base/observation.hpp"
 #include "tests/catch.hpp"
 #include "tests/hazards/cases.hpp"
 #include "tests/repository.hpp"

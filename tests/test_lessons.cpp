@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
-#include "common/cuda_check.hpp"
-#include "common/element_check.hpp"
-#include "common/regime.hpp"
-#include "common/verifier.hpp"
+#include "common/base/cuda_check.hpp"
+#include "common/contract/regime.hpp"
+#include "common/verify/element_check.hpp"
+#include "common/verify/verifier.hpp"
 #include "tests/bits.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/random_problems.hpp"

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "common/observation.hpp"
-#include "common/reference.hpp"
-#include "common/types.hpp"
-#include "common/verifier.hpp"
+#include "common/base/observation.hpp"
+#include "common/contract/types.hpp"
+#include "common/operations/reference.hpp"
+#include "common/verify/verifier.hpp"
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/staged_row.hpp"

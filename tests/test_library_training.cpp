@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "common/backward_verifier.hpp"
-#include "common/cuda_check.hpp"
-#include "common/reference.hpp"
-#include "common/types.hpp"
+#include "common/base/cuda_check.hpp"
+#include "common/contract/types.hpp"
+#include "common/operations/reference.hpp"
+#include "common/verify/backward_verifier.hpp"
 #include "lessons/13_backward/cost.hpp"
 #include "tests/backward_faults.hpp"
 #include "tests/library_mistakes.hpp"

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "common/buffer.hpp"
-#include "common/cuda_check.hpp"
-#include "common/verifier.hpp"
-#include "common/workload.hpp"
+#include "common/base/cuda_check.hpp"
+#include "common/tensors/buffer.hpp"
+#include "common/tensors/workload.hpp"
+#include "common/verify/verifier.hpp"
 #include "tests/bits.hpp"
 #include "tests/gpu_support.hpp"
 

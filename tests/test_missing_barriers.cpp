@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "common/files.hpp"
-#include "common/observation.hpp"
-#include "common/options.hpp"
+#include "common/base/files.hpp"
+#include "common/base/observation.hpp"
+#include "common/programs/options.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/markdown.hpp"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "common/options.hpp"
-#include "common/registry.hpp"
+#include "common/contract/registry.hpp"
+#include "common/programs/options.hpp"
 #include "tests/catch.hpp"
 
 using namespace rmsnorm;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/files.hpp"
+#include "common/base/files.hpp"
 #include "tests/catch.hpp"
 #include "tests/markdown.hpp"
 #include "tests/repository.hpp"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/csv.hpp"
-#include "common/files.hpp"
+#include "common/base/files.hpp"
+#include "common/records/csv.hpp"
 #include "plots/peers.hpp"
 #include "plots/peers_charts.hpp"
 #include "tests/catch.hpp"

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "common/csv.hpp"
-#include "common/files.hpp"
-#include "common/prediction.hpp"
-#include "common/registry.hpp"
+#include "common/base/files.hpp"
+#include "common/contract/registry.hpp"
+#include "common/programs/prediction.hpp"
+#include "common/records/csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/repository.hpp"
 

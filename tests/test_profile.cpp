@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <vector>
 
-#include "common/files.hpp"
-#include "common/registry.hpp"
-#include "common/types.hpp"
-#include "common/workload.hpp"
+#include "common/base/files.hpp"
+#include "common/contract/registry.hpp"
+#include "common/contract/types.hpp"
+#include "common/tensors/workload.hpp"
 #include "plots/profile.hpp"
 #include "tests/catch.hpp"
 #include "tests/repository.hpp"

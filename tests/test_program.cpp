@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "common/csv.hpp"
-#include "common/files.hpp"
-#include "common/gpu.hpp"
-#include "common/observation.hpp"
-#include "common/options.hpp"
-#include "common/registry.hpp"
+#include "common/base/files.hpp"
+#include "common/base/observation.hpp"
+#include "common/contract/registry.hpp"
+#include "common/measure/gpu.hpp"
+#include "common/programs/options.hpp"
+#include "common/records/csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/repository.hpp"

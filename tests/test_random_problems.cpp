@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "common/verifier.hpp"
+#include "common/verify/verifier.hpp"
 #include "tests/catch.hpp"
 #include "tests/faults.hpp"
 #include "tests/random_problems.hpp"

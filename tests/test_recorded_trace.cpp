@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "common/observation.hpp"
-#include "common/options.hpp"
-#include "common/trace_csv.hpp"
+#include "common/base/observation.hpp"
+#include "common/programs/options.hpp"
+#include "common/records/trace_csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/repository.hpp"

@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
-#include "common/element_check.hpp"
-#include "common/reference.hpp"
-#include "common/verifier.hpp"
+#include "common/operations/reference.hpp"
+#include "common/verify/element_check.hpp"
+#include "common/verify/verifier.hpp"
 #include "tests/catch.hpp"
 
 using Catch::Matchers::WithinRel;

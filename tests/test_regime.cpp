@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "common/benchmark.hpp"
-#include "common/regime.hpp"
-#include "common/roofline.hpp"
+#include "common/contract/regime.hpp"
+#include "common/measure/benchmark.hpp"
+#include "common/measure/roofline.hpp"
 #include "tests/catch.hpp"
 
 using namespace rmsnorm;

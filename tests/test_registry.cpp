@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "common/files.hpp"
-#include "common/regime.hpp"
-#include "common/registry.hpp"
-#include "common/verifier.hpp"
+#include "common/base/files.hpp"
+#include "common/contract/regime.hpp"
+#include "common/contract/registry.hpp"
+#include "common/verify/verifier.hpp"
 #include "tests/catch.hpp"
 #include "tests/repository.hpp"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/registry.hpp"
-#include "common/report.hpp"
+#include "common/contract/registry.hpp"
+#include "common/programs/report.hpp"
 #include "tests/catch.hpp"
 #include "tests/repository.hpp"
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "common/registry.hpp"
-#include "common/verifier.hpp"
+#include "common/contract/registry.hpp"
+#include "common/verify/verifier.hpp"
 #include "tests/catch.hpp"
 #include "tests/faults.hpp"
 

@@ -137,13 +137,14 @@ TEST_CASE("Catch2 and the format library stay out of the files that nvcc compile
   }
 }
 
-TEST_CASE("a lesson includes no header of this project but common/lesson.hpp and its own") {
+TEST_CASE(
+    "a lesson includes no header of this project but common/contract/lesson.hpp and its own") {
   for (const fs::path& file : kernel_sources()) {
     const std::string own = "#include \"lessons/" + file.parent_path().filename().string() + "/";
     for (const std::string& line : lines_of(file)) {
       if (!line.starts_with("#include \"") || line.starts_with(own)) continue;
       CAPTURE(file.string());
-      CHECK(line == "#include \"common/lesson.hpp\"");
+      CHECK(line == "#include \"common/contract/lesson.hpp\"");
     }
   }
 }

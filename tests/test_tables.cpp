@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <string>
 
-#include "common/csv.hpp"
-#include "common/files.hpp"
+#include "common/base/files.hpp"
+#include "common/records/csv.hpp"
 #include "plots/select.hpp"
 #include "plots/tables.hpp"
 #include "tests/catch.hpp"

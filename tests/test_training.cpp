@@ -7,12 +7,12 @@
 #include <tuple>
 #include <vector>
 
-#include "common/backward_verifier.hpp"
-#include "common/cuda_check.hpp"
-#include "common/element_check.hpp"
-#include "common/reference.hpp"
-#include "common/registry.hpp"
-#include "common/verifier.hpp"
+#include "common/base/cuda_check.hpp"
+#include "common/contract/registry.hpp"
+#include "common/operations/reference.hpp"
+#include "common/verify/backward_verifier.hpp"
+#include "common/verify/element_check.hpp"
+#include "common/verify/verifier.hpp"
 #include "lessons/13_backward/backward.hpp"
 #include "tests/backward_faults.hpp"
 #include "tests/faults.hpp"

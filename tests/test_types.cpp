@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "common/backward_workload.hpp"
-#include "common/element_check.hpp"
-#include "common/registry.hpp"
-#include "common/types.hpp"
-#include "common/verifier.hpp"
-#include "common/workload.hpp"
+#include "common/contract/registry.hpp"
+#include "common/contract/types.hpp"
+#include "common/tensors/backward_workload.hpp"
+#include "common/tensors/workload.hpp"
+#include "common/verify/element_check.hpp"
+#include "common/verify/verifier.hpp"
 #include "tests/catch.hpp"
 #include "tests/faults.hpp"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "common/cuda_check.hpp"
-#include "common/verifier.hpp"
+#include "common/base/cuda_check.hpp"
+#include "common/verify/verifier.hpp"
 #include "tests/catch.hpp"
 #include "tests/faults.hpp"
 

@@ -6,9 +6,9 @@
 #include <set>
 #include <vector>
 
-#include "common/element_check.hpp"
-#include "common/random.hpp"
-#include "common/workload.hpp"
+#include "common/tensors/random.hpp"
+#include "common/tensors/workload.hpp"
+#include "common/verify/element_check.hpp"
 #include "tests/bits.hpp"
 #include "tests/catch.hpp"
 

@@ -2,7 +2,7 @@
 /// A lesson program like all others, but with a lesson that is wrong, and a right one that needs a
 /// GPU and has a foil that is wrong: to see what a user would see.
 
-#include "common/program.hpp"
+#include "common/programs/program.hpp"
 #include "tests/faults.hpp"
 
 int main(int argc, char** argv) {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/observation.hpp"
 #include "common/cpu_device/access.hpp"
-#include "common/observation.hpp"
 
 namespace rmsnorm::cpu_device {
 

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/observation.hpp"
 #include "common/cpu_device/access.hpp"
 #include "common/cpu_device/block.hpp"
-#include "common/observation.hpp"
 
 namespace rmsnorm::cpu_device {
 

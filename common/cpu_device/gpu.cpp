@@ -1,7 +1,7 @@
 /// \file
 /// The CPU device, described as the harness describes a GPU.
 
-#include "common/gpu.hpp"
+#include "common/measure/gpu.hpp"
 
 #include <cuda_runtime.h>
 

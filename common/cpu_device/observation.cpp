@@ -1,7 +1,7 @@
 /// \file
 /// The CPU device, watched.
 
-#include "common/observation.hpp"
+#include "common/base/observation.hpp"
 
 #include <utility>
 

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "common/base/observation.hpp"
 #include "common/cpu_device/access.hpp"
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/bounds.hpp"
 #include "common/cpu_device/counter.hpp"
 #include "common/cpu_device/race_detector.hpp"
 #include "common/cpu_device/views.hpp"
-#include "common/observation.hpp"
 
 namespace rmsnorm::cpu_device {
 

@@ -12,9 +12,9 @@
 #include <filesystem>
 #include <string>
 
+#include "common/base/files.hpp"
 #include "common/cpu_device/rewrite.hpp"
 #include "common/cpu_device/stand_in.hpp"
-#include "common/files.hpp"
 
 int main(int argc, char** argv) {
   const bool wants_stand_in = argc == 4 && std::string(argv[1]) == "--stand-in";

@@ -37,7 +37,7 @@ std::string stand_in(const std::string& source, const std::string& reason) {
   const std::vector<std::string> titles = values_of(source, "title");
   const std::vector<std::string> ideas = values_of(source, "idea");
   std::string text =
-      "#include \"common/lesson.hpp\"\n"
+      "#include \"common/contract/lesson.hpp\"\n"
       "namespace {\n"
       "cudaError_t launch(const rmsnorm::Problem&, cudaStream_t) { return cudaErrorNotSupported; "
       "}\n"

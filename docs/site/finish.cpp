@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/files.hpp"
+#include "common/base/files.hpp"
 #include "docs/site/drawing.hpp"
 #include "docs/site/search_index.hpp"
 #include "docs/site/text.hpp"

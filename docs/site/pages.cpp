@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "common/files.hpp"
+#include "common/base/files.hpp"
 #include "docs/site/difference.hpp"
 #include "docs/site/drawing.hpp"
 #include "docs/site/glossary.hpp"

@@ -8,8 +8,8 @@
 #include <set>
 #include <vector>
 
-#include "common/row_cost.hpp"
-#include "common/trace_csv.hpp"
+#include "common/records/row_cost.hpp"
+#include "common/records/trace_csv.hpp"
 #include "docs/site/markdown.hpp"
 #include "docs/site/text.hpp"
 #include "plots/format.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/files.hpp"
+#include "common/base/files.hpp"
 #include "docs/site/text.hpp"
 
 namespace rmsnorm::site {

@@ -4,7 +4,7 @@
 // Expect     neighbouring threads read neighbouring columns: several times the foil's bandwidth.
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 // Check it   ./rmsnorm exercise 3
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 // Expect     x crosses global memory once instead of twice: three quarters of the traffic.
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

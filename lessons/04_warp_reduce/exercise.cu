@@ -5,7 +5,7 @@
 // Check it   ./rmsnorm exercise 4
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

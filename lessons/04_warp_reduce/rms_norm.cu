@@ -4,7 +4,7 @@
 // Expect     2 barriers instead of 9: faster where latency rules, nothing where bandwidth does.
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cub/warp/warp_reduce.cuh>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 // Check it   ./rmsnorm exercise 6
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

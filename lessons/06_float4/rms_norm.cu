@@ -4,7 +4,7 @@
 // Expect     a quarter of the loads and stores, four times the bytes in flight: shorter waits.
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

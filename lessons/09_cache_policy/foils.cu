@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cuda/annotated_ptr>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <cuda/annotated_ptr>
 #include <numeric>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

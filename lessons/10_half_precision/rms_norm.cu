@@ -9,7 +9,7 @@
 #include <cuda/annotated_ptr>
 #include <numeric>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace rmsnorm::any_tensor {
 

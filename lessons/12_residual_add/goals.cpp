@@ -1,7 +1,7 @@
 /// \file
 /// What exercise.cu is to reach.
 
-#include "common/exercise.hpp"
+#include "common/programs/exercise.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 #include "lessons/13_backward/cost.hpp"
 
 namespace rmsnorm::backward {

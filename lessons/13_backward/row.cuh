@@ -7,7 +7,7 @@
 
 #include <type_traits>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace rmsnorm::backward {
 

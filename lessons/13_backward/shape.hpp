@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace rmsnorm::backward {
 

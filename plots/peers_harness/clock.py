@@ -1,4 +1,4 @@
-"""The clock of common/benchmark.cpp: launches in a CUDA graph, replays timed with events."""
+"""The clock of common/measure/benchmark.cpp: launches in a CUDA graph, replays timed with events."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Statistics of samples, and the CSV of common/csv.cpp. Needs no PyTorch."""
+"""Statistics of samples, and the CSV of common/records/csv.cpp. Needs no PyTorch."""
 
 import csv
 import math
@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-NOISY_PCT = 5  # above this spread a result is called noisy: kNoisyPct of common/result.hpp
+NOISY_PCT = 5  # above this spread a result is called noisy: kNoisyPct of common/records/result.hpp
 
 
 @dataclass
@@ -46,7 +46,7 @@ HEADER = [column.name for column in fields(Row)]
 
 @dataclass
 class Timing:
-    """Time of one launch, from many samples, as in common/benchmark.cpp."""
+    """Time of one launch, from many samples, as in common/measure/benchmark.cpp."""
 
     median_us: float
     spread_pct: float  # half the distance from the 10th to the 90th percentile, % of the median

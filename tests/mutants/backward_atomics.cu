@@ -2,7 +2,7 @@
 // Lesson 13 in its plainest form; the mistake is marked.
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

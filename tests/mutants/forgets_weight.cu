@@ -2,7 +2,7 @@
 // Lesson 02; the mistake is marked.
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

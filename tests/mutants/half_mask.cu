@@ -2,7 +2,7 @@
 // Lesson 04; the mistake is marked.
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

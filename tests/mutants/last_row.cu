@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

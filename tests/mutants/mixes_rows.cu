@@ -2,7 +2,7 @@
 // Lesson 07, with 8 lanes a row and single floats; the mistake is marked.
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

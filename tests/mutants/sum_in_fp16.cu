@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // Lesson 06, without the row in shared memory; the mistake is marked.
 #include <cstdint>
 
-#include "common/lesson.hpp"
+#include "common/contract/lesson.hpp"
 
 namespace {
 

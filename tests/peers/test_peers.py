@@ -87,7 +87,7 @@ class Csv(unittest.TestCase):
         self.assertEqual(read["lesson"], "torch, eager")
         self.assertEqual(read["device"], 'a "GPU"')
         self.assertEqual(read["rows"], "32768")
-        self.assertEqual(read["median_us"], "123.457")  # six digits, as in common/csv_fields.hpp
+        self.assertEqual(read["median_us"], "123.457")  # six digits, as in common/records/csv_fields.hpp
         self.assertEqual(read["gbps"], "")
         self.assertEqual(read["max_error"], "")  # NaN is no number that a reader of the file takes
 

@@ -5,7 +5,7 @@
 
 #include <cuda_runtime.h>
 
-#include "common/half.hpp"
+#include "common/base/half.hpp"
 
 /// 16 bits of memory.
 struct __nv_bfloat16 {

@@ -1,0 +1,76 @@
+#include "common/contract/regime.hpp"
+
+#include "common/contract/types.hpp"
+
+namespace rmsnorm {
+namespace {
+
+std::vector<Shape> shapes_over_rows() {
+  std::vector<Shape> shapes;
+  for (int rows = 16; rows <= 262144; rows *= 2) shapes.push_back({rows, 4096});
+  return shapes;
+}
+
+/// The same number of elements everywhere, so that only the rows' length changes. Between the
+/// powers of two lie three lengths that real models have.
+std::vector<Shape> shapes_over_hidden() {
+  constexpr int kElements = 1 << 26;
+  std::vector<Shape> shapes;
+  for (const int hidden :
+       {32, 64, 128, 256, 512, 1024, 2048, 3584, 4096, 5120, 7168, 8192, 16384, 32768, 49152,
+        65536}) {
+    shapes.push_back({kElements / hidden, hidden});
+  }
+  return shapes;
+}
+
+}  // namespace
+
+const char* to_string(Cache cache) {
+  return cache == Cache::cold ? "cold" : "warm";
+}
+
+const std::vector<Regime>& regimes() {
+  static const std::vector<Regime> all = {
+      {"prefill", {{262144, 4096}}, {Cache::cold}},
+      {"batch", {{1024, 4096}}, {Cache::cold, Cache::warm}},
+      {"decode", {{16, 4096}}, {Cache::cold, Cache::warm}},
+      {"heads", {{1048576, 128}}, {Cache::cold}},
+      {"wide", {{4096, 49152}}, {Cache::cold}},
+      {"backward", {{16384, 4096}}, {Cache::cold}, true},
+  };
+  return all;
+}
+
+const std::vector<Regime>& sweeps() {
+  static const std::vector<Regime> all = {
+      {"sweep_rows", shapes_over_rows(), {Cache::warm}},
+      {"sweep_hidden", shapes_over_hidden(), {Cache::cold}},
+  };
+  return all;
+}
+
+bool is_measured_in(const Lesson& lesson, const Regime& regime) {
+  return regime.name == kCustomRegime || lesson.is_backward() == regime.is_backward;
+}
+
+std::int64_t bytes_of_rows(Shape shape, Dtype dtype, bool residual) {
+  const std::int64_t elements = std::int64_t{shape.rows} * shape.hidden;
+  return (residual ? 4 : 2) * elements * static_cast<std::int64_t>(bytes_of(dtype));
+}
+
+Shape halve_rows_to_fit(Shape shape, std::int64_t budget, int tensors) {
+  while (shape.rows > 1 && bytes_of_rows(shape) / 2 * tensors > budget) shape.rows /= 2;
+  return shape;
+}
+
+Shape small_version(Shape shape) {
+  constexpr std::int64_t kElements = 1 << 17;
+  constexpr int kFewestRows = 32;
+  while (shape.rows > kFewestRows && std::int64_t{shape.rows} * shape.hidden > kElements) {
+    shape.rows /= 2;
+  }
+  return shape;
+}
+
+}  // namespace rmsnorm

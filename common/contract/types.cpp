@@ -1,0 +1,67 @@
+#include "common/contract/types.hpp"
+
+#include <fmt/format.h>
+
+namespace rmsnorm {
+namespace {
+
+constexpr const char* kNoWeight = "none";
+
+}  // namespace
+
+const char* to_string(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::fp32:
+      return "fp32";
+    case Dtype::fp16:
+      return "fp16";
+    case Dtype::bf16:
+      return "bf16";
+  }
+  return "";
+}
+
+std::string to_string(const Types& types) {
+  if (types.weight == types.dtype) return to_string(types.dtype);
+  return fmt::format(
+      "{}/{}", to_string(types.dtype), types.weight ? to_string(*types.weight) : kNoWeight);
+}
+
+std::string with_dtype(const std::string& text, const std::string& dtype) {
+  return dtype == to_string(Types{}) ? text : text + " " + dtype;
+}
+
+std::optional<Types> types_named(std::string_view text) {
+  for (const Types& types : all_types()) {
+    if (to_string(types) == text) return types;
+  }
+  return std::nullopt;
+}
+
+std::vector<Types> all_types() {
+  std::vector<Types> all;
+  for (const Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+    all.push_back({.dtype = dtype, .weight = dtype});
+    if (dtype != Dtype::fp32) all.push_back({.dtype = dtype, .weight = Dtype::fp32});
+    all.push_back({.dtype = dtype, .weight = std::nullopt});
+  }
+  return all;
+}
+
+Types types_of(const TypedProblem& p) {
+  Types types{.dtype = p.dtype, .weight = p.weight_dtype, .weight_bias = p.weight_bias};
+  if (p.weight == nullptr) types.weight.reset();
+  return types;
+}
+
+std::string why_refused(const Lesson& lesson, const TypedProblem& p) {
+  if (!lesson.launch.is_typed() && types_of(p) != Types{}) {
+    const std::string_view slug = lesson.slug;
+    return fmt::format(
+        "{} knows fp32 alone: its kernel takes x, the weight and y as float*, and adds no bias",
+        slug.substr(0, slug.find('/')));
+  }
+  return lesson.refuses(p);
+}
+
+}  // namespace rmsnorm

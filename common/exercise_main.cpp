@@ -1,5 +1,0 @@
-#include "common/exercise.hpp"
-
-int main(int argc, char** argv) {
-  return rmsnorm::run_exercise(argc, argv);
-}

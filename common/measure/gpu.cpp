@@ -1,0 +1,101 @@
+#include "common/measure/gpu.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "common/base/cuda_check.hpp"
+#include "common/verify/device_kernels.hpp"
+
+namespace rmsnorm {
+namespace {
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+int attribute(cudaDeviceAttr which) {
+  int value = 0;
+  cuda_check(cudaDeviceGetAttribute(&value, which, 0), "asking for a property of the GPU");
+  return value;
+}
+
+/// The driver's version as nvidia-smi prints it. NVML comes with the driver, not with the toolkit,
+/// so it is looked up at run time: the program must start on machines that have no driver.
+std::string driver_version() {
+  int newest_cuda = 0;
+  cuda_check(cudaDriverGetVersion(&newest_cuda), "asking for the driver's version");
+  std::string version = "for CUDA " + version_text(newest_cuda);
+
+  void* nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  if (nvml == nullptr) return version;
+  const auto init = reinterpret_cast<int (*)()>(dlsym(nvml, "nvmlInit_v2"));
+  const auto get =
+      reinterpret_cast<int (*)(char*, unsigned)>(dlsym(nvml, "nvmlSystemGetDriverVersion"));
+  const auto shutdown = reinterpret_cast<int (*)()>(dlsym(nvml, "nvmlShutdown"));
+  if (init != nullptr && get != nullptr && shutdown != nullptr && init() == 0) {
+    char text[96] = {};
+    if (get(text, sizeof text) == 0) version = text;
+    shutdown();
+  }
+  dlclose(nvml);
+  return version;
+}
+
+std::string why_no_gpu(cudaError_t error) {
+  if (error == cudaSuccess || error == cudaErrorNoDevice) return "this machine has no NVIDIA GPU";
+  if (error == cudaErrorInsufficientDriver) {
+    return fmt::format(
+        "there is no NVIDIA driver here that is new enough for CUDA {}", cuda_version());
+  }
+  return fmt::format("the GPU cannot be used ({})", cudaGetErrorString(error));
+}
+
+}  // namespace
+
+Gpu find_gpu() {
+  // Without a driver this call fails (with more than one code): any error means "no GPU".
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess || count == 0) {
+    cudaGetLastError();
+    throw NoGpu(why_no_gpu(error));
+  }
+
+  cudaDeviceProp properties;
+  cuda_check(cudaGetDeviceProperties(&properties, 0), "asking for the GPU's properties");
+
+  const cudaError_t launched = launch_probe(nullptr);
+  if (launched == cudaErrorNoKernelImageForDevice || launched == cudaErrorUnsupportedPtxVersion) {
+    throw NoGpu(fmt::format(
+        "{} (compute capability {}.{}) cannot run this build: configure again with "
+        "-DCMAKE_CUDA_ARCHITECTURES={}{} ({})",
+        properties.name, properties.major, properties.minor, properties.major, properties.minor,
+        cudaGetErrorString(launched)));
+  }
+  cuda_check(launched, "starting a first kernel");
+  cuda_check(cudaDeviceSynchronize(), "running a first kernel");
+
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  cuda_check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for the free memory");
+
+  const double clock_hz = 1e3 * attribute(cudaDevAttrMemoryClockRate);
+  const double bus_bytes = attribute(cudaDevAttrGlobalMemoryBusWidth) / 8.0;
+  return Gpu{
+      .name = properties.name,
+      .driver = driver_version(),
+      .multiprocessors = properties.multiProcessorCount,
+      .l2_bytes = static_cast<std::size_t>(properties.l2CacheSize),
+      .peak_gbps = 2 * clock_hz * bus_bytes / 1e9,
+      .free_bytes = free_bytes};
+}
+
+bool is_cpu_device() {
+  return false;
+}
+
+std::string cuda_version() {
+  return version_text(CUDART_VERSION);
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,93 @@
+#include "common/programs/check.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "common/cpu_device/stand_in.hpp"
+#include "common/measure/gpu.hpp"
+#include "common/programs/options.hpp"
+#include "common/programs/report.hpp"
+#include "common/programs/trace_report.hpp"
+
+namespace rmsnorm {
+namespace {
+
+/// The check of one lesson.
+class Check {
+ public:
+  Check(const Lesson& lesson, const GauntletLimits& limits) : lesson_(lesson), limits_(limits) {
+    // The traffic is compared with the prediction.
+    for (const Shape shape : {Shape{64, 4096}, Shape{256, 128}}) {
+      limits_.counted.push_back({shape});
+      if (!lesson.is_typed()) continue;
+      for (const char* const name : {"bf16", "fp16/fp32", "bf16/none"}) {
+        limits_.counted.push_back({shape, *types_named(name)});
+      }
+    }
+  }
+
+  /// Says how it went.
+  ExitCode run() const {
+    const Verdict verdict = run_gauntlet(lesson_, limits_);
+    if (const std::size_t at = verdict.last_refusal.find(cpu_device::kNeedsGpu);
+        verdict.right == 0 && at != std::string::npos) {
+      fmt::print("{}\n", skipped_line(lesson_, "it" + verdict.last_refusal.substr(at)));
+      return kNoDevice;
+    }
+    if (!verdict.ok()) return fail(text_of(verdict));
+    for (const Watched& launch : verdict.launches) {
+      const std::string difference = difference_from_prediction(launch);
+      if (difference.empty()) continue;
+      return fail(fmt::format(
+          "on {} x {}{}:\n  {}\n{}", launch.rows, launch.hidden,
+          with_dtype("", to_string(launch.types)), difference, line_table(launch)));
+    }
+    fmt::print(
+        "{:27} PASS  right on {} problems{}{}\n", lesson_.slug, verdict.right,
+        verdict.refused == 0
+            ? ""
+            : fmt::format(", refuses {} (the last: {})", verdict.refused, verdict.last_refusal),
+        can_observe() ? "; no mistakes seen; traffic as predicted" : "");
+    for (const Watched& launch : verdict.launches) fmt::print("{}", cost_table({launch}));
+    return kAllVerified;
+  }
+
+ private:
+  ExitCode fail(const std::string& sentence) const {
+    fmt::print("{}\n", failed_line(lesson_, sentence));
+    return kLessonWrong;
+  }
+
+  const Lesson& lesson_;
+  GauntletLimits limits_;
+};
+
+}  // namespace
+
+int check_lessons(const std::vector<Lesson>& lessons, const GauntletLimits& limits) {
+  if (lessons.empty()) {
+    fmt::print(stderr, "the file registers no lesson: it needs a rmsnorm::Registration\n");
+    return kBadUsage;
+  }
+  try {
+    const Gpu gpu = find_gpu();
+    fmt::print(stderr, "checking on {}\n", is_cpu_device() ? "the CPU device" : gpu.name);
+    ExitCode worst = kAllVerified;
+    for (const Lesson& lesson : lessons) {
+      const ExitCode found = Check(lesson, limits).run();
+      if (worst != kLessonWrong && found != kAllVerified) worst = found;
+    }
+    return worst;
+  } catch (const NoGpu& reason) {
+    fmt::print(stderr, "{}\n", reason.what());
+    return kNoDevice;
+  } catch (const std::exception& error) {
+    fmt::print("\nFAIL  {}\n", error.what());
+    return kLessonWrong;
+  }
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,18 @@
+#pragma once
+/// \file
+/// Checks kernels of a reader's own: right on every problem of the gauntlet, without mistakes that
+/// the device sees, and with the traffic that they predict.
+
+#include <vector>
+
+#include "common/contract/lesson.hpp"
+#include "common/verify/gauntlet.hpp"
+
+namespace rmsnorm {
+
+/// Checks the lessons and prints a line for each, or the first failure of one in plain words.
+/// Returns an ExitCode (options.hpp): kLessonWrong if one is wrong, else kNoDevice if one cannot
+/// run on this device, kBadUsage if there are no lessons.
+int check_lessons(const std::vector<Lesson>& lessons, const GauntletLimits& limits = {});
+
+}  // namespace rmsnorm

@@ -1,0 +1,146 @@
+#include "common/programs/exercise.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/contract/registry.hpp"
+#include "common/measure/gpu.hpp"
+#include "common/programs/options.hpp"
+#include "common/programs/program.hpp"
+#include "common/programs/report.hpp"
+#include "common/verify/gauntlet.hpp"
+
+namespace rmsnorm {
+namespace {
+
+// A function's static variable exists before the first registration, whatever the link order is.
+std::optional<Exercise>& registered() {
+  static std::optional<Exercise> exercise;
+  return exercise;
+}
+
+/// "04_warp_reduce       NOT YET  at most 2 barriers a row: 9 counted in 32 x 4096"
+std::string line_of(const char* slug, std::string_view word, std::string_view what) {
+  const bool is_bad = word == "WRONG" || word == "BUT NOT";
+  const char* colour = is_bad ? "\x1b[31m" : word == "NOT YET" ? "\x1b[33m" : "\x1b[32m";
+  const bool coloured = wants_colour(STDOUT_FILENO);
+  return fmt::format(
+      "{:20} {}{:8}{} {}", slug, coloured ? colour : "", word, coloured ? "\x1b[0m" : "", what);
+}
+
+/// The check of one kernel.
+class Check {
+ public:
+  Check(const Lesson& lesson, const Exercise& exercise) : lesson_(lesson), exercise_(exercise) {}
+
+  ExitCode run() const {
+    const Verdict verdict = run_gauntlet(
+        lesson_, {.counted = {{exercise_.shape, exercise_.types}},
+                  .failed = [](const Lesson& lesson, std::string_view why) {
+                    return line_of(lesson.slug, "WRONG", why);
+                  }});
+    if (!verdict.ok()) {
+      say("WRONG", text_of(verdict));
+      return kLessonWrong;
+    }
+    say("RIGHT", fmt::format(
+                     "on {} problems{}{}", verdict.right,
+                     verdict.refused == 0 ? "" : fmt::format(", refuses {}", verdict.refused),
+                     can_observe() ? "; no mistakes seen" : ""));
+    if (!can_observe()) return kAllVerified;
+    if (verdict.launches.empty()) {
+      say("WRONG", "it refuses the problem that is counted: " + verdict.last_refusal);
+      return kLessonWrong;
+    }
+    return reaches_all(verdict.launches.front()) ? kAllVerified : kGoalMissed;
+  }
+
+ private:
+  bool reaches_all(const Watched& launch) const {
+    bool all = true;
+    for (const Goal& goal : exercise_.goals) all = reaches(goal, launch, "GOAL", "NOT YET") && all;
+    for (const Goal& goal : exercise_.within) all = reaches(goal, launch, "", "BUT NOT") && all;
+    if (!all) return false;
+    // Nobody is to reach a goal by asking for more bytes.
+    const std::string difference = difference_from_prediction(launch);
+    if (!difference.empty()) say("BUT NOT", "the traffic that this file predicts: " + difference);
+    return difference.empty();
+  }
+
+  /// Says how far the launch is from the goal. \param word if it is reached; "" to say nothing
+  bool reaches(
+      const Goal& goal, const Watched& launch, const char* word, const char* if_not) const {
+    const Outcome outcome = judge(goal, launch);
+    if (outcome.reached && word[0] == '\0') return true;
+    const std::string counted = number(outcome.counted);
+    say(outcome.reached ? word : if_not,
+        fmt::format(
+            "{}: {} counted in {} x {}{}", goal.text, counted, launch.rows, launch.hidden,
+            with_dtype("", to_string(launch.types))));
+    constexpr std::size_t kMost = 5;
+    for (std::size_t i = 0; i < std::min(kMost, outcome.parts.size()); ++i) {
+      const auto& [value, line] = outcome.parts[i];
+      fmt::print(
+          "  line {:>3}  {:10}  {:22}  {}\n", line.line,
+          is_of_worst_line(goal.quantity) ? number(value)
+                                          : fmt::format("{} of {}", number(value), counted),
+          line.what.empty() ? line.kind : fmt::format("{} of {}", line.kind, line.what),
+          source_text(line));
+    }
+    if (outcome.parts.size() > kMost) fmt::print("  and {} more\n", outcome.parts.size() - kMost);
+    return outcome.reached;
+  }
+
+  void say(const char* word, const std::string& what) const {
+    fmt::print("{}\n", line_of(lesson_.slug, word, what));
+  }
+
+  const Lesson& lesson_;
+  const Exercise& exercise_;
+};
+
+}  // namespace
+
+ExerciseRegistration::ExerciseRegistration(const Exercise& exercise) {
+  registered() = exercise;
+}
+
+int run_exercise(int argc, const char* const* argv) {
+  const std::optional<Exercise>& exercise = registered();
+  const std::string slug = exercise ? exercise->lesson : "";
+  std::vector<Lesson> lessons = all_lessons();
+  std::erase_if(lessons, [&](const Lesson& lesson) { return lesson.slug != slug; });
+  if (lessons.size() != 1) {
+    fmt::print(stderr, "the file has to register the lesson '{}', once\n", slug);
+    return kBadUsage;
+  }
+  if (argc == 2 && std::string_view(argv[1]) == "--time") {
+    lessons[0].slug = "yours";
+    const char* const arguments[] = {argv[0], "--regime", lessons[0].regime};
+    return run_program(3, arguments, lessons);
+  }
+  if (argc != 1) {
+    fmt::print(stderr, "usage: {} [--time]\n", argv[0]);
+    return kBadUsage;
+  }
+  try {
+    find_gpu();
+    return Check(lessons[0], *exercise).run();
+  } catch (const NoGpu& reason) {
+    fmt::print(stderr, "{}\n", reason.what());
+    return kNoDevice;
+  } catch (const std::exception& error) {
+    end_progress();
+    fmt::print("{}\n", line_of(exercise->lesson, "WRONG", error.what()));
+    return kLessonWrong;
+  }
+}
+
+}  // namespace rmsnorm

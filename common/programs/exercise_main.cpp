@@ -1,0 +1,5 @@
+#include "common/programs/exercise.hpp"
+
+int main(int argc, char** argv) {
+  return rmsnorm::run_exercise(argc, argv);
+}

@@ -1,0 +1,265 @@
+#include "common/programs/options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <limits>
+
+#include "common/base/build_info.hpp"
+#include "common/base/observation.hpp"
+#include "common/contract/registry.hpp"
+#include "common/measure/gpu.hpp"
+#include "common/programs/prediction.hpp"
+
+namespace rmsnorm {
+namespace {
+
+constexpr const char* kAll = "all";
+constexpr const char* kCannotObserve =
+    "only the CPU device counts what source lines do: ./rmsnorm lesson N --device cpu --trace";
+
+const Regime* find_regime(const std::string& name) {
+  for (const auto* list : {&regimes(), &sweeps()}) {
+    for (const Regime& regime : *list) {
+      if (regime.name == name) return &regime;
+    }
+  }
+  return nullptr;
+}
+
+std::string regime_names() {
+  std::string names;
+  for (const Regime& regime : regimes()) names += regime.name + ", ";
+  for (const Regime& regime : sweeps()) names += regime.name + ", ";
+  return names + kAll;
+}
+
+/// Adds what is not there yet: a lesson or a regime that is named twice is measured once.
+template <class T, class Same>
+void add_new(std::vector<T>& to, const std::vector<T>& items, Same same) {
+  for (const T& item : items) {
+    const auto is_it = [&](const T& other) { return same(item, other); };
+    if (std::none_of(to.begin(), to.end(), is_it)) to.push_back(item);
+  }
+}
+
+std::vector<Regime> regimes_named(const std::vector<std::string>& names) {
+  std::vector<Regime> chosen;
+  const auto same = [](const Regime& a, const Regime& b) { return a.name == b.name; };
+  for (const std::string& name : names) {
+    if (name == kAll) {
+      add_new(chosen, regimes(), same);
+    } else if (const Regime* regime = find_regime(name)) {
+      add_new(chosen, {*regime}, same);
+    } else {
+      throw CLI::ValidationError(
+          "--regime", fmt::format("there is no regime '{}'; there are {}", name, regime_names()));
+    }
+  }
+  return chosen;
+}
+
+std::vector<Lesson> lessons_named(
+    const std::vector<std::string>& names, const std::vector<Lesson>& among) {
+  std::vector<Lesson> chosen;
+  const auto same = [](const Lesson& a, const Lesson& b) { return a.slug == b.slug; };
+  for (const std::string& name : names) {
+    const std::vector<Lesson> found = find_lessons(among, name);
+    if (found.empty()) {
+      throw CLI::ValidationError(
+          "--lesson", fmt::format("there is no lesson '{}'; --list shows them", name));
+    }
+    add_new(chosen, found, same);
+  }
+  return chosen;
+}
+
+/// A finite number in [lowest, highest]: CLI::Range lets NaN pass.
+CLI::Validator finite_in(double lowest, double highest) {
+  return CLI::Validator(
+      [=](std::string& text) -> std::string {
+        double value = std::numeric_limits<double>::quiet_NaN();
+        const bool is_number = CLI::detail::lexical_cast(text, value);
+        if (is_number && value >= lowest && value <= highest) return "";
+        return fmt::format("'{}' is not a number from {:g} to {:g}", text, lowest, highest);
+      },
+      "NUMBER");
+}
+
+/// How many times as fast: CLI::PositiveNumber lets NaN pass.
+std::string complaint_about_factor(const std::string& text) {
+  double value = 0;
+  if (CLI::detail::lexical_cast(text, value) && value > 0 && std::isfinite(value)) return "";
+  return fmt::format("'{}' is no factor: 2 means twice as fast, 0.5 half as fast", text);
+}
+
+std::vector<Types> types_with_names(const std::vector<std::string>& names) {
+  std::vector<Types> chosen;
+  for (const std::string& name : names) {
+    const std::optional<Types> types = types_named(name);
+    if (!types) {
+      std::string all;
+      for (const Types& known : all_types()) all += (all.empty() ? "" : ", ") + to_string(known);
+      throw CLI::ValidationError(
+          "--dtype", fmt::format("there are no tensors of '{}'; there are {}", name, all));
+    }
+    add_new(chosen, {*types}, std::equal_to<>());
+  }
+  return chosen;
+}
+
+/// Narrows the options to what a prediction is about.
+void choose_step(Options& options, const std::vector<Lesson>& lessons) {
+  if (is_cpu_device() && options.recorded_file.empty()) {
+    throw CLI::ValidationError(
+        "--predict", "the CPU device has no times, so --recorded FILE must name some");
+  }
+  try {
+    options.lessons = predecessor_and_lesson(lessons, options.lessons);
+  } catch (const std::runtime_error& error) {
+    throw CLI::ValidationError("--predict", error.what());
+  }
+  options.regimes = regimes_named({options.lessons.back().regime});
+}
+
+}  // namespace
+
+std::vector<Types> types_for(const Options& options, const Lesson& lesson, const Regime& regime) {
+  if (!options.types.empty()) return options.types;
+  constexpr Types kFp32;
+  constexpr Types kBf16 = {.dtype = Dtype::bf16, .weight = Dtype::bf16};
+  constexpr Types kFp16 = {.dtype = Dtype::fp16, .weight = Dtype::fp16};
+  const auto is_this = [&](const Regime& other) { return other.name == regime.name; };
+  if (!lesson.is_typed() || std::none_of(regimes().begin(), regimes().end(), is_this)) {
+    return {kFp32};
+  }
+  if (options.predicted) return {kBf16, kFp32};
+  return {kFp32, kBf16, kFp16};
+}
+
+ParsedOptions parse_options(int argc, const char* const* argv, const std::vector<Lesson>& lessons) {
+  ParsedOptions parsed;
+  Options& options = parsed.options;
+
+  constexpr int kMostRows = std::numeric_limits<int>::max();
+  constexpr int kMostColumns = 1 << 30;
+  std::vector<std::string> lesson_names;
+  std::vector<std::string> names_of_regimes;
+  std::vector<std::string> names_of_types;
+  std::optional<int> rows;
+  std::optional<int> hidden;
+  bool cold = false;
+  bool warm = false;
+
+  const std::string about =
+      lessons.size() == 1
+          ? fmt::format("{}: {}.", lessons[0].slug, lessons[0].idea)
+          : std::string("The lessons of RMSNorm, step by step: verified, then timed.");
+  CLI::App app(
+      about +
+      "\nExit codes: 0 all verified, 1 a lesson is wrong, 2 bad usage, 3 no usable device.");
+  app.set_version_flag(
+      "--version", is_cpu_device()
+                       ? fmt::format("built from {} for the CPU device", build_commit())
+                       : fmt::format("built from {} with CUDA {}", build_commit(), cuda_version()));
+  app.get_formatter()->column_width(34);
+
+  app.add_option("--lesson", lesson_names, "Only this lesson: a number or a slug; may be repeated")
+      ->type_name("NAME");
+  auto* regime_option =
+      app.add_option(
+             "--regime", names_of_regimes,
+             "One of " + regime_names() + " (= the first six, default); may be repeated")
+          ->type_name("NAME");
+  auto* dtype_option = app.add_option(
+                              "--dtype", names_of_types,
+                              "Type of the tensors: fp32, bf16 or fp16; behind it /fp32 or /none "
+                              "if the weight is of "
+                              "another or there is none, as in bf16/fp32; may be repeated")
+                           ->type_name("NAME");
+  auto* rows_option = app.add_option("--rows", rows, "Rows of a problem of your own (default 1024)")
+                          ->check(CLI::Range(0, kMostRows).description(""))
+                          ->type_name("N")
+                          ->excludes(regime_option);
+  auto* hidden_option =
+      app.add_option("--hidden", hidden, "Columns of a problem of your own (default 4096)")
+          ->check(CLI::Range(1, kMostColumns).description(""))
+          ->type_name("N")
+          ->excludes(regime_option);
+  app.add_option("--eps", options.eps, "Added to the mean square (default 1e-5)")
+      ->check(finite_in(0, 1e30));
+  app.add_option("--seed", options.seed, "Seed of the random tensors (default 1)")
+      ->type_name("N")
+      ->check([](const std::string& text) {
+        return text[0] == '-' ? fmt::format("'{}' is negative", text) : std::string();
+      });
+  app.add_option(
+         "--min-time", options.min_seconds, "Seconds of timed work per result (default 0.1)")
+      ->check(finite_in(1e-4, 60));
+  auto* cold_flag = app.add_flag("--cold", cold, "Time with the tensors out of the L2 cache only");
+  auto* warm_flag = app.add_flag("--warm", warm, "Time with the tensors left in the L2 cache only")
+                        ->excludes(cold_flag);
+  app.add_option("--csv", options.csv_file, "Write the results to this file")->type_name("FILE");
+  auto* verify_flag = app.add_flag("--verify-only", options.verify_only, "Verify, do not time");
+  auto* trace_flag = app.add_flag(
+      "--trace", options.trace,
+      "Print what each source line costs, in the lesson's own regime unless another problem is "
+      "chosen (CPU device only)");
+  auto* trace_option =
+      app.add_option("--trace-csv", options.trace_file, "Write that to this file (CPU device only)")
+          ->type_name("FILE");
+  auto* predict_option =
+      app.add_option(
+             "--predict", options.predicted,
+             "How many times as fast as its predecessor is the lesson, in its own regime? Grades "
+             "your guess")
+          ->type_name("FACTOR")
+          ->check(complaint_about_factor);
+  for (CLI::Option* other :
+       {regime_option, dtype_option, rows_option, hidden_option, cold_flag, warm_flag, verify_flag,
+        trace_flag}) {
+    predict_option->excludes(other);
+  }
+  app.add_option(
+         "--recorded", options.recorded_file, "Results to grade it by where nothing can be timed")
+      ->type_name("FILE")
+      ->take_last();
+  app.add_flag("--list", options.list, "List the lessons of this program and exit");
+
+  app.add_flag("--l2", options.l2, "Print the size of the GPU's L2 cache in MiB and exit");
+
+  try {
+    app.parse(argc, argv);
+    for (const CLI::Option* option : {trace_flag, trace_option}) {
+      if (*option && !can_observe()) {
+        throw CLI::ValidationError(option->get_name(), kCannotObserve);
+      }
+    }
+    options.lessons = lesson_names.empty() ? lessons : lessons_named(lesson_names, lessons);
+    if (rows || hidden) {
+      options.regimes = {
+          {kCustomRegime,
+           {{rows.value_or(1024), hidden.value_or(4096)}},
+           {Cache::cold, Cache::warm}}};
+    } else {
+      options.regimes = names_of_regimes.empty() ? regimes() : regimes_named(names_of_regimes);
+    }
+    options.types = types_with_names(names_of_types);
+    options.trace_all = rows || hidden || !names_of_regimes.empty();
+    if (options.predicted) choose_step(options, lessons);
+  } catch (const CLI::Success& success) {  // --help, --version
+    parsed.exit_code = app.exit(success);
+  } catch (const CLI::Error& error) {
+    fmt::print(stderr, "{} (--help lists the options)\n", error.what());
+    parsed.exit_code = kBadUsage;
+  }
+  if (cold) options.only_cache = Cache::cold;
+  if (warm) options.only_cache = Cache::warm;
+  return parsed;
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,163 @@
+#include "common/programs/prediction.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+
+#include "common/contract/types.hpp"
+#include "common/programs/report.hpp"
+
+namespace rmsnorm {
+namespace {
+
+// How far a guess may be off. Most steps of the ladder are small: the gain is graded, factor - 1.
+constexpr double kRight = 0.1;
+constexpr double kClose = 0.3;
+// But nobody has to guess better than this, of the factor.
+constexpr double kRightAtLeast = 0.01;
+constexpr double kCloseAtLeast = 0.03;
+constexpr double kRounding = 1e-9;  // a guess on the border is within it
+
+bool is_foil(const Lesson& lesson) {
+  return std::string_view(lesson.slug).find('/') != std::string_view::npos;
+}
+
+double spread_us(const Result& result) {
+  return *result.median_us * result.spread_pct.value_or(0) / 100;
+}
+
+/// Three digits, and all of the whole part.
+std::string factor_text(double factor) {
+  if (factor < 1) return fmt::format("{:.3g}", factor);
+  return fmt::format("{:.{}f}", factor, factor < 10 ? 2 : factor < 100 ? 1 : 0);
+}
+
+std::string percent_text(double percent) {
+  return fmt::format("{:.{}f} %", percent, percent < 0.1 ? 2 : 1);
+}
+
+/// Whether there is a result of the lesson that says it refuses the type.
+bool refuses(
+    const std::vector<Result>& results, const std::string& lesson, const Regime& regime,
+    Dtype dtype) {
+  return std::any_of(results.begin(), results.end(), [&](const Result& r) {
+    return r.lesson == lesson && r.regime == regime.name && r.dtype == to_string(dtype) &&
+           r.verdict == "refused";
+  });
+}
+
+/// The result to grade by, in the preferred type if the lesson has one.
+const Result& timed_result(
+    const std::vector<Result>& results, const std::string& lesson, const Regime& regime,
+    Cache cache, Dtype preferred) {
+  const std::string where = fmt::format("{} in {}, {}", lesson, regime.name, to_string(cache));
+  const auto find = [&](Dtype dtype) {
+    return std::find_if(results.begin(), results.end(), [&](const Result& r) {
+      return r.lesson == lesson && r.regime == regime.name && r.dtype == to_string(dtype) &&
+             (r.cache == to_string(cache) || r.cache.empty());
+    });
+  };
+  auto found = find(preferred);
+  if (found == results.end()) found = find(Dtype::fp32);
+  if (found == results.end()) throw std::runtime_error("there is no result of " + where);
+  if (found->verdict != "pass") {
+    throw std::runtime_error(
+        fmt::format("{} cannot be graded: its verdict is '{}'", where, found->verdict));
+  }
+  if (found->median_us.value_or(0) <= 0) throw std::runtime_error(where + " was not timed");
+  return *found;
+}
+
+}  // namespace
+
+std::vector<Lesson> predecessor_and_lesson(
+    const std::vector<Lesson>& all, const std::vector<Lesson>& chosen) {
+  std::optional<Lesson> lesson;
+  for (const Lesson& candidate : chosen) {
+    if (is_foil(candidate)) continue;
+    if (lesson) throw std::runtime_error("one lesson at a time: --lesson NAME chooses it");
+    lesson = candidate;
+  }
+  if (!lesson) throw std::runtime_error("a foil has no predecessor: choose its lesson");
+  const std::string slug = lesson->slug;
+  if (lesson->memory == Memory::host || *lesson->regime == '\0') {
+    throw std::runtime_error(slug + " is about no speed, so there is nothing to predict");
+  }
+
+  bool has_earlier = false;
+  std::optional<Lesson> predecessor;
+  for (const Lesson& other : all) {
+    if (is_foil(other) || other.slug >= slug) continue;
+    has_earlier = true;
+    if (other.memory == Memory::device && other.is_backward() == lesson->is_backward() &&
+        other.residual == lesson->residual &&
+        (!predecessor || predecessor->slug < std::string(other.slug))) {
+      predecessor = other;
+    }
+  }
+  if (has_earlier && !predecessor) {
+    for (const Lesson& other : all) {
+      if (!std::string_view(other.slug).starts_with(slug + "/")) continue;
+      if (!predecessor || other.slug < std::string(predecessor->slug)) predecessor = other;
+    }
+  }
+  if (!predecessor) {
+    throw std::runtime_error(fmt::format(
+        "this program does not hold what came before {}: ./rmsnorm lesson N --predict does", slug));
+  }
+  return {*predecessor, *lesson};
+}
+
+std::string grade(double guess, const Result& before, const Result& after) {
+  const double factor = *before.median_us / *after.median_us;
+  const double spreads = spread_us(before) + spread_us(after);
+  if (std::abs(*before.median_us - *after.median_us) <= spreads) {
+    return std::abs(guess - 1) <= kCloseAtLeast + kRounding
+               ? "that is it: nothing measurable changed"
+               : "nothing measurable changed: the difference lies within the spreads";
+  }
+  const double off = std::abs(guess - factor) / factor;
+  const double gain = std::abs(factor - 1) / factor;
+  const double spread = spreads / *before.median_us;
+  if (off <= std::max({kRight * gain, kRightAtLeast, spread}) + kRounding) return "that is it";
+  if ((guess - 1) * (factor - 1) < 0) return "it went the other way";
+  if (off <= std::max(kClose * gain, kCloseAtLeast) + kRounding) return "close";
+  const bool is_smaller = std::abs(std::log(factor)) < std::abs(std::log(guess));
+  return fmt::format("a {} step than you thought", is_smaller ? "smaller" : "larger");
+}
+
+std::string graded_prediction(
+    double guess, const std::string& before, const std::string& after, const Regime& regime,
+    const std::vector<Result>& results, std::string_view whose) {
+  // A lesson that knows bf16 is used in it. But both have to do the same.
+  const Dtype type = refuses(results, before, regime, Dtype::bf16) ? Dtype::fp32 : Dtype::bf16;
+  const Result& first = timed_result(results, after, regime, regime.caches.at(0), type);
+  std::string text = fmt::format(
+      "{} after {} in {}, {} x {}, {}: {}, commit {}, {}\n", with_dtype(after, first.dtype), before,
+      regime.name, first.rows, first.hidden, whose, first.device, first.commit, first.date);
+  for (const Cache cache : regime.caches) {
+    const Result& was = timed_result(results, before, regime, cache, type);
+    const Result& is = timed_result(results, after, regime, cache, type);
+    for (const Result* result : {&was, &is}) {
+      if (result->device != first.device || result->commit != first.commit ||
+          result->rows != first.rows || result->hidden != first.hidden) {
+        throw std::runtime_error(fmt::format(
+            "{} and {} in {} were not measured in the same run", before, after, regime.name));
+      }
+    }
+    text += fmt::format(
+        "{}, {}   you said {:g} x, measured {} x: {} -> {}, spreads {} and {}   {}\n", regime.name,
+        to_string(cache), guess, factor_text(*was.median_us / *is.median_us),
+        microseconds(*was.median_us), microseconds(*is.median_us),
+        percent_text(was.spread_pct.value_or(0)), percent_text(is.spread_pct.value_or(0)),
+        grade(guess, was, is));
+  }
+  return text +
+         fmt::format(
+             "The reason is discussed in lessons/{}/README.md, \"Predict, then look\".\n", after);
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,159 @@
+#include "common/programs/trace_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <tuple>
+
+#include "common/base/files.hpp"
+
+namespace rmsnorm {
+namespace {
+
+bool is_shared(const LineCount& count) {
+  return count.kind.starts_with("shared");
+}
+
+/// The share of its sectors' bytes that a line asks for. Lanes that ask for the same bytes count
+/// each: a broadcast can use more than there is.
+double used(const LineCount& count) {
+  const auto asked = static_cast<double>(count.lanes * count.bytes);
+  return asked / static_cast<double>(kSectorBytes * std::max<std::int64_t>(1, count.sectors));
+}
+
+/// Sectors or wavefronts that are moved for nothing.
+double waste(const LineCount& count) {
+  if (is_shared(count)) return static_cast<double>(count.conflicts);
+  return static_cast<double>(count.sectors) * std::max(0.0, 1 - used(count));
+}
+
+/// Worst first; barriers and shuffles, which waste nothing, last and in the order of the source.
+bool is_worse(const LineCount& a, const LineCount& b) {
+  const auto key = [](const LineCount& count) {
+    return std::tuple(
+        -waste(count), -(count.sectors + count.wavefronts), count.file, count.line, count.kind);
+  };
+  return key(a) < key(b);
+}
+
+std::string row_of(const LineCount& count) {
+  std::string row = fmt::format(
+      "{:>5}  {:12}  {:10} {:>10}  {:>5}", count.line, count.kind, count.what, count.requests,
+      number(ratio(count.lanes, count.requests)));
+  if (is_global(count)) {
+    row += fmt::format(
+        "  {:>7} {:>5.0f}% {:>10}", number(ratio(count.sectors, count.requests)), 100 * used(count),
+        "");
+  } else if (is_shared(count)) {
+    row += fmt::format(
+        "  {:>7} {:>6} {:>10}", "", "", number(ratio(count.wavefronts, count.requests)));
+  } else {
+    row += fmt::format("  {:>7} {:>6} {:>10}", "", "", "");
+  }
+  row += "  " + source_text(count);
+  return count.policy.empty() ? row : row + "  // " + count.policy;
+}
+
+}  // namespace
+
+std::string source_text(const LineCount& count) {
+  for (const char* folder : {"", RMSNORM_SOURCE_DIR}) {
+    std::string source;
+    try {
+      source = read_file(std::filesystem::path(folder) / count.file);
+    } catch (const std::runtime_error&) {
+      continue;
+    }
+    std::size_t begin = 0;
+    for (int line = 1; line < count.line && begin != std::string::npos; ++line) {
+      begin = source.find('\n', begin);
+      if (begin != std::string::npos) ++begin;
+    }
+    if (begin == std::string::npos) return "";
+    std::string text = source.substr(begin, source.find('\n', begin) - begin);
+    text.resize(std::min(text.size(), text.find("//")));
+    const std::size_t first = text.find_first_not_of(' ');
+    if (first == std::string::npos) return "";
+    return text.substr(first, text.find_last_not_of(' ') - first + 1);
+  }
+  return "";
+}
+
+const char* const kLineTableLegend = R"(
+worst first: on top are the lines that waste most (sectors that nobody asks for in full, wavefronts
+that bank conflicts cost), then come those that move most.
+request: what a warp asks for at once; for a barrier, what a block does.
+lanes each: how many of the warp's 32 lanes take part in a request; for a barrier, the block's
+threads.
+sector: 32 bytes of global memory. used: how much of its sectors a request asks for; more than 100%
+if lanes share them.
+wavefront: one pass of the 32 banks of shared memory; a request of 4 bytes a lane takes 1 at least,
+one of 16 bytes takes 4.
+)";
+
+std::string cost_table(const std::vector<Watched>& launches) {
+  std::string table;
+  std::string regime;
+  for (const Watched& launch : launches) {
+    if (const std::string here = with_dtype(launch.regime, to_string(launch.types));
+        here != regime) {
+      regime = here;
+      table += fmt::format(
+          "\nWhat a row costs: {}, {} x {}\n{:27} {:>10} {:>10} {:>10} {:>10} {:>11} {:>9} {:>9}\n",
+          regime, launch.rows, launch.hidden, "", "bytes read", "predicted", "written", "predicted",
+          "wavefronts", "barriers", "shuffles");
+    }
+    const RowCost cost = row_cost(launch.observation.lines, launch.rows);
+    table += fmt::format(
+        "{:27} {:>10} {:>10} {:>10} {:>10} {:>11} {:>9} {:>9}\n", launch.lesson, number(cost.read),
+        number(launch.predicted.read), number(cost.written), number(launch.predicted.written),
+        number(cost.wavefronts), number(cost.barriers), number(cost.shuffles));
+  }
+  return table;
+}
+
+std::string number(double value) {
+  const bool is_whole = std::abs(value - std::round(value)) < 1e-9 * std::max(1.0, value);
+  return is_whole ? fmt::format("{:.0f}", value) : fmt::format("{:.2f}", value);
+}
+
+std::string difference_from_prediction(const Watched& launch) {
+  constexpr double kTolerance = 0.01;
+  const std::size_t row_bytes = bytes_of(launch.types.dtype) * launch.hidden;
+  if (row_bytes % kSectorBytes != 0) return "";  // the prediction is for whole sectors
+  const RowCost cost = row_cost(launch.observation.lines, launch.rows);
+  const Traffic predicted = launch.predicted;
+  if (std::abs(cost.read - predicted.read) <= kTolerance * predicted.read &&
+      std::abs(cost.written - predicted.written) <= kTolerance * predicted.written) {
+    return "";
+  }
+  return fmt::format(
+      "a row is to read {} and write {} bytes, but {} and {} were counted", number(predicted.read),
+      number(predicted.written), number(cost.read), number(cost.written));
+}
+
+std::string line_table(const Watched& launch) {
+  std::vector<LineCount> lines = launch.observation.lines;
+  std::sort(lines.begin(), lines.end(), is_worse);
+  std::string table = fmt::format(
+      "\n{} in {}, {} x {}: what each line asks for in one launch of {} block{}, worst first\n"
+      "{:>5}  {:12}  {:10} {:>10}  {:>5}  {:>7} {:>6} {:>10}\n"
+      "{:>5}  {:12}  {:10} {:>10}  {:>5}  {:>7} {:>6} {:>10}\n",
+      launch.lesson, with_dtype(launch.regime, to_string(launch.types)), launch.rows, launch.hidden,
+      launch.observation.blocks, launch.observation.blocks == 1 ? "" : "s", "", "", "", "", "lanes",
+      "sectors", "", "wavefronts", "line", "operation", "of", "requests", "each", "each", "used",
+      "each");
+  std::string file;
+  for (const LineCount& line : lines) {
+    if (line.file != file) {
+      file = line.file;
+      table += file + "\n";
+    }
+    table += row_of(line) + "\n";
+  }
+  return table;
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,105 @@
+#pragma once
+/// \file
+/// The fields of a CSV file's rows as texts, and back.
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "common/records/csv.hpp"
+
+namespace rmsnorm::csv {
+
+/// A value as a field's text; a value that is not there is the empty text.
+inline std::string to_text(const std::string& value) {
+  return value;
+}
+/// Six significant digits.
+inline std::string to_text(double value) {
+  return fmt::format("{:.6g}", value);
+}
+/// All digits.
+template <class Integer>
+std::string to_text(Integer value) {
+  return fmt::format("{}", value);
+}
+/// The empty text if there is no value.
+template <class T>
+std::string to_text(const std::optional<T>& value) {
+  return value ? to_text(*value) : "";
+}
+
+/// A field's text as a value. \throws std::runtime_error with what is wrong with the text, as
+/// the end of a sentence
+inline void from_text(const std::string& text, std::string& value) {
+  value = text;
+}
+/// A finite number, without anything before or behind it. \throws std::runtime_error likewise
+template <class Number>
+void from_text(const std::string& text, Number& value) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) throw std::runtime_error("is not a number");
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (!std::isfinite(value)) throw std::runtime_error("is not a finite number");
+  }
+}
+/// No value for the empty text. \throws std::runtime_error likewise
+template <class T>
+void from_text(const std::string& text, std::optional<T>& value) {
+  if (text.empty()) return value.reset();
+  from_text(text, value.emplace());
+}
+
+/// What read_rows throws about a field; lines count from 1, columns from 0.
+inline std::runtime_error field_error(
+    const std::filesystem::path& file, std::size_t line, std::size_t column,
+    const std::string& text, const std::string& what_is_wrong) {
+  return std::runtime_error(fmt::format(
+      "{}: line {}: field {} '{}' {}", file.string(), line, column + 1, text, what_is_wrong));
+}
+
+/// Reads a file's rows. `for_each_field(row, visit)` calls visit(field) for every field of a row,
+/// in the header's order.
+/// \throws std::runtime_error with the file, the line and the field that is not as expected
+template <class Row, class ForEachField>
+std::vector<Row> read_rows(
+    const std::filesystem::path& file, const std::string& header, ForEachField for_each_field) {
+  std::vector<Row> rows;
+  std::size_t line = 1;
+  for (const std::vector<std::string>& record : read_records(file, header)) {
+    ++line;
+    std::size_t column = 0;
+    for_each_field(rows.emplace_back(), [&](auto& field) {
+      try {
+        from_text(record[column], field);
+      } catch (const std::runtime_error& error) {
+        throw field_error(file, line, column, record[column], error.what());
+      }
+      ++column;
+    });
+  }
+  return rows;
+}
+
+/// Writes a file's rows, as write_records does; `for_each_field` as above.
+template <class Row, class ForEachField>
+void write_rows(
+    const std::filesystem::path& file, const std::string& header, const std::vector<Row>& rows,
+    ForEachField for_each_field) {
+  std::vector<std::vector<std::string>> records;
+  for (const Row& row : rows) {
+    auto& record = records.emplace_back();
+    for_each_field(row, [&](const auto& field) { record.push_back(to_text(field)); });
+  }
+  write_records(file, header, records);
+}
+
+}  // namespace rmsnorm::csv

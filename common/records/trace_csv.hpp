@@ -1,0 +1,36 @@
+#pragma once
+/// \file
+/// What the CPU device counted, as comma-separated values: a row for each line of LineCount.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/base/observation.hpp"
+
+namespace rmsnorm {
+
+/// One count of one launch.
+struct TraceRow {
+  std::string lesson;       ///< the slug
+  std::string regime;       ///< a regime's name, or "custom"; "decode bf16" if not of fp32
+  std::int64_t rows = 0;    ///< rows of x and y
+  int hidden = 0;           ///< columns of x and y
+  std::int64_t blocks = 0;  ///< of the launch
+  LineCount count;          ///< what one line did
+  std::string commit;       ///< the revision that built the program, "-dirty" if changed
+  std::string date;         ///< UTC, YYYY-MM-DD
+};
+
+/// The first line of every trace file.
+extern const char* const kTraceHeader;
+
+/// Reads a trace file. \throws std::runtime_error with the file, the line and the field that is not
+/// as expected; a kind has to be one of kKinds.
+std::vector<TraceRow> read_trace(const std::filesystem::path& file);
+
+/// Writes a trace file, as write_records does.
+void write_trace(const std::filesystem::path& file, const std::vector<TraceRow>& rows);
+
+}  // namespace rmsnorm

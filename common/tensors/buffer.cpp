@@ -1,0 +1,90 @@
+#include "common/tensors/buffer.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "common/base/cuda_check.hpp"
+#include "common/contract/types.hpp"
+
+namespace rmsnorm {
+namespace {
+
+constexpr std::align_val_t kAlignment{256};  // what cudaMalloc gives
+
+/// Host memory is not known to CUDA, and on a machine without a GPU no CUDA call works at all.
+bool is_device_memory(const void* pointer) {
+  cudaPointerAttributes attributes;
+  if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  return attributes.type == cudaMemoryTypeDevice;
+}
+
+}  // namespace
+
+Buffer::Buffer(Memory memory, std::size_t bytes) : memory_(memory), bytes_(bytes) {
+  if (memory == Memory::host) {
+    data_ = static_cast<std::byte*>(::operator new(bytes, kAlignment));
+  } else {
+    void* data = nullptr;
+    cuda_check(
+        cudaMalloc(&data, bytes),
+        fmt::format("allocating {:.1f} MiB on the GPU", static_cast<double>(bytes) / 0x1p20));
+    data_ = static_cast<std::byte*>(data);
+  }
+}
+
+Buffer::~Buffer() {
+  if (memory_ == Memory::host) {
+    ::operator delete(data_, kAlignment);
+  } else {
+    cudaFree(data_);  // a destructor has nobody to tell; the next checked call reports a lost GPU
+  }
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : memory_(other.memory_), bytes_(other.bytes_), data_(std::exchange(other.data_, nullptr)) {}
+
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (is_device_memory(from) || is_device_memory(to)) {
+    cuda_check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "copying to or from the GPU");
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+std::vector<float> to_host(const float* from, std::size_t size) {
+  std::vector<float> values(size);
+  copy_bytes(values.data(), from, size * sizeof(float));
+  return values;
+}
+
+std::vector<float> to_floats(const void* from, Dtype dtype, std::size_t size) {
+  if (dtype == Dtype::fp32) return to_host(static_cast<const float*>(from), size);
+  std::vector<std::uint16_t> halves(size);
+  copy_bytes(halves.data(), from, size * sizeof(std::uint16_t));
+  std::vector<float> values(size);
+  for (std::size_t i = 0; i < size; ++i) values[i] = value_of(dtype, halves[i]);
+  return values;
+}
+
+void from_host(const std::vector<float>& from, float* to) {
+  copy_bytes(to, from.data(), from.size() * sizeof(float));
+}
+
+void from_floats(const std::vector<float>& from, void* to, Dtype dtype) {
+  if (dtype == Dtype::fp32) return from_host(from, static_cast<float*>(to));
+  std::vector<std::uint16_t> halves;
+  for (const float value : from) {
+    halves.push_back(static_cast<std::uint16_t>(bits_of(dtype, value)));
+  }
+  copy_bytes(to, halves.data(), halves.size() * sizeof(std::uint16_t));
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,140 @@
+#include <algorithm>
+
+#include "common/base/cuda_check.hpp"
+#include "common/contract/types.hpp"
+#include "common/tensors/fenced_tensor.hpp"
+#include "common/tensors/random.hpp"
+#include "common/verify/device_kernels.hpp"
+#include "common/verify/element_check.hpp"
+
+namespace rmsnorm {
+namespace {
+
+/// Element i of a tensor (rows, hidden) of the given content, as the bits of its type.
+__host__ __device__ std::uint32_t element(
+    Content content, Dtype dtype, std::uint64_t seed, std::uint64_t i, std::uint64_t hidden) {
+  constexpr std::uint64_t kResidual = 0x4e51d;  // other seeds than that of x
+  constexpr std::uint64_t kDy = 0xd1;
+  switch (content) {
+    case Content::x:
+      return bits_of(dtype, random_x(seed, i / hidden, i % hidden, hidden));
+    case Content::weight:
+      return bits_of(dtype, random_weight(seed, i));
+    case Content::residual:
+      return bits_of(dtype, random_x(seed ^ kResidual, i / hidden, i % hidden, hidden));
+    case Content::dy:
+      return bits_of(dtype, random_x(seed ^ kDy, i / hidden, i % hidden, hidden));
+    case Content::nan:
+      return bits_of(dtype, float_of(0x7fc00000));
+    case Content::poison:
+      break;
+  }
+  return poison_bits(dtype);
+}
+
+__global__ void fill_on_device(
+    void* to, std::size_t size, Content content, Dtype dtype, std::uint64_t seed,
+    std::uint64_t hidden) {
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size;
+       i += step) {
+    set_bits(to, dtype, i, element(content, dtype, seed, i, hidden));
+  }
+}
+
+void fill_memory(
+    Memory memory, void* to, std::size_t size, Content content, Dtype dtype, std::uint64_t seed = 0,
+    int hidden = 1) {
+  if (size == 0) return;
+  if (memory == Memory::device) {
+    constexpr int kThreads = 256;
+    const auto blocks = static_cast<unsigned>(std::min<std::size_t>(size / kThreads + 1, 4096));
+    fill_on_device<<<blocks, kThreads>>>(to, size, content, dtype, seed, hidden);
+    cuda_check(cudaGetLastError(), "filling a tensor");
+  } else {
+    for (std::size_t i = 0; i < size; ++i) {
+      set_bits(to, dtype, i, element(content, dtype, seed, i, hidden));
+    }
+  }
+}
+
+/// Bytes from the start of one set's tensor to the next's: the tensor, up to a 256-byte boundary,
+/// one more such step for a misaligned start, and a guard.
+std::size_t stride_of(Dtype dtype, std::size_t size) {
+  return (size * bytes_of(dtype) + 255) / 256 * 256 + 256 + FencedTensor::kGuardBytes;
+}
+
+}  // namespace
+
+FencedTensor::FencedTensor(Memory memory, Dtype dtype, std::size_t size, int sets, int misalign)
+    : memory_(memory),
+      dtype_(dtype),
+      size_(size),
+      sets_(sets),
+      misalign_(misalign),
+      buffer_(memory, bytes(dtype, size, sets)) {}
+
+std::size_t FencedTensor::bytes(Dtype dtype, std::size_t size, int sets) {
+  return kGuardBytes + stride_of(dtype, size) * sets;
+}
+
+void FencedTensor::fill(Content content, std::uint64_t seed, int hidden, Content guard) const {
+  fill_memory(memory_, buffer_.data(), buffer_.bytes() / bytes_of(dtype_), guard, dtype_);
+  for (int set = 0; set < sets_; ++set) {
+    fill_memory(memory_, data(set), size_, content, dtype_, seed + set, hidden);
+  }
+}
+
+void FencedTensor::poison() const {
+  const std::size_t size = buffer_.bytes() / bytes_of(dtype_);
+  fill_memory(memory_, buffer_.data(), size, Content::poison, dtype_);
+  if (memory_ == Memory::device) cuda_check(cudaDeviceSynchronize(), "filling a tensor");
+}
+
+void* FencedTensor::data(int set) const {
+  return buffer_.data() + kGuardBytes + stride_of(dtype_, size_) * set +
+         misalign_ * bytes_of(dtype_);
+}
+
+const void* FencedTensor::guard(int side) const {
+  const auto* first = static_cast<const std::byte*>(data());
+  return side == 0 ? first - kGuardBytes : first + size_ * bytes_of(dtype_);
+}
+
+void FencedTensor::set(const std::vector<float>& values) const {
+  from_floats(values, data(), dtype_);
+}
+
+std::uint64_t FencedTensor::hash(const void* data, std::size_t bytes) const {
+  if (memory_ == Memory::host) {
+    std::uint64_t sum = 0;
+    const auto* halves = static_cast<const std::uint16_t*>(data);
+    for (std::size_t i = 0; i < bytes / 2; ++i) sum += random_bits(halves[i], i);
+    return sum;
+  }
+  unsigned long long sum = 0;
+  const Buffer on_device(Memory::device, sizeof sum);
+  auto* device_sum = reinterpret_cast<unsigned long long*>(on_device.data());
+  cuda_check(cudaMemset(device_sum, 0, sizeof sum), "preparing a check of the memory");
+  cuda_check(launch_hash(data, bytes, device_sum, nullptr), "checking the memory");
+  cuda_check(
+      cudaMemcpy(&sum, device_sum, sizeof sum, cudaMemcpyDeviceToHost), "checking the memory");
+  return sum;
+}
+
+std::uint64_t FencedTensor::hash() const {
+  return hash(buffer_.data(), buffer_.bytes());
+}
+
+std::uint64_t FencedTensor::hash_without_first() const {
+  const auto* const first = static_cast<const std::byte*>(data());
+  const std::byte* const after = first + size_ * bytes_of(dtype_);
+  const std::byte* const begin = buffer_.data();
+  return hash(begin, first - begin) + hash(after, begin + buffer_.bytes() - after);
+}
+
+std::uint64_t FencedTensor::hash_of_first() const {
+  return hash(data(), size_ * bytes_of(dtype_));
+}
+
+}  // namespace rmsnorm

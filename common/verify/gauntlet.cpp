@@ -1,0 +1,326 @@
+#include "common/verify/gauntlet.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+
+#include "common/base/cuda_check.hpp"
+#include "common/contract/regime.hpp"
+#include "common/measure/gpu.hpp"
+#include "common/programs/options.hpp"
+#include "common/programs/report.hpp"
+#include "common/tensors/any_workload.hpp"
+#include "common/tensors/workload.hpp"
+#include "common/verify/backward_verifier.hpp"
+#include "common/verify/verifier.hpp"
+
+namespace rmsnorm {
+namespace {
+
+/// Lengths around what kernels are made of: a vector, a warp, a block, a block of vectors, and one
+/// more or less.
+constexpr int kHidden[] = {1,   2,   3,   4,   5,    31,   32,   33,   64,   100,  127,  128, 129,
+                           255, 256, 257, 512, 1000, 1023, 1024, 1025, 2048, 4096, 4100, 8192};
+/// No row, one, some, and enough to fill the last block of several rows only in part.
+constexpr int kRows[] = {0, 1, 3, 65};
+/// Lengths around a vector of 8, and with each power of two up to 8 as their largest, for the
+/// types.
+constexpr int kHiddenOfTypes[] = {1, 4, 6, 8, 9, 33, 128, 1000, 4096, 4100, 12288};
+/// Shapes of their own: many rows, and long ones.
+constexpr Shape kMore[] = {{3000, 128}, {2, 20000}, {2, 49152}};
+
+/// Other numbers than the workload's, of x or of the input beside it: the residual, or dy.
+struct Values {
+  const char* name;
+  float (*change)(float x, int row, int col);
+  bool beside_x = false;
+};
+
+/// That input's elements, as they are before a launch.
+const void* beside_x(const Workload& workload) {
+  return workload.residual_before();
+}
+const void* beside_x(const BackwardWorkload& workload) {
+  return workload.dy().data();
+}
+
+/// Replaces them.
+void set_beside_x(const Workload& workload, const std::vector<float>& values) {
+  workload.set_residual(values);
+}
+void set_beside_x(const BackwardWorkload& workload, const std::vector<float>& values) {
+  workload.set_dy(values);
+}
+
+constexpr Values kAsDrawn = {"", nullptr};
+
+constexpr Values kValues[] = {
+    {"a NaN in one row", [](float x, int row, int col) { return row == 7 && col == 99 ? NAN : x; }},
+    {"an Inf in every third row",
+     [](float x, int row, int col) { return row % 3 == 0 && col == row ? INFINITY : x; }},
+    {"zeros in every second row", [](float x, int row, int) { return row % 2 == 0 ? 0 : x; }},
+    {"every second row large", [](float x, int row, int) { return row % 2 == 0 ? x * 1e15f : x; }},
+    {"every second row tiny", [](float x, int row, int) { return row % 2 == 0 ? x * 1e-30f : x; }},
+    {"a row whose sum is beyond fp32", [](float x, int row, int) { return row == 2 ? 1e30f : x; }},
+};
+
+/// Whose squares fp16 cannot hold.
+constexpr Values kLargeFp16 = {"every second row near the end of fp16", [](float x, int row, int) {
+                                 return row % 2 == 0 ? x * 8000 : x;
+                               }};
+
+/// True of the problems that every kernel is tried on first.
+bool is_plain(const WorkloadSpec& spec, const Values& values) {
+  return spec.eps == WorkloadSpec{}.eps && spec.seed == WorkloadSpec{}.seed &&
+         values.change == nullptr && spec.types == Types{};
+}
+
+/// "3 x 1000", and what is not as usual.
+std::string text_of(const WorkloadSpec& spec, const Values& values) {
+  std::string text = fmt::format("{} x {}", spec.rows, spec.hidden);
+  if (spec.types != Types{}) text += fmt::format(", {}", to_string(spec.types));
+  if (spec.types.weight_bias != 0) text += fmt::format(", {} + the weight", spec.types.weight_bias);
+  if (spec.eps != WorkloadSpec{}.eps) text += fmt::format(", eps {}", spec.eps);
+  if (spec.seed != WorkloadSpec{}.seed) text += fmt::format(", seed {}", spec.seed);
+  if (spec.misalign != 0) {
+    text += fmt::format(
+        ", with tensors that begin {} bytes behind a 16-byte boundary",
+        spec.misalign * bytes_of(spec.types.dtype));
+  }
+  if (values.change != nullptr) text += fmt::format(", {}", values.name);
+  if (values.beside_x) text += spec.residual ? " of the residual" : " of dy";
+  return text;
+}
+
+/// While it lives, what runs has so many seconds; then the program says a sentence and ends. A
+/// kernel of the CPU device cannot be asked to stop: it runs in our own thread.
+class TimeLimit {
+ public:
+  TimeLimit(unsigned seconds, const std::string& sentence) {
+    sentence_ = sentence;
+    std::fflush(stdout);  // the sentence goes past it
+    struct sigaction action {};
+    action.sa_handler = give_up;
+    action.sa_flags = SA_ONSTACK;  // the device's, while a kernel runs: its own may be short
+    sigaction(SIGALRM, &action, &before_);
+    alarm(seconds);
+  }
+  ~TimeLimit() {
+    alarm(0);
+    sigaction(SIGALRM, &before_, nullptr);
+  }
+  TimeLimit(const TimeLimit&) = delete;
+  TimeLimit& operator=(const TimeLimit&) = delete;
+
+ private:
+  static void give_up(int) {
+    [[maybe_unused]] const auto written = write(STDOUT_FILENO, sentence_.data(), sentence_.size());
+    _exit(kLessonWrong);
+  }
+
+  static inline std::string sentence_;
+  struct sigaction before_ {};
+};
+
+/// The gauntlet of one lesson.
+class Gauntlet {
+ public:
+  Gauntlet(const Lesson& lesson, const GauntletLimits& limits) : lesson_(lesson), limits_(limits) {}
+
+  Verdict run() {
+    const bool is_through = shapes() && counted() && numbers() && types() && size();
+    if (is_through && verdict_.right == 0) {
+      verdict_.complaint = "it refuses every shape: " + verdict_.last_refusal;
+    }
+    end_progress();
+    return verdict_;
+  }
+
+ private:
+  bool shapes() {
+    for (const int hidden : kHidden) {
+      for (const int rows : kRows) {
+        if (!is_right({.rows = rows, .hidden = hidden})) return false;
+      }
+      if (!is_right({.rows = 3, .hidden = hidden, .misalign = 1})) return false;
+    }
+    for (const Shape shape : kMore) {
+      if (!is_right({.rows = shape.rows, .hidden = shape.hidden})) return false;
+    }
+    return true;
+  }
+
+  bool counted() {
+    for (const auto& [shape, types] : limits_.counted) {
+      keep_launch_ = true;
+      const bool right = is_right({.rows = shape.rows, .hidden = shape.hidden, .types = types});
+      keep_launch_ = false;
+      if (!right) return false;
+    }
+    return true;
+  }
+
+  bool numbers() {
+    for (const int hidden : {37, 1000, 4096}) {
+      for (const std::uint64_t seed : {0, 2, 3}) {
+        if (!is_right({.rows = 7, .hidden = hidden, .seed = seed})) return false;
+      }
+      for (const float eps : {0.0f, 1e-12f, 1.0f, 1e30f}) {
+        if (!is_right({.rows = 7, .hidden = hidden, .eps = eps})) return false;
+      }
+      for (const int misalign : {2, 3}) {
+        if (!is_right({.rows = 7, .hidden = hidden, .misalign = misalign})) return false;
+      }
+    }
+    return values({.rows = 9, .hidden = 1024});
+  }
+
+  bool values(const WorkloadSpec& spec) {
+    for (Values values : kValues) {
+      if (!is_right(spec, values)) return false;
+      if (!lesson_.residual && !lesson_.is_backward()) continue;
+      values.beside_x = true;
+      if (!is_right(spec, values)) return false;
+    }
+    return true;
+  }
+
+  bool types() {
+    if (!lesson_.is_typed()) return true;
+    std::vector<Types> all = all_types();
+    std::erase(all, Types{});
+    for (const Types& types : all_types()) {
+      if (!types.weight) continue;
+      all.push_back(types);
+      all.back().weight_bias = 1;
+    }
+    return std::all_of(
+        all.begin(), all.end(), [this](const Types& types) { return shapes_and_numbers(types); });
+  }
+
+  bool shapes_and_numbers(const Types& types) {
+    for (const int hidden : kHiddenOfTypes) {
+      for (const int rows : {0, 3}) {
+        if (!is_right({.rows = rows, .hidden = hidden, .types = types})) return false;
+      }
+      for (const int misalign : {1, 4}) {
+        const WorkloadSpec spec{.rows = 3, .hidden = hidden, .misalign = misalign, .types = types};
+        if (!is_right(spec)) return false;
+      }
+    }
+    for (const float eps : {0.0f, 1.0f, 1e8f, 1e30f}) {  // y is subnormal in fp16 with 1e8, and 0
+      if (!is_right({.rows = 7, .hidden = 1000, .eps = eps, .types = types})) return false;
+    }
+    const WorkloadSpec spec{.rows = 9, .hidden = 1024, .types = types};
+    return values(spec) && is_right(spec, kLargeFp16);
+  }
+
+  bool size() {
+    const WorkloadSpec beyond_32_bits{.rows = 4194305, .hidden = 513, .residual = lesson_.residual};
+    return !limits_.beyond_32_bits || !has_room_for(beyond_32_bits) || is_right(beyond_32_bits);
+  }
+
+  bool is_right(WorkloadSpec spec, const Values& values = kAsDrawn) {
+    spec.memory = lesson_.memory;
+    spec.residual = lesson_.residual;
+    progress(fmt::format("checking {} on {}", lesson_.slug, text_of(spec, values)));
+    return lesson_.is_backward() ? is_right_on(BackwardWorkload(spec), values)
+                                 : is_right_on(Workload(spec), values);
+  }
+
+  template <class AnyWorkload>
+  bool is_right_on(const AnyWorkload& workload, const Values& values) {
+    const WorkloadSpec& spec = workload.spec();
+    if (const std::string refusal = why_refused(lesson_, workload); !refusal.empty()) {
+      ++verdict_.refused;
+      verdict_.last_refusal = refusal;
+      return true;
+    }
+    if (values.change != nullptr) {
+      const void* const before = values.beside_x ? beside_x(workload) : workload.x().data();
+      std::vector<float> x = to_floats(before, spec.types.dtype, matrix_size(spec));
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const std::size_t row = i / spec.hidden;
+        x[i] = values.change(x[i], static_cast<int>(row), static_cast<int>(i - row * spec.hidden));
+      }
+      values.beside_x ? set_beside_x(workload, x) : workload.set_x(x);
+    }
+    verdict_.where = text_of(spec, values);
+    const Verification found = run(workload);
+    if (found.ok()) {
+      ++verdict_.right;
+      if (keep_launch_ && !found.observation.lines.empty()) {
+        verdict_.launches.push_back(
+            {.lesson = lesson_.slug,
+             .regime = "a check",
+             .rows = spec.rows,
+             .hidden = spec.hidden,
+             .types = spec.types,
+             .predicted = predicted_traffic(lesson_, workload),
+             .observation = found.observation});
+      }
+      return true;
+    }
+    verdict_.complaint = found.complaint;
+    verdict_.hazards = found.hazards;
+    // The device sees neither a thread's own variables nor what was meant. But what is right on
+    // plain problems and wrong on others has another reason.
+    const bool was_watched = can_observe() && lesson_.memory == Memory::device;
+    if (was_watched && found.hazards.empty() && found.mismatch && is_plain(spec, values)) {
+      verdict_.advice =
+          "no mistake was seen on the way: is a __shared__ missing, an index or a bound of a loop "
+          "off, or the formula wrong?";
+    }
+    return false;
+  }
+
+  template <class AnyWorkload>
+  Verification run(const AnyWorkload& workload) const {
+    if (!is_cpu_device()) return verify(lesson_, workload, nullptr, Watch::yes);
+    const TimeLimit limit(
+        limits_.seconds_for_one,
+        (isatty(STDERR_FILENO) != 0 ? "\n" : "") +  // behind the progress
+            limits_.failed(
+                lesson_, fmt::format(
+                             "on {}: no end after {} s: is there a loop that never ends?\n",
+                             verdict_.where, limits_.seconds_for_one)));
+    return verify(lesson_, workload, nullptr, Watch::yes);
+  }
+
+  bool has_room_for(const WorkloadSpec& spec) const {
+    if (lesson_.memory == Memory::host || is_cpu_device()) return false;  // it would take minutes
+    std::size_t free = 0;
+    std::size_t total = 0;
+    cuda_check(cudaMemGetInfo(&free, &total), "asking for the free memory");
+    const std::size_t needed =
+        lesson_.is_backward() ? BackwardWorkload::bytes(spec) : Workload::bytes(spec);
+    return needed <= free / 10 * 9;
+  }
+
+  const Lesson& lesson_;
+  const GauntletLimits limits_;
+  bool keep_launch_ = false;
+  Verdict verdict_;
+};
+
+}  // namespace
+
+std::string text_of(const Verdict& verdict) {
+  if (verdict.where.empty()) return verdict.complaint;
+  std::string text = fmt::format("on {}:", verdict.where);
+  if (verdict.hazards.empty()) text += "\n  " + verdict.complaint;
+  for (const std::string& hazard : verdict.hazards) text += "\n  " + hazard;
+  if (!verdict.advice.empty()) text += "\n  " + verdict.advice;
+  return text;
+}
+
+Verdict run_gauntlet(const Lesson& lesson, const GauntletLimits& limits) {
+  return Gauntlet(lesson, limits).run();
+}
+
+}  // namespace rmsnorm
