@@ -9,7 +9,7 @@ bool can_observe() {
   return false;
 }
 
-void start_observing(std::vector<Tensor>) {}
+void start_observing(std::vector<KnownMemory>) {}
 
 Observation stop_observing() {
   return {};

@@ -34,8 +34,8 @@ struct LineCount {
 inline constexpr const char* kKinds[] = {"global load",  "global store", "shared load",
                                          "shared store", "barrier",      "shuffle"};
 
-/// Memory that a kernel is given.
-struct Tensor {
+/// Memory that a kernel is given: a tensor.
+struct KnownMemory {
   std::string name;   ///< "x"
   const void* data;   ///< on the device
   std::size_t bytes;  ///< in all
@@ -53,7 +53,7 @@ bool can_observe();
 
 /// Watches the launches from now on, if this build can. A kernel may touch these tensors in global
 /// memory, and nothing else.
-void start_observing(std::vector<Tensor> tensors);
+void start_observing(std::vector<KnownMemory> tensors);
 
 /// Ends it, and gives what was counted.
 Observation stop_observing();

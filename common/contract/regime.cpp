@@ -1,7 +1,5 @@
 #include "common/contract/regime.hpp"
 
-#include "common/contract/types.hpp"
-
 namespace rmsnorm {
 namespace {
 
@@ -26,10 +24,6 @@ std::vector<Shape> shapes_over_hidden() {
 
 }  // namespace
 
-const char* to_string(Cache cache) {
-  return cache == Cache::cold ? "cold" : "warm";
-}
-
 const std::vector<Regime>& regimes() {
   static const std::vector<Regime> all = {
       {"prefill", {{262144, 4096}}, {Cache::cold}},
@@ -37,7 +31,7 @@ const std::vector<Regime>& regimes() {
       {"decode", {{16, 4096}}, {Cache::cold, Cache::warm}},
       {"heads", {{1048576, 128}}, {Cache::cold}},
       {"wide", {{4096, 49152}}, {Cache::cold}},
-      {"backward", {{16384, 4096}}, {Cache::cold}, true},
+      {"backward", {{16384, 4096}}, {Cache::cold}, /*is_of_one=*/true},
   };
   return all;
 }
@@ -50,18 +44,9 @@ const std::vector<Regime>& sweeps() {
   return all;
 }
 
-bool is_measured_in(const Lesson& lesson, const Regime& regime) {
-  return regime.name == kCustomRegime || lesson.is_backward() == regime.is_backward;
-}
-
-std::int64_t bytes_of_rows(Shape shape, Dtype dtype, bool residual) {
-  const std::int64_t elements = std::int64_t{shape.rows} * shape.hidden;
-  return (residual ? 4 : 2) * elements * static_cast<std::int64_t>(bytes_of(dtype));
-}
-
-Shape halve_rows_to_fit(Shape shape, std::int64_t budget, int tensors) {
-  while (shape.rows > 1 && bytes_of_rows(shape) / 2 * tensors > budget) shape.rows /= 2;
-  return shape;
+bool is_measured_in(const Operation& operation, const Regime& regime) {
+  if (regime.name == kCustomRegime) return true;
+  return operation.regime.empty() ? !regime.is_of_one : operation.regime == regime.name;
 }
 
 Shape small_version(Shape shape) {

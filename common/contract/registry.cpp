@@ -3,40 +3,43 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 namespace rmsnorm {
 namespace {
 
 // A function's static variable exists before the first registration, whatever the link order is.
-std::vector<Lesson>& registered() {
-  static std::vector<Lesson> lessons;
-  return lessons;
+std::vector<Implementation>& registered() {
+  static std::vector<Implementation> implementations;
+  return implementations;
 }
 
 }  // namespace
 
-Registration::Registration(const Lesson& lesson) {
-  registered().push_back(lesson);
+void add_implementation(Implementation implementation) {
+  registered().push_back(std::move(implementation));
 }
 
-std::vector<Lesson> all_lessons() {
-  std::vector<Lesson> lessons = registered();
-  std::sort(lessons.begin(), lessons.end(), [](const Lesson& a, const Lesson& b) {
-    return std::strcmp(a.slug, b.slug) < 0;
+std::vector<Implementation> all_implementations() {
+  std::vector<Implementation> all = registered();
+  std::sort(all.begin(), all.end(), [](const Implementation& a, const Implementation& b) {
+    const int by_slug = std::strcmp(a.slug, b.slug);
+    return by_slug != 0 ? by_slug < 0 : std::strcmp(a.operation->name, b.operation->name) < 0;
   });
-  return lessons;
+  return all;
 }
 
-std::vector<Lesson> find_lessons(const std::vector<Lesson>& among, const std::string& name) {
+std::vector<Implementation> find_implementations(
+    const std::vector<Implementation>& among, const std::string& name) {
   const bool is_number =
       !name.empty() && name.size() <= 2 &&
       std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
   const std::string prefix = is_number ? (name.size() == 1 ? "0" : "") + name + "_" : name + "/";
 
-  std::vector<Lesson> found;
-  for (const Lesson& lesson : among) {
-    const std::string_view slug = lesson.slug;
-    if (slug == name || slug.substr(0, prefix.size()) == prefix) found.push_back(lesson);
+  std::vector<Implementation> found;
+  for (const Implementation& implementation : among) {
+    const std::string_view slug = implementation.slug;
+    if (slug == name || slug.substr(0, prefix.size()) == prefix) found.push_back(implementation);
   }
   return found;
 }

@@ -48,20 +48,4 @@ std::vector<Types> all_types() {
   return all;
 }
 
-Types types_of(const TypedProblem& p) {
-  Types types{.dtype = p.dtype, .weight = p.weight_dtype, .weight_bias = p.weight_bias};
-  if (p.weight == nullptr) types.weight.reset();
-  return types;
-}
-
-std::string why_refused(const Lesson& lesson, const TypedProblem& p) {
-  if (!lesson.launch.is_typed() && types_of(p) != Types{}) {
-    const std::string_view slug = lesson.slug;
-    return fmt::format(
-        "{} knows fp32 alone: its kernel takes x, the weight and y as float*, and adds no bias",
-        slug.substr(0, slug.find('/')));
-  }
-  return lesson.refuses(p);
-}
-
 }  // namespace rmsnorm

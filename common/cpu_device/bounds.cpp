@@ -84,7 +84,7 @@ bool is_in(const void* address, const void* begin, std::size_t bytes) {
   return at >= first && at - first < bytes;
 }
 
-void Bounds::start(std::vector<Tensor> tensors) {
+void Bounds::start(std::vector<KnownMemory> tensors) {
   tensors_ = std::move(tensors);
 }
 
@@ -106,7 +106,7 @@ const std::string& Bounds::global(const Access& access) const {
   const auto at = reinterpret_cast<std::uintptr_t>(access.address);
   const std::string* name = nullptr;
   std::uintptr_t end = 0;
-  for (const Tensor& tensor : tensors_) {
+  for (const KnownMemory& tensor : tensors_) {
     if (!is_in(access.address, tensor.data, tensor.bytes)) continue;
     name = &tensor.name;
     end = reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.bytes;
@@ -115,7 +115,8 @@ const std::string& Bounds::global(const Access& access) const {
     // A workspace of the kernel's own. But around the tensors lie guards, which are nobody's.
     const Allocation* found = find_allocation(access.address);
     const bool has_tensors =
-        found != nullptr && std::any_of(tensors_.begin(), tensors_.end(), [&](const Tensor& t) {
+        found != nullptr &&
+        std::any_of(tensors_.begin(), tensors_.end(), [&](const KnownMemory& t) {
           return is_in(t.data, found->data, found->bytes);
         });
     if (found != nullptr && !has_tensors) {
@@ -137,9 +138,9 @@ Hazard Bounds::describe_global(const Access& access) const {
   Hazard found = hazard_at(access.pc);
   const auto at = reinterpret_cast<std::uintptr_t>(access.address);
   const int bytes = access.bytes;
-  const Tensor* nearest = nullptr;
+  const KnownMemory* nearest = nullptr;
   std::uintptr_t least = 0;
-  for (const Tensor& tensor : tensors_) {
+  for (const KnownMemory& tensor : tensors_) {
     const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data);
     const std::uintptr_t distance =
         at < begin ? begin - at : (at < begin + tensor.bytes ? 0 : at - begin - tensor.bytes);

@@ -20,7 +20,7 @@ class Bounds {
  public:
   /// In global memory a kernel may touch these tensors, and allocations of its own, but not what
   /// lies around a tensor in its allocation.
-  void start(std::vector<Tensor> tensors);
+  void start(std::vector<KnownMemory> tensors);
 
   /// The shared variable that the running thread touches. Comes back only if it may.
   const SharedPiece& shared(const Access& access) const;
@@ -32,7 +32,7 @@ class Bounds {
  private:
   Hazard describe_global(const Access& access) const;
 
-  std::vector<Tensor> tensors_;
+  std::vector<KnownMemory> tensors_;
 };
 
 }  // namespace rmsnorm::cpu_device

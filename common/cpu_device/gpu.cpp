@@ -22,12 +22,4 @@ Gpu find_gpu() {
       .free_bytes = free_bytes};
 }
 
-bool is_cpu_device() {
-  return true;
-}
-
-std::string cuda_version() {
-  return "";
-}
-
 }  // namespace rmsnorm

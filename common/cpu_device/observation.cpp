@@ -5,11 +5,20 @@
 
 #include <utility>
 
+#include "common/base/device.hpp"
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/hazard.hpp"
 #include "common/cpu_device/observer.hpp"
 
 namespace rmsnorm {
+
+bool is_cpu_device() {
+  return true;
+}
+
+std::string cuda_version() {
+  return "";
+}
 
 bool can_observe() {
 #ifdef RMSNORM_CPU_OBSERVES
@@ -19,7 +28,7 @@ bool can_observe() {
 #endif
 }
 
-void start_observing(std::vector<Tensor> tensors) {
+void start_observing(std::vector<KnownMemory> tensors) {
   if (can_observe()) cpu_device::observer().start(std::move(tensors));
 }
 

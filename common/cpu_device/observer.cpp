@@ -14,7 +14,7 @@ extern "C" const char _end;
 
 namespace rmsnorm::cpu_device {
 
-void Observer::start(std::vector<Tensor> tensors) {
+void Observer::start(std::vector<KnownMemory> tensors) {
   bounds_.start(std::move(tensors));
   counter_.start();
   is_watching = true;

@@ -28,7 +28,7 @@ inline bool is_watching = false;
 class Observer {
  public:
   /// Watches the launches from now on. For the tensors, see Bounds.
-  void start(std::vector<Tensor> tensors);
+  void start(std::vector<KnownMemory> tensors);
   /// Ends it, and gives what was counted.
   Observation stop();
 

@@ -4,14 +4,11 @@
 #include <fmt/format.h>
 
 #include "common/base/cuda_check.hpp"
-#include "common/verify/device_kernels.hpp"
+#include "common/base/device.hpp"
+#include "common/measure/probe.hpp"
 
 namespace rmsnorm {
 namespace {
-
-std::string version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
 
 int attribute(cudaDeviceAttr which) {
   int value = 0;
@@ -24,7 +21,8 @@ int attribute(cudaDeviceAttr which) {
 std::string driver_version() {
   int newest_cuda = 0;
   cuda_check(cudaDriverGetVersion(&newest_cuda), "asking for the driver's version");
-  std::string version = "for CUDA " + version_text(newest_cuda);
+  std::string version =
+      "for CUDA " + fmt::format("{}.{}", newest_cuda / 1000, newest_cuda % 1000 / 10);
 
   void* nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
   if (nvml == nullptr) return version;
@@ -88,14 +86,6 @@ Gpu find_gpu() {
       .l2_bytes = static_cast<std::size_t>(properties.l2CacheSize),
       .peak_gbps = 2 * clock_hz * bus_bytes / 1e9,
       .free_bytes = free_bytes};
-}
-
-bool is_cpu_device() {
-  return false;
-}
-
-std::string cuda_version() {
-  return version_text(CUDART_VERSION);
 }
 
 }  // namespace rmsnorm

@@ -28,10 +28,4 @@ struct Gpu {
 /// other architectures.
 Gpu find_gpu();
 
-/// Whether kernels run on the CPU device: it checks and counts, and has no clock.
-bool is_cpu_device();
-
-/// The toolkit's version that built this program, "13.0"; "" for the CPU device.
-std::string cuda_version();
-
 }  // namespace rmsnorm

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
-#include "common/contract/types.hpp"
 #include "common/measure/benchmark.hpp"
 #include "common/measure/roofline.hpp"
 
@@ -10,67 +10,75 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// The first thread also copies the up to seven pairs of bytes that do not fill a vector.
-__global__ void copy_float4(
-    const std::uint16_t* __restrict__ from, std::uint16_t* __restrict__ to, std::int64_t size) {
-  const std::int64_t vectors = size / 8;
+/// Row y of the grid makes copy y. Its first thread also copies the up to seven pairs of bytes that
+/// do not fill a vector.
+__global__ void copy_float4(Copy first, Copy second) {
+  const Copy copy = blockIdx.y == 0 ? first : second;
+  const std::int64_t vectors = copy.bytes / 16;
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i < vectors) reinterpret_cast<float4*>(to)[i] = reinterpret_cast<const float4*>(from)[i];
+  if (i < vectors) static_cast<float4*>(copy.to)[i] = static_cast<const float4*>(copy.from)[i];
   if (i == 0) {
-    for (std::int64_t tail = vectors * 8; tail < size; ++tail) to[tail] = from[tail];
+    for (std::int64_t tail = vectors * 8; tail < copy.bytes / 2; ++tail) {
+      static_cast<std::uint16_t*>(copy.to)[tail] =
+          static_cast<const std::uint16_t*>(copy.from)[tail];
+    }
   }
 }
 
-std::int64_t bytes_of_x(const TypedProblem& p) {
-  return static_cast<std::int64_t>(p.rows) * p.hidden *
-         static_cast<std::int64_t>(bytes_of(p.dtype));
-}
-
-cudaError_t copy_with_runtime(const TypedProblem& p, cudaStream_t stream) {
-  return cudaMemcpyAsync(p.y, p.x, bytes_of_x(p), cudaMemcpyDeviceToDevice, stream);
-}
-
-/// \param problem of a set: where it has x, and y to copy it to
-template <class ProblemOfSet>
-double measure(const ProblemOfSet& problem, int sets, Cache cache, double min_seconds) {
-  double best_us = INFINITY;
-  for (const auto copy : {copy_with_runtime, copy_with_kernel}) {
-    const auto launch = [&](int set, cudaStream_t stream) { return copy(problem(set), stream); };
-    best_us = std::min(best_us, time_launch(launch, cache, sets, min_seconds).median_us);
+/// What is to be copied of a set: one or two matrices.
+std::vector<Copy> copies_of(const Workload& workload, int set) {
+  const Problem p = workload.problem(set);
+  const std::vector<TensorSpec>& tensors = workload.operation().tensors;
+  const std::int64_t bytes =
+      static_cast<std::int64_t>(p.rows) * p.hidden * static_cast<std::int64_t>(bytes_of(p.dtype));
+  std::vector<Copy> copies;
+  std::size_t to = 0;
+  for (std::size_t from = 0; from < tensors.size(); ++from) {
+    if (!is_input_matrix(tensors[from])) continue;
+    while (to < tensors.size() &&
+           !(is_written(tensors[to]) && tensors[to].extent == Extent::matrix)) {
+      ++to;
+    }
+    if (to == tensors.size()) break;
+    copies.push_back({p.tensors[from], p.tensors[to++], bytes});
   }
-  return gbps(2.0 * static_cast<double>(bytes_of_x(problem(0))), best_us);
+  return copies;
+}
+
+cudaError_t copy_with_runtime(const std::vector<Copy>& copies, cudaStream_t stream) {
+  for (const Copy& copy : copies) {
+    const cudaError_t error =
+        cudaMemcpyAsync(copy.to, copy.from, copy.bytes, cudaMemcpyDeviceToDevice, stream);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
 }
 
 }  // namespace
 
-cudaError_t copy_with_kernel(const TypedProblem& p, cudaStream_t stream) {
-  const std::int64_t size = bytes_of_x(p) / 2;
-  if (size == 0) return cudaSuccess;
-  const auto blocks = static_cast<unsigned>(size / 8 / kThreads + 1);
-  copy_float4<<<blocks, kThreads, 0, stream>>>(
-      static_cast<const std::uint16_t*>(p.x), static_cast<std::uint16_t*>(p.y), size);
+cudaError_t copy_with_kernel(const Copy& first, const Copy& second, cudaStream_t stream) {
+  const std::int64_t most = std::max(first.bytes, second.bytes);
+  if (most == 0) return cudaSuccess;
+  const dim3 grid(static_cast<unsigned>(most / 16 / kThreads + 1), second.bytes > 0 ? 2 : 1);
+  copy_float4<<<grid, kThreads, 0, stream>>>(first, second);
   return cudaGetLastError();
 }
 
 double measure_copy(const Workload& workload, Cache cache, double min_seconds) {
-  return measure(
-      [&](int set) { return workload.typed_problem(set); }, workload.spec().sets, cache,
-      min_seconds);
-}
-
-double measure_copy(const BackwardWorkload& workload, Cache cache, double min_seconds) {
-  return measure(
-      [&](int set) {
-        const BackwardProblem p = workload.problem(set);
-        TypedProblem copied;
-        copied.x = p.x;
-        copied.y = p.dx;
-        copied.rows = p.rows;
-        copied.hidden = p.hidden;
-        copied.dtype = p.dtype;
-        return copied;
-      },
-      workload.spec().sets, cache, min_seconds);
+  double bytes = 0;
+  for (const Copy& copy : copies_of(workload, 0)) bytes += 2.0 * static_cast<double>(copy.bytes);
+  const auto with_kernel = [&](int set, cudaStream_t stream) {
+    const std::vector<Copy> copies = copies_of(workload, set);
+    return copy_with_kernel(copies[0], copies.size() > 1 ? copies[1] : Copy{}, stream);
+  };
+  const auto with_runtime = [&](int set, cudaStream_t stream) {
+    return copy_with_runtime(copies_of(workload, set), stream);
+  };
+  const int sets = workload.spec().sets;
+  const double best_us = std::min(
+      time_launch(with_kernel, cache, sets, min_seconds).median_us,
+      time_launch(with_runtime, cache, sets, min_seconds).median_us);
+  return gbps(bytes, best_us);
 }
 
 }  // namespace rmsnorm

@@ -1,11 +1,12 @@
 #pragma once
 /// \file
-/// The roof that matters: how fast the same bytes can be copied, in the same run.
+/// The roof that matters: how fast as many bytes can be copied, in the same run.
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 #include "common/contract/regime.hpp"
-#include "common/tensors/backward_workload.hpp"
 #include "common/tensors/workload.hpp"
 
 namespace rmsnorm {
@@ -15,13 +16,20 @@ inline double gbps(double bytes, double microseconds) {
   return bytes / microseconds / 1e3;
 }
 
-/// Copies x to y with 16-byte loads and stores, one a thread. Both begin at multiples of 16 bytes.
-cudaError_t copy_with_kernel(const TypedProblem& problem, cudaStream_t stream);
+/// Bytes to copy, an even number, and where to. Both addresses are multiples of 16 bytes; they may
+/// be the same.
+struct Copy {
+  const void* from;    ///< on the device
+  void* to;            ///< likewise
+  std::int64_t bytes;  ///< 0 or more
+};
 
-/// GB/s of the best copy of x to y: cudaMemcpyAsync or copy_with_kernel, whichever is faster.
-/// Bytes read and bytes written both count. \throws CudaError
+/// Copies with 16-byte loads and stores, one a thread; in one launch.
+cudaError_t copy_with_kernel(const Copy& first, const Copy& second, cudaStream_t stream);
+
+/// GB/s of the best copy of the operation's matrices: each input that has an output to go to, in the
+/// order of the tensors, by cudaMemcpyAsync or copy_with_kernel, whichever is faster. Bytes read and
+/// bytes written both count. \throws CudaError
 double measure_copy(const Workload& workload, Cache cache, double min_seconds);
-/// The same of x to dx. \throws CudaError
-double measure_copy(const BackwardWorkload& workload, Cache cache, double min_seconds);
 
 }  // namespace rmsnorm

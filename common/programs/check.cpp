@@ -6,23 +6,25 @@
 #include <exception>
 #include <string>
 
+#include "common/base/device.hpp"
+#include "common/base/exit_code.hpp"
 #include "common/cpu_device/stand_in.hpp"
 #include "common/measure/gpu.hpp"
-#include "common/programs/options.hpp"
 #include "common/programs/report.hpp"
 #include "common/programs/trace_report.hpp"
 
 namespace rmsnorm {
 namespace {
 
-/// The check of one lesson.
+/// The check of one implementation.
 class Check {
  public:
-  Check(const Lesson& lesson, const GauntletLimits& limits) : lesson_(lesson), limits_(limits) {
+  Check(const Implementation& implementation, const GauntletLimits& limits)
+      : implementation_(implementation), limits_(limits) {
     // The traffic is compared with the prediction.
     for (const Shape shape : {Shape{64, 4096}, Shape{256, 128}}) {
       limits_.counted.push_back({shape});
-      if (!lesson.is_typed()) continue;
+      if (!implementation.is_typed) continue;
       for (const char* const name : {"bf16", "fp16/fp32", "bf16/none"}) {
         limits_.counted.push_back({shape, *types_named(name)});
       }
@@ -31,10 +33,10 @@ class Check {
 
   /// Says how it went.
   ExitCode run() const {
-    const Verdict verdict = run_gauntlet(lesson_, limits_);
-    if (const std::size_t at = verdict.last_refusal.find(cpu_device::kNeedsGpu);
+    const GauntletResult verdict = run_gauntlet(implementation_, limits_);
+    if (const std::size_t at = verdict.last_reason.find(cpu_device::kNeedsGpu);
         verdict.right == 0 && at != std::string::npos) {
-      fmt::print("{}\n", skipped_line(lesson_, "it" + verdict.last_refusal.substr(at)));
+      fmt::print("{}\n", skipped_line(implementation_.slug, "it" + verdict.last_reason.substr(at)));
       return kNoDevice;
     }
     if (!verdict.ok()) return fail(text_of(verdict));
@@ -46,10 +48,11 @@ class Check {
           with_dtype("", to_string(launch.types)), difference, line_table(launch)));
     }
     fmt::print(
-        "{:27} PASS  right on {} problems{}{}\n", lesson_.slug, verdict.right,
-        verdict.refused == 0
+        "{:27} PASS  right on {} problems{}{}\n", implementation_.slug, verdict.right,
+        verdict.unsupported == 0
             ? ""
-            : fmt::format(", refuses {} (the last: {})", verdict.refused, verdict.last_refusal),
+            : fmt::format(
+                  ", does not support {} (the last: {})", verdict.unsupported, verdict.last_reason),
         can_observe() ? "; no mistakes seen; traffic as predicted" : "");
     for (const Watched& launch : verdict.launches) fmt::print("{}", cost_table({launch}));
     return kAllVerified;
@@ -57,27 +60,28 @@ class Check {
 
  private:
   ExitCode fail(const std::string& sentence) const {
-    fmt::print("{}\n", failed_line(lesson_, sentence));
+    fmt::print("{}\n", failed_line(implementation_.slug, sentence));
     return kLessonWrong;
   }
 
-  const Lesson& lesson_;
+  const Implementation& implementation_;
   GauntletLimits limits_;
 };
 
 }  // namespace
 
-int check_lessons(const std::vector<Lesson>& lessons, const GauntletLimits& limits) {
-  if (lessons.empty()) {
-    fmt::print(stderr, "the file registers no lesson: it needs a rmsnorm::Registration\n");
+int check_implementations(
+    const std::vector<Implementation>& implementations, const GauntletLimits& limits) {
+  if (implementations.empty()) {
+    fmt::print(stderr, "the file registers no kernel: it needs a rmsnorm::Registration\n");
     return kBadUsage;
   }
   try {
     const Gpu gpu = find_gpu();
     fmt::print(stderr, "checking on {}\n", is_cpu_device() ? "the CPU device" : gpu.name);
     ExitCode worst = kAllVerified;
-    for (const Lesson& lesson : lessons) {
-      const ExitCode found = Check(lesson, limits).run();
+    for (const Implementation& implementation : implementations) {
+      const ExitCode found = Check(implementation, limits).run();
       if (worst != kLessonWrong && found != kAllVerified) worst = found;
     }
     return worst;

@@ -10,9 +10,10 @@
 
 namespace rmsnorm {
 
-/// Checks the lessons and prints a line for each, or the first failure of one in plain words.
-/// Returns an ExitCode (options.hpp): kLessonWrong if one is wrong, else kNoDevice if one cannot
-/// run on this device, kBadUsage if there are no lessons.
-int check_lessons(const std::vector<Lesson>& lessons, const GauntletLimits& limits = {});
+/// Checks the implementations and prints a line for each, or the first failure of one in plain words.
+/// Returns an ExitCode (base/exit_code.hpp): kLessonWrong if one is wrong, else kNoDevice if one cannot
+/// run on this device, kBadUsage if there are none.
+int check_implementations(
+    const std::vector<Implementation>& implementations, const GauntletLimits& limits = {});
 
 }  // namespace rmsnorm

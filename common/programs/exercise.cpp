@@ -10,9 +10,10 @@
 #include <string>
 #include <string_view>
 
+#include "common/base/exit_code.hpp"
+#include "common/base/terminal.hpp"
 #include "common/contract/registry.hpp"
 #include "common/measure/gpu.hpp"
-#include "common/programs/options.hpp"
 #include "common/programs/program.hpp"
 #include "common/programs/report.hpp"
 #include "common/verify/gauntlet.hpp"
@@ -27,7 +28,7 @@ std::optional<Exercise>& registered() {
 }
 
 /// "04_warp_reduce       NOT YET  at most 2 barriers a row: 9 counted in 32 x 4096"
-std::string line_of(const char* slug, std::string_view word, std::string_view what) {
+std::string line_of(std::string_view slug, std::string_view word, std::string_view what) {
   const bool is_bad = word == "WRONG" || word == "BUT NOT";
   const char* colour = is_bad ? "\x1b[31m" : word == "NOT YET" ? "\x1b[33m" : "\x1b[32m";
   const bool coloured = wants_colour(STDOUT_FILENO);
@@ -38,25 +39,28 @@ std::string line_of(const char* slug, std::string_view word, std::string_view wh
 /// The check of one kernel.
 class Check {
  public:
-  Check(const Lesson& lesson, const Exercise& exercise) : lesson_(lesson), exercise_(exercise) {}
+  Check(const Implementation& implementation, const Exercise& exercise)
+      : implementation_(implementation), exercise_(exercise) {}
 
   ExitCode run() const {
-    const Verdict verdict = run_gauntlet(
-        lesson_, {.counted = {{exercise_.shape, exercise_.types}},
-                  .failed = [](const Lesson& lesson, std::string_view why) {
-                    return line_of(lesson.slug, "WRONG", why);
-                  }});
+    const GauntletResult verdict = run_gauntlet(
+        implementation_, {.counted = {{exercise_.shape, exercise_.types}},
+                          .failed = [](std::string_view slug, std::string_view why) {
+                            return line_of(slug, "WRONG", why);
+                          }});
     if (!verdict.ok()) {
       say("WRONG", text_of(verdict));
       return kLessonWrong;
     }
-    say("RIGHT", fmt::format(
-                     "on {} problems{}{}", verdict.right,
-                     verdict.refused == 0 ? "" : fmt::format(", refuses {}", verdict.refused),
-                     can_observe() ? "; no mistakes seen" : ""));
+    say("RIGHT",
+        fmt::format(
+            "on {} problems{}{}", verdict.right,
+            verdict.unsupported == 0 ? ""
+                                     : fmt::format(", does not support {}", verdict.unsupported),
+            can_observe() ? "; no mistakes seen" : ""));
     if (!can_observe()) return kAllVerified;
     if (verdict.launches.empty()) {
-      say("WRONG", "it refuses the problem that is counted: " + verdict.last_refusal);
+      say("WRONG", "it does not support the problem that is counted: " + verdict.last_reason);
       return kLessonWrong;
     }
     return reaches_all(verdict.launches.front()) ? kAllVerified : kGoalMissed;
@@ -99,10 +103,10 @@ class Check {
   }
 
   void say(const char* word, const std::string& what) const {
-    fmt::print("{}\n", line_of(lesson_.slug, word, what));
+    fmt::print("{}\n", line_of(implementation_.slug, word, what));
   }
 
-  const Lesson& lesson_;
+  const Implementation& implementation_;
   const Exercise& exercise_;
 };
 
@@ -115,8 +119,8 @@ ExerciseRegistration::ExerciseRegistration(const Exercise& exercise) {
 int run_exercise(int argc, const char* const* argv) {
   const std::optional<Exercise>& exercise = registered();
   const std::string slug = exercise ? exercise->lesson : "";
-  std::vector<Lesson> lessons = all_lessons();
-  std::erase_if(lessons, [&](const Lesson& lesson) { return lesson.slug != slug; });
+  std::vector<Implementation> lessons = all_implementations();
+  std::erase_if(lessons, [&](const Implementation& lesson) { return lesson.slug != slug; });
   if (lessons.size() != 1) {
     fmt::print(stderr, "the file has to register the lesson '{}', once\n", slug);
     return kBadUsage;

@@ -2,5 +2,5 @@
 #include "common/programs/program.hpp"
 
 int main(int argc, char** argv) {
-  return rmsnorm::run_program(argc, argv, rmsnorm::all_lessons());
+  return rmsnorm::run_program(argc, argv, rmsnorm::all_implementations());
 }

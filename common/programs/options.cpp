@@ -10,9 +10,10 @@
 #include <limits>
 
 #include "common/base/build_info.hpp"
+#include "common/base/device.hpp"
+#include "common/base/exit_code.hpp"
 #include "common/base/observation.hpp"
 #include "common/contract/registry.hpp"
-#include "common/measure/gpu.hpp"
 #include "common/programs/prediction.hpp"
 
 namespace rmsnorm {
@@ -63,12 +64,14 @@ std::vector<Regime> regimes_named(const std::vector<std::string>& names) {
   return chosen;
 }
 
-std::vector<Lesson> lessons_named(
-    const std::vector<std::string>& names, const std::vector<Lesson>& among) {
-  std::vector<Lesson> chosen;
-  const auto same = [](const Lesson& a, const Lesson& b) { return a.slug == b.slug; };
+std::vector<Implementation> implementations_named(
+    const std::vector<std::string>& names, const std::vector<Implementation>& among) {
+  std::vector<Implementation> chosen;
+  const auto same = [](const Implementation& a, const Implementation& b) {
+    return a.slug == b.slug && a.operation == b.operation;
+  };
   for (const std::string& name : names) {
-    const std::vector<Lesson> found = find_lessons(among, name);
+    const std::vector<Implementation> found = find_implementations(among, name);
     if (found.empty()) {
       throw CLI::ValidationError(
           "--lesson", fmt::format("there is no lesson '{}'; --list shows them", name));
@@ -76,6 +79,21 @@ std::vector<Lesson> lessons_named(
     add_new(chosen, found, same);
   }
   return chosen;
+}
+
+std::vector<Implementation> of_operation(
+    const std::string& name, const std::vector<Implementation>& among) {
+  std::vector<Implementation> chosen;
+  std::vector<std::string> known;
+  for (const Implementation& implementation : among) {
+    const std::string operation = implementation.operation->name;
+    if (operation == name) chosen.push_back(implementation);
+    add_new(known, {operation}, std::equal_to<>());
+  }
+  if (!chosen.empty()) return chosen;
+  throw CLI::ValidationError(
+      "--operation",
+      fmt::format("nothing here does '{}'; there are {}", name, fmt::join(known, ", ")));
 }
 
 /// A finite number in [lowest, highest]: CLI::Range lets NaN pass.
@@ -113,41 +131,44 @@ std::vector<Types> types_with_names(const std::vector<std::string>& names) {
 }
 
 /// Narrows the options to what a prediction is about.
-void choose_step(Options& options, const std::vector<Lesson>& lessons) {
+void choose_step(Options& options, const std::vector<Implementation>& among) {
   if (is_cpu_device() && options.recorded_file.empty()) {
     throw CLI::ValidationError(
         "--predict", "the CPU device has no times, so --recorded FILE must name some");
   }
   try {
-    options.lessons = predecessor_and_lesson(lessons, options.lessons);
+    options.implementations = predecessor_and_lesson(among, options.implementations);
   } catch (const std::runtime_error& error) {
     throw CLI::ValidationError("--predict", error.what());
   }
-  options.regimes = regimes_named({options.lessons.back().regime});
+  options.regimes = regimes_named({options.implementations.back().regime});
 }
 
 }  // namespace
 
-std::vector<Types> types_for(const Options& options, const Lesson& lesson, const Regime& regime) {
+std::vector<Types> types_for(
+    const Options& options, const Implementation& implementation, const Regime& regime) {
   if (!options.types.empty()) return options.types;
   constexpr Types kFp32;
   constexpr Types kBf16 = {.dtype = Dtype::bf16, .weight = Dtype::bf16};
   constexpr Types kFp16 = {.dtype = Dtype::fp16, .weight = Dtype::fp16};
   const auto is_this = [&](const Regime& other) { return other.name == regime.name; };
-  if (!lesson.is_typed() || std::none_of(regimes().begin(), regimes().end(), is_this)) {
+  if (!implementation.is_typed || std::none_of(regimes().begin(), regimes().end(), is_this)) {
     return {kFp32};
   }
   if (options.predicted) return {kBf16, kFp32};
   return {kFp32, kBf16, kFp16};
 }
 
-ParsedOptions parse_options(int argc, const char* const* argv, const std::vector<Lesson>& lessons) {
+ParsedOptions parse_options(
+    int argc, const char* const* argv, const std::vector<Implementation>& implementations) {
   ParsedOptions parsed;
   Options& options = parsed.options;
 
   constexpr int kMostRows = std::numeric_limits<int>::max();
   constexpr int kMostColumns = 1 << 30;
   std::vector<std::string> lesson_names;
+  std::string operation;
   std::vector<std::string> names_of_regimes;
   std::vector<std::string> names_of_types;
   std::optional<int> rows;
@@ -156,8 +177,8 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
   bool warm = false;
 
   const std::string about =
-      lessons.size() == 1
-          ? fmt::format("{}: {}.", lessons[0].slug, lessons[0].idea)
+      implementations.size() == 1
+          ? fmt::format("{}: {}.", implementations[0].slug, implementations[0].idea)
           : std::string("The lessons of RMSNorm, step by step: verified, then timed.");
   CLI::App app(
       about +
@@ -169,6 +190,8 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
   app.get_formatter()->column_width(34);
 
   app.add_option("--lesson", lesson_names, "Only this lesson: a number or a slug; may be repeated")
+      ->type_name("NAME");
+  app.add_option("--operation", operation, "Only implementations of this operation")
       ->type_name("NAME");
   auto* regime_option =
       app.add_option(
@@ -228,6 +251,8 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
          "--recorded", options.recorded_file, "Results to grade it by where nothing can be timed")
       ->type_name("FILE")
       ->take_last();
+  app.add_flag(
+      "--summary", options.summary, "Print a table at the end, not a line for each result");
   app.add_flag("--list", options.list, "List the lessons of this program and exit");
 
   app.add_flag("--l2", options.l2, "Print the size of the GPU's L2 cache in MiB and exit");
@@ -239,7 +264,10 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
         throw CLI::ValidationError(option->get_name(), kCannotObserve);
       }
     }
-    options.lessons = lesson_names.empty() ? lessons : lessons_named(lesson_names, lessons);
+    const std::vector<Implementation> among =
+        operation.empty() ? implementations : of_operation(operation, implementations);
+    options.implementations =
+        lesson_names.empty() ? among : implementations_named(lesson_names, among);
     if (rows || hidden) {
       options.regimes = {
           {kCustomRegime,
@@ -250,7 +278,7 @@ ParsedOptions parse_options(int argc, const char* const* argv, const std::vector
     }
     options.types = types_with_names(names_of_types);
     options.trace_all = rows || hidden || !names_of_regimes.empty();
-    if (options.predicted) choose_step(options, lessons);
+    if (options.predicted) choose_step(options, among);
   } catch (const CLI::Success& success) {  // --help, --version
     parsed.exit_code = app.exit(success);
   } catch (const CLI::Error& error) {

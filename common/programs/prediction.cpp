@@ -21,8 +21,8 @@ constexpr double kRightAtLeast = 0.01;
 constexpr double kCloseAtLeast = 0.03;
 constexpr double kRounding = 1e-9;  // a guess on the border is within it
 
-bool is_foil(const Lesson& lesson) {
-  return std::string_view(lesson.slug).find('/') != std::string_view::npos;
+bool is_variant(const Implementation& implementation) {
+  return std::string_view(implementation.slug).find('/') != std::string_view::npos;
 }
 
 double spread_us(const Result& result) {
@@ -39,13 +39,13 @@ std::string percent_text(double percent) {
   return fmt::format("{:.{}f} %", percent, percent < 0.1 ? 2 : 1);
 }
 
-/// Whether there is a result of the lesson that says it refuses the type.
-bool refuses(
+/// Whether there is a result of the lesson that says it does not support the type.
+bool lacks(
     const std::vector<Result>& results, const std::string& lesson, const Regime& regime,
     Dtype dtype) {
   return std::any_of(results.begin(), results.end(), [&](const Result& r) {
-    return r.lesson == lesson && r.regime == regime.name && r.dtype == to_string(dtype) &&
-           r.verdict == "refused";
+    return r.implementation == lesson && r.regime == regime.name && r.dtype == to_string(dtype) &&
+           r.verdict == Verdict::unsupported;
   });
 }
 
@@ -56,16 +56,16 @@ const Result& timed_result(
   const std::string where = fmt::format("{} in {}, {}", lesson, regime.name, to_string(cache));
   const auto find = [&](Dtype dtype) {
     return std::find_if(results.begin(), results.end(), [&](const Result& r) {
-      return r.lesson == lesson && r.regime == regime.name && r.dtype == to_string(dtype) &&
-             (r.cache == to_string(cache) || r.cache.empty());
+      return r.implementation == lesson && r.regime == regime.name && r.dtype == to_string(dtype) &&
+             (!r.cache || r.cache == cache);
     });
   };
   auto found = find(preferred);
   if (found == results.end()) found = find(Dtype::fp32);
   if (found == results.end()) throw std::runtime_error("there is no result of " + where);
-  if (found->verdict != "pass") {
+  if (found->verdict != Verdict::pass) {
     throw std::runtime_error(
-        fmt::format("{} cannot be graded: its verdict is '{}'", where, found->verdict));
+        fmt::format("{} cannot be graded: its verdict is '{}'", where, to_string(found->verdict)));
   }
   if (found->median_us.value_or(0) <= 0) throw std::runtime_error(where + " was not timed");
   return *found;
@@ -73,33 +73,32 @@ const Result& timed_result(
 
 }  // namespace
 
-std::vector<Lesson> predecessor_and_lesson(
-    const std::vector<Lesson>& all, const std::vector<Lesson>& chosen) {
-  std::optional<Lesson> lesson;
-  for (const Lesson& candidate : chosen) {
-    if (is_foil(candidate)) continue;
+std::vector<Implementation> predecessor_and_lesson(
+    const std::vector<Implementation>& all, const std::vector<Implementation>& chosen) {
+  std::optional<Implementation> lesson;
+  for (const Implementation& candidate : chosen) {
+    if (is_variant(candidate)) continue;
     if (lesson) throw std::runtime_error("one lesson at a time: --lesson NAME chooses it");
     lesson = candidate;
   }
-  if (!lesson) throw std::runtime_error("a foil has no predecessor: choose its lesson");
+  if (!lesson) throw std::runtime_error("a variant has no predecessor: choose its lesson");
   const std::string slug = lesson->slug;
   if (lesson->memory == Memory::host || *lesson->regime == '\0') {
     throw std::runtime_error(slug + " is about no speed, so there is nothing to predict");
   }
 
   bool has_earlier = false;
-  std::optional<Lesson> predecessor;
-  for (const Lesson& other : all) {
-    if (is_foil(other) || other.slug >= slug) continue;
+  std::optional<Implementation> predecessor;
+  for (const Implementation& other : all) {
+    if (is_variant(other) || other.slug >= slug) continue;
     has_earlier = true;
-    if (other.memory == Memory::device && other.is_backward() == lesson->is_backward() &&
-        other.residual == lesson->residual &&
+    if (other.memory == Memory::device && other.operation == lesson->operation &&
         (!predecessor || predecessor->slug < std::string(other.slug))) {
       predecessor = other;
     }
   }
   if (has_earlier && !predecessor) {
-    for (const Lesson& other : all) {
+    for (const Implementation& other : all) {
       if (!std::string_view(other.slug).starts_with(slug + "/")) continue;
       if (!predecessor || other.slug < std::string(predecessor->slug)) predecessor = other;
     }
@@ -133,16 +132,16 @@ std::string graded_prediction(
     double guess, const std::string& before, const std::string& after, const Regime& regime,
     const std::vector<Result>& results, std::string_view whose) {
   // A lesson that knows bf16 is used in it. But both have to do the same.
-  const Dtype type = refuses(results, before, regime, Dtype::bf16) ? Dtype::fp32 : Dtype::bf16;
+  const Dtype type = lacks(results, before, regime, Dtype::bf16) ? Dtype::fp32 : Dtype::bf16;
   const Result& first = timed_result(results, after, regime, regime.caches.at(0), type);
   std::string text = fmt::format(
       "{} after {} in {}, {} x {}, {}: {}, commit {}, {}\n", with_dtype(after, first.dtype), before,
-      regime.name, first.rows, first.hidden, whose, first.device, first.commit, first.date);
+      regime.name, first.rows, first.hidden, whose, first.device, first.version, first.date);
   for (const Cache cache : regime.caches) {
     const Result& was = timed_result(results, before, regime, cache, type);
     const Result& is = timed_result(results, after, regime, cache, type);
     for (const Result* result : {&was, &is}) {
-      if (result->device != first.device || result->commit != first.commit ||
+      if (result->device != first.device || result->version != first.version ||
           result->rows != first.rows || result->hidden != first.hidden) {
         throw std::runtime_error(fmt::format(
             "{} and {} in {} were not measured in the same run", before, after, regime.name));

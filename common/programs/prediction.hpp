@@ -13,13 +13,13 @@
 namespace rmsnorm {
 
 /// The two kernels that a prediction compares: the predecessor of the one lesson that was chosen,
-/// and that lesson. (Foils that were chosen along with it do not count.) The predecessor is the
-/// last lesson on the device before it that is about the same pass, forward or backward, with or
-/// without a residual; the first one follows its own first foil.
+/// and that lesson. (Variants that were chosen along with it do not count.) The predecessor is the
+/// last lesson on the device before it that does the same operation; the first one follows its own
+/// first variant.
 /// \throws std::runtime_error with one sentence, if the lesson is about no speed, `all` does not
 /// hold what came before it, or not one lesson was chosen.
-std::vector<Lesson> predecessor_and_lesson(
-    const std::vector<Lesson>& all, const std::vector<Lesson>& chosen);
+std::vector<Implementation> predecessor_and_lesson(
+    const std::vector<Implementation>& all, const std::vector<Implementation>& chosen);
 
 /// What to say about a guess of before.median_us / after.median_us; both results have been timed.
 /// A guess is right within a tenth of the gain (or a hundredth of the factor, or both spreads), and

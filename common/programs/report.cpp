@@ -2,28 +2,25 @@
 
 #include <fmt/color.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <map>
+#include <utility>
 
-#include "common/contract/types.hpp"
+#include "common/contract/regime.hpp"
 
 namespace rmsnorm {
 namespace {
 
 std::string verdict_text(const Result& result, bool colour) {
-  std::string text = result.verdict;
+  std::string text = to_string(result.verdict);
   std::transform(text.begin(), text.end(), text.begin(), [](char c) {
     return c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c;
   });
   if (!colour) return text;
-  const auto shade = result.verdict == "pass"   ? fmt::terminal_color::green
-                     : result.verdict == "fail" ? fmt::terminal_color::red
-                                                : fmt::terminal_color::yellow;
+  const auto shade = result.verdict == Verdict::pass   ? fmt::terminal_color::green
+                     : result.verdict == Verdict::fail ? fmt::terminal_color::red
+                                                       : fmt::terminal_color::yellow;
   return fmt::format(fmt::fg(shade), "{}", text);
 }
 
@@ -43,72 +40,90 @@ std::string microseconds(double us) {
 
 std::string result_line(const Result& r, std::string_view remark, bool colour) {
   std::string line = fmt::format(
-      "{:27} {:12} {:>7} x {:<6} {:5} {}  {}", r.lesson, with_dtype(r.regime, r.dtype), r.rows,
-      r.hidden, r.cache, time_columns(r), verdict_text(r, colour));
+      "{:27} {:12} {:>7} x {:<6} {:5} {}  {}", r.implementation, with_dtype(r.regime, r.dtype),
+      r.rows, r.hidden, cache_text(r), time_columns(r), verdict_text(r, colour));
   if (r.spread_pct.value_or(0) > kNoisyPct) line += "  noisy";
   if (!remark.empty()) line += fmt::format("  {}", remark);
   return line;
 }
 
-std::string skipped_line(const Lesson& lesson, std::string_view reason) {
-  return fmt::format("{:27} cannot run: {}", lesson.slug, reason);
+std::string skipped_line(std::string_view slug, std::string_view reason) {
+  return fmt::format("{:27} cannot run: {}", slug, reason);
 }
 
-std::string failed_line(const Lesson& lesson, std::string_view reason) {
-  return fmt::format("{:27} FAIL  {}", lesson.slug, reason);
-}
-
-std::string lesson_list(const std::vector<Lesson>& lessons) {
+std::string implementation_list(const std::vector<Implementation>& implementations) {
   std::string list;
-  for (const Lesson& lesson : lessons) {
-    list += fmt::format("{:27} {:29} {}\n", lesson.slug, lesson.title, lesson.idea);
+  for (const Implementation& i : implementations) {
+    list += fmt::format("{:27} {:29} {}\n", i.slug, i.title, i.idea);
   }
   return list;
 }
 
+namespace {
+
+/// A line and a column of the summary, in the order of what was measured.
+std::string line_name(const Result& r) {
+  std::string name = r.implementation;
+  if (name.find('_') == name.npos) name += " " + r.operation;  // not a lesson's slug
+  return with_dtype(name, r.dtype);
+}
+
+std::string column_name(const Result& r) {
+  return fmt::format("{} {}", r.regime, cache_text(r));
+}
+
+std::string cell_of(const Result& r) {
+  if (r.verdict == Verdict::unsupported) return "-";
+  if (r.verdict == Verdict::fail) return "FAIL";
+  if (!r.median_us) return "";
+  if (r.regime == "decode") return microseconds(*r.median_us);
+  const auto pct = percent_of_copy(r);
+  return pct ? fmt::format("{:.0f}%", *pct) : "";
+}
+
+void add_new(std::vector<std::string>& to, const std::string& name) {
+  if (std::find(to.begin(), to.end(), name) == to.end()) to.push_back(name);
+}
+
+}  // namespace
+
 std::string summary(const std::vector<Result>& results) {
+  std::vector<std::string> lines;
   std::vector<std::string> columns;
-  std::map<std::string, std::map<std::string, std::string>> cells;  // by lesson, by column
+  std::map<std::pair<std::string, std::string>, std::string> cells;
   for (const Result& r : results) {
-    if (r.regime.rfind("sweep", 0) == 0 || !r.peak_gbps) continue;
-    const std::string column = fmt::format("{} {}", with_dtype(r.regime, r.dtype), r.cache);
-    if (std::find(columns.begin(), columns.end(), column) == columns.end())
-      columns.push_back(column);
-    std::string& cell = cells[r.lesson][column];
-    cell = r.verdict;
-    if (!r.median_us) continue;
-    const auto pct = percent_of_copy(r);
-    cell = pct ? fmt::format("{:.0f}%", *pct) : "-";
-    if (*r.median_us < 100) cell = fmt::format("{} {}", microseconds(*r.median_us), cell);
+    const bool is_listed = r.regime.rfind("sweep", 0) != 0 && r.regime != kCustomRegime;
+    if (!is_listed || r.dtype == "fp16" || !r.cache) continue;
+    add_new(lines, line_name(r));
+    add_new(columns, column_name(r));
+    cells[{line_name(r), column_name(r)}] = cell_of(r);
   }
-  if (columns.size() < 2) return "";
+  if (columns.empty()) return "";
 
-  std::string table = fmt::format("{:27}", "% of copy");
-  const auto width = [](const std::string& column) {
-    return std::max<std::size_t>(12, column.size());
+  std::string table = fmt::format("{:29}", "% of copy; decode: time");
+  std::string states(29, ' ');
+  for (const std::string& column : columns) {
+    const std::size_t space = column.find(' ');
+    table += fmt::format(" {:>8}", column.substr(0, space));
+    states += fmt::format(" {:>8}", column.substr(space + 1));
+  }
+  table += "\n" + states + "\n";
+  for (const std::string& line : lines) {
+    table += fmt::format("{:29}", line);
+    for (const std::string& column : columns) table += fmt::format(" {:>8}", cells[{line, column}]);
+    table += "\n";
+  }
+  return table;
+}
+
+std::string tally(const std::vector<Result>& results) {
+  const auto count = [&](Verdict verdict) {
+    return std::count_if(
+        results.begin(), results.end(), [&](const Result& r) { return r.verdict == verdict; });
   };
-  for (const std::string& column : columns) table += fmt::format(" {:>{}}", column, width(column));
-  for (const auto& [lesson, row] : cells) {
-    table += fmt::format("\n{:27}", lesson);
-    for (const std::string& column : columns) {
-      const auto cell = row.find(column);
-      table += fmt::format(" {:>{}}", cell == row.end() ? "" : cell->second, width(column));
-    }
-  }
-  return table + "\n";
-}
-
-void progress(std::string_view what) {
-  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K{} ...", what);
-}
-
-void end_progress() {
-  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
-}
-
-bool wants_colour(int file_descriptor) {
-  const char* no_colour = std::getenv("NO_COLOR");
-  return isatty(file_descriptor) != 0 && (no_colour == nullptr || *no_colour == '\0');
+  return fmt::format(
+      "{} results: {} pass, {} fail, {} unsupported", results.size(), count(Verdict::pass),
+      count(Verdict::fail), count(Verdict::unsupported));
 }
 
 }  // namespace rmsnorm

@@ -14,32 +14,26 @@ namespace rmsnorm {
 /// A time with four significant digits at most, and never an exponent: "2.18 us".
 std::string microseconds(double us);
 
-/// One aligned line for one result; `remark` is the reason behind a verdict other than "pass".
+/// One aligned line for one result; `remark` is the reason behind a verdict other than Verdict::pass.
 ///
 ///     04_warp_reduce  decode  16 x 4096  warm  3.41 us +- 0.6%  154 GB/s  93% of copy  PASS
 ///
 /// With colour, the verdict is green or red.
 std::string result_line(const Result& result, std::string_view remark, bool colour);
 
-/// One line for a lesson that cannot run here, with the reason.
-std::string skipped_line(const Lesson& lesson, std::string_view reason);
+/// One line for what cannot run here, with the reason.
+std::string skipped_line(std::string_view slug, std::string_view reason);
 
-/// One line, or more, for a lesson that is wrong, with the reason.
-std::string failed_line(const Lesson& lesson, std::string_view reason);
+/// The list of implementations: slug, title, idea.
+std::string implementation_list(const std::vector<Implementation>& implementations);
 
-/// The list of lessons: slug, title, idea.
-std::string lesson_list(const std::vector<Lesson>& lessons);
-
-/// The results as a table, lessons x regimes: % of the copy, and microseconds where a launch takes
-/// less than 100. Sweeps are left out. "" if fewer than two regimes were timed.
+/// The results as a table of at most 100 columns: a line for each implementation and type, a column
+/// for each regime and state of the cache, with the time of one launch in decode and % of the copy
+/// elsewhere. Sweeps and problems of the reader's own are left out, and fp16, which is like bf16. ""
+/// if nothing was timed.
 std::string summary(const std::vector<Result>& results);
 
-/// Says on a terminal's stderr what is going on, in a line that the next one replaces.
-void progress(std::string_view what);
-/// Takes that line away.
-void end_progress();
-
-/// Whether a stream is a terminal whose user did not ask for NO_COLOR.
-bool wants_colour(int file_descriptor);
+/// How many results passed, failed, and were unsupported, as a sentence.
+std::string tally(const std::vector<Result>& results);
 
 }  // namespace rmsnorm

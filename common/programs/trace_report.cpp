@@ -107,11 +107,24 @@ std::string cost_table(const std::vector<Watched>& launches) {
     }
     const RowCost cost = row_cost(launch.observation.lines, launch.rows);
     table += fmt::format(
-        "{:27} {:>10} {:>10} {:>10} {:>10} {:>11} {:>9} {:>9}\n", launch.lesson, number(cost.read),
-        number(launch.predicted.read), number(cost.written), number(launch.predicted.written),
-        number(cost.wavefronts), number(cost.barriers), number(cost.shuffles));
+        "{:27} {:>10} {:>10} {:>10} {:>10} {:>11} {:>9} {:>9}\n", launch.implementation,
+        number(cost.read), number(launch.predicted.read), number(cost.written),
+        number(launch.predicted.written), number(cost.wavefronts), number(cost.barriers),
+        number(cost.shuffles));
   }
   return table;
+}
+
+std::string cost_summary(const std::vector<Watched>& launches) {
+  std::vector<Watched> chosen;
+  for (const Watched& launch : launches) {
+    const auto is_same = [&](const Watched& other) {
+      return other.implementation == launch.implementation && other.operation == launch.operation;
+    };
+    // The regimes come in one order for all, and fp32 comes before other types.
+    if (std::none_of(chosen.begin(), chosen.end(), is_same)) chosen.push_back(launch);
+  }
+  return cost_table(chosen);
 }
 
 std::string number(double value) {
@@ -141,10 +154,10 @@ std::string line_table(const Watched& launch) {
       "\n{} in {}, {} x {}: what each line asks for in one launch of {} block{}, worst first\n"
       "{:>5}  {:12}  {:10} {:>10}  {:>5}  {:>7} {:>6} {:>10}\n"
       "{:>5}  {:12}  {:10} {:>10}  {:>5}  {:>7} {:>6} {:>10}\n",
-      launch.lesson, with_dtype(launch.regime, to_string(launch.types)), launch.rows, launch.hidden,
-      launch.observation.blocks, launch.observation.blocks == 1 ? "" : "s", "", "", "", "", "lanes",
-      "sectors", "", "wavefronts", "line", "operation", "of", "requests", "each", "each", "used",
-      "each");
+      launch.implementation, with_dtype(launch.regime, to_string(launch.types)), launch.rows,
+      launch.hidden, launch.observation.blocks, launch.observation.blocks == 1 ? "" : "s", "", "",
+      "", "", "lanes", "sectors", "", "wavefronts", "line", "operation", "of", "requests", "each",
+      "each", "used", "each");
   std::string file;
   for (const LineCount& line : lines) {
     if (line.file != file) {

@@ -6,28 +6,20 @@
 #include <vector>
 
 #include "common/base/observation.hpp"
-#include "common/contract/lesson.hpp"
-#include "common/contract/types.hpp"
 #include "common/records/row_cost.hpp"
+#include "common/verify/watched.hpp"
 
 namespace rmsnorm {
-
-/// A launch that was watched.
-struct Watched {
-  std::string lesson;       ///< the slug
-  std::string regime;       ///< its name
-  std::int64_t rows = 0;    ///< of x and y
-  int hidden = 0;           ///< columns of x and y
-  Types types = {};         ///< of the tensors
-  Traffic predicted{};      ///< bytes of a row
-  Observation observation;  ///< what was counted
-};
 
 /// A count as text: all digits of what is whole, two behind the point of what is not.
 std::string number(double value);
 
-/// What a row costs, for every lesson, regime after regime. "" if nothing was watched.
+/// What a row costs, for every implementation, regime after regime. "" if nothing was watched.
 std::string cost_table(const std::vector<Watched>& launches);
+
+/// What a row costs in one regime, for every implementation, as fp32 or, if that is not there, the
+/// first other type. "" if nothing was watched.
+std::string cost_summary(const std::vector<Watched>& launches);
 
 /// What differs, by over one per cent, between the traffic that was predicted and what was counted;
 /// "" if nothing does, or if rows do not fill whole sectors: then nothing was predicted.

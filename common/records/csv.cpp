@@ -11,18 +11,21 @@
 namespace rmsnorm {
 
 const char* const kCsvHeader =
-    "lesson,regime,dtype,rows,hidden,cache,median_us,spread_pct,samples,gbps,copy_gbps,peak_gbps,"
-    "bytes_per_row_predicted,max_error,error_bound,verdict,device,driver,cuda,commit,date";
+    "operation,implementation,regime,dtype,rows,hidden,cache,median_us,spread_pct,samples,bytes,"
+    "gbps,"
+    "copy_gbps,peak_gbps,bytes_per_row_predicted,max_error,error_bound,verdict,device,driver,cuda,"
+    "version,date";
 
 namespace {
 
 /// Calls visit(field) for every field of a result, in the header's order.
 constexpr auto for_each_field = [](auto& r, auto&& visit) {
-  visit(r.lesson), visit(r.regime), visit(r.dtype), visit(r.rows), visit(r.hidden), visit(r.cache);
+  visit(r.operation), visit(r.implementation), visit(r.regime), visit(r.dtype);
+  visit(r.rows), visit(r.hidden), visit(r.cache);
   visit(r.median_us), visit(r.spread_pct), visit(r.samples);
-  visit(r.gbps), visit(r.copy_gbps), visit(r.peak_gbps), visit(r.bytes_per_row_predicted);
-  visit(r.max_error), visit(r.error_bound), visit(r.verdict);
-  visit(r.device), visit(r.driver), visit(r.cuda), visit(r.commit), visit(r.date);
+  visit(r.bytes), visit(r.gbps), visit(r.copy_gbps), visit(r.peak_gbps);
+  visit(r.bytes_per_row_predicted), visit(r.max_error), visit(r.error_bound), visit(r.verdict);
+  visit(r.device), visit(r.driver), visit(r.cuda), visit(r.version), visit(r.date);
 };
 
 using Record = std::vector<std::string>;

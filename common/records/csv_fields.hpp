@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -17,9 +18,22 @@
 
 namespace rmsnorm::csv {
 
+/// All values of an enum that a file can have.
+template <class Enum>
+inline constexpr std::array<Enum, 0> kValues{};
+template <>
+inline constexpr std::array kValues<Verdict>{Verdict::pass, Verdict::fail, Verdict::unsupported};
+template <>
+inline constexpr std::array kValues<Cache>{Cache::cold, Cache::warm};
+
 /// A value as a field's text; a value that is not there is the empty text.
 inline std::string to_text(const std::string& value) {
   return value;
+}
+/// An enum by its name.
+template <class Enum>
+requires std::is_enum_v<Enum> std::string to_text(Enum value) {
+  return to_string(value);
 }
 /// Six significant digits.
 inline std::string to_text(double value) {
@@ -27,7 +41,7 @@ inline std::string to_text(double value) {
 }
 /// All digits.
 template <class Integer>
-std::string to_text(Integer value) {
+requires std::is_integral_v<Integer> std::string to_text(Integer value) {
   return fmt::format("{}", value);
 }
 /// The empty text if there is no value.
@@ -41,8 +55,18 @@ std::string to_text(const std::optional<T>& value) {
 inline void from_text(const std::string& text, std::string& value) {
   value = text;
 }
+/// An enum by its name: one of `kValues<Enum>`. \throws std::runtime_error likewise
+template <class Enum>
+requires std::is_enum_v<Enum>
+void from_text(const std::string& text, Enum& value) {
+  for (const Enum known : kValues<Enum>) {
+    if (text == to_string(known)) return void(value = known);
+  }
+  throw std::runtime_error("is not one of its names");
+}
 /// A finite number, without anything before or behind it. \throws std::runtime_error likewise
 template <class Number>
+requires std::is_arithmetic_v<Number>
 void from_text(const std::string& text, Number& value) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);

@@ -8,20 +8,21 @@
 namespace rmsnorm {
 
 const char* const kTraceHeader =
-    "lesson,regime,rows,hidden,blocks,file,line,kind,what,bytes,requests,lanes,sectors,wavefronts,"
-    "conflicts,commit,date";
+    "operation,implementation,regime,dtype,rows,hidden,blocks,file,line,kind,what,bytes,requests,"
+    "lanes,sectors,wavefronts,conflicts,version,date";
 
 namespace {
 
-constexpr std::size_t kKindField = 7;  // from 0
+constexpr std::size_t kKindField = 9;  // from 0
 
 /// Calls visit(field) for every field of a row, in the header's order.
 constexpr auto for_each_field = [](auto& r, auto&& visit) {
-  visit(r.lesson), visit(r.regime), visit(r.rows), visit(r.hidden), visit(r.blocks);
+  visit(r.operation), visit(r.implementation), visit(r.regime), visit(r.dtype);
+  visit(r.rows), visit(r.hidden), visit(r.blocks);
   auto& c = r.count;
   visit(c.file), visit(c.line), visit(c.kind), visit(c.what), visit(c.bytes), visit(c.requests);
   visit(c.lanes), visit(c.sectors), visit(c.wavefronts), visit(c.conflicts);
-  visit(r.commit), visit(r.date);
+  visit(r.version), visit(r.date);
 };
 
 bool is_kind(const std::string& text) {

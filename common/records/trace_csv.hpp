@@ -13,14 +13,16 @@ namespace rmsnorm {
 
 /// One count of one launch.
 struct TraceRow {
-  std::string lesson;       ///< the slug
-  std::string regime;       ///< a regime's name, or "custom"; "decode bf16" if not of fp32
-  std::int64_t rows = 0;    ///< rows of x and y
-  int hidden = 0;           ///< columns of x and y
-  std::int64_t blocks = 0;  ///< of the launch
-  LineCount count;          ///< what one line did
-  std::string commit;       ///< the revision that built the program, "-dirty" if changed
-  std::string date;         ///< UTC, YYYY-MM-DD
+  std::string operation;       ///< what was computed
+  std::string implementation;  ///< the slug
+  std::string regime;          ///< a regime's name, or "custom"
+  std::string dtype;           ///< types of the tensors, as a Result's
+  std::int64_t rows = 0;       ///< rows of x
+  int hidden = 0;              ///< columns of x
+  std::int64_t blocks = 0;     ///< of the launch
+  LineCount count;             ///< what one line did
+  std::string version;         ///< the revision that built the program, "-dirty" if changed
+  std::string date;            ///< UTC, YYYY-MM-DD
 };
 
 /// The first line of every trace file.

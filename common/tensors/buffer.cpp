@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "common/base/cuda_check.hpp"
-#include "common/contract/types.hpp"
 
 namespace rmsnorm {
 namespace {

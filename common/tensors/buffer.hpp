@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "common/contract/lesson.hpp"
+#include "common/contract/problem.hpp"
 
 namespace rmsnorm {
 

@@ -2,100 +2,173 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
-#include "common/contract/regime.hpp"
+#include "common/contract/expected.hpp"
 
 namespace rmsnorm {
+namespace {
 
-FencedTensor matrix_of(const WorkloadSpec& spec) {
-  return {spec.memory, spec.types.dtype, matrix_size(spec), spec.sets, spec.misalign};
+GuardedTensor make_tensor(const TensorSpec& tensor, const WorkloadSpec& spec, int sets) {
+  return {
+      spec.memory, dtype_of(tensor, spec.types), size_of(tensor, spec.rows, spec.hidden), sets,
+      spec.misalign};
 }
 
-FencedTensor weights_of(const WorkloadSpec& spec) {
-  const auto size = static_cast<std::size_t>(spec.hidden);
-  return {spec.memory, weight_dtype(spec), size, spec.sets, spec.misalign};
+/// The random numbers of a tensor that is read.
+void fill(const GuardedTensor& to, const TensorSpec& tensor, const WorkloadSpec& spec) {
+  const Content content = tensor.extent == Extent::matrix ? Content::x : Content::weight;
+  const Content guard = is_written(tensor) ? Content::poison : Content::nan;
+  to.fill(content, spec.seed ^ tensor.salt, spec.hidden, guard);
 }
 
-WorkloadInputs::WorkloadInputs(const WorkloadSpec& spec)
-    : x(matrix_of(spec)), weight(weights_of(spec)) {
+const char* size_in_words(const TensorSpec& tensor) {
+  return tensor.extent == Extent::matrix ? "rows * hidden"
+         : tensor.extent == Extent::row  ? "hidden"
+                                         : "rows";
+}
+
+}  // namespace
+
+Workload::Workload(const Operation& operation, const WorkloadSpec& spec)
+    : operation_(operation), spec_(spec) {
   if (!spec.types.weight && spec.types.weight_bias != 0) {
     throw std::runtime_error(fmt::format(
         "weight_bias is {}, and there is no weight: it needs to be 0", spec.types.weight_bias));
   }
-  x.fill(Content::x, spec.seed, spec.hidden);
-  weight.fill(Content::weight, spec.seed, spec.hidden);
-}
-
-Workload::Workload(const WorkloadSpec& spec) : spec_(spec), inputs_(spec), y_(matrix_of(spec)) {
-  if (spec.residual) {
-    residual_.emplace(matrix_of(spec));
-    residual_->fill(Content::residual, spec.seed, spec.hidden);
-    WorkloadSpec one_set = spec;
-    one_set.sets = 1;
-    residual_before_.emplace(matrix_of(one_set));
-    residual_before_->fill(Content::residual, spec.seed, spec.hidden);
+  for (const TensorSpec& tensor : operation.tensors) {
+    tensors_.push_back(make_tensor(tensor, spec, spec.sets));
+    before_.emplace_back();
+    switch (tensor.role) {
+      case Role::in_place:
+        before_.back().emplace(make_tensor(tensor, spec, 1));
+        fill(*before_.back(), tensor, spec);
+        [[fallthrough]];
+      case Role::input:
+        fill(tensors_.back(), tensor, spec);
+        break;
+      case Role::derived:
+        tensors_.back().fill(Content::nan);
+        break;
+      case Role::output:
+        tensors_.back().fill(Content::poison);
+        break;
+    }
   }
-  y_.poison();
-}
-
-TypedProblem Workload::typed_problem(int set) const {
-  auto p = inputs_.problem<TypedProblem>(spec_, set);
-  p.y = y_.data(set);
-  p.residual = residual_ ? residual_->data(set) : nullptr;
-  p.eps = spec_.eps;
-  return p;
+  for (int set = 0; set < spec.sets; ++set) operation.derive(problem(set), spec.memory);
 }
 
 Problem Workload::problem(int set) const {
-  return Problem{
-      .x = static_cast<const float*>(inputs_.x.data(set)),
-      .weight = static_cast<const float*>(inputs_.weight.data(set)),
-      .y = static_cast<float*>(y_.data(set)),
-      .rows = spec_.rows,
-      .hidden = spec_.hidden,
-      .eps = spec_.eps};
+  Problem p;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (is_there(operation_.tensors[i], spec_.types)) p.tensors[i] = tensors_[i].data(set);
+  }
+  p.rows = spec_.rows;
+  p.hidden = spec_.hidden;
+  p.eps = spec_.eps;
+  p.weight_bias = spec_.types.weight_bias;
+  p.dtype = spec_.types.dtype;
+  p.weight_dtype = spec_.types.weight.value_or(spec_.types.dtype);
+  p.has_weight = spec_.types.weight.has_value();
+  return p;
 }
 
-void Workload::restore_residual() const {
-  if (!residual_) return;
-  copy_bytes(
-      residual_->data(), residual_before(), residual_->size() * bytes_of(residual_->dtype()));
+Problem Workload::before() const {
+  Problem p = problem();
+  for (std::size_t i = 0; i < before_.size(); ++i) {
+    if (before_[i]) p.tensors[i] = before_[i]->data();
+  }
+  return p;
 }
 
-const void* Workload::residual_before() const {
-  return residual_before_ ? residual_before_->data() : nullptr;
+const GuardedTensor& Workload::tensor(std::string_view name) const {
+  return tensors_[operation_.index_of(name)];
+}
+
+void Workload::set(std::string_view name, const std::vector<float>& values) const {
+  const int i = operation_.index_of(name);
+  tensors_[i].set(values);
+  if (before_[i]) before_[i]->set(values);
+  operation_.derive(problem(), spec_.memory);
+}
+
+void Workload::reset() const {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const GuardedTensor& tensor = tensors_[i];
+    if (before_[i]) {
+      copy_bytes(tensor.data(), before_[i]->data(), tensor.size() * bytes_of(tensor.dtype()));
+    } else if (is_written(operation_.tensors[i])) {
+      tensor.fill(Content::poison);
+    }
+  }
 }
 
 std::uint64_t Workload::hash_of_untouchables() const {
-  return inputs_.x.hash() + inputs_.weight.hash() + y_.hash_without_first() +
-         (residual_ ? residual_->hash_without_first() : 0);
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorSpec& tensor = operation_.tensors[i];
+    const bool may_change = is_written(tensor) && is_there(tensor, spec_.types);
+    hash += may_change ? tensors_[i].hash_without_first() : tensors_[i].hash();
+  }
+  return hash;
 }
 
-void Workload::set_x(const std::vector<float>& values) const {
-  inputs_.x.set(values);
+std::uint64_t Workload::hash_of_results() const {
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (is_written(operation_.tensors[i])) hash += tensors_[i].hash_of_first();
+  }
+  return hash;
 }
 
-void Workload::set_weight(const std::vector<float>& values) const {
-  inputs_.weight.set(values);
-}
-
-void Workload::set_residual(const std::vector<float>& values) const {
-  if (!residual_) return;
-  residual_before_->set(values);
-  restore_residual();
+std::string Workload::complaint_about_guards() const {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorSpec& tensor = operation_.tensors[i];
+    if (!is_written(tensor)) continue;
+    std::string complaint =
+        rmsnorm::complaint_about_guards(tensors_[i], tensor.name, size_in_words(tensor));
+    if (!complaint.empty()) return complaint;
+  }
+  return "";
 }
 
 std::int64_t Workload::bytes_to_move() const {
-  return bytes_of_rows({spec_.rows, spec_.hidden}, spec_.types.dtype, spec_.residual);
+  return rmsnorm::bytes_to_move(operation_, spec_.rows, spec_.hidden, spec_.types);
 }
 
-std::size_t Workload::bytes(const WorkloadSpec& spec) {
-  const Dtype dtype = spec.types.dtype;
-  const std::size_t matrices =
-      (spec.residual ? 3 : 2) * FencedTensor::bytes(dtype, matrix_size(spec), spec.sets);
-  return matrices + FencedTensor::bytes(weight_dtype(spec), spec.hidden, spec.sets) +
-         (spec.residual ? FencedTensor::bytes(dtype, matrix_size(spec), 1) : 0);
+std::size_t Workload::bytes(const Operation& operation, const WorkloadSpec& spec) {
+  std::size_t bytes = 0;
+  for (const TensorSpec& tensor : operation.tensors) {
+    const Dtype dtype = dtype_of(tensor, spec.types);
+    const std::size_t size = size_of(tensor, spec.rows, spec.hidden);
+    bytes += GuardedTensor::bytes(dtype, size, spec.sets);
+    if (tensor.role == Role::in_place) bytes += GuardedTensor::bytes(dtype, size, 1);
+  }
+  return bytes;
+}
+
+GuardedTensor make_workspace(Memory memory, std::size_t bytes) {
+  GuardedTensor workspace(memory, Dtype::fp32, (bytes + 3) / 4, 1, 0);
+  workspace.fill(Content::poison);
+  return workspace;
+}
+
+std::string complaint_about_guards(
+    const GuardedTensor& tensor, std::string_view name, std::string_view size) {
+  for (const int side : {0, 1}) {
+    const std::size_t elements = GuardedTensor::kGuardBytes / bytes_of(tensor.dtype());
+    const std::vector<float> guard = to_floats(tensor.guard(side), tensor.dtype(), elements);
+    const auto is_overwritten = [](float value) { return !is_poison(value); };
+    const auto overwritten = std::count_if(guard.begin(), guard.end(), is_overwritten);
+    if (overwritten == 0) continue;
+    const auto first = std::find_if(guard.begin(), guard.end(), is_overwritten) - guard.begin();
+    return side == 0 ? fmt::format("wrote {} elements before the start of {}", overwritten, name)
+                     : fmt::format(
+                           "wrote {} elements after the end of {}, the first at {}[{} + {}]",
+                           overwritten, name, name, size, first);
+  }
+  return "";
 }
 
 }  // namespace rmsnorm

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/rms_norm.hpp"
 
 namespace {
 
@@ -27,7 +27,7 @@ void rms_norm_row(
 // [kernel]
 
 /// Runs on the CPU, so the tensors are in host memory and the stream is of no use.
-cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t) {
+cudaError_t launch(const rmsnorm::RmsNorm& p, cudaStream_t) {
   for (int row = 0; row < p.rows; ++row) {
     // rows * hidden can exceed 2^31: the product must be taken in 64 bits.
     const auto offset = static_cast<std::int64_t>(row) * p.hidden;
@@ -37,16 +37,16 @@ cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t) {
 }
 
 /// Of the CPU's memory, that is, and its caches answer most of it.
-rmsnorm::Traffic traffic(int hidden) {
-  return {.read = 12.0 * hidden, .written = 4.0 * hidden};  // x twice, weight once; y once
+rmsnorm::Traffic traffic(const rmsnorm::RmsNorm& p) {
+  return {.read = 12.0 * p.hidden, .written = 4.0 * p.hidden};  // x twice, weight once; y once
 }
 
 /// The first square takes part in every later addition.
-int sum_depth(int hidden) {
-  return hidden;
+int sum_depth(const rmsnorm::RmsNorm& p) {
+  return p.hidden;
 }
 
-const rmsnorm::Registration lesson{{
+const rmsnorm::Registration<rmsnorm::RmsNorm> lesson{{
     .slug = "01_sequential_cpu",
     .title = "Sequential CPU",
     .idea = "Two loops over each row: the definition, and what fp32 makes of it",

@@ -5,7 +5,7 @@
 // Check it   ./rmsnorm exercise 2
 #include <cstdint>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/rms_norm.hpp"
 
 namespace {
 
@@ -50,22 +50,22 @@ __global__ void rms_norm_naive(
   // <<<
 }
 
-cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
+cudaError_t launch(const rmsnorm::RmsNorm& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
   rms_norm_naive<<<p.rows, kThreads, 0, stream>>>(p.x, p.weight, p.y, p.hidden, p.eps);
   return cudaGetLastError();
 }
 
-rmsnorm::Traffic traffic(int hidden) {
-  return {.read = 12.0 * hidden, .written = 4.0 * hidden};  // x twice, weight once; y once
+rmsnorm::Traffic traffic(const rmsnorm::RmsNorm& p) {
+  return {.read = 12.0 * p.hidden, .written = 4.0 * p.hidden};  // x twice, weight once; y once
 }
 
 /// A thread's own additions, then the tree's.
-int sum_depth(int hidden) {
-  return (hidden - 1) / kThreads + 1 + kLevels;
+int sum_depth(const rmsnorm::RmsNorm& p) {
+  return (p.hidden - 1) / kThreads + 1 + kLevels;
 }
 
-const rmsnorm::Registration lesson{{
+const rmsnorm::Registration<rmsnorm::RmsNorm> lesson{{
     .slug = "02_naive",
     .title = "Naive",
     .idea = "One block a row: neighbouring threads read neighbouring columns, a tree adds up",

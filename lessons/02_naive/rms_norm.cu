@@ -1,17 +1,17 @@
 // Lesson 02 - Naive
 // Changed    the loops move to the GPU, and 256 threads share the work of each row.
 // Unchanged  the arithmetic: sum the squares, take the root, scale.
-// Expect     neighbouring threads read neighbouring columns: several times the foil's bandwidth.
+// Expect     neighbouring threads read neighbouring columns: several times the variant's bandwidth.
 #include <cstdint>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/rms_norm.hpp"
 
 namespace {
 
 constexpr int kLevels = 8;              // of the tree, which halves the threads down to 1
 constexpr int kThreads = 1 << kLevels;  // so it is a power of two: 256
 
-// [foil]
+// [variant]
 /// The kernel everybody writes first: lesson 01's loops, one thread a row.
 __global__ void rms_norm_thread_per_row(
     const float* __restrict__ x,       // (rows, hidden)  read twice
@@ -31,7 +31,7 @@ __global__ void rms_norm_thread_per_row(
   for (int col = 0; col < hidden; ++col) y[col] = x[col] * rstd * weight[col];
 }
 
-cudaError_t launch_thread_per_row(const rmsnorm::Problem& p, cudaStream_t stream) {
+cudaError_t launch_thread_per_row(const rmsnorm::RmsNorm& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
   const int blocks = (p.rows - 1) / kThreads + 1;
   rms_norm_thread_per_row<<<blocks, kThreads, 0, stream>>>(
@@ -41,16 +41,16 @@ cudaError_t launch_thread_per_row(const rmsnorm::Problem& p, cudaStream_t stream
 
 /// Each lane's 4 bytes of x or y lie in a sector of 32 bytes of their own; the 32 rows of a warp
 /// share each sector of the weight.
-rmsnorm::Traffic thread_per_row_traffic(int hidden) {
-  return {.read = (32.0 + 32.0 + 1.0) * hidden, .written = 32.0 * hidden};
+rmsnorm::Traffic thread_per_row_traffic(const rmsnorm::RmsNorm& p) {
+  return {.read = (32.0 + 32.0 + 1.0) * p.hidden, .written = 32.0 * p.hidden};
 }
 
 /// The first square takes part in every later addition.
-int thread_per_row_sum_depth(int hidden) {
-  return hidden;
+int thread_per_row_sum_depth(const rmsnorm::RmsNorm& p) {
+  return p.hidden;
 }
 
-const rmsnorm::Registration foil{{
+const rmsnorm::Registration<rmsnorm::RmsNorm> variant{{
     .slug = "02_naive/thread_per_row",
     .title = "One thread a row",
     .idea = "The kernel everybody writes first: one thread has one row, and lesson 01's loops",
@@ -59,7 +59,7 @@ const rmsnorm::Registration foil{{
     .traffic = thread_per_row_traffic,
     .sum_depth = thread_per_row_sum_depth,
 }};
-// [foil]
+// [variant]
 
 // [kernel]
 __global__ void rms_norm_naive(
@@ -97,22 +97,22 @@ __global__ void rms_norm_naive(
 }
 // [kernel]
 
-cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
+cudaError_t launch(const rmsnorm::RmsNorm& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
   rms_norm_naive<<<p.rows, kThreads, 0, stream>>>(p.x, p.weight, p.y, p.hidden, p.eps);
   return cudaGetLastError();
 }
 
-rmsnorm::Traffic traffic(int hidden) {
-  return {.read = 12.0 * hidden, .written = 4.0 * hidden};  // x twice, weight once; y once
+rmsnorm::Traffic traffic(const rmsnorm::RmsNorm& p) {
+  return {.read = 12.0 * p.hidden, .written = 4.0 * p.hidden};  // x twice, weight once; y once
 }
 
 /// A thread's own additions, then the tree's.
-int sum_depth(int hidden) {
-  return (hidden - 1) / kThreads + 1 + kLevels;
+int sum_depth(const rmsnorm::RmsNorm& p) {
+  return (p.hidden - 1) / kThreads + 1 + kLevels;
 }
 
-const rmsnorm::Registration lesson{{
+const rmsnorm::Registration<rmsnorm::RmsNorm> lesson{{
     .slug = "02_naive",
     .title = "Naive",
     .idea = "One block a row: neighbouring threads read neighbouring columns, a tree adds up",

@@ -4,7 +4,7 @@
 // Expect     x crosses global memory once instead of twice: three quarters of the traffic.
 #include <cstdint>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/rms_norm.hpp"
 
 namespace {
 
@@ -48,22 +48,15 @@ __global__ void rms_norm_shared_memory(
 }
 // [kernel]
 
-std::string refuses(const rmsnorm::Problem& p) {
-  // What a block can have of shared memory, less what the kernel declares itself.
-  int most = 0;
-  cudaFuncAttributes kernel{};
-  if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) != cudaSuccess ||
-      cudaFuncGetAttributes(&kernel, rms_norm_shared_memory) != cudaSuccess) {
-    return cudaGetErrorString(cudaGetLastError());
-  }
-  const auto room = most - static_cast<std::int64_t>(kernel.sharedSizeBytes);
+std::string unsupported(const rmsnorm::RmsNorm& p) {
   const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
+  const std::int64_t room = rmsnorm::shared_memory_room(rms_norm_shared_memory);
   if (bytes <= room) return "";
   return "03_shared_memory stages a row in shared memory: " + std::to_string(bytes) +
          " bytes, and a block has room for " + std::to_string(room);
 }
 
-cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
+cudaError_t launch(const rmsnorm::RmsNorm& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
 
   // More than 48 KiB of dynamic shared memory is only for kernels that ask for it.
@@ -77,22 +70,22 @@ cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-rmsnorm::Traffic traffic(int hidden) {
-  return {.read = 8.0 * hidden, .written = 4.0 * hidden};  // x and weight once; y once
+rmsnorm::Traffic traffic(const rmsnorm::RmsNorm& p) {
+  return {.read = 8.0 * p.hidden, .written = 4.0 * p.hidden};  // x and weight once; y once
 }
 
 /// A thread's own additions, then the tree's.
-int sum_depth(int hidden) {
-  return (hidden - 1) / kThreads + 1 + kLevels;
+int sum_depth(const rmsnorm::RmsNorm& p) {
+  return (p.hidden - 1) / kThreads + 1 + kLevels;
 }
 
-const rmsnorm::Registration lesson{{
+const rmsnorm::Registration<rmsnorm::RmsNorm> lesson{{
     .slug = "03_shared_memory",
     .title = "Shared memory",
     .idea = "The row waits in shared memory for its second use: x is read once",
     .regime = "prefill",
     .launch = launch,
-    .refuses = refuses,
+    .unsupported = unsupported,
     .traffic = traffic,
     .sum_depth = sum_depth,
 }};

@@ -5,7 +5,7 @@
 // Check it   ./rmsnorm exercise 4
 #include <cstdint>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/rms_norm.hpp"
 
 namespace {
 
@@ -51,22 +51,15 @@ __global__ void rms_norm_warp_reduce(
   }
 }
 
-std::string refuses(const rmsnorm::Problem& p) {
-  // What a block can have of shared memory, less what the kernel declares itself.
-  int most = 0;
-  cudaFuncAttributes kernel{};
-  if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) != cudaSuccess ||
-      cudaFuncGetAttributes(&kernel, rms_norm_warp_reduce) != cudaSuccess) {
-    return cudaGetErrorString(cudaGetLastError());
-  }
-  const auto room = most - static_cast<std::int64_t>(kernel.sharedSizeBytes);
+std::string unsupported(const rmsnorm::RmsNorm& p) {
   const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
+  const std::int64_t room = rmsnorm::shared_memory_room(rms_norm_warp_reduce);
   if (bytes <= room) return "";
   return "04_warp_reduce stages a row in shared memory: " + std::to_string(bytes) +
          " bytes, and a block has room for " + std::to_string(room);
 }
 
-cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
+cudaError_t launch(const rmsnorm::RmsNorm& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
 
   // More than 48 KiB of dynamic shared memory is only for kernels that ask for it.
@@ -80,22 +73,22 @@ cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-rmsnorm::Traffic traffic(int hidden) {
-  return {.read = 8.0 * hidden, .written = 4.0 * hidden};  // x and weight once; y once
+rmsnorm::Traffic traffic(const rmsnorm::RmsNorm& p) {
+  return {.read = 8.0 * p.hidden, .written = 4.0 * p.hidden};  // x and weight once; y once
 }
 
 /// A thread's own additions, then those of two warps' shuffles.
-int sum_depth(int hidden) {
-  return (hidden - 1) / kThreads + 1 + 5 + 5;
+int sum_depth(const rmsnorm::RmsNorm& p) {
+  return (p.hidden - 1) / kThreads + 1 + 5 + 5;
 }
 
-const rmsnorm::Registration lesson{{
+const rmsnorm::Registration<rmsnorm::RmsNorm> lesson{{
     .slug = "04_warp_reduce",
     .title = "Warp reduce",
     .idea = "Five shuffles a warp replace most of the tree, and most of its barriers",
     .regime = "decode",
     .launch = launch,
-    .refuses = refuses,
+    .unsupported = unsupported,
     .traffic = traffic,
     .sum_depth = sum_depth,
 }};

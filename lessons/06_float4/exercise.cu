@@ -6,7 +6,7 @@
 // Check it   ./rmsnorm exercise 6
 #include <cstdint>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/rms_norm.hpp"
 
 namespace {
 
@@ -67,7 +67,7 @@ __global__ void rms_norm_float4(
 }
 
 template <int kThreads, int kUnroll>
-std::string refuses(const rmsnorm::Problem& p) {
+std::string unsupported(const rmsnorm::RmsNorm& p) {
   const auto addresses = reinterpret_cast<std::uintptr_t>(p.x) |
                          reinterpret_cast<std::uintptr_t>(p.weight) |
                          reinterpret_cast<std::uintptr_t>(p.y);
@@ -76,22 +76,15 @@ std::string refuses(const rmsnorm::Problem& p) {
            "a 16-byte load needs a 16-byte address, in every row";
   }
 
-  // What a block can have of shared memory, less what the kernel declares itself.
-  int most = 0;
-  cudaFuncAttributes kernel{};
-  if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) != cudaSuccess ||
-      cudaFuncGetAttributes(&kernel, rms_norm_float4<kThreads, kUnroll>) != cudaSuccess) {
-    return cudaGetErrorString(cudaGetLastError());
-  }
-  const auto room = most - static_cast<std::int64_t>(kernel.sharedSizeBytes);
   const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
+  const std::int64_t room = rmsnorm::shared_memory_room(rms_norm_float4<kThreads, kUnroll>);
   if (bytes <= room) return "";
   return "06_float4 stages a row in shared memory: " + std::to_string(bytes) +
          " bytes, and a block has room for " + std::to_string(room);
 }
 
 template <int kThreads, int kUnroll>
-cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
+cudaError_t launch(const rmsnorm::RmsNorm& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
 
   // More than 48 KiB of dynamic shared memory is only for kernels that ask for it.
@@ -107,23 +100,23 @@ cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-rmsnorm::Traffic traffic(int hidden) {
-  return {.read = 8.0 * hidden, .written = 4.0 * hidden};  // x and weight once; y once
+rmsnorm::Traffic traffic(const rmsnorm::RmsNorm& p) {
+  return {.read = 8.0 * p.hidden, .written = 4.0 * p.hidden};  // x and weight once; y once
 }
 
 /// Three additions in a vector, a thread's own, then those of two warps' shuffles.
 template <int kThreads>
-int sum_depth(int hidden) {
-  return 3 + (hidden / 4 - 1) / kThreads + 1 + 5 + 5;
+int sum_depth(const rmsnorm::RmsNorm& p) {
+  return 3 + (p.hidden / 4 - 1) / kThreads + 1 + 5 + 5;
 }
 
-const rmsnorm::Registration lesson{{
+const rmsnorm::Registration<rmsnorm::RmsNorm> lesson{{
     .slug = "06_float4",
     .title = "float4",
     .idea = "Vectors of 16 bytes: a quarter of the loads, each four times the size",
     .regime = "decode",
     .launch = launch<256, 4>,
-    .refuses = refuses<256, 4>,
+    .unsupported = unsupported<256, 4>,
     .traffic = traffic,
     .sum_depth = sum_depth<256>,
 }};

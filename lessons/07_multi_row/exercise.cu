@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/rms_norm.hpp"
 
 namespace {
 
@@ -66,14 +66,24 @@ __global__ void rms_norm_multi_row(
   }
 }
 
-/// How many threads share a row: about two vectors for each, and 1024 where few blocks fit an SM.
-int threads_for(int hidden) {
-  int threads = 8;
-  while (threads < 512 && hidden > threads * 8) threads *= 2;
-  return hidden > 16384 ? 1024 : threads;
+/// The kernels that there are: the threads that share a row, and the rows that share a block.
+struct Shape {
+  int threads, rows;
+  void (*kernel)(const float4*, const float4*, float4*, int, int, float);
+};
+template <int kThreads>
+constexpr Shape kShape{kThreads, kRows<kThreads>, rms_norm_multi_row<kThreads>};
+const Shape kShapes[] = {kShape<8>,   kShape<16>,  kShape<32>,  kShape<64>,
+                         kShape<128>, kShape<256>, kShape<512>, kShape<1024>};
+
+/// About two vectors for each thread, and 1024 threads where few blocks fit an SM.
+const Shape& shape_for(int hidden) {
+  const Shape* shape = kShapes;
+  while (shape->threads < 512 && hidden > shape->threads * 8) ++shape;
+  return hidden > 16384 ? kShapes[7] : *shape;
 }
 
-std::string refuses(const rmsnorm::Problem& p) {
+std::string unsupported(const rmsnorm::RmsNorm& p) {
   const auto addresses = reinterpret_cast<std::uintptr_t>(p.x) |
                          reinterpret_cast<std::uintptr_t>(p.weight) |
                          reinterpret_cast<std::uintptr_t>(p.y);
@@ -81,60 +91,47 @@ std::string refuses(const rmsnorm::Problem& p) {
     return "07_multi_row needs hidden % 4 == 0 and tensors that begin at a multiple of 16 bytes: "
            "a 16-byte load needs a 16-byte address, in every row";
   }
-  int most = 0;
-  cudaFuncAttributes kernel{};
-  if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0) != cudaSuccess ||
-      cudaFuncGetAttributes(&kernel, rms_norm_multi_row<1024>) != cudaSuccess) {
-    return cudaGetErrorString(cudaGetLastError());
-  }
-  const auto room = most - static_cast<std::int64_t>(kernel.sharedSizeBytes);
   const std::int64_t bytes = p.hidden * std::int64_t{sizeof(float)};
+  const std::int64_t room = rmsnorm::shared_memory_room(rms_norm_multi_row<1024>);
   if (bytes <= room) return "";
   return "07_multi_row stages a row in shared memory: " + std::to_string(bytes) +
          " bytes, and a block has room for " + std::to_string(room);
 }
 
-/// Launches the kernel that was compiled for `threads`, 8 to kThreads.
-template <int kThreads>
-cudaError_t launch_for(int threads, const rmsnorm::Problem& p, cudaStream_t stream) {
-  if constexpr (kThreads > 8) {
-    if (threads < kThreads) return launch_for<kThreads / 2>(threads, p, stream);
-  }
-  const int blocks = (p.rows - 1) / kRows<kThreads> + 1;
-  const int bytes = kRows<kThreads> * p.hidden * static_cast<int>(sizeof(float));
-  const auto kernel = rms_norm_multi_row<kThreads>;
+cudaError_t launch(const rmsnorm::RmsNorm& p, cudaStream_t stream) {
+  if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
+  const auto [threads, rows, kernel] = shape_for(p.hidden);
+
+  // More than 48 KiB of dynamic shared memory is only for kernels that ask for it.
+  const int bytes = rows * p.hidden * static_cast<int>(sizeof(float));
   const cudaError_t asked =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (asked != cudaSuccess) return asked;
-  kernel<<<blocks, kRows<kThreads> * kThreads, bytes, stream>>>(
+
+  kernel<<<(p.rows - 1) / rows + 1, rows * threads, bytes, stream>>>(
       reinterpret_cast<const float4*>(p.x), reinterpret_cast<const float4*>(p.weight),
       reinterpret_cast<float4*>(p.y), p.rows, p.hidden / 4, p.eps);
   return cudaGetLastError();
 }
 
-cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
-  if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
-  return launch_for<1024>(threads_for(p.hidden), p, stream);
-}
-
 /// x and y once; the weight once for all rows that one warp holds.
-rmsnorm::Traffic traffic(int hidden) {
-  const double rows_of_warp = std::max(1.0, 32.0 / threads_for(hidden));
-  return {.read = 4.0 * hidden * (1 + 1 / rows_of_warp), .written = 4.0 * hidden};
+rmsnorm::Traffic traffic(const rmsnorm::RmsNorm& p) {
+  const double rows_of_warp = std::max(1.0, 32.0 / shape_for(p.hidden).threads);
+  return {.read = 4.0 * p.hidden * (1 + 1 / rows_of_warp), .written = 4.0 * p.hidden};
 }
 
 /// Three additions in a vector, a thread's own, then those of at most two warps' shuffles.
-int sum_depth(int hidden) {
-  return 3 + (hidden / 4 - 1) / threads_for(hidden) + 1 + 5 + 5;
+int sum_depth(const rmsnorm::RmsNorm& p) {
+  return 3 + (p.hidden / 4 - 1) / shape_for(p.hidden).threads + 1 + 5 + 5;
 }
 
-const rmsnorm::Registration lesson{{
+const rmsnorm::Registration<rmsnorm::RmsNorm> lesson{{
     .slug = "07_multi_row",
     .title = "Multi-row",
     .idea = "The row's length decides how many threads share it, and how many rows share a block",
     .regime = "heads",
     .launch = launch,
-    .refuses = refuses,
+    .unsupported = unsupported,
     .traffic = traffic,
     .sum_depth = sum_depth,
 }};

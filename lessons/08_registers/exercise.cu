@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/rms_norm.hpp"
 
 namespace {
 
@@ -76,22 +76,27 @@ __global__ void __launch_bounds__(1024) rms_norm_registers(
   // <<<
 }
 
-/// The threads of a row, and how many vectors of it each keeps. With 32 registers or less a thread,
-/// an SM can be full of threads; a block of 1024 threads has at most 64 for each.
-constexpr struct {
-  int threads, vectors;
-} kShapes[] = {{8, 2},   {16, 2},  {32, 2},   {64, 2},   {128, 2},  {256, 2},
-               {512, 2}, {512, 4}, {1024, 4}, {1024, 8}, {1024, 12}};
-constexpr int kLast = std::size(kShapes) - 1;
+/// The kernels that there are: the threads of a row, how many vectors each of them keeps, the rows
+/// of a block.
+struct Shape {
+  int threads, vectors, rows;
+  void (*kernel)(const float4*, const float4*, float4*, int, int, float);
+};
+template <int kThreads, int kVectors>
+constexpr Shape kShape{kThreads, kVectors, kRows<kThreads>, rms_norm_registers<kThreads, kVectors>};
+const Shape kShapes[] = {kShape<8, 2>,    kShape<16, 2>,   kShape<32, 2>,   kShape<64, 2>,
+                         kShape<128, 2>,  kShape<256, 2>,  kShape<512, 2>,  kShape<512, 4>,
+                         kShape<1024, 4>, kShape<1024, 8>, kShape<1024, 12>};
+constexpr int kMostColumns = 4 * 1024 * 12;
 
-/// The first shape that can keep a row, or the last one.
-int shape_for(int hidden) {
-  int shape = 0;
-  while (shape < kLast && hidden > 4 * kShapes[shape].threads * kShapes[shape].vectors) ++shape;
-  return shape;
+/// The first that can keep a row.
+const Shape& shape_for(int hidden) {
+  const Shape* shape = kShapes;
+  while (hidden > 4 * shape->threads * shape->vectors) ++shape;
+  return *shape;
 }
 
-std::string refuses(const rmsnorm::Problem& p) {
+std::string unsupported(const rmsnorm::RmsNorm& p) {
   const auto addresses = reinterpret_cast<std::uintptr_t>(p.x) |
                          reinterpret_cast<std::uintptr_t>(p.weight) |
                          reinterpret_cast<std::uintptr_t>(p.y);
@@ -99,47 +104,37 @@ std::string refuses(const rmsnorm::Problem& p) {
     return "08_registers needs hidden % 4 == 0 and tensors that begin at a multiple of 16 bytes: "
            "a 16-byte load needs a 16-byte address, in every row";
   }
-  if (p.hidden <= 4 * kShapes[kLast].threads * kShapes[kLast].vectors) return "";
+  if (p.hidden <= kMostColumns) return "";
   return "08_registers has room for 49152 columns: 1024 threads have 64 registers each";
 }
 
-/// Launches the kernel that was compiled for kShapes[shape].
-template <int kShape>
-cudaError_t launch_for(int shape, const rmsnorm::Problem& p, cudaStream_t stream) {
-  if constexpr (kShape > 0)
-    if (shape < kShape) return launch_for<kShape - 1>(shape, p, stream);
-  constexpr int kThreads = kShapes[kShape].threads;
-  const int blocks = (p.rows - 1) / kRows<kThreads> + 1;
-  const auto kernel = rms_norm_registers<kThreads, kShapes[kShape].vectors>;
-  kernel<<<blocks, kRows<kThreads> * kThreads, 0, stream>>>(
+cudaError_t launch(const rmsnorm::RmsNorm& p, cudaStream_t stream) {
+  if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
+  const auto [threads, vectors, rows, kernel] = shape_for(p.hidden);
+  kernel<<<(p.rows - 1) / rows + 1, rows * threads, 0, stream>>>(
       reinterpret_cast<const float4*>(p.x), reinterpret_cast<const float4*>(p.weight),
       reinterpret_cast<float4*>(p.y), p.rows, p.hidden / 4, p.eps);
   return cudaGetLastError();
 }
 
-cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
-  if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
-  return launch_for<kLast>(shape_for(p.hidden), p, stream);
-}
-
 /// x and y once; the weight once for all rows that one warp holds.
-rmsnorm::Traffic traffic(int hidden) {
-  const double rows_of_warp = std::max(1.0, 32.0 / kShapes[shape_for(hidden)].threads);
-  return {.read = 4.0 * hidden * (1 + 1 / rows_of_warp), .written = 4.0 * hidden};
+rmsnorm::Traffic traffic(const rmsnorm::RmsNorm& p) {
+  const double rows_of_warp = std::max(1.0, 32.0 / shape_for(p.hidden).threads);
+  return {.read = 4.0 * p.hidden * (1 + 1 / rows_of_warp), .written = 4.0 * p.hidden};
 }
 
 /// Three additions in a vector, a thread's own, then those of at most two warps' shuffles.
-int sum_depth(int hidden) {
-  return 3 + kShapes[shape_for(hidden)].vectors + 5 + 5;
+int sum_depth(const rmsnorm::RmsNorm& p) {
+  return 3 + shape_for(p.hidden).vectors + 5 + 5;
 }
 
-const rmsnorm::Registration lesson{{
+const rmsnorm::Registration<rmsnorm::RmsNorm> lesson{{
     .slug = "08_registers",
     .title = "Registers",
     .idea = "The row waits in registers, and every load goes out before the first is used",
     .regime = "decode",
     .launch = launch,
-    .refuses = refuses,
+    .unsupported = unsupported,
     .traffic = traffic,
     .sum_depth = sum_depth,
 }};

@@ -1,11 +1,9 @@
 #include <algorithm>
 
 #include "common/base/cuda_check.hpp"
-#include "common/contract/types.hpp"
-#include "common/tensors/fenced_tensor.hpp"
+#include "common/contract/expected.hpp"
+#include "common/tensors/guarded_tensor.hpp"
 #include "common/tensors/random.hpp"
-#include "common/verify/device_kernels.hpp"
-#include "common/verify/element_check.hpp"
 
 namespace rmsnorm {
 namespace {
@@ -13,23 +11,36 @@ namespace {
 /// Element i of a tensor (rows, hidden) of the given content, as the bits of its type.
 __host__ __device__ std::uint32_t element(
     Content content, Dtype dtype, std::uint64_t seed, std::uint64_t i, std::uint64_t hidden) {
-  constexpr std::uint64_t kResidual = 0x4e51d;  // other seeds than that of x
-  constexpr std::uint64_t kDy = 0xd1;
   switch (content) {
     case Content::x:
       return bits_of(dtype, random_x(seed, i / hidden, i % hidden, hidden));
     case Content::weight:
       return bits_of(dtype, random_weight(seed, i));
-    case Content::residual:
-      return bits_of(dtype, random_x(seed ^ kResidual, i / hidden, i % hidden, hidden));
-    case Content::dy:
-      return bits_of(dtype, random_x(seed ^ kDy, i / hidden, i % hidden, hidden));
     case Content::nan:
       return bits_of(dtype, float_of(0x7fc00000));
     case Content::poison:
       break;
   }
   return poison_bits(dtype);
+}
+
+/// Adds up a hash of every word and its place.
+template <class Word>
+__global__ void hash_on_device(const Word* data, std::size_t size, unsigned long long* sum) {
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  unsigned long long mine = 0;
+  std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (; i < size; i += step) mine += random_bits(data[i], i);
+  if (mine != 0) atomicAdd(sum, mine);
+}
+
+template <class Word>
+void start_hash(const void* data, std::size_t bytes, unsigned long long* sum) {
+  constexpr int kThreads = 256;
+  const std::size_t size = bytes / sizeof(Word);
+  const auto blocks = static_cast<unsigned>(std::min<std::size_t>(size / kThreads + 1, 2048));
+  hash_on_device<Word><<<blocks, kThreads>>>(static_cast<const Word*>(data), size, sum);
+  cuda_check(cudaGetLastError(), "checking the memory");
 }
 
 __global__ void fill_on_device(
@@ -61,12 +72,12 @@ void fill_memory(
 /// Bytes from the start of one set's tensor to the next's: the tensor, up to a 256-byte boundary,
 /// one more such step for a misaligned start, and a guard.
 std::size_t stride_of(Dtype dtype, std::size_t size) {
-  return (size * bytes_of(dtype) + 255) / 256 * 256 + 256 + FencedTensor::kGuardBytes;
+  return (size * bytes_of(dtype) + 255) / 256 * 256 + 256 + GuardedTensor::kGuardBytes;
 }
 
 }  // namespace
 
-FencedTensor::FencedTensor(Memory memory, Dtype dtype, std::size_t size, int sets, int misalign)
+GuardedTensor::GuardedTensor(Memory memory, Dtype dtype, std::size_t size, int sets, int misalign)
     : memory_(memory),
       dtype_(dtype),
       size_(size),
@@ -74,38 +85,41 @@ FencedTensor::FencedTensor(Memory memory, Dtype dtype, std::size_t size, int set
       misalign_(misalign),
       buffer_(memory, bytes(dtype, size, sets)) {}
 
-std::size_t FencedTensor::bytes(Dtype dtype, std::size_t size, int sets) {
+std::size_t GuardedTensor::bytes(Dtype dtype, std::size_t size, int sets) {
   return kGuardBytes + stride_of(dtype, size) * sets;
 }
 
-void FencedTensor::fill(Content content, std::uint64_t seed, int hidden, Content guard) const {
+void GuardedTensor::fill(Content content, std::uint64_t seed, int hidden, Content guard) const {
   fill_memory(memory_, buffer_.data(), buffer_.bytes() / bytes_of(dtype_), guard, dtype_);
   for (int set = 0; set < sets_; ++set) {
     fill_memory(memory_, data(set), size_, content, dtype_, seed + set, hidden);
   }
 }
 
-void FencedTensor::poison() const {
-  const std::size_t size = buffer_.bytes() / bytes_of(dtype_);
-  fill_memory(memory_, buffer_.data(), size, Content::poison, dtype_);
+void GuardedTensor::fill(Content content) const {
+  fill_memory(memory_, buffer_.data(), buffer_.bytes() / bytes_of(dtype_), content, dtype_);
   if (memory_ == Memory::device) cuda_check(cudaDeviceSynchronize(), "filling a tensor");
 }
 
-void* FencedTensor::data(int set) const {
+void* GuardedTensor::data(int set) const {
   return buffer_.data() + kGuardBytes + stride_of(dtype_, size_) * set +
          misalign_ * bytes_of(dtype_);
 }
 
-const void* FencedTensor::guard(int side) const {
+const void* GuardedTensor::guard(int side) const {
   const auto* first = static_cast<const std::byte*>(data());
   return side == 0 ? first - kGuardBytes : first + size_ * bytes_of(dtype_);
 }
 
-void FencedTensor::set(const std::vector<float>& values) const {
+std::vector<float> GuardedTensor::values() const {
+  return to_floats(data(), dtype_, size_);
+}
+
+void GuardedTensor::set(const std::vector<float>& values) const {
   from_floats(values, data(), dtype_);
 }
 
-std::uint64_t FencedTensor::hash(const void* data, std::size_t bytes) const {
+std::uint64_t GuardedTensor::hash(const void* data, std::size_t bytes) const {
   if (memory_ == Memory::host) {
     std::uint64_t sum = 0;
     const auto* halves = static_cast<const std::uint16_t*>(data);
@@ -116,24 +130,26 @@ std::uint64_t FencedTensor::hash(const void* data, std::size_t bytes) const {
   const Buffer on_device(Memory::device, sizeof sum);
   auto* device_sum = reinterpret_cast<unsigned long long*>(on_device.data());
   cuda_check(cudaMemset(device_sum, 0, sizeof sum), "preparing a check of the memory");
-  cuda_check(launch_hash(data, bytes, device_sum, nullptr), "checking the memory");
+  const bool is_whole = (reinterpret_cast<std::uintptr_t>(data) | bytes) % 4 == 0;
+  is_whole ? start_hash<std::uint32_t>(data, bytes, device_sum)
+           : start_hash<std::uint16_t>(data, bytes, device_sum);
   cuda_check(
       cudaMemcpy(&sum, device_sum, sizeof sum, cudaMemcpyDeviceToHost), "checking the memory");
   return sum;
 }
 
-std::uint64_t FencedTensor::hash() const {
+std::uint64_t GuardedTensor::hash() const {
   return hash(buffer_.data(), buffer_.bytes());
 }
 
-std::uint64_t FencedTensor::hash_without_first() const {
+std::uint64_t GuardedTensor::hash_without_first() const {
   const auto* const first = static_cast<const std::byte*>(data());
   const std::byte* const after = first + size_ * bytes_of(dtype_);
   const std::byte* const begin = buffer_.data();
   return hash(begin, first - begin) + hash(after, begin + buffer_.bytes() - after);
 }
 
-std::uint64_t FencedTensor::hash_of_first() const {
+std::uint64_t GuardedTensor::hash_of_first() const {
   return hash(data(), size_ * bytes_of(dtype_));
 }
 

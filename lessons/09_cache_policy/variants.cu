@@ -1,11 +1,11 @@
-// Lesson 09 - Cache policy, foils
+// Lesson 09 - Cache policy, variants
 // Given      the kernel of lessons 08 and 09, with 512 threads for a row of any length.
 // Changed    what the L2 is asked to do with the lines of x and with those of y.
 // Expect     which of them makes the difference, and which explanations are wrong.
 #include <cstdint>
 #include <cuda/annotated_ptr>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/rms_norm.hpp"
 
 namespace {
 
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) rms_norm_policies(
 
 constexpr int kMostVectors = 24;  // 96 of the 128 registers that each of 512 threads can have
 
-std::string refuses(const rmsnorm::Problem& p) {
+std::string unsupported(const rmsnorm::RmsNorm& p) {
   const auto addresses = reinterpret_cast<std::uintptr_t>(p.x) |
                          reinterpret_cast<std::uintptr_t>(p.weight) |
                          reinterpret_cast<std::uintptr_t>(p.y);
@@ -83,7 +83,7 @@ std::string refuses(const rmsnorm::Problem& p) {
 
 /// Launches the kernel for 2, 6 or 24 vectors a thread.
 template <int kVectors>
-cudaError_t launch_for(const rmsnorm::Problem& p, const Policies& policies, cudaStream_t stream) {
+cudaError_t launch_for(const rmsnorm::RmsNorm& p, const Policies& policies, cudaStream_t stream) {
   if constexpr (kVectors < kMostVectors) {
     constexpr int kNext = kVectors == 2 ? 6 : kMostVectors;
     if (p.hidden > 4 * kThreads * kVectors) return launch_for<kNext>(p, policies, stream);
@@ -95,29 +95,29 @@ cudaError_t launch_for(const rmsnorm::Problem& p, const Policies& policies, cuda
 }
 
 template <class OfX, class OfY>
-cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
+cudaError_t launch(const rmsnorm::RmsNorm& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
   return launch_for<2>(p, {OfX(), OfY()}, stream);
 }
 
-rmsnorm::Traffic traffic(int hidden) {
-  return {.read = 8.0 * hidden, .written = 4.0 * hidden};  // x and weight once; y once
+rmsnorm::Traffic traffic(const rmsnorm::RmsNorm& p) {
+  return {.read = 8.0 * p.hidden, .written = 4.0 * p.hidden};  // x and weight once; y once
 }
 
 /// Three additions in a vector, a thread's own, then those of two warps' shuffles.
-int sum_depth(int hidden) {
-  return 3 + (hidden / 4 - 1) / kThreads + 1 + 5 + 5;
+int sum_depth(const rmsnorm::RmsNorm& p) {
+  return 3 + (p.hidden / 4 - 1) / kThreads + 1 + 5 + 5;
 }
 
 template <class OfX, class OfY>
-rmsnorm::Lesson foil(const char* slug, const char* idea) {
+rmsnorm::Lesson<rmsnorm::RmsNorm> variant(const char* slug, const char* idea) {
   return {
       .slug = slug,
-      .title = "Cache policy, foil",
+      .title = "Cache policy, variant",
       .idea = idea,
       .regime = "prefill",
       .launch = launch<OfX, OfY>,
-      .refuses = refuses,
+      .unsupported = unsupported,
       .traffic = traffic,
       .sum_depth = sum_depth,
   };
@@ -126,13 +126,13 @@ rmsnorm::Lesson foil(const char* slug, const char* idea) {
 using Normal = cuda::access_property::global;
 using Last = cuda::access_property::persisting;
 using First = cuda::access_property::streaming;
-const rmsnorm::Registration none(
-    foil<Normal, Normal>("09_cache_policy/none", "No wish, in the form of one"));
-const rmsnorm::Registration x_first(
-    foil<First, Normal>("09_cache_policy/x_first", "The lines of x go first"));
-const rmsnorm::Registration y_first(
-    foil<Normal, First>("09_cache_policy/y_first", "The lines of y go first"));
-const rmsnorm::Registration both_last(
-    foil<Last, Last>("09_cache_policy/both_last", "The lines of x and those of y go last"));
+const rmsnorm::Registration<rmsnorm::RmsNorm> none(
+    variant<Normal, Normal>("09_cache_policy/none", "No wish, in the form of one"));
+const rmsnorm::Registration<rmsnorm::RmsNorm> x_first(
+    variant<First, Normal>("09_cache_policy/x_first", "The lines of x go first"));
+const rmsnorm::Registration<rmsnorm::RmsNorm> y_first(
+    variant<Normal, First>("09_cache_policy/y_first", "The lines of y go first"));
+const rmsnorm::Registration<rmsnorm::RmsNorm> both_last(
+    variant<Last, Last>("09_cache_policy/both_last", "The lines of x and those of y go last"));
 
 }  // namespace

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// Memory for a tensor of each of several problems alike, fenced in by memory that no kernel may
-/// touch.
+/// Memory for a tensor of each of several problems alike, between guards that no kernel may touch.
 ///
 ///     | guard | tensor of set 0 | guard | tensor of set 1 | guard | ...
 
@@ -9,46 +8,46 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/contract/lesson.hpp"
+#include "common/contract/dtype.hpp"
 #include "common/tensors/buffer.hpp"
 
 namespace rmsnorm {
 
-/// What an element of a tensor is filled with. The guards of what a kernel reads hold NaN, which
-/// spreads into its result; those of what it writes hold poison (element_check.hpp), as the tensor
-/// itself does before every verified launch: what was not written, and what should not have been,
-/// can be told.
+/// What an element of a tensor is filled with.
 enum class Content {
-  x,         ///< random_x
-  weight,    ///< random_weight
-  residual,  ///< random_x of other numbers
-  dy,        ///< random_x of other numbers
-  nan,       ///< not a number
-  poison,    ///< what no arithmetic produces
+  x,       ///< random_x
+  weight,  ///< random_weight
+  nan,     ///< not a number
+  poison,  ///< what no arithmetic produces
 };
 
 /// The tensors of one kind.
-class FencedTensor {
+///
+/// The guards of what a kernel reads hold NaN, which spreads into its result; those of what it
+/// writes hold poison (contract/expected.hpp), as the tensor itself does before every verified
+/// launch: what was not written, and what should not have been, can be told.
+class GuardedTensor {
  public:
   static constexpr std::size_t kGuardBytes = 4096;  ///< before and after a tensor
 
   /// Allocates `sets` tensors of `size` elements, each of which starts `misalign` elements behind a
   /// 256-byte boundary. \throws CudaError or std::bad_alloc if memory is short.
-  FencedTensor(Memory memory, Dtype dtype, std::size_t size, int sets, int misalign);
+  GuardedTensor(Memory memory, Dtype dtype, std::size_t size, int sets, int misalign);
 
   /// Fills the tensor of each set, with seeds that begin at `seed`, in rows of `hidden` elements,
   /// and all else with the guard's content.
-  void fill(Content content, std::uint64_t seed, int hidden, Content guard = Content::nan) const;
+  void fill(Content content, std::uint64_t seed, int hidden, Content guard) const;
 
-  /// Fills everything with poison, and waits for it.
-  void poison() const;
+  /// Fills everything with one content, and waits for it.
+  void fill(Content content) const;
 
   void* data(int set = 0) const;              ///< the tensor of one set
   std::size_t size() const { return size_; }  ///< elements of a tensor
   Dtype dtype() const { return dtype_; }      ///< of the elements
   const void* guard(int side) const;          ///< before (0) or after (1) the tensor of set 0
+  std::vector<float> values() const;          ///< of set 0
   void set(
-      const std::vector<float>& values) const;  ///< replaces that of set 0, rounded to its type
+      const std::vector<float>& values) const;  ///< replaces those of set 0, rounded to the type
 
   std::uint64_t hash() const;                ///< of everything. \throws CudaError
   std::uint64_t hash_without_first() const;  ///< of all but the tensor of set 0. \throws CudaError

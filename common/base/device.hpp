@@ -1,0 +1,15 @@
+#pragma once
+/// \file
+/// What kernels run on in this build.
+
+#include <string>
+
+namespace rmsnorm {
+
+/// Whether kernels run on the CPU device: it checks and counts, and has no clock.
+bool is_cpu_device();
+
+/// The toolkit's version that built this program, "13.0"; "" for the CPU device.
+std::string cuda_version();
+
+}  // namespace rmsnorm

@@ -1,0 +1,73 @@
+#pragma once
+/// \file
+/// The types of tensors' elements, and single elements as numbers, on host and device.
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/half.hpp"
+
+namespace rmsnorm {
+
+/// What the elements of a tensor are.
+enum class Dtype {
+  fp32,  ///< float
+  fp16,  ///< __half
+  bf16,  ///< __nv_bfloat16
+};
+
+/// "fp32", "fp16" or "bf16".
+const char* to_string(Dtype dtype);
+
+/// Bytes of an element.
+__host__ __device__ constexpr int bytes_of(Dtype dtype) {
+  return dtype == Dtype::fp32 ? 4 : 2;
+}
+
+/// The largest relative error that rounding an fp32 number to a type adds: half an ulp of 1.
+constexpr double rounding_error(Dtype dtype) {
+  return dtype == Dtype::fp32 ? 0 : dtype == Dtype::fp16 ? 0x1p-11 : 0x1p-8;
+}
+
+/// The bits of element i.
+__host__ __device__ inline std::uint32_t bits_at(const void* data, Dtype dtype, std::size_t i) {
+  if (dtype == Dtype::fp32) return static_cast<const std::uint32_t*>(data)[i];
+  return static_cast<const std::uint16_t*>(data)[i];
+}
+
+/// Makes these the bits of element i.
+__host__ __device__ inline void set_bits(
+    void* data, Dtype dtype, std::size_t i, std::uint32_t bits) {
+  if (dtype == Dtype::fp32) {
+    static_cast<std::uint32_t*>(data)[i] = bits;
+  } else {
+    static_cast<std::uint16_t*>(data)[i] = static_cast<std::uint16_t>(bits);
+  }
+}
+
+/// The bits of a type as its value.
+__host__ __device__ inline float value_of(Dtype dtype, std::uint32_t bits) {
+  if (dtype == Dtype::fp32) return float_of(bits);
+  const auto half = static_cast<std::uint16_t>(bits);
+  return dtype == Dtype::fp16 ? fp16_to_float(half) : bf16_to_float(half);
+}
+
+/// A float, rounded to a type, as the type's bits.
+__host__ __device__ inline std::uint32_t bits_of(Dtype dtype, float value) {
+  if (dtype == Dtype::fp32) return bits_of(value);
+  return dtype == Dtype::fp16 ? float_to_fp16(value) : float_to_bf16(value);
+}
+
+/// The value of element i.
+__host__ __device__ inline float value_at(const void* data, Dtype dtype, std::size_t i) {
+  return value_of(dtype, bits_at(data, dtype, i));
+}
+
+/// A float, rounded to a type.
+__host__ __device__ inline float rounded(Dtype dtype, float value) {
+  return value_of(dtype, bits_of(dtype, value));
+}
+
+}  // namespace rmsnorm

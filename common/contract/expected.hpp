@@ -1,0 +1,76 @@
+#pragma once
+/// \file
+/// What an element should be, how far rounding may take a kernel from it, and the comparison: the
+/// same on host and device.
+
+#include <cuda_runtime.h>
+
+#include <cfloat>
+#include <cmath>
+#include <cstdint>
+
+#include "common/contract/dtype.hpp"
+
+namespace rmsnorm {
+
+/// An element by the fp64 reference.
+struct Expected {
+  double value;    ///< in fp64
+  double allowed;  ///< by which fp32 arithmetic may be off, absolutely; >= 0
+  double size;     ///< what an error is relative to: that of the value, or of what was added up
+};
+
+/// What the comparison of one element found.
+struct ElementCheck {
+  double expected;  ///< the value
+  double allowed;   ///< largest absolute difference that rounding can explain
+  double error;     ///< relative difference; 0 where it has no meaning (Inf, subnormals)
+  bool ok;          ///< whether the element is right
+};
+
+/// What tensors are filled with before a launch that has to write them, as bits: a signalling NaN,
+/// which no arithmetic and no rounding produces.
+__host__ __device__ inline std::uint32_t poison_bits(Dtype dtype) {
+  if (dtype == Dtype::fp32) return 0x7fa5a5a5;
+  return dtype == Dtype::fp16 ? 0x7da5 : 0x7fa5;
+}
+
+/// Whether the value of an element is as the verifier left it: not written by anybody.
+__host__ __device__ inline bool is_poison(float value) {
+  for (const Dtype dtype : {Dtype::fp32, Dtype::fp16, Dtype::bf16}) {
+    if (bits_of(value) == bits_of(value_of(dtype, poison_bits(dtype)))) return true;
+  }
+  return false;
+}
+
+/// The smallest number of a type that has all its digits.
+__host__ __device__ inline double least_normal(Dtype dtype) {
+  return dtype == Dtype::fp16 ? 0x1p-14 : FLT_MIN;
+}
+
+/// Compares an element with what fp32 arithmetic makes of the expected one, and with what rounding
+/// to its type then makes of that. Written so that a NaN fails where none is expected.
+///
+/// What a kernel rounds to 16 bits is an fp32 number within the bound. Rounding keeps the order of
+/// numbers, so the result lies between the two ends of the bound, both rounded: no closer bound is
+/// possible, and it holds for subnormals and for what becomes Inf.
+__host__ __device__ inline ElementCheck check_element(float got, Expected wanted, Dtype dtype) {
+  const double value = wanted.value;
+  if (std::isnan(value)) return {value, 0, 0, std::isnan(got) && !is_poison(got)};
+  if (std::isinf(static_cast<float>(value))) {
+    return {value, 0, 0, got == static_cast<float>(value)};
+  }
+  double allowed = wanted.allowed;
+  double least = value - allowed;
+  double most = value + allowed;
+  if (dtype != Dtype::fp32) {
+    least = rounded(dtype, static_cast<float>(least));
+    most = rounded(dtype, static_cast<float>(most));
+    allowed = std::fmax(std::fabs(most - value), std::fabs(value - least));
+  }
+  const double difference = std::fabs(got - value);
+  const bool has_error = wanted.size >= least_normal(dtype) && std::isfinite(difference);
+  return {value, allowed, has_error ? difference / wanted.size : 0, least <= got && got <= most};
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,80 @@
+#include "common/contract/operation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace rmsnorm {
+namespace {
+
+std::int64_t bytes_of(const TensorSpec& tensor, int rows, int hidden, const Types& types) {
+  return static_cast<std::int64_t>(size_of(tensor, rows, hidden)) *
+         bytes_of(dtype_of(tensor, types));
+}
+
+}  // namespace
+
+int Operation::index_of(std::string_view tensor) const {
+  const auto found = std::find_if(
+      tensors.begin(), tensors.end(), [&](const TensorSpec& spec) { return spec.name == tensor; });
+  if (found == tensors.end()) {
+    throw std::logic_error(fmt::format("{} has no tensor {}", name, tensor));
+  }
+  return static_cast<int>(found - tensors.begin());
+}
+
+std::size_t size_of(const TensorSpec& tensor, int rows, int hidden) {
+  switch (tensor.extent) {
+    case Extent::row:
+      return hidden;
+    case Extent::column:
+      return rows;
+    case Extent::matrix:
+      break;
+  }
+  return static_cast<std::size_t>(rows) * hidden;
+}
+
+Dtype dtype_of(const TensorSpec& tensor, const Types& types) {
+  switch (tensor.elements) {
+    case Elements::like_weight:
+      return types.weight.value_or(types.dtype);
+    case Elements::fp32:
+      return Dtype::fp32;
+    case Elements::like_x:
+      break;
+  }
+  return types.dtype;
+}
+
+bool is_there(const TensorSpec& tensor, const Types& types) {
+  return tensor.elements != Elements::like_weight || types.weight;
+}
+
+Types types_of(const Problem& p) {
+  Types types{.dtype = p.dtype, .weight = p.weight_dtype, .weight_bias = p.weight_bias};
+  if (!p.has_weight) types.weight.reset();
+  return types;
+}
+
+std::int64_t bytes_to_move(const Operation& operation, int rows, int hidden, const Types& types) {
+  std::int64_t bytes = 0;
+  for (const TensorSpec& tensor : operation.tensors) {
+    if (tensor.extent != Extent::matrix) continue;
+    const int crossings = is_read(tensor) + is_written(tensor);
+    bytes += crossings * bytes_of(tensor, rows, hidden, types);
+  }
+  return bytes;
+}
+
+std::int64_t bytes_of_tensors(
+    const Operation& operation, int rows, int hidden, const Types& types) {
+  std::int64_t bytes = 0;
+  for (const TensorSpec& tensor : operation.tensors) {
+    if (is_there(tensor, types)) bytes += bytes_of(tensor, rows, hidden, types);
+  }
+  return bytes;
+}
+
+}  // namespace rmsnorm

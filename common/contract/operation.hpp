@@ -1,0 +1,124 @@
+#pragma once
+/// \file
+/// What the harness knows of an operation: its tensors, and whether a result is right. Workload,
+/// verifier, gauntlet, benchmark and reports work on this, and know no operation by name.
+///
+/// An operation is one file of common/operations. It has the struct that kernels take, and a
+/// specialisation of Description for it; what that has to have is said here.
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "common/contract/expected.hpp"
+#include "common/contract/problem.hpp"
+
+namespace rmsnorm {
+
+/// The most additions that one term goes through on its way into a sum. It decides how far rounding
+/// can move a result.
+struct SumDepth {
+  SumDepth(int row_depth = 0, int column_depth = 0) : row(row_depth), column(column_depth) {}
+  int row;     ///< into a sum along a row
+  int column;  ///< into one down a column
+};
+
+/// What an output's elements have in common: the sum along their row, or down their column.
+enum class Along { row, column };
+
+/// Some checks, of which each is a struct about one tensor:
+///
+///     static constexpr int kTensor;     // which one
+///     static constexpr Along kAlong;    // what its elements have in common:
+///     struct Sum { double ...; };       // a sum, in fp64; made without arguments, it is empty
+///     static void add(Sum& sum, const Sum& more);
+///     static Sum term(const Problem& before, std::int64_t row, std::int64_t col);
+///     static Expected expected(const Problem& before, const Sum& sum, std::int64_t row,
+///                              std::int64_t col, double bound);
+///     static double bound(int additions, const Types& types);  // the relative one of fp32
+///
+/// `before` is the problem as it was before the launch: in it, tensors in place have their old
+/// values. The functions but the last are of host and device.
+template <class... Check>
+struct Checks {};
+
+/// What has to be said of an operation, as static members of the specialisation for its struct:
+///
+///     using Of = TheStruct;                    // the description that its kernels share
+///     static constexpr const char* kName;      // "rms_norm"
+///     static constexpr TensorSpec kTensors[];  // x first
+///     static TheStruct view(const Problem&);   // a problem as kernels take it
+///     using Outputs = Checks<...>;             // of each tensor that is written
+///     using Derived = Checks<...>;             // how derived inputs come about (optional)
+///     static constexpr bool kHasEps, kSameBits, kIsTyped;    // see Operation, Implementation
+///     static constexpr const char* kRegime;                  // see Operation
+///
+/// What most operations have alike is inherited from here.
+struct CommonDescription {
+  using Derived = Checks<>;
+  static constexpr bool kHasEps = true;
+  static constexpr bool kSameBits = false;
+  static constexpr bool kIsTyped = false;
+  static constexpr const char* kRegime = "";
+};
+template <class View>
+struct Description;
+
+/// One element of an output that is not as expected.
+struct Mismatch {
+  const char* tensor;  ///< its name
+  std::int64_t row;    ///< from 0; -1 in a tensor without rows
+  std::int64_t col;    ///< from 0
+  float got;           ///< what the tensor holds
+  double expected;     ///< by the fp64 reference
+  double allowed;      ///< the largest absolute difference that would have been accepted
+};
+
+/// What comparing all outputs found.
+struct Comparison {
+  std::optional<double> max_error = {};   ///< largest relative error; empty if nothing was compared
+  std::optional<Mismatch> mismatch = {};  ///< the first one: of the first tensor, in its order
+};
+
+/// An operation.
+struct Operation {
+  const char* name;                 ///< "rms_norm", as files and the command line have it
+  std::vector<TensorSpec> tensors;  ///< in the order of Problem::tensors; the first is x
+  bool has_eps;                     ///< whether eps is part of the formula
+  bool same_bits;                   ///< whether the same inputs have to give the same bits
+  std::string_view regime;          ///< the only regime for it; "" if there are several
+
+  /// The largest relative error of an element that rounding can explain, that of the tensors' types
+  /// included.
+  double (*error_bound)(const Problem&, SumDepth);
+  /// Compares all outputs with the reference, in memory that the host can read.
+  Comparison (*compare_on_host)(const Problem& before, const Problem& after, SumDepth);
+  /// The same on the device. \throws CudaError
+  Comparison (*compare_on_device)(const Problem& before, const Problem& after, SumDepth);
+  /// Fills the derived inputs of a problem. \throws CudaError
+  void (*derive)(const Problem&, Memory);
+
+  /// Index of the tensor with this name. \throws std::logic_error if there is none
+  int index_of(std::string_view tensor) const;
+};
+
+/// Is this the operation's first input, x, or another that is of the same shape?
+inline bool is_input_matrix(const TensorSpec& tensor) {
+  return tensor.extent == Extent::matrix && is_read(tensor);
+}
+
+/// Bytes that any implementation must move: each tensor (rows, hidden) once for each direction.
+/// What is smaller, as the weight, hardly counts, and is left out.
+std::int64_t bytes_to_move(const Operation& operation, int rows, int hidden, const Types& types);
+
+/// Bytes of a problem's tensors, of all shapes.
+std::int64_t bytes_of_tensors(const Operation& operation, int rows, int hidden, const Types& types);
+
+/// The operation that Description<View> is about.
+template <class View>
+const Operation& operation_of();
+
+}  // namespace rmsnorm

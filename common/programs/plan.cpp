@@ -1,0 +1,168 @@
+#include "common/programs/plan.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <tuple>
+
+#include "common/base/device.hpp"
+#include "common/measure/benchmark.hpp"
+
+namespace rmsnorm {
+namespace {
+
+/// A lesson that runs on the CPU gets as many rows as make this many elements: enough to verify it.
+constexpr std::int64_t kElementsForCpuLesson = std::int64_t{1} << 22;
+
+/// Makes a plan, regime by regime.
+class Planner {
+ public:
+  Planner(const Options& options, const std::optional<Gpu>& gpu) : options_(options), gpu_(gpu) {}
+
+  Plan make() {
+    for (const Regime& regime : options_.regimes) {
+      for (const Shape shape : regime.shapes) {
+        plan_host(regime, shape);
+        if (gpu_) plan_device(regime, shape_here(regime, shape));
+      }
+    }
+    return plan_;
+  }
+
+ private:
+  void plan_host(const Regime& regime, Shape wanted) {
+    Shape shape = wanted;
+    // With fewer rows, many shapes of a sweep become the same.
+    while (shape.rows > 1 && std::int64_t{shape.rows} * shape.hidden > kElementsForCpuLesson) {
+      shape.rows /= 2;
+    }
+    for (const Implementation& implementation : options_.implementations) {
+      const Operation& operation = *implementation.operation;
+      if (implementation.memory != Memory::host || !is_measured_in(operation, regime)) continue;
+      const WorkloadSpec spec = spec_of(Memory::host, shape, {});
+      const auto is_planned = [&](const Job& job) {
+        return job.regime == regime.name && job.implementations[0].slug == implementation.slug &&
+               job.spec.rows == shape.rows && job.spec.hidden == shape.hidden;
+      };
+      if (std::any_of(plan_.jobs.begin(), plan_.jobs.end(), is_planned)) continue;
+      // The tensors, and copies of them for the comparison. Linux would promise more than it has.
+      const std::size_t needed = 2 * Workload::bytes(operation, spec);
+      const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+      if (needed > memory / 10 * 9) {
+        throw TooLarge(fmt::format(
+            "{} x {} needs {:.1f} GiB, and this machine has {:.1f} GiB in all", shape.rows,
+            shape.hidden, needed / 0x1p30, memory / 0x1p30));
+      }
+      plan_.jobs.push_back(
+          {&operation, {implementation}, regime.name, spec, {}, false, shape.rows < wanted.rows});
+    }
+  }
+
+  void plan_device(const Regime& regime, Shape shape) {
+    const std::size_t first = plan_.jobs.size();
+    for (const Implementation& implementation : options_.implementations) {
+      const Operation& operation = *implementation.operation;
+      if (implementation.memory == Memory::host || !is_measured_in(operation, regime)) continue;
+      if (is_repeated(operation, regime, shape)) continue;
+      for (const Types& types : types_for(options_, implementation, regime)) {
+        const auto is_alike = [&](const Job& job) {
+          return job.operation == &operation && job.spec.types == types &&
+                 job.spec.memory == Memory::device;
+        };
+        const auto job = std::find_if(plan_.jobs.begin() + first, plan_.jobs.end(), is_alike);
+        if (job != plan_.jobs.end()) {
+          job->implementations.push_back(implementation);
+        } else {
+          add_job(implementation, regime, shape, types);
+        }
+      }
+    }
+  }
+
+  void add_job(
+      const Implementation& implementation, const Regime& regime, Shape wanted,
+      const Types& types) {
+    const Operation& operation = *implementation.operation;
+    WorkloadSpec spec = spec_of(Memory::device, fit(operation, regime, wanted, types), types);
+    const auto bytes =
+        static_cast<std::size_t>(bytes_of_tensors(operation, spec.rows, spec.hidden, types));
+    spec.sets = sets_for_cold_cache(bytes, gpu_->l2_bytes);
+    const bool is_cold = spec.sets * bytes >= 2 * gpu_->l2_bytes;
+    const bool is_timed = !options_.verify_only && spec.rows > 0 && !is_cpu_device();
+    std::vector<Cache> caches;
+    if (is_timed) {
+      caches = options_.only_cache ? std::vector{*options_.only_cache} : regime.caches;
+    }
+    plan_.jobs.push_back(
+        {&operation,
+         {implementation},
+         regime.name,
+         spec,
+         caches,
+         is_cold,
+         spec.rows < wanted.rows});
+  }
+
+  /// On the CPU device, some regimes are the same problem without their rows: once is enough.
+  bool is_repeated(const Operation& operation, const Regime& regime, Shape shape) {
+    if (!is_cpu_device() || regime.name == kCustomRegime) return false;
+    const auto [seen, is_new] =
+        seen_.try_emplace({operation.name, shape.rows, shape.hidden}, regime.name);
+    if (is_new || seen->second == regime.name) return false;
+    const std::string note = fmt::format(
+        "{} is the same small problem as {} here: {} x {}", regime.name, seen->second, shape.rows,
+        shape.hidden);
+    if (std::find(plan_.notes.begin(), plan_.notes.end(), note) == plan_.notes.end()) {
+      plan_.notes.push_back(note);
+    }
+    return true;
+  }
+
+  Shape fit(
+      const Operation& operation, const Regime& regime, Shape shape, const Types& types) const {
+    const std::size_t budget = gpu_->free_bytes / 10 * 9;
+    // A regime has the same shape in every type, that of fp32.
+    while (regime.name != kCustomRegime && shape.rows > 1 &&
+           Workload::bytes(operation, spec_of(Memory::device, shape, {})) > budget) {
+      shape.rows /= 2;
+    }
+    const std::size_t needed = Workload::bytes(operation, spec_of(Memory::device, shape, types));
+    if (needed > budget) {
+      throw TooLarge(fmt::format(
+          "{} x {} needs {:.1f} GiB on the {}, which has {:.1f} GiB to spare", shape.rows,
+          shape.hidden, needed / 0x1p30, is_cpu_device() ? "CPU device" : "GPU", budget / 0x1p30));
+    }
+    return shape;
+  }
+
+  WorkloadSpec spec_of(Memory memory, Shape shape, const Types& types) const {
+    return {
+        .memory = memory,
+        .rows = shape.rows,
+        .hidden = shape.hidden,
+        .eps = options_.eps,
+        .seed = options_.seed,
+        .types = types};
+  }
+
+  const Options& options_;
+  const std::optional<Gpu>& gpu_;
+  Plan plan_;
+  // On the CPU device: operation, rows, columns, and the first regime with them.
+  std::map<std::tuple<std::string, int, int>, std::string> seen_;
+};
+
+}  // namespace
+
+Plan make_plan(const Options& options, const std::optional<Gpu>& gpu) {
+  return Planner(options, gpu).make();
+}
+
+Shape shape_here(const Regime& regime, Shape wanted) {
+  return is_cpu_device() && regime.name != kCustomRegime ? small_version(wanted) : wanted;
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,49 @@
+#pragma once
+/// \file
+/// What a run will do, before it does it.
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "common/contract/lesson.hpp"
+#include "common/contract/regime.hpp"
+#include "common/measure/gpu.hpp"
+#include "common/programs/options.hpp"
+#include "common/tensors/workload.hpp"
+
+namespace rmsnorm {
+
+/// Implementations of one operation that are tried on the same tensors.
+struct Job {
+  const Operation* operation;                   ///< theirs
+  std::vector<Implementation> implementations;  ///< one at least
+  std::string regime;                           ///< its name
+  WorkloadSpec spec;                            ///< of the tensors: of a shape that fits
+  std::vector<Cache> caches;                    ///< in which it is timed; empty: it is not
+  bool is_cold;         ///< whether the sets in turn leave nothing of each other in the L2
+  bool has_fewer_rows;  ///< than the regime
+};
+
+/// The memory cannot hold the tensors of a problem that the reader asked for.
+struct TooLarge : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// What a run will do.
+struct Plan {
+  std::vector<Job> jobs;           ///< in this order
+  std::vector<std::string> notes;  ///< sentences on what is left out, and why
+};
+
+/// The plan for these options; without a GPU, only of what runs on the CPU.
+///
+/// Regimes shrink to the GPU's memory, and to what the CPU device has done in a moment; a problem of
+/// the reader's own fits or is turned down. \throws TooLarge
+Plan make_plan(const Options& options, const std::optional<Gpu>& gpu);
+
+/// A regime's shape on this device.
+Shape shape_here(const Regime& regime, Shape wanted);
+
+}  // namespace rmsnorm

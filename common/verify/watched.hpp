@@ -1,0 +1,42 @@
+#pragma once
+/// \file
+/// What the CPU device counted in a launch, and what was predicted.
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/observation.hpp"
+#include "common/contract/lesson.hpp"
+#include "common/tensors/workload.hpp"
+
+namespace rmsnorm {
+
+/// A launch that was watched.
+struct Watched {
+  std::string operation;       ///< its name
+  std::string implementation;  ///< the slug
+  std::string regime;          ///< its name
+  std::int64_t rows = 0;       ///< of x
+  int hidden = 0;              ///< columns of x
+  Types types = {};            ///< of the tensors
+  Traffic predicted{};         ///< bytes of a row
+  Observation observation;     ///< what was counted
+};
+
+/// The record of a launch of set 0.
+inline Watched watched(
+    const Implementation& implementation, const Workload& workload, std::string regime,
+    Observation observation) {
+  const WorkloadSpec& spec = workload.spec();
+  return {
+      .operation = workload.operation().name,
+      .implementation = implementation.slug,
+      .regime = std::move(regime),
+      .rows = spec.rows,
+      .hidden = spec.hidden,
+      .types = spec.types,
+      .predicted = implementation.traffic(workload.problem()),
+      .observation = std::move(observation)};
+}
+
+}  // namespace rmsnorm
