@@ -11,7 +11,7 @@
 #include "common/base/observation.hpp"
 #include "common/cpu_device/block.hpp"
 #include "tests/catch.hpp"
-#include "tests/hazards/launch.hpp"
+#include "tests/hazards/run_hazard.hpp"
 
 using namespace tests;
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "common/cpu_device/launch.hpp"
+#include "common/cpu_device/start_kernel.hpp"
 
 #define CUDART_VERSION 0  // there is no toolkit
 

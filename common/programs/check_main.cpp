@@ -7,15 +7,19 @@
 #include "common/base/exit_code.hpp"
 #include "common/contract/registry.hpp"
 #include "common/programs/check.hpp"
+#include "common/programs/program.hpp"
 
 /// With `--operation NAME`, only kernels of that operation. With `--small`, problems stay below 2^31
-/// elements: for tools under which a kernel is very slow.
+/// elements: for tools under which a kernel is very slow. With `--time`, the kernels are verified and
+/// timed in their regimes, and nothing else.
 int main(int argc, char** argv) {
   std::vector<rmsnorm::Implementation> implementations = rmsnorm::all_implementations();
   bool small = false;
+  bool timed = false;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     small = small || argument == "--small";
+    timed = timed || argument == "--time";
     if (argument != "--operation" || i + 1 == argc) continue;
     const std::string_view operation = argv[++i];
     std::erase_if(implementations, [&](const rmsnorm::Implementation& implementation) {
@@ -25,5 +29,6 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "the file registers no kernel that does '{}'\n", operation);
     return rmsnorm::kBadUsage;
   }
+  if (timed) return rmsnorm::run_program(1, argv, implementations);
   return rmsnorm::check_implementations(implementations, {.beyond_32_bits = !small});
 }

@@ -14,10 +14,10 @@
 #include "common/measure/gpu.hpp"
 #include "common/programs/file_output.hpp"
 #include "common/programs/options.hpp"
-#include "common/programs/plan.hpp"
 #include "common/programs/prediction.hpp"
 #include "common/programs/report.hpp"
 #include "common/programs/runner.hpp"
+#include "common/programs/schedule.hpp"
 #include "common/programs/terminal_output.hpp"
 #include "common/records/csv.hpp"
 
@@ -85,12 +85,13 @@ ExitCode stopped(const std::string& why) {
   return kNoDevice;
 }
 
-/// Makes the plan and carries it out.
-ExitCode run_plan(const Options& options, const std::optional<Gpu>& gpu, const Listener& listener) {
+/// Makes the schedule and carries it out.
+ExitCode run_schedule(
+    const Options& options, const std::optional<Gpu>& gpu, const Listener& listener) {
   try {
-    const Plan plan = make_plan(options, gpu);
-    for (const std::string& note : plan.notes) fmt::print(stderr, "{}\n", note);
-    for (const Job& job : plan.jobs) run_job(job, gpu, options.min_seconds, listener);
+    const Schedule schedule = make_schedule(options, gpu);
+    for (const std::string& note : schedule.notes) fmt::print(stderr, "{}\n", note);
+    for (const Job& job : schedule.jobs) run_job(job, gpu, options.min_seconds, listener);
   } catch (const TooLarge& error) {
     return stopped(error.what());
   } catch (const std::bad_alloc&) {
@@ -114,7 +115,7 @@ int run(const Options& options) {
       .found = [&](const Finding& finding) { terminal.add(finding), files.add(finding.result); },
       .counted = [&](const Watched& launch) { terminal.add(launch), files.add(launch); },
       .job_done = [&] { files.save(); }};
-  if (const ExitCode ended = run_plan(options, gpu, listener); ended != kAllVerified) {
+  if (const ExitCode ended = run_schedule(options, gpu, listener); ended != kAllVerified) {
     exit_code = ended;
   }
   if (terminal.results().empty() && exit_code == kAllVerified) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Verifies and times what was planned, and hands over what it finds.
+/// Verifies and times what was scheduled, and hands over what it finds.
 
 #include <cstdint>
 #include <functional>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/measure/gpu.hpp"
-#include "common/programs/plan.hpp"
+#include "common/programs/schedule.hpp"
 #include "common/records/result.hpp"
 #include "common/verify/watched.hpp"
 

@@ -1,6 +1,6 @@
 #include <cuda/annotated_ptr>
 
-#include "tests/hazards/launch.hpp"
+#include "tests/hazards/run_hazard.hpp"
 
 namespace tests {
 namespace {

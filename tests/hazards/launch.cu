@@ -3,7 +3,7 @@
 
 #include <cub/cub.cuh>
 
-#include "tests/hazards/launch.hpp"
+#include "tests/hazards/run_hazard.hpp"
 
 namespace tests {
 namespace {

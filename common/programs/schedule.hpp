@@ -32,16 +32,16 @@ struct TooLarge : std::runtime_error {
 };
 
 /// What a run will do.
-struct Plan {
+struct Schedule {
   std::vector<Job> jobs;           ///< in this order
   std::vector<std::string> notes;  ///< sentences on what is left out, and why
 };
 
-/// The plan for these options; without a GPU, only of what runs on the CPU.
+/// The schedule for these options; without a GPU, only of what runs on the CPU.
 ///
 /// Regimes shrink to the GPU's memory, and to what the CPU device has done in a moment; a problem of
 /// the reader's own fits or is turned down. \throws TooLarge
-Plan make_plan(const Options& options, const std::optional<Gpu>& gpu);
+Schedule make_schedule(const Options& options, const std::optional<Gpu>& gpu);
 
 /// A regime's shape on this device.
 Shape shape_here(const Regime& regime, Shape wanted);

@@ -1,4 +1,4 @@
-#include "common/programs/plan.hpp"
+#include "common/programs/schedule.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -17,23 +17,23 @@ namespace {
 /// A lesson that runs on the CPU gets as many rows as make this many elements: enough to verify it.
 constexpr std::int64_t kElementsForCpuLesson = std::int64_t{1} << 22;
 
-/// Makes a plan, regime by regime.
-class Planner {
+/// Makes a schedule, regime by regime.
+class Scheduler {
  public:
-  Planner(const Options& options, const std::optional<Gpu>& gpu) : options_(options), gpu_(gpu) {}
+  Scheduler(const Options& options, const std::optional<Gpu>& gpu) : options_(options), gpu_(gpu) {}
 
-  Plan make() {
+  Schedule make() {
     for (const Regime& regime : options_.regimes) {
       for (const Shape shape : regime.shapes) {
-        plan_host(regime, shape);
-        if (gpu_) plan_device(regime, shape_here(regime, shape));
+        add_host_jobs(regime, shape);
+        if (gpu_) add_device_jobs(regime, shape_here(regime, shape));
       }
     }
-    return plan_;
+    return schedule_;
   }
 
  private:
-  void plan_host(const Regime& regime, Shape wanted) {
+  void add_host_jobs(const Regime& regime, Shape wanted) {
     Shape shape = wanted;
     // With fewer rows, many shapes of a sweep become the same.
     while (shape.rows > 1 && std::int64_t{shape.rows} * shape.hidden > kElementsForCpuLesson) {
@@ -43,11 +43,11 @@ class Planner {
       const Operation& operation = *implementation.operation;
       if (implementation.memory != Memory::host || !is_measured_in(operation, regime)) continue;
       const WorkloadSpec spec = spec_of(Memory::host, shape, {});
-      const auto is_planned = [&](const Job& job) {
+      const auto is_scheduled = [&](const Job& job) {
         return job.regime == regime.name && job.implementations[0].slug == implementation.slug &&
                job.spec.rows == shape.rows && job.spec.hidden == shape.hidden;
       };
-      if (std::any_of(plan_.jobs.begin(), plan_.jobs.end(), is_planned)) continue;
+      if (std::any_of(schedule_.jobs.begin(), schedule_.jobs.end(), is_scheduled)) continue;
       // The tensors, and copies of them for the comparison. Linux would promise more than it has.
       const std::size_t needed = 2 * Workload::bytes(operation, spec);
       const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
@@ -56,13 +56,13 @@ class Planner {
             "{} x {} needs {:.1f} GiB, and this machine has {:.1f} GiB in all", shape.rows,
             shape.hidden, needed / 0x1p30, memory / 0x1p30));
       }
-      plan_.jobs.push_back(
+      schedule_.jobs.push_back(
           {&operation, {implementation}, regime.name, spec, {}, false, shape.rows < wanted.rows});
     }
   }
 
-  void plan_device(const Regime& regime, Shape shape) {
-    const std::size_t first = plan_.jobs.size();
+  void add_device_jobs(const Regime& regime, Shape shape) {
+    const std::size_t first = schedule_.jobs.size();
     for (const Implementation& implementation : options_.implementations) {
       const Operation& operation = *implementation.operation;
       if (implementation.memory == Memory::host || !is_measured_in(operation, regime)) continue;
@@ -72,8 +72,9 @@ class Planner {
           return job.operation == &operation && job.spec.types == types &&
                  job.spec.memory == Memory::device;
         };
-        const auto job = std::find_if(plan_.jobs.begin() + first, plan_.jobs.end(), is_alike);
-        if (job != plan_.jobs.end()) {
+        const auto job =
+            std::find_if(schedule_.jobs.begin() + first, schedule_.jobs.end(), is_alike);
+        if (job != schedule_.jobs.end()) {
           job->implementations.push_back(implementation);
         } else {
           add_job(implementation, regime, shape, types);
@@ -96,7 +97,7 @@ class Planner {
     if (is_timed) {
       caches = options_.only_cache ? std::vector{*options_.only_cache} : regime.caches;
     }
-    plan_.jobs.push_back(
+    schedule_.jobs.push_back(
         {&operation,
          {implementation},
          regime.name,
@@ -115,8 +116,8 @@ class Planner {
     const std::string note = fmt::format(
         "{} is the same small problem as {} here: {} x {}", regime.name, seen->second, shape.rows,
         shape.hidden);
-    if (std::find(plan_.notes.begin(), plan_.notes.end(), note) == plan_.notes.end()) {
-      plan_.notes.push_back(note);
+    if (std::find(schedule_.notes.begin(), schedule_.notes.end(), note) == schedule_.notes.end()) {
+      schedule_.notes.push_back(note);
     }
     return true;
   }
@@ -150,15 +151,15 @@ class Planner {
 
   const Options& options_;
   const std::optional<Gpu>& gpu_;
-  Plan plan_;
+  Schedule schedule_;
   // On the CPU device: operation, rows, columns, and the first regime with them.
   std::map<std::tuple<std::string, int, int>, std::string> seen_;
 };
 
 }  // namespace
 
-Plan make_plan(const Options& options, const std::optional<Gpu>& gpu) {
-  return Planner(options, gpu).make();
+Schedule make_schedule(const Options& options, const std::optional<Gpu>& gpu) {
+  return Scheduler(options, gpu).make();
 }
 
 Shape shape_here(const Regime& regime, Shape wanted) {
