@@ -16,8 +16,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PHONE = 400  # CSS pixels
 SECONDS = 10  # that a page has to do what it should
 
-# The visible texts and fields below an element whose contrast is less than 4.5, the least of WCAG 2,
-# AA. What is behind a text is the mixture of its parents' colours. Drawings have their own test.
+# The visible texts and fields whose contrast is less than 4.5, the least of WCAG 2, AA. What is behind
+# a text is the mixture of its parents' colours. Drawings have their own test.
 CONTRAST = """(() => {
   const parse = (colour) => {
     const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number);
@@ -132,7 +132,7 @@ class PageTest(unittest.TestCase):
     def wait(self, expression):
         """Waits until a JavaScript expression is true."""
         try:
-            WebDriverWait(self.driver, SECONDS, poll_frequency=0.05).until(lambda _: self.js(expression))
+            WebDriverWait(self.driver, SECONDS, 0.05).until(lambda _: self.js(expression))
         except TimeoutException:
             self.fail(f"after {SECONDS} seconds, this is still not true: {expression}")
 
@@ -157,15 +157,6 @@ class PageTest(unittest.TestCase):
     def key(self, *keys):
         """Presses keys, one after the other, wherever the focus is."""
         ActionChains(self.driver, duration=0).send_keys(*keys).perform()
-
-    def write(self, field, text):
-        """Replaces the text of a field by typing."""
-        field.send_keys(Keys.CONTROL, "a", Keys.NULL, text or Keys.BACKSPACE)
-
-    def paste(self, field, text):
-        """Replaces the text of a field all at once."""
-        field.send_keys(Keys.CONTROL, "a", Keys.NULL, "" if text else Keys.BACKSPACE)
-        self.driver.execute_cdp_cmd("Input.insertText", {"text": text})
 
     def choose(self, field, value):
         """Chooses an option of a list, as a reader does who has opened it."""

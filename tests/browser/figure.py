@@ -22,8 +22,7 @@ class FigurePage(PageTest):
         self.assertEqual([role for role, name in used if name == ""], [])
 
     def test_states(self):
-        """In no state does a figure make the page scroll sideways on a phone, or move by itself; all its
-        text has contrast, in light and in dark."""
+        """In no state is it wider than a phone, moves by itself, or has a text without contrast."""
         for how in ({"width": PHONE}, {"dark": True, "reduced_motion": True}, {}):
             self.open(**how)
             for state, _ in enumerate(self.states()):
@@ -36,16 +35,38 @@ class FigurePage(PageTest):
 class FigureTest(FigurePage):
     """What a figure promises."""
 
-    def press(self, text):
-        """Clicks on the button with this text."""
-        self.js("[...root.querySelectorAll('button')].find((b) => b.textContent === arguments[0])",
-                text).click()
+    def press(self, *texts):
+        """Clicks on the buttons with these texts, one after the other."""
+        for text in texts:
+            self.js("""[...root.querySelectorAll("button")]
+              .find((button) => button.textContent === arguments[0])""", text).click()
 
-    def field(self, label):
-        """The field that has this label."""
-        return self.js(
-            "[...root.querySelectorAll('label')].find((l) => l.textContent === arguments[0]).control",
-            label)
+    def field(self, name):
+        """The field with this label."""
+        return self.js("""[...root.querySelectorAll("label")]
+          .find((label) => label.textContent === arguments[0])?.control ??
+          root.querySelector(`[aria-label="${arguments[0]}"]`)""", name)
+
+    def write(self, name, text):
+        """Replaces the text of a field by typing."""
+        self.field(name).send_keys(Keys.CONTROL, "a", Keys.NULL, text or Keys.BACKSPACE)
+
+    def paste(self, name, text):
+        """Replaces the text of a field all at once."""
+        self.field(name).send_keys(Keys.CONTROL, "a", Keys.NULL, "" if text else Keys.BACKSPACE)
+        self.driver.execute_cdp_cmd("Input.insertText", {"text": text})
+
+    def complaint(self):
+        """What is said about a field's text, or None."""
+        return self.text("[role=alert]:not([hidden])")
+
+    def assert_refused(self, name, texts, why, shown):
+        """Bad texts of a field are explained, and change nothing that is shown."""
+        before = shown()
+        for text in texts:
+            self.paste(name, text)
+            self.assertIn(why, self.complaint() or "nothing", f"{name}: {text!r}")
+            self.assertEqual(shown(), before, f"{name}: {text!r}")
 
     def test_theme(self):
         """A figure follows the system's theme, and the page's own choice before it."""
@@ -78,6 +99,6 @@ class FigureTest(FigurePage):
         })()""")
         self.assertGreater(wanted, 5)
         self.key(Keys.TAB * wanted)
-        ActionChains(self.driver).key_down(Keys.SHIFT).send_keys(Keys.TAB).key_up(Keys.SHIFT).perform()
-        self.assertEqual(
-            self.js("stops"), [[i, "shows"] for i in (*range(wanted), wanted - 2)])
+        back = ActionChains(self.driver)
+        back.key_down(Keys.SHIFT).send_keys(Keys.TAB).key_up(Keys.SHIFT).perform()
+        self.assertEqual(self.js("stops"), [[i, "shows"] for i in (*range(wanted), wanted - 2)])

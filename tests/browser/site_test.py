@@ -1,5 +1,5 @@
-"""The built site: every page loads, fits a phone and can be read in light and dark; formulas, search,
-tables and the theme's switch do what they should."""
+"""The built site: its pages load, fit a phone and can be read in light and dark, with or without a
+mouse; formulas, search, tables and the theme's switch do what they should."""
 
 from itertools import islice
 
@@ -19,10 +19,10 @@ TOO_WIDE = """[
 
 # Pages of every kind; each is looked at in light and dark.
 KINDS = (
-    "index", "lesson_01_sequential_cpu", "lesson_04_warp_reduce", "change_03_04", "kernel_04_warp_reduce",
-    "results", "charts", "glossary", "method", "cpu_device", "contributing", "going_further", "files",
-    "annotated", "lesson_8hpp", "structrmsnorm_1_1Lesson", "classrmsnorm_1_1CudaError",
-    "source_common_cpu_device_rewrite_cpp",
+    "index", "lesson_01_sequential_cpu", "lesson_04_warp_reduce", "change_03_04",
+    "kernel_04_warp_reduce", "results", "charts", "glossary", "method", "cpu_device", "contributing",
+    "going_further", "files", "annotated", "lesson_8hpp", "structrmsnorm_1_1Lesson",
+    "classrmsnorm_1_1CudaError", "source_common_cpu_device_rewrite_cpp",
 )
 
 # The name of what has the focus, or null.
@@ -138,7 +138,8 @@ class SiteTest(PageTest):
     def test_unchanged_lines_of_a_difference_unfold(self):
         """By a click."""
         self.open("change_03_04")
-        count = "[...root.querySelectorAll('.diff td.line')].filter((td) => td.checkVisibility()).length"
+        count = """[...root.querySelectorAll(".diff td.line")]
+          .filter((td) => td.checkVisibility()).length"""
         before = self.js(count)
         self.find(".diff .fold button").click()
         self.assertGreater(self.js(count), before)
