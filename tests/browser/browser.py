@@ -81,6 +81,7 @@ class PageTest(unittest.TestCase):
     folder = None  # of the pages
     page = "index"
     root = "body"  # the element, as a selector
+    maxDiff = None  # unittest's: all of what is expected and what is there
 
     def setUp(self):
         self.complaints()  # another test's
@@ -118,7 +119,7 @@ class PageTest(unittest.TestCase):
             event = json.loads(entry["message"])["message"]
             said = event["params"]
             if event["method"] == "Network.loadingFailed" and not said.get("canceled"):
-                found.append(said["errorText"])
+                found.append(f"a request fails: {said['errorText']}")
             elif (event["method"] == "Network.requestWillBeSent" and
                   not said["request"]["url"].startswith(("file:", "data:"))):
                 found.append(f"a request to {said['request']['url']}")

@@ -29,7 +29,7 @@ class FigurePage(PageTest):
                 with self.subTest(state=state):
                     self.assert_fits()
                     self.assert_contrast()
-                    self.assertEqual(self.js("root.getAnimations({subtree: true}).length"), 0)
+                    self.assertEqual(self.js("root.getAnimations({subtree: true}).length"), 0, "motion")
 
 
 class FigureTest(FigurePage):
