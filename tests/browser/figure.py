@@ -90,7 +90,7 @@ class FigureTest(FigurePage):
           root.addEventListener("focusin", ({target}) => {
             const style = getComputedStyle(target.closest("label") || target);
             const shows = parseFloat(style.outlineWidth) >= 2 && style.outlineStyle !== "none";
-            stops.push([all.indexOf(target), shows ? "shows" : target.outerHTML]);
+            stops.push([all.indexOf(target), shows ? "shows" : target.outerHTML.slice(0, 120)]);
           });
           const before = document.createElement("button");
           root.before(before);
