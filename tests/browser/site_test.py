@@ -104,7 +104,7 @@ class SiteTest(PageTest):
         """Words of a page's text, its headings, and a word of the glossary."""
         self.open("lesson_02_naive")
         for question, expected in (("bank conflict", "glossary.html"), ("barrier protects", "lesson_"),
-                                   ("relative_error_bound", "verifier_8hpp")):
+                                   ("rms_norm_bound", "rms__norm_8hpp")):
             with self.subTest(question=question):
                 self.search(question)
                 self.key(Keys.ARROW_DOWN)
