@@ -17,11 +17,8 @@ if(RMSNORM_DEVICE STREQUAL "cpu" AND NOT RMSNORM_SANITIZE)
     PROPERTIES SKIP_RETURN_CODE 4 LABELS site TIMEOUT 120 FIXTURES_REQUIRED site)
 
   add_test(NAME site.works_in_a_browser
-    COMMAND python3 -B "${CMAKE_CURRENT_SOURCE_DIR}/browser/test_site.py" "${SITE}/html")
-  add_test(NAME site.figures_work_in_a_browser
-    COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/browser/run.sh"
-            "${SITE}/html/figure_rms_norm.html" "${SITE}/html/figure_coalescing.html")
-  set_tests_properties(site.works_in_a_browser site.figures_work_in_a_browser
+    COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/browser/run.sh" "${SITE}/html")
+  set_tests_properties(site.works_in_a_browser
     PROPERTIES LABELS site TIMEOUT 600 FIXTURES_REQUIRED site SKIP_RETURN_CODE 4)
 
   add_test(NAME contributing.is_as_described

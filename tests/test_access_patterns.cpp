@@ -1,7 +1,7 @@
 /// \file
 /// What the CPU device prints for a grid of access patterns is what is recorded in
 /// tests/data/cpu-device-access-patterns.csv. The figure in docs/interactive/coalescing.js is
-/// tested against the same file (tests/browser/test_coalescing.py).
+/// tested against the same file (tests/browser/figure_coalescing.py).
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 /// \file
 /// The site as it was built: nothing leads nowhere, nothing comes from elsewhere, and it says what
-/// the repository says. What a browser makes of it, browser/test_site.py tests.
+/// the repository says. What a browser makes of it, browser/site_test.py tests.
 
 #include <algorithm>
 #include <cctype>

@@ -1,269 +1,177 @@
-"""A headless Chromium, driven through its own protocol over a pipe: nothing but Python's library is needed.
+"""A headless Chromium, driven by selenium, and what each test of a page needs."""
 
-https://chromedevtools.github.io/devtools-protocol/ has the commands and events.
-"""
-
-import base64
 import json
 import os
-import select
 import shutil
-import subprocess
-import tempfile
-import time
+import unittest
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+from selenium import webdriver
+from selenium.common.exceptions import NoSuchElementException, TimeoutException
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PHONE = 400  # CSS pixels
+SECONDS = 10  # that a page has to do what it should
 
-def find():
-    """The browser's program, or None. CHROMIUM names another one."""
-    for name in (os.environ.get("CHROMIUM"), *NAMES):
-        if name and shutil.which(name):
-            return shutil.which(name)
-    return None
-
-
-class Browser:
-    """One browser with one tab. Use it in a with statement."""
-
-    KEYS = {
-        "Tab": 9, "Enter": 13, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38,
-        "ArrowRight": 39, "ArrowDown": 40, "Backspace": 8, " ": 32, "Escape": 27,
+# The visible texts and fields whose contrast is less than 4.5, the least of WCAG 2, AA. What is behind
+# a text is the mixture of its parents' colours. Drawings have their own test.
+CONTRAST = """(() => {
+  const parse = (colour) => {
+    const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number);
+    return [r, g, b, a];
+  };
+  const over = (top, below) =>
+    [...[0, 1, 2].map((i) => top[i] * top[3] + below[i] * (1 - top[3])), 1];
+  const luminance = (colour) => {
+    const [r, g, b] = colour.slice(0, 3).map((c) => c / 255)
+      .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const grounds = new Map([[null, [255, 255, 255, 1]]]);
+  const behind = (element) => {
+    if (!grounds.has(element)) {
+      const own = parse(getComputedStyle(element).backgroundColor);
+      grounds.set(element, over(own, behind(element.parentElement)));
     }
-    TYPED = {"Enter": "\r", " ": " "}
+    return grounds.get(element);
+  };
+  const found = [];
+  for (const element of root.querySelectorAll("*")) {
+    const hasText = element.matches("input:not([type=radio], [type=range]), select") ||
+      [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!hasText || element.closest("svg, script, style, option, .unseen, .katex-mathml")) continue;
+    if (!element.checkVisibility({visibilityProperty: true, opacityProperty: true})) continue;
+    const ground = behind(element);
+    const text = over(parse(getComputedStyle(element).color), ground);
+    const [dark, light] = [luminance(text), luminance(ground)].sort((a, b) => a - b);
+    const ratio = (light + 0.05) / (dark + 0.05);
+    if (ratio < 4.5) found.push(`${ratio.toFixed(2)}: ${element.outerHTML.slice(0, 160)}`);
+  }
+  return found.slice(0, 10);
+})()"""
 
-    def __enter__(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="rmsnorm-browser-")
-        to_browser, self.to_browser = os.pipe()
-        self.from_browser, from_browser = os.pipe()
-        # The browser's ends must be its descriptors 3 and 4, whatever their numbers are here.
-        command = f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}'
-        options = [
-            "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-            "--hide-scrollbars", "--no-first-run", "--remote-debugging-pipe",
-            f"--user-data-dir={self.folder.name}", "about:blank"]
-        self.process = subprocess.Popen(
-            ["bash", "-c", command, find(), *options], pass_fds=(to_browser, from_browser),
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True)
-        os.close(to_browser)
-        os.close(from_browser)
-        self.read = b""
-        self.number = 0
-        self.session = None
-        self.events = []
-        tabs = self.call("Target.getTargets")["targetInfos"]
-        tab = next(tab for tab in tabs if tab["type"] == "page")
-        self.session = self.call(
-            "Target.attachToTarget", targetId=tab["targetId"], flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network", "Accessibility"):
-            self.call(domain + ".enable")
-        return self
 
-    def __exit__(self, *_):
-        try:
-            self.session = None
-            self.call("Browser.close")
-            self.process.wait(10)
-        except Exception:  # pylint: disable=broad-except
-            self.process.kill()
-            self.process.wait()
-        os.close(self.to_browser)
-        os.close(self.from_browser)
-        for _ in range(20):  # helpers of the browser may still write into its folder
-            try:
-                self.folder.cleanup()
-                break
-            except OSError:
-                time.sleep(0.1)
+def find_browser():
+    """The browser's program, or None. CHROMIUM names another one."""
+    names = (os.environ.get("CHROMIUM"), *BROWSERS)
+    return next((shutil.which(name) for name in names if name and shutil.which(name)), None)
 
-    # ---- The protocol
 
-    def message(self, seconds):
-        """The next message, or None if none comes in time."""
-        end = time.monotonic() + seconds
-        while b"\0" not in self.read:
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([self.from_browser], [], [], left)[0]:
-                return None
-            more = os.read(self.from_browser, 1 << 20)
-            if not more:
-                raise RuntimeError("the browser has ended")
-            self.read += more
-        text, self.read = self.read.split(b"\0", 1)
-        return json.loads(text)
+def start_browser():
+    """Selenium's driver of a browser with one tab; quit() ends both."""
+    os.environ["no_proxy"] = "localhost"  # where chromedriver listens
+    options = webdriver.ChromeOptions()
+    options.binary_location = find_browser()
+    for option in ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                   "--hide-scrollbars", "--no-first-run"):
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
+    driver.implicitly_wait(SECONDS)
+    return driver
 
-    def call(self, method, **parameters):
-        """The answer to a command. Events that come before it are kept."""
-        self.number += 1
-        command = {"id": self.number, "method": method, "params": parameters}
-        if self.session:
-            command["sessionId"] = self.session
-        os.write(self.to_browser, json.dumps(command).encode() + b"\0")
-        while True:
-            message = self.message(30)
-            if message is None:
-                raise RuntimeError(f"the browser does not answer {method}")
-            if message.get("id") != self.number:
-                self.events.append(message)
-            elif "error" in message:
-                raise RuntimeError(f"{method}: {message['error']['message']}")
-            else:
-                return message["result"]
 
-    # ---- Pages
+class PageTest(unittest.TestCase):
+    """A test of a page, or of an element on it."""
 
-    def open(self, url, width=1000, height=900, dark=False, reduced_motion=False):
-        """Loads a page in a window of this size and waits until it has loaded."""
-        self.events.clear()
-        self.resize(width, height)
-        self.call("Emulation.setEmulatedMedia", features=[
+    driver = None  # selenium's
+    folder = None  # of the pages
+    page = "index"
+    root = "body"  # the element, as a selector
+    maxDiff = None  # unittest's: all of what is expected and what is there
+
+    def setUp(self):
+        self.complaints()  # another test's
+        self.open()
+
+    def tearDown(self):
+        self.js("localStorage.clear()")  # where a page keeps the chosen theme
+        self.assertEqual(self.complaints(), [])
+
+    def _formatMessage(self, msg, standardMsg):  # unittest's
+        return f"{super()._formatMessage(msg, standardMsg)}\non {self.opened}"
+
+    def open(self, page=None, width=1000, dark=False, reduced_motion=False):
+        """Loads a page anew, in a window of this width, and waits until it has loaded."""
+        page = page or self.page
+        self.opened = f"{page}.html, {width} pixels wide{', dark' if dark else ''}"
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+        self.emulate(dark, reduced_motion)
+        self.driver.get((self.folder / f"{page}.html").as_uri())
+
+    def emulate(self, dark, reduced_motion=False):
+        """Lets the reader's system ask for a theme, and for less motion."""
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
             {"name": "prefers-reduced-motion",
-             "value": "reduce" if reduced_motion else "no-preference"}])
-        answer = self.call("Page.navigate", url=url)
-        if "errorText" in answer:
-            raise RuntimeError(f"{url}: {answer['errorText']}")
-        end = time.monotonic() + 30
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
-            message = self.message(end - time.monotonic())
-            if message is None:
-                raise RuntimeError(f"{url} does not load")
-            self.events.append(message)
-
-    def resize(self, width, height):
-        """Sets the size of the visible part of the page, in CSS pixels."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                  deviceScaleFactor=1, mobile=False)
-
-    def run(self, script):
-        """The value of a JavaScript expression, or of the last of several statements."""
-        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True,
-                           awaitPromise=True)
-        if "exceptionDetails" in answer:
-            details = answer["exceptionDetails"]
-            said = details.get("exception", {}).get("description", details["text"])
-            raise RuntimeError(f"{said}\nin: {script}")
-        return answer["result"].get("value")
+             "value": "reduce" if reduced_motion else "no-preference"}]})
 
     def complaints(self):
-        """What went wrong since the page was opened: exceptions, errors and warnings of the console,
-        files that are not there."""
-        self.run("1")  # what has happened has been reported before the answer
-        found = []
-        for event in self.events:
-            method, said = event.get("method"), event.get("params", {})
-            if method == "Runtime.exceptionThrown":
-                details = said["exceptionDetails"]
-                found.append(details.get("exception", {}).get("description", details["text"]))
-            elif method == "Runtime.consoleAPICalled" and said["type"] in ("error", "warning", "assert"):
-                found.append(" ".join(str(arg.get("value", arg)) for arg in said["args"]))
-            elif method == "Log.entryAdded" and said["entry"]["level"] in ("error", "warning"):
-                found.append(f"{said['entry']['text']} {said['entry'].get('url', '')}")
-            elif method == "Network.loadingFailed" and not said.get("canceled"):
-                found.append(said["errorText"])
+        """What went wrong since the last call: exceptions, errors and warnings of the console,
+        files that are not there, and what a page asked of another host."""
+        found = [entry["message"] for entry in self.driver.get_log("browser")
+                 if entry["level"] in ("WARNING", "SEVERE")]
+        for entry in self.driver.get_log("performance"):
+            event = json.loads(entry["message"])["message"]
+            said = event["params"]
+            if event["method"] == "Network.loadingFailed" and not said.get("canceled"):
+                found.append(f"a request fails: {said['errorText']}")
+            elif (event["method"] == "Network.requestWillBeSent" and
+                  not said["request"]["url"].startswith(("file:", "data:"))):
+                found.append(f"a request to {said['request']['url']}")
         return found
 
-    def requests(self):
-        """The addresses of all that the page has asked for since it was opened."""
-        self.run("1")
-        return [event["params"]["request"]["url"] for event in self.events
-                if event.get("method") == "Network.requestWillBeSent"]
+    def js(self, expression, *arguments):
+        """The value of a JavaScript expression of root and arguments; it waits for a promise's."""
+        return self.driver.execute_script(
+            f"const root = document.querySelector(`{self.root}`); return {expression}", *arguments)
 
-    def screenshot(self, path):
-        """A picture of the whole page, as PNG."""
-        height = self.run("Math.ceil(document.documentElement.getBoundingClientRect().height)")
-        width = self.run("innerWidth")
-        image = self.call("Page.captureScreenshot", captureBeyondViewport=True,
-                          clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1})
-        with open(path, "wb") as file:
-            file.write(base64.b64decode(image["data"]))
+    def wait(self, expression):
+        """Waits until a JavaScript expression is true."""
+        try:
+            WebDriverWait(self.driver, SECONDS, 0.05).until(lambda _: self.js(expression))
+        except TimeoutException:
+            self.fail(f"after {SECONDS} seconds, this is still not true: {expression}")
+
+    def find(self, selector):
+        """An element below the root."""
+        try:
+            return self.driver.find_element("css selector", f"{self.root} {selector}")
+        except NoSuchElementException:
+            return self.fail(f"there is no {self.root} {selector}")
+
+    def text(self, selector):
+        """The text of an element below the root, or None if it is not shown."""
+        return self.js("""((found) => (found?.checkVisibility() ? found.innerText : null))(
+          root.querySelector(arguments[0]))""", selector)
 
     def accessible(self):
-        """What a screen reader is told: the nodes of the accessibility tree, as (role, name)."""
-        found, before = None, []
-        while found != before:  # the tree is built step by step, behind the page
-            time.sleep(0.3)
-            nodes = self.call("Accessibility.getFullAXTree")["nodes"]
-            before, found = found, [
-                (node["role"]["value"], node.get("name", {}).get("value", ""))
-                for node in nodes if not node.get("ignored")]
-        return found
+        """What a screen reader is told: (role, name) of each node of the accessibility tree."""
+        nodes = self.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+        return [(node["role"]["value"], node.get("name", {}).get("value", "").strip())
+                for node in nodes if not node["ignored"]]
 
-    # ---- Hands
+    def key(self, *keys):
+        """Presses keys, one after the other, wherever the focus is."""
+        ActionChains(self.driver, duration=0).send_keys(*keys).perform()
 
-    def key(self, name, times=1, shift=False):
-        """Presses a key, as "Tab" or "a"."""
-        for _ in range(times):
-            event = {"key": name, "modifiers": 8 if shift else 0}
-            if name in self.KEYS:
-                event["windowsVirtualKeyCode"] = self.KEYS[name]
-                event["code"] = "Space" if name == " " else name
-            text = self.TYPED.get(name, name if len(name) == 1 else None)
-            if text:
-                event["text"] = text
-            self.call("Input.dispatchKeyEvent", type="keyDown", **event)
-            event.pop("text", None)
-            self.call("Input.dispatchKeyEvent", type="keyUp", **event)
+    def choose(self, field, value):
+        """Chooses an option of a list, as a reader does who has opened it."""
+        self.js("""((list, value) => {
+          list.value = value;
+          list.dispatchEvent(new Event("input", {bubbles: true}));
+          list.dispatchEvent(new Event("change", {bubbles: true}));
+        })(...arguments)""", field, value)
 
-    def type(self, text):
-        """Types into whatever has the focus."""
-        for letter in text:
-            self.key(letter)
+    def assert_fits(self):
+        """The page does not scroll sideways."""
+        wide, seen = self.js("[document.documentElement.scrollWidth, innerWidth]")
+        self.assertLessEqual(wide, seen, "the page is wider than the window")
 
-    def middle(self, selector):
-        """Where the element is, after it has been scrolled into view."""
-        found = self.run(f"""(() => {{
-          const found = document.querySelector({json.dumps(selector)});
-          if (!found) return null;
-          found.scrollIntoView({{block: "center", inline: "center", behavior: "instant"}});
-          const box = found.getBoundingClientRect();
-          return [box.x + box.width / 2, box.y + box.height / 2, box.x, box.width];
-        }})()""")
-        if found is None:
-            raise RuntimeError(f"the page has no {selector}")
-        return found
-
-    def mouse(self, kind, x, y):
-        """Moves the mouse, or presses or releases its left button there."""
-        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-
-    def click(self, selector):
-        """Clicks on the middle of an element."""
-        x, y = self.middle(selector)[:2]
-        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-            self.mouse(kind, x, y)
-
-    def drag(self, selector, start, end):
-        """Drags along an element's width, from one share of it to another."""
-        _, y, left, width = self.middle(selector)
-        self.mouse("mouseMoved", left + start * width, y)
-        self.mouse("mousePressed", left + start * width, y)
-        for i in range(1, 6):
-            self.mouse("mouseMoved", left + (start + (end - start) * i / 5) * width, y)
-        self.mouse("mouseReleased", left + end * width, y)
-
-    def write(self, selector, text):
-        """Replaces the text of a field, by clicking and typing."""
-        self.click(selector)
-        self.run("document.activeElement.select()")
-        if text == "":
-            self.key("Backspace")
-        self.type(text)
-
-    def paste(self, selector, text):
-        """Replaces the text of a field all at once."""
-        self.click(selector)
-        self.run("document.activeElement.select()")
-        if text == "":
-            self.key("Backspace")
-        self.call("Input.insertText", text=text)
-
-    def choose(self, selector, value):
-        """Chooses an option, as a reader does who has opened the list."""
-        self.run(f"""(() => {{
-          const list = document.querySelector({json.dumps(selector)});
-          list.value = {json.dumps(value)};
-          list.dispatchEvent(new Event("input", {{bubbles: true}}));
-          list.dispatchEvent(new Event("change", {{bubbles: true}}));
-        }})()""")
+    def assert_contrast(self):
+        """All text can be read."""
+        self.assertEqual(self.js(CONTRAST), [], "contrast below 4.5")

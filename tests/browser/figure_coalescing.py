@@ -1,10 +1,11 @@
 """The figure of sectors and banks: docs/interactive/coalescing.js."""
 
 import csv
-import json
 import pathlib
 
-from checks import FigureTest
+from selenium.webdriver.common.keys import Keys
+
+from figure import FigureTest
 
 # What the CPU device prints (tests/test_access_patterns.cpp).
 RECORDED = pathlib.Path(__file__).parent.parent / "data" / "cpu-device-access-patterns.csv"
@@ -21,19 +22,20 @@ def recorded():
 class CoalescingFigure(FigureTest):
     """Sectors, banks and wavefronts."""
 
+    page = "figure_coalescing"
     root = "[data-figure='coalescing']"
 
     def set(self, pattern, parameter, size, offset):
         """Fills in the fields."""
-        self.browser.choose(self.field("Lanes load"), pattern)
+        self.choose(self.field("Lanes load"), pattern)
         if pattern in PARAMETERS:
-            self.browser.write(self.field(PARAMETERS[pattern]), str(parameter))
-        self.browser.choose(self.field("Bytes a lane"), str(size))
-        self.browser.write(self.field("Start, in floats"), str(offset))
+            self.write(PARAMETERS[pattern], str(parameter))
+        self.choose(self.field("Bytes a lane"), str(size))
+        self.write("Start, in floats", str(offset))
 
     def shown(self):
         """The numbers that the figure shows: sectors, used, wavefronts; and how many it draws."""
-        return self.run_in("""(root) => {
+        return self.js("""(() => {
           if (!root.querySelector(".figure-drawings").checkVisibility()) return null;
           const [global, shared] = root.querySelectorAll(".figure-results > div");
           const rows = [...root.querySelectorAll(".figure-bank-row .figure-name")];
@@ -43,7 +45,7 @@ class CoalescingFigure(FigureTest):
             parseInt(shared.querySelector("strong").innerText),
             root.querySelectorAll(".figure-sector").length,
             rows.filter((row) => row.innerText.startsWith("wavefront")).length];
-        }""")
+        })()""")
 
     def states(self):
         yield
@@ -51,7 +53,7 @@ class CoalescingFigure(FigureTest):
                        ("row_a_lane", 1024, 16, 28), ("same", 0, 4, 3), ("row_a_lane", 33, 16, 0)):
             self.set(*access)
             yield
-        self.browser.write(self.field("Start, in floats"), "99")
+        self.write("Start, in floats", "99")
         yield
 
     def test_model(self):
@@ -60,12 +62,12 @@ class CoalescingFigure(FigureTest):
         self.assertGreater(len(rows), 500)
         accesses = [{"pattern": row["pattern"], "parameter": int(row["parameter"]),
                      "bytes": int(row["bytes"]), "offset": int(row["offset"])} for row in rows]
-        said = self.browser.run(f"""{json.dumps(accesses)}.map((access) => {{
-          const {{global, shared, misaligned}} = figures.coalescing.costOf(access);
+        said = self.js("""arguments[0].map((access) => {
+          const {global, shared, misaligned} = figures.coalescing.costOf(access);
           if (misaligned !== undefined) return ["", "", "", String(misaligned)];
           return [String(global.sectors.length), figures.coalescing.percent(global.used),
             String(shared.wavefronts), ""];
-        }})""")
+        })""", accesses)
         for row, numbers in zip(rows, said):
             expected = [row[name] for name in ("sectors", "used", "wavefronts", "misaligned_lane")]
             self.assertEqual(numbers, expected, row)
@@ -90,10 +92,10 @@ class CoalescingFigure(FigureTest):
             self.set(*access)
             words = access[2] // 4
             for place in (".figure-sectors", ".figure-banks"):
-                drawn = self.run_in(f"""(root) =>
-                  [...root.querySelectorAll("{place} .figure-taken")].map((one) => one.innerText)""")
-                self.assertEqual(
-                    sorted(drawn), sorted(str(lane) for lane in range(32) for _ in range(words)), access)
+                drawn = self.js("[...root.querySelectorAll(arguments[0])].map((e) => e.innerText)",
+                                f"{place} .figure-taken")
+                lanes = [str(lane) for lane in range(32) for _ in range(words)]
+                self.assertEqual(sorted(drawn), sorted(lanes), access)
 
     def test_sharing(self):
         """Words that several lanes load say how many, and what the sign means stands beside them."""
@@ -107,8 +109,8 @@ class CoalescingFigure(FigureTest):
         """A word stands in its bank, and no bank serves two words in one wavefront."""
         self.set("stride", 5, 8, 2)
         for lane in (0, 7, 31):
-            self.run_in(f"(root) => root.querySelectorAll('[type=radio]')[{lane}].click()")
-            places = self.run_in("""(root) => [...root.querySelectorAll(".figure-bank-row")]
+            self.js("root.querySelectorAll('[type=radio]')[arguments[0]].click()", lane)
+            places = self.js("""[...root.querySelectorAll(".figure-bank-row")]
               .flatMap((row) => [...row.children].map((one, i) => [one, i - 1]))
               .filter(([one]) => one.matches(".figure-followed")).map(([_, bank]) => bank)""")
             word = 2 + lane * 5 * 2
@@ -118,15 +120,15 @@ class CoalescingFigure(FigureTest):
         """The lane that is followed is described, by keyboard, by a click on it, or on its word."""
         self.set("row_a_lane", 33, 4, 0)
         note = ".figure-note"
-        self.browser.run(f"document.querySelector(`{self.root} [type=radio]`).focus()")
-        self.browser.key("ArrowRight", times=5)
+        self.js("root.querySelector('[type=radio]').focus()")
+        self.key(Keys.ARROW_RIGHT * 5)
         self.assertEqual(
             self.text(note), "Lane 5: bytes 660 to 663: sector 20; bank 5, wavefront 1.")
-        self.browser.click(f"{self.root} .figure-lane:nth-child(8)")
+        self.find(".figure-lane:nth-child(8)").click()
         self.assertTrue(self.text(note).startswith("Lane 7: bytes 924 to 927: sector 28; bank 7,"))
-        self.browser.click(f"{self.root} .figure-banks [data-lane='12']")
+        self.find(".figure-banks [data-lane='12']").click()
         self.assertTrue(self.text(note).startswith("Lane 12:"))
-        self.assertTrue(self.run_in("(root) => root.querySelectorAll('[type=radio]')[12].checked"))
+        self.assertTrue(self.js("root.querySelectorAll('[type=radio]')[12].checked"))
         self.set("neighbours", 0, 16, 0)
         self.assertEqual(
             self.text(note), "Lane 12: bytes 192 to 207: sector 6; banks 16 to 19, wavefront 2.")
@@ -155,25 +157,19 @@ class CoalescingFigure(FigureTest):
         self.set("neighbours", 0, 16, 1)
         self.assertIn("byte 4, which is no multiple of 16", self.text("[role=status]"))
         self.assertIsNone(self.text(".figure-drawings"))
-        self.browser.write(self.field("Start, in floats"), "4")
+        self.write("Start, in floats", "4")
         self.assertEqual(self.shown()[:3], [17, "94%", 4])
 
     def test_bad_input(self):
         """A bad number is explained below its field, and changes nothing."""
-        self.set("stride", 2, 4, 0)
-        before = self.shown()
-        for label, texts in (("Stride, in vectors", ("0", "65", "", "1.5")),
-                             ("Start, in floats", ("-1", "32", ""))):
-            for text in texts:
-                self.browser.paste(self.field(label), text)
-                self.assertIn("Write a whole number from", self.text("[role=alert]:not([hidden])"))
-                self.assertEqual(self.shown(), before)
+        for name, texts in (("Stride, in vectors", ("0", "65", "", "1.5")),
+                            ("Start, in floats", ("-1", "32", ""))):
             self.set("stride", 2, 4, 0)
-            self.assertIsNone(self.text("[role=alert]:not([hidden])"))
+            self.assertIsNone(self.complaint())
+            self.assert_refused(name, texts, "Write a whole number from", self.shown)
+        self.set("stride", 2, 4, 0)
+        self.assertIsNone(self.complaint())
 
     def test_results_are_read_out(self):
         """A screen reader is told the numbers when they change."""
-        self.assertTrue(self.run_in("""(root) => {
-          const results = root.querySelector(".figure-results");
-          return results.getAttribute("role") === "status" && results.innerText.includes("4 sectors");
-        }"""))
+        self.assertIn("4 sectors", self.text(".figure-results[role=status]"))

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Tests pages in a headless Chromium: that they load without an error, fit a phone, and that the
-# interactive figures on them do what they say.
-# usage: tests/browser/run.sh [PAGE.html...]    without a page: each figure on a page of its own
-# Exit code 4: there is no Chromium here, or no Python.
+# Tests pages in a headless Chromium: that they load without an error, can be read and used, and fit
+# a phone, and that the interactive figures on them do what they say.
+# usage: tests/browser/run.sh [FOLDER_OF_THE_SITE] [options of Python's unittest, as -k sorted]
+#   without a folder: each figure on a page of its own
+# Exit code 4: something is missing here. CHROMIUM names another browser.
 set -euo pipefail
-if ! command -v python3 >/dev/null; then
-  echo "skipped: there is no python3 here" >&2
-  exit 4
-fi
 folder=$(cd "$(dirname "$0")" && pwd)
-exec python3 -B "$folder/test_pages.py" "$@"
+for python in python3 /usr/bin/python3; do # the distribution's selenium is with its own Python
+  if "$python" -c 'import selenium' 2>/dev/null; then
+    exec "$python" -B "$folder/test_pages.py" "$@"
+  fi
+done
+echo "skipped: there is no Python with selenium here; on Debian, ./rmsnorm setup installs it" >&2
+exit 4

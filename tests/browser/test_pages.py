@@ -1,78 +1,65 @@
-"""Runs the tests on pages: those of the command line, or a page of its own for each figure."""
+"""Runs the tests on pages: those of a built site, or a page of its own for each figure."""
 
 import pathlib
+import shutil
 import sys
 import tempfile
 import unittest
 
-import browser
-from checks import EveryPage
-from figure_coalescing import CoalescingFigure
-from figure_rms_norm import RmsNormFigure
+from browser import PageTest, find_browser, start_browser
+from figure import FigurePage
+from figure_coalescing import CoalescingFigure  # pylint: disable=unused-import
+from figure_rms_norm import RmsNormFigure  # pylint: disable=unused-import
+from site_test import SiteTest  # pylint: disable=unused-import
 
-NO_BROWSER = 4
-FIGURES = (RmsNormFigure, CoalescingFigure)
+SKIPPED = 4  # the exit code
 INTERACTIVE = pathlib.Path(__file__).parent.parent.parent / "docs" / "interactive"
-PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>{name}</title>
-<h1>{name}</h1>
-{fragment}
-</html>
-"""
 
 
-def pages_of_figures(folder):
+class BothFigures(FigurePage):
+    """Two figures on one page."""
+
+    page = "both"
+
+
+def write_pages(folder):
     """A page for each figure and one with both, beside their scripts and styles."""
     fragments = {}
     for file in sorted(INTERACTIVE.iterdir()):
         text = file.read_text(encoding="utf-8")
         if file.suffix == ".html":
-            fragments[file.stem] = text
+            fragments[f"figure_{file.stem}"] = text
         else:
             (folder / file.name).write_text(text, encoding="utf-8")
     fragments["both"] = "\n".join(fragments.values())
     for name, fragment in fragments.items():
-        page = folder / f"{name}.html"
-        page.write_text(PAGE.format(name=name, fragment=fragment), encoding="utf-8")
-        yield page
+        (folder / f"{name}.html").write_text(
+            '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width">\n'
+            f"<title>{name}</title>\n<h1>{name}</h1>\n{fragment}\n</html>\n", encoding="utf-8")
 
 
-def tests_of(open_browser, page, tested):
-    """The tests of a page and of the figures on it, but for those that were tested on another."""
-    address = page.resolve().as_uri()
-    open_browser.open(address)
-    figures = [one for one in FIGURES if one not in tested and
-               open_browser.run(f"document.querySelector(`{one.root}`) !== null")]
-    tested.extend(figures)
-    loader = unittest.TestLoader()
-    for one in [EveryPage] + figures:
-        for method in loader.getTestCaseNames(one):
-            yield one(method, open_browser, address)
-
-
-def main(arguments):
+def main(options):
     """The program's exit code."""
-    if browser.find() is None:
-        print("skipped: there is no Chromium here", file=sys.stderr)
-        return NO_BROWSER
-    missing = [name for name in arguments if not pathlib.Path(name).is_file()]
-    if missing:
-        print(f"there is no page {missing[0]}", file=sys.stderr)
-        return 2
-    with tempfile.TemporaryDirectory(prefix="rmsnorm-pages-") as folder:
-        pages = [pathlib.Path(name) for name in arguments] or list(
-            pages_of_figures(pathlib.Path(folder)))
-        passed = True
-        tested = []
-        with browser.Browser() as open_browser:
-            for page in pages:
-                print(page.name, file=sys.stderr)
-                suite = unittest.TestSuite(tests_of(open_browser, page, tested))
-                passed = unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful() and passed
-    return 0 if passed else 1
+    site = options.pop(0) if options and not options[0].startswith("-") else None
+    if site and not pathlib.Path(site, "index.html").exists():
+        sys.exit(f"there is no site in {site}: ./rmsnorm docs builds it")
+    for name, there in (("Chromium", find_browser()), ("chromedriver", shutil.which("chromedriver"))):
+        if not there:
+            print(f"skipped: there is no {name} here; on Debian, ./rmsnorm setup installs it",
+                  file=sys.stderr)
+            return SKIPPED
+    with tempfile.TemporaryDirectory(prefix="rmsnorm-pages-") as own:
+        if not site:
+            write_pages(pathlib.Path(own))
+        PageTest.folder = pathlib.Path(site or own).resolve()
+        PageTest.driver = start_browser()
+        try:
+            tests = ["RmsNormFigure", "CoalescingFigure", "SiteTest" if site else "BothFigures"]
+            run = unittest.main(argv=[sys.argv[0], *options], defaultTest=tests, verbosity=2, exit=False)
+        finally:
+            PageTest.driver.quit()
+    return 0 if run.result.wasSuccessful() else 1
 
 
 if __name__ == "__main__":

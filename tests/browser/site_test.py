@@ -1,0 +1,229 @@
+"""The built site: its pages load, fit a phone and can be read in light and dark, with or without a
+mouse; formulas, search, tables and the theme's switch do what they should."""
+
+from itertools import islice
+
+from selenium.webdriver.common.keys import Keys
+
+from browser import PHONE, PageTest
+
+# What is wider than the window, or reaches beyond its right edge outside of frames that scroll.
+TOO_WIDE = """[
+  ...[document.documentElement, ...document.querySelectorAll("#doc-content")]
+    .filter((element) => element.scrollWidth > innerWidth),
+  ...[...document.querySelectorAll(".contents *, .header *, #top *")].filter((element) =>
+    element.getBoundingClientRect().right > innerWidth + 1 && element.checkVisibility() &&
+    !element.closest(".unseen, .katex-mathml, svg, .ttc") &&
+    !element.parentElement.closest(".scroll, .figure-scroll, .math.wide, .fragment, .memproto")),
+].map((element) => element.outerHTML.slice(0, 120)).slice(0, 5)"""
+
+# Pages of every kind; each is looked at in light and dark.
+KINDS = (
+    "index", "lesson_01_sequential_cpu", "lesson_04_warp_reduce", "change_03_04",
+    "kernel_04_warp_reduce", "results", "charts", "glossary", "method", "cpu_device", "contributing",
+    "going_further", "files", "annotated", "lesson_8hpp", "structrmsnorm_1_1Lesson",
+    "classrmsnorm_1_1CudaError", "source_common_cpu_device_rewrite_cpp",
+)
+
+# The name of what has the focus, or null.
+STOP = """((at) => at === document.body ? null : at.ariaLabel || at.textContent.trim() || at.id ||
+  at.title || at.querySelector("img")?.alt || "")(document.activeElement)"""
+IS_DARK = "document.documentElement.classList.contains('dark-mode')"
+
+
+class SiteTest(PageTest):
+    """The pages of the site."""
+
+    page = "lesson_04_warp_reduce"
+
+    def test_every_page_loads_without_a_complaint_or_a_foreign_request_and_fits_a_phone(self):
+        """Every page, 400 pixels wide."""
+        pages = sorted(self.folder.glob("*.html"))
+        self.assertGreater(len(pages), 20)
+        for page in pages:
+            with self.subTest(page=page.name):
+                self.open(page.stem, width=PHONE)
+                self.assertEqual(self.complaints(), [])
+                self.assertEqual(self.js(TOO_WIDE), [], "these are wider than the window, or cut")
+
+    def test_text_has_contrast_in_light_and_dark(self):
+        """As the guidelines of the W3C ask."""
+        for page in KINDS:
+            self.open(page, width=1300, dark=True)
+            for dark in (True, False):
+                with self.subTest(page=page, dark=dark):
+                    self.emulate(dark)
+                    self.wait(f"{IS_DARK} === {str(dark).lower()}")
+                    self.assert_contrast()
+
+    def test_a_figure_wider_than_a_phone_says_that_it_scrolls(self):
+        """And one that fits says nothing."""
+        hint = "getComputedStyle(document.querySelector('figure.scroll'), '::before').content"
+        self.open(width=PHONE)
+        self.assertIn("scroll", self.js(hint))
+        self.open(width=1300)
+        self.assertEqual(self.js(hint), "none")
+
+    def test_formulas_are_typeset(self):
+        """And a screen reader gets them, too."""
+        self.open("lesson_01_sequential_cpu")
+        self.assertGreater(self.js("document.querySelectorAll('.math').length"), 0)
+        self.assertEqual(self.js("""[...document.querySelectorAll(".math")]
+          .filter((one) => !one.querySelector(".katex-html")).map((one) => one.textContent)"""), [])
+        self.assertTrue(self.js("document.querySelector('.math math') !== null"))
+        self.assertTrue(self.js(
+            "document.fonts.ready.then(() => document.fonts.check('20px KaTeX_Main'))"))
+
+    def test_the_switch_changes_the_theme_and_the_next_page_keeps_it(self):
+        """With its charts and drawings."""
+        def state():
+            return self.js(f"""[{IS_DARK}, getComputedStyle(document.body).backgroundColor,
+              getComputedStyle(document.querySelector("img.only-dark")).display,
+              getComputedStyle(document.querySelector("img.only-light")).display]""")
+        switch = "doxygen-awesome-dark-mode-toggle"
+        light = state()
+        self.assertEqual([light[0], *light[2:]], [False, "none", "block"])
+        self.find(switch).click()
+        dark = state()
+        self.assertEqual([dark[0], *dark[2:]], [True, "block", "none"])
+        self.assertNotEqual(light[1], dark[1])
+        self.open("index")
+        self.assertTrue(self.js(IS_DARK))
+        self.find(switch).click()
+        self.assertEqual(state(), light)
+
+    def search(self, question):
+        """Types a question, and waits until it is answered."""
+        self.js("document.activeElement.blur()")
+        self.key("/")
+        self.js("document.activeElement.select()")
+        self.key(question)
+        self.js("search.load()")
+
+    def test_search_finds_text_with_the_keyboard_alone(self):
+        """Words of a page's text, its headings, and a word of the glossary."""
+        self.open("lesson_02_naive")
+        for question, expected in (("bank conflict", "glossary.html"), ("barrier protects", "lesson_"),
+                                   ("rms_norm_bound", "rms__norm_8hpp")):
+            with self.subTest(question=question):
+                self.search(question)
+                self.key(Keys.ARROW_DOWN)
+                self.assertIn(expected, self.js("document.activeElement.href ?? ''"))
+                self.key(Keys.ESCAPE)
+                self.assertTrue(self.js("document.getElementById('search-results').hidden"))
+        self.search("xyzzyx")
+        self.assertIn("Nothing found", self.text("#search-results"))
+
+    def test_results_can_be_sorted_and_filtered(self):
+        """By a number, both ways, and by the regime."""
+        self.open("results")
+        rows = "[...document.querySelectorAll('table.sortable tbody')[0].rows]"
+        column = rows + ".map((row) => +row.cells[7].dataset.value)"
+        head = self.find("table.sortable thead th:nth-child(8) button")
+        head.click()
+        values = self.js(column)
+        numbers = [value for value in values if value is not None]
+        missing = [None] * (len(values) - len(numbers))
+        self.assertGreater(len(numbers), 10)
+        self.assertGreater(len(missing), 0)  # lesson 01 has no times: its rows come last, either way
+        self.assertEqual(values, sorted(numbers) + missing)
+        head.click()
+        self.assertEqual(self.js(column), sorted(numbers, reverse=True) + missing)
+        self.assertEqual(
+            self.find("table.sortable th[aria-sort]").get_attribute("aria-sort"), "descending")
+        self.choose(self.find(".results select"), "heads")
+        shown = rows + ".filter((row) => row.checkVisibility()).map((row) => row.dataset.regime)"
+        self.assertEqual(set(self.js(shown)), {"heads"})
+
+    def test_unchanged_lines_of_a_difference_unfold(self):
+        """By a click."""
+        self.open("change_03_04")
+        count = """[...root.querySelectorAll(".diff td.line")]
+          .filter((td) => td.checkVisibility()).length"""
+        before = self.js(count)
+        self.find(".diff .fold button").click()
+        self.assertGreater(self.js(count), before)
+
+    def test_after_unfolding_with_the_keyboard_the_focus_is_on_the_lines_shown(self):
+        """And not at the top of the page."""
+        self.open("change_03_04")
+        line = self.js("document.querySelector('.diff .folded tr').textContent")
+        self.js("document.querySelector('.diff .fold button').focus()")
+        self.key(Keys.ENTER)
+        self.assertEqual(self.js("document.activeElement.textContent"), line)
+
+    def test_a_lesson_can_be_read_with_the_keyboard(self):
+        """The first stop leads past the navigation, and what has the focus is marked."""
+        self.key(Keys.TAB)
+        self.assertEqual(self.js("document.activeElement.className"), "skip")
+        self.assertGreaterEqual(self.js("document.activeElement.getBoundingClientRect().x"), 0)
+
+    def test_a_page_has_its_landmarks(self):
+        """The text, what leads elsewhere, and the search."""
+        found = self.accessible()
+        self.assertEqual([role for role, _ in found if role == "main"], ["main"])
+        for name in ("All pages", "The ladder", "Previous and next"):
+            self.assertIn(("navigation", name), found)
+        self.assertIn(("searchbox", "Search"), found)
+
+    def stops(self):
+        """Presses the Tab key until the page ends; the name of what has the focus each time."""
+        for _ in range(400):
+            self.key(Keys.TAB)
+            name = self.js(STOP)
+            if name is None:
+                return
+            yield name
+
+    def tab_to(self, wanted):
+        """Presses the Tab key until what has this name has the focus."""
+        stops = []
+        for name in self.stops():
+            stops.append(name)
+            if name == wanted:
+                return stops
+        return self.fail(f"the Tab key does not reach {wanted!r}, but {stops}")
+
+    def focused(self, attribute):
+        """An attribute of what has the focus."""
+        return self.driver.switch_to.active_element.get_dom_attribute(attribute)
+
+    def test_the_theme_can_be_switched_with_the_keyboard(self):
+        """By Enter and by the space bar; a screen reader is told which theme it is."""
+        self.wait("document.querySelector('doxygen-awesome-dark-mode-toggle') !== null")
+        self.assertLessEqual(len(self.tab_to("Dark theme")), 10)
+        self.assertEqual([self.focused("role"), self.focused("aria-pressed")], ["button", "false"])
+        self.key(Keys.ENTER)
+        self.assertTrue(self.js(IS_DARK))
+        self.assertEqual(self.focused("aria-pressed"), "true")
+        self.key(Keys.SPACE)
+        self.assertFalse(self.js(IS_DARK))
+
+    def test_code_can_be_copied_with_the_keyboard(self):
+        """The button can be seen while it has the focus."""
+        self.open("kernel_04_warp_reduce")
+        self.tab_to("Copy the code")
+        self.assertEqual(self.js("getComputedStyle(document.activeElement).opacity"), "1")
+        self.key(Keys.ENTER)
+        self.wait("document.activeElement.classList.contains('success')")
+
+    def test_the_contents_of_a_page_open_with_the_keyboard_on_a_phone(self):
+        """And their links cannot be reached before."""
+        self.open(width=PHONE)
+        shown = "document.querySelector('.toc ul a').checkVisibility({visibilityProperty: true})"
+        self.assertFalse(self.js(shown))
+        self.tab_to("On this page")
+        self.assertEqual([self.focused("role"), self.focused("aria-expanded")], ["button", "false"])
+        self.key(Keys.ENTER)
+        self.assertTrue(self.js(shown))
+        self.assertEqual(self.focused("aria-expanded"), "true")
+
+    def test_every_stop_of_the_tab_key_can_be_seen_and_has_a_name(self):
+        """No arrows of the tree, no hidden checkbox."""
+        for page in ("lesson_04_warp_reduce", "files"):
+            with self.subTest(page=page):
+                self.open(page)
+                stops = list(self.stops())
+                self.assertGreater(len(stops), 10)
+                bad = {"", "\u25ba", "\u25bc", "main-menu-state"}.intersection(stops)
+                self.assertEqual(bad, set(), stops)
