@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// Which lines of the L2 go first when it needs room: a wish that a load can carry.
+/// Which lines of the L2 go first when it needs room: a hint that a load can carry.
 
 namespace rmsnorm::cpu_device {
 
-/// The wishes, as PTX calls them.
+/// The hints, as PTX calls them.
 enum class CachePolicy {
   normal,       ///< as all others
   evict_last,   ///< to stay while there are others to give up

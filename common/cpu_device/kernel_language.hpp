@@ -217,7 +217,7 @@ inline int __ffs(int bits) {
   return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1;
 }
 
-// Loads and stores with a wish for the caches, of which this device has none. Macros, so that the
+// Loads and stores with a hint for the caches, of which this device has none. Macros, so that the
 // access is that of the kernel's line.
 #define __ldg(...) (*(__VA_ARGS__))
 #define __ldcs(...) (*(__VA_ARGS__))

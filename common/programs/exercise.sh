@@ -183,13 +183,13 @@ exercise_warn_outside() { # SLUG
   fi
 }
 
-# The exercise with the lesson's kernel in it: without foils and tags, under the exercise's title.
+# The exercise with the lesson's kernel in it: without variants and tags, under the exercise's title.
 exercise_solved() { # SLUG
   sed '/^[^/]/,$d' "$here/lessons/$1/exercise.cu"
   awk '
     /^[^\/]/ || /^$/ { body = 1 }
-    /^\/\/ \[foil\]$/ { foil = !foil; skip_empty = !foil; next }
-    foil || !body || /^ *\/\/ \[[a-z_0-9]+\]$/ { next }
+    /^\/\/ \[variant\]$/ { variant = !variant; skip_empty = !variant; next }
+    variant || !body || /^ *\/\/ \[[a-z_0-9]+\]$/ { next }
     skip_empty && /^$/ { skip_empty = 0; next }
     { skip_empty = 0; print }' "$here/lessons/$1/rms_norm.cu"
 }

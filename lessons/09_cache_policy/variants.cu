@@ -127,7 +127,7 @@ using Normal = cuda::access_property::global;
 using Last = cuda::access_property::persisting;
 using First = cuda::access_property::streaming;
 const rmsnorm::Registration<rmsnorm::RmsNorm> none(
-    variant<Normal, Normal>("09_cache_policy/none", "No wish, in the form of one"));
+    variant<Normal, Normal>("09_cache_policy/none", "No hint, in the form of one"));
 const rmsnorm::Registration<rmsnorm::RmsNorm> x_first(
     variant<First, Normal>("09_cache_policy/x_first", "The lines of x go first"));
 const rmsnorm::Registration<rmsnorm::RmsNorm> y_first(
