@@ -1,83 +1,34 @@
 #include "tests/markdown.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <regex>
 
+#include "docs/site/document.hpp"
 #include "tests/repository.hpp"
 
 namespace tests {
 namespace {
 
-/// The fence that a line begins or ends, ``` or longer, or "".
-std::string fence_mark(const std::string& line) {
-  static const std::regex kFence("^ *(`{3,}|~{3,}).*");
-  std::smatch match;
-  return std::regex_match(line, match, kFence) ? match[1].str() : "";
-}
+using namespace rmsnorm::site;
 
-/// Calls text(number, line) for the lines outside fences, fence(line) for whole fences.
-template <class OnText, class OnFence>
-void walk(const std::string& page, OnText&& text, OnFence&& fence) {
-  const std::vector<std::string> lines = lines_in(page);
-  std::string open;
-  Fence block;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const std::string mark = fence_mark(lines[i]);
-    if (open.empty() && mark.empty()) {
-      text(i + 1, lines[i]);
-    } else if (open.empty()) {
-      open = mark;
-      std::string info = lines[i].substr(lines[i].find(mark) + mark.size());
-      info.erase(0, info.find_first_not_of(' '));
-      block = {i + 1, info.substr(0, info.find_first_of(" {")), {}};
-    } else if (mark.starts_with(open)) {
-      fence(block);
-      open.clear();
-    } else {
-      block.code.push_back(lines[i]);
-    }
-  }
-  if (!open.empty()) fence(block);
-}
-
-const auto kIgnoreFence = [](const Fence&) {};
-
-std::string without_inline_code(const std::string& line) {
-  static const std::regex kCode("(`+)[^`]+?\\1");
-  return std::regex_replace(line, kCode, "");
-}
-
+/// Adds what a pattern finds in a text that begins on a line.
 void collect(
-    const std::regex& pattern, const std::string& line, std::size_t number,
+    const std::regex& pattern, const std::string& text, std::size_t line,
     std::vector<Found>& found) {
-  for (std::sregex_iterator match(line.begin(), line.end(), pattern), end; match != end; ++match)
-    found.push_back({number, match->str(match->size() - 1)});
+  for (std::sregex_iterator match(text.begin(), text.end(), pattern), end; match != end; ++match) {
+    const auto lines_before = std::count(text.begin(), text.begin() + match->position(), '\n');
+    found.push_back({line + static_cast<std::size_t>(lines_before), match->str(match->size() - 1)});
+  }
 }
 
-/// GitHub's rule: lower case, spaces become hyphens, of the rest letters, digits, - and _ stay.
-/// Beyond ASCII, what lies from U+00C0 to U+1FFF is taken for letters, except the signs x and /.
-std::string slug_of(const std::string& heading) {
-  static const std::regex kLink("!?\\[([^\\]]*)\\]\\([^)]*\\)");
-  const std::string text = std::regex_replace(heading, kLink, "$1");
-  std::string slug;
-  for (std::size_t i = 0; i < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte < 0x80) {
-      if (std::isalnum(byte) != 0 || byte == '-' || byte == '_')
-        slug += static_cast<char>(std::tolower(byte));
-      if (byte == ' ') slug += '-';
-      ++i;
-      continue;
-    }
-    const std::size_t size = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
-    const std::string character = text.substr(i, size);
-    const bool is_sign = character == "\u00d7" || character == "\u00f7";
-    if (character >= "\u00c0" && character < "\u2000" && !is_sign) slug += character;
-    i += size;
-  }
-  return slug;
+std::size_t line_of(cmark_node* node) {
+  return static_cast<std::size_t>(cmark_node_get_start_line(node));
+}
+
+bool is_html(cmark_node* node) {
+  const cmark_node_type type = cmark_node_get_type(node);
+  return type == CMARK_NODE_HTML_BLOCK || type == CMARK_NODE_HTML_INLINE;
 }
 
 /// Without the spaces at the ends and without the indentation that all lines share.
@@ -96,46 +47,44 @@ std::vector<std::string> normalised(
 }  // namespace
 
 std::vector<Found> links_of(const std::string& page) {
-  static const std::regex kInline("\\]\\(<?([^)\\s>]+)[^)]*\\)");
-  static const std::regex kReference("^ {0,3}\\[[^\\]]+\\]: +<?([^\\s>]+)");
   static const std::regex kAttribute("(?:src|srcset|href)=[\"']([^\"'\\s]+)");
   std::vector<Found> links;
-  walk(
-      page,
-      [&](std::size_t number, const std::string& line) {
-        const std::string text = without_inline_code(line);
-        for (const std::regex* pattern : {&kInline, &kReference, &kAttribute})
-          collect(*pattern, text, number, links);
-      },
-      kIgnoreFence);
+  for_each_node(parse(page).get(), [&](cmark_node* node) {
+    const cmark_node_type type = cmark_node_get_type(node);
+    if (type == CMARK_NODE_LINK || type == CMARK_NODE_IMAGE)
+      links.push_back({line_of(node), cmark_node_get_url(node)});
+    if (is_html(node)) collect(kAttribute, literal_of(node), line_of(node), links);
+  });
   return links;
 }
 
 std::set<std::string> anchors_of(const std::string& page) {
-  static const std::regex kHeading("^ {0,3}#{1,6} +(.*?)[ #]*$");
   static const std::regex kNamed("<a (?:id|name)=[\"']([^\"']+)");
+  std::vector<Found> named;
   std::set<std::string> anchors;
   std::map<std::string, int> uses;
-  walk(
-      page,
-      [&](std::size_t, const std::string& line) {
-        std::smatch match;
-        if (std::regex_match(line, match, kHeading)) {
-          const std::string slug = slug_of(match[1]);
-          const int use = uses[slug]++;
-          anchors.insert(use == 0 ? slug : slug + "-" + std::to_string(use));
-        }
-        if (std::regex_search(line, match, kNamed)) anchors.insert(match[1]);
-      },
-      kIgnoreFence);
+  for_each_node(parse(page).get(), [&](cmark_node* node) {
+    if (cmark_node_get_type(node) == CMARK_NODE_HEADING) {
+      const std::string slug = slug_of(plain_text(node));
+      const int use = uses[slug]++;
+      anchors.insert(use == 0 ? slug : slug + "-" + std::to_string(use));
+    }
+    if (is_html(node)) collect(kNamed, literal_of(node), line_of(node), named);
+  });
+  for (const Found& anchor : named) anchors.insert(anchor.text);
   return anchors;
 }
 
 std::vector<Fence> fences_of(const std::string& page) {
   std::vector<Fence> fences;
-  walk(
-      page, [](std::size_t, const std::string&) {},
-      [&](const Fence& fence) { fences.push_back(fence); });
+  for_each_node(parse(page).get(), [&](cmark_node* node) {
+    int size = 0, offset = 0;
+    char mark = 0;
+    if (cmark_node_get_fenced(node, &size, &offset, &mark) == 0) return;
+    const std::string info = cmark_node_get_fence_info(node);
+    fences.push_back(
+        {line_of(node), info.substr(0, info.find_first_of(" {")), lines_in(literal_of(node))});
+  });
   return fences;
 }
 

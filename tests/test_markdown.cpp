@@ -23,14 +23,14 @@ std::vector<std::string> texts(const std::vector<Found>& found) {
 TEST_CASE("links and images are found in every notation") {
   const std::string page =
       "See [one](a.md) and [two](b.md#part \"title\") ![chart](c.svg).\n"
-      "[ref]: d.md\n"
+      "and [three][ref].\n\n[ref]: d.md\n\n"
       "<img src=\"e.svg\" alt=\"\"> <source srcset='f.svg'> <a href=\"g.md\">g</a>\n"
       "[![badge](h.svg)](i.md)\n";
   CHECK(
       texts(links_of(page)) ==
       std::vector<std::string>{
           "a.md", "b.md#part", "c.svg", "d.md", "e.svg", "f.svg", "g.md", "h.svg", "i.md"});
-  CHECK(links_of(page).back().line == 4);
+  CHECK(links_of(page).back().line == 7);
 }
 
 TEST_CASE("what is code is no link") {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <stdexcept>
 #include <utility>
 
+#include "docs/site/markdown.hpp"
 #include "docs/site/text.hpp"
 
 namespace rmsnorm::site {
@@ -37,49 +39,54 @@ bool goes_on_with(std::string_view prose, std::string_view name) {
   return true;
 }
 
-std::string plain(std::string_view markdown) {
-  std::string text;
-  for (std::size_t i = 0; i < markdown.size(); ++i) {
-    if (markdown[i] == '*' || markdown[i] == '`') continue;
-    if (markdown[i] == '[') continue;
-    if (markdown[i] == ']') {
-      if (i + 1 < markdown.size() && markdown[i + 1] == '(') i = markdown.find(')', i);
-      if (i == std::string_view::npos) break;
-      continue;
+/// The terms of a list's item, each with its first sentence; none if it does not begin with one.
+std::vector<Term> terms_of_item(cmark_node* item) {
+  std::vector<Term> terms;
+  cmark_node* node = cmark_node_first_child(cmark_node_first_child(item));
+  if (cmark_node_get_type(node) != CMARK_NODE_STRONG) return terms;
+  const std::string text = replace_all(plain_text(item), "\n", " ");
+  const std::size_t colon = text.find(": ");
+  if (colon == std::string::npos) throw std::runtime_error("a term without a ':': " + text);
+  const std::size_t end = text.find(". ", colon);
+  for (; node != nullptr && literal_of(node).find(": ") == std::string::npos;
+       node = cmark_node_next(node)) {
+    if (cmark_node_get_type(node) == CMARK_NODE_STRONG) {
+      const std::string name = plain_text(node);
+      terms.push_back({name, section_label("term", name), text.substr(colon + 2, end - colon - 1)});
     }
-    text += markdown[i];
   }
-  return text;
-}
-
-std::string first_sentence(const std::string& text) {
-  const std::size_t end = text.find(". ");
-  return end == std::string::npos ? text : text.substr(0, end + 1);
+  return terms;
 }
 
 }  // namespace
 
 std::vector<Term> terms_of(std::string_view glossary) {
   std::vector<Term> terms;
-  const std::vector<std::string> lines = split_lines(glossary);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (!lines[i].starts_with("- **")) continue;
-    std::string item = lines[i].substr(2);
-    while (i + 1 < lines.size() && lines[i + 1].starts_with("  "))
-      item += " " + trimmed(lines[++i]);
-    const std::size_t colon = item.find(": ");
-    const std::string definition =
-        colon == std::string::npos ? "" : first_sentence(plain(item.substr(colon + 2)));
-    const std::string names = item.substr(0, colon);
-    for (std::size_t at = names.find("**"); at != std::string::npos;) {
-      const std::size_t end = names.find("**", at + 2);
-      if (end == std::string::npos) break;
-      const std::string name = names.substr(at + 2, end - at - 2);
-      terms.push_back({name, section_label("term", name), definition});
-      at = names.find("**", end + 2);
-    }
-  }
+  for_each_node(parse(glossary).get(), [&](cmark_node* node) {
+    if (cmark_node_get_type(node) != CMARK_NODE_ITEM) return;
+    for (const Term& term : terms_of_item(node)) terms.push_back(term);
+  });
   return terms;
+}
+
+void make_headings_of_terms(const Document& glossary) {
+  for_each_node(glossary.get(), [](cmark_node* list) {
+    if (cmark_node_get_type(list) != CMARK_NODE_LIST) return;
+    std::string html;
+    for (cmark_node* item = cmark_node_first_child(list); item; item = cmark_node_next(item)) {
+      std::string names, anchors;  // the first name's anchor is the heading's own
+      const std::vector<Term> terms = terms_of_item(item);
+      for (const Term& term : terms) {
+        if (!names.empty()) anchors += "<a id=\"" + term.anchor + "\"></a>";
+        names += (names.empty() ? "" : ", ") + term.name;
+      }
+      if (terms.empty()) return;
+      const std::string text = html_of(cmark_node_first_child(item));
+      html += section("subsection", terms.front().anchor, names) + "<p class=\"meaning\">" +
+              anchors + trimmed(text.substr(text.find(": ") + 2)) + "</p>\n";
+    }
+    replace(list, html);
+  });
 }
 
 TermLinker::TermLinker(const std::vector<Term>& terms, std::string page)
@@ -100,7 +107,6 @@ const Term* TermLinker::term_at(std::string_view prose, std::size_t at, std::siz
 }
 
 std::string TermLinker::link(std::string_view prose) {
-  if (page_.empty()) return escape_html(prose);
   std::string html;
   for (std::size_t at = 0; at < prose.size();) {
     const bool begins_word =

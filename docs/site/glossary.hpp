@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "docs/site/document.hpp"
+
 namespace rmsnorm::site {
 
 /// A word of the glossary.
@@ -20,11 +22,14 @@ struct Term {
 /// `- **fp32**, **fp64**: ...`.
 std::vector<Term> terms_of(std::string_view glossary);
 
+/// Makes each term of the glossary's tree a heading of its own, so that search finds it.
+void make_headings_of_terms(const Document& glossary);
+
 /// Writes prose as HTML, and makes links of terms, each the first time that it occurs.
 class TermLinker {
  public:
   /// \param terms  the glossary's; they must outlive the linker
-  /// \param page  the address of the glossary's page; "" makes no links
+  /// \param page  the address of the glossary's page
   TermLinker(const std::vector<Term>& terms, std::string page);
 
   /// The prose as HTML. \param prose plain text, without markup

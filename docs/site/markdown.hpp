@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "docs/site/document.hpp"
 #include "docs/site/glossary.hpp"
 
 namespace rmsnorm::site {
@@ -24,23 +25,29 @@ struct Surroundings {
       const std::string& light, const std::string& dark, const std::string& alt)>
       image;
 
-  TermLinker* terms;  ///< writes the prose
+  TermLinker* terms;  ///< makes links in the prose; nullptr: there are none
 };
 
 /// The page's title: its first line, without the "# ".
 std::string title_of(std::string_view page);
 
-/// The page for Doxygen, without its title, and without its lines of links to other pages.
+/// The page's tree as the site shows it, without its title and its lines of links to other pages.
 /// \throws std::runtime_error with the line for what is not understood
-std::string to_doxygen(std::string_view page, const Surroundings& surroundings);
+Document for_site(std::string_view page, const Surroundings& surroundings);
 
-/// A piece of a line or a paragraph as HTML: code, emphasis, links, formulas.
+/// The tree of for_site() as Doxygen reads it.
+std::string to_doxygen(const Document& page);
+
+/// A piece of a paragraph as HTML: code, emphasis, links.
 std::string inline_html(std::string_view text, const Surroundings& surroundings);
+
+/// Code that Doxygen does not colour, as HTML. \param kind "sh" has comments, "# ..."
+std::string fragment(const std::string& code, std::string_view kind);
 
 /// HTML in a Doxygen page, as it is.
 std::string html_block(const std::string& html);
 
-/// Code in a Doxygen page. \param kind "cpp", or anything else for plain text
-std::string code_block(const std::string& code, std::string_view kind);
+/// A heading for Doxygen, amid HTML. \param command "section", "subsection" ... \param title HTML
+std::string section(const std::string& command, const std::string& label, const std::string& title);
 
 }  // namespace rmsnorm::site

@@ -157,8 +157,6 @@ class Site {
 
   /// A comment, as Doxygen wants it. (Of Markdown files it would choose the addresses itself.)
   void write_page(const std::string& label, const std::string& text) {
-    if (text.find("*/") != std::string::npos)
-      throw std::runtime_error(label + ": there is no way to show the end of a comment");
     write_file(folder_ / (label + ".dox"), "/**\n" + text + "*/\n");
   }
 
@@ -222,11 +220,14 @@ class Site {
 
   /// The text of a file of the repository.
   std::string text_of(const std::string& file, const std::string& label) {
-    TermLinker terms(terms_, label == "glossary" ? "" : "glossary.html");
+    const bool is_glossary = label == "glossary";
+    TermLinker terms(terms_, "glossary.html");
     try {
-      const std::string page = read_file(root_ / file);
-      const Surroundings around = surroundings(fs::path(file).parent_path(), label, &terms);
-      return label == "glossary" ? glossary(page, around) : to_doxygen(page, around);
+      const fs::path folder = fs::path(file).parent_path();
+      const Document page = for_site(
+          read_file(root_ / file), surroundings(folder, label, is_glossary ? nullptr : &terms));
+      if (is_glossary) make_headings_of_terms(page);
+      return to_doxygen(page);
     } catch (const std::exception& error) {
       throw std::runtime_error(fmt::format("{}: {}", file, error.what()));
     }
@@ -369,42 +370,6 @@ class Site {
     add(label, title_of(read_file(root_ / page.file)), with_contents(text, levels));
   }
 
-  /// Each term a heading of its own, so that search finds it.
-  std::string glossary(const std::string& page, const Surroundings& around) {
-    std::string text;
-    const std::vector<std::string> lines = split_lines(page);
-    std::string other = lines.empty() ? "" : lines[0] + "\n";
-    const auto flush = [&] {
-      text += to_doxygen(other, around);
-      other = lines[0] + "\n";
-    };
-    for (std::size_t i = 1; i < lines.size(); ++i) {
-      if (!lines[i].starts_with("- **")) {
-        other += lines[i] + "\n";
-        continue;
-      }
-      flush();
-      std::string item = lines[i].substr(2);
-      while (i + 1 < lines.size() && lines[i + 1].starts_with("  "))
-        item += "\n" + trimmed(lines[++i]);
-      const std::size_t colon = item.find(": ");
-      if (colon == std::string::npos) throw std::runtime_error("a term without a ':': " + item);
-      const std::vector<Term> terms = terms_of("- " + replace_all(item, "\n", " "));
-      std::string anchors;
-      std::string names;
-      for (const Term& term : terms) {
-        if (&term != &terms.front()) anchors += "<a id=\"" + term.anchor + "\"></a>";
-        names += (names.empty() ? "" : ", ") + term.name;
-      }
-      text += "\n\\subsection " + terms.front().anchor + " " + names + "\n\n" +
-              html_block(
-                  "<p class=\"meaning\">" + anchors + inline_html(item.substr(colon + 2), around) +
-                  "</p>\n");
-    }
-    flush();
-    return text;
-  }
-
   void results() {
     std::vector<ResultsPage> pages = results_pages(root_ / "plots/data");
     std::string tree;
@@ -527,7 +492,8 @@ class Site {
     const std::string extension = fs::path(file).extension().string();
     const bool is_code = extension == ".cpp" || extension == ".hpp" || extension == ".cu";
     add(label, file,
-        is_code ? "\\include{lineno} " + file + "\n" : code_block(read_file(root_ / file), "text"));
+        is_code ? "\\include{lineno} " + file + "\n"
+                : html_block(fragment(read_file(root_ / file), "text")));
   }
 
   fs::path root_;

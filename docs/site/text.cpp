@@ -50,17 +50,6 @@ std::vector<std::string> split_lines(std::string_view text) {
   return lines;
 }
 
-std::string slug_of(std::string_view heading) {
-  std::string slug;
-  for (const char c : heading) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte) != 0 || c == '-' || c == '_')
-      slug += static_cast<char>(std::tolower(byte));
-    if (c == ' ') slug += '-';
-  }
-  return slug;
-}
-
 std::string label_of(std::string_view text) {
   std::string label;
   for (const char c : text) label += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';

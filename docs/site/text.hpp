@@ -20,9 +20,6 @@ std::string trimmed(std::string_view text);
 /// A text's lines, without the newlines.
 std::vector<std::string> split_lines(std::string_view text);
 
-/// The anchor that a heading has by GitHub's rules: "What is `x`?" becomes "what-is-x".
-std::string slug_of(std::string_view heading);
-
 /// A name for Doxygen: letters, digits and underscores; the rest becomes underscores.
 std::string label_of(std::string_view text);
 
