@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/files.hpp"
+#include "common/contract/registry.hpp"
 #include "tests/catch.hpp"
 #include "tests/markdown.hpp"
 #include "tests/repository.hpp"
@@ -129,6 +130,16 @@ TEST_CASE("a lesson's page links to the lesson before and the lesson after") {
     CAPTURE(page.string());
     if (i > 0) CHECK(links_to(page, folders[i - 1]));
     if (i + 1 < folders.size()) CHECK(links_to(page, folders[i + 1]));
+  }
+}
+
+TEST_CASE("a lesson's page has the title that the lesson is registered with") {
+  for (const rmsnorm::Lesson& lesson : rmsnorm::all_lessons()) {
+    const std::string slug = lesson.slug;
+    if (slug.find('/') != std::string::npos) continue;
+    CAPTURE(slug);
+    const std::string title = "# Lesson " + slug.substr(0, 2) + ": " + lesson.title;
+    CHECK(lines_of(top() / "lessons" / slug / "README.md").at(0) == title);
   }
 }
 

@@ -128,7 +128,7 @@ TEST_CASE("pictures for a light and a dark page, folds and headings are understo
               "  <img alt=\"An a\" src=\"l.svg\">\n</picture>") == "<img l.svg d.svg An a>");
   CHECK(
       site_of("<details><summary>A `b`</summary>\n\nc\n\n</details>") ==
-      "<details>\n<summary>A <code>b</code></summary>\n<p>c</p>\n</details>");
+      "<details><summary>A <code>b</code></summary>\n<p>c</p>\n</details>");
   CHECK(site_of("## What is `x`?\n") == "\\section s_page_what_is_x What is <code>x</code>?");
 }
 

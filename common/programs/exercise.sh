@@ -274,6 +274,6 @@ exercise_time() { # SLUG
   local regime
   exercise_build "$1" "my_$1" "$1" || fail 2 "exercises/$1.cu does not compile with nvcc"
   "$here/build/$preset/lessons/my_$1" --time || return
-  regime=$(sed -n 's/^    \.regime = "\(.*\)",$/\1/p' "$here/lessons/$1/exercise.cu" | tail -n 1)
+  regime=$(field regime "$here/lessons/$1/exercise.cu")
   "$here/build/$preset/lessons/$1" --lesson "$1" --regime "$regime" | grep "^$1 "
 }

@@ -1,8 +1,7 @@
 #include "docs/site/difference.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
+#include <regex>
 #include <utility>
 
 #include "docs/site/text.hpp"
@@ -17,106 +16,37 @@ constexpr std::size_t kLeastFold = 6;  // fewer lines are not worth a fold
 
 // --- colours
 
-constexpr std::array kWords = {
-    "alignas",
-    "auto",
-    "bool",
-    "break",
-    "case",
-    "char",
-    "class",
-    "const",
-    "constexpr",
-    "continue",
-    "default",
-    "do",
-    "double",
-    "else",
-    "enum",
-    "explicit",
-    "extern",
-    "false",
-    "float",
-    "for",
-    "if",
-    "inline",
-    "int",
-    "long",
-    "namespace",
-    "nullptr",
-    "operator",
-    "return",
-    "short",
-    "signed",
-    "sizeof",
-    "static",
-    "static_assert",
-    "static_cast",
-    "struct",
-    "switch",
-    "template",
-    "this",
-    "true",
-    "typename",
-    "unsigned",
-    "using",
-    "void",
-    "while",
-    "__device__",
-    "__global__",
-    "__restrict__",
-    "__shared__",
-    "__launch_bounds__"};
+constexpr std::string_view kKeywords =
+    " alignas auto bool break case char class const constexpr continue default do double else enum "
+    "explicit extern false float for if inline int long namespace nullptr operator return short "
+    "signed sizeof static static_assert static_cast struct switch template this true typename "
+    "unsigned using void while __device__ __global__ __restrict__ __shared__ __launch_bounds__ ";
 
-std::string span(const char* name, std::string_view text) {
-  return "<span class=\"" + std::string(name) + "\">" + escape_html(text) + "</span>";
+std::string span(const std::string& name, std::string_view text) {
+  return name.empty() ? escape_html(text)
+                      : "<span class=\"" + name + "\">" + escape_html(text) + "</span>";
 }
 
-std::size_t end_of_word(std::string_view line, std::size_t at) {
-  while (at < line.size() &&
-         (std::isalnum(static_cast<unsigned char>(line[at])) != 0 || line[at] == '_'))
-    ++at;
-  return at;
-}
-
-std::size_t end_of_string(std::string_view line, std::size_t at) {
-  for (std::size_t i = at + 1; i < line.size(); ++i) {
-    if (line[i] == '\\') {
-      ++i;
-    } else if (line[i] == line[at]) {
-      return i + 1;
-    }
-  }
-  return line.size();
-}
-
-/// A line of C++ with Doxygen's classes for colours. Block comments are not used in this project.
-std::string coloured(std::string_view line) {
+/// A line of C++ with Doxygen's classes for colours.
+std::string coloured(const std::string& line) {
   if (line.starts_with("#")) return span("preprocessor", line);
+  // Comments, strings and characters, numbers and words. Block comments are not used here.
+  static const std::regex kToken(R"(//.*|"(?:\\.|[^"\\])*"|\w[\w']*|'(?:\\.|[^'\\])*')");
   std::string html;
-  for (std::size_t at = 0; at < line.size();) {
-    std::size_t end = at + 1;
-    if (line.substr(at).starts_with("//")) {
-      html += span("comment", line.substr(at));
-      break;
-    }
-    const auto first = static_cast<unsigned char>(line[at]);
-    if (line[at] == '"' ||
-        (line[at] == '\'' &&
-         (at == 0 || std::isalnum(static_cast<unsigned char>(line[at - 1])) == 0))) {
-      end = end_of_string(line, at);
-      html += span("stringliteral", line.substr(at, end - at));
-    } else if (std::isalnum(first) != 0 || first == '_') {
-      end = end_of_word(line, at);
-      const std::string_view word = line.substr(at, end - at);
-      const bool known = std::find(kWords.begin(), kWords.end(), word) != kWords.end();
-      html += known ? span("keyword", word) : escape_html(word);
-    } else {
-      html += escape_html(line.substr(at, 1));
-    }
-    at = end;
+  auto end = line.cbegin();
+  for (std::sregex_iterator token(line.begin(), line.end(), kToken), none; token != none; ++token) {
+    const std::string text = token->str();
+    const bool is_keyword = kKeywords.find(" " + text + " ") != std::string_view::npos;
+    html += span("", {end, (*token)[0].first});
+    html += span(
+        text.starts_with("//")              ? "comment"
+        : text[0] == '"' || text[0] == '\'' ? "stringliteral"
+        : is_keyword                        ? "keyword"
+                                            : "",
+        text);
+    end = (*token)[0].second;
   }
-  return html;
+  return html + span("", {end, line.cend()});
 }
 
 // --- the table

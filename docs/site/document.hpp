@@ -43,9 +43,9 @@ std::string html_of(cmark_node* node);
 /// Puts HTML into a node's place. The node is no more.
 void replace(cmark_node* node, const std::string& html);
 
-/// The anchor that a heading has by GitHub's rules, "What is x?" has "what-is-x": lower case, spaces
-/// become hyphens, of the rest letters, digits, - and _ stay. Beyond ASCII, what lies from U+00C0 to
-/// U+1FFF is taken for letters, except the signs x and /.
+/// The anchor that a heading has by GitHub's rules, "What is x?" has "what-is-x": lower case,
+/// spaces become hyphens, of the rest letters, digits, - and _ stay. Beyond ASCII, what lies from
+/// U+00C0 to U+1FFF is taken for letters, except the signs x and /.
 std::string slug_of(std::string_view heading);
 
 }  // namespace rmsnorm::site

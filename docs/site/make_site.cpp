@@ -9,7 +9,7 @@
 #include "plots/tool.hpp"
 
 int main(int argc, char** argv) {
-  std::filesystem::path root, folder, katex;
+  std::filesystem::path root, lessons, folder, katex;
   CLI::App app("The site's pages: before Doxygen (pages) and after it (finish).");
   app.require_subcommand(1);
   CLI::App* pages = app.add_subcommand("pages", "Write the pages that Doxygen reads");
@@ -18,10 +18,13 @@ int main(int argc, char** argv) {
     command->add_option("--root", root, "The repository's folder")->required()->type_name("DIR");
     command->add_option("--out", folder, "The folder of the pages")->required()->type_name("DIR");
   }
+  pages->add_option("--lessons", lessons, "What ./rmsnorm list --tabs prints")
+      ->required()
+      ->type_name("FILE");
   finish->add_option("--katex", katex, "KaTeX's folder")->required()->type_name("DIR");
   return rmsnorm::plots::run_tool(app, argc, argv, [&] {
     if (*pages) {
-      rmsnorm::site::write_pages(root, folder);
+      rmsnorm::site::write_pages(root, lessons, folder);
     } else {
       rmsnorm::site::finish(root, folder, katex);
     }

@@ -21,6 +21,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// A lesson, as it is registered.
+struct Lesson {
+  std::string slug;    ///< "04_warp_reduce"
+  std::string number;  ///< "04"
+  std::string title;   ///< "Lesson 04: Warp reduce"
+  std::string idea;    ///< one sentence
+};
+
+std::vector<Lesson> read_lessons(const fs::path& file) {
+  std::vector<Lesson> lessons;
+  for (const std::string& line : split_lines(read_file(file))) {
+    const std::size_t title = line.find('\t') + 1;
+    const std::size_t idea = line.find('\t', title) + 1;
+    const std::string number = line.substr(0, 2);
+    lessons.push_back(
+        {line.substr(0, title - 1), number,
+         "Lesson " + number + ": " + line.substr(title, idea - 1 - title), line.substr(idea)});
+  }
+  return lessons;
+}
+
 /// A page that is made of a file of the repository.
 struct FilePage {
   const char* file;
@@ -115,10 +136,10 @@ bool is_inside(const fs::path& file, const fs::path& folder) {
 
 class Site {
  public:
-  Site(fs::path root, fs::path folder)
+  Site(fs::path root, std::vector<Lesson> lessons, fs::path folder)
       : root_(std::move(root)),
         folder_(std::move(folder)),
-        lessons_(lessons_below(root_)),
+        lessons_(std::move(lessons)),
         terms_(terms_of(read_file(root_ / "docs/glossary.md"))) {}
 
   void write() {
@@ -139,7 +160,7 @@ class Site {
   void name_pages() {
     pages_["README.md"] = "index";
     pages_["."] = "index";
-    for (const LessonFolder& lesson : lessons_) {
+    for (const Lesson& lesson : lessons_) {
       const std::string folder = "lessons/" + lesson.slug;
       pages_[folder] = pages_[folder + "/README.md"] = lesson_label(lesson.slug);
       pages_[folder + "/rms_norm.cu"] = "kernel_" + lesson.slug;
@@ -235,7 +256,7 @@ class Site {
 
   /// Makes links of what the CPU device says, "lessons/04_warp_reduce/rms_norm.cu:49".
   std::string with_linked_lines(std::string text) const {
-    for (const LessonFolder& lesson : lessons_) {
+    for (const Lesson& lesson : lessons_) {
       const std::string file = "lessons/" + lesson.slug + "/rms_norm.cu:";
       for (std::size_t at = text.find(file); at != std::string::npos; at = text.find(file, at)) {
         const std::size_t digits = at + file.size();
@@ -257,7 +278,7 @@ class Site {
   std::string ladder(std::size_t here) const {
     std::string html = "<nav class=\"ladder\" aria-label=\"The ladder\"><ol>\n";
     for (std::size_t i = 0; i < lessons_.size(); ++i) {
-      const LessonFolder& lesson = lessons_[i];
+      const Lesson& lesson = lessons_[i];
       html += fmt::format(
           "<li{}><a href=\"{}.html\" title=\"{}\"{}>{}</a></li>\n",
           i < here ? " class=\"before\"" : "", lesson_label(lesson.slug), escape_html(lesson.title),
@@ -304,7 +325,7 @@ class Site {
   }
 
   void lesson(std::size_t i) {
-    const LessonFolder& lesson = lessons_[i];
+    const Lesson& lesson = lessons_[i];
     const std::string label = lesson_label(lesson.slug);
     const std::string file = "lessons/" + lesson.slug + "/rms_norm.cu";
     const std::string kernel = "kernel_" + lesson.slug;
@@ -344,8 +365,8 @@ class Site {
 
   void difference(
       std::size_t i, const std::string& label, const std::vector<DifferenceLine>& lines) {
-    const LessonFolder& before = lessons_[i - 1];
-    const LessonFolder& after = lessons_[i];
+    const Lesson& before = lessons_[i - 1];
+    const Lesson& after = lessons_[i];
     const std::string text = fmt::format(
         "<p>From {} to {}: {}. {}.</p>\n<p>The same in a terminal: <code>git diff --no-index "
         "lessons/{}/rms_norm.cu lessons/{}/rms_norm.cu</code></p>\n",
@@ -424,8 +445,7 @@ class Site {
   void start() {
     const std::string title = title_of(read_file(root_ / "README.md"));
     std::string tree;
-    for (const LessonFolder& lesson : lessons_)
-      tree += "- \\subpage " + lesson_label(lesson.slug) + "\n";
+    for (const Lesson& lesson : lessons_) tree += "- \\subpage " + lesson_label(lesson.slug) + "\n";
     std::string others;
     const auto other = [&](const std::string& label, const std::string& name) {
       tree += "- \\subpage " + label + "\n";
@@ -498,7 +518,7 @@ class Site {
 
   fs::path root_;
   fs::path folder_;
-  std::vector<LessonFolder> lessons_;
+  std::vector<Lesson> lessons_;
   std::vector<Term> terms_;
   std::map<std::string, std::string> pages_;  // labels, by file
   std::map<std::string, std::string>
@@ -508,28 +528,8 @@ class Site {
 
 }  // namespace
 
-std::vector<LessonFolder> lessons_below(const fs::path& root) {
-  std::vector<LessonFolder> lessons;
-  for (const auto& entry : fs::directory_iterator(root / "lessons")) {
-    const std::string slug = entry.path().filename().string();
-    const fs::path kernel = entry.path() / "rms_norm.cu";
-    if (!fs::exists(kernel)) continue;
-    const std::string title = title_of(read_file(entry.path() / "README.md"));
-    const std::size_t colon = title.find(": ");
-    lessons.push_back(
-        {slug, slug.substr(0, 2), title,
-         colon == std::string::npos ? title : title.substr(colon + 2),
-         between(read_file(kernel), ".slug = \"" + slug + "\"", "\n}", 0)});
-    lessons.back().idea = between(lessons.back().idea, ".idea = \"", "\",");
-  }
-  std::sort(lessons.begin(), lessons.end(), [](const LessonFolder& a, const LessonFolder& b) {
-    return a.slug < b.slug;
-  });
-  return lessons;
-}
-
-void write_pages(const fs::path& root, const fs::path& folder) {
-  Site(root, folder).write();
+void write_pages(const fs::path& root, const fs::path& lessons, const fs::path& folder) {
+  Site(root, read_lessons(lessons), folder).write();
 }
 
 }  // namespace rmsnorm::site
