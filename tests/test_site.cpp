@@ -197,13 +197,6 @@ TEST_CASE("a finished page has its title as the first heading and the others bel
   CHECK(finished_page("<head></head><p class=\"math\">").find("katex.min.js") != std::string::npos);
 }
 
-TEST_CASE("one format of each font is kept") {
-  CHECK(
-      with_one_font_format("a{src:url(f.woff2) format(\"woff2\"),url(f.woff) format(\"woff\"),"
-                           "url(f.ttf) format(\"truetype\")}b{}") ==
-      "a{src:url(f.woff2) format(\"woff2\")}b{}");
-}
-
 TEST_CASE("the checks of the built site see a page's tags, identifiers and files") {
   const auto tags = tests::tags_of(
       "<!-- <a href='x'> --><a id=one href=\"a&amp;b.html\">1 < 2</a><script>'<b>'</script><img "

@@ -265,7 +265,7 @@ figures.start("rms-norm", function (place) {
 
   function maskedCells() {
     return Array.from({length: masked()}, () =>
-      element("td", {class: "figure-masked"}, element("span", {class: "figure-unseen"}, "masked")));
+      element("td", {class: "figure-masked"}, element("span", {class: "unseen"}, "masked")));
   }
 
   /** A field of the matrix or of the weights, and the message that belongs to it. */

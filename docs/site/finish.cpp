@@ -75,14 +75,6 @@ std::string finished_page(std::string html) {
   return html;
 }
 
-std::string with_one_font_format(std::string css) {
-  for (std::size_t at = css.find(",url("); at != std::string::npos; at = css.find(",url(", at)) {
-    const std::size_t end = css.find_first_of(",;}", at + 1);
-    css.erase(at, end == std::string::npos ? end : end - at);
-  }
-  return css;
-}
-
 void finish(const fs::path& root, const fs::path& html, const fs::path& katex) {
   // An empty list: all pages hang below the first.
   fs::remove(html / "pages.html");
@@ -102,18 +94,14 @@ void finish(const fs::path& root, const fs::path& html, const fs::path& katex) {
     write_file(html / "figures" / (stem + "-light.svg"), drawing_for(svg, false));
     write_file(html / "figures" / (stem + "-dark.svg"), drawing_for(svg, true));
   }
-  if (fs::exists(root / "docs/interactive")) {
-    for (const auto& entry : fs::directory_iterator(root / "docs/interactive")) {
-      const fs::path extension = entry.path().extension();
-      if (extension == ".js" || extension == ".css") copy_into(entry.path(), html);
-    }
+  for (const auto& entry : fs::directory_iterator(root / "docs/interactive")) {
+    const fs::path extension = entry.path().extension();
+    if (extension == ".js" || extension == ".css") copy_into(entry.path(), html);
   }
-  copy_into(katex / "katex.min.js", html / "katex");
-  write_file(
-      html / "katex/katex.min.css", with_one_font_format(read_file(katex / "katex.min.css")));
-  for (const auto& entry : fs::directory_iterator(katex / "fonts")) {
-    if (entry.path().extension() == ".woff2") copy_into(entry.path(), html / "katex/fonts");
-  }
+  for (const char* name : {"katex.min.js", "katex.min.css"})
+    copy_into(katex / name, html / "katex");
+  for (const auto& font : fs::directory_iterator(katex / "fonts"))
+    copy_into(font.path(), html / "katex/fonts");
 }
 
 }  // namespace rmsnorm::site

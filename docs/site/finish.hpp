@@ -11,9 +11,6 @@ namespace rmsnorm::site {
 /// and, where there are formulas, with the program that sets them.
 std::string finished_page(std::string html);
 
-/// KaTeX's style sheet with one format of each font instead of three.
-std::string with_one_font_format(std::string css);
-
 /// Finishes every page of a folder, and adds the files that they use: charts, interactive figures,
 /// the program that sets formulas.
 /// \param root   the repository's top folder

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <regex>
 #include <stdexcept>
 #include <utility>
 
@@ -115,14 +116,6 @@ std::string lesson_label(const std::string& slug) {
   return "lesson_" + slug;
 }
 
-/// The name that Doxygen gives to the page of a header.
-std::string doxygen_file_page(const fs::path& file) {
-  std::string name;
-  for (const char c : file.filename().string())
-    name += c == '_' ? std::string("__") : c == '.' ? std::string("_8") : std::string(1, c);
-  return name + ".html";
-}
-
 /// Headers that declare what CUDA declares; the API reference leaves them out (see Doxyfile.in).
 bool is_of_cuda(const fs::path& file) {
   const std::string name = file.filename().string();
@@ -204,11 +197,24 @@ class Site {
     if (is_inside(path, "plots/charts"))
       return "charts.html#" + section_label("charts", path.stem().string());
     if (path.extension() == ".hpp" && is_inside(path, "common") && !is_of_cuda(path))
-      return doxygen_file_page(path);
+      return api_page(path);
     std::string label = "source_" + label_of(file);
     sources_[file] = label;
     const bool lines = anchor.starts_with("L");
     return label + ".html" + (lines ? fmt::format("#l{:0>5}", anchor.substr(1)) : "");
+  }
+
+  /// The page that Doxygen makes of a header, by its name, and its folder's if another has the same.
+  std::string api_page(const fs::path& file) const {
+    const auto files = fs::recursive_directory_iterator(root_ / "common");
+    const auto same = std::count_if(begin(files), end(files), [&](const auto& entry) {
+      return entry.path().filename() == file.filename();
+    });
+    const fs::path named =
+        same > 1 ? file.parent_path().filename() / file.filename() : file.filename();
+    std::string page = replace_all(named.string(), "_", "__");
+    page = replace_all(replace_all(page, ".", "_8"), "/", "_2");
+    return page + ".html";
   }
 
   std::string image(
@@ -255,21 +261,17 @@ class Site {
   }
 
   /// Makes links of what the CPU device says, "lessons/04_warp_reduce/rms_norm.cu:49".
-  std::string with_linked_lines(std::string text) const {
-    for (const Lesson& lesson : lessons_) {
-      const std::string file = "lessons/" + lesson.slug + "/rms_norm.cu:";
-      for (std::size_t at = text.find(file); at != std::string::npos; at = text.find(file, at)) {
-        const std::size_t digits = at + file.size();
-        const std::size_t end = text.find_first_not_of("0123456789", digits);
-        if (end == std::string::npos || end == digits) break;
-        const std::string line = text.substr(digits, end - digits);
-        const std::string html = link(
-            fmt::format("kernel_{}.html#l{:0>5}", lesson.slug, line), text.substr(at, end - at));
-        text.replace(at, end - at, html);
-        at += html.size();
-      }
+  static std::string with_linked_lines(const std::string& text) {
+    static const std::regex kLine(R"(lessons/(\w+)/rms_norm\.cu:(\d+))");
+    std::string linked;
+    auto end = text.begin();
+    for (std::sregex_iterator line(end, text.end(), kLine), none; line != none; ++line) {
+      linked.append(end, (*line)[0].first);
+      linked +=
+          link(fmt::format("kernel_{}.html#l{:0>5}", line->str(1), line->str(2)), line->str());
+      end = (*line)[0].second;
     }
-    return text;
+    return linked.append(end, text.end());
   }
 
   // --- lessons

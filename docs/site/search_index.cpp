@@ -35,17 +35,12 @@ int rank_of(const std::string& name) {
   return is_reference ? 2 : 1;
 }
 
-std::string json_string(const std::string& text) {
-  std::string json = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') json += '\\';
-    if (c == '<') {
-      json += "\\u003c";
-    } else {
-      json += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return json + "\"";
+std::string json_string(std::string text) {
+  text = replace_all(replace_all(std::move(text), "\\", "\\\\"), "\"", "\\\"");
+  text = replace_all(std::move(text), "<", "\\u003c");
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20; }, ' ');
+  return "\"" + text + "\"";
 }
 
 }  // namespace

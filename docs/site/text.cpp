@@ -5,26 +5,9 @@
 namespace rmsnorm::site {
 
 std::string escape_html(std::string_view text) {
-  std::string html;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        html += "&amp;";
-        break;
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      case '"':
-        html += "&quot;";
-        break;
-      default:
-        html += c;
-    }
-  }
-  return html;
+  std::string html = replace_all(std::string(text), "&", "&amp;");
+  html = replace_all(replace_all(html, "<", "&lt;"), ">", "&gt;");
+  return replace_all(html, "\"", "&quot;");
 }
 
 std::string replace_all(std::string text, std::string_view from, std::string_view to) {
