@@ -1,11 +1,11 @@
 /**
  * What the interactive figures share: elements, fields that explain bad input, numbers as text.
  *
- * Plain scripts, since modules do not load from file://. A page may load this one twice.
+ * Plain scripts, since modules do not load from file://.
  */
 "use strict";
 
-var figures = window.figures || {};
+const figures = {};
 
 /** An element with attributes and children. An attribute that is undefined is left out. */
 figures.element = function (name, attributes = {}, ...children) {
@@ -23,20 +23,9 @@ figures.newId = function () {
   return `figure-part-${figures.lastId}`;
 };
 
-/** Calls build(place) for each <div data-figure="name"> of the page, once. */
+/** Calls build(place) for each <div data-figure="name"> above. */
 figures.start = function (name, build) {
-  const startAll = () => {
-    for (const place of document.querySelectorAll(`[data-figure="${name}"]`)) {
-      if (place.dataset.started) continue;
-      place.dataset.started = "yes";
-      build(place);
-    }
-  };
-  if (document.readyState === "loading") {
-    document.addEventListener("DOMContentLoaded", startAll);
-  } else {
-    startAll();
-  }
+  for (const place of document.querySelectorAll(`[data-figure="${name}"]`)) build(place);
 };
 
 // Readers of text: {value}, or {complaint}, a sentence that says what to write instead.
@@ -148,5 +137,3 @@ figures.show = function (value, digits) {
 figures.plural = function (count, word) {
   return `${count} ${word}${count === 1 ? "" : "s"}`;
 };
-
-window.figures = figures;

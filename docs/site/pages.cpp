@@ -49,7 +49,7 @@ struct FilePage {
   const char* label;
 };
 
-/// In the order of the tree, behind the lessons. A file that is not there has no page.
+/// In the order of the tree, behind the lessons.
 constexpr FilePage kFilePages[] = {
     {"docs/method.md", "method"},
     {"plots/README.md", "reading_the_charts"},
@@ -61,29 +61,16 @@ constexpr FilePage kFilePages[] = {
     {"docs/contributing.md", "contributing"},
 };
 
-/// A figure that one can use: docs/interactive/NAME.html, which names its scripts.
+/// A figure that one can use: docs/interactive/NAME.html.
 struct Interactive {
   const char* name;
   const char* title;
   const char* lessons;  ///< the numbers of those that link to it
-  const char* about;    ///< HTML: what it shows, and what to try
 };
 
 constexpr Interactive kInteractives[] = {
-    {"rms_norm", "Try it: RMSNorm, block by block", "01",
-     "<p>How the rows of a small matrix are normalised, a block of columns at a time: first the "
-     "sums "
-     "of squares, then one number for each row, then y. Every number can be changed. The "
-     "arithmetic "
-     "is that of 53 bits, not of a kernel's 24.</p>"
-     "<p>Try a row of zeros, with eps 0 and without. Multiply a row by 1000: what happens to its "
-     "y? "
-     "Choose a block size that does not divide the columns.</p>"},
-    {"coalescing", "Try it: sectors and banks", "02 03 06",
-     "<p>What one load of a warp costs, in global memory and in shared memory. The numbers are "
-     "those that the CPU device prints for the same load; a test compares them.</p>"
-     "<p>Predict before you choose: how many sectors does a row a lane take, and how many of their "
-     "bytes are used? What does one float off cost? Which strides have no bank conflict?</p>"},
+    {"rms_norm", "Try it: RMSNorm, block by block", "01"},
+    {"coalescing", "Try it: sectors and banks", "02 03 06"},
 };
 
 /// What a chart's name begins with, and how its title does. In the order of the page of all charts.
@@ -159,7 +146,7 @@ class Site {
       pages_[folder + "/rms_norm.cu"] = "kernel_" + lesson.slug;
     }
     for (const FilePage& page : kFilePages) {
-      if (fs::exists(root_ / page.file)) pages_[page.file] = page.label;
+      pages_[page.file] = page.label;
     }
     pages_["plots/charts"] = "charts";
     pages_["plots/data"] = "results";
@@ -345,8 +332,7 @@ class Site {
              std::to_string(std::stoi(lesson.number)) + "</code>";
     for (const Interactive& figure : kInteractives) {
       const bool is_here = std::string(figure.lessons).find(lesson.number) != std::string::npos;
-      if (is_here && fs::exists(file_of(figure)))
-        links += " &middot; " + link(page_of(figure) + ".html", figure.title);
+      if (is_here) links += " &middot; " + link(page_of(figure) + ".html", figure.title);
     }
     add(label, lesson.title,
         with_contents(
@@ -386,7 +372,6 @@ class Site {
   // --- pages that are no lesson
 
   void file_page(const FilePage& page) {
-    if (!fs::exists(root_ / page.file)) return;
     const std::string label = page.label;
     const std::string text = text_of(page.file, label);
     const int levels = label == "glossary" ? 1 : 2;  // its terms are sections, and many
@@ -428,20 +413,15 @@ class Site {
     add("charts", "All charts", with_contents(text));
   }
 
-  fs::path file_of(const Interactive& figure) const {
-    return root_ / "docs/interactive" / (std::string(figure.name) + ".html");
-  }
-
   static std::string page_of(const Interactive& figure) {
     return "figure_" + std::string(figure.name);
   }
 
   void interactive(const Interactive& figure) {
-    const fs::path file = file_of(figure);
-    if (!fs::exists(file)) return;
     const std::string label = page_of(figure);
     interactives_.emplace_back(label, figure.title);
-    add(label, figure.title, html_block(figure.about + read_file(file) + "\n"));
+    add(label, figure.title,
+        html_block(read_file(root_ / "docs/interactive" / (std::string(figure.name) + ".html"))));
   }
 
   void start() {
@@ -457,7 +437,7 @@ class Site {
     other("results", "Results");
     other("charts", "All charts");
     for (const FilePage& page : kFilePages) {
-      if (fs::exists(root_ / page.file)) other(page.label, title_of(read_file(root_ / page.file)));
+      other(page.label, title_of(read_file(root_ / page.file)));
     }
     tree += "- \\subpage sources\n";
     others += "<li>" + link("files.html", "The harness: API reference") + "</li>\n";
