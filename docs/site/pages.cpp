@@ -418,9 +418,7 @@ class Site {
   }
 
   void interactive(const Interactive& figure) {
-    const std::string label = page_of(figure);
-    interactives_.emplace_back(label, figure.title);
-    add(label, figure.title,
+    add(page_of(figure), figure.title,
         html_block(read_file(root_ / "docs/interactive" / (std::string(figure.name) + ".html"))));
   }
 
@@ -433,7 +431,7 @@ class Site {
       tree += "- \\subpage " + label + "\n";
       others += "<li>" + link(label + ".html", escape_html(name)) + "</li>\n";
     };
-    for (const auto& [label, name] : interactives_) other(label, name);
+    for (const Interactive& figure : kInteractives) other(page_of(figure), figure.title);
     other("results", "Results");
     other("charts", "All charts");
     for (const FilePage& page : kFilePages) {
@@ -505,7 +503,6 @@ class Site {
   std::map<std::string, std::string> pages_;  // labels, by file
   std::map<std::string, std::string>
       sources_;  // labels of pages that are still to be made, by file
-  std::vector<std::pair<std::string, std::string>> interactives_;  // labels and titles
 };
 
 }  // namespace
