@@ -1,7 +1,6 @@
 #include "docs/site/markdown.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <stdexcept>
 #include <vector>
 
@@ -72,9 +71,6 @@ class Writer {
       case CMARK_NODE_HEADING:
         heading(node);
         break;
-      case CMARK_NODE_BLOCK_QUOTE:
-        quote(node);
-        break;
       case CMARK_NODE_CODE_BLOCK:
         code(node);
         break;
@@ -103,21 +99,6 @@ class Writer {
     const std::string label = section_label(surroundings_.label, slug_of(title));
     const std::string html = between(html_of(node), ">", "</h");
     replace(node, section(kCommands[level - 2], label, html));
-  }
-
-  static void quote(cmark_node* node) {
-    std::string html = html_of(node);
-    const std::string kind = between(html, "<blockquote>\n<p>[!", "]\n");
-    if (kind.empty()) return;
-    std::string name = kind;
-    std::transform(name.begin() + 1, name.end(), name.begin() + 1, [](unsigned char c) {
-      return static_cast<char>(std::tolower(c));
-    });
-    const std::string type = kind == "WARNING" || kind == "CAUTION" ? "warning" : "note";
-    html = replace_all(
-        html, "<blockquote>\n<p>[!" + kind + "]\n",
-        "<dl class=\"section " + type + "\"><dt>" + name + "</dt><dd>\n<p>");
-    replace(node, replace_all(html, "</blockquote>", "</dd></dl>"));
   }
 
   static void code(cmark_node* node) {
@@ -153,7 +134,10 @@ class Writer {
                     between(text, " src=\"", "\""), between(text, "srcset=\"", "\""),
                     between(text, "alt=\"", "\"")));
     } else if (!summary.empty()) {
-      replace(node, replace_all(text, summary, inline_html(summary, surroundings_)));
+      replace(
+          node,
+          replace_all(
+              text, "<summary>" + summary, "<summary>" + inline_html(summary, surroundings_)));
     }
   }
 

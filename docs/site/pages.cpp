@@ -191,7 +191,7 @@ class Site {
     return label + ".html" + (lines ? fmt::format("#l{:0>5}", anchor.substr(1)) : "");
   }
 
-  /// The page that Doxygen makes of a header, by its name, and its folder's if another has the same.
+  /// The page that Doxygen makes of a header: by its name, and its folder if another has the name.
   std::string api_page(const fs::path& file) const {
     const auto files = fs::recursive_directory_iterator(root_ / "common");
     const auto same = std::count_if(begin(files), end(files), [&](const auto& entry) {
