@@ -101,13 +101,13 @@ std::string cost_table(const std::vector<Watched>& launches) {
         here != regime) {
       regime = here;
       table += fmt::format(
-          "\nWhat a row costs: {}, {} x {}\n{:27} {:>10} {:>10} {:>10} {:>10} {:>11} {:>9} {:>9}\n",
+          "\nWhat a row costs: {}, {} x {}\n{:27} {:>10} {:>9} {:>9} {:>9} {:>10} {:>8} {:>8}\n",
           regime, launch.rows, launch.hidden, "", "bytes read", "predicted", "written", "predicted",
           "wavefronts", "barriers", "shuffles");
     }
     const RowCost cost = row_cost(launch.observation.lines, launch.rows);
     table += fmt::format(
-        "{:27} {:>10} {:>10} {:>10} {:>10} {:>11} {:>9} {:>9}\n", launch.implementation,
+        "{:27} {:>10} {:>9} {:>9} {:>9} {:>10} {:>8} {:>8}\n", launch.implementation,
         number(cost.read), number(launch.predicted.read), number(cost.written),
         number(launch.predicted.written), number(cost.wavefronts), number(cost.barriers),
         number(cost.shuffles));
