@@ -276,7 +276,7 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
     CAPTURE(finished.out);
     CHECK(finished.exit_code == way.exit_code);
     CHECK_THAT(finished.out, contains(way.line));
-    names.push_back(way.program + std::string(".region"));
+    names.push_back(way.program + std::string(".edit"));
   }
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(top() / "tests/exercises")) {

@@ -153,8 +153,12 @@ TEST_CASE("without one of its barriers every lesson has a race, which its page q
     if (missing.hidden.empty()) continue;
     const std::string name = missing.slug + "_without_barrier_" + std::to_string(missing.number);
     CAPTURE(name);
-    const Finished finished =
-        run({RMSNORM_MISSING_BARRIERS_DIR "/" + name, "--rows", "32", "--hidden", missing.hidden});
+    std::vector<std::string> command = {RMSNORM_MISSING_BARRIERS_DIR "/" + name};
+    if (!fs::exists(command[0])) {  // a lesson of one file has no program of its own
+      command = {RMSNORM_MISSING_BARRIERS_DIR "/missing_barriers", "--lesson", name};
+    }
+    command.insert(command.end(), {"--rows", "32", "--hidden", missing.hidden});
+    const Finished finished = run(command);
     CHECK(finished.exit_code == rmsnorm::kLessonWrong);
 
     const std::string file = file_of(missing);

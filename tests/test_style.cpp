@@ -118,7 +118,7 @@ TEST_CASE("every lesson has its kernel between tags and every tag has its pair")
 }
 
 TEST_CASE("no line of a source is wider than 100 columns") {
-  for (const fs::path& file : files_with({".cpp", ".hpp", ".cu", ".cuh"})) {
+  for (const fs::path& file : files_with({".cpp", ".hpp", ".cu", ".cuh", ".edit"})) {
     std::size_t number = 0;
     for (const std::string& line : lines_of(file)) {
       INFO(file.string() << ":" << ++number);
