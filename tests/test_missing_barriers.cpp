@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -26,12 +25,11 @@ namespace {
 /// A lesson without the n-th of its barriers.
 struct MissingBarrier {
   std::string slug;
-  int number;                        ///< from 1, in the order of its files and their lines
-  std::string seen_at;               ///< the code of the line where the race shows ...
-  std::string other_at;              ///< ... and of the other one that takes part in it
-  std::string file = "rms_norm.cu";  ///< where both are
-  std::string hidden = "4096";       ///< columns for which it is met; "": by no kernel here
-  bool is_quoted = true;             ///< whether the lesson's page quotes the race
+  int number;                   ///< from 1, in the order of the lines
+  std::string seen_at;          ///< the code of the line where the race shows ...
+  std::string other_at;         ///< ... and of the other one that takes part in it
+  std::string hidden = "4096";  ///< columns for which it is met
+  bool is_quoted = true;        ///< whether the lesson's page quotes the race
 };
 
 const char* const kFirstStore = "partial[threadIdx.x] = sum;";
@@ -48,19 +46,6 @@ const char* const kRowSum = "return group_sum<32>(lane < kThreads / 32 ? partial
 const char* const kShortRowStore = "if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;";
 const char* const kShortRowSum =
     "value = row_sum<32>(threadIdx.x % 32 < kThreads / 32 ? partial[threadIdx.x % 32] : 0);";
-const char* const kAnyRowStore = "if (lane == 0) partial[warp] = value;";
-const char* const kAnyRowSum = "return group_sum<32>(lane < blockDim.x / 32 ? partial[lane] : 0);";
-const char* const kShareStore = "of_warp[threadIdx.y][threadIdx.x] = sum;";
-const char* const kShareSum =
-    "for (int warp = 1; warp < 32; ++warp) sum += of_warp[warp][threadIdx.x];";
-const char* const kMeanStore = "if (lane == 0) partial[threadIdx.x / 32] = value;";
-const char* const kMeanSum = "return group_sum(lane < kMostThreads / 32 ? partial[lane] : 0, 32);";
-const char* const kTurnStore = "if (lane == 0) partial[turn][threadIdx.x / 32] = value;";
-const char* const kTurnSum =
-    "return group_sum(lane < blockDim.x / 32 ? partial[turn][lane] : 0, 32);";
-const char* const kPlaceSum =
-    "for (int place = 0; place < blockDim.y; ++place) sum += of_place[place * hidden + col];";
-const char* const kPlaceStore = "reinterpret_cast<float4*>(to)[(vector * kSize + e) / 4] =";
 
 const MissingBarrier kMissing[] = {
     {"02_naive", 1, kFirstStore, kTreeStep},
@@ -77,18 +62,12 @@ const MissingBarrier kMissing[] = {
     {"08_registers", 1, kRowStore, kRowSum},
     {"09_cache_policy", 1, kRowStore, kRowSum},
     {"10_half_precision", 1, kShortRowStore, kShortRowSum},
-    {"11_any_tensor", 1, kAnyRowStore, kAnyRowSum, "row.cuh"},
     {"12_residual_add", 1, kShortRowStore, kShortRowSum},
-    {"13_backward", 1, kShareStore, kShareSum, "columns.cu", "4096", false},
-    {"13_backward", 2, "", "", "forward.cu", "", false},
-    {"13_backward", 3, kMeanStore, kMeanSum, "long_rows.cu", "20000", false},
-    {"13_backward", 4, kTurnStore, kTurnSum},
-    {"13_backward", 5, kPlaceSum, kPlaceStore, "row.cuh", "128", false},
 };
 
 /// "lessons/04_warp_reduce/rms_norm.cu"
 std::string file_of(const MissingBarrier& missing) {
-  return "lessons/" + missing.slug + "/" + missing.file;
+  return "lessons/" + missing.slug + "/rms_norm.cu";
 }
 
 /// "2 in lessons/04_warp_reduce/rms_norm.cu"
@@ -150,15 +129,10 @@ std::string first_message(const std::string& out, const std::string& file) {
 TEST_CASE("without one of its barriers every lesson has a race, which its page quotes") {
   if (!rmsnorm::can_observe()) SKIP_TEST("this build cannot watch kernels");
   for (const MissingBarrier& missing : kMissing) {
-    if (missing.hidden.empty()) continue;
     const std::string name = missing.slug + "_without_barrier_" + std::to_string(missing.number);
     CAPTURE(name);
-    std::vector<std::string> command = {RMSNORM_MISSING_BARRIERS_DIR "/" + name};
-    if (!fs::exists(command[0])) {  // a lesson of one file has no program of its own
-      command = {RMSNORM_MISSING_BARRIERS_DIR "/missing_barriers", "--lesson", name};
-    }
-    command.insert(command.end(), {"--rows", "32", "--hidden", missing.hidden});
-    const Finished finished = run(command);
+    const Finished finished = run(
+        {RMSNORM_MISSING_BARRIERS, "--lesson", name, "--rows", "32", "--hidden", missing.hidden});
     CHECK(finished.exit_code == rmsnorm::kLessonWrong);
 
     const std::string file = file_of(missing);
@@ -173,18 +147,15 @@ TEST_CASE("without one of its barriers every lesson has a race, which its page q
 }
 
 TEST_CASE("no lesson's barrier is left out of the test of missing barriers") {
-  std::vector<fs::path> files = files_with({".cu", ".cuh"});
-  std::sort(files.begin(), files.end());
-  std::map<fs::path, int> barriers_of;
   std::vector<std::string> barriers;
-  for (const fs::path& file : files) {
+  for (const fs::path& file : files_with({".cu", ".cuh"})) {
     const fs::path folder = file.parent_path();
     if (folder.parent_path() != top() / "lessons") continue;
-    if (file.stem() == "exercise" || file.stem() == "foils") continue;
+    if (file.stem() == "exercise" || file.stem() == "variants") continue;
+    int number = 0;
     for (const std::string& line : lines_of(file)) {
       if (line.find("__syncthreads();") == line.npos) continue;
-      const fs::path place = folder.filename() / file.filename();
-      barriers.push_back(text_of(++barriers_of[folder], "lessons/" + place.string()));
+      barriers.push_back(text_of(++number, file.lexically_relative(top())));
     }
   }
   std::vector<std::string> missing;
