@@ -1,6 +1,6 @@
 # For each __syncthreads() of each lesson: an edit that takes it out, and the lesson with that edit,
 # as SLUG_without_barrier_N, in the program missing_barriers.
-set(missing_barriers "${CMAKE_CURRENT_BINARY_DIR}/missing_barriers")
+set(without_barrier "${CMAKE_CURRENT_BINARY_DIR}/without_barrier")
 set(copies "")
 get_directory_property(lessons DIRECTORY "${PROJECT_SOURCE_DIR}/lessons" DEFINITION kernels)
 foreach(lesson IN LISTS lessons)
@@ -11,12 +11,12 @@ foreach(lesson IN LISTS lessons)
   foreach(barrier IN LISTS barriers)
     math(EXPR number "${number} + 1")
     set(name ${slug}_without_barrier_${number})
-    set(edit "${missing_barriers}/${name}.edit")
+    set(edit "${without_barrier}/${name}.edit")
     string(REPLACE "__syncthreads();" "" without "${barrier}")
     file(CONFIGURE OUTPUT "${edit}"
       CONTENT "Missing: barrier ${number}\nIn ${lesson}:\n\n-${barrier}\n+${without}\n" @ONLY)
-    edited_copy("${edit}" "${missing_barriers}/${name}.cu" ${name})
-    list(APPEND copies "${missing_barriers}/${name}.cu")
+    edited_copy("${edit}" "${without_barrier}/${name}.cu" ${name})
+    list(APPEND copies "${without_barrier}/${name}.cu")
   endforeach()
 endforeach()
 add_kernel_objects(barrier_kernels ${copies})
