@@ -36,8 +36,10 @@ std::vector<KnownMemory> memory_of(const Workload& workload, const GuardedTensor
     const int bytes = bytes_of(tensor.dtype());
     known.push_back({spec.name, tensor.data(), tensor.size() * bytes, bytes});
   }
-  const int bytes = bytes_of(workspace.dtype());
-  known.push_back({"workspace", workspace.data(), workspace.size() * bytes, bytes});
+  if (workspace.size() > 0) {
+    const int bytes = bytes_of(workspace.dtype());
+    known.push_back({"workspace", workspace.data(), workspace.size() * bytes, bytes});
+  }
   return known;
 }
 
