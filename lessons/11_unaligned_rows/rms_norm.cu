@@ -152,7 +152,8 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_rows(
 
   // Column 0 begins window 0 of kN columns. All windows but the last two
   // get a vector of y, which begins `head` columns behind the window.
-  const int windows = row < rows ? (hidden + kN - 1) / kN : 0;
+  const int end = row < rows ? hidden : 0;  // a place behind them idles
+  const int windows = (end + kN - 1) / kN;
   const int vectors = max(0, windows - 2);
   const int head = (kN - behind_boundary(y)) % kN;
   const int base = warp * kLanes * kVectors;  // the warp's first one
@@ -167,7 +168,7 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_rows(
   for (int n = 0; n < kEnds; ++n) {
     const int e = lane + n * kLanes;
     columns[n] = e + (e < kN ? base : max(0, windows - 3)) * kN;
-    if (e >= count || columns[n] >= hidden) columns[n] = -1;
+    if (e >= count || columns[n] >= end) columns[n] = -1;
     ends[n] = columns[n] < 0 ? static_cast<T>(0.0f) : x[columns[n]];
   }
 
