@@ -7,9 +7,10 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cuda/annotated_ptr>
-#include <numeric>
+#include <type_traits>
 
 #include "common/contract/lesson.hpp"
 
@@ -30,17 +31,41 @@ __device__ float row_sum(float value) {
   return value;
 }
 
-/// Neighbouring elements that move together: 16 bytes if hidden allows it.
-template <class T, int kWidth>
-struct alignas(kWidth * sizeof(T)) Vector {
-  T at[kWidth];
-};
+/// A vector of ones.
+template <class T>
+__device__ uint4 ones() {
+  uint4 vector;
+  for (int e = 0; e < 16 / int{sizeof(T)}; ++e) {
+    reinterpret_cast<T*>(&vector)[e] = static_cast<T>(1.0f);
+  }
+  return vector;
+}
 
-template <class T, class W, int kWidth, int kThreads, int kColumns, int kMost>
-__global__ void __launch_bounds__(kMost) rms_norm_half_precision(
-    const Vector<T, kWidth>* __restrict__ x,       // (rows, vectors)  once
-    const Vector<W, kWidth>* __restrict__ weight,  // (vectors)  once a warp
-    Vector<T, kWidth>* __restrict__ y,             // (rows, vectors)  once
+/// Elements of a vector: what 16 bytes hold.
+template <class T>
+constexpr int kSize = 16 / sizeof(T);
+
+/// Element e of a vector. To widen it is its first use: a load that is to
+/// be in flight with others must stay raw, a uint4, until all are out.
+template <class T>
+__device__ float element(const uint4& vector, int e) {
+  if constexpr (std::is_same_v<T, nv_bfloat16>) {  // a float's upper half
+    const unsigned two = reinterpret_cast<const unsigned*>(&vector)[e / 2];
+    return __uint_as_float(e % 2 == 0 ? two << 16 : two & 0xffff0000);
+  } else {
+    return static_cast<float>(reinterpret_cast<const T*>(&vector)[e]);
+  }
+}
+
+/// Threads of a block, if kThreads share a row.
+template <int kThreads>
+constexpr int kBlock = kThreads <= 32 ? 128 : kThreads;
+
+template <class T, class W, int kThreads, int kVectors>
+__global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_half_precision(
+    const uint4* __restrict__ x,       // (rows, vectors)  read once
+    const uint4* __restrict__ weight,  // (vectors of W)   once a warp
+    uint4* __restrict__ y,             // (rows, vectors)  written once
     int rows, int vectors, float eps, float bias) {
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
   y += row * vectors;  // in 64 bits: rows * hidden can exceed 2^31
@@ -51,10 +76,11 @@ __global__ void __launch_bounds__(kMost) rms_norm_half_precision(
   const T* const x1 = reinterpret_cast<const T*>(x);
   const W* const weight1 = reinterpret_cast<const W*>(weight);
   T* const y1 = reinterpret_cast<T*>(y);
-  const int hidden = kWidth * vectors;
+  const int hidden = kSize<T> * vectors;
 
-  const int end = row < rows ? hidden : 0;  // a place behind them idles
-  T v[kColumns] = {};                       // of x; zeros behind the row
+  constexpr int kColumns = kSize<T> * kVectors;  // of a thread
+  const int end = row < rows ? hidden : 0;       // a place behind them idles
+  T v[kColumns] = {};                            // of x; zeros behind the row
   float sum = 0;
 #pragma unroll
   for (int k = 0; k < kColumns; ++k) {
@@ -67,68 +93,79 @@ __global__ void __launch_bounds__(kMost) rms_norm_half_precision(
   for (int k = 0; k < kColumns; ++k) {
     const int col = threadIdx.x + k * kThreads;
     if (col >= end) continue;
-    float value = static_cast<float>(v[k]) * rstd;
-    if (weight != nullptr) value *= static_cast<float>(weight1[col]) + bias;
-    y1[col] = static_cast<T>(value);
+    W factor = static_cast<W>(1.0f);
+    if (weight != nullptr) factor = weight1[col];
+    const float value = static_cast<float>(v[k]) * rstd;
+    y1[col] = static_cast<T>(value * (static_cast<float>(factor) + bias));
   }
   // <<<
 }
 
-/// Columns of a vector: 16 bytes, or as many as every row and tensor begins at a multiple of.
-int width_of(const rmsnorm::TypedProblem& p) {
-  const auto x_and_y = reinterpret_cast<std::size_t>(p.x) | reinterpret_cast<std::size_t>(p.y);
-  const auto weight = reinterpret_cast<std::size_t>(p.weight) / bytes_of(p.weight_dtype);
-  return std::gcd(x_and_y / bytes_of(p.dtype) | weight | p.hidden, 16 / bytes_of(p.dtype));
-}
+/// How rows are spread over threads, and the kernel for that.
+struct Shape {
+  int threads, rows, columns;  // of a row, of a block, of a thread
+  void (*kernel)(const uint4*, const uint4*, uint4*, int, int, float, float);
+};
+template <class T, class W, int kThreads, int kColumns>
+constexpr Shape kShape = {
+    kThreads, kBlock<kThreads> / kThreads, kColumns,
+    rms_norm_half_precision<T, W, kThreads, kColumns / kSize<T>>};
 
-/// The threads of a row, and how many columns of it each keeps. The first with room is taken.
-constexpr struct {
-  int threads, columns;
-} kShapes[] = {{8, 16}, {32, 16}, {128, 16}, {256, 16}, {1024, 16}, {1024, 48}};
+/// The first with room for a row is taken. A block of 1024 threads has 64 registers for each.
+constexpr int kMaxColumns = 1024 * 48;
+template <class T, class W>
+constexpr Shape kShapes[] = {kShape<T, W, 8, 16>,   kShape<T, W, 16, 16>,   kShape<T, W, 32, 16>,
+                             kShape<T, W, 64, 16>,  kShape<T, W, 128, 16>,  kShape<T, W, 256, 16>,
+                             kShape<T, W, 512, 16>, kShape<T, W, 1024, 16>, kShape<T, W, 1024, 48>};
+
+const Shape& shape_for(const rmsnorm::TypedProblem& p) {
+  const bool fp32_weight = p.weight_dtype == rmsnorm::Dtype::fp32;
+  const Shape* shape = kShapes<float, float>;
+  if (p.dtype == rmsnorm::Dtype::fp16) {
+    shape = fp32_weight ? kShapes<half, float> : kShapes<half, half>;
+  } else if (p.dtype == rmsnorm::Dtype::bf16) {
+    shape = fp32_weight ? kShapes<nv_bfloat16, float> : kShapes<nv_bfloat16, nv_bfloat16>;
+  }
+  while (shape->threads * shape->columns < std::min(p.hidden, kMaxColumns)) ++shape;
+  return *shape;
+}
 
 std::string refuses(const rmsnorm::TypedProblem& p) {
-  if (p.hidden <= kShapes[5].threads * kShapes[5].columns) return "";
+  const auto bytes = reinterpret_cast<std::uintptr_t>(p.x) |
+                     reinterpret_cast<std::uintptr_t>(p.weight) |
+                     reinterpret_cast<std::uintptr_t>(p.y) |
+                     std::uintptr_t{p.hidden * std::size_t(bytes_of(p.dtype))};
+  if (bytes % 16 != 0) {
+    return "10_half_precision needs rows of whole 16-byte vectors at 16-byte addresses: "
+           "a 16-byte load needs a 16-byte address, in every row";
+  }
+  if (p.hidden <= kMaxColumns) return "";
   return "10_half_precision has room for 49152 columns: 1024 threads have 64 registers each";
-}
-
-/// Launches the kernel for these types and the problem's width and shape: one of 114.
-template <class T, class W, int kWidth = 16 / sizeof(T), int kShape = 5>
-cudaError_t launch_for(const rmsnorm::TypedProblem& p, cudaStream_t stream) {
-  if constexpr (kWidth > 1)
-    if (width_of(p) < kWidth) return launch_for<T, W, kWidth / 2, kShape>(p, stream);
-  constexpr auto kFit = kShapes[kShape], kLess = kShapes[kShape > 0 ? kShape - 1 : 0];
-  if constexpr (kShape > 0)
-    if (p.hidden <= kLess.threads * kLess.columns)
-      return launch_for<T, W, kWidth, kShape - 1>(p, stream);
-  constexpr int kRows = kFit.threads <= 32 ? 128 / kFit.threads : 1, kMost = kRows * kFit.threads;
-  const auto kernel = rms_norm_half_precision<T, W, kWidth, kFit.threads, kFit.columns, kMost>;
-  kernel<<<(p.rows - 1) / kRows + 1, dim3(kFit.threads, kRows), 0, stream>>>(
-      static_cast<const Vector<T, kWidth>*>(p.x), static_cast<const Vector<W, kWidth>*>(p.weight),
-      static_cast<Vector<T, kWidth>*>(p.y), p.rows, p.hidden / kWidth, p.eps, p.weight_bias);
-  return cudaGetLastError();
 }
 
 cudaError_t launch(const rmsnorm::TypedProblem& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
-  const bool of_fp32 = p.weight_dtype == rmsnorm::Dtype::fp32;
-  if (p.dtype == rmsnorm::Dtype::fp32) return launch_for<float, float>(p, stream);
-  if (p.dtype == rmsnorm::Dtype::fp16 && of_fp32) return launch_for<half, float>(p, stream);
-  if (p.dtype == rmsnorm::Dtype::fp16) return launch_for<half, half>(p, stream);
-  if (of_fp32) return launch_for<nv_bfloat16, float>(p, stream);
-  return launch_for<nv_bfloat16, nv_bfloat16>(p, stream);
+  const Shape& shape = shape_for(p);
+  const int blocks = (p.rows - 1) / shape.rows + 1;
+  shape.kernel<<<blocks, dim3(shape.threads, shape.rows), 0, stream>>>(
+      static_cast<const uint4*>(p.x), static_cast<const uint4*>(p.weight), static_cast<uint4*>(p.y),
+      p.rows, p.hidden / (16 / bytes_of(p.dtype)), p.eps, p.weight_bias);
+  return cudaGetLastError();
 }
 
-/// x and y once, the weight once a warp; a vector of 32 bytes is two loads, both of all sectors.
+/// x and y once, the weight once a warp. A weight of 4 bytes for an x of 2 is two loads: each of
+/// them touches all sectors of both.
 rmsnorm::Traffic traffic(const rmsnorm::TypedProblem& p) {
-  const double row = bytes_of(p.dtype) * static_cast<double>(p.hidden);
-  const double bytes = p.weight == nullptr ? 0 : bytes_of(p.weight_dtype);  // of a factor
-  const int loads = bytes * width_of(p) == 32 ? 2 : 1, rows = p.hidden <= 128 ? 4 : 1;
-  return {.read = row + bytes * p.hidden * loads / rows, .written = row};
+  const double row = 1.0 * bytes_of(p.dtype) * p.hidden;
+  const double parts = 1.0 * bytes_of(p.weight_dtype) / bytes_of(p.dtype);
+  const double rows_of_warp = std::max(1.0, 32.0 / shape_for(p).threads);
+  const double weight = p.weight == nullptr ? 0 : row * parts * parts / rows_of_warp;
+  return {.read = row + weight, .written = row};
 }
 
 /// A thread's columns one by one, then the additions of at most two warps' shuffles.
 int sum_depth(const rmsnorm::TypedProblem& p) {
-  return (p.hidden < 48 ? p.hidden : 48) + 5 + 5;
+  return std::min(p.hidden, shape_for(p).columns) + 5 + 5;
 }
 
 const rmsnorm::Registration lesson{{

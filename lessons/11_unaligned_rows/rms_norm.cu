@@ -62,24 +62,6 @@ __device__ int behind_boundary(const T* p) {
   return reinterpret_cast<std::uintptr_t>(p) % 16 / sizeof(T);
 }
 
-/// The bytes `offset` to `offset` + 15 of two neighbouring vectors, where offset is even and less
-/// than 16.
-__device__ uint4 shifted(const uint4& low, const uint4& high, unsigned offset) {
-  unsigned word[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-  if (offset & 8) {
-#pragma unroll
-    for (int i = 0; i < 6; ++i) word[i] = word[i + 2];
-  }
-  if (offset & 4) {
-#pragma unroll
-    for (int i = 0; i < 5; ++i) word[i] = word[i + 1];
-  }
-  const unsigned bits = offset % 4 * 8;
-  return make_uint4(
-      __funnelshift_r(word[0], word[1], bits), __funnelshift_r(word[1], word[2], bits),
-      __funnelshift_r(word[2], word[3], bits), __funnelshift_r(word[3], word[4], bits));
-}
-
 /// A row in windows of 16 bytes, from its column `head` on.
 template <class T>
 struct Windows {
@@ -94,7 +76,25 @@ struct Windows {
     last = (hidden - head + before) / kSize<T> - 1;
   }
 
-  /// One vector of memory, or what is needed of two.
+  /// The bytes `offset` to `offset` + 15 of two neighbouring vectors, where offset is even and less
+  /// than 16.
+  __device__ static uint4 shifted(const uint4& low, const uint4& high, unsigned offset) {
+    unsigned word[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    if (offset & 8) {
+#pragma unroll
+      for (int i = 0; i < 6; ++i) word[i] = word[i + 2];
+    }
+    if (offset & 4) {
+#pragma unroll
+      for (int i = 0; i < 5; ++i) word[i] = word[i + 1];
+    }
+    const unsigned bits = offset % 4 * 8;
+    return make_uint4(
+        __funnelshift_r(word[0], word[1], bits), __funnelshift_r(word[1], word[2], bits),
+        __funnelshift_r(word[2], word[3], bits), __funnelshift_r(word[3], word[4], bits));
+  }
+
+  /// Window i: one vector of memory, or what is needed of two.
   __device__ uint4 operator[](int i) const {
     if (before == 0) return vector[i];
     if (first <= i && i < last) {
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_rows(
     const W* __restrict__ weight,  // (hidden)        once or twice a warp
     T* __restrict__ y,             // (rows, hidden)  written once
     int rows, int hidden, float eps, float bias) {
-  constexpr int kLanes = kThreads < 32 ? kThreads : 32;  // of a row and warp
+  constexpr int kLanes = kThreads < 32 ? kThreads : 32;  // in a warp
   constexpr int kN = kSize<T>, kParts = sizeof(W) / sizeof(T);
   const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
@@ -150,16 +150,18 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_rows(
   x = cuda::associate_access_property(x + row * hidden, keep);
   y += row * hidden;  // in 64 bits: rows * hidden can exceed 2^31
 
-  // Column 0 begins window 0 of kN columns. All windows but the last two
-  // get a vector of y, which begins `head` columns behind the window.
+  // Window i is columns i * kN to i * kN + kN - 1. Vector i of y begins where
+  // memory has one, `head` columns further on. All windows but the last two
+  // have a vector, at whatever address the row begins.
   const int end = row < rows ? hidden : 0;  // a place behind them idles
   const int windows = (end + kN - 1) / kN;
   const int vectors = max(0, windows - 2);
   const int head = (kN - behind_boundary(y)) % kN;
-  const int base = warp * kLanes * kVectors;  // the warp's first one
+  const int base = warp * kLanes * kVectors;  // the warp's first vector
   const int begin = base + lane;              // the thread's
-  // The first window and the last two go element by element. So does the
-  // first one of every other warp, but for the sum alone.
+
+  // The ends, the first window and the last two, go element by element. So
+  // does every other warp's first window, but for the sum alone.
   constexpr int kEnds = (3 * kN - 1) / kLanes + 1;  // of a thread
   const int count = warp == 0 ? 3 * kN : base < vectors ? kN : 0;
   T ends[kEnds];
@@ -180,17 +182,15 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_rows(
     v[k] = i < vectors ? x_windows[i] : make_uint4(0, 0, 0, 0);
   }
 
-  // Vectors of y begin elsewhere in each row. The order of additions must
-  // not, or a row's result would depend on its address: a window's squares
-  // are added in the order of its columns. They are in two vectors: what the
-  // lane before has added of them comes from there.
+  // The sum is one of windows, or a row's result would depend on its address.
+  // A window is in two vectors. The lane before has added the squares of its
+  // first columns, sends that sum, and this lane goes on in their order.
   float sum = 0, before = 0;
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const float next = add_squares<T>(0, v[k], kN - head, kN);
-    const float sent = lane == kLanes - 1 ? before : next;  // to lane 0
-    const int from = (lane + kLanes - 1) % kLanes;
-    const float own = __shfl_sync(0xffffffff, sent, from, kLanes);
+    const float out = lane == kLanes - 1 ? before : next;  // by one round
+    const float own = __shfl_sync(0xffffffff, out, lane + kLanes - 1, kLanes);
     const float all = add_squares<T>(own, v[k], 0, kN - head);
     const int i = begin + k * kLanes;
     if (i > base && i < vectors) sum += all;
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_rows(
   }
   const float rstd = rsqrtf(row_sum<kThreads>(sum) / hidden + eps);
 
-  const Windows<W> weights(weight, head, hidden);
+  const Windows<W> weights(weight, weight == nullptr ? 0 : head, hidden);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = begin + k * kLanes;
@@ -212,17 +212,17 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_rows(
     for (int part = 0; part < kParts; ++part) {
       w[part] = weight == nullptr ? ones<W>() : weights[i * kParts + part];
     }
-    auto* const to = reinterpret_cast<uint4*>(y + head);
-    to[i] = scaled<T, W>(v[k], rstd, w, bias);
+    reinterpret_cast<uint4*>(y + head)[i] = scaled<T, W>(v[k], rstd, w, bias);
   }
 #pragma unroll
   for (int n = 0; n < kEnds; ++n) {
     const int col = columns[n];
     const bool has_vector = head <= col && col < head + vectors * kN;
     if (col < 0 || has_vector || warp > 0) continue;
-    float value = static_cast<float>(ends[n]) * rstd;
-    if (weight != nullptr) value *= static_cast<float>(weight[col]) + bias;
-    y[col] = static_cast<T>(value);
+    W factor = static_cast<W>(1.0f);
+    if (weight != nullptr) factor = weight[col];
+    const float value = static_cast<float>(ends[n]) * rstd;
+    y[col] = static_cast<T>(value * (static_cast<float>(factor) + bias));
   }
 }
 // [kernel]
