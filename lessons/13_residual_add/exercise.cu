@@ -88,22 +88,26 @@ constexpr int kOnSm = 1280;
 #endif
 
 template <class T, class W, int kThreads, int kColumns>
-__global__ void __launch_bounds__(kBlock<kThreads>, kColumns > 16 ? 1 : kOnSm / kBlock<kThreads>)
+__global__ void __launch_bounds__(  //
+    kBlock<kThreads>, kColumns > 16 ? 1 : kOnSm / kBlock<kThreads>)
     rms_norm_residual_add(
-        const uint4* __restrict__ x,       // (rows, vectors)  read once
-        uint4* __restrict__ residual,      // (rows, vectors)  read, written
-        const uint4* __restrict__ weight,  // (vectors)        once a row, or null
-        uint4* __restrict__ y,             // (rows, vectors)  written once
+        const uint4* x,       // (rows, vectors)  read once
+        uint4* residual,      // (rows, vectors)  read once, written once
+        const uint4* weight,  // (vectors)        read once a row, or null
+        uint4* y,             // (rows, vectors)  written once
         int rows, int vectors, float eps, float bias) {
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
   residual += row * vectors;  // in 64 bits: rows * hidden can exceed 2^31
   y += row * vectors;
   const auto keep = cuda::access_property::persisting();  // = evict_last
   x = cuda::associate_access_property(x + row * vectors, keep);
-  const uint4* before = cuda::associate_access_property(residual, keep);
+  const uint4* before = residual;  // for loads, which keep its lines
+  before = cuda::associate_access_property(before, keep);
   const int end = row < rows ? vectors : 0;  // a place behind them idles
   const int end_of_weight = weight == nullptr ? 0 : end;
-  wait_for_inputs();  // the kernel before this one may have written x
+  // The kernel before this one may still write x. That is why nothing here is
+  // __restrict__: it would say that x does not change while this kernel runs.
+  wait_for_inputs();
 
   // >>> your turn
   constexpr int kSize = 16 / sizeof(T);          // columns of a vector

@@ -75,8 +75,8 @@ __device__ void add_places(const float* of_place, float* sums, int hidden) {
   }
 }
 
-/// n = x * rstd, g = dy * (weight + bias). A block has `block_rows` rows side by
-/// side, blockDim.y at a time. Each of these places has blockDim.x threads.
+/// n = x * rstd, g = dy * (weight + bias). A block has `block_rows` rows side
+/// by side, blockDim.y at a time. These places have blockDim.x threads each.
 template <class T, class W, int kVectors>
 __global__ void __launch_bounds__(kMaxThreads, kVectors == 1 ? 2 : 1)  //
     rms_norm_backward(
@@ -102,8 +102,8 @@ __global__ void __launch_bounds__(kMaxThreads, kVectors == 1 ? 2 : 1)  //
     if (vector(k) >= vectors) continue;
     load_factors<W>(factor[k], weight, vector(k), bias);
   }
-  // A row is loaded while the one before it is used. With few blocks that stay
-  // for long, nobody else has bytes in flight for a block that only waits.
+  // A row is loaded while the one before it is used. Here, few blocks stay for
+  // long: nobody else has bytes in flight while a block waits.
   uint4 next_x[kVectors], next_dy[kVectors];
   float next_rstd;
   const auto load = [&](int row) {  // zeros where nothing is
@@ -120,8 +120,8 @@ __global__ void __launch_bounds__(kMaxThreads, kVectors == 1 ? 2 : 1)  //
 
   // >>> your turn
   int turn = 0;
-  // row - threadIdx.y is the row of place 0. The loop runs while that is a row,
-  // in all places, also in those without one: a shuffle or a barrier needs all.
+  // row - threadIdx.y is the row of place 0. As long as it exists, all threads
+  // stay, those of places without a row, too: shuffles and barriers need them.
   for (int row = threadIdx.y; row < end + threadIdx.y; row += blockDim.y) {
     float sum = 0, n[kVectors][kSize], g[kVectors][kSize];
     const float r = next_rstd;
