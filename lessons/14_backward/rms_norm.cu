@@ -101,8 +101,8 @@ __global__ void __launch_bounds__(kMaxThreads, kVectors == 1 ? 2 : 1)  //
     if (vector(k) >= vectors) continue;
     load_factors<W>(factor[k], weight, vector(k), bias);
   }
-  // A row is loaded while the one before it is used. Here, few blocks stay for
-  // long: nobody else has bytes in flight while a block waits.
+  // A row is loaded while the one before it is used. Few blocks stay long:
+  // nobody else has bytes in flight while one of them waits.
   uint4 next_x[kVectors], next_dy[kVectors];
   float next_rstd;
   const auto load = [&](int row) {  // zeros where nothing is
@@ -119,8 +119,8 @@ __global__ void __launch_bounds__(kMaxThreads, kVectors == 1 ? 2 : 1)  //
 
   float dw[kVectors][kSize] = {};  // dweight, of this place's rows
   int turn = 0;
-  // row - threadIdx.y is the row of place 0. As long as it exists, all threads
-  // stay, those of places without a row, too: shuffles and barriers need them.
+  // row - threadIdx.y is the row of place 0. While that exists, no thread
+  // leaves, not even where a place has none: shuffles and barriers need all.
   for (int row = threadIdx.y; row < end + threadIdx.y; row += blockDim.y) {
     float sum = 0, n[kVectors][kSize], g[kVectors][kSize];
     const float r = next_rstd;
