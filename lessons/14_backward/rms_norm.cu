@@ -152,6 +152,7 @@ __global__ void __launch_bounds__(kMaxThreads, kVectors == 1 ? 2 : 1)  //
   extern __shared__ float of_place[];  // (blockDim.y, hidden)
   const int hidden = kSize * vectors;
   partial_sums += blockIdx.x * std::int64_t{hidden};
+  // Of one place, they are the block's. Else they meet in shared memory first.
   auto* to = blockDim.y == 1 ? partial_sums : of_place + threadIdx.y * hidden;
 #pragma unroll
   for (int i = 0; i < kVectors * kSize; i += 4) {
@@ -194,7 +195,7 @@ struct Shape {
   int threads;     // of a row
   int places;      // rows that a block has at a time
   int block_rows;  // rows of a block
-  int blocks;
+  int blocks;      // together they have all rows
 };
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) {
