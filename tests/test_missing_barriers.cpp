@@ -46,6 +46,15 @@ const char* const kRowSum = "return group_sum<32>(lane < kThreads / 32 ? partial
 const char* const kShortRowStore = "if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;";
 const char* const kShortRowSum =
     "value = row_sum<32>(threadIdx.x % 32 < kThreads / 32 ? partial[threadIdx.x % 32] : 0);";
+const char* const kTurnStore = "if (lane == 0) partial[turn][threadIdx.x / 32] = value;";
+const char* const kTurnSum =
+    "return group_sum(lane < blockDim.x / 32 ? partial[turn][lane] : 0, 32);";
+const char* const kPlaceSum =
+    "for (int place = 0; place < blockDim.y; ++place) sum += of_place[place * hidden + col];";
+const char* const kPlaceStore = "reinterpret_cast<float4*>(to + vector(k) * kSize)[e / 4] =";
+const char* const kWarpsStore = "of_warp[threadIdx.y][threadIdx.x] = sum;";
+const char* const kWarpsSum =
+    "for (int warp = 1; warp < 32; ++warp) sum += of_warp[warp][threadIdx.x];";
 
 const MissingBarrier kMissing[] = {
     {"02_naive", 1, kFirstStore, kTreeStep},
@@ -62,7 +71,10 @@ const MissingBarrier kMissing[] = {
     {"08_registers", 1, kRowStore, kRowSum},
     {"09_cache_policy", 1, kRowStore, kRowSum},
     {"10_half_precision", 1, kShortRowStore, kShortRowSum},
-    {"12_residual_add", 1, kShortRowStore, kShortRowSum},
+    {"13_residual_add", 1, kShortRowStore, kShortRowSum},
+    {"14_backward", 1, kTurnStore, kTurnSum},
+    {"14_backward", 2, kPlaceSum, kPlaceStore, "128", false},
+    {"14_backward", 3, kWarpsStore, kWarpsSum, "4096", false},
 };
 
 /// "lessons/04_warp_reduce/rms_norm.cu"

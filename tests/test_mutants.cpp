@@ -223,12 +223,12 @@ TEST_CASE("check rejects every mutant for the right reason") {
   }
 }
 
-TEST_CASE("lesson 13's page quotes what check says of a kernel with atomics") {
+TEST_CASE("lesson 14's page quotes what check says of a kernel with atomics") {
   const auto atomics = std::find_if(
       std::begin(kMutants), std::end(kMutants),
       [](const Mutant& mutant) { return mutant.name == "backward_atomics"; });
   REQUIRE(atomics != std::end(kMutants));
-  const std::string page = read_file(top() / "lessons/13_backward/README.md");
+  const std::string page = read_file(top() / "lessons/14_backward/README.md");
   CHECK_THAT(page, contains("./rmsnorm check " + file_of(*atomics)));
   CHECK_THAT(page, contains("\n" + atomics->on_cpu.says + "\n"));
 }

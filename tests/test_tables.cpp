@@ -86,10 +86,10 @@ rmsnorm::Result timed(const char* lesson, const char* regime) {
 }  // namespace
 
 TEST_CASE("the copy in a table moves as many bytes as the lesson") {
-  rmsnorm::Result result = timed("13_backward", "backward");
+  rmsnorm::Result result = timed("14_backward", "backward");
   result.gbps = 3000;  // of three tensors
   CHECK_THAT(
-      rmsnorm::plots::make_table({result}, {"lesson", "13_backward"}),
+      rmsnorm::plots::make_table({result}, {"lesson", "14_backward"}),
       contains("| backward, cold | 75.0 µs, 4000 GB/s | 100 µs, 75 % |"));
 }
 

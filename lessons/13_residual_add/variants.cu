@@ -1,4 +1,4 @@
-// Lesson 12 - Residual add: the foil
+// Lesson 13 - Residual add, variant
 // Changed    two kernels: one adds, the other norms what the first has stored.
 // Unchanged  the row in registers, loads first, one barrier.
 // Expect     the sum crosses memory once more: five tensors instead of four.
@@ -65,16 +65,16 @@ __global__ void __launch_bounds__(1024) rms_norm_of_sum(
 }
 
 std::string refuses(const rmsnorm::TypedProblem& p) {
-  if (p.residual == nullptr) return "12_residual_add needs a residual: it adds x to it";
+  if (p.residual == nullptr) return "13_residual_add needs a residual: it adds x to it";
   if (p.dtype != rmsnorm::Dtype::fp32) {
-    return "12_residual_add as two kernels knows fp32 only: in 16 bits, the sum would be rounded "
+    return "13_residual_add as two kernels knows fp32 only: in 16 bits, the sum would be rounded "
            "before it is normed";
   }
   const auto addresses =
       reinterpret_cast<std::size_t>(p.x) | reinterpret_cast<std::size_t>(p.weight) |
       reinterpret_cast<std::size_t>(p.residual) | reinterpret_cast<std::size_t>(p.y);
   if (p.hidden % 4 != 0 || addresses % 16 != 0 || p.hidden > 16384) {
-    return "12_residual_add needs hidden % 4 == 0, 16384 columns at most and tensors "
+    return "13_residual_add needs hidden % 4 == 0, 16384 columns at most and tensors "
            "that begin at a multiple of 16 bytes: 1024 threads load 4 vectors each";
   }
   return "";
@@ -108,8 +108,8 @@ int sum_depth(const rmsnorm::TypedProblem& p) {
   return (p.hidden < 4 * kVectors ? p.hidden : 4 * kVectors) + 5 + 5;
 }
 
-const rmsnorm::Registration foil{{
-    .slug = "12_residual_add/two_kernels",
+const rmsnorm::Registration variant{{
+    .slug = "13_residual_add/two_kernels",
     .title = "Residual add: two kernels",
     .idea = "One kernel adds, the other norms the sum that the first has stored",
     .regime = "prefill",

@@ -1,0 +1,245 @@
+// Exercise 13 - Residual add
+// Given      the right sum, normed and stored, but loaded twice: once for the mean, once for y.
+// Goal       x crosses global memory once, at most 80 requests a row.
+// Within     at most 1 barrier a row, the traffic that the lesson predicts.
+// Check it   ./rmsnorm exercise 13
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cuda/annotated_ptr>
+#include <iterator>
+#include <type_traits>
+
+#include "common/contract/lesson.hpp"
+
+namespace {
+
+/// Sum over the kThreads threads of a row. Every thread gets it.
+template <int kThreads>
+__device__ float row_sum(float value) {
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xffffffff, value, distance);
+  }
+  if constexpr (kThreads > 32) {
+    __shared__ float partial[kThreads / 32];
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+    __syncthreads();  // every warp's sum is in partial[]
+    value = row_sum<32>(threadIdx.x % 32 < kThreads / 32 ? partial[threadIdx.x % 32] : 0);
+  }
+  return value;
+}
+
+/// Waits until what the kernels before this one have written is there. Needs Hopper or later.
+__device__ void wait_for_inputs() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
+/// Lets the next kernel set up its grid, if its launch allows that. It waits for this one's end.
+__device__ void let_next_begin() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+/// The columns of a vector, in fp32. A bf16 is the upper half of a float.
+template <class T>
+__device__ void unpack(const uint4& vector, float* column) {
+  const unsigned words[] = {vector.x, vector.y, vector.z, vector.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (std::is_same_v<T, float>) {
+      column[i] = __uint_as_float(words[i]);
+    } else if constexpr (std::is_same_v<T, half>) {
+      const float2 pair = __half22float2(reinterpret_cast<const half2&>(words[i]));
+      column[2 * i] = pair.x;
+      column[2 * i + 1] = pair.y;
+    } else {
+      column[2 * i] = __uint_as_float(words[i] << 16);
+      column[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000);
+    }
+  }
+}
+
+/// A vector of numbers, each rounded to the nearest of the type.
+template <class T>
+__device__ uint4 pack(const float* number) {
+  uint4 vector;
+#pragma unroll
+  for (int i = 0; i < 16 / sizeof(T); ++i) {
+    reinterpret_cast<T*>(&vector)[i] = static_cast<T>(number[i]);
+  }
+  return vector;
+}
+
+/// Threads of a block, if kThreads threads share a row.
+template <int kThreads>
+constexpr int kBlock = kThreads > 32 ? kThreads : 128;
+
+/// Threads that an SM is to hold: 1280 have 48 registers each. Turing has no room for more than
+/// 1024.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kOnSm = 1024;
+#else
+constexpr int kOnSm = 1280;
+#endif
+
+template <class T, class W, int kThreads, int kColumns>
+__global__ void __launch_bounds__(  //
+    kBlock<kThreads>, kColumns > 16 ? 1 : kOnSm / kBlock<kThreads>)
+    rms_norm_residual_add(
+        const uint4* x,       // (rows, vectors)  read once
+        uint4* residual,      // (rows, vectors)  read once, written once
+        const uint4* weight,  // (vectors)        read once a row, or null
+        uint4* y,             // (rows, vectors)  written once
+        int rows, int vectors, float eps, float bias) {
+  const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
+  residual += row * vectors;  // in 64 bits: rows * hidden can exceed 2^31
+  y += row * vectors;
+  const auto keep = cuda::access_property::persisting();  // = evict_last
+  x = cuda::associate_access_property(x + row * vectors, keep);
+  const uint4* before = residual;  // for loads, which keep its lines
+  before = cuda::associate_access_property(before, keep);
+  const int end = row < rows ? vectors : 0;  // a place behind them idles
+  const int end_of_weight = weight == nullptr ? 0 : end;
+  // The kernel before this one may still write x. That is why nothing here is
+  // __restrict__: it would say that x does not change while this kernel runs.
+  wait_for_inputs();
+
+  // >>> your turn
+  constexpr int kSize = 16 / sizeof(T);          // columns of a vector
+  constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
+  // One vector's columns of x + residual, loaded and added.
+  const auto sum_of = [&](int i, float* sum) {
+    const uint4 u = x[i], v = before[i];
+    float more[kSize];
+    unpack<T>(u, sum);
+    unpack<T>(v, more);
+    for (int j = 0; j < kSize; ++j) sum[j] += more[j];
+  };
+  float squares = 0;
+  for (int i = threadIdx.x; i < end; i += kThreads) {
+    float sum[kSize];
+    sum_of(i, sum);
+    for (const float value : sum) squares += value * value;
+  }
+  const float mean = row_sum<kThreads>(squares) / (kSize * vectors);
+  const float rstd = rsqrtf(mean + eps);
+  for (int i = threadIdx.x; i < end; i += kThreads) {
+    float value[kSize], factor[kSize] = {};
+    sum_of(i, value);
+    residual[i] = pack<T>(value);
+    for (int j = 0; j < kParts && i < end_of_weight; ++j) {
+      const uint4 w = weight[i * kParts + j];
+      unpack<W>(w, factor + j * kSize / kParts);
+    }
+    for (int j = 0; j < kSize; ++j) {
+      value[j] *= rstd;
+      if (weight != nullptr) value[j] *= factor[j] + bias;
+    }
+    y[i] = pack<T>(value);
+  }
+  let_next_begin();
+  // <<<
+}
+
+/// A kernel, its block (the threads of a row, the rows), and the columns that a thread keeps.
+struct Shape {
+  decltype(&rms_norm_residual_add<float, float, 32, 16>) kernel;
+  dim3 block;
+  int columns;
+};
+constexpr int kMaxHidden = 512 * 96;
+
+/// The first shape with room for a row, or the last.
+template <class T, class W>
+Shape shape_for(int hidden) {
+  const Shape shapes[] = {
+      {rms_norm_residual_add<T, W, 32, 16>, {32, 4}, 16},
+      {rms_norm_residual_add<T, W, 128, 16>, 128, 16},
+      {rms_norm_residual_add<T, W, 256, 16>, 256, 16},
+      {rms_norm_residual_add<T, W, 512, 16>, 512, 16},
+      {rms_norm_residual_add<T, W, 1024, 16>, 1024, 16},
+      {rms_norm_residual_add<T, W, 512, 96>, 512, 96},
+  };
+  int i = 0;
+  while (i < std::size(shapes) - 1 && hidden > shapes[i].block.x * shapes[i].columns) ++i;
+  return shapes[i];
+}
+
+/// The same for the problem's types.
+Shape shape_for(const rmsnorm::TypedProblem& p) {
+  const bool of_fp32 = p.weight_dtype == rmsnorm::Dtype::fp32;
+  if (p.dtype == rmsnorm::Dtype::fp32) return shape_for<float, float>(p.hidden);
+  if (p.dtype == rmsnorm::Dtype::fp16 && of_fp32) return shape_for<half, float>(p.hidden);
+  if (p.dtype == rmsnorm::Dtype::fp16) return shape_for<half, half>(p.hidden);
+  if (of_fp32) return shape_for<nv_bfloat16, float>(p.hidden);
+  return shape_for<nv_bfloat16, nv_bfloat16>(p.hidden);
+}
+
+std::string refuses(const rmsnorm::TypedProblem& p) {
+  if (p.residual == nullptr) return "13_residual_add needs a residual: it adds x to it";
+  const auto address = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data); };
+  const auto tensors = address(p.x) | address(p.residual) | address(p.weight) | address(p.y);
+  if (tensors % 16 != 0 || p.hidden * std::int64_t{bytes_of(p.dtype)} % 16 != 0) {
+    return "13_residual_add needs tensors and rows that begin at a multiple of 16 bytes: "
+           "a 16-byte load needs a 16-byte address";
+  }
+  if (p.hidden <= kMaxHidden) return "";
+  return "13_residual_add has room for 49152 columns: 512 threads have 128 registers each";
+}
+
+cudaError_t launch(const rmsnorm::TypedProblem& p, cudaStream_t stream) {
+  if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
+  int device = 0, major = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  }
+  if (error != cudaSuccess) return error;
+  const Shape shape = shape_for(p);
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = (p.rows - 1) / shape.block.y + 1;
+  config.blockDim = shape.block;
+  config.stream = stream;
+  config.attrs = &overlap;
+  config.numAttrs = major >= 9 ? 1 : 0;  // Hopper
+  return cudaLaunchKernelEx(
+      &config, shape.kernel, static_cast<const uint4*>(p.x), static_cast<uint4*>(p.residual),
+      static_cast<const uint4*>(p.weight), static_cast<uint4*>(p.y), p.rows,
+      p.hidden / (16 / bytes_of(p.dtype)), p.eps, p.weight_bias);
+}
+
+/// x, the residual and the weight once; 32 bytes of the weight are two loads, both of all sectors.
+/// The residual and y are written.
+rmsnorm::Traffic traffic(const rmsnorm::TypedProblem& p) {
+  const double row = bytes_of(p.dtype) * static_cast<double>(p.hidden);
+  const double factor = p.weight == nullptr ? 0 : bytes_of(p.weight_dtype);  // bytes of one
+  const int loads = bytes_of(p.weight_dtype) / bytes_of(p.dtype);
+  return {.read = 2 * row + factor * p.hidden * loads, .written = 2 * row};
+}
+
+/// A thread's columns one by one, then the additions of at most two warps' shuffles.
+int sum_depth(const rmsnorm::TypedProblem& p) {
+  return std::min(p.hidden, shape_for(p).columns) + 5 + 5;
+}
+
+const rmsnorm::Registration lesson{{
+    .slug = "13_residual_add",
+    .title = "Residual add",
+    .idea = "The sum with the residual and its norm in one kernel, each byte once",
+    .regime = "prefill",
+    .residual = true,
+    .launch = launch,
+    .refuses = refuses,
+    .traffic = traffic,
+    .sum_depth = sum_depth,
+}};
+
+}  // namespace
