@@ -24,6 +24,7 @@ struct ForwardPlan {
   Kind kind;                     ///< which kernel
   int threads;                   ///< of a row: 4 to 32 lanes of a warp, or whole warps
   int vectors;                   ///< of a row that each of them keeps in registers, 16 bytes each
+  int rounds;                    ///< unaligned: vectors of each thread, in registers or not
   int rows;                      ///< of a block; 1 unless a row has fewer than kShortRows threads
   int staged;                    ///< vectors that each thread keeps in shared memory
   std::int64_t first_blocks;     ///< blocks of tensors[0]; those of tensors[1] follow
@@ -79,6 +80,7 @@ inline void shape_unaligned(int vectors, ForwardPlan& plan) {
     plan.vectors = 3;
     plan.threads = std::clamp(((vectors - 1) / 3 / 32 + 1) * 32, kShortRows, 512);
   }
+  plan.rounds = (vectors - 1) / plan.threads + 1;
 }
 
 /// The shared memory of a block in which threads keep vectors.

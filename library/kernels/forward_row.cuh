@@ -103,41 +103,6 @@ __device__ void load_weight(const uint4* weight, int i, int end, uint4* to) {
   }
 }
 
-/// The bytes `offset` to `offset` + 15 of two neighbouring vectors, where offset
-/// is even and less than 16.
-__device__ inline uint4 shifted(const uint4& low, const uint4& high, unsigned offset) {
-  unsigned word[8] = {low.x,  low.y,  low.z,  low.w,  //
-                      high.x, high.y, high.z, high.w};
-  if (offset & 8) {
-#pragma unroll
-    for (int i = 0; i < 6; ++i) word[i] = word[i + 2];
-  }
-  if (offset & 4) {
-#pragma unroll
-    for (int i = 0; i < 5; ++i) word[i] = word[i + 1];
-  }
-  const unsigned bits = offset % 4 * 8;
-  return make_uint4(
-      __funnelshift_r(word[0], word[1], bits), __funnelshift_r(word[1], word[2], bits),
-      __funnelshift_r(word[2], word[3], bits), __funnelshift_r(word[3], word[4], bits));
-}
-
-/// How many elements lie between an address and the 16-byte boundary below it.
-template <class T>
-__device__ int behind_boundary(const T* p) {
-  return reinterpret_cast<std::uintptr_t>(p) % 16 / sizeof(T);
-}
-
-/// The 16 bytes at p, `before` elements behind a boundary: one vector of memory,
-/// or what is needed of two.
-template <class T>
-__device__ uint4 window(const T* p, int before) {
-  const auto* vector = reinterpret_cast<const uint4*>(p - before);
-  if (before == 0) return vector[0];
-  const uint4 low = vector[0], high = vector[1];
-  return shifted(low, high, before * sizeof(T));
-}
-
 /// The sum of a vector's squares.
 template <class T>
 __device__ float squares(const uint4& v) {
