@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kMaxThreads<kRowThreads>) rms_norm_unaligned(
   const int end = min(vectors, base + kLanes * plan.rounds);
   const auto index = [&](int k) { return base + lane + k * kLanes; };
   const Stretches<T> of_x(x, head, hidden);
-  const Stretches<W> of_weight(weight, head, hidden);
+  const Stretches<W> of_weight(weight, weight == nullptr ? 0 : head, hidden);
   const auto load_weight = [&](int i, uint4* to) {
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
