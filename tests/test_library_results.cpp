@@ -269,6 +269,41 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a row's bits do not depend on its address") {
+  NEEDS_GPU();
+  for (const int hidden : {1, 9, 33, 111, 513, 769, 1031, 4097, 12289, 40001}) {  // none of vectors
+    for (const Types& types : all_types()) {
+      Layout weight_at = contiguous({hidden});
+      const DeviceArray weight(types.weight.value_or(Dtype::fp32), hidden, 21);
+      const DLTensor weight_view = view_of(weight, weight_at);
+      const DeviceArray row(types.dtype, hidden, 22);
+      std::vector<float> first;
+      for (int offset = 0; offset < 8; ++offset) {
+        CAPTURE(hidden, to_string(types), offset);
+        Layout x_at = contiguous({1, hidden}, offset * 3 % 8);
+        Layout y_at = contiguous({1, hidden}, offset);
+        const DeviceArray x(types.dtype, hidden + 8, 23);
+        const DeviceArray y(types.dtype, hidden + 8, 24);
+        const auto bytes = static_cast<std::int64_t>(bytes_of(types.dtype));
+        REQUIRE(
+            cudaMemcpy(
+                static_cast<char*>(x.data()) + x_at.offset * bytes, row.data(), hidden * bytes,
+                cudaMemcpyDeviceToDevice) == cudaSuccess);
+        const DLTensor x_view = view_of(x, x_at);
+        const DLTensor y_view = view_of(y, y_at);
+        REQUIRE(
+            rmsnorm_forward(
+                &x_view, types.weight ? &weight_view : nullptr, &y_view, kEps, 0, nullptr) ==
+            RMSNORM_OK);
+        const std::vector<float> all = y.now();
+        const std::vector<float> got(all.begin() + offset, all.begin() + offset + hidden);
+        if (offset == 0) first = got;
+        CHECK(got == first);
+      }
+    }
+  }
+}
+
 TEST_CASE("the library norms in place") {
   NEEDS_GPU();
   for (const int hidden : {1, 8, 111, 128, 769, 4096, 12289, 70001}) {

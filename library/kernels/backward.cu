@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
   float column[kVectors][kSize] = {};  // of dweight, from this block's rows
   __shared__ float partial[2][32];
   int turn = 0;  // two sums one after the other have different memory
-  // All threads take as many turns as the first place: each of them is a part of the sums.
+  // While any place of the block has a row: no thread must miss a shuffle or a barrier.
   for (int row = threadIdx.y; row < end + threadIdx.y; row += blockDim.y) {
     if (!kAhead) load(row);
     float sum = 0, n[kVectors][kSize], g[kVectors][kSize];
