@@ -39,8 +39,8 @@ __device__ inline void add_places(const float* of_place, float* sums, int hidden
 
 /// n = x * rstd, g = dy * weight. A block has `block_rows` neighbouring rows,
 /// blockDim.y at a time. If kWhole, its threads hold a row; otherwise only
-/// part blockIdx.x of one, and the means of g * n are known. kPlain: in each
-/// tensor, rows lie at one distance.
+/// part blockIdx.x of one, and the means of g * n are known. kPlain: rows of
+/// x, dy and dx lie at one distance, the same in all three.
 template <class T, int kSize, int kVectors, bool kWhole, bool kPlain>
 __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
     rms_norm_backward(
@@ -57,18 +57,18 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
   const auto keep = cuda::access_property::persisting();  // = evict_last
   // Of kPlain, the block's first rows; otherwise those that the thread is at.
   const Place place =
-      kPlain ? Place{0, first} : place_of<false>(first + threadIdx.y, op.rows, op.inner);
+      place_of<false>(first + (kPlain ? 0 : threadIdx.y), op.rows, kPlain ? op.rows : op.inner);
   const char* x = find<const char>(op.x, place);
   const char* dy = find<const char>(op.dy, place);
   char* __restrict__ dx = find<char>(op.dx, place);
   int inner_of_x = place.inner, inner_of_dx = place.inner;  // that of dy is x's
-  const auto crosses =
-      [&](int& inner) {  // the end of the inner dimension, on the way to the next row
-        inner += plan.inner_step;
-        const bool is_across = inner >= op.inner;
-        if (is_across) inner -= op.inner;
-        return is_across;
-      };
+  // On the way to the next row: whether the inner dimension ends before.
+  const auto crosses = [&](int& inner) {
+    inner += plan.inner_step;
+    const bool is_across = inner >= op.inner;
+    if (is_across) inner -= op.inner;
+    return is_across;
+  };
 
   float factor[kVectors][kSize] = {};
 #pragma unroll
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
   const auto load = [&](int row) {  // zeros where nothing is
     next_rstd = row < end ? rstd[first + row] : 0;
     const auto* from_x = reinterpret_cast<const V*>(kPlain ? x + row * op.x.inner_stride : x);
-    const auto* from_dy = reinterpret_cast<const V*>(kPlain ? dy + row * op.dy.inner_stride : dy);
+    const auto* from_dy = reinterpret_cast<const V*>(kPlain ? dy + row * op.x.inner_stride : dy);
     from_x = cuda::associate_access_property(from_x, keep);
     from_dy = cuda::associate_access_property(from_dy, keep);
 #pragma unroll
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
     if (kWhole && blockDim.x <= 32) mean = group_sum(sum, blockDim.x) / op.hidden;
     if (kWhole && blockDim.x > 32) mean = row_sum<0>(sum, partial[turn]) / op.hidden;
     turn = 1 - turn;
-    V* const to_dx = reinterpret_cast<V*>(kPlain ? dx + row * op.dx.inner_stride : dx);
+    V* const to_dx = reinterpret_cast<V*>(kPlain ? dx + row * op.x.inner_stride : dx);
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       V out;
@@ -174,8 +174,11 @@ Kernel kernel_for(const Backward& op, const BackwardShape& shape) {
                     : rms_norm_backward<T, 1, kMaxVectors, false, false>;
   }
   if (!is_whole) return rms_norm_backward<T, 16 / sizeof(T), kPartVectors, false, false>;
-  return op.inner >= op.rows ? kernel_for_whole_rows<T, true>(shape.vectors)
-                             : kernel_for_whole_rows<T, false>(shape.vectors);
+  const std::int64_t distance = op.x.inner_stride;
+  const bool is_plain =
+      op.inner >= op.rows && op.dy.inner_stride == distance && op.dx.inner_stride == distance;
+  return is_plain ? kernel_for_whole_rows<T, true>(shape.vectors)
+                  : kernel_for_whole_rows<T, false>(shape.vectors);
 }
 
 cudaError_t launch_gradients(const Backward& op, const BackwardPlan& plan, cudaStream_t stream) {
