@@ -9,9 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "lessons/11_any_tensor/any_tensor.hpp"
-#include "lessons/12_residual_add/residual_add.hpp"
 #include "library/call.hpp"
+#include "library/kernels/forward.hpp"
+#include "library/kernels/residual_add.hpp"
 
 namespace rmsnorm::library {
 namespace {
@@ -53,20 +53,10 @@ void check_overlaps(const std::vector<Norm>& norms) {
   }
 }
 
-any_tensor::Rows rows_of(const View& view) {
-  return {data_of(view), view.region.stride[0], view.region.stride[1]};
-}
-
-any_tensor::Tensor tensor_of(const Norm& norm) {
-  const Region& x = norm.x.region;
-  any_tensor::Tensor tensor{
-      rows_of(norm.x), rows_of(norm.y), norm.weight ? data_of(*norm.weight) : nullptr,
-      x.size[0] * x.size[1], x.size[1]};
-  const auto has_one_stride = [&](const any_tensor::Rows& rows) {
-    return rows.outer_stride == x.size[1] * rows.inner_stride;
-  };
-  if (has_one_stride(tensor.x) && has_one_stride(tensor.y)) tensor.inner = tensor.rows;
-  return tensor;
+kernels::Tensor tensor_of(const Norm& norm) {
+  const Layout layout = layout_of({norm.x, norm.y});
+  void* const weight = norm.weight ? data_of(*norm.weight) : nullptr;
+  return {layout.tensors[0], layout.tensors[1], weight, nullptr, layout.rows, layout.inner};
 }
 
 /// Checks all that the kernels have in common, and calls launch() on the tensors' device.
@@ -87,59 +77,43 @@ void enqueue_norms(
     const std::vector<Norm>& norms, float eps, float weight_bias, cudaStream_t stream) {
   enqueue(norms, eps, [&] {
     const View& x = norms.front().x;
-    any_tensor::Operation operation{{},         static_cast<int>(x.hidden), x.dtype, x.dtype, eps,
-                                    weight_bias};
+    kernels::Forward op{{}, static_cast<int>(x.hidden), x.dtype, x.dtype, eps, weight_bias};
     int count = 0;
     for (const Norm& norm : norms) {
       if (norm.x.region.is_empty()) continue;
-      operation.tensors[count++] = tensor_of(norm);
-      if (norm.weight) operation.weight_dtype = norm.weight->dtype;
+      op.tensors[count++] = tensor_of(norm);
+      if (norm.weight) op.weight_dtype = norm.weight->dtype;
     }
-    return count > 0 ? any_tensor::launch(operation, stream) : cudaSuccess;
+    return count > 0 ? kernels::launch(op, stream) : cudaSuccess;
   });
-}
-
-/// \throws Refusal if the rows do not lie at one distance.
-residual_add::Rows rows_at_one_distance(const View& view) {
-  const std::int64_t bytes = bytes_of(view.dtype);
-  const auto& size = view.region.size;
-  const auto& stride = view.region.stride;
-  const bool are_in_two_dimensions = size[0] > 1 && size[1] > 1 && view.region.row_bytes > 0;
-  if (are_in_two_dimensions && stride[0] != size[1] * stride[1]) {
-    throw Refusal{
-        RMSNORM_BAD_STRIDES, fmt::format(
-                                 "{} has the strides {} and {}: it needs the same distance "
-                                 "between all rows, {} and {}",
-                                 view.name, stride[0] / bytes, stride[1] / bytes,
-                                 size[1] * stride[1] / bytes, stride[1] / bytes)};
-  }
-  return {data_of(view), (size[1] > 1 ? stride[1] : stride[0]) / bytes};
 }
 
 void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaStream_t stream) {
   const View& x = norm.x;
-  if (x.hidden > residual_add::kMostColumns) {
+  if (x.hidden > kernels::kMaxSummedColumns) {
     throw Refusal{
         RMSNORM_BAD_SHAPE, fmt::format(
                                "{} has {} columns: with a residual it needs {} at most", x.name,
-                               x.hidden, residual_add::kMostColumns)};
+                               x.hidden, kernels::kMaxSummedColumns)};
   }
   enqueue({norm}, eps, [&] {
     if (x.region.is_empty()) return cudaSuccess;
-    residual_add::Operation operation{};
-    operation.x = rows_at_one_distance(x);
-    operation.residual = rows_at_one_distance(*norm.residual);
-    operation.y = rows_at_one_distance(norm.y);
-    operation.rows = x.region.size[0] * x.region.size[1];
-    operation.hidden = static_cast<int>(x.hidden);
-    operation.dtype = operation.weight_dtype = x.dtype;
+    const Layout layout = layout_of({x, *norm.residual, norm.y});
+    kernels::ResidualAdd op{};
+    op.x = layout.tensors[0];
+    op.residual = layout.tensors[1];
+    op.y = layout.tensors[2];
+    op.rows = layout.rows;
+    op.inner = layout.inner;
+    op.hidden = static_cast<int>(x.hidden);
+    op.dtype = op.weight_dtype = x.dtype;
     if (norm.weight) {
-      operation.weight = data_of(*norm.weight);
-      operation.weight_dtype = norm.weight->dtype;
+      op.weight = data_of(*norm.weight);
+      op.weight_dtype = norm.weight->dtype;
     }
-    operation.eps = eps;
-    operation.weight_bias = weight_bias;
-    return residual_add::launch(operation, stream);
+    op.eps = eps;
+    op.weight_bias = weight_bias;
+    return kernels::launch(op, stream);
   });
 }
 

@@ -3,62 +3,45 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <vector>
 
-#include "lessons/13_backward/backward.hpp"
 #include "library/call.hpp"
+#include "library/kernels/backward.hpp"
+#include "library/kernels/forward.hpp"
 
 namespace rmsnorm::library {
 namespace {
 
-constexpr std::int64_t kMostRows = std::int64_t{1} << 30;  // the kernels count them in 32 bits
+constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;  // the kernels count them in 32 bits
 constexpr std::int64_t kWorkspaceAlignment = 256;
 
-/// The tensor, if a kernel for contiguous rows can have it.
-View contiguous_of(const char* name, const DLTensor* tensor) {
-  const View view = rows_of(name, tensor);
-  const auto& size = view.region.size;
-  if (size[0] > 0 && size[1] > kMostRows / size[0]) {
+/// The tensor as the x of a pass.
+View input_of(const DLTensor* tensor) {
+  const View x = rows_of("x", tensor);
+  const auto& size = x.region.size;
+  if (size[0] > 0 && size[1] > kMaxRows / size[0]) {
     throw Refusal{
-        RMSNORM_BAD_SHAPE, fmt::format("{} needs {} rows at most, and has more", name, kMostRows)};
+        RMSNORM_BAD_SHAPE, fmt::format("x needs {} rows at most, and has more", kMaxRows)};
   }
-  check_contiguous(view);
-  return view;
+  return x;
 }
 
-View contiguous_as(const char* name, const DLTensor* tensor, const View& x) {
+View same_as(const char* name, const DLTensor* tensor, const View& x) {
   const View view = rows_of(name, tensor);
   check_same(view, x);
-  check_contiguous(view);
   return view;
 }
 
-/// What both passes are told of x and the weight.
-template <class Problem>
-Problem problem_of(const View& x, const std::optional<View>& weight, float weight_bias) {
-  Problem problem;
-  problem.x = data_of(x);
-  problem.rows = static_cast<int>(x.region.size[0] * x.region.size[1]);
-  problem.hidden = static_cast<int>(x.hidden);
-  problem.dtype = problem.weight_dtype = x.dtype;
-  if (weight) {
-    problem.weight = data_of(*weight);
-    problem.weight_dtype = weight->dtype;
-  }
-  problem.weight_bias = weight_bias;
-  return problem;
+View output_as(const char* name, const DLTensor* tensor, const View& x) {
+  const View view = same_as(name, tensor, x);
+  check_rows_apart(view);
+  return view;
 }
 
-/// Bytes for tensors of this shape and type, at any addresses: they decide the number of blocks.
 std::size_t workspace_bytes_for(const View& x) {
-  if (x.hidden == 0) return 0;
-  auto problem = problem_of<BackwardProblem>(x, {}, 0);
-  problem.x = nullptr;
-  const std::size_t at_multiples_of_16 = backward::workspace_bytes(problem);
-  problem.x = reinterpret_cast<const void*>(std::intptr_t{1});
-  return std::max(at_multiples_of_16, backward::workspace_bytes(problem));
+  const auto rows = static_cast<int>(x.region.size[0] * x.region.size[1]);
+  return x.hidden == 0 ? 0 : kernels::workspace_bytes(rows, static_cast<int>(x.hidden), x.dtype);
 }
 
 View workspace_of(void* memory, std::size_t bytes, const View& x) {
@@ -109,20 +92,26 @@ rmsnorm_status rmsnorm_forward_rstd(
     const DLTensor* x, const DLTensor* weight, const DLTensor* y, const DLTensor* rstd, float eps,
     float weight_bias, CUstream_st* stream) {
   return status_of([&] {
-    const View input = contiguous_of("x", x);
-    const View output = contiguous_as("y", y, input);
+    const View input = input_of(x);
+    const View output = output_as("y", y, input);
     const View rstds = rstd_of("rstd", rstd, input);
     check_number("eps", eps, false);
     std::vector<View> read{input};
     const auto factors = weight_or_none("weight", weight, input, weight_bias);
     if (factors) read.push_back(*factors);
-
-    auto problem = problem_of<TypedProblem>(input, factors, weight_bias);
-    problem.y = data_of(output);
-    problem.eps = eps;
     enqueue({output, rstds}, read, [&] {
       if (input.region.is_empty()) return cudaSuccess;
-      return backward::forward(problem, static_cast<float*>(data_of(rstds)), stream);
+      const Layout layout = layout_of({input, output});
+      kernels::Forward op{{},         static_cast<int>(input.hidden), input.dtype, input.dtype, eps,
+                          weight_bias};
+      op.tensors[0] = {layout.tensors[0], layout.tensors[1],
+                       nullptr,           static_cast<float*>(data_of(rstds)),
+                       layout.rows,       layout.inner};
+      if (factors) {
+        op.tensors[0].weight = data_of(*factors);
+        op.weight_dtype = factors->dtype;
+      }
+      return kernels::launch(op, stream);
     });
   });
 }
@@ -132,7 +121,7 @@ rmsnorm_status rmsnorm_backward_workspace_bytes(const DLTensor* x, size_t* bytes
     if (bytes == nullptr) {
       throw Refusal{RMSNORM_BAD_POINTER, "bytes is null: it needs to be where to write a number"};
     }
-    *bytes = workspace_bytes_for(contiguous_of("x", x));
+    *bytes = workspace_bytes_for(input_of(x));
   });
 }
 
@@ -141,29 +130,40 @@ rmsnorm_status rmsnorm_backward(
     const DLTensor* dx, const DLTensor* dweight, void* workspace, size_t workspace_bytes,
     float weight_bias, CUstream_st* stream) {
   return status_of([&] {
-    const View input = contiguous_of("x", x);
-    const View d_output = contiguous_as("dy", dy, input);
+    const View input = input_of(x);
+    const View d_output = same_as("dy", dy, input);
     const View rstds = rstd_of("rstd", rstd, input);
-    const View d_input = contiguous_as("dx", dx, input);
+    const View d_input = output_as("dx", dx, input);
     const View memory = workspace_of(workspace, workspace_bytes, input);
     std::vector<View> read{input, d_output, rstds};
     std::vector<View> written{d_input, memory};
     const auto factors = weight_or_none("weight", weight, input, weight_bias);
-    if (factors) read.push_back(*factors);
 
-    auto problem = problem_of<BackwardProblem>(input, factors, weight_bias);
-    problem.dy = data_of(d_output);
-    problem.rstd = static_cast<const float*>(data_of(rstds));
-    problem.dx = data_of(d_input);
-    problem.workspace = workspace;
+    const Layout layout = layout_of({input, d_output, d_input});
+    kernels::Backward op{};
+    op.x = layout.tensors[0];
+    op.dy = layout.tensors[1];
+    op.dx = layout.tensors[2];
+    op.rstd = static_cast<const float*>(data_of(rstds));
+    op.workspace = workspace;
+    op.rows = static_cast<int>(layout.rows);
+    op.inner = static_cast<int>(layout.inner);
+    op.hidden = static_cast<int>(input.hidden);
+    op.dtype = op.weight_dtype = input.dtype;
+    op.weight_bias = weight_bias;
+    if (factors) {
+      read.push_back(*factors);
+      op.weight = data_of(*factors);
+      op.weight_dtype = factors->dtype;
+    }
     if (dweight != nullptr) {
       written.push_back(weight_of("dweight", dweight, input));
       if (factors) check_dtype(written.back(), *factors);
-      problem.weight_dtype = written.back().dtype;
-      problem.dweight = data_of(written.back());
+      op.weight_dtype = written.back().dtype;
+      op.dweight = data_of(written.back());
     }
     enqueue(written, read, [&] {
-      return input.hidden == 0 ? cudaSuccess : backward::backward(problem, stream);
+      return input.hidden == 0 ? cudaSuccess : kernels::launch(op, stream);
     });
   });
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <limits>
 #include <span>
 #include <string>
@@ -275,22 +276,6 @@ void check_rows_apart(const View& tensor) {
       tensor.name, outer, inner);
 }
 
-void check_contiguous(const View& tensor) {
-  const auto& [begin, size, stride, row_bytes] = tensor.region;
-  if (tensor.region.is_empty()) return;
-  std::int64_t compact = row_bytes;
-  for (const int i : {1, 0}) {
-    if (size[i] > 1 && stride[i] != compact) {
-      const std::int64_t bytes = bytes_of(tensor.dtype);
-      refuse(
-          RMSNORM_BAD_STRIDES,
-          "{} has the stride {} where a contiguous tensor has {}: it needs to be one", tensor.name,
-          stride[i] / bytes, compact / bytes);
-    }
-    compact *= size[i];
-  }
-}
-
 void check_apart(const View& written, const View& other) {
   if (!share_memory(written.region, other.region)) return;
   refuse(
@@ -309,6 +294,26 @@ void check_memory(const View& tensor) {
   const bool is_own = memory.type == cudaMemoryTypeDevice && memory.device == tensor.device;
   if (is_own || memory.type == cudaMemoryTypeManaged) return;
   refuse_address(tensor.name, static_cast<std::uintptr_t>(tensor.region.begin), tensor.device);
+}
+
+Layout layout_of(const std::vector<View>& tensors) {
+  const auto& size = tensors.front().region.size;
+  const auto are_at_one_distance = [&](const View& tensor) {
+    const auto& stride = tensor.region.stride;
+    return size[0] <= 1 || size[1] <= 1 || stride[0] == size[1] * stride[1];
+  };
+  const bool is_flat = std::all_of(tensors.begin(), tensors.end(), are_at_one_distance);
+  const std::int64_t rows = size[0] * size[1];
+  Layout layout{rows, std::max(std::int64_t{1}, is_flat ? rows : size[1]), {}};
+  for (const View& tensor : tensors) {
+    const auto& stride = tensor.region.stride;
+    if (is_flat) {
+      layout.tensors.push_back({data_of(tensor), 0, size[1] > 1 ? stride[1] : stride[0]});
+    } else {
+      layout.tensors.push_back({data_of(tensor), stride[0], stride[1]});
+    }
+  }
+  return layout;
 }
 
 }  // namespace rmsnorm::library

@@ -3,9 +3,11 @@
 /// DLPack tensors, checked and as the kernels take them.
 
 #include <cstdint>
+#include <vector>
 
-#include "lessons/11_any_tensor/any_tensor.hpp"
+#include "common/contract/lesson.hpp"
 #include "library/include/rmsnorm.h"
+#include "library/kernels/rows.hpp"
 #include "library/region.hpp"
 
 namespace rmsnorm::library {
@@ -51,9 +53,6 @@ void check_same(const View& tensor, const View& other);
 /// \throws Refusal if rows of the tensor overlap.
 void check_rows_apart(const View& tensor);
 
-/// \throws Refusal if there is anything between a tensor's rows, or they are in another order.
-void check_contiguous(const View& tensor);
-
 /// \throws Refusal if writing `written` changes `other`.
 void check_apart(const View& written, const View& other);
 
@@ -64,5 +63,15 @@ void check_memory(const View& tensor);
 inline void* data_of(const View& view) {
   return reinterpret_cast<void*>(view.region.begin);
 }
+
+/// Rows of tensors of one shape, as the kernels take them.
+struct Layout {
+  std::int64_t rows;                   ///< of each tensor
+  std::int64_t inner;                  ///< of them in the inner dimension; all, wherever that is so
+  std::vector<kernels::Rows> tensors;  ///< in the order of the views
+};
+
+/// The layout of tensors that have one shape.
+Layout layout_of(const std::vector<View>& tensors);
 
 }  // namespace rmsnorm::library

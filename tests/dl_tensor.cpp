@@ -1,5 +1,6 @@
 #include "tests/dl_tensor.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <numeric>
@@ -67,6 +68,36 @@ Layout contiguous(std::vector<std::int64_t> shape, std::int64_t offset) {
   std::vector<std::int64_t> strides(shape.size(), 1);
   for (std::size_t i = shape.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1];
   return {std::move(shape), std::move(strides), offset};
+}
+
+Layout random_layout(
+    std::mt19937& random, std::int64_t outer, std::int64_t inner, std::int64_t hidden, int unit,
+    bool is_output) {
+  const auto draw = [&](int from, int to) {
+    return std::uniform_int_distribution<int>(from, to)(random);
+  };
+  const auto gap = [&] { return std::int64_t{unit} * draw(0, 1) * draw(0, 20); };
+  const std::int64_t step = hidden + gap();
+  const bool outer_first = draw(0, 1) == 0;
+  const std::int64_t leap = step * (outer_first ? inner : outer) + gap();
+  Layout at{{outer, inner, hidden}, {leap, step, 1}, gap()};
+  if (!outer_first) std::swap(at.strides[0], at.strides[1]);
+  for (int k = 0; k < 2; ++k) {
+    if (draw(0, 3) == 0) {
+      at.offset += (at.shape[k] - 1) * at.strides[k];
+      at.strides[k] = -at.strides[k];
+    }
+    if (!is_output && draw(0, 7) == 0) at.strides[k] = 0;
+  }
+  return at;
+}
+
+std::int64_t size_for(const Layout& layout) {
+  std::int64_t end = layout.offset;
+  for (std::int64_t row = 0; row < layout.rows(); ++row) {
+    end = std::max(end, layout.row(row) + layout.hidden());
+  }
+  return end + 5;
 }
 
 DLTensor view_of(const DeviceArray& array, Layout& layout) {

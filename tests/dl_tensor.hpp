@@ -3,6 +3,7 @@
 /// DLPack tensors for the tests of the library: any layout in an array of the device.
 
 #include <cstdint>
+#include <random>
 #include <vector>
 
 #include "common/contract/lesson.hpp"
@@ -46,6 +47,16 @@ struct Layout {
 
 /// Rows that lie one after the other.
 Layout contiguous(std::vector<std::int64_t> shape, std::int64_t offset = 0);
+
+/// Rows (outer, inner, hidden) with one dimension within the other, in either order, with gaps or
+/// without, forwards or backwards. All distances are multiples of `unit` elements if hidden is. Of an
+/// input, all rows of a dimension may be one.
+Layout random_layout(
+    std::mt19937& random, std::int64_t outer, std::int64_t inner, std::int64_t hidden, int unit,
+    bool is_output);
+
+/// Elements of an array that holds the layout, and a few that are nobody's.
+std::int64_t size_for(const Layout& layout);
 
 /// The layout in the array, which both have to outlive the view.
 DLTensor view_of(const DeviceArray& array, Layout& layout);

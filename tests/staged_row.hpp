@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What lesson 11 keeps in shared memory of a long row.
+/// What the library keeps in shared memory of a long row.
 
 namespace tests {
 

@@ -307,19 +307,6 @@ const std::vector<Mistake<Arguments>> kMistakesOfResiduals = {
      }},
     {RMSNORM_BAD_STRIDES, "residual has the strides 192 and 63, with which its rows overlap",
      [](Arguments& a) { a.residual.layout.strides[1] = 63; }},
-    {RMSNORM_BAD_STRIDES,
-     "x has the strides 193 and 64: it needs the same distance between all rows, 192 and 64",
-     [](Arguments& a) { a.x.layout.strides[0] = 193; }},
-    {RMSNORM_BAD_STRIDES,
-     "residual has the strides 64 and 256: it needs the same distance between all rows, 768 and "
-     "256",
-     [](Arguments& a) {
-       a.residual.layout.strides[0] = kHidden;
-       a.residual.layout.strides[1] = 4 * kHidden;
-     }},
-    {RMSNORM_BAD_STRIDES,
-     "y has the strides 200 and 64: it needs the same distance between all rows, 192 and 64",
-     [](Arguments& a) { a.y.layout.strides[0] = 200; }},
     {RMSNORM_BAD_OVERLAP, "residual shares memory with x: an output needs memory of its own",
      [](Arguments& a) { a.residual.view.data = a.x.view.data; }},
     {RMSNORM_BAD_OVERLAP, "y shares memory with residual: an output needs memory of its own",

@@ -1,15 +1,17 @@
 /// \file
-/// librmsnorm's passes for training: they are right wherever lesson 13 is, and refuse all else.
+/// librmsnorm's passes for training: they are right for every layout that they take, and refuse all else.
 
 #include <cmath>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/cuda_check.hpp"
+#include "common/contract/registry.hpp"
 #include "common/contract/types.hpp"
 #include "common/operations/reference.hpp"
 #include "common/verify/backward_verifier.hpp"
-#include "lessons/13_backward/cost.hpp"
 #include "tests/backward_faults.hpp"
 #include "tests/library_mistakes.hpp"
 
@@ -24,7 +26,8 @@ using tests::Mistake;
 
 namespace {
 
-constexpr int kHidden[] = {1, 8, 33, 128, 520, 1000, 4096, 20000};
+/// Lengths for one thread a row and many, one vector a thread and several, rows in parts, tails.
+constexpr int kHidden[] = {1, 8, 33, 64, 128, 264, 520, 1000, 2056, 4096, 8200, 12288, 20000};
 
 /// A contiguous tensor of the device, as DLPack has it. No copies: the view points into it.
 struct Contiguous {
@@ -65,8 +68,9 @@ cudaError_t launch_library(const BackwardProblem& p, cudaStream_t stream) {
 Lesson library_as_lesson() {
   Lesson lesson = tests::backward_lesson(launch_library, Memory::device);
   lesson.backward.workspace_bytes = workspace_bytes_of_library;
-  lesson.backward.row_depth = backward::row_depth;
-  lesson.backward.column_depth = backward::column_depth;
+  const Lesson registered = find_lessons(all_lessons(), "librmsnorm/backward").at(0);
+  lesson.backward.row_depth = registered.backward.row_depth;
+  lesson.backward.column_depth = registered.backward.column_depth;
   return lesson;
 }
 
@@ -133,14 +137,6 @@ const std::vector<Mistake<Arguments>> kMistakes = {
        static float host[12];
        a.rstd.tensor.view.data = host;
      }},
-    {RMSNORM_BAD_STRIDES,
-     "x has the stride 65 where a contiguous tensor has 64: it needs to be one",
-     [](Arguments& a) { a.x.tensor.layout.strides[1] = 65; }},
-    {RMSNORM_BAD_STRIDES,
-     "x has the stride 256 where a contiguous tensor has 192: it needs to be one",
-     [](Arguments& a) { a.x.tensor.layout.strides[0] = 256; }},
-    {RMSNORM_BAD_STRIDES, "x has the stride 0 where a contiguous tensor has 64: it needs to be one",
-     [](Arguments& a) { a.x.tensor.layout.strides[1] = 0; }},
     {RMSNORM_BAD_VALUE, "weight_bias is nan: it needs to be finite",
      [](Arguments& a) { a.weight_bias = NAN; }},
     {RMSNORM_BAD_VALUE, "weight_bias is 1, and weight null: it needs to be 0",
@@ -154,6 +150,8 @@ const std::vector<Mistake<Arguments>> kMistakes = {
 const std::vector<Mistake<Arguments>> kMistakesOfForward = {
     {RMSNORM_BAD_SHAPE, "y has the shape (4, 3, 32): it needs that of x, (4, 3, 64)",
      [](Arguments& a) { a.output.tensor.layout.shape[2] = 32; }},
+    {RMSNORM_BAD_STRIDES, "y has the strides 0 and 64, with which its rows overlap",
+     [](Arguments& a) { a.output.tensor.layout.strides[0] = 0; }},
     {RMSNORM_BAD_OVERLAP, "y shares memory with x: an output needs memory of its own",
      [](Arguments& a) { a.output.pointer = a.x.pointer; }},
     {RMSNORM_BAD_OVERLAP, "y shares memory with weight: an output needs memory of its own",
@@ -172,9 +170,8 @@ const std::vector<Mistake<Arguments>> kMistakesOfBackward = {
      [](Arguments& a) { a.output.tensor.layout.shape[2] = 32; }},
     {RMSNORM_BAD_DTYPE, "dy has elements of float16: it needs those of x, bfloat16",
      [](Arguments& a) { a.dy.tensor.view.dtype = dl_type(Dtype::fp16); }},
-    {RMSNORM_BAD_STRIDES,
-     "dy has the stride 65 where a contiguous tensor has 64: it needs to be one",
-     [](Arguments& a) { a.dy.tensor.layout.strides[1] = 65; }},
+    {RMSNORM_BAD_STRIDES, "dx has the strides 192 and 63, with which its rows overlap",
+     [](Arguments& a) { a.output.tensor.layout.strides[1] = 63; }},
     {RMSNORM_BAD_SHAPE, "dweight has 63 elements: it needs one for each of the 64 columns of x",
      [](Arguments& a) { a.dweight.tensor.layout.shape[0] = 63; }},
     {RMSNORM_BAD_DTYPE, "dweight has elements of float32: it needs those of weight, bfloat16",
@@ -208,6 +205,107 @@ const std::vector<Mistake<Arguments>> kMistakesOfBackward = {
      [](Arguments& a) { a.workspace_bytes = 3; }},
 };
 
+/// An array with a layout in it, and the view of that.
+struct Laid {
+  Laid(Dtype dtype, Layout at, std::uint64_t seed)
+      : layout(std::move(at)),
+        array(dtype, tests::size_for(layout), seed),
+        view(tests::view_of(array, layout)) {}
+  Laid(const Laid&) = delete;
+  float before(std::int64_t row, std::int64_t col) const {
+    return array.before()[layout.row(row) + col];
+  }
+  Layout layout;
+  DeviceArray array;
+  DLTensor view;
+};
+
+/// A value, and how far a result may be from it.
+struct Expected {
+  double value, allowed;
+};
+
+/// Checks each element of the layout, and that no other has changed.
+template <class Function>
+void check_elements(const Laid& got, const Function& expected) {
+  std::vector<float> now = got.array.now();
+  int wrong = 0;
+  for (std::int64_t row = 0; row < got.layout.rows(); ++row) {
+    for (std::int64_t col = 0; col < got.layout.hidden(); ++col) {
+      float& element = now[got.layout.row(row) + col];
+      const Expected is = expected(row, col);
+      if (!(std::abs(element - is.value) <= is.allowed) && wrong++ == 0) {
+        UNSCOPED_INFO(row << ", " << col << ": " << element << " instead of " << is.value);
+      }
+      element = got.before(row, col);
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(now == got.array.before());
+}
+
+/// Both passes on tensors that lie like this.
+void check_layouts(Types types, Layout x_at, Layout dy_at, Layout y_at, Layout dx_at) {
+  constexpr float kEps = 0x1p-10f;
+  const std::int64_t rows = x_at.rows(), hidden = x_at.hidden();
+  const Dtype weight_dtype = types.weight.value_or(types.dtype);
+  const Laid x(types.dtype, x_at, 1), dy(types.dtype, dy_at, 2), y(types.dtype, y_at, 3),
+      dx(types.dtype, dx_at, 4), weight(weight_dtype, contiguous({hidden}), 5),
+      dweight(weight_dtype, contiguous({hidden}), 6), rstd(Dtype::fp32, contiguous({rows}), 7);
+  const DLTensor* const factors = types.weight ? &weight.view : nullptr;
+  REQUIRE(
+      rmsnorm_forward_rstd(&x.view, factors, &y.view, &rstd.view, kEps, 0, nullptr) == RMSNORM_OK);
+  std::size_t bytes = 0;
+  REQUIRE(rmsnorm_backward_workspace_bytes(&x.view, &bytes) == RMSNORM_OK);
+  const DeviceArray workspace(Dtype::fp32, static_cast<std::int64_t>(bytes / sizeof(float)), 8);
+  REQUIRE(
+      rmsnorm_backward(
+          &dy.view, &x.view, factors, &rstd.view, &dx.view, &dweight.view, workspace.data(), bytes,
+          0, nullptr) == RMSNORM_OK);
+  CHECK(take_hazards() == std::vector<std::string>());
+
+  const double fp32 = 200 * 0x1p-24;  // no sum here has more additions
+  const auto allowed = [&](double value, double size, Dtype dtype) {
+    return fp32 * size + 1.01 * rounding_error(dtype) * std::abs(value) + 0x1p-24;
+  };
+  const std::vector<float> rstds = rstd.array.now();
+  std::vector<double> means(rows), mean_sizes(rows), dweights(hidden), dweight_sizes(hidden);
+  const auto factor = [&](std::int64_t col) { return types.weight ? weight.before(0, col) : 1.0f; };
+  const auto n = [&](std::int64_t row, std::int64_t col) {
+    return double{x.before(row, col)} * rstds[row];
+  };
+  const auto g = [&](std::int64_t row, std::int64_t col) {
+    return double{dy.before(row, col)} * factor(col);
+  };
+  for (std::int64_t row = 0; row < rows; ++row) {
+    double squares = 0;
+    for (std::int64_t col = 0; col < hidden; ++col) {
+      squares += double{x.before(row, col)} * x.before(row, col);
+      const double product = g(row, col) * n(row, col);
+      means[row] += product / hidden;
+      mean_sizes[row] += std::abs(product) / hidden;
+      const double of_weight = dy.before(row, col) * n(row, col);
+      dweights[col] += of_weight;
+      dweight_sizes[col] += std::abs(of_weight);
+    }
+    const double expected = reference_rstd(squares, static_cast<int>(hidden), kEps);
+    CHECK(std::abs(rstds[row] - expected) <= fp32 * expected);
+  }
+  check_elements(y, [&](std::int64_t row, std::int64_t col) -> Expected {
+    const double value = n(row, col) * factor(col);
+    return {value, allowed(value, std::abs(value), types.dtype)};
+  });
+  check_elements(dx, [&](std::int64_t row, std::int64_t col) -> Expected {
+    const double value = rstds[row] * (g(row, col) - n(row, col) * means[row]);
+    const double size =
+        rstds[row] * (std::abs(g(row, col)) + std::abs(n(row, col)) * mean_sizes[row]);
+    return {value, allowed(value, size, types.dtype)};
+  });
+  check_elements(dweight, [&](std::int64_t, std::int64_t col) -> Expected {
+    return {dweights[col], allowed(dweights[col], dweight_sizes[col], weight_dtype)};
+  });
+}
+
 }  // namespace
 
 TEST_CASE("the library's backward pass is right for rows of any length, in every type") {
@@ -227,33 +325,108 @@ TEST_CASE("the library's backward pass is right for rows of any length, in every
   }
 }
 
+TEST_CASE("the library's backward pass is right on many rows of every kind") {
+  NEEDS_GPU();
+  const Lesson library = library_as_lesson();
+  for (const Shape wanted :
+       {Shape{1000, 128}, Shape{777, 256}, Shape{70000, 8}, Shape{3000, 520}, Shape{16384, 4096},
+        Shape{2000, 16384}, Shape{300, 40000}}) {
+    const Shape shape = tests::in_time(wanted.rows, wanted.hidden);
+    if (!is_cpu_device() && !tests::fits_on_gpu(2 * shape.rows, shape.hidden)) continue;
+    for (const char* const name : {"fp32", "bf16"}) {
+      CAPTURE(name, shape.rows, shape.hidden);
+      const BackwardWorkload workload(
+          {.rows = shape.rows, .hidden = shape.hidden, .types = *types_named(name)});
+      CHECK(verify(library, workload).complaint == "");
+    }
+  }
+}
+
+TEST_CASE("the library's backward pass is right beyond 2^31 elements") {
+  NEEDS_GPU();
+  if (is_cpu_device()) SKIP_TEST("it would take the CPU device minutes");
+  for (const Shape shape : {Shape{4194305, 513}, Shape{4194305, 512}}) {
+    if (!tests::fits_on_gpu(2 * shape.rows, shape.hidden)) continue;
+    const BackwardWorkload workload(
+        {.rows = shape.rows, .hidden = shape.hidden, .types = *types_named("bf16")});
+    CHECK(verify(library_as_lesson(), workload).complaint == "");
+  }
+}
+
+TEST_CASE("without a dweight the library writes dx alone") {
+  NEEDS_GPU();
+  const Lesson library = library_as_lesson();
+  for (const int hidden : {128, 4096, 20000}) {
+    const BackwardWorkload workload({.rows = 9, .hidden = hidden});
+    const FencedTensor workspace = workload.workspace_for(library.backward);
+    BackwardProblem p = workload.problem();
+    p.workspace = workspace.data();
+    p.dweight = nullptr;
+    cuda_check(library.backward.launch(p, nullptr), "launching");
+    const int row_depth = library.backward.row_depth(p);
+    CHECK(compare_on_host(p, row_depth, library.backward.column_depth(p)).complaint == "");
+    CHECK(is_poison(to_floats(workload.dweight().data(), Dtype::fp32, 1)[0]));
+  }
+}
+
 TEST_CASE("the library's forward pass of training gives y and rstd") {
   NEEDS_GPU();
+  const Lesson library = find_lessons(all_lessons(), "librmsnorm").at(0);
   for (const int hidden : kHidden) {
     for (const Types& types : all_types()) {
-      constexpr int kRows = 7;
-      const Workload workload({.rows = kRows, .hidden = hidden, .types = types});
-      const TypedProblem p = workload.typed_problem();
-      const FencedTensor rstd(Memory::device, Dtype::fp32, kRows, 1, 0);
-      rstd.poison();
-      const Contiguous x(p.x, p.dtype, {kRows, hidden}), weight(p.weight, p.weight_dtype, {hidden}),
-          y(p.y, p.dtype, {kRows, hidden}), to(rstd.data(), Dtype::fp32, {kRows});
-      CAPTURE(to_string(types), hidden);
-      REQUIRE(
-          rmsnorm_forward_rstd(
-              &x.view, weight.or_null(), &y.view, &to.view, p.eps, p.weight_bias, nullptr) ==
-          RMSNORM_OK);
-      const int depth = hidden / 512 + 8 * 8 + 10;
-      CHECK(compare_on_host(p, depth).complaint == "");
-      CHECK(complaint_about_guards(rstd, "rstd", "rows") == "");
-      const std::vector<float> got = to_floats(rstd.data(), Dtype::fp32, kRows);
-      const std::vector<float> values = to_floats(p.x, p.dtype, std::size_t{kRows} * hidden);
-      for (int row = 0; row < kRows; ++row) {
-        const float* const from = values.data() + std::size_t(row) * hidden;
-        const double expected = reference_row_rstd(from, hidden, p.eps);
-        CHECK(std::abs(got[row] - expected) <= relative_error_bound(depth) * expected);
+      for (const int misalign : {0, 1}) {
+        constexpr int kRows = 7;
+        const Workload workload(
+            {.rows = kRows,
+             .hidden = hidden,
+             .eps = misalign ? 1.0f : 1e-5f,
+             .misalign = misalign,
+             .types = types});
+        const TypedProblem p = workload.typed_problem();
+        const FencedTensor rstd(Memory::device, Dtype::fp32, kRows, 1, 0);
+        rstd.poison();
+        const Contiguous x(p.x, p.dtype, {kRows, hidden}),
+            weight(p.weight, p.weight_dtype, {hidden}), y(p.y, p.dtype, {kRows, hidden}),
+            to(rstd.data(), Dtype::fp32, {kRows});
+        CAPTURE(to_string(types), hidden, misalign);
+        REQUIRE(
+            rmsnorm_forward_rstd(
+                &x.view, weight.or_null(), &y.view, &to.view, p.eps, p.weight_bias, nullptr) ==
+            RMSNORM_OK);
+        const int depth = library.sum_depth(p);
+        CHECK(compare_on_host(p, depth).complaint == "");
+        CHECK(complaint_about_guards(rstd, "rstd", "rows") == "");
+        const std::vector<float> got = to_floats(rstd.data(), Dtype::fp32, kRows);
+        const std::vector<float> values = to_floats(p.x, p.dtype, std::size_t{kRows} * hidden);
+        for (int row = 0; row < kRows; ++row) {
+          const float* const from = values.data() + std::size_t(row) * hidden;
+          const double expected = reference_row_rstd(from, hidden, p.eps);
+          CHECK(std::abs(got[row] - expected) <= relative_error_bound(depth) * expected);
+        }
       }
     }
+  }
+}
+
+TEST_CASE("the library's passes for training take rows in any layout") {
+  NEEDS_GPU();
+  std::mt19937 random(20261123);
+  const auto draw = [&](int from, int to) {
+    return std::uniform_int_distribution<int>(from, to)(random);
+  };
+  const std::vector<Types> all = all_types();
+  for (int i = 0; i < 120; ++i) {
+    const int unit = draw(0, 2) == 0 ? 1 : 8;
+    const int hidden = i % 40 == 0      ? 20000  // in parts
+                       : draw(0, 3) > 0 ? unit * draw(1, 300 / unit)
+                                        : unit * draw(1, 5000 / unit);
+    const int outer = draw(1, 40), inner = draw(1, hidden > 300 ? 4 : 20);
+    const Types& types = all[draw(0, static_cast<int>(all.size()) - 1)];
+    const auto layout = [&](bool is_output) {
+      return tests::random_layout(random, outer, inner, hidden, unit, is_output);
+    };
+    CAPTURE(to_string(types), outer, inner, hidden, unit);
+    check_layouts(types, layout(false), layout(false), layout(true), layout(true));
   }
 }
 

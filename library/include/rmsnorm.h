@@ -42,7 +42,7 @@
 
 #define RMSNORM_VERSION_MAJOR 1 /**< Grows when a program has to be changed. */
 #define RMSNORM_VERSION_MINOR 1 /**< Grows with each function that is added. */
-#define RMSNORM_VERSION_PATCH 0 /**< Grows otherwise. */
+#define RMSNORM_VERSION_PATCH 1 /**< Grows otherwise. */
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,7 +57,7 @@ typedef enum rmsnorm_status {
   RMSNORM_BAD_SHAPE = 2,      /**< A number of dimensions, or a size. */
   RMSNORM_BAD_DTYPE = 3,      /**< A type of elements. */
   RMSNORM_BAD_DEVICE = 4,     /**< A device, or memory that is not the device's. */
-  RMSNORM_BAD_STRIDES = 5,    /**< Columns or rows that are not contiguous, rows that overlap. */
+  RMSNORM_BAD_STRIDES = 5,    /**< Columns that are not contiguous, rows that overlap. */
   RMSNORM_BAD_ALIGNMENT = 6,  /**< An address that is no multiple of what it needs to be. */
   RMSNORM_BAD_OVERLAP = 7,    /**< Two tensors share memory, and must not. */
   RMSNORM_BAD_VALUE = 8,      /**< A number: eps, weight_bias, workspace_bytes. */
@@ -106,9 +106,8 @@ rmsnorm_status rmsnorm_forward_pair(
 
 /** Enqueues two operations in one: the residual becomes x + residual, and y the RMSNorm of that
  * sum. Both are rounded once: the sum is normed as it is in fp32. The residual has the shape, type
- * and device of x, and no byte in common with x, y or weight; two of its rows do not overlap. In
- * each of the three tensors all rows lie at one distance, as in a contiguous tensor or a part of
- * its columns, and have at most 49152 columns.
+ * and device of x, and no byte in common with x, y or weight; two of its rows do not overlap. Rows
+ * have at most 49152 columns.
  *
  * \param x (rows, hidden) or (batch, heads, head_dim).
  * \param residual As x; overwritten with the sum.
@@ -125,8 +124,8 @@ rmsnorm_status rmsnorm_residual_add(
  *
  *     rstd[row] = 1 / sqrt(eps + mean over col of x[row][col]^2)
  *
- * For training, tensors are contiguous, no two share a byte, and x has at most 2^30 rows, which in
- * three dimensions are batch * heads.
+ * For training, no two tensors share a byte, and x has at most 2^30 rows, which in three dimensions
+ * are batch * heads.
  *
  * \param x (rows, hidden) or (batch, heads, head_dim).
  * \param weight (hidden), or null.
@@ -160,7 +159,7 @@ rmsnorm_status rmsnorm_backward_workspace_bytes(const DLTensor* x, size_t* bytes
  * \param x (rows, hidden) or (batch, heads, head_dim), as in rmsnorm_forward_rstd().
  * \param weight (hidden), or null.
  * \param rstd (rows), float32: that of rmsnorm_forward_rstd().
- * \param dx As x; written.
+ * \param dx As x, and no two of its rows overlap; written.
  * \param dweight (hidden), of the weight's type; written. Null if it is not wanted.
  * \param workspace Memory of the tensors' device, at a multiple of 256 bytes; overwritten.
  * \param workspace_bytes Its size: what the function above says, or more.

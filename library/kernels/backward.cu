@@ -1,0 +1,211 @@
+// Both gradients in one pass over x and dy: a sum along each row for dx, one down each column for
+// dweight.
+#include <cuda/annotated_ptr>
+
+#include "library/kernels/backward.hpp"
+#include "library/kernels/backward_kernels.hpp"
+#include "library/kernels/backward_plan.hpp"
+#include "library/kernels/backward_row.cuh"
+#include "library/kernels/types.hpp"
+
+namespace rmsnorm::kernels {
+namespace {
+
+/// Stores sums of a vector's columns.
+template <int kSize>
+__device__ void store_sums(float* to, int vector, const float (&sums)[kSize]) {
+  if constexpr (kSize == 1) {
+    to[vector] = sums[0];
+  } else {
+#pragma unroll
+    for (int e = 0; e < kSize; e += 4) {
+      reinterpret_cast<float4*>(to)[(vector * kSize + e) / 4] =
+          make_float4(sums[e], sums[e + 1], sums[e + 2], sums[e + 3]);
+    }
+  }
+}
+
+/// The rows that a block has at a time: adds up what each of these places, blockDim.y of them, has
+/// of (hidden) sums, and stores it. All threads of the block call it.
+__device__ inline void add_places(const float* of_place, float* sums, int hidden) {
+  __syncthreads();  // the sums of all places are in of_place
+  const int threads = blockDim.x * blockDim.y;
+  for (int col = threadIdx.y * blockDim.x + threadIdx.x; col < hidden; col += threads) {
+    float sum = 0;
+    for (int place = 0; place < blockDim.y; ++place) sum += of_place[place * hidden + col];
+    sums[col] = sum;
+  }
+}
+
+/// n = x * rstd, g = dy * weight. A block has `block_rows` neighbouring rows,
+/// blockDim.y at a time. If kWhole, its threads hold a row; otherwise only
+/// part blockIdx.x of one, and the means of g * n are known. kPlain: rows of
+/// x, dy and dx lie at one distance, the same in all three.
+template <class T, int kSize, int kVectors, bool kWhole, bool kPlain>
+__global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
+    rms_norm_backward(
+        const __grid_constant__ Backward op,          // the tensors
+        const __grid_constant__ BackwardPlan plan) {  // how blocks share them
+  using V = Vector<T, kSize>;
+  const int vectors = op.hidden / kSize;
+  const int thread = threadIdx.x + blockIdx.x * kVectors * blockDim.x;
+  const auto vector = [=](int k) { return thread + k * int(blockDim.x); };
+  const std::int64_t first = blockIdx.y * std::int64_t{plan.shape.block_rows};
+  const int end = min(op.rows - first, std::int64_t{plan.shape.block_rows});
+  const float* __restrict__ rstd = op.rstd;  // (rows)
+  const float* __restrict__ means = plan.means;
+  const auto keep = cuda::access_property::persisting();  // = evict_last
+  // Of kPlain, the block's first rows; otherwise those that the thread is at.
+  const Place place =
+      place_of<false>(first + (kPlain ? 0 : threadIdx.y), op.rows, kPlain ? op.rows : op.inner);
+  const char* x = find<const char>(op.x, place);
+  const char* dy = find<const char>(op.dy, place);
+  char* __restrict__ dx = find<char>(op.dx, place);
+  int inner_of_x = place.inner, inner_of_dx = place.inner;  // that of dy is x's
+  // On the way to the next row: whether the inner dimension ends before.
+  const auto crosses = [&](int& inner) {
+    inner += plan.inner_step;
+    const bool is_across = inner >= op.inner;
+    if (is_across) inner -= op.inner;
+    return is_across;
+  };
+
+  float factor[kVectors][kSize] = {};
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    if (vector(k) >= vectors) continue;
+    load_factors<T>(factor[k], op.weight, op.weight_dtype, vector(k), op.weight_bias);
+  }
+  constexpr bool kAhead = kVectors * kSize <= 16;  // else registers are short
+  V next_x[kVectors], next_dy[kVectors];
+  float next_rstd;
+  const auto load = [&](int row) {  // zeros where nothing is
+    next_rstd = row < end ? rstd[first + row] : 0;
+    const auto* from_x = reinterpret_cast<const V*>(kPlain ? x + row * op.x.inner_stride : x);
+    const auto* from_dy = reinterpret_cast<const V*>(kPlain ? dy + row * op.x.inner_stride : dy);
+    from_x = cuda::associate_access_property(from_x, keep);
+    from_dy = cuda::associate_access_property(from_dy, keep);
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      next_x[k] = next_dy[k] = V{};
+      if (row >= end || vector(k) >= vectors) continue;
+      next_x[k] = from_x[vector(k)];
+      next_dy[k] = from_dy[vector(k)];
+    }
+    if (kPlain) return;
+    const bool is_across = crosses(inner_of_x);
+    x += is_across ? plan.x.across : plan.x.within;
+    dy += is_across ? plan.dy.across : plan.dy.within;
+  };
+  if (kAhead) load(threadIdx.y);
+
+  float column[kVectors][kSize] = {};  // of dweight, from this block's rows
+  __shared__ float partial[2][32];
+  int turn = 0;  // two sums one after the other have different memory
+  // While any place of the block has a row: no thread must miss a shuffle or a barrier.
+  for (int row = threadIdx.y; row < end + threadIdx.y; row += blockDim.y) {
+    if (!kAhead) load(row);
+    float sum = 0, n[kVectors][kSize], g[kVectors][kSize];
+    const float r = next_rstd;
+#pragma unroll
+    for (int i = 0; i < kVectors * kSize; ++i) {
+      const int k = i / kSize, e = i % kSize;
+      const float d = float(element<T>(next_dy[k], e));
+      n[k][e] = float(element<T>(next_x[k], e)) * r;
+      g[k][e] = d * factor[k][e];
+      sum += g[k][e] * n[k][e];
+      column[k][e] += d * n[k][e];
+    }
+    if (kAhead) load(row + blockDim.y);  // while this row is added up
+
+    float mean = kWhole || row >= end ? 0 : means[first + row];
+    if (kWhole && blockDim.x <= 32) mean = group_sum(sum, blockDim.x) / op.hidden;
+    if (kWhole && blockDim.x > 32) mean = row_sum<0>(sum, partial[turn]) / op.hidden;
+    turn = 1 - turn;
+    V* const to_dx = reinterpret_cast<V*>(kPlain ? dx + row * op.x.inner_stride : dx);
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      V out;
+#pragma unroll
+      for (int e = 0; e < kSize; ++e) {
+        element<T>(out, e) = T(r * (g[k][e] - n[k][e] * mean));
+      }
+      if (row >= end || vector(k) >= vectors) continue;
+      to_dx[vector(k)] = out;
+    }
+    if (!kPlain) dx += crosses(inner_of_dx) ? plan.dx.across : plan.dx.within;
+  }
+  if (plan.sums == nullptr) return;  // nobody wants dweight
+
+  extern __shared__ float of_place[];  // (blockDim.y, hidden)
+  float* const sums = plan.sums + blockIdx.y * std::int64_t{op.hidden};
+  auto* const to = blockDim.y == 1 ? sums : of_place + threadIdx.y * op.hidden;
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    if (vector(k) < vectors) store_sums(to, vector(k), column[k]);
+  }
+  if (blockDim.y > 1) add_places(of_place, sums, op.hidden);
+}
+
+using Kernel = void (*)(Backward, BackwardPlan);
+
+/// The kernel for aligned rows of which a block has all.
+template <class T, bool kPlain>
+Kernel kernel_for_whole_rows(int vectors) {
+  constexpr int kSize = 16 / sizeof(T);
+  switch (vectors) {
+    case 1:
+      return rms_norm_backward<T, kSize, 1, true, kPlain>;
+    case 2:
+      return rms_norm_backward<T, kSize, 2, true, kPlain>;
+    case 3:
+      return rms_norm_backward<T, kSize, 3, true, kPlain>;
+    default:
+      return rms_norm_backward<T, kSize, kMaxVectors, true, kPlain>;
+  }
+}
+
+/// The kernel for an operation: one of eleven for each type.
+template <class T>
+Kernel kernel_for(const Backward& op, const BackwardShape& shape) {
+  const bool is_whole = shape.parts == 1;
+  if (shape.size == 1) {
+    return is_whole ? rms_norm_backward<T, 1, kMaxVectors, true, false>
+                    : rms_norm_backward<T, 1, kMaxVectors, false, false>;
+  }
+  if (!is_whole) return rms_norm_backward<T, 16 / sizeof(T), kPartVectors, false, false>;
+  const std::int64_t distance = op.x.inner_stride;
+  const bool is_plain =
+      op.inner >= op.rows && op.dy.inner_stride == distance && op.dx.inner_stride == distance;
+  return is_plain ? kernel_for_whole_rows<T, true>(shape.vectors)
+                  : kernel_for_whole_rows<T, false>(shape.vectors);
+}
+
+cudaError_t launch_gradients(const Backward& op, const BackwardPlan& plan, cudaStream_t stream) {
+  const BackwardShape& shape = plan.shape;
+  if (shape.blocks == 0) return cudaSuccess;  // a grid of no blocks is an error
+  const Kernel kernel =
+      with_type(op.dtype, [&](auto x) { return kernel_for<decltype(x)>(op, shape); });
+  const dim3 grid(shape.parts, shape.blocks), block(shape.threads, shape.places);
+  const int bytes = shape.places > 1 ? shape.places * op.hidden * int(sizeof(float)) : 0;
+  kernel<<<grid, block, bytes, stream>>>(op, plan);
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+std::size_t workspace_bytes(int rows, int hidden, Dtype dtype) {
+  const int size = 16 / bytes_of(dtype);
+  return std::max(
+      workspace_bytes_with(rows, hidden, 1),
+      hidden % size == 0 ? workspace_bytes_with(rows, hidden, size) : 0);
+}
+
+cudaError_t launch(const Backward& op, cudaStream_t stream) {
+  const BackwardPlan plan = plan_for(op);
+  cudaError_t error = launch_row_means(op, plan, stream);
+  if (error == cudaSuccess) error = launch_gradients(op, plan, stream);
+  return error == cudaSuccess ? launch_add_sums(op, plan, stream) : error;
+}
+
+}  // namespace rmsnorm::kernels

@@ -1,0 +1,18 @@
+#pragma once
+/// \file
+/// What comes before the kernel of backward.cu, and what behind it.
+
+#include <cuda_runtime.h>
+
+#include "library/kernels/backward_plan.hpp"
+
+namespace rmsnorm::kernels {
+
+/// Enqueues the computation of each row's mean of g * n, for rows of which a block of the kernel
+/// has only a part; nothing if each has all of its rows.
+cudaError_t launch_row_means(const Backward& op, const BackwardPlan& plan, cudaStream_t stream);
+
+/// Enqueues the addition of the blocks' partial sums of dweight, if it is wanted. Rounds once.
+cudaError_t launch_add_sums(const Backward& op, const BackwardPlan& plan, cudaStream_t stream);
+
+}  // namespace rmsnorm::kernels

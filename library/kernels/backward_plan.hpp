@@ -1,0 +1,120 @@
+#pragma once
+/// \file
+/// How threads share the rows of a backward pass. Nothing here asks for the GPU: its sums have to
+/// be the same on every one.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "library/kernels/backward.hpp"
+
+namespace rmsnorm::kernels {
+
+constexpr int kMaxBlock = 512;   ///< threads of a block: each can have 128 registers
+constexpr int kMaxVectors = 4;   ///< of a row, that a thread can keep
+constexpr int kPartVectors = 2;  ///< that it keeps of a row that is too long
+
+/// How rows are shared out.
+struct BackwardShape {
+  int size;        ///< elements of a vector: 16 bytes, or 1 element where tensors are not aligned
+  int vectors;     ///< of a row, that a thread keeps
+  int threads;     ///< of a row, or of one of its parts
+  int places;      ///< rows that a block has at a time
+  int parts;       ///< of a row, each with blocks of its own; 1 if a block can keep the row
+  int block_rows;  ///< rows of a block
+  int blocks;      ///< of each part
+};
+
+/// From a row of a thread to its next one in a tensor, in bytes.
+struct Step {
+  std::int64_t within;  ///< where that is `inner_step` rows further in the inner dimension
+  std::int64_t across;  ///< where the inner dimension ends before
+};
+
+/// A launch.
+struct BackwardPlan {
+  BackwardShape shape;
+  int inner_step;  ///< from a row of a thread to its next one, in the inner dimension
+  Step x, dy, dx;  ///< likewise, in each tensor
+  float* sums;     ///< (blocks, hidden)  partial sums of dweight; null: it is unwanted
+  float* means;    ///< (rows)            of g * n, for rows in parts
+};
+
+/// a / b, rounded up.
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// The shape for rows of vectors of `size` elements.
+inline BackwardShape shape_for(int rows, int hidden, int size) {
+  BackwardShape shape{};
+  shape.size = size;
+  const int vectors = hidden / size;
+
+  // One vector for each thread; more where a warp or a block can then keep the row.
+  const bool fits_warp = vectors > 32 && vectors <= 64;
+  const int needed = static_cast<int>(divide_up(vectors, kMaxBlock));
+  shape.vectors = size == 1               ? kMaxVectors
+                  : fits_warp             ? 2
+                  : needed <= kMaxVectors ? needed
+                                          : kPartVectors;
+  const auto threads = static_cast<unsigned>(divide_up(vectors, shape.vectors));
+  shape.threads = static_cast<int>(std::clamp(std::bit_ceil(threads), 8u, 512u));
+  shape.places = shape.threads <= 32 ? kMaxBlock / shape.threads : 1;
+  shape.parts = static_cast<int>(divide_up(vectors, shape.threads * shape.vectors));
+
+  constexpr int kGridThreads = 1 << 17;     // about half of what the largest GPUs have at a time
+  constexpr std::int64_t kFewestTurns = 4;  // else partial sums cost more than rows
+  const int blocks = std::max(1, kGridThreads / (shape.threads * shape.places * shape.parts));
+  const std::int64_t turns = divide_up(divide_up(rows, blocks), shape.places);
+  shape.block_rows = static_cast<int>(std::max(kFewestTurns, turns) * shape.places);
+  shape.blocks = static_cast<int>(divide_up(rows, shape.block_rows));
+  return shape;
+}
+
+/// Elements of a vector of 16 bytes, or 1 if not all rows are such vectors at such addresses.
+inline int vector_size(const Backward& op) {
+  const int bytes = bytes_of(op.dtype);
+  const std::uintptr_t bits = address_bits({op.x, op.dy, op.dx}) |
+                              reinterpret_cast<std::uintptr_t>(op.weight) |
+                              static_cast<std::uintptr_t>(op.hidden) * bytes;
+  return bits % 16 == 0 ? 16 / bytes : 1;
+}
+
+/// The shape of an operation.
+inline BackwardShape shape_of(const Backward& op) {
+  return shape_for(op.rows, op.hidden, vector_size(op));
+}
+
+/// From a row to the one `rows` further.
+inline Step step_of(const Rows& tensor, int rows, int inner) {
+  const std::int64_t within =
+      rows / inner * tensor.outer_stride + rows % inner * tensor.inner_stride;
+  return {within, within + tensor.outer_stride - inner * tensor.inner_stride};
+}
+
+/// The launch of an operation. The workspace has the partial sums, and the means behind them.
+inline BackwardPlan plan_for(const Backward& op) {
+  BackwardPlan plan{};
+  plan.shape = shape_of(op);
+  const int rows = plan.shape.places;
+  plan.inner_step = rows % op.inner;
+  plan.x = step_of(op.x, rows, op.inner);
+  plan.dy = step_of(op.dy, rows, op.inner);
+  plan.dx = step_of(op.dx, rows, op.inner);
+  auto* const workspace = static_cast<float*>(op.workspace);
+  plan.sums = op.dweight == nullptr ? nullptr : workspace;
+  plan.means = workspace + plan.shape.blocks * std::int64_t{op.hidden};
+  return plan;
+}
+
+/// As workspace_bytes(), for vectors of `size` elements.
+inline std::size_t workspace_bytes_with(int rows, int hidden, int size) {
+  const BackwardShape shape = shape_for(rows, hidden, size);
+  const std::size_t means = shape.parts > 1 ? rows : 0;
+  return sizeof(float) * (static_cast<std::size_t>(shape.blocks) * hidden + means);
+}
+
+}  // namespace rmsnorm::kernels

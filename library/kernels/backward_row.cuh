@@ -1,0 +1,49 @@
+#pragma once
+/// \file
+/// What the backward kernels do with a row: vectors of any type, and the factors of its columns.
+
+#include <type_traits>
+
+#include "library/kernels/backward_plan.hpp"
+#include "library/kernels/row.cuh"
+
+namespace rmsnorm::kernels {
+
+/// kSize neighbours in memory, as they are loaded and stored: 16 bytes, or one element. (As an
+/// array of 16-bit elements, the compiler would take it apart, and so wait for it, at once.)
+template <class T, int kSize>
+using Vector = std::conditional_t<kSize == 1, T, uint4>;
+
+/// One of a vector's elements.
+template <class T, class V>
+__device__ T& element(V& vector, int e) {
+  return reinterpret_cast<T*>(&vector)[e];
+}
+
+/// The factors of a vector's columns: weight, of type W, and bias.
+template <class W, int kSize>
+__device__ void load_factors(float (&factor)[kSize], const void* weight, int vector, float bias) {
+  constexpr int kPart = kSize == 1 ? 1 : 16 / sizeof(W);
+#pragma unroll
+  for (int i = 0; i < kSize; i += kPart) {
+    auto w = static_cast<const Vector<W, kPart>*>(weight)[(vector * kSize + i) / kPart];
+#pragma unroll
+    for (int e = 0; e < kPart; ++e) factor[i + e] = static_cast<float>(element<W>(w, e)) + bias;
+  }
+}
+
+/// The same for a weight of type fp32, of that of x, T, or none.
+template <class T, int kSize>
+__device__ void load_factors(
+    float (&factor)[kSize], const void* weight, Dtype weight_dtype, int vector, float bias) {
+  if (weight == nullptr) {
+#pragma unroll
+    for (float& f : factor) f = 1;
+  } else if (weight_dtype == Dtype::fp32) {
+    load_factors<float>(factor, weight, vector, bias);
+  } else {
+    load_factors<T>(factor, weight, vector, bias);
+  }
+}
+
+}  // namespace rmsnorm::kernels

@@ -1,0 +1,51 @@
+// The forward launch: which kernel, and how much shared memory it has.
+#include "library/kernels/forward.hpp"
+#include "library/kernels/forward_kernels.hpp"
+#include "library/kernels/forward_plan.hpp"
+#include "library/kernels/launch.hpp"
+
+namespace rmsnorm::kernels {
+namespace {
+
+ForwardKernel kernel_for(const Forward& op, const ForwardPlan& plan) {
+  switch (plan.kind) {
+    case Kind::plain:
+    case Kind::aligned:
+      return aligned_kernel(op, plan);
+    case Kind::long_rows:
+      return long_rows_kernel(op);
+    case Kind::unaligned:
+      return unaligned_kernel(op, plan);
+  }
+  return nullptr;
+}
+
+/// Lets the kernel have the shared memory of its plan, or as much of it as the GPU has. The limit
+/// is that of the GPU, and not the plan's: other threads may launch the same kernel meanwhile.
+cudaError_t allow_shared_memory(ForwardKernel kernel, ForwardPlan& plan) {
+  int device = 0;
+  int most = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  }
+  if (error != cudaSuccess) return error;
+  most -= 1024;  // for the kernel's variables
+  stage_at_most(most, plan);
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+}
+
+}  // namespace
+
+cudaError_t launch(const Forward& op, cudaStream_t stream) {
+  ForwardPlan plan = plan_for(op);
+  const ForwardKernel kernel = kernel_for(op, plan);
+  if (plan.blocks > 0 && plan.staged > 0) {
+    const cudaError_t error = allow_shared_memory(kernel, plan);
+    if (error != cudaSuccess) return error;
+  }
+  return launch_overlapping(
+      kernel, plan.blocks, 1, dim3(plan.threads, plan.rows), staged_bytes(plan), stream, op, plan);
+}
+
+}  // namespace rmsnorm::kernels

@@ -1,0 +1,19 @@
+#pragma once
+/// \file
+/// The kernels among which a forward launch chooses. One is compiled for each pair of types and
+/// each number of vectors that a plan can name.
+
+#include "library/kernels/forward_plan.hpp"
+
+namespace rmsnorm::kernels {
+
+/// A kernel. blockDim is (plan.threads, plan.rows), with plan.staged vectors of shared memory for
+/// each thread.
+using ForwardKernel = void (*)(Forward, ForwardPlan);
+
+ForwardKernel aligned_kernel(const Forward& op, const ForwardPlan& plan);  ///< also for Kind::plain
+/// In a launch, all tensors have a weight, or none has.
+ForwardKernel long_rows_kernel(const Forward& op);
+ForwardKernel unaligned_kernel(const Forward& op, const ForwardPlan& plan);
+
+}  // namespace rmsnorm::kernels

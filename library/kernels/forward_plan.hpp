@@ -1,0 +1,133 @@
+#pragma once
+/// \file
+/// How a forward launch is spread over the GPU.
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cuda/annotated_ptr>
+
+#include "library/kernels/forward.hpp"
+
+namespace rmsnorm::kernels {
+
+/// What kind of rows a kernel is for.
+enum class Kind {
+  plain,      ///< aligned, of one tensor, at one distance from each other, without rstd
+  aligned,    ///< whole vectors of 16 bytes, at 16-byte addresses
+  long_rows,  ///< aligned, and longer than a block's registers
+  unaligned,  ///< of any length, at any address
+};
+
+/// A launch.
+struct ForwardPlan {
+  Kind kind;                     ///< which kernel
+  int threads;                   ///< of a row: 4 to 32 lanes of a warp, or whole warps
+  int vectors;                   ///< of a row that each of them keeps in registers, 16 bytes each
+  int rounds;                    ///< unaligned: vectors of each thread, in registers or not
+  int rows;                      ///< of a block; 1 unless a row has fewer than kShortRows threads
+  int staged;                    ///< vectors that each thread keeps in shared memory
+  std::int64_t first_blocks;     ///< blocks of tensors[0]; those of tensors[1] follow
+  std::int64_t blocks;           ///< of both
+  float inverse;                 ///< 1 / hidden
+  cuda::access_property policy;  ///< of x in the L2 cache
+};
+
+/// The threads of a block of several rows, and the fewest of any block. An SM holds 32 blocks at
+/// most: of smaller ones, those of the next launch that wait could take places that this one needs.
+constexpr int kShortRows = 128;
+
+/// The most threads of a block, where a row has kRowThreads or, if that is 0, a block.
+template <int kRowThreads>
+constexpr int kMaxThreads = kRowThreads > 0 ? kShortRows : 512;
+
+/// The lanes of a warp that share a short row, two vectors for each: 4, 8, 16 or 32.
+inline int lanes_for(int vectors) {
+  const auto lanes = std::bit_ceil((static_cast<unsigned>(vectors) + 1) / 2);
+  return std::clamp(static_cast<int>(lanes), 4, 32);
+}
+
+/// The plan's shape for aligned rows of so many vectors. The numbers were found by measurement.
+inline void shape_aligned(int vectors, ForwardPlan& plan) {
+  if (vectors <= 64) {
+    plan.vectors = 2;
+    plan.threads = lanes_for(vectors);
+  } else if (vectors <= 128) {
+    plan.vectors = 2;
+    plan.threads = 64;
+  } else if (vectors <= 2048) {
+    plan.vectors = vectors <= 512 ? 2 : vectors <= 1024 ? 4 : vectors <= 1536 ? 3 : 4;
+    plan.threads = std::max(128, ((vectors - 1) / plan.vectors / 32 + 1) * 32);
+  } else {
+    constexpr int kMaxStaged = 12;  // times 1024 threads and 16 bytes: 192 KiB
+    plan.kind = Kind::long_rows;
+    plan.vectors = 4;
+    plan.threads = vectors <= 4096 ? 512 : 1024;
+    plan.staged = std::min(kMaxStaged, (vectors - 1) / plan.threads + 1 - plan.vectors);
+  }
+}
+
+/// The plan's shape for rows of so many vectors at any address.
+inline void shape_unaligned(int vectors, ForwardPlan& plan) {
+  plan.kind = Kind::unaligned;
+  if (vectors <= 64) {
+    plan.vectors = 2;
+    plan.threads = lanes_for(vectors);
+  } else if (vectors <= 128) {
+    plan.vectors = vectors <= 96 ? 3 : 4;
+    plan.threads = 32;
+  } else {
+    plan.vectors = 3;
+    plan.threads = std::clamp(((vectors - 1) / 3 / 32 + 1) * 32, kShortRows, 512);
+  }
+  plan.rounds = (vectors - 1) / plan.threads + 1;
+}
+
+/// The shared memory of a block in which threads keep vectors.
+inline int staged_bytes(const ForwardPlan& plan) {
+  return plan.staged * plan.threads * 16;
+}
+
+/// Makes the plan one for a GPU whose blocks can have so many bytes: of what does not fit, the
+/// kernel reads x twice.
+inline void stage_at_most(int bytes, ForwardPlan& plan) {
+  plan.staged = std::min(plan.staged, bytes / (plan.threads * 16));
+}
+
+/// Are all rows whole vectors of 16 bytes, at 16-byte addresses?
+inline bool is_aligned(const Forward& op) {
+  std::uintptr_t bits = static_cast<std::uintptr_t>(op.hidden) * bytes_of(op.dtype);
+  for (const Tensor& tensor : op.tensors) {
+    bits |= address_bits({tensor.x, tensor.y}) | reinterpret_cast<std::uintptr_t>(tensor.weight);
+  }
+  return bits % 16 == 0;
+}
+
+/// The launch of an operation.
+inline ForwardPlan plan_for(const Forward& op) {
+  ForwardPlan plan{};
+  const int bytes = bytes_of(op.dtype);
+  const int vectors = op.hidden / (16 / bytes);
+  const Tensor& first = op.tensors[0];
+  const Tensor& second = op.tensors[1];
+  const bool same_weights = (first.weight == nullptr) == (second.weight == nullptr);
+  if (is_aligned(op) && (second.rows == 0 || same_weights)) {
+    const bool is_plain = second.rows == 0 && first.inner >= first.rows && first.rstd == nullptr;
+    plan.kind = is_plain ? Kind::plain : Kind::aligned;
+    shape_aligned(vectors, plan);
+  } else {
+    shape_unaligned(vectors, plan);
+  }
+  plan.rows = std::max(1, kShortRows / plan.threads);
+  plan.first_blocks = (first.rows + plan.rows - 1) / plan.rows;
+  plan.blocks = plan.first_blocks + (second.rows + plan.rows - 1) / plan.rows;
+  plan.inverse = 1.0f / static_cast<float>(op.hidden);
+
+  // Of x and y together. Where there is less, the L2 need not choose what it keeps.
+  constexpr double kMuch = 32e6;
+  const double x_and_y = 2.0 * bytes * op.hidden * static_cast<double>(first.rows + second.rows);
+  if (x_and_y >= kMuch) plan.policy = cuda::access_property::persisting();
+  return plan;
+}
+
+}  // namespace rmsnorm::kernels

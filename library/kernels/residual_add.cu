@@ -1,0 +1,153 @@
+// The sum with a residual and its norm in one kernel: a row in registers, each byte once.
+#include <algorithm>
+#include <cstdint>
+#include <cuda/annotated_ptr>
+#include <utility>
+
+#include "library/kernels/launch.hpp"
+#include "library/kernels/residual_add.hpp"
+#include "library/kernels/residual_add_plan.hpp"
+#include "library/kernels/row.cuh"
+#include "library/kernels/types.hpp"
+
+namespace rmsnorm::kernels {
+namespace {
+
+/// Threads of a block, if a row has kThreads.
+template <int kThreads>
+constexpr int kBlock = kThreads > 32 ? kThreads : 128;
+
+/// The threads that an SM is to hold: 1280 have 48 registers each. Turing has room for no more than
+/// 1024.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kThreadsOnSm = 1024;
+#else
+constexpr int kThreadsOnSm = 1280;
+#endif
+
+/// The blocks that an SM is to hold.
+template <int kThreads, int kColumns>
+constexpr int kOnSm = kColumns > 16 ? 1 : kThreadsOnSm / kBlock<kThreads>;
+
+/// Neighbouring elements that move together: 16 bytes if hidden allows it.
+template <class T, int kWidth>
+struct alignas(kWidth * sizeof(T)) Vector {
+  T at[kWidth];
+};
+
+/// Neighbouring numbers, each rounded to the nearest of the type.
+template <class T, int kWidth>
+__device__ Vector<T, kWidth> rounded(const float* number) {
+  Vector<T, kWidth> v;
+  for (int j = 0; j < kWidth; ++j) v.at[j] = static_cast<T>(number[j]);
+  return v;
+}
+
+template <class T, class W, int kWidth, int kThreads, int kColumns>
+__global__ void __launch_bounds__(kBlock<kThreads>, kOnSm<kThreads, kColumns>)
+    rms_norm_residual_add(const __grid_constant__ ResidualAdd op) {
+  const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
+  const Place place{blockIdx.y, row};
+  auto* const y = find<Vector<T, kWidth>>(op.y, place);
+  auto* const residual = find<Vector<T, kWidth>>(op.residual, place);
+  const auto* before = residual;  // the same memory: what is loaded
+  const auto* x = find<const Vector<T, kWidth>>(op.x, place);
+  const auto* weight = static_cast<const Vector<W, kWidth>*>(op.weight);
+  const auto keep = cuda::access_property::persisting();  // = evict_last
+  before = cuda::associate_access_property(before, keep);
+  x = cuda::associate_access_property(x, keep);
+  const int end = row < op.inner ? op.hidden / kWidth : 0;
+  wait_for_inputs();
+  constexpr int kVectors = kColumns / kWidth;  // of a thread
+  constexpr bool kEarly = kColumns <= 16;      // else registers are short
+  Vector<T, kWidth> u[kVectors] = {};          // of x; zeros behind the row
+  Vector<T, kWidth> v[kVectors] = {};          // of the residual, likewise
+  Vector<W, kWidth> w[kVectors];               // of the weight, if any
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int i = threadIdx.x + k * kThreads;
+    if (i < end) u[k] = x[i];
+    if (i < end) v[k] = before[i];
+    if (kEarly && i < end && weight != nullptr) w[k] = weight[i];
+  }
+  float sum[kColumns];  // of x and the residual
+  float squares = 0;
+#pragma unroll
+  for (int k = 0; k < kColumns; ++k) {
+    sum[k] = static_cast<float>(u[k / kWidth].at[k % kWidth]);
+    sum[k] += static_cast<float>(v[k / kWidth].at[k % kWidth]);
+    squares += sum[k] * sum[k];
+  }
+  let_next_begin();
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int i = threadIdx.x + k * kThreads;
+    if (kEarly && i < end) residual[i] = rounded<T, kWidth>(sum + k * kWidth);
+  }
+  __shared__ float partial[32];
+  const float mean = row_sum<kThreads>(squares, partial) / op.hidden;
+  const float rstd = rsqrtf(mean + op.eps), bias = op.weight_bias;
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int i = threadIdx.x + k * kThreads;
+    if (i >= end) continue;
+    float* const value = sum + k * kWidth;  // not rounded, in the norm
+    if (!kEarly) residual[i] = rounded<T, kWidth>(value);
+    if (!kEarly && weight != nullptr) w[k] = weight[i];
+    for (int j = 0; j < kWidth; ++j) {
+      float factor = 1;
+      if (weight != nullptr) factor = static_cast<float>(w[k].at[j]) + bias;
+      value[j] = value[j] * rstd * factor;
+    }
+    y[i] = rounded<T, kWidth>(value);
+  }
+}
+
+using Kernel = void (*)(ResidualAdd);
+
+/// The kernel for the width and the shape: one of 24 if T has 16 bits.
+template <class T, class W, int kWidth = 16 / sizeof(T)>
+Kernel kernel_of_width(const ResidualAddPlan& plan) {
+  if constexpr (kWidth > 1)
+    if (plan.width < kWidth) return kernel_of_width<T, W, kWidth / 2>(plan);
+  if (plan.columns == 96) return rms_norm_residual_add<T, W, kWidth, 512, 96>;
+  switch (plan.threads) {
+    case 32:
+      return rms_norm_residual_add<T, W, kWidth, 32, 16>;
+    case 128:
+      return rms_norm_residual_add<T, W, kWidth, 128, 16>;
+    case 256:
+      return rms_norm_residual_add<T, W, kWidth, 256, 16>;
+    case 512:
+      return rms_norm_residual_add<T, W, kWidth, 512, 16>;
+    default:
+      return rms_norm_residual_add<T, W, kWidth, 1024, 16>;
+  }
+}
+
+/// The same with an inner dimension that is no shorter than the outer: a line of the grid has the
+/// rows of one outer index, so that no thread has to divide, and lines are few.
+ResidualAdd with_short_outer(ResidualAdd op) {
+  if (op.rows == 0) return op;
+  op.inner = std::min(op.inner, op.rows);
+  const std::int64_t outer = op.rows / op.inner;
+  if (outer <= op.inner) return op;
+  op.inner = outer;
+  for (Rows* rows : {&op.x, &op.residual, &op.y}) std::swap(rows->outer_stride, rows->inner_stride);
+  return op;
+}
+
+}  // namespace
+
+cudaError_t launch(const ResidualAdd& given, cudaStream_t stream) {
+  const ResidualAdd op = with_short_outer(given);
+  const ResidualAddPlan plan = plan_for(op);
+  const Kernel kernel = with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
+    return kernel_of_width<decltype(x), decltype(weight)>(plan);
+  });
+  const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index
+  const std::int64_t outer = op.rows == 0 ? 0 : op.rows / op.inner;
+  return launch_overlapping(kernel, blocks, outer, dim3(plan.threads, plan.rows), 0, stream, op);
+}
+
+}  // namespace rmsnorm::kernels

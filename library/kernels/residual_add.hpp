@@ -1,0 +1,39 @@
+#pragma once
+/// \file
+/// RMSNorm of a sum, which takes a residual's place.
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "common/contract/lesson.hpp"
+#include "library/kernels/rows.hpp"
+
+namespace rmsnorm::kernels {
+
+/// What one launch does. In every row: sum = x + residual; the residual becomes sum, and
+/// y = sum / sqrt(eps + mean of sum^2) * (weight + weight_bias). Both are rounded once. y may be x;
+/// otherwise no two tensors share a byte, nor do two rows of y or of the residual.
+struct ResidualAdd {
+  Rows x;              ///< (outer, inner, hidden)  input
+  Rows residual;       ///< (outer, inner, hidden)  input and output
+  Rows y;              ///< (outer, inner, hidden)  output
+  const void* weight;  ///< (hidden)                null: all ones
+  std::int64_t rows;   ///< outer * inner; 0 or more
+  std::int64_t inner;  ///< 1 or more; `rows` or more if outer is 1
+  int hidden;          ///< 1 to kMaxSummedColumns
+  Dtype dtype;         ///< of x, the residual and y
+  Dtype weight_dtype;  ///< `dtype` or fp32
+  float eps;           ///< 0 or more
+  float weight_bias;   ///< added to the weight: 1 for models that store weight - 1; 0 without one
+};
+
+constexpr int kMaxSummedColumns = 49152;  ///< for which a block has registers
+
+/// Enqueues the operation on the stream of the current device: one launch, or none if there are no
+/// rows. Returns what the CUDA calls returned; cudaErrorInvalidConfiguration also for more rows
+/// than a grid has blocks for, and where outer and inner are both more than 65535. The grid may be set up while the kernel before it in the stream still
+/// runs; it reads and writes nothing before that kernel's end.
+cudaError_t launch(const ResidualAdd& op, cudaStream_t stream);
+
+}  // namespace rmsnorm::kernels

@@ -1,0 +1,42 @@
+#pragma once
+/// \file
+/// How a residual add is spread over the GPU.
+
+#include <cstdint>
+#include <numeric>
+
+#include "library/kernels/residual_add.hpp"
+
+namespace rmsnorm::kernels {
+
+/// How a row is shared.
+struct ResidualAddPlan {
+  int threads;  ///< of a row: a warp, or whole warps
+  int columns;  ///< that each of them keeps
+  int rows;     ///< of a block
+  int width;    ///< columns of a vector
+};
+
+/// Columns of a vector: 16 bytes, or as many as every row and tensor begins at a multiple of.
+inline int width_of(const ResidualAdd& op) {
+  const std::uintptr_t bits =
+      static_cast<std::uintptr_t>(op.hidden) |
+      address_bits({op.x, op.residual, op.y}) / bytes_of(op.dtype) |
+      reinterpret_cast<std::uintptr_t>(op.weight) / bytes_of(op.weight_dtype);
+  return static_cast<int>(std::gcd(bits, 16 / bytes_of(op.dtype)));
+}
+
+/// The launch of an operation: the first shape with room for a row.
+inline ResidualAddPlan plan_for(const ResidualAdd& op) {
+  ResidualAddPlan plan{32, 16, 4, width_of(op)};
+  if (op.hidden <= plan.threads * plan.columns) return plan;
+  plan.rows = 1;
+  plan.threads = 128;
+  while (plan.threads < 1024 && op.hidden > plan.threads * plan.columns) plan.threads *= 2;
+  if (op.hidden <= plan.threads * plan.columns) return plan;
+  plan.threads = 512;
+  plan.columns = 96;
+  return plan;
+}
+
+}  // namespace rmsnorm::kernels

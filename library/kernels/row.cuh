@@ -1,0 +1,81 @@
+#pragma once
+/// \file
+/// What all kernels do with a row: wait for it, find it, add up what its threads have of it.
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "library/kernels/rows.hpp"
+
+namespace rmsnorm::kernels {
+
+/// Waits until what the kernels before this one have written is there. In a launch that may overlap
+/// the end of another (launch.hpp), nothing must be read before.
+__device__ inline void wait_for_inputs() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
+/// Lets the next kernel set up its grid, if its launch may overlap: it waits for this one's end.
+__device__ inline void let_next_begin() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+/// A row's place in a tensor (outer, inner, hidden).
+struct Place {
+  std::int64_t outer, inner;
+};
+
+/// The place of row number `row` in tensors of so many rows, `inner` in the inner dimension. At most
+/// one division, in 32 bits if they are enough.
+/// \tparam kIsShort  whether a block may have several rows: otherwise there are fewer than 2^31
+template <bool kIsShort>
+__device__ Place place_of(std::int64_t row, std::int64_t rows, std::int64_t inner) {
+  if (inner >= rows) return {0, row};
+  const bool is_small = !kIsShort || rows >> 32 == 0;
+  const std::int64_t outer =
+      is_small ? static_cast<unsigned>(row) / static_cast<unsigned>(inner) : row / inner;
+  return {outer, row - outer * inner};
+}
+
+/// The row at a place.
+template <class T>
+__device__ T* find(const Rows& rows, const Place& place) {
+  return reinterpret_cast<T*>(
+      static_cast<char*>(rows.data) + place.outer * rows.outer_stride +
+      place.inner * rows.inner_stride);
+}
+
+/// Sum over groups of neighbouring lanes. Every lane gets its group's.
+__device__ inline float group_sum(float value, int lanes) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xffffffff, value, distance);
+  }
+  return value;
+}
+
+/// Sum over the threads of a row, which every one of them gets: kRowThreads or, if that is 0, a
+/// block. If they are more than 32, `partial` are 32 floats of shared memory; if they are more than
+/// 64, the block has one row.
+template <int kRowThreads>
+__device__ float row_sum(float value, float* partial) {
+  if constexpr (kRowThreads > 0 && kRowThreads <= 32) {
+    return group_sum(value, kRowThreads);
+  } else {
+    value = group_sum(value, 32);
+    const int lane = threadIdx.x % 32;
+    const bool has_block = kRowThreads > 64;
+    const int warp = (has_block ? threadIdx.x : threadIdx.y * blockDim.x + threadIdx.x) / 32;
+    if (lane == 0) partial[warp] = value;
+    __syncthreads();  // every warp's sum is in partial[]
+    if constexpr (kRowThreads == 64) return partial[warp / 2 * 2] + partial[warp / 2 * 2 + 1];
+    const int warps = kRowThreads > 0 ? kRowThreads / 32 : blockDim.x / 32;
+    return group_sum(lane < warps ? partial[lane] : 0, 32);
+  }
+}
+
+}  // namespace rmsnorm::kernels

@@ -1,0 +1,205 @@
+// The library as an implementation for the harness: the same kernels, on contiguous tensors, and
+// what they promise. Not a part of the library itself.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "common/contract/lesson.hpp"
+#include "library/kernels/backward.hpp"
+#include "library/kernels/backward_plan.hpp"
+#include "library/kernels/forward.hpp"
+#include "library/kernels/forward_plan.hpp"
+#include "library/kernels/residual_add.hpp"
+#include "library/kernels/residual_add_plan.hpp"
+
+namespace {
+
+using namespace rmsnorm;
+using kernels::divide_up;
+
+kernels::Rows contiguous(const void* data, int hidden, Dtype dtype) {
+  return {const_cast<void*>(data), 0, std::int64_t{bytes_of(dtype)} * hidden};
+}
+
+// Forward.
+
+kernels::Forward forward_of(const TypedProblem& p) {
+  const kernels::Tensor tensor{
+      contiguous(p.x, p.hidden, p.dtype),
+      contiguous(p.y, p.hidden, p.dtype),
+      p.weight,
+      nullptr,
+      p.rows,
+      p.rows};
+  return {{tensor, {}}, p.hidden, p.dtype, p.weight_dtype, p.eps, p.weight_bias};
+}
+
+cudaError_t launch_forward(const TypedProblem& p, cudaStream_t stream) {
+  return kernels::launch(forward_of(p), stream);
+}
+
+/// What an aligned row costs: x and y once, twice what of x neither registers nor shared memory
+/// hold, and the weight once for all rows that one warp holds.
+Traffic traffic_of_forward(const TypedProblem& p) {
+  const kernels::ForwardPlan plan = plan_for(forward_of(p));
+  const double x = 1.0 * bytes_of(p.dtype) * p.hidden;
+  const double held = 16.0 * plan.threads * (plan.vectors + plan.staged);
+  const double weight = p.weight == nullptr ? 0 : 1.0 * bytes_of(p.weight_dtype) * p.hidden;
+  const double rows_of_warp = std::max(1.0, 32.0 / plan.threads);
+  return {.read = x + std::max(0.0, x - held) + weight / rows_of_warp, .written = x};
+}
+
+/// The additions of a vector's squares, those of a thread's vectors and edges, of a warp and of the
+/// warps, of which no more than hidden add something; and one for 1 / hidden, which is rounded
+/// before it is a factor.
+int depth_of_forward(const TypedProblem& p) {
+  const kernels::ForwardPlan plan = plan_for(forward_of(p));
+  const int size = 16 / bytes_of(p.dtype);
+  const int most = size + p.hidden / size / plan.threads + 1 + 30 / plan.threads + 1 + 5 + 5;
+  return std::min(p.hidden, most) + 1;
+}
+
+const Registration forward{{
+    .slug = "librmsnorm",
+    .title = "librmsnorm",
+    .idea = "Rows of any length, stride and address, each with the kernel that suits it best",
+    .regime = "",
+    .launch = launch_forward,
+    .traffic = traffic_of_forward,
+    .sum_depth = depth_of_forward,
+}};
+
+// Residual add.
+
+kernels::ResidualAdd residual_add_of(const TypedProblem& p) {
+  return {
+      contiguous(p.x, p.hidden, p.dtype),
+      contiguous(p.residual, p.hidden, p.dtype),
+      contiguous(p.y, p.hidden, p.dtype),
+      p.weight,
+      p.rows,
+      std::max(1, p.rows),
+      p.hidden,
+      p.dtype,
+      p.weight_dtype,
+      p.eps,
+      p.weight_bias};
+}
+
+cudaError_t launch_residual_add(const TypedProblem& p, cudaStream_t stream) {
+  return kernels::launch(residual_add_of(p), stream);
+}
+
+std::string unsupported_by_residual_add(const TypedProblem& p) {
+  if (p.residual == nullptr) return "librmsnorm/residual_add needs a residual: it adds x to it";
+  if (p.hidden <= kernels::kMaxSummedColumns) return "";
+  return "librmsnorm/residual_add has room for 49152 columns: 512 threads have 128 registers each";
+}
+
+/// x, the residual and the weight once; a vector of 32 bytes is two loads, both of all sectors. The
+/// residual and y are written.
+Traffic traffic_of_residual_add(const TypedProblem& p) {
+  const double row = bytes_of(p.dtype) * static_cast<double>(p.hidden);
+  const double factor = p.weight == nullptr ? 0 : bytes_of(p.weight_dtype);  // bytes of one
+  const int loads = factor * width_of(residual_add_of(p)) == 32 ? 2 : 1;
+  return {.read = 2 * row + factor * p.hidden * loads, .written = 2 * row};
+}
+
+/// A thread's columns one by one, then the additions of at most two warps' shuffles.
+int depth_of_residual_add(const TypedProblem& p) {
+  return std::min(p.hidden, plan_for(residual_add_of(p)).columns) + 5 + 5;
+}
+
+const Registration residual_add{{
+    .slug = "librmsnorm/residual_add",
+    .title = "librmsnorm, residual add",
+    .idea = "The sum with the residual and its norm in one kernel, each byte once",
+    .regime = "",
+    .residual = true,
+    .launch = launch_residual_add,
+    .refuses = unsupported_by_residual_add,
+    .traffic = traffic_of_residual_add,
+    .sum_depth = depth_of_residual_add,
+}};
+
+// Backward.
+
+kernels::Backward backward_of(const BackwardProblem& p) {
+  return {
+      contiguous(p.x, p.hidden, p.dtype),
+      contiguous(p.dy, p.hidden, p.dtype),
+      contiguous(p.dx, p.hidden, p.dtype),
+      p.rstd,
+      p.weight,
+      p.dweight,
+      p.workspace,
+      p.rows,
+      std::max(1, p.rows),
+      p.hidden,
+      p.dtype,
+      p.weight_dtype,
+      p.weight_bias};
+}
+
+cudaError_t launch_backward(const BackwardProblem& p, cudaStream_t stream) {
+  return kernels::launch(backward_of(p), stream);
+}
+
+std::size_t workspace_bytes(const BackwardProblem& p) {
+  return kernels::workspace_bytes(p.rows, p.hidden, p.dtype);
+}
+
+/// A row costs x, dy and dx; a block costs the weight, and its partial sums of dweight, which are
+/// written, and read once more.
+Traffic traffic_of_backward(const BackwardProblem& p) {
+  const kernels::BackwardShape shape = shape_of(backward_of(p));
+  const double row = 1.0 * p.hidden * bytes_of(p.dtype);
+  // Of a vector of 8, the factors and the partial sums are two vectors of fp32: a request for either
+  // half touches the sectors of both.
+  const double halves = shape.size == 8 ? 2 : 1;
+  double weight = 0;
+  if (p.weight != nullptr) {
+    weight = p.hidden * bytes_of(p.weight_dtype) * (p.weight_dtype == Dtype::fp32 ? halves : 1);
+  }
+  const double rstd = shape.threads * shape.parts;  // a sector a warp
+  const double warps_with_all = shape.places > 1 ? kernels::kMaxBlock / 32 : 1;
+  const double blocks_of_row = static_cast<double>(shape.blocks) / std::max(1, p.rows);
+  Traffic result{.read = 2 * row + rstd + blocks_of_row * warps_with_all * weight, .written = row};
+  if (shape.parts > 1) {
+    result.read += 2 * row + kernels::kMaxBlock + weight + rstd;  // for the mean, and the mean
+    result.written += 32;
+  }
+  if (p.dweight != nullptr) {
+    const double sums = blocks_of_row * p.hidden * 4;
+    result.read += sums;
+    result.written += sums * (shape.places > 1 ? 1 : halves);
+    result.written += 1.0 * p.hidden * bytes_of(p.weight_dtype) / std::max(1, p.rows);
+  }
+  return result;
+}
+
+/// A thread's own additions, then those of two warps' shuffles.
+int row_depth_of_backward(const BackwardProblem& p) {
+  const kernels::BackwardShape shape = shape_of(backward_of(p));
+  const auto threads = shape.parts > 1 ? kernels::kMaxBlock : shape.threads;
+  return static_cast<int>(divide_up(p.hidden / shape.size, threads)) * shape.size + 5 + 5;
+}
+
+/// Those of a thread, of the rows that a block has at a time, of every 32nd block, and of 32 warps.
+int column_depth_of_backward(const BackwardProblem& p) {
+  const kernels::BackwardShape shape = shape_of(backward_of(p));
+  return shape.block_rows / shape.places + shape.places +
+         static_cast<int>(divide_up(shape.blocks, 32)) + 32;
+}
+
+const Registration backward{{
+    .slug = "librmsnorm/backward",
+    .title = "librmsnorm, backward",
+    .idea = "Both gradients in one pass over x and dy, and the same bits in every run",
+    .regime = "backward",
+    .backward =
+        {launch_backward, workspace_bytes, nullptr, traffic_of_backward, row_depth_of_backward,
+         column_depth_of_backward},
+}};
+
+}  // namespace
