@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/backward.hpp"
+#include "common/operations/residual_add.hpp"
+#include "common/operations/rms_norm.hpp"
 #include "library/kernels/backward.hpp"
 #include "library/kernels/backward_plan.hpp"
 #include "library/kernels/forward.hpp"
@@ -23,7 +25,7 @@ kernels::Rows contiguous(const void* data, int hidden, Dtype dtype) {
 
 // Forward.
 
-kernels::Forward forward_of(const TypedProblem& p) {
+kernels::Forward forward_of(const TypedRmsNorm& p) {
   const kernels::Tensor tensor{
       contiguous(p.x, p.hidden, p.dtype),
       contiguous(p.y, p.hidden, p.dtype),
@@ -34,13 +36,13 @@ kernels::Forward forward_of(const TypedProblem& p) {
   return {{tensor, {}}, p.hidden, p.dtype, p.weight_dtype, p.eps, p.weight_bias};
 }
 
-cudaError_t launch_forward(const TypedProblem& p, cudaStream_t stream) {
+cudaError_t launch_forward(const TypedRmsNorm& p, cudaStream_t stream) {
   return kernels::launch(forward_of(p), stream);
 }
 
 /// What an aligned row costs: x and y once, twice what of x neither registers nor shared memory
 /// hold, and the weight once for all rows that one warp holds.
-Traffic traffic_of_forward(const TypedProblem& p) {
+Traffic traffic_of_forward(const TypedRmsNorm& p) {
   const kernels::ForwardPlan plan = plan_for(forward_of(p));
   const double x = 1.0 * bytes_of(p.dtype) * p.hidden;
   const double held = 16.0 * plan.threads * (plan.vectors + plan.staged);
@@ -52,14 +54,14 @@ Traffic traffic_of_forward(const TypedProblem& p) {
 /// The additions of a vector's squares, those of a thread's vectors and edges, of a warp and of the
 /// warps, of which no more than hidden add something; and one for 1 / hidden, which is rounded
 /// before it is a factor.
-int depth_of_forward(const TypedProblem& p) {
+int depth_of_forward(const TypedRmsNorm& p) {
   const kernels::ForwardPlan plan = plan_for(forward_of(p));
   const int size = 16 / bytes_of(p.dtype);
   const int most = size + p.hidden / size / plan.threads + 1 + 30 / plan.threads + 1 + 5 + 5;
   return std::min(p.hidden, most) + 1;
 }
 
-const Registration forward{{
+const Registration<TypedRmsNorm> forward{{
     .slug = "librmsnorm",
     .title = "librmsnorm",
     .idea = "Rows of any length, stride and address, each with the kernel that suits it best",
@@ -71,7 +73,7 @@ const Registration forward{{
 
 // Residual add.
 
-kernels::ResidualAdd residual_add_of(const TypedProblem& p) {
+kernels::ResidualAdd residual_add_of(const rmsnorm::ResidualAdd& p) {
   return {
       contiguous(p.x, p.hidden, p.dtype),
       contiguous(p.residual, p.hidden, p.dtype),
@@ -86,19 +88,18 @@ kernels::ResidualAdd residual_add_of(const TypedProblem& p) {
       p.weight_bias};
 }
 
-cudaError_t launch_residual_add(const TypedProblem& p, cudaStream_t stream) {
+cudaError_t launch_residual_add(const rmsnorm::ResidualAdd& p, cudaStream_t stream) {
   return kernels::launch(residual_add_of(p), stream);
 }
 
-std::string unsupported_by_residual_add(const TypedProblem& p) {
-  if (p.residual == nullptr) return "librmsnorm/residual_add needs a residual: it adds x to it";
+std::string unsupported_by_residual_add(const rmsnorm::ResidualAdd& p) {
   if (p.hidden <= kernels::kMaxSummedColumns) return "";
-  return "librmsnorm/residual_add has room for 49152 columns: 512 threads have 128 registers each";
+  return "librmsnorm has room for 49152 columns: 512 threads have 128 registers each";
 }
 
 /// x, the residual and the weight once; a vector of 32 bytes is two loads, both of all sectors. The
 /// residual and y are written.
-Traffic traffic_of_residual_add(const TypedProblem& p) {
+Traffic traffic_of_residual_add(const rmsnorm::ResidualAdd& p) {
   const double row = bytes_of(p.dtype) * static_cast<double>(p.hidden);
   const double factor = p.weight == nullptr ? 0 : bytes_of(p.weight_dtype);  // bytes of one
   const int loads = factor * width_of(residual_add_of(p)) == 32 ? 2 : 1;
@@ -106,25 +107,24 @@ Traffic traffic_of_residual_add(const TypedProblem& p) {
 }
 
 /// A thread's columns one by one, then the additions of at most two warps' shuffles.
-int depth_of_residual_add(const TypedProblem& p) {
+int depth_of_residual_add(const rmsnorm::ResidualAdd& p) {
   return std::min(p.hidden, plan_for(residual_add_of(p)).columns) + 5 + 5;
 }
 
-const Registration residual_add{{
-    .slug = "librmsnorm/residual_add",
+const Registration<rmsnorm::ResidualAdd> residual_add{{
+    .slug = "librmsnorm",
     .title = "librmsnorm, residual add",
     .idea = "The sum with the residual and its norm in one kernel, each byte once",
     .regime = "",
-    .residual = true,
     .launch = launch_residual_add,
-    .refuses = unsupported_by_residual_add,
+    .unsupported = unsupported_by_residual_add,
     .traffic = traffic_of_residual_add,
     .sum_depth = depth_of_residual_add,
 }};
 
 // Backward.
 
-kernels::Backward backward_of(const BackwardProblem& p) {
+kernels::Backward backward_of(const rmsnorm::Backward& p) {
   return {
       contiguous(p.x, p.hidden, p.dtype),
       contiguous(p.dy, p.hidden, p.dtype),
@@ -141,17 +141,17 @@ kernels::Backward backward_of(const BackwardProblem& p) {
       p.weight_bias};
 }
 
-cudaError_t launch_backward(const BackwardProblem& p, cudaStream_t stream) {
+cudaError_t launch_backward(const rmsnorm::Backward& p, cudaStream_t stream) {
   return kernels::launch(backward_of(p), stream);
 }
 
-std::size_t workspace_bytes(const BackwardProblem& p) {
+std::size_t workspace_bytes(const rmsnorm::Backward& p) {
   return kernels::workspace_bytes(p.rows, p.hidden, p.dtype);
 }
 
 /// A row costs x, dy and dx; a block costs the weight, and its partial sums of dweight, which are
 /// written, and read once more.
-Traffic traffic_of_backward(const BackwardProblem& p) {
+Traffic traffic_of_backward(const rmsnorm::Backward& p) {
   const kernels::BackwardShape shape = shape_of(backward_of(p));
   const double row = 1.0 * p.hidden * bytes_of(p.dtype);
   // Of a vector of 8, the factors and the partial sums are two vectors of fp32: a request for either
@@ -179,27 +179,32 @@ Traffic traffic_of_backward(const BackwardProblem& p) {
 }
 
 /// A thread's own additions, then those of two warps' shuffles.
-int row_depth_of_backward(const BackwardProblem& p) {
+int row_depth_of_backward(const rmsnorm::Backward& p) {
   const kernels::BackwardShape shape = shape_of(backward_of(p));
   const auto threads = shape.parts > 1 ? kernels::kMaxBlock : shape.threads;
   return static_cast<int>(divide_up(p.hidden / shape.size, threads)) * shape.size + 5 + 5;
 }
 
 /// Those of a thread, of the rows that a block has at a time, of every 32nd block, and of 32 warps.
-int column_depth_of_backward(const BackwardProblem& p) {
+int column_depth_of_backward(const rmsnorm::Backward& p) {
   const kernels::BackwardShape shape = shape_of(backward_of(p));
   return shape.block_rows / shape.places + shape.places +
          static_cast<int>(divide_up(shape.blocks, 32)) + 32;
 }
 
-const Registration backward{{
-    .slug = "librmsnorm/backward",
+SumDepth depth_of_backward(const rmsnorm::Backward& p) {
+  return {row_depth_of_backward(p), column_depth_of_backward(p)};
+}
+
+const Registration<rmsnorm::Backward> backward{{
+    .slug = "librmsnorm",
     .title = "librmsnorm, backward",
     .idea = "Both gradients in one pass over x and dy, and the same bits in every run",
     .regime = "backward",
-    .backward =
-        {launch_backward, workspace_bytes, nullptr, traffic_of_backward, row_depth_of_backward,
-         column_depth_of_backward},
+    .launch = launch_backward,
+    .traffic = traffic_of_backward,
+    .sum_depth = depth_of_backward,
+    .workspace_bytes = workspace_bytes,
 }};
 
 }  // namespace

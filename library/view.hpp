@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/contract/lesson.hpp"
+#include "common/contract/dtype.hpp"
 #include "library/include/rmsnorm.h"
 #include "library/kernels/rows.hpp"
 #include "library/region.hpp"

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "common/contract/lesson.hpp"
+#include "common/contract/dtype.hpp"
 #include "library/kernels/rows.hpp"
 
 namespace rmsnorm::kernels {

@@ -5,7 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "common/contract/lesson.hpp"
+#include "common/contract/dtype.hpp"
 
 namespace rmsnorm::kernels {
 
