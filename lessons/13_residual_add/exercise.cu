@@ -12,7 +12,7 @@
 #include <iterator>
 #include <type_traits>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/residual_add.hpp"
 
 namespace {
 
@@ -171,7 +171,7 @@ Shape shape_for(int hidden) {
 }
 
 /// The same for the problem's types.
-Shape shape_for(const rmsnorm::TypedProblem& p) {
+Shape shape_for(const rmsnorm::ResidualAdd& p) {
   const bool of_fp32 = p.weight_dtype == rmsnorm::Dtype::fp32;
   if (p.dtype == rmsnorm::Dtype::fp32) return shape_for<float, float>(p.hidden);
   if (p.dtype == rmsnorm::Dtype::fp16 && of_fp32) return shape_for<half, float>(p.hidden);
@@ -180,8 +180,7 @@ Shape shape_for(const rmsnorm::TypedProblem& p) {
   return shape_for<nv_bfloat16, nv_bfloat16>(p.hidden);
 }
 
-std::string refuses(const rmsnorm::TypedProblem& p) {
-  if (p.residual == nullptr) return "13_residual_add needs a residual: it adds x to it";
+std::string unsupported(const rmsnorm::ResidualAdd& p) {
   const auto address = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data); };
   const auto tensors = address(p.x) | address(p.residual) | address(p.weight) | address(p.y);
   if (tensors % 16 != 0 || p.hidden * std::int64_t{bytes_of(p.dtype)} % 16 != 0) {
@@ -192,7 +191,7 @@ std::string refuses(const rmsnorm::TypedProblem& p) {
   return "13_residual_add has room for 49152 columns: 512 threads have 128 registers each";
 }
 
-cudaError_t launch(const rmsnorm::TypedProblem& p, cudaStream_t stream) {
+cudaError_t launch(const rmsnorm::ResidualAdd& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
   int device = 0, major = 0;
   cudaError_t error = cudaGetDevice(&device);
@@ -218,7 +217,7 @@ cudaError_t launch(const rmsnorm::TypedProblem& p, cudaStream_t stream) {
 
 /// x, the residual and the weight once; 32 bytes of the weight are two loads, both of all sectors.
 /// The residual and y are written.
-rmsnorm::Traffic traffic(const rmsnorm::TypedProblem& p) {
+rmsnorm::Traffic traffic(const rmsnorm::ResidualAdd& p) {
   const double row = bytes_of(p.dtype) * static_cast<double>(p.hidden);
   const double factor = p.weight == nullptr ? 0 : bytes_of(p.weight_dtype);  // bytes of one
   const int loads = bytes_of(p.weight_dtype) / bytes_of(p.dtype);
@@ -226,18 +225,17 @@ rmsnorm::Traffic traffic(const rmsnorm::TypedProblem& p) {
 }
 
 /// A thread's columns one by one, then the additions of at most two warps' shuffles.
-int sum_depth(const rmsnorm::TypedProblem& p) {
+int sum_depth(const rmsnorm::ResidualAdd& p) {
   return std::min(p.hidden, shape_for(p).columns) + 5 + 5;
 }
 
-const rmsnorm::Registration lesson{{
+const rmsnorm::Registration<rmsnorm::ResidualAdd> lesson{{
     .slug = "13_residual_add",
     .title = "Residual add",
     .idea = "The sum with the residual and its norm in one kernel, each byte once",
     .regime = "prefill",
-    .residual = true,
     .launch = launch,
-    .refuses = refuses,
+    .unsupported = unsupported,
     .traffic = traffic,
     .sum_depth = sum_depth,
 }};

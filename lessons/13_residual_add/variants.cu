@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/residual_add.hpp"
 
 namespace {
 
@@ -64,8 +64,7 @@ __global__ void __launch_bounds__(1024) rms_norm_of_sum(
   }
 }
 
-std::string refuses(const rmsnorm::TypedProblem& p) {
-  if (p.residual == nullptr) return "13_residual_add needs a residual: it adds x to it";
+std::string unsupported(const rmsnorm::ResidualAdd& p) {
   if (p.dtype != rmsnorm::Dtype::fp32) {
     return "13_residual_add as two kernels knows fp32 only: in 16 bits, the sum would be rounded "
            "before it is normed";
@@ -80,7 +79,7 @@ std::string refuses(const rmsnorm::TypedProblem& p) {
   return "";
 }
 
-cudaError_t launch(const rmsnorm::TypedProblem& p, cudaStream_t stream) {
+cudaError_t launch(const rmsnorm::ResidualAdd& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
   const int vectors = p.hidden / 4;
   const std::int64_t all = std::int64_t{p.rows} * vectors;
@@ -98,24 +97,23 @@ cudaError_t launch(const rmsnorm::TypedProblem& p, cudaStream_t stream) {
 }
 
 /// x, the residual, the sum and the weight are read; the sum and y are written.
-rmsnorm::Traffic traffic(const rmsnorm::TypedProblem& p) {
+rmsnorm::Traffic traffic(const rmsnorm::ResidualAdd& p) {
   const double row = 4.0 * p.hidden;
   return {.read = 3 * row + (p.weight == nullptr ? 0 : row), .written = 2 * row};
 }
 
 /// A thread's columns one by one, then the additions of at most two warps' shuffles.
-int sum_depth(const rmsnorm::TypedProblem& p) {
+int sum_depth(const rmsnorm::ResidualAdd& p) {
   return (p.hidden < 4 * kVectors ? p.hidden : 4 * kVectors) + 5 + 5;
 }
 
-const rmsnorm::Registration variant{{
+const rmsnorm::Registration<rmsnorm::ResidualAdd> variant{{
     .slug = "13_residual_add/two_kernels",
     .title = "Residual add: two kernels",
     .idea = "One kernel adds, the other norms the sum that the first has stored",
     .regime = "prefill",
-    .residual = true,
     .launch = launch,
-    .refuses = refuses,
+    .unsupported = unsupported,
     .traffic = traffic,
     .sum_depth = sum_depth,
 }};

@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <cuda/annotated_ptr>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/backward.hpp"
 
 namespace {
 
-using rmsnorm::BackwardProblem;
+using rmsnorm::Backward;
 using rmsnorm::Dtype;
 
 constexpr int kMaxThreads = 512;  // of a block: each can have 128 registers
@@ -202,7 +202,7 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-Shape shape_for(const BackwardProblem& p) {
+Shape shape_for(const Backward& p) {
   const int vectors = p.hidden / (16 / bytes_of(p.dtype));
   // One vector for each thread; more where a warp or a block can then keep the row.
   const int needed = static_cast<int>(divide_up(vectors, kMaxThreads));
@@ -221,7 +221,7 @@ Shape shape_for(const BackwardProblem& p) {
   return shape;
 }
 
-std::string refuses(const BackwardProblem& p) {
+std::string unsupported(const Backward& p) {
   const auto address = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data); };
   const auto tensors = address(p.x) | address(p.dy) | address(p.weight) | address(p.dx);
   const std::int64_t bytes = p.hidden * std::int64_t{bytes_of(p.dtype)};  // of a row
@@ -235,7 +235,7 @@ std::string refuses(const BackwardProblem& p) {
 
 /// Launches the kernels for these types. The workspace holds the partial sums.
 template <class T, class W>
-cudaError_t launch_for(const BackwardProblem& p, cudaStream_t stream) {
+cudaError_t launch_for(const Backward& p, cudaStream_t stream) {
   constexpr int kMost = kMaxColumns * sizeof(T) / 16;  // vectors of a thread: 4, or 2
   constexpr decltype(&rms_norm_backward<T, W, 1>) kKernels[] = {
       rms_norm_backward<T, W, 1>, rms_norm_backward<T, W, 2>,
@@ -257,7 +257,7 @@ cudaError_t launch_for(const BackwardProblem& p, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-cudaError_t launch(const BackwardProblem& p, cudaStream_t stream) {
+cudaError_t launch(const Backward& p, cudaStream_t stream) {
   const bool of_fp32 = p.weight_dtype == Dtype::fp32;
   if (p.dtype == Dtype::fp32) return launch_for<float, float>(p, stream);
   if (p.dtype == Dtype::fp16 && of_fp32) return launch_for<half, float>(p, stream);
@@ -266,13 +266,13 @@ cudaError_t launch(const BackwardProblem& p, cudaStream_t stream) {
   return launch_for<nv_bfloat16, nv_bfloat16>(p, stream);
 }
 
-std::size_t workspace_bytes(const BackwardProblem& p) {
+std::size_t workspace_bytes(const Backward& p) {
   return sizeof(float) * shape_for(p).blocks * p.hidden;
 }
 
 /// A row costs x, dy and dx; a block costs the weight, and its partial sums of dweight, which are
 /// written, and read once more.
-rmsnorm::Traffic traffic(const BackwardProblem& p) {
+rmsnorm::Traffic traffic(const Backward& p) {
   const Shape shape = shape_for(p);
   const double row = 1.0 * p.hidden * bytes_of(p.dtype), rows = std::max(1, p.rows);
   // Beside a vector of 8 columns, those of fp32 are two: either half touches the sectors of both.
@@ -291,24 +291,26 @@ rmsnorm::Traffic traffic(const BackwardProblem& p) {
   return result;
 }
 
-/// A thread's own additions, then those of two warps' shuffles.
-int row_depth(const BackwardProblem& p) {
-  return shape_for(p).vectors * 16 / bytes_of(p.dtype) + 5 + 5;
-}
-
-/// Those of a thread, of the rows that a block has at a time, of every 32nd block, and of 32 warps.
-int column_depth(const BackwardProblem& p) {
+/// Along a row, a thread's own additions, then those of two warps' shuffles. Down a column, those of
+/// a thread, of the rows that a block has at a time, of every 32nd block, and of 32 warps.
+rmsnorm::SumDepth sum_depth(const Backward& p) {
   const Shape shape = shape_for(p);
-  return shape.block_rows / shape.places + shape.places +
-         static_cast<int>(divide_up(shape.blocks, 32)) + 32;
+  const auto every_32nd = static_cast<int>(divide_up(shape.blocks, 32));
+  return {
+      shape.vectors * 16 / bytes_of(p.dtype) + 5 + 5,
+      shape.block_rows / shape.places + shape.places + every_32nd + 32};
 }
 
-const rmsnorm::Registration lesson{{
+const rmsnorm::Registration<rmsnorm::Backward> lesson{{
     .slug = "14_backward",
     .title = "Backward",
     .idea = "Both gradients in one pass over x and dy, and the same bits in every run",
     .regime = "backward",
-    .backward = {launch, workspace_bytes, refuses, traffic, row_depth, column_depth},
+    .launch = launch,
+    .unsupported = unsupported,
+    .traffic = traffic,
+    .sum_depth = sum_depth,
+    .workspace_bytes = workspace_bytes,
 }};
 
 }  // namespace

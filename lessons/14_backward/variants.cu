@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <cuda/annotated_ptr>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/backward.hpp"
 
 namespace {
 
-using rmsnorm::BackwardProblem;
+using rmsnorm::Backward;
 using rmsnorm::Dtype;
 
 constexpr int kThreads = 512;  // of a row
@@ -144,15 +144,15 @@ __global__ void add_partial_sums_of_blocks(
 }
 
 /// Rows of a block: as in the lesson.
-int block_rows_of(const BackwardProblem& p) {
+int block_rows_of(const Backward& p) {
   return std::max(4, (p.rows + 255) / 256);
 }
 
-int blocks_of(const BackwardProblem& p) {
+int blocks_of(const Backward& p) {
   return static_cast<int>((p.rows + std::int64_t{block_rows_of(p)} - 1) / block_rows_of(p));
 }
 
-std::string refuses(const BackwardProblem& p) {
+std::string unsupported(const Backward& p) {
   const auto address = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data); };
   const auto tensors = address(p.x) | address(p.dy) | address(p.weight) | address(p.dx);
   if (tensors % 16 != 0 || p.hidden * std::int64_t{bytes_of(p.dtype)} % 16 != 0) {
@@ -167,7 +167,7 @@ std::string refuses(const BackwardProblem& p) {
 }
 
 template <class T>
-cudaError_t launch_for(const BackwardProblem& p, cudaStream_t stream) {
+cudaError_t launch_for(const Backward& p, cudaStream_t stream) {
   const int vectors = static_cast<int>(p.hidden * sizeof(T) / 16), blocks = blocks_of(p);
   auto* const partial_sums = static_cast<float*>(p.workspace);
   const auto for_dx = rms_norm_one_gradient<T, true>;
@@ -186,18 +186,18 @@ cudaError_t launch_for(const BackwardProblem& p, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-cudaError_t launch(const BackwardProblem& p, cudaStream_t stream) {
+cudaError_t launch(const Backward& p, cudaStream_t stream) {
   if (p.dtype == Dtype::fp32) return launch_for<float>(p, stream);
   if (p.dtype == Dtype::fp16) return launch_for<half>(p, stream);
   return launch_for<nv_bfloat16>(p, stream);
 }
 
-std::size_t workspace_bytes(const BackwardProblem& p) {
+std::size_t workspace_bytes(const Backward& p) {
   return sizeof(float) * blocks_of(p) * p.hidden;
 }
 
 /// As the lesson's, and x, dy and rstd twice.
-rmsnorm::Traffic traffic(const BackwardProblem& p) {
+rmsnorm::Traffic traffic(const Backward& p) {
   const double row = 1.0 * p.hidden * bytes_of(p.dtype), rows = std::max(1, p.rows);
   const double blocks_of_row = blocks_of(p) / rows;
   const double rstd = kThreads;  // a sector a warp
@@ -212,22 +212,22 @@ rmsnorm::Traffic traffic(const BackwardProblem& p) {
   return result;
 }
 
-/// A thread's own additions, then those of two warps' shuffles.
-int row_depth(const BackwardProblem&) {
-  return kColumns + 5 + 5;
+/// Along a row, a thread's own additions, then those of two warps' shuffles. Down a column, those of
+/// a thread, of every 32nd block, and of 32 warps.
+rmsnorm::SumDepth sum_depth(const Backward& p) {
+  return {kColumns + 5 + 5, block_rows_of(p) + (blocks_of(p) + 31) / 32 + 32};
 }
 
-/// Those of a thread, of every 32nd block, and of 32 warps.
-int column_depth(const BackwardProblem& p) {
-  return block_rows_of(p) + (blocks_of(p) + 31) / 32 + 32;
-}
-
-const rmsnorm::Registration variant{{
+const rmsnorm::Registration<rmsnorm::Backward> variant{{
     .slug = "14_backward/two_passes",
     .title = "Backward, two passes",
     .idea = "As 14_backward, but dweight has a launch of its own, which loads x and dy again",
     .regime = "backward",
-    .backward = {launch, workspace_bytes, refuses, traffic, row_depth, column_depth},
+    .launch = launch,
+    .unsupported = unsupported,
+    .traffic = traffic,
+    .sum_depth = sum_depth,
+    .workspace_bytes = workspace_bytes,
 }};
 
 }  // namespace
