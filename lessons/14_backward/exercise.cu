@@ -301,20 +301,14 @@ rmsnorm::Traffic traffic(const Backward& p) {
   return result;
 }
 
-/// A thread's own additions, then those of two warps' shuffles.
-int row_depth(const Backward& p) {
-  return shape_for(p).vectors * 16 / bytes_of(p.dtype) + 5 + 5;
-}
-
-/// Those of a thread, of the rows that a block has at a time, of every 32nd block, and of 32 warps.
-int column_depth(const Backward& p) {
-  const Shape shape = shape_for(p);
-  return shape.block_rows / shape.places + shape.places +
-         static_cast<int>(divide_up(shape.blocks, 32)) + 32;
-}
-
+/// Along a row, a thread's own additions, then those of two warps' shuffles. Down a column, those of
+/// a thread, of the rows that a block has at a time, of every 32nd block, and of 32 warps.
 rmsnorm::SumDepth sum_depth(const Backward& p) {
-  return {row_depth(p), column_depth(p)};
+  const Shape shape = shape_for(p);
+  const auto every_32nd = static_cast<int>(divide_up(shape.blocks, 32));
+  return {
+      shape.vectors * 16 / bytes_of(p.dtype) + 5 + 5,
+      shape.block_rows / shape.places + shape.places + every_32nd + 32};
 }
 
 const rmsnorm::Registration<rmsnorm::Backward> lesson{{

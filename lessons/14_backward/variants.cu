@@ -212,18 +212,10 @@ rmsnorm::Traffic traffic(const Backward& p) {
   return result;
 }
 
-/// A thread's own additions, then those of two warps' shuffles.
-int row_depth(const Backward&) {
-  return kColumns + 5 + 5;
-}
-
-/// Those of a thread, of every 32nd block, and of 32 warps.
-int column_depth(const Backward& p) {
-  return block_rows_of(p) + (blocks_of(p) + 31) / 32 + 32;
-}
-
+/// Along a row, a thread's own additions, then those of two warps' shuffles. Down a column, those of
+/// a thread, of every 32nd block, and of 32 warps.
 rmsnorm::SumDepth sum_depth(const Backward& p) {
-  return {row_depth(p), column_depth(p)};
+  return {kColumns + 5 + 5, block_rows_of(p) + (blocks_of(p) + 31) / 32 + 32};
 }
 
 const rmsnorm::Registration<rmsnorm::Backward> variant{{
