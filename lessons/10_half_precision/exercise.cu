@@ -12,7 +12,7 @@
 #include <cuda/annotated_ptr>
 #include <type_traits>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/rms_norm.hpp"
 
 namespace {
 
@@ -118,7 +118,7 @@ constexpr Shape kShapes[] = {kShape<T, W, 8, 16>,   kShape<T, W, 16, 16>,   kSha
                              kShape<T, W, 64, 16>,  kShape<T, W, 128, 16>,  kShape<T, W, 256, 16>,
                              kShape<T, W, 512, 16>, kShape<T, W, 1024, 16>, kShape<T, W, 1024, 48>};
 
-const Shape& shape_for(const rmsnorm::TypedProblem& p) {
+const Shape& shape_for(const rmsnorm::TypedRmsNorm& p) {
   const bool fp32_weight = p.weight_dtype == rmsnorm::Dtype::fp32;
   const Shape* shape = kShapes<float, float>;
   if (p.dtype == rmsnorm::Dtype::fp16) {
@@ -130,7 +130,7 @@ const Shape& shape_for(const rmsnorm::TypedProblem& p) {
   return *shape;
 }
 
-std::string refuses(const rmsnorm::TypedProblem& p) {
+std::string unsupported(const rmsnorm::TypedRmsNorm& p) {
   const auto bytes = reinterpret_cast<std::uintptr_t>(p.x) |
                      reinterpret_cast<std::uintptr_t>(p.weight) |
                      reinterpret_cast<std::uintptr_t>(p.y) |
@@ -143,7 +143,7 @@ std::string refuses(const rmsnorm::TypedProblem& p) {
   return "10_half_precision has room for 49152 columns: 1024 threads have 64 registers each";
 }
 
-cudaError_t launch(const rmsnorm::TypedProblem& p, cudaStream_t stream) {
+cudaError_t launch(const rmsnorm::TypedRmsNorm& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
   const Shape& shape = shape_for(p);
   const int blocks = (p.rows - 1) / shape.rows + 1;
@@ -155,7 +155,7 @@ cudaError_t launch(const rmsnorm::TypedProblem& p, cudaStream_t stream) {
 
 /// x and y once, the weight once a warp. A weight of 4 bytes for an x of 2 is two loads: each of
 /// them touches all sectors of both.
-rmsnorm::Traffic traffic(const rmsnorm::TypedProblem& p) {
+rmsnorm::Traffic traffic(const rmsnorm::TypedRmsNorm& p) {
   const double row = 1.0 * bytes_of(p.dtype) * p.hidden;
   const double parts = 1.0 * bytes_of(p.weight_dtype) / bytes_of(p.dtype);
   const double rows_of_warp = std::max(1.0, 32.0 / shape_for(p).threads);
@@ -164,17 +164,17 @@ rmsnorm::Traffic traffic(const rmsnorm::TypedProblem& p) {
 }
 
 /// A thread's columns one by one, then the additions of at most two warps' shuffles.
-int sum_depth(const rmsnorm::TypedProblem& p) {
+int sum_depth(const rmsnorm::TypedRmsNorm& p) {
   return std::min(p.hidden, shape_for(p).columns) + 5 + 5;
 }
 
-const rmsnorm::Registration lesson{{
+const rmsnorm::Registration<rmsnorm::TypedRmsNorm> lesson{{
     .slug = "10_half_precision",
     .title = "Half precision",
     .idea = "Tensors of bf16 or fp16, arithmetic in fp32, one rounding at the end",
     .regime = "prefill",
     .launch = launch,
-    .refuses = refuses,
+    .unsupported = unsupported,
     .traffic = traffic,
     .sum_depth = sum_depth,
 }};

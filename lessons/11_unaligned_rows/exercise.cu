@@ -11,7 +11,7 @@
 #include <cuda/annotated_ptr>
 #include <type_traits>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/rms_norm.hpp"
 
 namespace {
 
@@ -207,11 +207,11 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_rows(
 /// How rows are spread over threads, and the kernel for that.
 struct Shape {
   int threads, rows, columns;  // of a row, of a block, of a thread
-  void (*launch)(const rmsnorm::TypedProblem&, const Shape&, cudaStream_t);
+  void (*launch)(const rmsnorm::TypedRmsNorm&, const Shape&, cudaStream_t);
 };
 
 template <class T, class W, int kThreads, int kColumns>
-void launch_kernel(const rmsnorm::TypedProblem& p, const Shape& shape, cudaStream_t stream) {
+void launch_kernel(const rmsnorm::TypedRmsNorm& p, const Shape& shape, cudaStream_t stream) {
   const int blocks = (p.rows - 1) / shape.rows + 1;
   const auto kernel = rms_norm_unaligned_rows<T, W, kThreads, kColumns / kSize<T>>;
   kernel<<<blocks, dim3(kThreads, shape.rows), 0, stream>>>(
@@ -231,7 +231,7 @@ constexpr Shape kShapes[] = {kShape<T, W, 8, 16>,   kShape<T, W, 16, 16>,  kShap
                              kShape<T, W, 512, 16>, kShape<T, W, 512, 24>, kShape<T, W, 1024, 24>,
                              kShape<T, W, 1024, 48>};
 
-const Shape& shape_for(const rmsnorm::TypedProblem& p) {
+const Shape& shape_for(const rmsnorm::TypedRmsNorm& p) {
   const bool fp32_weight = p.weight_dtype == rmsnorm::Dtype::fp32;
   const Shape* shape = kShapes<float, float>;
   if (p.dtype == rmsnorm::Dtype::fp16) {
@@ -245,12 +245,12 @@ const Shape& shape_for(const rmsnorm::TypedProblem& p) {
   return *shape;
 }
 
-std::string refuses(const rmsnorm::TypedProblem& p) {
+std::string unsupported(const rmsnorm::TypedRmsNorm& p) {
   if (p.hidden <= kMaxColumns) return "";
   return "11_unaligned_rows has room for 49152 columns: 1024 threads have 64 registers each";
 }
 
-cudaError_t launch(const rmsnorm::TypedProblem& p, cudaStream_t stream) {
+cudaError_t launch(const rmsnorm::TypedRmsNorm& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
   const Shape& shape = shape_for(p);
   shape.launch(p, shape, stream);
@@ -269,7 +269,7 @@ double end_bytes(int first, int last, int lanes, int bytes) {
 }
 
 /// x once and the weight once a warp; but the ends, which are elements, touch whole sectors.
-rmsnorm::Traffic traffic(const rmsnorm::TypedProblem& p) {
+rmsnorm::Traffic traffic(const rmsnorm::TypedRmsNorm& p) {
   const Shape& shape = shape_for(p);
   const int bytes = bytes_of(p.dtype), size = 16 / bytes, lanes = std::min(32, shape.threads);
   const int vectors = std::max(0, (p.hidden + size - 1) / size - 2);
@@ -288,19 +288,19 @@ rmsnorm::Traffic traffic(const rmsnorm::TypedProblem& p) {
 }
 
 /// The columns of a window, a thread's windows and ends, the additions of at most two warps' shuffles.
-int sum_depth(const rmsnorm::TypedProblem& p) {
+int sum_depth(const rmsnorm::TypedRmsNorm& p) {
   const Shape& shape = shape_for(p);
   const int size = 16 / bytes_of(p.dtype), ends = (3 * size - 1) / std::min(32, shape.threads) + 1;
   return std::min(p.hidden, size + shape.columns / size + ends) + 5 + 5;
 }
 
-const rmsnorm::Registration lesson{{
+const rmsnorm::Registration<rmsnorm::TypedRmsNorm> lesson{{
     .slug = "11_unaligned_rows",
     .title = "Unaligned rows",
     .idea = "Rows of any length at any address, at nearly the speed of aligned ones",
     .regime = "heads",
     .launch = launch,
-    .refuses = refuses,
+    .unsupported = unsupported,
     .traffic = traffic,
     .sum_depth = sum_depth,
 }};

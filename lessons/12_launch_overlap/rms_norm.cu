@@ -10,7 +10,7 @@
 #include <cuda/annotated_ptr>
 #include <type_traits>
 
-#include "common/contract/lesson.hpp"
+#include "common/operations/rms_norm.hpp"
 
 namespace {
 
@@ -161,7 +161,7 @@ constexpr Shape kShapes[] = {kShape<T, W, 8, 16>,   kShape<T, W, 16, 16>,   kSha
                              kShape<T, W, 64, 16>,  kShape<T, W, 128, 16>,  kShape<T, W, 256, 16>,
                              kShape<T, W, 512, 16>, kShape<T, W, 1024, 16>, kShape<T, W, 1024, 48>};
 
-const Shape& shape_for(const rmsnorm::TypedProblem& p) {
+const Shape& shape_for(const rmsnorm::TypedRmsNorm& p) {
   const bool fp32_weight = p.weight_dtype == rmsnorm::Dtype::fp32;
   const Shape* shape = kShapes<float, float>;
   if (p.dtype == rmsnorm::Dtype::fp16) {
@@ -173,7 +173,7 @@ const Shape& shape_for(const rmsnorm::TypedProblem& p) {
   return *shape;
 }
 
-std::string refuses(const rmsnorm::TypedProblem& p) {
+std::string unsupported(const rmsnorm::TypedRmsNorm& p) {
   const auto bytes = reinterpret_cast<std::uintptr_t>(p.x) |
                      reinterpret_cast<std::uintptr_t>(p.weight) |
                      reinterpret_cast<std::uintptr_t>(p.y) |
@@ -186,7 +186,7 @@ std::string refuses(const rmsnorm::TypedProblem& p) {
   return "12_launch_overlap has room for 49152 columns: 1024 threads have 64 registers each";
 }
 
-cudaError_t launch_kernel(const rmsnorm::TypedProblem& p, cudaStream_t stream, bool may_overlap) {
+cudaError_t launch_kernel(const rmsnorm::TypedRmsNorm& p, cudaStream_t stream, bool may_overlap) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
   int device = 0, major = 0;
   cudaError_t error = cudaGetDevice(&device);
@@ -210,17 +210,17 @@ cudaError_t launch_kernel(const rmsnorm::TypedProblem& p, cudaStream_t stream, b
       static_cast<uint4*>(p.y), p.rows, p.hidden / (16 / bytes_of(p.dtype)), p.eps, p.weight_bias);
 }
 
-cudaError_t launch(const rmsnorm::TypedProblem& p, cudaStream_t stream) {
+cudaError_t launch(const rmsnorm::TypedRmsNorm& p, cudaStream_t stream) {
   return launch_kernel(p, stream, true);
 }
 
-cudaError_t launch_alone(const rmsnorm::TypedProblem& p, cudaStream_t stream) {
+cudaError_t launch_alone(const rmsnorm::TypedRmsNorm& p, cudaStream_t stream) {
   return launch_kernel(p, stream, false);
 }
 
 /// x and y once, the weight once a warp. A weight of 4 bytes for an x of 2 is two loads: each of
 /// them touches all sectors of both.
-rmsnorm::Traffic traffic(const rmsnorm::TypedProblem& p) {
+rmsnorm::Traffic traffic(const rmsnorm::TypedRmsNorm& p) {
   const double row = 1.0 * bytes_of(p.dtype) * p.hidden;
   const double parts = 1.0 * bytes_of(p.weight_dtype) / bytes_of(p.dtype);
   const double rows_of_warp = std::max(1.0, 32.0 / shape_for(p).threads);
@@ -229,28 +229,28 @@ rmsnorm::Traffic traffic(const rmsnorm::TypedProblem& p) {
 }
 
 /// A thread's columns one by one, then the additions of at most two warps' shuffles.
-int sum_depth(const rmsnorm::TypedProblem& p) {
+int sum_depth(const rmsnorm::TypedRmsNorm& p) {
   return std::min(p.hidden, shape_for(p).columns) + 5 + 5;
 }
 
-const rmsnorm::Registration lesson{{
+const rmsnorm::Registration<rmsnorm::TypedRmsNorm> lesson{{
     .slug = "12_launch_overlap",
     .title = "Launch overlap",
     .idea = "The grid is set up while the kernel before it still runs",
     .regime = "decode",
     .launch = launch,
-    .refuses = refuses,
+    .unsupported = unsupported,
     .traffic = traffic,
     .sum_depth = sum_depth,
 }};
 
-const rmsnorm::Registration alone{{
+const rmsnorm::Registration<rmsnorm::TypedRmsNorm> alone{{
     .slug = "12_launch_overlap/alone",
     .title = "Launch overlap: without it",
     .idea = "No launch begins before the one before it has ended",
     .regime = "decode",
     .launch = launch_alone,
-    .refuses = refuses,
+    .unsupported = unsupported,
     .traffic = traffic,
     .sum_depth = sum_depth,
 }};
