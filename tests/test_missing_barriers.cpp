@@ -71,6 +71,8 @@ const MissingBarrier kMissing[] = {
     {"08_registers", 1, kRowStore, kRowSum},
     {"09_cache_policy", 1, kRowStore, kRowSum},
     {"10_half_precision", 1, kShortRowStore, kShortRowSum},
+    {"11_unaligned_rows", 1, kShortRowStore, kShortRowSum},
+    {"12_launch_overlap", 1, kShortRowStore, kShortRowSum},
     {"13_residual_add", 1, kShortRowStore, kShortRowSum},
     {"14_backward", 1, kTurnStore, kTurnSum},
     {"14_backward", 2, kPlaceSum, kPlaceStore, "128", false},
