@@ -287,7 +287,8 @@ rmsnorm::Traffic traffic(const rmsnorm::TypedRmsNorm& p) {
   return {.read = read, .written = written};
 }
 
-/// The columns of a window, a thread's windows and ends, the additions of at most two warps' shuffles.
+/// The columns of a window, a thread's windows and ends, then the additions of at most two warps'
+/// shuffles.
 int sum_depth(const rmsnorm::TypedRmsNorm& p) {
   const Shape& shape = shape_for(p);
   const int size = 16 / bytes_of(p.dtype), ends = (3 * size - 1) / std::min(32, shape.threads) + 1;
