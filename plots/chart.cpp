@@ -25,9 +25,7 @@ const Theme kLight = {
     .muted = "#5b6775",
     .grid = "#dfe3e8",
     .bar = "#1f6fb5",
-    .text_on_bar = "#ffffff",
-    .foil = "#c3cad2",
-    .text_on_foil = "#1f2933",
+    .variant = "#697583",
     .peak = "#b8323f",
     .copy = "#1f2933",
     .lines =
@@ -41,9 +39,7 @@ const Theme kDark = {
     .muted = "#9aa7b5",
     .grid = "#353c45",
     .bar = "#58a6e8",
-    .text_on_bar = "#0b1520",
-    .foil = "#4b5561",
-    .text_on_foil = "#f0f3f6",
+    .variant = "#8592a0",
     .peak = "#ff8087",
     .copy = "#e3e8ee",
     .lines =
@@ -51,13 +47,10 @@ const Theme kDark = {
          "#d0a184"},
 };
 
-enum class Format { svg, png };
-
-/// One of a chart's four files, and where gnuplot writes it until all four are known to be whole.
+/// One of a chart's files, and where gnuplot writes it until both are known to be whole.
 struct Output {
   fs::path file;
   fs::path partial;
-  Format format;
   const Theme* theme;
 };
 
@@ -66,17 +59,11 @@ fs::path with_suffix(fs::path path, std::string_view suffix) {
 }
 
 std::vector<Output> outputs_of(const fs::path& stem) {
-  std::vector<Output> outputs;
-  for (const Theme* theme : {&kLight, &kDark}) {
-    for (const Format format : {Format::svg, Format::png}) {
-      const fs::path file = with_suffix(
-          stem,
-          fmt::format(
-              "{}.{}", theme == &kDark ? "-dark" : "", format == Format::svg ? "svg" : "png"));
-      outputs.push_back({file, with_suffix(file, ".partial"), format, theme});
-    }
-  }
-  return outputs;
+  const fs::path light = with_suffix(stem, ".svg");
+  const fs::path dark = with_suffix(stem, "-dark.svg");
+  return {
+      {light, with_suffix(light, ".partial"), &kLight},
+      {dark, with_suffix(dark, ".partial"), &kDark}};
 }
 
 /// Removes the files on its list when it goes out of scope, however that happens.
@@ -113,20 +100,6 @@ std::string quoted_for_gnuplot(const fs::path& path) {
   return quoted(path.string(), "''");
 }
 
-std::string terminal(const Output& output) {
-  if (output.format == Format::svg) {
-    return fmt::format(
-        "svg size {},{} dynamic enhanced font 'DejaVu Sans,12'", kCanvasWidth, kCanvasHeight);
-  }
-  constexpr double kScale = 2;
-  constexpr double kFontScale = kScale * 72 / 96;  // cairo takes a font's size at 96 dots an inch
-  return fmt::format(
-      "pngcairo size {},{} enhanced font 'DejaVu Sans,12' fontscale {} linewidth {} pointscale {} "
-      "dashlength {} background rgb '{}'",
-      kScale * kCanvasWidth, kScale * kCanvasHeight, kFontScale, kScale, kScale, kScale,
-      output.theme->background);
-}
-
 void write_script(const Chart& chart, const std::vector<Output>& outputs, const fs::path& script) {
   // ">FILE" makes gnuplot-iostream write the script to a file. Through a pipe, which is its usual
   // way, gnuplot's exit status would be lost in the destructor.
@@ -137,7 +110,8 @@ void write_script(const Chart& chart, const std::vector<Output>& outputs, const 
     gp.send1d(series.points);  // ends with a line "e"
   }
   for (const Output& output : outputs) {
-    gp << "reset\nset terminal " << terminal(output) << "\nset output "
+    gp << "reset\nset terminal svg size " << kCanvasWidth << "," << kCanvasHeight
+       << " dynamic enhanced font 'DejaVu Sans,12'\nset output "
        << quoted_for_gnuplot(output.partial) << "\n"
        << chart.commands(*output.theme) << "\nunset output\n";
   }
@@ -172,16 +146,6 @@ void run_gnuplot(const fs::path& script, const fs::path& messages) {
       fmt::format("gnuplot failed: {}", said.empty() ? "it gave no reason" : last_line(said)));
 }
 
-bool is_whole(std::string_view content, Format format) {
-  using namespace std::string_view_literals;
-  if (format == Format::svg) {
-    const std::size_t end = content.find_last_not_of(" \t\r\n");
-    return end != std::string_view::npos && content.substr(0, end + 1).ends_with("</svg>");
-  }
-  return content.starts_with("\x89PNG\r\n\x1a\n"sv) &&
-         content.ends_with("\0\0\0\0IEND\xae\x42\x60\x82"sv);
-}
-
 /// A reader's computer may not have DejaVu Sans: without a fallback, browsers take a serif font.
 void name_fallback_fonts(std::string& svg) {
   constexpr std::string_view kOnly = "font-family=\"DejaVu Sans\"";
@@ -193,13 +157,11 @@ void name_fallback_fonts(std::string& svg) {
 
 void check_and_finish(const Output& output) {
   std::string content = fs::exists(output.partial) ? read_file(output.partial) : "";
-  if (!is_whole(content, output.format)) {
+  const std::size_t end = content.find_last_not_of(" \t\r\n") + 1;
+  if (!content.substr(0, end).ends_with("</svg>"))
     throw std::runtime_error(fmt::format("gnuplot did not finish {}", output.file.string()));
-  }
-  if (output.format == Format::svg) {
-    name_fallback_fonts(content);
-    write_file(output.partial, content);
-  }
+  name_fallback_fonts(content);
+  write_file(output.partial, content);
 }
 
 void make_folder_of(const fs::path& stem) {

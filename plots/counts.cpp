@@ -21,7 +21,7 @@ constexpr double kRight = 16;     ///< free right of the last panel
 constexpr double kGap = 26;       ///< between panels
 constexpr double kTop = 372;      ///< of the first row
 constexpr double kBottom = 18;    ///< of the last row, at least
-constexpr double kTallest = 58;   ///< a row of one lesson, at most
+constexpr double kTallest = 58;   ///< a row of one implementation, at most
 constexpr double kHalfBar = 0.3;  ///< in rows
 constexpr double kSlugSize = 12;
 constexpr double kNumberSize = 12;
@@ -60,15 +60,15 @@ bool is_more(double a, double b) {
 /// A bar, and behind it a pale one.
 struct Bar {
   double value;
-  double before;  ///< of the lesson before, where that was more; else 0
+  double before;  ///< of the one before, where that was more; else 0
 };
 
 class Counts {
  public:
-  explicit Counts(std::vector<LessonCost> costs) : costs_(std::move(costs)) {
+  explicit Counts(std::vector<CountedCost> costs) : costs_(std::move(costs)) {
     double widest = 0;
-    for (const LessonCost& row : costs_) {
-      widest = std::max(widest, width_of(row.lesson, kSlugSize));
+    for (const CountedCost& row : costs_) {
+      widest = std::max(widest, width_of(row.implementation, kSlugSize));
     }
     first_panel_ = kLeft + widest + 8;
     const double panels = static_cast<double>(kQuantities.size());
@@ -102,12 +102,10 @@ class Counts {
   std::vector<Bar> bars(const Quantity& quantity) const {
     std::vector<Bar> bars;
     double before = 0;
-    for (const LessonCost& row : costs_) {
+    for (const CountedCost& row : costs_) {
       Bar bar{quantity.of(row.cost), 0};
-      if (!is_foil(row.lesson)) {
-        if (is_more(before, bar.value)) bar.before = before;
-        before = bar.value;
-      }
+      if (is_more(before, bar.value)) bar.before = before;
+      before = bar.value;
       bars.push_back(bar);
     }
     return bars;
@@ -117,26 +115,21 @@ class Counts {
   std::vector<Series> series_of(const Quantity& quantity) const {
     const std::string name = quantity.name;
     Series before{name + "_before", {}};
-    Series lessons{name, {}};
-    Series foils{name + "_foils", {}};
+    Series now{name, {}};
     const std::vector<Bar> all = bars(quantity);
     for (std::size_t i = 0; i < all.size(); ++i) {
       const auto at = static_cast<double>(i);
       if (all[i].before > 0) before.points.emplace_back(at, all[i].before);
-      (is_foil(costs_[i].lesson) ? foils : lessons).points.emplace_back(at, all[i].value);
+      now.points.emplace_back(at, all[i].value);
     }
-    std::vector<Series> found;
-    for (Series& series : std::array{before, lessons, foils}) {
-      if (!series.points.empty()) found.push_back(std::move(series));
-    }
-    return found;
+    if (before.points.empty()) return {now};
+    return {before, now};
   }
 
   double middle_of(std::size_t row) const { return kTop - row_ * (static_cast<double>(row) + 0.5); }
 
   std::string draw_row(const Theme& theme, std::size_t i) const {
     const double above = kTop - row_ * static_cast<double>(i);
-    const bool foil = is_foil(costs_[i].lesson);
     return draw(Line{
                .x1 = kLeft,
                .y1 = above,
@@ -144,10 +137,10 @@ class Counts {
                .y2 = above,
                .colour = theme.grid}) +
            draw(Text{
-               .text = costs_[i].lesson,
+               .text = costs_[i].implementation,
                .x = kLeft,
                .y = middle_of(i),
-               .colour = foil ? theme.muted : theme.text,
+               .colour = theme.text,
                .size = kSlugSize});
   }
 
@@ -201,7 +194,7 @@ class Counts {
     for (const Series& series : series_of(quantity)) {
       text += fmt::format(
           ", ${} using 2:1:(0):2:($1-{}):($1+{}) with boxxyerror linecolor rgb '{}'", series.name,
-          kHalfBar, kHalfBar, colour_of(theme, series.name));
+          kHalfBar, kHalfBar, series.name.ends_with("_before") ? theme.grid : theme.bar);
     }
     // The next panel has texts of its own.
     return text + "\nunset label\nunset arrow\n";
@@ -215,12 +208,7 @@ class Counts {
     return end_before - end < needed ? std::max(end, end_before) : end;
   }
 
-  static const std::string& colour_of(const Theme& theme, const std::string& series) {
-    if (series.ends_with("_before")) return theme.grid;
-    return series.ends_with("_foils") ? theme.foil : theme.bar;
-  }
-
-  std::vector<LessonCost> costs_;
+  std::vector<CountedCost> costs_;
   double first_panel_ = 0;
   double panel_ = 0;  ///< a panel's width, with its numbers
   double row_ = 0;    ///< a row's height
@@ -233,25 +221,25 @@ void require_unique(const std::filesystem::path& file, const std::vector<TraceRo
   for (const TraceRow& row : trace) {
     const LineCount& c = row.count;
     if (seen.emplace(
-                row.lesson, row.regime, row.rows, row.hidden, c.file, c.line, c.kind, c.what,
-                c.bytes)
+                row.implementation, row.regime, row.rows, row.hidden, c.file, c.line, c.kind,
+                c.what, c.bytes)
             .second) {
       continue;
     }
     throw std::runtime_error(fmt::format(
-        "{}: {} in {} has two counts of {} at {}:{}", file.string(), row.lesson, row.regime, c.kind,
-        c.file, c.line));
+        "{}: {} in {} has two counts of {} at {}:{}", file.string(), row.implementation, row.regime,
+        c.kind, c.file, c.line));
   }
 }
 
-/// A chart has one title for all lessons, and one launch for each.
+/// A chart has one title for all, and one launch for each.
 void require_one_shape(const std::filesystem::path& file, const std::vector<TraceRow>& trace) {
   std::map<std::string, int> hidden_of;
   std::map<std::pair<std::string, std::string>, std::int64_t> rows_of;
   for (const TraceRow& row : trace) {
     if (is_sweep(row.regime)) continue;
     if (hidden_of.emplace(row.regime, row.hidden).first->second == row.hidden &&
-        rows_of.emplace(std::pair(row.lesson, row.regime), row.rows).first->second == row.rows) {
+        rows_of.emplace(std::pair(row.implementation, row.regime), row.rows).first->second == row.rows) {
       continue;
     }
     throw std::runtime_error(
@@ -261,18 +249,16 @@ void require_one_shape(const std::filesystem::path& file, const std::vector<Trac
 
 }  // namespace
 
-std::vector<TraceRow> load_trace(const std::filesystem::path& file) {
-  std::vector<TraceRow> trace = read_trace(file);
-  if (trace.empty()) throw std::runtime_error(fmt::format("{}: no counts", file.string()));
+std::vector<TraceRow> load_trace(const std::filesystem::path& file, const std::string& operation) {
+  const std::vector<TraceRow> trace = of_fp32(of_operation(read_trace(file), operation));
+  if (trace.empty())
+    throw std::runtime_error(fmt::format("{}: no counts of {}", file.string(), operation));
   for (const TraceRow& row : trace) {
     if (row.rows >= 1 && row.hidden >= 1) continue;
     throw std::runtime_error(fmt::format(
-        "{}: a count of {} has {} rows of {} columns", file.string(), row.lesson, row.rows,
+        "{}: a count of {} has {} rows of {} columns", file.string(), row.implementation, row.rows,
         row.hidden));
   }
-  // One chart compares launches with fp32 tensors: others have their type behind the regime.
-  std::erase_if(
-      trace, [](const TraceRow& row) { return row.regime.find(' ') != std::string::npos; });
   require_unique(file, trace);
   require_one_shape(file, trace);
   return trace;
@@ -288,25 +274,22 @@ std::vector<std::string> counted_regimes(const std::vector<TraceRow>& trace) {
   return regimes;
 }
 
-std::vector<LessonCost> row_costs(
-    const std::vector<TraceRow>& trace, const std::string& regime, Foils foils) {
+std::vector<CountedCost> row_costs(
+    const std::vector<TraceRow>& trace, const std::string& regime) {
   std::map<std::string, RowCost> costs;
-  for (const TraceRow& row : trace) {
-    if (row.regime != regime || (foils == Foils::left_out && is_foil(row.lesson))) continue;
-    add(row.count, row.rows, costs[row.lesson]);
-  }
-  std::vector<LessonCost> sorted;
-  for (const auto& [lesson, cost] : costs) sorted.push_back({lesson, cost});
+  for (const TraceRow& row : without_variants(of_regime(trace, regime)))
+    add(row.count, row.rows, costs[row.implementation]);
+  std::vector<CountedCost> sorted;
+  for (const auto& [implementation, cost] : costs) sorted.push_back({implementation, cost});
   return sorted;
 }
 
-Chart counts_chart(const std::vector<TraceRow>& trace, const std::string& regime, Foils foils) {
-  const auto example = std::find_if(
-      trace.begin(), trace.end(), [&](const TraceRow& row) { return row.regime == regime; });
-  const std::vector<LessonCost> costs = row_costs(trace, regime, foils);
+Chart counts_chart(const std::vector<TraceRow>& trace, const std::string& regime) {
+  const std::vector<TraceRow> shown = of_regime(trace, regime);
+  const std::vector<CountedCost> costs = row_costs(trace, regime);
   if (costs.empty()) throw std::runtime_error(fmt::format("nothing was counted in '{}'", regime));
   const Counts counts(costs);
-  return {counts.data(), [counts, example = *example](const Theme& theme) {
+  return {counts.data(), [counts, example = shown.front()](const Theme& theme) {
             return counts.commands(theme, example);
           }};
 }

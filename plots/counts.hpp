@@ -12,31 +12,27 @@
 
 namespace rmsnorm::plots {
 
-/// Whether a chart also shows foils, the second kernels of lessons.
-enum class Foils { left_out, shown };
-
-/// What a row costs a lesson.
-struct LessonCost {
-  std::string lesson;
+/// What a row costs an implementation.
+struct CountedCost {
+  std::string implementation;
   RowCost cost;
 };
 
-/// Reads a trace file for a chart.
+/// Reads a trace file for charts of an operation with fp32 tensors.
 /// \throws std::runtime_error as read_trace does; also if there is no row, if a launch has no rows
 /// or no columns, if one count stands there twice, or if a regime has launches of different shapes.
-std::vector<TraceRow> load_trace(const std::filesystem::path& file);
+std::vector<TraceRow> load_trace(const std::filesystem::path& file, const std::string& operation);
 
 /// The regimes in which at least two lessons were counted, in the order of the file, without
 /// sweeps.
 std::vector<std::string> counted_regimes(const std::vector<TraceRow>& trace);
 
-/// What a row costs in one regime, by each lesson, sorted by the slugs.
-std::vector<LessonCost> row_costs(
-    const std::vector<TraceRow>& trace, const std::string& regime, Foils foils = Foils::left_out);
+/// What a row costs in one regime, by each implementation that is no variant, sorted.
+std::vector<CountedCost> row_costs(
+    const std::vector<TraceRow>& trace, const std::string& regime);
 
-/// The chart of one regime: four panels of bars, one bar for each lesson.
+/// The chart of one regime: four panels of bars, one bar for each implementation.
 /// \throws std::runtime_error if the trace holds nothing of that regime
-Chart counts_chart(
-    const std::vector<TraceRow>& trace, const std::string& regime, Foils foils = Foils::left_out);
+Chart counts_chart(const std::vector<TraceRow>& trace, const std::string& regime);
 
 }  // namespace rmsnorm::plots

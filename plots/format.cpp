@@ -22,4 +22,20 @@ std::string binary_count(std::int64_t count) {
   return fmt::format("{}", count);
 }
 
+std::string markdown_table(const std::vector<TableRow>& rows) {
+  std::string text;
+  for (const TableRow& row : rows) {
+    text += fmt::format("| {} |\n", fmt::join(row, " | "));
+    if (&row != &rows.front()) continue;
+    text += "|---|";
+    for (std::size_t column = 1; column < row.size(); ++column) text += "---:|";
+    text += "\n";
+  }
+  return text;
+}
+
+std::string code(const std::string& text) {
+  return "`" + text + "`";
+}
+
 }  // namespace rmsnorm::plots

@@ -1,9 +1,10 @@
 #pragma once
 /// \file
-/// How numbers are written, the same in every table and chart.
+/// How numbers and tables are written, the same everywhere.
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace rmsnorm::plots {
 
@@ -18,5 +19,18 @@ std::string percent(double pct);
 
 /// A length: "512", "4k", "256k" where it is a multiple of 1024, else all its digits.
 std::string binary_count(std::int64_t count);
+
+/// What stands in a cell that has nothing to show.
+inline constexpr const char* kNothing = "-";
+
+/// The texts of a row's cells.
+using TableRow = std::vector<std::string>;
+
+/// A table in Markdown. The first row is the header; all columns but the first are aligned to the
+/// right.
+std::string markdown_table(const std::vector<TableRow>& rows);
+
+/// The text as Markdown's code.
+std::string code(const std::string& text);
 
 }  // namespace rmsnorm::plots

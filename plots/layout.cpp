@@ -159,38 +159,17 @@ std::vector<double> spread_apart(
   std::stable_sort(
       order.begin(), order.end(), [&](auto a, auto b) { return wanted[a] < wanted[b]; });
 
-  // A group is a run of things that touch. `base` is where the lowest thing of all would begin, had
-  // everything below the group been stacked without gaps: groups overlap where bases decrease.
-  struct Group {
-    double base;  // mean of what its members want
-    std::size_t size;
-  };
-  std::vector<Group> groups;
-  std::vector<double> stacked(wanted.size());  // middles, had all been stacked from 0
-  double height_below = 0;
+  // Up as far as they would meet what is below, then down as far as they would leave at the top.
+  std::vector<double> middles = wanted;
+  double free = low;
   for (const std::size_t i : order) {
-    stacked[i] = height_below + heights[i] / 2;
-    height_below += heights[i];
-    Group group{wanted[i] - stacked[i], 1};
-    while (!groups.empty() && groups.back().base >= group.base) {
-      const Group below = groups.back();
-      const std::size_t size = below.size + group.size;
-      group.base = (below.base * static_cast<double>(below.size) +
-                    group.base * static_cast<double>(group.size)) /
-                   static_cast<double>(size);
-      group.size = size;
-      groups.pop_back();
-    }
-    groups.push_back(group);
+    middles[i] = std::max(wanted[i], free + heights[i] / 2);
+    free = middles[i] + heights[i] / 2;
   }
-
-  std::vector<double> middles(wanted.size());
-  std::size_t next = 0;
-  for (const Group& group : groups) {
-    const double base = std::clamp(group.base, low, std::max(low, high - height_below));
-    for (std::size_t k = 0; k < group.size; ++k, ++next) {
-      middles[order[next]] = base + stacked[order[next]];
-    }
+  free = high;
+  for (auto i = order.rbegin(); i != order.rend(); ++i) {
+    middles[*i] = std::min(middles[*i], free - heights[*i] / 2);
+    free = middles[*i] - heights[*i] / 2;
   }
   return middles;
 }

@@ -97,8 +97,8 @@ std::string draw_end_labels(const Frame& frame, const std::vector<EndLabel>& lab
 /// The width that the labels need right of the plot.
 double width_of(const std::vector<EndLabel>& labels);
 
-/// The middles of things of the given heights, none of which overlap or leave [low, high], as near
-/// as possible to where they are wanted. If there is no room for all, the overlap is shared evenly.
+/// The middles of things of the given heights, none of which overlap or leave [low, high], near to
+/// where they are wanted. If there is no room for all, the overlap is shared evenly.
 std::vector<double> spread_apart(
     const std::vector<double>& wanted, std::vector<double> heights, double low, double high);
 

@@ -135,14 +135,6 @@ std::string commands(const LineChart& chart, const Theme& theme) {
 
 }  // namespace
 
-LineStyle style_of_lesson(const std::vector<std::string>& slugs, const std::string& slug) {
-  const auto place =
-      static_cast<std::size_t>(std::find(slugs.begin(), slugs.end(), slug) - slugs.begin());
-  return {
-      [place](const Theme& theme) { return theme.lines[place % kLineColours]; },
-      place < kLineColours ? "solid" : "(12,3)"};
-}
-
 Chart draw(LineChart chart) {
   std::erase_if(chart.lines, [](const ChartLine& line) { return !has_points(line); });
   Chart result;

@@ -2,7 +2,6 @@
 /// \file
 /// A chart of lines over a logarithmic x axis, each labelled at its end.
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,7 +16,7 @@ namespace rmsnorm::plots {
 struct ChartLine {
   std::vector<std::string> label;  ///< its lines of text
   std::vector<std::pair<double, double>> points;
-  std::function<std::string(const Theme&)> colour;
+  Colour colour;
   double width = 2;
   std::string dash = "solid";  ///< a gnuplot dashtype
   bool marked = true;          ///< a dot at each point
@@ -38,13 +37,6 @@ struct LineChart {
   std::vector<ChartLine> lines;
   std::optional<VerticalMark> mark;
 };
-
-/// How a lesson's lines look: the same in every chart that is given the same slugs.
-struct LineStyle {
-  std::function<std::string(const Theme&)> colour;
-  std::string dash;  ///< a gnuplot dashtype; tells lines apart where there are more than colours
-};
-LineStyle style_of_lesson(const std::vector<std::string>& slugs, const std::string& slug);
 
 /// The chart. Lines without any point are left out. A line that ends before the others do says so
 /// in its label.

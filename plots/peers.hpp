@@ -1,10 +1,9 @@
 #pragma once
 /// \file
-/// The results of peers.py: what `lesson` names there is a contender, a library or a way of using
-/// it, and what `commit` names is its version.
+/// The results of peers.py: librmsnorm beside other libraries. A regime is an operation there, on
+/// many shapes.
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,47 +12,30 @@
 
 namespace rmsnorm::plots {
 
-/// What all contenders do alike: an operation on tensors of one type and shape.
+/// What all implementations do alike: an operation on tensors of one type and shape.
 struct PeerCase {
-  std::string regime;  ///< the operation
+  std::string regime;
   std::string dtype;
   std::int64_t rows;
   std::int64_t hidden;
-  bool operator==(const PeerCase&) const = default;
+  std::vector<const Result*> results;  ///< of implementations_of(all); null where there is none
+  std::optional<double> copy_gbps;     ///< a copy's bandwidth, if anything was timed
+  std::optional<double> copy_us;       ///< its time, with as many bytes as have to be moved
+
+  /// Whether the time matters, and not the bandwidth: so few rows that no memory is busy.
+  bool is_about_time() const { return regime == "decode"; }
+  /// The regime in words: "residual add".
+  std::string name() const;
 };
 
-/// Reads a results file of peers.py.
-/// \throws std::runtime_error as read_csv does; also if there is no result, or two results of one
-/// contender for one case.
-std::vector<Result> load_peers(const std::filesystem::path& file);
-
-/// The contenders, in the order of the file.
-std::vector<std::string> contenders_of(const std::vector<Result>& results);
-
-/// The cases, in the order of the file.
+/// The cases, in the order of the file. They point to the results.
 std::vector<PeerCase> peer_cases_of(const std::vector<Result>& results);
-
-/// A contender's result in a case, or null.
-const Result* find_peer(
-    const std::vector<Result>& results, const PeerCase& which, const std::string& contender);
-
-/// The copy's bandwidth in a case, GB/s, if anything was timed there.
-std::optional<double> copy_gbps_of(const std::vector<Result>& results, const PeerCase& which);
-
-/// The copy's time in a case, microseconds: a copy of as many bytes as the operation must move.
-std::optional<double> copy_us_of(const std::vector<Result>& results, const PeerCase& which);
-
-/// Whether the time matters, and not the bandwidth: so few rows that no memory is busy.
-bool is_about_time(const PeerCase& which);
-
-/// The operation in words: "residual add".
-std::string operation_of(const PeerCase& which);
 
 /// The table that the words behind "results:begin peers" ask for:
 ///
 ///     REGIME...   a row for each case of these regimes; share of the copy's bandwidth in per cent,
 ///                 or the time in microseconds where that matters; the best in bold
-///     versions    the contenders' versions
+///     versions    the implementations' versions
 ///
 /// Ends with a newline.
 /// \throws std::runtime_error if a word is missing, if there are no results for one, or if one

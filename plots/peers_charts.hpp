@@ -11,7 +11,7 @@
 namespace rmsnorm::plots {
 
 /// Bandwidth over the rows' length, forward in bf16 where it is a power of two: a line for each
-/// contender and one for the copy. Nothing if no such case was timed.
+/// implementation and one for the copy. Nothing if no such case was timed.
 std::optional<Chart> peers_forward_chart(const std::vector<Result>& results);
 
 /// The time of a launch where rows are few, in bars. Nothing if no such case was timed.

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "plots/counts.hpp"
-#include "plots/peers.hpp"
 #include "plots/peers_charts.hpp"
 #include "plots/progression.hpp"
 #include "plots/select.hpp"
@@ -22,13 +21,16 @@ namespace {
 
 using namespace rmsnorm::plots;
 
+/// The operation that all charts are of, and those whose implementations have bars.
+constexpr const char* kMain = "rms_norm";
+constexpr const char* kInProgressions[] = {kMain, "backward"};
+
 struct Options {
   std::filesystem::path csv_file;
   std::filesystem::path trace_file;
   std::filesystem::path peers_file;
   std::filesystem::path folder;
   std::optional<double> l2_mib;
-  bool foils = false;
 };
 
 void save(const Chart& chart, const Options& options, const std::string& name) {
@@ -47,13 +49,18 @@ void draw_results(const Options& options) {
       fmt::print("{} left out: {} has no results for it\n", name, options.csv_file.string());
     }
   };
-  for (const Condition& condition : timed_conditions(results)) {
-    save_if_any(progression_chart(results, condition), progression_name(results, condition));
+  for (const char* operation : kInProgressions) {
+    const auto all = of_operation(results, operation);
+    // One lesson alone is compared with its own variants.
+    const auto several = without_variants(all);
+    const auto& shown = implementations_of(several).size() > 1 ? several : all;
+    for (const Condition& condition : timed_conditions(shown))
+      save_if_any(progression_chart(shown, condition), progression_name(shown, condition));
   }
-  const auto lessons = comparable(results);
-  save_if_any(sweep_chart(lessons, sweep_over_rows(), options.l2_mib), "sweep_rows");
-  save_if_any(sweep_chart(lessons, sweep_over_hidden(), options.l2_mib), "sweep_hidden");
-  save_if_any(error_chart(lessons, sweep_over_hidden()), "error");
+  const auto norms = without_variants(of_operation(results, kMain));
+  save_if_any(sweep_chart(norms, sweep_over_rows(), options.l2_mib), "sweep_rows");
+  save_if_any(sweep_chart(norms, sweep_over_hidden(), options.l2_mib), "sweep_hidden");
+  save_if_any(error_chart(norms, sweep_over_hidden()), "error");
   if (drawn == 0) {
     throw std::runtime_error(
         fmt::format("{}: no results that a chart could show", options.csv_file.string()));
@@ -61,12 +68,10 @@ void draw_results(const Options& options) {
 }
 
 void draw_trace(const Options& options) {
-  const auto trace = load_trace(options.trace_file);
+  const auto trace = load_trace(options.trace_file, kMain);
   const auto regimes = counted_regimes(trace);
-  const Foils foils = options.foils ? Foils::shown : Foils::left_out;
-  for (const std::string& regime : regimes) {
-    save(counts_chart(trace, regime, foils), options, "counts_" + regime);
-  }
+  for (const std::string& regime : regimes)
+    save(counts_chart(trace, regime), options, "counts_" + regime);
   if (regimes.empty()) {
     throw std::runtime_error(
         fmt::format("{}: no regime has counts of two lessons", options.trace_file.string()));
@@ -74,7 +79,7 @@ void draw_trace(const Options& options) {
 }
 
 void draw_peers(const Options& options) {
-  const auto results = load_peers(options.peers_file);
+  const auto results = load_results(options.peers_file);
   const std::pair<const char*, std::optional<Chart>> charts[] = {
       {"peers_forward", peers_forward_chart(results)},
       {"peers_decode", peers_decode_chart(results)},
@@ -100,8 +105,7 @@ std::string positive(const std::string& text) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app(
-      "Draws the charts of the files that it is given, each as NAME.svg, NAME.png and their -dark "
-      "twins.");
+      "Draws the charts of the files that it is given, each as NAME.svg and NAME-dark.svg.");
   CLI::Option* csv =
       app.add_option("--csv", options.csv_file, "The results file")->type_name("FILE");
   CLI::Option* trace =
@@ -115,7 +119,6 @@ int main(int argc, char** argv) {
       ->check(positive)
       ->needs(csv)
       ->type_name("N");
-  app.add_flag("--foils", options.foils, "Show the counts of foils, too")->needs(trace);
   return run_tool(app, argc, argv, [&] {
     if (csv->empty() && trace->empty() && peers->empty())
       throw CLI::RequiredError("--csv, --trace or --peers");

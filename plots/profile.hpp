@@ -12,19 +12,26 @@ namespace rmsnorm::plots {
 
 /// Counts of one launch, caches cold.
 struct Profile {
-  std::string lesson;
+  std::string operation;
+  std::string implementation;
   std::string regime;
   std::string dtype;
-  double rows;
-  int hidden;
-  double sectors_read;     ///< asked of global memory, 32 bytes each
-  double sectors_written;  ///< likewise
-  double dram_read;        ///< bytes that came from DRAM: the caches answered the rest
-  double instructions;     ///< of all warps
-  double registers;        ///< of a thread
-  double active_warps;     ///< occupancy: mean share of an SM's places for warps in use, %
-  std::string source;      ///< device, toolkit, revision and day
+  double rows = 0;
+  int hidden = 0;
+  double sectors_read = 0;     ///< asked of global memory, 32 bytes each
+  double sectors_written = 0;  ///< likewise
+  double dram_read = 0;        ///< bytes that came from DRAM: the caches answered the rest
+  double instructions = 0;     ///< of all warps
+  double registers = 0;        ///< of a thread
+  double active_warps = 0;     ///< occupancy: mean share of an SM's places for warps in use, %
+  std::string device;
+  std::string cuda;     ///< the toolkit's version
+  std::string version;  ///< the revision
+  std::string date;
 };
+
+/// Where it was counted, in Markdown: device, toolkit, revision and day.
+std::string source_of(const Profile& profile);
 
 /// Reads a file that plots/profile.sh wrote. \throws std::runtime_error with the file and the line.
 std::vector<Profile> read_profiles(const std::filesystem::path& file);

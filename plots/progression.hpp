@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The bar chart of one condition: how fast each lesson is, next to the roofs.
+/// The bar chart of one condition: how fast each implementation is, next to the roofs.
 
 #include <string>
 #include <vector>
@@ -15,8 +15,8 @@ namespace rmsnorm::plots {
 /// regime was timed in more than one state of the cache.
 std::string progression_name(const std::vector<Result>& results, const Condition& condition);
 
-/// The chart of one condition: a bar for each lesson that was timed, a word for one that was not.
-/// The foils of a lesson have bars only where the condition is that lesson's alone.
+/// The chart of one condition, from the results of one operation: a bar for each implementation
+/// that was timed, a word for one that was not. Nothing if none was to be timed.
 Chart progression_chart(const std::vector<Result>& results, const Condition& condition);
 
 }  // namespace rmsnorm::plots

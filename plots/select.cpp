@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -12,20 +11,22 @@
 namespace rmsnorm::plots {
 namespace {
 
+/// What was not timed may repeat: a lesson on the CPU gets the same few rows at many points of a
+/// sweep.
 void require_unique(const std::filesystem::path& file, const std::vector<Result>& results) {
-  // In a sweep the shape tells results apart; elsewhere a condition stands for one shape. What was
-  // not timed may repeat: a lesson on the CPU gets the same few rows at many points of a sweep.
-  using Key =
-      std::tuple<std::string, std::string, std::string, std::string, std::int64_t, std::int64_t>;
-  std::set<Key> seen;
+  std::set<std::tuple<
+      std::string, std::string, std::string, std::string, Cache, std::int64_t, std::int64_t>>
+      seen;
   for (const Result& r : results) {
-    if (r.cache.empty()) continue;
-    const bool sweep = is_sweep(r.regime);
-    const Key key(r.lesson, r.regime, r.dtype, r.cache, sweep ? r.rows : 0, sweep ? r.hidden : 0);
-    if (!seen.insert(key).second) {
-      throw std::runtime_error(fmt::format(
-          "{}: there are two results of {} in {}, {}", file.string(), r.lesson, r.regime, r.cache));
+    if (!r.cache || seen.emplace(
+                            r.operation, r.implementation, r.regime, r.dtype, *r.cache, r.rows,
+                            r.hidden)
+                        .second) {
+      continue;
     }
+    throw std::runtime_error(fmt::format(
+        "{}: there are two results of {} in {}, {} x {} {}, {}", file.string(), r.implementation,
+        r.regime, r.rows, r.hidden, r.dtype, cache_text(r)));
   }
 }
 
@@ -37,7 +38,8 @@ std::vector<Result> load_results(const std::filesystem::path& file) {
   for (const Result& r : results) {
     if (r.rows >= 1 && r.hidden >= 1) continue;
     throw std::runtime_error(fmt::format(
-        "{}: a result of {} has {} rows of {} columns", file.string(), r.lesson, r.rows, r.hidden));
+        "{}: a result of {} has {} rows of {} columns", file.string(), r.implementation, r.rows,
+        r.hidden));
   }
   require_unique(file, results);
   return results;
@@ -47,7 +49,7 @@ bool is_sweep(std::string_view regime) {
   return regime.starts_with("sweep_");
 }
 
-bool is_foil(std::string_view slug) {
+bool is_variant(std::string_view slug) {
   return slug.find('/') != std::string_view::npos;
 }
 
@@ -57,26 +59,10 @@ std::string short_name(const std::string& slug) {
   return slug.substr(0, number) + slug.substr(slash);
 }
 
-std::vector<std::string> slugs_of(const std::vector<Result>& results) {
-  std::set<std::string> slugs;
-  for (const Result& result : results) slugs.insert(result.lesson);
-  return {slugs.begin(), slugs.end()};
-}
-
-std::vector<Result> of_fp32(std::vector<Result> results) {
-  std::erase_if(results, [](const Result& result) { return result.dtype != "fp32"; });
-  return results;
-}
-
-std::vector<Result> comparable(std::vector<Result> results) {
-  std::set<std::string> others;
-  for (const Result& result : results) {
-    if (moves_more_than_copy(result)) others.insert(result.lesson);
-  }
-  std::erase_if(results, [&](const Result& result) {
-    return is_foil(result.lesson) || others.contains(result.lesson);
-  });
-  return results;
+std::vector<std::string> implementations_of(const std::vector<Result>& results) {
+  std::vector<std::string> names;
+  for (const Result& result : results) add_if_new(names, result.implementation);
+  return names;
 }
 
 Condition condition_of(const Result& result) {
@@ -85,31 +71,28 @@ Condition condition_of(const Result& result) {
 
 std::vector<Condition> timed_conditions(const std::vector<Result>& results) {
   std::vector<Condition> conditions;
-  for (const Result& result : results) {
-    const Condition condition = condition_of(result);
-    if (is_sweep(result.regime) || result.cache.empty()) continue;
-    if (std::find(conditions.begin(), conditions.end(), condition) == conditions.end()) {
-      conditions.push_back(condition);
-    }
+  for (const Result& r : results) {
+    if (!is_sweep(r.regime) && r.cache) add_if_new(conditions, condition_of(r));
   }
   return conditions;
 }
 
 const Result* find_result(
-    const std::vector<Result>& results, const std::string& slug, const Condition& condition) {
-  for (const Result& result : results) {
-    if (result.lesson == slug && condition_of(result) == condition) return &result;
+    const std::vector<Result>& results, const std::string& implementation,
+    const Condition& condition) {
+  for (const Result& r : results) {
+    if (r.implementation == implementation && condition_of(r) == condition) return &r;
   }
   return nullptr;
 }
 
-std::vector<Result> results_of_regime(
-    const std::vector<Result>& results, const std::string& regime) {
-  std::vector<Result> found;
-  for (const Result& result : results) {
-    if (result.regime == regime) found.push_back(result);
+std::string sources_of(const std::vector<Result>& results, std::string_view between) {
+  std::vector<std::string> sources;
+  for (const Result& r : results) {
+    add_if_new(
+        sources, fmt::format("{}, driver {}, CUDA {}, {}", r.device, r.driver, r.cuda, r.date));
   }
-  return found;
+  return fmt::format("{}", fmt::join(sources, between));
 }
 
 }  // namespace rmsnorm::plots

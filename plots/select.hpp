@@ -2,6 +2,7 @@
 /// \file
 /// Questions that tables and charts ask of the results.
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -14,31 +15,62 @@ namespace rmsnorm::plots {
 
 /// Reads a results file for a table or a chart.
 /// \throws std::runtime_error as read_csv does; also if there is no result, or two results of one
-/// lesson where a table or a chart has room for one.
+/// implementation where a table or a chart has room for one.
 std::vector<Result> load_results(const std::filesystem::path& file);
 
 /// Whether the regime is a sweep: many shapes under one name.
 bool is_sweep(std::string_view regime);
 
 /// Whether the slug names a second kernel of a lesson, as in "02_naive/thread_per_row".
-bool is_foil(std::string_view slug);
+bool is_variant(std::string_view slug);
 
-/// The slug's number, "04" of "04_warp_reduce", with the rest of a foil: "02/thread_per_row".
+/// The slug's number, "04" of "04_warp_reduce", with the rest of a variant: "02/thread_per_row".
 std::string short_name(const std::string& slug);
 
-/// All slugs, sorted, each once.
-std::vector<std::string> slugs_of(const std::vector<Result>& results);
+/// Adds what is not there yet.
+template <class T>
+void add_if_new(std::vector<T>& all, const T& one) {
+  if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+}
 
-/// The results with fp32 tensors: charts compare nothing else.
-std::vector<Result> of_fp32(std::vector<Result> results);
+/// The implementations, each once, in the order of the file.
+std::vector<std::string> implementations_of(const std::vector<Result>& results);
 
-/// The results of lessons that move no more bytes than the copy, without those of foils.
-std::vector<Result> comparable(std::vector<Result> results);
+/// The rows of results or counts that `is_wanted`.
+template <class Row, class Wanted>
+std::vector<Row> only(std::vector<Row> rows, Wanted is_wanted) {
+  std::erase_if(rows, [&](const Row& row) { return !is_wanted(row); });
+  return rows;
+}
 
-/// A regime, a state of the cache, and types.
+/// The rows of an operation.
+template <class Row>
+std::vector<Row> of_operation(const std::vector<Row>& rows, std::string_view operation) {
+  return only(rows, [&](const Row& row) { return row.operation == operation; });
+}
+
+/// The rows of a regime.
+template <class Row>
+std::vector<Row> of_regime(const std::vector<Row>& rows, std::string_view regime) {
+  return only(rows, [&](const Row& row) { return row.regime == regime; });
+}
+
+/// The rows with fp32 tensors: charts compare nothing else.
+template <class Row>
+std::vector<Row> of_fp32(const std::vector<Row>& rows) {
+  return only(rows, [](const Row& row) { return row.dtype == "fp32"; });
+}
+
+/// The rows without those of variants.
+template <class Row>
+std::vector<Row> without_variants(const std::vector<Row>& rows) {
+  return only(rows, [](const Row& row) { return !is_variant(row.implementation); });
+}
+
+/// A regime, a state of the cache (none where nothing is timed), and types.
 struct Condition {
   std::string regime;
-  std::string cache;
+  std::optional<Cache> cache;
   std::string dtype = "fp32";
   bool operator==(const Condition&) const = default;
 };
@@ -49,12 +81,13 @@ Condition condition_of(const Result& result);
 /// The conditions in which something was to be timed, in the order of the file, without sweeps.
 std::vector<Condition> timed_conditions(const std::vector<Result>& results);
 
-/// The lesson's result in a condition, or null.
+/// The implementation's result in a condition, or null.
 const Result* find_result(
-    const std::vector<Result>& results, const std::string& slug, const Condition& condition);
+    const std::vector<Result>& results, const std::string& implementation,
+    const Condition& condition);
 
-/// The results of one regime.
-std::vector<Result> results_of_regime(
-    const std::vector<Result>& results, const std::string& regime);
+/// Where results were measured, without what is different for each implementation: "NVIDIA H200,
+/// driver 580, CUDA 13.0, 2026-11-21". Each source once, `between` them.
+std::string sources_of(const std::vector<Result>& results, std::string_view between);
 
 }  // namespace rmsnorm::plots

@@ -37,13 +37,13 @@ std::vector<std::pair<double, double>> points_of(
 /// A number that a result may have.
 using Column = std::optional<double> Result::*;
 
-/// A column of the results, of one lesson or of all.
+/// A column of the results, of one implementation or of all.
 Curve curve_of(
     const std::vector<Result>& results, const Sweep& sweep, Column column,
-    const std::string& slug = "") {
+    const std::string& name = "") {
   Curve curve;
   for (const Result& result : results) {
-    if (!slug.empty() && result.lesson != slug) continue;
+    if (!name.empty() && result.implementation != name) continue;
     if (result.*column) curve[result.*(sweep.x)] = *(result.*column);
   }
   return curve;
@@ -55,25 +55,32 @@ std::set<std::int64_t> xs_of(const std::vector<Result>& results, const Sweep& sw
   return xs;
 }
 
+/// The implementations of all results and how their lines look: the same in every chart.
+struct Lines {
+  explicit Lines(const std::vector<Result>& results) : names(implementations_of(results)) {}
+
+  ChartLine line_of(const std::string& name) const {
+    const auto place =
+        static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+    ChartLine line;
+    line.label = {name};
+    line.colour = line_colour(place);
+    if (place >= kLineColours) line.dash = "(12,3)";
+    return line;
+  }
+
+  std::vector<std::string> names;
+};
+
 double highest_of(const Curve& curve) {
   double highest = 0;
   for (const auto& [x, y] : curve) highest = std::max(highest, y);
   return highest;
 }
 
-/// What stays the same along the sweep.
-std::string constant_of(const std::vector<Result>& results, const Sweep& sweep) {
-  const Result& first = results.front();
-  if (sweep.x == &Result::rows) return fmt::format("hidden {}", first.hidden);
-  return fmt::format(
-      "about {:.0f} million elements",
-      static_cast<double>(first.rows) * static_cast<double>(first.hidden) / 1e6);
-}
-
-std::vector<Result> timed_or_refused(const std::vector<Result>& results, const Sweep& sweep) {
-  std::vector<Result> found = results_of_regime(results, sweep.regime);
-  std::erase_if(found, [](const Result& result) { return result.cache.empty(); });
-  return found;
+/// Those in a sweep that are not only verified.
+std::vector<Result> to_be_timed(const std::vector<Result>& results, const Sweep& sweep) {
+  return only(of_regime(results, sweep.regime), [](const Result& r) { return r.cache; });
 }
 
 std::optional<VerticalMark> l2_mark(
@@ -81,12 +88,12 @@ std::optional<VerticalMark> l2_mark(
   if (!l2_mib || sweep.x != &Result::rows)
     return std::nullopt;  // elsewhere all points are of one size
   const Result& first = results.front();
-  const double bytes_per_row = bytes_of_tensors(first) / static_cast<double>(first.rows);
+  const auto bytes_per_row = static_cast<double>(first.bytes / first.rows);
   return VerticalMark{
       *l2_mib * 1024 * 1024 / bytes_per_row, fmt::format("x and y fill the L2, {:g} MiB", *l2_mib)};
 }
 
-/// A bound, and the lessons that share it.
+/// A bound, and the implementations that share it.
 struct Bound {
   Curve curve;
   std::vector<std::string> slugs;
@@ -103,10 +110,9 @@ bool same_where_both_are(const Curve& a, const Curve& b) {
   return met;
 }
 
-std::vector<Bound> distinct_bounds(
-    const std::vector<Result>& results, const Sweep& sweep, const std::vector<std::string>& slugs) {
+std::vector<Bound> distinct_bounds(const std::vector<Result>& results, const Sweep& sweep) {
   std::vector<Bound> bounds;
-  for (const std::string& slug : slugs) {
+  for (const std::string& slug : implementations_of(results)) {
     const Curve curve = curve_of(results, sweep, &Result::error_bound, slug);
     const auto same = std::find_if(bounds.begin(), bounds.end(), [&](const Bound& bound) {
       return same_where_both_are(bound.curve, curve);
@@ -160,66 +166,64 @@ Axis axis_around(const std::vector<ChartLine>& lines) {
 }  // namespace
 
 const Sweep& sweep_over_rows() {
-  static const Sweep sweep{"sweep_rows", &Result::rows, "rows"};
+  static const Sweep sweep{"sweep_rows", &Result::rows, "rows", "hidden 4096"};
   return sweep;
 }
 
 const Sweep& sweep_over_hidden() {
-  static const Sweep sweep{"sweep_hidden", &Result::hidden, "hidden"};
+  static const Sweep sweep{
+      "sweep_hidden", &Result::hidden, "hidden", "about 67 million elements"};
   return sweep;
 }
 
 std::optional<Chart> sweep_chart(
     const std::vector<Result>& results, const Sweep& sweep, std::optional<double> l2_mib) {
-  const std::vector<Result> of_sweep = timed_or_refused(results, sweep);
+  const std::vector<Result> of_sweep = to_be_timed(results, sweep);
   if (curve_of(of_sweep, sweep, &Result::gbps).empty()) return std::nullopt;
   const std::set<std::int64_t> xs = xs_of(of_sweep, sweep);
-  const std::vector<std::string> all_slugs = slugs_of(results);
 
   const Result& first = of_sweep.front();
   LineChart chart;
   chart.title = fmt::format(
-      "bandwidth over {}, {} {}, {}, {} L2", sweep.x_name, constant_of(of_sweep, sweep),
-      first.dtype, first.device, first.cache);
-  chart.subtitle = "effective bandwidth in GB/s: x read once and y written once in the median time";
+      "bandwidth over {}, {}, {}, {}, {} L2", sweep.x_name, sweep.constant, first.dtype,
+      first.device, cache_text(first));
+  chart.subtitle =
+      "effective bandwidth in GB/s: what has to be moved at least, in the median time of a launch";
   chart.x_name = sweep.x_name;
   chart.mark = l2_mark(of_sweep, sweep, l2_mib);
   double highest = 0;
-  const auto add = [&](const std::string& label, const Curve& curve,
-                       const LineStyle& style) -> ChartLine& {
+  const auto add = [&](ChartLine line, const Curve& curve) {
     highest = std::max(highest, highest_of(curve));
-    return chart.lines.emplace_back(ChartLine{
-        .label = {label},
-        .points = points_of(curve, xs),
-        .colour = style.colour,
-        .dash = style.dash});
+    line.points = points_of(curve, xs);
+    chart.lines.push_back(std::move(line));
   };
-  for (const std::string& slug : slugs_of(of_sweep)) {
-    add(slug, curve_of(of_sweep, sweep, &Result::gbps, slug), style_of_lesson(all_slugs, slug));
-  }
-  ChartLine& copy =
-      add("measured copy", curve_of(of_sweep, sweep, &Result::copy_gbps),
-          {[](const Theme& theme) { return theme.copy; }, "(6,4)"});
-  copy.marked = false;
+  const Lines lines(results);
+  for (const std::string& name : lines.names)
+    add(lines.line_of(name), curve_of(of_sweep, sweep, &Result::gbps, name));
+  ChartLine roof;
+  roof.label = {"measured copy"};
+  roof.colour = [](const Theme& theme) { return theme.copy; };
+  roof.dash = "(6,4)";
+  roof.marked = false;
+  add(roof, curve_of(of_sweep, sweep, &Result::copy_gbps));
   const Curve peak = curve_of(of_sweep, sweep, &Result::peak_gbps);
   if (highest_of(peak) <= kPeakInSight * highest) {
-    ChartLine& line =
-        add("data-sheet peak", peak, {[](const Theme& theme) { return theme.peak; }, "(14,5)"});
-    line.marked = false;
-    line.width = 1.5;
+    roof.label = {"data-sheet peak"};
+    roof.colour = [](const Theme& theme) { return theme.peak; };
+    roof.dash = "(14,5)";
+    roof.width = 1.5;
+    add(roof, peak);
   }
   chart.y = {0, 1.06 * highest};
   return draw(std::move(chart));
 }
 
 std::optional<Chart> error_chart(const std::vector<Result>& results, const Sweep& sweep) {
-  const std::vector<Result> of_sweep = results_of_regime(results, sweep.regime);
+  const std::vector<Result> of_sweep = of_regime(results, sweep.regime);
   if (positive(curve_of(of_sweep, sweep, &Result::max_error)).empty()) return std::nullopt;
   const std::set<std::int64_t> xs = xs_of(of_sweep, sweep);
-  const std::vector<std::string> all_slugs = slugs_of(results);
-  const std::vector<std::string> slugs = slugs_of(of_sweep);
 
-  const std::vector<Result> on_gpu = timed_or_refused(results, sweep);
+  const std::vector<Result> on_gpu = to_be_timed(results, sweep);
   const Result& first = on_gpu.empty() ? of_sweep.front() : on_gpu.front();
   LineChart chart;
   chart.title = fmt::format("error over {}, {}, {}", sweep.x_name, first.dtype, first.device);
@@ -227,26 +231,22 @@ std::optional<Chart> error_chart(const std::vector<Result>& results, const Sweep
       "largest relative error of an element of y, against fp64; dashed: the bound that rounding "
       "can explain";
   chart.x_name = sweep.x_name;
-  for (const Bound& bound : distinct_bounds(of_sweep, sweep, slugs)) {
-    ChartLine line{
-        .label = bound_label(bound.slugs),
-        .points = points_of(positive(bound.curve), xs),
-        .colour = [](const Theme& theme) { return theme.muted; },
-        .width = 1,
-        .dash = "(5,4)",
-        .marked = false};
-    if (bound.slugs.size() == 1)
-      line.colour = style_of_lesson(all_slugs, bound.slugs.front()).colour;
+  const Lines lines(results);
+  for (const Bound& bound : distinct_bounds(of_sweep, sweep)) {
+    ChartLine line;
+    line.label = bound_label(bound.slugs);
+    line.points = points_of(positive(bound.curve), xs);
+    line.colour = [](const Theme& theme) { return theme.muted; };
+    if (bound.slugs.size() == 1) line.colour = lines.line_of(bound.slugs.front()).colour;
+    line.width = 1;
+    line.dash = "(5,4)";
+    line.marked = false;
     chart.lines.push_back(line);
   }
-  for (const std::string& slug : slugs) {
-    const Curve curve = positive(curve_of(of_sweep, sweep, &Result::max_error, slug));
-    const LineStyle style = style_of_lesson(all_slugs, slug);
-    chart.lines.push_back(
-        {.label = {slug},
-         .points = points_of(curve, xs),
-         .colour = style.colour,
-         .dash = style.dash});
+  for (const std::string& name : lines.names) {
+    ChartLine line = lines.line_of(name);
+    line.points = points_of(positive(curve_of(of_sweep, sweep, &Result::max_error, name)), xs);
+    chart.lines.push_back(line);
   }
   chart.y = axis_around(chart.lines);
   return draw(std::move(chart));

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <stdexcept>
 
 #include "plots/format.hpp"
-#include "plots/markdown_table.hpp"
 #include "plots/select.hpp"
 
 namespace rmsnorm::plots {
@@ -26,9 +25,8 @@ std::string provenance(const std::vector<const Result*>& results) {
     if (any_on_gpu && !on_gpu(r)) continue;
     std::string source = "Verified on the CPU";
     if (any_on_gpu) source = fmt::format("Measured on {}, driver {}", r->device, r->driver);
-    source += fmt::format(", CUDA {}, commit {}, {}", r->cuda, code(r->commit), r->date);
-    if (std::find(sources.begin(), sources.end(), source) == sources.end())
-      sources.push_back(source);
+    source += fmt::format(", CUDA {}, commit {}, {}", r->cuda, code(r->version), r->date);
+    add_if_new(sources, source);
   }
   return fmt::format("{}.\n", fmt::join(sources, ". "));
 }
@@ -38,25 +36,8 @@ std::string with_provenance(const std::vector<Row>& rows, const std::vector<cons
 }
 
 /// The word for a result without a time.
-std::string word_for(const Result& result) {
-  return result.verdict == "pass" ? "not timed" : result.verdict;
-}
-
-void require_no_slugs(const std::string& kind, const Slugs& slugs) {
-  if (!slugs.empty())
-    throw std::runtime_error(
-        fmt::format("'{}' takes no slug, but there is '{}'", kind, slugs.front()));
-}
-
-void require_slugs(
-    const std::string& kind, const Slugs& slugs, const std::vector<Result>& results) {
-  if (slugs.empty()) throw std::runtime_error(fmt::format("'{}' needs a slug", kind));
-  const Slugs known = slugs_of(results);
-  for (const std::string& slug : slugs) {
-    if (!std::binary_search(known.begin(), known.end(), slug)) {
-      throw std::runtime_error(fmt::format("there is no result of '{}'", slug));
-    }
-  }
+std::string word_for(const Result& result, const char* if_right) {
+  return result.verdict == Verdict::pass ? if_right : to_string(result.verdict);
 }
 
 // --- ladder
@@ -68,34 +49,35 @@ struct LadderColumn {
   bool shows_time;
 };
 
-const std::vector<LadderColumn>& ladder_columns() {
-  static const std::vector<LadderColumn> columns = {
-      {"prefill", {"prefill", "cold"}, false},    {"batch, warm", {"batch", "warm"}, false},
-      {"heads", {"heads", "cold"}, false},        {"wide", {"wide", "cold"}, false},
-      {"decode, warm", {"decode", "warm"}, true},
-  };
-  return columns;
-}
+const LadderColumn kLadderColumns[] = {
+    {"prefill", {"prefill", Cache::cold}, false},    {"batch, warm", {"batch", Cache::warm}, false},
+    {"heads", {"heads", Cache::cold}, false},        {"wide", {"wide", Cache::cold}, false},
+    {"decode, warm", {"decode", Cache::warm}, true},
+};
 
 std::string ladder_cell(const Result* result, bool shows_time) {
   if (result == nullptr) return kNothing;
-  if (!result->median_us) return result->verdict == "pass" ? kNothing : result->verdict;
+  if (!result->median_us) return word_for(*result, kNothing);
   if (shows_time) return microseconds(*result->median_us);
   const auto pct = percent_of_copy(*result);
   return pct ? percent(*pct) : kNothing;
 }
 
+/// A lesson's slug with a link to its folder; others have none.
+std::string linked(const std::string& slug) {
+  const bool is_lesson = slug.front() >= '0' && slug.front() <= '9';
+  return is_lesson ? fmt::format("[{}](lessons/{}/)", code(slug), slug) : code(slug);
+}
+
 std::string ladder(const std::vector<Result>& results) {
-  Row header = {"lesson"};
-  for (const LadderColumn& column : ladder_columns()) header.push_back(column.heading);
-  std::vector<Row> rows = {header};
+  std::vector<Row> rows = {{"implementation"}};
+  for (const LadderColumn& column : kLadderColumns) rows[0].push_back(column.heading);
   std::vector<const Result*> used;
-  const std::vector<Result> lessons = comparable(results);
-  for (const std::string& slug : slugs_of(lessons)) {
-    Row row = {fmt::format("[{}](lessons/{}/)", code(slug), slug)};
+  for (const std::string& slug : implementations_of(results)) {
+    Row row = {linked(slug)};
     const std::size_t used_before = used.size();
-    for (const LadderColumn& column : ladder_columns()) {
-      const Result* result = find_result(lessons, slug, column.condition);
+    for (const LadderColumn& column : kLadderColumns) {
+      const Result* result = find_result(results, slug, column.condition);
       if (result != nullptr) used.push_back(result);
       row.push_back(ladder_cell(result, column.shows_time));
     }
@@ -110,7 +92,7 @@ std::string ladder(const std::vector<Result>& results) {
 // --- lesson
 
 std::string time_cell(const Result& result) {
-  if (!result.median_us) return word_for(result);
+  if (!result.median_us) return word_for(result, "not timed");
   std::string text = microseconds(*result.median_us);
   if (result.spread_pct.value_or(0) > kNoisyPct)
     text += fmt::format(" ± {}", percent(*result.spread_pct));
@@ -124,25 +106,20 @@ std::string time_cell(const Result& result) {
 
 std::string copy_cell(const Result& result) {
   if (!result.copy_gbps || !(*result.copy_gbps > 0)) return kNothing;
-  const double us = bytes_of_tensors(result) / *result.copy_gbps / 1e3;
+  const double us = static_cast<double>(result.bytes) / *result.copy_gbps / 1e3;
   return fmt::format("{}, {}", microseconds(us), gigabytes_per_second(*result.copy_gbps));
 }
 
-/// The conditions in which any of the lessons has a result, in the order of the file. A lesson that
-/// is not timed has none of its own: it gets a row only where no other lesson makes one.
-std::vector<Condition> conditions_of(const std::vector<Result>& results, const Slugs& slugs) {
-  std::vector<Result> of_slugs;
+/// The conditions in which any of them has a result, in the order of the file. What is not timed has
+/// none of its own: it gets a row only where nothing else makes one.
+std::vector<Condition> conditions_of(const std::vector<Result>& results) {
+  std::vector<Condition> conditions = timed_conditions(results);
   for (const Result& result : results) {
-    const bool wanted = std::find(slugs.begin(), slugs.end(), result.lesson) != slugs.end();
-    if (wanted && !is_sweep(result.regime)) of_slugs.push_back(result);
-  }
-  std::vector<Condition> conditions = timed_conditions(of_slugs);
-  for (const Result& result : of_slugs) {
     const auto same_problem = [&](const Condition& condition) {
       return condition.regime == result.regime && condition.dtype == result.dtype;
     };
     if (std::none_of(conditions.begin(), conditions.end(), same_problem))
-      conditions.push_back({result.regime, "", result.dtype});
+      conditions.push_back({result.regime, {}, result.dtype});
   }
   return conditions;
 }
@@ -150,17 +127,16 @@ std::vector<Condition> conditions_of(const std::vector<Result>& results, const S
 /// "decode, cold"; "decode, cold, bf16" in a table of several types.
 std::string name_of(const Condition& condition, bool has_types) {
   std::string name = condition.regime;
-  if (!condition.cache.empty()) name += ", " + condition.cache;
+  if (condition.cache) name += fmt::format(", {}", to_string(*condition.cache));
   return has_types ? name + ", " + condition.dtype : name;
 }
 
 std::string lesson_table(const std::vector<Result>& results, const Slugs& slugs) {
   Row header = {"regime", "copy"};
-  std::set<std::string> found;
   for (const std::string& slug : slugs) header.push_back(code(slug));
   std::vector<Row> rows = {header};
   std::vector<const Result*> used;
-  const std::vector<Condition> conditions = conditions_of(results, slugs);
+  const std::vector<Condition> conditions = conditions_of(results);
   const bool has_types = std::any_of(
       conditions.begin(), conditions.end(),
       [](const Condition& condition) { return condition.dtype != "fp32"; });
@@ -169,69 +145,96 @@ std::string lesson_table(const std::vector<Result>& results, const Slugs& slugs)
     for (const std::string& slug : slugs) {
       const Result* result = find_result(results, slug, condition);
       if (result == nullptr)
-        result = find_result(results, slug, {condition.regime, "", condition.dtype});
+        result = find_result(results, slug, {condition.regime, {}, condition.dtype});
       row.push_back(result == nullptr ? kNothing : time_cell(*result));
       if (result == nullptr) continue;
-      found.insert(slug);
       used.push_back(result);
       if (result->copy_gbps) row[1] = copy_cell(*result);
     }
     rows.push_back(row);
   }
-  for (const std::string& slug : slugs) {
-    if (!found.contains(slug))
-      throw std::runtime_error(fmt::format("'{}' has no result outside the sweeps", slug));
-  }
   return with_provenance(rows, used);
 }
 
-// --- errors
+// --- sweeps
 
-std::string error_cell(const std::optional<double>& error, const Result& result) {
-  if (error) return fmt::format("{:.1e}", *error);
-  return result.verdict == "pass" ? kNothing : result.verdict;
-}
-
-std::string errors_table(const std::vector<Result>& results, const Slugs& slugs) {
-  const std::vector<Result> of_sweep = results_of_regime(of_fp32(results), "sweep_hidden");
-  const auto find = [&](const std::string& slug, std::int64_t hidden) -> const Result* {
-    for (const Result& result : of_sweep) {
-      if (result.lesson == slug && result.hidden == hidden) return &result;
-    }
-    return nullptr;
-  };
-
-  Row header = {"hidden"};
-  std::set<std::int64_t> lengths;
-  for (const std::string& slug : slugs) {
-    header.push_back(code(slug));
-    header.push_back("bound");
-    bool any = false;
-    for (const Result& result : of_sweep) {
-      if (result.lesson != slug) continue;
-      any = true;
-      lengths.insert(result.hidden);
-    }
-    if (!any) throw std::runtime_error(fmt::format("'{}' has no result in sweep_hidden", slug));
-  }
-
+/// A row for each length of a row in a sweep. It begins with begin(results in it), and then has
+/// cells(result) for each slug; there may be no result.
+template <class Begin, class Cells>
+std::string sweep_table(
+    const std::vector<Result>& of_sweep, const Slugs& slugs, const Row& header, Begin begin,
+    Cells cells) {
+  std::map<std::int64_t, std::map<std::string, const Result*>> by_length;
+  for (const Result& result : of_sweep) by_length[result.hidden][result.implementation] = &result;
   std::vector<Row> rows = {header};
   std::vector<const Result*> used;
-  for (const std::int64_t hidden : lengths) {
-    Row row = {fmt::format("{}", hidden)};
+  for (auto& [hidden, result_of] : by_length) {
+    Row row;
+    std::vector<const Result*> of_row;
     for (const std::string& slug : slugs) {
-      const Result* result = find(slug, hidden);
-      if (result == nullptr) {
-        row.insert(row.end(), {kNothing, kNothing});
-        continue;
-      }
-      used.push_back(result);
-      row.push_back(error_cell(result->max_error, *result));
-      row.push_back(result->error_bound ? fmt::format("{:.1e}", *result->error_bound) : kNothing);
+      const Result* result = result_of[slug];
+      for (const std::string& cell : cells(result)) row.push_back(cell);
+      if (result != nullptr) of_row.push_back(result);
     }
+    const Row first = begin(of_row);
+    row.insert(row.begin(), first.begin(), first.end());
+    used.insert(used.end(), of_row.begin(), of_row.end());
     rows.push_back(row);
   }
   return with_provenance(rows, used);
+}
+
+std::string errors_table(const std::vector<Result>& of_sweep, const Slugs& slugs) {
+  Row header = {"hidden"};
+  for (const std::string& slug : slugs) header.insert(header.end(), {code(slug), "bound"});
+  const auto begin = [](const std::vector<const Result*>& of_row) -> Row {
+    return {fmt::format("{}", of_row.front()->hidden)};
+  };
+  const auto cells = [](const Result* result) -> Row {
+    if (result == nullptr) return {kNothing, kNothing};
+    const auto text = [](double error) { return fmt::format("{:.1e}", error); };
+    return {
+        result->max_error ? text(*result->max_error) : word_for(*result, kNothing),
+        result->error_bound ? text(*result->error_bound) : kNothing};
+  };
+  return sweep_table(of_sweep, slugs, header, begin, cells);
+}
+
+std::string unaligned_table(const std::vector<Result>& of_sweep, const Slugs& slugs) {
+  Row header = {"rows × hidden, " + of_sweep.front().dtype, "copy"};
+  for (const std::string& slug : slugs) header.push_back(code(slug));
+  const auto begin = [](const std::vector<const Result*>& of_row) -> Row {
+    const Result& first = *of_row.front();
+    return {fmt::format("{} × {}", first.rows, first.hidden), copy_cell(first)};
+  };
+  const auto cells = [](const Result* result) -> Row {
+    return {result == nullptr ? kNothing : time_cell(*result)};
+  };
+  return sweep_table(of_sweep, slugs, header, begin, cells);
+}
+
+// --- all
+
+/// The slugs' results in the first one's operation that are wanted.
+/// \throws std::runtime_error if there are no slugs, or if one has no such result
+template <class Wanted>
+std::vector<Result> results_of(
+    const std::vector<Result>& results, const Slugs& slugs, const std::string& where,
+    Wanted is_wanted) {
+  if (slugs.empty()) throw std::runtime_error("the table needs a slug");
+  std::string operation;
+  for (const Result& r : results) {
+    if (operation.empty() && r.implementation == slugs.front()) operation = r.operation;
+  }
+  const std::vector<Result> found = only(of_operation(results, operation), [&](const Result& r) {
+    return is_wanted(r) && std::find(slugs.begin(), slugs.end(), r.implementation) != slugs.end();
+  });
+  const Slugs known = implementations_of(found);
+  for (const std::string& slug : slugs) {
+    if (std::find(known.begin(), known.end(), slug) == known.end())
+      throw std::runtime_error(fmt::format("there is no result of '{}' {}", slug, where));
+  }
+  return found;
 }
 
 }  // namespace
@@ -241,15 +244,28 @@ std::string make_table(const std::vector<Result>& results, const std::vector<std
   const std::string& kind = words.front();
   const Slugs slugs(words.begin() + 1, words.end());
   if (kind == "ladder") {
-    require_no_slugs(kind, slugs);
-    return ladder(results);
+    if (slugs.size() != 1) throw std::runtime_error("'ladder' needs an operation, and no more");
+    return ladder(without_variants(of_operation(results, slugs.front())));
   }
-  if (kind != "lesson" && kind != "errors") {
-    throw std::runtime_error(
-        fmt::format("there is no table '{}'; there are ladder, lesson, errors and profile", kind));
+  if (kind == "lesson") {
+    const auto is_wanted = [](const Result& r) { return !is_sweep(r.regime); };
+    return lesson_table(results_of(results, slugs, "outside the sweeps", is_wanted), slugs);
   }
-  require_slugs(kind, slugs, results);
-  return kind == "lesson" ? lesson_table(results, slugs) : errors_table(results, slugs);
+  if (kind == "errors") {
+    const auto is_wanted = [](const Result& r) {
+      return r.regime == "sweep_hidden" && r.dtype == "fp32";
+    };
+    return errors_table(results_of(results, slugs, "in sweep_hidden", is_wanted), slugs);
+  }
+  if (kind == "unaligned") {
+    const std::vector<Result> of_sweep = of_regime(results, "sweep_unaligned");
+    if (of_sweep.empty()) return "Not recorded yet.\n";
+    const auto is_wanted = [](const Result&) { return true; };
+    return unaligned_table(results_of(of_sweep, slugs, "in sweep_unaligned", is_wanted), slugs);
+  }
+  throw std::runtime_error(fmt::format(
+      "there is no table '{}'; there are ladder, lesson, errors, unaligned, profile and peers",
+      kind));
 }
 
 }  // namespace rmsnorm::plots

@@ -11,13 +11,17 @@ namespace rmsnorm::plots {
 
 /// The table that the words behind "results:begin" ask for, with a line on where it was measured:
 ///
-///     ladder                every kernel; % of copy in four regimes, the time of the fifth; for
-///                           the README at the top: from there its links to lessons are right
-///     lesson SLUG...        the given kernels; time, bandwidth and % of copy in every regime
-///     errors SLUG...        the given kernels; largest error and its bound over hidden
+///     ladder OPERATION       every implementation without variants; % of copy in four regimes, the
+///                            time of the fifth; for the README at the top: from there its links to
+///                            lessons are right
+///     lesson SLUG...         the given ones; time, bandwidth and % of copy in every regime
+///     errors SLUG...         the given ones; largest error and its bound over hidden
+///     unaligned SLUG...      the given ones; time and % of copy of odd rows and their neighbours
+///
+/// A table is of one operation: that of the first slug.
 ///
 /// Ends with a newline.
-/// \throws std::runtime_error if there is no such kind, if a slug is missing or one too many, or if
+/// \throws std::runtime_error if there is no such kind, if a word is missing or one too many, or if
 /// the results say nothing about it.
 std::string make_table(const std::vector<Result>& results, const std::vector<std::string>& words);
 

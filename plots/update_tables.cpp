@@ -48,7 +48,7 @@ std::string make_without_new_lessons(
   const auto is_new = [&](const std::string& word) {
     return is_slug(word) &&
            std::none_of(recorded.begin(), recorded.end(), [&](const Recorded& one) {
-             return lesson_of(one.lesson) == lesson_of(word);
+             return lesson_of(one.implementation) == lesson_of(word);
            });
   };
   std::vector<std::string> known = words;
@@ -67,7 +67,7 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
   std::vector<Profile> profiles;
   if (!options.profile_file.empty()) profiles = read_profiles(options.profile_file);
   std::vector<rmsnorm::Result> peers;
-  if (!options.peers_file.empty()) peers = load_peers(options.peers_file);
+  if (!options.peers_file.empty()) peers = load_results(options.peers_file);
   const auto lessons = options.root / "lessons";
   const MakeBlock make_block = [&](const auto& words) {
     const std::string kind = words.empty() ? "" : words.front();
