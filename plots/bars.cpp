@@ -13,7 +13,6 @@ namespace {
 constexpr double kLeft = 66;
 constexpr double kRight = 12;      ///< free right of the labels of roofs
 constexpr double kOfGroup = 0.86;  ///< of a group's width; the rest is the gap to the next one
-constexpr double kWidestBar = 96;
 constexpr double kTextSize = 10;
 constexpr double kLineHeight = 14;
 constexpr double kMargin = 5;  ///< between the end of a bar and its text
@@ -39,6 +38,11 @@ double bar_width(const BarChart& chart) {
   return kOfGroup / static_cast<double>(std::max<std::size_t>(1, chart.groups.at(0).bars.size()));
 }
 
+/// The same without the gap to the next one.
+double drawn_width(const BarChart& chart) {
+  return 0.92 * bar_width(chart);
+}
+
 /// Where the middle of a bar is, in groups from the first one's middle.
 double position(const BarChart& chart, std::size_t group, std::size_t bar) {
   return static_cast<double>(group) - kOfGroup / 2 +
@@ -61,18 +65,23 @@ std::vector<EndLabel> end_labels(const BarChart& chart, const Plane& plane, cons
   return labels;
 }
 
-double widest_label(const BarChart& chart) {
+double widest_of(const std::vector<std::string>& lines) {
   double widest = 0;
-  for (const BarGroup& group : chart.groups) {
-    for (const std::string& line : group.label)
-      widest = std::max(widest, width_of(line, kTextSize));
-  }
+  for (const std::string& line : lines) widest = std::max(widest, width_of(line, kTextSize));
   return widest;
 }
 
+double widest_label(const BarChart& chart) {
+  double widest = 0;
+  for (const BarGroup& group : chart.groups) widest = std::max(widest, widest_of(group.label));
+  return widest;
+}
+
+/// Whether labels are too wide for the groups. Most texts are narrower than width_of says.
 bool is_turned(const BarChart& chart, const Frame& frame) {
+  constexpr double kSafety = 1.1;
   return widest_label(chart) >
-         (frame.right - frame.left) / static_cast<double>(chart.groups.size());
+         kSafety * (frame.right - frame.left) / static_cast<double>(chart.groups.size());
 }
 
 Plane plane_of(const BarChart& chart, const Theme& theme) {
@@ -88,18 +97,28 @@ Plane plane_of(const BarChart& chart, const Theme& theme) {
   return {frame, x, y};
 }
 
-/// Turned; at the foot of the bar, where no roof is, or above a bar that is too short for it.
-std::string draw_text(const Bar& bar, double x, const Plane& plane, const Theme& theme) {
+/// At the foot of the bar, where no roof is, or above a bar that is too short for it.
+std::string draw_text(
+    const Bar& bar, double x, double width, const Plane& plane, const Theme& theme) {
+  const bool upright = widest_of(bar.text) > width;
+  const std::string line = fmt::format("{}", fmt::join(bar.text, "  "));
+  const double height =
+      upright ? width_of(line, kTextSize) : kLineHeight * static_cast<double>(bar.text.size());
   const double foot = plane.frame().bottom;
   const double top = bar.value ? plane.y(top_of(bar)) : foot;
-  const bool inside = width_of(bar.text, kTextSize) + 2 * kMargin <= top - foot;
-  return draw(Text{
-      .text = bar.text,
+  const bool inside = height + 2 * kMargin <= top - foot;
+  Text text{
+      .text = line,
       .x = x,
       .y = (inside ? foot : top) + kMargin,
       .colour = inside ? theme.background : theme.text,
       .size = kTextSize,
-      .degrees = 90});
+      .degrees = 90};
+  if (upright) return draw(text);
+  text.align = Align::center;
+  text.degrees = 0;
+  text.y += height - kLineHeight / 2;
+  return draw_lines(bar.text, text, kLineHeight);
 }
 
 std::string draw_error(const Bar& bar, double x, const Plane& plane, const Theme& theme) {
@@ -139,24 +158,17 @@ std::string draw_turned_label(
       .degrees = kSlope});
 }
 
-std::string draw_group(
-    const BarChart& chart, std::size_t index, const Plane& plane, const Theme& theme) {
-  const BarGroup& group = chart.groups[index];
-  const double middle = plane.x(static_cast<double>(index));
-  std::string text = is_turned(chart, plane.frame())
-                         ? draw_turned_label(group, middle, plane, theme)
-                         : draw_label(group, middle, plane, theme);
-  for (std::size_t i = 0; i < group.bars.size(); ++i) {
-    const double x = plane.x(position(chart, index, i));
-    text += draw_error(group.bars[i], x, plane, theme) + draw_text(group.bars[i], x, plane, theme);
-  }
-  for (const Roof& roof : chart.roofs) {
-    if (!roof.values[index]) continue;
-    const double y = plane.y(*roof.values[index]);
+/// In one piece over groups that have the same.
+std::string draw_roof(const Roof& roof, const Plane& plane, const Theme& theme) {
+  std::string text;
+  for (std::size_t begin = 0, end = 0; begin < roof.values.size(); begin = end) {
+    while (end < roof.values.size() && roof.values[end] == roof.values[begin]) ++end;
+    if (!roof.values[begin]) continue;
+    const double y = plane.y(*roof.values[begin]);
     text += draw(Line{
-        .x1 = plane.x(static_cast<double>(index) - 0.5),
+        .x1 = plane.x(static_cast<double>(begin) - 0.5),
         .y1 = y,
-        .x2 = plane.x(static_cast<double>(index) + 0.5),
+        .x2 = plane.x(static_cast<double>(end) - 0.5),
         .y2 = y,
         .colour = roof.colour(theme),
         .width = 1.6,
@@ -165,14 +177,30 @@ std::string draw_group(
   return text;
 }
 
+std::string draw_group(
+    const BarChart& chart, std::size_t index, const Plane& plane, const Theme& theme) {
+  const BarGroup& group = chart.groups[index];
+  const double middle = plane.x(static_cast<double>(index));
+  std::string text = is_turned(chart, plane.frame())
+                         ? draw_turned_label(group, middle, plane, theme)
+                         : draw_label(group, middle, plane, theme);
+  const double width = drawn_width(chart) * (plane.x(1) - plane.x(0));
+  for (std::size_t i = 0; i < group.bars.size(); ++i) {
+    const double x = plane.x(position(chart, index, i));
+    text += draw_error(group.bars[i], x, plane, theme) +
+            draw_text(group.bars[i], x, width, plane, theme);
+  }
+  return text;
+}
+
 std::string commands(const BarChart& chart, const std::vector<Series>& data, const Theme& theme) {
   const Plane plane = plane_of(chart, theme);
-  const double widest = kWidestBar / (plane.x(1) - plane.x(0));
   std::string text = plane.commands(theme) + draw_title(theme, chart.title, chart.subtitle);
   text += fmt::format(
       "set style fill solid noborder\nset boxwidth {:.6f}\n",
-      std::min(widest, 0.92 * bar_width(chart)));
+      drawn_width(chart));
   for (std::size_t i = 0; i < chart.groups.size(); ++i) text += draw_group(chart, i, plane, theme);
+  for (const Roof& roof : chart.roofs) text += draw_roof(roof, plane, theme);
   text += draw_end_labels(plane.frame(), end_labels(chart, plane, theme)) + "plot NaN";
   for (std::size_t kind = 0; kind < chart.kinds.size(); ++kind) {
     if (data[kind].points.empty()) continue;

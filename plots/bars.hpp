@@ -20,8 +20,8 @@ struct BarKind {
 struct Bar {
   std::size_t kind = 0;  ///< of BarChart::kinds
   std::optional<double> value = {};
-  std::string text = {};
-  double spread_pct = 0;  ///< half the height of the error bar, in % of the value
+  std::vector<std::string> text = {};  ///< lines, turned where they are wider than the bar
+  double spread_pct = 0;               ///< half the height of the error bar, in % of the value
 };
 
 /// Bars side by side, as many in every group.

@@ -27,9 +27,9 @@ Bar bar_of(const Result* result, std::size_t kind, bool is_about_time) {
   if (result == nullptr) return bar;
   bar.value = is_about_time ? result->median_us : percent_of_copy(*result);
   if (!bar.value) {
-    bar.text = to_string(result->verdict);
+    bar.text = {to_string(result->verdict)};
   } else {
-    bar.text = fmt::format("{:.{}f}", *bar.value, !is_about_time ? 0 : *bar.value < 10 ? 2 : 1);
+    bar.text = {fmt::format("{:.{}f}", *bar.value, !is_about_time ? 0 : *bar.value < 10 ? 2 : 1)};
   }
   return bar;
 }

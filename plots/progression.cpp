@@ -21,12 +21,12 @@ Bar bar_of(const Result& r) {
   bar.kind = is_variant(r.implementation) ? kOfVariant : kOfLesson;
   bar.value = r.gbps;
   if (!r.gbps) {
-    bar.text = to_string(r.verdict);
+    bar.text = {to_string(r.verdict)};
     return bar;
   }
   bar.spread_pct = std::clamp(r.spread_pct.value_or(0), 0.0, 100.0);
-  if (const auto pct = percent_of_copy(r)) bar.text = percent(*pct) + "  ";
-  if (r.median_us) bar.text += microseconds(*r.median_us);
+  if (const auto pct = percent_of_copy(r)) bar.text.push_back(percent(*pct));
+  if (r.median_us) bar.text.push_back(microseconds(*r.median_us));
   return bar;
 }
 
