@@ -196,9 +196,7 @@ std::string draw_group(
 std::string commands(const BarChart& chart, const std::vector<Series>& data, const Theme& theme) {
   const Plane plane = plane_of(chart, theme);
   std::string text = plane.commands(theme) + draw_title(theme, chart.title, chart.subtitle);
-  text += fmt::format(
-      "set style fill solid noborder\nset boxwidth {:.6f}\n",
-      drawn_width(chart));
+  text += fmt::format("set style fill solid noborder\nset boxwidth {:.6f}\n", drawn_width(chart));
   for (std::size_t i = 0; i < chart.groups.size(); ++i) text += draw_group(chart, i, plane, theme);
   for (const Roof& roof : chart.roofs) text += draw_roof(roof, plane, theme);
   text += draw_end_labels(plane.frame(), end_labels(chart, plane, theme)) + "plot NaN";

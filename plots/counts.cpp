@@ -239,7 +239,8 @@ void require_one_shape(const std::filesystem::path& file, const std::vector<Trac
   for (const TraceRow& row : trace) {
     if (is_sweep(row.regime)) continue;
     if (hidden_of.emplace(row.regime, row.hidden).first->second == row.hidden &&
-        rows_of.emplace(std::pair(row.implementation, row.regime), row.rows).first->second == row.rows) {
+        rows_of.emplace(std::pair(row.implementation, row.regime), row.rows).first->second ==
+            row.rows) {
       continue;
     }
     throw std::runtime_error(
@@ -274,8 +275,7 @@ std::vector<std::string> counted_regimes(const std::vector<TraceRow>& trace) {
   return regimes;
 }
 
-std::vector<CountedCost> row_costs(
-    const std::vector<TraceRow>& trace, const std::string& regime) {
+std::vector<CountedCost> row_costs(const std::vector<TraceRow>& trace, const std::string& regime) {
   std::map<std::string, RowCost> costs;
   for (const TraceRow& row : without_variants(of_regime(trace, regime)))
     add(row.count, row.rows, costs[row.implementation]);

@@ -28,8 +28,7 @@ std::vector<TraceRow> load_trace(const std::filesystem::path& file, const std::s
 std::vector<std::string> counted_regimes(const std::vector<TraceRow>& trace);
 
 /// What a row costs in one regime, by each implementation that is no variant, sorted.
-std::vector<CountedCost> row_costs(
-    const std::vector<TraceRow>& trace, const std::string& regime);
+std::vector<CountedCost> row_costs(const std::vector<TraceRow>& trace, const std::string& regime);
 
 /// The chart of one regime: four panels of bars, one bar for each implementation.
 /// \throws std::runtime_error if the trace holds nothing of that regime

@@ -4,81 +4,33 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <sstream>
 #include <stdexcept>
-#include <string_view>
 
 namespace rmsnorm::plots {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kOpening = "<!-- results:";
-constexpr std::string_view kClosing = "-->";
-
-/// The words of a marker, "begin" or "end" first; nothing if the line is no marker.
-std::optional<std::vector<std::string>> words_of_marker(std::string_view line) {
-  const std::size_t begin = line.find_first_not_of(" \t");
-  if (begin == std::string_view::npos || !line.substr(begin).starts_with(kOpening))
-    return std::nullopt;
-  const std::size_t end = line.find_last_not_of(" \t\r\n") + 1;
-  std::string_view inside = line.substr(begin, end - begin);
+/// The words of a line `<!-- results:WORDS... -->`; none if the line is no marker.
+/// \throws std::runtime_error for markers that are not whole or of no known kind
+std::vector<std::string> words_of_marker(const std::string& line) {
+  constexpr std::string_view kOpening = "<!-- results:";
+  constexpr std::string_view kClosing = "-->";
+  std::istringstream trimmed(line);
+  std::string inside;
+  std::getline(trimmed >> std::ws, inside);
+  if (!inside.starts_with(kOpening)) return {};
+  inside.erase(inside.find_last_not_of(" \t\r") + 1);
   if (!inside.ends_with(kClosing)) throw std::runtime_error("the marker does not end with '-->'");
-  inside.remove_prefix(kOpening.size());
-  inside.remove_suffix(kClosing.size());
-  std::istringstream words{std::string(inside)};
-  return std::vector<std::string>(std::istream_iterator<std::string>(words), {});
+  std::istringstream between(
+      inside.substr(kOpening.size(), inside.size() - kOpening.size() - kClosing.size()));
+  const std::vector<std::string> words(std::istream_iterator<std::string>(between), {});
+  const bool is_begin = !words.empty() && words[0] == "begin";
+  if (!is_begin && words != std::vector<std::string>{"end"})
+    throw std::runtime_error("a marker is 'results:begin KIND...' or 'results:end'");
+  return words;
 }
-
-/// Goes through a page line by line.
-class Rewriter {
- public:
-  explicit Rewriter(const MakeBlock& make_block) : make_block_(make_block) {}
-
-  /// `line` includes its newline, if it has one.
-  void add(std::string_view line, std::size_t number) {
-    const auto words = words_of_marker(line);
-    if (!words) {
-      if (!begin_line_) text_ += line;  // what stands between markers is made anew
-      return;
-    }
-    const std::string kind = words->empty() ? "" : words->front();
-    if (kind == "begin") {
-      begin(line, number, {words->begin() + 1, words->end()});
-    } else if (kind == "end" && words->size() == 1) {
-      end(line);
-    } else {
-      throw std::runtime_error("a marker is 'results:begin KIND...' or 'results:end'");
-    }
-  }
-
-  /// The line of a block that has no end yet.
-  std::optional<std::size_t> open_block() const { return begin_line_; }
-  const std::string& text() const { return text_; }
-
- private:
-  void begin(std::string_view line, std::size_t number, const std::vector<std::string>& words) {
-    if (begin_line_) {
-      throw std::runtime_error(
-          fmt::format("results:begin inside the block of line {}", *begin_line_));
-    }
-    begin_line_ = number;
-    // Empty lines around the block: without them Markdown may take the table for part of the
-    // comment.
-    text_ += fmt::format("{}\n{}\n", line, make_block_(words));
-  }
-
-  void end(std::string_view line) {
-    if (!begin_line_) throw std::runtime_error("results:end without results:begin");
-    begin_line_.reset();
-    text_ += line;
-  }
-
-  const MakeBlock& make_block_;
-  std::string text_;
-  std::optional<std::size_t> begin_line_;
-};
 
 void add_if_file(std::vector<fs::path>& pages, const fs::path& file) {
   if (fs::is_regular_file(file)) pages.push_back(file);
@@ -88,22 +40,38 @@ void add_if_file(std::vector<fs::path>& pages, const fs::path& file) {
 
 std::string with_blocks(
     const std::string& text, const std::string& name, const MakeBlock& make_block) {
-  Rewriter rewriter(make_block);
+  std::string result;
   std::size_t number = 0;
+  std::size_t begin = 0;  // the line of a block that has no end yet
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
+    const std::string line = text.substr(at, end - at);
+    at = end;
     ++number;
     try {
-      rewriter.add(std::string_view(text).substr(at, end - at), number);
+      const std::vector<std::string> words = words_of_marker(line);
+      if (words.empty()) {
+        if (begin == 0) result += line;  // what stands between markers is made anew
+      } else if (words[0] == "begin") {
+        if (begin != 0)
+          throw std::runtime_error(fmt::format("results:begin inside the block of line {}", begin));
+        begin = number;
+        // Empty lines around the block: without them Markdown may take the table for part of the
+        // comment.
+        result += fmt::format("{}\n{}\n", line, make_block({words.begin() + 1, words.end()}));
+      } else {
+        if (begin == 0) throw std::runtime_error("results:end without results:begin");
+        begin = 0;
+        result += line;
+      }
     } catch (const std::runtime_error& error) {
       throw std::runtime_error(fmt::format("{}:{}: {}", name, number, error.what()));
     }
-    at = end;
   }
-  if (const auto line = rewriter.open_block()) {
-    throw std::runtime_error(fmt::format("{}:{}: results:begin without results:end", name, *line));
+  if (begin != 0) {
+    throw std::runtime_error(fmt::format("{}:{}: results:begin without results:end", name, begin));
   }
-  return rewriter.text();
+  return result;
 }
 
 std::vector<fs::path> pages_below(const fs::path& root) {

@@ -82,9 +82,8 @@ std::optional<Chart> peers_decode_chart(const std::vector<Result>& results) {
 std::optional<Chart> peers_other_chart(const std::vector<Result>& results) {
   return bars_of(
       results, "other shapes and operations",
-      "bandwidth in % of a copy of as many bytes; rows × hidden below", [](const PeerCase& which) {
-        return !which.is_about_time() && !is_on_the_line(which);
-      });
+      "bandwidth in % of a copy of as many bytes; rows × hidden below",
+      [](const PeerCase& which) { return !which.is_about_time() && !is_on_the_line(which); });
 }
 
 }  // namespace rmsnorm::plots

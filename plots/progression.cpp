@@ -55,9 +55,9 @@ Chart progression_chart(const std::vector<Result>& results, const Condition& con
     return condition_of(r) == condition && (r.gbps || r.verdict != Verdict::pass);
   });
   BarChart chart;
-  chart.kinds = {
-      {[](const Theme& theme) { return theme.bar; }},
-      {[](const Theme& theme) { return theme.variant; }}};
+  chart.kinds = {{[](const Theme& theme) { return theme.bar; }}, {[](const Theme& theme) {
+                   return theme.variant;
+                 }}};
   chart.subtitle = "effective bandwidth in GB/s; share of the measured copy; time of a launch";
   std::optional<double> copy;
   std::optional<double> peak;

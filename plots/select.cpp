@@ -18,10 +18,9 @@ void require_unique(const std::filesystem::path& file, const std::vector<Result>
       std::string, std::string, std::string, std::string, Cache, std::int64_t, std::int64_t>>
       seen;
   for (const Result& r : results) {
-    if (!r.cache || seen.emplace(
-                            r.operation, r.implementation, r.regime, r.dtype, *r.cache, r.rows,
-                            r.hidden)
-                        .second) {
+    if (!r.cache ||
+        seen.emplace(r.operation, r.implementation, r.regime, r.dtype, *r.cache, r.rows, r.hidden)
+            .second) {
       continue;
     }
     throw std::runtime_error(fmt::format(

@@ -171,8 +171,7 @@ const Sweep& sweep_over_rows() {
 }
 
 const Sweep& sweep_over_hidden() {
-  static const Sweep sweep{
-      "sweep_hidden", &Result::hidden, "hidden", "about 67 million elements"};
+  static const Sweep sweep{"sweep_hidden", &Result::hidden, "hidden", "about 67 million elements"};
   return sweep;
 }
 

@@ -44,7 +44,7 @@ TEST_CASE("every regime and sweep has a name of its own") {
 }
 
 TEST_CASE("a sweep changes one thing and keeps the other") {
-  REQUIRE(sweeps().size() == 2);
+  REQUIRE(sweeps().size() == 3);
   const std::vector<Shape>& over_rows = sweeps()[0].shapes;
   REQUIRE(over_rows.size() > 2);
   for (std::size_t i = 1; i < over_rows.size(); ++i) {

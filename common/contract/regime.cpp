@@ -40,6 +40,9 @@ const std::vector<Regime>& sweeps() {
   static const std::vector<Regime> all = {
       {"sweep_rows", shapes_over_rows(), {Cache::warm}},
       {"sweep_hidden", shapes_over_hidden(), {Cache::cold}},
+      {kUnalignedSweep,
+       {{32768, 768}, {32768, 769}, {32768, 12288}, {32768, 12289}},
+       {Cache::cold}},
   };
   return all;
 }

@@ -153,6 +153,7 @@ std::vector<Types> types_for(
   constexpr Types kBf16 = {.dtype = Dtype::bf16, .weight = Dtype::bf16};
   constexpr Types kFp16 = {.dtype = Dtype::fp16, .weight = Dtype::fp16};
   const auto is_this = [&](const Regime& other) { return other.name == regime.name; };
+  if (implementation.is_typed && regime.name == kUnalignedSweep) return {kBf16};
   if (!implementation.is_typed || std::none_of(regimes().begin(), regimes().end(), is_this)) {
     return {kFp32};
   }

@@ -35,8 +35,9 @@ struct Options {
 };
 
 /// The types in which an implementation is tried in a regime: the chosen ones; if none are, fp32,
-/// and in the regimes that are no sweeps also bf16 and fp16, if it knows them. A prediction is about
-/// bf16 there, or about fp32 if the lesson before does not support that.
+/// and in the regimes that are no sweeps also bf16 and fp16, if it knows them; in the sweep over
+/// unaligned rows bf16 alone. A prediction is about bf16, or about fp32 if the lesson before does
+/// not support that.
 std::vector<Types> types_for(
     const Options& options, const Implementation& implementation, const Regime& regime);
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include "common/records/row_cost.hpp"
@@ -13,7 +14,6 @@
 #include "docs/site/markdown.hpp"
 #include "docs/site/text.hpp"
 #include "plots/format.hpp"
-#include "plots/peers.hpp"
 #include "plots/profile.hpp"
 #include "plots/select.hpp"
 
@@ -80,17 +80,6 @@ class Table {
   std::string rows_;
 };
 
-/// Where results come from, each source once.
-std::string fingerprint(const std::vector<Result>& results) {
-  std::set<std::string> sources;
-  for (const Result& r : results) {
-    if (r.device == "cpu") continue;
-    sources.insert(fmt::format(
-        "{}, driver {}, CUDA {}, commit {}, {}", r.device, r.driver, r.cuda, r.commit, r.date));
-  }
-  return fmt::format("{}", fmt::join(sources, "; "));
-}
-
 std::string device_of(const std::vector<Result>& results) {
   std::string device = "cpu";
   for (const Result& r : results) {
@@ -99,25 +88,27 @@ std::string device_of(const std::vector<Result>& results) {
   return device;
 }
 
-/// The times of some regimes.
-std::string times(
-    const std::vector<Result>& results, const std::function<bool(const std::string&)>& is_shown) {
+/// The results as a table, with where those of a GPU were measured.
+std::string times(const std::vector<Result>& results) {
+  const auto on_gpu = plots::only(results, [](const Result& r) { return r.device != "cpu"; });
   Table table(
-      escape_html("Measured on " + fingerprint(results)),
-      {"lesson", "regime", "type", "rows", "hidden", "L2", "time of a launch", "spread",
-       "bandwidth", "of copy", "of peak", "largest error", "bound", "verdict"});
+      escape_html("Measured on " + plots::sources_of(on_gpu, "; ")),
+      {"implementation", "version", "operation", "regime", "type", "rows", "hidden", "L2",
+       "time of a launch", "spread", "bandwidth", "of copy", "of peak", "largest error", "bound",
+       "verdict"});
+  const auto error = [](double e) { return fmt::format("{:.1e}", e); };
   for (const Result& r : results) {
-    if (!is_shown(r.regime)) continue;
     const auto of_peak = r.gbps && r.peak_gbps ? std::optional(100 * *r.gbps / *r.peak_gbps)
                                                : std::optional<double>();
-    const auto error = [](double e) { return fmt::format("{:.1e}", e); };
     table.add(
-        r.regime, {{r.lesson},
+        r.regime, {{r.implementation},
+                   {r.version},
+                   {r.operation},
                    {r.regime},
                    {r.dtype},
                    whole(static_cast<double>(r.rows)),
                    whole(static_cast<double>(r.hidden)),
-                   {r.cache.empty() ? "-" : r.cache},
+                   {r.cache ? to_string(*r.cache) : "-"},
                    number(r.median_us, plots::microseconds),
                    number(r.spread_pct, plots::percent),
                    number(r.gbps, plots::gigabytes_per_second),
@@ -125,51 +116,22 @@ std::string times(
                    number(of_peak, plots::percent),
                    number(r.max_error, error),
                    number(r.error_bound, error),
-                   {r.verdict}});
-  }
-  return table.html();
-}
-
-/// What other libraries reach beside ours.
-std::string peers(const std::vector<Result>& results) {
-  std::set<std::string> sources;
-  for (const Result& r : results) {
-    sources.insert(fmt::format("{}, driver {}, CUDA {}, {}", r.device, r.driver, r.cuda, r.date));
-  }
-  Table table(
-      escape_html(fmt::format("Measured on {}", fmt::join(sources, "; "))),
-      {"contender", "version", "operation", "type", "rows", "hidden", "time of a launch", "spread",
-       "bandwidth", "of copy", "largest error", "bound", "verdict"});
-  const auto error = [](double e) { return fmt::format("{:.1e}", e); };
-  for (const Result& r : results) {
-    table.add(
-        r.regime, {{r.lesson},
-                   {r.commit},
-                   {r.regime},
-                   {r.dtype},
-                   whole(static_cast<double>(r.rows)),
-                   whole(static_cast<double>(r.hidden)),
-                   number(r.median_us, plots::microseconds),
-                   number(r.spread_pct, plots::percent),
-                   number(r.gbps, plots::gigabytes_per_second),
-                   number(percent_of_copy(r), plots::percent),
-                   number(r.max_error, error),
-                   number(r.error_bound, error),
-                   {r.verdict}});
+                   {to_string(r.verdict)}});
   }
   return table.html();
 }
 
 std::string profiles(const std::vector<plots::Profile>& all) {
   std::set<std::string> sources;
-  for (const plots::Profile& p : all) sources.insert(p.source);
+  for (const plots::Profile& p : all) sources.insert(plots::source_of(p));
   Table table(
       inline_html(fmt::format("{}", fmt::join(sources, "; ")), {"results", {}, {}, nullptr}),
-      {"lesson", "regime", "type", "rows", "hidden", "bytes read a row", "written", "from DRAM",
-       "instructions a row", "registers", "occupancy"});
+      {"implementation", "operation", "regime", "type", "rows", "hidden", "bytes read a row",
+       "written", "from DRAM", "instructions a row", "registers", "occupancy"});
   for (const plots::Profile& p : all) {
     table.add(
-        p.regime, {{p.lesson},
+        p.regime, {{p.implementation},
+                   {p.operation},
                    {p.regime},
                    {p.dtype},
                    whole(p.rows),
@@ -185,25 +147,27 @@ std::string profiles(const std::vector<plots::Profile>& all) {
 }
 
 std::string counts(const std::vector<TraceRow>& trace) {
+  const auto launch_of = [](const TraceRow& r) {
+    return std::tie(r.operation, r.implementation, r.regime, r.dtype, r.rows, r.hidden);
+  };
   std::set<std::string> sources;
   std::vector<std::pair<const TraceRow*, RowCost>> launches;
   for (const TraceRow& row : trace) {
-    sources.insert(fmt::format("commit {}, {}", row.commit, row.date));
-    const bool same = !launches.empty() && launches.back().first->lesson == row.lesson &&
-                      launches.back().first->regime == row.regime &&
-                      launches.back().first->rows == row.rows &&
-                      launches.back().first->hidden == row.hidden;
-    if (!same) launches.emplace_back(&row, RowCost{});
+    sources.insert(fmt::format("commit {}, {}", row.version, row.date));
+    if (launches.empty() || launch_of(*launches.back().first) != launch_of(row))
+      launches.emplace_back(&row, RowCost{});
     rmsnorm::add(row.count, row.rows, launches.back().second);
   }
   Table table(
       escape_html(fmt::format("Counted by the CPU device, {}", fmt::join(sources, "; "))),
-      {"lesson", "regime", "rows", "hidden", "bytes read a row", "written", "requests",
-       "wavefronts", "barriers", "shuffles"});
+      {"implementation", "operation", "regime", "type", "rows", "hidden", "bytes read a row",
+       "written", "requests", "wavefronts", "barriers", "shuffles"});
   for (const auto& [row, cost] : launches) {
     table.add(
-        row->regime, {{row->lesson},
+        row->regime, {{row->implementation},
+                      {row->operation},
                       {row->regime},
+                      {row->dtype},
                       whole(static_cast<double>(row->rows)),
                       whole(row->hidden),
                       count(cost.read),
@@ -236,7 +200,8 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
   main.text = words(
       "Everything that was recorded, made of the files in <code>plots/data</code> when this site "
       "was built. No number was typed. A click on a column's head sorts the table by it; a second "
-      "click turns the order round. A bandwidth is always (x once + y once) / time.");
+      "click turns the order round. A bandwidth is what the operation must move at least, in the "
+      "time of a launch: x once and y once for RMSNorm.");
   std::vector<ResultsPage> sweeps;
   for (const fs::path& file : files) {
     if (is(file, "-peers") || is(file, "-profile") || is(file, "-trace")) continue;
@@ -244,7 +209,8 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
     const std::string name = file.stem().string();
     const std::string device = device_of(results);
     main.text += section(name, "Times: " + device) +
-                 html_block(times(results, [](const auto& r) { return !plots::is_sweep(r); }));
+                 html_block(times(plots::only(
+                     results, [](const Result& r) { return !plots::is_sweep(r.regime); })));
     std::set<std::string> regimes;
     for (const Result& r : results) {
       if (plots::is_sweep(r.regime)) regimes.insert(r.regime);
@@ -254,7 +220,7 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
       sweeps.push_back(
           {label_of("results_" + name + "_" + regime),
            "Results: " + replace_all(regime, "_", " over ") + ", " + device,
-           html_block(times(results, [&](const auto& r) { return r == regime; }))});
+           html_block(times(plots::of_regime(results, regime)))});
       links += "<li><a href=\"" + sweeps.back().label + ".html\">" +
                escape_html(sweeps.back().title) + "</a></li>\n";
     }
@@ -269,21 +235,18 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
   }
   for (const fs::path& file : files) {
     if (!is(file, "-peers")) continue;
-    const auto results = plots::load_peers(file);
+    const auto results = plots::load_results(file);
     main.text += section(file.stem().string(), "Other libraries: " + device_of(results)) +
-                 words(
-                     "Here a bandwidth counts what the operation must move at least: with a "
-                     "residual four tensors of the size of x, backward three.") +
-                 html_block(peers(results));
+                 html_block(times(results));
   }
   for (const fs::path& file : files) {
     if (!is(file, "-trace")) continue;
-    main.text +=
-        section(file.stem().string(), "The CPU device's counts") +
-        words(
-            "What a row costs each lesson, the same on every machine. Its problems have fewer "
-            "rows.") +
-        html_block(counts(read_trace(file)));
+    main.text += section(file.stem().string(), "The CPU device's counts") +
+                 words(
+                     "What a row costs each implementation, the same on every machine. Its "
+                     "problems have fewer "
+                     "rows.") +
+                 html_block(counts(read_trace(file)));
   }
   sweeps.insert(sweeps.begin(), main);
   return sweeps;
