@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Lets NVIDIA's profiler count what each lesson does, and prints a CSV.
+# Lets NVIDIA's profiler count what each implementation does, and prints a CSV.
 # usage: plots/ncu_counts.sh PROGRAM COLUMN=METRIC... -- OPTIONS...
 #   PROGRAM   all_lessons
 #   METRIC    one of ncu's, or METRIC:OPCODE, this opcode's share of a metric that ncu has by opcode
-#   OPTIONS   of one run of PROGRAM, in one word: "--regime decode"
+#   OPTIONS   of one run of PROGRAM, in one word: "--regime decode". All that it runs has to launch
+#             as many kernels.
 set -euo pipefail
 
 fail() {
@@ -26,8 +27,8 @@ shift
 command -v ncu >/dev/null || fail "ncu was not found: it comes with the CUDA Toolkit (Nsight Compute)"
 device=$(nvidia-smi --query-gpu=name --format=csv,noheader | sed -n 1p) ||
   fail "nvidia-smi does not name the GPU"
-# "built from COMMIT with CUDA VERSION"
-read -r _ _ commit _ _ cuda < <("$program" --version) || fail "'$program' does not say its version"
+# "built from VERSION with CUDA VERSION"
+read -r _ _ version _ _ cuda < <("$program" --version) || fail "'$program' does not say its version"
 
 metrics=$(printf '%s\n' "${wanted[@]%%:*}" | awk '!seen[$0]++' | paste -s -d ,)
 page=()
@@ -39,23 +40,23 @@ trap 'rm -rf "$folder"' EXIT
 
 (
   IFS=,
-  echo "lesson,regime,rows,hidden,${columns[*]},device,cuda,commit,date"
+  echo "operation,implementation,regime,dtype,rows,hidden,${columns[*]},device,cuda,version,date"
 )
 for options in "$@"; do
   read -r -a words <<<"$options"
-  # The launches of each lesson that does not refuse, in the order in which the program reports
-  # them. Each is verified over several launches: the first is counted.
+  # The launches of each implementation that passes, in the order in which the program reports them.
+  # Each is verified over several launches: the first is counted.
   ncu --csv --log-file "$folder/ncu" --print-units base --clock-control none "${page[@]}" \
     --kernel-name regex:rms_norm --metrics "$metrics" \
-    "$program" "${words[@]}" --verify-only >"$folder/lines" 2>"$folder/messages" || {
+    "$program" "${words[@]}" --verify-only --csv "$folder/results" \
+    >"$folder/messages" 2>&1 || {
     cat "$folder/messages" "$folder/ncu" >&2
     fail "ncu failed"
   }
-  # LESSON REGIME [DTYPE] ROWS x HIDDEN ...: the regime's field holds the type, too.
-  awk '/ PASS$/ { x = $4 == "x" ? 4 : 5
-                  print $1 "," $2 (x == 5 ? " " $3 : "") "," $(x - 1) "," $(x + 1) }' \
-    "$folder/lines" >"$folder/launches"
-  if [ ! -s "$folder/launches" ]; then fail "no lesson passed with $options"; fi
+  # Columns 18 and 19 are the verdict and the device: lessons that run on the CPU launch nothing.
+  awk -F , -v OFS=, '$18 == "pass" && $19 != "cpu" { print $1, $2, $3, $4, $5, $6 }' \
+    "$folder/results" >"$folder/launches"
+  if [ ! -s "$folder/launches" ]; then fail "nothing passed with $options"; fi
 
   # Every field of ncu's CSV is quoted, and some have commas in them. Wanted: launch, metric, value.
   # A line is one value of one launch, or, on the page "raw", all values of one, below their units.
@@ -66,7 +67,7 @@ for options in "$@"; do
       "Metric Name" in at { print $at["ID"], $at["Metric Name"], $at["Metric Value"]; next }
       $at["ID"] != "" { for (i = 1; i <= NF; ++i) print $at["ID"], name[i], $i }' >"$folder/counts"
 
-  awk -F '\t' -v wanted="${wanted[*]}" -v tail="$device,$cuda,$commit,$(date -u +%F)" '
+  awk -F '\t' -v wanted="${wanted[*]}" -v tail="$device,$cuda,$version,$(date -u +%F)" '
     # The number in "N" or, of an opcode, in "SUM (OPCODE: N; OPCODE: N)"; "" where there is none.
     function number_in(text, opcode) {
       if (opcode != "") {
@@ -83,7 +84,7 @@ for options in "$@"; do
     { value[number[$1], $2] = $3 }
     END {
       if (seen == 0 || seen % launches != 0) {
-        print "ncu_counts: " seen + 0 " launches of " launches " lessons" > "/dev/stderr"
+        print "ncu_counts: " seen + 0 " launches of " launches " results" > "/dev/stderr"
         exit 2
       }
       n = split(wanted, want, " ")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lets NVIDIA's profiler count what each lesson does in four regimes, and writes a CSV.
+# Lets NVIDIA's profiler count what each implementation of RMSNorm does in four regimes, and writes a CSV.
 # usage: plots/profile.sh PROGRAM OUTPUT.csv    PROGRAM is all_lessons, OUTPUT is replaced
 set -euo pipefail
 
@@ -13,8 +13,9 @@ columns=(
   registers=launch__registers_per_thread
   active_warps_pct=sm__warps_active.avg.pct_of_peak_sustained_active
 )
-regimes=("--regime prefill" "--regime decode" "--regime heads" "--regime wide")
+runs=()
+for regime in prefill decode heads wide; do runs+=("--operation rms_norm --regime $regime"); done
 
 trap 'rm -f "$output.partial"' EXIT
-"$(dirname "$0")/ncu_counts.sh" "$program" "${columns[@]}" -- "${regimes[@]}" >"$output.partial"
+"$(dirname "$0")/ncu_counts.sh" "$program" "${columns[@]}" -- "${runs[@]}" >"$output.partial"
 mv "$output.partial" "$output"

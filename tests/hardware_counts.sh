@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Lets NVIDIA's profiler count what a GPU does for each lesson and the CPU device counts too, on two
-# small shapes, and writes a CSV.
+# Lets NVIDIA's profiler count what a GPU does for each kernel of RMSNorm, and the CPU device counts
+# too, on two small shapes, and writes a CSV.
 # usage: tests/hardware_counts.sh PROGRAM OUTPUT.csv    PROGRAM is all_lessons, OUTPUT is replaced
 set -euo pipefail
 
@@ -28,10 +28,12 @@ columns=(
   shared_load_instructions=smsp__inst_executed_op_shared_ld.sum
   shared_store_instructions=smsp__inst_executed_op_shared_st.sum
 )
-shapes=("--rows 256 --hidden 4096" "--rows 1024 --hidden 128")
+runs=(
+  "--operation rms_norm --rows 256 --hidden 4096"
+  "--operation rms_norm --rows 1024 --hidden 128"
+)
 
 trap 'rm -f "$output.partial"' EXIT
-# Without the second column: these shapes are no regime.
-"$(dirname "$0")/../plots/ncu_counts.sh" "$program" "${columns[@]}" -- "${shapes[@]}" |
-  cut -d , -f 1,3- >"$output.partial"
+"$(dirname "$0")/../plots/ncu_counts.sh" "$program" "${columns[@]}" -- "${runs[@]}" \
+  >"$output.partial"
 mv "$output.partial" "$output"
