@@ -14,8 +14,8 @@ from pathlib import Path
 from peers_harness import cases, results
 
 ROOT = Path(__file__).resolve().parent.parent
-CONTENDERS = [
-    "librmsnorm", "torch", "torch.compile", "torch.compile/max", "liger", "flashinfer", "quack"]
+IMPLEMENTATIONS = [  # ours is the last bar of each chart
+    "torch", "torch.compile", "torch.compile/max", "liger", "flashinfer", "quack", "librmsnorm"]
 DONE, FAILED, NO_GPU = 0, 1, 3  # 2 is argparse's, for bad usage
 
 
@@ -30,8 +30,8 @@ def parse(arguments):
         "--shape", action="append", metavar="TEXT", default=[],
         help="only cases whose label has TEXT in it; may be repeated")
     parser.add_argument(
-        "--contender", action="append", choices=CONTENDERS, metavar="NAME", default=[],
-        help=f"only this one of {', '.join(CONTENDERS)}; may be repeated")
+        "--implementation", action="append", choices=IMPLEMENTATIONS, metavar="NAME", default=[],
+        help=f"only this one of {', '.join(IMPLEMENTATIONS)}; may be repeated")
     parser.add_argument(
         "--library", type=Path, metavar="FILE", default=ROOT / "build/cuda/library/librmsnorm.so",
         help="librmsnorm (default: %(default)s)")
@@ -52,7 +52,7 @@ def parse(arguments):
 
 def load_librmsnorm(library, revision):
     from peers_harness import machine
-    from peers_harness.contenders import Librmsnorm, Missing
+    from peers_harness.implementations import Librmsnorm, Missing
 
     if not library.is_file():
         raise Missing(f"there is no {library}: build it, or name it with --library")
@@ -60,19 +60,19 @@ def load_librmsnorm(library, revision):
     binding = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(binding)
     binding.load(str(library))
-    return Librmsnorm(binding, revision or machine.commit())
+    return Librmsnorm(binding, revision or machine.revision())
 
 
-def find_contenders(options):
+def find_implementations(options):
     """Those that are there; of the others, say why not."""
-    from peers_harness import contenders
+    from peers_harness import implementations
 
-    makers = dict(zip(CONTENDERS, [
-        lambda: load_librmsnorm(options.library, options.revision), contenders.Torch,
-        contenders.TorchCompile, contenders.TorchCompileMax, contenders.Liger,
-        contenders.FlashInfer, contenders.Quack]))
+    makers = dict(zip(IMPLEMENTATIONS, [
+        implementations.Torch, implementations.TorchCompile, implementations.TorchCompileMax,
+        implementations.Liger, implementations.FlashInfer, implementations.Quack,
+        lambda: load_librmsnorm(options.library, options.revision)]))
     found = []
-    for name in options.contender or CONTENDERS:
+    for name in options.implementation or IMPLEMENTATIONS:
         try:
             found.append(makers[name]())
             say(f"{name:14} {found[-1].version}")
@@ -85,20 +85,20 @@ def measure(options):
     from peers_harness import machine
     from peers_harness.run import run_case
 
-    contenders = find_contenders(options)
+    found = find_implementations(options)
     common = machine.describe()
     common["date"] = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     started = time.monotonic()
     rows = []
-    for case in options.cases if contenders else []:
+    for case in options.cases if found else []:
         say(f"{case.label}  ({time.monotonic() - started:.0f} s)")
-        rows += run_case(case, contenders, common, min_seconds=0.02 if options.quick else 0.1)
+        rows += run_case(case, found, common, min_seconds=0.02 if options.quick else 0.1)
         if options.csv:
             results.write_csv(options.csv, rows)
     say(f"{len(rows)} results in {time.monotonic() - started:.0f} s")
     # Others may be missing, but not the one that this is about, nor one that was asked for.
-    wanted = set(options.contender or ["librmsnorm"])
-    if not wanted <= {contender.name for contender in contenders}:
+    wanted = set(options.implementation or ["librmsnorm"])
+    if not wanted <= {implementation.name for implementation in found}:
         return FAILED
     return FAILED if any(row.verdict == "fail" for row in rows) else DONE
 

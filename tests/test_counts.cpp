@@ -21,11 +21,13 @@ constexpr std::int64_t kRows = 8;
 
 using Points = std::vector<std::pair<double, double>>;
 
-/// Some count of a lesson in prefill, at a line of its own.
-TraceRow row_of(const std::string& lesson, const std::string& kind, int line) {
+/// Some count of an implementation in prefill, at a line of its own.
+TraceRow row_of(const std::string& implementation, const std::string& kind, int line) {
   TraceRow row;
-  row.lesson = lesson;
+  row.operation = "norm";
+  row.implementation = implementation;
   row.regime = "prefill";
+  row.dtype = "fp32";
   row.rows = kRows;
   row.hidden = 4096;
   row.blocks = kRows;
@@ -35,15 +37,15 @@ TraceRow row_of(const std::string& lesson, const std::string& kind, int line) {
   return row;
 }
 
-/// A lesson's counts: two lines of each kind, unequal, whose sums for each row are as given. Global
+/// An implementation's counts: two lines of each kind, unequal, whose sums for each row are as given. Global
 /// memory gets a request for every four sectors.
 std::vector<TraceRow> launch(
-    const std::string& lesson, std::int64_t sectors, std::int64_t wavefronts,
+    const std::string& implementation, std::int64_t sectors, std::int64_t wavefronts,
     std::int64_t barriers_of_all_blocks) {
   std::vector<TraceRow> rows;
   int line = 0;
   const auto add = [&](const std::string& kind, std::int64_t requests) -> LineCount& {
-    LineCount& count = rows.emplace_back(row_of(lesson, kind, ++line)).count;
+    LineCount& count = rows.emplace_back(row_of(implementation, kind, ++line)).count;
     count.requests = requests;
     return count;
   };
@@ -62,7 +64,7 @@ std::vector<TraceRow> trace_of_three() {
   std::vector<TraceRow> trace;
   for (const auto& rows :
        {launch("07_multi_row", 1152, 16, 2), launch("02_naive", 2048, 38, 9 * kRows),
-        launch("02_naive/foil", 12416, 77, 4 * kRows),
+        launch("02_naive/variant", 12416, 77, 4 * kRows),
         launch("03_shared_memory", 1536, 294, 9 * kRows)}) {
     trace.insert(trace.end(), rows.begin(), rows.end());
   }
@@ -83,9 +85,7 @@ Theme theme() {
       .muted = "#555555",
       .grid = "#dddddd",
       .bar = "#0000ff",
-      .text_on_bar = "",
-      .foil = "#aaaaaa",
-      .text_on_foil = "",
+      .variant = "#aaaaaa",
       .peak = "",
       .copy = "",
       .lines = {}};
@@ -96,7 +96,7 @@ std::string complaint_about(const std::vector<TraceRow>& trace) {
   const TemporaryFolder folder;
   write_trace(folder / "trace.csv", trace);
   try {
-    load_trace(folder / "trace.csv");
+    load_trace(folder / "trace.csv", "norm");
   } catch (const std::runtime_error& error) {
     return error.what();
   }
@@ -106,35 +106,43 @@ std::string complaint_about(const std::vector<TraceRow>& trace) {
 }  // namespace
 
 TEST_CASE("a row's costs are the sums over all source lines divided by the rows") {
-  const std::vector<LessonCost> costs = row_costs(trace_of_three(), "prefill");
-  REQUIRE(costs.size() == 3);  // without the foil, in the order of the slugs
-  CHECK(costs[0].lesson == "02_naive");
+  const std::vector<CountedCost> costs = row_costs(trace_of_three(), "prefill");
+  REQUIRE(costs.size() == 3);  // without the variant, in the order of the slugs
+  CHECK(costs[0].implementation == "02_naive");
   CHECK(costs[0].cost.read + costs[0].cost.written == 2048 * kSectorBytes);
   CHECK(costs[0].cost.requests == 512);
   CHECK(costs[0].cost.wavefronts == 38);
   CHECK(costs[0].cost.barriers == 9);
-  CHECK(costs[1].lesson == "03_shared_memory");
+  CHECK(costs[1].implementation == "03_shared_memory");
   CHECK(costs[1].cost.read + costs[1].cost.written == 1536 * kSectorBytes);
   CHECK(costs[1].cost.requests == 384);
   CHECK(costs[1].cost.wavefronts == 294);
   CHECK(costs[1].cost.barriers == 9);
-  CHECK(costs[2].lesson == "07_multi_row");
+  CHECK(costs[2].implementation == "07_multi_row");
   CHECK(costs[2].cost.barriers == 0.25);  // two blocks of four rows each, a barrier in each
 }
 
-TEST_CASE("foils are counted if asked for and other regimes never") {
+TEST_CASE("counts of other regimes are not added") {
   std::vector<TraceRow> trace = trace_of_three();
   for (TraceRow row : launch("02_naive", 1, 1, 8)) {
     row.regime = "heads";
     trace.push_back(row);
   }
-  const std::vector<LessonCost> costs = row_costs(trace, "prefill", Foils::shown);
-  REQUIRE(costs.size() == 4);
-  CHECK(costs[0].cost.wavefronts == 38);
-  CHECK(costs[1].lesson == "02_naive/foil");
-  CHECK(costs[1].cost.wavefronts == 77);
+  CHECK(row_costs(trace, "prefill").at(0).cost.wavefronts == 38);
   CHECK(row_costs(trace, "heads").at(0).cost.wavefronts == 1);
   CHECK(row_costs(trace, "wide").empty());
+}
+
+TEST_CASE("a trace is loaded without other operations and types") {
+  const TemporaryFolder folder;
+  std::vector<TraceRow> trace = trace_of_three();
+  trace.push_back(trace.front());
+  trace.back().operation = "sum";
+  trace.push_back(trace.front());
+  trace.back().dtype = "bf16";
+  trace.back().rows = 2 * kRows;
+  write_trace(folder / "trace.csv", trace);
+  CHECK(load_trace(folder / "trace.csv", "norm").size() == trace_of_three().size());
 }
 
 TEST_CASE("a regime is drawn if two lessons were counted in it") {
@@ -146,7 +154,7 @@ TEST_CASE("a regime is drawn if two lessons were counted in it") {
     }
   };
   add("02_naive", "heads");
-  add("02_naive/foil", "heads");  // a foil is not a second lesson
+  add("02_naive/variant", "heads");  // a variant is not a second lesson
   add("02_naive", "sweep_rows");
   add("03_shared_memory", "sweep_rows");
   add("02_naive", "decode");
@@ -179,24 +187,16 @@ TEST_CASE("the chart prints every number and says what it shows") {
   for (const char* series : {"$sectors ", "$requests ", "$wavefronts ", "$barriers "}) {
     CHECK_THAT(commands, contains(series));
   }
-  CHECK_THAT(commands, !contains("foil"));
-}
-
-TEST_CASE("a foil that is shown is compared with no lesson and none with it") {
-  const Chart chart = counts_chart(trace_of_three(), "prefill", Foils::shown);
-  CHECK(points_of(chart, "sectors") == Points{{0, 2048}, {2, 1536}, {3, 1152}});
-  CHECK(points_of(chart, "sectors_foils") == Points{{1, 12416}});
-  CHECK(points_of(chart, "sectors_before") == Points{{2, 2048}, {3, 1536}});
-  CHECK_THAT(chart.commands(theme()), contains("12416") && contains("$sectors_foils "));
+  CHECK_THAT(commands, !contains("variant"));
 }
 
 TEST_CASE("what two lessons need alike is no saving however it is rounded") {
   constexpr std::int64_t kSixths[] = {2, 4, 1, 5};  // 2/6 + 4/6 > 1/6 + 5/6, as doubles
   std::vector<TraceRow> trace;
   for (const std::int64_t wavefronts : kSixths) {
-    const std::string lesson = trace.size() < 2 ? "02_a" : "03_b";
+    const std::string name = trace.size() < 2 ? "02_a" : "03_b";
     TraceRow& row =
-        trace.emplace_back(row_of(lesson, "shared load", 1 + static_cast<int>(trace.size())));
+        trace.emplace_back(row_of(name, "shared load", 1 + static_cast<int>(trace.size())));
     row.rows = 6;
     row.count.wavefronts = wavefronts;
   }
@@ -221,7 +221,7 @@ TEST_CASE("a chart of a regime that was not counted is an error that names it") 
 
 TEST_CASE("a trace that a chart cannot show is explained") {
   CHECK(complaint_about(trace_of_three()) == "(none)");
-  CHECK_THAT(complaint_about({}), contains("trace.csv: no counts"));
+  CHECK_THAT(complaint_about({}), contains("trace.csv: no counts of norm"));
 
   std::vector<TraceRow> trace = trace_of_three();
   trace.back().rows = 0;

@@ -31,38 +31,41 @@ struct ResultsFile {
   using Row = Result;
   static constexpr auto kWrite = write_csv;
   static constexpr auto kRead = read_csv;
-  static constexpr int kFields = 21;
+  static constexpr int kFields = 23;
   static inline const std::string kHeader =
-      "lesson,regime,dtype,rows,hidden,cache,median_us,spread_pct,samples,gbps,copy_gbps,peak_gbps,"
-      "bytes_per_row_predicted,max_error,error_bound,verdict,device,driver,cuda,commit,date";
+      "operation,implementation,regime,dtype,rows,hidden,cache,median_us,spread_pct,samples,bytes,"
+      "gbps,copy_gbps,peak_gbps,bytes_per_row_predicted,max_error,error_bound,verdict,device,"
+      "driver,"
+      "cuda,version,date";
   static inline const std::string kLine =
-      "04_warp_reduce,decode,fp32,16,4096,warm,3.41,0.6,99,153.8,165.4,4814,49152,1.5e-07,"
-      "8.125e-07,pass,NVIDIA H200,580.159.03,13.0,0123456789ab,2026-11-21";
-  static inline const std::vector<Bad> kBad = {{3, "many"}, {4, "4096.5"},      {6, "3.41us"},
-                                               {8, ""},     {8, "99999999999"}, {14, "1 2"},
-                                               {12, "0x10"}};
+      "rms_norm,04_warp_reduce,decode,fp32,16,4096,warm,3.41,0.6,99,524288,153.8,165.4,4814,49152,"
+      "1.5e-07,8.125e-07,pass,NVIDIA H200,580.159.03,13.0,0123456789ab,2026-11-21";
+  static inline const std::vector<Bad> kBad = {{4, "many"},  {5, "4096.5"},      {7, "3.41us"},
+                                               {9, ""},      {9, "99999999999"}, {16, "1 2"},
+                                               {14, "0x10"}, {10, "5e5"}};
   static std::string& text_in(Result& row) { return row.device; }
   static Result full_row() {
     return {
-        .lesson = "04_warp_reduce",
+        .implementation = "04_warp_reduce",
         .regime = "decode",
         .rows = 16,
         .hidden = 4096,
-        .cache = "warm",
+        .cache = Cache::warm,
         .median_us = 3.41,
         .spread_pct = 0.6,
         .samples = 99,
+        .bytes = 524288,
         .gbps = 153.8,
         .copy_gbps = 165.4,
         .peak_gbps = 4814,
         .bytes_per_row_predicted = 49152,
         .max_error = 1.5e-7,
         .error_bound = 8.125e-7,
-        .verdict = "pass",
+        .verdict = Verdict::pass,
         .device = "NVIDIA H200",
         .driver = "580.159.03",
         .cuda = "13.0",
-        .commit = "0123456789ab",
+        .version = "0123456789ab",
         .date = "2026-11-21"};
   }
 };
@@ -71,22 +74,25 @@ struct TraceFile {
   using Row = TraceRow;
   static constexpr auto kWrite = write_trace;
   static constexpr auto kRead = read_trace;
-  static constexpr int kFields = 17;
+  static constexpr int kFields = 19;
   static inline const std::string kHeader =
-      "lesson,regime,rows,hidden,blocks,file,line,kind,what,bytes,requests,lanes,sectors,"
-      "wavefronts,conflicts,commit,date";
+      "operation,implementation,regime,dtype,rows,hidden,blocks,file,line,kind,what,bytes,requests,"
+      "lanes,sectors,wavefronts,conflicts,version,date";
   static inline const std::string kLine =
-      "04_warp_reduce,heads,1048576,128,5000000000,lessons/04_warp_reduce/rms_norm.cu,42,"
-      "shared load,staged,4,6000000000,192000000000,7,8000000000,9,0123456789ab,2026-11-21";
+      "rms_norm,04_warp_reduce,heads,bf16,1048576,128,5000000000,"
+      "lessons/04_warp_reduce/rms_norm.cu,42,shared load,staged,4,6000000000,192000000000,7,"
+      "8000000000,9,0123456789ab,2026-11-21";
   static inline const std::vector<Bad> kBad = {
-      {2, "many"}, {3, "4096.5"}, {3, "5000000000"}, {4, ""},
-      {6, "0x2a"}, {9, "4 8"},    {10, "1e9"},       {11, "99999999999999999999"},
-      {12, "nan"}, {13, "+1"},    {14, "-"}};
+      {4, "many"}, {5, "4096.5"}, {5, "5000000000"}, {6, ""},
+      {8, "0x2a"}, {11, "4 8"},   {12, "1e9"},       {13, "99999999999999999999"},
+      {14, "nan"}, {15, "+1"},    {16, "-"}};
   static std::string& text_in(TraceRow& row) { return row.count.file; }
   static TraceRow full_row() {
     return {
-        .lesson = "04_warp_reduce",
+        .operation = "rms_norm",
+        .implementation = "04_warp_reduce",
         .regime = "heads",
+        .dtype = "bf16",
         .rows = 1048576,
         .hidden = 128,
         .blocks = 5'000'000'000,
@@ -101,7 +107,7 @@ struct TraceFile {
              .sectors = 7,
              .wavefronts = 8'000'000'000,
              .conflicts = 9},
-        .commit = "0123456789ab",
+        .version = "0123456789ab",
         .date = "2026-11-21"};
   }
 };
@@ -201,7 +207,7 @@ FOR_BOTH_FILES("a bad number is reported with file and line and field") {
 
 FOR_BOTH_FILES("a wrong header is reported with file and line") {
   for (const std::string& text :
-       {std::string("lesson,regime\n"), TestType::kLine + "\n", TestType::kHeader + ",more\n",
+       {std::string("operation,regime\n"), TestType::kLine + "\n", TestType::kHeader + ",more\n",
         std::string()}) {
     CHECK_THAT(complaint_about<TestType>(text), contains("bad.csv: line 1 is not the header"));
   }
@@ -224,14 +230,15 @@ TEST_CASE("the headers that programs compare with are those of the files") {
 TEST_CASE("a number that does not apply is an empty field") {
   const TemporaryFolder folder;
   Result result;
-  result.lesson = "01_a";
+  result.implementation = "01_a";
   result.rows = 2;
   result.hidden = 3;
   write_csv(folder / "results.csv", {result});
   CHECK(
       read_file(folder / "results.csv") ==
-      ResultsFile::kHeader + "\n01_a,,fp32,2,3,,,,0,,,,0,,,,,,,,\n");
+      ResultsFile::kHeader + "\nrms_norm,01_a,,fp32,2,3,,,,0,0,,,,0,,,pass,,,,,\n");
   const Result read = read_csv(folder / "results.csv").at(0);
+  CHECK_FALSE(read.cache.has_value());
   CHECK_FALSE(read.median_us.has_value());
   CHECK_FALSE(read.spread_pct.has_value());
   CHECK_FALSE(read.gbps.has_value());
@@ -245,8 +252,31 @@ TEST_CASE("no number is infinite or NaN") {
   for (const char* value : {"nan", "inf", "-inf"}) {
     CHECK_THAT(
         complaint_about<ResultsFile>(
-            ResultsFile::kHeader + "\n" + with_field<ResultsFile>(6, value) + "\n"),
-        contains("line 2: field 7 '" + std::string(value) + "' is not a finite number"));
+            ResultsFile::kHeader + "\n" + with_field<ResultsFile>(7, value) + "\n"),
+        contains("line 2: field 8 '" + std::string(value) + "' is not a finite number"));
+  }
+}
+
+TEST_CASE("every verdict and cache can be read and another is reported by its field") {
+  const TemporaryFolder folder;
+  Result result = ResultsFile::full_row();
+  for (const Verdict verdict : {Verdict::pass, Verdict::fail, Verdict::unsupported}) {
+    for (const Cache cache : {Cache::cold, Cache::warm}) {
+      result.verdict = verdict;
+      result.cache = cache;
+      write_csv(folder / "results.csv", {result});
+      CHECK(read_csv(folder / "results.csv").at(0).verdict == verdict);
+      CHECK(read_csv(folder / "results.csv").at(0).cache == cache);
+    }
+  }
+  for (const Bad& bad : {Bad{6, "hot"}, {17, "refused"}, {17, ""}}) {
+    CAPTURE(bad.field, bad.value);
+    CHECK_THAT(
+        complaint_about<ResultsFile>(
+            ResultsFile::kHeader + "\n" + with_field<ResultsFile>(bad.field, bad.value) + "\n"),
+        contains(
+            "line 2: field " + std::to_string(bad.field + 1) + " '" + bad.value +
+            "' is not one of its names"));
   }
 }
 
@@ -285,11 +315,11 @@ TEST_CASE("a kind that there is not is reported with file and line and field") {
   for (const char* kind : {"", "load", "Barrier", "barrier ", "local load"}) {
     CAPTURE(kind);
     // In quotes, so that the space at the end is kept.
-    const std::string line = with_field<TraceFile>(7, '"' + std::string(kind) + '"');
+    const std::string line = with_field<TraceFile>(9, '"' + std::string(kind) + '"');
     CHECK_THAT(
         complaint_about<TraceFile>(
             TraceFile::kHeader + "\n" + TraceFile::kLine + "\n" + line + "\n"),
         contains(
-            "bad.csv: line 3: field 8 '" + std::string(kind) + "' is not a kind of operation"));
+            "bad.csv: line 3: field 10 '" + std::string(kind) + "' is not a kind of operation"));
   }
 }

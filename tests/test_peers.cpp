@@ -10,6 +10,7 @@
 #include "common/records/csv.hpp"
 #include "plots/peers.hpp"
 #include "plots/peers_charts.hpp"
+#include "plots/select.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/temporary_folder.hpp"
@@ -23,30 +24,30 @@ namespace {
 
 constexpr double kCopy = 4000;  // GB/s
 
-/// A contender's result, `share` times as fast as the copy; 0 = it failed.
+/// An implementation's result, `share` times as fast as the copy; 0 = it failed.
 Result result_of(
-    const std::string& contender, const std::string& regime, std::int64_t rows, std::int64_t hidden,
-    double share, const std::string& dtype = "bf16") {
+    const std::string& implementation, const std::string& regime, std::int64_t rows,
+    std::int64_t hidden, double share, const std::string& dtype = "bf16") {
   Result r;
-  r.lesson = contender;
+  r.implementation = implementation;
   r.regime = regime;
   r.dtype = dtype;
   r.rows = rows;
   r.hidden = hidden;
-  r.bytes_per_row_predicted = 4.0 * static_cast<double>(hidden);
-  r.verdict = share > 0 ? "pass" : "fail";
+  r.bytes = 4 * rows * hidden;
+  r.verdict = share > 0 ? Verdict::pass : Verdict::fail;
   r.device = "a GPU";
-  r.commit = "version of " + contender;
+  r.version = "version of " + implementation;
   if (share <= 0) return r;
-  r.cache = "cold";
+  r.cache = Cache::cold;
   r.gbps = share * kCopy;
   r.copy_gbps = kCopy;
-  r.median_us = r.bytes_per_row_predicted * static_cast<double>(rows) / *r.gbps / 1e3;
+  r.median_us = static_cast<double>(r.bytes) / *r.gbps / 1e3;
   r.spread_pct = 0.5;
   return r;
 }
 
-/// Two contenders in every kind of case; the second fails where rows are odd.
+/// Two implementations in every kind of case; the second fails where rows are odd.
 std::vector<Result> results() {
   std::vector<Result> all;
   const auto add = [&](const std::string& regime, std::int64_t rows, std::int64_t hidden,
@@ -84,7 +85,7 @@ std::string complaint_about(const std::vector<Result>& results) {
   const TemporaryFolder folder;
   write_csv(folder / "peers.csv", results);
   try {
-    load_peers(folder / "peers.csv");
+    load_results(folder / "peers.csv");
   } catch (const std::runtime_error& error) {
     return error.what();
   }
@@ -93,7 +94,7 @@ std::string complaint_about(const std::vector<Result>& results) {
 
 }  // namespace
 
-TEST_CASE("a contender has one result in each case of a type and a shape") {
+TEST_CASE("an implementation has one result in each case of a type and a shape") {
   CHECK(complaint_about(results()) == "(none)");
   CHECK_THAT(complaint_about({}), contains("peers.csv: no results"));
   std::vector<Result> twice = results();
@@ -101,10 +102,14 @@ TEST_CASE("a contender has one result in each case of a type and a shape") {
   CHECK_THAT(complaint_about(twice), contains("two results of zeta in forward, 32768 x 4096 bf16"));
 }
 
-TEST_CASE("contenders and cases stay in the order of the file") {
-  CHECK(contenders_of(results()) == std::vector<std::string>{"zeta", "alpha"});
-  CHECK(peer_cases_of(results()).front() == PeerCase{"forward", "bf16", 32768, 4096});
-  CHECK(peer_cases_of(results()).size() == 8);
+TEST_CASE("implementations and cases stay in the order of the file") {
+  const std::vector<Result> all = results();
+  CHECK(implementations_of(all) == std::vector<std::string>{"zeta", "alpha"});
+  const std::vector<PeerCase> cases = peer_cases_of(all);
+  REQUIRE(cases.size() == 8);
+  CHECK((cases[0].regime == "forward" && cases[0].dtype == "bf16"));
+  CHECK((cases[0].rows == 32768 && cases[0].hidden == 4096));
+  CHECK(cases[0].results == std::vector<const Result*>{&all[0], &all[1]});
 }
 
 TEST_CASE("a table of bandwidth shows the shares of the copy with the best in bold") {
@@ -123,14 +128,14 @@ TEST_CASE("a table of several operations says which one a row is of") {
 }
 
 TEST_CASE("a table of short launches shows their times and the copy's") {
-  const double copy_us = 8 * 4 * 4096 / kCopy / 1e3;  // 0.0328
-  REQUIRE(copy_us_of(results(), {"decode", "bf16", 8, 4096}) == copy_us);
+  const std::vector<Result> of_decode = of_regime(results(), "decode");
+  CHECK(peer_cases_of(of_decode).at(0).copy_us == 8 * 4 * 4096 / kCopy / 1e3);  // 0.0328
   const std::string table = make_peers_table(results(), {"decode"});
   CHECK_THAT(table, contains("| rows × hidden, bf16 | copy, µs | zeta | alpha |"));
   CHECK_THAT(table, contains("| 8 × 4096 | 0.03 | **0.03** | 0.07 |"));
 }
 
-TEST_CASE("contenders of PyTorch's compiler have short headings") {
+TEST_CASE("implementations of PyTorch's compiler have short headings") {
   std::vector<Result> some;
   for (const char* name : {"torch", "torch.compile", "torch.compile/max", "torchless"}) {
     some.push_back(result_of(name, "forward", 8, 4096, 1));
@@ -140,7 +145,7 @@ TEST_CASE("contenders of PyTorch's compiler have short headings") {
   CHECK_THAT(make_peers_table(some, {"versions"}), contains("| `torch.compile/max` |"));
 }
 
-TEST_CASE("a time that is noisy says so and a contender that was not there has a dash") {
+TEST_CASE("a time that is noisy says so and an implementation that was not there has a dash") {
   std::vector<Result> some = {
       result_of("zeta", "backward", 16384, 4096, 1), result_of("zeta", "backward", 8192, 4096, 1),
       result_of("alpha", "backward", 8192, 4096, 0.5)};
@@ -150,7 +155,7 @@ TEST_CASE("a time that is noisy says so and a contender that was not there has a
   CHECK_THAT(table, contains("8192 × 4096 | 4000 | **100.0** | 50.0 |"));
 }
 
-TEST_CASE("the table of versions names every contender once") {
+TEST_CASE("the table of versions names every implementation once") {
   const std::string table = make_peers_table(results(), {"versions"});
   CHECK(count(table, "| `zeta` | `version of zeta` |") == 1);
   CHECK(count(table, "| `alpha` | `version of alpha` |") == 1);
@@ -167,7 +172,7 @@ TEST_CASE("a table of what was not measured is an error that names it") {
 TEST_CASE("the lines of the forward chart are the powers of two of bf16 in order") {
   const Chart chart = peers_forward_chart(results()).value();
   using Points = std::vector<std::pair<double, double>>;
-  REQUIRE(chart.data.size() == 3);  // two contenders and the copy
+  REQUIRE(chart.data.size() == 3);  // two implementations and the copy
   CHECK(chart.data[0].points == Points{{128, 1.018 * kCopy}, {4096, 1.018 * kCopy}});
   CHECK(chart.data[1].points == Points{{128, 0.5 * kCopy}, {4096, 0.5 * kCopy}});
   CHECK(chart.data[2].points == Points{{128, kCopy}, {4096, kCopy}});
@@ -198,11 +203,15 @@ TEST_CASE("bars show every other case and what failed in words") {
 }
 
 TEST_CASE("the copy is drawn across every group of bars") {
-  CHECK(count(peers_decode_chart(results())->commands(theme()), "colour of the copy") == 3);
-  CHECK(count(peers_other_chart(results())->commands(theme()), "colour of the copy") == 5 + 2);
+  // One line over all, since it is the same everywhere, and the name with its leader.
+  CHECK(count(peers_decode_chart(results())->commands(theme()), "colour of the copy") == 1 + 2);
+  CHECK(count(peers_other_chart(results())->commands(theme()), "colour of the copy") == 1 + 2);
+  std::vector<Result> two = {
+      result_of("zeta", "decode", 8, 4096, 1), result_of("zeta", "decode", 512, 4096, 1)};
+  CHECK(count(peers_decode_chart(two)->commands(theme()), "colour of the copy") == 2 + 2);
 }
 
-TEST_CASE("a contender has the same colour in every chart") {
+TEST_CASE("an implementation has the same colour in every chart") {
   for (const auto& chart :
        {peers_forward_chart(results()), peers_decode_chart(results()),
         peers_other_chart(results())}) {

@@ -13,7 +13,6 @@
 #include "tests/repository.hpp"
 #include "tests/temporary_folder.hpp"
 
-using rmsnorm::Lesson;
 using rmsnorm::plots::Profile;
 
 namespace {
@@ -31,22 +30,23 @@ std::vector<std::filesystem::path> profile_files() {
 
 TEST_CASE("every lesson's predicted traffic is what the profiler counted, within two per cent") {
   constexpr double kSectorBytes = 32;
-  // With 16 rows, the foil of lesson 02 has half a warp, which shares the weight among fewer rows.
+  // With 16 rows, the variant of lesson 02 has half a warp, which shares the weight among fewer rows.
   constexpr double kTolerance = 0.02;
   REQUIRE_FALSE(profile_files().empty());
   for (const auto& file : profile_files()) {
     for (const Profile& profile : rmsnorm::plots::read_profiles(file)) {
-      CAPTURE(file.string(), profile.lesson, profile.regime);
+      CAPTURE(file.string(), profile.implementation, profile.regime);
       bool found = false;
-      for (const Lesson& lesson : rmsnorm::all_lessons()) {
-        if (profile.lesson != lesson.slug) continue;
+      for (const auto& implementation : rmsnorm::all_implementations()) {
+        if (profile.implementation != implementation.slug) continue;
+        if (profile.operation != implementation.operation->name) continue;
         found = true;
         const rmsnorm::Workload workload(
-            {.memory = rmsnorm::Memory::host,
-             .rows = 1,
-             .hidden = profile.hidden,
-             .types = *rmsnorm::types_named(profile.dtype)});
-        const rmsnorm::Traffic predicted = lesson.traffic(workload.typed_problem());
+            *implementation.operation, {.memory = rmsnorm::Memory::host,
+                                        .rows = 1,
+                                        .hidden = profile.hidden,
+                                        .types = *rmsnorm::types_named(profile.dtype)});
+        const rmsnorm::Traffic predicted = implementation.traffic(workload.problem());
         const double read = kSectorBytes * profile.sectors_read / profile.rows;
         const double written = kSectorBytes * profile.sectors_written / profile.rows;
         CHECK_THAT(read, Catch::Matchers::WithinRel(predicted.read, kTolerance));
@@ -57,21 +57,21 @@ TEST_CASE("every lesson's predicted traffic is what the profiler counted, within
   }
 }
 
-TEST_CASE("a profile has its type behind the regime and a table is of one type") {
+TEST_CASE("a table of profiles is of one type") {
   const tests::TemporaryFolder folder;
   const std::string header =
-      "lesson,regime,rows,hidden,sectors_read,sectors_written,dram_bytes_read,instructions,"
-      "registers,active_warps_pct,device,cuda,commit,date\n";
+      "operation,implementation,regime,dtype,rows,hidden,sectors_read,sectors_written,"
+      "dram_bytes_read,instructions,registers,active_warps_pct,device,cuda,version,date\n";
   rmsnorm::write_file(
-      folder / "p.csv", header + "10_a,prefill,2,8,4,2,64,20,30,50,G,13.0,c,d\n" +
-                            "10_a,prefill bf16,2,8,2,1,32,20,31,50,G,13.0,c,d\n");
+      folder / "p.csv", header + "rms_norm,10_a,prefill,fp32,2,8,4,2,64,20,30,50,G,13.0,c,d\n" +
+                            "rms_norm,10_a,prefill,bf16,2,8,2,1,32,20,31,50,G,13.0,c,d\n");
   const auto profiles = rmsnorm::plots::read_profiles(folder / "p.csv");
   REQUIRE(profiles.size() == 2);
   CHECK((profiles[0].regime == "prefill" && profiles[0].dtype == "fp32"));
   CHECK((profiles[1].regime == "prefill" && profiles[1].dtype == "bf16"));
 
   rmsnorm::Result fp32;
-  fp32.lesson = "10_a";
+  fp32.implementation = "10_a";
   fp32.regime = "prefill";
   fp32.bytes_per_row_predicted = 96;
   rmsnorm::Result bf16 = fp32;
@@ -89,4 +89,9 @@ TEST_CASE("a profile has its type behind the regime and a table is of one type")
       table({"profile", "prefill", "fp16", "10_a"}),
       "there is no profile of '10_a' in 'prefill', fp16");
   CHECK_THROWS_WITH(table({"profile", "prefill", "bf16"}), tests::contains("needs a regime"));
+  rmsnorm::write_file(
+      folder / "p.csv", header + "rms_norm,10_a,prefill,fp32,2,8,many,2,64,20,30,50,G,13.0,c,d\n");
+  CHECK_THROWS_WITH(
+      rmsnorm::plots::read_profiles(folder / "p.csv"),
+      tests::contains("line 2: field 7 'many' is not a number"));
 }

@@ -20,10 +20,10 @@ using namespace rmsnorm;
 
 namespace {
 
-/// The lines of a trace file without its commit and its date.
+/// The lines of a trace file without its version and its date.
 std::vector<std::string> counts_in(const fs::path& file) {
   std::vector<TraceRow> rows = read_trace(file);
-  for (TraceRow& row : rows) row.commit = row.date = "";
+  for (TraceRow& row : rows) row.version = row.date = "";
   const tests::TemporaryFolder folder;
   write_trace(folder / "counts.csv", rows);
   return tests::lines_of(folder / "counts.csv");

@@ -24,26 +24,27 @@ class Pages {
  public:
   Pages() {
     write_file(
-        folder_ / "README.md", "Text.\n\n<!-- results:begin ladder -->\n<!-- results:end -->\n");
+        folder_ / "README.md",
+        "Text.\n\n<!-- results:begin ladder rms_norm -->\n<!-- results:end -->\n");
     record(2100);
   }
 
   void record(double median_us) const {
     rmsnorm::Result result;
-    result.lesson = "02_naive";
+    result.implementation = "02_naive";
     result.regime = "prefill";
     result.rows = 262144;
     result.hidden = 4096;
-    result.cache = "cold";
+    result.cache = rmsnorm::Cache::cold;
     result.median_us = median_us;
     result.spread_pct = 0.5;
     result.samples = 50;
+    result.bytes = 8589934592;
     result.gbps = 8589.934592e3 / median_us;
     result.copy_gbps = 4210;
     result.peak_gbps = 4814;
     result.max_error = 2e-7;
     result.error_bound = 9e-7;
-    result.verdict = "pass";
     result.device = "NVIDIA H200";
     rmsnorm::write_csv(folder_ / "results.csv", {result});
   }
@@ -68,17 +69,17 @@ class Pages {
 };
 
 /// 25 million elements, loaded and stored in 100 us, at half of the copy's speed.
-rmsnorm::Result timed(const char* lesson, const char* regime) {
+rmsnorm::Result timed(const char* implementation, const char* regime) {
   rmsnorm::Result result;
-  result.lesson = lesson;
+  result.implementation = implementation;
   result.regime = regime;
   result.rows = 1000;
   result.hidden = 25000;
-  result.cache = "cold";
+  result.cache = rmsnorm::Cache::cold;
   result.median_us = 100;
+  result.bytes = 200'000'000;
   result.gbps = 2000;
   result.copy_gbps = 4000;
-  result.verdict = "pass";
   result.device = "NVIDIA H200";
   return result;
 }
@@ -87,31 +88,106 @@ rmsnorm::Result timed(const char* lesson, const char* regime) {
 
 TEST_CASE("the copy in a table moves as many bytes as the lesson") {
   rmsnorm::Result result = timed("14_backward", "backward");
-  result.gbps = 3000;  // of three tensors
+  result.bytes = 300'000'000;  // three tensors
+  result.gbps = 3000;
   CHECK_THAT(
       rmsnorm::plots::make_table({result}, {"lesson", "14_backward"}),
       contains("| backward, cold | 75.0 µs, 4000 GB/s | 100 µs, 75 % |"));
 }
 
-TEST_CASE("what moves more than the copy has no share of it and no place in the ladder") {
+TEST_CASE("a table is of one operation and the ladder has no variants") {
   const rmsnorm::Result norm = timed("07_norm", "prefill");
-  const rmsnorm::Result foil = timed("07_norm/foil", "prefill");
+  const rmsnorm::Result variant = timed("07_norm/variant", "prefill");
   rmsnorm::Result sum = timed("08_sum", "prefill");
-  sum.gbps = 4000;  // of twice as many elements
-  rmsnorm::Result refused = sum;
-  refused.regime = "wide";
-  refused.median_us.reset();
-  refused.gbps.reset();
-  refused.verdict = "refused";
-  const std::vector<rmsnorm::Result> results = {norm, foil, sum, refused};
+  sum.operation = "sum";
+  sum.bytes = 400'000'000;
+  sum.gbps = 4000;
+  rmsnorm::Result ours = timed("ours", "prefill");
+  rmsnorm::Result our_sum = sum;
+  our_sum.implementation = "ours";
+  our_sum.gbps.reset();
+  our_sum.median_us.reset();
+  our_sum.verdict = rmsnorm::Verdict::unsupported;
+  const std::vector<rmsnorm::Result> results = {norm, variant, ours, sum, our_sum};
   using rmsnorm::plots::make_table;
   CHECK_THAT(
-      make_table(results, {"lesson", "07_norm", "08_sum"}),
-      contains("| prefill, cold | 50.0 µs, 4000 GB/s | 100 µs, 50 % | 100 µs, 4000 GB/s |"));
+      make_table(results, {"lesson", "07_norm", "ours"}),
+      contains("| prefill, cold | 50.0 µs, 4000 GB/s | 100 µs, 50 % | 100 µs, 50 % |"));
   CHECK_THAT(
-      make_table(results, {"ladder"}),
-      contains("/07_norm/) | 50 % |") && !contains("foil") && !contains("08_sum"));
-  CHECK(rmsnorm::plots::comparable(results).size() == 1);
+      make_table(results, {"lesson", "08_sum", "ours"}),
+      contains("| prefill, cold | 100 µs, 4000 GB/s | 100 µs, 100 % | unsupported |"));
+  CHECK_THROWS_WITH(
+      make_table(results, {"lesson", "07_norm", "08_sum"}), contains("no result of '08_sum'"));
+  CHECK_THAT(
+      make_table(results, {"ladder", "rms_norm"}), contains("/07_norm/) | 50 % |") &&
+                                                       contains("| `ours` | 50 % |") &&
+                                                       !contains("variant") && !contains("08_sum"));
+  CHECK_THAT(
+      make_table(results, {"ladder", "sum"}), contains("/08_sum/) | 100 % |") &&
+                                                  contains("| `ours` | unsupported |") &&
+                                                  !contains("07_norm"));
+  CHECK_THROWS_WITH(make_table(results, {"ladder"}), contains("needs an operation"));
+}
+
+TEST_CASE("a table of unaligned rows has a row for each length of the sweep") {
+  std::vector<rmsnorm::Result> results = {timed("10_a", "prefill")};
+  const std::vector<std::string> words = {"unaligned", "10_a", "11_b"};
+  CHECK(rmsnorm::plots::make_table(results, words) == "Not recorded yet.\n");
+  for (const char* name : {"10_a", "11_b"}) {
+    for (const int hidden : {768, 769}) {
+      rmsnorm::Result result = timed(name, "sweep_unaligned");
+      result.dtype = "bf16";
+      result.hidden = hidden;
+      if (std::string(name) == "10_a" && hidden == 769) {
+        result.median_us.reset();
+        result.verdict = rmsnorm::Verdict::unsupported;
+      }
+      results.push_back(result);
+    }
+  }
+  const std::string table = rmsnorm::plots::make_table(results, words);
+  CHECK_THAT(table, contains("| rows × hidden, bf16 | copy | `10_a` | `11_b` |"));
+  CHECK_THAT(table, contains("| 1000 × 768 | 50.0 µs, 4000 GB/s | 100 µs, 50 % | 100 µs, 50 % |"));
+  CHECK_THAT(table, contains("| 1000 × 769 | 50.0 µs, 4000 GB/s | unsupported | 100 µs, 50 % |"));
+}
+
+TEST_CASE("a table of errors has a row for each length and a dash where nothing was measured") {
+  rmsnorm::Result short_rows = timed("10_a", "sweep_hidden");
+  short_rows.max_error = 2e-7;
+  short_rows.error_bound = 9e-7;
+  rmsnorm::Result long_rows = short_rows;
+  long_rows.hidden = 65536;
+  long_rows.implementation = "11_b";
+  long_rows.max_error.reset();
+  long_rows.error_bound.reset();
+  long_rows.verdict = rmsnorm::Verdict::unsupported;
+  const auto table =
+      rmsnorm::plots::make_table({long_rows, short_rows}, {"errors", "10_a", "11_b"});
+  CHECK_THAT(table, contains("| hidden | `10_a` | bound | `11_b` | bound |"));
+  CHECK_THAT(table, contains("| 25000 | 2.0e-07 | 9.0e-07 | - | - |\n| 65536 | - | - | unsupp"));
+}
+
+TEST_CASE("what cannot be shown as one result is reported") {
+  const tests::TemporaryFolder folder;
+  const auto complaint = [&](const std::vector<rmsnorm::Result>& results) -> std::string {
+    rmsnorm::write_csv(folder / "r.csv", results);
+    try {
+      rmsnorm::plots::load_results(folder / "r.csv");
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "(none)";
+  };
+  rmsnorm::Result result = timed("10_a", "prefill");
+  rmsnorm::Result other = result;
+  other.operation = "sum";
+  CHECK(complaint({result, other}) == "(none)");
+  CHECK_THAT(complaint({}), contains("r.csv: no results"));
+  CHECK_THAT(complaint({result, result}), contains("two results of 10_a in prefill, 1000 x 25000"));
+  result.cache.reset();
+  CHECK(complaint({result, result}) == "(none)");
+  result.rows = 0;
+  CHECK_THAT(complaint({result}), contains("a result of 10_a has 0 rows"));
 }
 
 TEST_CASE("tables that are out of date are noticed and then made anew") {
@@ -146,19 +222,19 @@ TEST_CASE("a table leaves out a lesson that is newer than the results and says s
   pages.add_lesson("02_naive");
   pages.add_lesson("08_new");
   const std::string end = " -->\n<!-- results:end -->\n";
-  pages.write("<!-- results:begin lesson 02_naive 08_new 08_new/foil" + end);
+  pages.write("<!-- results:begin lesson 02_naive 08_new 08_new/variant" + end);
   CHECK(pages.update().exit_code == 0);
   CHECK_THAT(pages.text(), contains("| regime | copy | `02_naive` |\n"));
-  CHECK_THAT(pages.text(), contains("\nNot recorded yet: `08_new`, `08_new/foil`.\n"));
+  CHECK_THAT(pages.text(), contains("\nNot recorded yet: `08_new`, `08_new/variant`.\n"));
   CHECK(pages.update("--check").exit_code == 0);
 
   pages.write("<!-- results:begin profile prefill 08_new" + end);
   CHECK(pages.update().exit_code == 0);
   CHECK_THAT(pages.text(), contains(" -->\n\nNot recorded yet: `08_new`.\n") && !contains("|"));
 
-  // A foil that a recorded lesson does not have, and a lesson that is not there, are mistakes.
-  pages.write("<!-- results:begin lesson 02_naive 02_naive/foil" + end);
-  CHECK_THAT(pages.update().err, contains("there is no result of '02_naive/foil'"));
+  // A variant that a recorded lesson does not have, and a lesson that is not there, are mistakes.
+  pages.write("<!-- results:begin lesson 02_naive 02_naive/variant" + end);
+  CHECK_THAT(pages.update().err, contains("there is no result of '02_naive/variant'"));
   pages.write("<!-- results:begin lesson 02_naive 09_new" + end);
   CHECK_THAT(pages.update().err, contains("there is no result of '09_new'"));
 }
@@ -176,16 +252,18 @@ TEST_CASE("a lesson's table has a row for each type that was measured") {
   result.rows = 16;
   result.hidden = 4096;
   result.median_us = 2;
+  result.bytes = 524288;
   result.gbps = 50;
   result.copy_gbps = 100;
   rmsnorm::Result before = result;
-  before.lesson = "09_b";
+  before.implementation = "09_b";
   std::vector<rmsnorm::Result> results = {before, result};
   const auto table = [&] {
     return rmsnorm::plots::make_table(results, {"lesson", "09_b", "10_a"});
   };
   CHECK_THAT(table(), contains("| decode, cold | ") && !contains("fp32"));
   result.dtype = "bf16/none";
+  result.bytes = 262144;
   result.median_us = 1;
   results.push_back(result);
   CHECK_THAT(table(), contains("| decode, cold, fp32 | 5.24 µs, 100 GB/s | 2.00 µs, 50 % | 2.00"));

@@ -12,6 +12,9 @@ ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 # The weight, its gradient and one number a row are small beside them, and are not counted.
 TENSORS_MOVED = {"forward": 2, "decode": 2, "forward_3d": 2, "residual_add": 4, "backward": 3}
 
+# The operations of common/operations that have regimes of their own; the others are of rms_norm.
+_OPERATIONS = ("residual_add", "backward")
+
 
 @dataclass(frozen=True)
 class Case:
@@ -20,6 +23,11 @@ class Case:
     regime: str  # a key of TENSORS_MOVED
     dtype: str  # of x, the weight and y; a key of ELEMENT_BYTES
     shape: tuple  # (rows, hidden), or (batch, heads, head_dim) of q and of k
+
+    @property
+    def operation(self):
+        """What is computed, as our own results have it."""
+        return self.regime if self.regime in _OPERATIONS else "rms_norm"
 
     @property
     def hidden(self):

@@ -1,4 +1,4 @@
-"""Is a contender right? Every element of its results against fp64."""
+"""Is an implementation right? Every element of its results against fp64."""
 
 import torch
 

@@ -12,8 +12,8 @@ class Recording:
     """A graph of `launches` launches in a row, over the sets in turn.
 
     launch(set) enqueues one launch on tensors of the set and returns its outputs. They are kept
-    until the set's turn comes again: where a contender allocates, each set has outputs of its own,
-    and they are cold, too. (Memory is allocated while the graph is recorded, not when it is
+    until the set's turn comes again: where an implementation allocates, each set has outputs of its
+    own, and they are cold, too. (Memory is allocated while the graph is recorded, not when it is
     replayed: it costs no time.)
     """
 

@@ -23,7 +23,7 @@ def driver_version():
     return text.value.decode() if found else ""
 
 
-def commit():
+def revision():
     """The revision of this project, as cmake/commit.cmake finds it."""
     try:
         return subprocess.run(

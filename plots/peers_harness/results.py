@@ -13,12 +13,13 @@ NOISY_PCT = 5  # above this spread a result is called noisy: kNoisyPct of common
 class Row:
     """A line of the CSV, in the header's order; None is an empty field.
 
-    `lesson` names the contender and `commit` its version, of librmsnorm the revision. `gbps`
-    counts the bytes that the operation must move, and `bytes_per_row_predicted` is their number
-    for one row: the same for every contender. `cuda` is the toolkit of PyTorch.
+    The version of librmsnorm is its revision. `bytes` are those that the operation must move, and
+    `bytes_per_row_predicted` is their number for one row: the same for every implementation. `cuda`
+    is the toolkit of PyTorch.
     """
 
-    lesson: str
+    operation: str
+    implementation: str
     regime: str
     dtype: str
     rows: int
@@ -27,6 +28,7 @@ class Row:
     median_us: float | None = None
     spread_pct: float | None = None
     samples: int = 0
+    bytes: int = 0
     gbps: float | None = None
     copy_gbps: float | None = None
     peak_gbps: float | None = None
@@ -37,7 +39,7 @@ class Row:
     device: str = ""
     driver: str = ""
     cuda: str = ""
-    commit: str = ""
+    version: str = ""
     date: str = ""
 
 

@@ -1,4 +1,4 @@
-"""One case: every contender is checked, and those that are right are timed in turns."""
+"""One case: every implementation is checked, and those that are right are timed in turns."""
 
 import sys
 
@@ -6,7 +6,7 @@ import torch
 
 from .check import bound_of, largest_error
 from .clock import Recording, record_for_timing
-from .contenders import Missing
+from .implementations import Missing
 from .results import Row, gbps
 from .tensors import Tensors
 from .turns import time_in_turns
@@ -63,29 +63,31 @@ def _error_of(launch, tensors, stream):
         return largest_error(tensors, outputs)
 
 
-def _prepare(contender, tensors, stream, row):
+def _prepare(implementation, tensors, stream, row):
     """Fills in the row's verdict and error; returns the launch if it is right. \\throws Missing"""
     try:
         with torch.cuda.stream(stream):
-            launch = contender.launch_for(tensors)
+            launch = implementation.launch_for(tensors)
         _warm_up(launch, tensors.sets, stream)
         row.max_error = _error_of(launch, tensors, stream)
     except Missing:
         raise
     except Exception as error:  # whatever a library throws at a shape that it cannot do
         torch.cuda.synchronize()  # throws again if the GPU is lost
-        row.verdict = "refused"
-        say(f"  {row.lesson:14} refused: {_in_words(error)}")
+        row.verdict = "unsupported"
+        say(f"  {row.implementation:14} unsupported: {_in_words(error)}")
         return None
     if row.max_error <= row.error_bound:  # a NaN is not
         row.verdict = "pass"
         return launch
     row.verdict = "fail"
-    say(f"  {row.lesson:14} FAIL: an error of {row.max_error:.3g}, allowed {row.error_bound:.3g}")
+    say(
+        f"  {row.implementation:14} FAIL: an error of {row.max_error:.3g},"
+        f" allowed {row.error_bound:.3g}")
     return None
 
 
-def run_case(case, contenders, common, min_seconds):
+def run_case(case, implementations, common, min_seconds):
     """The rows of a case; `common` are the fields that all rows share."""
     torch.compiler.reset()  # many shapes of one function would count as too many recompilations
     with torch.set_grad_enabled(case.regime == "backward"):
@@ -94,19 +96,20 @@ def run_case(case, contenders, common, min_seconds):
         tensors = Tensors(case, "cuda", l2_bytes)
         torch.cuda.synchronize()
         rows, launches = [], {}
-        for contender in contenders:
+        for implementation in implementations:
             row = Row(
-                lesson=contender.name, regime=case.regime, dtype=case.dtype, rows=case.rows,
-                hidden=case.hidden, bytes_per_row_predicted=case.bytes_per_row,
-                error_bound=bound_of(case), commit=contender.version, **common)
+                operation=case.operation, implementation=implementation.name, regime=case.regime,
+                dtype=case.dtype, rows=case.rows, hidden=case.hidden, bytes=case.bytes_moved,
+                bytes_per_row_predicted=case.bytes_per_row, error_bound=bound_of(case),
+                version=implementation.version, **common)
             try:
-                launch = _prepare(contender, tensors, stream, row)
+                launch = _prepare(implementation, tensors, stream, row)
             except Missing as reason:
-                say(f"  {row.lesson:14} {reason}")
+                say(f"  {row.implementation:14} {reason}")
                 continue
             rows.append(row)
             if launch is not None:
-                launches[row.lesson] = launch
+                launches[row.implementation] = launch
         copies = _copies(case, tensors.sets)
         for copy in copies.values():
             _warm_up(copy, tensors.sets, stream)
@@ -117,8 +120,8 @@ def run_case(case, contenders, common, min_seconds):
 
     copy_gbps = max(gbps(case.bytes_moved, timings[name].median_us) for name in copies)
     for row in rows:
-        if row.lesson in timings:
-            timing = timings[row.lesson]
+        if row.implementation in timings:
+            timing = timings[row.implementation]
             row.cache = "cold"
             row.median_us, row.spread_pct = timing.median_us, timing.spread_pct
             row.samples = timing.samples

@@ -18,8 +18,8 @@ class Tensors:
 
     Each of `x`, `weight`, `y`, `residual` and `dy` is a list over the sets; `residual` and `dy` are
     empty where the case has none. An element of x, weight or y is itself a list: one tensor, and
-    two in forward_3d, which are q and k. Nobody's output is shared: `y` is for contenders that can
-    write where they are told, the others allocate.
+    two in forward_3d, which are q and k. Nobody's output is shared: `y` is for implementations that
+    can write where they are told, the others allocate.
     """
 
     def __init__(self, case, device, l2_bytes, seed=1):

@@ -1,4 +1,4 @@
-"""Contenders are timed in turns, so that a drift of the GPU's clock hits all alike. Needs no
+"""Implementations are timed in turns, so that a drift of the GPU's clock hits all alike. Needs no
 PyTorch."""
 
 import math
@@ -12,7 +12,7 @@ _ATTEMPTS = 3
 
 
 def turns_for(replay_us, min_seconds):
-    """How many turns of 3 samples one contender needs for min_seconds, and for 11 samples."""
+    """How many turns of 3 samples one implementation needs for min_seconds, and for 11 samples."""
     samples = math.ceil(1e6 * min_seconds / replay_us)
     samples = min(max(samples, FEWEST_SAMPLES), MOST_SAMPLES)
     return math.ceil(samples / SAMPLES_A_TURN)
@@ -23,8 +23,8 @@ def time_in_turns(recordings, min_seconds):
 
     recording.launches is the number of launches in a replay. recording.time(count) enqueues
     replays and returns a function that waits for them and returns their `count` times in
-    microseconds. Each contender gets at least 11 samples; all are timed up to three times as long
-    while one of them is noisy.
+    microseconds. Each implementation gets at least 11 samples; all are timed up to three times as
+    long while one of them is noisy.
     """
     turns = {
         name: turns_for(recording.time(2)()[-1], min_seconds)

@@ -76,16 +76,17 @@ class Csv(unittest.TestCase):
 
     def test_what_is_written_is_read_back(self):
         row = results.Row(
-            "torch, eager", "forward", "bf16", 32768, 4096, median_us=123.456789, samples=11,
-            max_error=float("nan"), verdict="fail", device='a "GPU"')
+            "rms_norm", "torch, eager", "forward", "bf16", 32768, 4096, median_us=123.456789,
+            samples=11, max_error=float("nan"), verdict="fail", device='a "GPU"')
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "new", "results.csv")
             results.write_csv(file, [row])
             self.assertEqual([path.name for path in file.parent.iterdir()], ["results.csv"])
             with open(file, newline="", encoding="utf-8") as lines:
                 (read,) = csv.DictReader(lines)
-        self.assertEqual(read["lesson"], "torch, eager")
+        self.assertEqual(read["implementation"], "torch, eager")
         self.assertEqual(read["device"], 'a "GPU"')
+        self.assertEqual(read["operation"], "rms_norm")
         self.assertEqual(read["rows"], "32768")
         self.assertEqual(read["median_us"], "123.457")  # six digits, as in common/records/csv_fields.hpp
         self.assertEqual(read["gbps"], "")
@@ -97,8 +98,9 @@ class Csv(unittest.TestCase):
             self.skipTest("RMSNORM_UPDATE_TABLES does not name the program")
         rows = [
             results.Row(
-                name, "forward", "bf16", 32768, 4096, "cold", us, 0.2, 11, 1e3 * us, 4000.0, 4814.0,
-                16384, 0.004, 0.016, "pass", "a GPU", "1.2", "13.0", "9.9", "2026-01-01")
+                "rms_norm", name, "forward", "bf16", 32768, 4096, "cold", us, 0.2, 11,
+                536870912, 1e3 * us, 4000.0, 4814.0, 16384, 0.004, 0.016, "pass", "a GPU", "1.2",
+                "13.0", "9.9", "2026-01-01")
             for name, us in (("librmsnorm", 4.1), ("torch", 2.0))]
         with tempfile.TemporaryDirectory() as folder:
             file, page = Path(folder, "peers.csv"), Path(folder, "README.md")
@@ -126,7 +128,7 @@ class FakeRecording:
 
 
 class Turns(unittest.TestCase):
-    def test_contenders_alternate(self):
+    def test_implementations_alternate(self):
         log = []
         steady = {name: FakeRecording(name, 1, [2000.0], log) for name in ("a", "b", "c")}
         turns.time_in_turns(steady, min_seconds=0.1)
@@ -139,7 +141,7 @@ class Turns(unittest.TestCase):
         self.assertEqual(timing.median_us, 20)
         self.assertGreaterEqual(timing.samples, 50)  # 0.1 s of 2 ms each
 
-    def test_a_slow_contender_gets_eleven_samples_at_least(self):
+    def test_a_slow_implementation_gets_eleven_samples_at_least(self):
         slow = FakeRecording("slow", 1, [1e6], [])
         fast = FakeRecording("fast", 1, [2000.0], [])
         timings = turns.time_in_turns({"slow": slow, "fast": fast}, min_seconds=0.1)
@@ -176,8 +178,8 @@ class Program(unittest.TestCase):
             some.stdout.splitlines(),
             ["decode bf16 1x4096", "decode bf16 1x8192", "forward_3d bf16 27030x24x128"])
 
-    def test_a_filter_that_fits_nothing_and_an_unknown_contender_are_bad_usage(self):
-        for arguments in (["--shape", "7x7"], ["--contender", "nobody"]):
+    def test_a_filter_that_fits_nothing_and_an_unknown_implementation_are_bad_usage(self):
+        for arguments in (["--shape", "7x7"], ["--implementation", "nobody"]):
             with self.subTest(arguments):
                 finished = run_program(*arguments)
                 self.assertEqual(finished.returncode, 2)

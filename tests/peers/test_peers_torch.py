@@ -17,7 +17,7 @@ except ImportError:
     sys.exit(4)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "plots"))
-from peers_harness import check, contenders, run, tensors  # noqa: E402
+from peers_harness import check, implementations, run, tensors  # noqa: E402
 from peers_harness.cases import Case  # noqa: E402
 
 FORWARD = Case("forward", "fp32", (64, 768))
@@ -33,21 +33,21 @@ def on_cpu(case):
     return tensors.Tensors(case, "cpu", l2_bytes=1 << 17)
 
 
-def error_of(contender, case):
-    """The largest error of a contender's first launch."""
+def error_of(implementation, case):
+    """The largest error of an implementation's first launch."""
     t = on_cpu(case)
     with torch.set_grad_enabled(case.regime == "backward"):
-        outputs = [output.clone() for output in contender.launch_for(t)(0)]
+        outputs = [output.clone() for output in implementation.launch_for(t)(0)]
     t.restore()
     with torch.no_grad():
         return check.largest_error(t, outputs)
 
 
-class Right(contenders.Torch):
+class Right(implementations.Torch):
     name = "right"
 
 
-class Wrong(contenders.Torch):
+class Wrong(implementations.Torch):
     """RMSNorm with a mistake in y."""
 
     name = "wrong"
@@ -143,19 +143,19 @@ class OurLibrary(unittest.TestCase):
     def test_q_and_k_are_one_call(self):
         binding = FakeBinding()
         case = Case("forward_3d", "bf16", (10, 3, 128))
-        library = contenders.Librmsnorm(binding, "")
+        library = implementations.Librmsnorm(binding, "")
         self.assertLessEqual(error_of(library, case), check.bound_of(case))
         self.assertEqual(binding.calls, ["rms_norm_pair"])
 
     def test_it_writes_where_it_is_told(self):
         t = on_cpu(FORWARD)
-        (y,) = contenders.Librmsnorm(FakeBinding(), "").launch_for(t)(0)
+        (y,) = implementations.Librmsnorm(FakeBinding(), "").launch_for(t)(0)
         self.assertEqual(y.data_ptr(), t.y[0][0].data_ptr())
 
     def test_an_operation_that_the_binding_lacks_is_missing(self):
         for case in (RESIDUAL_ADD, BACKWARD):
-            with self.subTest(case.label), self.assertRaises(contenders.Missing):
-                error_of(contenders.Librmsnorm(FakeBinding(), ""), case)
+            with self.subTest(case.label), self.assertRaises(implementations.Missing):
+                error_of(implementations.Librmsnorm(FakeBinding(), ""), case)
 
 
 class Sets(unittest.TestCase):
@@ -228,17 +228,20 @@ def run_on_cpu(case, those):
 
 
 class Run(unittest.TestCase):
-    def test_every_operation_of_a_right_contender_is_timed(self):
+    def test_every_operation_of_a_right_implementation_is_timed(self):
         for case in EVERY_OPERATION:
             with self.subTest(case.label):
                 (row,), _ = run_on_cpu(case, [Right()])
-                self.assertEqual((row.lesson, row.verdict, row.cache), ("right", "pass", "cold"))
+                self.assertEqual(
+                    (row.operation, row.implementation, row.verdict, row.cache),
+                    (case.operation, "right", "pass", "cold"))
+                self.assertEqual(row.bytes, case.bytes_moved)
                 self.assertEqual(row.median_us, 20)
                 self.assertAlmostEqual(row.gbps, case.bytes_moved / 20e3)
                 self.assertAlmostEqual(row.copy_gbps, row.gbps)
                 self.assertGreaterEqual(row.samples, 11)
 
-    def test_a_wrong_contender_is_reported_and_never_timed(self):
+    def test_a_wrong_implementation_is_reported_and_never_timed(self):
         (wrong, right), said = run_on_cpu(FORWARD, [Wrong(without_weight), Right()])
         self.assertEqual(wrong.verdict, "fail")
         self.assertGreater(wrong.max_error, wrong.error_bound)
@@ -246,7 +249,7 @@ class Run(unittest.TestCase):
         self.assertEqual(right.verdict, "pass")
         self.assertIn("FAIL", said)
 
-    def test_one_that_throws_is_refused_and_its_reason_told(self):
+    def test_one_that_throws_is_unsupported_and_its_reason_told(self):
         class Picky(Right):
             name = "picky"
 
@@ -254,16 +257,16 @@ class Run(unittest.TestCase):
                 raise ValueError("hidden must be\na prime")
 
         (row, right), said = run_on_cpu(FORWARD, [Picky(), Right()])
-        self.assertEqual((row.verdict, row.max_error, row.median_us), ("refused", None, None))
-        self.assertIn("refused: ValueError: hidden must be", said)
+        self.assertEqual((row.verdict, row.max_error, row.median_us), ("unsupported", None, None))
+        self.assertIn("unsupported: ValueError: hidden must be", said)
         self.assertEqual(right.verdict, "pass")
 
     def test_one_that_lacks_the_operation_has_no_row(self):
-        class Bare(contenders.Contender):
+        class Bare(implementations.Implementation):
             name = "bare"
 
         rows, said = run_on_cpu(RESIDUAL_ADD, [Bare(), Right()])
-        self.assertEqual([row.lesson for row in rows], ["right"])
+        self.assertEqual([row.implementation for row in rows], ["right"])
         self.assertIn("bare", said)
 
     def test_one_that_works_in_place_leaves_the_others_their_input(self):
@@ -285,7 +288,7 @@ class Run(unittest.TestCase):
 
         with mock.patch.object(sys.modules[__name__], "record_for_timing", record):
             for case in (FORWARD, Case("forward", "fp32", (64, 512))):
-                compiled = [contenders.TorchCompile(), contenders.TorchCompileMax()]
+                compiled = [implementations.TorchCompile(), implementations.TorchCompileMax()]
                 rows, said = run_on_cpu(case, compiled)
                 self.assertEqual([row.verdict for row in rows], ["pass"] * 2, said)
 

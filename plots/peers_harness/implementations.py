@@ -1,8 +1,8 @@
-"""The contenders: how each library is asked for each operation.
+"""The implementations: how each library is asked for each operation.
 
-A contender offers launches: launch(set) enqueues the operation on the current stream and returns
-its outputs. Whatever a library wants done once (compiling, tuning, the forward pass before a
-backward pass) happens before the launch is recorded.
+An implementation offers launches: launch(set) enqueues the operation on the current stream and
+returns its outputs. Whatever a library wants done once (compiling, tuning, the forward pass before
+a backward pass) happens before the launch is recorded.
 """
 
 import importlib
@@ -16,10 +16,10 @@ from .check import EPS
 
 
 class Missing(Exception):
-    """A contender, or an operation of one, that is not there; the text says why."""
+    """An implementation, or an operation of one, that is not there; the text says why."""
 
 
-class Contender:
+class Implementation:
     """A library. Subclasses give norm(), and what they do better than by way of it."""
 
     name = ""
@@ -63,7 +63,7 @@ class Contender:
         return lambda i: (self.norm(*parts[i][0]),)
 
 
-class Torch(Contender):
+class Torch(Implementation):
     """PyTorch, eager. F.rms_norm allocates its result; sum and norm are two kernels."""
 
     name = "torch"
@@ -105,7 +105,7 @@ class TorchCompileMax(TorchCompile):
     mode = "max-autotune-no-cudagraphs"
 
 
-class Liger(Contender):
+class Liger(Implementation):
     """Liger Kernel (Triton). It allocates its results, and always stores rstd."""
 
     name = "liger"
@@ -124,7 +124,7 @@ class Liger(Contender):
         return self._add_and_norm.apply(x, residual, weight, EPS, 0.0, "llama", False)
 
 
-class FlashInfer(Contender):
+class FlashInfer(Implementation):
     """FlashInfer. It writes where it is told; sum and norm overwrite x and the residual."""
 
     name = "flashinfer"
@@ -145,7 +145,7 @@ class FlashInfer(Contender):
         raise Missing("has no backward pass")
 
 
-class Quack(Contender):
+class Quack(Implementation):
     """QuACK (CuTe DSL). It allocates its results."""
 
     name = "quack"
@@ -161,7 +161,7 @@ class Quack(Contender):
         return self._norm(x, weight, residual=residual, eps=EPS, prenorm=True)
 
 
-class Librmsnorm(Contender):
+class Librmsnorm(Implementation):
     """This project's library, through its binding library/python/rmsnorm.py. It writes where it is
     told; q and k are one launch."""
 
