@@ -6,10 +6,10 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <ios>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 
 #include "common/base/files.hpp"
 
@@ -47,60 +47,31 @@ const Theme kDark = {
          "#d0a184"},
 };
 
-/// One of a chart's files, and where gnuplot writes it until both are known to be whole.
-struct Output {
-  fs::path file;
-  fs::path partial;
-  const Theme* theme;
-};
-
-fs::path with_suffix(fs::path path, std::string_view suffix) {
-  return path += suffix;
-}
-
-std::vector<Output> outputs_of(const fs::path& stem) {
-  const fs::path light = with_suffix(stem, ".svg");
-  const fs::path dark = with_suffix(stem, "-dark.svg");
-  return {
-      {light, with_suffix(light, ".partial"), &kLight},
-      {dark, with_suffix(dark, ".partial"), &kDark}};
-}
-
-/// Removes the files on its list when it goes out of scope, however that happens.
-class Cleanup {
+/// A folder that goes away with all that is in it, however that happens.
+class WorkFolder {
  public:
-  explicit Cleanup(std::vector<fs::path> files) : files_(std::move(files)) {}
-  Cleanup(const Cleanup&) = delete;
-  Cleanup& operator=(const Cleanup&) = delete;
-  ~Cleanup() {
-    std::error_code ignored;
-    for (const fs::path& file : files_) fs::remove(file, ignored);
-  }
-
- private:
-  std::vector<fs::path> files_;
-};
-
-/// In single quotes; the shell and gnuplot differ in how they write a quote inside.
-std::string quoted(const std::string& text, std::string_view inner_quote) {
-  std::string result = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      result += inner_quote;
-    } else {
-      result += c;
+  explicit WorkFolder(const fs::path& path) : path_(path) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error) {
+      throw std::runtime_error(
+          fmt::format("cannot make the folder {}: {}", path.string(), error.message()));
     }
   }
-  return result + "'";
-}
-std::string quoted_for_shell(const fs::path& path) {
-  return quoted(path.string(), "'\\''");
-}
-std::string quoted_for_gnuplot(const fs::path& path) {
-  return quoted(path.string(), "''");
-}
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  ~WorkFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  fs::path operator/(const std::string& name) const { return path_ / name; }
 
-void write_script(const Chart& chart, const std::vector<Output>& outputs, const fs::path& script) {
+ private:
+  fs::path path_;
+};
+
+/// The script, which writes light.svg and dark.svg where gnuplot runs.
+void write_script(const Chart& chart, const fs::path& script) {
   // ">FILE" makes gnuplot-iostream write the script to a file. Through a pipe, which is its usual
   // way, gnuplot's exit status would be lost in the destructor.
   Gnuplot gp(">" + script.string());
@@ -109,14 +80,21 @@ void write_script(const Chart& chart, const std::vector<Output>& outputs, const 
     gp << "$" << series.name << " << e\n";
     gp.send1d(series.points);  // ends with a line "e"
   }
-  for (const Output& output : outputs) {
+  for (const Theme* theme : {&kLight, &kDark}) {
     gp << "reset\nset terminal svg size " << kCanvasWidth << "," << kCanvasHeight
-       << " dynamic enhanced font 'DejaVu Sans,12'\nset output "
-       << quoted_for_gnuplot(output.partial) << "\n"
-       << chart.commands(*output.theme) << "\nunset output\n";
+       << " dynamic enhanced font 'DejaVu Sans,12'\nset output '"
+       << (theme == &kLight ? "light" : "dark") << ".svg'\n"
+       << chart.commands(*theme) << "\nunset output\n";
   }
   gp.flush();
-  if (!gp) throw std::ios_base::failure("write error");
+  if (!gp) throw std::runtime_error(fmt::format("cannot write {}", script.string()));
+}
+
+/// In single quotes, for the shell.
+std::string quoted(const fs::path& path) {
+  std::string text = "'";
+  for (const char c : path.string()) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
 }
 
 std::string last_line(const std::string& text) {
@@ -128,12 +106,13 @@ std::string last_line(const std::string& text) {
   return last;
 }
 
-void run_gnuplot(const fs::path& script, const fs::path& messages) {
+void run_gnuplot(const fs::path& script) {
   // -d: whatever the user's own gnuplot settings are, the charts come out the same.
-  const std::string command =
-      fmt::format("gnuplot -d {} 2> {}", quoted_for_shell(script), quoted_for_shell(messages));
+  const std::string command = fmt::format(
+      "cd {} && gnuplot -d {} 2> messages", quoted(script.parent_path()),
+      quoted(script.filename()));
   const int status = std::system(command.c_str());
-  const std::string said = read_file(messages);
+  const std::string said = read_file(script.parent_path() / "messages");
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
     std::fputs(said.c_str(), stderr);  // warnings
     return;
@@ -155,53 +134,25 @@ void name_fallback_fonts(std::string& svg) {
   }
 }
 
-void check_and_finish(const Output& output) {
-  std::string content = fs::exists(output.partial) ? read_file(output.partial) : "";
-  const std::size_t end = content.find_last_not_of(" \t\r\n") + 1;
-  if (!content.substr(0, end).ends_with("</svg>"))
-    throw std::runtime_error(fmt::format("gnuplot did not finish {}", output.file.string()));
-  name_fallback_fonts(content);
-  write_file(output.partial, content);
-}
-
-void make_folder_of(const fs::path& stem) {
-  if (!stem.has_parent_path()) return;
-  std::error_code error;
-  fs::create_directories(stem.parent_path(), error);
-  if (error) {
-    throw std::runtime_error(
-        fmt::format("cannot make the folder {}: {}", stem.parent_path().string(), error.message()));
-  }
+/// The drawing as it is to be saved. \throws std::runtime_error if gnuplot did not finish it
+std::string finished(const fs::path& drawn) {
+  std::string svg = fs::exists(drawn) ? read_file(drawn) : "";
+  if (!svg.substr(0, svg.find_last_not_of(" \t\r\n") + 1).ends_with("</svg>"))
+    throw std::runtime_error(fmt::format("gnuplot did not finish {}", drawn.string()));
+  name_fallback_fonts(svg);
+  return svg;
 }
 
 }  // namespace
 
 void render(const Chart& chart, const fs::path& stem) {
-  const std::vector<Output> outputs = outputs_of(stem);
-  const fs::path script = with_suffix(stem, ".gp.partial");
-  const fs::path messages = with_suffix(stem, ".log.partial");
-  std::vector<fs::path> temporary = {script, messages};
-  for (const Output& output : outputs) temporary.push_back(output.partial);
-  const Cleanup cleanup(temporary);
-
-  make_folder_of(stem);
-  // An empty file first: it fails with the system's reason where gnuplot-iostream has none to give.
-  write_file(script, "");
-  try {
-    write_script(chart, outputs, script);
-  } catch (const std::ios_base::failure& error) {
-    throw std::runtime_error(fmt::format("cannot write {}: {}", script.string(), error.what()));
-  }
-  run_gnuplot(script, messages);
-  for (const Output& output : outputs) check_and_finish(output);
-  for (const Output& output : outputs) {
-    std::error_code error;
-    fs::rename(output.partial, output.file, error);
-    if (error) {
-      throw std::runtime_error(
-          fmt::format("cannot write {}: {}", output.file.string(), error.message()));
-    }
-  }
+  const WorkFolder folder(stem.string() + ".partial");
+  write_script(chart, folder / "script");
+  run_gnuplot(folder / "script");
+  const std::string light = finished(folder / "light.svg");
+  const std::string dark = finished(folder / "dark.svg");
+  write_file(stem.string() + ".svg", light);
+  write_file(stem.string() + "-dark.svg", dark);
 }
 
 }  // namespace rmsnorm::plots

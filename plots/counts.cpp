@@ -58,7 +58,7 @@ bool is_more(double a, double b) {
 }
 
 /// A bar, and behind it a pale one.
-struct Bar {
+struct CountBar {
   double value;
   double before;  ///< of the one before, where that was more; else 0
 };
@@ -99,11 +99,11 @@ class Counts {
   }
 
  private:
-  std::vector<Bar> bars(const Quantity& quantity) const {
-    std::vector<Bar> bars;
+  std::vector<CountBar> bars(const Quantity& quantity) const {
+    std::vector<CountBar> bars;
     double before = 0;
     for (const CountedCost& row : costs_) {
-      Bar bar{quantity.of(row.cost), 0};
+      CountBar bar{quantity.of(row.cost), 0};
       if (is_more(before, bar.value)) bar.before = before;
       before = bar.value;
       bars.push_back(bar);
@@ -116,7 +116,7 @@ class Counts {
     const std::string name = quantity.name;
     Series before{name + "_before", {}};
     Series now{name, {}};
-    const std::vector<Bar> all = bars(quantity);
+    const std::vector<CountBar> all = bars(quantity);
     for (std::size_t i = 0; i < all.size(); ++i) {
       const auto at = static_cast<double>(i);
       if (all[i].before > 0) before.points.emplace_back(at, all[i].before);
@@ -146,10 +146,10 @@ class Counts {
 
   std::string draw_panel(const Theme& theme, std::size_t index) const {
     const Quantity& quantity = kQuantities[index];
-    const std::vector<Bar> all = bars(quantity);
+    const std::vector<CountBar> all = bars(quantity);
     double longest = 0;
     double widest_number = 0;
-    for (const Bar& bar : all) {
+    for (const CountBar& bar : all) {
       longest = std::max({longest, bar.value, bar.before});
       widest_number = std::max(widest_number, width_of(number(bar.value), kNumberSize));
     }
@@ -201,7 +201,7 @@ class Counts {
   }
 
   /// The end of the bar or, where the number would reach over the end of the pale one, of that.
-  static double end_for_number(const Plane& plane, const Bar& bar) {
+  static double end_for_number(const Plane& plane, const CountBar& bar) {
     const double end = plane.x(bar.value);
     const double end_before = plane.x(bar.before);
     const double needed = width_of(number(bar.value), kNumberSize) + 2 * kNumberGap;
