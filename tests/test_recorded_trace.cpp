@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/exit_code.hpp"
 #include "common/base/observation.hpp"
 #include "common/programs/options.hpp"
 #include "common/records/trace_csv.hpp"
