@@ -16,8 +16,8 @@ std::string without_unit(const std::string& text) {
   return text.substr(0, text.find(' '));
 }
 
-/// The implementation's name. Those of PyTorch's compiler go without the word that they share, and can
-/// be broken: "compile max" is torch.compile/max.
+/// The implementation's name. Those of PyTorch's compiler go without the word that they share, and
+/// can be broken: "compile max" is torch.compile/max.
 std::string heading(const std::string& implementation) {
   const std::string prefix = "torch.";
   std::string text = implementation;

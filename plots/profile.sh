@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lets NVIDIA's profiler count what each implementation of RMSNorm does in four regimes, and writes a CSV.
+# Lets NVIDIA's profiler count what each kernel of RMSNorm does in four regimes, and writes a CSV.
 # usage: plots/profile.sh PROGRAM OUTPUT.csv    PROGRAM is all_lessons, OUTPUT is replaced
 set -euo pipefail
 

@@ -29,13 +29,12 @@ const Sweep& sweep_over_rows();
 /// The sweep over the rows' length, with about the same number of elements everywhere.
 const Sweep& sweep_over_hidden();
 
-/// Bandwidth along a sweep, a line for each implementation and one for
-/// the copy; nothing if the results
-/// hold no time of that sweep. If `l2_mib` is given, a mark shows where x and y fill the L2.
+/// Bandwidth along a sweep, a line for each implementation and one for the copy; nothing if the
+/// results hold no time of that sweep. If `l2_mib` is given, a mark shows where x and y fill the L2.
 std::optional<Chart> sweep_chart(
     const std::vector<Result>& results, const Sweep& sweep, std::optional<double> l2_mib);
 
-/// The largest error along a sweep, a line for each implementation, and the bounds that it must keep;
+/// The largest error along a sweep, a line for each implementation, and the bounds to keep;
 /// nothing if the results hold no error of that sweep. Bounds that are the same share a line.
 std::optional<Chart> error_chart(const std::vector<Result>& results, const Sweep& sweep);
 

@@ -30,7 +30,8 @@ std::vector<std::filesystem::path> profile_files() {
 
 TEST_CASE("every lesson's predicted traffic is what the profiler counted, within two per cent") {
   constexpr double kSectorBytes = 32;
-  // With 16 rows, the variant of lesson 02 has half a warp, which shares the weight among fewer rows.
+  // With 16 rows, the variant of lesson 02 has half a warp, which shares the weight among fewer
+  // rows.
   constexpr double kTolerance = 0.02;
   REQUIRE_FALSE(profile_files().empty());
   for (const auto& file : profile_files()) {
