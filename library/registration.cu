@@ -154,8 +154,8 @@ std::size_t workspace_bytes(const rmsnorm::Backward& p) {
 Traffic traffic_of_backward(const rmsnorm::Backward& p) {
   const kernels::BackwardShape shape = shape_of(backward_of(p));
   const double row = 1.0 * p.hidden * bytes_of(p.dtype);
-  // Of a vector of 8, the factors and the partial sums are two vectors of fp32: a request for either
-  // half touches the sectors of both.
+  // Of a vector of 8, the factors and the partial sums are two vectors of fp32: a request for one
+  // touches the sectors of both.
   const double halves = shape.size == 8 ? 2 : 1;
   double weight = 0;
   if (p.weight != nullptr) {

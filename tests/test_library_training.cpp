@@ -1,5 +1,6 @@
 /// \file
-/// librmsnorm's passes for training: they are right for every layout that they take, and refuse all else.
+/// librmsnorm's passes for training: they are right for every layout that they take, and refuse all
+/// else.
 
 #include <cmath>
 #include <random>

@@ -35,8 +35,8 @@ struct Forward {
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no
 /// rows. Returns what the CUDA calls returned; cudaErrorInvalidConfiguration also for more rows
-/// than a grid has blocks for. The grid may be set up while the kernel before it in the stream still
-/// runs; it reads and writes nothing before that kernel's end.
+/// than a grid has blocks for. The grid may be set up while the kernel before it in the stream
+/// still runs; it reads and writes nothing before that kernel's end.
 cudaError_t launch(const Forward& op, cudaStream_t stream);
 
 }  // namespace rmsnorm::kernels

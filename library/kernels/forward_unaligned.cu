@@ -1,5 +1,5 @@
-// Rows that begin at any address and have any length: vectors where memory has them, the ends apart.
-// The order of additions does not depend on the address, so neither does a row's result.
+// Rows that begin at any address and have any length: vectors where memory has them, the ends
+// apart. The order of additions does not depend on the address, so neither does a row's result.
 #include "library/kernels/forward_kernels.hpp"
 #include "library/kernels/forward_row.cuh"
 #include "library/kernels/types.hpp"

@@ -30,8 +30,8 @@ struct Place {
   std::int64_t outer, inner;
 };
 
-/// The place of row number `row` in tensors of so many rows, `inner` in the inner dimension. At most
-/// one division, in 32 bits if they are enough.
+/// The place of row number `row` in tensors of so many rows, `inner` in the inner dimension. At
+/// most one division, in 32 bits if they are enough.
 /// \tparam kIsShort  whether a block may have several rows: otherwise there are fewer than 2^31
 template <bool kIsShort>
 __device__ Place place_of(std::int64_t row, std::int64_t rows, std::int64_t inner) {
