@@ -20,8 +20,7 @@ namespace {
 
 std::uint32_t get_bits(const void* data, Dtype dtype, std::int64_t index) {
   std::uint32_t bits = 0;
-  copy_bytes(
-      &bits, static_cast<const std::byte*>(data) + index * bytes_of(dtype), bytes_of(dtype));
+  copy_bytes(&bits, static_cast<const std::byte*>(data) + index * bytes_of(dtype), bytes_of(dtype));
   return bits_at(&bits, dtype, 0);
 }
 
@@ -77,8 +76,8 @@ class Faults {
       change(place_of(*operation, tensor, p));
     };
     faults_.push_back(
-        {fmt::format("{}: {}", tensor, name), right_and_then(operation_, memory_, then),
-         complaint, false});
+        {fmt::format("{}: {}", tensor, name), right_and_then(operation_, memory_, then), complaint,
+         false});
   }
 
   void of_formula(const std::string& mistake) {
@@ -93,18 +92,15 @@ class Faults {
   void of_output(const TensorSpec& spec) {
     const std::string name = spec.name;
     const std::string of = name == "y" ? "" : name + "'s ";
-    const std::string first =
-        of + (spec.extent == Extent::matrix ? "row 0, column 0" : "column 0");
+    const std::string first = of + (spec.extent == Extent::matrix ? "row 0, column 0" : "column 0");
     const std::string last = spec.extent == Extent::matrix ? "rows * hidden" : "hidden";
-    add(name, "first element wrong", first + ": expected ", [](const Place& p) {
-      put(p.data, p.dtype, 0, 1.5f * get(p.data, p.dtype, 0));
-    });
+    add(name, "first element wrong", first + ": expected ",
+        [](const Place& p) { put(p.data, p.dtype, 0, 1.5f * get(p.data, p.dtype, 0)); });
     add(name, "last element wrong", ": expected ", [](const Place& p) {
       put(p.data, p.dtype, p.size - 1, 1.5f * get(p.data, p.dtype, p.size - 1));
     });
-    add(name, "a NaN in the middle", "got nan", [](const Place& p) {
-      put(p.data, p.dtype, p.size / 2, NAN);
-    });
+    add(name, "a NaN in the middle", "got nan",
+        [](const Place& p) { put(p.data, p.dtype, p.size / 2, NAN); });
     add(name, "an element before it written",
         fmt::format("wrote 1 elements before the start of {}", name),
         [](const Place& p) { put(p.data, p.dtype, -1, 0); });
@@ -112,9 +108,8 @@ class Faults {
         fmt::format("wrote 1 elements after the end of {0}, the first at {0}[{1} + 0]", name, last),
         [](const Place& p) { put(p.data, p.dtype, p.size, 0); });
     if (spec.role != Role::output) return;
-    add(name, "last element not written", "was not written", [](const Place& p) {
-      put_bits(p.data, p.dtype, p.size - 1, poison_bits(p.dtype));
-    });
+    add(name, "last element not written", "was not written",
+        [](const Place& p) { put_bits(p.data, p.dtype, p.size - 1, poison_bits(p.dtype)); });
     add(name, "not written", first + " was not written", [](const Place& p) {
       for (std::int64_t i = 0; i < std::min<std::int64_t>(p.size, 10); ++i) {
         put_bits(p.data, p.dtype, i, poison_bits(p.dtype));
@@ -201,7 +196,10 @@ Implementation implementation_with(const Operation& operation, Memory memory, La
       .is_typed = true,
       .launch = std::move(launch),
       .unsupported = [](const Problem&) { return ""; },
-      .traffic = [](const Problem& p) { return Traffic{8.0 * p.hidden, 4.0 * p.hidden}; },
+      .traffic =
+          [](const Problem& p) {
+            return Traffic{8.0 * p.hidden, 4.0 * p.hidden};
+          },
       // A bound as loose as that of a fast kernel.
       .sum_depth = [](const Problem& p) { return SumDepth(p.hidden / 8 + 1, p.rows); },
       .workspace_bytes = [](const Problem&) { return std::size_t{8}; }};

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Implementations that are wrong on purpose, one for each mistake that the verifier has to find: of
-/// any operation, from its description.
+/// Implementations that are wrong on purpose, one for each mistake that the verifier has to find:
+/// of any operation, from its description.
 
 #include <functional>
 #include <string>

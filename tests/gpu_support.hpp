@@ -21,8 +21,8 @@ std::string why_no_gpu();
 /// The registered implementations that run on a GPU.
 std::vector<rmsnorm::Implementation> gpu_implementations();
 
-/// Calls test(implementation, workload) for each of them. There is one workload at a time, for all of
-/// an operation, after prepare(workload).
+/// Calls test(implementation, workload) for each of them. There is one workload at a time, for all
+/// of an operation, after prepare(workload).
 void for_gpu_implementations(
     rmsnorm::WorkloadSpec spec,
     const std::function<void(const rmsnorm::Implementation&, const rmsnorm::Workload&)>& test,
@@ -35,8 +35,8 @@ bool fits_on_gpu(int rows, int hidden, int matrices = 4);
 /// This shape; for the CPU device with fewer rows, where it would take too long.
 rmsnorm::Shape in_time(int rows, int hidden);
 
-/// Checks that the implementation solves the workload's problem, or says why it does not support it,
-/// with a sentence that begins with its folder's name. Whether it solved it.
+/// Checks that the implementation solves the workload's problem, or says why it does not support
+/// it, with a sentence that begins with its folder's name. Whether it solved it.
 bool solves_or_says_why(
     const rmsnorm::Implementation& implementation, const rmsnorm::Workload& workload,
     cudaStream_t stream = nullptr);
@@ -58,7 +58,7 @@ bool solves_or_says_why(
   } while (false)
 
 /// The first line of a test of what the CPU device counts.
-#define NEEDS_COUNTS()                                                               \
-  do {                                                                               \
-    if (!rmsnorm::can_observe()) SKIP_TEST("this build cannot watch kernels");       \
+#define NEEDS_COUNTS()                                                         \
+  do {                                                                         \
+    if (!rmsnorm::can_observe()) SKIP_TEST("this build cannot watch kernels"); \
   } while (false)

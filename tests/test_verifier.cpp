@@ -1,6 +1,6 @@
 /// \file
-/// The verifier, in host memory: what it accepts, what it rejects, and what it says. In the device's:
-/// test_device.cpp.
+/// The verifier, in host memory: what it accepts, what it rejects, and what it says. In the
+/// device's: test_device.cpp.
 
 #include <cmath>
 #include <string>
@@ -46,8 +46,7 @@ Verification verify_change(
     const std::function<void(const Problem&, float* y)>& change,
     const WorkloadSpec& spec = on_host()) {
   const auto then = [&](const Problem& p) { change(p, y_of(p)); };
-  return verify(
-      tests::right_and_then(rms_norm(), Memory::host, then), Workload(rms_norm(), spec));
+  return verify(tests::right_and_then(rms_norm(), Memory::host, then), Workload(rms_norm(), spec));
 }
 
 }  // namespace
@@ -98,7 +97,8 @@ TEST_CASE("the verifier rejects every fault of every operation and says what is 
   }
 }
 
-TEST_CASE("the verifier rejects every fault in a large problem and every wrong write of every type") {
+TEST_CASE(
+    "the verifier rejects every fault in a large problem and every wrong write of every type") {
   for (const Operation* operation : operations()) {
     for (const tests::Fault& fault : tests::faults(*operation, Memory::host)) {
       CAPTURE(operation->name, fault.name);
@@ -146,8 +146,7 @@ TEST_CASE("a mismatch names the place and what was expected and got and allowed"
   CHECK(found.mismatch->col == 17);
   CHECK(found.mismatch->got == expected * 2);
   CHECK_THAT(found.mismatch->expected, WithinRel(double{expected}, 1e-7));
-  CHECK_THAT(
-      found.mismatch->allowed, WithinRel(std::abs(expected) * found.error_bound, 1e-6));
+  CHECK_THAT(found.mismatch->allowed, WithinRel(std::abs(expected) * found.error_bound, 1e-6));
   CHECK_THAT(*found.max_error, WithinRel(1.0, 1e-6));
   CHECK(found.complaint == to_sentence(*found.mismatch));
   CHECK_THAT(
@@ -166,8 +165,7 @@ TEST_CASE("what an earlier launch wrote does not pass for a result") {
     const Workload workload(*operation, on_host());
     REQUIRE(verify(tests::right(*operation, Memory::host), workload).ok());
     const auto idle = [](const Problem&, cudaStream_t) { return cudaSuccess; };
-    const Implementation does_nothing =
-        tests::implementation_with(*operation, Memory::host, idle);
+    const Implementation does_nothing = tests::implementation_with(*operation, Memory::host, idle);
     CHECK_THAT(verify(does_nothing, workload).complaint, contains("was not written"));
   }
 }
@@ -215,10 +213,9 @@ TEST_CASE("a change of x or of another set is found even where it makes no diffe
       victims.push_back(workload.problem(1).as<float>(static_cast<int>(i)));
     }
     for (float* const victim : victims) {
-      const Implementation meddles =
-          tests::right_and_then(*operation, Memory::host, [=](const Problem&) {
-            tests::put(victim, Dtype::fp32, 0, -*victim);
-          });
+      const Implementation meddles = tests::right_and_then(
+          *operation, Memory::host,
+          [=](const Problem&) { tests::put(victim, Dtype::fp32, 0, -*victim); });
       CHECK_THAT(verify(meddles, workload).complaint, contains("changed memory outside "));
     }
   }
@@ -228,9 +225,7 @@ TEST_CASE("a kernel that changes x is told so even where y does not fit the x th
   const Verification found = verify_change([](const Problem& p, float*) {
     for (int i = 0; i < kRows * kHidden; ++i) p.as<float>(0)[i] *= static_cast<float>(1 + i % 2);
   });
-  CHECK(
-      found.complaint ==
-      "changed memory outside y: an input, or what lies around the tensors");
+  CHECK(found.complaint == "changed memory outside y: an input, or what lies around the tensors");
   CHECK_FALSE(found.mismatch.has_value());
 }
 
@@ -259,8 +254,7 @@ TEST_CASE("writes far from y are found as far as the guards go") {
       return verify_change([=](const Problem&, float* y) { y[index] = 1; }, spec).complaint;
     };
     CHECK_THAT(write_at(-kGuard), contains("wrote 1 elements before"));
-    CHECK_THAT(
-        write_at(kRows * kHidden + kGuard - 1), contains("at y[rows * hidden + 1023]"));
+    CHECK_THAT(write_at(kRows * kHidden + kGuard - 1), contains("at y[rows * hidden + 1023]"));
   }
 }
 

@@ -35,8 +35,7 @@ std::vector<float> values_of(
 
 /// Calls test(workload, tensor) for every tensor of every operation.
 void for_tensors(
-    const WorkloadSpec& spec,
-    const std::function<void(const Workload&, const TensorSpec&)>& test) {
+    const WorkloadSpec& spec, const std::function<void(const Workload&, const TensorSpec&)>& test) {
   for (const Operation* operation : operations()) {
     const Workload workload(*operation, spec);
     for (const TensorSpec& tensor : operation->tensors) {

@@ -35,8 +35,8 @@ struct Options {
 };
 
 /// The types in which an implementation is tried in a regime: the chosen ones; if none are, fp32,
-/// and in the regimes that are no sweeps also bf16 and fp16, if it knows them. A prediction is about
-/// bf16 there, or about fp32 if the lesson before does not support that.
+/// and in the regimes that are no sweeps also bf16 and fp16, if it knows them. A prediction is
+/// about bf16 there, or about fp32 if the lesson before does not support that.
 std::vector<Types> types_for(
     const Options& options, const Implementation& implementation, const Regime& regime);
 
@@ -46,8 +46,8 @@ struct ParsedOptions {
   std::optional<int> exit_code;  ///< if the program is to end now
 };
 
-/// Reads the command line of a program with these implementations. A mistake becomes one sentence on
-/// stderr.
+/// Reads the command line of a program with these implementations. A mistake becomes one sentence
+/// on stderr.
 ParsedOptions parse_options(
     int argc, const char* const* argv, const std::vector<Implementation>& implementations);
 

@@ -69,7 +69,8 @@ std::vector<Watched> TerminalOutput::right_ones() const {
   return launches;
 }
 
-/// What each line costs: in the problems that the reader has chosen, or in each lesson's own regime.
+/// What each line costs: in the problems that the reader has chosen, or in each lesson's own
+/// regime.
 void TerminalOutput::print_traces() const {
   if (watched_.empty()) return;
   for (const Watched& launch : watched_) {
