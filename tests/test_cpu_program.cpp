@@ -198,7 +198,7 @@ TEST_CASE("a prediction about a wrong kernel is not graded") {
 TEST_CASE("a mistake is told once and the output ends with what is wrong") {
   NEEDS_COUNTS();
   const Finished finished =
-      tests::run({RMSNORM_MISSING_BARRIERS_DIR "/02_naive_without_barrier_2"});
+      tests::run({RMSNORM_MISSING_BARRIERS, "--lesson", "02_naive_without_barrier_2"});
   CHECK(finished.exit_code == kLessonWrong);
   int told = 0;
   int as_above = 0;
@@ -207,24 +207,27 @@ TEST_CASE("a mistake is told once and the output ends with what is wrong") {
   const std::vector<std::string> lines = tests::lines_in(finished.out);
   for (const std::string& line : lines) {
     if (line.find(": a race: ") != line.npos) ++told;
-    if (line.starts_with("02_naive ") && line.ends_with("FAIL  as above")) ++as_above;
-    if (line.starts_with("02_naive/") && line.find("PASS") != line.npos) ++right;
+    if (line.starts_with("02_naive_without_barrier_2 ") && line.ends_with("FAIL  as above"))
+      ++as_above;
+    if (line.starts_with("02_naive_without_barrier_2/") && line.find("PASS") != line.npos) ++right;
     // The costs are those of the kernel that is right.
     in_costs = in_costs || line.starts_with("What a row costs: ");
-    if (in_costs) CHECK_FALSE(line.starts_with("02_naive "));
+    if (in_costs) CHECK_FALSE(line.starts_with("02_naive_without_barrier_2 "));
   }
   CHECK(in_costs);
   CHECK(told == 1);
   CHECK(as_above == 3);
   CHECK(right == 4);
-  CHECK(lines.back() == "wrong: 02_naive in prefill, decode, heads, wide (see above)");
+  CHECK(
+      lines.back() ==
+      "wrong: 02_naive_without_barrier_2 in prefill, decode, heads, wide (see above)");
 }
 
 TEST_CASE("another mistake of the same lesson is told in full") {
   NEEDS_COUNTS();
   // In wide, the lesson takes another kernel, with more threads.
   const Finished finished =
-      tests::run({RMSNORM_MISSING_BARRIERS_DIR "/07_multi_row_without_barrier_1"});
+      tests::run({RMSNORM_MISSING_BARRIERS, "--lesson", "07_multi_row_without_barrier_1"});
   CHECK_THAT(
       finished.out, contains("kernel rms_norm_multi_row<512>") &&
                         contains("kernel rms_norm_multi_row<1024>") && contains("FAIL  as above"));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <random>
@@ -23,6 +24,8 @@ using tests::same_bits;
 
 namespace {
 
+constexpr float kEps = 0x1p-10f;
+
 using Matrices = std::map<std::string, std::vector<float>>;
 
 /// What an operation reads, on the host.
@@ -36,7 +39,7 @@ struct Input {
 /// Random values, as the harness draws them.
 Input draw(const Operation& operation, int rows, int hidden) {
   const Workload workload(operation, {.rows = rows, .hidden = hidden, .seed = 11});
-  Input input{rows, hidden, 0x1p-10f, {}};
+  Input input{rows, hidden, kEps, {}};
   for (const TensorSpec& tensor : operation.tensors) {
     if (tensor.role != Role::input && tensor.role != Role::in_place) continue;
     input.tensors[tensor.name] = workload.tensor(tensor.name).values();
@@ -128,6 +131,35 @@ Input with_columns(Input input, const std::vector<int>& order) {
   return input;
 }
 
+/// A change of the inputs, and what it has to do to y, bit for bit.
+struct Law {
+  std::string name;
+  std::function<void(Input&)> change;
+  float factor_of_y = 1;
+  float eps = kEps;
+};
+
+// x stays far from subnormals and from infinity, so that every rounding is the same, times the
+// power of two. The squares' powers are even, and rsqrt halves them.
+std::vector<Law> laws() {
+  std::vector<Law> all;
+  for (const float factor : {0x1p-20f, 0.5f, 2.0f, 0x1p+20f}) {
+    const auto of_x = [=](Input& input) { scale_rows(input, factor); };
+    all.push_back({"without eps, a power of two as a factor of x changes nothing", of_x, 1, 0});
+    all.push_back({"neither does one, and its square as a factor of eps", [=](Input& input) {
+                     of_x(input);
+                     input.eps *= factor * factor;
+                   }});
+  }
+  for (const float factor : {0x1p-20f, -2.0f, 0x1p+20f}) {
+    const auto of_weight = [=](Input& input) { scale(input.tensors["weight"], factor); };
+    all.push_back({"a power of two as a factor of the weight is one of y", of_weight, factor});
+  }
+  const auto other_sign = [](Input& input) { scale_rows(input, -1); };
+  all.push_back({"the other sign of x is that of y", other_sign, -1});
+  return all;
+}
+
 std::vector<int> shuffled(int size) {
   std::vector<int> order(size);
   std::iota(order.begin(), order.end(), 0);
@@ -153,35 +185,22 @@ double difference(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-// x stays far from subnormals and from infinity, so that every rounding is the same, times the
-// power of two. The squares' powers are even, and rsqrt halves them.
-TEST_CASE("without eps a power of two as a factor of x changes no bit of y") {
+TEST_CASE("factors of the inputs are factors of y or change no bit of it") {
   NEEDS_GPU();
-  for_every_norm([](const Implementation& implementation, Input input, const std::vector<float>&) {
-    input.eps = 0;
-    const std::vector<float> y = result_of(implementation, input);
-    for (const float factor : {0x1p-20f, 0.5f, 2.0f, 0x1p+20f}) {
-      Input scaled = input;
-      scale_rows(scaled, factor);
-      CAPTURE(factor);
-      CHECK(same_bits(result_of(implementation, scaled), y));
+  for_every_norm([](const Implementation& implementation, const Input& input, const auto& y) {
+    Input scaled = input;
+    scale_rows(scaled, 0.5f);
+    CHECK_FALSE(same_bits(result_of(implementation, scaled), y));  // eps has an effect
+    for (const Law& law : laws()) {
+      Input plain = input;
+      plain.eps = law.eps;
+      std::vector<float> expected = law.eps == kEps ? y : result_of(implementation, plain);
+      scale(expected, law.factor_of_y);
+      law.change(plain);
+      CAPTURE(law.name, law.factor_of_y);
+      CHECK(same_bits(result_of(implementation, plain), expected));
     }
   });
-}
-
-TEST_CASE("a power of two as a factor of x and its square as that of eps change no bit of y") {
-  NEEDS_GPU();
-  for_every_norm(
-      [](const Implementation& implementation, Input input, const std::vector<float>& y) {
-        for (const float factor : {0x1p-20f, 0.5f, 2.0f, 0x1p+20f}) {
-          Input scaled = input;
-          scale_rows(scaled, factor);
-          CAPTURE(factor);
-          CHECK_FALSE(same_bits(result_of(implementation, scaled), y));  // eps has an effect ...
-          scaled.eps *= factor * factor;
-          CHECK(same_bits(result_of(implementation, scaled), y));  // ... and of the right size
-        }
-      });
 }
 
 TEST_CASE("rows in another order are the rows of the results in that order bit for bit") {
@@ -246,30 +265,6 @@ TEST_CASE("neighbouring vectors of four columns that swap places change no bit i
     ++checked;
   });
   CHECK(checked >= 20);
-}
-
-TEST_CASE("the other sign of x is the other sign of y and no other bit") {
-  NEEDS_GPU();
-  for_every_norm([](const Implementation& implementation, Input input, std::vector<float> y) {
-    scale_rows(input, -1);
-    scale(y, -1);
-    CHECK(same_bits(result_of(implementation, input), y));
-  });
-}
-
-TEST_CASE("a power of two as a factor of the weight is a factor of y bit for bit") {
-  NEEDS_GPU();
-  for_every_norm(
-      [](const Implementation& implementation, const Input& input, const std::vector<float>& y) {
-        for (const float factor : {0x1p-20f, -2.0f, 0x1p+20f}) {
-          Input scaled = input;
-          scale(scaled.tensors["weight"], factor);
-          std::vector<float> expected = y;
-          scale(expected, factor);
-          CAPTURE(factor);
-          CHECK(same_bits(result_of(implementation, scaled), expected));
-        }
-      });
 }
 
 TEST_CASE("a row of x affects no other row of y") {

@@ -148,53 +148,33 @@ TEST_CASE("what cannot be predicted is turned down with a sentence") {
   CHECK_THAT(pair_of({all[2], all[3]}, "3"), contains("does not hold what came before 03_alone"));
 }
 
-TEST_CASE("a guess is right within a tenth of the gain and close within three tenths") {
-  CHECK(grade_of(2, 2) == "that is it");
-  CHECK(grade_of(1.91, 2) == "that is it");
-  CHECK(grade_of(2.1, 2) == "that is it");
-  CHECK(grade_of(2.11, 2) == "close");
-  CHECK(grade_of(1.89, 2) == "close");
-  CHECK(grade_of(2.3, 2) == "close");
-  CHECK(grade_of(1.7, 2) == "close");
-  CHECK(grade_of(2.31, 2) == "a smaller step than you thought");
-  CHECK(grade_of(1.69, 2) == "a larger step than you thought");
-  // Four times the gain is not close, though the factors differ by little.
-  CHECK(grade_of(1.2, 1.05) == "a smaller step than you thought");
-}
-
-TEST_CASE("of a small gain nobody has to know more than a hundredth of the factor") {
-  CHECK(grade_of(1.03, 1.02) == "that is it");
-  CHECK(grade_of(1.05, 1.02) == "close");
-  CHECK(grade_of(1.06, 1.02) == "a smaller step than you thought");
-}
-
-TEST_CASE("a guess in the right direction is told whether the step was smaller or larger") {
-  CHECK(grade_of(2.6, 2) == "a smaller step than you thought");
-  CHECK(grade_of(1.4, 2) == "a larger step than you thought");
-  CHECK(grade_of(1, 2) == "a larger step than you thought");
-  CHECK(grade_of(0.2, 0.5) == "a smaller step than you thought");
-  CHECK(grade_of(0.9, 0.5) == "a larger step than you thought");
-  CHECK(grade_of(1.3, 1.03) == "a smaller step than you thought");
-}
-
-TEST_CASE("a guess in the wrong direction is told so however near it was") {
-  CHECK(grade_of(1.2, 0.5) == "it went the other way");
-  CHECK(grade_of(0.5, 1.2) == "it went the other way");
-  CHECK(grade_of(1.06, 0.98) == "it went the other way");
-}
-
-TEST_CASE("a guess within the spreads of a noisy measurement is right") {
-  CHECK(grade_of(2.3, 2, 10) == "that is it");
-  CHECK(grade_of(2.3, 2, 1) == "close");
-}
-
-TEST_CASE("a difference within the spreads is called no change") {
-  const char* const kNone = "nothing measurable changed: the difference lies within the spreads";
-  CHECK(grade_of(1.2, 1.01, 0.6) == kNone);
-  CHECK(grade_of(1.2, 0.99, 0.6) == kNone);
-  CHECK(grade_of(0.5, 1, 0) == kNone);
-  CHECK(grade_of(1.03, 1.01, 0.6) == "that is it: nothing measurable changed");
-  CHECK(grade_of(1.2, 1.01, 0.4) == "a smaller step than you thought");
+TEST_CASE("a guess is graded by the gain, the factor and the spreads") {
+  // Guesses and what they are of.
+  using Guesses = std::vector<std::pair<double, double>>;
+  const auto check = [](const char* grade, const Guesses& guesses, double spread_pct = 0.1) {
+    for (const auto& [guess, factor] : guesses) {
+      CAPTURE(guess, factor, spread_pct);
+      CHECK(grade_of(guess, factor, spread_pct) == grade);
+    }
+  };
+  // Right within a tenth of the gain, or a hundredth of the factor; close within three of them.
+  check("that is it", {{2, 2}, {1.91, 2}, {2.1, 2}, {1.03, 1.02}});
+  check("close", {{2.11, 2}, {1.89, 2}, {2.3, 2}, {1.7, 2}, {1.05, 1.02}});
+  // Beyond: four times the gain is not close, though the factors differ by little.
+  check(
+      "a smaller step than you thought",
+      {{2.31, 2}, {1.06, 1.02}, {1.2, 1.05}, {2.6, 2}, {0.2, 0.5}, {1.3, 1.03}});
+  check("a larger step than you thought", {{1.69, 2}, {1.4, 2}, {1, 2}, {0.9, 0.5}});
+  check("it went the other way", {{1.2, 0.5}, {0.5, 1.2}, {1.06, 0.98}});  // however near
+  // A guess within the spreads of a noisy measurement is right ...
+  check("that is it", {{2.3, 2}}, 10);
+  check("close", {{2.3, 2}}, 1);
+  // ... and a difference within them is no change.
+  const char* const none = "nothing measurable changed: the difference lies within the spreads";
+  check(none, {{1.2, 1.01}, {1.2, 0.99}}, 0.6);
+  check(none, {{0.5, 1}}, 0);
+  check("that is it: nothing measurable changed", {{1.03, 1.01}}, 0.6);
+  check("a smaller step than you thought", {{1.2, 1.01}}, 0.4);
 }
 
 TEST_CASE("a graded prediction says whose it is and has a line a cache state and a pointer") {

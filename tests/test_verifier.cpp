@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/base/cuda_check.hpp"
@@ -51,32 +52,37 @@ Verification verify_change(
 
 }  // namespace
 
+// What is right here is the tests' own formula, rounded once: the harness's reference says the same.
 TEST_CASE("the verifier accepts what is right, of every type, shape, eps and alignment") {
   for (const Operation* operation : operations()) {
     const Implementation right = tests::right(*operation, Memory::host);
-    for (const Types& types : all_types()) {
-      for (const int rows : {0, 1, 2, 7}) {
-        for (const int hidden : {1, 2, 31, 130, 1025}) {
-          WorkloadSpec spec = on_host(rows, hidden);
-          spec.types = types;
-          if (types.weight) spec.types.weight_bias = static_cast<float>(rows % 2);
-          CAPTURE(operation->name, to_string(types), rows, hidden);
-          const Verification found = verify(right, Workload(*operation, spec));
-          CHECK(found.complaint == "");
-          CHECK_FALSE(found.mismatch.has_value());
-          const double rounding = std::max(0x1p-24, rounding_error(types.dtype));
-          CHECK(found.max_error.value_or(0) <= rounding);
-          CHECK(found.max_error.value_or(0) <= found.error_bound);
-        }
-      }
-    }
-    for (const float eps : {0.0f, 1e-12f, 1.0f, 1e30f}) {
-      for (const int misalign : {0, 1, 2, 3}) {
-        WorkloadSpec spec = on_host();
-        spec.eps = eps;
-        spec.misalign = misalign;
-        CAPTURE(operation->name, eps, misalign);
-        CHECK(verify(right, Workload(*operation, spec)).complaint == "");
+    for (Types types : all_types()) {
+      for (const auto& [rows, hidden, eps, misalign] :
+           {std::tuple(0, 5, 1e-5f, 0),
+            {1, 1, 0.25f, 1},
+            {2, 7, 1e-12f, 2},
+            {7, 130, 1.0f, 3},
+            {1, 31, 1e-5f, 0},
+            {3, 1025, 0.0f, 0},
+            {9, 77, 1e30f, 1}}) {
+        if (types.weight) types.weight_bias = static_cast<float>(rows % 2);
+        const Workload workload(
+            *operation, {.memory = Memory::host,
+                         .rows = rows,
+                         .hidden = hidden,
+                         .eps = eps,
+                         .misalign = misalign,
+                         .types = types});
+        CAPTURE(operation->name, to_string(types), rows, hidden, eps);
+        const Verification found = verify(right, workload);
+        CHECK(found.complaint == "");
+        CHECK_FALSE(found.mismatch.has_value());
+        const double rounding = std::max(0x1p-24, rounding_error(types.dtype));
+        CHECK(found.max_error.value() <= 1.0001 * rounding);
+        CHECK(found.max_error.value() <= found.error_bound);
+        // And the bound is no larger than it has to be.
+        const bool has_many = rows * hidden > 500 && eps <= 1;
+        if (has_many) CHECK(found.max_error.value() > rounding / 2);
       }
     }
   }
@@ -97,8 +103,7 @@ TEST_CASE("the verifier rejects every fault of every operation and says what is 
   }
 }
 
-TEST_CASE(
-    "the verifier rejects every fault in a large problem and every wrong write of every type") {
+TEST_CASE("the verifier rejects every fault in large problems and wrong writes of every type") {
   for (const Operation* operation : operations()) {
     for (const tests::Fault& fault : tests::faults(*operation, Memory::host)) {
       CAPTURE(operation->name, fault.name);
