@@ -1,194 +1,226 @@
 #include "tests/faults.hpp"
 
-#include <cmath>
-#include <cstdint>
-#include <limits>
+#include <fmt/format.h>
 
-#include "common/contract/types.hpp"
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "common/contract/expected.hpp"
 #include "common/tensors/buffer.hpp"
 
 namespace tests {
+
+using namespace rmsnorm;
+
 namespace {
 
-using rmsnorm::Problem;
-
-enum class Damage {
-  none,
-  nothing_written,
-  last_not_written,
-  nan_in_the_middle,
-  last_row,
-  last_column,
-  one_before,
-  one_after,
-  one_before_x,
-  one_after_weight,
-};
-
-/// How y is computed; by default, right.
-struct Recipe {
-  bool has_weight = true;
-  int weight_shift = 0;     ///< by how many columns the weight is out of step with x
-  int row_shift = 0;        ///< from the row of x to the row whose sum is used
-  int summed = 0;           ///< columns that are summed beyond the row's end; negative: too few
-  int divisor = 0;          ///< added to hidden in the mean
-  bool eps_in_mean = true;  ///< inside the root, where it belongs
-  bool eps_in_sum = false;  ///< inside the root, but divided by hidden
-  bool eps_on_root = false;
-  Damage damage = Damage::none;  ///< done to y at the end
-};
-
-double rstd_of(const float* row, int hidden, double eps, const Recipe& recipe) {
-  double sum = recipe.eps_in_sum ? eps : 0;
-  for (int col = 0; col < hidden + recipe.summed; ++col) sum += std::pow(double{row[col]}, 2);
-  const double mean = sum / (hidden + recipe.divisor);
-  return 1 / (std::sqrt(mean + (recipe.eps_in_mean ? eps : 0)) + (recipe.eps_on_root ? eps : 0));
+std::uint32_t get_bits(const void* data, Dtype dtype, std::int64_t index) {
+  std::uint32_t bits = 0;
+  copy_bytes(&bits, static_cast<const std::byte*>(data) + index * bytes_of(dtype), bytes_of(dtype));
+  return bits_at(&bits, dtype, 0);
 }
 
-/// Copies the tensors to the host, with one float more before and after y and after x, where the
-/// verifier's guards are.
-cudaError_t launch(const Problem& p, const Recipe& recipe) {
-  if (recipe.damage == Damage::nothing_written || p.rows == 0) return cudaSuccess;
-  const std::int64_t size = std::int64_t{p.rows} * p.hidden;
-  const std::vector<float> x = rmsnorm::to_host(p.x, size + 1);
-  const std::vector<float> weight = rmsnorm::to_host(p.weight, p.hidden);
-  std::vector<float> fenced_y = rmsnorm::to_host(p.y - 1, size + 2);
-  float* y = fenced_y.data() + 1;
+void put_bits(void* data, Dtype dtype, std::int64_t index, std::uint32_t bits) {
+  std::uint32_t memory = 0;
+  set_bits(&memory, dtype, 0, bits);
+  copy_bytes(static_cast<std::byte*>(data) + index * bytes_of(dtype), &memory, bytes_of(dtype));
+}
 
-  const float last = y[size - 1];
-  for (std::int64_t row = 0; row < p.rows; ++row) {
-    const std::int64_t summed_row = (row + recipe.row_shift) % p.rows;
-    const double rstd = rstd_of(x.data() + summed_row * p.hidden, p.hidden, p.eps, recipe);
-    for (int col = 0; col < p.hidden; ++col) {
-      const int weight_col = (col + recipe.weight_shift) % p.hidden;
-      const double factor = recipe.has_weight ? weight[weight_col] : 1;
-      y[row * p.hidden + col] = static_cast<float>(x[row * p.hidden + col] * rstd * factor);
+/// A tensor of a problem.
+struct Place {
+  void* data;
+  Dtype dtype;
+  std::int64_t size;
+};
+
+Place place_of(const Operation& operation, const std::string& tensor, const Problem& p) {
+  const int i = operation.index_of(tensor);
+  const TensorSpec& spec = operation.tensors[i];
+  return {
+      p.tensors[i], dtype_of(spec, types_of(p)),
+      static_cast<std::int64_t>(size_of(spec, p.rows, p.hidden))};
+}
+
+/// Collects the faults of an operation.
+class Faults {
+ public:
+  Faults(const Operation& operation, Memory memory) : operation_(operation), memory_(memory) {}
+
+  std::vector<Fault> all() {
+    for (const std::string& mistake : mistakes_in(operation_)) of_formula(mistake);
+    for (const TensorSpec& tensor : operation_.tensors) {
+      is_written(tensor) ? of_output(tensor) : of_input(tensor);
     }
+    of_launch();
+    return faults_;
   }
 
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  if (recipe.damage == Damage::last_not_written) y[size - 1] = last;
-  if (recipe.damage == Damage::nan_in_the_middle) y[size / 2] = nan;
-  if (recipe.damage == Damage::one_before) y[-1] = 0;
-  if (recipe.damage == Damage::one_after) y[size] = 0;
-  if (recipe.damage == Damage::last_row) {
-    for (int col = 0; col < p.hidden; ++col) y[size - 1 - col] *= 1.01f;
+ private:
+  void add(
+      const std::string& name, const std::string& complaint, Launch launch,
+      bool is_of_formula = false) {
+    faults_.push_back(
+        {name, implementation_with(operation_, memory_, std::move(launch)), complaint,
+         is_of_formula});
   }
-  if (recipe.damage == Damage::last_column) {
-    for (int row = 0; row < p.rows; ++row) y[(row + 1) * std::int64_t{p.hidden} - 1] *= 1.01f;
+
+  /// A change of a tensor, of one element or more, after a right launch.
+  void add(
+      const std::string& tensor, const std::string& name, const std::string& complaint,
+      const std::function<void(const Place&)>& change) {
+    const auto then = [operation = &operation_, tensor, change](const Problem& p) {
+      change(place_of(*operation, tensor, p));
+    };
+    faults_.push_back(
+        {fmt::format("{}: {}", tensor, name), right_and_then(operation_, memory_, then), complaint,
+         false});
   }
-  rmsnorm::from_host(fenced_y, p.y - 1);
-  if (recipe.damage == Damage::one_before_x) rmsnorm::from_host({0}, const_cast<float*>(p.x - 1));
-  if (recipe.damage == Damage::one_after_weight)
-    rmsnorm::from_host({0}, const_cast<float*>(p.weight + p.hidden));
-  return cudaSuccess;
-}
 
-template <Recipe kRecipe>
-cudaError_t launch(const Problem& p, cudaStream_t) {
-  return launch(p, kRecipe);
-}
+  void of_formula(const std::string& mistake) {
+    const std::string tensor = mistake.substr(0, mistake.find(':'));
+    const auto launch = [operation = &operation_, mistake](const Problem& p, cudaStream_t) {
+      store_solution(*operation, p, [&](const char* other) { return mistake == other; });
+      return cudaSuccess;
+    };
+    add(mistake, tensor == "y" ? "row " : tensor + "'s ", launch, true);
+  }
 
-rmsnorm::Traffic traffic(int hidden) {
-  return {8.0 * hidden, 4.0 * hidden};
-}
+  void of_output(const TensorSpec& spec) {
+    const std::string name = spec.name;
+    const std::string of = name == "y" ? "" : name + "'s ";
+    const std::string first = of + (spec.extent == Extent::matrix ? "row 0, column 0" : "column 0");
+    const std::string last = spec.extent == Extent::matrix ? "rows * hidden" : "hidden";
+    add(name, "first element wrong", first + ": expected ",
+        [](const Place& p) { put(p.data, p.dtype, 0, 1.5f * get(p.data, p.dtype, 0)); });
+    add(name, "last element wrong", ": expected ", [](const Place& p) {
+      put(p.data, p.dtype, p.size - 1, 1.5f * get(p.data, p.dtype, p.size - 1));
+    });
+    add(name, "a NaN in the middle", "got nan",
+        [](const Place& p) { put(p.data, p.dtype, p.size / 2, NAN); });
+    add(name, "an element before it written",
+        fmt::format("wrote 1 elements before the start of {}", name),
+        [](const Place& p) { put(p.data, p.dtype, -1, 0); });
+    add(name, "an element after it written",
+        fmt::format("wrote 1 elements after the end of {0}, the first at {0}[{1} + 0]", name, last),
+        [](const Place& p) { put(p.data, p.dtype, p.size, 0); });
+    if (spec.role != Role::output) return;
+    add(name, "last element not written", "was not written",
+        [](const Place& p) { put_bits(p.data, p.dtype, p.size - 1, poison_bits(p.dtype)); });
+    add(name, "not written", first + " was not written", [](const Place& p) {
+      for (std::int64_t i = 0; i < std::min<std::int64_t>(p.size, 10); ++i) {
+        put_bits(p.data, p.dtype, i, poison_bits(p.dtype));
+      }
+    });
+  }
 
-/// Makes the bound as loose as that of a fast kernel.
-int sum_depth(int hidden) {
-  return hidden / 8 + 1;
-}
+  void of_input(const TensorSpec& spec) {
+    const auto change = [](const Place& p) {
+      if (p.data != nullptr) nudge(p.data, p.dtype, p.size - 1);
+    };
+    const auto change_after = [](const Place& p) {
+      if (p.data != nullptr) put(p.data, p.dtype, p.size, 0);
+    };
+    add(spec.name, "changed", "changed memory outside", change);
+    add(spec.name, "what lies behind it changed", "changed memory outside", change_after);
+  }
 
-cudaError_t launch_turned_down(const Problem& p, cudaStream_t stream) {
-  launch_right(p, stream);  // the result is right, and the error still has to be noticed
-  return cudaErrorInvalidConfiguration;
-}
+  void of_launch() {
+    const Operation& operation = operation_;
+    add("nothing is written", "row 0, column 0 was not written",
+        [](const Problem&, cudaStream_t) { return cudaSuccess; });
+    add("the launch is turned down", "the launch failed: invalid configuration",
+        [&operation](const Problem& p, cudaStream_t) {
+          store_solution(operation, p);  // and the error still has to be noticed
+          return cudaErrorInvalidConfiguration;
+        });
+    add("writes behind the workspace", "wrote 1 elements after the end of the workspace",
+        [&operation](const Problem& p, cudaStream_t) {
+          store_solution(operation, p);
+          put(p.workspace, Dtype::fp32, 2, 1);
+          return cudaSuccess;
+        });
+    const auto launches = std::make_shared<int>(0);
+    const std::string output = first_output();
+    add("the second launch gives other bits", "second launch",
+        [=, &operation](const Problem& p, cudaStream_t) {
+          store_solution(operation, p);
+          const Place place = place_of(operation, output, p);
+          if (++*launches % 2 != 0) return cudaSuccess;
+          if (operation.same_bits) {
+            nudge(place.data, place.dtype, 0);
+          } else {
+            put(place.data, place.dtype, 0, 1e3f);
+          }
+          return cudaSuccess;
+        });
+  }
+
+  std::string first_output() const {
+    for (const TensorSpec& tensor : operation_.tensors) {
+      if (tensor.role == Role::output) return tensor.name;
+    }
+    return "";
+  }
+
+  const Operation& operation_;
+  Memory memory_;
+  std::vector<Fault> faults_;
+};
 
 }  // namespace
 
-cudaError_t launch_right(const Problem& p, cudaStream_t) {
-  return launch(p, Recipe{});
+float get(const void* data, Dtype dtype, std::int64_t index) {
+  return value_of(dtype, get_bits(data, dtype, index));
 }
 
-cudaError_t launch_typed(const rmsnorm::TypedProblem& p, cudaStream_t) {
-  for (int row = 0; row < p.rows; ++row) {
-    std::vector<float> values;
-    float sum = 0;
-    for (int col = 0; col < p.hidden; ++col) {
-      const std::size_t i = std::size_t(row) * p.hidden + col;
-      float value = rmsnorm::value_at(p.x, p.dtype, i);
-      if (p.residual != nullptr) {
-        value += rmsnorm::value_at(p.residual, p.dtype, i);
-        rmsnorm::set_bits(p.residual, p.dtype, i, rmsnorm::bits_of(p.dtype, value));
-      }
-      values.push_back(value);
-      sum += value * value;
-    }
-    const float rstd = 1 / std::sqrt(sum / static_cast<float>(p.hidden) + p.eps);
-    for (int col = 0; col < p.hidden; ++col) {
-      const float factor = p.weight == nullptr
-                               ? 1
-                               : rmsnorm::value_at(p.weight, p.weight_dtype, col) + p.weight_bias;
-      const float y = values[col] * rstd * factor;
-      rmsnorm::set_bits(
-          p.y, p.dtype, std::size_t(row) * p.hidden + col, rmsnorm::bits_of(p.dtype, y));
-    }
-  }
-  return cudaSuccess;
+void put(void* data, Dtype dtype, std::int64_t index, float value) {
+  put_bits(data, dtype, index, bits_of(dtype, value));
 }
 
-const std::vector<Fault>& faults() {
-  static const std::vector<Fault> all = {
-      {"the neighbour's weight", launch<Recipe{.weight_shift = 1}>, "row 0, column 0: expected"},
-      {"weight forgotten", launch<Recipe{.has_weight = false}>, "row 0, column 0: expected"},
-      {"eps forgotten", launch<Recipe{.eps_in_mean = false}>, "expected"},
-      {"eps outside the root", launch<Recipe{.eps_in_mean = false, .eps_on_root = true}>,
-       "expected"},
-      {"eps outside the mean", launch<Recipe{.eps_in_mean = false, .eps_in_sum = true}>,
-       "expected"},
-      {"divisor hidden + 1", launch<Recipe{.divisor = 1}>, "row 0, column 0: expected"},
-      {"sum without the last column", launch<Recipe{.summed = -1}>, "row 0, column 0: expected"},
-      {"sum with a column too many", launch<Recipe{.summed = 1}>, "row 0, column 0: expected"},
-      {"another row's sum", launch<Recipe{.row_shift = 1}>, "row 0, column 0: expected"},
-      {"nothing written", launch<Recipe{.damage = Damage::nothing_written}>,
-       "row 0, column 0 was not written"},
-      {"last element not written", launch<Recipe{.damage = Damage::last_not_written}>,
-       "was not written"},
-      {"a NaN written", launch<Recipe{.damage = Damage::nan_in_the_middle}>, "got nan"},
-      {"last row wrong", launch<Recipe{.damage = Damage::last_row}>, "column 0: expected"},
-      {"last column wrong", launch<Recipe{.damage = Damage::last_column}>, "row 0, column"},
-      {"one float written before y", launch<Recipe{.damage = Damage::one_before}>,
-       "wrote 1 elements before the start of y"},
-      {"one float written after y", launch<Recipe{.damage = Damage::one_after}>,
-       "wrote 1 elements after the end of y, the first at y[rows * hidden + 0]"},
-      {"one float written before x", launch<Recipe{.damage = Damage::one_before_x}>,
-       "changed memory outside y"},
-      {"one float written after the weight", launch<Recipe{.damage = Damage::one_after_weight}>,
-       "changed memory outside y"},
-      {"launch turned down", launch_turned_down, "the launch failed: invalid configuration"},
-  };
-  return all;
+void nudge(void* data, Dtype dtype, std::int64_t index) {
+  put_bits(data, dtype, index, get_bits(data, dtype, index) ^ 1);
 }
 
-rmsnorm::Lesson lesson_with(Launch launch, rmsnorm::Memory memory) {
+Implementation implementation_with(const Operation& operation, Memory memory, Launch launch) {
   return {
       .slug = "00_fake",
       .title = "Fake",
-      .idea = "A lesson for the tests",
+      .idea = "An implementation for the tests",
       .regime = "decode",
       .memory = memory,
-      .launch = launch,
-      .traffic = traffic,
-      .sum_depth = sum_depth};
+      .operation = &operation,
+      .is_typed = true,
+      .launch = std::move(launch),
+      .unsupported = [](const Problem&) { return ""; },
+      .traffic =
+          [](const Problem& p) {
+            return Traffic{8.0 * p.hidden, 4.0 * p.hidden};
+          },
+      // A bound as loose as that of a fast kernel.
+      .sum_depth = [](const Problem& p) { return SumDepth(p.hidden / 8 + 1, p.rows); },
+      .workspace_bytes = [](const Problem&) { return std::size_t{8}; }};
 }
 
-std::vector<float> right_row(
-    const std::vector<float>& x, const std::vector<float>& weight, double eps) {
-  const int hidden = static_cast<int>(x.size());
-  const double rstd = rstd_of(x.data(), hidden, eps, Recipe{});
-  std::vector<float> y;
-  for (int col = 0; col < hidden; ++col)
-    y.push_back(static_cast<float>(x[col] * rstd * weight[col]));
-  return y;
+Implementation right(const Operation& operation, Memory memory) {
+  return right_and_then(operation, memory, [](const Problem&) {});
+}
+
+Implementation right_and_then(
+    const Operation& operation, Memory memory, std::function<void(const Problem&)> change) {
+  const auto launch = [=, &operation](const Problem& p, cudaStream_t) {
+    store_solution(operation, p);
+    change(p);
+    return cudaSuccess;
+  };
+  return implementation_with(operation, memory, launch);
+}
+
+std::vector<Fault> faults(const Operation& operation, Memory memory) {
+  return Faults(operation, memory).all();
 }
 
 }  // namespace tests

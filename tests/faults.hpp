@@ -1,39 +1,51 @@
 #pragma once
 /// \file
-/// Lessons that are wrong on purpose, one for each mistake that the verifier has to find.
+/// Implementations that are wrong on purpose, one for each mistake that the verifier has to find:
+/// of any operation, from its description.
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "common/contract/lesson.hpp"
+#include "tests/operations.hpp"
 
 namespace tests {
 
-using Launch = cudaError_t (*)(const rmsnorm::Problem&, cudaStream_t);
+using Launch = std::function<cudaError_t(const rmsnorm::Problem&, cudaStream_t)>;
+
+/// Does an operation by this launch, and calls itself 00_fake. All launches here compute in fp64 on
+/// the CPU, take the tensors from wherever they are and put the results back there: so they can be
+/// of either memory.
+rmsnorm::Implementation implementation_with(
+    const rmsnorm::Operation& operation, rmsnorm::Memory memory, Launch launch);
+
+/// Makes no mistake.
+rmsnorm::Implementation right(const rmsnorm::Operation& operation, rmsnorm::Memory memory);
+
+/// Solves the problem, and then does this.
+rmsnorm::Implementation right_and_then(
+    const rmsnorm::Operation& operation, rmsnorm::Memory memory,
+    std::function<void(const rmsnorm::Problem&)> change);
 
 /// A mistake, and what the verifier's complaint has to say about it.
 struct Fault {
-  const char* name;
-  Launch launch;
-  const char* complaint;
+  std::string name;
+  rmsnorm::Implementation implementation;
+  std::string complaint;
+  bool is_of_formula;  ///< too small for 16 bits to show
 };
 
-/// Every mistake.
-const std::vector<Fault>& faults();
+/// Every mistake that this operation allows.
+std::vector<Fault> faults(const rmsnorm::Operation& operation, rmsnorm::Memory memory);
 
-/// RMSNorm without a mistake.
-cudaError_t launch_right(const rmsnorm::Problem& problem, cudaStream_t stream);
+/// Element `index` of a tensor in either memory, of which it may be a neighbour.
+float get(const void* data, rmsnorm::Dtype dtype, std::int64_t index);
 
-/// RMSNorm of any types without a mistake, in fp32, on tensors in host memory.
-cudaError_t launch_typed(const rmsnorm::TypedProblem& problem, cudaStream_t stream);
+/// Makes this the value of that element.
+void put(void* data, rmsnorm::Dtype dtype, std::int64_t index, float value);
 
-/// A lesson with the given launch. All launches here compute in fp64 on the CPU, take the tensors
-/// from wherever they are and put the result back there: so they can be lessons of either memory.
-rmsnorm::Lesson lesson_with(Launch launch, rmsnorm::Memory memory);
-
-/// x / sqrt(eps + mean of squares) * weight of one row in fp64, rounded to fp32: the tests' own
-/// reference, in other words than the harness's.
-std::vector<float> right_row(
-    const std::vector<float>& x, const std::vector<float>& weight, double eps);
+/// Changes the lowest of its bits.
+void nudge(void* data, rmsnorm::Dtype dtype, std::int64_t index);
 
 }  // namespace tests

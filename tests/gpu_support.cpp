@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "common/base/cuda_check.hpp"
+#include "common/base/observation.hpp"
 #include "common/contract/registry.hpp"
-#include "common/measure/gpu.hpp"
 #include "common/verify/verifier.hpp"
+#include "tests/operations.hpp"
 
 namespace tests {
 
@@ -20,23 +21,20 @@ std::string why_no_gpu() {
   }
 }
 
-std::vector<Lesson> gpu_lessons() {
-  std::vector<Lesson> lessons;
-  for (const Lesson& lesson : all_lessons()) {
-    if (lesson.memory == Memory::device && !lesson.is_backward()) lessons.push_back(lesson);
-  }
-  return lessons;
+std::vector<Implementation> gpu_implementations() {
+  std::vector<Implementation> all = all_implementations();
+  std::erase_if(all, [](const Implementation& i) { return i.memory == Memory::host; });
+  return all;
 }
 
-void for_gpu_lessons(
-    WorkloadSpec spec, const std::function<void(const Lesson&, const Workload&)>& test,
+void for_gpu_implementations(
+    WorkloadSpec spec, const std::function<void(const Implementation&, const Workload&)>& test,
     const std::function<void(const Workload&)>& prepare) {
-  for (const bool residual : {false, true}) {
-    spec.residual = residual;
-    const Workload workload(spec);
+  for (const Operation* operation : operations()) {
+    const Workload workload(*operation, spec);
     if (prepare) prepare(workload);
-    for (const Lesson& lesson : gpu_lessons()) {
-      if (lesson.residual == residual) test(lesson, workload);
+    for (const Implementation& implementation : gpu_implementations()) {
+      if (implementation.operation == operation) test(implementation, workload);
     }
   }
 }
@@ -50,7 +48,7 @@ Shape in_time(int rows, int hidden) {
   return {rows, hidden};
 }
 
-bool fits_on_gpu(int rows, int hidden, int tensors) {
+bool fits_on_gpu(int rows, int hidden, int matrices) {
   if (in_time(rows, hidden).rows < rows) {
     WARN("left out, for want of time: " << rows << " x " << hidden);
     return false;
@@ -58,22 +56,26 @@ bool fits_on_gpu(int rows, int hidden, int tensors) {
   std::size_t free = 0;
   std::size_t total = 0;
   cuda_check(cudaMemGetInfo(&free, &total), "asking for the free memory");
-  if (Workload::bytes({.rows = rows, .hidden = hidden}) / 2 * tensors <= free / 10 * 9) return true;
+  const std::size_t bytes = std::size_t(rows) * hidden * sizeof(float) * matrices;
+  if (bytes <= free / 10 * 9) return true;
   WARN("left out, for want of memory: " << rows << " x " << hidden);
   return false;
 }
 
-bool solves_or_refuses(const Lesson& lesson, const Workload& workload, cudaStream_t stream) {
+bool solves_or_says_why(
+    const Implementation& implementation, const Workload& workload, cudaStream_t stream) {
   const WorkloadSpec& spec = workload.spec();
-  CAPTURE(lesson.slug, spec.rows, spec.hidden, spec.misalign, spec.eps);
-  const std::string refusal = why_refused(lesson, workload.typed_problem());
-  if (refusal.empty()) {
-    CHECK(verify(lesson, workload, stream).complaint == "");
+  CAPTURE(
+      implementation.slug, workload.operation().name, spec.rows, spec.hidden, spec.misalign,
+      spec.eps, to_string(spec.types));
+  const std::string reason = implementation.unsupported(workload.problem());
+  if (reason.empty()) {
+    CHECK(verify(implementation, workload, stream).complaint == "");
     return true;
   }
-  const std::string slug = lesson.slug;
-  CHECK_THAT(refusal, Catch::Matchers::StartsWith(slug.substr(0, slug.find('/')) + " "));
-  CHECK(refusal.find('\n') == std::string::npos);
+  const std::string slug = implementation.slug;
+  CHECK_THAT(reason, Catch::Matchers::StartsWith(slug.substr(0, slug.find('/')) + " "));
+  CHECK(reason.find('\n') == std::string::npos);
   return false;
 }
 

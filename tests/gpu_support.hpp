@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/device.hpp"
 #include "common/contract/lesson.hpp"
 #include "common/contract/regime.hpp"
 #include "common/measure/gpu.hpp"
@@ -17,27 +18,27 @@ namespace tests {
 /// Why no GPU can be used here, or "".
 std::string why_no_gpu();
 
-/// The lessons that run on a GPU and have a forward pass.
-std::vector<rmsnorm::Lesson> gpu_lessons();
+/// The registered implementations that run on a GPU.
+std::vector<rmsnorm::Implementation> gpu_implementations();
 
-/// Calls test(lesson, workload) for each of them, with a residual where the lesson wants one. There
-/// is one workload at a time, for all lessons that want the same tensors, after prepare(workload).
-void for_gpu_lessons(
+/// Calls test(implementation, workload) for each of them. There is one workload at a time, for all
+/// of an operation, after prepare(workload).
+void for_gpu_implementations(
     rmsnorm::WorkloadSpec spec,
-    const std::function<void(const rmsnorm::Lesson&, const rmsnorm::Workload&)>& test,
+    const std::function<void(const rmsnorm::Implementation&, const rmsnorm::Workload&)>& test,
     const std::function<void(const rmsnorm::Workload&)>& prepare = {});
 
-/// Whether the GPU has memory for a problem of this shape now, with so many tensors of it, or the
-/// CPU device the time; says so if not.
-bool fits_on_gpu(int rows, int hidden, int tensors = 2);
+/// Whether the GPU has memory for a problem of this shape now, with so many matrices, or the CPU
+/// device the time; says so if not.
+bool fits_on_gpu(int rows, int hidden, int matrices = 4);
 
 /// This shape; for the CPU device with fewer rows, where it would take too long.
 rmsnorm::Shape in_time(int rows, int hidden);
 
-/// Checks that the lesson solves the workload's problem, or refuses it with a sentence that begins
-/// with its folder's name. Whether it solved it.
-bool solves_or_refuses(
-    const rmsnorm::Lesson& lesson, const rmsnorm::Workload& workload,
+/// Checks that the implementation solves the workload's problem, or says why it does not support
+/// it, with a sentence that begins with its folder's name. Whether it solved it.
+bool solves_or_says_why(
+    const rmsnorm::Implementation& implementation, const rmsnorm::Workload& workload,
     cudaStream_t stream = nullptr);
 
 }  // namespace tests
@@ -54,4 +55,10 @@ bool solves_or_refuses(
   do {                                                                      \
     NEEDS_GPU();                                                            \
     if (rmsnorm::is_cpu_device()) SKIP_TEST("the CPU device has no clock"); \
+  } while (false)
+
+/// The first line of a test of what the CPU device counts.
+#define NEEDS_COUNTS()                                                         \
+  do {                                                                         \
+    if (!rmsnorm::can_observe()) SKIP_TEST("this build cannot watch kernels"); \
   } while (false)

@@ -1,5 +1,5 @@
 // A kernel that never ends: half of 0 is 0.
-#include "common/contract/lesson.hpp"
+#include "common/operations/rms_norm.hpp"
 
 namespace {
 
@@ -17,21 +17,21 @@ __global__ void never_ends(const float* x, float* y, int hidden) {
   y[0] = partial[0];
 }
 
-cudaError_t launch(const rmsnorm::Problem& p, cudaStream_t stream) {
+cudaError_t launch(const rmsnorm::RmsNorm& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;
   never_ends<<<p.rows, kThreads, 0, stream>>>(p.x, p.y, p.hidden);
   return cudaGetLastError();
 }
 
-rmsnorm::Traffic traffic(int hidden) {
-  return {.read = 8.0 * hidden, .written = 4.0 * hidden};
+rmsnorm::Traffic traffic(const rmsnorm::RmsNorm& p) {
+  return {.read = 8.0 * p.hidden, .written = 4.0 * p.hidden};
 }
 
-int sum_depth(int hidden) {
-  return hidden;
+int sum_depth(const rmsnorm::RmsNorm& p) {
+  return p.hidden;
 }
 
-const rmsnorm::Registration lesson{{
+const rmsnorm::Registration<rmsnorm::RmsNorm> lesson{{
     .slug = "97_never_ends",
     .title = "Never ends",
     .idea = "A loop whose bound is off by one",

@@ -18,14 +18,13 @@ namespace {
 
 constexpr const char* kVariable = "RMSNORM_TEST_SEED";
 
-/// The complaint about one problem, "" if there is none or the lesson refuses.
-std::string complaint_of(const Lesson& lesson, WorkloadSpec spec) {
-  spec.memory = lesson.memory;
-  spec.residual = lesson.residual;
-  if (!lesson.launch.is_typed()) spec.types = {};
-  const Workload workload(spec);
-  if (!why_refused(lesson, workload.typed_problem()).empty()) return "";
-  return verify(lesson, workload, nullptr, Watch::yes).complaint;
+/// The complaint about one problem, "" if there is none or it is not supported.
+std::string complaint_of(const Implementation& implementation, WorkloadSpec spec) {
+  spec.memory = implementation.memory;
+  if (!implementation.is_typed) spec.types = {};
+  const Workload workload(*implementation.operation, spec);
+  if (!implementation.unsupported(workload.problem()).empty()) return "";
+  return verify(implementation, workload, nullptr, Watch::yes).complaint;
 }
 
 std::string text_of(const WorkloadSpec& spec) {
@@ -110,20 +109,21 @@ WorkloadSpec shrink(WorkloadSpec spec, const std::function<bool(const WorkloadSp
 }
 
 std::string try_random_problems(
-    const std::vector<Lesson>& lessons, std::uint64_t seed, int most,
+    const std::vector<Implementation>& implementations, std::uint64_t seed, int most,
     std::chrono::milliseconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
   const std::string again = fmt::format("again: {}={}", kVariable, seed);
   for (std::uint64_t index = 0; std::chrono::steady_clock::now() < end; ++index) {
     const WorkloadSpec drawn = random_problem(seed, index, most);
-    for (const Lesson& lesson : lessons) {
+    for (const Implementation& implementation : implementations) {
       try {
-        if (complaint_of(lesson, drawn).empty()) continue;
-        const WorkloadSpec least = shrink(
-            drawn, [&](const WorkloadSpec& spec) { return !complaint_of(lesson, spec).empty(); });
+        if (complaint_of(implementation, drawn).empty()) continue;
+        const WorkloadSpec least = shrink(drawn, [&](const WorkloadSpec& spec) {
+          return !complaint_of(implementation, spec).empty();
+        });
         return fmt::format(
-            "{} is wrong on {}: {} (drawn as {}; {})", lesson.slug, text_of(least),
-            complaint_of(lesson, least), text_of(drawn), again);
+            "{} is wrong on {}: {} (drawn as {}; {})", implementation.slug, text_of(least),
+            complaint_of(implementation, least), text_of(drawn), again);
       } catch (const CudaError& error) {  // the GPU is lost: nothing can be made smaller
         return fmt::format("{} on {} ({})", error.what(), text_of(drawn), again);
       }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Lessons on problems that nobody thought of.
+/// Implementations on problems that nobody thought of.
 
 #include <chrono>
 #include <cstdint>
@@ -25,10 +25,11 @@ rmsnorm::WorkloadSpec random_problem(std::uint64_t seed, std::uint64_t index, in
 rmsnorm::WorkloadSpec shrink(
     rmsnorm::WorkloadSpec spec, const std::function<bool(const rmsnorm::WorkloadSpec&)>& fails);
 
-/// Runs the lessons on random problems until the time is up. Gives "", or a report of the first
-/// failure, made small: the lesson, the problem, the complaint, and how to see it again.
+/// Runs the implementations on random problems until the time is up. Gives "", or a report of the
+/// first failure, made small: the implementation, the problem, the complaint, and how to see it
+/// again.
 std::string try_random_problems(
-    const std::vector<rmsnorm::Lesson>& lessons, std::uint64_t seed, int most,
+    const std::vector<rmsnorm::Implementation>& implementations, std::uint64_t seed, int most,
     std::chrono::milliseconds time);
 
 }  // namespace tests

@@ -104,7 +104,7 @@ class Array {
   Array& operator=(const Array&) = delete;
 
   T* data() const { return data_; }
-  Tensor named(const std::string& name) const { return {name, data_, bytes_, sizeof(T)}; }
+  KnownMemory named(const std::string& name) const { return {name, data_, bytes_, sizeof(T)}; }
 
  private:
   T* data_ = nullptr;
@@ -115,7 +115,12 @@ class Array {
 std::vector<std::string> printed(
     const Observation& seen, const std::string& kind, const std::string& what) {
   const std::string table = line_table(
-      {.lesson = "", .regime = "", .rows = 1, .hidden = 1, .predicted = {}, .observation = seen});
+      {.operation = "",
+       .implementation = "",
+       .regime = "",
+       .rows = 1,
+       .hidden = 1,
+       .observation = seen});
   for (const std::string& line : tests::lines_in(table)) {
     if (line.find(kind) == std::string::npos || line.find(" " + what + " ") == std::string::npos) {
       continue;
@@ -132,7 +137,7 @@ std::vector<std::string> printed(
 /// "" if it did not.
 template <class Launch>
 std::pair<std::vector<std::string>, std::string> watch(
-    const std::vector<Tensor>& tensors, const std::string& kind, const std::string& what,
+    const std::vector<KnownMemory>& tensors, const std::string& kind, const std::string& what,
     Launch launch) {
   take_hazards();
   start_observing(tensors);
@@ -161,7 +166,7 @@ std::vector<std::string> row_of(const Access& access) {
   const Array<float> y(kLanes);
   const Array<int> at(kLanes);
   cuda_check(cudaMemcpy(at.data(), lanes.data(), sizeof(lanes), cudaMemcpyHostToDevice), "copying");
-  const std::vector<Tensor> tensors = {x.named("x"), y.named("y"), at.named("at")};
+  const std::vector<KnownMemory> tensors = {x.named("x"), y.named("y"), at.named("at")};
   const auto [global, global_lane] = watch(tensors, "global load", "x", [&] {
     tests::load_from_global(access.bytes, x.data(), at.data(), y.data());
   });

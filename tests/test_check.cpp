@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/exit_code.hpp"
 #include "common/base/observation.hpp"
-#include "common/measure/gpu.hpp"
-#include "common/programs/options.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/gpu_support.hpp"
@@ -29,7 +28,7 @@ const std::string kAdvice = "\n  no mistake was seen on the way: is a __shared__
 }  // namespace
 
 TEST_CASE("check says of a right kernel what the page about the CPU device quotes") {
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  NEEDS_COUNTS();
   const Finished finished = check({"04_warp_reduce"});
   CHECK(finished.exit_code == kAllVerified);
   const std::vector<std::string> page = lines_of(top() / "docs" / "cpu_device.md");
@@ -45,7 +44,7 @@ TEST_CASE("check says of a right kernel what the page about the CPU device quote
 }
 
 TEST_CASE("check rejects a kernel whose traffic is not as predicted") {
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  NEEDS_COUNTS();
   const Finished finished = check({"false_traffic"});
   CHECK(finished.exit_code == kLessonWrong);
   CHECK_THAT(
@@ -55,7 +54,7 @@ TEST_CASE("check rejects a kernel whose traffic is not as predicted") {
 }
 
 TEST_CASE("check advises where no mistake was seen that explains a wrong result") {
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  NEEDS_COUNTS();
   // An index, a loop's bound, the formula.
   for (const char* mutant :
        {"mutant/neighbour_weight", "mutant/half_lanes", "mutant/eps_missing"}) {
@@ -67,7 +66,7 @@ TEST_CASE("check advises where no mistake was seen that explains a wrong result"
 }
 
 TEST_CASE("check keeps its advice to itself where the reason is another") {
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  NEEDS_COUNTS();
   // A mistake was seen; memory was changed; nothing was launched; plain problems are right.
   for (const char* mutant :
        {"mutant/no_barrier_after_partial", "mutant/changes_x", "mutant/grid_of_no_blocks",
@@ -99,15 +98,35 @@ TEST_CASE("check names what only a GPU has and is neither right nor wrong about 
       "no <mma.h> (tensor cores)\n");
 }
 
-TEST_CASE("check rejects a kernel that refuses every problem") {
+TEST_CASE("check rejects a kernel that supports no problem") {
   NEEDS_GPU();
-  const Finished finished = check({"refuses_all"});
+  const Finished finished = check({"supports_none"});
   CHECK(finished.exit_code == kLessonWrong);
-  CHECK(finished.out == "refuses_all                 FAIL  it refuses every shape: it is tired\n");
+  CHECK(finished.out == "supports_none               FAIL  it supports no shape: it is tired\n");
 }
 
-TEST_CASE("check says that there is no lesson in the file") {
+TEST_CASE("check says that there is no kernel in the file") {
   const Finished finished = check({"no such lesson"});
   CHECK(finished.exit_code == kBadUsage);
-  CHECK(finished.err == "the file registers no lesson: it needs a rmsnorm::Registration\n");
+  CHECK(finished.err == "the file registers no kernel: it needs a rmsnorm::Registration\n");
+}
+
+TEST_CASE(
+    "check and check --operation take the kernels of one operation or say that there is none") {
+  NEEDS_COUNTS();
+  const auto check_file = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), RMSNORM_CHECK_FILE_PROGRAM);
+    return run(arguments);
+  };
+  const Finished all = check_file({"--small"});
+  CHECK(all.exit_code == kAllVerified);
+  CHECK_THAT(all.out, contains("95_norm_alone               PASS  right on "));
+  CHECK_THAT(all.out, contains("96_sum_alone                PASS  right on "));
+  const Finished one = check_file({"--operation", "residual_add", "--small"});
+  CHECK(one.exit_code == kAllVerified);
+  CHECK_THAT(one.out, contains("96_sum_alone ") && !contains("95_norm_alone"));
+  const Finished none = check_file({"--operation", "backward"});
+  CHECK(none.exit_code == kBadUsage);
+  CHECK(none.out == "");
+  CHECK(none.err == "the file registers no kernel that does 'backward'\n");
 }

@@ -2,15 +2,20 @@
 /// The programs on the CPU device, as a user without a GPU meets them.
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "common/base/exit_code.hpp"
+#include "common/base/observation.hpp"
+#include "common/contract/regime.hpp"
 #include "common/contract/registry.hpp"
-#include "common/programs/options.hpp"
 #include "common/records/csv.hpp"
 #include "common/records/trace_csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
+#include "tests/gpu_support.hpp"
 #include "tests/repository.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -37,10 +42,10 @@ TEST_CASE("the CPU device verifies every lesson and never prints a time or a ban
     for (const char* unit : {"GB/s", " us ", "of copy"}) CHECK_THAT(text, !contains(unit));
   }
   const std::vector<Result> results = read_csv(file);
-  CHECK(results.size() == all_lessons().size());
+  CHECK(results.size() == all_implementations().size());
   for (const Result& result : results) {
-    CAPTURE(result.lesson);
-    CHECK(result.verdict == "pass");
+    CAPTURE(result.implementation);
+    CHECK(result.verdict == Verdict::pass);
     CHECK_FALSE(result.median_us.has_value());
     CHECK_FALSE(result.gbps.has_value());
     CHECK_FALSE(result.copy_gbps.has_value());
@@ -57,7 +62,7 @@ TEST_CASE("the CPU device makes the regimes small and does each shape once") {
 }
 
 TEST_CASE("a row's cost is printed beside what the lesson predicts") {
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  NEEDS_COUNTS();
   const Finished finished =
       run_all_lessons({"--lesson", "04_warp_reduce", "--rows", "32", "--hidden", "4096"});
   CHECK_THAT(
@@ -72,7 +77,7 @@ TEST_CASE("a row's cost is printed beside what the lesson predicts") {
 }
 
 TEST_CASE("the trace shows each line of the lesson and the file says the same") {
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  NEEDS_COUNTS();
   const tests::TemporaryFolder folder;
   const std::string file = (folder / "trace.csv").string();
   const Finished finished = run_all_lessons(
@@ -86,7 +91,7 @@ TEST_CASE("the trace shows each line of the lesson and the file says the same") 
   REQUIRE_FALSE(rows.empty());
   bool has_uncoalesced = false;
   for (const TraceRow& row : rows) {
-    CAPTURE(row.lesson, row.count.line, row.count.kind);
+    CAPTURE(row.implementation, row.count.line, row.count.kind);
     CHECK(row.rows == 64);
     CHECK(row.hidden == 512);
     CHECK(row.count.requests > 0);
@@ -97,8 +102,8 @@ TEST_CASE("the trace shows each line of the lesson and the file says the same") 
       CHECK_THAT(source[row.count.line - 1], contains("__syncthreads()"));
     }
     has_uncoalesced =
-        has_uncoalesced || (row.lesson == "02_naive/thread_per_row" && row.count.what == "x" &&
-                            row.count.sectors == 32 * row.count.requests);
+        has_uncoalesced || (row.implementation == "02_naive/thread_per_row" &&
+                            row.count.what == "x" && row.count.sectors == 32 * row.count.requests);
   }
   CHECK(has_uncoalesced);
 }
@@ -109,7 +114,7 @@ TEST_CASE("a lesson that needs what only a GPU has is skipped by name and says w
   CHECK(finished.exit_code == kAllVerified);
   CHECK(tests::lines_in(finished.out).size() == 1);
   CHECK_THAT(
-      finished.out, contains("98_tensor_cores") && contains("REFUSED") &&
+      finished.out, contains("98_tensor_cores") && contains("UNSUPPORTED") &&
                         contains("needs a GPU: ") && contains("needs_gpu.cu:2: ") &&
                         contains("the CPU device has no <mma.h>"));
 }
@@ -170,14 +175,14 @@ TEST_CASE("a prediction about a wrong kernel is not graded") {
   const tests::TemporaryFolder folder;
   const std::string file = (folder / "results.csv").string();
   std::vector<Result> results;
-  for (const char* cache : {"cold", "warm"}) {
-    for (const char* lesson : {"99_on_gpu/foil", "99_on_gpu"}) {
+  for (const Cache cache : {Cache::cold, Cache::warm}) {
+    for (const char* lesson : {"99_on_gpu/variant", "99_on_gpu"}) {
       Result result;
-      result.lesson = lesson;
+      result.implementation = lesson;
       result.regime = "decode";
       result.cache = cache;
       result.median_us = 1;
-      result.verdict = "pass";
+      result.verdict = Verdict::pass;
       results.push_back(result);
     }
   }
@@ -185,14 +190,15 @@ TEST_CASE("a prediction about a wrong kernel is not graded") {
   const Finished finished =
       tests::run({RMSNORM_WRONG_PROGRAM, "--lesson", "99", "--predict", "2", "--recorded", file});
   CHECK(finished.exit_code == kLessonWrong);
-  CHECK_THAT(finished.out, contains("99_on_gpu/foil") && contains("FAIL") && !contains("you said"));
-  CHECK(tests::lines_in(finished.out).back() == "wrong: 99_on_gpu/foil in decode (see above)");
+  CHECK_THAT(
+      finished.out, contains("99_on_gpu/variant") && contains("FAIL") && !contains("you said"));
+  CHECK(tests::lines_in(finished.out).back() == "wrong: 99_on_gpu/variant in decode (see above)");
 }
 
 TEST_CASE("a mistake is told once and the output ends with what is wrong") {
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  NEEDS_COUNTS();
   const Finished finished =
-      tests::run({RMSNORM_MISSING_BARRIERS_DIR "/02_naive_without_barrier_2"});
+      tests::run({RMSNORM_MISSING_BARRIERS, "--lesson", "02_naive_without_barrier_2"});
   CHECK(finished.exit_code == kLessonWrong);
   int told = 0;
   int as_above = 0;
@@ -201,31 +207,34 @@ TEST_CASE("a mistake is told once and the output ends with what is wrong") {
   const std::vector<std::string> lines = tests::lines_in(finished.out);
   for (const std::string& line : lines) {
     if (line.find(": a race: ") != line.npos) ++told;
-    if (line.starts_with("02_naive ") && line.ends_with("FAIL  as above")) ++as_above;
-    if (line.starts_with("02_naive/") && line.find("PASS") != line.npos) ++right;
+    if (line.starts_with("02_naive_without_barrier_2 ") && line.ends_with("FAIL  as above"))
+      ++as_above;
+    if (line.starts_with("02_naive_without_barrier_2/") && line.find("PASS") != line.npos) ++right;
     // The costs are those of the kernel that is right.
     in_costs = in_costs || line.starts_with("What a row costs: ");
-    if (in_costs) CHECK_FALSE(line.starts_with("02_naive "));
+    if (in_costs) CHECK_FALSE(line.starts_with("02_naive_without_barrier_2 "));
   }
   CHECK(in_costs);
   CHECK(told == 1);
   CHECK(as_above == 3);
   CHECK(right == 4);
-  CHECK(lines.back() == "wrong: 02_naive in prefill, decode, heads, wide (see above)");
+  CHECK(
+      lines.back() ==
+      "wrong: 02_naive_without_barrier_2 in prefill, decode, heads, wide (see above)");
 }
 
 TEST_CASE("another mistake of the same lesson is told in full") {
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  NEEDS_COUNTS();
   // In wide, the lesson takes another kernel, with more threads.
   const Finished finished =
-      tests::run({RMSNORM_MISSING_BARRIERS_DIR "/07_multi_row_without_barrier_1"});
+      tests::run({RMSNORM_MISSING_BARRIERS, "--lesson", "07_multi_row_without_barrier_1"});
   CHECK_THAT(
       finished.out, contains("kernel rms_norm_multi_row<512>") &&
                         contains("kernel rms_norm_multi_row<1024>") && contains("FAIL  as above"));
 }
 
 TEST_CASE("a trace shows each lesson in its own regime unless another is asked for") {
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  NEEDS_COUNTS();
   const auto traced = [](std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--lesson", "3", "--lesson", "4", "--trace"});
     std::string titles;
@@ -251,36 +260,64 @@ TEST_CASE("a trace shows each lesson in its own regime unless another is asked f
       !contains("shows others"));
 }
 
-TEST_CASE("tensors have the types that were asked for and a lesson of fp32 refuses others") {
+TEST_CASE("tensors have the types that were asked for and a lesson of fp32 supports no others") {
   const tests::TemporaryFolder folder;
   const std::string file = (folder / "results.csv").string();
   const Finished finished = run_all_lessons(
-      {"--lesson", "4", "--lesson", "10", "--rows", "5", "--hidden", "100", "--dtype", "bf16/none",
-       "--dtype", "fp32", "--csv", file});
+      {"--rows", "5", "--hidden", "100", "--dtype", "bf16/none", "--dtype", "fp32", "--csv", file});
   CHECK(finished.exit_code == kAllVerified);
-  CHECK_THAT(finished.out, contains("REFUSED  04_warp_reduce knows fp32 alone: "));
-  std::vector<std::string> found;
+  CHECK_THAT(finished.out, contains("UNSUPPORTED  04_warp_reduce knows fp32 alone: "));
+  std::set<std::string> found;
   for (const Result& result : read_csv(file)) {
-    found.push_back(result.lesson + " " + result.dtype + " " + result.verdict);
+    found.insert(
+        result.implementation + " " + result.operation + " " + result.dtype + " " +
+        to_string(result.verdict));
   }
-  CHECK(
-      found == std::vector<std::string>{
-                   "04_warp_reduce bf16/none refused", "10_half_precision bf16/none pass",
-                   "04_warp_reduce fp32 pass", "10_half_precision fp32 pass"});
+  std::set<std::string> expected;
+  for (const Implementation& implementation : all_implementations()) {
+    const std::string name =
+        std::string(implementation.slug) + " " + implementation.operation->name;
+    expected.insert(name + " fp32 pass");
+    if (implementation.memory == Memory::host) continue;  // in fp32, whatever was asked for
+    expected.insert(name + " bf16/none " + (implementation.is_typed ? "pass" : "unsupported"));
+  }
+  CHECK(found == expected);
 }
 
-TEST_CASE("a regime is run in each type that a lesson knows") {
-  const Finished finished =
-      run_all_lessons({"--lesson", "4", "--lesson", "10", "--regime", "decode"});
-  CHECK(finished.exit_code == kAllVerified);
-  std::vector<std::string> found;
-  for (const std::string& line : tests::lines_in(finished.out)) {
-    if (line.find(" PASS ") != line.npos) found.push_back(line.substr(0, 42));
+TEST_CASE("a regime is run in each type that a kernel knows") {
+  const tests::TemporaryFolder folder;
+  const std::string file = (folder / "results.csv").string();
+  CHECK(run_all_lessons({"--regime", "decode", "--csv", file}).exit_code == kAllVerified);
+  std::map<std::string, std::string> found;
+  for (const Result& result : read_csv(file)) {
+    if (result.verdict == Verdict::pass) {
+      found[result.implementation + " " + result.operation] += result.dtype + " ";
+    }
   }
-  CHECK(
-      found == std::vector<std::string>{
-                   "04_warp_reduce              decode        ",
-                   "10_half_precision           decode        ",
-                   "10_half_precision           decode bf16   ",
-                   "10_half_precision           decode fp16   "});
+  const Regime& decode = *std::find_if(
+      regimes().begin(), regimes().end(), [](const Regime& r) { return r.name == "decode"; });
+  for (const Implementation& implementation : all_implementations()) {
+    if (!is_measured_in(*implementation.operation, decode)) continue;
+    const std::string name =
+        std::string(implementation.slug) + " " + implementation.operation->name;
+    CAPTURE(name);
+    CHECK(found[name] == (implementation.is_typed ? "fp32 bf16 fp16 " : "fp32 "));
+  }
+}
+
+TEST_CASE("one operation can be run alone") {
+  const tests::TemporaryFolder folder;
+  const std::string file = (folder / "results.csv").string();
+  for (const std::string operation : {"rms_norm", "residual_add", "backward"}) {
+    std::size_t kernels = 0;
+    for (const Implementation& i : all_implementations()) kernels += i.operation->name == operation;
+    const Finished finished =
+        run_all_lessons({"--operation", operation, "--rows", "3", "--hidden", "64", "--csv", file});
+    CAPTURE(operation);
+    CHECK(finished.exit_code == (kernels > 0 ? kAllVerified : kBadUsage));
+    if (kernels == 0) continue;
+    const std::vector<Result> results = read_csv(file);
+    CHECK(results.size() == kernels);
+    for (const Result& result : results) CHECK(result.operation == operation);
+  }
 }

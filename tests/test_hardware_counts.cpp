@@ -2,6 +2,7 @@
 /// What the CPU device counts, against what NVIDIA's profiler counted on a GPU
 /// (tests/hardware_counts.sh) and against what the lessons predict.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -10,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "common/base/observation.hpp"
 #include "common/contract/regime.hpp"
 #include "common/contract/registry.hpp"
 #include "common/records/csv.hpp"
@@ -22,16 +24,23 @@ using namespace rmsnorm;
 
 namespace {
 
-Workload workload_of(const Lesson& lesson, Shape shape) {
-  return Workload({.rows = shape.rows, .hidden = shape.hidden, .residual = lesson.residual});
+Workload workload_of(const Implementation& implementation, Shape shape) {
+  return Workload(*implementation.operation, {.rows = shape.rows, .hidden = shape.hidden});
 }
 
-/// One launch of a lesson on the CPU device, which must also be right.
-Observation observe(const Lesson& lesson, Shape shape) {
-  const Workload workload = workload_of(lesson, shape);
-  const Verification found = verify(lesson, workload, nullptr, Watch::yes);
+/// One launch of a kernel on the CPU device, which must also be right.
+Observation observe(const Implementation& implementation, Shape shape) {
+  const Workload workload = workload_of(implementation, shape);
+  const Verification found = verify(implementation, workload, nullptr, Watch::yes);
   REQUIRE(found.complaint == "");
   return found.observation;
+}
+
+/// Whether all that is written has rows: then twice the rows are twice the work.
+bool is_by_rows(const Operation& operation) {
+  return std::all_of(
+      operation.tensors.begin(), operation.tensors.end(),
+      [](const TensorSpec& tensor) { return !is_written(tensor) || tensor.extent != Extent::row; });
 }
 
 /// The sum of one count over all lines of one kind.
@@ -149,18 +158,17 @@ std::vector<Line> lines_of(const Observation& seen, std::int64_t times = 1) {
   return lines;
 }
 
-const std::string kNoCounts = "this build cannot watch kernels";
-
 }  // namespace
 
 TEST_CASE("the CPU device counts exactly what the profiler counted on a GPU") {
-  if (!can_observe()) SKIP_TEST(kNoCounts);
+  NEEDS_COUNTS();
   std::size_t differences = 0;
   for (const Recorded& row : recorded_counts()) {
-    const std::string slug = row.at("lesson");
+    const std::string slug = row.at("implementation");
     const Shape shape{std::stoi(row.at("rows")), std::stoi(row.at("hidden"))};
     CAPTURE(slug, shape.rows, shape.hidden);
-    const std::vector<Lesson> lessons = find_lessons(tests::gpu_lessons(), slug);
+    const std::vector<Implementation> lessons =
+        find_implementations(tests::gpu_implementations(), slug);
     REQUIRE_FALSE(lessons.empty());
 
     for (const auto& [column, counted] : columns_of(observe(lessons.front(), shape))) {
@@ -178,20 +186,21 @@ TEST_CASE("the CPU device counts exactly what the profiler counted on a GPU") {
   CHECK(differences == std::size(kKnownDifferences));  // each was looked for
 }
 
-TEST_CASE("every lesson's predicted traffic is what the CPU device counts, within one per cent") {
-  if (!can_observe()) SKIP_TEST(kNoCounts);
+TEST_CASE("every kernel's predicted traffic is what the CPU device counts, within one per cent") {
+  NEEDS_COUNTS();
   constexpr double kSectorBytes = 32;
   constexpr double kTolerance = 0.01;
   for (const Shape shape : {Shape{256, 4096}, {1024, 128}, {32, 4096}, {64, 49152}, {16, 4096}}) {
-    for (const Lesson& lesson : tests::gpu_lessons()) {
+    for (const Implementation& lesson : tests::gpu_implementations()) {
       // Its prediction is for whole warps: the 32 rows of a warp share the weight, so with 16 rows
       // each of them has twice the share.
       if (std::string(lesson.slug) == "02_naive/thread_per_row" && shape.rows % 32 != 0) continue;
+      if (!is_by_rows(*lesson.operation)) continue;
       const Workload workload = workload_of(lesson, shape);
-      if (!why_refused(lesson, workload.typed_problem()).empty()) continue;
+      if (!lesson.unsupported(workload.problem()).empty()) continue;
       CAPTURE(lesson.slug, shape.rows, shape.hidden);
       const Observation seen = observe(lesson, shape);
-      const Traffic predicted = lesson.traffic(shape.hidden);
+      const Traffic predicted = lesson.traffic(workload.problem());
       const auto bytes_per_row = [&](const std::string& kind) {
         return kSectorBytes * static_cast<double>(sum(seen, kind, &LineCount::sectors)) /
                shape.rows;
@@ -205,13 +214,14 @@ TEST_CASE("every lesson's predicted traffic is what the CPU device counts, withi
 
 TEST_CASE(
     "the CPU device's counts are the same each time, and twice as large with twice the rows") {
-  if (!can_observe()) SKIP_TEST(kNoCounts);
+  NEEDS_COUNTS();
   for (const int hidden : {128, 4096}) {
-    for (const Lesson& lesson : tests::gpu_lessons()) {
+    for (const Implementation& lesson : tests::gpu_implementations()) {
       CAPTURE(lesson.slug, hidden);
       const Observation once = observe(lesson, {32, hidden});
       REQUIRE_FALSE(once.lines.empty());
       CHECK(lines_of(observe(lesson, {32, hidden})) == lines_of(once));
+      if (!is_by_rows(*lesson.operation)) continue;
       CHECK(lines_of(observe(lesson, {64, hidden})) == lines_of(once, 2));
     }
   }

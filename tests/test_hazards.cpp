@@ -33,7 +33,7 @@ class Tensors {
   Tensors& operator=(const Tensors&) = delete;
 
   Memory memory() const { return memory_; }
-  std::vector<rmsnorm::Tensor> named() const {
+  std::vector<rmsnorm::KnownMemory> named() const {
     const std::size_t bytes = Memory::kElements * sizeof(float);
     return {{"x", memory_.x, bytes, sizeof(float)}, {"y", memory_.y, bytes, sizeof(float)}};
   }

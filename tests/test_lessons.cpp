@@ -1,5 +1,5 @@
 /// \file
-/// Every lesson that runs on a GPU, on every problem that it does not refuse.
+/// Every kernel that runs on a GPU, on every problem that it supports.
 
 #include <algorithm>
 #include <atomic>
@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "common/base/cuda_check.hpp"
+#include "common/base/observation.hpp"
+#include "common/contract/expected.hpp"
 #include "common/contract/regime.hpp"
-#include "common/verify/element_check.hpp"
+#include "common/operations/backward.hpp"
 #include "common/verify/verifier.hpp"
 #include "tests/bits.hpp"
 #include "tests/gpu_support.hpp"
@@ -20,47 +22,68 @@
 
 using namespace rmsnorm;
 using tests::fits_on_gpu;
-using tests::for_gpu_lessons;
-using tests::gpu_lessons;
+using tests::for_gpu_implementations;
+using tests::gpu_implementations;
 using tests::in_time;
-using tests::solves_or_refuses;
+using tests::solves_or_says_why;
 
 namespace {
 
-/// A shape that no lesson has a reason to refuse.
+/// A shape that no kernel has a reason not to support.
 constexpr Shape kPlain = {33, 4096};
+/// Lengths around vectors, warps and blocks, and long ones.
+constexpr int kHidden[] = {1,    2,    31,   32,   33,   127,  128,   257,  769,
+                           1000, 1023, 1024, 4095, 4096, 8192, 12289, 49152};
+/// The same for other types, around a vector of 8.
+constexpr int kHiddenOfTypes[] = {1,    8,    33,   64,   128,   264,  520,
+                                  1000, 2056, 4104, 8200, 16384, 20000};
 
-/// Checks every lesson, which may refuse.
-void check_or_refused(const WorkloadSpec& spec) {
-  for_gpu_lessons(spec, [](const Lesson& lesson, const Workload& workload) {
-    solves_or_refuses(lesson, workload);
+Types typed(const char* name, float bias = 0) {
+  Types types = *types_named(name);
+  types.weight_bias = bias;
+  return types;
+}
+
+/// Checks every kernel, which need not support it.
+void check_or_unsupported(const WorkloadSpec& spec) {
+  for_gpu_implementations(spec, [](const Implementation& implementation, const Workload& workload) {
+    solves_or_says_why(implementation, workload);
   });
 }
 
-/// Checks every lesson, none of which may refuse, after prepare(workload).
+/// Checks every kernel, each of which has to support it, after prepare(workload).
 void check_all(const WorkloadSpec& spec, const std::function<void(const Workload&)>& prepare = {}) {
-  for_gpu_lessons(
+  for_gpu_implementations(
       spec,
-      [](const Lesson& lesson, const Workload& workload) {
-        CHECK(solves_or_refuses(lesson, workload));
+      [](const Implementation& implementation, const Workload& workload) {
+        CHECK(solves_or_says_why(implementation, workload));
       },
       prepare);
 }
 
-/// Checks every lesson after `change` was made to the rows of x, and of the residual, which are
-/// handed over one vector a row. No lesson may refuse.
+/// Checks every kernel after `change` was made to the rows of x, and then to those of any other
+/// matrix that is read, which are handed over one by one. Each has to support it.
 template <class Change>
-void check_with_x(int rows, int hidden, float eps, Change&& change) {
-  const auto changed = [&](const void* data) {
-    std::vector<float> values = to_floats(data, Dtype::fp32, std::size_t(rows) * hidden);
-    for (int row = 0; row < rows; ++row) change(row, values.data() + std::size_t(row) * hidden);
-    return values;
-  };
-  check_all({.rows = rows, .hidden = hidden, .eps = eps}, [&](const Workload& workload) {
-    workload.set_x(changed(workload.x().data()));
-    if (!workload.spec().residual) return;
-    workload.set_residual(changed(workload.residual_before()));
-  });
+void check_with_rows(int rows, int hidden, float eps, Change&& change) {
+  for (const bool only_x : {true, false}) {
+    check_all({.rows = rows, .hidden = hidden, .eps = eps}, [&](const Workload& workload) {
+      for (const TensorSpec& tensor : workload.operation().tensors) {
+        if (!is_input_matrix(tensor) || only_x != (tensor.name == std::string("x"))) continue;
+        std::vector<float> values = workload.tensor(tensor.name).values();
+        for (int row = 0; row < rows; ++row) change(row, values.data() + std::size_t(row) * hidden);
+        workload.set(tensor.name, values);
+      }
+    });
+  }
+}
+
+/// The bits of everything that a launch has written.
+std::vector<std::vector<float>> results_of(const Workload& workload) {
+  std::vector<std::vector<float>> results;
+  for (const TensorSpec& tensor : workload.operation().tensors) {
+    if (is_written(tensor)) results.push_back(workload.tensor(tensor.name).values());
+  }
+  return results;
 }
 
 /// A stream that does not wait for the default stream, nor makes it wait.
@@ -78,7 +101,7 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// Holds up a stream until it is opened, or for a few seconds: a lesson that waits for the stream
+/// Holds up a stream until it is opened, or for a few seconds: a kernel that waits for the stream
 /// must fail a test, not hang it.
 class Gate {
  public:
@@ -98,205 +121,259 @@ class Gate {
 
 }  // namespace
 
-TEST_CASE("every lesson is right on every shape or refuses it") {
+TEST_CASE("every kernel is right on every shape or says why it does not support it") {
   NEEDS_GPU();
   const int rows = GENERATE(0, 1, 2, 31, 1000, 70000);
-  for (const int hidden :
-       {1, 2, 31, 32, 33, 127, 128, 257, 769, 1000, 1023, 1024, 4095, 4096, 8192, 12289, 49152}) {
+  for (const int hidden : kHidden) {
     const Shape shape = in_time(rows, hidden);
-    if (!fits_on_gpu(shape.rows, hidden)) continue;
-    check_or_refused({.rows = shape.rows, .hidden = hidden});
+    if (fits_on_gpu(shape.rows, hidden))
+      check_or_unsupported({.rows = shape.rows, .hidden = hidden});
   }
 }
 
-TEST_CASE("no mistake is seen in any lesson on any shape") {
+TEST_CASE("every kernel that knows other types is right on every shape of theirs") {
   NEEDS_GPU();
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
-  const int rows = GENERATE(1, 2, 31, 100);
-  for (const int hidden :
-       {1, 2, 31, 32, 33, 127, 128, 257, 769, 1000, 1023, 1024, 4095, 4096, 8192, 12289, 49152}) {
-    for (const int misalign : {0, 1}) {
-      const int most = std::min(rows, 1 + 20000 / hidden);
-      const auto watch = [&](const Lesson& lesson, const Workload& workload) {
-        CAPTURE(lesson.slug, most, hidden, misalign);
-        if (!why_refused(lesson, workload.typed_problem()).empty()) return;
-        const Verification found = verify(lesson, workload, nullptr, Watch::yes);
-        CHECK(found.complaint == "");
-        CHECK(!found.observation.lines.empty());
-      };
-      for_gpu_lessons({.rows = most, .hidden = hidden, .misalign = misalign}, watch);
+  const Types types = GENERATE(
+      typed("bf16", 1), typed("bf16/fp32"), typed("fp16/none"), typed("fp32", 1), typed("fp16"));
+  for (const int hidden : kHiddenOfTypes) {
+    for (const int rows : {0, 1, 7, 70}) {
+      for (const int misalign : {0, 1}) {
+        const int most = in_time(rows, hidden).rows;
+        check_or_unsupported(
+            {.rows = most, .hidden = hidden, .misalign = misalign, .types = types});
+      }
     }
   }
 }
 
-TEST_CASE("every lesson is right on random problems") {
+TEST_CASE("every kernel is right on many rows of every kind", "[sanitizer]") {
+  NEEDS_GPU();
+  for (const Shape wanted :
+       {Shape{1000, 128}, Shape{777, 256}, Shape{70000, 8}, Shape{3000, 520}, Shape{16384, 4096},
+        Shape{2000, 16384}, Shape{300, 40000}}) {
+    const Shape shape = in_time(wanted.rows, wanted.hidden);
+    if (!is_cpu_device() && !fits_on_gpu(shape.rows, shape.hidden)) continue;
+    for (const Types& types : {typed("fp32"), typed("bf16", 1)}) {
+      check_or_unsupported({.rows = shape.rows, .hidden = shape.hidden, .types = types});
+    }
+  }
+}
+
+TEST_CASE("no mistake is seen in any kernel on any shape") {
+  NEEDS_GPU();
+  NEEDS_COUNTS();
+  const int rows = GENERATE(1, 2, 31, 100);
+  for (const int hidden : kHidden) {
+    for (const int misalign : {0, 1}) {
+      const int most = std::min(rows, 1 + 20000 / hidden);
+      const auto watch = [&](const Implementation& implementation, const Workload& workload) {
+        CAPTURE(implementation.slug, most, hidden, misalign);
+        if (!implementation.unsupported(workload.problem()).empty()) return;
+        const Verification found = verify(implementation, workload, nullptr, Watch::yes);
+        CHECK(found.complaint == "");
+        CHECK(!found.observation.lines.empty());
+      };
+      for_gpu_implementations({.rows = most, .hidden = hidden, .misalign = misalign}, watch);
+    }
+  }
+}
+
+TEST_CASE("every kernel is right on random problems") {
   NEEDS_GPU();
   const int most = is_cpu_device() ? 1 << 14 : 1 << 20;
   const std::uint64_t seed = tests::test_seed();
-  CHECK(tests::try_random_problems(gpu_lessons(), seed, most, std::chrono::seconds(4)) == "");
+  CHECK(
+      tests::try_random_problems(gpu_implementations(), seed, most, std::chrono::seconds(4)) == "");
 }
 
-TEST_CASE("no lesson refuses a plain shape") {
+TEST_CASE("every kernel supports plain shapes") {
   NEEDS_GPU();
-  REQUIRE(gpu_lessons().size() >= 6);
+  REQUIRE(gpu_implementations().size() >= 6);
   for (const int hidden : {4, 32, 100, 128, 1000, 1024, 2048, 4096, 8192}) {
     check_all({.rows = 5, .hidden = hidden});
   }
 }
 
-TEST_CASE("no lesson refuses the regime in which its idea shows") {
+TEST_CASE("every lesson supports the regime in which its idea shows") {
   NEEDS_GPU();
   for (const Regime& regime : regimes()) {
     const Shape shape = in_time(1000, regime.shapes.at(0).hidden);
-    const auto check_own = [&](const Lesson& lesson, const Workload& workload) {
-      if (regime.name == lesson.regime) CHECK(solves_or_refuses(lesson, workload));
+    const auto check_own = [&](const Implementation& implementation, const Workload& workload) {
+      if (regime.name != implementation.regime) return;
+      CHECK(is_measured_in(workload.operation(), regime));
+      CHECK(solves_or_says_why(implementation, workload));
     };
-    for_gpu_lessons({.rows = shape.rows, .hidden = shape.hidden}, check_own);
+    for_gpu_implementations({.rows = shape.rows, .hidden = shape.hidden}, check_own);
   }
 }
 
-TEST_CASE("every lesson is right or refuses where tensors begin between 16-byte boundaries") {
+TEST_CASE("every kernel is right or says why where tensors begin between 16-byte boundaries") {
   NEEDS_GPU();
   const int misalign = GENERATE(1, 2, 3);
   for (const int hidden : {128, 1000, 4095, 4096}) {
-    check_or_refused({.rows = 19, .hidden = hidden, .misalign = misalign});
+    check_or_unsupported({.rows = 19, .hidden = hidden, .misalign = misalign});
   }
 }
 
-TEST_CASE("every lesson is right on the longest row that it accepts") {
+TEST_CASE("every kernel is right on the longest row that it supports") {
   NEEDS_GPU();
-  for_gpu_lessons({.rows = 1, .hidden = 4}, [](const Lesson& lesson, const Workload& aligned) {
-    TypedProblem p = aligned.typed_problem();
+  const auto check = [](const Implementation& implementation, const Workload& aligned) {
+    Problem p = aligned.problem();
     p.hidden = 1 << 20;
-    while (p.hidden > 4 && !lesson.refuses(p).empty()) p.hidden -= 4;
-    CAPTURE(p.hidden);
+    while (p.hidden > 4 && !implementation.unsupported(p).empty()) p.hidden -= 4;
+    CAPTURE(implementation.slug, p.hidden);
     CHECK(p.hidden >= 8192);
-    const Workload longest({.rows = 3, .hidden = p.hidden, .residual = lesson.residual});
-    CHECK(solves_or_refuses(lesson, longest));
-  });
+    const Workload longest(aligned.operation(), {.rows = 3, .hidden = p.hidden});
+    CHECK(solves_or_says_why(implementation, longest));
+  };
+  for_gpu_implementations({.rows = 1, .hidden = 4}, check);
 }
 
-TEST_CASE("every lesson is right beyond 2^31 elements") {
+TEST_CASE("every kernel is right beyond 2^31 elements") {
   NEEDS_GPU();
   if (is_cpu_device()) SKIP_TEST("it would take the CPU device minutes");
   for (const Shape shape : {Shape{4194305, 513}, Shape{4194305, 512}, Shape{536870913, 4}}) {
-    if (fits_on_gpu(shape.rows, shape.hidden, 4)) {  // with a residual, and a copy of it
-      check_or_refused({.rows = shape.rows, .hidden = shape.hidden});
-    }
+    if (!fits_on_gpu(shape.rows, shape.hidden, 5)) continue;  // with a copy of what is in place
+    check_or_unsupported({.rows = shape.rows, .hidden = shape.hidden});
+    check_or_unsupported({.rows = shape.rows, .hidden = shape.hidden, .types = typed("bf16")});
   }
 }
 
-TEST_CASE("every lesson keeps a NaN within its row") {
+TEST_CASE("every kernel keeps a NaN within its row") {
   NEEDS_GPU();
   for (const int hidden : {64, 1000, 4096}) {
     for (const int col : {0, hidden / 2, hidden - 1}) {
-      check_with_x(19, hidden, 1e-5f, [&](int row, float* x) {
+      check_with_rows(19, hidden, 1e-5f, [&](int row, float* x) {
         if (row == 7) x[col] = NAN;
       });
     }
   }
 }
 
-TEST_CASE("every lesson writes every element of a row of NaN") {
+TEST_CASE("every kernel writes every element of a row of NaN") {
   NEEDS_GPU();
-  const auto check = [](const Lesson& lesson, const Workload& workload) {
-    workload.set_x(std::vector<float>(3 * 4096, NAN));
-    CHECK(solves_or_refuses(lesson, workload));
-    const std::vector<float> y = to_host(workload.problem().y, 3 * 4096);
-    CHECK(std::none_of(y.begin(), y.end(), is_poison));
+  const auto check = [](const Implementation& implementation, const Workload& workload) {
+    CHECK(solves_or_says_why(implementation, workload));
+    for (const std::vector<float>& result : results_of(workload)) {
+      CHECK(std::none_of(result.begin(), result.end(), is_poison));
+    }
   };
-  for_gpu_lessons({.rows = 3, .hidden = 4096}, check);
+  for_gpu_implementations({.rows = 3, .hidden = 4096}, check, [](const Workload& workload) {
+    workload.set("x", std::vector<float>(3 * 4096, NAN));
+  });
 }
 
-TEST_CASE("every lesson makes of an Inf what IEEE 754 says") {
+TEST_CASE("every kernel makes of Inf and zeros and large and tiny values what IEEE 754 says") {
   NEEDS_GPU();
   for (const int hidden : {64, 4096}) {
-    check_with_x(19, hidden, 1e-5f, [&](int row, float* x) {
+    check_with_rows(19, hidden, 1e-5f, [&](int row, float* x) {
       if (row % 3 == 0) x[row % hidden] = INFINITY;
       if (row % 3 == 1) x[hidden - 1] = -INFINITY;
     });
   }
-}
-
-TEST_CASE("every lesson makes zeros of a row of zeros") {
-  NEEDS_GPU();
-  check_with_x(19, 4096, 1e-5f, [](int row, float* x) {
+  check_with_rows(19, 4096, 1e-5f, [](int row, float* x) {
     if (row % 2 == 0) std::fill(x, x + 4096, row % 4 == 0 ? 0.0f : -0.0f);
   });
-}
-
-TEST_CASE("every lesson is right for large values and for tiny ones") {
-  NEEDS_GPU();
   for (const float factor : {1e15f, 1e-15f, 1e-30f}) {
-    check_with_x(19, 4096, 1e-5f, [&](int row, float* x) {
+    check_with_rows(19, 4096, 1e-5f, [&](int row, float* x) {
       if (row % 2 == 0) std::transform(x, x + 4096, x, [&](float v) { return v * factor; });
     });
   }
-}
-
-TEST_CASE("every lesson makes zeros of a row whose sum leaves the range of fp32") {
-  NEEDS_GPU();
-  check_with_x(5, 4096, 1e-5f, [](int row, float* x) {
+  check_with_rows(5, 4096, 1e-5f, [](int row, float* x) {  // the sum leaves fp32's range
     if (row == 2) std::fill(x, x + 4096, 1e30f);
   });
 }
 
-TEST_CASE("every lesson is right without eps and with a large one") {
+TEST_CASE("every kernel is right without eps and with a large one") {
   NEEDS_GPU();
-  const auto unchanged = [](int, float*) {};
-  for (const float eps : {0.0f, 1e-12f, 1.0f, 1e30f}) check_with_x(19, 4096, eps, unchanged);
+  for (const float eps : {0.0f, 1e-12f, 1.0f, 1e30f}) {
+    check_all({.rows = 19, .hidden = 4096, .eps = eps});
+  }
 }
 
-TEST_CASE("every lesson works on the stream that it was given and does not wait for it") {
+TEST_CASE("every kernel works on the stream that it was given and does not wait for it") {
   NEEDS_GPU();
   const Stream stream;
-  const std::size_t size = std::size_t(kPlain.rows) * kPlain.hidden;
-  const auto check = [&](const Lesson& lesson, const Workload& workload) {
-    CAPTURE(lesson.slug);
-    CHECK(solves_or_refuses(lesson, workload, stream.get()));  // and loads the kernel
+  const auto check = [&](const Implementation& implementation, const Workload& workload) {
+    CAPTURE(implementation.slug);
+    CHECK(solves_or_says_why(implementation, workload, stream.get()));  // and loads the kernel
 
-    workload.poison_y();
-    workload.restore_residual();
-    const TypedProblem p = workload.typed_problem();
+    workload.reset();
+    Problem p = workload.problem();
+    const GuardedTensor workspace =
+        make_workspace(Memory::device, implementation.workspace_bytes(p));
+    p.workspace = workspace.data();
+    const auto before = results_of(workload);
     Gate gate(stream.get());
-    CHECK(lesson.launch(p, stream.get()) == cudaSuccess);
+    CHECK(implementation.launch(p, stream.get()) == cudaSuccess);
     cuda_check(cudaStreamSynchronize(nullptr), "waiting for the default stream");
-    const std::vector<float> before = to_host(workload.problem().y, size);
-    CHECK(std::all_of(before.begin(), before.end(), is_poison));
+    const auto while_held = results_of(workload);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      CHECK(tests::same_bits(while_held[i], before[i]));
+    }
     gate.open();
     cuda_check(cudaStreamSynchronize(stream.get()), "waiting for the stream");
-    CHECK(compare_on_host(p, lesson.sum_depth(p), workload.residual_before()).ok());
+    const Comparison found =
+        workload.operation().compare_on_device(workload.before(), p, implementation.sum_depth(p));
+    CHECK_FALSE(found.mismatch.has_value());
   };
-  for_gpu_lessons({.rows = kPlain.rows, .hidden = kPlain.hidden}, check);
+  for_gpu_implementations({.rows = kPlain.rows, .hidden = kPlain.hidden}, check);
 }
 
-TEST_CASE("every lesson gives the same bits at every launch") {
+TEST_CASE("every kernel gives the same bits at every launch") {
   NEEDS_GPU();
   for (const int hidden : {128, 4096, 12288}) {
-    const Shape shape = in_time(37, hidden);
-    const auto check = [&](const Lesson& lesson, const Workload& workload) {
-      std::vector<float> first;
+    const auto check = [&](const Implementation& implementation, const Workload& workload) {
+      std::vector<std::vector<float>> first;
       for (int launch = 0; launch < 5; ++launch) {
-        CHECK(solves_or_refuses(lesson, workload));
-        const std::vector<float> y =
-            to_host(workload.problem().y, std::size_t(shape.rows) * hidden);
-        if (launch == 0) first = y;
-        CAPTURE(lesson.slug, hidden, launch);
-        CHECK(tests::same_bits(y, first));
+        CHECK(solves_or_says_why(implementation, workload));
+        const auto results = results_of(workload);
+        if (launch == 0) first = results;
+        CAPTURE(implementation.slug, hidden, launch);
+        for (std::size_t i = 0; i < results.size(); ++i) {
+          CHECK(tests::same_bits(results[i], first[i]));
+        }
       }
     };
-    for_gpu_lessons({.rows = shape.rows, .hidden = hidden}, check);
+    for_gpu_implementations({.rows = in_time(37, hidden).rows, .hidden = hidden}, check);
   }
+}
+
+TEST_CASE("a dweight that is unwanted is not written") {
+  NEEDS_GPU();
+  const Operation& backward = operation_of<Backward>();
+  for (const int hidden : {128, 4096, 20000}) {
+    const Workload workload(backward, {.rows = 9, .hidden = hidden});
+    for (const Implementation& implementation : gpu_implementations()) {
+      if (implementation.operation != &backward) continue;
+      CAPTURE(implementation.slug, hidden);
+      workload.reset();
+      Problem p = workload.problem();
+      const GuardedTensor workspace =
+          make_workspace(Memory::device, implementation.workspace_bytes(p));
+      p.workspace = workspace.data();
+      p.tensors[backward.index_of("dweight")] = nullptr;
+      cuda_check(implementation.launch(p, nullptr), "launching");
+      const Mismatch first =
+          backward
+              .compare_on_device(workload.before(), workload.problem(), implementation.sum_depth(p))
+              .mismatch.value();
+      CHECK(to_sentence(first).starts_with("dweight's column 0 was not written"));  // and dx right
+      const std::vector<float> dweight = workload.tensor("dweight").values();
+      CHECK(std::all_of(dweight.begin(), dweight.end(), is_poison));
+    }
+  }
+  CHECK(backward.name == std::string("backward"));  // an assertion where there is no such kernel
 }
 
 // The shapes have tails behind the last full warp and the block's last full round, and rows that do
 // not fill the last block of a kernel that gives each block several.
 TEST_CASE(
-    "every lesson is right on the small shapes that compute-sanitizer watches", "[sanitizer]") {
+    "every kernel is right on the small shapes that compute-sanitizer watches", "[sanitizer]") {
   NEEDS_GPU();
   for (const Shape shape :
        {Shape{3, 257}, Shape{17, 100}, Shape{33, 32}, Shape{5, 128}, Shape{5, 1000}, Shape{2, 4100},
         Shape{2, 20000}}) {
-    check_or_refused({.rows = shape.rows, .hidden = shape.hidden});
+    check_or_unsupported({.rows = shape.rows, .hidden = shape.hidden});
   }
 }

@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "common/base/exit_code.hpp"
 #include "common/contract/registry.hpp"
 #include "common/programs/options.hpp"
 #include "tests/catch.hpp"
+#include "tests/operations.hpp"
 
 using namespace rmsnorm;
 
@@ -14,7 +16,7 @@ namespace {
 
 ParsedOptions parse(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "all_lessons");
-  return parse_options(static_cast<int>(arguments.size()), arguments.data(), all_lessons());
+  return parse_options(static_cast<int>(arguments.size()), arguments.data(), all_implementations());
 }
 
 Options options_of(const std::vector<const char*>& arguments) {
@@ -36,7 +38,7 @@ const std::vector<std::string> kAllRegimes = {"prefill", "batch", "decode",
 
 TEST_CASE("without options every lesson runs in all regimes") {
   const Options options = options_of({});
-  CHECK(options.lessons.size() == all_lessons().size());
+  CHECK(options.implementations.size() == all_implementations().size());
   CHECK(names_of(options.regimes) == kAllRegimes);
   CHECK(options.eps == 1e-5f);
   CHECK(options.seed == 1);
@@ -51,8 +53,8 @@ TEST_CASE("every option arrives") {
   const Options options = options_of(
       {"--lesson", "4", "--eps", "0.5", "--seed", "42", "--min-time", "0.25", "--warm", "--csv",
        "out.csv", "--verify-only", "--list", "--regime", "decode"});
-  REQUIRE(options.lessons.size() == 1);
-  CHECK(std::string(options.lessons[0].slug) == "04_warp_reduce");
+  REQUIRE(options.implementations.size() == 1);
+  CHECK(std::string(options.implementations[0].slug) == "04_warp_reduce");
   CHECK(options.eps == 0.5f);
   CHECK(options.seed == 42);
   CHECK(options.min_seconds == 0.25);
@@ -71,15 +73,15 @@ TEST_CASE("one state of the cache can be chosen") {
 TEST_CASE("lessons and regimes can be repeated") {
   const Options options =
       options_of({"--lesson", "1", "--lesson", "4", "--regime", "wide", "--regime", "batch"});
-  REQUIRE(options.lessons.size() == 2);
-  CHECK(std::string(options.lessons[1].slug) == "04_warp_reduce");
+  REQUIRE(options.implementations.size() == 2);
+  CHECK(std::string(options.implementations[1].slug) == "04_warp_reduce");
   CHECK(names_of(options.regimes) == std::vector<std::string>{"wide", "batch"});
 }
 
 TEST_CASE("what is named twice is done once") {
   const Options options =
       options_of({"--lesson", "2", "--lesson", "02_naive", "--regime", "wide", "--regime", "all"});
-  CHECK(options.lessons.size() == find_lessons(all_lessons(), "2").size());
+  CHECK(options.implementations.size() == find_implementations(all_implementations(), "2").size());
   CHECK(
       names_of(options.regimes) ==
       std::vector<std::string>{"wide", "prefill", "batch", "decode", "heads", "backward"});
@@ -96,9 +98,9 @@ TEST_CASE("a prediction chooses the lesson and its predecessor and the lesson's 
   const Options options = options_of({"--lesson", "4", "--predict", "1.3", "--recorded", "x.csv"});
   CHECK(options.predicted == 1.3);
   CHECK(options.recorded_file == "x.csv");
-  REQUIRE(options.lessons.size() == 2);
-  CHECK(std::string(options.lessons[0].slug) == "03_shared_memory");
-  CHECK(std::string(options.lessons[1].slug) == "04_warp_reduce");
+  REQUIRE(options.implementations.size() == 2);
+  CHECK(std::string(options.implementations[0].slug) == "03_shared_memory");
+  CHECK(std::string(options.implementations[1].slug) == "04_warp_reduce");
   CHECK(names_of(options.regimes) == std::vector<std::string>{"decode"});
 }
 
@@ -136,12 +138,12 @@ TEST_CASE("types can be chosen and repeated and otherwise follow from lesson and
   const std::vector<Types> two = {*types_named("bf16/fp32"), Types{}};
   CHECK(chosen.types == two);
 
-  Lesson fp32 = find_lessons(all_lessons(), "04_warp_reduce").at(0);
-  Lesson typed = fp32;
-  typed.launch = +[](const TypedProblem&, cudaStream_t) { return cudaSuccess; };
+  Implementation fp32 = find_implementations(all_implementations(), "04_warp_reduce").at(0);
+  Implementation typed = fp32;
+  typed.is_typed = true;
   const Regime& decode = chosen.regimes.at(0);
   CHECK(types_for(chosen, typed, decode) == two);
-  CHECK(types_for(chosen, fp32, decode) == two);  // and it refuses one of them
+  CHECK(types_for(chosen, fp32, decode) == two);  // and it does not support one of them
 
   const std::vector<Types> fp32_alone = {Types{}};
   const std::vector<Types> all = {Types{}, *types_named("bf16"), *types_named("fp16")};
@@ -162,4 +164,34 @@ TEST_CASE("types that there are not are a mistake") {
     CHECK(parse({"--dtype", name}).exit_code == kBadUsage);
   }
   CHECK(parse({"--lesson", "4", "--predict", "2", "--dtype", "fp32"}).exit_code == kBadUsage);
+}
+
+TEST_CASE("one operation can be chosen and a prediction is among its lessons") {
+  std::vector<Implementation> all = all_implementations();
+  Implementation other = find_implementations(all, "04_warp_reduce").at(0);
+  other.slug = "98_other";
+  other.operation = tests::operations()[1];
+  all.push_back(other);
+  const auto chosen = [&](std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "program");
+    const ParsedOptions parsed =
+        parse_options(static_cast<int>(arguments.size()), arguments.data(), all);
+    if (parsed.exit_code) return std::string("exit code ") + std::to_string(*parsed.exit_code);
+    std::string slugs;
+    for (const Implementation& implementation : parsed.options.implementations) {
+      CHECK(implementation.operation->name == std::string(arguments[2]));
+      slugs += std::string(implementation.slug) + " ";
+    }
+    return slugs;
+  };
+  const std::string sums = chosen({"--operation", "residual_add"});
+  CHECK(sums.ends_with("98_other "));
+  CHECK_FALSE(sums.starts_with("01_sequential_cpu"));
+  CHECK(chosen({"--operation", "rms_norm", "--lesson", "4"}) == "04_warp_reduce ");
+  CHECK(chosen({"--operation", "residual_add", "--lesson", "98_other"}) == "98_other ");
+  CHECK(chosen({"--operation", "rms_norm", "--lesson", "98_other"}) == "exit code 2");
+  CHECK(chosen({"--operation", "softmin"}) == "exit code 2");
+  CHECK(
+      chosen({"--operation", "rms_norm", "--lesson", "4", "--predict", "2", "--recorded", "x"}) ==
+      "03_shared_memory 04_warp_reduce ");
 }

@@ -2,6 +2,7 @@
 /// Predictions: what they are compared with, and how they are graded.
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -12,6 +13,7 @@
 #include "common/programs/prediction.hpp"
 #include "common/records/csv.hpp"
 #include "tests/catch.hpp"
+#include "tests/operations.hpp"
 #include "tests/repository.hpp"
 
 using namespace rmsnorm;
@@ -19,23 +21,22 @@ using tests::contains;
 
 namespace {
 
-Lesson lesson_called(
-    const char* slug, Memory memory = Memory::device, const char* regime = "decode") {
-  return {
-      .slug = slug,
-      .title = "",
-      .idea = "",
-      .regime = regime,
-      .memory = memory,
-      .launch = +[](const Problem&, cudaStream_t) { return cudaSuccess; },
-      .traffic = +[](int) { return Traffic{}; },
-      .sum_depth = +[](int) { return 0; }};
+Implementation lesson_called(
+    const char* slug, Memory memory = Memory::device, const char* regime = "decode",
+    const Operation& operation = *tests::operations()[0]) {
+  Implementation lesson{};
+  lesson.slug = slug;
+  lesson.regime = regime;
+  lesson.memory = memory;
+  lesson.operation = &operation;
+  return lesson;
 }
 
 /// "before after", or the sentence that says why there is no such pair.
-std::string pair_of(const std::vector<Lesson>& all, const std::string& chosen) {
+std::string pair_of(const std::vector<Implementation>& all, const std::string& chosen) {
   try {
-    const std::vector<Lesson> pair = predecessor_and_lesson(all, find_lessons(all, chosen));
+    const std::vector<Implementation> pair =
+        predecessor_and_lesson(all, find_implementations(all, chosen));
     REQUIRE(pair.size() == 2);
     return std::string(pair[0].slug) + " " + pair[1].slug;
   } catch (const std::runtime_error& error) {
@@ -43,18 +44,18 @@ std::string pair_of(const std::vector<Lesson>& all, const std::string& chosen) {
   }
 }
 
-Result timed(const std::string& lesson, double us, double spread_pct, const char* cache = "cold") {
+Result timed(const std::string& slug, double us, double spread_pct, Cache cache = Cache::cold) {
   Result result;
-  result.lesson = lesson;
+  result.implementation = slug;
   result.regime = "decode";
   result.rows = 16;
   result.hidden = 4096;
   result.cache = cache;
   result.median_us = us;
   result.spread_pct = spread_pct;
-  result.verdict = "pass";
+  result.verdict = Verdict::pass;
   result.device = "Some GPU";
-  result.commit = "abc";
+  result.version = "abc";
   result.date = "2026-01-02";
   return result;
 }
@@ -68,8 +69,8 @@ const Regime kDecode = {"decode", {{16, 4096}}, {Cache::cold, Cache::warm}};
 
 std::vector<Result> four_results() {
   return {
-      timed("03_a", 3.16, 0.12, "cold"), timed("04_b", 3.1, 0.12, "cold"),
-      timed("03_a", 2.24, 0.6, "warm"), timed("04_b", 2.18, 0.04, "warm")};
+      timed("03_a", 3.16, 0.12, Cache::cold), timed("04_b", 3.1, 0.12, Cache::cold),
+      timed("03_a", 2.24, 0.6, Cache::warm), timed("04_b", 2.18, 0.04, Cache::warm)};
 }
 
 /// What is said about 04_b after 03_a by these results: the lines, or why there are none.
@@ -81,6 +82,13 @@ std::string graded(const std::vector<Result>& results) {
   }
 }
 
+/// Whether this is a lesson, neither a variant nor the library, about speed.
+bool is_about_speed(const Implementation& implementation) {
+  const std::string slug = implementation.slug;
+  return implementation.memory == Memory::device && std::isdigit(slug[0]) != 0 &&
+         slug.find('/') == slug.npos;
+}
+
 /// The page's text from the heading "Predict, then look" to the first table.
 std::string question_of(const std::filesystem::path& page) {
   const std::string text = read_file(page);
@@ -90,112 +98,83 @@ std::string question_of(const std::filesystem::path& page) {
 
 }  // namespace
 
-TEST_CASE("the predecessor is the last lesson on the device and never a foil") {
-  const std::vector<Lesson> all = {
+TEST_CASE("the predecessor is the last lesson on the device and never a variant") {
+  const std::vector<Implementation> all = {
       lesson_called("01_host", Memory::host, ""),
       lesson_called("02_first"),
-      lesson_called("02_first/foil_a"),
-      lesson_called("02_first/foil_b"),
+      lesson_called("02_first/variant_a"),
+      lesson_called("02_first/variant_b"),
       lesson_called("04_next"),
-      lesson_called("04_next/foil"),
+      lesson_called("04_next/variant"),
       lesson_called("05_host", Memory::host, ""),
       lesson_called("07_last")};
   CHECK(pair_of(all, "4") == "02_first 04_next");
   CHECK(pair_of(all, "7") == "04_next 07_last");
 }
 
-TEST_CASE("the first lesson on the device follows its own first foil") {
-  const std::vector<Lesson> all = {
+TEST_CASE("the first lesson on the device follows its own first variant") {
+  const std::vector<Implementation> all = {
       lesson_called("01_host", Memory::host, ""), lesson_called("02_first"),
-      lesson_called("02_first/foil_b"), lesson_called("02_first/foil_a")};
-  CHECK(pair_of(all, "2") == "02_first/foil_a 02_first");
-  CHECK(pair_of(all_lessons(), "2") == "02_naive/thread_per_row 02_naive");
+      lesson_called("02_first/variant_b"), lesson_called("02_first/variant_a")};
+  CHECK(pair_of(all, "2") == "02_first/variant_a 02_first");
+  CHECK(pair_of(all_implementations(), "2") == "02_naive/thread_per_row 02_naive");
 }
 
-TEST_CASE("a backward pass does not follow a forward pass") {
-  Lesson backward = lesson_called("05_backward");
-  backward.backward.launch = [](const BackwardProblem&, cudaStream_t) { return cudaSuccess; };
-  Lesson foil = backward;
-  foil.slug = "05_backward/foil";
-  Lesson next = backward;
-  next.slug = "07_next";
-  const std::vector<Lesson> all = {
-      lesson_called("04_forward"), backward, foil, lesson_called("06_forward"), next};
-  CHECK(pair_of(all, "5") == "05_backward/foil 05_backward");
-  CHECK(pair_of(all, "6") == "04_forward 06_forward");
-  CHECK(pair_of(all, "7") == "05_backward 07_next");
-}
-
-TEST_CASE("a sum with a residual does not follow a norm alone") {
-  Lesson sum = lesson_called("05_sum");
-  sum.residual = true;
-  Lesson foil = sum;
-  foil.slug = "05_sum/foil";
-  const std::vector<Lesson> all = {lesson_called("04_norm"), sum, foil, lesson_called("06_norm")};
-  CHECK(pair_of(all, "5") == "05_sum/foil 05_sum");
-  CHECK(pair_of(all, "6") == "04_norm 06_norm");
+TEST_CASE("a lesson follows the last one of the same operation or else its own first variant") {
+  for (const Operation* operation : tests::operations()) {
+    if (operation == tests::operations()[0]) continue;
+    const auto other = [&](const char* slug) {
+      return lesson_called(slug, Memory::device, "decode", *operation);
+    };
+    const std::vector<Implementation> all = {
+        lesson_called("04_norm"), other("05_other"), other("05_other/variant"),
+        lesson_called("06_norm"), other("07_next")};
+    CHECK(pair_of(all, "5") == "05_other/variant 05_other");
+    CHECK(pair_of(all, "6") == "04_norm 06_norm");
+    CHECK(pair_of(all, "7") == "05_other 07_next");
+  }
 }
 
 TEST_CASE("what cannot be predicted is turned down with a sentence") {
-  const std::vector<Lesson> all = {
+  const std::vector<Implementation> all = {
       lesson_called("01_host", Memory::host, "decode"),
       lesson_called("02_slow", Memory::device, ""), lesson_called("03_alone"),
-      lesson_called("03_alone/foil")};
+      lesson_called("03_alone/variant")};
   CHECK_THAT(pair_of(all, "1"), contains("01_host is about no speed"));
   CHECK_THAT(pair_of(all, "2"), contains("02_slow is about no speed"));
-  CHECK_THAT(pair_of(all, "03_alone/foil"), contains("a foil has no predecessor"));
+  CHECK_THAT(pair_of(all, "03_alone/variant"), contains("a variant has no predecessor"));
   CHECK_THROWS_WITH(predecessor_and_lesson(all, all), contains("one lesson at a time"));
   // Alone, the third lesson cannot tell whether another one was before it.
   CHECK_THAT(pair_of({all[2], all[3]}, "3"), contains("does not hold what came before 03_alone"));
 }
 
-TEST_CASE("a guess is right within a tenth of the gain and close within three tenths") {
-  CHECK(grade_of(2, 2) == "that is it");
-  CHECK(grade_of(1.91, 2) == "that is it");
-  CHECK(grade_of(2.1, 2) == "that is it");
-  CHECK(grade_of(2.11, 2) == "close");
-  CHECK(grade_of(1.89, 2) == "close");
-  CHECK(grade_of(2.3, 2) == "close");
-  CHECK(grade_of(1.7, 2) == "close");
-  CHECK(grade_of(2.31, 2) == "a smaller step than you thought");
-  CHECK(grade_of(1.69, 2) == "a larger step than you thought");
-  // Four times the gain is not close, though the factors differ by little.
-  CHECK(grade_of(1.2, 1.05) == "a smaller step than you thought");
-}
-
-TEST_CASE("of a small gain nobody has to know more than a hundredth of the factor") {
-  CHECK(grade_of(1.03, 1.02) == "that is it");
-  CHECK(grade_of(1.05, 1.02) == "close");
-  CHECK(grade_of(1.06, 1.02) == "a smaller step than you thought");
-}
-
-TEST_CASE("a guess in the right direction is told whether the step was smaller or larger") {
-  CHECK(grade_of(2.6, 2) == "a smaller step than you thought");
-  CHECK(grade_of(1.4, 2) == "a larger step than you thought");
-  CHECK(grade_of(1, 2) == "a larger step than you thought");
-  CHECK(grade_of(0.2, 0.5) == "a smaller step than you thought");
-  CHECK(grade_of(0.9, 0.5) == "a larger step than you thought");
-  CHECK(grade_of(1.3, 1.03) == "a smaller step than you thought");
-}
-
-TEST_CASE("a guess in the wrong direction is told so however near it was") {
-  CHECK(grade_of(1.2, 0.5) == "it went the other way");
-  CHECK(grade_of(0.5, 1.2) == "it went the other way");
-  CHECK(grade_of(1.06, 0.98) == "it went the other way");
-}
-
-TEST_CASE("a guess within the spreads of a noisy measurement is right") {
-  CHECK(grade_of(2.3, 2, 10) == "that is it");
-  CHECK(grade_of(2.3, 2, 1) == "close");
-}
-
-TEST_CASE("a difference within the spreads is called no change") {
-  const char* const kNone = "nothing measurable changed: the difference lies within the spreads";
-  CHECK(grade_of(1.2, 1.01, 0.6) == kNone);
-  CHECK(grade_of(1.2, 0.99, 0.6) == kNone);
-  CHECK(grade_of(0.5, 1, 0) == kNone);
-  CHECK(grade_of(1.03, 1.01, 0.6) == "that is it: nothing measurable changed");
-  CHECK(grade_of(1.2, 1.01, 0.4) == "a smaller step than you thought");
+TEST_CASE("a guess is graded by the gain, the factor and the spreads") {
+  // Guesses and what they are of.
+  using Guesses = std::vector<std::pair<double, double>>;
+  const auto check = [](const char* grade, const Guesses& guesses, double spread_pct = 0.1) {
+    for (const auto& [guess, factor] : guesses) {
+      CAPTURE(guess, factor, spread_pct);
+      CHECK(grade_of(guess, factor, spread_pct) == grade);
+    }
+  };
+  // Right within a tenth of the gain, or a hundredth of the factor; close within three of them.
+  check("that is it", {{2, 2}, {1.91, 2}, {2.1, 2}, {1.03, 1.02}});
+  check("close", {{2.11, 2}, {1.89, 2}, {2.3, 2}, {1.7, 2}, {1.05, 1.02}});
+  // Beyond: four times the gain is not close, though the factors differ by little.
+  check(
+      "a smaller step than you thought",
+      {{2.31, 2}, {1.06, 1.02}, {1.2, 1.05}, {2.6, 2}, {0.2, 0.5}, {1.3, 1.03}});
+  check("a larger step than you thought", {{1.69, 2}, {1.4, 2}, {1, 2}, {0.9, 0.5}});
+  check("it went the other way", {{1.2, 0.5}, {0.5, 1.2}, {1.06, 0.98}});  // however near
+  // A guess within the spreads of a noisy measurement is right ...
+  check("that is it", {{2.3, 2}}, 10);
+  check("close", {{2.3, 2}}, 1);
+  // ... and a difference within them is no change.
+  const char* const none = "nothing measurable changed: the difference lies within the spreads";
+  check(none, {{1.2, 1.01}, {1.2, 0.99}}, 0.6);
+  check(none, {{0.5, 1}}, 0);
+  check("that is it: nothing measurable changed", {{1.03, 1.01}}, 0.6);
+  check("a smaller step than you thought", {{1.2, 1.01}}, 0.4);
 }
 
 TEST_CASE("a graded prediction says whose it is and has a line a cache state and a pointer") {
@@ -238,30 +217,30 @@ TEST_CASE("results that cannot be graded are turned down with a sentence") {
   };
   CHECK(graded({}) == "there is no result of 04_b in decode, cold");
   CHECK(with([](auto& r) { r.pop_back(); }) == "there is no result of 04_b in decode, warm");
-  CHECK(
-      with([](auto& r) { r[0].lesson = "02_z"; }) == "there is no result of 03_a in decode, cold");
   CHECK(with([](auto& r) {
-          r[2].verdict = "refused";
-        }) == "03_a in decode, warm cannot be graded: its verdict is 'refused'");
+          r[0].implementation = "02_z";
+        }) == "there is no result of 03_a in decode, cold");
   CHECK(with([](auto& r) {
-          r[1].verdict = "fail";
+          r[2].verdict = Verdict::unsupported;
+        }) == "03_a in decode, warm cannot be graded: its verdict is 'unsupported'");
+  CHECK(with([](auto& r) {
+          r[1].verdict = Verdict::fail;
         }) == "04_b in decode, cold cannot be graded: its verdict is 'fail'");
   CHECK(with([](auto& r) { r[1].median_us.reset(); }) == "04_b in decode, cold was not timed");
   CHECK(with([](auto& r) { r[1].median_us = 0; }) == "04_b in decode, cold was not timed");
   const char* const kOther = "03_a and 04_b in decode were not measured in the same run";
-  CHECK(with([](auto& r) { r[0].commit = "def"; }) == kOther);
+  CHECK(with([](auto& r) { r[0].version = "def"; }) == kOther);
   CHECK(with([](auto& r) { r[3].device = "Another GPU"; }) == kOther);
   CHECK(with([](auto& r) { r[2].rows = 8; }) == kOther);
 }
 
 TEST_CASE("every lesson about speed can be graded by the recorded results") {
   const std::vector<Result> recorded = read_csv(tests::top() / "plots/data/nvidia-h200.csv");
-  for (const Lesson& lesson : all_lessons()) {
-    if (lesson.memory == Memory::host) continue;
-    const std::string slug = lesson.slug;
-    if (slug.find('/') != slug.npos || slug == "librmsnorm") continue;
+  for (const Implementation& lesson : all_implementations()) {
+    if (!is_about_speed(lesson)) continue;
     CAPTURE(lesson.slug);
-    const std::vector<Lesson> pair = predecessor_and_lesson(all_lessons(), {lesson});
+    const std::vector<Implementation> pair =
+        predecessor_and_lesson(all_implementations(), {lesson});
     const auto regime = std::find_if(regimes().begin(), regimes().end(), [&](const Regime& r) {
       return r.name == lesson.regime;
     });
@@ -274,10 +253,9 @@ TEST_CASE("every lesson about speed can be graded by the recorded results") {
 
 TEST_CASE("each page about speed asks for the prediction before its table") {
   int asked = 0;
-  for (const Lesson& lesson : all_lessons()) {
+  for (const Implementation& lesson : all_implementations()) {
+    if (!is_about_speed(lesson)) continue;
     const std::string slug = lesson.slug;
-    if (lesson.memory == Memory::host || slug.find('/') != slug.npos) continue;
-    if (slug == "librmsnorm") continue;
     CAPTURE(slug);
     const std::string question = question_of(tests::top() / "lessons" / slug / "README.md");
     const std::string number = std::to_string(std::stoi(slug.substr(0, 2)));
@@ -290,9 +268,9 @@ TEST_CASE("each page about speed asks for the prediction before its table") {
 
 TEST_CASE("where a lesson was measured in bf16 that is what a prediction is about") {
   std::vector<Result> results = {
-      timed("03_a", 4, 0.1, "cold"), timed("04_b", 4, 0.1, "cold"), timed("03_a", 3, 0.1, "warm"),
-      timed("04_b", 3, 0.1, "warm")};
-  for (const char* const cache : {"cold", "warm"}) {
+      timed("03_a", 4, 0.1, Cache::cold), timed("04_b", 4, 0.1, Cache::cold),
+      timed("03_a", 3, 0.1, Cache::warm), timed("04_b", 3, 0.1, Cache::warm)};
+  for (const Cache cache : {Cache::cold, Cache::warm}) {
     for (const char* const dtype : {"bf16", "fp16"}) {
       results.push_back(timed("04_b", dtype == std::string("bf16") ? 2 : 1, 0.1, cache));
       results.back().dtype = dtype;
@@ -304,13 +282,13 @@ TEST_CASE("where a lesson was measured in bf16 that is what a prediction is abou
   CHECK_THAT(text, contains("measured 1.50 x: 3.00 us -> 2.00 us"));
 }
 
-TEST_CASE("where the lesson before refuses bf16 a prediction is about fp32") {
+TEST_CASE("where the lesson before does not support bf16 a prediction is about fp32") {
   std::vector<Result> results = four_results();
   for (const char* const lesson : {"03_a", "04_b"}) {
-    results.push_back(timed(lesson, 1, 0.1, "cold"));
+    results.push_back(timed(lesson, 1, 0.1, Cache::cold));
     results.back().dtype = "bf16";
   }
-  results[4].verdict = "refused";
+  results[4].verdict = Verdict::unsupported;
   results[4].median_us.reset();
   CHECK(graded(results) == graded(four_results()));
 }

@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "common/base/device.hpp"
+#include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
 #include "common/base/observation.hpp"
+#include "common/contract/regime.hpp"
 #include "common/contract/registry.hpp"
-#include "common/measure/gpu.hpp"
-#include "common/programs/options.hpp"
 #include "common/records/csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
@@ -70,23 +71,23 @@ TEST_CASE("a lesson that is right makes the exit code 0") {
   CHECK(finished.err == "");
 }
 
-TEST_CASE("lesson 01 passes in all regimes of forward passes without a GPU") {
+TEST_CASE("lesson 01 passes in all regimes of its operation without a GPU") {
   const Finished finished = run_lesson_01({});
   CHECK(finished.exit_code == kAllVerified);
   std::size_t forward = 0;
   for (const Regime& regime : regimes()) {
-    if (regime.is_backward) continue;
+    if (!is_measured_in(*all_implementations()[0].operation, regime)) continue;
     CHECK_THAT(finished.out, contains(" " + regime.name + " "));
     ++forward;
   }
   CHECK(tests::lines_in(finished.out).size() == forward);
 }
 
-TEST_CASE("a forward pass has nothing to run in a regime of backward passes") {
+TEST_CASE("there is nothing to run in another operation's own regime") {
   const Finished finished = run_lesson_01({"--regime", "backward"});
   CHECK(finished.exit_code == kBadUsage);
   CHECK(finished.out == "");
-  CHECK_THAT(finished.err, contains("nothing to run: forward passes have their regimes"));
+  CHECK_THAT(finished.err, contains("nothing to run: some operations have a regime of their own"));
 }
 
 TEST_CASE("a lesson that is wrong makes the exit code 1 and says what is wrong") {
@@ -105,7 +106,7 @@ TEST_CASE("a wrong lesson is wrong in the results file too and has no time") {
        (folder / "results.csv").string()});
   const std::vector<Result> results = read_csv(folder / "results.csv");
   REQUIRE(results.size() == 1);
-  CHECK(results[0].verdict == "fail");
+  CHECK(results[0].verdict == Verdict::fail);
   CHECK_FALSE(results[0].median_us.has_value());
   CHECK(results[0].max_error > results[0].error_bound);
 }
@@ -115,7 +116,7 @@ TEST_CASE("without a GPU every GPU lesson gets a line with the reason and the ex
   const Finished finished = run_all_lessons(kSmall);
   CHECK(finished.exit_code == kNoDevice);
   const std::vector<std::string> lines = tests::lines_in(finished.out);
-  for (const Lesson& lesson : all_lessons()) {
+  for (const Implementation& lesson : all_implementations()) {
     CAPTURE(lesson.slug);
     const std::string start = std::string(lesson.slug) + " ";
     const auto line = std::find_if(lines.begin(), lines.end(), [&](const std::string& candidate) {
@@ -128,7 +129,7 @@ TEST_CASE("without a GPU every GPU lesson gets a line with the reason and the ex
       CHECK_THAT(*line, contains("cannot run: "));
     }
   }
-  CHECK(lines.size() == all_lessons().size());
+  CHECK(lines.size() == all_implementations().size());
 }
 
 TEST_CASE("a wrong lesson outweighs a missing GPU") {
@@ -146,7 +147,7 @@ TEST_CASE("every lesson has a program of its own that lists its kernels and no o
     const Finished finished = run_without_gpu({program(slug), "--list"});
     CHECK(finished.exit_code == 0);
     CHECK(finished.err == "");
-    const std::vector<Lesson> own = find_lessons(all_lessons(), slug);
+    const std::vector<Implementation> own = find_implementations(all_implementations(), slug);
     const std::vector<std::string> lines = tests::lines_in(finished.out);
     REQUIRE(lines.size() == own.size());
     for (std::size_t i = 0; i < own.size(); ++i)
@@ -157,7 +158,7 @@ TEST_CASE("every lesson has a program of its own that lists its kernels and no o
 TEST_CASE("the list of all lessons has every lesson") {
   const Finished finished = run_all_lessons({"--list"});
   CHECK(finished.exit_code == 0);
-  CHECK(tests::lines_in(finished.out).size() == all_lessons().size());
+  CHECK(tests::lines_in(finished.out).size() == all_implementations().size());
 }
 
 TEST_CASE("the list can be narrowed to one lesson") {
@@ -172,9 +173,9 @@ TEST_CASE("the help explains every option and the exit codes") {
     CHECK(finished.exit_code == 0);
     CHECK(finished.err == "");
     for (const char* option :
-         {"--lesson", "--regime", "--rows", "--hidden", "--eps", "--seed", "--min-time", "--cold",
-          "--warm", "--csv", "--verify-only", "--trace", "--predict", "--recorded", "--list",
-          "--version", "Exit codes"}) {
+         {"--lesson", "--operation", "--regime", "--rows", "--hidden", "--eps", "--seed",
+          "--min-time", "--cold", "--warm", "--csv", "--verify-only", "--trace", "--predict",
+          "--recorded", "--list", "--version", "Exit codes"}) {
       CHECK_THAT(finished.out, contains(option));
     }
   }
@@ -182,7 +183,8 @@ TEST_CASE("the help explains every option and the exit codes") {
 
 TEST_CASE("the help of a single lesson begins with its idea") {
   const Finished finished = run_lesson_01({"--help"});
-  CHECK_THAT(finished.out, contains("01_sequential_cpu: " + std::string(all_lessons()[0].idea)));
+  CHECK_THAT(
+      finished.out, contains("01_sequential_cpu: " + std::string(all_implementations()[0].idea)));
 }
 
 TEST_CASE("the version names the revision and the toolkit") {
@@ -244,7 +246,10 @@ TEST_CASE("a mistake in the command line makes the exit code 2 and one sentence 
       {{"--lesson", "4", "--predict", "2", "--verify-only"}, "--verify-only"},
       {{"--lesson", "1", "--predict", "2", "--recorded", "x.csv"}, "01_sequential_cpu is about no"},
       {{"--predict", "2", "--recorded", "x.csv"}, "one lesson at a time"},
-      {{"--lesson", "02_naive/thread_per_row", "--predict", "2", "--recorded", "x.csv"}, "a foil"},
+      {{"--lesson", "02_naive/thread_per_row", "--predict", "2", "--recorded", "x.csv"},
+       "a variant"},
+      {{"--operation", "softmin"}, "nothing here does 'softmin'; there are "},
+      {{"--operation"}, "--operation"},
       {{"--regime", "nowhere"}, "nowhere"},
       {{"--lesson", "99"}, "99"},
       {{"--lesson", ""}, "''"},
@@ -264,7 +269,7 @@ TEST_CASE("a mistake in the command line makes the exit code 2 and one sentence 
   }
 }
 
-TEST_CASE("what only the CPU device can count is refused elsewhere with one sentence") {
+TEST_CASE("what only the CPU device can count is turned down elsewhere with one sentence") {
   if (can_observe()) SKIP_TEST("this build can count it");
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"--trace"}, {"--trace-csv", "trace.csv"}}) {
@@ -289,12 +294,14 @@ TEST_CASE("results go to the file that was asked for") {
   CHECK(finished.exit_code == kAllVerified);
   const std::vector<Result> results = read_csv(file);
   REQUIRE(results.size() == 1);
-  CHECK(results[0].lesson == "01_sequential_cpu");
+  CHECK(results[0].implementation == "01_sequential_cpu");
   CHECK(results[0].regime == kCustomRegime);
   CHECK(results[0].rows == 3);
   CHECK(results[0].hidden == 100);
-  CHECK(results[0].verdict == "pass");
+  CHECK(results[0].verdict == Verdict::pass);
   CHECK(results[0].device == "cpu");
+  CHECK(results[0].operation == "rms_norm");
+  CHECK(results[0].bytes == 2 * 3 * 100 * 4);
   CHECK(results[0].bytes_per_row_predicted == 1600);
   CHECK(results[0].max_error <= results[0].error_bound);
   CHECK_FALSE(results[0].gbps.has_value());

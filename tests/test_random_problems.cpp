@@ -13,7 +13,7 @@
 using namespace rmsnorm;
 using namespace std::chrono_literals;
 using tests::contains;
-using tests::lesson_with;
+using tests::operations;
 using tests::random_problem;
 using tests::shrink;
 using tests::try_random_problems;
@@ -22,22 +22,16 @@ namespace {
 
 constexpr int kMost = 1 << 14;
 
-/// Wrong in its last element, but only from 5 rows and 37 columns on.
-cudaError_t launch_wrong_if_large(const Problem& p, cudaStream_t stream) {
-  tests::launch_right(p, stream);
-  if (p.rows >= 5 && p.hidden >= 37) p.y[p.rows * p.hidden - 1] += 1;
-  return cudaSuccess;
+std::string report_on(const Implementation& implementation, std::uint64_t seed) {
+  return try_random_problems({implementation}, seed, kMost, 20s);
 }
 
-/// Wrong with more than one row and eps = 0.
-cudaError_t launch_wrong_without_eps(const Problem& p, cudaStream_t stream) {
-  tests::launch_right(p, stream);
-  if (p.rows > 1 && p.eps == 0) p.y[0] += 1;
-  return cudaSuccess;
-}
-
-std::string report_on(tests::Launch launch, std::uint64_t seed) {
-  return try_random_problems({lesson_with(launch, Memory::host)}, seed, kMost, 20s);
+/// Wrong in the first element of y in these problems.
+Implementation wrong_if(bool (*is_wrong)(const Problem&)) {
+  return tests::right_and_then(*operations()[0], Memory::host, [=](const Problem& p) {
+    constexpr int kY = 2;
+    if (is_wrong(p)) tests::put(p.tensors[kY], p.dtype, 0, 100);
+  });
 }
 
 }  // namespace
@@ -102,30 +96,37 @@ TEST_CASE("shrinking keeps what the failure needs") {
 }
 
 TEST_CASE("a wrong lesson is reported with its smallest problem and the seed to see it again") {
+  const Implementation large =
+      wrong_if([](const Problem& p) { return p.rows >= 5 && p.hidden >= 37; });
+  const Implementation without_eps =
+      wrong_if([](const Problem& p) { return p.rows > 1 && p.eps == 0; });
   for (const std::uint64_t seed : {1, 2, 3}) {
-    const std::string report = report_on(launch_wrong_if_large, seed);
+    const std::string report = report_on(large, seed);
     CHECK_THAT(
         report, contains("00_fake is wrong on 5 x 37, eps 1e-05, seed 1, 0 elements behind"));
-    CHECK_THAT(report, contains("row 4, column 36: expected "));
+    CHECK_THAT(report, contains("row 0, column 0: expected "));
     CHECK_THAT(report, contains("again: RMSNORM_TEST_SEED=" + std::to_string(seed) + ")"));
-    CHECK(report == report_on(launch_wrong_if_large, seed));
+    CHECK(report == report_on(large, seed));
   }
-  CHECK_THAT(
-      report_on(launch_wrong_without_eps, 1),
-      contains("00_fake is wrong on 2 x 1, eps 0, seed 1,"));
+  CHECK_THAT(report_on(without_eps, 1), contains("00_fake is wrong on 2 x 1, eps 0, seed 1,"));
 }
 
 TEST_CASE("every fault is found on random problems") {
-  for (const tests::Fault& fault : tests::faults()) {
-    CAPTURE(fault.name);
-    CHECK_THAT(report_on(fault.launch, 5), contains("00_fake is wrong on "));
+  for (const Operation* operation : operations()) {
+    for (const tests::Fault& fault : tests::faults(*operation, Memory::host)) {
+      CAPTURE(operation->name, fault.name);
+      CHECK_THAT(report_on(fault.implementation, 5), contains("00_fake is wrong on "));
+    }
   }
 }
 
 TEST_CASE("a right lesson is not reported and ends in time") {
   const auto begin = std::chrono::steady_clock::now();
-  const Lesson right = lesson_with(tests::launch_right, Memory::host);
-  CHECK(try_random_problems({right}, tests::test_seed(), kMost, 200ms) == "");
+  std::vector<Implementation> right;
+  for (const Operation* operation : operations()) {
+    right.push_back(tests::right(*operation, Memory::host));
+  }
+  CHECK(try_random_problems(right, tests::test_seed(), kMost, 200ms) == "");
   CHECK(std::chrono::steady_clock::now() - begin < 10s);
 }
 

@@ -1,14 +1,17 @@
 /// \file
 /// The named shapes, and what follows from a shape's size.
 
+#include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/contract/regime.hpp"
 #include "common/measure/benchmark.hpp"
 #include "common/measure/roofline.hpp"
 #include "tests/catch.hpp"
+#include "tests/operations.hpp"
 
 using namespace rmsnorm;
 
@@ -32,7 +35,7 @@ TEST_CASE("the regimes have the shapes that the pages speak of") {
     CHECK(regimes()[i].shapes[0].rows == expected[i].rows);
     CHECK(regimes()[i].shapes[0].hidden == expected[i].hidden);
     CHECK(regimes()[i].caches == expected[i].caches);
-    CHECK(regimes()[i].is_backward == (expected[i].name == "backward"));
+    CHECK(regimes()[i].is_of_one == (expected[i].name == "backward"));
   }
 }
 
@@ -60,20 +63,33 @@ TEST_CASE("a sweep changes one thing and keeps the other") {
   }
 }
 
-TEST_CASE("x and y take eight bytes an element beyond 32 bits too") {
-  CHECK(bytes_of_rows({3, 5}) == 120);
-  CHECK(bytes_of_rows({262144, 4096}) == 8'589'934'592);
+TEST_CASE("an operation is measured in the regimes that are its own or of most") {
+  std::map<std::string, std::string> measured;
+  const Regime custom{kCustomRegime, {{1, 1}}, {}};
+  for (const Operation* operation : tests::operations()) {
+    CHECK(is_measured_in(*operation, custom));
+    for (const Regime& regime : regimes()) {
+      if (is_measured_in(*operation, regime)) measured[operation->name] += regime.name + " ";
+    }
+    CHECK(is_measured_in(*operation, sweeps()[0]) == operation->regime.empty());
+  }
+  CHECK(measured["rms_norm"] == "prefill batch decode heads wide ");
+  CHECK(measured["residual_add"] == measured["rms_norm"]);
+  CHECK(measured["backward"] == "backward ");
 }
 
-TEST_CASE("rows are halved until x and y fit and no further") {
-  CHECK(halve_rows_to_fit({1024, 4096}, 1024 * 4096 * 8).rows == 1024);
-  CHECK(halve_rows_to_fit({1024, 4096}, 1024 * 4096 * 8 - 1).rows == 512);
-  CHECK(halve_rows_to_fit({1024, 4096}, 300 * 4096 * 8).rows == 256);
-  CHECK(halve_rows_to_fit({1024, 4096}, 1024 * 4096 * 16, 4).rows == 1024);
-  CHECK(halve_rows_to_fit({1024, 4096}, 1024 * 4096 * 16 - 1, 4).rows == 512);
-  CHECK(halve_rows_to_fit({1024, 4096}, 0).rows == 1);
-  CHECK(halve_rows_to_fit({0, 4096}, 0).rows == 0);
-  CHECK(halve_rows_to_fit({1024, 4096}, 0).hidden == 4096);
+TEST_CASE("the small version of a shape has as many columns and rows for a warp") {
+  for (const auto& [rows, hidden, expected] :
+       {std::tuple(262144, 4096, 32),
+        {1024, 128, 1024},
+        {1048576, 128, 1024},
+        {16, 4096, 16},
+        {4096, 49152, 32},
+        {0, 4096, 0}}) {
+    const Shape small = small_version({rows, hidden});
+    CHECK(small.rows == expected);
+    CHECK(small.hidden == hidden);
+  }
 }
 
 TEST_CASE("the sets for a cold cache are four times its size and at least one") {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,8 +13,8 @@
 #include "common/base/files.hpp"
 #include "common/contract/regime.hpp"
 #include "common/contract/registry.hpp"
-#include "common/verify/verifier.hpp"
 #include "tests/catch.hpp"
+#include "tests/operations.hpp"
 #include "tests/repository.hpp"
 
 using namespace rmsnorm;
@@ -28,20 +29,36 @@ std::string folder_of(const std::string& slug) {
   return slug.substr(0, slug.find('/'));
 }
 
-std::vector<std::string> slugs_of(const std::vector<Lesson>& lessons) {
+std::vector<std::string> slugs_of(const std::vector<Implementation>& lessons) {
   std::vector<std::string> slugs;
-  for (const Lesson& lesson : lessons) slugs.emplace_back(lesson.slug);
+  for (const Implementation& lesson : lessons) slugs.emplace_back(lesson.slug);
   return slugs;
 }
 
 std::vector<std::string> found(const std::string& name) {
-  return slugs_of(find_lessons(all_lessons(), name));
+  return slugs_of(find_implementations(all_implementations(), name));
+}
+
+/// Calls test(implementation, problem) for problems of many shapes and the types that it knows.
+void for_problems(const std::function<void(const Implementation&, const Problem&)>& test) {
+  for (const Implementation& implementation : all_implementations()) {
+    for (const int hidden : {1, 2, 31, 32, 128, 1000, 1024, 4096, 49152}) {
+      for (const int rows : {1, 2, 100, 16384, 1 << 30}) {
+        for (const char* const types : {"fp32", "bf16", "fp16/none"}) {
+          const Problem p = tests::problem_of(rows, hidden, *types_named(types));
+          if (!implementation.is_typed && types_of(p) != Types{}) continue;
+          CAPTURE(implementation.slug, hidden, rows, types);
+          test(implementation, p);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
 
 TEST_CASE("every lesson's folder has a kernel and a page and is registered under its name") {
-  const std::vector<std::string> slugs = slugs_of(all_lessons());
+  const std::vector<std::string> slugs = slugs_of(all_implementations());
   REQUIRE(tests::lesson_folders().size() >= 7);
   for (const fs::path& folder : tests::lesson_folders()) {
     const std::string name = folder.filename().string();
@@ -65,21 +82,24 @@ TEST_CASE("every lesson is named on the front page") {
 }
 
 TEST_CASE("every registered lesson has a folder") {
-  for (const Lesson& lesson : all_lessons()) {
-    if (folder_of(lesson.slug) == "librmsnorm") continue;
+  for (const Implementation& lesson : all_implementations()) {
     CAPTURE(lesson.slug);
-    CHECK(fs::is_directory(tests::top() / "lessons" / folder_of(lesson.slug)));
+    if (lesson.slug != std::string("librmsnorm"))
+      CHECK(fs::is_directory(tests::top() / "lessons" / folder_of(lesson.slug)));
   }
 }
 
-TEST_CASE("lessons are sorted by their slugs and each slug is there once") {
-  const std::vector<std::string> slugs = slugs_of(all_lessons());
-  CHECK(std::is_sorted(slugs.begin(), slugs.end()));
-  CHECK(std::set<std::string>(slugs.begin(), slugs.end()).size() == slugs.size());
+TEST_CASE("kernels are sorted by their slugs and operations and each pair is there once") {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const Implementation& lesson : all_implementations()) {
+    pairs.emplace_back(lesson.slug, lesson.operation->name);
+  }
+  CHECK(std::is_sorted(pairs.begin(), pairs.end()));
+  CHECK(std::adjacent_find(pairs.begin(), pairs.end()) == pairs.end());
 }
 
 TEST_CASE("every lesson has a title and an idea of one sentence without a full stop") {
-  for (const Lesson& lesson : all_lessons()) {
+  for (const Implementation& lesson : all_implementations()) {
     CAPTURE(lesson.slug);
     const std::string title = lesson.title;
     const std::string idea = lesson.idea;
@@ -94,75 +114,51 @@ TEST_CASE("every lesson has a title and an idea of one sentence without a full s
 TEST_CASE("every lesson names a regime that there is or none") {
   std::set<std::string> names = {""};
   for (const Regime& regime : regimes()) names.insert(regime.name);
-  for (const Lesson& lesson : all_lessons()) {
+  for (const Implementation& lesson : all_implementations()) {
     CAPTURE(lesson.slug, lesson.regime);
     CHECK(names.count(lesson.regime) == 1);
   }
 }
 
-TEST_CASE("no lesson claims fewer additions than a tree needs or more than a loop") {
-  for (const Lesson& lesson : all_lessons()) {
-    if (lesson.is_backward()) continue;
-    for (const int hidden : {1, 2, 31, 32, 128, 1000, 1024, 4096, 49152}) {
-      CAPTURE(lesson.slug, hidden);
-      CHECK(lesson.sum_depth(hidden) >= std::ceil(std::log2(hidden)));
-      CHECK(lesson.sum_depth(hidden) <= hidden + 16);
-    }
-  }
+TEST_CASE("nobody claims fewer additions than a tree needs or more than a loop") {
+  for_problems([](const Implementation& implementation, const Problem& p) {
+    const SumDepth depth = implementation.sum_depth(p);
+    const std::string operation = implementation.operation->name;
+    CHECK(depth.row >= std::ceil(std::log2(p.hidden)));
+    CHECK(depth.row <= p.hidden + 20);
+    if (operation != "backward") return;
+    CHECK(depth.column >= std::ceil(std::log2(p.rows)));
+    CHECK(depth.column <= p.rows + 128);
+  });
 }
 
-TEST_CASE("the bound of every lesson notices a divisor that is off by one") {
-  for (const Lesson& lesson : all_lessons()) {
-    if (lesson.is_backward()) continue;
+TEST_CASE("the bound of every kernel notices a divisor that is off by one") {
+  for (const Implementation& implementation : all_implementations()) {
     for (const int hidden : {1, 128, 1024}) {
-      CAPTURE(lesson.slug, hidden);
+      CAPTURE(implementation.slug, hidden);
+      const Problem p = tests::problem_of(1, hidden);
       // x / sqrt(sum / (hidden + 1)) is too large by about 1 / (2 hidden).
-      CHECK(10 * relative_error_bound(lesson.sum_depth(hidden)) < 0.5 / (hidden + 1));
+      const double bound =
+          implementation.operation->error_bound(p, implementation.sum_depth(p).row);
+      CHECK(10 * bound < 0.5 / (hidden + 1));
     }
   }
 }
 
-TEST_CASE("no backward pass claims fewer additions than a tree needs or more than a loop") {
-  for (const Lesson& lesson : all_lessons()) {
-    if (!lesson.is_backward()) continue;
-    for (const int hidden : {1, 2, 31, 32, 128, 1000, 1024, 4096, 49152}) {
-      for (const int rows : {1, 2, 100, 16384, 1 << 30}) {
-        BackwardProblem p;
-        p.hidden = hidden;
-        p.rows = rows;
-        CAPTURE(lesson.slug, hidden, rows);
-        CHECK(lesson.backward.row_depth(p) >= std::ceil(std::log2(hidden)));
-        CHECK(lesson.backward.row_depth(p) <= hidden + 20);
-        CHECK(lesson.backward.column_depth(p) >= std::ceil(std::log2(rows)));
-        CHECK(lesson.backward.column_depth(p) <= rows + 128);
-      }
+TEST_CASE("nobody predicts less traffic than each matrix once for each direction") {
+  for_problems([](const Implementation& implementation, const Problem& p) {
+    double read = 0;
+    double written = 0;
+    for (const TensorSpec& tensor : implementation.operation->tensors) {
+      if (tensor.extent != Extent::matrix) continue;
+      const double bytes = bytes_of(dtype_of(tensor, types_of(p))) * double(p.hidden);
+      read += is_read(tensor) * bytes;
+      written += is_written(tensor) * bytes;
     }
-  }
-}
-
-TEST_CASE("no backward pass predicts less traffic than x, dy and dx once") {
-  for (const Lesson& lesson : all_lessons()) {
-    if (!lesson.is_backward()) continue;
-    for (const int hidden : {1, 128, 4096, 49152}) {
-      BackwardProblem p;
-      p.hidden = hidden;
-      p.rows = 1000;
-      CAPTURE(lesson.slug, hidden);
-      CHECK(lesson.backward.traffic(p).read >= 8.0 * hidden);
-      CHECK(lesson.backward.traffic(p).written >= 4.0 * hidden);
-    }
-  }
-}
-
-TEST_CASE("no lesson predicts less traffic than x once and y once") {
-  for (const Lesson& lesson : all_lessons()) {
-    if (lesson.is_backward()) continue;
-    for (const int hidden : {1, 128, 4096, 49152}) {
-      CAPTURE(lesson.slug, hidden);
-      CHECK(lesson.traffic(hidden).read >= 4.0 * hidden);
-      CHECK(lesson.traffic(hidden).written >= 4.0 * hidden);
-    }
-  }
+    const Traffic traffic = implementation.traffic(p);
+    CHECK(traffic.read >= read);
+    CHECK(traffic.written >= written);
+  });
 }
 
 TEST_CASE("a lesson is found by its number") {
@@ -171,12 +167,12 @@ TEST_CASE("a lesson is found by its number") {
   CHECK(found("2") == std::vector<std::string>{"02_naive", "02_naive/thread_per_row"});
 }
 
-TEST_CASE("a lesson is found by its slug together with its foils") {
+TEST_CASE("a lesson is found by its slug together with its variants") {
   CHECK(found("04_warp_reduce") == std::vector<std::string>{"04_warp_reduce"});
   CHECK(found("02_naive") == std::vector<std::string>{"02_naive", "02_naive/thread_per_row"});
 }
 
-TEST_CASE("a foil is found by its own slug alone") {
+TEST_CASE("a variant is found by its own slug alone") {
   CHECK(found("02_naive/thread_per_row") == std::vector<std::string>{"02_naive/thread_per_row"});
 }
 

@@ -4,9 +4,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "common/base/terminal.hpp"
+#include "common/contract/regime.hpp"
 #include "common/contract/registry.hpp"
 #include "common/programs/report.hpp"
 #include "tests/catch.hpp"
@@ -19,27 +23,27 @@ namespace {
 
 Result untimed() {
   Result result;
-  result.lesson = "06_float4";
+  result.implementation = "06_float4";
   result.regime = "custom";
   result.rows = 3;
   result.hidden = 5;
-  result.verdict = "refused";
+  result.verdict = Verdict::unsupported;
   return result;
 }
 
 Result timed() {
   Result result;
-  result.lesson = "04_warp_reduce";
+  result.implementation = "04_warp_reduce";
   result.regime = "decode";
   result.rows = 16;
   result.hidden = 4096;
-  result.cache = "warm";
+  result.cache = Cache::warm;
   result.median_us = 3.408;
   result.spread_pct = 0.62;
   result.samples = 50;
   result.gbps = 153.7;
   result.copy_gbps = 165.4;
-  result.verdict = "pass";
+  result.verdict = Verdict::pass;
   return result;
 }
 
@@ -63,7 +67,7 @@ TEST_CASE("the line of a result has every column") {
 TEST_CASE("the line of a result that was not timed says so and gives the reason") {
   CHECK(
       words_of(result_line(untimed(), "06_float4 needs hidden % 4 == 0", false)) ==
-      "06_float4 custom 3 x 5 not timed REFUSED 06_float4 needs hidden % 4 == 0");
+      "06_float4 custom 3 x 5 not timed UNSUPPORTED 06_float4 needs hidden % 4 == 0");
 }
 
 TEST_CASE("times have at most four digits and no exponent") {
@@ -94,38 +98,24 @@ TEST_CASE("the verdict stands in the same column on every line") {
   result.gbps = 4321;
   result.copy_gbps = 4000;
   CHECK(result_line(result, "", false).find("PASS") == column);
-  CHECK(result_line(untimed(), "", false).find("REFUSED") == column);
-  for (const Lesson& lesson : all_lessons()) {
+  CHECK(result_line(untimed(), "", false).find("UNSUPPORTED") == column);
+  for (const Implementation& lesson : all_implementations()) {
     CAPTURE(lesson.slug);
-    result.lesson = lesson.slug;
+    result.implementation = lesson.slug;
     CHECK(result_line(result, "", false).find("PASS") == column);
   }
 }
 
-TEST_CASE("what moves more bytes than the copy has no share of it") {
+TEST_CASE("a verdict has a colour of its own if that was asked for") {
   Result result = timed();
-  result.gbps = *result.gbps * 2;
-  CHECK(
-      words_of(result_line(result, "", false)) ==
-      "04_warp_reduce decode 16 x 4096 warm 3.41 us +- 0.6% 307 GB/s - of copy PASS");
-}
-
-TEST_CASE("colour is used only when it was asked for") {
-  for (const char* verdict : {"pass", "fail", "refused"}) {
-    Result result = timed();
+  for (const auto& [verdict, word] :
+       {std::pair(Verdict::pass, "\033[32mPASS\033[0m"),
+        {Verdict::fail, "\033[31mFAIL\033[0m"},
+        {Verdict::unsupported, "\033[33mUNSUPPORTED\033[0m"}}) {
     result.verdict = verdict;
-    CHECK(result_line(result, "", false).find('\033') == std::string::npos);
-    CHECK(result_line(result, "", true).find('\033') != std::string::npos);
+    CHECK(result_line(result, "remark", false).find('\033') == std::string::npos);
+    CHECK_THAT(result_line(result, "remark", true), contains(word));
   }
-}
-
-TEST_CASE("pass and fail have different colours that end with the verdict") {
-  Result failed = timed();
-  failed.verdict = "fail";
-  const std::string green = result_line(timed(), "remark", true);
-  const std::string red = result_line(failed, "remark", true);
-  CHECK_THAT(green, contains("\033[32mPASS\033[0m"));
-  CHECK_THAT(red, contains("\033[31mFAIL\033[0m"));
 }
 
 TEST_CASE("a result with a spread above 5 per cent is called noisy") {
@@ -137,17 +127,16 @@ TEST_CASE("a result with a spread above 5 per cent is called noisy") {
 }
 
 TEST_CASE("a lesson that cannot run gets one line with the reason") {
-  const Lesson lesson = all_lessons().at(0);
-  const std::string line = skipped_line(lesson, "there is no GPU");
-  CHECK(words_of(line) == std::string(lesson.slug) + " cannot run: there is no GPU");
+  const std::string line = skipped_line("04_warp_reduce", "there is no GPU");
+  CHECK(words_of(line) == "04_warp_reduce cannot run: there is no GPU");
   CHECK(line.find('\n') == std::string::npos);
 }
 
 TEST_CASE("the list of lessons has a line for each with slug and title and idea") {
-  const std::vector<Lesson> lessons = all_lessons();
-  const std::string list = lesson_list(lessons);
+  const std::vector<Implementation> lessons = all_implementations();
+  const std::string list = implementation_list(lessons);
   CHECK(std::count(list.begin(), list.end(), '\n') == static_cast<long>(lessons.size()));
-  for (const Lesson& lesson : lessons) {
+  for (const Implementation& lesson : lessons) {
     CHECK_THAT(list, contains(lesson.slug));
     CHECK_THAT(list, contains(lesson.title));
     CHECK_THAT(list, contains(std::string(lesson.idea) + "\n"));
@@ -155,56 +144,79 @@ TEST_CASE("the list of lessons has a line for each with slug and title and idea"
 }
 
 TEST_CASE("titles and ideas stand in the same columns on every line of the list") {
-  std::size_t title_column = std::string::npos;
-  std::size_t idea_column = std::string::npos;
-  for (const Lesson& lesson : all_lessons()) {
+  std::set<std::pair<std::size_t, std::size_t>> columns;
+  for (const Implementation& lesson : all_implementations()) {
     CAPTURE(lesson.slug);
-    const std::string line = lesson_list({lesson});
+    const std::string line = implementation_list({lesson});
     const std::size_t slug_size = std::string(lesson.slug).size();
     const std::size_t title = line.find(lesson.title, slug_size);
-    const std::size_t idea = line.rfind(lesson.idea);
-    if (title_column == std::string::npos) {
-      title_column = title;
-      idea_column = idea;
-    }
-    CHECK(title == title_column);
-    CHECK(idea == idea_column);
     CHECK(title > slug_size);  // and there is a space between
+    columns.emplace(title, line.rfind(lesson.idea));
   }
+  CHECK(columns.size() == 1);
 }
 
-TEST_CASE("the summary has a row a lesson and a column a regime") {
+TEST_CASE("the summary has a line a kernel and type and a column a regime and state of the cache") {
   Result prefill = timed();
   prefill.regime = "prefill";
   prefill.rows = 262144;
-  prefill.cache = "cold";
+  prefill.cache = Cache::cold;
   prefill.median_us = 2048;
   prefill.gbps = 4000;
   prefill.copy_gbps = 4210;
-  prefill.peak_gbps = 4814;
   Result decode = timed();
-  decode.peak_gbps = 4814;
-  Result refused = decode;
-  refused.lesson = "06_float4";
-  refused.verdict = "refused";
-  refused.median_us.reset();
+  Result bf16 = decode;
+  bf16.dtype = "bf16";
+  bf16.median_us = 2;
+  Result unsupported = decode;
+  unsupported.implementation = "06_float4";
+  unsupported.verdict = Verdict::unsupported;
+  unsupported.median_us.reset();
+  Result wrong = unsupported;
+  wrong.implementation = "librmsnorm";
+  wrong.operation = "backward";
+  wrong.verdict = Verdict::fail;
   Result sweep = decode;
   sweep.regime = "sweep_rows";
-  const std::vector<std::string> lines =
-      tests::lines_in(summary({prefill, decode, refused, sweep, untimed()}));
-  REQUIRE(lines.size() == 3);
-  CHECK(words_of(lines[0]) == "% of copy prefill cold decode warm");
-  CHECK(words_of(lines[1]) == "04_warp_reduce 95% 3.41 us 93%");
-  CHECK(words_of(lines[2]) == "06_float4 refused");
-  CHECK(lines[0].size() == lines[1].size());
-  CHECK(lines[0].size() == lines[2].size());
+  Result fp16 = decode;
+  fp16.dtype = "fp16";
+  const std::string text =
+      summary({prefill, decode, bf16, unsupported, wrong, sweep, fp16, untimed()});
+  const std::vector<std::string> lines = tests::lines_in(text);
+  REQUIRE(lines.size() == 6);
+  CHECK(words_of(lines[0]) == "% of copy; decode: time prefill decode");
+  CHECK(words_of(lines[1]) == "cold warm");
+  CHECK(words_of(lines[2]) == "04_warp_reduce 95% 3.41 us");
+  CHECK(words_of(lines[3]) == "04_warp_reduce bf16 2.00 us");
+  CHECK(words_of(lines[4]) == "06_float4 -");
+  CHECK(words_of(lines[5]) == "librmsnorm backward FAIL");
+  for (const std::string& line : lines) {
+    CHECK(line.size() == lines[0].size());
+    CHECK(line.size() <= 100);
+  }
 }
 
-TEST_CASE("there is no summary of one regime") {
+TEST_CASE("there is no summary of what was not timed") {
   CHECK(summary({}) == "");
-  Result decode = timed();
-  decode.peak_gbps = 4814;
-  CHECK(summary({decode}) == "");
+  CHECK(summary({untimed()}) == "");
+}
+
+TEST_CASE("the summary of all regimes is 100 columns wide at most") {
+  std::vector<Result> results;
+  for (const Regime& regime : regimes()) {
+    for (const Cache cache : regime.caches) {
+      results.push_back(timed());
+      results.back().regime = regime.name;
+      results.back().cache = cache;
+    }
+  }
+  for (const std::string& line : tests::lines_in(summary(results))) CHECK(line.size() <= 100);
+}
+
+TEST_CASE("the tally counts each verdict") {
+  Result failed = timed();
+  failed.verdict = Verdict::fail;
+  CHECK(tally({timed(), failed, untimed(), timed()}) == "4 results: 2 pass, 1 fail, 1 unsupported");
 }
 
 TEST_CASE("a file is no terminal and gets no colour") {

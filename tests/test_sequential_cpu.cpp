@@ -6,30 +6,34 @@
 #include "common/contract/registry.hpp"
 #include "common/verify/verifier.hpp"
 #include "tests/catch.hpp"
-#include "tests/faults.hpp"
+#include "tests/operations.hpp"
 
 using namespace rmsnorm;
 
 namespace {
 
-Lesson lesson_01() {
-  return find_lessons(all_lessons(), "01").at(0);
+Implementation lesson_01() {
+  return find_implementations(all_implementations(), "01").at(0);
+}
+
+Workload workload_of(const WorkloadSpec& spec) {
+  return Workload(*lesson_01().operation, spec);
 }
 
 Verification verify_with(int rows, int hidden, std::uint64_t seed) {
   return verify(
       lesson_01(),
-      Workload({.memory = Memory::host, .rows = rows, .hidden = hidden, .seed = seed}));
+      workload_of({.memory = Memory::host, .rows = rows, .hidden = hidden, .seed = seed}));
 }
 
 }  // namespace
 
 TEST_CASE("lesson 01 solves the worked 3 x 8 example") {
-  const Workload workload({.memory = Memory::host, .rows = 3, .hidden = 8, .eps = 0});
-  workload.set_x({2,  -1,   3,     0.5f, -0.5f, 1.5f, -2,    1,  //
-                  4,  -3,   2.5f,  1,    -1.5f, 0,    -0.5f, 2,  //
-                  -1, 3.5f, -2.5f, 1.5f, 0,     -3,   2.5f,  -0.5f});
-  workload.set_weight(std::vector<float>(8, 1.0f));
+  const Workload workload = workload_of({.memory = Memory::host, .rows = 3, .hidden = 8, .eps = 0});
+  workload.set("x", {2,  -1,   3,     0.5f, -0.5f, 1.5f, -2,    1,  //
+                     4,  -3,   2.5f,  1,    -1.5f, 0,    -0.5f, 2,  //
+                     -1, 3.5f, -2.5f, 1.5f, 0,     -3,   2.5f,  -0.5f});
+  workload.set("weight", std::vector<float>(8, 1.0f));
   REQUIRE(verify(lesson_01(), workload).complaint == "");
 
   const std::vector<double> expected = {1.2129569, -0.6064784, 1.8194353,  0.3032392,  -0.3032392,
@@ -39,7 +43,7 @@ TEST_CASE("lesson 01 solves the worked 3 x 8 example") {
                                         0,         -1.3902827, 1.1585689,  -0.2317138};
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CAPTURE(i);
-    CHECK_THAT(workload.problem().y[i], Catch::Matchers::WithinAbs(expected[i], 2e-7));
+    CHECK_THAT(workload.tensor("y").values()[i], Catch::Matchers::WithinAbs(expected[i], 2e-7));
   }
 }
 
@@ -70,18 +74,21 @@ TEST_CASE("lesson 01 takes any eps and alignment and no rows at all") {
     for (const int misalign : {0, 1, 3}) {
       const WorkloadSpec spec = {
           .memory = Memory::host, .rows = 9, .hidden = 33, .eps = eps, .misalign = misalign};
-      CHECK(verify(lesson_01(), Workload(spec)).complaint == "");
+      CHECK(verify(lesson_01(), workload_of(spec)).complaint == "");
     }
   }
   CHECK(verify_with(0, 33, 1).complaint == "");
 }
 
 TEST_CASE("lesson 01 agrees with the tests' own formula") {
-  const Workload workload({.memory = Memory::host, .rows = 1, .hidden = 50, .eps = 0.25f});
-  const Problem p = workload.problem();
-  lesson_01().launch(p, nullptr);
-  const std::vector<float> expected =
-      tests::right_row({p.x, p.x + 50}, {p.weight, p.weight + 50}, 0.25);
-  for (int col = 0; col < 50; ++col)
-    CHECK_THAT(p.y[col], Catch::Matchers::WithinRel(expected[col], 2e-6f));
+  const Workload workload =
+      workload_of({.memory = Memory::host, .rows = 4, .hidden = 50, .eps = 0.25f});
+  const Operation& operation = workload.operation();
+  const std::vector<double> expected =
+      tests::solve(operation, tests::numbers_of(operation, workload.problem())).at("y");
+  REQUIRE(lesson_01().launch(workload.problem(), nullptr) == cudaSuccess);
+  const std::vector<float> y = workload.tensor("y").values();
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    CHECK_THAT(y[i], Catch::Matchers::WithinRel(static_cast<float>(expected[i]), 2e-6f));
+  }
 }

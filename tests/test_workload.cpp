@@ -4,29 +4,45 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string>
 #include <vector>
 
+#include "common/contract/expected.hpp"
 #include "common/tensors/random.hpp"
 #include "common/tensors/workload.hpp"
-#include "common/verify/element_check.hpp"
 #include "tests/bits.hpp"
 #include "tests/catch.hpp"
+#include "tests/operations.hpp"
 
 using namespace rmsnorm;
+using tests::operations;
 using tests::same_bits;
 
 namespace {
 
-std::vector<float> x_of(const Problem& p) {
-  return {p.x, p.x + p.rows * p.hidden};
+WorkloadSpec spec_with(std::uint64_t seed, const Types& types = {}) {
+  return {.memory = Memory::host, .rows = 300, .hidden = 77, .seed = seed, .types = types};
 }
 
-std::vector<float> weight_of(const Problem& p) {
-  return {p.weight, p.weight + p.hidden};
+/// The values of a set's tensor, with so many elements more on either side.
+std::vector<float> values_of(
+    const Workload& workload, const TensorSpec& spec, int set = 0, std::size_t around = 0) {
+  const GuardedTensor& tensor = workload.tensor(spec.name);
+  const auto* first = static_cast<const std::byte*>(tensor.data(set));
+  return to_floats(
+      first - around * bytes_of(tensor.dtype()), tensor.dtype(), tensor.size() + 2 * around);
 }
 
-WorkloadSpec spec_with(std::uint64_t seed) {
-  return {.memory = Memory::host, .rows = 300, .hidden = 77, .seed = seed};
+/// Calls test(workload, tensor) for every tensor of every operation.
+void for_tensors(
+    const WorkloadSpec& spec, const std::function<void(const Workload&, const TensorSpec&)>& test) {
+  for (const Operation* operation : operations()) {
+    const Workload workload(*operation, spec);
+    for (const TensorSpec& tensor : operation->tensors) {
+      CAPTURE(operation->name, tensor.name, to_string(spec.types));
+      test(workload, tensor);
+    }
+  }
 }
 
 }  // namespace
@@ -43,8 +59,7 @@ TEST_CASE("random floats fill their range evenly") {
   float most = -1;
   for (std::uint64_t i = 0; i < 100000; ++i) {
     const float value = random_float(1, i);
-    REQUIRE(value >= -1);
-    REQUIRE(value < 1);
+    REQUIRE((value >= -1 && value < 1));
     sum += value;
     least = std::min(least, value);
     most = std::max(most, value);
@@ -52,27 +67,6 @@ TEST_CASE("random floats fill their range evenly") {
   CHECK(std::abs(sum / 100000) < 0.01);
   CHECK(least < -0.999f);
   CHECK(most > 0.999f);
-}
-
-TEST_CASE("the same seed gives the same tensors and another seed gives others") {
-  const Workload once(spec_with(7));
-  const Workload again(spec_with(7));
-  const Workload other(spec_with(8));
-  CHECK(same_bits(x_of(once.problem()), x_of(again.problem())));
-  CHECK(same_bits(weight_of(once.problem()), weight_of(again.problem())));
-  CHECK_FALSE(same_bits(x_of(once.problem()), x_of(other.problem())));
-  CHECK_FALSE(same_bits(weight_of(once.problem()), weight_of(other.problem())));
-}
-
-TEST_CASE("every set has tensors of its own") {
-  WorkloadSpec spec = spec_with(7);
-  spec.sets = 3;
-  const Workload workload(spec);
-  CHECK(same_bits(x_of(workload.problem(0)), x_of(Workload(spec_with(7)).problem())));
-  CHECK_FALSE(same_bits(x_of(workload.problem(0)), x_of(workload.problem(1))));
-  CHECK_FALSE(same_bits(x_of(workload.problem(1)), x_of(workload.problem(2))));
-  CHECK_FALSE(same_bits(weight_of(workload.problem(0)), weight_of(workload.problem(1))));
-  CHECK(workload.problem(1).y >= workload.problem(0).y + 300 * 77 + Workload::kGuard);
 }
 
 TEST_CASE("no weight is 1 or 0 or beyond 1.5 and both signs are there") {
@@ -108,68 +102,157 @@ TEST_CASE("rows differ in scale and neighbours mostly do") {
   CHECK(unlike_the_next > 200);
 }
 
+TEST_CASE("every input depends on the seed and the set and nothing else and no two are alike") {
+  for (const Operation* operation : operations()) {
+    WorkloadSpec spec = spec_with(7);
+    const Workload again(*operation, spec);
+    const Workload other(*operation, spec_with(8));
+    spec.sets = 3;
+    const Workload once(*operation, spec);
+    for (const TensorSpec& tensor : operation->tensors) {
+      if (!is_read(tensor)) continue;
+      CAPTURE(operation->name, tensor.name);
+      const std::vector<float> values = values_of(once, tensor);
+      CHECK(same_bits(values, values_of(again, tensor)));
+      CHECK_FALSE(same_bits(values, values_of(other, tensor)));
+      CHECK_FALSE(same_bits(values, values_of(once, tensor, 1)));
+      CHECK_FALSE(same_bits(values_of(once, tensor, 1), values_of(once, tensor, 2)));
+      const bool is_x = tensor.name == std::string("x");
+      if (tensor.extent == Extent::matrix && !is_x) {
+        CHECK_FALSE(same_bits(values, values_of(once, operation->tensors[0])));
+      }
+    }
+  }
+}
+
+TEST_CASE("tensors of 16 bits hold the numbers of fp32 tensors, each rounded") {
+  for (const Types& types : all_types()) {
+    for_tensors(spec_with(7, types), [&](const Workload& workload, const TensorSpec& tensor) {
+      const Problem p = workload.problem();
+      const int i = workload.operation().index_of(tensor.name);
+      CHECK((p.tensors[i] == nullptr) == !is_there(tensor, types));
+      if (tensor.role != Role::input && tensor.role != Role::in_place) return;
+      const Workload fp32(workload.operation(), spec_with(7));
+      std::vector<float> expected = values_of(fp32, tensor);
+      for (float& value : expected) value = rounded(dtype_of(tensor, types), value);
+      CHECK(same_bits(values_of(workload, tensor), expected));
+    });
+  }
+}
+
 TEST_CASE("each tensor starts where it was asked to") {
-  for (const int misalign : {0, 1, 2, 3}) {
-    WorkloadSpec spec = spec_with(1);
+  for (const Types& types : all_types()) {
+    for (const int misalign : {0, 1, 2, 3}) {
+      WorkloadSpec spec = spec_with(1, types);
+      spec.sets = 2;
+      spec.misalign = misalign;
+      for_tensors(spec, [&](const Workload& workload, const TensorSpec& tensor) {
+        const GuardedTensor& guarded = workload.tensor(tensor.name);
+        for (const int set : {0, 1}) {
+          const auto address = reinterpret_cast<std::uintptr_t>(guarded.data(set));
+          CHECK(address % 256 == static_cast<unsigned>(misalign * bytes_of(guarded.dtype())));
+        }
+      });
+    }
+  }
+}
+
+TEST_CASE("NaN lies around what is read alone and poison in and around what is written") {
+  for (const char* const types : {"fp32", "fp16", "bf16/fp32"}) {
+    WorkloadSpec spec = spec_with(1, *types_named(types));
     spec.sets = 2;
-    spec.misalign = misalign;
-    const Workload workload(spec);
-    for (const int set : {0, 1}) {
-      const Problem p = workload.problem(set);
-      for (const float* tensor : {p.x, p.weight, static_cast<const float*>(p.y)})
-        CHECK(reinterpret_cast<std::uintptr_t>(tensor) % 256 == misalign * sizeof(float));
+    spec.misalign = 2;
+    for_tensors(spec, [](const Workload& workload, const TensorSpec& tensor) {
+      const GuardedTensor& guarded = workload.tensor(tensor.name);
+      const int bytes = bytes_of(guarded.dtype());
+      const std::size_t guard = GuardedTensor::kGuardBytes / bytes;
+      const auto* const first = static_cast<const std::byte*>(guarded.data());
+      CHECK(guarded.guard(0) == first - GuardedTensor::kGuardBytes);
+      CHECK(guarded.guard(1) == first + guarded.size() * bytes);
+      for (const int set : {0, 1}) {
+        const std::vector<float> all = values_of(workload, tensor, set, guard);
+        const auto is_guard = [&](float value) {
+          return is_written(tensor) ? is_poison(value) : std::isnan(value) && !is_poison(value);
+        };
+        CHECK(std::all_of(all.begin(), all.begin() + guard, is_guard));
+        CHECK(std::all_of(all.end() - guard, all.end(), is_guard));
+        const auto inside = std::count_if(all.begin() + guard, all.end() - guard, is_guard);
+        CHECK(inside == (tensor.role == Role::output ? static_cast<long>(guarded.size()) : 0));
+      }
+    });
+  }
+}
+
+TEST_CASE("a reset gives outputs their poison and tensors in place their old values") {
+  for (const Types& types : all_types()) {
+    for_tensors(spec_with(1, types), [](const Workload& workload, const TensorSpec& tensor) {
+      const std::vector<float> before = values_of(workload, tensor, 0, 1);
+      if (!is_written(tensor)) return;
+      const int i = workload.operation().index_of(tensor.name);
+      if (workload.problem().tensors[i] == nullptr) return;
+      const GuardedTensor& guarded = workload.tensor(tensor.name);
+      guarded.set(std::vector<float>(guarded.size(), 1));
+      CHECK_FALSE(same_bits(values_of(workload, tensor, 0, 1), before));
+      // `before` does not change with it.
+      const bool has_two = workload.before().tensors[i] != workload.problem().tensors[i];
+      CHECK(has_two == (tensor.role == Role::in_place));
+      workload.reset();
+      CHECK(same_bits(values_of(workload, tensor, 0, 1), before));
+    });
+  }
+}
+
+TEST_CASE("no rounding makes poison") {
+  for (const Dtype dtype : {Dtype::fp16, Dtype::bf16}) {
+    CHECK(is_poison(value_of(dtype, poison_bits(dtype))));
+    for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+      const std::uint32_t back = bits_of(dtype, value_of(dtype, bits));
+      REQUIRE_FALSE(is_poison(value_of(dtype, back)));
     }
   }
 }
 
-TEST_CASE("NaN lies before and after x and the weight") {
-  WorkloadSpec spec = spec_with(1);
-  spec.sets = 2;
-  spec.misalign = 2;
-  const Workload workload(spec);
-  for (const int set : {0, 1}) {
-    const Problem p = workload.problem(set);
-    for (std::size_t i = 1; i <= Workload::kGuard; ++i) {
-      REQUIRE(std::isnan(*(p.x - i)));
-      REQUIRE(std::isnan(p.x[p.rows * p.hidden + i - 1]));
-      REQUIRE(std::isnan(*(p.weight - i)));
-      REQUIRE(std::isnan(p.weight[p.hidden + i - 1]));
+TEST_CASE("inputs can be replaced") {
+  for (const Operation* operation : operations()) {
+    const Workload workload(*operation, {.memory = Memory::host, .rows = 2, .hidden = 2});
+    for (const TensorSpec& tensor : operation->tensors) {
+      if (tensor.role != Role::input && tensor.role != Role::in_place) continue;
+      std::vector<float> values = {1, 2, 3, 4};
+      values.resize(workload.tensor(tensor.name).size());
+      workload.set(tensor.name, values);
+      workload.reset();
+      CHECK(values_of(workload, tensor) == values);
+      CHECK(std::isnan(values_of(workload, tensor, 0, 1).back()));
     }
   }
 }
 
-TEST_CASE("y and its guards hold poison until somebody writes") {
-  const Workload workload(spec_with(1));
-  const Problem p = workload.problem();
-  CHECK(workload.y_guard(0) == p.y - Workload::kGuard);
-  CHECK(workload.y_guard(1) == p.y + p.rows * p.hidden);
-  const float* begin = p.y - Workload::kGuard;
-  const float* end = p.y + p.rows * p.hidden + Workload::kGuard;
-  CHECK(std::all_of(begin, end, is_poison));
-
-  p.y[-1] = p.y[5] = p.y[p.rows * p.hidden] = 1;
-  CHECK_FALSE(std::all_of(begin, end, is_poison));
-  workload.poison_y();
-  CHECK(std::all_of(begin, end, is_poison));
-}
-
-TEST_CASE("x and the weight can be replaced") {
-  const Workload workload({.memory = Memory::host, .rows = 2, .hidden = 2});
-  workload.set_x({1, 2, 3, 4});
-  workload.set_weight({5, 6});
-  CHECK(x_of(workload.problem()) == std::vector<float>{1, 2, 3, 4});
-  CHECK(weight_of(workload.problem()) == std::vector<float>{5, 6});
-  CHECK(std::isnan(workload.problem().x[4]));
+TEST_CASE("a bias without a weight is a mistake") {
+  WorkloadSpec spec = spec_with(1, {.dtype = Dtype::bf16, .weight = {}, .weight_bias = 1});
+  for (const Operation* operation : operations()) {
+    const auto make = [&] { return Workload(*operation, spec); };
+    spec.types.weight.reset();
+    CHECK_THROWS_WITH(make(), "weight_bias is 1, and there is no weight: it needs to be 0");
+    spec.types.weight = Dtype::fp32;
+    CHECK_NOTHROW(make());
+  }
 }
 
 TEST_CASE("the bytes of a workload cover the tensors and their guards and little else") {
-  const std::size_t tensors = (2 * 1000 * 1000 + 1000) * sizeof(float);
-  CHECK(
-      Workload::bytes({.rows = 1000, .hidden = 1000}) >
-      tensors + 6 * Workload::kGuard * sizeof(float));
-  CHECK(Workload::bytes({.rows = 1000, .hidden = 1000}) < tensors * 1.02);
-  CHECK(Workload::bytes({.rows = 1000, .hidden = 1000, .sets = 3}) > 3 * tensors);
-  CHECK(
-      Workload::bytes({.rows = 4194305, .hidden = 513}) >
-      std::size_t{2} * 4194305 * 513 * sizeof(float));
+  for (const Operation* operation : operations()) {
+    CAPTURE(operation->name);
+    const auto bytes = [&](const WorkloadSpec& spec) { return Workload::bytes(*operation, spec); };
+    std::size_t matrices = 0;
+    for (const TensorSpec& tensor : operation->tensors) {
+      matrices += (tensor.extent == Extent::matrix) + (tensor.role == Role::in_place);
+    }
+    const std::size_t tensors = matrices * 1000 * 1000 * sizeof(float);
+    const WorkloadSpec large{.rows = 1000, .hidden = 1000};
+    CHECK(bytes(large) > tensors + 2 * matrices * GuardedTensor::kGuardBytes);
+    CHECK(bytes(large) < tensors * 1.02);
+    CHECK(bytes({.rows = 4194305, .hidden = 513}) > matrices * 4194305 * 513 * sizeof(float));
+    WorkloadSpec sets = large;
+    sets.sets = 3;
+    CHECK(bytes(sets) > 2 * tensors);
+  }
 }

@@ -98,8 +98,8 @@ struct Registration {
 /// Bytes of shared memory that a block can have on this device. \throws CudaError
 std::int64_t shared_memory_of_block();
 
-/// Bytes of dynamic shared memory that a block of the kernel can have on this device: what there is,
-/// less the kernel's own __shared__ variables. More than 48 KiB it has to ask for
+/// Bytes of dynamic shared memory that a block of the kernel can have on this device: what there
+/// is, less the kernel's own __shared__ variables. More than 48 KiB it has to ask for
 /// (cudaFuncSetAttribute). \throws CudaError
 template <class Kernel>
 std::int64_t shared_memory_room(Kernel* kernel) {

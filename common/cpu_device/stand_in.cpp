@@ -4,20 +4,27 @@
 
 #include <vector>
 
+#include "common/base/device.hpp"
+
 namespace rmsnorm::cpu_device {
 namespace {
 
+/// Everything between this beginning and the next end.
+std::vector<std::string> between(
+    const std::string& source, const std::string& begin, const std::string& end) {
+  std::vector<std::string> found;
+  for (std::size_t at = source.find(begin); at != source.npos; at = source.find(begin, at)) {
+    at += begin.size();
+    const std::size_t stop = source.find(end, at);
+    if (stop == source.npos) break;
+    found.push_back(source.substr(at, stop - at));
+  }
+  return found;
+}
+
 /// The string literals, without their quotes, that follow `.field = `.
 std::vector<std::string> values_of(const std::string& source, const std::string& field) {
-  const std::string key = "." + field + " = \"";
-  std::vector<std::string> values;
-  for (std::size_t at = source.find(key); at != std::string::npos; at = source.find(key, at)) {
-    at += key.size();
-    const std::size_t end = source.find('"', at);
-    if (end == std::string::npos) break;
-    values.push_back(source.substr(at, end - at));
-  }
-  return values;
+  return between(source, "." + field + " = \"", "\"");
 }
 
 /// As a string literal of C++.
@@ -36,21 +43,23 @@ std::string stand_in(const std::string& source, const std::string& reason) {
   const std::vector<std::string> slugs = values_of(source, "slug");
   const std::vector<std::string> titles = values_of(source, "title");
   const std::vector<std::string> ideas = values_of(source, "idea");
-  std::string text =
-      "#include \"common/contract/lesson.hpp\"\n"
-      "namespace {\n"
-      "cudaError_t launch(const rmsnorm::Problem&, cudaStream_t) { return cudaErrorNotSupported; "
-      "}\n"
-      "rmsnorm::Traffic traffic(int) { return {}; }\n"
-      "int sum_depth(int hidden) { return hidden; }\n";
-  for (std::size_t i = 0; i < slugs.size(); ++i) {
+  std::string text;
+  for (const std::string& header : between(source, "#include \"common/", "\"")) {
+    text += fmt::format("#include \"common/{}\"\n", header);
+  }
+  const std::vector<std::string> views = between(source, "rmsnorm::Registration<", ">");
+  text += "namespace {\n";
+  for (std::size_t i = 0; i < slugs.size() && i < views.size(); ++i) {
     const std::string folder = slugs[i].substr(0, slugs[i].find('/'));
     text += fmt::format(
-        "const rmsnorm::Registration lesson_{}{{{{.slug = \"{}\", .title = \"{}\", .idea = \"{}\", "
-        ".regime = \"\", .launch = launch, .refuses = +[](const rmsnorm::Problem&) {{ return "
-        "std::string({}); }}, .traffic = traffic, .sum_depth = sum_depth}}}};\n",
-        i, slugs[i], i < titles.size() ? titles[i] : slugs[i], i < ideas.size() ? ideas[i] : "",
-        quoted(folder + kNeedsGpu + reason));
+        "const rmsnorm::Registration<{0}> lesson_{1}{{{{.slug = \"{2}\", .title = \"{3}\", "
+        ".idea = \"{4}\", .regime = \"\", "
+        ".launch = [](const {0}&, cudaStream_t) {{ return cudaErrorNotSupported; }}, "
+        ".unsupported = [](const {0}&) {{ return std::string({5}); }}, "
+        ".traffic = [](const {0}&) {{ return rmsnorm::Traffic{{}}; }}, "
+        ".sum_depth = [](const {0}&) {{ return rmsnorm::SumDepth(); }}}}}};\n",
+        views[i], i, slugs[i], i < titles.size() ? titles[i] : slugs[i],
+        i < ideas.size() ? ideas[i] : "", quoted(folder + kNeedsGpu + reason));
   }
   return text + "}  // namespace\n";
 }

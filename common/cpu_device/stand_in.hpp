@@ -6,12 +6,9 @@
 
 namespace rmsnorm::cpu_device {
 
-/// What stands in its refusals between the lesson's name and the reason.
-inline constexpr const char* kNeedsGpu = " needs a GPU: ";
-
 /// A C++ file that registers the lessons of a CUDA source under their slugs, so that they are
-/// listed by name, and that refuses every problem with the reason. Lessons are found by the words
-/// `.slug = "..."`, `.title = "..."` and `.idea = "..."`.
+/// listed by name, and that supports no problem, with the reason. Lessons are found by the words
+/// `rmsnorm::Registration<...>`, `.slug = "..."`, `.title = "..."` and `.idea = "..."`.
 std::string stand_in(const std::string& source, const std::string& reason);
 
 }  // namespace rmsnorm::cpu_device

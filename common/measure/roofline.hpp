@@ -27,9 +27,9 @@ struct Copy {
 /// Copies with 16-byte loads and stores, one a thread; in one launch.
 cudaError_t copy_with_kernel(const Copy& first, const Copy& second, cudaStream_t stream);
 
-/// GB/s of the best copy of the operation's matrices: each input that has an output to go to, in the
-/// order of the tensors, by cudaMemcpyAsync or copy_with_kernel, whichever is faster. Bytes read and
-/// bytes written both count. \throws CudaError
+/// GB/s of the best copy of the operation's matrices: each input that has an output to go to, in
+/// the order of the tensors, by cudaMemcpyAsync or copy_with_kernel, whichever is faster. Bytes
+/// read and bytes written both count. \throws CudaError
 double measure_copy(const Workload& workload, Cache cache, double min_seconds);
 
 }  // namespace rmsnorm

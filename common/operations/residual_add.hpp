@@ -13,8 +13,8 @@ namespace rmsnorm {
 ///     y[row][col] = sum[row][col] / sqrt(eps + mean over col of sum[row][col]^2)
 ///                   * (weight[col] + weight_bias)
 ///
-/// What is stored is rounded once: y and the residual, but not the sums that are normed. The tensors
-/// are contiguous and row-major, and no two overlap. Their addresses are multiples of their
+/// What is stored is rounded once: y and the residual, but not the sums that are normed. The
+/// tensors are contiguous and row-major, and no two overlap. Their addresses are multiples of their
 /// elements' size, and need not be of more.
 struct ResidualAdd {
   const void* x;       ///< (rows, hidden)  input, of type dtype

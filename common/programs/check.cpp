@@ -8,7 +8,6 @@
 
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
-#include "common/cpu_device/stand_in.hpp"
 #include "common/measure/gpu.hpp"
 #include "common/programs/report.hpp"
 #include "common/programs/trace_report.hpp"
@@ -34,7 +33,7 @@ class Check {
   /// Says how it went.
   ExitCode run() const {
     const GauntletResult verdict = run_gauntlet(implementation_, limits_);
-    if (const std::size_t at = verdict.last_reason.find(cpu_device::kNeedsGpu);
+    if (const std::size_t at = verdict.last_reason.find(kNeedsGpu);
         verdict.right == 0 && at != std::string::npos) {
       fmt::print("{}\n", skipped_line(implementation_.slug, "it" + verdict.last_reason.substr(at)));
       return kNoDevice;

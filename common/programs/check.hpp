@@ -10,9 +10,9 @@
 
 namespace rmsnorm {
 
-/// Checks the implementations and prints a line for each, or the first failure of one in plain words.
-/// Returns an ExitCode (base/exit_code.hpp): kLessonWrong if one is wrong, else kNoDevice if one cannot
-/// run on this device, kBadUsage if there are none.
+/// Checks the implementations and prints a line for each, or the first failure of one in plain
+/// words. Returns an ExitCode (base/exit_code.hpp): kLessonWrong if one is wrong, else kNoDevice if
+/// one cannot run on this device, kBadUsage if there are none.
 int check_implementations(
     const std::vector<Implementation>& implementations, const GauntletLimits& limits = {});
 

@@ -9,9 +9,9 @@
 #include "common/programs/check.hpp"
 #include "common/programs/program.hpp"
 
-/// With `--operation NAME`, only kernels of that operation. With `--small`, problems stay below 2^31
-/// elements: for tools under which a kernel is very slow. With `--time`, the kernels are verified and
-/// timed in their regimes, and nothing else.
+/// With `--operation NAME`, only kernels of that operation. With `--small`, problems stay below
+/// 2^31 elements: for tools under which a kernel is very slow. With `--time`, the kernels are
+/// verified and timed in their regimes, and nothing else.
 int main(int argc, char** argv) {
   std::vector<rmsnorm::Implementation> implementations = rmsnorm::all_implementations();
   bool small = false;

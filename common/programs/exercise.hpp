@@ -26,10 +26,10 @@ struct ExerciseRegistration {
   explicit ExerciseRegistration(const Exercise& exercise);  ///< takes a copy
 };
 
-/// The main function of an exercise's program, which holds one kernel and one exercise.
-/// Without arguments it checks the kernel, prints what is wrong or how far it is from the goals,
-/// and gives an ExitCode (base/exit_code.hpp). With `--time` it verifies and times the kernel in the
-/// lesson's regime, under the name "yours".
+/// The main function of an exercise's program, which holds one kernel and one exercise. Without
+/// arguments it checks the kernel, prints what is wrong or how far it is from the goals, and gives
+/// an ExitCode (base/exit_code.hpp). With `--time` it verifies and times the kernel in the lesson's
+/// regime, under the name "yours".
 int run_exercise(int argc, const char* const* argv);
 
 }  // namespace rmsnorm

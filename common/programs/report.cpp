@@ -100,8 +100,8 @@ std::string summary(const std::vector<Result>& results) {
   }
   if (columns.empty()) return "";
 
-  std::string table = fmt::format("{:29}", "% of copy; decode: time");
-  std::string states(29, ' ');
+  std::string table = fmt::format("{:28}", "% of copy; decode: time");
+  std::string states(28, ' ');
   for (const std::string& column : columns) {
     const std::size_t space = column.find(' ');
     table += fmt::format(" {:>8}", column.substr(0, space));
@@ -109,7 +109,7 @@ std::string summary(const std::vector<Result>& results) {
   }
   table += "\n" + states + "\n";
   for (const std::string& line : lines) {
-    table += fmt::format("{:29}", line);
+    table += fmt::format("{:28}", line);
     for (const std::string& column : columns) table += fmt::format(" {:>8}", cells[{line, column}]);
     table += "\n";
   }

@@ -14,7 +14,8 @@ namespace rmsnorm {
 /// A time with four significant digits at most, and never an exponent: "2.18 us".
 std::string microseconds(double us);
 
-/// One aligned line for one result; `remark` is the reason behind a verdict other than Verdict::pass.
+/// One aligned line for one result; `remark` is the reason behind a verdict other than
+/// Verdict::pass.
 ///
 ///     04_warp_reduce  decode  16 x 4096  warm  3.41 us +- 0.6%  154 GB/s  93% of copy  PASS
 ///
@@ -29,8 +30,8 @@ std::string implementation_list(const std::vector<Implementation>& implementatio
 
 /// The results as a table of at most 100 columns: a line for each implementation and type, a column
 /// for each regime and state of the cache, with the time of one launch in decode and % of the copy
-/// elsewhere. Sweeps and problems of the reader's own are left out, and fp16, which is like bf16. ""
-/// if nothing was timed.
+/// elsewhere. Sweeps and problems of the reader's own are left out, and fp16, which is like bf16.
+/// "" if nothing was timed.
 std::string summary(const std::vector<Result>& results);
 
 /// How many results passed, failed, and were unsupported, as a sentence.

@@ -63,13 +63,15 @@ std::vector<Watched> TerminalOutput::right_ones() const {
   std::vector<Watched> launches = watched_;
   std::erase_if(launches, [&](const Watched& launch) {
     return std::any_of(results_.begin(), results_.end(), [&](const Result& r) {
-      return r.implementation == launch.implementation && r.verdict == Verdict::fail;
+      return r.implementation == launch.implementation && r.operation == launch.operation &&
+             r.verdict == Verdict::fail;
     });
   });
   return launches;
 }
 
-/// What each line costs: in the problems that the reader has chosen, or in each lesson's own regime.
+/// What each line costs: in the problems that the reader has chosen, or in each lesson's own
+/// regime.
 void TerminalOutput::print_traces() const {
   if (watched_.empty()) return;
   for (const Watched& launch : watched_) {
@@ -89,6 +91,7 @@ void TerminalOutput::print_traces() const {
 bool TerminalOutput::is_own_regime(const Watched& launch) const {
   for (const Implementation& implementation : options_.implementations) {
     if (implementation.slug != launch.implementation) continue;
+    if (implementation.operation->name != launch.operation) continue;
     for (const Regime& regime : options_.regimes) {
       if (regime.name != implementation.regime) continue;
       const Shape shape = shape_here(regime, regime.shapes.at(0));

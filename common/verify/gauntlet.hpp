@@ -50,11 +50,11 @@ struct GauntletLimits {
 /// A result that is not ok() in words: where, what the device saw or what is wrong, advice.
 std::string text_of(const GauntletResult& result);
 
-/// Runs the implementation, watched, on a sweep of shapes, and then with other seeds, other eps, other
-/// alignments and other values, NaN and Inf among them, and with very many elements. Those that know
-/// other types get fewer shapes, and the other numbers, in each of those. Ends at the
-/// first complaint; to support no problem is one, too. On the CPU device, a problem without an
-/// end ends the program, with a line on stdout and kLessonWrong (base/exit_code.hpp).
+/// Runs the implementation, watched, on a sweep of shapes, and then with other seeds, other eps,
+/// other alignments and other values, NaN and Inf among them, and with very many elements. Those
+/// that know other types get fewer shapes, and the other numbers, in each of those. Ends at the
+/// first complaint; to support no problem is one, too. On the CPU device, a problem without an end
+/// ends the program, with a line on stdout and kLessonWrong (base/exit_code.hpp).
 /// \throws CudaError if the kernel costs us the GPU.
 GauntletResult run_gauntlet(
     const Implementation& implementation, const GauntletLimits& limits = {});

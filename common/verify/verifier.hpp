@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Decides whether an implementation's result is right. Every element of every tensor that it writes
-/// is compared with an fp64 reference, within a bound that rounding alone can explain.
+/// Decides whether an implementation's result is right. Every element of every tensor that it
+/// writes is compared with an fp64 reference, within a bound that rounding alone can explain.
 
 #include <optional>
 #include <string>
@@ -35,8 +35,8 @@ struct Verification {
 
 /// Runs the implementation twice on set 0 of the workload, in a workspace of its own, and checks
 /// everything both times: the launch, the errors that come later, each element of the results, and
-/// all memory that must stay as it is. Where the operation has to give the same bits, it has to give
-/// them both times.
+/// all memory that must stay as it is. Where the operation has to give the same bits, it has to
+/// give them both times.
 ///
 /// A CUDA error that leaves the GPU usable is a complaint. One that does not (an illegal address,
 /// say) is thrown: nothing can be run in this process afterwards.

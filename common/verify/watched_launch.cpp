@@ -1,9 +1,10 @@
+#include "common/verify/watched_launch.hpp"
+
 #include <fmt/format.h>
 
 #include <utility>
 
 #include "common/base/cuda_check.hpp"
-#include "common/verify/watched_launch.hpp"
 
 namespace rmsnorm {
 namespace {

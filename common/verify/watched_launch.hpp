@@ -23,8 +23,8 @@ struct WatchedLaunch {
   Observation observation = {};           ///< what was counted, if it was watched
 };
 
-/// Launches the implementation on the stream, and waits for the end. A CUDA error that leaves the GPU
-/// usable is a complaint. `known` is what the kernel may touch of global memory.
+/// Launches the implementation on the stream, and waits for the end. A CUDA error that leaves the
+/// GPU usable is a complaint. `known` is what the kernel may touch of global memory.
 /// \throws CudaError with the slug, if the GPU cannot be used any more
 WatchedLaunch launch_and_wait(
     const Implementation& implementation, const Problem& problem, std::vector<KnownMemory> known,

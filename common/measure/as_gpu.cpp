@@ -1,9 +1,9 @@
 /// \file
 /// The CPU device, described as the harness describes a GPU.
 
-#include "common/measure/gpu.hpp"
-
 #include <cuda_runtime.h>
+
+#include "common/measure/gpu.hpp"
 
 namespace rmsnorm {
 
