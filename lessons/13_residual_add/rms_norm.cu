@@ -192,7 +192,7 @@ Shape shape_for(int hidden) {
       {rms_norm_residual_add<T, W, 512, 96>, 512, 96},
   };
   int i = 0;
-  while (i < std::size(shapes) - 1 && hidden > shapes[i].block.x * shapes[i].columns) ++i;
+  while (i < 5 && hidden > static_cast<int>(shapes[i].block.x) * shapes[i].columns) ++i;
   return shapes[i];
 }
 
