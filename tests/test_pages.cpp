@@ -134,7 +134,7 @@ TEST_CASE("a lesson's page links to the lesson before and the lesson after") {
 }
 
 TEST_CASE("a lesson's page has the title that the lesson is registered with") {
-  for (const rmsnorm::Lesson& lesson : rmsnorm::all_lessons()) {
+  for (const rmsnorm::Implementation& lesson : rmsnorm::all_implementations()) {
     const std::string slug = lesson.slug;
     if (slug.find('/') != std::string::npos) continue;
     CAPTURE(slug);
