@@ -136,7 +136,7 @@ TEST_CASE("a lesson's page links to the lesson before and the lesson after") {
 TEST_CASE("a lesson's page has the title that the lesson is registered with") {
   for (const rmsnorm::Implementation& lesson : rmsnorm::all_implementations()) {
     const std::string slug = lesson.slug;
-    if (slug.find('/') != std::string::npos) continue;
+    if (slug.find('/') != std::string::npos || slug == "librmsnorm") continue;
     CAPTURE(slug);
     const std::string title = "# Lesson " + slug.substr(0, 2) + ": " + lesson.title;
     CHECK(lines_of(top() / "lessons" / slug / "README.md").at(0) == title);
