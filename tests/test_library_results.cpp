@@ -10,7 +10,7 @@
 
 #include "common/base/observation.hpp"
 #include "common/contract/types.hpp"
-#include "common/operations/reference.hpp"
+#include "common/operations/rms_norm.hpp"
 #include "common/verify/verifier.hpp"
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"
@@ -28,7 +28,7 @@ constexpr Dtype kTypes[] = {Dtype::fp32, Dtype::fp16, Dtype::bf16};
 /// type. No kernel adds a square more often than this.
 double bound(Dtype dtype) {
   const double half_ulp = dtype == Dtype::fp32 ? 0 : dtype == Dtype::fp16 ? 0x1p-11 : 0x1p-8;
-  return relative_error_bound(64) + half_ulp * 1.001;
+  return rms_norm_bound(64, {}) + half_ulp * 1.001;
 }
 
 /// Checks y against what was normed and the weight, and that nothing else of y's array changed.

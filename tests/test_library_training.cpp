@@ -10,10 +10,8 @@
 
 #include "common/base/cuda_check.hpp"
 #include "common/contract/registry.hpp"
-#include "common/contract/types.hpp"
-#include "common/operations/reference.hpp"
-#include "common/verify/backward_verifier.hpp"
-#include "tests/backward_faults.hpp"
+#include "common/operations/backward.hpp"
+#include "common/verify/verifier.hpp"
 #include "tests/library_mistakes.hpp"
 
 using namespace rmsnorm;
@@ -47,7 +45,7 @@ struct Contiguous {
   DLTensor view{};
 };
 
-std::size_t workspace_bytes_of_library(const BackwardProblem& p) {
+std::size_t workspace_bytes_of_library(const Backward& p) {
   const Contiguous x(p.x, p.dtype, {p.rows, p.hidden});
   std::size_t bytes = 0;
   REQUIRE(rmsnorm_backward_workspace_bytes(&x.view, &bytes) == RMSNORM_OK);
@@ -55,7 +53,7 @@ std::size_t workspace_bytes_of_library(const BackwardProblem& p) {
 }
 
 /// The library's backward pass in a lesson's place.
-cudaError_t launch_library(const BackwardProblem& p, cudaStream_t stream) {
+cudaError_t launch_library(const Backward& p, cudaStream_t stream) {
   const Contiguous x(p.x, p.dtype, {p.rows, p.hidden}), dy(p.dy, p.dtype, {p.rows, p.hidden}),
       weight(p.weight, p.weight_dtype, {p.hidden}), rstd(p.rstd, Dtype::fp32, {p.rows}),
       dx(p.dx, p.dtype, {p.rows, p.hidden}), dweight(p.dweight, p.weight_dtype, {p.hidden});
@@ -66,13 +64,24 @@ cudaError_t launch_library(const BackwardProblem& p, cudaStream_t stream) {
   return status == RMSNORM_OK ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-Lesson library_as_lesson() {
-  Lesson lesson = tests::backward_lesson(launch_library, Memory::device);
-  lesson.backward.workspace_bytes = workspace_bytes_of_library;
-  const Lesson registered = find_lessons(all_lessons(), "librmsnorm/backward").at(0);
-  lesson.backward.row_depth = registered.backward.row_depth;
-  lesson.backward.column_depth = registered.backward.column_depth;
-  return lesson;
+/// librmsnorm as it is registered for an operation.
+Implementation registered_library(const std::string& operation) {
+  for (const Implementation& library : find_implementations(all_implementations(), "librmsnorm")) {
+    if (library.operation->name == operation) return library;
+  }
+  throw std::logic_error("librmsnorm does no " + operation);
+}
+
+/// Its backward pass, through the C interface.
+Implementation library_backward() {
+  Implementation library = registered_library("backward");
+  library.launch = [](const Problem& p, cudaStream_t stream) {
+    return launch_library(Description<Backward>::view(p), stream);
+  };
+  library.workspace_bytes = [](const Problem& p) {
+    return workspace_bytes_of_library(Description<Backward>::view(p));
+  };
+  return library;
 }
 
 /// A tensor that can be spoilt.
@@ -311,14 +320,15 @@ void check_layouts(Types types, Layout x_at, Layout dy_at, Layout y_at, Layout d
 
 TEST_CASE("the library's backward pass is right for rows of any length, in every type") {
   NEEDS_GPU();
-  const Lesson library = library_as_lesson();
+  const Implementation library = library_backward();
   for (const int hidden : kHidden) {
     for (Types types : all_types()) {
       if (types.weight) types.weight_bias = 1;
       for (const int misalign : {0, 1}) {
         const int rows = hidden > 1000 ? 7 : 70;
         CAPTURE(to_string(types), rows, hidden, misalign);
-        const BackwardWorkload workload(
+        const Workload workload(
+            *library.operation,
             {.rows = rows, .hidden = hidden, .misalign = misalign, .types = types});
         CHECK(verify(library, workload, nullptr, Watch::yes).complaint == "");
       }
@@ -328,7 +338,7 @@ TEST_CASE("the library's backward pass is right for rows of any length, in every
 
 TEST_CASE("the library's backward pass is right on many rows of every kind") {
   NEEDS_GPU();
-  const Lesson library = library_as_lesson();
+  const Implementation library = library_backward();
   for (const Shape wanted :
        {Shape{1000, 128}, Shape{777, 256}, Shape{70000, 8}, Shape{3000, 520}, Shape{16384, 4096},
         Shape{2000, 16384}, Shape{300, 40000}}) {
@@ -336,7 +346,8 @@ TEST_CASE("the library's backward pass is right on many rows of every kind") {
     if (!is_cpu_device() && !tests::fits_on_gpu(2 * shape.rows, shape.hidden)) continue;
     for (const char* const name : {"fp32", "bf16"}) {
       CAPTURE(name, shape.rows, shape.hidden);
-      const BackwardWorkload workload(
+      const Workload workload(
+          *library.operation,
           {.rows = shape.rows, .hidden = shape.hidden, .types = *types_named(name)});
       CHECK(verify(library, workload).complaint == "");
     }
@@ -346,46 +357,58 @@ TEST_CASE("the library's backward pass is right on many rows of every kind") {
 TEST_CASE("the library's backward pass is right beyond 2^31 elements") {
   NEEDS_GPU();
   if (is_cpu_device()) SKIP_TEST("it would take the CPU device minutes");
+  const Implementation library = library_backward();
   for (const Shape shape : {Shape{4194305, 513}, Shape{4194305, 512}}) {
     if (!tests::fits_on_gpu(2 * shape.rows, shape.hidden)) continue;
-    const BackwardWorkload workload(
+    const Workload workload(
+        *library.operation,
         {.rows = shape.rows, .hidden = shape.hidden, .types = *types_named("bf16")});
-    CHECK(verify(library_as_lesson(), workload).complaint == "");
+    CHECK(verify(library, workload).complaint == "");
   }
 }
 
 TEST_CASE("without a dweight the library writes dx alone") {
   NEEDS_GPU();
-  const Lesson library = library_as_lesson();
+  const Implementation library = library_backward();
   for (const int hidden : {128, 4096, 20000}) {
-    const BackwardWorkload workload({.rows = 9, .hidden = hidden});
-    const FencedTensor workspace = workload.workspace_for(library.backward);
-    BackwardProblem p = workload.problem();
+    const Workload workload(*library.operation, {.rows = 9, .hidden = hidden});
+    const GuardedTensor workspace =
+        make_workspace(Memory::device, library.workspace_bytes(workload.problem()));
+    Problem p = workload.problem();
+    const int dweight = library.operation->index_of("dweight");
     p.workspace = workspace.data();
-    p.dweight = nullptr;
-    cuda_check(library.backward.launch(p, nullptr), "launching");
-    const int row_depth = library.backward.row_depth(p);
-    CHECK(compare_on_host(p, row_depth, library.backward.column_depth(p)).complaint == "");
-    CHECK(is_poison(to_floats(workload.dweight().data(), Dtype::fp32, 1)[0]));
+    p.tensors[dweight] = nullptr;
+    cuda_check(library.launch(p, nullptr), "launching");
+    cuda_check(cudaDeviceSynchronize(), "running");
+    // The comparison would look for a dweight where there is a weight.
+    Problem compared = workload.problem();
+    const Problem before = workload.before();
+    const std::vector<float> unwritten = workload.tensor("dweight").values();
+    CHECK(is_poison(unwritten.at(0)));
+    const Mismatch first =
+        library.operation->compare_on_device(before, compared, library.sum_depth(p))
+            .mismatch.value();
+    CHECK(first.tensor == std::string("dweight"));  // all of dx is right
   }
 }
 
 TEST_CASE("the library's forward pass of training gives y and rstd") {
   NEEDS_GPU();
-  const Lesson library = find_lessons(all_lessons(), "librmsnorm").at(0);
+  const Implementation library = registered_library("rms_norm");
   for (const int hidden : kHidden) {
     for (const Types& types : all_types()) {
       for (const int misalign : {0, 1}) {
         constexpr int kRows = 7;
         const Workload workload(
-            {.rows = kRows,
-             .hidden = hidden,
-             .eps = misalign ? 1.0f : 1e-5f,
-             .misalign = misalign,
-             .types = types});
-        const TypedProblem p = workload.typed_problem();
-        const FencedTensor rstd(Memory::device, Dtype::fp32, kRows, 1, 0);
-        rstd.poison();
+            *library.operation, {.rows = kRows,
+                                 .hidden = hidden,
+                                 .eps = misalign ? 1.0f : 1e-5f,
+                                 .misalign = misalign,
+                                 .types = types});
+        const Problem problem = workload.problem();
+        const TypedRmsNorm p = Description<TypedRmsNorm>::view(problem);
+        const GuardedTensor rstd(Memory::device, Dtype::fp32, kRows, 1, 0);
+        rstd.fill(Content::poison);
         const Contiguous x(p.x, p.dtype, {kRows, hidden}),
             weight(p.weight, p.weight_dtype, {hidden}), y(p.y, p.dtype, {kRows, hidden}),
             to(rstd.data(), Dtype::fp32, {kRows});
@@ -394,15 +417,18 @@ TEST_CASE("the library's forward pass of training gives y and rstd") {
             rmsnorm_forward_rstd(
                 &x.view, weight.or_null(), &y.view, &to.view, p.eps, p.weight_bias, nullptr) ==
             RMSNORM_OK);
-        const int depth = library.sum_depth(p);
-        CHECK(compare_on_host(p, depth).complaint == "");
+        const SumDepth depth = library.sum_depth(problem);
+        cuda_check(cudaDeviceSynchronize(), "running");
+        CHECK(!library.operation->compare_on_device(workload.before(), problem, depth).mismatch);
         CHECK(complaint_about_guards(rstd, "rstd", "rows") == "");
         const std::vector<float> got = to_floats(rstd.data(), Dtype::fp32, kRows);
         const std::vector<float> values = to_floats(p.x, p.dtype, std::size_t{kRows} * hidden);
         for (int row = 0; row < kRows; ++row) {
           const float* const from = values.data() + std::size_t(row) * hidden;
-          const double expected = reference_row_rstd(from, hidden, p.eps);
-          CHECK(std::abs(got[row] - expected) <= relative_error_bound(depth) * expected);
+          double squares = 0;
+          for (int col = 0; col < hidden; ++col) squares += double{from[col]} * from[col];
+          const double expected = reference_rstd(squares, hidden, p.eps);
+          CHECK(std::abs(got[row] - expected) <= rms_norm_bound(depth.row, {}) * expected);
         }
       }
     }
