@@ -28,8 +28,8 @@ struct Regime {
 /// The name of the regime that holds a problem of the reader's own.
 inline constexpr const char* kCustomRegime = "custom";
 
-/// The name of the sweep over odd rows and their even neighbours, which is about 16-bit types: every
-/// second odd row begins at no multiple of 4 bytes.
+/// The name of the sweep over odd rows and their even neighbours, which is about 16-bit types:
+/// every second odd row begins at no multiple of 4 bytes.
 inline constexpr const char* kUnalignedSweep = "sweep_unaligned";
 
 /// The regimes of the tutorial, one shape each: five for most operations, one of backward passes.

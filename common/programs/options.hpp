@@ -47,8 +47,8 @@ struct ParsedOptions {
   std::optional<int> exit_code;  ///< if the program is to end now
 };
 
-/// Reads the command line of a program with these implementations. A mistake becomes one sentence on
-/// stderr.
+/// Reads the command line of a program with these implementations. A mistake becomes one sentence
+/// on stderr.
 ParsedOptions parse_options(
     int argc, const char* const* argv, const std::vector<Implementation>& implementations);
 

@@ -140,7 +140,6 @@ class Runner {
   /// The columns that are known before anything has run.
   Result describe(const Implementation& implementation) const {
     const bool on_gpu = job_.spec.memory == Memory::device;
-    const Traffic traffic = implementation.traffic(workload_.problem());
     Result result;
     result.operation = job_.operation->name;
     result.implementation = implementation.slug;
@@ -149,7 +148,10 @@ class Runner {
     result.rows = job_.spec.rows;
     result.hidden = job_.spec.hidden;
     result.bytes = workload_.bytes_to_move();
-    result.bytes_per_row_predicted = traffic.read + traffic.written;
+    if (unsupported_.at(implementation.slug).empty()) {  // else nothing is promised
+      const Traffic traffic = implementation.traffic(workload_.problem());
+      result.bytes_per_row_predicted = traffic.read + traffic.written;
+    }
     if (on_gpu && !is_cpu_device()) result.peak_gbps = gpu_->peak_gbps;
     result.device = on_gpu ? gpu_->name : "cpu";
     result.driver = on_gpu ? gpu_->driver : "";
