@@ -30,7 +30,7 @@ const Sweep& sweep_over_rows();
 const Sweep& sweep_over_hidden();
 
 /// Bandwidth along a sweep, a line for each implementation and one for the copy; nothing if the
-/// results hold no time of that sweep. If `l2_mib` is given, a mark shows where x and y fill the L2.
+/// results hold no time of that sweep. If `l2_mib` is given, a mark shows where x and y fill it.
 std::optional<Chart> sweep_chart(
     const std::vector<Result>& results, const Sweep& sweep, std::optional<double> l2_mib);
 

@@ -55,7 +55,6 @@ __device__ float add_squares(float sum, const uint4& vector, int first, int last
   return sum;
 }
 
-// [window]
 /// How many elements lie between an address and the 16-byte boundary below it.
 template <class T>
 __device__ int behind_boundary(const T* p) {
@@ -109,7 +108,6 @@ struct Windows {
     return result;
   }
 };
-// [window]
 
 /// A vector of ones.
 template <class T>

@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(kMaxThreads, kVectors == 1 ? 2 : 1)  //
   extern __shared__ float of_place[];  // (blockDim.y, hidden)
   const int hidden = kSize * vectors;
   partial_sums += blockIdx.x * std::int64_t{hidden};
-  // Of one place, they are the block's. Else they meet in shared memory first.
+  // Of one place, they are the block's. Else they meet in shared memory.
   auto* to = blockDim.y == 1 ? partial_sums : of_place + threadIdx.y * hidden;
 #pragma unroll
   for (int i = 0; i < kVectors * kSize; i += 4) {
@@ -301,8 +301,8 @@ rmsnorm::Traffic traffic(const Backward& p) {
   return result;
 }
 
-/// Along a row, a thread's own additions, then those of two warps' shuffles. Down a column, those of
-/// a thread, of the rows that a block has at a time, of every 32nd block, and of 32 warps.
+/// Along a row, a thread's own additions, then those of two warps' shuffles. Down a column, those
+/// of a thread, of the rows that a block has at a time, of every 32nd block, and of 32 warps.
 rmsnorm::SumDepth sum_depth(const Backward& p) {
   const Shape shape = shape_for(p);
   const auto every_32nd = static_cast<int>(divide_up(shape.blocks, 32));

@@ -212,8 +212,8 @@ rmsnorm::Traffic traffic(const Backward& p) {
   return result;
 }
 
-/// Along a row, a thread's own additions, then those of two warps' shuffles. Down a column, those of
-/// a thread, of every 32nd block, and of 32 warps.
+/// Along a row, a thread's own additions, then those of two warps' shuffles. Down a column, those
+/// of a thread, of every 32nd block, and of 32 warps.
 rmsnorm::SumDepth sum_depth(const Backward& p) {
   return {kColumns + 5 + 5, block_rows_of(p) + (blocks_of(p) + 31) / 32 + 32};
 }
