@@ -110,8 +110,8 @@ std::string copy_cell(const Result& result) {
   return fmt::format("{}, {}", microseconds(us), gigabytes_per_second(*result.copy_gbps));
 }
 
-/// The conditions in which there is any result, in the order of the file. Without a time, there is none
-/// of its own: it gets a row only where nothing else makes one.
+/// The conditions in which there is any result, in the order of the file. What has no time
+/// has none of its own: it gets a row only where nothing else makes one.
 std::vector<Condition> conditions_of(const std::vector<Result>& results) {
   std::vector<Condition> conditions = timed_conditions(results);
   for (const Result& result : results) {

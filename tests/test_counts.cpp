@@ -37,7 +37,7 @@ TraceRow row_of(const std::string& implementation, const std::string& kind, int 
   return row;
 }
 
-/// An implementation's counts: two unequal lines of each kind, whose sums for each row are as given.
+/// An implementation's counts: two unequal lines of each kind, whose sums a row are as given.
 /// Global memory gets a request for every four sectors.
 std::vector<TraceRow> launch(
     const std::string& implementation, std::int64_t sectors, std::int64_t wavefronts,

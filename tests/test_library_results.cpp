@@ -74,7 +74,7 @@ struct Call {
 };
 
 /// From the layout's first element to its last: what a kernel may touch.
-Tensor extent(const std::string& name, const DeviceArray& array, const Layout& layout) {
+KnownMemory extent(const std::string& name, const DeviceArray& array, const Layout& layout) {
   std::int64_t begin = layout.row(0);
   std::int64_t end = begin;
   for (std::int64_t row = 0; row < layout.rows(); ++row) {
@@ -95,7 +95,7 @@ void check_call(Call call) {
   const DLTensor x_view = view_of(x, call.x);
   const DLTensor y_view = view_of(y, call.y);
   const DLTensor weight_view = view_of(weight, weight_at);
-  std::vector<Tensor> touched{extent("x", x, call.x), extent("y", y, call.y)};
+  std::vector<KnownMemory> touched{extent("x", x, call.x), extent("y", y, call.y)};
   if (call.weight_dtype) touched.push_back(extent("weight", weight, weight_at));
   start_observing(touched);
   const rmsnorm_status status = rmsnorm_forward(

@@ -52,7 +52,7 @@ Verification verify_change(
 
 }  // namespace
 
-// What is right here is the tests' own formula, rounded once: the harness's reference says the same.
+// What is right here is the tests' own formula, rounded once.
 TEST_CASE("the verifier accepts what is right, of every type, shape, eps and alignment") {
   for (const Operation* operation : operations()) {
     const Implementation right = tests::right(*operation, Memory::host);
