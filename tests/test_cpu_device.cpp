@@ -444,8 +444,11 @@ TEST_CASE("a trigger counts for each block, and is late behind a store of any th
   const Floats x;
   const Floats y;
   for (const Row& row :
-       {Row{96, 0, "trigger", 96}, {96, 96, "trigger", 96}, {95, 0, "late trigger", 95},
-        {95, 1, "late trigger", 96}, {0, 96, "late trigger", 96}}) {
+       {Row{96, 0, "trigger", 96},
+        {96, 96, "trigger", 96},
+        {95, 0, "late trigger", 95},
+        {95, 1, "late trigger", 96},
+        {0, 96, "late trigger", 96}}) {
     CAPTURE(row.early, row.late);
     const auto seen = observe(x, y, [&] { launch_triggers(y.data, row.early, row.late); });
     const rmsnorm::LineCount trigger = only(seen, row.kind, "");
