@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
 #include "common/base/observation.hpp"
 #include "common/measure/gpu.hpp"
