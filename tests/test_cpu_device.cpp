@@ -434,6 +434,32 @@ TEST_CASE("barriers count for each block and shuffles for each warp") {
   CHECK(shuffle.lanes == 2 * 96 * 5);
 }
 
+TEST_CASE("a trigger counts for each block, and is late behind a store of any thread without it") {
+  if (!rmsnorm::can_observe()) SKIP_TEST("nothing is counted in this build");
+  struct Row {
+    int early, late;
+    const char* kind;
+    int lanes;
+  };
+  const Floats x;
+  const Floats y;
+  for (const Row& row :
+       {Row{96, 0, "trigger", 96},
+        {96, 96, "trigger", 96},
+        {95, 0, "late trigger", 95},
+        {95, 1, "late trigger", 96},
+        {0, 96, "late trigger", 96}}) {
+    CAPTURE(row.early, row.late);
+    const auto seen = observe(x, y, [&] { launch_triggers(y.data, row.early, row.late); });
+    const rmsnorm::LineCount trigger = only(seen, row.kind, "");
+    CHECK(trigger.requests == 2);
+    CHECK(trigger.lanes == 2 * row.lanes);
+    CHECK(seen.lines.size() == 2);  // and the store
+  }
+  const auto without = observe(x, y, [&] { launch_triggers(y.data, 0, 0); });
+  CHECK(without.lines.size() == 1);
+}
+
 // Two halves of a warp, or two quarters, go together where neighbours want the same: as ncu counted
 // on an H200.
 TEST_CASE("lanes that want the same vector share a wavefront") {

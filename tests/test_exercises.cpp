@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
 #include "common/base/observation.hpp"
 #include "common/measure/gpu.hpp"
@@ -48,6 +49,8 @@ const std::vector<Given> kGiven = {
     {"10_half_precision",
      {"every request to global memory touches 16 sectors: 2 counted in 32 x 4096 bf16"}},
     {"11_unaligned_rows", {"at most 75 requests a row: 156 counted in 32 x 4097 bf16"}},
+    {"12_launch_overlap",
+     {"every block lets the next kernel begin before it writes: 0 counted in 32 x 4096 bf16"}},
     {"13_residual_add",
      {"x crosses global memory once: 2 counted in 32 x 4096 bf16",
       "at most 80 requests a row: 112 counted in 32 x 4096 bf16"}},
@@ -266,6 +269,15 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
       {"09_cache_policy.weight", kGoalMissed, "NOT YET  every load of x asks the L2"},
       {"10_half_precision.parts_of_vectors", kGoalMissed,
        "BUT NOT  the traffic that this file predicts"},
+      {"12_launch_overlap.every_other_block", kGoalMissed,
+       "NOT YET  every block lets the next kernel begin before it writes: 0.50 counted"},
+      {"12_launch_overlap.no_wait", kLessonWrong,  // the lesson's page quotes that
+       "lessons/12_launch_overlap/rms_norm.cu:95: thread 0 reads 16 bytes of weight before "
+       "cudaGridDependencySynchronize(): the kernel before may still be writing it"},
+      {"12_launch_overlap.one_thread", kGoalMissed,
+       "NOT YET  every block lets the next kernel begin before it writes: 0 counted"},
+      {"12_launch_overlap.weight_first", kLessonWrong,
+       "bytes of weight before cudaGridDependencySynchronize(): "},
   };
   std::vector<std::string> names;
   for (const WayRound& way : ways) {
@@ -304,6 +316,22 @@ TEST_CASE("a quantity of a row is the sum of all lines") {
   CHECK(reached.counted == 2);
   CHECK(reached.parts.empty());
   CHECK(judge(goal, launch_of({})).reached);  // no barrier at all
+}
+
+TEST_CASE("a trigger counts for its block unless it is late") {
+  const Goal goal{"each block", Quantity::triggers, Goal::at_least, 1};
+  LineCount trigger;
+  trigger.kind = "trigger";
+  trigger.requests = 3;
+  LineCount late = trigger;
+  late.kind = "late trigger";
+  late.requests = 1;
+  Watched launch = launch_of({trigger, late});
+  launch.observation.blocks = 4;
+  CHECK(judge(goal, launch).counted == 0.75);
+  CHECK_FALSE(judge(goal, launch).reached);
+  launch.observation.blocks = 3;
+  CHECK(judge(goal, launch).reached);
 }
 
 TEST_CASE("a quantity of requests is that of the worst line, and a kernel without any misses it") {

@@ -144,3 +144,7 @@ TEST_CASE("accesses out of bounds are found and are an error of the launch") {
 TEST_CASE("misaligned accesses are found and are an error of the launch") {
   check_loads_and_stores(alignment_cases(), "tests/hazards/alignment.cu");
 }
+
+TEST_CASE("a kernel that may overlap the one before it and does not wait is found") {
+  check_loads_and_stores(overlap_cases(), "tests/hazards/overlap.cu");
+}

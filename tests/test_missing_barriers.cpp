@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
 #include "common/base/observation.hpp"
 #include "common/programs/options.hpp"

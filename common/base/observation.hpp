@@ -20,9 +20,9 @@ struct LineCount {
   std::string file;             ///< as the compiler was given it
   int line = 0;                 ///< 1 is the first
   std::string kind;             ///< one of kKinds
-  std::string what;             ///< the tensor or the shared variable; "" for barriers and shuffles
-  int bytes = 0;                ///< that one lane moves at once; 0 for barriers and shuffles
-  std::int64_t requests = 0;    ///< of all warps; for barriers: of all blocks
+  std::string what;             ///< the tensor or the shared variable; "" for all other kinds
+  int bytes = 0;                ///< that one lane moves at once; 0 for all other kinds
+  std::int64_t requests = 0;    ///< of all warps; for barriers and triggers: of all blocks
   std::int64_t lanes = 0;       ///< that took part in them, in all
   std::int64_t sectors = 0;     ///< of kSectorBytes, that the requests touch; global memory only
   std::int64_t wavefronts = 0;  ///< passes through the 32 banks that they take; shared memory only
@@ -31,8 +31,12 @@ struct LineCount {
 };
 
 /// The kinds of LineCount, in the order in which a reader meets them.
+///
+/// A trigger lets the next kernel begin, when each thread of a block has called it or has returned.
+/// It is late if one of them wrote to global memory before.
 inline constexpr const char* kKinds[] = {"global load",  "global store", "shared load",
-                                         "shared store", "barrier",      "shuffle"};
+                                         "shared store", "barrier",      "shuffle",
+                                         "trigger",      "late trigger"};
 
 /// Memory that a kernel is given: a tensor.
 struct KnownMemory {

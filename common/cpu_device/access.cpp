@@ -19,6 +19,11 @@ const char* verb(Touch touch) {
   return "";
 }
 
+std::string who_text(const Access& access) {
+  return fmt::format(
+      "thread {} {} {} bytes", block_runner().current(), verb(access.touch), access.bytes);
+}
+
 std::string place_text(const SourceLine& line) {
   return fmt::format("{}:{}", line.file, line.line);
 }

@@ -25,6 +25,9 @@ struct Access {
 /// "reads", "writes", "atomically changes".
 const char* verb(Touch touch);
 
+/// "thread 3 reads 4 bytes", of the running thread.
+std::string who_text(const Access& access);
+
 /// "FILE:LINE".
 std::string place_text(const SourceLine& line);
 

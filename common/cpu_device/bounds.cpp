@@ -31,12 +31,6 @@ std::string distance_text(
   return fmt::format("{} past the end of {} ({})", plural(past + 1, "element"), name, size);
 }
 
-/// "thread 3 reads 4 bytes"
-std::string who_text(const Access& access) {
-  return fmt::format(
-      "thread {} {} {} bytes", block_runner().current(), verb(access.touch), access.bytes);
-}
-
 bool is_multiple_of_size(std::uintptr_t address, const Access& access) {
   return address % static_cast<std::uintptr_t>(access.bytes) == 0;
 }

@@ -13,6 +13,14 @@ void barrier(const char* file, int line) {
   running->barrier({file, line});
 }
 
+void wait_for_kernel_before() {
+  observer().kernel_before_ended();
+}
+
+void trigger(const char* file, int line) {
+  observer().triggered({file, line});
+}
+
 void sync_lanes(std::uint32_t mask, const char* file, int line) {
   running->meet(Meeting::sync, mask, 0, 0, {file, line});
 }

@@ -31,6 +31,8 @@ inline constexpr int warpSize = 32;
 
 namespace rmsnorm::cpu_device {
 
+void wait_for_kernel_before();
+void trigger(const char* file, int line);
 void barrier(const char* file, int line);
 void sync_lanes(std::uint32_t mask, const char* file, int line);
 std::uint32_t shuffle(
@@ -85,9 +87,13 @@ __attribute__((noinline, no_sanitize("thread"))) T atomically(T* address, Change
 #define RMSNORM_PLACE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 /// Waits for the kernels before this one: they have ended.
-inline void cudaGridDependencySynchronize() {}
-/// The next kernel begins when this one has ended.
-inline void cudaTriggerProgrammaticLaunchCompletion() {}
+inline void cudaGridDependencySynchronize() {
+  rmsnorm::cpu_device::wait_for_kernel_before();
+}
+/// The next kernel begins when this one has ended: the call only counts.
+inline void cudaTriggerProgrammaticLaunchCompletion(RMSNORM_PLACE) {
+  rmsnorm::cpu_device::trigger(file, line);
+}
 
 inline void __syncthreads(RMSNORM_PLACE) {
   rmsnorm::cpu_device::barrier(file, line);

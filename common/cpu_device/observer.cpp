@@ -26,10 +26,11 @@ Observation Observer::stop() {
 }
 
 void Observer::launch_begins(
-    const void* kernel, const void* arguments, std::size_t argument_bytes) {
+    const void* kernel, const void* arguments, std::size_t argument_bytes, bool may_overlap) {
   kernel_ = kernel;
   arguments_ = static_cast<const char*>(arguments);
   argument_bytes_ = argument_bytes;
+  may_overlap_ = may_overlap;
   views_.begin_launch();
 }
 
@@ -41,10 +42,17 @@ void Observer::block_begins() {
   if (!is_watching) return;
   counter_.block_begins();
   races_.begin_block();
+  has_waited_.reset();
+  has_triggered_.reset();
+  is_trigger_late_ = false;
 }
 
 void Observer::block_ends() {
-  if (is_watching) counter_.block_met();
+  if (!is_watching) return;
+  counter_.block_met();
+  if (has_triggered_.none()) return;
+  const auto threads = static_cast<int>(has_triggered_.count());
+  counter_.meeting(is_trigger_late_ ? "late trigger" : "trigger", trigger_, threads);
 }
 
 void Observer::all_paused() {
@@ -56,6 +64,17 @@ void Observer::barrier_passed(Place place, int threads) {
   counter_.block_met();
   counter_.meeting("barrier", place, threads);
   races_.barrier();
+  if (has_waited_.any()) has_waited_.set();  // it orders the others, too
+}
+
+void Observer::kernel_before_ended() {
+  if (is_watching) has_waited_.set(static_cast<std::size_t>(block_runner().current()));
+}
+
+void Observer::triggered(Place place) {
+  if (!is_watching) return;
+  if (has_triggered_.none()) trigger_ = place;
+  has_triggered_.set(static_cast<std::size_t>(block_runner().current()));
 }
 
 void Observer::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place) {
@@ -75,8 +94,15 @@ void Observer::access(Access access) {
   if (is_in(address, arguments_, argument_bytes_)) return;
   const auto program_bytes = static_cast<std::size_t>(&_end - &__executable_start);
   if (is_in(address, &__executable_start, program_bytes)) return;  // threadIdx and the like
+  global_access(access);
+}
+
+void Observer::global_access(const Access& access) {
   const std::string& name = bounds_.global(access);
-  counter_.access(access, false, name, reinterpret_cast<std::uintptr_t>(address));
+  const auto thread = static_cast<std::size_t>(block_runner().current());
+  if (may_overlap_ && !has_waited_[thread]) report_no_wait(access, name);
+  if (access.touch != Touch::load && !has_triggered_[thread]) is_trigger_late_ = true;
+  counter_.access(access, false, name, reinterpret_cast<std::uintptr_t>(access.address));
 }
 
 void Observer::shared_access(const Access& access) {

@@ -3,6 +3,7 @@
 /// Watches every load and store of a kernel, at each of which the compiler calls us (hooks.cpp):
 /// hands it on to those who find what is wrong with it and count what it costs.
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -37,15 +38,19 @@ class Observer {
 
   // What the runtime reports.
 
-  /// The kernel's code, and the memory in which the launch keeps its arguments.
-  void launch_begins(const void* kernel, const void* arguments, std::size_t argument_bytes);
+  /// The kernel's code, the memory in which the launch keeps its arguments, and whether it may
+  /// begin before the kernel before it has ended.
+  void launch_begins(
+      const void* kernel, const void* arguments, std::size_t argument_bytes, bool may_overlap);
   std::string kernel() const;                     ///< its name
   void block_begins();                            ///< the next block of the launch
   void block_ends();                              ///< all its threads have returned
   void barrier_passed(Place place, int threads);  ///< by so many threads
   /// The lanes of a warp, one bit each, have met there.
   void lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place);
-  void all_paused();  ///< every thread of the block has given way
+  void all_paused();            ///< every thread of the block has given way
+  void kernel_before_ended();   ///< the running thread has waited for that
+  void triggered(Place place);  ///< the running thread lets the next kernel begin
 
   // Between these two, the running thread is in the kernel's own code.
 
@@ -59,10 +64,17 @@ class Observer {
 
  private:
   void shared_access(const Access& access);
+  void global_access(const Access& access);
 
   const void* kernel_ = nullptr;
   const char* arguments_ = nullptr;
   std::size_t argument_bytes_ = 0;
+  bool may_overlap_ = false;
+  // Of the running block, one bit a thread.
+  std::bitset<kMaxThreads> has_waited_;
+  std::bitset<kMaxThreads> has_triggered_;
+  Place trigger_;                 ///< where the first of them did
+  bool is_trigger_late_ = false;  ///< a thread has written to global memory without it
   Views views_;
   Bounds bounds_;
   RaceDetector races_;

@@ -42,4 +42,15 @@ void report_unwritten(const Access& access, const SharedPiece& piece, std::size_
   });
 }
 
+void report_no_wait(const Access& access, const std::string& of) {
+  hazards().add("no wait " + place_text(line_of_call(access.pc)), [&] {
+    Hazard found = hazard_at(access.pc);
+    found.what = fmt::format(
+        "{} of {} before cudaGridDependencySynchronize(): the kernel before may still be {} it",
+        who_text(access), of, access.touch == Touch::load ? "writing" : "using");
+    found.advice = "The launch may overlap the one before it: let the thread wait first";
+    return found;
+  });
+}
+
 }  // namespace rmsnorm::cpu_device

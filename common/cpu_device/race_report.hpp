@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What the race detector finds, in words. Each mistake is reported once for its lines.
+/// Accesses that come too early, in words. Each mistake is reported once for its lines.
 
 #include <cstddef>
 
@@ -17,5 +17,8 @@ void report_race(
 
 /// Reports a load of what has no value yet.
 void report_unwritten(const Access& access, const SharedPiece& piece, std::size_t offset);
+
+/// Reports an access to the tensor `of` that does not wait for the kernel before.
+void report_no_wait(const Access& access, const std::string& of);
 
 }  // namespace rmsnorm::cpu_device

@@ -108,7 +108,7 @@ std::size_t dynamic_limit(const void* kernel, std::size_t static_bytes) {
 std::size_t static_bytes_of(Call& call);
 
 cudaError_t check(const Launch& launch, Call& call) {
-  const auto& [grid, block, shared_bytes, stream] = launch;
+  const auto& [grid, block, shared_bytes, stream, may_overlap] = launch;
   const bool has_blocks = grid.x != 0 && grid.y != 0 && grid.z != 0;
   const bool fits = grid.x <= kMaxGridX && grid.y <= kMaxGridY && grid.z <= kMaxGridY;
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
@@ -166,7 +166,7 @@ class CrashGuard {
 void run(const Launch& launch, Call& call) {
   if (device().fault != cudaSuccess) return;  // a GPU would not do anything any more
   shared_memory().begin_launch(launch.shared_bytes);
-  observer().launch_begins(call.kernel(), &call, call.bytes());
+  observer().launch_begins(call.kernel(), &call, call.bytes(), launch.may_overlap);
   const CrashGuard guard;
   const bool done = block_runner().run(launch.grid, launch.block, [&] { call.run(); });
   if (done) {

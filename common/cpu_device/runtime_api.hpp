@@ -136,7 +136,8 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*kernel)
                       kernel, std::remove_cvref_t<Parameters>{}...));
 }
 
-// Launches of one stream come one after the other: none begins before the last has ended.
+// Launches of one stream come one after the other: none begins before the last has ended. Whether a
+// kernel whose launch may overlap waits for the one before it is watched all the same.
 enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
 struct cudaLaunchAttributeValue {
   int programmaticStreamSerializationAllowed;
@@ -156,9 +157,14 @@ struct cudaLaunchConfig_t {
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(
     const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments&&... arguments) {
-  kernel->*rmsnorm::cpu_device::Launch(
-               config->gridDim, config->blockDim, config->dynamicSmemBytes,
-               config->stream)(std::forward<Arguments>(arguments)...);
+  rmsnorm::cpu_device::Launch launch(
+      config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream);
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id != cudaLaunchAttributeProgrammaticStreamSerialization) continue;
+    launch.may_overlap = attribute.val.programmaticStreamSerializationAllowed != 0;
+  }
+  kernel->*launch(std::forward<Arguments>(arguments)...);
   return cudaGetLastError();
 }
 

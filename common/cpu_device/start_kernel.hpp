@@ -54,6 +54,7 @@ struct Launch {
   dim3 block;                ///< threads of a block
   std::size_t shared_bytes;  ///< dynamic shared memory of a block
   cudaStream_t stream;       ///< null: the default stream
+  bool may_overlap = false;  ///< whether it may begin before the one before it has ended
 
   template <class... Arguments>
   /// The launch with the arguments of its kernel.

@@ -16,6 +16,9 @@ std::optional<double> part_of(const LineCount& count, const Goal& goal, const Wa
     case Quantity::barriers:
       if (count.kind == "barrier") return a_row(count.requests);
       break;
+    case Quantity::triggers:
+      if (count.kind == "trigger") return ratio(count.requests, launch.observation.blocks);
+      break;
     case Quantity::requests:
       if (is_global(count)) return a_row(count.requests);
       break;

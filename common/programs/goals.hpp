@@ -13,6 +13,7 @@ namespace rmsnorm {
 /// What can be counted of a launch.
 enum class Quantity {
   barriers,         ///< a row
+  triggers,         ///< that are not late, a block
   requests,         ///< to global memory, a row
   wavefronts,       ///< of shared memory, a row
   bank_conflicts,   ///< wavefronts that a better layout would save, a row

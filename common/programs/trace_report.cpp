@@ -29,7 +29,7 @@ double waste(const LineCount& count) {
   return static_cast<double>(count.sectors) * std::max(0.0, 1 - used(count));
 }
 
-/// Worst first; barriers and shuffles, which waste nothing, last and in the order of the source.
+/// Worst first; barriers and the like, which waste nothing, last and in the order of the source.
 bool is_worse(const LineCount& a, const LineCount& b) {
   const auto key = [](const LineCount& count) {
     return std::tuple(
@@ -84,9 +84,9 @@ std::string source_text(const LineCount& count) {
 const char* const kLineTableLegend = R"(
 worst first: on top are the lines that waste most (sectors that nobody asks for in full, wavefronts
 that bank conflicts cost), then come those that move most.
-request: what a warp asks for at once; for a barrier, what a block does.
-lanes each: how many of the warp's 32 lanes take part in a request; for a barrier, the block's
-threads.
+request: what a warp asks for at once; for a barrier or a trigger, what a block does.
+lanes each: how many of the warp's 32 lanes take part in a request; for a barrier or a trigger, the
+block's threads.
 sector: 32 bytes of global memory. used: how much of its sectors a request asks for; more than 100%
 if lanes share them.
 wavefront: one pass of the 32 banks of shared memory; a request of 4 bytes a lane takes 1 at least,

@@ -40,5 +40,6 @@ std::vector<Case> temp_storage_cases();
 std::vector<Case> unwritten_cases();
 std::vector<Case> bounds_cases();
 std::vector<Case> alignment_cases();
+std::vector<Case> overlap_cases();
 
 }  // namespace tests

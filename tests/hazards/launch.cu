@@ -76,6 +76,13 @@ __global__ void barriers(float* y) {
   y[threadIdx.x] = value;
 }
 
+__global__ void triggers(float* y, int early, int late) {
+  const int t = threadIdx.x;
+  if (t < early) cudaTriggerProgrammaticLaunchCompletion();
+  y[t] = 1;
+  if (t >= 96 - late) cudaTriggerProgrammaticLaunchCompletion();
+}
+
 __global__ void warp_reduce(const float* x, float* y) {
   using Reduce = cub::WarpReduce<float>;
   __shared__ typename Reduce::TempStorage storage;
@@ -160,6 +167,10 @@ void launch_halves(const float* x, float* y, int width) {
 
 void launch_barriers(float* y, int threads) {
   barriers<<<2, threads>>>(y);
+}
+
+void launch_triggers(float* y, int early, int late) {
+  triggers<<<2, 96>>>(y, early, late);
 }
 
 void launch_warp_reduce(const float* x, float* y) {

@@ -37,6 +37,9 @@ void launch_vectors(const float* x, float* y, int threads);
 /// A warp copies bf16 to fp16, each lane one value or a pair.
 void launch_halves(const float* x, float* y, int width);
 void launch_barriers(float* y, int threads);
+/// Two blocks of 96 threads write to y. Of each, `early` threads let the next kernel begin before
+/// that, and `late` ones after it.
+void launch_triggers(float* y, int early, int late);
 
 /// Loads of vectors from shared memory by one warp: lane l takes vector l / sharing. `bytes` is 8
 /// or 16.
