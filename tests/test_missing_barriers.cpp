@@ -12,7 +12,6 @@
 #include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
 #include "common/base/observation.hpp"
-#include "common/programs/options.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/markdown.hpp"
