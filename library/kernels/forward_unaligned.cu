@@ -96,25 +96,28 @@ __device__ void add_squares(const uint4& v, float* sums) {
   }
 }
 
-/// The most threads of a block.
-template <int kRowThreads>
-constexpr int kBlock = kRowThreads > 0 ? kShortRows : kMaxUnalignedThreads;
+/// The most vectors of a thread in a block of the fewest threads.
+constexpr int kFewVectors = 4;
 
-/// The blocks that an SM is to hold: for rows of a warp, a thread has 48 registers; for rows of a
-/// block, 80. Turing has room for no more than 1024 threads.
+/// The most threads of a block.
+template <int kVectors>
+constexpr int kBlock = kVectors <= kFewVectors ? kShortRows : kMaxUnalignedThreads;
+
+/// The blocks that an SM is to hold: threads have 48 registers each or, for more vectors, 80. Turing
+/// has room for no more than 1024 threads.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-template <int kRowThreads>
-constexpr int kOnSm = kRowThreads > 0 ? 8 : 3;
+constexpr int kMostOnSm = 8;
 #else
-template <int kRowThreads>
-constexpr int kOnSm = kRowThreads > 0 ? 10 : 3;
+constexpr int kMostOnSm = 10;
 #endif
+template <int kVectors>
+constexpr int kOnSm = kVectors <= kFewVectors ? kMostOnSm : 3;
 
 /// Window i of a row is its columns i * kN to i * kN + kN - 1. Vector i of y
 /// begins where memory has one, `head` columns further on. All windows but
 /// the last two have a vector, at whatever address the row begins.
 template <class T, class W, int kVectors, int kRowThreads, bool kPlain>
-__global__ void __launch_bounds__(kBlock<kRowThreads>, kOnSm<kRowThreads>) rms_norm_unaligned(
+__global__ void __launch_bounds__(kBlock<kVectors>, kOnSm<kVectors>) rms_norm_unaligned(
     const __grid_constant__ Forward op,          // the tensors
     const __grid_constant__ ForwardPlan plan) {  // how blocks share them
   const Task task = task_of<(kRowThreads > 0), kPlain>(op, plan);
@@ -175,7 +178,7 @@ __global__ void __launch_bounds__(kBlock<kRowThreads>, kOnSm<kRowThreads>) rms_n
     const uint4 own = front.of(v[k], k > 0 ? all : if_negative(-lane), if_negative(i + 1 - end));
     add_squares<T>(own, sums);
   }
-  if (kRowThreads == 0) {
+  if (kVectors > kFewVectors) {
     for (int i = begin + kVectors * kLanes; i < end; i += kLanes) {
       add_squares<T>(front.of(of_x[i], 0xffffffff, if_negative(i + 1 - end)), sums);
     }
@@ -214,7 +217,7 @@ __global__ void __launch_bounds__(kBlock<kRowThreads>, kOnSm<kRowThreads>) rms_n
     const int i = begin + k * kLanes;
     if (i < end) put(i, v[k]);
   }
-  if (kRowThreads == 0) {
+  if (kVectors > kFewVectors) {
     for (int i = begin + kVectors * kLanes; i < end; i += kLanes) put(i, of_x[i]);
   }
 #pragma unroll
