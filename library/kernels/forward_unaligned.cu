@@ -103,8 +103,8 @@ constexpr int kFewVectors = 4;
 template <int kVectors>
 constexpr int kBlock = kVectors <= kFewVectors ? kShortRows : kMaxUnalignedThreads;
 
-/// The blocks that an SM is to hold: threads have 48 registers each or, for more vectors, 80. Turing
-/// has room for no more than 1024 threads.
+/// The blocks that an SM is to hold: threads have 48 registers each or, for more vectors, 80.
+/// Turing has room for no more than 1024 threads.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 constexpr int kMostOnSm = 8;
 #else
