@@ -9,7 +9,6 @@ namespace {
 
 ForwardKernel kernel_for(const Forward& op, const ForwardPlan& plan) {
   switch (plan.kind) {
-    case Kind::plain:
     case Kind::aligned:
       return aligned_kernel(op, plan);
     case Kind::long_rows:

@@ -77,7 +77,7 @@ ForwardKernel aligned_kernel(const Forward& op, const ForwardPlan& plan) {
   return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
     using T = decltype(x);
     using W = decltype(weight);
-    return plan.kind == Kind::plain ? kernel_for<T, W, true>(plan) : kernel_for<T, W, false>(plan);
+    return plan.is_plain ? kernel_for<T, W, true>(plan) : kernel_for<T, W, false>(plan);
   });
 }
 

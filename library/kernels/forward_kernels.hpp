@@ -11,7 +11,7 @@ namespace rmsnorm::kernels {
 /// each thread.
 using ForwardKernel = void (*)(Forward, ForwardPlan);
 
-ForwardKernel aligned_kernel(const Forward& op, const ForwardPlan& plan);  ///< also for Kind::plain
+ForwardKernel aligned_kernel(const Forward& op, const ForwardPlan& plan);
 /// In a launch, all tensors have a weight, or none has.
 ForwardKernel long_rows_kernel(const Forward& op);
 ForwardKernel unaligned_kernel(const Forward& op, const ForwardPlan& plan);

@@ -13,7 +13,6 @@ namespace rmsnorm::kernels {
 
 /// What kind of rows a kernel is for.
 enum class Kind {
-  plain,      ///< aligned, of one tensor, at one distance from each other, without rstd
   aligned,    ///< whole vectors of 16 bytes, at 16-byte addresses
   long_rows,  ///< aligned, and longer than a block's registers
   unaligned,  ///< of any length, at any address
@@ -22,6 +21,7 @@ enum class Kind {
 /// A launch.
 struct ForwardPlan {
   Kind kind;                     ///< which kernel
+  bool is_plain;                 ///< one tensor, whose rows are at one distance, without rstd
   int threads;                   ///< of a row: 4 to 32 lanes of a warp, or whole warps
   int vectors;                   ///< of a row that each of them keeps in registers, 16 bytes each
   int rounds;                    ///< unaligned: vectors of each thread, in registers or not
@@ -40,6 +40,9 @@ constexpr int kShortRows = 128;
 /// The most threads of a block, where a row has kRowThreads or, if that is 0, a block.
 template <int kRowThreads>
 constexpr int kMaxThreads = kRowThreads > 0 ? kShortRows : 512;
+
+/// The most threads of a block for an unaligned row.
+constexpr int kMaxUnalignedThreads = 256;
 
 /// The lanes of a warp that share a short row, two vectors for each: 4, 8, 16 or 32.
 inline int lanes_for(int vectors) {
@@ -77,8 +80,9 @@ inline void shape_unaligned(int vectors, ForwardPlan& plan) {
     plan.vectors = vectors <= 96 ? 3 : 4;
     plan.threads = 32;
   } else {
-    plan.vectors = 3;
-    plan.threads = std::clamp(((vectors - 1) / 3 / 32 + 1) * 32, kShortRows, 512);
+    plan.vectors = vectors <= 3 * kShortRows ? 3 : 6;
+    const int threads = ((vectors - 1) / plan.vectors / 32 + 1) * 32;
+    plan.threads = std::clamp(threads, kShortRows, kMaxUnalignedThreads);
   }
   plan.rounds = (vectors - 1) / plan.threads + 1;
 }
@@ -110,10 +114,10 @@ inline ForwardPlan plan_for(const Forward& op) {
   const int vectors = op.hidden / (16 / bytes);
   const Tensor& first = op.tensors[0];
   const Tensor& second = op.tensors[1];
+  plan.is_plain = second.rows == 0 && first.inner >= first.rows && first.rstd == nullptr;
   const bool same_weights = (first.weight == nullptr) == (second.weight == nullptr);
   if (is_aligned(op) && (second.rows == 0 || same_weights)) {
-    const bool is_plain = second.rows == 0 && first.inner >= first.rows && first.rstd == nullptr;
-    plan.kind = is_plain ? Kind::plain : Kind::aligned;
+    plan.kind = Kind::aligned;
     shape_aligned(vectors, plan);
   } else {
     shape_unaligned(vectors, plan);

@@ -13,15 +13,9 @@ __device__ int behind_boundary(const T* p) {
   return reinterpret_cast<std::uintptr_t>(p) % 16 / sizeof(T);
 }
 
-/// The bytes `offset` to `offset` + 15 of two neighbouring vectors, where offset is even and less
-/// than 16.
-__device__ uint4 shifted(const uint4& low, const uint4& high, unsigned offset) {
-  unsigned word[8] = {low.x,  low.y,  low.z,  low.w,  //
-                      high.x, high.y, high.z, high.w};
-  if (offset & 8) {
-#pragma unroll
-    for (int i = 0; i < 6; ++i) word[i] = word[i + 2];
-  }
+/// The bytes `offset` to `offset` + 15 of 24, where offset is even and less than 8.
+__device__ uint4 shifted(const uint2& a, const uint2& b, const uint2& c, unsigned offset) {
+  unsigned word[6] = {a.x, a.y, b.x, b.y, c.x, c.y};
   if (offset & 4) {
 #pragma unroll
     for (int i = 0; i < 5; ++i) word[i] = word[i + 1];
@@ -32,71 +26,101 @@ __device__ uint4 shifted(const uint4& low, const uint4& high, unsigned offset) {
       __funnelshift_r(word[2], word[3], bits), __funnelshift_r(word[3], word[4], bits));
 }
 
-/// 16 bytes of a row, as they are loaded: two neighbouring vectors of memory.
-struct Raw {
-  uint4 low, high;
-};
-
 /// A row in stretches of 16 bytes, from its column `head` on.
 template <class T>
 struct Stretches {
-  const T* begin;   ///< of stretch 0
-  int before;       ///< elements between it and the 16-byte boundary below
-  int first, last;  ///< vectors that are all the row's own: first to last - 1
+  const uint4* vector;  ///< of memory: the one in which stretch 0 begins
+  int before;           ///< elements of it in front of the stretch
+  int first, last;      ///< stretches whose vectors are all the row's own: first to last - 1
 
   __device__ Stretches(const T* row, int head, int hidden) {
-    begin = row + head;
-    before = behind_boundary(begin);
+    before = behind_boundary(row + head);
+    vector = reinterpret_cast<const uint4*>(row + head - before);
     first = before > head ? 1 : 0;
-    last = (hidden - head + before) / kSize<T>;
+    last = (hidden - head + before) / kSize<T> - 1;
   }
 
-  /// Loads what the row has of the vectors that stretch i lies in, one or two.
-  __device__ Raw load(int i) const {
-    const auto* vector = reinterpret_cast<const uint4*>(begin - before) + i;
-    Raw raw{};
-    if (first <= i && i < last) raw.low = vector[0];
-    if (before > 0 && i + 1 < last) raw.high = vector[1];
-    return raw;
-  }
-
-  /// Stretch i of them; element by element, where a vector is not all the row's own.
-  __device__ uint4 finish(int i, const Raw& raw) const {
-    if (before > 0 && (i < first || i + 1 >= last)) {
-      uint4 result;
-#pragma unroll
-      for (int e = 0; e < kSize<T>; ++e) {
-        reinterpret_cast<T*>(&result)[e] = begin[i * kSize<T> + e];
-      }
-      return result;
-    }
-    return shifted(raw.low, raw.high, before * sizeof(T));
-  }
-
+  /// Stretch i: one vector of memory, or what is needed of two.
   __device__ uint4 operator[](int i) const {
-    return finish(i, load(i));
+    if (before == 0) return vector[i];
+    if (first <= i && i < last) {
+      const unsigned offset = before * sizeof(T);
+      const auto* half = reinterpret_cast<const uint2*>(vector + i) + offset / 8;
+      return shifted(half[0], half[1], half[2], offset % 8);
+    }
+    uint4 result;  // element by element
+#pragma unroll
+    for (int e = 0; e < kSize<T>; ++e) {
+      reinterpret_cast<T*>(&result)[e] = reinterpret_cast<const T*>(vector + i)[before + e];
+    }
+    return result;
   }
 };
 
-/// Adds the squares of elements `first` to `last` - 1 of a vector to a sum, one after the other.
-template <class T>
-__device__ float add_squares(float sum, const uint4& v, int first, int last) {
+/// Which bits of a vector belong to its first elements, of so many bytes.
+struct Front {
+  unsigned mask[4];
+
+  __device__ explicit Front(int bytes) {
 #pragma unroll
-  for (int e = 0; e < kSize<T>; ++e) {
-    const float2 pair = widen(reinterpret_cast<const Pair<T>*>(&v)[e / 2]);
-    const float value = e % 2 == 0 ? pair.x : pair.y;
-    if (first <= e && e < last) sum += value * value;
+    for (int j = 0; j < 4; ++j) {
+      const int own = bytes - 4 * j;  // of this word; an element has 2 or 4
+      mask[j] = own <= 0 ? 0 : own == 2 ? 0xffff : 0xffffffff;
+    }
   }
-  return sum;
+
+  /// A vector with zeros for its first elements or for the others, unless all bits of `front` or
+  /// of `others` are set.
+  __device__ uint4 of(const uint4& v, unsigned front, unsigned others) const {
+    return make_uint4(
+        v.x & (others | mask[0]) & (front | ~mask[0]),
+        v.y & (others | mask[1]) & (front | ~mask[1]),
+        v.z & (others | mask[2]) & (front | ~mask[2]),
+        v.w & (others | mask[3]) & (front | ~mask[3]));
+  }
+};
+
+/// All bits, if a number is negative; else none.
+__device__ unsigned if_negative(int number) {
+  return static_cast<unsigned>(number >> 31);
 }
 
-/// Column 0 begins window 0 of kN columns. All windows but the last two get
-/// a vector of y's memory, which begins `head` columns behind the window.
-template <class T, class W, int kVectors, int kRowThreads>
-__global__ void __launch_bounds__(kMaxThreads<kRowThreads>) rms_norm_unaligned(
+/// Adds the square of each element of a vector to a sum of its own.
+template <class T>
+__device__ void add_squares(const uint4& v, float* sums) {
+#pragma unroll
+  for (int i = 0; i < kSize<T> / 2; ++i) {
+    const float2 pair = widen(reinterpret_cast<const Pair<T>*>(&v)[i]);
+    sums[2 * i] += pair.x * pair.x;
+    sums[2 * i + 1] += pair.y * pair.y;
+  }
+}
+
+/// The most vectors of a thread in a block of the fewest threads.
+constexpr int kFewVectors = 4;
+
+/// The most threads of a block.
+template <int kVectors>
+constexpr int kBlock = kVectors <= kFewVectors ? kShortRows : kMaxUnalignedThreads;
+
+/// The blocks that an SM is to hold: threads have 48 registers each or, for more vectors, 80.
+/// Turing has room for no more than 1024 threads.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kMostOnSm = 8;
+#else
+constexpr int kMostOnSm = 10;
+#endif
+template <int kVectors>
+constexpr int kOnSm = kVectors <= kFewVectors ? kMostOnSm : 3;
+
+/// Window i of a row is its columns i * kN to i * kN + kN - 1. Vector i of y
+/// begins where memory has one, `head` columns further on. All windows but
+/// the last two have a vector, at whatever address the row begins.
+template <class T, class W, int kVectors, int kRowThreads, bool kPlain>
+__global__ void __launch_bounds__(kBlock<kVectors>, kOnSm<kVectors>) rms_norm_unaligned(
     const __grid_constant__ Forward op,          // the tensors
     const __grid_constant__ ForwardPlan plan) {  // how blocks share them
-  const Task task = task_of<(kRowThreads > 0), false>(op, plan);
+  const Task task = task_of<(kRowThreads > 0), kPlain>(op, plan);
   wait_for_inputs();
   constexpr int kLanes = kRowThreads > 0 ? kRowThreads : 32;  // of a row and warp
   constexpr int kN = kSize<T>, kParts = sizeof(W) / sizeof(T);
@@ -111,69 +135,63 @@ __global__ void __launch_bounds__(kMaxThreads<kRowThreads>) rms_norm_unaligned(
 
   // A warp has neighbouring vectors, plan.rounds for each lane. Registers
   // keep the first kVectors of a lane; the others are read twice.
-  const int lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
+  const int lane = kRowThreads > 0 ? threadIdx.x : threadIdx.x % 32;
+  const int warp = kRowThreads > 0 ? 0 : threadIdx.x / 32;
   const int base = warp * kLanes * plan.rounds;
+  const int begin = base + lane;
   const int end = min(vectors, base + kLanes * plan.rounds);
-  const auto index = [&](int k) { return base + lane + k * kLanes; };
-  const Stretches<T> of_x(x, head, hidden);
-  const Stretches<W> of_weight(weight, weight == nullptr ? 0 : head, hidden);
-  const auto load_weight = [&](int i, uint4* to) {
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      to[part] = weight == nullptr ? ones<W>() : of_weight[i * kParts + part];
-    }
-  };
-  constexpr bool kEarly = kVectors * kParts <= 2;  // else registers are short
-  Raw raw[kVectors];
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    raw[k] = index(k) < end ? of_x.load(index(k)) : Raw{};
-  }
 
-  // The first window and the last two go to the first warp element by
-  // element: for the sum, and for y where they have no vector.
+  // The ends, the first window and the last two, go element by element. So
+  // does every other warp's first window, but for the sum alone.
   constexpr int kEnds = (3 * kN - 1) / kLanes + 1;  // of a thread
+  const int count = warp == 0 ? 3 * kN : base < end ? kN : 0;
   T ends[kEnds];
   int columns[kEnds];
 #pragma unroll
   for (int n = 0; n < kEnds; ++n) {
     const int e = lane + n * kLanes;
-    columns[n] = e < kN ? e : e + max(0, windows - 3) * kN;
-    if (warp > 0 || e >= 3 * kN || columns[n] >= hidden) columns[n] = -1;
+    columns[n] = e + (e < kN ? base : max(0, windows - 3)) * kN;
+    if (e >= count || columns[n] >= hidden) columns[n] = -1;
     ends[n] = columns[n] < 0 ? static_cast<T>(0.0f) : x[columns[n]];
   }
 
-  // A window's squares are added in the order of its columns. They are in
-  // two vectors: what the lane before has added of them comes from there.
-  // The last lane begins with the vector in front of the warp's.
-  float sum = 0, before = 0;
-  if (kRowThreads == 0 && lane == kLanes - 1 && 0 < base && base < end) {
-    before = add_squares<T>(0, of_x[base - 1], kN - head, kN);
-  }
-  const auto add = [&](int i, const uint4& u) {
-    const float next = add_squares<T>(0, u, kN - head, kN);
-    const float sent = lane == kLanes - 1 ? before : next;  // to lane 0
-    const int from = (lane + kLanes - 1) % kLanes;
-    const float own = __shfl_sync(0xffffffff, sent, from, kLanes);
-    const float all = add_squares<T>(own, u, 0, kN - head);
-    if (0 < i && i < end) sum += all;
-    before = next;
-  };
-  uint4 v[kVectors], w[kEarly ? kVectors * kParts : kParts];
+  const Stretches<T> of_x(x, head, hidden);
+  uint4 v[kVectors];
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    const int i = index(k);
-    v[k] = i < end ? of_x.finish(i, raw[k]) : make_uint4(0, 0, 0, 0);
-    if (kEarly && i < end) load_weight(i, &w[k * kParts]);
+    const int i = begin + k * kLanes;
+    v[k] = i < end ? of_x[i] : make_uint4(0, 0, 0, 0);
   }
   let_next_begin();
+
+  // The sum is one of windows, or a row's result would depend on its address.
+  // A window is in two vectors, and so are those kLanes, 2 * kLanes, ...
+  // windows further on: their squares are added up column by column. The lane
+  // before has the sums of the first columns and sends their sum; this lane
+  // goes on in their order.
+  const Front front((kN - head) * sizeof(T));
+  float sums[kN] = {};
 #pragma unroll
-  for (int k = 0; k < kVectors; ++k) add(index(k), v[k]);
-  if (kRowThreads == 0) {
-#pragma unroll 2
-    for (int k = kVectors; k < plan.rounds; ++k) {
-      add(index(k), index(k) < end ? of_x[index(k)] : make_uint4(0, 0, 0, 0));
+  for (int k = 0; k < kVectors; ++k) {  // without what is of window base and of window end
+    const int i = begin + k * kLanes;
+    const unsigned all = 0xffffffff;
+    const uint4 own = front.of(v[k], k > 0 ? all : if_negative(-lane), if_negative(i + 1 - end));
+    add_squares<T>(own, sums);
+  }
+  if (kVectors > kFewVectors) {
+    for (int i = begin + kVectors * kLanes; i < end; i += kLanes) {
+      add_squares<T>(front.of(of_x[i], 0xffffffff, if_negative(i + 1 - end)), sums);
     }
+  }
+  float sum = 0;
+#pragma unroll
+  for (int e = 0; e < kN; ++e) {
+    if (e >= kN - head) sum += sums[e];
+  }
+  sum = __shfl_sync(0xffffffff, sum, lane + kLanes - 1, kLanes);
+#pragma unroll
+  for (int e = 0; e < kN; ++e) {
+    if (e < kN - head) sum += sums[e];
   }
 #pragma unroll
   for (const T element : ends) {
@@ -183,58 +201,60 @@ __global__ void __launch_bounds__(kMaxThreads<kRowThreads>) rms_norm_unaligned(
   __shared__ float partial[32];
   const float mean = row_sum<kRowThreads>(sum, partial) * plan.inverse;
   const float rstd = rsqrtf(mean + op.eps);
-  store_rstd(task, rstd);
+  if constexpr (!kPlain) store_rstd(task, rstd);
 
-  const auto put = [&](int i, const uint4& u, const uint4* factors) {
-    auto* to = reinterpret_cast<uint4*>(y + head) + i;
-    *to = scaled<T, W>(u, rstd, factors, op.weight_bias);
+  const Stretches<W> of_weight(weight, weight == nullptr ? 0 : head, hidden);
+  const auto put = [&](int i, const uint4& u) {
+    uint4 w[kParts];
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      w[part] = weight == nullptr ? ones<W>() : of_weight[i * kParts + part];
+    }
+    reinterpret_cast<uint4*>(y + head)[i] = scaled<T, W>(u, rstd, w, op.weight_bias);
   };
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    const int i = index(k);
-    uint4* const factors = &w[kEarly ? k * kParts : 0];
-    if (!kEarly && i < end) load_weight(i, factors);
-    if (i < end) put(i, v[k], factors);
+    const int i = begin + k * kLanes;
+    if (i < end) put(i, v[k]);
   }
-  if (kRowThreads == 0) {
-    for (int i = index(kVectors); i < end; i += kLanes) {
-      uint4 factors[kParts];
-      load_weight(i, factors);
-      put(i, of_x[i], factors);
-    }
+  if (kVectors > kFewVectors) {
+    for (int i = begin + kVectors * kLanes; i < end; i += kLanes) put(i, of_x[i]);
   }
 #pragma unroll
   for (int n = 0; n < kEnds; ++n) {
     const int col = columns[n];
     const bool has_vector = head <= col && col < head + vectors * kN;
-    if (col < 0 || has_vector) continue;
+    if (col < 0 || has_vector || warp > 0) continue;
     const float factor = weight == nullptr ? 1 : static_cast<float>(weight[col]);
     y[col] = static_cast<T>(static_cast<float>(ends[n]) * rstd * (factor + op.weight_bias));
   }
 }
 
-template <class T, class W>
+template <class T, class W, bool kPlain>
 ForwardKernel kernel_for(const ForwardPlan& plan) {
   switch (plan.threads) {
     case 4:
-      return rms_norm_unaligned<T, W, 2, 4>;
+      return rms_norm_unaligned<T, W, 2, 4, kPlain>;
     case 8:
-      return rms_norm_unaligned<T, W, 2, 8>;
+      return rms_norm_unaligned<T, W, 2, 8, kPlain>;
     case 16:
-      return rms_norm_unaligned<T, W, 2, 16>;
+      return rms_norm_unaligned<T, W, 2, 16, kPlain>;
     case 32:
-      return plan.vectors == 2   ? rms_norm_unaligned<T, W, 2, 32>
-             : plan.vectors == 3 ? rms_norm_unaligned<T, W, 3, 32>
-                                 : rms_norm_unaligned<T, W, 4, 32>;
+      return plan.vectors == 2   ? rms_norm_unaligned<T, W, 2, 32, kPlain>
+             : plan.vectors == 3 ? rms_norm_unaligned<T, W, 3, 32, kPlain>
+                                 : rms_norm_unaligned<T, W, 4, 32, kPlain>;
   }
-  return rms_norm_unaligned<T, W, 3, 0>;
+  return plan.vectors == 3 ? rms_norm_unaligned<T, W, 3, 0, kPlain>
+                           : rms_norm_unaligned<T, W, 6, 0, kPlain>;
 }
 
 }  // namespace
 
 ForwardKernel unaligned_kernel(const Forward& op, const ForwardPlan& plan) {
   return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
-    return kernel_for<decltype(x), decltype(weight)>(plan);
+    using T = decltype(x);
+    using W = decltype(weight);
+    return plan.is_plain ? kernel_for<T, W, true>(plan) : kernel_for<T, W, false>(plan);
   });
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cuda/annotated_ptr>
+#include <type_traits>
 #include <utility>
 
 #include "library/kernels/launch.hpp"
@@ -29,17 +30,34 @@ constexpr int kThreadsOnSm = 1280;
 template <int kThreads, int kColumns>
 constexpr int kOnSm = kColumns > 16 ? 1 : kThreadsOnSm / kBlock<kThreads>;
 
-/// Neighbouring elements that move together: 16 bytes if hidden allows it.
+/// Neighbouring elements that move together: 16 bytes if hidden allows it. They stay in words of 32
+/// bits: taken apart at once, each load would have to be waited for.
 template <class T, int kWidth>
 struct alignas(kWidth * sizeof(T)) Vector {
-  T at[kWidth];
+  using Word = std::conditional_t<kWidth * sizeof(T) == 2, std::uint16_t, std::uint32_t>;
+  Word words[kWidth * sizeof(T) / sizeof(Word)];
 };
+
+/// Element j of a vector.
+template <class T, int kWidth>
+__device__ float element(const Vector<T, kWidth>& v, int j) {
+  const unsigned bits = v.words[j * sizeof(T) / sizeof(v.words[0])];
+  if constexpr (std::is_same_v<T, float>) {
+    return __uint_as_float(bits);
+  } else if constexpr (std::is_same_v<T, __half>) {
+    const float2 pair = __half22float2(reinterpret_cast<const __half2&>(bits));
+    return j % 2 == 0 ? pair.x : pair.y;
+  } else {  // the upper half of a float
+    return __uint_as_float(j % 2 == 0 ? bits << 16 : bits & 0xffff0000);
+  }
+}
 
 /// Neighbouring numbers, each rounded to the nearest of the type.
 template <class T, int kWidth>
 __device__ Vector<T, kWidth> rounded(const float* number) {
   Vector<T, kWidth> v;
-  for (int j = 0; j < kWidth; ++j) v.at[j] = static_cast<T>(number[j]);
+#pragma unroll
+  for (int j = 0; j < kWidth; ++j) reinterpret_cast<T*>(&v)[j] = static_cast<T>(number[j]);
   return v;
 }
 
@@ -74,8 +92,7 @@ __global__ void __launch_bounds__(kBlock<kThreads>, kOnSm<kThreads, kColumns>)
   float squares = 0;
 #pragma unroll
   for (int k = 0; k < kColumns; ++k) {
-    sum[k] = static_cast<float>(u[k / kWidth].at[k % kWidth]);
-    sum[k] += static_cast<float>(v[k / kWidth].at[k % kWidth]);
+    sum[k] = element(u[k / kWidth], k % kWidth) + element(v[k / kWidth], k % kWidth);
     squares += sum[k] * sum[k];
   }
   let_next_begin();
@@ -94,9 +111,10 @@ __global__ void __launch_bounds__(kBlock<kThreads>, kOnSm<kThreads, kColumns>)
     float* const value = sum + k * kWidth;  // not rounded, in the norm
     if (!kEarly) residual[i] = rounded<T, kWidth>(value);
     if (!kEarly && weight != nullptr) w[k] = weight[i];
+#pragma unroll
     for (int j = 0; j < kWidth; ++j) {
       float factor = 1;
-      if (weight != nullptr) factor = static_cast<float>(w[k].at[j]) + bias;
+      if (weight != nullptr) factor = element(w[k], j) + bias;
       value[j] = value[j] * rstd * factor;
     }
     y[i] = rounded<T, kWidth>(value);
