@@ -158,7 +158,7 @@ TEST_CASE("the solution is shown as the difference to the lesson's kernel, nothi
   }
   for (const std::string& line : lines_in(finished.out)) CHECK(line.find('\x1b') == line.npos);
 
-  // In the foils of lesson 06 there is nothing to learn for its exercise.
+  // In the variants of lesson 06 there is nothing to learn for its exercise.
   CHECK_THAT(repository.exercise({"6", "--solution"}).out, !contains("512"));
 }
 
@@ -250,7 +250,7 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
       {"__shared__ float partial", "__shared__ flaot partial", {"36: error: ", "flaot"}},
       {"partial[kThreads]", "partial[hidden]", {"36: error: "}},
       {"partial[kThreads];", "partial[kThreads] = {};", {"36: CUDA does not allow"}},
-      {"stream>>>(", "stream>>(", {"78: this <<< has no >>>"}},
+      {"stream>>>(", "stream>>(", {"71: this <<< has no >>>"}},
       {"    if (threadIdx.x < half) {", "    {{", {"error: "}},
   };
   Repository repository;

@@ -75,17 +75,17 @@ bool is_tag(const std::string& line) {
   return begin != line.npos && line.find_first_not_of(' ') == begin && line.ends_with("]");
 }
 
-/// The lines of a kernel file without the comment at its top, its tags and its foils.
+/// The lines of a kernel file without the comment at its top, its tags and its variants.
 std::vector<std::string> body_of(const fs::path& file) {
   std::vector<std::string> body;
   bool in_head = true;
-  bool in_foil = false;
+  bool in_variant = false;
   for (const std::string& line : lines_of(file)) {
     in_head = in_head && line.starts_with("//");
-    const bool ends_foil = in_foil && line == "// [foil]";
-    if (line == "// [foil]") in_foil = !in_foil;
-    if (in_head || in_foil || ends_foil || is_tag(line)) continue;
-    // A foil leaves the empty line after it.
+    const bool ends_variant = in_variant && line == "// [variant]";
+    if (line == "// [variant]") in_variant = !in_variant;
+    if (in_head || in_variant || ends_variant || is_tag(line)) continue;
+    // A variant leaves the empty line after it.
     if (line.empty() && !body.empty() && body.back().empty()) continue;
     body.push_back(line);
   }

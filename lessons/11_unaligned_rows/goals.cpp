@@ -13,7 +13,7 @@ const ExerciseRegistration exercise{{
     .types = {.dtype = Dtype::bf16, .weight = Dtype::bf16},
     .goals =
         {
-            {"at most 75 requests a row", Quantity::requests, Goal::at_most, 75},
+            {"at most 75 requests to global memory a row", Quantity::requests, Goal::at_most, 75},
         },
     .within =
         {
