@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -191,6 +192,14 @@ TEST_CASE("the rows of a trace on a lesson's page are those that the lesson prin
     const std::string page = rmsnorm::read_file(folder / "README.md");
     if (page.find("--trace --dtype bf16`") != page.npos) {  // the trace in another type
       command.insert(command.end(), {"--dtype", "bf16"});
+    }
+    static const std::regex kProblem(
+        "--device cpu (--rows [0-9]+ --hidden [0-9]+ --dtype \\S+) --trace");
+    if (std::smatch match; std::regex_search(page, match, kProblem)) {  // of another problem
+      std::istringstream options(match[1].str());
+      command.insert(
+          command.end(), std::istream_iterator<std::string>(options),
+          std::istream_iterator<std::string>());
     }
     const Finished finished = run(command);
     CHECK(finished.exit_code == rmsnorm::kAllVerified);
