@@ -59,11 +59,11 @@ struct Implementation {
   const Operation* operation;  ///< what it does
   bool is_typed;               ///< knows more than fp32
 
-  std::function<cudaError_t(const Problem&, cudaStream_t)> launch;
-  std::function<std::string(const Problem&)> unsupported;      ///< also of types that it lacks
-  std::function<Traffic(const Problem&)> traffic;              ///< predicted
-  std::function<SumDepth(const Problem&)> sum_depth;           ///< promised
-  std::function<std::size_t(const Problem&)> workspace_bytes;  ///< 0 for most
+  std::function<cudaError_t(const Problem&, cudaStream_t)> launch;  ///< enqueues the operation
+  std::function<std::string(const Problem&)> unsupported;           ///< also of types that it lacks
+  std::function<Traffic(const Problem&)> traffic;                   ///< predicted
+  std::function<SumDepth(const Problem&)> sum_depth;                ///< promised
+  std::function<std::size_t(const Problem&)> workspace_bytes;       ///< 0 for most
 };
 
 /// Adds an implementation to the registry when the program starts.
@@ -75,6 +75,7 @@ std::string unsupported_types(const char* slug, const Problem& problem);
 /// Adds a lesson to the registry when the program starts.
 template <class View>
 struct Registration {
+  /// Keeps a copy.
   explicit Registration(const Lesson<View>& lesson) {
     const auto view = Description<View>::view;
     add_implementation(

@@ -21,6 +21,7 @@ namespace rmsnorm {
 /// The most additions that one term goes through on its way into a sum. It decides how far rounding
 /// can move a result.
 struct SumDepth {
+  /// Of sums along a row alone, or of both.
   SumDepth(int row_depth = 0, int column_depth = 0) : row(row_depth), column(column_depth) {}
   int row;     ///< into a sum along a row
   int column;  ///< into one down a column
@@ -58,11 +59,11 @@ struct Checks {};
 ///
 /// What most operations have alike is inherited from here.
 struct CommonDescription {
-  using Derived = Checks<>;
-  static constexpr bool kHasEps = true;
-  static constexpr bool kSameBits = false;
-  static constexpr bool kIsTyped = false;
-  static constexpr const char* kRegime = "";
+  using Derived = Checks<>;                   ///< nothing is derived
+  static constexpr bool kHasEps = true;       ///< eps is part of the formula
+  static constexpr bool kSameBits = false;    ///< launches may differ in their last bits
+  static constexpr bool kIsTyped = false;     ///< fp32 alone
+  static constexpr const char* kRegime = "";  ///< the five of most operations
 };
 template <class View>
 struct Description;

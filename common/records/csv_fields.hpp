@@ -21,8 +21,10 @@ namespace rmsnorm::csv {
 /// All values of an enum that a file can have.
 template <class Enum>
 inline constexpr std::array<Enum, 0> kValues{};
+/// Those of a verdict.
 template <>
 inline constexpr std::array kValues<Verdict>{Verdict::pass, Verdict::fail, Verdict::unsupported};
+/// Those of a cache.
 template <>
 inline constexpr std::array kValues<Cache>{Cache::cold, Cache::warm};
 

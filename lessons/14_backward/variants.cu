@@ -162,6 +162,10 @@ std::string unsupported(const Backward& p) {
   if (p.hidden > kColumns * kThreads) {
     return "14_backward in two passes has room for 4096 columns: 512 threads keep 8 each";
   }
+  if (p.rows > 1 << 24) {
+    return "14_backward in two passes has 256 blocks: of more than 2^24 rows, each would add up so "
+           "many that fp32 loses their digits";
+  }
   if (p.dtype == p.weight_dtype) return "";
   return "14_backward in two passes has no kernel for a weight of another type than that of x";
 }
