@@ -48,7 +48,7 @@ const std::vector<Given> kGiven = {
      {"every load of x asks the L2 to evict its line last: 1 counted in 32 x 4096"}},
     {"10_half_precision",
      {"every request to global memory touches 16 sectors: 2 counted in 32 x 4096 bf16"}},
-    {"11_unaligned_rows", {"at most 75 requests a row: 156 counted in 32 x 4097 bf16"}},
+    {"11_unaligned_rows", {"at most 75 requests to global memory a row: 156 counted in 32 x 4097 bf16"}},
     {"12_launch_overlap",
      {"every block lets the next kernel begin before it writes: 0 counted in 32 x 4096 bf16"}},
     {"13_residual_add",
