@@ -21,7 +21,7 @@ using namespace tests;
 
 namespace {
 
-constexpr std::size_t kLargestPage = 350 * 1024;  // bytes: the results of three operations
+constexpr std::size_t kLargestPage = 300 * 1024;  // bytes
 
 const fs::path& site() {
   static const fs::path folder = RMSNORM_SITE;
@@ -175,7 +175,7 @@ TEST_CASE("no page of the site loads anything from another host") {
   }
 }
 
-TEST_CASE("no page of the site is larger than 350 KB") {
+TEST_CASE("no page of the site is larger than 300 KB") {
   for (const auto& [name, page] : pages()) {
     CAPTURE(name);
     CHECK(page.text.size() <= kLargestPage);

@@ -236,8 +236,14 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
   for (const fs::path& file : files) {
     if (!is(file, "-peers")) continue;
     const auto results = plots::load_results(file);
-    main.text += section(file.stem().string(), "Other libraries: " + device_of(results)) +
-                 html_block(times(results));
+    const std::string name = file.stem().string();
+    const std::string title = "Other libraries: " + device_of(results);
+    sweeps.push_back(
+        {label_of("results_" + name), "Results: other libraries, " + device_of(results),
+         html_block(times(results))});
+    main.text += section(name, title) + words(
+                                            "<a href=\"" + sweeps.back().label + ".html\">" +
+                                            escape_html(sweeps.back().title) + "</a>");
   }
   for (const fs::path& file : files) {
     if (!is(file, "-trace")) continue;
