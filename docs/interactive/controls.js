@@ -1,11 +1,12 @@
 /**
  * What the interactive figures share: elements, fields that explain bad input, numbers as text.
  *
- * Plain scripts, since modules do not load from file://.
+ * Plain scripts, since modules do not load from file://. A page with two figures loads this one
+ * twice: the second time adds to the same object.
  */
 "use strict";
 
-const figures = {};
+var figures = window.figures || {};
 
 /** An element with attributes and children. An attribute that is undefined is left out. */
 figures.element = function (name, attributes = {}, ...children) {

@@ -36,6 +36,7 @@ def write_pages(folder):
         (folder / f"{name}.html").write_text(
             '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width">\n'
+            "<style>body { background: Canvas; }</style>\n"
             f"<title>{name}</title>\n<h1>{name}</h1>\n{fragment}\n</html>\n", encoding="utf-8")
 
 
