@@ -118,8 +118,10 @@ class SiteTest(PageTest):
         """By a number, both ways, and by the regime."""
         self.open("results")
         rows = "[...document.querySelectorAll('table.sortable tbody')[0].rows]"
-        column = rows + ".map((row) => +row.cells[7].dataset.value)"
-        head = self.find("table.sortable thead th:nth-child(8) button")
+        time = self.js("""[...document.querySelector('table.sortable thead tr').cells]
+          .findIndex((head) => head.textContent === 'time of a launch')""")
+        column = rows + f".map((row) => +row.cells[{time}].dataset.value)"
+        head = self.find(f"table.sortable thead th:nth-child({time + 1}) button")
         head.click()
         values = self.js(column)
         numbers = [value for value in values if value is not None]
