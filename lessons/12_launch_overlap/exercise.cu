@@ -55,6 +55,16 @@ __device__ void let_next_begin() {
 #endif
 }
 
+/// Threads that an SM is to hold. Of its 65536 registers, each of 1536 can have 40, of 1280 48, of
+/// 1024 64. Turing has no room for more than 1024.
+template <class W, int kVectors>
+constexpr int threads_on_sm() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  if (kVectors <= 2) return sizeof(W) == 2 ? 1536 : 1280;
+#endif
+  return 1024;
+}
+
 /// Elements of a vector: what 16 bytes hold.
 template <class T>
 constexpr int kSize = 16 / sizeof(T);
@@ -76,11 +86,13 @@ template <int kThreads>
 constexpr int kBlock = kThreads <= 32 ? 128 : kThreads;
 
 template <class T, class W, int kThreads, int kVectors>
-__global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_launch_overlap(
-    const uint4* __restrict__ x,       // (rows, vectors)  read once
-    const uint4* __restrict__ weight,  // (vectors of W)   once a warp
-    uint4* __restrict__ y,             // (rows, vectors)  written once
-    int rows, int vectors, float eps, float bias) {
+__global__ void __launch_bounds__(  //
+    kBlock<kThreads>, threads_on_sm<W, kVectors>() / kBlock<kThreads>)
+    rms_norm_launch_overlap(
+        const uint4* __restrict__ x,       // (rows, vectors)  read once
+        const uint4* __restrict__ weight,  // (vectors of W)   once a warp
+        uint4* __restrict__ y,             // (rows, vectors)  written once
+        int rows, int vectors, float eps, float bias) {
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
   y += row * vectors;  // in 64 bits: rows * hidden can exceed 2^31
   const auto keep = cuda::access_property::persisting();  // = evict_last
@@ -159,9 +171,9 @@ constexpr Shape kShape = {
 /// The first with room for a row is taken. A block of 1024 threads has 64 registers for each.
 constexpr int kMaxColumns = 1024 * 48;
 template <class T, class W>
-constexpr Shape kShapes[] = {kShape<T, W, 8, 16>,   kShape<T, W, 16, 16>,   kShape<T, W, 32, 16>,
-                             kShape<T, W, 64, 16>,  kShape<T, W, 128, 16>,  kShape<T, W, 256, 16>,
-                             kShape<T, W, 512, 16>, kShape<T, W, 1024, 16>, kShape<T, W, 1024, 48>};
+constexpr Shape kShapes[] = {kShape<T, W, 8, 16>,   kShape<T, W, 16, 16>,  kShape<T, W, 32, 16>,
+                             kShape<T, W, 32, 32>,  kShape<T, W, 128, 16>, kShape<T, W, 256, 16>,
+                             kShape<T, W, 512, 16>, kShape<T, W, 512, 32>, kShape<T, W, 1024, 48>};
 
 const Shape& shape_for(const rmsnorm::TypedRmsNorm& p) {
   const bool fp32_weight = p.weight_dtype == rmsnorm::Dtype::fp32;
