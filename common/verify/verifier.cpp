@@ -19,9 +19,10 @@ std::string to_sentence(const Mismatch& m) {
   if (is_poison(m.got)) {
     return fmt::format("{} was not written (expected {:.7g})", place, m.expected);
   }
+  const auto number = [](auto v) { return std::isnan(v) ? std::abs(v) : v; };  // not "-nan"
   return fmt::format(
-      "{}: expected {:.7g}, got {:.7g}, off by {:.2g} where {:.2g} is allowed", place, m.expected,
-      m.got, std::abs(m.got - m.expected), m.allowed);
+      "{}: expected {:.7g}, got {:.7g}, off by {:.2g} where {:.2g} is allowed", place,
+      number(m.expected), number(m.got), std::abs(m.got - m.expected), m.allowed);
 }
 
 namespace {
