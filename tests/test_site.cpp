@@ -1,7 +1,6 @@
 /// \file
 /// What makes the site's pages of the repository's texts.
 
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -15,7 +14,6 @@
 #include "docs/site/search_index.hpp"
 #include "docs/site/text.hpp"
 #include "tests/catch.hpp"
-#include "tests/html.hpp"
 #include "tests/repository.hpp"
 
 using namespace rmsnorm::site;
@@ -195,19 +193,6 @@ TEST_CASE("a finished page has its title as the first heading and the others bel
       page.find("<h1 class=\"title\">T</h1><h2>A</h2><h3 class=\"x\">B</h3>") != std::string::npos);
   CHECK(page.find("katex") == std::string::npos);
   CHECK(finished_page("<head></head><p class=\"math\">").find("katex.min.js") != std::string::npos);
-}
-
-TEST_CASE("the checks of the built site see a page's tags, identifiers and files") {
-  const auto tags = tests::tags_of(
-      "<!-- <a href='x'> --><a id=one href=\"a&amp;b.html\">1 < 2</a><script>'<b>'</script><img "
-      "alt='' "
-      "src=c.png><br/>");
-  REQUIRE(tags.size() == 4);
-  CHECK(tags[0]["href"] == "a&b.html");
-  CHECK(tags[2].has("alt"));
-  CHECK(tags[2]["src"] == "c.png");
-  CHECK(tests::ids_of(tags) == std::set<std::string>{"one"});
-  CHECK(tests::urls_of("a{b:url('c.woff')}") == std::vector<std::string>{"c.woff"});
 }
 
 TEST_CASE("search knows a page's sections and their words, without tags, scripts and drawings") {
