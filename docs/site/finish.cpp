@@ -42,11 +42,6 @@ std::string with_title_once(const std::string& html) {
   return replace_all(html, "<title>" + title + "<", "<title>" + title.substr(0, dash) + "<");
 }
 
-void copy_into(const fs::path& file, const fs::path& folder) {
-  fs::create_directories(folder);
-  fs::copy_file(file, folder / file.filename(), fs::copy_options::overwrite_existing);
-}
-
 }  // namespace
 
 std::string finished_page(std::string html) {
@@ -85,23 +80,17 @@ void finish(const fs::path& root, const fs::path& html, const fs::path& katex) {
     write_file(entry.path(), finished_page(read_file(entry.path())));
   }
   write_file(html / "search_index.js", search_index(html));
-  for (const auto& entry : fs::directory_iterator(root / "plots/charts")) {
-    if (entry.path().extension() == ".svg") copy_into(entry.path(), html / "charts");
-  }
+  fs::copy(root / "plots/charts", html / "charts");
   for (const auto& entry : fs::directory_iterator(root / "docs/figures")) {
     const std::string svg = read_file(entry.path());
     const std::string stem = entry.path().stem().string();
     write_file(html / "figures" / (stem + "-light.svg"), drawing_for(svg, false));
     write_file(html / "figures" / (stem + "-dark.svg"), drawing_for(svg, true));
   }
-  for (const auto& entry : fs::directory_iterator(root / "docs/interactive")) {
-    const fs::path extension = entry.path().extension();
-    if (extension == ".js" || extension == ".css") copy_into(entry.path(), html);
-  }
+  fs::create_directories(html / "katex");
+  fs::copy(katex / "fonts", html / "katex/fonts");
   for (const char* name : {"katex.min.js", "katex.min.css"})
-    copy_into(katex / name, html / "katex");
-  for (const auto& font : fs::directory_iterator(katex / "fonts"))
-    copy_into(font.path(), html / "katex/fonts");
+    fs::copy(katex / name, html / "katex" / name);
 }
 
 }  // namespace rmsnorm::site

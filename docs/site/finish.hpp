@@ -11,8 +11,8 @@ namespace rmsnorm::site {
 /// and, where there are formulas, with the program that sets them.
 std::string finished_page(std::string html);
 
-/// Finishes every page of a folder, and adds the files that they use: charts, interactive figures,
-/// the program that sets formulas.
+/// Finishes every page of a folder, and adds the files that they use: charts, drawings, the program
+/// that sets formulas.
 /// \param root   the repository's top folder
 /// \param html   where Doxygen has put the pages
 /// \param katex  the folder of katex.min.js

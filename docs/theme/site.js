@@ -1,7 +1,6 @@
 // What the pages do beyond showing text. Everything works from file://, with no other host.
 "use strict";
 
-document.documentElement.classList.add("js");
 DoxygenAwesomeDarkModeToggle.init();
 DoxygenAwesomeFragmentCopyButton.init();
 DoxygenAwesomeParagraphLink.init();
@@ -83,20 +82,6 @@ function makeContents() {
   new MutationObserver(tell).observe(toc, { attributeFilter: ["class"] });
   narrow.addEventListener("change", tell);
   tell();
-}
-
-// Unchanged lines of a difference: shown on demand.
-function unfoldOnDemand() {
-  for (const button of document.querySelectorAll(".diff .fold button")) {
-    button.addEventListener("click", () => {
-      const fold = button.closest("tbody");
-      const lines = fold.nextElementSibling;
-      lines.classList.remove("folded");
-      fold.remove();
-      lines.rows[0].setAttribute("tabindex", "-1");
-      lines.rows[0].focus({ preventScroll: true });
-    });
-  }
 }
 
 // Tables of results: a click on a head sorts, the list of regimes filters.
@@ -243,7 +228,6 @@ const search = {
 document.addEventListener("DOMContentLoaded", () => {
   search.start();
   if (document.querySelector(".math")) setFormulas();
-  unfoldOnDemand();
   sortTables();
   markFrames();
   window.addEventListener("resize", markFrames);
