@@ -1,10 +1,12 @@
 #include "docs/site/finish.hpp"
 
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "common/base/files.hpp"
 #include "docs/site/drawing.hpp"
-#include "docs/site/search_index.hpp"
 #include "docs/site/text.hpp"
 
 namespace rmsnorm::site {
@@ -40,6 +42,52 @@ std::string with_title_once(const std::string& html) {
   const std::size_t dash = title.find(" - ");
   if (dash == std::string::npos || title.substr(0, dash) != title.substr(dash + 3)) return html;
   return replace_all(html, "<title>" + title + "<", "<title>" + title.substr(0, dash) + "<");
+}
+
+/// Doxygen's lists and copies of files, which repeat what other pages say.
+bool only_repeats(const std::string& name) {
+  const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+  static constexpr const char* kParts[] = {
+      "_source.html", "-members.html", "dir_",          "change_",        "kernel_",
+      "namespace",    "usergroup",     "files.html",    "annotated.html", "classes.html",
+      "functions",    "globals",       "hierarchy.html"};
+  return std::any_of(std::begin(kParts), std::end(kParts), has);
+}
+
+/// Lessons first, then the other pages, then the API reference and the sources.
+int rank_of(const std::string& name) {
+  const bool is_reference = name.starts_with("class") || name.starts_with("struct") ||
+                            name.find("_8hpp") != std::string::npos || name.starts_with("source_");
+  return is_reference ? 2 : name.starts_with("lesson_") ? 0 : 1;
+}
+
+std::string json_string(std::string text) {
+  text = replace_all(replace_all(std::move(text), "\\", "\\\\"), "\"", "\\\"");
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20; }, ' ');
+  return "\"" + text + "\"";
+}
+
+/// What the site's search looks through, as a program that defines SEARCH_INDEX: the name and the
+/// HTML of every page. theme/site.js makes words of it.
+std::string search_index(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".html") && !only_repeats(name)) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(rank_of(a), a) < std::pair(rank_of(b), b);
+  });
+  std::string js = "const SEARCH_INDEX = [\n";
+  for (const std::string& name : names) {
+    const std::string html = read_file(folder / name);
+    const bool name_is_enough = name.starts_with("source_") && !name.ends_with("_8hpp.html");
+    const std::string text =
+        between(html, "<h1 class=\"title\">", name_is_enough ? "</h1>" : "<!-- contents -->");
+    js += "[" + json_string(name) + "," + json_string("<h1>" + text) + "],\n";
+  }
+  return js + "];\n";
 }
 
 }  // namespace
