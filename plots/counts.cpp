@@ -1,5 +1,3 @@
-#include "plots/counts.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +8,8 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "plots/charts.hpp"
 #include "plots/layout.hpp"
-#include "plots/select.hpp"
 
 namespace rmsnorm::plots {
 namespace {

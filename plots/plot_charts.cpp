@@ -10,11 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "plots/counts.hpp"
-#include "plots/peers_charts.hpp"
-#include "plots/progression.hpp"
-#include "plots/select.hpp"
-#include "plots/sweep.hpp"
+#include "plots/charts.hpp"
 #include "plots/tool.hpp"
 
 namespace {
@@ -58,9 +54,9 @@ void draw_results(const Options& options) {
       save_if_any(progression_chart(shown, condition), progression_name(shown, condition));
   }
   const auto norms = without_variants(of_operation(results, kMain));
-  save_if_any(sweep_chart(norms, sweep_over_rows(), options.l2_mib), "sweep_rows");
-  save_if_any(sweep_chart(norms, sweep_over_hidden(), options.l2_mib), "sweep_hidden");
-  save_if_any(error_chart(norms, sweep_over_hidden()), "error");
+  save_if_any(sweep_chart(norms, kOverRows, options.l2_mib), "sweep_rows");
+  save_if_any(sweep_chart(norms, kOverHidden, options.l2_mib), "sweep_hidden");
+  save_if_any(error_chart(norms, kOverHidden), "error");
   if (drawn == 0) {
     throw std::runtime_error(
         fmt::format("{}: no results that a chart could show", options.csv_file.string()));
@@ -93,13 +89,6 @@ void draw_peers(const Options& options) {
   }
 }
 
-/// Says what is wrong with a number that has to be above 0; CLI::PositiveNumber lets NaN pass.
-std::string positive(const std::string& text) {
-  double number = 0;
-  if (CLI::detail::lexical_cast(text, number) && number > 0) return "";
-  return fmt::format("'{}' is not a number above 0", text);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -116,7 +105,7 @@ int main(int argc, char** argv) {
       ->required()
       ->type_name("DIR");
   app.add_option("--l2-mib", options.l2_mib, "Size of the L2 cache, to be marked in sweep_rows")
-      ->check(positive)
+      ->check(CLI::PositiveNumber)
       ->needs(csv)
       ->type_name("N");
   return run_tool(app, argc, argv, [&] {

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "plots/charts.hpp"
 #include "plots/peers.hpp"
-#include "plots/peers_charts.hpp"
 #include "tests/catch.hpp"
 
 using namespace rmsnorm;

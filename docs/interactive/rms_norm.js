@@ -25,22 +25,13 @@ figures.rmsNorm = (function () {
    */
   function stepsOf({x, block}) {
     const columns = x[0].length;
-    const blocks = Math.ceil(columns / block);
-    const steps = [];
-    for (let row = 0; row < x.length; ++row) {
-      for (const kind of ["sum", "rstd", "write"]) {
-        for (let b = 0; b < (kind === "rstd" ? 1 : blocks); ++b) {
-          if (kind === "rstd") {
-            steps.push({kind, row});
-            continue;
-          }
-          const first = b * block;
-          const end = Math.min(first + block, columns);
-          steps.push({kind, row, block: b, first, end, masked: first + block - end});
-        }
-      }
-    }
-    return steps;
+    return x.flatMap((_, row) => {
+      const blocks = (kind) => Array.from({length: Math.ceil(columns / block)}, (_, b) => {
+        const end = Math.min((b + 1) * block, columns);
+        return {kind, row, block: b, first: b * block, end, masked: (b + 1) * block - end};
+      });
+      return [...blocks("sum"), {kind: "rstd", row}, ...blocks("write")];
+    });
   }
 
   /**
@@ -157,18 +148,20 @@ figures.start("rms-norm", function (place) {
 
   // ---- The settings
 
-  function wholeField(label, most, take) {
+  /** A field whose value is shape[name]. */
+  function sizeField(label, name, most) {
     const input = element("input", {type: "number", min: "1", max: String(most), step: "1"});
-    return field({label, input, read: (text) => readWhole(text, 1, most), take});
+    return field({
+      label, input,
+      read: (text) => readWhole(text, 1, most),
+      take(value) {
+        shape[name] = value;
+        reshape();
+      },
+    });
   }
-  const rowsField = wholeField("Rows", kMostRows, (rows) => {
-    shape.rows = rows;
-    reshape();
-  });
-  const columnsField = wholeField("Columns", kMostColumns, (columns) => {
-    shape.columns = columns;
-    reshape();
-  });
+  const rowsField = sizeField("Rows", "rows", kMostRows);
+  const columnsField = sizeField("Columns", "columns", kMostColumns);
   const blockField = field({
     label: "Block size",
     input: choice([1, 2, 4, 8, 16].map((size) => [size, String(size)])),
