@@ -89,6 +89,13 @@ void draw_peers(const Options& options) {
   }
 }
 
+/// Says what is wrong with a number that has to be above 0; CLI::PositiveNumber lets NaN pass.
+std::string positive(const std::string& text) {
+  double number = 0;
+  if (CLI::detail::lexical_cast(text, number) && number > 0) return "";
+  return fmt::format("'{}' is not a number above 0", text);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -105,7 +112,7 @@ int main(int argc, char** argv) {
       ->required()
       ->type_name("DIR");
   app.add_option("--l2-mib", options.l2_mib, "Size of the L2 cache, to be marked in sweep_rows")
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->needs(csv)
       ->type_name("N");
   return run_tool(app, argc, argv, [&] {

@@ -7,10 +7,10 @@
 
 #include "docs/site/difference.hpp"
 #include "docs/site/document.hpp"
-#include "docs/site/drawing.hpp"
 #include "docs/site/glossary.hpp"
 #include "docs/site/markdown.hpp"
 #include "docs/site/results_page.hpp"
+#include "docs/site/site.hpp"
 #include "docs/site/text.hpp"
 #include "tests/catch.hpp"
 #include "tests/repository.hpp"

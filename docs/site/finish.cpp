@@ -1,12 +1,10 @@
-#include "docs/site/finish.hpp"
-
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/files.hpp"
-#include "docs/site/drawing.hpp"
+#include "docs/site/site.hpp"
 #include "docs/site/text.hpp"
 
 namespace rmsnorm::site {
@@ -14,15 +12,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string with_title_as_heading(std::string html) {
-  static constexpr std::string_view kTitle = "<div class=\"title\">";
-  const std::size_t title = html.find(kTitle);
-  if (title == std::string::npos) return html;
-  const std::size_t end = html.find("</div>", title);
-  if (end == std::string::npos) return html;
-  html.replace(end, 6, "</h1>");
-  html.replace(title, kTitle.size(), "<h1 class=\"title\">");
-  return html;
+std::string with_title_as_heading(const std::string& html) {
+  const std::string begin = "<div class=\"title\">";
+  const std::string title = between(html, begin, "</div>");
+  return replace_all(html, begin + title + "</div>", "<h1 class=\"title\">" + title + "</h1>");
 }
 
 std::string with_lower_headings(std::string html) {
@@ -90,8 +83,8 @@ std::string search_index(const fs::path& folder) {
   return js + "];\n";
 }
 
-}  // namespace
-
+/// The text of a page with its title as the heading of the first level and all others below it,
+/// and, where there are formulas, with the program that sets them.
 std::string finished_page(std::string html) {
   if (html.find("<h1") != std::string::npos) html = with_lower_headings(std::move(html));
   // No part of the text; its script looks for an h3.
@@ -100,7 +93,7 @@ std::string finished_page(std::string html) {
         html, "<h" + level + ">Table of Contents</h" + level + ">",
         "<h3 role=\"presentation\">On this page</h3>");
   }
-  html = with_title_once(with_title_as_heading(std::move(html)));
+  html = with_title_once(with_title_as_heading(html));
   html = replace_all(html, "<div id=\"doc-content\"", "<div id=\"doc-content\" role=\"main\"");
   html = replace_all(
       html, "<div id=\"side-nav\"",
@@ -116,6 +109,30 @@ std::string finished_page(std::string html) {
         "<script src=\"katex/katex.min.js\"></script>\n</head>");
   }
   return html;
+}
+
+/// Where the brace that is opened at a position is closed.
+std::size_t end_of_block(std::string_view text, std::size_t open) {
+  int depth = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    if (text[i] == '{') ++depth;
+    if (text[i] == '}' && --depth == 0) return i;
+  }
+  return text.size();
+}
+
+}  // namespace
+
+std::string drawing_for(std::string_view svg, bool dark) {
+  static constexpr std::string_view kDark = "@media (prefers-color-scheme: dark)";
+  std::string text(svg);
+  for (std::size_t at = text.find(kDark); at != std::string::npos; at = text.find(kDark, at)) {
+    const std::size_t open = text.find('{', at);
+    const std::size_t close = end_of_block(text, open);
+    const std::string rules = text.substr(open + 1, close - open - 1);
+    text.replace(at, std::min(close + 1, text.size()) - at, dark ? rules : "");
+  }
+  return text;
 }
 
 void finish(const fs::path& root, const fs::path& html, const fs::path& katex) {

@@ -1,5 +1,3 @@
-#include "docs/site/pages.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,10 +10,10 @@
 
 #include "common/base/files.hpp"
 #include "docs/site/difference.hpp"
-#include "docs/site/drawing.hpp"
 #include "docs/site/glossary.hpp"
 #include "docs/site/markdown.hpp"
 #include "docs/site/results_page.hpp"
+#include "docs/site/site.hpp"
 #include "docs/site/text.hpp"
 
 namespace rmsnorm::site {
@@ -98,6 +96,17 @@ std::size_t chart_kind(const std::string& name) {
   std::size_t kind = 0;
   while (!name.starts_with(kChartKinds[kind].name)) ++kind;
   return kind;
+}
+
+/// The HTML of a picture that exists twice, for a light and a dark page; wide ones scroll.
+std::string figure(const std::string& light, const std::string& dark, const std::string& alt) {
+  const auto picture = [&](const std::string& file, const char* theme) {
+    return fmt::format(
+        "<img class=\"only-{}\" loading=\"lazy\" src=\"{}\" alt=\"{}\">", theme, file,
+        escape_html(alt));
+  };
+  return "<figure class=\"scroll\" tabindex=\"0\">" + picture(light, "light") +
+         picture(dark, "dark") + "</figure>";
 }
 
 std::string link(const std::string& address, const std::string& html) {
