@@ -197,8 +197,7 @@ class Site {
       return api_page(path);
     std::string label = "source_" + label_of(file);
     sources_[file] = label;
-    const bool lines = anchor.starts_with("L");
-    return label + ".html" + (lines ? fmt::format("#l{:0>5}", anchor.substr(1)) : "");
+    return label + ".html";
   }
 
   /// The page that Doxygen makes of a header: by its name, and its folder if another has the name.
