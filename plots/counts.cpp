@@ -109,16 +109,10 @@ Places places_of(const std::vector<CountedCost>& costs) {
 std::string draw_row(
     const Theme& theme, const Places& places, std::size_t i, const std::string& slug) {
   const double above = kTop - places.row * static_cast<double>(i);
-  return draw(Line{
-             .x1 = kLeft,
-             .y1 = above,
-             .x2 = kCanvasWidth - kRight,
-             .y2 = above,
-             .colour = theme.grid}) +
+  return draw(Line{{kLeft, above}, {kCanvasWidth - kRight, above}, theme.grid}) +
          draw(Text{
              .text = slug,
-             .x = kLeft,
-             .y = places.middle_of(i),
+             .at = {kLeft, places.middle_of(i)},
              .colour = theme.text,
              .size = kSlugSize});
 }
@@ -155,27 +149,20 @@ std::string draw_panel(
       "unset border\nunset ytics\nunset grid\nset style fill solid noborder\n" +
       draw(Text{
           .text = panel.quantity->title,
-          .x = left,
-          .y = kTop + 36,
+          .at = {left, kTop + 36},
           .colour = theme.text,
           .size = 13,
           .bold = true}) +
-      draw(Text{.text = panel.quantity->unit, .x = left, .y = kTop + 17, .colour = theme.muted});
+      draw(Text{.text = panel.quantity->unit, .at = {left, kTop + 17}, .colour = theme.muted});
   for (std::size_t i = 0; i < panel.bars.size(); ++i) {
     text += draw(Text{
         .text = number(panel.bars[i].value),
-        .x = end_for_number(plane, panel.bars[i]) + kNumberGap,
-        .y = places.middle_of(i),
+        .at = {end_for_number(plane, panel.bars[i]) + kNumberGap, places.middle_of(i)},
         .colour = theme.text,
         .size = kNumberSize,
         .bold = panel.bars[i].before > 0});
   }
-  text += draw(Line{
-      .x1 = left,
-      .y1 = plane.frame().bottom + 4,
-      .x2 = left,
-      .y2 = kTop - 4,
-      .colour = theme.muted});
+  text += draw(Line{{left, plane.frame().bottom + 4}, {left, kTop - 4}, theme.muted});
   text += "plot NaN";
   for (const Series& series : panel.series) {
     text += fmt::format(
