@@ -17,8 +17,8 @@ void write_pages(
     const std::filesystem::path& root, const std::filesystem::path& lessons,
     const std::filesystem::path& folder);
 
-/// Finishes every page that Doxygen has written, and adds the files that they use: charts, drawings,
-/// the program that sets formulas.
+/// Finishes every page that Doxygen has written, and adds the files that they use: charts,
+/// drawings, the program that sets formulas.
 /// \param root   the repository's top folder
 /// \param html   where Doxygen has put the pages
 /// \param katex  the folder of katex.min.js
