@@ -113,6 +113,8 @@ class SiteTest(PageTest):
                 self.assertTrue(self.js("document.getElementById('search-results').hidden"))
         self.search("xyzzyx")
         self.assertIn("Nothing found", self.text("#search-results"))
+        # What only leads to other pages is no text.
+        self.assertTrue(self.js("search.entries.every(({text}) => !/What changed since/.test(text))"))
 
     def test_results_can_be_sorted_and_filtered(self):
         """By a number, both ways, and by the regime."""
