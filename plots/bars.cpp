@@ -109,15 +109,14 @@ std::string draw_text(
   const bool inside = height + 2 * kMargin <= top - foot;
   Text text{
       .text = line,
-      .x = x,
-      .y = (inside ? foot : top) + kMargin,
+      .at = {x, (inside ? foot : top) + kMargin},
       .colour = inside ? theme.background : theme.text,
       .size = kTextSize,
       .degrees = 90};
   if (upright) return draw(text);
   text.align = Align::center;
   text.degrees = 0;
-  text.y += height - kLineHeight / 2;
+  text.at.y += height - kLineHeight / 2;
   return draw_lines(bar.text, text, kLineHeight);
 }
 
@@ -126,10 +125,9 @@ std::string draw_error(const Bar& bar, double x, const Plane& plane, const Theme
   constexpr double kHalfCap = 4;
   const double low = plane.y(std::max(0.0, 2 * *bar.value - top_of(bar)));
   const double high = plane.y(top_of(bar));
-  std::string text = draw(Line{.x1 = x, .y1 = low, .x2 = x, .y2 = high, .colour = theme.text});
+  std::string text = draw(Line{{x, low}, {x, high}, theme.text});
   for (const double y : {low, high}) {
-    text +=
-        draw(Line{.x1 = x - kHalfCap, .y1 = y, .x2 = x + kHalfCap, .y2 = y, .colour = theme.text});
+    text += draw(Line{{x - kHalfCap, y}, {x + kHalfCap, y}, theme.text});
   }
   return text;
 }
@@ -138,8 +136,7 @@ std::string draw_label(const BarGroup& group, double x, const Plane& plane, cons
   const double bottom = plane.frame().bottom;
   const Text first{
       .text = "",
-      .x = x,
-      .y = bottom - 12,
+      .at = {x, bottom - 12},
       .colour = theme.text,
       .size = kTextSize,
       .align = Align::center};
@@ -150,8 +147,7 @@ std::string draw_turned_label(
     const BarGroup& group, double x, const Plane& plane, const Theme& theme) {
   return draw(Text{
       .text = fmt::format("{}", fmt::join(group.label, " ")),
-      .x = x + 6,
-      .y = plane.frame().bottom - 10,
+      .at = {x + 6, plane.frame().bottom - 10},
       .colour = theme.text,
       .size = kTextSize,
       .align = Align::right,
@@ -166,13 +162,11 @@ std::string draw_roof(const Roof& roof, const Plane& plane, const Theme& theme) 
     if (!roof.values[begin]) continue;
     const double y = plane.y(*roof.values[begin]);
     text += draw(Line{
-        .x1 = plane.x(static_cast<double>(begin) - 0.5),
-        .y1 = y,
-        .x2 = plane.x(static_cast<double>(end) - 0.5),
-        .y2 = y,
-        .colour = roof.colour(theme),
-        .width = 1.6,
-        .dash = roof.dash});
+        {plane.x(static_cast<double>(begin) - 0.5), y},
+        {plane.x(static_cast<double>(end) - 0.5), y},
+        roof.colour(theme),
+        1.6,
+        roof.dash});
   }
   return text;
 }

@@ -1,5 +1,3 @@
-#include "plots/counts.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +8,8 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "plots/charts.hpp"
 #include "plots/layout.hpp"
-#include "plots/select.hpp"
 
 namespace rmsnorm::plots {
 namespace {
@@ -63,156 +61,117 @@ struct CountBar {
   double before;  ///< of the one before, where that was more; else 0
 };
 
-class Counts {
- public:
-  explicit Counts(std::vector<CountedCost> costs) : costs_(std::move(costs)) {
-    double widest = 0;
-    for (const CountedCost& row : costs_) {
-      widest = std::max(widest, width_of(row.implementation, kSlugSize));
-    }
-    first_panel_ = kLeft + widest + 8;
-    const double panels = static_cast<double>(kQuantities.size());
-    panel_ = (kCanvasWidth - kRight - first_panel_ - kGap * (panels - 1)) / panels;
-    row_ = std::min(kTallest, (kTop - kBottom) / static_cast<double>(costs_.size()));
-  }
-
-  std::vector<Series> data() const {
-    std::vector<Series> data;
-    for (const Quantity& quantity : kQuantities) {
-      for (Series& series : series_of(quantity)) data.push_back(std::move(series));
-    }
-    return data;
-  }
-
-  std::string commands(const Theme& theme, const TraceRow& example) const {
-    std::string text =
-        "set multiplot\n" +
-        draw_title(
-            theme,
-            fmt::format(
-                "What a row costs, counted on the CPU device: {}, {} columns", example.regime,
-                example.hidden),
-            "a launch's total, divided by its rows; pale: how much more the lesson before needed");
-    for (std::size_t i = 0; i < costs_.size(); ++i) text += draw_row(theme, i);
-    for (std::size_t i = 0; i < kQuantities.size(); ++i) text += draw_panel(theme, i);
-    return text + "unset multiplot";
-  }
-
- private:
-  std::vector<CountBar> bars(const Quantity& quantity) const {
-    std::vector<CountBar> bars;
-    double before = 0;
-    for (const CountedCost& row : costs_) {
-      CountBar bar{quantity.of(row.cost), 0};
-      if (is_more(before, bar.value)) bar.before = before;
-      before = bar.value;
-      bars.push_back(bar);
-    }
-    return bars;
-  }
-
-  /// In the order in which they are drawn, without empty ones.
-  std::vector<Series> series_of(const Quantity& quantity) const {
-    const std::string name = quantity.name;
-    Series before{name + "_before", {}};
-    Series now{name, {}};
-    const std::vector<CountBar> all = bars(quantity);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const auto at = static_cast<double>(i);
-      if (all[i].before > 0) before.points.emplace_back(at, all[i].before);
-      now.points.emplace_back(at, all[i].value);
-    }
-    if (before.points.empty()) return {now};
-    return {before, now};
-  }
-
-  double middle_of(std::size_t row) const { return kTop - row_ * (static_cast<double>(row) + 0.5); }
-
-  std::string draw_row(const Theme& theme, std::size_t i) const {
-    const double above = kTop - row_ * static_cast<double>(i);
-    return draw(Line{
-               .x1 = kLeft,
-               .y1 = above,
-               .x2 = kCanvasWidth - kRight,
-               .y2 = above,
-               .colour = theme.grid}) +
-           draw(Text{
-               .text = costs_[i].implementation,
-               .x = kLeft,
-               .y = middle_of(i),
-               .colour = theme.text,
-               .size = kSlugSize});
-  }
-
-  std::string draw_panel(const Theme& theme, std::size_t index) const {
-    const Quantity& quantity = kQuantities[index];
-    const std::vector<CountBar> all = bars(quantity);
-    double longest = 0;
-    double widest_number = 0;
-    for (const CountBar& bar : all) {
-      longest = std::max({longest, bar.value, bar.before});
-      widest_number = std::max(widest_number, width_of(number(bar.value), kNumberSize));
-    }
-    if (longest == 0) longest = 1;
-
-    const double left = first_panel_ + static_cast<double>(index) * (panel_ + kGap);
-    const double rows = static_cast<double>(costs_.size());
-    const Plane plane(
-        {.left = left,
-         .right = left + panel_ - kNumberGap - widest_number,
-         .bottom = kTop - rows * row_,
-         .top = kTop},
-        {0, longest}, {rows - 0.5, -0.5});
-
-    std::string text =
-        plane.commands(theme) +
-        "unset border\nunset ytics\nunset grid\nset style fill solid noborder\n" +
-        draw(Text{
-            .text = quantity.title,
-            .x = left,
-            .y = kTop + 36,
-            .colour = theme.text,
-            .size = 13,
-            .bold = true}) +
-        draw(Text{.text = quantity.unit, .x = left, .y = kTop + 17, .colour = theme.muted});
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      text += draw(Text{
-          .text = number(all[i].value),
-          .x = end_for_number(plane, all[i]) + kNumberGap,
-          .y = middle_of(i),
-          .colour = theme.text,
-          .size = kNumberSize,
-          .bold = all[i].before > 0});
-    }
-    text += draw(Line{
-        .x1 = left,
-        .y1 = plane.frame().bottom + 4,
-        .x2 = left,
-        .y2 = kTop - 4,
-        .colour = theme.muted});
-    text += "plot NaN";
-    for (const Series& series : series_of(quantity)) {
-      text += fmt::format(
-          ", ${} using 2:1:(0):2:($1-{}):($1+{}) with boxxyerror linecolor rgb '{}'", series.name,
-          kHalfBar, kHalfBar, series.name.ends_with("_before") ? theme.grid : theme.bar);
-    }
-    // The next panel has texts of its own.
-    return text + "\nunset label\nunset arrow\n";
-  }
-
-  /// The end of the bar or, where the number would reach over the end of the pale one, of that.
-  static double end_for_number(const Plane& plane, const CountBar& bar) {
-    const double end = plane.x(bar.value);
-    const double end_before = plane.x(bar.before);
-    const double needed = width_of(number(bar.value), kNumberSize) + 2 * kNumberGap;
-    return end_before - end < needed ? std::max(end, end_before) : end;
-  }
-
-  std::vector<CountedCost> costs_;
-  double first_panel_ = 0;
-  double panel_ = 0;  ///< a panel's width, with its numbers
-  double row_ = 0;    ///< a row's height
+/// A panel's bars, one for each implementation, and what is drawn of them.
+struct Panel {
+  const Quantity* quantity;
+  std::vector<CountBar> bars;
+  std::vector<Series> series;  ///< in the order in which they are drawn, without empty ones
 };
+
+Panel panel_of(const Quantity& quantity, const std::vector<CountedCost>& costs) {
+  Panel panel{&quantity, {}, {}};
+  Series now{quantity.name, {}};
+  Series before{now.name + "_before", {}};
+  double last = 0;
+  for (const CountedCost& row : costs) {
+    const auto at = static_cast<double>(panel.bars.size());
+    const double value = quantity.of(row.cost);
+    panel.bars.push_back({value, is_more(last, value) ? last : 0});
+    if (panel.bars.back().before > 0) before.points.emplace_back(at, last);
+    now.points.emplace_back(at, value);
+    last = value;
+  }
+  if (!before.points.empty()) panel.series.push_back(before);
+  panel.series.push_back(now);
+  return panel;
+}
+
+/// Where the rows of implementations and the panels stand on the canvas.
+struct Places {
+  double first_panel;
+  double panel;  ///< a panel's width, with its numbers
+  double row;    ///< a row's height
+
+  double middle_of(std::size_t i) const { return kTop - row * (static_cast<double>(i) + 0.5); }
+};
+
+Places places_of(const std::vector<CountedCost>& costs) {
+  double widest = 0;
+  for (const CountedCost& row : costs)
+    widest = std::max(widest, width_of(row.implementation, kSlugSize));
+  const double first_panel = kLeft + widest + 8;
+  const double panels = static_cast<double>(kQuantities.size());
+  return {
+      first_panel, (kCanvasWidth - kRight - first_panel - kGap * (panels - 1)) / panels,
+      std::min(kTallest, (kTop - kBottom) / static_cast<double>(costs.size()))};
+}
+
+std::string draw_row(
+    const Theme& theme, const Places& places, std::size_t i, const std::string& slug) {
+  const double above = kTop - places.row * static_cast<double>(i);
+  return draw(Line{{kLeft, above}, {kCanvasWidth - kRight, above}, theme.grid}) +
+         draw(Text{
+             .text = slug,
+             .at = {kLeft, places.middle_of(i)},
+             .colour = theme.text,
+             .size = kSlugSize});
+}
+
+/// The end of the bar or, where the number would reach over the end of the pale one, of that.
+double end_for_number(const Plane& plane, const CountBar& bar) {
+  const double end = plane.x(bar.value);
+  const double end_before = plane.x(bar.before);
+  const double needed = width_of(number(bar.value), kNumberSize) + 2 * kNumberGap;
+  return end_before - end < needed ? std::max(end, end_before) : end;
+}
+
+std::string draw_panel(
+    const Theme& theme, const Places& places, std::size_t index, const Panel& panel) {
+  double longest = 0;
+  double widest_number = 0;
+  for (const CountBar& bar : panel.bars) {
+    longest = std::max({longest, bar.value, bar.before});
+    widest_number = std::max(widest_number, width_of(number(bar.value), kNumberSize));
+  }
+  if (longest == 0) longest = 1;
+
+  const double left = places.first_panel + static_cast<double>(index) * (places.panel + kGap);
+  const double rows = static_cast<double>(panel.bars.size());
+  const Plane plane(
+      {.left = left,
+       .right = left + places.panel - kNumberGap - widest_number,
+       .bottom = kTop - rows * places.row,
+       .top = kTop},
+      {0, longest}, {rows - 0.5, -0.5});
+
+  std::string text =
+      plane.commands(theme) +
+      "unset border\nunset ytics\nunset grid\nset style fill solid noborder\n" +
+      draw(Text{
+          .text = panel.quantity->title,
+          .at = {left, kTop + 36},
+          .colour = theme.text,
+          .size = 13,
+          .bold = true}) +
+      draw(Text{.text = panel.quantity->unit, .at = {left, kTop + 17}, .colour = theme.muted});
+  for (std::size_t i = 0; i < panel.bars.size(); ++i) {
+    text += draw(Text{
+        .text = number(panel.bars[i].value),
+        .at = {end_for_number(plane, panel.bars[i]) + kNumberGap, places.middle_of(i)},
+        .colour = theme.text,
+        .size = kNumberSize,
+        .bold = panel.bars[i].before > 0});
+  }
+  text += draw(Line{{left, plane.frame().bottom + 4}, {left, kTop - 4}, theme.muted});
+  text += "plot NaN";
+  for (const Series& series : panel.series) {
+    text += fmt::format(
+        ", ${} using 2:1:(0):2:($1-{}):($1+{}) with boxxyerror linecolor rgb '{}'", series.name,
+        kHalfBar, kHalfBar, series.name.ends_with("_before") ? theme.grid : theme.bar);
+  }
+  // The next panel has texts of its own.
+  return text + "\nunset label\nunset arrow\n";
+}
 
 void require_unique(const std::filesystem::path& file, const std::vector<TraceRow>& trace) {
   std::set<std::tuple<
@@ -285,13 +244,31 @@ std::vector<CountedCost> row_costs(const std::vector<TraceRow>& trace, const std
 }
 
 Chart counts_chart(const std::vector<TraceRow>& trace, const std::string& regime) {
-  const std::vector<TraceRow> shown = of_regime(trace, regime);
   const std::vector<CountedCost> costs = row_costs(trace, regime);
   if (costs.empty()) throw std::runtime_error(fmt::format("nothing was counted in '{}'", regime));
-  const Counts counts(costs);
-  return {counts.data(), [counts, example = shown.front()](const Theme& theme) {
-            return counts.commands(theme, example);
-          }};
+  std::vector<Panel> panels;
+  Chart chart;
+  for (const Quantity& quantity : kQuantities) {
+    panels.push_back(panel_of(quantity, costs));
+    const std::vector<Series>& series = panels.back().series;
+    chart.data.insert(chart.data.end(), series.begin(), series.end());
+  }
+  const std::string title = fmt::format(
+      "What a row costs, counted on the CPU device: {}, {} columns", regime,
+      of_regime(trace, regime).front().hidden);
+  chart.commands = [=](const Theme& theme) {
+    const Places places = places_of(costs);
+    std::string text =
+        "set multiplot\n" +
+        draw_title(
+            theme, title,
+            "a launch's total, divided by its rows; pale: how much more the lesson before needed");
+    for (std::size_t i = 0; i < costs.size(); ++i)
+      text += draw_row(theme, places, i, costs[i].implementation);
+    for (std::size_t i = 0; i < panels.size(); ++i) text += draw_panel(theme, places, i, panels[i]);
+    return text + "unset multiplot";
+  };
+  return chart;
 }
 
 }  // namespace rmsnorm::plots

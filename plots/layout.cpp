@@ -32,8 +32,8 @@ std::string quoted(const Text& text) {
   return result + "}'";
 }
 
-std::string screen(double x, double y) {
-  return fmt::format("screen {:.6f}, screen {:.6f}", x / kCanvasWidth, y / kCanvasHeight);
+std::string screen(Point at) {
+  return fmt::format("screen {:.6f}, screen {:.6f}", at.x / kCanvasWidth, at.y / kCanvasHeight);
 }
 
 }  // namespace
@@ -69,15 +69,15 @@ std::string draw(const Text& text) {
                                                     : "right";
   return fmt::format(
       "set label {} at {} {} rotate by {} font ',{}' textcolor rgb '{}' front\n", quoted(text),
-      screen(text.x, text.y), align, text.degrees, text.size, text.colour);
+      screen(text.at), align, text.degrees, text.size, text.colour);
 }
 
-std::string draw_lines(const std::vector<std::string>& lines, Text at, double height) {
+std::string draw_lines(const std::vector<std::string>& lines, Text first, double height) {
   std::string commands;
   for (const std::string& line : lines) {
-    at.text = line;
-    commands += draw(at);
-    at.y -= height;
+    first.text = line;
+    commands += draw(first);
+    first.at.y -= height;
   }
   return commands;
 }
@@ -85,7 +85,7 @@ std::string draw_lines(const std::vector<std::string>& lines, Text at, double he
 std::string draw(const Line& line) {
   return fmt::format(
       "set arrow from {} to {} nohead linecolor rgb '{}' linewidth {} dashtype {} front\n",
-      screen(line.x1, line.y1), screen(line.x2, line.y2), line.colour, line.width, line.dash);
+      screen(line.from), screen(line.to), line.colour, line.width, line.dash);
 }
 
 double width_of(const std::string& text, double size) {
@@ -99,12 +99,11 @@ std::string draw_title(const Theme& theme, const std::string& title, const std::
   constexpr double kMargin = 18;
   return draw(Text{
              .text = title,
-             .x = kMargin,
-             .y = kCanvasHeight - 24,
+             .at = {kMargin, kCanvasHeight - 24},
              .colour = theme.text,
              .size = 16,
              .bold = true}) +
-         draw(Text{.text = subtitle, .x = kMargin, .y = kCanvasHeight - 48, .colour = theme.muted});
+         draw(Text{.text = subtitle, .at = {kMargin, kCanvasHeight - 48}, .colour = theme.muted});
 }
 
 double width_of(const std::vector<EndLabel>& labels) {
@@ -130,17 +129,14 @@ std::string draw_end_labels(const Frame& frame, const std::vector<EndLabel>& lab
     const EndLabel& label = labels[i];
     if (label.leader) {
       commands += draw(Line{
-          .x1 = frame.right + 4,
-          .y1 = label.y,
-          .x2 = frame.right + kLeaderLength,
-          .y2 = middles[i],
-          .colour = label.colour,
-          .width = 0.8});
+          {frame.right + 4, label.y},
+          {frame.right + kLeaderLength, middles[i]},
+          label.colour,
+          0.8});
     }
     const Text first{
         .text = "",
-        .x = frame.right + kLeaderLength + kTextGap,
-        .y = middles[i] + (heights[i] - kLineHeight) / 2,
+        .at = {frame.right + kLeaderLength + kTextGap, middles[i] + (heights[i] - kLineHeight) / 2},
         .colour = label.colour,
         .size = kLabelSize};
     commands += draw_lines(label.lines, first, kLineHeight);

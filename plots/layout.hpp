@@ -43,13 +43,18 @@ class Plane {
   Axis y_;
 };
 
-enum class Align { left, center, right };
-
-/// One line of text; x and y are the end that `align` names and the middle of the letters' height.
-struct Text {
-  std::string text;
+/// A point of the canvas.
+struct Point {
   double x;
   double y;
+};
+
+enum class Align { left, center, right };
+
+/// One line of text; it stands at the end that `align` names and the middle of the letters' height.
+struct Text {
+  std::string text;
+  Point at;
   std::string colour;
   double size = 12;
   bool bold = false;
@@ -60,15 +65,13 @@ struct Text {
 /// The gnuplot command for a text. Whatever the text holds, it is printed as it stands.
 std::string draw(const Text& text);
 
-/// The same for lines of text, each `height` below the one before; `at` is the first, without text.
-std::string draw_lines(const std::vector<std::string>& lines, Text at, double height);
+/// The same for lines of text, each `height` below the one before. `first` has no text yet.
+std::string draw_lines(const std::vector<std::string>& lines, Text first, double height);
 
 /// A straight line between two points of the canvas.
 struct Line {
-  double x1;
-  double y1;
-  double x2;
-  double y2;
+  Point from;
+  Point to;
   std::string colour;
   double width = 1;
   std::string dash = "solid";  ///< a gnuplot dashtype

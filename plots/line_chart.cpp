@@ -52,22 +52,16 @@ std::string draw_x_axis(
        tick *= 4) {
     text += draw(Text{
         .text = binary_count(static_cast<std::int64_t>(tick)),
-        .x = plane.x(tick),
-        .y = frame.bottom - 15,
+        .at = {plane.x(tick), frame.bottom - 15},
         .colour = theme.muted,
         .size = 11,
         .align = Align::center});
-    text += draw(Line{
-        .x1 = plane.x(tick),
-        .y1 = frame.bottom - 4,
-        .x2 = plane.x(tick),
-        .y2 = frame.bottom,
-        .colour = theme.grid});
+    text +=
+        draw(Line{{plane.x(tick), frame.bottom - 4}, {plane.x(tick), frame.bottom}, theme.grid});
   }
   return text + draw(Text{
                     .text = chart.x_name,
-                    .x = (frame.left + frame.right) / 2,
-                    .y = frame.bottom - 38,
+                    .at = {(frame.left + frame.right) / 2, frame.bottom - 38},
                     .colour = theme.text,
                     .align = Align::center});
 }
@@ -75,17 +69,10 @@ std::string draw_x_axis(
 std::string draw_mark(const VerticalMark& mark, const Plane& plane, const Theme& theme) {
   const double x = plane.x(mark.x);
   const Frame& frame = plane.frame();
-  return draw(Line{
-             .x1 = x,
-             .y1 = frame.bottom,
-             .x2 = x,
-             .y2 = frame.top,
-             .colour = theme.muted,
-             .dash = "(3,3)"}) +
+  return draw(Line{{x, frame.bottom}, {x, frame.top}, theme.muted, 1, "(3,3)"}) +
          draw(Text{
              .text = mark.text,
-             .x = x,
-             .y = frame.top + 9,
+             .at = {x, frame.top + 9},
              .colour = theme.muted,
              .size = 11,
              .align = Align::center});

@@ -1,5 +1,3 @@
-#include "plots/peers_charts.hpp"
-
 #include <fmt/format.h>
 
 #include <bit>
@@ -7,9 +5,8 @@
 #include <utility>
 
 #include "plots/bars.hpp"
+#include "plots/charts.hpp"
 #include "plots/peers.hpp"
-#include "plots/select.hpp"
-#include "plots/sweep.hpp"
 
 namespace rmsnorm::plots {
 namespace {

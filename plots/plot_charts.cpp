@@ -10,11 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "plots/counts.hpp"
-#include "plots/peers_charts.hpp"
-#include "plots/progression.hpp"
-#include "plots/select.hpp"
-#include "plots/sweep.hpp"
+#include "plots/charts.hpp"
 #include "plots/tool.hpp"
 
 namespace {
@@ -58,9 +54,9 @@ void draw_results(const Options& options) {
       save_if_any(progression_chart(shown, condition), progression_name(shown, condition));
   }
   const auto norms = without_variants(of_operation(results, kMain));
-  save_if_any(sweep_chart(norms, sweep_over_rows(), options.l2_mib), "sweep_rows");
-  save_if_any(sweep_chart(norms, sweep_over_hidden(), options.l2_mib), "sweep_hidden");
-  save_if_any(error_chart(norms, sweep_over_hidden()), "error");
+  save_if_any(sweep_chart(norms, kOverRows, options.l2_mib), "sweep_rows");
+  save_if_any(sweep_chart(norms, kOverHidden, options.l2_mib), "sweep_hidden");
+  save_if_any(error_chart(norms, kOverHidden), "error");
   if (drawn == 0) {
     throw std::runtime_error(
         fmt::format("{}: no results that a chart could show", options.csv_file.string()));

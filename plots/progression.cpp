@@ -1,11 +1,10 @@
-#include "plots/progression.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "plots/bars.hpp"
+#include "plots/charts.hpp"
 #include "plots/format.hpp"
 
 namespace rmsnorm::plots {

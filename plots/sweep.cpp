@@ -1,5 +1,3 @@
-#include "plots/sweep.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,9 +6,9 @@
 #include <map>
 #include <set>
 
+#include "plots/charts.hpp"
 #include "plots/format.hpp"
 #include "plots/line_chart.hpp"
-#include "plots/select.hpp"
 
 namespace rmsnorm::plots {
 namespace {
@@ -164,16 +162,6 @@ Axis axis_around(const std::vector<ChartLine>& lines) {
 }
 
 }  // namespace
-
-const Sweep& sweep_over_rows() {
-  static const Sweep sweep{"sweep_rows", &Result::rows, "rows", "hidden 4096"};
-  return sweep;
-}
-
-const Sweep& sweep_over_hidden() {
-  static const Sweep sweep{"sweep_hidden", &Result::hidden, "hidden", "about 67 million elements"};
-  return sweep;
-}
 
 std::optional<Chart> sweep_chart(
     const std::vector<Result>& results, const Sweep& sweep, std::optional<double> l2_mib) {

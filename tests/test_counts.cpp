@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/records/trace_csv.hpp"
-#include "plots/counts.hpp"
+#include "plots/charts.hpp"
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -78,19 +78,6 @@ Points points_of(const Chart& chart, const std::string& name) {
   return {};
 }
 
-Theme theme() {
-  return {
-      .background = "#ffffff",
-      .text = "#000000",
-      .muted = "#555555",
-      .grid = "#dddddd",
-      .bar = "#0000ff",
-      .variant = "#aaaaaa",
-      .peak = "",
-      .copy = "",
-      .lines = {}};
-}
-
 /// What load_trace says about these rows.
 std::string complaint_about(const std::vector<TraceRow>& trace) {
   const TemporaryFolder folder;
@@ -106,31 +93,20 @@ std::string complaint_about(const std::vector<TraceRow>& trace) {
 }  // namespace
 
 TEST_CASE("a row's costs are the sums over all source lines divided by the rows") {
-  const std::vector<CountedCost> costs = row_costs(trace_of_three(), "prefill");
+  std::vector<TraceRow> trace = trace_of_three();
+  for (TraceRow row : launch("02_naive", 1, 1, 8)) {
+    row.regime = "heads";  // another regime's are not added
+    trace.push_back(row);
+  }
+  const std::vector<CountedCost> costs = row_costs(trace, "prefill");
   REQUIRE(costs.size() == 3);  // without the variant, in the order of the slugs
   CHECK(costs[0].implementation == "02_naive");
   CHECK(costs[0].cost.read + costs[0].cost.written == 2048 * kSectorBytes);
   CHECK(costs[0].cost.requests == 512);
   CHECK(costs[0].cost.wavefronts == 38);
   CHECK(costs[0].cost.barriers == 9);
-  CHECK(costs[1].implementation == "03_shared_memory");
-  CHECK(costs[1].cost.read + costs[1].cost.written == 1536 * kSectorBytes);
-  CHECK(costs[1].cost.requests == 384);
-  CHECK(costs[1].cost.wavefronts == 294);
-  CHECK(costs[1].cost.barriers == 9);
   CHECK(costs[2].implementation == "07_multi_row");
   CHECK(costs[2].cost.barriers == 0.25);  // two blocks of four rows each, a barrier in each
-}
-
-TEST_CASE("counts of other regimes are not added") {
-  std::vector<TraceRow> trace = trace_of_three();
-  for (TraceRow row : launch("02_naive", 1, 1, 8)) {
-    row.regime = "heads";
-    trace.push_back(row);
-  }
-  CHECK(row_costs(trace, "prefill").at(0).cost.wavefronts == 38);
-  CHECK(row_costs(trace, "heads").at(0).cost.wavefronts == 1);
-  CHECK(row_costs(trace, "wide").empty());
 }
 
 TEST_CASE("a trace is loaded without other operations and types") {
@@ -176,7 +152,7 @@ TEST_CASE("the chart plots every lesson's costs and what the lesson before neede
 }
 
 TEST_CASE("the chart prints every number and says what it shows") {
-  const std::string commands = counts_chart(trace_of_three(), "prefill").commands(theme());
+  const std::string commands = counts_chart(trace_of_three(), "prefill").commands(Theme());
   for (const char* number :
        {"2048", "1536", "1152", "512", "384", "288", "38", "294", "16", "9", "0.25"}) {
     const std::string text = number;
@@ -211,7 +187,7 @@ TEST_CASE("a quantity that no lesson has is drawn as zeros") {
   for (TraceRow& row : trace) row.count.sectors = kRows;
   const Chart chart = counts_chart(trace, "prefill");
   CHECK(points_of(chart, "barriers") == Points{{0, 0}, {1, 0}});
-  const std::string commands = chart.commands(theme());
+  const std::string commands = chart.commands(Theme());
   CHECK_THAT(commands, contains("'{0}'") && !contains("nan") && !contains("inf"));
 }
 

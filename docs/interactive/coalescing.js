@@ -182,16 +182,21 @@ figures.start("coalescing", function (place) {
 
   // ---- The settings
 
-  const patternField = field({
-    label: "Lanes load",
-    input: choice(Object.entries(patterns).map(([value, {text}]) => [value, text])),
-    read: (text) => ({value: text}),
-    take(pattern) {
-      chosen.pattern = pattern;
-      showParameter();
-      draw();
-    },
-  });
+  /** A field whose value is chosen[name]. */
+  function chosenField(name, label, input, read) {
+    return field({
+      label, input, read,
+      take(value) {
+        chosen[name] = value;
+        if (name === "pattern") showParameter();
+        draw();
+      },
+    });
+  }
+  const patternField = chosenField(
+    "pattern", "Lanes load",
+    choice(Object.entries(patterns).map(([value, {text}]) => [value, text])),
+    (text) => ({value: text}));
   const parameterInput = element("input", {type: "number", min: "1", step: "1"});
   const parameterField = field({
     label: "",
@@ -202,24 +207,14 @@ figures.start("coalescing", function (place) {
       draw();
     },
   });
-  const bytesField = field({
-    label: "Bytes a lane",
-    input: choice([["4", "4 (float)"], ["8", "8 (float2)"], ["16", "16 (float4)"]]),
-    read: (text) => ({value: Number(text)}),
-    take(bytes) {
-      chosen.bytes = bytes;
-      draw();
-    },
-  });
-  const offsetField = field({
-    label: "Start, in floats",
-    input: element("input", {type: "number", min: "0", max: "31", step: "1"}),
-    read: (text) => readWhole(text, 0, 31),
-    take(offset) {
-      chosen.offset = offset;
-      draw();
-    },
-  });
+  const bytesField = chosenField(
+    "bytes", "Bytes a lane",
+    choice([["4", "4 (float)"], ["8", "8 (float2)"], ["16", "16 (float4)"]]),
+    (text) => ({value: Number(text)}));
+  const offsetField = chosenField(
+    "offset", "Start, in floats",
+    element("input", {type: "number", min: "0", max: "31", step: "1"}),
+    (text) => readWhole(text, 0, 31));
 
   function showParameter() {
     const {label, most, value} = patterns[chosen.pattern];

@@ -25,22 +25,13 @@ figures.rmsNorm = (function () {
    */
   function stepsOf({x, block}) {
     const columns = x[0].length;
-    const blocks = Math.ceil(columns / block);
-    const steps = [];
-    for (let row = 0; row < x.length; ++row) {
-      for (const kind of ["sum", "rstd", "write"]) {
-        for (let b = 0; b < (kind === "rstd" ? 1 : blocks); ++b) {
-          if (kind === "rstd") {
-            steps.push({kind, row});
-            continue;
-          }
-          const first = b * block;
-          const end = Math.min(first + block, columns);
-          steps.push({kind, row, block: b, first, end, masked: first + block - end});
-        }
-      }
-    }
-    return steps;
+    return x.flatMap((_, row) => {
+      const blocks = (kind) => Array.from({length: Math.ceil(columns / block)}, (_, b) => {
+        const end = Math.min((b + 1) * block, columns);
+        return {kind, row, block: b, first: b * block, end, masked: (b + 1) * block - end};
+      });
+      return [...blocks("sum"), {kind: "rstd", row}, ...blocks("write")];
+    });
   }
 
   /**
@@ -157,18 +148,20 @@ figures.start("rms-norm", function (place) {
 
   // ---- The settings
 
-  function wholeField(label, most, take) {
+  /** A field whose value is shape[name]. */
+  function sizeField(label, name, most) {
     const input = element("input", {type: "number", min: "1", max: String(most), step: "1"});
-    return field({label, input, read: (text) => readWhole(text, 1, most), take});
+    return field({
+      label, input,
+      read: (text) => readWhole(text, 1, most),
+      take(value) {
+        shape[name] = value;
+        reshape();
+      },
+    });
   }
-  const rowsField = wholeField("Rows", kMostRows, (rows) => {
-    shape.rows = rows;
-    reshape();
-  });
-  const columnsField = wholeField("Columns", kMostColumns, (columns) => {
-    shape.columns = columns;
-    reshape();
-  });
+  const rowsField = sizeField("Rows", "rows", kMostRows);
+  const columnsField = sizeField("Columns", "columns", kMostColumns);
   const blockField = field({
     label: "Block size",
     input: choice([1, 2, 4, 8, 16].map((size) => [size, String(size)])),
@@ -231,23 +224,22 @@ figures.start("rms-norm", function (place) {
     draw();
     const step = rmsNorm.stateAfter(problem(), done).current;
     if (step === undefined) return;
-    const numbers = cells.numbers[step.row];
-    if (step.kind === "rstd") {
-      reveal(numbers[1], numbers[3]);
+    const {kind, row, first, end} = step;
+    const rowOf = (box) => box.querySelector("tbody").rows[row];
+    if (kind === "rstd") {
+      reveal(rowOf(sums), 1, 3);
       return;
     }
-    reveal(numbers[0], numbers[0]);
-    for (const row of [cells.x[step.row], cells.y[step.row]]) {
-      reveal(row[step.first], row[step.end - 1]);
-    }
+    reveal(rowOf(sums), 0, 0);
+    for (const tr of [xRows[row], rowOf(output)]) reveal(tr, first, end - 1);
   }
 
-  /** Scrolls a table in its box, not the page, so that these cells of a row can be seen. */
-  function reveal(from, to) {
-    const box = from.closest(".figure-scroll");
-    const head = from.parentElement.cells[0].offsetWidth;
+  /** Scrolls a table in its box, not the page, so that these columns of a row can be seen. */
+  function reveal(row, first, last) {
+    const box = row.closest(".figure-scroll");
+    const [head, from, to] = [0, first + 1, last + 1].map((column) => row.cells[column]);
     const right = to.offsetLeft + to.offsetWidth - box.clientWidth;
-    const left = from.offsetLeft - head;
+    const left = from.offsetLeft - head.offsetWidth;
     box.scrollLeft = Math.min(left, Math.max(box.scrollLeft, right));
   }
 
@@ -256,16 +248,17 @@ figures.start("rms-norm", function (place) {
   const input = scrollBox("x and weight");
   const sums = scrollBox("Each row's sum");
   const output = scrollBox("y");
-  let cells;  // of x, of the rows' numbers and of y, each as [row][column]
+  let xRows;  // the <tr> of each row of x
 
   /** The blocks' last places may lie beyond the row: the mask leaves them out. */
   function masked() {
     return Math.ceil(shape.columns / block) * block - shape.columns;
   }
 
-  function maskedCells() {
-    return Array.from({length: masked()}, () =>
-      element("td", {class: "figure-masked"}, element("span", {class: "unseen"}, "masked")));
+  function maskedCells(areNow) {
+    return Array.from({length: masked()}, () => element(
+      "td", {class: `figure-masked${areNow ? " figure-now" : ""}`},
+      element("span", {class: "unseen"}, "masked")));
   }
 
   /** A field of the matrix or of the weights, and the message that belongs to it. */
@@ -287,63 +280,44 @@ figures.start("rms-norm", function (place) {
     return {box, message};
   }
 
-  function rowHead(text) {
-    return element("th", {scope: "row"}, text);
-  }
-
-  function columnHeads(list) {
-    return element("thead", {}, element(
-      "tr", {}, element("td"), ...list.map((text) => element("th", {scope: "col"}, text))));
+  function tableRow(head, cells, isCurrent) {
+    return element(
+      "tr", {class: isCurrent ? "figure-current" : undefined},
+      element("th", {scope: "row"}, head), ...cells);
   }
 
   /** A row of fields, and below it a row for their messages. */
   function fieldRows(head, list, nameOf) {
     const made = list.slice(0, shape.columns).map((_, c) => cell(nameOf(c), list, c));
-    const rows = [
-      element(
-        "tr", {}, rowHead(head), ...made.map(({box}) => element("td", {}, box)), ...maskedCells()),
+    return [
+      tableRow(head, [...made.map(({box}) => element("td", {}, box)), ...maskedCells()]),
       element("tr", {class: "figure-complaints"}, element(
         "td", {colspan: String(1 + shape.columns + masked())},
         element("div", {}, ...made.map(({message}) => message)))),
     ];
-    return {rows, tds: made.map(({box}) => box.parentElement)};
-  }
-
-  function emptyRow(head, count, end = []) {
-    const tds = Array.from({length: count}, () => element("td"));
-    return {row: element("tr", {}, rowHead(head), ...tds, ...end), tds};
   }
 
   function table(caption, heads, rows) {
     return element(
-      "table", {}, element("caption", {}, element("span", {}, caption)), columnHeads(heads),
+      "table", {}, element("caption", {}, element("span", {}, caption)),
+      element("thead", {}, element(
+        "tr", {}, element("td"), ...heads.map((text) => element("th", {scope: "col"}, text)))),
       element("tbody", {}, ...rows));
   }
 
-  /** Builds the tables anew: the shape, or all values, have changed. */
+  /** The heads of the columns of x and y. */
+  function places() {
+    return Array.from({length: shape.columns + masked()}, (_, c) =>
+      (c < shape.columns ? String(c) : ""));
+  }
+
+  /** Builds the fields anew: the shape, or all values, have changed. */
   function reshape() {
-    const columns = Array.from({length: shape.columns}, (_, c) => String(c));
-    const places = [...columns, ...Array.from({length: masked()}, () => "")];
-    const rows = Array.from({length: shape.rows}, (_, r) => r);
-
+    const x = values.x.slice(0, shape.rows).map((list, r) =>
+      fieldRows(`row ${r}`, list, (c) => `x, row ${r}, column ${c}`));
     const weight = fieldRows("weight", values.weight, (c) => `weight ${c}`);
-    const x = rows.map((r) =>
-      fieldRows(`row ${r}`, values.x[r], (c) => `x, row ${r}, column ${c}`));
-    input.replaceChildren(table(
-      "x and weight", places, [...weight.rows, ...x.flatMap((made) => made.rows)]));
-
-    const numbers = rows.map((r) => emptyRow(`row ${r}`, 5));
-    sums.replaceChildren(table(
-      "Each row", ["sum of squares", "mean square", "RMS", "rstd", "status"],
-      numbers.map(({row}) => row)));
-    for (const row of sums.querySelectorAll("tr")) row.lastChild.classList.add("figure-status");
-
-    const y = rows.map((r) => emptyRow(`row ${r}`, shape.columns, maskedCells()));
-    output.replaceChildren(table("y", places, y.map(({row}) => row)));
-
-    cells = {
-      x: x.map(({tds}) => tds), numbers: numbers.map(({tds}) => tds), y: y.map(({tds}) => tds),
-    };
+    input.replaceChildren(table("x and weight", places(), [...weight, ...x.flat()]));
+    xRows = x.map(([row]) => row);
     go(done);
   }
 
@@ -364,13 +338,10 @@ figures.start("rms-norm", function (place) {
 
   // ---- What changes with each step
 
-  function put(td, text) {
-    td.textContent = text === "" ? "\u2013" : text;
-    td.classList.toggle("figure-unknown", text === "");
-  }
-
-  function number(value, digits) {
-    return value === undefined ? "" : show(value, digits);
+  /** A cell with a number, or with a dash where it is not known yet. */
+  function numberCell(value, digits, mark) {
+    if (value === undefined) return element("td", {class: "figure-unknown"}, "\u2013");
+    return element("td", {class: mark}, show(value, digits));
   }
 
   function draw() {
@@ -386,35 +357,32 @@ figures.start("rms-norm", function (place) {
     for (const button of [next, last]) button.setAttribute("aria-disabled", String(done === count));
     sentence.textContent = rmsNorm.sentenceFor(now, state);
 
-    for (let r = 0; r < shape.rows; ++r) {
-      const isCurrent = step !== undefined && step.row === r;
-      for (const group of [cells.x, cells.numbers, cells.y]) {
-        group[r][0].parentElement.classList.toggle("figure-current", isCurrent);
-      }
-      const row = state.rows[r];
-      const texts = [
-        number(row.sum, 5), number(row.mean, 5), number(row.rms, 4), number(row.rstd, 4),
-        row.status,
-      ];
-      const isNew = (i) =>
-        isCurrent && ((step.kind === "sum" && i === 0) || (step.kind === "rstd" && i > 0 && i < 4));
-      texts.forEach((text, i) => {
-        put(cells.numbers[r][i], text);
-        cells.numbers[r][i].classList.toggle("figure-new", isNew(i));
+    const isCurrent = (r) => step?.row === r;
+    const isIn = (r, c) => isCurrent(r) && c >= step.first && c < step.end;
+    const isMaskedNow = (r) => isCurrent(r) && step.masked > 0;
+    xRows.forEach((row, r) => {
+      row.classList.toggle("figure-current", isCurrent(r));
+      [...row.cells].slice(1).forEach((td, c) => {
+        td.classList.toggle("figure-read", isIn(r, c));
+        td.classList.toggle("figure-now", isMaskedNow(r));
       });
-      for (let c = 0; c < shape.columns; ++c) {
-        const isIn = isCurrent && c >= step.first && c < step.end;
-        cells.x[r][c].classList.toggle("figure-read", isIn);
-        put(cells.y[r][c], number(state.y[r][c], 4));
-        cells.y[r][c].classList.toggle("figure-written", isIn && step.kind === "write");
-      }
-      const tail = isCurrent && step.masked > 0;
-      for (const group of [cells.x, cells.y]) {
-        for (const td of group[r][0].parentElement.querySelectorAll(".figure-masked")) {
-          td.classList.toggle("figure-now", tail);
-        }
-      }
-    }
+    });
+    sums.replaceChildren(table(
+      "Each row", ["sum of squares", "mean square", "RMS", "rstd", "status"],
+      state.rows.map(({sum, mean, rms, rstd, status}, r) => {
+        const mark = (kind) => (isCurrent(r) && step.kind === kind ? "figure-new" : undefined);
+        return tableRow(`row ${r}`, [
+          numberCell(sum, 5, mark("sum")), numberCell(mean, 5, mark("rstd")),
+          numberCell(rms, 4, mark("rstd")), numberCell(rstd, 4, mark("rstd")),
+          element("td", {}, status),
+        ], isCurrent(r));
+      })));
+    for (const row of sums.querySelectorAll("tr")) row.lastChild.classList.add("figure-status");
+    output.replaceChildren(table("y", places(), state.y.map((row, r) => {
+      const mark = (c) => (isIn(r, c) && step.kind === "write" ? "figure-written" : undefined);
+      const cells = row.map((value, c) => numberCell(value, 4, mark(c)));
+      return tableRow(`row ${r}`, [...cells, ...maskedCells(isMaskedNow(r))], isCurrent(r));
+    })));
   }
 
   place.replaceChildren(examples, settings, stepper, sentence, input, sums, output);

@@ -1,6 +1,9 @@
 #include "docs/site/difference.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 #include <regex>
 #include <utility>
 
@@ -49,17 +52,21 @@ std::string coloured(const std::string& line) {
   return html + span("", {end, line.cend()});
 }
 
-// --- the table
+// --- the tables
+
+const std::string kTableHead =
+    "<table><thead class=\"unseen\"><tr><th scope=\"col\">before</th><th scope=\"col\">after</th>"
+    "<th scope=\"col\">sign</th><th scope=\"col\">line</th></tr></thead>\n<tbody>\n";
 
 std::string row(const DifferenceLine& line) {
-  const char* const name = line.kind == Kind::added     ? "added"
-                           : line.kind == Kind::removed ? "removed"
-                                                        : "both";
-  const char* const sign = line.kind == Kind::added ? "+" : line.kind == Kind::removed ? "-" : "";
+  static const std::map<Kind, std::pair<const char*, const char*>> kNamesAndSigns = {
+      {Kind::both, {"both", ""}}, {Kind::added, {"added", "+"}}, {Kind::removed, {"removed", "-"}}};
+  const auto& [name, sign] = kNamesAndSigns.at(line.kind);
   const auto number = [](std::size_t n) { return n > 0 ? std::to_string(n) : std::string(); };
-  return "<tr class=\"" + std::string(name) + "\"><td class=\"n\">" + number(line.old_number) +
-         "</td><td class=\"n\">" + number(line.new_number) + "</td><td class=\"sign\">" + sign +
-         "</td><td class=\"line\">" + coloured(line.text) + "</td></tr>\n";
+  return fmt::format(
+      "<tr class=\"{}\"><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"sign\">{}</td>"
+      "<td class=\"line\">{}</td></tr>\n",
+      name, number(line.old_number), number(line.new_number), sign, coloured(line.text));
 }
 
 }  // namespace
@@ -101,38 +108,26 @@ std::size_t count_of(const std::vector<DifferenceLine>& lines, DifferenceLine::K
 }
 
 std::string difference_html(const std::vector<DifferenceLine>& lines) {
-  std::string html =
-      "<div class=\"scroll diff\" tabindex=\"0\"><table>\n<thead class=\"unseen\"><tr>"
-      "<th scope=\"col\">before</th><th scope=\"col\">after</th><th scope=\"col\">sign</th>"
-      "<th scope=\"col\">line</th></tr></thead>\n";
-  for (std::size_t i = 0; i < lines.size();) {
-    std::size_t end = i;
-    while (end < lines.size() && lines[end].kind == Kind::both) ++end;
-    const std::size_t head = i == 0 ? 0 : kContext;
-    const std::size_t tail = end == lines.size() ? 0 : kContext;
-    const bool folds = end - i >= head + tail + kLeastFold;
-    if (end > i) {
-      html += "<tbody>\n";
-      const std::size_t first_folded = folds ? i + head : end;
-      const std::size_t last_folded = folds ? end - tail : end;
-      for (; i < first_folded; ++i) html += row(lines[i]);
-      if (folds) {
-        html += "</tbody>\n<tbody class=\"fold\"><tr><td colspan=\"4\"><button type=\"button\">" +
-                std::to_string(last_folded - first_folded) +
-                " unchanged lines</button></td></tr></tbody>\n<tbody class=\"folded\">\n";
-        for (; i < last_folded; ++i) html += row(lines[i]);
-        html += "</tbody>\n<tbody>\n";
-      }
-      for (; i < end; ++i) html += row(lines[i]);
-      html += "</tbody>\n";
-    }
-    if (i < lines.size()) {
-      html += "<tbody class=\"change\">\n";
-      while (i < lines.size() && lines[i].kind != Kind::both) html += row(lines[i++]);
-      html += "</tbody>\n";
-    }
+  std::vector<bool> is_near(lines.size());  // to a change
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].kind == Kind::both) continue;
+    const std::size_t end = std::min(i + kContext + 1, lines.size());
+    for (std::size_t near = std::max(i, kContext) - kContext; near < end; ++near)
+      is_near[near] = true;
   }
-  return html + "</table></div>\n";
+  std::string html = "<div class=\"scroll diff\" tabindex=\"0\"><div>\n";
+  for (std::size_t begin = 0, end = 0; begin < lines.size(); begin = end) {
+    const bool folds = !is_near[begin];
+    std::string rows;
+    for (; end < lines.size() && is_near[end] != folds; ++end) rows += row(lines[end]);
+    const std::string table = kTableHead + rows + "</tbody></table>\n";
+    html += folds && end - begin >= kLeastFold
+                ? fmt::format(
+                      "<details><summary>{} unchanged lines</summary>\n{}</details>\n", end - begin,
+                      table)
+                : table;
+  }
+  return html + "</div></div>\n";
 }
 
 }  // namespace rmsnorm::site

@@ -24,7 +24,7 @@ std::vector<DifferenceLine> difference_of(
 /// How many lines were added or removed.
 std::size_t count_of(const std::vector<DifferenceLine>& lines, DifferenceLine::Kind kind);
 
-/// The difference as an HTML table, every line of both texts in it. Long runs of unchanged lines
+/// The difference as HTML tables, every line of both texts in them. Long runs of unchanged lines
 /// are folded away.
 std::string difference_html(const std::vector<DifferenceLine>& lines);
 

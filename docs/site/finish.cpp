@@ -1,10 +1,10 @@
-#include "docs/site/finish.hpp"
-
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "common/base/files.hpp"
-#include "docs/site/drawing.hpp"
-#include "docs/site/search_index.hpp"
+#include "docs/site/site.hpp"
 #include "docs/site/text.hpp"
 
 namespace rmsnorm::site {
@@ -12,15 +12,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string with_title_as_heading(std::string html) {
-  static constexpr std::string_view kTitle = "<div class=\"title\">";
-  const std::size_t title = html.find(kTitle);
-  if (title == std::string::npos) return html;
-  const std::size_t end = html.find("</div>", title);
-  if (end == std::string::npos) return html;
-  html.replace(end, 6, "</h1>");
-  html.replace(title, kTitle.size(), "<h1 class=\"title\">");
-  return html;
+std::string with_title_as_heading(const std::string& html) {
+  const std::string begin = "<div class=\"title\">";
+  const std::string title = between(html, begin, "</div>");
+  return replace_all(html, begin + title + "</div>", "<h1 class=\"title\">" + title + "</h1>");
 }
 
 std::string with_lower_headings(std::string html) {
@@ -42,13 +37,54 @@ std::string with_title_once(const std::string& html) {
   return replace_all(html, "<title>" + title + "<", "<title>" + title.substr(0, dash) + "<");
 }
 
-void copy_into(const fs::path& file, const fs::path& folder) {
-  fs::create_directories(folder);
-  fs::copy_file(file, folder / file.filename(), fs::copy_options::overwrite_existing);
+/// Doxygen's lists and copies of files, which repeat what other pages say.
+bool only_repeats(const std::string& name) {
+  const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+  static constexpr const char* kParts[] = {
+      "_source.html", "-members.html", "dir_",          "change_",        "kernel_",
+      "namespace",    "usergroup",     "files.html",    "annotated.html", "classes.html",
+      "functions",    "globals",       "hierarchy.html"};
+  return std::any_of(std::begin(kParts), std::end(kParts), has);
 }
 
-}  // namespace
+/// Lessons first, then the other pages, then the API reference and the sources.
+int rank_of(const std::string& name) {
+  const bool is_reference = name.starts_with("class") || name.starts_with("struct") ||
+                            name.find("_8hpp") != std::string::npos || name.starts_with("source_");
+  return is_reference ? 2 : name.starts_with("lesson_") ? 0 : 1;
+}
 
+std::string json_string(std::string text) {
+  text = replace_all(replace_all(std::move(text), "\\", "\\\\"), "\"", "\\\"");
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20; }, ' ');
+  return "\"" + text + "\"";
+}
+
+/// What the site's search looks through, as a program that defines SEARCH_INDEX: the name and the
+/// HTML of every page. theme/site.js makes words of it.
+std::string search_index(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".html") && !only_repeats(name)) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(rank_of(a), a) < std::pair(rank_of(b), b);
+  });
+  std::string js = "const SEARCH_INDEX = [\n";
+  for (const std::string& name : names) {
+    const std::string html = read_file(folder / name);
+    const bool name_is_enough = name.starts_with("source_") && !name.ends_with("_8hpp.html");
+    const std::string text =
+        between(html, "<h1 class=\"title\">", name_is_enough ? "</h1>" : "<!-- contents -->");
+    js += "[" + json_string(name) + "," + json_string("<h1>" + text) + "],\n";
+  }
+  return js + "];\n";
+}
+
+/// The text of a page with its title as the heading of the first level and all others below it,
+/// and, where there are formulas, with the program that sets them.
 std::string finished_page(std::string html) {
   if (html.find("<h1") != std::string::npos) html = with_lower_headings(std::move(html));
   // No part of the text; its script looks for an h3.
@@ -57,7 +93,7 @@ std::string finished_page(std::string html) {
         html, "<h" + level + ">Table of Contents</h" + level + ">",
         "<h3 role=\"presentation\">On this page</h3>");
   }
-  html = with_title_once(with_title_as_heading(std::move(html)));
+  html = with_title_once(with_title_as_heading(html));
   html = replace_all(html, "<div id=\"doc-content\"", "<div id=\"doc-content\" role=\"main\"");
   html = replace_all(
       html, "<div id=\"side-nav\"",
@@ -75,6 +111,30 @@ std::string finished_page(std::string html) {
   return html;
 }
 
+/// Where the brace that is opened at a position is closed.
+std::size_t end_of_block(std::string_view text, std::size_t open) {
+  int depth = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    if (text[i] == '{') ++depth;
+    if (text[i] == '}' && --depth == 0) return i;
+  }
+  return text.size();
+}
+
+}  // namespace
+
+std::string drawing_for(std::string_view svg, bool dark) {
+  static constexpr std::string_view kDark = "@media (prefers-color-scheme: dark)";
+  std::string text(svg);
+  for (std::size_t at = text.find(kDark); at != std::string::npos; at = text.find(kDark, at)) {
+    const std::size_t open = text.find('{', at);
+    const std::size_t close = end_of_block(text, open);
+    const std::string rules = text.substr(open + 1, close - open - 1);
+    text.replace(at, std::min(close + 1, text.size()) - at, dark ? rules : "");
+  }
+  return text;
+}
+
 void finish(const fs::path& root, const fs::path& html, const fs::path& katex) {
   // An empty list: all pages hang below the first.
   fs::remove(html / "pages.html");
@@ -85,23 +145,17 @@ void finish(const fs::path& root, const fs::path& html, const fs::path& katex) {
     write_file(entry.path(), finished_page(read_file(entry.path())));
   }
   write_file(html / "search_index.js", search_index(html));
-  for (const auto& entry : fs::directory_iterator(root / "plots/charts")) {
-    if (entry.path().extension() == ".svg") copy_into(entry.path(), html / "charts");
-  }
+  fs::copy(root / "plots/charts", html / "charts");
   for (const auto& entry : fs::directory_iterator(root / "docs/figures")) {
     const std::string svg = read_file(entry.path());
     const std::string stem = entry.path().stem().string();
     write_file(html / "figures" / (stem + "-light.svg"), drawing_for(svg, false));
     write_file(html / "figures" / (stem + "-dark.svg"), drawing_for(svg, true));
   }
-  for (const auto& entry : fs::directory_iterator(root / "docs/interactive")) {
-    const fs::path extension = entry.path().extension();
-    if (extension == ".js" || extension == ".css") copy_into(entry.path(), html);
-  }
+  fs::create_directories(html / "katex");
+  fs::copy(katex / "fonts", html / "katex/fonts");
   for (const char* name : {"katex.min.js", "katex.min.css"})
-    copy_into(katex / name, html / "katex");
-  for (const auto& font : fs::directory_iterator(katex / "fonts"))
-    copy_into(font.path(), html / "katex/fonts");
+    fs::copy(katex / name, html / "katex" / name);
 }
 
 }  // namespace rmsnorm::site

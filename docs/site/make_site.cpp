@@ -4,8 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "docs/site/finish.hpp"
-#include "docs/site/pages.hpp"
+#include "docs/site/site.hpp"
 #include "plots/tool.hpp"
 
 int main(int argc, char** argv) {

@@ -1,20 +1,19 @@
-#include "docs/site/pages.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 #include <map>
 #include <regex>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
 #include "common/base/files.hpp"
 #include "docs/site/difference.hpp"
-#include "docs/site/drawing.hpp"
 #include "docs/site/glossary.hpp"
 #include "docs/site/markdown.hpp"
 #include "docs/site/results_page.hpp"
+#include "docs/site/site.hpp"
 #include "docs/site/text.hpp"
 
 namespace rmsnorm::site {
@@ -26,19 +25,23 @@ namespace fs = std::filesystem;
 struct Lesson {
   std::string slug;    ///< "04_warp_reduce"
   std::string number;  ///< "04"
+  std::string label;   ///< of its page
   std::string title;   ///< "Lesson 04: Warp reduce"
   std::string idea;    ///< one sentence
 };
 
+/// What comes before the first lesson and after the last.
+const Lesson kStart{"", "", "index", "Start", "What this is, and how to run it"};
+const Lesson kResults{"", "", "results", "Results", "Every kernel in every regime"};
+
 std::vector<Lesson> read_lessons(const fs::path& file) {
   std::vector<Lesson> lessons;
   for (const std::string& line : split_lines(read_file(file))) {
-    const std::size_t title = line.find('\t') + 1;
-    const std::size_t idea = line.find('\t', title) + 1;
-    const std::string number = line.substr(0, 2);
-    lessons.push_back(
-        {line.substr(0, title - 1), number,
-         "Lesson " + number + ": " + line.substr(title, idea - 1 - title), line.substr(idea)});
+    std::istringstream fields(line);
+    std::string slug, title, idea;
+    std::getline(std::getline(std::getline(fields, slug, '\t'), title, '\t'), idea);
+    const std::string number = slug.substr(0, 2);
+    lessons.push_back({slug, number, "lesson_" + slug, "Lesson " + number + ": " + title, idea});
   }
   return lessons;
 }
@@ -95,12 +98,19 @@ std::size_t chart_kind(const std::string& name) {
   return kind;
 }
 
-std::string link(const std::string& address, const std::string& html) {
-  return "<a href=\"" + address + "\">" + html + "</a>";
+/// The HTML of a picture that exists twice, for a light and a dark page; wide ones scroll.
+std::string figure(const std::string& light, const std::string& dark, const std::string& alt) {
+  const auto picture = [&](const std::string& file, const char* theme) {
+    return fmt::format(
+        "<img class=\"only-{}\" loading=\"lazy\" src=\"{}\" alt=\"{}\">", theme, file,
+        escape_html(alt));
+  };
+  return "<figure class=\"scroll\" tabindex=\"0\">" + picture(light, "light") +
+         picture(dark, "dark") + "</figure>";
 }
 
-std::string lesson_label(const std::string& slug) {
-  return "lesson_" + slug;
+std::string link(const std::string& address, const std::string& html) {
+  return "<a href=\"" + address + "\">" + html + "</a>";
 }
 
 /// Headers that declare what CUDA declares; the API reference leaves them out (see Doxyfile.in).
@@ -142,7 +152,7 @@ class Site {
     pages_["."] = "index";
     for (const Lesson& lesson : lessons_) {
       const std::string folder = "lessons/" + lesson.slug;
-      pages_[folder] = pages_[folder + "/README.md"] = lesson_label(lesson.slug);
+      pages_[folder] = pages_[folder + "/README.md"] = lesson.label;
       pages_[folder + "/rms_norm.cu"] = "kernel_" + lesson.slug;
     }
     for (const FilePage& page : kFilePages) {
@@ -187,8 +197,7 @@ class Site {
       return api_page(path);
     std::string label = "source_" + label_of(file);
     sources_[file] = label;
-    const bool lines = anchor.starts_with("L");
-    return label + ".html" + (lines ? fmt::format("#l{:0>5}", anchor.substr(1)) : "");
+    return label + ".html";
   }
 
   /// The page that Doxygen makes of a header: by its name, and its folder if another has the name.
@@ -270,34 +279,23 @@ class Site {
       const Lesson& lesson = lessons_[i];
       html += fmt::format(
           "<li{}><a href=\"{}.html\" title=\"{}\"{}>{}</a></li>\n",
-          i < here ? " class=\"before\"" : "", lesson_label(lesson.slug), escape_html(lesson.title),
+          i < here ? " class=\"before\"" : "", lesson.label, escape_html(lesson.title),
           i == here ? " aria-current=\"page\"" : "", lesson.number);
     }
     return html + "</ol></nav>\n";
   }
 
-  std::string card(
-      const std::string& kind, const std::string& address, const std::string& title,
-      const std::string& text) const {
+  static std::string card(bool previous, const Lesson& lesson) {
     return fmt::format(
         "<a class=\"card {}\" href=\"{}.html\"><span class=\"where\">{}</span> "
         "<span class=\"what\">{}</span> <span class=\"why\">{}</span></a>\n",
-        kind, address, kind == "previous" ? "Previous" : "Next", escape_html(title),
-        escape_html(text));
+        previous ? "previous" : "next", lesson.label, previous ? "Previous" : "Next",
+        escape_html(lesson.title), escape_html(lesson.idea));
   }
 
-  std::string previous_and_next(std::size_t i) const {
-    std::string html = "<nav class=\"cards\" aria-label=\"Previous and next\">\n";
-    html += i > 0 ? card(
-                        "previous", lesson_label(lessons_[i - 1].slug), lessons_[i - 1].title,
-                        lessons_[i - 1].idea)
-                  : card("previous", "index", "Start", "What this is, and how to run it");
-    html += i + 1 < lessons_.size()
-                ? card(
-                      "next", lesson_label(lessons_[i + 1].slug), lessons_[i + 1].title,
-                      lessons_[i + 1].idea)
-                : card("next", "results", "Results", "Every kernel in every regime");
-    return html + "</nav>\n";
+  static std::string previous_and_next(const Lesson& previous, const Lesson& next) {
+    return "<nav class=\"cards\" aria-label=\"Previous and next\">\n" + card(true, previous) +
+           card(false, next) + "</nav>\n";
   }
 
   std::vector<std::string> kernel_lines(std::size_t i) const {
@@ -315,7 +313,7 @@ class Site {
 
   void lesson(std::size_t i) {
     const Lesson& lesson = lessons_[i];
-    const std::string label = lesson_label(lesson.slug);
+    const std::string label = lesson.label;
     const std::string file = "lessons/" + lesson.slug + "/rms_norm.cu";
     const std::string kernel = "kernel_" + lesson.slug;
     std::string links;
@@ -338,7 +336,10 @@ class Site {
         with_contents(
             html_block(ladder(i) + "<p class=\"lesson-links\">" + links + "</p>\n") +
             with_linked_lines(text_of("lessons/" + lesson.slug + "/README.md", label)) +
-            html_block(previous_and_next(i)) + hidden(subpages)));
+            html_block(previous_and_next(
+                i > 0 ? lessons_[i - 1] : kStart,
+                i + 1 < lessons_.size() ? lessons_[i + 1] : kResults)) +
+            hidden(subpages)));
     add(kernel, "The file of lesson " + lesson.number,
         html_block(
             ladder(i) + "<p>" + link(label + ".html", escape_html(lesson.title)) +
@@ -358,15 +359,11 @@ class Site {
     const std::string text = fmt::format(
         "<p>From {} to {}: {}. {}.</p>\n<p>The same in a terminal: <code>git diff --no-index "
         "lessons/{}/rms_norm.cu lessons/{}/rms_norm.cu</code></p>\n",
-        link(lesson_label(before.slug) + ".html", escape_html(before.title)),
-        link(lesson_label(after.slug) + ".html", escape_html(after.title)), size_of_change(lines),
+        link(before.label + ".html", escape_html(before.title)),
+        link(after.label + ".html", escape_html(after.title)), size_of_change(lines),
         escape_html(after.idea), before.slug, after.slug);
-    const std::string cards =
-        "<nav class=\"cards\" aria-label=\"Previous and next\">\n" +
-        card("previous", lesson_label(before.slug), before.title, before.idea) +
-        card("next", lesson_label(after.slug), after.title, after.idea) + "</nav>\n";
     add(label, "What changed from " + before.number + " to " + after.number,
-        html_block(ladder(i) + text + difference_html(lines) + cards));
+        html_block(ladder(i) + text + difference_html(lines) + previous_and_next(before, after)));
   }
 
   // --- pages that are no lesson
@@ -425,7 +422,7 @@ class Site {
   void start() {
     const std::string title = title_of(read_file(root_ / "README.md"));
     std::string tree;
-    for (const Lesson& lesson : lessons_) tree += "- \\subpage " + lesson_label(lesson.slug) + "\n";
+    for (const Lesson& lesson : lessons_) tree += "- \\subpage " + lesson.label + "\n";
     std::string others;
     const auto other = [&](const std::string& label, const std::string& name) {
       tree += "- \\subpage " + label + "\n";
@@ -442,11 +439,7 @@ class Site {
     others = "\n\\section " + section_label("index", "more-pages") + " Beside the lessons\n" +
              html_block("<ul class=\"columns\">\n" + others + "</ul>\n");
     const std::string next =
-        "<nav class=\"cards\" aria-label=\"Next\">\n" +
-        (lessons_.empty()
-             ? ""
-             : card("next", lesson_label(lessons_[0].slug), lessons_[0].title, lessons_[0].idea)) +
-        "</nav>\n";
+        "<nav class=\"cards\" aria-label=\"Next\">\n" + card(false, lessons_.at(0)) + "</nav>\n";
     write_page(
         "index", "\\mainpage " + title + "\n\n" + with_contents(text_of("README.md", "index")) +
                      others + html_block(next) + hidden(tree));

@@ -28,6 +28,10 @@ struct Cell {
   std::optional<double> value = {};
 };
 
+/// What every table begins with.
+const std::vector<std::string> kFirstColumns = {"implementation", "operation", "regime",
+                                                "type",           "rows",      "hidden"};
+
 Cell number(std::optional<double> value, const std::function<std::string(double)>& write) {
   return value ? Cell{write(*value), value} : Cell{"-"};
 }
@@ -43,13 +47,25 @@ Cell count(double value) {
 /// A table whose columns can be sorted, with a filter for its column `regime`. Its caption is HTML.
 class Table {
  public:
-  Table(std::string caption, std::vector<std::string> header)
-      : caption_(std::move(caption)), header_(std::move(header)) {}
+  /// \param header of the columns behind those that every table has
+  Table(std::string caption, const std::vector<std::string>& header)
+      : caption_(std::move(caption)), header_(kFirstColumns) {
+    header_.insert(header_.end(), header.begin(), header.end());
+  }
 
-  void add(const std::string& regime, const std::vector<Cell>& cells) {
-    if (std::find(regimes_.begin(), regimes_.end(), regime) == regimes_.end())
-      regimes_.push_back(regime);
-    rows_ += "<tr data-regime=\"" + escape_html(regime) + "\">";
+  /// Adds a result, a profile or a count, with the cells of the table's own columns.
+  template <class Row>
+  void add(const Row& row, const std::vector<Cell>& own) {
+    std::vector<Cell> cells = {
+        {row.implementation},
+        {row.operation},
+        {row.regime},
+        {row.dtype},
+        whole(static_cast<double>(row.rows)),
+        whole(static_cast<double>(row.hidden))};
+    cells.insert(cells.end(), own.begin(), own.end());
+    plots::add_if_new(regimes_, row.regime);
+    rows_ += "<tr data-regime=\"" + escape_html(row.regime) + "\">";
     for (const Cell& cell : cells) {
       rows_ += cell.value ? fmt::format("<td data-value=\"{:.9g}\">", *cell.value) : "<td>";
       rows_ += escape_html(cell.text) + "</td>";
@@ -93,30 +109,23 @@ std::string times(const std::vector<Result>& results) {
   const auto on_gpu = plots::only(results, [](const Result& r) { return r.device != "cpu"; });
   Table table(
       escape_html("Measured on " + plots::sources_of(on_gpu, "; ")),
-      {"implementation", "version", "operation", "regime", "type", "rows", "hidden", "L2",
-       "time of a launch", "spread", "bandwidth", "of copy", "of peak", "largest error", "bound",
-       "verdict"});
+      {"version", "L2", "time of a launch", "spread", "bandwidth", "of copy", "of peak",
+       "largest error", "bound", "verdict"});
   const auto error = [](double e) { return fmt::format("{:.1e}", e); };
   for (const Result& r : results) {
     const auto of_peak = r.gbps && r.peak_gbps ? std::optional(100 * *r.gbps / *r.peak_gbps)
                                                : std::optional<double>();
     table.add(
-        r.regime, {{r.implementation},
-                   {r.version},
-                   {r.operation},
-                   {r.regime},
-                   {r.dtype},
-                   whole(static_cast<double>(r.rows)),
-                   whole(static_cast<double>(r.hidden)),
-                   {r.cache ? to_string(*r.cache) : "-"},
-                   number(r.median_us, plots::microseconds),
-                   number(r.spread_pct, plots::percent),
-                   number(r.gbps, plots::gigabytes_per_second),
-                   number(percent_of_copy(r), plots::percent),
-                   number(of_peak, plots::percent),
-                   number(r.max_error, error),
-                   number(r.error_bound, error),
-                   {to_string(r.verdict)}});
+        r, {{r.version},
+            {r.cache ? to_string(*r.cache) : "-"},
+            number(r.median_us, plots::microseconds),
+            number(r.spread_pct, plots::percent),
+            number(r.gbps, plots::gigabytes_per_second),
+            number(percent_of_copy(r), plots::percent),
+            number(of_peak, plots::percent),
+            number(r.max_error, error),
+            number(r.error_bound, error),
+            {to_string(r.verdict)}});
   }
   return table.html();
 }
@@ -126,22 +135,13 @@ std::string profiles(const std::vector<plots::Profile>& all) {
   for (const plots::Profile& p : all) sources.insert(plots::source_of(p));
   Table table(
       inline_html(fmt::format("{}", fmt::join(sources, "; ")), {"results", {}, {}, nullptr}),
-      {"implementation", "operation", "regime", "type", "rows", "hidden", "bytes read a row",
-       "written", "from DRAM", "instructions a row", "registers", "occupancy"});
+      {"bytes read a row", "written", "from DRAM", "instructions a row", "registers", "occupancy"});
   for (const plots::Profile& p : all) {
     table.add(
-        p.regime, {{p.implementation},
-                   {p.operation},
-                   {p.regime},
-                   {p.dtype},
-                   whole(p.rows),
-                   whole(p.hidden),
-                   whole(p.sectors_read * kSectorBytes / p.rows),
-                   whole(p.sectors_written * kSectorBytes / p.rows),
-                   whole(p.dram_read / p.rows),
-                   whole(p.instructions / p.rows),
-                   whole(p.registers),
-                   number(p.active_warps, plots::percent)});
+        p, {whole(p.sectors_read * kSectorBytes / p.rows),
+            whole(p.sectors_written * kSectorBytes / p.rows), whole(p.dram_read / p.rows),
+            whole(p.instructions / p.rows), whole(p.registers),
+            number(p.active_warps, plots::percent)});
   }
   return table.html();
 }
@@ -160,22 +160,11 @@ std::string counts(const std::vector<TraceRow>& trace) {
   }
   Table table(
       escape_html(fmt::format("Counted by the CPU device, {}", fmt::join(sources, "; "))),
-      {"implementation", "operation", "regime", "type", "rows", "hidden", "bytes read a row",
-       "written", "requests", "wavefronts", "barriers", "shuffles"});
+      {"bytes read a row", "written", "requests", "wavefronts", "barriers", "shuffles"});
   for (const auto& [row, cost] : launches) {
     table.add(
-        row->regime, {{row->implementation},
-                      {row->operation},
-                      {row->regime},
-                      {row->dtype},
-                      whole(static_cast<double>(row->rows)),
-                      whole(row->hidden),
-                      count(cost.read),
-                      count(cost.written),
-                      count(cost.requests),
-                      count(cost.wavefronts),
-                      count(cost.barriers),
-                      count(cost.shuffles)});
+        *row, {count(cost.read), count(cost.written), count(cost.requests), count(cost.wavefronts),
+               count(cost.barriers), count(cost.shuffles)});
   }
   return table.html();
 }
@@ -188,74 +177,70 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
     if (entry.path().extension() == ".csv") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
-  const auto is = [](const fs::path& file, std::string_view kind) {
-    return file.stem().string().ends_with(kind);
-  };
   const auto words = [](const std::string& text) { return html_block("<p>" + text + "</p>\n"); };
 
-  ResultsPage main{"results", "Results", ""};
+  std::vector<ResultsPage> pages = {{"results", "Results", ""}};
   const auto section = [&](const std::string& name, const std::string& title) {
-    return "\n\\section " + section_label(main.label, name) + " " + title + "\n";
+    return "\n\\section " + section_label("results", name) + " " + title + "\n";
   };
-  main.text = words(
-      "Everything that was recorded, made of the files in <code>plots/data</code> when this site "
-      "was built. No number was typed. A click on a column's head sorts the table by it; a second "
-      "click turns the order round. A bandwidth is what the operation must move at least, in the "
-      "time of a launch: x once and y once for RMSNorm.");
-  std::vector<ResultsPage> sweeps;
+  // Adds a page of its own, and returns the link to it.
+  const auto further = [&](const std::string& name, const std::string& title,
+                           const std::vector<Result>& results) {
+    pages.push_back({label_of("results_" + name), "Results: " + title, html_block(times(results))});
+    return "<a href=\"" + pages.back().label + ".html\">" + escape_html(pages.back().title) +
+           "</a>";
+  };
+  std::string measured, peers, counted;
   for (const fs::path& file : files) {
-    if (is(file, "-peers") || is(file, "-profile") || is(file, "-trace")) continue;
-    const auto results = plots::load_results(file);
     const std::string name = file.stem().string();
-    const std::string device = device_of(results);
-    main.text += section(name, "Times: " + device) +
-                 html_block(times(plots::only(
-                     results, [](const Result& r) { return !plots::is_sweep(r.regime); })));
-    std::set<std::string> regimes;
-    for (const Result& r : results) {
-      if (plots::is_sweep(r.regime)) regimes.insert(r.regime);
-    }
-    std::string links;
-    for (const std::string& regime : regimes) {
-      sweeps.push_back(
-          {label_of("results_" + name + "_" + regime),
-           "Results: " + replace_all(regime, "_", " over ") + ", " + device,
-           html_block(times(plots::of_regime(results, regime)))});
-      links += "<li><a href=\"" + sweeps.back().label + ".html\">" +
-               escape_html(sweeps.back().title) + "</a></li>\n";
-    }
-    if (!links.empty())
-      main.text +=
-          words("More shapes have pages of their own:") + html_block("<ul>\n" + links + "</ul>\n");
-    const fs::path profile = folder / (name + "-profile.csv");
-    if (fs::exists(profile)) {
-      main.text += section(name + "_profile", "The profiler's counts: " + device) +
-                   html_block(profiles(plots::read_profiles(profile)));
-    }
-  }
-  for (const fs::path& file : files) {
-    if (!is(file, "-peers")) continue;
-    const auto results = plots::load_results(file);
-    const std::string name = file.stem().string();
-    const std::string title = "Other libraries: " + device_of(results);
-    sweeps.push_back(
-        {label_of("results_" + name), "Results: other libraries, " + device_of(results),
-         html_block(times(results))});
-    main.text += section(name, title) + words(
-                                            "<a href=\"" + sweeps.back().label + ".html\">" +
-                                            escape_html(sweeps.back().title) + "</a>");
-  }
-  for (const fs::path& file : files) {
-    if (!is(file, "-trace")) continue;
-    main.text += section(file.stem().string(), "The CPU device's counts") +
+    if (name.ends_with("-profile")) continue;
+    if (name.ends_with("-trace")) {
+      counted += section(name, "The CPU device's counts") +
                  words(
                      "What a row costs each implementation, the same on every machine. Its "
-                     "problems have fewer "
-                     "rows.") +
+                     "problems have fewer rows.") +
                  html_block(counts(read_trace(file)));
+      continue;
+    }
+    const auto results = plots::load_results(file);
+    const std::string device = device_of(results);
+    if (name.ends_with("-peers")) {
+      peers += section(name, "Other libraries: " + device) +
+               words(further(name, "other libraries, " + device, results));
+      continue;
+    }
+    const auto is_sweep = [](const Result& r) { return plots::is_sweep(r.regime); };
+    measured += section(name, "Times: " + device) +
+                html_block(times(plots::only(results, std::not_fn(is_sweep))));
+    std::set<std::string> sweeps;
+    for (const Result& r : plots::only(results, is_sweep)) sweeps.insert(r.regime);
+    std::string links;
+    for (const std::string& sweep : sweeps) {
+      links += "<li>" +
+               further(
+                   name + "_" + sweep, replace_all(sweep, "_", " over ") + ", " + device,
+                   plots::of_regime(results, sweep)) +
+               "</li>\n";
+    }
+    if (!links.empty()) {
+      measured +=
+          words("More shapes have pages of their own:") + html_block("<ul>\n" + links + "</ul>\n");
+    }
+    const fs::path profile = folder / (name + "-profile.csv");
+    if (fs::exists(profile)) {
+      measured += section(name + "_profile", "The profiler's counts: " + device) +
+                  html_block(profiles(plots::read_profiles(profile)));
+    }
   }
-  sweeps.insert(sweeps.begin(), main);
-  return sweeps;
+  pages[0].text =
+      words(
+          "Everything that was recorded, made of the files in <code>plots/data</code> when this "
+          "site was built. No number was typed. A click on a column's head sorts the table by it; "
+          "a "
+          "second click turns the order round. A bandwidth is what the operation must move at "
+          "least, in the time of a launch: x once and y once for RMSNorm.") +
+      measured + peers + counted;
+  return pages;
 }
 
 }  // namespace rmsnorm::site

@@ -1,7 +1,6 @@
 // What the pages do beyond showing text. Everything works from file://, with no other host.
 "use strict";
 
-document.documentElement.classList.add("js");
 DoxygenAwesomeDarkModeToggle.init();
 DoxygenAwesomeFragmentCopyButton.init();
 DoxygenAwesomeParagraphLink.init();
@@ -85,20 +84,6 @@ function makeContents() {
   tell();
 }
 
-// Unchanged lines of a difference: shown on demand.
-function unfoldOnDemand() {
-  for (const button of document.querySelectorAll(".diff .fold button")) {
-    button.addEventListener("click", () => {
-      const fold = button.closest("tbody");
-      const lines = fold.nextElementSibling;
-      lines.classList.remove("folded");
-      fold.remove();
-      lines.rows[0].setAttribute("tabindex", "-1");
-      lines.rows[0].focus({ preventScroll: true });
-    });
-  }
-}
-
 // Tables of results: a click on a head sorts, the list of regimes filters.
 function sortTables() {
   for (const table of document.querySelectorAll("table.sortable")) {
@@ -133,6 +118,30 @@ function sortTables() {
 const search = {
   words: (text) => text.toLowerCase().split(/[^\p{L}\p{N}_]+/u).filter(Boolean),
 
+  // The sections of a page, and what stands before the first, each with its address and its text.
+  sections([name, html]) {
+    const page = new DOMParser().parseFromString(html, "text/html").body;
+    const textOf = (node) => node.textContent.replace(/[\s\u25c6]+/g, " ").trim();
+    const title = textOf(page.querySelector("h1"));
+    const found = [{ address: name, page: title, section: "", text: "" }];
+    const aside = "h1, script, style, svg, button, select, nav, .toc, .lesson-links, [hidden]";
+    for (const part of page.querySelectorAll(aside)) part.remove();
+    const walker = document.createTreeWalker(page, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const node = walker.currentNode;
+      if (node.nodeType === Node.TEXT_NODE) {
+        if (!node.parentElement.closest("h2, h3")) found.at(-1).text += node.data;
+      } else if (node.matches("h2, h3")) {
+        const id = node.id || node.querySelector("[id]")?.id;
+        const address = name + (id ? `#${id}` : node.querySelector("a")?.hash ?? "");
+        found.push({ address, page: title, section: textOf(node), text: "" });
+      } else if (!node.matches("a, code, span")) {
+        found.at(-1).text += " ";
+      }
+    }
+    return found;
+  },
+
   // The index is loaded when it is first needed.
   load() {
     if (search.loading) return search.loading;
@@ -140,10 +149,12 @@ const search = {
       const script = document.createElement("script");
       script.src = "search_index.js";
       script.addEventListener("load", () => {
-        search.entries = SEARCH_INDEX.map(([address, page, section, text], rank) => {
+        search.entries = SEARCH_INDEX.flatMap(search.sections).map((entry, rank) => {
+          const { page, section } = entry;
+          const text = entry.text.replace(/\s+/g, " ").trim();
           const heading = section || page;
-          return { address, page, heading, section, text, rank,
-            heads: search.words(heading), all: new Set(search.words(`${page} ${section} ${text}`)) };
+          return { ...entry, heading, text, rank, heads: search.words(heading),
+            all: new Set(search.words(`${page} ${section} ${text}`)) };
         });
         done();
       });
@@ -243,7 +254,6 @@ const search = {
 document.addEventListener("DOMContentLoaded", () => {
   search.start();
   if (document.querySelector(".math")) setFormulas();
-  unfoldOnDemand();
   sortTables();
   markFrames();
   window.addEventListener("resize", markFrames);

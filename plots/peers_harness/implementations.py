@@ -171,11 +171,6 @@ class Librmsnorm(Implementation):
         self._binding = binding
         self.version = version
 
-    def _operation(self, name):
-        if not hasattr(self._binding, name):
-            raise Missing(f"has no {name}")
-        return getattr(self._binding, name)
-
     def norm(self, x, weight, y):
         return self._binding.rms_norm(x, weight, EPS, out=y)
 
@@ -184,11 +179,10 @@ class Librmsnorm(Implementation):
         return self._binding.rms_norm_pair(q, q_weight, k, k_weight, EPS, out=(q_out, k_out))
 
     def add_and_norm(self, x, residual, weight, y):
-        self._operation("residual_add")(x, residual, weight, EPS, out=y)
+        self._binding.residual_add(x, residual, weight, EPS, out=y)
         return y, residual
 
     def backward(self, x, weight, dy):
         """What is timed is the library's backward pass alone, without autograd."""
-        backward = self._operation("backward")
-        _, rstd = self._operation("rms_norm_rstd")(x, weight, EPS)
-        return lambda: backward(dy, x, weight, rstd)
+        _, rstd = self._binding.rms_norm_rstd(x, weight, EPS)
+        return lambda: self._binding.backward(dy, x, weight, rstd)

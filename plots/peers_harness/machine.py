@@ -1,6 +1,5 @@
 """What the results were measured on."""
 
-import ctypes
 import subprocess
 from pathlib import Path
 
@@ -9,42 +8,30 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def driver_version():
-    """The driver's version as nvidia-smi prints it; empty if it cannot be found out."""
+def _output_of(*command):
+    """What a program prints; "" if it is not there or fails."""
     try:
-        nvml = ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError:
+        finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
         return ""
-    text = ctypes.create_string_buffer(96)
-    if nvml.nvmlInit_v2() != 0:
-        return ""
-    found = nvml.nvmlSystemGetDriverVersion(text, ctypes.c_uint(len(text))) == 0
-    nvml.nvmlShutdown()
-    return text.value.decode() if found else ""
+    return finished.stdout.strip()
 
 
 def revision():
     """The revision of this project, as cmake/commit.cmake finds it."""
-    try:
-        return subprocess.run(
-            ["git", "-c", "safe.directory=*", "describe", "--always", "--exclude=*",
-             "--abbrev=12", "--dirty"],
-            cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-
-
-def peak_gbps(properties):
-    """The data sheet's peak of global memory: clock times width, twice a clock."""
-    return 2 * properties.memory_clock_rate * 1e3 * properties.memory_bus_width / 8 / 1e9
+    return _output_of(
+        "git", "-c", "safe.directory=*", "describe", "--always", "--exclude=*", "--abbrev=12",
+        "--dirty") or "unknown"
 
 
 def describe():
     """The fields of a result that say where it was measured."""
-    properties = torch.cuda.get_device_properties(0)
+    gpu = torch.cuda.get_device_properties(0)
+    drivers = _output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     return {
-        "peak_gbps": peak_gbps(properties),
-        "device": properties.name,
-        "driver": driver_version(),
+        # The data sheet's peak of global memory: clock times width, twice a clock.
+        "peak_gbps": 2 * gpu.memory_clock_rate * 1e3 * gpu.memory_bus_width / 8 / 1e9,
+        "device": gpu.name,
+        "driver": drivers.partition("\n")[0],
         "cuda": torch.version.cuda,
     }

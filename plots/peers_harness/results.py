@@ -3,6 +3,7 @@
 import csv
 import math
 import os
+import statistics
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -55,20 +56,11 @@ class Timing:
     samples: int
 
 
-def quantile(ordered, q):
-    """The q-quantile of sorted values, between neighbours in proportion."""
-    position = q * (len(ordered) - 1)
-    below = int(position)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
-
-
 def summarise(samples):
     """Median and spread of the times of one launch, in microseconds."""
-    ordered = sorted(samples)
-    median = quantile(ordered, 0.5)
-    width = quantile(ordered, 0.9) - quantile(ordered, 0.1)
-    return Timing(median, 100 * width / 2 / median, len(ordered))
+    tenths = statistics.quantiles(samples, n=10, method="inclusive")
+    median = statistics.median(samples)
+    return Timing(median, 100 * (tenths[8] - tenths[0]) / 2 / median, len(samples))
 
 
 def gbps(bytes_moved, microseconds):

@@ -134,12 +134,13 @@ class CoalescingFigure(FigureTest):
             self.text(note), "Lane 12: bytes 192 to 207: sector 6; banks 16 to 19, wavefront 2.")
 
     def test_examples(self):
-        """The examples show what they are named for."""
+        """The examples show what they are named for, and a screen reader is told."""
         for name, sectors, used, wavefronts in (
                 ("Neighbours", 4, "100%", 1), ("float4", 16, "100%", 4), ("One float off", 5, "80%", 1),
                 ("A row a lane", 32, "12%", 32), ("A padded row a lane", 32, "12%", 1)):
             self.press(name)
             self.assertEqual(self.shown()[:3], [sectors, used, wavefronts], name)
+            self.assertIn(f"{sectors} sectors", self.text(".figure-results[role=status]"))
 
     def test_code(self):
         """The load is shown as CUDA has it."""
@@ -169,7 +170,3 @@ class CoalescingFigure(FigureTest):
             self.assert_refused(name, texts, "Write a whole number from", self.shown)
         self.set("stride", 2, 4, 0)
         self.assertIsNone(self.complaint())
-
-    def test_results_are_read_out(self):
-        """A screen reader is told the numbers when they change."""
-        self.assertIn("4 sectors", self.text(".figure-results[role=status]"))

@@ -113,6 +113,8 @@ class SiteTest(PageTest):
                 self.assertTrue(self.js("document.getElementById('search-results').hidden"))
         self.search("xyzzyx")
         self.assertIn("Nothing found", self.text("#search-results"))
+        # What only leads to other pages is no text.
+        self.assertTrue(self.js("search.entries.every(({text}) => !/What changed since/.test(text))"))
 
     def test_results_can_be_sorted_and_filtered(self):
         """By a number, both ways, and by the regime."""
@@ -136,23 +138,6 @@ class SiteTest(PageTest):
         self.choose(self.find(".results select"), "heads")
         shown = rows + ".filter((row) => row.checkVisibility()).map((row) => row.dataset.regime)"
         self.assertEqual(set(self.js(shown)), {"heads"})
-
-    def test_unchanged_lines_of_a_difference_unfold(self):
-        """By a click."""
-        self.open("change_03_04")
-        count = """[...root.querySelectorAll(".diff td.line")]
-          .filter((td) => td.checkVisibility()).length"""
-        before = self.js(count)
-        self.find(".diff .fold button").click()
-        self.assertGreater(self.js(count), before)
-
-    def test_after_unfolding_with_the_keyboard_the_focus_is_on_the_lines_shown(self):
-        """And not at the top of the page."""
-        self.open("change_03_04")
-        line = self.js("document.querySelector('.diff .folded tr').textContent")
-        self.js("document.querySelector('.diff .fold button').focus()")
-        self.key(Keys.ENTER)
-        self.assertEqual(self.js("document.activeElement.textContent"), line)
 
     def test_a_lesson_can_be_read_with_the_keyboard(self):
         """The first stop leads past the navigation, and what has the focus is marked."""

@@ -61,13 +61,6 @@ class Statistics(unittest.TestCase):
         self.assertAlmostEqual(timing.spread_pct, 100 * 40 / 51)  # 11 to 91
         self.assertEqual(timing.samples, 101)
 
-    def test_between_two_samples_the_quantile_lies_between_them(self):
-        self.assertEqual(results.quantile([1.0, 3.0], 0.5), 2)
-        self.assertEqual(results.quantile([5.0], 0.9), 5)
-
-    def test_a_gigabyte_has_ten_to_the_nine_bytes(self):
-        self.assertEqual(results.gbps(4e9, 1e6), 4)
-
 
 class Csv(unittest.TestCase):
     def test_the_header_is_that_of_the_lessons_results(self):

@@ -1,0 +1,34 @@
+#pragma once
+/// \file
+/// The site: its pages before Doxygen, and what is done to Doxygen's HTML.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace rmsnorm::site {
+
+/// Writes every page of the site, for Doxygen to read.
+/// \param root     the repository's top folder
+/// \param lessons  what `./rmsnorm list --tabs` prints
+/// \param folder   where the pages go; files of an earlier run are removed
+/// \throws std::runtime_error with the page and the reason
+void write_pages(
+    const std::filesystem::path& root, const std::filesystem::path& lessons,
+    const std::filesystem::path& folder);
+
+/// Finishes every page that Doxygen has written, and adds the files that they use: charts,
+/// drawings, the program that sets formulas.
+/// \param root   the repository's top folder
+/// \param html   where Doxygen has put the pages
+/// \param katex  the folder of katex.min.js
+/// \throws std::runtime_error if a file cannot be read or written
+void finish(
+    const std::filesystem::path& root, const std::filesystem::path& html,
+    const std::filesystem::path& katex);
+
+/// A drawing for a light or a dark page. Its own style sheet asks for the system's theme
+/// (`@media (prefers-color-scheme: dark)`), and a page can be switched to another one.
+std::string drawing_for(std::string_view svg, bool dark);
+
+}  // namespace rmsnorm::site
