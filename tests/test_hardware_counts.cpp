@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <sstream>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "common/base/observation.hpp"
@@ -85,14 +85,9 @@ using Recorded = std::map<std::string, std::string>;
 std::vector<Recorded> recorded_counts() {
   const auto file = tests::top() / "tests/data/nvidia-h200-counts.csv";
   const std::string header = tests::lines_of(file).at(0);
-  std::vector<std::string> names{""};
-  for (const char c : header) {
-    if (c == ',') {
-      names.emplace_back();
-    } else {
-      names.back() += c;
-    }
-  }
+  std::vector<std::string> names;
+  std::istringstream columns(header);
+  for (std::string name; std::getline(columns, name, ',');) names.push_back(name);
   std::vector<Recorded> rows;
   for (const auto& record : read_records(file, header)) {
     Recorded& row = rows.emplace_back();
@@ -142,18 +137,14 @@ bool is_exact(const Recorded& row, const std::string& column) {
   return true;
 }
 
-/// What can be compared of two observations.
-using Line = std::tuple<
-    std::string, int, std::string, std::string, int, std::int64_t, std::int64_t, std::int64_t,
-    std::int64_t, std::int64_t>;
-
-/// Every line of the observation, its counts `times` as large.
-std::vector<Line> lines_of(const Observation& seen, std::int64_t times = 1) {
-  std::vector<Line> lines;
-  for (const LineCount& l : seen.lines) {
-    lines.emplace_back(
-        l.file, l.line, l.kind, l.what, l.bytes, times * l.requests, times * l.lanes,
-        times * l.sectors, times * l.wavefronts, times * l.conflicts);
+/// The lines of an observation, with all counts doubled.
+std::vector<LineCount> doubled(std::vector<LineCount> lines) {
+  for (LineCount& line : lines) {
+    for (const auto count :
+         {&LineCount::requests, &LineCount::lanes, &LineCount::sectors, &LineCount::wavefronts,
+          &LineCount::conflicts}) {
+      line.*count *= 2;
+    }
   }
   return lines;
 }
@@ -220,9 +211,9 @@ TEST_CASE(
       CAPTURE(lesson.slug, hidden);
       const Observation once = observe(lesson, {32, hidden});
       REQUIRE_FALSE(once.lines.empty());
-      CHECK(lines_of(observe(lesson, {32, hidden})) == lines_of(once));
+      CHECK(observe(lesson, {32, hidden}).lines == once.lines);
       if (!is_by_rows(*lesson.operation)) continue;
-      CHECK(lines_of(observe(lesson, {64, hidden})) == lines_of(once, 2));
+      CHECK(observe(lesson, {64, hidden}).lines == doubled(once.lines));
     }
   }
 }
