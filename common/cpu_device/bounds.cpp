@@ -38,7 +38,7 @@ bool is_multiple_of_size(std::uintptr_t address, const Access& access) {
 /// An access to shared memory that may not be; `piece` is the nearest variable, or null.
 Hazard describe_shared(const Access& access, const SharedPiece* piece, std::size_t offset) {
   const std::string who = who_text(access);
-  Hazard found = hazard_at(access.pc);
+  Hazard found = hazard_at(access.pc, "", "");
   if (piece == nullptr) {
     found.what = who + " of shared memory, of which it has declared none";
     found.advice = "Declare it, or ask for it at the launch";
@@ -129,7 +129,7 @@ const std::string& Bounds::global(const Access& access) const {
 /// An access to global memory that may not be.
 Hazard Bounds::describe_global(const Access& access) const {
   const std::string who = who_text(access);
-  Hazard found = hazard_at(access.pc);
+  Hazard found = hazard_at(access.pc, "", "");
   const auto at = reinterpret_cast<std::uintptr_t>(access.address);
   const int bytes = access.bytes;
   const KnownMemory* nearest = nullptr;

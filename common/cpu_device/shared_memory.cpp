@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "common/cpu_device/access.hpp"
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/observer.hpp"
 #include "common/cpu_device/sanitizer.hpp"
@@ -81,18 +82,13 @@ void* SharedMemory::reserve(
   if (all > kSharedBytes || all + dynamic_bytes_ > kSharedBytesOptin ||
       end_ + bytes + 3 * kGap > kDynamicBegin) {
     hazards().add(std::string("room ") + name, [&] {
-      return Hazard{
-          .file = short_name(source.file),
-          .line = source.line,
-          .what = fmt::format(
+      return hazard_at(
+          line_of(source), block_runner().current(),
+          fmt::format(
               "'{}' makes {} bytes of __shared__ variables, and {} bytes are dynamic: a block has "
-              "{} "
-              "bytes for variables and {} in all",
+              "{} bytes for variables and {} in all",
               name, all, dynamic_bytes_, kSharedBytes, kSharedBytesOptin),
-          .advice = "Take less, or take it in turns",
-          .kernel = observer().kernel(),
-          .block = block_runner().block_index(),
-          .thread = block_runner().index_of(block_runner().current())};
+          "Take less, or take it in turns");
     });
     block_runner().stop();
   }

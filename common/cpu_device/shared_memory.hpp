@@ -105,11 +105,11 @@ inline SharedMemory& shared_memory() {
 /// What `__shared__ T name;` becomes.
 template <class T, std::size_t alignment = alignof(T)>
 T& shared(
-    SharedVariable& variable, const char* name, const char* file = __builtin_FILE(),
-    int line = __builtin_LINE()) {
+    SharedVariable& variable, const char* name,
+    Place place = {__builtin_FILE(), __builtin_LINE()}) {
   using Element = std::remove_all_extents_t<T>;
   if (variable.launch != shared_memory().launch()) {
-    shared_memory().reserve(variable, sizeof(T), alignment, sizeof(Element), name, {file, line});
+    shared_memory().reserve(variable, sizeof(T), alignment, sizeof(Element), name, place);
   }
   return *static_cast<T*>(variable.data);
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <iomanip>
+#include <sstream>
 #include <vector>
 
 #include "common/base/device.hpp"
@@ -29,12 +31,9 @@ std::vector<std::string> values_of(const std::string& source, const std::string&
 
 /// As a string literal of C++.
 std::string quoted(const std::string& text) {
-  std::string literal = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') literal += '\\';
-    literal += c;
-  }
-  return literal + '"';
+  std::ostringstream literal;
+  literal << std::quoted(text);
+  return literal.str();
 }
 
 }  // namespace
