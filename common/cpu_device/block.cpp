@@ -427,7 +427,7 @@ void BlockRunner::report_shared_storage(const StorageUse& other, Place place) {
             "warp {} uses the TempStorage {} here, warp {} uses it at {}, and no barrier is "
             "between "
             "them",
-            warp(), element_text(*shared_memory().nearest(offset), offset), other.warp,
+            warp(), element_text(shared_memory().nearest(offset), offset), other.warp,
             text_of(other.place)),
         "Give each warp a TempStorage of its own, or put __syncthreads() between the two");
   });

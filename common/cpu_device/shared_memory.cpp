@@ -116,15 +116,14 @@ bool SharedMemory::is_dynamic(const SharedPiece& piece) {
   return piece.begin == kDynamicBegin;
 }
 
-const SharedPiece* SharedMemory::nearest(std::size_t offset) const {
+const SharedPiece& SharedMemory::nearest(std::size_t offset) const {
   const auto distance = [offset](const SharedPiece& piece) {
     if (offset < piece.begin) return piece.begin - offset;
     return offset < piece.begin + piece.bytes ? 0 : offset - (piece.begin + piece.bytes) + 1;
   };
-  const auto piece = std::min_element(
+  return *std::min_element(  // the dynamic memory is there in every launch
       pieces_.begin(), pieces_.end(),
       [&](const SharedPiece& a, const SharedPiece& b) { return distance(a) < distance(b); });
-  return piece == pieces_.end() ? nullptr : &*piece;
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -68,9 +68,8 @@ class SharedMemory {
   std::size_t offset_of(const void* address) const {
     return static_cast<std::size_t>(static_cast<const char*>(address) - memory_);
   }
-  /// The piece that holds the byte at an offset, or else the one that is nearest to it; null if
-  /// there is none.
-  const SharedPiece* nearest(std::size_t offset) const;
+  /// The piece that holds the byte at an offset, or else the one that is nearest to it.
+  const SharedPiece& nearest(std::size_t offset) const;
 
   /// Whether a piece is the memory that the launch asked for.
   static bool is_dynamic(const SharedPiece& piece);
