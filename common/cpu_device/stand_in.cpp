@@ -1,12 +1,9 @@
-#include "common/cpu_device/stand_in.hpp"
-
 #include <fmt/format.h>
 
-#include <iomanip>
-#include <sstream>
 #include <vector>
 
 #include "common/base/device.hpp"
+#include "common/cpu_device/rewrite.hpp"
 
 namespace rmsnorm::cpu_device {
 namespace {
@@ -27,13 +24,6 @@ std::vector<std::string> between(
 /// The string literals, without their quotes, that follow `.field = `.
 std::vector<std::string> values_of(const std::string& source, const std::string& field) {
   return between(source, "." + field + " = \"", "\"");
-}
-
-/// As a string literal of C++.
-std::string quoted(const std::string& text) {
-  std::ostringstream literal;
-  literal << std::quoted(text);
-  return literal.str();
 }
 
 }  // namespace
