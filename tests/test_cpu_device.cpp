@@ -25,12 +25,19 @@ void in_block(dim3 block, const Body& body) {
   CHECK(rmsnorm::take_hazards().empty());
 }
 
-/// What each lane of a warp gets from `body`.
-template <class T, class Body>
-std::vector<T> lanes(const Body& body) {
-  std::vector<T> results(32);
-  in_block(dim3(32), [&] { results[threadIdx.x] = body(static_cast<int>(threadIdx.x)); });
-  return results;
+using Condition = bool (*)(int lane);
+
+/// Checks that each of these holds in all lanes of a warp.
+void check_in_all_lanes(const std::vector<Condition>& conditions) {
+  for (std::size_t i = 0; i < conditions.size(); ++i) {
+    std::vector<int> wrong;
+    in_block(dim3(32), [&] {
+      const int lane = static_cast<int>(threadIdx.x);
+      if (!conditions[i](lane)) wrong.push_back(lane);
+    });
+    CAPTURE(i);
+    CHECK(wrong == std::vector<int>());
+  }
 }
 
 /// The only line of this kind and tensor.
@@ -73,46 +80,25 @@ TEST_CASE("a pointer's attributes tell the device's memory from other memory") {
 }
 
 TEST_CASE("shuffles take the values that CUDA says") {
-  const auto shfl = lanes<int>([](int l) { return __shfl_sync(kAll, 10 * l, l + 5); });
-  const auto group = lanes<int>([](int l) { return __shfl_sync(kAll, 10 * l, l + 5, 8); });
-  const auto up = lanes<int>([](int l) { return __shfl_up_sync(kAll, l, 3); });
-  const auto up8 = lanes<int>([](int l) { return __shfl_up_sync(kAll, l, 3, 8); });
-  const auto down = lanes<int>([](int l) { return __shfl_down_sync(kAll, l, 3); });
-  const auto down8 = lanes<int>([](int l) { return __shfl_down_sync(kAll, l, 3, 8); });
-  const auto with = lanes<int>([](int l) { return __shfl_xor_sync(kAll, l, 5); });
-  const auto xor4 = lanes<int>([](int l) { return __shfl_xor_sync(kAll, l, 4, 4); });
-  const auto wide = lanes<double>([](int l) { return __shfl_xor_sync(kAll, l + 0.25, 31); });
-  const auto half = lanes<short>([](int l) { return __shfl_down_sync(kAll, short(l), 1); });
-  for (int l = 0; l < 32; ++l) {
-    CAPTURE(l);
-    const int first = l / 8 * 8;
-    CHECK(shfl[l] == 10 * ((l + 5) % 32));
-    CHECK(group[l] == 10 * (first + (l + 5) % 8));
-    CHECK(up[l] == (l < 3 ? l : l - 3));
-    CHECK(up8[l] == (l - first < 3 ? l : l - 3));
-    CHECK(down[l] == (l > 28 ? l : l + 3));
-    CHECK(down8[l] == (l - first > 4 ? l : l + 3));
-    CHECK(with[l] == (l ^ 5));
-    // A lower group may be read, a higher one not.
-    CHECK(xor4[l] == ((l & 4) != 0 ? l - 4 : l));
-    CHECK(wide[l] == 31 - l + 0.25);
-    CHECK(half[l] == (l == 31 ? 31 : l + 1));
-  }
+  check_in_all_lanes(
+      {[](int l) { return __shfl_sync(kAll, l, l + 5) == (l + 5) % 32; },
+       [](int l) { return __shfl_sync(kAll, l, l + 5, 8) == l / 8 * 8 + (l + 5) % 8; },
+       [](int l) { return __shfl_up_sync(kAll, l, 3) == (l < 3 ? l : l - 3); },
+       [](int l) { return __shfl_up_sync(kAll, l, 3, 8) == (l % 8 < 3 ? l : l - 3); },
+       [](int l) { return __shfl_down_sync(kAll, l, 3) == (l > 28 ? l : l + 3); },
+       [](int l) { return __shfl_down_sync(kAll, l, 3, 8) == (l % 8 > 4 ? l : l + 3); },
+       [](int l) { return __shfl_xor_sync(kAll, l, 5) == (l ^ 5); },
+       // A lower group may be read, a higher one not.
+       [](int l) { return __shfl_xor_sync(kAll, l, 4, 4) == ((l & 4) != 0 ? l - 4 : l); },
+       [](int l) { return __shfl_xor_sync(kAll, l + 0.25, 31) == 31 - l + 0.25; },
+       [](int l) { return __shfl_down_sync(kAll, short(l), 1) == (l == 31 ? 31 : l + 1); }});
 }
 
 TEST_CASE("votes see the lanes of the mask") {
-  const auto ballot = lanes<unsigned>([](int l) { return __ballot_sync(kAll, l % 3); });
-  const auto any =
-      lanes<int>([](int l) { return __any_sync(l < 16 ? 0xffff : ~0xffffu, l == 20); });
-  const auto all =
-      lanes<int>([](int l) { return __all_sync(l < 16 ? 0xffff : ~0xffffu, l != 20); });
-  unsigned expected = 0;
-  for (unsigned l = 0; l < 32; ++l) expected |= (l % 3 != 0 ? 1u : 0u) << l;
-  for (int l = 0; l < 32; ++l) {
-    CHECK(ballot[l] == expected);
-    CHECK((any[l] != 0) == (l >= 16));
-    CHECK((all[l] != 0) == (l < 16));
-  }
+  check_in_all_lanes(
+      {[](int l) { return __ballot_sync(kAll, l % 3) == 0xb6db6db6; },
+       [](int l) { return __any_sync(l < 16 ? 0xffff : ~0xffffu, l == 20) == (l >= 16); },
+       [](int l) { return __all_sync(l < 16 ? 0xffff : ~0xffffu, l != 20) == (l < 16); }});
 }
 
 TEST_CASE("atomics give what was there before") {
