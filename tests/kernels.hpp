@@ -30,8 +30,8 @@ __global__ void file_scope(float* y);
 
 /// Where the threads of a block load, in floats.
 using Addresses = std::array<int, 64>;
-/// Each thread loads a T, which is float, float2 or float4, from x + at[t]; and its first float goes
-/// to y[t].
+/// Each thread loads a T, which is float, float2 or float4, from x + at[t], and stores its first
+/// float to y[t].
 template <class T>
 __global__ void load_global(const float* x, Addresses at, float* y);
 /// The same from shared memory, which has `floats` floats.

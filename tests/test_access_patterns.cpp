@@ -92,7 +92,7 @@ std::vector<Access> grid() {
   return all;
 }
 
-/// What is printed of a kind of load behind the name of its tensor: requests, lanes, then the costs.
+/// What is printed of a kind of load behind its tensor's name: requests, lanes, then the costs.
 std::vector<std::string> printed(const Observation& seen, const std::string& kind_and_what) {
   const std::string table = line_table(
       {.operation = "",

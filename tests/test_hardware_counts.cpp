@@ -94,9 +94,9 @@ std::vector<Recorded> recorded_counts() {
   return rows;
 }
 
-/// How much more the CPU device counts for each row, where nvcc makes other loads of the source than
-/// g++: in 06_float4/512_by_1 it moves the load of total behind the last loop's first test. Its
-/// code, by `cuobjdump -sass`:
+/// How much more the CPU device counts for each row, where nvcc makes other loads of the source
+/// than g++: in 06_float4/512_by_1 it moves the load of total behind the last loop's first test.
+/// Its code, by `cuobjdump -sass`:
 ///
 ///     BAR.SYNC               total is there for every warp
 /// @P0 EXIT                   threads that have no vector

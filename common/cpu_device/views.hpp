@@ -11,7 +11,7 @@
 
 namespace rmsnorm::cpu_device {
 
-/// Which lines of the L2 go first when it needs room: a hint that a load can carry, as PTX calls it.
+/// A hint that a load can carry, as PTX calls it: which lines of the L2 go first if it needs room.
 enum class CachePolicy {
   normal,       ///< as all others
   evict_last,   ///< to stay while there are others to give up
