@@ -4,7 +4,6 @@
 /// tested against the same file (tests/browser/figure_coalescing.py).
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <numeric>
@@ -13,21 +12,23 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/cuda_check.hpp"
 #include "common/base/observation.hpp"
 #include "common/programs/trace_report.hpp"
 #include "common/records/csv.hpp"
-#include "tests/access_patterns.hpp"
 #include "tests/catch.hpp"
+#include "tests/gpu_support.hpp"
+#include "tests/kernels.hpp"
 #include "tests/repository.hpp"
+#include "tests/watch.hpp"
 
 namespace fs = std::filesystem;
 using namespace rmsnorm;
-using tests::contains;
-using tests::kLanes;
+using namespace tests;
+using rmsnorm::cpu_device::Launch;
 
 namespace {
 
+constexpr int kLanes = 32;
 const std::string kHeader =
     "pattern,parameter,bytes,offset,sectors,used,wavefronts,misaligned_lane";
 
@@ -41,9 +42,9 @@ struct Access {
 
 /// A permutation of the lanes for each number, by a generator that is easily written in any
 /// language.
-std::array<int, kLanes> permutation(int number) {
-  std::array<int, kLanes> lanes;
-  std::iota(lanes.begin(), lanes.end(), 0);
+Addresses permutation(int number) {
+  Addresses lanes{};
+  std::iota(lanes.begin(), lanes.begin() + kLanes, 0);
   auto state = static_cast<std::uint32_t>(number);
   for (std::uint32_t i = kLanes - 1; i > 0; --i) {
     state = state * 1664525u + 1013904223u;
@@ -53,10 +54,10 @@ std::array<int, kLanes> permutation(int number) {
 }
 
 /// Where each lane's vector begins, in floats.
-std::array<int, kLanes> addresses_of(const Access& access) {
+Addresses addresses_of(const Access& access) {
   const int floats = access.bytes / 4;
-  const std::array<int, kLanes> shuffled = permutation(access.parameter);
-  std::array<int, kLanes> at;
+  const Addresses shuffled = permutation(access.parameter);
+  Addresses at{};
   for (int lane = 0; lane < kLanes; ++lane) {
     int begin = 0;
     if (access.pattern == "neighbours") begin = lane * floats;
@@ -91,29 +92,8 @@ std::vector<Access> grid() {
   return all;
 }
 
-/// Memory on the device.
-template <class T>
-class Array {
- public:
-  explicit Array(int elements) : bytes_(static_cast<std::size_t>(elements) * sizeof(T)) {
-    cuda_check(cudaMalloc(&data_, bytes_), "allocating");
-    cuda_check(cudaMemset(data_, 0, bytes_), "clearing");
-  }
-  ~Array() { cudaFree(data_); }
-  Array(const Array&) = delete;
-  Array& operator=(const Array&) = delete;
-
-  T* data() const { return data_; }
-  KnownMemory named(const std::string& name) const { return {name, data_, bytes_, sizeof(T)}; }
-
- private:
-  T* data_ = nullptr;
-  std::size_t bytes_;
-};
-
-/// The words of the printed line of this kind and tensor.
-std::vector<std::string> printed(
-    const Observation& seen, const std::string& kind, const std::string& what) {
+/// What is printed of a kind of load behind its tensor's name: requests, lanes, then the costs.
+std::vector<std::string> printed(const Observation& seen, const std::string& kind_and_what) {
   const std::string table = line_table(
       {.operation = "",
        .implementation = "",
@@ -121,77 +101,62 @@ std::vector<std::string> printed(
        .rows = 1,
        .hidden = 1,
        .observation = seen});
-  for (const std::string& line : tests::lines_in(table)) {
-    if (line.find(kind) == std::string::npos || line.find(" " + what + " ") == std::string::npos) {
-      continue;
-    }
-    std::istringstream words(line.substr(line.find(kind) + kind.size()));
-    std::vector<std::string> all;
-    for (std::string word; words >> word;) all.push_back(word);
-    return all;  // what, requests, lanes, then the costs
-  }
-  return {};
+  const std::size_t at = table.find(kind_and_what);
+  REQUIRE(at != table.npos);
+  std::istringstream words(table.substr(at + kind_and_what.size()));
+  std::vector<std::string> costs(4);
+  for (std::string& cost : costs) words >> cost;
+  CHECK(costs[0] == "1");   // one request,
+  CHECK(costs[1] == "32");  // of all lanes
+  return costs;
 }
 
-/// Watches a launch, and gives the printed line; and the lane for which the device refused it, or
-/// "" if it did not.
-template <class Launch>
-std::pair<std::vector<std::string>, std::string> watch(
-    const std::vector<KnownMemory>& tensors, const std::string& kind, const std::string& what,
-    Launch launch) {
-  take_hazards();
-  start_observing(tensors);
-  launch();
-  const cudaError_t error = cudaDeviceSynchronize();
-  cudaGetLastError();
-  const Observation seen = stop_observing();
-  const std::vector<std::string> hazards = take_hazards();
-  if (error == cudaSuccess) {
-    CHECK(hazards.empty());
-    return {printed(seen, kind, what), ""};
+/// The lane for which the device refused a launch, or "" if it did not.
+std::string refused_lane(const Outcome& launch) {
+  if (launch.at_synchronise == cudaSuccess) {
+    CHECK(launch.hazards.empty());
+    return "";
   }
-  CHECK(error == cudaErrorMisalignedAddress);
-  REQUIRE_FALSE(hazards.empty());
-  CHECK_THAT(hazards[0], contains("at an address that is no multiple of"));
+  CHECK(launch.at_synchronise == cudaErrorMisalignedAddress);
+  REQUIRE_FALSE(launch.hazards.empty());
+  CHECK_THAT(launch.hazards[0], contains("at an address that is no multiple of"));
   const std::string begin = "thread ";
-  const std::size_t at = hazards[0].find(begin) + begin.size();
-  return {{}, hazards[0].substr(at, hazards[0].find(' ', at) - at)};
+  const std::size_t at = launch.hazards[0].find(begin) + begin.size();
+  return launch.hazards[0].substr(at, launch.hazards[0].find(' ', at) - at);
 }
 
-/// A row of the file: what the CPU device says of an access, in both memories.
+/// A row of the file: what the CPU device says of an access to a T, in both memories.
+template <class T>
 std::vector<std::string> row_of(const Access& access) {
-  const std::array<int, kLanes> lanes = addresses_of(access);
-  const int floats = *std::max_element(lanes.begin(), lanes.end()) + access.bytes / 4;
-  const Array<float> x(floats);
-  const Array<float> y(kLanes);
-  const Array<int> at(kLanes);
-  cuda_check(cudaMemcpy(at.data(), lanes.data(), sizeof(lanes), cudaMemcpyHostToDevice), "copying");
-  const std::vector<KnownMemory> tensors = {x.named("x"), y.named("y"), at.named("at")};
-  const auto [global, global_lane] = watch(tensors, "global load", "x", [&] {
-    tests::load_from_global(access.bytes, x.data(), at.data(), y.data());
+  const Addresses at = addresses_of(access);
+  const int floats = *std::max_element(at.begin(), at.end()) + access.bytes / 4;
+  const Floats x(floats);
+  const Floats y(kLanes);
+  const std::vector<KnownMemory> tensors = {x.named("x"), y.named("y")};
+  const Outcome global =
+      watch(tensors, [&] { load_global<T>->*Launch(1, kLanes)(x.data, at, y.data); });
+  const Outcome shared = watch(tensors, [&] {
+    const std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
+    cudaFuncSetAttribute(
+        load_shared<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+    load_shared<T>->*Launch(1, kLanes, bytes)(floats, at, y.data);
   });
-  const auto [shared, shared_lane] = watch(tensors, "shared load", "staged", [&] {
-    tests::load_from_shared(access.bytes, floats, at.data(), y.data());
-  });
+  const std::string lane = refused_lane(global);
   // Not the same lane: behind the barrier, the last to arrive goes on first.
-  CHECK(global_lane.empty() == shared_lane.empty());
-  for (const std::string& lane : {global_lane, shared_lane}) {
-    if (!lane.empty()) CHECK(lanes[std::stoul(lane)] * 4 % access.bytes != 0);
+  CHECK(lane.empty() == refused_lane(shared).empty());
+  for (const std::string& refused : {lane, refused_lane(shared)}) {
+    if (!refused.empty()) CHECK(at[std::stoul(refused)] * 4 % access.bytes != 0);
   }
 
   std::vector<std::string> row = {
       access.pattern, std::to_string(access.parameter), std::to_string(access.bytes),
       std::to_string(access.offset)};
-  if (global_lane.empty()) {
-    REQUIRE(global.size() >= 5);
-    REQUIRE(shared.size() >= 4);
-    CHECK(global[1] == "1");   // one request,
-    CHECK(global[2] == "32");  // of all lanes
-    CHECK(shared[1] == "1");
-    CHECK(shared[2] == "32");
-    row.insert(row.end(), {global[3], global[4], shared[3], ""});
+  if (lane.empty()) {
+    const std::vector<std::string> costs = printed(global.seen, "global load   x ");
+    const std::string wavefronts = printed(shared.seen, "shared load   staged ")[2];
+    row.insert(row.end(), {costs[2], costs[3], wavefronts, ""});
   } else {
-    row.insert(row.end(), {"", "", "", global_lane});
+    row.insert(row.end(), {"", "", "", lane});
   }
   return row;
 }
@@ -199,17 +164,19 @@ std::vector<std::string> row_of(const Access& access) {
 }  // namespace
 
 TEST_CASE("what the CPU device prints for a grid of access patterns is what is recorded") {
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  NEEDS_COUNTS();
   std::vector<std::vector<std::string>> now;
   for (const Access& access : grid()) {
     CAPTURE(access.pattern, access.parameter, access.bytes, access.offset);
-    now.push_back(row_of(access));
+    if (access.bytes == 4) now.push_back(row_of<float>(access));
+    if (access.bytes == 8) now.push_back(row_of<float2>(access));
+    if (access.bytes == 16) now.push_back(row_of<float4>(access));
   }
 
-  const fs::path recorded = tests::top() / "tests/data/cpu-device-access-patterns.csv";
+  const fs::path recorded = top() / "tests/data/cpu-device-access-patterns.csv";
   const fs::path written =
       fs::path(RMSNORM_LESSONS_DIR).parent_path() / "tests/cpu-device-access-patterns.csv";
   write_records(written, kHeader, now);
   INFO("If the device counts otherwise on purpose: cp " << written << " " << recorded);
-  CHECK(tests::lines_of(written) == tests::lines_of(recorded));
+  CHECK(lines_of(written) == lines_of(recorded));
 }

@@ -28,6 +28,8 @@ struct LineCount {
   std::int64_t wavefronts = 0;  ///< passes through the 32 banks that they take; shared memory only
   std::int64_t conflicts = 0;   ///< those of the wavefronts that bank conflicts cost
   std::string policy = "";      ///< for the L2: "evict_last" or "evict_first"; "" is the normal one
+
+  bool operator==(const LineCount&) const = default;  ///< all alike
 };
 
 /// The kinds of LineCount, in the order in which a reader meets them.

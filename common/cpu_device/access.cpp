@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/observer.hpp"
 
@@ -33,16 +35,23 @@ std::string element_text(const SharedPiece& piece, std::size_t offset) {
   return fmt::format("{}[{}]", piece.name, (offset - piece.begin) / piece.element_bytes);
 }
 
-Hazard hazard_at(const void* pc) {
-  const SourceLine line = line_of_call(pc);
+SourceLine line_of(Place place) {
+  return {short_name(place.file), place.line};
+}
+
+Hazard hazard_at(const SourceLine& line, int thread, std::string what, std::string advice) {
   return {
       .file = line.file,
       .line = line.line,
-      .what = "",
-      .advice = "",
+      .what = std::move(what),
+      .advice = std::move(advice),
       .kernel = observer().kernel(),
       .block = block_runner().block_index(),
-      .thread = block_runner().index_of(block_runner().current())};
+      .thread = block_runner().index_of(thread)};
+}
+
+Hazard hazard_at(const void* pc, std::string what, std::string advice) {
+  return hazard_at(line_of_call(pc), block_runner().current(), std::move(what), std::move(advice));
 }
 
 }  // namespace rmsnorm::cpu_device

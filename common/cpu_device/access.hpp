@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <string>
 
-#include "common/cpu_device/cache_policy.hpp"
 #include "common/cpu_device/hazard.hpp"
 #include "common/cpu_device/race_detector.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
+#include "common/cpu_device/views.hpp"
 
 namespace rmsnorm::cpu_device {
 
@@ -35,7 +35,13 @@ std::string place_text(const SourceLine& line);
 /// shared memory.
 std::string element_text(const SharedPiece& piece, std::size_t offset);
 
-/// A mistake of the running thread at a place in the code, still without words.
-Hazard hazard_at(const void* pc);
+/// The line of a place.
+SourceLine line_of(Place place);
+
+/// A mistake of a thread of the running block: what happened, and an advice.
+Hazard hazard_at(const SourceLine& line, int thread, std::string what, std::string advice);
+
+/// The same of the running thread, at a place in the code.
+Hazard hazard_at(const void* pc, std::string what, std::string advice);
 
 }  // namespace rmsnorm::cpu_device

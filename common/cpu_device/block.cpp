@@ -21,7 +21,16 @@ namespace rmsnorm::cpu_device {
 namespace {
 
 std::string text_of(Place place) {
-  return fmt::format("{}:{}", short_name(place.file), place.line);
+  return place_text(line_of(place));
+}
+
+/// Reports a mistake of a thread, once for each `key`.
+template <class... Values>
+void report(
+    const std::string& key, Place place, int thread, const char* advice,
+    fmt::format_string<const Values&...> what, const Values&... values) {
+  hazards().add(
+      key, [&] { return hazard_at(line_of(place), thread, fmt::format(what, values...), advice); });
 }
 
 bool same_place(Place a, Place b) {
@@ -318,116 +327,81 @@ void BlockRunner::use_warp_storage(const void* storage, Place place) {
 // The mistakes. Each is described once for each pair of lines.
 
 void BlockRunner::report_other_barrier(Place place) {
-  hazards().add("barriers " + text_of(barrier_) + text_of(place), [&] {
-    Hazard hazard = hazard_at(place, current_);
-    hazard.what = fmt::format(
-        "thread {} waits at this __syncthreads(), and thread {} at another, at {}", current_,
-        first_at_barrier_, text_of(barrier_));
-    hazard.advice = kSameForAll;
-    return hazard;
-  });
+  report(
+      "barriers " + text_of(barrier_) + text_of(place), place, current_, kSameForAll,
+      "thread {} waits at this __syncthreads(), and thread {} at another, at {}", current_,
+      first_at_barrier_, text_of(barrier_));
 }
 
 void BlockRunner::report_gone() {
-  hazards().add("gone " + text_of(barrier_), [&] {
-    int gone = 0;
-    while ((warps_[gone / kWarpThreads].returned >> gone % kWarpThreads & 1) == 0) ++gone;
-    Hazard hazard = hazard_at(barrier_, gone);
-    hazard.what = fmt::format(
-        "thread {} has returned, and {} wait{} for it at this __syncthreads()", gone,
-        live_ == 1 ? "another" : fmt::format("{} others", live_), live_ == 1 ? "s" : "");
-    hazard.advice = kSameForAll;
-    return hazard;
-  });
+  int gone = 0;
+  while ((warps_[gone / kWarpThreads].returned >> gone % kWarpThreads & 1) == 0) ++gone;
+  report(
+      "gone " + text_of(barrier_), barrier_, gone, kSameForAll,
+      "thread {} has returned, and {} wait{} for it at this __syncthreads()", gone,
+      live_ == 1 ? "another" : fmt::format("{} others", live_), live_ == 1 ? "s" : "");
 }
 
 void BlockRunner::report_unnamed(Meeting kind, std::uint32_t mask, Place place) {
-  hazards().add("unnamed " + text_of(place), [&] {
-    Hazard hazard = hazard_at(place, current_);
-    hazard.what = fmt::format(
-        "thread {} calls {} with a mask, {:#010x}, that does not name its own lane, {}", current_,
-        name_of(kind), mask, lane());
-    hazard.advice = kMaskAdvice;
-    return hazard;
-  });
+  report(
+      "unnamed " + text_of(place), place, current_, kMaskAdvice,
+      "thread {} calls {} with a mask, {:#010x}, that does not name its own lane, {}", current_,
+      name_of(kind), mask, lane());
 }
 
 void BlockRunner::report_other_meeting(int warp, int lane, int first_lane) {
   const Thread& thread = thread_of(warp, lane);
   const Thread& first = thread_of(warp, first_lane);
-  hazards().add("meeting " + text_of(thread.place) + text_of(first.place), [&] {
-    Hazard hazard = hazard_at(thread.place, warp * kWarpThreads + lane);
-    hazard.what = fmt::format(
-        "lane {} of warp {} meets lane {} here, which is in another call ({}, mask {:#010x}, at "
-        "{}) than its own ({}, mask {:#010x})",
-        lane, warp, first_lane, name_of(first.kind), first.mask, text_of(first.place),
-        name_of(thread.kind), thread.mask);
-    hazard.advice = kMaskAdvice;
-    return hazard;
-  });
+  report(
+      "meeting " + text_of(thread.place) + text_of(first.place), thread.place,
+      warp * kWarpThreads + lane, kMaskAdvice,
+      "lane {} of warp {} meets lane {} here, which is in another call ({}, mask {:#010x}, at {}) "
+      "than its own ({}, mask {:#010x})",
+      lane, warp, first_lane, name_of(first.kind), first.mask, text_of(first.place),
+      name_of(thread.kind), thread.mask);
 }
 
 void BlockRunner::report_returned(int warp, std::uint32_t gone, int lane) {
   const Place place = thread_of(warp, lane).place;
-  hazards().add("returned " + text_of(place), [&] {
-    Hazard hazard = hazard_at(place, warp * kWarpThreads + lane);
-    hazard.what = fmt::format(
-        "the mask of this shuffle names {} of warp {}, which {} returned", lanes_of(gone), warp,
-        std::popcount(gone) == 1 ? "has" : "have");
-    hazard.advice = kMaskAdvice;
-    return hazard;
-  });
+  report(
+      "returned " + text_of(place), place, warp * kWarpThreads + lane, kMaskAdvice,
+      "the mask of this shuffle names {} of warp {}, which {} returned", lanes_of(gone), warp,
+      std::popcount(gone) == 1 ? "has" : "have");
 }
 
 void BlockRunner::report_absent_source(int warp, int lane) {
   const Thread& thread = thread_of(warp, lane);
-  hazards().add("source " + text_of(thread.place), [&] {
-    Hazard hazard = hazard_at(thread.place, warp * kWarpThreads + lane);
-    hazard.what = fmt::format(
-        "lane {} of warp {} takes a value from lane {}, which takes no part in this shuffle", lane,
-        warp, thread.source);
-    hazard.advice = kMaskAdvice;
-    return hazard;
-  });
+  report(
+      "source " + text_of(thread.place), thread.place, warp * kWarpThreads + lane, kMaskAdvice,
+      "lane {} of warp {} takes a value from lane {}, which takes no part in this shuffle", lane,
+      warp, thread.source);
 }
 
 void BlockRunner::report_distance(int distance, Place place) {
   const NotWatching pause;
-  hazards().add("distance " + text_of(place), [&] {
-    Hazard hazard = hazard_at(place, current_);
-    hazard.what = fmt::format(
-        "lane {} shuffles over a distance of {}, which leaves the warp", lane(), distance);
-    hazard.advice =
-        "A warp has 32 lanes, so distances are 0 to 31: sums of more threads go through shared "
-        "memory";
-    return hazard;
-  });
+  report(
+      "distance " + text_of(place), place, current_,
+      "A warp has 32 lanes, so distances are 0 to 31: sums of more threads go through shared "
+      "memory",
+      "lane {} shuffles over a distance of {}, which leaves the warp", lane(), distance);
 }
 
 void BlockRunner::report_storage_outside(Place place) {
   const NotWatching pause;
-  hazards().add("storage outside " + text_of(place), [&] {
-    Hazard hazard = hazard_at(place, current_);
-    hazard.what =
-        fmt::format("thread {} reduces with a TempStorage that is not in shared memory", current_);
-    hazard.advice = "Declare it __shared__: the threads exchange their values through it";
-    return hazard;
-  });
+  report(
+      "storage outside " + text_of(place), place, current_,
+      "Declare it __shared__: the threads exchange their values through it",
+      "thread {} reduces with a TempStorage that is not in shared memory", current_);
 }
 
 void BlockRunner::report_shared_storage(const StorageUse& other, Place place) {
-  hazards().add("storage " + text_of(place) + text_of(other.place), [&] {
-    const std::size_t offset = shared_memory().offset_of(other.storage);
-    Hazard hazard = hazard_at(place, current_);
-    hazard.what = fmt::format(
-        "warp {} uses the TempStorage {} here, warp {} uses it at {}, and no barrier is between "
-        "them",
-        warp(), element_text(*shared_memory().nearest(offset), offset), other.warp,
-        text_of(other.place));
-    hazard.advice =
-        "Give each warp a TempStorage of its own, or put __syncthreads() between the two";
-    return hazard;
-  });
+  const std::size_t offset = shared_memory().offset_of(other.storage);
+  report(
+      "storage " + text_of(place) + text_of(other.place), place, current_,
+      "Give each warp a TempStorage of its own, or put __syncthreads() between the two",
+      "warp {} uses the TempStorage {} here, warp {} uses it at {}, and no barrier is between them",
+      warp(), element_text(shared_memory().nearest(offset), offset), other.warp,
+      text_of(other.place));
 }
 
 /// Nobody can go on. At the barrier alone that cannot be: the last to come releases it.
@@ -442,34 +416,18 @@ void BlockRunner::report_deadlock() {
       return report_other_meeting(warp, lane, waiting % kWarpThreads);
     }
   }
-  hazards().add("deadlock " + text_of(thread.place), [&] {
-    // Those that it waits for are at the barrier, or in a meeting that waits for others in turn.
-    const std::uint32_t missing = thread.mask & warps_[warp].at_barrier;
-    Hazard hazard = hazard_at(thread.place, waiting);
-    hazard.what = fmt::format(
-        "lane {} of warp {} waits in {} for {}, which never arrive{}", waiting % kWarpThreads, warp,
-        name_of(thread.kind),
-        lanes_of(missing != 0 ? missing : thread.mask & ~(1u << waiting % kWarpThreads)),
-        std::popcount(missing) == 1 ? "s" : "");
-    if (missing != 0) {
-      hazard.what += fmt::format(
-          ": lane {} waits at the __syncthreads() at {}", std::countr_zero(missing),
-          text_of(barrier_));
-    }
-    hazard.advice = kMaskAdvice;
-    return hazard;
-  });
-}
-
-Hazard BlockRunner::hazard_at(Place place, int thread) const {
-  return {
-      .file = short_name(place.file),
-      .line = place.line,
-      .what = "",
-      .advice = "",
-      .kernel = observer().kernel(),
-      .block = blockIdx,
-      .thread = index_of(thread)};
+  // Those that it waits for are at the barrier, or in a meeting that waits for others in turn.
+  const std::uint32_t missing = thread.mask & warps_[warp].at_barrier;
+  const std::string elsewhere = missing == 0 ? ""
+                                             : fmt::format(
+                                                   ": lane {} waits at the __syncthreads() at {}",
+                                                   std::countr_zero(missing), text_of(barrier_));
+  report(
+      "deadlock " + text_of(thread.place), thread.place, waiting, kMaskAdvice,
+      "lane {} of warp {} waits in {} for {}, which never arrive{}{}", waiting % kWarpThreads, warp,
+      name_of(thread.kind),
+      lanes_of(missing != 0 ? missing : thread.mask & ~(1u << waiting % kWarpThreads)),
+      std::popcount(missing) == 1 ? "s" : "", elsewhere);
 }
 
 }  // namespace rmsnorm::cpu_device

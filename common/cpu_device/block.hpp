@@ -125,7 +125,6 @@ class BlockRunner {
   [[gnu::cold]] void report_deadlock();
   [[gnu::cold]] void report_shared_storage(const StorageUse& other, Place place);
   Thread& thread_of(int warp, int lane) { return all_[warp * kWarpThreads + lane]; }
-  Hazard hazard_at(Place place, int thread) const;
 
   std::unique_ptr<Thread[]> all_;
   std::array<Warp, kMaxWarps> warps_;

@@ -13,6 +13,8 @@
 namespace rmsnorm::cpu_device {
 namespace {
 
+constexpr const char* kCompare = "Compare the index with the size before the access";
+
 std::string plural(std::uintptr_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
@@ -35,39 +37,23 @@ bool is_multiple_of_size(std::uintptr_t address, const Access& access) {
   return address % static_cast<std::uintptr_t>(access.bytes) == 0;
 }
 
-/// An access to shared memory that may not be; `piece` is the nearest variable, or null.
-Hazard describe_shared(const Access& access, const SharedPiece* piece, std::size_t offset) {
-  const std::string who = who_text(access);
-  Hazard found = hazard_at(access.pc);
-  if (piece == nullptr) {
-    found.what = who + " of shared memory, of which it has declared none";
-    found.advice = "Declare it, or ask for it at the launch";
-  } else if (
-      offset >= piece->begin && offset < piece->begin + piece->bytes &&
-      !is_multiple_of_size(offset, access)) {
-    found.what = fmt::format(
-        "{} of shared memory at {}, at an address that is no multiple of {}", who, piece->name,
-        access.bytes);
-    found.advice = fmt::format(
-        "Move {} bytes at once only from and to multiples of {}", access.bytes, access.bytes);
-    set_fault(cudaErrorMisalignedAddress);
-  } else {
-    found.what = fmt::format(
-        "{}, {}", who,
-        distance_text(offset, piece->begin, piece->bytes, piece->element_bytes, piece->name));
-    found.advice = shared_memory().is_dynamic(*piece)
-                       ? "Its size in bytes is the third argument between <<< and >>>: compare "
-                         "the index with it"
-                       : "Compare the index with the size before the access";
-  }
-  return found;
-}
-
 /// Reports it once, and ends the grid.
-[[noreturn]] void give_up(const Hazard& found) {
-  hazards().add("outside " + found.what, [&] { return found; });
+[[noreturn]] void give_up(const Access& access, const std::string& what, std::string advice) {
+  hazards().add("outside " + what, [&] { return hazard_at(access.pc, what, std::move(advice)); });
   block_runner().stop();
   std::abort();  // stop() does not come back
+}
+
+/// At an address that is no multiple of the size.
+[[noreturn]] void give_up_misaligned(
+    const Access& access, const std::string& where, std::string advice) {
+  set_fault(cudaErrorMisalignedAddress);
+  give_up(
+      access,
+      fmt::format(
+          "{} of {} at an address that is no multiple of {}", who_text(access), where,
+          access.bytes),
+      std::move(advice));
 }
 
 }  // namespace
@@ -84,15 +70,26 @@ void Bounds::start(std::vector<KnownMemory> tensors) {
 
 const SharedPiece& Bounds::shared(const Access& access) const {
   const std::size_t offset = shared_memory().offset_of(access.address);
-  const SharedPiece* piece = shared_memory().nearest(offset);
-  const bool is_inside =
-      piece != nullptr && offset >= piece->begin &&
-      offset + static_cast<std::size_t>(access.bytes) <= piece->begin + piece->bytes;
-  if (!is_inside || !is_multiple_of_size(offset, access)) {
-    set_fault(cudaErrorIllegalAddress);
-    give_up(describe_shared(access, piece, offset));
+  const SharedPiece& piece = shared_memory().nearest(offset);
+  const std::size_t end = piece.begin + piece.bytes;
+  const bool begins_inside = offset >= piece.begin && offset < end;
+  if (begins_inside && !is_multiple_of_size(offset, access)) {
+    give_up_misaligned(
+        access, "shared memory at " + piece.name + ",",
+        fmt::format("Move {0} bytes at once only from and to multiples of {0}", access.bytes));
   }
-  return *piece;
+  if (!begins_inside || offset + static_cast<std::size_t>(access.bytes) > end) {
+    set_fault(cudaErrorIllegalAddress);
+    give_up(
+        access,
+        fmt::format(
+            "{}, {}", who_text(access),
+            distance_text(offset, piece.begin, piece.bytes, piece.element_bytes, piece.name)),
+        shared_memory().is_dynamic(piece) ? "Its size in bytes is the third argument between <<< "
+                                            "and >>>: compare the index with it"
+                                          : kCompare);
+  }
+  return piece;
 }
 
 const std::string& Bounds::global(const Access& access) const {
@@ -118,55 +115,35 @@ const std::string& Bounds::global(const Access& access) const {
       end = reinterpret_cast<std::uintptr_t>(found->data) + found->bytes;
     }
   }
-  const bool is_inside = name != nullptr && at + static_cast<std::uintptr_t>(access.bytes) <= end;
-  if (!is_inside || !is_multiple_of_size(at, access)) {
+  if (name != nullptr && !is_multiple_of_size(at, access)) {
+    give_up_misaligned(
+        access, *name,
+        fmt::format(
+            "A {0}-byte access needs a {0}-byte address, in every row: refuse the problem, or move "
+            "single elements",
+            access.bytes));
+  }
+  if (name == nullptr || at + static_cast<std::uintptr_t>(access.bytes) > end) {
     set_fault(cudaErrorIllegalAddress);
-    give_up(describe_global(access));
+    give_up(access, who_text(access) + place_in_global(at), kCompare);
   }
   return *name;
 }
 
-/// An access to global memory that may not be.
-Hazard Bounds::describe_global(const Access& access) const {
-  const std::string who = who_text(access);
-  Hazard found = hazard_at(access.pc);
-  const auto at = reinterpret_cast<std::uintptr_t>(access.address);
-  const int bytes = access.bytes;
+/// ", 2 elements past the end of x (8192 elements)", of the nearest tensor.
+std::string Bounds::place_in_global(std::uintptr_t at) const {
   const KnownMemory* nearest = nullptr;
-  std::uintptr_t least = 0;
+  std::uintptr_t least = std::uintptr_t{1} << 40;
   for (const KnownMemory& tensor : tensors_) {
     const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data);
     const std::uintptr_t distance =
         at < begin ? begin - at : (at < begin + tensor.bytes ? 0 : at - begin - tensor.bytes);
-    if (nearest == nullptr || distance < least) nearest = &tensor, least = distance;
+    if (distance < least) nearest = &tensor, least = distance;
   }
-  constexpr std::uintptr_t kFar = std::uintptr_t{1} << 40;
-  const bool is_misaligned = !is_multiple_of_size(at, access);
-  if (nearest != nullptr && least == 0 && is_misaligned &&
-      is_in(access.address, nearest->data, nearest->bytes)) {
-    found.what =
-        fmt::format("{} of {} at an address that is no multiple of {}", who, nearest->name, bytes);
-    found.advice = fmt::format(
-        "A {}-byte access needs a {}-byte address, in every row: refuse the problem, or move "
-        "single elements",
-        bytes, bytes);
-    set_fault(cudaErrorMisalignedAddress);
-  } else if (nearest != nullptr && least < kFar) {
-    found.what = fmt::format(
-        "{}, {}", who,
-        distance_text(
-            at, reinterpret_cast<std::uintptr_t>(nearest->data), nearest->bytes,
-            static_cast<std::size_t>(nearest->element_bytes), nearest->name));
-    found.advice = "Compare the index with the size before the access";
-  } else if (is_misaligned && find_allocation(access.address) != nullptr) {
-    found.what = fmt::format("{} at an address that is no multiple of {}", who, bytes);
-    found.advice = fmt::format("A {}-byte access needs a {}-byte address", bytes, bytes);
-    set_fault(cudaErrorMisalignedAddress);
-  } else {
-    found.what = who + " at an address that no cudaMalloc has given";
-    found.advice = "Compare the index with the size before the access";
-  }
-  return found;
+  if (nearest == nullptr) return " at an address that no cudaMalloc has given";
+  return ", " + distance_text(
+                    at, reinterpret_cast<std::uintptr_t>(nearest->data), nearest->bytes,
+                    static_cast<std::size_t>(nearest->element_bytes), nearest->name);
 }
 
 }  // namespace rmsnorm::cpu_device

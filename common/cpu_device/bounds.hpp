@@ -3,6 +3,7 @@
 /// Where a kernel may load and store.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ class Bounds {
   const std::string& global(const Access& access) const;
 
  private:
-  Hazard describe_global(const Access& access) const;
+  std::string place_in_global(std::uintptr_t at) const;
 
   std::vector<KnownMemory> tensors_;
 };

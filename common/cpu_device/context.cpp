@@ -1,4 +1,4 @@
-#include "common/cpu_device/context.hpp"
+#include "common/cpu_device/fiber.hpp"
 
 #if defined(__x86_64__) && !defined(RMSNORM_BOOST_CONTEXT)
 

@@ -14,15 +14,6 @@ constexpr int kMostPending = 4096;
 
 }  // namespace
 
-void Counter::start() {
-  names_.clear();
-  sites_.clear();
-  site_of_.clear();
-  pending_.clear();
-  meetings_.clear();
-  blocks_ = 0;
-}
-
 Observation Counter::result() const {
   // Several instructions may come from one line.
   using Key = std::tuple<std::string, int, std::string, std::string, CachePolicy>;
@@ -47,15 +38,7 @@ Observation Counter::result() const {
   Observation observation;
   observation.blocks = blocks_;
   for (auto& [key, line] : lines) observation.lines.push_back(std::move(line));
-  for (const auto& [key, meetings] : meetings_) {
-    LineCount line;
-    line.kind = key.first;
-    line.file = key.second.first;
-    line.line = key.second.second;
-    line.requests = meetings.times;
-    line.lanes = meetings.lanes;
-    observation.lines.push_back(std::move(line));
-  }
+  for (const auto& [key, line] : meetings_) observation.lines.push_back(line);
   return observation;
 }
 
@@ -72,9 +55,13 @@ void Counter::all_paused() {
 }
 
 void Counter::meeting(const char* kind, Place place, int threads) {
-  Meetings& meetings = meetings_[{kind, {short_name(place.file), place.line}}];
-  ++meetings.times;
-  meetings.lanes += threads;
+  const SourceLine source = line_of(place);
+  LineCount& line = meetings_[{kind, source}];
+  line.kind = kind;
+  line.file = source.file;
+  line.line = source.line;
+  ++line.requests;
+  line.lanes += threads;
 }
 
 int Counter::name(const std::string& text) {

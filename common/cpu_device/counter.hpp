@@ -23,7 +23,7 @@ namespace rmsnorm::cpu_device {
 class Counter {
  public:
   /// Begins anew.
-  void start();
+  void start() { *this = {}; }
   /// What was counted, line by line.
   Observation result() const;
 
@@ -66,11 +66,6 @@ class Counter {
     std::vector<Request> requests;
     std::size_t used = 0;
   };
-  struct Meetings {
-    std::int64_t times = 0;
-    std::int64_t lanes = 0;
-  };
-
   int name(const std::string& text);
   void count(std::size_t site, int warp);
   static bool pairs_agree(const Request& request, int bit);
@@ -82,7 +77,7 @@ class Counter {
   std::vector<Site> sites_;
   std::unordered_map<std::uint64_t, int> site_of_;
   std::vector<std::array<Pending, kMaxWarps>> pending_;  // of each site
-  std::map<std::pair<std::string, std::pair<std::string, int>>, Meetings> meetings_;
+  std::map<std::pair<std::string, SourceLine>, LineCount> meetings_;
 };
 
 }  // namespace rmsnorm::cpu_device

@@ -9,47 +9,46 @@
 
 namespace rmsnorm::cpu_device {
 
-void barrier(const char* file, int line) {
-  running->barrier({file, line});
+void barrier(Place place) {
+  running->barrier(place);
 }
 
 void wait_for_kernel_before() {
   observer().kernel_before_ended();
 }
 
-void trigger(const char* file, int line) {
-  observer().triggered({file, line});
+void trigger(Place place) {
+  observer().triggered(place);
 }
 
-void sync_lanes(std::uint32_t mask, const char* file, int line) {
-  running->meet(Meeting::sync, mask, 0, 0, {file, line});
+void sync_lanes(std::uint32_t mask, Place place) {
+  running->meet(Meeting::sync, mask, 0, 0, place);
 }
 
-std::uint32_t shuffle(
-    std::uint32_t mask, std::uint32_t value, int source, const char* file, int line) {
-  return running->meet(Meeting::shuffle, mask, value, source, {file, line});
+std::uint32_t shuffle(std::uint32_t mask, std::uint32_t value, int source, Place place) {
+  return running->meet(Meeting::shuffle, mask, value, source, place);
 }
 
-std::uint32_t ballot(std::uint32_t mask, bool value, const char* file, int line) {
-  return running->meet(Meeting::ballot, mask, value ? 1 : 0, 0, {file, line});
+std::uint32_t ballot(std::uint32_t mask, bool value, Place place) {
+  return running->meet(Meeting::ballot, mask, value ? 1 : 0, 0, place);
 }
 
 int lane() {
   return running->lane();
 }
 
-void report_distance(int distance, const char* file, int line) {
-  running->report_distance(distance, {file, line});
+void report_distance(int distance, Place place) {
+  running->report_distance(distance, place);
 }
 
-bool check_storage(const void* storage, const char* file, int line) {
+bool check_storage(const void* storage, Place place) {
   if (shared_memory().contains(storage)) return true;
-  running->report_storage_outside({file, line});
+  running->report_storage_outside(place);
   return false;
 }
 
-void use_warp_storage(const void* storage, const char* file, int line) {
-  if (check_storage(storage, file, line)) running->use_warp_storage(storage, {file, line});
+void use_warp_storage(const void* storage, Place place) {
+  if (check_storage(storage, place)) running->use_warp_storage(storage, place);
 }
 
 void touch_atomically(const void* caller, const void* address, int bytes) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "common/cpu_device/hazard.hpp"
 #include "common/cpu_device/vectors.hpp"
 
 #define __global__
@@ -32,29 +33,28 @@ inline constexpr int warpSize = 32;
 namespace rmsnorm::cpu_device {
 
 void wait_for_kernel_before();
-void trigger(const char* file, int line);
-void barrier(const char* file, int line);
-void sync_lanes(std::uint32_t mask, const char* file, int line);
-std::uint32_t shuffle(
-    std::uint32_t mask, std::uint32_t value, int source, const char* file, int line);
-std::uint32_t ballot(std::uint32_t mask, bool value, const char* file, int line);
+void trigger(Place place);
+void barrier(Place place);
+void sync_lanes(std::uint32_t mask, Place place);
+std::uint32_t shuffle(std::uint32_t mask, std::uint32_t value, int source, Place place);
+std::uint32_t ballot(std::uint32_t mask, bool value, Place place);
 int lane();
 /// Reports a shuffle of the running thread over a distance that no two lanes of a warp have.
-[[gnu::cold]] void report_distance(int distance, const char* file, int line);
+[[gnu::cold]] void report_distance(int distance, Place place);
 /// Reports cub's temporary storage that is not in shared memory. False if it is not.
-bool check_storage(const void* storage, const char* file, int line);
+bool check_storage(const void* storage, Place place);
 /// The same, for the storage of a warp; also reports two warps that use it without a barrier.
-void use_warp_storage(const void* storage, const char* file, int line);
+void use_warp_storage(const void* storage, Place place);
 /// Reports an atomic operation of the running thread.
 void touch_atomically(const void* caller, const void* address, int bytes);
 
 /// A value of any size goes through as many shuffles as it has words of 4 bytes, as on a GPU.
 template <class T>
-T shuffle_words(std::uint32_t mask, const T& value, int source, const char* file, int line) {
+T shuffle_words(std::uint32_t mask, const T& value, int source, Place place) {
   static_assert(sizeof(T) % 4 == 0 || sizeof(T) < 4);
   std::uint32_t words[(sizeof(T) + 3) / 4] = {};
   std::memcpy(words, &value, sizeof(T));
-  for (std::uint32_t& word : words) word = shuffle(mask, word, source, file, line);
+  for (std::uint32_t& word : words) word = shuffle(mask, word, source, place);
   T result;
   std::memcpy(static_cast<void*>(&result), words, sizeof(T));
   return result;
@@ -67,8 +67,8 @@ inline int group(int width) {
 
 /// A shuffle's distance as a GPU takes it, by its last five bits; one that leaves the warp is
 /// reported.
-inline int distance_in_warp(int distance, const char* file, int line) {
-  if (distance < 0 || distance >= warpSize) report_distance(distance, file, line);
+inline int distance_in_warp(int distance, Place place) {
+  if (distance < 0 || distance >= warpSize) report_distance(distance, place);
   return distance & (warpSize - 1);
 }
 
@@ -84,7 +84,7 @@ __attribute__((noinline, no_sanitize("thread"))) T atomically(T* address, Change
 
 }  // namespace rmsnorm::cpu_device
 
-#define RMSNORM_PLACE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+#define RMSNORM_PLACE ::rmsnorm::cpu_device::Place place = {__builtin_FILE(), __builtin_LINE()}
 
 /// Waits for the kernels before this one: they have ended.
 inline void cudaGridDependencySynchronize() {
@@ -92,14 +92,14 @@ inline void cudaGridDependencySynchronize() {
 }
 /// The next kernel begins when this one has ended: the call only counts.
 inline void cudaTriggerProgrammaticLaunchCompletion(RMSNORM_PLACE) {
-  rmsnorm::cpu_device::trigger(file, line);
+  rmsnorm::cpu_device::trigger(place);
 }
 
 inline void __syncthreads(RMSNORM_PLACE) {
-  rmsnorm::cpu_device::barrier(file, line);
+  rmsnorm::cpu_device::barrier(place);
 }
 inline void __syncwarp(unsigned mask = 0xffffffff, RMSNORM_PLACE) {
-  rmsnorm::cpu_device::sync_lanes(mask, file, line);
+  rmsnorm::cpu_device::sync_lanes(mask, place);
 }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
@@ -107,41 +107,39 @@ inline void __threadfence_block() {}
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = warpSize, RMSNORM_PLACE) {
   const int lane = rmsnorm::cpu_device::group(width) + (source & (width - 1));
-  return rmsnorm::cpu_device::shuffle_words(mask, value, lane, file, line);
+  return rmsnorm::cpu_device::shuffle_words(mask, value, lane, place);
 }
 /// A lane whose source would lie outside of its group gets its own value.
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = warpSize, RMSNORM_PLACE) {
   const int own = rmsnorm::cpu_device::lane();
-  const int steps = static_cast<int>(distance);
-  const int source = own - rmsnorm::cpu_device::distance_in_warp(steps, file, line);
+  const int source = own - rmsnorm::cpu_device::distance_in_warp(static_cast<int>(distance), place);
   const bool inside = source >= rmsnorm::cpu_device::group(width);
-  return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, file, line);
+  return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, place);
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = warpSize, RMSNORM_PLACE) {
   const int own = rmsnorm::cpu_device::lane();
-  const int steps = static_cast<int>(distance);
-  const int source = own + rmsnorm::cpu_device::distance_in_warp(steps, file, line);
+  const int source = own + rmsnorm::cpu_device::distance_in_warp(static_cast<int>(distance), place);
   const bool inside = source < rmsnorm::cpu_device::group(width) + width;
-  return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, file, line);
+  return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, place);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int distance, int width = warpSize, RMSNORM_PLACE) {
   const int own = rmsnorm::cpu_device::lane();
-  const int source = own ^ rmsnorm::cpu_device::distance_in_warp(distance, file, line);
+  const int source = own ^ rmsnorm::cpu_device::distance_in_warp(distance, place);
   const bool inside = source < rmsnorm::cpu_device::group(width) + width;
-  return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, file, line);
+  return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, place);
 }
 
 inline unsigned __ballot_sync(unsigned mask, int predicate, RMSNORM_PLACE) {
-  return rmsnorm::cpu_device::ballot(mask, predicate != 0, file, line);
+  return rmsnorm::cpu_device::ballot(mask, predicate != 0, place);
 }
 inline int __any_sync(unsigned mask, int predicate, RMSNORM_PLACE) {
-  return rmsnorm::cpu_device::ballot(mask, predicate != 0, file, line) != 0;
+  return rmsnorm::cpu_device::ballot(mask, predicate != 0, place) != 0;
 }
 inline int __all_sync(unsigned mask, int predicate, RMSNORM_PLACE) {
-  return rmsnorm::cpu_device::ballot(mask, predicate == 0, file, line) == 0;
+  return rmsnorm::cpu_device::ballot(mask, predicate == 0, place) == 0;
 }
 
 template <class T>

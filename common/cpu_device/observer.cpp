@@ -1,10 +1,12 @@
 #include "common/cpu_device/observer.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <bit>
 #include <tuple>
 #include <utility>
 
-#include "common/cpu_device/race_report.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
 
@@ -13,6 +15,59 @@ extern "C" const char __executable_start;
 extern "C" const char _end;
 
 namespace rmsnorm::cpu_device {
+namespace {
+
+// Accesses that come too early. Each mistake is reported once for its lines.
+
+/// Nothing separates an access from an earlier one. `offset` is the byte's in shared memory.
+void report_race(
+    const Access& access, const RaceDetector::Conflict& other, const SharedPiece& piece,
+    std::size_t offset) {
+  const SourceLine here = line_of_call(access.pc);
+  const SourceLine there = line_of_call(other.pc);
+  const std::string key =
+      "race " + place_text(std::min(here, there)) + place_text(std::max(here, there));
+  hazards().add(key, [&] {
+    const bool both_write_here =
+        here == there && access.touch == Touch::store && other.touch == Touch::store;
+    return hazard_at(
+        access.pc,
+        fmt::format(
+            "a race: thread {} {} {} here, thread {} {} it at {}, and no barrier is between them",
+            block_runner().current(), verb(access.touch), element_text(piece, offset), other.thread,
+            verb(other.touch), place_text(there)),
+        both_write_here ? "Let one of the threads write it, or give each an element of its own"
+                        : "Put __syncthreads() between the two");
+  });
+}
+
+/// A load of what has no value yet.
+void report_unwritten(const Access& access, const SharedPiece& piece, std::size_t offset) {
+  hazards().add("unwritten " + place_text(line_of_call(access.pc)), [&] {
+    Hazard found = hazard_at(
+        access.pc,
+        fmt::format(
+            "thread {} reads {}, which no thread of this block has written before",
+            block_runner().current(), element_text(piece, offset)),
+        "Shared memory begins with no value: let a thread write it first");
+    found.is_symptom = true;  // or one thread does, too late: then there is a race as well
+    return found;
+  });
+}
+
+/// An access to the tensor `of` that does not wait for the kernel before.
+void report_no_wait(const Access& access, const std::string& of) {
+  hazards().add("no wait " + place_text(line_of_call(access.pc)), [&] {
+    return hazard_at(
+        access.pc,
+        fmt::format(
+            "{} of {} before cudaGridDependencySynchronize(): the kernel before may still be {} it",
+            who_text(access), of, access.touch == Touch::load ? "writing" : "using"),
+        "The launch may overlap the one before it: let the thread wait first");
+  });
+}
+
+}  // namespace
 
 void Observer::start(std::vector<KnownMemory> tensors) {
   bounds_.start(std::move(tensors));

@@ -6,6 +6,8 @@
 #include <array>
 #include <cctype>
 #include <cstddef>
+#include <iomanip>
+#include <sstream>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -352,9 +354,13 @@ class Rewriter {
 }  // namespace
 
 std::string rewrite(std::string_view source, const std::string& file) {
-  std::string name;
-  for (const char c : file) name += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
-  return fmt::format("#line 1 \"{}\"\n", name) + Rewriter(source, file).run();
+  return fmt::format("#line 1 {}\n", quoted(file)) + Rewriter(source, file).run();
+}
+
+std::string quoted(const std::string& text) {
+  std::ostringstream literal;
+  literal << std::quoted(text);
+  return literal.str();
 }
 
 }  // namespace rmsnorm::cpu_device

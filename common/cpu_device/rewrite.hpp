@@ -21,4 +21,13 @@ class MissingFeature : public std::runtime_error {
 /// \throws std::runtime_error "file:line: sentence", or MissingFeature.
 std::string rewrite(std::string_view source, const std::string& file);
 
+/// What takes the place of a CUDA source that needs what only a GPU has: a C++ file that registers
+/// its lessons under their slugs, so that they are listed by name, and that supports no problem,
+/// with the reason. Lessons are found by the words
+/// `rmsnorm::Registration<...>`, `.slug = "..."`, `.title = "..."` and `.idea = "..."`.
+std::string stand_in(const std::string& source, const std::string& reason);
+
+/// A text as a string literal of C++.
+std::string quoted(const std::string& text);
+
 }  // namespace rmsnorm::cpu_device

@@ -14,7 +14,6 @@
 
 #include "common/base/files.hpp"
 #include "common/cpu_device/rewrite.hpp"
-#include "common/cpu_device/stand_in.hpp"
 
 int main(int argc, char** argv) {
   const bool wants_stand_in = argc == 4 && std::string(argv[1]) == "--stand-in";

@@ -221,10 +221,6 @@ bool is_copyable(const void* to, const void* from, std::size_t bytes) {
          is_long_enough(from, bytes);
 }
 
-bool is_settable(const void* data, std::size_t bytes) {
-  return find_allocation(data) != nullptr && is_long_enough(data, bytes);
-}
-
 std::size_t physical_memory(int pages) {
   return static_cast<std::size_t>(sysconf(pages)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
@@ -248,6 +244,10 @@ void enqueue(const Launch& launch, std::shared_ptr<Call> call) {
   add_work(launch.stream, [launch, call] { run(launch, *call); });
 }
 
+cudaError_t not_supported() {
+  return note(cudaErrorNotSupported);
+}
+
 cudaError_t attributes_of(cudaFuncAttributes* attributes, std::shared_ptr<Call> empty) {
   const std::size_t static_bytes = static_bytes_of(*empty);
   *attributes = {
@@ -262,79 +262,26 @@ cudaError_t attributes_of(cudaFuncAttributes* attributes, std::shared_ptr<Call> 
 using namespace rmsnorm::cpu_device;
 
 const char* cudaGetErrorString(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess:
-      return "no error";
-    case cudaErrorInvalidValue:
-      return "invalid argument";
-    case cudaErrorMemoryAllocation:
-      return "out of memory";
-    case cudaErrorInvalidConfiguration:
-      return "invalid configuration argument";
-    case cudaErrorInsufficientDriver:
-      return "CUDA driver version is insufficient for CUDA runtime version";
-    case cudaErrorInvalidDeviceFunction:
-      return "invalid device function";
-    case cudaErrorNoDevice:
-      return "no CUDA-capable device is detected";
-    case cudaErrorInvalidDevice:
-      return "invalid device ordinal";
-    case cudaErrorNoKernelImageForDevice:
-      return "no kernel image is available for execution on the device";
-    case cudaErrorUnsupportedPtxVersion:
-      return "the provided PTX was compiled with an unsupported toolchain.";
-    case cudaErrorInvalidResourceHandle:
-      return "invalid resource handle";
-    case cudaErrorIllegalAddress:
-      return "an illegal memory access was encountered";
-    case cudaErrorLaunchOutOfResources:
-      return "too many resources requested for launch";
-    case cudaErrorMisalignedAddress:
-      return "misaligned address";
-    case cudaErrorLaunchFailure:
-      return "unspecified launch failure";
-    case cudaErrorNotSupported:
-      return "operation not supported";
-  }
-  return "unrecognized error code";
-}
-
-const char* cudaGetErrorName(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess:
-      return "cudaSuccess";
-    case cudaErrorInvalidValue:
-      return "cudaErrorInvalidValue";
-    case cudaErrorMemoryAllocation:
-      return "cudaErrorMemoryAllocation";
-    case cudaErrorInvalidConfiguration:
-      return "cudaErrorInvalidConfiguration";
-    case cudaErrorInsufficientDriver:
-      return "cudaErrorInsufficientDriver";
-    case cudaErrorInvalidDeviceFunction:
-      return "cudaErrorInvalidDeviceFunction";
-    case cudaErrorNoDevice:
-      return "cudaErrorNoDevice";
-    case cudaErrorInvalidDevice:
-      return "cudaErrorInvalidDevice";
-    case cudaErrorNoKernelImageForDevice:
-      return "cudaErrorNoKernelImageForDevice";
-    case cudaErrorUnsupportedPtxVersion:
-      return "cudaErrorUnsupportedPtxVersion";
-    case cudaErrorInvalidResourceHandle:
-      return "cudaErrorInvalidResourceHandle";
-    case cudaErrorIllegalAddress:
-      return "cudaErrorIllegalAddress";
-    case cudaErrorLaunchOutOfResources:
-      return "cudaErrorLaunchOutOfResources";
-    case cudaErrorMisalignedAddress:
-      return "cudaErrorMisalignedAddress";
-    case cudaErrorLaunchFailure:
-      return "cudaErrorLaunchFailure";
-    case cudaErrorNotSupported:
-      return "cudaErrorNotSupported";
-  }
-  return "unrecognized error code";
+  static const std::map<cudaError_t, const char*> kTexts = {
+      {cudaSuccess, "no error"},
+      {cudaErrorInvalidValue, "invalid argument"},
+      {cudaErrorMemoryAllocation, "out of memory"},
+      {cudaErrorInvalidConfiguration, "invalid configuration argument"},
+      {cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version"},
+      {cudaErrorInvalidDeviceFunction, "invalid device function"},
+      {cudaErrorNoDevice, "no CUDA-capable device is detected"},
+      {cudaErrorInvalidDevice, "invalid device ordinal"},
+      {cudaErrorNoKernelImageForDevice, "no kernel image is available for execution on the device"},
+      {cudaErrorUnsupportedPtxVersion,
+       "the provided PTX was compiled with an unsupported toolchain."},
+      {cudaErrorInvalidResourceHandle, "invalid resource handle"},
+      {cudaErrorIllegalAddress, "an illegal memory access was encountered"},
+      {cudaErrorLaunchOutOfResources, "too many resources requested for launch"},
+      {cudaErrorMisalignedAddress, "misaligned address"},
+      {cudaErrorLaunchFailure, "unspecified launch failure"},
+      {cudaErrorNotSupported, "operation not supported"}};
+  const auto found = kTexts.find(error);
+  return found == kTexts.end() ? "unrecognized error code" : found->second;
 }
 
 cudaError_t cudaGetLastError() {
@@ -379,35 +326,20 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int number) {
   if (number != 0) return note(cudaErrorInvalidDevice);
-  switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock:
-      *value = kMaxThreads;
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlock:
-      *value = kSharedBytes;
-      break;
-    case cudaDevAttrWarpSize:
-      *value = kWarpThreads;
-      break;
-    case cudaDevAttrMultiProcessorCount:
-      *value = 1;
-      break;
-    case cudaDevAttrComputeCapabilityMajor:
-      *value = kComputeMajor;
-      break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = kSharedBytesOptin;
-      break;
-  }
+  static const std::map<cudaDeviceAttr, int> kAttributes = {
+      {cudaDevAttrMaxThreadsPerBlock, kMaxThreads},
+      {cudaDevAttrMaxSharedMemoryPerBlock, kSharedBytes},
+      {cudaDevAttrWarpSize, kWarpThreads},
+      {cudaDevAttrMultiProcessorCount, 1},
+      {cudaDevAttrComputeCapabilityMajor, kComputeMajor},
+      {cudaDevAttrMaxSharedMemoryPerBlockOptin, kSharedBytesOptin}};
+  const auto found = kAttributes.find(attribute);
+  if (found == kAttributes.end()) return note(cudaErrorInvalidValue);
+  *value = found->second;
   return cudaSuccess;
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = CUDART_VERSION;
-  return cudaSuccess;
-}
-
-cudaError_t cudaRuntimeGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;
 }
@@ -440,13 +372,11 @@ cudaError_t cudaFree(void* data) {
   return before;
 }
 
-cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   const cudaError_t before = wait_for(device().default_stream);
   if (before != cudaSuccess) return before;
-  if (bytes == 0) return cudaSuccess;
-  if (!is_copyable(to, from, bytes)) return note(cudaErrorInvalidValue);
-  std::memmove(to, from, bytes);
-  return cudaSuccess;
+  const cudaError_t copying = cudaMemcpyAsync(to, from, bytes, kind);
+  return copying == cudaSuccess ? wait_for(device().default_stream) : copying;
 }
 
 cudaError_t cudaMemcpyAsync(
@@ -459,15 +389,15 @@ cudaError_t cudaMemcpyAsync(
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
   const cudaError_t before = wait_for(device().default_stream);
   if (before != cudaSuccess) return before;
-  if (bytes == 0) return cudaSuccess;
-  if (!is_settable(data, bytes)) return note(cudaErrorInvalidValue);
-  std::memset(data, value, bytes);
-  return cudaSuccess;
+  const cudaError_t setting = cudaMemsetAsync(data, value, bytes);
+  return setting == cudaSuccess ? wait_for(device().default_stream) : setting;
 }
 
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
-  if (!is_settable(data, bytes)) return note(cudaErrorInvalidValue);
+  if (find_allocation(data) == nullptr || !is_long_enough(data, bytes)) {
+    return note(cudaErrorInvalidValue);
+  }
   return add_work(stream, [=] { std::memset(data, value, bytes); });
 }
 
@@ -522,43 +452,4 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
   device().dynamic_limits[kernel] =
       std::max(static_cast<std::size_t>(value), kSharedBytes - std::min(kSharedBytes, declared));
   return cudaSuccess;
-}
-
-// What there is no clock for.
-
-cudaError_t cudaEventCreate(cudaEvent_t*) {
-  return note(cudaErrorNotSupported);
-}
-cudaError_t cudaEventDestroy(cudaEvent_t) {
-  return note(cudaErrorNotSupported);
-}
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
-  return note(cudaErrorNotSupported);
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
-  return note(cudaErrorNotSupported);
-}
-cudaError_t cudaEventElapsedTime(float*, cudaEvent_t, cudaEvent_t) {
-  return note(cudaErrorNotSupported);
-}
-cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
-  return note(cudaErrorNotSupported);
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t*) {
-  return note(cudaErrorNotSupported);
-}
-cudaError_t cudaGraphGetNodes(cudaGraph_t, cudaGraphNode_t*, std::size_t*) {
-  return note(cudaErrorNotSupported);
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t) {
-  return note(cudaErrorNotSupported);
-}
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t*, cudaGraph_t, unsigned long long) {
-  return note(cudaErrorNotSupported);
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t) {
-  return note(cudaErrorNotSupported);
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) {
-  return note(cudaErrorNotSupported);
 }

@@ -30,7 +30,6 @@ enum cudaError_t {
   cudaErrorNotSupported = 801,
 };
 const char* cudaGetErrorString(cudaError_t error);
-const char* cudaGetErrorName(cudaError_t error);
 cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
 
@@ -59,7 +58,6 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDriverGetVersion(int* version);
-cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaDeviceSynchronize();
 
 enum cudaMemcpyKind {
@@ -127,6 +125,9 @@ namespace rmsnorm::cpu_device {
 /// `empty` is run, in one block and in a process of its own.
 cudaError_t attributes_of(cudaFuncAttributes* attributes, std::shared_ptr<Call> empty);
 
+/// Notes cudaErrorNotSupported, and returns it.
+cudaError_t not_supported();
+
 }  // namespace rmsnorm::cpu_device
 
 template <class... Parameters>
@@ -174,16 +175,21 @@ typedef struct CUgraph_st* cudaGraph_t;
 typedef struct CUgraphNode_st* cudaGraphNode_t;
 typedef struct CUgraphExec_st* cudaGraphExec_t;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal };
-cudaError_t cudaEventCreate(cudaEvent_t* event);
-cudaError_t cudaEventDestroy(cudaEvent_t event);
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
-cudaError_t cudaEventSynchronize(cudaEvent_t event);
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count);
-cudaError_t cudaGraphDestroy(cudaGraph_t graph);
-cudaError_t cudaGraphInstantiateWithFlags(
-    cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags);
-cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
+#define RMSNORM_NOT_SUPPORTED(function, ...)     \
+  inline cudaError_t function(__VA_ARGS__) {     \
+    return rmsnorm::cpu_device::not_supported(); \
+  }
+RMSNORM_NOT_SUPPORTED(cudaEventCreate, cudaEvent_t*)
+RMSNORM_NOT_SUPPORTED(cudaEventDestroy, cudaEvent_t)
+RMSNORM_NOT_SUPPORTED(cudaEventRecord, cudaEvent_t, cudaStream_t = nullptr)
+RMSNORM_NOT_SUPPORTED(cudaEventSynchronize, cudaEvent_t)
+RMSNORM_NOT_SUPPORTED(cudaEventElapsedTime, float*, cudaEvent_t, cudaEvent_t)
+RMSNORM_NOT_SUPPORTED(cudaStreamBeginCapture, cudaStream_t, cudaStreamCaptureMode)
+RMSNORM_NOT_SUPPORTED(cudaStreamEndCapture, cudaStream_t, cudaGraph_t*)
+RMSNORM_NOT_SUPPORTED(cudaGraphGetNodes, cudaGraph_t, cudaGraphNode_t*, std::size_t*)
+RMSNORM_NOT_SUPPORTED(cudaGraphDestroy, cudaGraph_t)
+RMSNORM_NOT_SUPPORTED(
+    cudaGraphInstantiateWithFlags, cudaGraphExec_t*, cudaGraph_t, unsigned long long)
+RMSNORM_NOT_SUPPORTED(cudaGraphLaunch, cudaGraphExec_t, cudaStream_t)
+RMSNORM_NOT_SUPPORTED(cudaGraphExecDestroy, cudaGraphExec_t)
+#undef RMSNORM_NOT_SUPPORTED

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "common/cpu_device/access.hpp"
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/observer.hpp"
 #include "common/cpu_device/sanitizer.hpp"
@@ -81,18 +82,13 @@ void* SharedMemory::reserve(
   if (all > kSharedBytes || all + dynamic_bytes_ > kSharedBytesOptin ||
       end_ + bytes + 3 * kGap > kDynamicBegin) {
     hazards().add(std::string("room ") + name, [&] {
-      return Hazard{
-          .file = short_name(source.file),
-          .line = source.line,
-          .what = fmt::format(
+      return hazard_at(
+          line_of(source), block_runner().current(),
+          fmt::format(
               "'{}' makes {} bytes of __shared__ variables, and {} bytes are dynamic: a block has "
-              "{} "
-              "bytes for variables and {} in all",
+              "{} bytes for variables and {} in all",
               name, all, dynamic_bytes_, kSharedBytes, kSharedBytesOptin),
-          .advice = "Take less, or take it in turns",
-          .kernel = observer().kernel(),
-          .block = block_runner().block_index(),
-          .thread = block_runner().index_of(block_runner().current())};
+          "Take less, or take it in turns");
     });
     block_runner().stop();
   }
@@ -120,15 +116,14 @@ bool SharedMemory::is_dynamic(const SharedPiece& piece) {
   return piece.begin == kDynamicBegin;
 }
 
-const SharedPiece* SharedMemory::nearest(std::size_t offset) const {
+const SharedPiece& SharedMemory::nearest(std::size_t offset) const {
   const auto distance = [offset](const SharedPiece& piece) {
     if (offset < piece.begin) return piece.begin - offset;
     return offset < piece.begin + piece.bytes ? 0 : offset - (piece.begin + piece.bytes) + 1;
   };
-  const auto piece = std::min_element(
+  return *std::min_element(  // the dynamic memory is there in every launch
       pieces_.begin(), pieces_.end(),
       [&](const SharedPiece& a, const SharedPiece& b) { return distance(a) < distance(b); });
-  return piece == pieces_.end() ? nullptr : &*piece;
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -68,9 +68,8 @@ class SharedMemory {
   std::size_t offset_of(const void* address) const {
     return static_cast<std::size_t>(static_cast<const char*>(address) - memory_);
   }
-  /// The piece that holds the byte at an offset, or else the one that is nearest to it; null if
-  /// there is none.
-  const SharedPiece* nearest(std::size_t offset) const;
+  /// The piece that holds the byte at an offset, or else the one that is nearest to it.
+  const SharedPiece& nearest(std::size_t offset) const;
 
   /// Whether a piece is the memory that the launch asked for.
   static bool is_dynamic(const SharedPiece& piece);
@@ -105,11 +104,11 @@ inline SharedMemory& shared_memory() {
 /// What `__shared__ T name;` becomes.
 template <class T, std::size_t alignment = alignof(T)>
 T& shared(
-    SharedVariable& variable, const char* name, const char* file = __builtin_FILE(),
-    int line = __builtin_LINE()) {
+    SharedVariable& variable, const char* name,
+    Place place = {__builtin_FILE(), __builtin_LINE()}) {
   using Element = std::remove_all_extents_t<T>;
   if (variable.launch != shared_memory().launch()) {
-    shared_memory().reserve(variable, sizeof(T), alignment, sizeof(Element), name, {file, line});
+    shared_memory().reserve(variable, sizeof(T), alignment, sizeof(Element), name, place);
   }
   return *static_cast<T*>(variable.data);
 }

@@ -103,27 +103,18 @@ std::string look_up_symbol(Dwarf_Addr address) {
 
 /// "rms_norm<256>" from "void (anonymous namespace)::rms_norm<256>(float const*, ...)".
 std::string without_decoration(std::string name) {
-  int depth = 0;
-  std::size_t end = name.size();
-  for (std::size_t i = 0; i < name.size(); ++i) {  // the parameters begin at the last ( outside <>
-    if (name[i] == '<') ++depth;
-    if (name[i] == '>') --depth;
-    if (name[i] == '(' && depth == 0 && name.compare(i, 11, "(anonymous ") != 0) {
-      end = i;
-      break;
-    }
-  }
-  name.resize(end);
   const std::string anonymous = "(anonymous namespace)::";
   for (std::size_t at; (at = name.find(anonymous)) != std::string::npos;) {
     name.erase(at, anonymous.size());
   }
-  depth = 0;
+  int depth = 0;  // of <>: what is in there belongs to the name
   std::size_t begin = 0;
   for (std::size_t i = 0; i < name.size(); ++i) {
     if (name[i] == '<') ++depth;
     if (name[i] == '>') --depth;
-    if (name[i] == ' ' && depth == 0) begin = i + 1;
+    if (depth > 0) continue;
+    if (name[i] == ' ') begin = i + 1;                         // the result's type
+    if (name[i] == '(') return name.substr(begin, i - begin);  // the parameters
   }
   return name.substr(begin);
 }

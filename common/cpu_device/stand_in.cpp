@@ -1,10 +1,9 @@
-#include "common/cpu_device/stand_in.hpp"
-
 #include <fmt/format.h>
 
 #include <vector>
 
 #include "common/base/device.hpp"
+#include "common/cpu_device/rewrite.hpp"
 
 namespace rmsnorm::cpu_device {
 namespace {
@@ -25,16 +24,6 @@ std::vector<std::string> between(
 /// The string literals, without their quotes, that follow `.field = `.
 std::vector<std::string> values_of(const std::string& source, const std::string& field) {
   return between(source, "." + field + " = \"", "\"");
-}
-
-/// As a string literal of C++.
-std::string quoted(const std::string& text) {
-  std::string literal = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') literal += '\\';
-    literal += c;
-  }
-  return literal + '"';
 }
 
 }  // namespace

@@ -9,9 +9,20 @@
 #include <utility>
 #include <vector>
 
-#include "common/cpu_device/cache_policy.hpp"
-
 namespace rmsnorm::cpu_device {
+
+/// A hint that a load can carry, as PTX calls it: which lines of the L2 go first if it needs room.
+enum class CachePolicy {
+  normal,       ///< as all others
+  evict_last,   ///< to stay while there are others to give up
+  evict_first,  ///< to be given up before all others
+};
+
+/// "", "evict_last", "evict_first".
+const char* to_string(CachePolicy policy);
+
+/// The pointer for loads with this policy; where nobody watches the kernel, the same pointer.
+const void* with_policy(const void* address, CachePolicy policy);
 
 /// The views of one launch.
 class Views {

@@ -6,36 +6,35 @@
 namespace tests {
 namespace {
 
-template <bool kCorrect>
-__global__ void two_branches(const float* x, float* y) {
+__global__ void two_branches(const float* x, float* y, bool correct) {
   const int t = threadIdx.x;
-  if (kCorrect) __syncthreads();
+  if (correct) __syncthreads();
   if (t < 32) {
     y[t] = x[t];
-    if (!kCorrect) __syncthreads();  // <-- branch first
+    if (!correct) __syncthreads();  // <-- branch first
   } else {
     y[t] = 2 * x[t];
-    if (!kCorrect) __syncthreads();  // <-- branch second
+    if (!correct) __syncthreads();  // <-- branch second
   }
 }
 
 /// The threads that have no element leave early.
-template <bool kCorrect, int kThreads>
-__global__ void leave_early(const float* x, float* y, int columns) {
-  __shared__ float staged[kThreads];
+template <int kColumns>
+__global__ void leave_early(const float* x, float* y, bool correct) {
+  __shared__ float staged[256];
   const int t = threadIdx.x;
-  if (!kCorrect && t >= columns) return;
-  if (t < columns) staged[t] = x[t];
+  if (!correct && t >= kColumns) return;
+  if (t < kColumns) staged[t] = x[t];
   __syncthreads();  // <-- leave
-  if (t < columns) y[t] = staged[columns - 1 - t];
+  if (t < kColumns) y[t] = staged[kColumns - 1 - t];
 }
 
 /// As many rounds as a thread has elements: not the same number for all.
-template <bool kCorrect>
-__global__ void own_rounds(const float* x, float* y, int columns) {
+__global__ void own_rounds(const float* x, float* y, bool correct) {
   const int t = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
   const int threads = static_cast<int>(blockDim.x * blockDim.y);
-  const int end = kCorrect ? (columns + threads - 1) / threads * threads : columns;
+  const int columns = 100;
+  const int end = correct ? (columns + threads - 1) / threads * threads : columns;
   for (int i = t; i < end; i += threads) {
     if (i < columns) y[i] = x[i];
     __syncthreads();  // <-- rounds
@@ -47,18 +46,17 @@ __device__ void wait_for_all() {
 }
 
 /// Only the first warp calls the function that waits.
-template <bool kCorrect>
-__global__ void one_warp_calls(const float* x, float* y) {
-  if (kCorrect || threadIdx.x / 32 == 0) wait_for_all();
+__global__ void one_warp_calls(const float* x, float* y, bool correct) {
+  if (correct || threadIdx.x / 32 == 0) wait_for_all();
   y[threadIdx.x] = x[threadIdx.x];
   __syncthreads();  // <-- after helper
 }
 
-template <class Scalar, bool kCorrect>
-__global__ void stop_searching(const float* x, float* y) {
+template <class Scalar>
+__global__ void stop_searching(const float* x, float* y, bool correct) {
   for (int round = 0; round < 4; ++round) {
     const Scalar value = x[threadIdx.x] + static_cast<Scalar>(round);
-    if (!kCorrect && blockIdx.y == 1 && threadIdx.x == 5 && round == 2) break;
+    if (!correct && blockIdx.y == 1 && threadIdx.x == 5 && round == 2) break;
     __syncthreads();  // <-- search
     y[threadIdx.x] = static_cast<float>(value);
   }
@@ -68,66 +66,30 @@ __global__ void stop_searching(const float* x, float* y) {
 
 std::vector<Case> barrier_cases() {
   const std::string advice =
-      "Every thread of a block has to reach the same __syncthreads(): take it out";
+      "Every thread of a block has to reach the same __syncthreads(): take it out of the branch, "
+      "or let the threads that have nothing to do come along";
   return {
-      {.name = "each branch has its own",
-       .wrong = [](Memory m) { two_branches<false><<<1, 40>>>(m.x, m.y); },
-       .right = [](Memory m) { two_branches<true><<<1, 40>>>(m.x, m.y); },
-       .kernel = "two_branches<false>",
-       .at = "branch second",
-       .other = "branch first",
-       .block = "0",
-       .thread = "32",
-       .says = {"thread 32 waits at this __syncthreads(), and thread 0 at another, at", advice}},
-      {.name = "one thread leaves before it",
-       .wrong = [](Memory m) { leave_early<false, 33><<<2, 33>>>(m.x, m.y, 32); },
-       .right = [](Memory m) { leave_early<true, 33><<<2, 33>>>(m.x, m.y, 32); },
-       .kernel = "leave_early<false, 33>",
-       .at = "leave",
-       .other = "",
-       .block = "0",
-       .thread = "32",
-       .says =
-           {"thread 32 has returned, and 32 others wait for it at this __syncthreads()", advice}},
-      {.name = "most threads leave before it",
-       .wrong = [](Memory m) { leave_early<false, 256><<<1, 256>>>(m.x, m.y, 40); },
-       .right = [](Memory m) { leave_early<true, 256><<<1, 256>>>(m.x, m.y, 40); },
-       .kernel = "leave_early<false, 256>",
-       .at = "leave",
-       .other = "",
-       .block = "0",
-       .thread = "40",
-       .says =
-           {"thread 40 has returned, and 40 others wait for it at this __syncthreads()", advice}},
-      {.name = "not all threads have as many rounds",
-       .wrong = [](Memory m) { own_rounds<false><<<1, dim3(16, 4)>>>(m.x, m.y, 100); },
-       .right = [](Memory m) { own_rounds<true><<<1, dim3(16, 4)>>>(m.x, m.y, 100); },
-       .kernel = "own_rounds<false>",
-       .at = "rounds",
-       .other = "",
-       .block = "0",
-       .thread = "(4, 2, 0)",
-       .says =
-           {"thread 36 has returned, and 36 others wait for it at this __syncthreads()", advice}},
-      {.name = "one warp calls a function that waits",
-       .wrong = [](Memory m) { one_warp_calls<false><<<1, 70>>>(m.x, m.y); },
-       .right = [](Memory m) { one_warp_calls<true><<<1, 70>>>(m.x, m.y); },
-       .kernel = "one_warp_calls<false>",
-       .at = "after helper",
-       .other = "helper",
-       .block = "0",
-       .thread = "32",
-       .says = {"thread 32 waits at this __syncthreads(), and thread 0 at another, at", advice}},
-      {.name = "a thread of a later block ends its loop early",
-       .wrong = [](Memory m) { stop_searching<double, false><<<dim3(2, 2), 31>>>(m.x, m.y); },
-       .right = [](Memory m) { stop_searching<double, true><<<dim3(2, 2), 31>>>(m.x, m.y); },
-       .kernel = "stop_searching<double, false>",
-       .at = "search",
-       .other = "",
-       .block = "(0, 1, 0)",
-       .thread = "5",
-       .says =
-           {"thread 5 has returned, and 30 others wait for it at this __syncthreads()", advice}},
+      {"each branch has its own", on(two_branches, {1, 40}),
+       "<branch second>: thread 32 waits at this __syncthreads(), and thread 0 at another, at "
+       "<branch first>",
+       "two_branches, block 0, thread 32", advice},
+      {"one thread leaves before it", on(leave_early<32>, {2, 33}),
+       "<leave>: thread 32 has returned, and 32 others wait for it at this __syncthreads()",
+       "leave_early<32>, block 0, thread 32", advice},
+      {"most threads leave before it", on(leave_early<40>, {1, 256}),
+       "<leave>: thread 40 has returned, and 40 others wait for it at this __syncthreads()",
+       "leave_early<40>, block 0, thread 40", advice},
+      {"not all threads have as many rounds", on(own_rounds, {1, dim3(16, 4)}),
+       "<rounds>: thread 36 has returned, and 36 others wait for it at this __syncthreads()",
+       "own_rounds, block 0, thread (4, 2, 0)", advice},
+      {"one warp calls a function that waits", on(one_warp_calls, {1, 70}),
+       "<after helper>: thread 32 waits at this __syncthreads(), and thread 0 at another, at "
+       "<helper>",
+       "one_warp_calls, block 0, thread 32", advice},
+      {"a thread of a later block ends its loop early",
+       on(stop_searching<double>, {dim3(2, 2), 31}),
+       "<search>: thread 5 has returned, and 30 others wait for it at this __syncthreads()",
+       "stop_searching<double>, block (0, 1, 0), thread 5", advice},
   };
 }
 

@@ -6,30 +6,28 @@
 namespace tests {
 namespace {
 
-template <bool kCorrect, int kThreads>
-__global__ void static_past_end(const float* x, float* y) {
+template <int kThreads>
+__global__ void static_past_end(const float* x, float* y, bool correct) {
   __shared__ float staged[kThreads];
   staged[threadIdx.x] = x[threadIdx.x];
   __syncthreads();
   float sum = 0;
-  for (int i = 0; i < kThreads + (kCorrect ? 0 : 1); ++i) sum += staged[i];  // <-- static past
+  for (int i = 0; i < kThreads + (correct ? 0 : 1); ++i) sum += staged[i];  // <-- static past
   y[threadIdx.x] = sum;
 }
 
-template <bool kCorrect>
-__global__ void static_before_start(const float* x, float* y) {
+__global__ void static_before_start(const float* x, float* y, bool correct) {
   __shared__ double staged[40];
   const int t = threadIdx.x;
   staged[t] = x[t];
   __syncthreads();
-  if (!kCorrect || t > 0) y[t] = static_cast<float>(staged[t - 1]);  // <-- static before
+  if (!correct || t > 0) y[t] = static_cast<float>(staged[t - 1]);  // <-- static before
 }
 
 /// The columns of a tile are one too few for the skewed index.
-template <bool kCorrect>
-__global__ void tile(const float* x, float* y) {
+__global__ void tile(const float* x, float* y, bool correct) {
   __shared__ float columns[4][9];
-  const unsigned i = threadIdx.x + (kCorrect ? 0 : threadIdx.y);
+  const unsigned i = threadIdx.x + (correct ? 0 : threadIdx.y);
   columns[threadIdx.y][i] = x[i];  // <-- tile
   __syncthreads();
   y[threadIdx.y * 9 + threadIdx.x] = columns[threadIdx.y][threadIdx.x];
@@ -41,7 +39,7 @@ __device__ void store(Scalar* row, int i, Scalar value) {
 }
 
 template <class Scalar>
-__global__ void dynamic_row(const float* x, float* y) {
+__global__ void dynamic_row(const float* x, float* y, bool) {
   extern __shared__ char memory[];
   auto* const row = reinterpret_cast<Scalar*>(memory);
   const int t = static_cast<int>(threadIdx.x);
@@ -50,197 +48,108 @@ __global__ void dynamic_row(const float* x, float* y) {
 }
 
 /// 4 MB past the end: where nothing of shared memory is any more.
-template <bool kCorrect>
-__global__ void dynamic_far(const float* x, float* y) {
+__global__ void dynamic_far(const float* x, float* y, bool correct) {
   extern __shared__ float row[];
   const int t = threadIdx.x;
-  row[kCorrect ? t : t << 20] = x[t];  // <-- dynamic far
-  y[t] = row[kCorrect ? t : t << 20];
+  row[correct ? t : t << 20] = x[t];  // <-- dynamic far
+  y[t] = row[correct ? t : t << 20];
 }
 
 /// The grid has more threads than the tensor elements.
-template <bool kCorrect>
-__global__ void global_past_end(const float* x, float* y, int elements) {
+__global__ void global_past_end(const float* x, float* y, bool correct) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (!kCorrect || i < elements) y[i] = 2 * x[i % elements];  // <-- global past
+  if (!correct || i < Memory::kElements) y[i] = 2 * x[i % Memory::kElements];  // <-- global past
 }
 
 /// Behind x lies guard memory that the process could read.
-template <bool kCorrect>
-__global__ void read_next(const float* x, float* y, int elements) {
-  for (int i = static_cast<int>(threadIdx.x); i < elements; i += static_cast<int>(blockDim.x)) {
-    const float next = !kCorrect || i + 1 < elements ? x[i + 1] : 0;  // <-- next
+__global__ void read_next(const float* x, float* y, bool correct) {
+  for (int i = static_cast<int>(threadIdx.x); i < Memory::kElements;
+       i += static_cast<int>(blockDim.x)) {
+    const float next = !correct || i + 1 < Memory::kElements ? x[i + 1] : 0;  // <-- next
     y[i] = next - x[i];
   }
 }
 
-template <bool kCorrect>
-__global__ void read_previous(const float* x, float* y) {
+__global__ void read_previous(const float* x, float* y, bool correct) {
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
-  if (!kCorrect || i > 0) y[i] = x[i - 1];  // <-- previous
+  if (!correct || i > 0) y[i] = x[i - 1];  // <-- previous
 }
 
 /// A row of 1002 elements has 250 vectors and a half.
-template <bool kCorrect>
-__global__ void half_vector(const float* x, float* y, int columns) {
+__global__ void half_vector(const float* x, float* y, bool correct) {
   const float4* const vectors = reinterpret_cast<const float4*>(x);
-  const int count = kCorrect ? columns / 4 : (columns + 3) / 4;
+  const int count = correct ? Memory::kElements / 4 : (Memory::kElements + 3) / 4;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
     const float4 v = vectors[i];  // <-- half vector
     y[i] = v.x + v.y + v.z + v.w;
   }
 }
 
-template <bool kCorrect>
-__global__ void rows_too_wide(const float* x, float* y) {
-  const long long columns = kCorrect ? 10 : 1 << 24;
+__global__ void rows_too_wide(const float* x, float* y, bool correct) {
+  const long long columns = correct ? 10 : 1 << 24;
   y[threadIdx.x] = x[blockIdx.x * columns + threadIdx.x];  // <-- wide
 }
 
-__global__ void copy(const float* x, float* y) {
-  y[threadIdx.x] = x[threadIdx.x];  // <-- null
+__global__ void copy(const float* x, float* y, bool correct) {
+  const float* const from = correct ? x : nullptr;
+  y[threadIdx.x] = from[threadIdx.x];  // <-- null
 }
 
 }  // namespace
 
 std::vector<Case> bounds_cases() {
   const std::string advice = "Compare the index with the size before the access";
-  const std::string launch_advice = "the third argument between <<< and >>>";
+  const std::string launch_advice =
+      "Its size in bytes is the third argument between <<< and >>>: compare the index with it";
+  /// The right launch has enough memory for any element.
+  const auto dynamic = [](Kernel kernel, unsigned threads, std::size_t bytes) {
+    return [=](Memory m, bool correct) {
+      on(kernel, {1, threads, correct ? sizeof(double) * threads : bytes})(m, correct);
+    };
+  };
   constexpr cudaError_t kError = cudaErrorIllegalAddress;
   return {
-      {.name = "static, one element past the end",
-       .wrong = [](Memory m) { static_past_end<false, 64><<<2, 64>>>(m.x, m.y); },
-       .right = [](Memory m) { static_past_end<true, 64><<<2, 64>>>(m.x, m.y); },
-       .kernel = "static_past_end<false, 64>",
-       .at = "static past",
-       .other = "",
-       .block = "0",
-       .thread = "",
-       .says = {" reads 4 bytes, 1 element past the end of staged (64 elements)", advice},
-       .error = kError},
-      {.name = "static, one element before the start",
-       .wrong = [](Memory m) { static_before_start<false><<<1, 40>>>(m.x, m.y); },
-       .right = [](Memory m) { static_before_start<true><<<1, 40>>>(m.x, m.y); },
-       .kernel = "static_before_start<false>",
-       .at = "static before",
-       .other = "",
-       .block = "0",
-       .thread = "0",
-       .says =
-           {"thread 0 reads 8 bytes, 1 element before the start of staged (40 elements)", advice},
-       .error = kError},
-      {.name = "a 2-D array, past its last row",
-       .wrong = [](Memory m) { tile<false><<<1, dim3(9, 4)>>>(m.x, m.y); },
-       .right = [](Memory m) { tile<true><<<1, dim3(9, 4)>>>(m.x, m.y); },
-       .kernel = "tile<false>",
-       .at = "tile",
-       .other = "",
-       .block = "0",
-       .thread = "",
-       .says = {" past the end of columns (36 elements)", advice},
-       .error = kError},
-      {.name = "dynamic, one float too few",
-       .wrong = [](Memory m) { dynamic_row<float><<<1, 50, 49 * sizeof(float)>>>(m.x, m.y); },
-       .right = [](Memory m) { dynamic_row<float><<<1, 50, 50 * sizeof(float)>>>(m.x, m.y); },
-       .kernel = "dynamic_row<float>",
-       .at = "stored",
-       .other = "",
-       .block = "0",
-       .thread = "49",
-       .says = {"thread 49 writes 4 bytes, 1 ", " past the end of memory", launch_advice},
-       .error = kError},
-      {.name = "dynamic, floats where doubles have to be",
-       .wrong = [](Memory m) { dynamic_row<double><<<1, 64, 64 * sizeof(float)>>>(m.x, m.y); },
-       .right = [](Memory m) { dynamic_row<double><<<1, 64, 64 * sizeof(double)>>>(m.x, m.y); },
-       .kernel = "dynamic_row<double>",
-       .at = "stored",
-       .other = "",
-       .block = "0",
-       .thread = "32",
-       .says = {"thread 32 writes 8 bytes, 1 ", " past the end of memory", launch_advice},
-       .error = kError},
-      {.name = "dynamic, none asked for",
-       .wrong = [](Memory m) { dynamic_row<float><<<1, 33>>>(m.x, m.y); },
-       .right = [](Memory m) { dynamic_row<float><<<1, 33, 132>>>(m.x, m.y); },
-       .kernel = "dynamic_row<float>",
-       .at = "stored",
-       .other = "",
-       .block = "0",
-       .thread = "0",
-       .says = {"thread 0 writes 4 bytes, ", " past the end of memory (0 elements)"},
-       .error = kError},
-      {.name = "dynamic, far out",
-       .wrong = [](Memory m) { dynamic_far<false><<<1, 33, 132>>>(m.x, m.y); },
-       .right = [](Memory m) { dynamic_far<true><<<1, 33, 132>>>(m.x, m.y); },
-       .kernel = "dynamic_far<false>",
-       .at = "dynamic far",
-       .other = "",
-       .block = "0",
-       .thread = "1",
-       .says =
-           {"thread 1 writes 4 bytes, 1048544 elements past the end of row (33 elements)",
-            launch_advice},
-       .error = kError},
-      {.name = "global, more threads than elements",
-       .wrong = [](Memory m) { global_past_end<false><<<16, 64>>>(m.x, m.y, m.kElements); },
-       .right = [](Memory m) { global_past_end<true><<<16, 64>>>(m.x, m.y, m.kElements); },
-       .kernel = "global_past_end<false>",
-       .at = "global past",
-       .other = "",
-       .block = "15",
-       .thread = "42",
-       .says = {"thread 42 writes 4 bytes, 1 element past the end of y (1002 elements)", advice},
-       .error = kError},
-      {.name = "global, the element behind the last, in guard memory",
-       .wrong = [](Memory m) { read_next<false><<<1, 33>>>(m.x, m.y, m.kElements); },
-       .right = [](Memory m) { read_next<true><<<1, 33>>>(m.x, m.y, m.kElements); },
-       .kernel = "read_next<false>",
-       .at = "next",
-       .other = "",
-       .block = "0",
-       .thread = "11",
-       .says = {"thread 11 reads 4 bytes, 1 element past the end of x (1002 elements)", advice},
-       .error = kError},
-      {.name = "global, before the start",
-       .wrong = [](Memory m) { read_previous<false><<<dim3(1, 3), 100>>>(m.x, m.y); },
-       .right = [](Memory m) { read_previous<true><<<dim3(1, 3), 100>>>(m.x, m.y); },
-       .kernel = "read_previous<false>",
-       .at = "previous",
-       .other = "",
-       .block = "0",
-       .thread = "0",
-       .says = {"thread 0 reads 4 bytes, 1 element before the start of x (1002 elements)", advice},
-       .error = kError},
-      {.name = "global, a vector half over the end",
-       .wrong = [](Memory m) { half_vector<false><<<1, 64>>>(m.x, m.y, m.kElements); },
-       .right = [](Memory m) { half_vector<true><<<1, 64>>>(m.x, m.y, m.kElements); },
-       .kernel = "half_vector<false>",
-       .at = "half vector",
-       .other = "",
-       .block = "0",
-       .thread = "58",
-       .says = {"thread 58 reads 16 bytes, 1 element past the end of x (1002 elements)", advice},
-       .error = kError},
-      {.name = "global, far out",
-       .wrong = [](Memory m) { rows_too_wide<false><<<4, 10>>>(m.x, m.y); },
-       .right = [](Memory m) { rows_too_wide<true><<<4, 10>>>(m.x, m.y); },
-       .kernel = "rows_too_wide<false>",
-       .at = "wide",
-       .other = "",
-       .block = "1",
-       .thread = "0",
-       .says = {"thread 0 reads 4 bytes, ", " elements past the end of "},
-       .error = kError},
-      {.name = "a null pointer",
-       .wrong = [](Memory m) { copy<<<4, 10>>>(nullptr, m.y); },
-       .right = [](Memory m) { copy<<<4, 10>>>(m.x, m.y); },
-       .kernel = "copy",
-       .at = "null",
-       .other = "",
-       .block = "0",
-       .thread = "0",
-       .says = {"thread 0 reads 4 bytes at an address that no cudaMalloc has given"},
-       .error = kError},
+      {"static, one element past the end", on(static_past_end<64>, {2, 64}),
+       "<static past>: thread ... reads 4 bytes, 1 element past the end of staged (64 elements)",
+       "static_past_end<64>, block 0, thread ...", advice, kError},
+      {"static, one element before the start", on(static_before_start, {1, 40}),
+       "<static before>: thread 0 reads 8 bytes, 1 element before the start of staged (40 "
+       "elements)",
+       "static_before_start, block 0, thread 0", advice, kError},
+      {"a 2-D array, past its last row", on(tile, {1, dim3(9, 4)}),
+       "<tile>: thread ... writes 4 bytes, ... past the end of columns (36 elements)",
+       "tile, block 0, thread ...", advice, kError},
+      {"dynamic, one float too few", dynamic(dynamic_row<float>, 50, 49 * sizeof(float)),
+       "<stored>: thread 49 writes 4 bytes, 1 ... past the end of memory (...)",
+       "dynamic_row<float>, block 0, thread 49", launch_advice, kError},
+      {"dynamic, floats where doubles have to be",
+       dynamic(dynamic_row<double>, 64, 64 * sizeof(float)),
+       "<stored>: thread 32 writes 8 bytes, 1 ... past the end of memory (...)",
+       "dynamic_row<double>, block 0, thread 32", launch_advice, kError},
+      {"dynamic, none asked for", dynamic(dynamic_row<float>, 33, 0),
+       "<stored>: thread 0 writes 4 bytes, ... past the end of memory (0 elements)",
+       "dynamic_row<float>, block 0, thread 0", launch_advice, kError},
+      {"dynamic, far out", on(dynamic_far, {1, 33, 132}),
+       "<dynamic far>: thread 1 writes 4 bytes, 1048544 elements past the end of row (33 elements)",
+       "dynamic_far, block 0, thread 1", launch_advice, kError},
+      {"global, more threads than elements", on(global_past_end, {16, 64}),
+       "<global past>: thread 42 writes 4 bytes, 1 element past the end of y (1002 elements)",
+       "global_past_end, block 15, thread 42", advice, kError},
+      {"global, the element behind the last, in guard memory", on(read_next, {1, 33}),
+       "<next>: thread 11 reads 4 bytes, 1 element past the end of x (1002 elements)",
+       "read_next, block 0, thread 11", advice, kError},
+      {"global, before the start", on(read_previous, {dim3(1, 3), 100}),
+       "<previous>: thread 0 reads 4 bytes, 1 element before the start of x (1002 elements)",
+       "read_previous, block 0, thread 0", advice, kError},
+      {"global, a vector half over the end", on(half_vector, {1, 64}),
+       "<half vector>: thread 58 reads 16 bytes, 1 element past the end of x (1002 elements)",
+       "half_vector, block 0, thread 58", advice, kError},
+      {"global, far out", on(rows_too_wide, {4, 10}),
+       "<wide>: thread 0 reads 4 bytes, ... elements past the end of ...",
+       "rows_too_wide, block 1, thread 0", advice, kError},
+      {"a null pointer", on(copy, {4, 10}),
+       "<null>: thread 0 reads 4 bytes at an address that no cudaMalloc has given",
+       "copy, block 0, thread 0", advice, kError},
   };
 }
 

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,21 +17,25 @@ struct Memory {
   float* y;        ///< (kElements)
 };
 
-/// One mistake.
+/// One mistake, and the sentence "WHAT (kernel tests::WHERE). ADVICE" that names it.
 ///
-/// Lines are named by a comment at their end, "// <-- TAG", that is looked up in the source.
+/// In WHAT, "<TAG>" stands for the place of the line that ends in a comment "// <-- TAG", and
+/// everywhere "..." for what depends on the compiler.
 struct Case {
   std::string name;
-  void (*wrong)(Memory memory);     ///< launches the kernel with the mistake
-  void (*right)(Memory memory);     ///< and without
-  std::string kernel;               ///< "gather<false"; template arguments may be left out
-  std::string at;                   ///< TAG of the line where the mistake shows; "" if it has none
-  std::string other;                ///< TAG of the second line that the text names, or ""
-  std::string block;                ///< as the text has it: "0", "(1, 2, 0)"
-  std::string thread;               ///< the same
-  std::vector<std::string> says;    ///< parts of the text
+  std::function<void(Memory memory, bool correct)> launch;  ///< with the mistake, or without
+  std::string what;
+  std::string where;  ///< "gather<float>, block 0, thread (1, 2, 0)"
+  std::string advice;
   cudaError_t error = cudaSuccess;  ///< that the wrong one leaves for the next synchronise
 };
+
+using Kernel = void (*)(const float* x, float* y, bool correct);
+
+/// The launch of a kernel.
+inline auto on(Kernel kernel, rmsnorm::cpu_device::Launch launch) {
+  return [=](Memory memory, bool correct) { kernel->*launch(memory.x, memory.y, correct); };
+}
 
 // One file each, tests/hazards/NAME.cu.
 std::vector<Case> race_cases();

@@ -19,10 +19,10 @@ class BlockReduce {
   /// The result is complete in thread 0.
   template <class Operator>
   T Reduce(T value, Operator reduce, RMSNORM_PLACE) {
-    rmsnorm::cpu_device::check_storage(&storage_, file, line);
-    value = WarpReduce<T>::reduce_lanes(value, reduce, file, line);
+    rmsnorm::cpu_device::check_storage(&storage_, place);
+    value = WarpReduce<T>::reduce_lanes(value, reduce, place);
     if (threadIdx.x % 32 == 0) storage_.of_warp[threadIdx.x / 32] = value;
-    __syncthreads(file, line);
+    __syncthreads(place);
     if (threadIdx.x == 0) {
       for (int warp = 1; warp < kWarps; ++warp) value = reduce(value, storage_.of_warp[warp]);
     }
@@ -30,7 +30,7 @@ class BlockReduce {
   }
   T Sum(T value, RMSNORM_PLACE) {
     const auto add = [](const T& a, const T& b) { return a + b; };
-    return Reduce(value, add, file, line);
+    return Reduce(value, add, place);
   }
 
  private:

@@ -19,23 +19,22 @@ class WarpReduce {
   /// The result is complete in the first lane of each group of kLanes.
   template <class Operator>
   T Reduce(T value, Operator reduce, RMSNORM_PLACE) {
-    rmsnorm::cpu_device::use_warp_storage(&storage_, file, line);
-    return reduce_lanes(value, reduce, file, line);
+    rmsnorm::cpu_device::use_warp_storage(&storage_, place);
+    return reduce_lanes(value, reduce, place);
   }
   T Sum(T value, RMSNORM_PLACE) {
     const auto add = [](const T& a, const T& b) { return a + b; };
-    return Reduce(value, add, file, line);
+    return Reduce(value, add, place);
   }
 
   /// The same without storage, for the CPU device alone.
   template <class Operator>
-  static T reduce_lanes(T value, Operator reduce, const char* file, int line) {
+  static T reduce_lanes(T value, Operator reduce, rmsnorm::cpu_device::Place place) {
     const int first = rmsnorm::cpu_device::group(kLanes);  // of the lanes that reduce together
     const int lane = rmsnorm::cpu_device::lane() - first;
     const unsigned mask = (kLanes == 32 ? 0xffffffff : (1u << kLanes % 32) - 1) << first;
     for (int distance = 1; distance < kLanes; distance *= 2) {
-      const T other =
-          __shfl_down_sync(mask, value, static_cast<unsigned>(distance), kLanes, file, line);
+      const T other = __shfl_down_sync(mask, value, static_cast<unsigned>(distance), kLanes, place);
       if (lane + distance < kLanes) value = reduce(value, other);
     }
     return value;

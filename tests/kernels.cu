@@ -1,0 +1,165 @@
+#include <cub/cub.cuh>
+#include <cuda/annotated_ptr>
+
+#include "tests/kernels.hpp"
+
+namespace tests {
+
+__global__ void fill(float* y) {
+  y[blockIdx.x * blockDim.x * blockDim.y + threadIdx.y * blockDim.x + threadIdx.x] = 1;
+}
+
+__global__ void set(float* y, float value) {
+  y[0] = value;
+}
+
+__global__ void increment(float* y) {
+  y[0] = y[0] + 1;
+}
+
+__global__ void with_workspace(const float* x, float* workspace, float* y) {
+  workspace[0] = x[0];
+  y[0] = workspace[0] + 1;
+}
+
+__global__ void large_static(float* y) {
+  __shared__ float memory[10000];
+  memory[threadIdx.x] = 1;
+  y[threadIdx.x] = memory[threadIdx.x];
+}
+
+__global__ void too_large_static(float* y) {
+  __shared__ float small[10];
+  __shared__ float memory[13000];
+  small[threadIdx.x % 10] = 1;
+  memory[threadIdx.x] = 1;
+  y[threadIdx.x] = memory[threadIdx.x] + small[0];
+}
+
+namespace {
+
+template <class Scalar, int kElements>
+__device__ Scalar with_scratch(Scalar value) {
+  __shared__ Scalar scratch[kElements];
+  scratch[threadIdx.x] = value;
+  return scratch[threadIdx.x] + 1;
+}
+
+}  // namespace
+
+__global__ void has_scratch(float* y) {
+  y[threadIdx.x] = with_scratch<float, 100>(1);
+}
+
+__global__ void has_static_and_scratch(float* y) {
+  __shared__ int turns[7];
+  turns[0] = 1;
+  y[threadIdx.x] = static_cast<float>(with_scratch<double, 50>(1)) + turns[0];
+}
+
+extern __shared__ float at_file_scope[];
+
+__global__ void file_scope(float* y) {
+  at_file_scope[threadIdx.x] = static_cast<float>(threadIdx.x);
+  __syncthreads();
+  y[threadIdx.x] = at_file_scope[threadIdx.x];
+}
+
+template <class T>
+__global__ void load_global(const float* x, Addresses at, float* y) {
+  const T value = *reinterpret_cast<const T*>(x + at[threadIdx.x]);
+  y[threadIdx.x] = reinterpret_cast<const float&>(value);
+}
+template __global__ void load_global<float>(const float*, Addresses, float*);
+template __global__ void load_global<float2>(const float*, Addresses, float*);
+template __global__ void load_global<float4>(const float*, Addresses, float*);
+
+template <class T>
+__global__ void load_shared(int floats, Addresses at, float* y) {
+  extern __shared__ float staged[];
+  for (int i = threadIdx.x; i < floats; i += blockDim.x) staged[i] = static_cast<float>(i);
+  __syncthreads();
+  const T value = *reinterpret_cast<const T*>(staged + at[threadIdx.x]);
+  y[threadIdx.x] = reinterpret_cast<const float&>(value);
+}
+template __global__ void load_shared<float>(int, Addresses, float*);
+template __global__ void load_shared<float2>(int, Addresses, float*);
+template __global__ void load_shared<float4>(int, Addresses, float*);
+
+template <class T>
+__global__ void store_shared(Addresses at) {
+  extern __shared__ float staged[];
+  *reinterpret_cast<T*>(staged + at[threadIdx.x]) = T();
+}
+template __global__ void store_shared<float>(Addresses);
+template __global__ void store_shared<float2>(Addresses);
+template __global__ void store_shared<float4>(Addresses);
+
+__global__ void halves(const __nv_bfloat16* x, __half* y) {
+  y[threadIdx.x] = __float2half(__bfloat162float(x[threadIdx.x]));
+}
+
+__global__ void half_pairs(const __nv_bfloat162* x, __half2* y) {
+  y[threadIdx.x] = __float22half2_rn(__bfloat1622float2(x[threadIdx.x]));
+}
+
+__global__ void long_loop(const float* x, float* y) {
+  float sum = 0;
+  if (threadIdx.x == 0) sum += x[4095];
+  for (int i = 0; i < 6000; ++i) sum += x[i * 64 % 4096 + threadIdx.x];
+  y[threadIdx.x] = sum;
+}
+
+__global__ void policies(const float* x, float* y) {
+  using cuda::access_property;
+  const float* const last =
+      cuda::associate_access_property(x + threadIdx.x, access_property::persisting());
+  const float* const first = cuda::associate_access_property(last, access_property::streaming());
+  const float* const normal = cuda::associate_access_property(first, access_property::normal());
+  float sum = *last;
+  sum += first[32];
+  sum += normal[64];
+  cuda::associate_access_property(y, access_property::persisting())[threadIdx.x] = sum;
+}
+
+__global__ void past_the_end(const float* x, float* y) {
+  y[0] = cuda::associate_access_property(x, cuda::access_property::persisting())[1];
+}
+
+__global__ void barriers(float* y) {
+  float value = 1;
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(~0u, value, offset);
+  for (int i = 0; i < 3; ++i) __syncthreads();
+  y[threadIdx.x] = value;
+}
+
+__global__ void triggers(float* y, int early, int late) {
+  const int t = threadIdx.x;
+  if (t < early) cudaTriggerProgrammaticLaunchCompletion();
+  y[t] = 1;
+  if (t >= 96 - late) cudaTriggerProgrammaticLaunchCompletion();
+}
+
+__global__ void shuffle_xor(float* y, int distance) {
+  y[threadIdx.x] = __shfl_xor_sync(0xffffffff, static_cast<float>(threadIdx.x), distance);
+}
+
+template <int kLanes>
+__global__ void warp_reduce(const float* x, float* y) {
+  using Reduce = cub::WarpReduce<float, kLanes>;
+  __shared__ typename Reduce::TempStorage storage;
+  if (threadIdx.x >= kLanes) return;
+  const float sum = Reduce(storage).Sum(x[threadIdx.x]);
+  if (threadIdx.x == 0) y[0] = sum;
+}
+template __global__ void warp_reduce<32>(const float*, float*);
+template __global__ void warp_reduce<16>(const float*, float*);
+
+__global__ void block_reduce(const float* x, float* y) {
+  using Reduce = cub::BlockReduce<float, 96>;
+  __shared__ Reduce::TempStorage storage;
+  const float sum = Reduce(storage).Sum(x[threadIdx.x]);
+  if (threadIdx.x == 0) y[0] = sum;
+}
+
+}  // namespace tests

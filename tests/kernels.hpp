@@ -1,0 +1,68 @@
+#pragma once
+/// \file
+/// Kernels that are right: what the CPU device makes of them, and what it counts. They are launched
+/// as `kernel->*Launch(blocks, threads)(arguments)`, which is what the rewriter makes of <<<>>>.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <array>
+
+namespace tests {
+
+/// Writes 1 to the first elements of y, one for each thread of all blocks.
+__global__ void fill(float* y);
+/// y[0] = value; and y[0] = y[0] + 1.
+__global__ void set(float* y, float value);
+__global__ void increment(float* y);
+/// y[0] = x[0] + 1, by way of a workspace in global memory.
+__global__ void with_workspace(const float* x, float* workspace, float* y);
+
+/// 40000 bytes of variables; more than a block can have; float[100] in a device function; and there
+/// double[50], behind int[7].
+__global__ void large_static(float* y);
+__global__ void too_large_static(float* y);
+__global__ void has_scratch(float* y);
+__global__ void has_static_and_scratch(float* y);
+/// y[t] = t, by way of dynamic shared memory that is declared outside of all functions.
+__global__ void file_scope(float* y);
+
+/// Where the threads of a block load, in floats.
+using Addresses = std::array<int, 64>;
+/// Each thread loads a T, which is float, float2 or float4, from x + at[t], and stores its first
+/// float to y[t].
+template <class T>
+__global__ void load_global(const float* x, Addresses at, float* y);
+/// The same from shared memory, which has `floats` floats.
+template <class T>
+__global__ void load_shared(int floats, Addresses at, float* y);
+/// Each thread stores a T there.
+template <class T>
+__global__ void store_shared(Addresses at);
+/// Each thread copies bf16 to fp16, one value or a pair.
+__global__ void halves(const __nv_bfloat16* x, __half* y);
+__global__ void half_pairs(const __nv_bfloat162* x, __half2* y);
+/// Thread 0 loads x[4095] first; then all 64 threads load x[64 * i + t] for 6000 i, from 0 again
+/// where x[4096] ends.
+__global__ void long_loop(const float* x, float* y);
+/// y[t] = x[t] + x[t + 32] + x[t + 64], loaded with the policies evict_last, evict_first and
+/// normal.
+__global__ void policies(const float* x, float* y);
+/// Loads x[1] with a policy.
+__global__ void past_the_end(const float* x, float* y);
+
+/// 3 barriers and, in each warp, 5 shuffles.
+__global__ void barriers(float* y);
+/// Of 96 threads, which write to y, `early` ones let the next kernel begin before that, and `late`
+/// ones after it.
+__global__ void triggers(float* y, int early, int late);
+/// y[t] = the t of the lane that __shfl_xor_sync(..., distance) leads to, in a warp.
+__global__ void shuffle_xor(float* y, int distance);
+/// y[0] = the sum of x[0 .. kLanes), by cub::WarpReduce<float, kLanes>; kLanes is 32 or 16.
+template <int kLanes>
+__global__ void warp_reduce(const float* x, float* y);
+/// y[0] = the sum of x[0 .. 96), by cub::BlockReduce.
+__global__ void block_reduce(const float* x, float* y);
+
+}  // namespace tests
