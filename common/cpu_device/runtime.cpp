@@ -261,27 +261,43 @@ cudaError_t attributes_of(cudaFuncAttributes* attributes, std::shared_ptr<Call> 
 
 using namespace rmsnorm::cpu_device;
 
+/// An error's name and what it means.
+static std::pair<const char*, const char*> name_and_text(cudaError_t error) {
+  switch (error) {
+#define ERROR(name, text) \
+  case name:              \
+    return {#name, text};
+    ERROR(cudaSuccess, "no error")
+    ERROR(cudaErrorInvalidValue, "invalid argument")
+    ERROR(cudaErrorMemoryAllocation, "out of memory")
+    ERROR(cudaErrorInvalidConfiguration, "invalid configuration argument")
+    ERROR(
+        cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version")
+    ERROR(cudaErrorInvalidDeviceFunction, "invalid device function")
+    ERROR(cudaErrorNoDevice, "no CUDA-capable device is detected")
+    ERROR(cudaErrorInvalidDevice, "invalid device ordinal")
+    ERROR(
+        cudaErrorNoKernelImageForDevice, "no kernel image is available for execution on the device")
+    ERROR(
+        cudaErrorUnsupportedPtxVersion,
+        "the provided PTX was compiled with an unsupported toolchain.")
+    ERROR(cudaErrorInvalidResourceHandle, "invalid resource handle")
+    ERROR(cudaErrorIllegalAddress, "an illegal memory access was encountered")
+    ERROR(cudaErrorLaunchOutOfResources, "too many resources requested for launch")
+    ERROR(cudaErrorMisalignedAddress, "misaligned address")
+    ERROR(cudaErrorLaunchFailure, "unspecified launch failure")
+    ERROR(cudaErrorNotSupported, "operation not supported")
+#undef ERROR
+  }
+  return {"unrecognized error code", "unrecognized error code"};
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+  return name_and_text(error).first;
+}
+
 const char* cudaGetErrorString(cudaError_t error) {
-  static const std::map<cudaError_t, const char*> kTexts = {
-      {cudaSuccess, "no error"},
-      {cudaErrorInvalidValue, "invalid argument"},
-      {cudaErrorMemoryAllocation, "out of memory"},
-      {cudaErrorInvalidConfiguration, "invalid configuration argument"},
-      {cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version"},
-      {cudaErrorInvalidDeviceFunction, "invalid device function"},
-      {cudaErrorNoDevice, "no CUDA-capable device is detected"},
-      {cudaErrorInvalidDevice, "invalid device ordinal"},
-      {cudaErrorNoKernelImageForDevice, "no kernel image is available for execution on the device"},
-      {cudaErrorUnsupportedPtxVersion,
-       "the provided PTX was compiled with an unsupported toolchain."},
-      {cudaErrorInvalidResourceHandle, "invalid resource handle"},
-      {cudaErrorIllegalAddress, "an illegal memory access was encountered"},
-      {cudaErrorLaunchOutOfResources, "too many resources requested for launch"},
-      {cudaErrorMisalignedAddress, "misaligned address"},
-      {cudaErrorLaunchFailure, "unspecified launch failure"},
-      {cudaErrorNotSupported, "operation not supported"}};
-  const auto found = kTexts.find(error);
-  return found == kTexts.end() ? "unrecognized error code" : found->second;
+  return name_and_text(error).second;
 }
 
 cudaError_t cudaGetLastError() {
