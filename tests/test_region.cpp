@@ -1,5 +1,5 @@
 /// \file
-/// Which layouts share memory, against a count of every byte.
+/// Which layouts have memory in common, against a count of every byte.
 
 #include <algorithm>
 #include <random>
@@ -36,6 +36,7 @@ bool has_twice(const Region& region) {
   return std::set<std::int64_t>(bytes.begin(), bytes.end()).size() != bytes.size();
 }
 
+/// Draws numbers, the same at every run.
 class Random {
  public:
   std::int64_t operator()(int from, int to) {
@@ -78,10 +79,10 @@ TEST_CASE("rows that lie in one another's order do not overlap") {
   }
 }
 
-TEST_CASE("regions that share a byte are always found, and in one grid no others") {
+TEST_CASE("regions with a byte in common are always found, and in one grid no others") {
   Random draw;
   int exact = 0;
-  int shared = 0;
+  int with_common = 0;
   for (int i = 0; i < 20000; ++i) {
     const std::int64_t stride[2] = {draw(-30, 30), draw(-12, 12)};
     Region a{1000, {draw(0, 4), draw(0, 4)}, {stride[0], stride[1]}, draw(1, 5)};
@@ -102,12 +103,12 @@ TEST_CASE("regions that share a byte are always found, and in one grid no others
     const bool same = a.stride[0] == b.stride[0] && a.stride[1] == b.stride[1];
     if (!same || a.is_empty() || b.is_empty() || rows_overlap(grid)) continue;
     ++exact;
-    shared += common;
+    with_common += common;
     REQUIRE(share_memory(a, b) == common);
   }
   CHECK(exact > 500);
-  CHECK(shared > 100);
-  CHECK(shared < exact - 100);
+  CHECK(with_common > 100);
+  CHECK(with_common < exact - 100);
 }
 
 TEST_CASE("the same rows are the same region, whatever the strides of single rows") {

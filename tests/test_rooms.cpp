@@ -106,16 +106,17 @@ TEST_CASE("a room of common/ is not large") {
   }
 }
 
-TEST_CASE("what nvcc compiles for a kernel has nothing of fmt in it") {
+TEST_CASE("what nvcc compiles for a kernel has nothing of fmt and Catch2 in it") {
   int kernels = 0;
-  for (const fs::path& file : files_with({".cu", ".in"})) {
-    if (!file.string().ends_with(".cu") && file.filename() != "operation.cu.in") continue;
+  for (const fs::path& file : files_with({".cu", ".cuh", ".in"})) {
+    const bool is_kernel = file.extension() != ".in" || file.filename() == "operation.cu.in";
+    if (!is_kernel) continue;
     std::set<fs::path> headers = {file};
     add_headers(file, headers);
     for (const fs::path& header : headers) {
       for (const std::string& line : lines_of(header)) {
         CAPTURE(file, header);
-        CHECK_FALSE(line.starts_with("#include <fmt/"));
+        CHECK_FALSE((line.starts_with("#include <fmt/") || line.starts_with("#include <catch2/")));
       }
     }
     ++kernels;

@@ -23,19 +23,16 @@ constexpr const char* kAll = "all";
 constexpr const char* kCannotObserve =
     "only the CPU device counts what source lines do: ./rmsnorm lesson N --device cpu --trace";
 
-const Regime* find_regime(const std::string& name) {
-  for (const auto* list : {&regimes(), &sweeps()}) {
-    for (const Regime& regime : *list) {
-      if (regime.name == name) return &regime;
-    }
-  }
-  return nullptr;
+/// The regimes and the sweeps.
+std::vector<Regime> all_regimes() {
+  std::vector<Regime> all = regimes();
+  all.insert(all.end(), sweeps().begin(), sweeps().end());
+  return all;
 }
 
 std::string regime_names() {
   std::string names;
-  for (const Regime& regime : regimes()) names += regime.name + ", ";
-  for (const Regime& regime : sweeps()) names += regime.name + ", ";
+  for (const Regime& regime : all_regimes()) names += regime.name + ", ";
   return names + kAll;
 }
 
@@ -52,14 +49,13 @@ std::vector<Regime> regimes_named(const std::vector<std::string>& names) {
   std::vector<Regime> chosen;
   const auto same = [](const Regime& a, const Regime& b) { return a.name == b.name; };
   for (const std::string& name : names) {
-    if (name == kAll) {
-      add_new(chosen, regimes(), same);
-    } else if (const Regime* regime = find_regime(name)) {
-      add_new(chosen, {*regime}, same);
-    } else {
+    std::vector<Regime> found = name == kAll ? regimes() : all_regimes();
+    if (name != kAll) std::erase_if(found, [&](const Regime& r) { return r.name != name; });
+    if (found.empty()) {
       throw CLI::ValidationError(
           "--regime", fmt::format("there is no regime '{}'; there are {}", name, regime_names()));
     }
+    add_new(chosen, found, same);
   }
   return chosen;
 }
@@ -98,14 +94,13 @@ std::vector<Implementation> of_operation(
 
 /// A finite number in [lowest, highest]: CLI::Range lets NaN pass.
 CLI::Validator finite_in(double lowest, double highest) {
-  return CLI::Validator(
-      [=](std::string& text) -> std::string {
-        double value = std::numeric_limits<double>::quiet_NaN();
-        const bool is_number = CLI::detail::lexical_cast(text, value);
-        if (is_number && value >= lowest && value <= highest) return "";
-        return fmt::format("'{}' is not a number from {:g} to {:g}", text, lowest, highest);
-      },
-      "NUMBER");
+  const auto complaint = [=](const std::string& text) {
+    double value = 0;
+    const bool is_number = CLI::detail::lexical_cast(text, value);
+    if (is_number && value >= lowest && value <= highest) return std::string();
+    return fmt::format("'{}' is not a number from {:g} to {:g}", text, lowest, highest);
+  };
+  return CLI::Validator(complaint, "NUMBER");
 }
 
 /// How many times as fast: CLI::PositiveNumber lets NaN pass.
@@ -118,14 +113,15 @@ std::string complaint_about_factor(const std::string& text) {
 std::vector<Types> types_with_names(const std::vector<std::string>& names) {
   std::vector<Types> chosen;
   for (const std::string& name : names) {
-    const std::optional<Types> types = types_named(name);
-    if (!types) {
-      std::string all;
-      for (const Types& known : all_types()) all += (all.empty() ? "" : ", ") + to_string(known);
-      throw CLI::ValidationError(
-          "--dtype", fmt::format("there are no tensors of '{}'; there are {}", name, all));
+    if (const std::optional<Types> types = types_named(name)) {
+      add_new(chosen, {*types}, std::equal_to<>());
+      continue;
     }
-    add_new(chosen, {*types}, std::equal_to<>());
+    std::vector<std::string> known;
+    for (const Types& types : all_types()) known.push_back(to_string(types));
+    throw CLI::ValidationError(
+        "--dtype",
+        fmt::format("there are no tensors of '{}'; there are {}", name, fmt::join(known, ", ")));
   }
   return chosen;
 }
@@ -153,10 +149,9 @@ std::vector<Types> types_for(
   constexpr Types kBf16 = {.dtype = Dtype::bf16, .weight = Dtype::bf16};
   constexpr Types kFp16 = {.dtype = Dtype::fp16, .weight = Dtype::fp16};
   const auto is_this = [&](const Regime& other) { return other.name == regime.name; };
-  if (implementation.is_typed && regime.name == kUnalignedSweep) return {kBf16};
-  if (!implementation.is_typed || std::none_of(regimes().begin(), regimes().end(), is_this)) {
-    return {kFp32};
-  }
+  if (!implementation.is_typed) return {kFp32};
+  if (regime.name == kUnalignedSweep) return {kBf16};
+  if (std::none_of(regimes().begin(), regimes().end(), is_this)) return {kFp32};
   if (options.predicted) return {kBf16, kFp32};
   return {kFp32, kBf16, kFp16};
 }
@@ -174,8 +169,6 @@ ParsedOptions parse_options(
   std::vector<std::string> names_of_types;
   std::optional<int> rows;
   std::optional<int> hidden;
-  bool cold = false;
-  bool warm = false;
 
   const std::string about =
       implementations.size() == 1
@@ -224,8 +217,8 @@ ParsedOptions parse_options(
   app.add_option(
          "--min-time", options.min_seconds, "Seconds of timed work per result (default 0.1)")
       ->check(finite_in(1e-4, 60));
-  auto* cold_flag = app.add_flag("--cold", cold, "Time with the tensors out of the L2 cache only");
-  auto* warm_flag = app.add_flag("--warm", warm, "Time with the tensors left in the L2 cache only")
+  auto* cold_flag = app.add_flag("--cold", "Time with the tensors out of the L2 cache only");
+  auto* warm_flag = app.add_flag("--warm", "Time with the tensors left in the L2 cache only")
                         ->excludes(cold_flag);
   app.add_option("--csv", options.csv_file, "Write the results to this file")->type_name("FILE");
   auto* verify_flag = app.add_flag("--verify-only", options.verify_only, "Verify, do not time");
@@ -255,7 +248,6 @@ ParsedOptions parse_options(
   app.add_flag(
       "--summary", options.summary, "Print a table at the end, not a line for each result");
   app.add_flag("--list", options.list, "List the lessons of this program and exit");
-
   app.add_flag("--l2", options.l2, "Print the size of the GPU's L2 cache in MiB and exit");
 
   try {
@@ -286,8 +278,8 @@ ParsedOptions parse_options(
     fmt::print(stderr, "{} (--help lists the options)\n", error.what());
     parsed.exit_code = kBadUsage;
   }
-  if (cold) options.only_cache = Cache::cold;
-  if (warm) options.only_cache = Cache::warm;
+  if (*cold_flag) options.only_cache = Cache::cold;
+  if (*warm_flag) options.only_cache = Cache::warm;
   return parsed;
 }
 

@@ -12,13 +12,12 @@
 #include "common/base/observation.hpp"
 #include "common/base/terminal.hpp"
 #include "common/measure/gpu.hpp"
-#include "common/programs/file_output.hpp"
 #include "common/programs/options.hpp"
+#include "common/programs/output.hpp"
 #include "common/programs/prediction.hpp"
 #include "common/programs/report.hpp"
 #include "common/programs/runner.hpp"
 #include "common/programs/schedule.hpp"
-#include "common/programs/terminal_output.hpp"
 #include "common/records/csv.hpp"
 
 namespace rmsnorm {
@@ -86,12 +85,11 @@ ExitCode stopped(const std::string& why) {
 }
 
 /// Makes the schedule and carries it out.
-ExitCode run_schedule(
-    const Options& options, const std::optional<Gpu>& gpu, const Listener& listener) {
+ExitCode run_schedule(const Options& options, const std::optional<Gpu>& gpu, Output& output) {
   try {
     const Schedule schedule = make_schedule(options, gpu);
     for (const std::string& note : schedule.notes) fmt::print(stderr, "{}\n", note);
-    for (const Job& job : schedule.jobs) run_job(job, gpu, options.min_seconds, listener);
+    for (const Job& job : schedule.jobs) run_job(job, gpu, options.min_seconds, output);
   } catch (const TooLarge& error) {
     return stopped(error.what());
   } catch (const std::bad_alloc&) {
@@ -105,37 +103,31 @@ ExitCode run_schedule(
 int run(const Options& options) {
   ExitCode exit_code = kAllVerified;
   const std::optional<Gpu> gpu = find_gpu_or_say(options, exit_code);
-  FileOutput files(options);
-  TerminalOutput terminal(options);
+  Output output(options);
   // What cannot be graded is found out before anything is done in vain.
   const bool is_recorded = options.predicted && is_cpu_device();
   const std::string grades = is_recorded ? grade_by_record(options) : "";
 
-  const Listener listener{
-      .found = [&](const Finding& finding) { terminal.add(finding), files.add(finding.result); },
-      .counted = [&](const Watched& launch) { terminal.add(launch), files.add(launch); },
-      .job_done = [&] { files.save(); }};
-  if (const ExitCode ended = run_schedule(options, gpu, listener); ended != kAllVerified) {
+  if (const ExitCode ended = run_schedule(options, gpu, output); ended != kAllVerified) {
     exit_code = ended;
   }
-  if (terminal.results().empty() && exit_code == kAllVerified) {
+  if (output.results().empty() && exit_code == kAllVerified) {
     fmt::print(stderr, "nothing to run: some operations have a regime of their own\n");
     exit_code = kBadUsage;
   }
   try {
-    files.save();
+    output.save();
   } catch (const std::runtime_error& error) {
     fmt::print(stderr, "{}\n", error.what());
     exit_code = kBadUsage;
   }
-  terminal.print_end();
-  if (const std::string wrong = terminal.what_is_wrong(); !wrong.empty()) {
+  output.print_end();
+  if (const std::string wrong = output.what_is_wrong(); !wrong.empty()) {
     fmt::print("\n{}\n", wrong);
     return kLessonWrong;
   }
   if (options.predicted && exit_code == kAllVerified) {
-    fmt::print(
-        "\n{}", is_recorded ? grades : grade_by(options, terminal.results(), "measured now"));
+    fmt::print("\n{}", is_recorded ? grades : grade_by(options, output.results(), "measured now"));
   }
   return exit_code;
 }

@@ -1,11 +1,8 @@
 #include "common/programs/runner.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <ctime>
 #include <map>
-#include <memory>
 
 #include "common/base/build_info.hpp"
 #include "common/base/cuda_check.hpp"
@@ -21,27 +18,22 @@ namespace {
 /// One job being done.
 class Runner {
  public:
-  Runner(
-      const Job& job, const std::optional<Gpu>& gpu, double min_seconds, const Listener& listener)
+  Runner(const Job& job, const std::optional<Gpu>& gpu, double min_seconds, Output& output)
       : job_(job),
         gpu_(gpu),
         min_seconds_(min_seconds),
-        listener_(listener),
+        output_(output),
         workload_(*job.operation, job.spec) {}
 
   void run() {
     verify_all();
-    if (job_.caches.empty()) {
-      for (const Implementation& implementation : job_.implementations) {
-        report(implementation, std::nullopt, std::nullopt);
-      }
-    }
-    for (const Cache cache : job_.caches) {
-      const bool too_small = cache == Cache::cold && !job_.is_cold;
+    std::vector<std::optional<Cache>> caches(job_.caches.begin(), job_.caches.end());
+    if (caches.empty()) caches.push_back(std::nullopt);
+    for (const std::optional<Cache> cache : caches) {
       std::optional<double> copy_gbps;
-      if (!too_small) {
-        progress(fmt::format("copying {}, {}", text(), to_string(cache)));
-        copy_gbps = measure_copy(workload_, cache, min_seconds_);
+      if (cache && (cache == Cache::warm || job_.is_cold)) {
+        progress(fmt::format("copying {}, {}", text(), to_string(*cache)));
+        copy_gbps = measure_copy(workload_, *cache, min_seconds_);
       }
       for (const Implementation& implementation : job_.implementations) {
         report(implementation, cache, copy_gbps);
@@ -59,8 +51,7 @@ class Runner {
       progress(fmt::format("verifying {} on {}", implementation.slug, text()));
       Verification found = verify_or_report_loss(implementation);
       if (!found.observation.lines.empty() && job_.spec.rows > 0) {
-        listener_.counted(
-            watched(implementation, workload_, job_.regime, std::move(found.observation)));
+        output_.add(watched(implementation, workload_, job_.regime, std::move(found.observation)));
       }
       verified_[implementation.slug] = std::move(found);
     }
@@ -73,11 +64,15 @@ class Runner {
           implementation, workload_, nullptr,
           elements <= kElementsToWatch ? Watch::yes : Watch::no);
     } catch (const CudaError& error) {
-      Finding lost{.result = describe(implementation), .remark = error.what()};
-      lost.result.verdict = Verdict::fail;
-      listener_.found(lost);
+      report_loss(describe(implementation), error);
       throw;
     }
+  }
+
+  /// The GPU is lost, and with it all that would follow.
+  void report_loss(Result result, const CudaError& error) const {
+    result.verdict = Verdict::fail;
+    output_.add(Finding{.result = std::move(result), .remark = error.what()});
   }
 
   /// \param cache in which it is to be timed, and what the copy reached there; empty: not at all
@@ -91,7 +86,7 @@ class Runner {
     if (const std::string& reason = unsupported_.at(implementation.slug); !reason.empty()) {
       result.verdict = Verdict::unsupported;
       finding.remark = reason;
-      return listener_.found(finding);
+      return output_.add(finding);
     }
     const Verification& found = verified_.at(implementation.slug);
     result.max_error = found.max_error;
@@ -100,7 +95,7 @@ class Runner {
     finding.remark = found.complaint;
     finding.hazards = found.hazards;
     if (found.ok()) finding.remark = timed(implementation, cache, result);
-    listener_.found(finding);
+    output_.add(finding);
   }
 
   /// Fills in the times if there is a copy to compare them with; says what is to be said of it.
@@ -132,8 +127,8 @@ class Runner {
     } catch (const CudaError& error) {
       result.verdict = Verdict::fail;
       if (cudaDeviceSynchronize() == cudaSuccess) return error.what();
-      listener_.found({.result = result, .remark = error.what()});
-      throw;  // the GPU is lost, and with it all that would follow
+      report_loss(result, error);
+      throw;
     }
   }
 
@@ -157,7 +152,7 @@ class Runner {
     result.driver = on_gpu ? gpu_->driver : "";
     result.cuda = cuda_version();
     result.version = build_commit();
-    result.date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
+    result.date = today();
     return result;
   }
 
@@ -169,7 +164,7 @@ class Runner {
   const Job& job_;
   const std::optional<Gpu>& gpu_;
   double min_seconds_;
-  const Listener& listener_;
+  Output& output_;
   Workload workload_;
   std::map<std::string, std::string> unsupported_;  // by slug: the reason, or ""
   std::map<std::string, Verification> verified_;    // those that are supported
@@ -177,10 +172,9 @@ class Runner {
 
 }  // namespace
 
-void run_job(
-    const Job& job, const std::optional<Gpu>& gpu, double min_seconds, const Listener& listener) {
-  Runner(job, gpu, min_seconds, listener).run();
-  listener.job_done();
+void run_job(const Job& job, const std::optional<Gpu>& gpu, double min_seconds, Output& output) {
+  Runner(job, gpu, min_seconds, output).run();
+  output.save();
 }
 
 }  // namespace rmsnorm

@@ -58,32 +58,20 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
   }
 }
 
-std::vector<float> to_host(const float* from, std::size_t size) {
-  std::vector<float> values(size);
-  copy_bytes(values.data(), from, size * sizeof(float));
-  return values;
-}
-
 std::vector<float> to_floats(const void* from, Dtype dtype, std::size_t size) {
-  if (dtype == Dtype::fp32) return to_host(static_cast<const float*>(from), size);
-  std::vector<std::uint16_t> halves(size);
-  copy_bytes(halves.data(), from, size * sizeof(std::uint16_t));
+  std::vector<std::byte> bytes(size * bytes_of(dtype));
+  copy_bytes(bytes.data(), from, bytes.size());
   std::vector<float> values(size);
-  for (std::size_t i = 0; i < size; ++i) values[i] = value_of(dtype, halves[i]);
+  for (std::size_t i = 0; i < size; ++i) values[i] = value_at(bytes.data(), dtype, i);
   return values;
-}
-
-void from_host(const std::vector<float>& from, float* to) {
-  copy_bytes(to, from.data(), from.size() * sizeof(float));
 }
 
 void from_floats(const std::vector<float>& from, void* to, Dtype dtype) {
-  if (dtype == Dtype::fp32) return from_host(from, static_cast<float*>(to));
-  std::vector<std::uint16_t> halves;
-  for (const float value : from) {
-    halves.push_back(static_cast<std::uint16_t>(bits_of(dtype, value)));
+  std::vector<std::byte> bytes(from.size() * bytes_of(dtype));
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    set_bits(bytes.data(), dtype, i, bits_of(dtype, from[i]));
   }
-  copy_bytes(to, halves.data(), halves.size() * sizeof(std::uint16_t));
+  copy_bytes(to, bytes.data(), bytes.size());
 }
 
 }  // namespace rmsnorm

@@ -32,16 +32,10 @@ class Buffer {
 /// Copies bytes between the two memories, or within one, after all work on the device has ended.
 void copy_bytes(void* to, const void* from, std::size_t bytes);
 
-/// Copies `size` floats from either memory to the host, after all work on the device has ended.
-std::vector<float> to_host(const float* from, std::size_t size);
-
 /// The values of `size` elements in either memory, likewise.
 std::vector<float> to_floats(const void* from, Dtype dtype, std::size_t size);
 
-/// Copies floats from the host to either memory.
-void from_host(const std::vector<float>& from, float* to);
-
-/// The same, rounded to a type.
+/// Copies floats from the host to either memory, rounded to a type.
 void from_floats(const std::vector<float>& from, void* to, Dtype dtype);
 
 }  // namespace rmsnorm

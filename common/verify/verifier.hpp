@@ -10,9 +10,14 @@
 #include "common/base/observation.hpp"
 #include "common/contract/lesson.hpp"
 #include "common/tensors/workload.hpp"
-#include "common/verify/watched_launch.hpp"
 
 namespace rmsnorm {
+
+/// Whether a launch is to be watched.
+enum class Watch {
+  no,   ///< it only runs
+  yes,  ///< what it does is counted, where the device can
+};
 
 /// A mismatch in words.
 std::string to_sentence(const Mismatch& mismatch);
