@@ -264,21 +264,3 @@ TEST_CASE("tensors have the types that were asked for, or in a regime those that
   CHECK(types_in(chosen, Verdict::unsupported) == unsupported);
   CHECK(types_in(decode, Verdict::pass) == in_decode);
 }
-
-TEST_CASE("one operation can be run alone") {
-  const tests::TemporaryFolder folder;
-  const std::string file = folder / "results.csv";
-  for (const std::string operation : {"rms_norm", "residual_add", "backward"}) {
-    CAPTURE(operation);
-    const std::vector<Implementation> all = all_implementations();
-    const auto kernels = std::count_if(all.begin(), all.end(), [&](const Implementation& i) {
-      return i.operation->name == operation;
-    });
-    const Finished finished =
-        run_all_lessons({"--operation", operation, "--rows", "3", "--hidden", "64", "--csv", file});
-    CHECK(finished.exit_code == kAllVerified);
-    const std::vector<Result> results = read_csv(file);
-    CHECK(static_cast<long>(results.size()) == kernels);
-    for (const Result& result : results) CHECK(result.operation == operation);
-  }
-}

@@ -135,41 +135,6 @@ TEST_CASE("the copy kernel copies every byte of both copies and none beyond", "[
   }
 }
 
-TEST_CASE("no copy is faster than the roof of the caches and none takes no time") {
-  NEEDS_CLOCK();
-  for (const Operation* operation : operations()) {
-    const Workload workload(*operation, {.rows = 1024, .hidden = 4096, .sets = 4});
-    for (const Cache cache : {Cache::cold, Cache::warm}) {
-      const double copy = measure_copy(workload, cache, 0.005);
-      CAPTURE(operation->name, copy);
-      CHECK(copy > 1);
-      CHECK(copy < 100'000);
-    }
-  }
-}
-
-TEST_CASE("every kernel can be timed") {
-  NEEDS_CLOCK();
-  const auto check = [](const Implementation& implementation, const Workload& workload) {
-    CAPTURE(implementation.slug);
-    const GuardedTensor workspace =
-        make_workspace(Memory::device, implementation.workspace_bytes(workload.problem()));
-    const LaunchOnSet launch = [&](int set, cudaStream_t stream) {
-      Problem p = workload.problem(set);
-      p.workspace = workspace.data();
-      return implementation.launch(p, stream);
-    };
-    for (const Cache cache : {Cache::cold, Cache::warm}) {
-      const Timing timing = time_launch(launch, cache, 3, 0.002);
-      CHECK(timing.median_us > 0.1);
-      CHECK(timing.median_us < 1e5);
-      CHECK(timing.spread_pct >= 0);
-      CHECK(timing.samples >= 11);
-    }
-  };
-  tests::for_gpu_implementations({.rows = 64, .hidden = 4096, .sets = 3}, check);
-}
-
 TEST_CASE("twice the work takes about twice the time") {
   NEEDS_CLOCK();
   const Workload workload(*operations()[0], {.rows = 8192, .hidden = 4096});
@@ -208,7 +173,8 @@ TEST_CASE("the program verifies and times every kernel and writes what it measur
     CHECK(result.bytes == bytes_to_move(**operation, 64, 4096, {}));
     if (result.device == "cpu") continue;
     REQUIRE(result.median_us.has_value());
-    REQUIRE(result.copy_gbps.has_value());
+    CHECK(result.copy_gbps.value_or(0) > 1);
+    CHECK(result.copy_gbps.value_or(0) < 100'000);
     CHECK_THAT(
         *result.gbps,
         Catch::Matchers::WithinRel(double(result.bytes) / *result.median_us / 1e3, 1e-4));

@@ -51,12 +51,6 @@ Finished run_wrong(const std::vector<std::string>& arguments) {
   return run_program(RMSNORM_WRONG_PROGRAM, arguments);
 }
 
-/// The first line of every test of a program that finds nothing to run kernels on.
-#define NEEDS_NO_DEVICE()                                                                    \
-  do {                                                                                       \
-    if (is_cpu_device()) SKIP_TEST("the CPU device is there whether there is a GPU or not"); \
-  } while (false)
-
 bool is_one_line(const std::string& text) {
   return text.size() > 1 && text.find('\n') == text.size() - 1;
 }
@@ -76,7 +70,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("lesson 01 passes in all regimes of its operation without a GPU") {
+TEST_CASE("lesson 01 passes in all regimes of its operation without a GPU and in no other") {
   const Finished finished = run_lesson_01({});
   CHECK(finished.exit_code == kAllVerified);
   std::size_t forward = 0;
@@ -86,13 +80,10 @@ TEST_CASE("lesson 01 passes in all regimes of its operation without a GPU") {
     ++forward;
   }
   CHECK(tests::lines_in(finished.out).size() == forward);
-}
-
-TEST_CASE("there is nothing to run in another operation's own regime") {
-  const Finished finished = run_lesson_01({"--regime", "backward"});
-  CHECK(finished.exit_code == kBadUsage);
-  CHECK(finished.out == "");
-  CHECK_THAT(finished.err, contains("nothing to run: some operations have a regime of their own"));
+  const Finished other = run_lesson_01({"--regime", "backward"});
+  CHECK(other.exit_code == kBadUsage);
+  CHECK(other.out == "");
+  CHECK_THAT(other.err, contains("nothing to run: some operations have a regime of their own"));
 }
 
 TEST_CASE("a lesson that is wrong makes the exit code 1, says what is wrong and has no time") {
@@ -113,7 +104,7 @@ TEST_CASE("a lesson that is wrong makes the exit code 1, says what is wrong and 
 }
 
 TEST_CASE("without a GPU every GPU lesson gets a line with the reason and the exit code is 3") {
-  NEEDS_NO_DEVICE();
+  if (is_cpu_device()) SKIP_TEST("the CPU device is there whether there is a GPU or not");
   const Finished finished = run_all_lessons({"--rows", "3", "--hidden", "100"});
   CHECK(finished.exit_code == kNoDevice);
   const std::vector<std::string> lines = tests::lines_in(finished.out);
@@ -125,14 +116,17 @@ TEST_CASE("without a GPU every GPU lesson gets a line with the reason and the ex
             return line.starts_with(lesson.slug + std::string(" ")) && line.find(says) != line.npos;
           }) >= 1);
   }
-}
 
-TEST_CASE("a wrong lesson outweighs a missing GPU") {
-  NEEDS_NO_DEVICE();
+  // A wrong lesson outweighs the missing GPU. Its cache has no size.
   CHECK(run_wrong({"--lesson", "99_on_gpu", "--rows", "1"}).exit_code == kNoDevice);
   const Finished both = run_wrong({"--rows", "1"});
   CHECK(both.exit_code == kLessonWrong);
   CHECK_THAT(both.out, contains("99_on_gpu") && contains("cannot run"));
+  const Finished cache = run_all_lessons({"--l2"});
+  CHECK(cache.exit_code == kNoDevice);
+  CHECK(cache.out == "");
+  CHECK(is_one_line(cache.err));
+  CHECK_THAT(cache.err, contains("GPU") || contains("driver"));
 }
 
 TEST_CASE("every lesson has a program of its own that lists its kernels and no others") {
@@ -159,7 +153,8 @@ TEST_CASE("the list has every lesson and can be narrowed to one") {
   CHECK_THAT(one.out, contains("04_warp_reduce"));
 }
 
-TEST_CASE("the help explains every option and the exit codes") {
+TEST_CASE(
+    "the help explains every option and the exit codes, the version the revision and the toolkit") {
   for (const std::string flag : {"--help", "-h"}) {
     const Finished finished = run_all_lessons({flag});
     CHECK(finished.exit_code == 0);
@@ -173,22 +168,10 @@ TEST_CASE("the help explains every option and the exit codes") {
   }
   const std::string idea = all_implementations()[0].idea;
   CHECK_THAT(run_lesson_01({"--help"}).out, contains("01_sequential_cpu: " + idea));
-}
-
-TEST_CASE("the version names the revision and the toolkit") {
-  const Finished finished = run_all_lessons({"--version"});
-  CHECK(finished.exit_code == 0);
-  CHECK_THAT(finished.out, contains("built from "));
-  CHECK_THAT(finished.out, contains(is_cpu_device() ? " for the CPU device" : " with CUDA 1"));
-}
-
-TEST_CASE("without a GPU its cache has no size and the exit code is 3") {
-  NEEDS_NO_DEVICE();
-  const Finished finished = run_all_lessons({"--l2"});
-  CHECK(finished.exit_code == kNoDevice);
-  CHECK(finished.out == "");
-  CHECK(is_one_line(finished.err));
-  CHECK_THAT(finished.err, contains("GPU") || contains("driver"));
+  const Finished version = run_all_lessons({"--version"});
+  CHECK(version.exit_code == 0);
+  CHECK_THAT(version.out, contains("built from "));
+  CHECK_THAT(version.out, contains(is_cpu_device() ? " for the CPU device" : " with CUDA 1"));
 }
 
 TEST_CASE("a mistake in the command line makes the exit code 2 and one sentence that names it") {

@@ -9,7 +9,6 @@
 #include <functional>
 #include <limits>
 
-#include "common/base/build_info.hpp"
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
 #include "common/base/observation.hpp"
@@ -217,8 +216,12 @@ ParsedOptions parse_options(
   app.add_option(
          "--min-time", options.min_seconds, "Seconds of timed work per result (default 0.1)")
       ->check(finite_in(1e-4, 60));
-  auto* cold_flag = app.add_flag("--cold", "Time with the tensors out of the L2 cache only");
-  auto* warm_flag = app.add_flag("--warm", "Time with the tensors left in the L2 cache only")
+  auto* cold_flag = app.add_flag_callback(
+      "--cold", [&] { options.only_cache = Cache::cold; },
+      "Time with the tensors out of the L2 cache only");
+  auto* warm_flag = app.add_flag_callback(
+                           "--warm", [&] { options.only_cache = Cache::warm; },
+                           "Time with the tensors left in the L2 cache only")
                         ->excludes(cold_flag);
   app.add_option("--csv", options.csv_file, "Write the results to this file")->type_name("FILE");
   auto* verify_flag = app.add_flag("--verify-only", options.verify_only, "Verify, do not time");
@@ -278,8 +281,6 @@ ParsedOptions parse_options(
     fmt::print(stderr, "{} (--help lists the options)\n", error.what());
     parsed.exit_code = kBadUsage;
   }
-  if (*cold_flag) options.only_cache = Cache::cold;
-  if (*warm_flag) options.only_cache = Cache::warm;
   return parsed;
 }
 

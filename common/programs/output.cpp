@@ -9,7 +9,6 @@
 #include <ctime>
 #include <map>
 
-#include "common/base/build_info.hpp"
 #include "common/base/device.hpp"
 #include "common/base/files.hpp"
 #include "common/base/terminal.hpp"

@@ -33,31 +33,21 @@ std::string describe_device(const Gpu& gpu) {
       gpu.multiprocessors, gpu.l2_bytes >> 20, gpu.peak_gbps);
 }
 
-bool needs_device(const Options& options) {
-  for (const Implementation& implementation : options.implementations) {
-    if (implementation.memory == Memory::device) return true;
-  }
-  return false;  // lesson 01 needs no GPU, not even a broken one
-}
-
 /// The GPU, or a line for each implementation that needs one, with the reason why it cannot run.
 std::optional<Gpu> find_gpu_or_say(const Options& options, ExitCode& exit_code) {
-  if (!needs_device(options)) return std::nullopt;
-  std::string reason;
+  std::vector<Implementation> on_gpu = options.implementations;
+  std::erase_if(on_gpu, [](const Implementation& i) { return i.memory == Memory::host; });
+  if (on_gpu.empty()) return std::nullopt;  // lesson 01 needs no GPU, not even a broken one
   try {
     const Gpu gpu = find_gpu();
     fmt::print(stderr, "{}\n", describe_device(gpu));
     return gpu;
-  } catch (const NoGpu& no_gpu) {
-    reason = no_gpu.what();
-  } catch (const CudaError& error) {
-    reason = error.what();
+  } catch (const std::runtime_error& error) {
+    for (const Implementation& implementation : on_gpu) {
+      fmt::print("{}\n", skipped_line(implementation.slug, error.what()));
+    }
   }
-  for (const Implementation& implementation : options.implementations) {
-    if (implementation.memory == Memory::host) continue;
-    fmt::print("{}\n", skipped_line(implementation.slug, reason));
-    exit_code = kNoDevice;
-  }
+  exit_code = kNoDevice;
   return std::nullopt;
 }
 

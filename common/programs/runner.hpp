@@ -2,7 +2,6 @@
 /// \file
 /// Verifies and times what was scheduled, and hands over what it finds.
 
-#include <cstdint>
 #include <optional>
 
 #include "common/measure/gpu.hpp"
@@ -10,9 +9,6 @@
 #include "common/programs/schedule.hpp"
 
 namespace rmsnorm {
-
-/// The CPU device watches problems up to this many elements: a larger one takes it too long.
-constexpr std::int64_t kElementsToWatch = std::int64_t{1} << 22;
 
 /// Does one job: verifies all its implementations, then times those that are right; results and
 /// counts go to the output, which is saved at the end. A fault that costs us the GPU is first handed
