@@ -9,9 +9,7 @@
 #include "tests/catch.hpp"
 #include "tests/temporary_folder.hpp"
 
-using rmsnorm::read_file;
-using rmsnorm::require_writable;
-using rmsnorm::write_file;
+using namespace rmsnorm;
 using tests::contains;
 using tests::TemporaryFolder;
 

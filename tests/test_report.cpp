@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <map>
+#include <regex>
 #include <set>
 #include <string>
 #include <utility>
@@ -47,11 +48,7 @@ Result timed() {
 
 /// The line's words: what it says, whatever the columns' widths.
 std::string words_of(const std::string& line) {
-  std::string words;
-  for (const char c : line) {
-    if (c != ' ' || (!words.empty() && words.back() != ' ')) words += c;
-  }
-  return words;
+  return std::regex_replace(line, std::regex(" +"), " ");
 }
 
 }  // namespace
@@ -157,7 +154,7 @@ TEST_CASE("the summary has a line a kernel and type and a column a regime and st
   const std::vector<std::string> lines = tests::lines_in(text);
   REQUIRE(lines.size() == 6);
   CHECK(words_of(lines[0]) == "% of copy; decode: time prefill decode");
-  CHECK(words_of(lines[1]) == "cold warm");
+  CHECK(words_of(lines[1]) == " cold warm");
   CHECK(words_of(lines[2]) == "04_warp_reduce 95% 3.41 us");
   CHECK(words_of(lines[3]) == "04_warp_reduce bf16 2.00 us");
   CHECK(words_of(lines[4]) == "06_float4 -");

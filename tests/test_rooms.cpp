@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,16 +23,15 @@ const std::vector<std::string> kRooms = {"base",    "contract", "operations", "r
 const std::string kCpuDevice = "cpu_device";
 
 /// Header and source of a name count once, and main functions not at all.
-constexpr std::size_t kLargestRoom = 14;
+constexpr std::size_t kMaxRoom = 14;
 
 /// The files that a line `#include "..."` names.
 std::vector<std::string> includes_of(const fs::path& file) {
-  const std::string begin = "#include \"";
+  const std::regex include("#include \"(.*)\".*");
   std::vector<std::string> names;
+  std::smatch match;
   for (const std::string& line : lines_of(file)) {
-    if (line.starts_with(begin)) {
-      names.push_back(line.substr(begin.size(), line.find('"', begin.size()) - begin.size()));
-    }
+    if (std::regex_match(line, match, include)) names.push_back(match[1]);
   }
   return names;
 }
@@ -87,10 +87,6 @@ TEST_CASE("a room of common/ uses those above it and the CPU device uses base al
       }
     }
   }
-  CHECK(may_use("verify", "contract"));
-  CHECK_FALSE(may_use("contract", "verify"));
-  CHECK_FALSE(may_use("programs", kCpuDevice));
-  CHECK_FALSE(may_use(kCpuDevice, "contract"));
 }
 
 TEST_CASE("a room of common/ is not large") {
@@ -102,7 +98,7 @@ TEST_CASE("a room of common/ is not large") {
   CHECK(names.size() == kRooms.size() + 1);
   for (const std::string& room : kRooms) {
     CAPTURE(room);
-    CHECK(names[room].size() <= kLargestRoom);
+    CHECK(names[room].size() <= kMaxRoom);
   }
 }
 

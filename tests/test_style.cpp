@@ -17,9 +17,9 @@ using namespace tests;
 
 namespace {
 
-constexpr int kLongestKernel = 90;  // lines
-constexpr std::size_t kWidestLine = 100;
-constexpr std::size_t kWidestKernel = 78;  // the pages show kernels in a column of about 80
+constexpr int kMaxLines = 90;  // of a kernel
+constexpr std::size_t kMaxColumns = 100;
+constexpr std::size_t kMaxKernelColumns = 78;  // the pages show kernels in a column of about 80
 
 /// The tag of a line "// [kernel]", or "".
 std::string tag_of(const std::string& line) {
@@ -80,11 +80,11 @@ TEST_CASE("every lesson has a kernel of 90 lines of 78 columns at most, and ever
       }
       lines_of_kernel += open_tag == "kernel";
       const bool is_shown = !open_tag.empty() && open_tag != "variant";  // that is a lesson itself
-      if (is_shown) CHECK(columns(line) <= kWidestKernel);
+      if (is_shown) CHECK(columns(line) <= kMaxKernelColumns);
     }
     CAPTURE(file.string());
     CHECK(tags["kernel"] == 2);
-    CHECK(lines_of_kernel <= kLongestKernel);
+    CHECK(lines_of_kernel <= kMaxLines);
     for (const auto& [tag, count] : tags) CHECK(count == 2);
   }
 }
@@ -94,7 +94,7 @@ TEST_CASE("no line of a source is wider than 100 columns") {
     std::size_t number = 0;
     for (const std::string& line : lines_of(file)) {
       INFO(file.string() << ":" << ++number);
-      CHECK(columns(line) <= kWidestLine);
+      CHECK(columns(line) <= kMaxColumns);
     }
   }
 }

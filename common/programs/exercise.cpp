@@ -49,8 +49,8 @@ bool reaches(const Goal& goal, const Watched& launch, const char* word, const ch
       fmt::format(
           "{}: {} counted in {} x {}{}", goal.text, counted, launch.rows, launch.hidden,
           with_dtype("", to_string(launch.types))));
-  constexpr std::size_t kMost = 5;
-  for (std::size_t i = 0; i < std::min(kMost, outcome.parts.size()); ++i) {
+  constexpr std::size_t kMax = 5;
+  for (std::size_t i = 0; i < std::min(kMax, outcome.parts.size()); ++i) {
     const auto& [value, line] = outcome.parts[i];
     fmt::print(
         "  line {:>3}  {:10}  {:22}  {}\n", line.line,
@@ -59,7 +59,7 @@ bool reaches(const Goal& goal, const Watched& launch, const char* word, const ch
         line.what.empty() ? line.kind : fmt::format("{} of {}", line.kind, line.what),
         source_text(line));
   }
-  if (outcome.parts.size() > kMost) fmt::print("  and {} more\n", outcome.parts.size() - kMost);
+  if (outcome.parts.size() > kMax) fmt::print("  and {} more\n", outcome.parts.size() - kMax);
   return outcome.reached;
 }
 

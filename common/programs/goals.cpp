@@ -12,38 +12,32 @@ namespace {
 /// What one line contributes, or nothing if it has no part in the quantity.
 std::optional<double> part_of(const LineCount& count, const Goal& goal, const Watched& launch) {
   const auto a_row = [&](std::int64_t all) { return ratio(all, launch.rows); };
+  const auto part = [](bool is_there, double value) {
+    return is_there ? std::optional(value) : std::nullopt;
+  };
+  const double row_bytes = static_cast<double>(bytes_of(launch.types.dtype)) * launch.hidden;
+  const bool loads_x = count.kind == "global load" && count.what == "x";
+  const double reads_of_x = a_row(count.sectors * kSectorBytes) / row_bytes;
   switch (goal.quantity) {
     case Quantity::barriers:
-      if (count.kind == "barrier") return a_row(count.requests);
-      break;
+      return part(count.kind == "barrier", a_row(count.requests));
     case Quantity::triggers:
-      if (count.kind == "trigger") return ratio(count.requests, launch.observation.blocks);
-      break;
+      return part(count.kind == "trigger", ratio(count.requests, launch.observation.blocks));
     case Quantity::requests:
-      if (is_global(count)) return a_row(count.requests);
-      break;
+      return part(is_global(count), a_row(count.requests));
     case Quantity::wavefronts:
-      if (count.wavefronts > 0) return a_row(count.wavefronts);
-      break;
+      return part(count.wavefronts > 0, a_row(count.wavefronts));
     case Quantity::bank_conflicts:
-      if (count.conflicts > 0) return a_row(count.conflicts);
-      break;
-    case Quantity::unkept_x:
-      if (count.policy == "evict_last") break;
-      [[fallthrough]];
+      return part(count.conflicts > 0, a_row(count.conflicts));
     case Quantity::reads_of_x:
-      if (count.kind == "global load" && count.what == "x") {
-        const auto row_bytes = static_cast<double>(bytes_of(launch.types.dtype)) * launch.hidden;
-        return a_row(count.sectors * kSectorBytes) / row_bytes;
-      }
-      break;
+      return part(loads_x, reads_of_x);
+    case Quantity::unkept_x:
+      return part(loads_x && count.policy != "evict_last", reads_of_x);
     case Quantity::most_sectors:
     case Quantity::fewest_sectors:
-      if (is_global(count)) return ratio(count.sectors, count.requests);
-      break;
+      return part(is_global(count), ratio(count.sectors, count.requests));
     case Quantity::lanes_a_request:
-      if (is_global(count)) return ratio(count.lanes, count.requests);
-      break;
+      return part(is_global(count), ratio(count.lanes, count.requests));
   }
   return std::nullopt;
 }

@@ -3,6 +3,7 @@
 /// Memory on the host or on the device that frees itself.
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "common/contract/problem.hpp"
@@ -15,18 +16,12 @@ class Buffer {
   /// Takes memory for so many bytes, whose values are anything. \throws CudaError, or
   /// std::bad_alloc, if there is not enough.
   Buffer(Memory memory, std::size_t bytes);
-  ~Buffer();                             ///< frees the memory
-  Buffer(Buffer&& other) noexcept;       ///< takes the memory over
-  Buffer& operator=(Buffer&&) = delete;  ///< a buffer keeps its memory
-
-  std::byte* data() const { return data_; }     ///< the first byte, at a multiple of 256
-  std::size_t bytes() const { return bytes_; }  ///< how many
-  Memory memory() const { return memory_; }     ///< where they lie
+  std::byte* data() const { return data_.get(); }  ///< the first byte, at a multiple of 256
+  std::size_t bytes() const { return bytes_; }     ///< how many
 
  private:
-  Memory memory_;
   std::size_t bytes_;
-  std::byte* data_ = nullptr;
+  std::unique_ptr<std::byte, void (*)(std::byte*)> data_;
 };
 
 /// Copies bytes between the two memories, or within one, after all work on the device has ended.

@@ -24,7 +24,7 @@ std::string to_sentence(const Mismatch& mismatch);
 
 /// With a bound above this, hardly anything would be wrong: tens of millions of additions in one
 /// chain cannot be judged.
-constexpr double kLargestBound = 0.1;
+constexpr double kMaxBound = 0.1;
 
 /// What the verifier found.
 struct Verification {
