@@ -86,28 +86,10 @@ struct TraceFile {
       {8, "0x2a"}, {11, "4 8"},   {12, "1e9"},       {13, "99999999999999999999"},
       {14, "nan"}, {15, "+1"},    {16, "-"}};
   static std::string& text_in(TraceRow& row) { return row.count.file; }
-  static TraceRow full_row() {
-    return {
-        .operation = "rms_norm",
-        .implementation = "04_warp_reduce",
-        .regime = "heads",
-        .dtype = "bf16",
-        .rows = 1048576,
-        .hidden = 128,
-        .blocks = 5'000'000'000,
-        .count =
-            {.file = "lessons/04_warp_reduce/rms_norm.cu",
-             .line = 42,
-             .kind = "shared load",
-             .what = "staged",
-             .bytes = 4,
-             .requests = 6'000'000'000,
-             .lanes = 192'000'000'000,
-             .sectors = 7,
-             .wavefronts = 8'000'000'000,
-             .conflicts = 9},
-        .version = "0123456789ab",
-        .date = "2026-11-21"};
+  static TraceRow full_row() {  // whether its fields are the columns: test_recorded_trace.cpp
+    const TemporaryFolder folder;
+    write_file(folder / "a.csv", kHeader + "\n" + kLine + "\n");
+    return read_trace(folder / "a.csv").at(0);
   }
 };
 

@@ -38,8 +38,8 @@ std::string names_of(const std::vector<T>& items) {
   return names;
 }
 
-/// What the names stand for: what find(name) gives, each item once. If that is nothing, the name is a
-/// mistake: `unknown` says so, with a {} for it.
+/// What the names stand for: what find(name) gives, each item once. If that is nothing, the name is
+/// a mistake: `unknown` says so, with a {} for it.
 template <class Find>
 auto all_named(
     const char* option, const std::vector<std::string>& names, Find find,

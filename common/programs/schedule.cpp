@@ -96,8 +96,8 @@ class Scheduler {
         {&operation, {implementation}, regime.name, spec, caches, is_cold, has_fewer_rows});
   }
 
-  /// Whether it has been scheduled for this shape: with fewer rows, many shapes of a sweep become the
-  /// same and, on the CPU device, some regimes.
+  /// Whether it has been scheduled for this shape: with fewer rows, many shapes of a sweep become
+  /// the same and, on the CPU device, some regimes.
   bool is_repeated(const Implementation& implementation, const Regime& regime, Shape shape) {
     const bool on_host = implementation.memory == Memory::host;
     const std::string name = fmt::format(

@@ -46,9 +46,8 @@ std::string to_text(const std::optional<T>& value) {
   return value ? to_text(*value) : "";
 }
 
-/// A field's text as a value, likewise: an enum by one of `kValues`, a finite number without anything
-/// before or behind it. \throws std::runtime_error with what is wrong with the text, as the end of a
-/// sentence
+/// A field's text as a value: an enum by one of `kValues`, a finite number without anything before
+/// or behind it. \throws std::runtime_error with what is wrong, as the end of a sentence
 template <class T>
 void from_text(const std::string& text, T& value) {
   if constexpr (std::is_enum_v<T>) {

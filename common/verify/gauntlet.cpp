@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 
 #include "common/base/cuda_check.hpp"
@@ -114,67 +115,54 @@ struct Attempt {
 };
 
 /// All problems for an implementation, in their order.
-class Attempts {
- public:
-  explicit Attempts(const Implementation& implementation) : implementation_(implementation) {}
-
-  std::vector<Attempt> all(const std::vector<Counted>& counted) {
-    for (const int hidden : kHidden) {
-      for (const int rows : kRows) add({.rows = rows, .hidden = hidden});
-      add({.rows = 3, .hidden = hidden, .misalign = 1});
-    }
-    for (const Shape shape : kMore) add({.rows = shape.rows, .hidden = shape.hidden});
-    for (const auto& [shape, types] : counted) {
-      add({.rows = shape.rows, .hidden = shape.hidden, .types = types});
-      attempts_.back().keep_launch = true;
-    }
-    for (const int hidden : {37, 1000, 4096}) {
-      for (const std::uint64_t seed : {0, 2, 3}) add({.rows = 7, .hidden = hidden, .seed = seed});
-      add_eps({0.0f, 1e-12f, 1.0f, 1e30f}, {.rows = 7, .hidden = hidden});
-      for (const int misalign : {2, 3}) {
-        add({.rows = 7, .hidden = hidden, .misalign = misalign});
-      }
-    }
-    add_values({.rows = 9, .hidden = 1024});
-    if (implementation_.is_typed) add_types();
-    return attempts_;
-  }
-
- private:
-  void add(const WorkloadSpec& spec, const Values& values = kAsDrawn) {
-    attempts_.push_back({spec, values});
-    attempts_.back().spec.memory = implementation_.memory;
-  }
-
-  void add_eps(std::initializer_list<float> all, WorkloadSpec spec) {
-    if (!implementation_.operation->has_eps) return;
+std::vector<Attempt> attempts_for(
+    const Implementation& implementation, const std::vector<Counted>& counted) {
+  std::vector<Attempt> attempts;
+  const auto add = [&](WorkloadSpec spec, const Values& values = kAsDrawn) {
+    spec.memory = implementation.memory;
+    attempts.push_back({spec, values});
+  };
+  const auto add_eps = [&](std::initializer_list<float> all, WorkloadSpec spec) {
+    if (!implementation.operation->has_eps) return;
     for (const float eps : all) {
       spec.eps = eps;
       add(spec);
     }
-  }
-
-  void add_values(const WorkloadSpec& spec) {
-    for (const TensorSpec& tensor : implementation_.operation->tensors) {
+  };
+  const auto add_values = [&](const WorkloadSpec& spec) {
+    for (const TensorSpec& tensor : implementation.operation->tensors) {
       if (!is_input_matrix(tensor)) continue;
       for (Values values : kValues) {
         values.input = tensor.name;
         add(spec, values);
       }
     }
-  }
+  };
 
-  void add_types() {
-    for (const Types& types : all_types()) {
-      if (types != Types{}) add_shapes_and_numbers(types);
-    }
-    for (Types types : all_types()) {
-      types.weight_bias = 1;
-      if (types.weight) add_shapes_and_numbers(types);
-    }
+  for (const int hidden : kHidden) {
+    for (const int rows : kRows) add({.rows = rows, .hidden = hidden});
+    add({.rows = 3, .hidden = hidden, .misalign = 1});
   }
+  for (const Shape shape : kMore) add({.rows = shape.rows, .hidden = shape.hidden});
+  for (const auto& [shape, types] : counted) {
+    add({.rows = shape.rows, .hidden = shape.hidden, .types = types});
+    attempts.back().keep_launch = true;
+  }
+  for (const int hidden : {37, 1000, 4096}) {
+    for (const std::uint64_t seed : {0, 2, 3}) add({.rows = 7, .hidden = hidden, .seed = seed});
+    add_eps({0.0f, 1e-12f, 1.0f, 1e30f}, {.rows = 7, .hidden = hidden});
+    for (const int misalign : {2, 3}) add({.rows = 7, .hidden = hidden, .misalign = misalign});
+  }
+  add_values({.rows = 9, .hidden = 1024});
+  if (!implementation.is_typed) return attempts;
 
-  void add_shapes_and_numbers(const Types& types) {
+  std::vector<Types> other_types = all_types();
+  std::erase(other_types, Types{});
+  for (Types types : all_types()) {
+    types.weight_bias = 1;
+    if (types.weight) other_types.push_back(types);
+  }
+  for (const Types& types : other_types) {
     for (const int hidden : kHiddenOfTypes) {
       for (const int rows : {0, 3}) add({.rows = rows, .hidden = hidden, .types = types});
       for (const int misalign : {1, 4}) {
@@ -186,10 +174,8 @@ class Attempts {
     add_values({.rows = 9, .hidden = 1024, .types = types});
     add({.rows = 9, .hidden = 1024, .types = types}, kLargeFp16);
   }
-
-  const Implementation& implementation_;
-  std::vector<Attempt> attempts_;
-};
+  return attempts;
+}
 
 /// The gauntlet of one lesson.
 class Gauntlet {
@@ -198,10 +184,9 @@ class Gauntlet {
       : implementation_(implementation), limits_(limits) {}
 
   GauntletResult run() {
-    std::vector<Attempt> attempts = Attempts(implementation_).all(limits_.counted);
-    const WorkloadSpec beyond_32_bits{.rows = 4194305, .hidden = 513};
-    if (limits_.beyond_32_bits && has_room_for(beyond_32_bits))
-      attempts.push_back({beyond_32_bits});
+    std::vector<Attempt> attempts = attempts_for(implementation_, limits_.counted);
+    const Attempt large{{.rows = 4194305, .hidden = 513}};
+    if (limits_.beyond_32_bits && has_room_for(large.spec)) attempts.push_back(large);
     const bool is_through = std::all_of(
         attempts.begin(), attempts.end(), [&](const Attempt& attempt) { return solves(attempt); });
     if (is_through && result_.right == 0) {
@@ -258,15 +243,14 @@ class Gauntlet {
   }
 
   Verification run(const Workload& workload) const {
-    if (!is_cpu_device()) return verify(implementation_, workload, nullptr, Watch::yes);
-    const TimeLimit limit(
-        limits_.seconds_for_one,
-        (isatty(STDERR_FILENO) != 0 ? "\n" : "") +  // behind the progress
-            limits_.failed(
-                implementation_.slug,
-                fmt::format(
-                    "on {}: no end after {} s: is there a loop that never ends?\n", result_.where,
-                    limits_.seconds_for_one)));
+    const unsigned seconds = limits_.seconds_for_one;
+    const std::string why = fmt::format(
+        "on {}: no end after {} s: is there a loop that never ends?\n", result_.where, seconds);
+    const std::string behind_progress = isatty(STDERR_FILENO) != 0 ? "\n" : "";
+    std::optional<TimeLimit> limit;
+    if (is_cpu_device()) {
+      limit.emplace(seconds, behind_progress + limits_.failed(implementation_.slug, why));
+    }
     return verify(implementation_, workload, nullptr, Watch::yes);
   }
 
