@@ -102,7 +102,7 @@ TEST_CASE("a lesson that needs what only a GPU has is skipped by name and says w
   CHECK(tests::lines_in(finished.out).size() == 1);
   CHECK_THAT(
       finished.out, contains("98_tensor_cores") && contains("UNSUPPORTED") &&
-                        contains("needs a GPU: ") && contains("needs_gpu.edit:4: ") &&
+                        contains("needs a GPU: ") && contains("needs_gpu.cu:") &&
                         contains("the CPU device has no <mma.h>"));
 }
 

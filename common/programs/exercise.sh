@@ -1,30 +1,30 @@
-#./ rmsnorm exercise : the reader's copies of the exercises, in exercises/, which git ignores.
-#Sourced by the script rmsnorm, whose functions and variables it uses.
-#shellcheck shell = bash disable = SC2154
+# ./rmsnorm exercise: the reader's copies of the exercises, in exercises/, which git ignores.
+# Sourced by the script rmsnorm, whose functions and variables it uses.
+# shellcheck shell=bash disable=SC2154
 
-#What a lesson 's folder and the reader' s hold : SLUG.cu, and SLUG.state, three lines:
-#how many hints were shown, the outcome of the last check, and the file that was checked.
-copies = "$here/exercises"
+# What a lesson's folder and the reader's hold: SLUG.cu, and SLUG.state, three lines:
+# how many hints were shown, the outcome of the last check, and the file that was checked.
+copies="$here/exercises"
 
-    exercise_help() {
-  cat << 'END' usage :./ rmsnorm exercise[N | SLUG][--hint | --solution | --reset | --watch]
+exercise_help() {
+  cat <<'END'
+usage: ./rmsnorm exercise [N|SLUG] [--hint | --solution | --reset | --watch]
 
-             exercise how far you are exercise 4 check your copy,
-      exercises / 04_warp_reduce.cu;
-  the first time, make it exercise 4 --watch the same,
-      again after each save exercise 4 --hint a hint;
-  one more each time,
-      three in all exercise 4 --solution the difference between your copy and the
-          lesson's kernel exercise 4 --reset begin again; the old copy is kept beside the new one
+  exercise              how far you are
+  exercise 4            check your copy, exercises/04_warp_reduce.cu; the first time, make it
+  exercise 4 --watch    the same, again after each save
+  exercise 4 --hint     a hint; one more each time, three in all
+  exercise 4 --solution the difference between your copy and the lesson's kernel
+  exercise 4 --reset    begin again; the old copy is kept beside the new one
 
-              Checks run on the CPU device.With-- device cuda a kernel that is right is timed,
-      too, beside the lesson's. END
+Checks run on the CPU device. With --device cuda a kernel that is right is timed, too, beside the
+lesson's.
+END
 }
 
 exercise() {
   local slug='' action=check option
-  for option in "$@";
-  do
+  for option in "$@"; do
     case "$option" in
       --help | -h) exercise_help && return ;;
       --hint | --solution | --reset | --watch)
@@ -52,7 +52,7 @@ exercise() {
 
 exercise_number() { local number=${1%%_*} && echo "${number#0}"; } # 04_warp_reduce -> 4
 
-#A line of the state of an exercise, or the default.
+# A line of the state of an exercise, or the default.
 exercise_state() { # SLUG LINE DEFAULT
   local line=''
   if [ -f "$copies/$1.state" ]; then line=$(sed -n "$2p" "$copies/$1.state"); fi
@@ -88,189 +88,162 @@ exercise_overview() {
     if [ "$outcome" = reached ]; then
       done=$((done + 1))
     else
-      next=${next:
-      -$(exercise_number "$slug")
-}
-fi
+      next=${next:-$(exercise_number "$slug")}
+    fi
     printf '%-20s  %-11s  %s\n' "$slug" "$outcome" \
       "$(sed -n 's,^// Goal *,,p' "$file")"
   done
   echo "$done of $all goals reached"
-  if [ -n "$next" ];
-then note "next: ./rmsnorm exercise $next";
-fi
+  if [ -n "$next" ]; then note "next: ./rmsnorm exercise $next"; fi
 }
 
-#Makes the reader's copy if there is none.
-exercise_begin() {
-#SLUG local copy = "$copies/$1.cu" if[-f "$copy"];
-  then return;
-  fi {
-    mkdir - p "$copies" &&
-        cp
-        "$here/lessons/$1/exercise.cu"
-        "$copy.new" &&
-        mv
-        "$copy.new"
-        "$copy";
-  }
-  || fail 2 "exercises/$1.cu cannot be written" note
-            "your copy is exercises/$1.cu: change what stands between >>> and <<<"
+# Makes the reader's copy if there is none.
+exercise_begin() { # SLUG
+  local copy="$copies/$1.cu"
+  if [ -f "$copy" ]; then return; fi
+  { mkdir -p "$copies" && cp "$here/lessons/$1/exercise.cu" "$copy.new" && mv "$copy.new" "$copy"; } ||
+    fail 2 "exercises/$1.cu cannot be written"
+  note "your copy is exercises/$1.cu: change what stands between >>> and <<<"
 }
 
-exercise_check() {
-#SLUG local wanted = $device status = 0 exercise_begin "$1" device =
-  cpu #goals are counted there configure exercise_check_copy "$1" || status =
-      $ ? if["$wanted" = cuda]; then
+exercise_check() { # SLUG
+  local wanted=$device status=0
+  exercise_begin "$1"
+  device=cpu # goals are counted there
+  configure
+  exercise_check_copy "$1" || status=$?
+  if [ "$wanted" = cuda ]; then
     case "$status" in
-      0 | 4) exercise_time "$1" || return ;
-  ;
-      *) note "it will be timed when it is right" ;
-      ;
-      esac fi return "$status"
+      0 | 4) exercise_time "$1" || return ;;
+      *) note "it will be timed when it is right" ;;
+    esac
+  fi
+  return "$status"
 }
 
-#Builds the copy, checks it, and says what to do next.The build must have been configured.
-exercise_check_copy() {
-#SLUG local copy = "$copies/$1.cu" again status = 0 checksum outcome again =
-  "./rmsnorm exercise $(exercise_number " $1 ")" checksum =
-      $(cksum < "$copy") exercise_warn_outside "$1" if exercise_build
-      "$1"
-      "my_$1";
-  then "$here/build/$preset/lessons/my_$1" || status =
-      $ ? case "$status" in 0) outcome =
-              reached && note "done. What the lesson did differently: $again --solution";
-  ;
-      4) outcome=right && note "right, but not there yet (a hint: $again --hint)" ;
-      ;
-      *) outcome=wrong && note "exercises/$1.cu is wrong (a hint: $again --hint)" ;
-      ;
-      esac else status = 2 outcome =
-          "no compile" note "exercises/$1.cu does not compile" fi exercise_remember
-          "$1"
-          "$(exercise_state " $1
-          " 1 0)"
-          "$outcome"
-          "$checksum" return "$status"
+# Builds the copy, checks it, and says what to do next. The build must have been configured.
+exercise_check_copy() { # SLUG
+  local copy="$copies/$1.cu" again status=0 checksum outcome
+  again="./rmsnorm exercise $(exercise_number "$1")"
+  checksum=$(cksum <"$copy")
+  exercise_warn_outside "$1"
+  if exercise_build "$1" "my_$1"; then
+    "$here/build/$preset/lessons/my_$1" || status=$?
+    case "$status" in
+      0) outcome=reached && note "done. What the lesson did differently: $again --solution" ;;
+      4) outcome=right && note "right, but not there yet (a hint: $again --hint)" ;;
+      *) outcome=wrong && note "exercises/$1.cu is wrong (a hint: $again --hint)" ;;
+    esac
+  else
+    status=2
+    outcome="no compile"
+    note "exercises/$1.cu does not compile"
+  fi
+  exercise_remember "$1" "$(exercise_state "$1" 1 0)" "$outcome" "$checksum"
+  return "$status"
 }
 
-exercise_build() {
-#SLUG TARGET... if[!-f "$here/build/$preset/common/librmsnorm_harness.a"];
-  then note "building for $preset: the first time takes a minute or two" fi build_of_reader
-            "$copies/$1.cu"
-            "exercises/$1.cu"
-            "${@:2}"
+exercise_build() { # SLUG TARGET...
+  if [ ! -f "$here/build/$preset/common/librmsnorm_harness.a" ]; then
+    note "building for $preset: the first time takes a minute or two"
+  fi
+  build_of_reader "$copies/$1.cu" "exercises/$1.cu" "${@:2}"
 }
 
-#The text outside the marks, but for the comment at the top.
-outside_of_marks(){
-    tr - d '\r' < "$1" |
-    awk ' / ^[^\/ ] / || / ^$ / {body = 1} / ^*\/\/ >>> your turn / {
-                                                                        inside = 1;
-print "marks"
-}
-body && !inside{print} / ^*\/\/ < < < / {
-  inside = 0
-}
-'
+# The text outside the marks, but for the comment at the top.
+outside_of_marks() {
+  tr -d '\r' <"$1" | awk '
+    /^[^\/]/ || /^$/ { body = 1 }
+    /^ *\/\/ >>> your turn/ { inside = 1; print "marks" }
+    body && !inside { print }
+    /^ *\/\/ <<</ { inside = 0 }'
 }
 
-exercise_warn_outside() {
-#SLUG local copy = "$copies/$1.cu" if !diff - q <
-  (outside_of_marks "$here/lessons/$1/exercise.cu")<(outside_of_marks "$copy")> / dev / null;
-  then note "exercises/$1.cu differs from the exercise outside of the marks >>> and <<<, too" fi
+exercise_warn_outside() { # SLUG
+  local copy="$copies/$1.cu"
+  if ! diff -q <(outside_of_marks "$here/lessons/$1/exercise.cu") <(outside_of_marks "$copy") \
+    >/dev/null; then
+    note "exercises/$1.cu differs from the exercise outside of the marks >>> and <<<, too"
+  fi
 }
 
-#The exercise with the \
-    lesson 's kernel in it: without variants and tags, under the exercise' s title.
-exercise_solved(){
-#SLUG sed '/^[^/]/,$d' "$here/lessons/$1/exercise.cu" awk ' / ^[^\/ ] / ||
-    / ^$ /
-    {
-        body = 1} /
-    ^\/\/ \[variant\] $ /
-    {
-        variant = !variant;
-skip_empty = !variant;
-next
-}
-variant || !body || / ^*\/\/ \[[a - z_0 - 9] +\] $ /
-                            {
-                                next} skip_empty &&
-                        / ^$ / {
-  skip_empty = 0;
-  next
-}
-{
-  skip_empty = 0;
-  print
-}
-' "$here/lessons/$1/rms_norm.cu"
+# The exercise with the lesson's kernel in it: without variants and tags, under the exercise's title.
+exercise_solved() { # SLUG
+  sed '/^[^/]/,$d' "$here/lessons/$1/exercise.cu"
+  awk '
+    /^[^\/]/ || /^$/ { body = 1 }
+    /^\/\/ \[variant\]$/ { variant = !variant; skip_empty = !variant; next }
+    variant || !body || /^ *\/\/ \[[a-z_0-9]+\]$/ { next }
+    skip_empty && /^$/ { skip_empty = 0; next }
+    { skip_empty = 0; print }' "$here/lessons/$1/rms_norm.cu"
 }
 
-exercise_solution() {
-#SLUG exercise_begin "$1" local colour = never if[-t 1]&& [-z "${NO_COLOR:-}"];
-  then colour = always;
-  fi if diff - u "--color=$colour" --label "exercises/$1.cu" --label
-          "the lesson's kernel"
-          "$copies/$1.cu" <
-      (exercise_solved "$1");
-  then note "exercises/$1.cu is the lesson's kernel" fi
+exercise_solution() { # SLUG
+  exercise_begin "$1"
+  local colour=never
+  if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then colour=always; fi
+  if diff -u "--color=$colour" --label "exercises/$1.cu" --label "the lesson's kernel" \
+    "$copies/$1.cu" <(exercise_solved "$1"); then
+    note "exercises/$1.cu is the lesson's kernel"
+  fi
 }
 
-exercise_hint() {
-#SLUG exercise_begin "$1" local page = "$here/lessons/$1/README.md" hints shown hints =
-  $(grep - c '<summary>Hint [0-9]</summary>' "$page")
-  shown = $(($(exercise_state "$1" 1 0) + 1)) shown =
-      $((shown > hints ? hints : shown)) awk - v shown =
-          "$shown" - v hints = "$hints" ' / < summary> Hint[0 - 9] <\/ summary> / { inside =
-              ++number <= shown any = 0 if (inside) printf "Hint %d of %d\n\n",
-  number, hints next
-}
-/ <\/ details> / {inside = 0} inside && (length($0) || any) {
-  any = 1;
-  print
-}
-' "$page" exercise_remember
-      "$1"
-      "$shown"
-      "$(exercise_state " $1
-      " 2 '')"
-      "$(exercise_state " $1 " 3 '')" if["$shown" - eq "$hints"];
-then note "that was the last one (./rmsnorm exercise $(exercise_number " $1 ") --solution)" fi
-}
-
-exercise_reset() {
-#SLUG local copy = "$copies/$1.cu" number = 1 if[!-f "$copy"];
-  then exercise_begin "$1" && return;
-  fi if cmp - s
-      "$copy"
-      "$here/lessons/$1/exercise.cu";
-  then note "exercises/$1.cu is as it was given" else while[-e "$copies/$1.old-$number"];
-  do number = $((number + 1));
-  done mv
-      "$copy"
-      "$copies/$1.old-$number" exercise_begin "$1" note
-      "the old copy is exercises/$1.old-$number" fi rm -
-      f "$copies/$1.state"
+exercise_hint() { # SLUG
+  exercise_begin "$1"
+  local page="$here/lessons/$1/README.md" hints shown
+  hints=$(grep -c '<summary>Hint [0-9]</summary>' "$page")
+  shown=$(($(exercise_state "$1" 1 0) + 1))
+  shown=$((shown > hints ? hints : shown))
+  awk -v shown="$shown" -v hints="$hints" '
+    /<summary>Hint [0-9]<\/summary>/ {
+      inside = ++number <= shown
+      any = 0
+      if (inside) printf "Hint %d of %d\n\n", number, hints
+      next
+    }
+    /<\/details>/ { inside = 0 }
+    inside && (length($0) || any) { any = 1; print }' "$page"
+  exercise_remember "$1" "$shown" "$(exercise_state "$1" 2 '')" "$(exercise_state "$1" 3 '')"
+  if [ "$shown" -eq "$hints" ]; then
+    note "that was the last one (./rmsnorm exercise $(exercise_number "$1") --solution)"
+  fi
 }
 
-exercise_watch() {
-#SLUG if["$device" = cuda];
-  then fail 2 "--watch checks on the CPU device only";
-  fi exercise_begin "$1" device = cpu configure trap 'echo; exit 0' INT local copy =
-      "$copies/$1.cu" seen ='' now while true;
-  do
-    now = $(cksum 2 > / dev / null < "$copy") || now =
-              $seen #an editor may be about to replace it if["$now" != "$seen"];
-  then seen = $now echo note
-              "$(date +%T) checking exercises/$1.cu (Ctrl-C ends this)" exercise_check_copy "$1" ||
-              true fi sleep 0.3 done
+exercise_reset() { # SLUG
+  local copy="$copies/$1.cu" number=1
+  if [ ! -f "$copy" ]; then exercise_begin "$1" && return; fi
+  if cmp -s "$copy" "$here/lessons/$1/exercise.cu"; then
+    note "exercises/$1.cu is as it was given"
+  else
+    while [ -e "$copies/$1.old-$number" ]; do number=$((number + 1)); done
+    mv "$copy" "$copies/$1.old-$number"
+    exercise_begin "$1"
+    note "the old copy is exercises/$1.old-$number"
+  fi
+  rm -f "$copies/$1.state"
 }
 
-#Verifies and times the copy on the GPU, and the lesson's kernel beside it.
-exercise_time() {
-#SLUG
+exercise_watch() { # SLUG
+  if [ "$device" = cuda ]; then fail 2 "--watch checks on the CPU device only"; fi
+  exercise_begin "$1"
+  device=cpu
+  configure
+  trap 'echo; exit 0' INT
+  local copy="$copies/$1.cu" seen='' now
+  while true; do
+    now=$(cksum 2>/dev/null <"$copy") || now=$seen # an editor may be about to replace it
+    if [ "$now" != "$seen" ]; then
+      seen=$now
+      echo
+      note "$(date +%T) checking exercises/$1.cu (Ctrl-C ends this)"
+      exercise_check_copy "$1" || true
+    fi
+    sleep 0.3
+  done
+}
+
+# Verifies and times the copy on the GPU, and the lesson's kernel beside it.
+exercise_time() { # SLUG
   has_gpu || fail 3 "there is no GPU to time exercises/$1.cu on"
   device=cuda
   preset=
