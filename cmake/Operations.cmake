@@ -1,19 +1,10 @@
-# One file an operation: NAME.hpp has the struct that kernels take, called like the file (layer_norm:
-# LayerNorm), and its Description. From each, CMake makes the file in which it is compiled.
+# One file an operation: NAME.hpp has the struct that kernels take, and its Description. From each, CMake
+# makes the file in which the operation is compiled.
 file(GLOB headers CONFIGURE_DEPENDS operations/*.hpp)
-set(operations "")
 foreach(header IN LISTS headers)
   cmake_path(GET header STEM NAME)
-  set(STRUCT "")
-  string(REPLACE "_" ";" words "${NAME}")
-  foreach(word IN LISTS words)
-    string(SUBSTRING "${word}" 0 1 first)
-    string(SUBSTRING "${word}" 1 -1 rest)
-    string(TOUPPER "${first}" first)
-    string(APPEND STRUCT "${first}${rest}")
-  endforeach()
+  file(STRINGS "${header}" description REGEX "^struct Description<" LIMIT_COUNT 1)
+  string(REGEX REPLACE ".*<(.+)>.*" "\\1" STRUCT "${description}")
   configure_file(verify/operation.cu.in "operations/${NAME}.cu" @ONLY)
-  list(APPEND operations "${CMAKE_CURRENT_BINARY_DIR}/operations/${NAME}.cu")
+  add_kernels(rmsnorm_harness "${CMAKE_CURRENT_BINARY_DIR}/operations/${NAME}.cu")
 endforeach()
-
-add_kernels(rmsnorm_harness ${operations})

@@ -11,7 +11,7 @@ if(failed OR NOT commit)
 endif()
 cmake_policy(SET CMP0053 NEW)
 file(CONFIGURE OUTPUT "${OUTPUT}" @ONLY CONTENT
-"#include \"common/base/build_info.hpp\"
+"#include \"common/base/device.hpp\"
 
 const char* rmsnorm::build_commit() { return \"@commit@\"; }
 ")

@@ -21,4 +21,7 @@ Finished run_without_gpu(const std::vector<std::string>& command);
 /// The same with the machine's GPU, if it has one.
 Finished run(const std::vector<std::string>& command);
 
+/// Runs the program of all lessons likewise.
+Finished run_all_lessons(std::vector<std::string> arguments);
+
 }  // namespace tests

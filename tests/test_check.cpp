@@ -92,10 +92,10 @@ TEST_CASE("check names what only a GPU has and is neither right nor wrong about 
   if (!is_cpu_device()) SKIP_TEST("a GPU cannot be asked");
   const Finished finished = check({"98_tensor_cores"});
   CHECK(finished.exit_code == kNoDevice);
-  CHECK(
-      finished.out ==
-      "98_tensor_cores             cannot run: it needs a GPU: needs_gpu.cu:2: the CPU device has "
-      "no <mma.h> (tensor cores)\n");
+  CHECK_THAT(
+      finished.out,
+      contains("98_tensor_cores             cannot run: it needs a GPU: needs_gpu.cu:") &&
+          contains(": the CPU device has no <mma.h> (tensor cores)\n"));
 }
 
 TEST_CASE("check rejects a kernel that supports no problem") {
@@ -120,11 +120,11 @@ TEST_CASE(
   };
   const Finished all = check_file({"--small"});
   CHECK(all.exit_code == kAllVerified);
-  CHECK_THAT(all.out, contains("95_norm_alone               PASS  right on "));
-  CHECK_THAT(all.out, contains("96_sum_alone                PASS  right on "));
-  const Finished one = check_file({"--operation", "residual_add", "--small"});
+  CHECK_THAT(all.out, contains("layer_norm                  PASS  right on "));
+  CHECK_THAT(all.out, contains("softmax                     PASS  right on "));
+  const Finished one = check_file({"--operation", "softmax", "--small"});
   CHECK(one.exit_code == kAllVerified);
-  CHECK_THAT(one.out, contains("96_sum_alone ") && !contains("95_norm_alone"));
+  CHECK_THAT(one.out, contains("softmax ") && !contains("layer_norm"));
   const Finished none = check_file({"--operation", "backward"});
   CHECK(none.exit_code == kBadUsage);
   CHECK(none.out == "");

@@ -22,6 +22,7 @@
 using namespace rmsnorm;
 using tests::contains;
 using tests::operations;
+using tests::run_all_lessons;
 using tests::same_bits;
 
 namespace {
@@ -29,39 +30,30 @@ namespace {
 constexpr WorkloadSpec kLarge = {.rows = 300, .hidden = 1021};
 constexpr WorkloadSpec kSmall = {.rows = 5, .hidden = 130};
 
-tests::Finished run_all_lessons(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), std::string(RMSNORM_LESSONS_DIR) + "/all_lessons");
-  return tests::run(arguments);
-}
-
 }  // namespace
 
 TEST_CASE("the device fills tensors and their guards with the same bits as the host") {
   NEEDS_GPU();
+  const auto whole = [](const GuardedTensor& tensor) {
+    const std::size_t guard = GuardedTensor::kGuardBytes / bytes_of(tensor.dtype());
+    return to_floats(tensor.guard(0), tensor.dtype(), tensor.size() + 2 * guard);
+  };
+  const auto second = [](const GuardedTensor& tensor) {
+    return to_floats(tensor.data(1), tensor.dtype(), tensor.size());
+  };
   for (const Operation* operation : operations()) {
-    for (const char* const types : {"fp32", "bf16/fp32"}) {
-      for (const int misalign : {0, 3}) {
-        WorkloadSpec spec = {
-            .rows = 101, .hidden = 770, .seed = 11, .sets = 2, .misalign = misalign};
-        spec.types = *types_named(types);
-        const Workload device(*operation, spec);
-        spec.memory = Memory::host;
-        const Workload host(*operation, spec);
-        for (const TensorSpec& tensor : operation->tensors) {
-          CAPTURE(operation->name, types, tensor.name);
-          const GuardedTensor& there = device.tensor(tensor.name);
-          const GuardedTensor& here = host.tensor(tensor.name);
-          const std::size_t guard = GuardedTensor::kGuardBytes / bytes_of(here.dtype());
-          const auto whole = [&](const GuardedTensor& from) {
-            return to_floats(from.guard(0), from.dtype(), from.size() + 2 * guard);
-          };
-          // Sums are added up in another order there: what is derived is equal but for a rounding.
-          if (tensor.role == Role::derived) continue;
-          CHECK(same_bits(whole(there), whole(here)));
-          CHECK(same_bits(
-              to_floats(there.data(1), there.dtype(), there.size()),
-              to_floats(here.data(1), here.dtype(), here.size())));
-        }
+    for (const int misalign : {0, 3}) {
+      WorkloadSpec spec = {.rows = 101, .hidden = 770, .seed = 11, .sets = 2, .misalign = misalign};
+      if (misalign != 0) spec.types = *types_named("bf16/fp32");
+      const Workload device(*operation, spec);
+      spec.memory = Memory::host;
+      const Workload host(*operation, spec);
+      for (const TensorSpec& tensor : operation->tensors) {
+        CAPTURE(operation->name, misalign, tensor.name);
+        // Sums are added up in another order there: what is derived is equal but for a rounding.
+        if (tensor.role == Role::derived) continue;
+        CHECK(same_bits(whole(device.tensor(tensor.name)), whole(host.tensor(tensor.name))));
+        CHECK(same_bits(second(device.tensor(tensor.name)), second(host.tensor(tensor.name))));
       }
     }
   }
@@ -143,41 +135,6 @@ TEST_CASE("the copy kernel copies every byte of both copies and none beyond", "[
   }
 }
 
-TEST_CASE("no copy is faster than the roof of the caches and none takes no time") {
-  NEEDS_CLOCK();
-  for (const Operation* operation : operations()) {
-    const Workload workload(*operation, {.rows = 1024, .hidden = 4096, .sets = 4});
-    for (const Cache cache : {Cache::cold, Cache::warm}) {
-      const double copy = measure_copy(workload, cache, 0.005);
-      CAPTURE(operation->name, copy);
-      CHECK(copy > 1);
-      CHECK(copy < 100'000);
-    }
-  }
-}
-
-TEST_CASE("every kernel can be timed") {
-  NEEDS_CLOCK();
-  const auto check = [](const Implementation& implementation, const Workload& workload) {
-    CAPTURE(implementation.slug);
-    const GuardedTensor workspace =
-        make_workspace(Memory::device, implementation.workspace_bytes(workload.problem()));
-    const LaunchOnSet launch = [&](int set, cudaStream_t stream) {
-      Problem p = workload.problem(set);
-      p.workspace = workspace.data();
-      return implementation.launch(p, stream);
-    };
-    for (const Cache cache : {Cache::cold, Cache::warm}) {
-      const Timing timing = time_launch(launch, cache, 3, 0.002);
-      CHECK(timing.median_us > 0.1);
-      CHECK(timing.median_us < 1e5);
-      CHECK(timing.spread_pct >= 0);
-      CHECK(timing.samples >= 11);
-    }
-  };
-  tests::for_gpu_implementations({.rows = 64, .hidden = 4096, .sets = 3}, check);
-}
-
 TEST_CASE("twice the work takes about twice the time") {
   NEEDS_CLOCK();
   const Workload workload(*operations()[0], {.rows = 8192, .hidden = 4096});
@@ -216,7 +173,8 @@ TEST_CASE("the program verifies and times every kernel and writes what it measur
     CHECK(result.bytes == bytes_to_move(**operation, 64, 4096, {}));
     if (result.device == "cpu") continue;
     REQUIRE(result.median_us.has_value());
-    REQUIRE(result.copy_gbps.has_value());
+    CHECK(result.copy_gbps.value_or(0) > 1);
+    CHECK(result.copy_gbps.value_or(0) < 100'000);
     CHECK_THAT(
         *result.gbps,
         Catch::Matchers::WithinRel(double(result.bytes) / *result.median_us / 1e3, 1e-4));
@@ -226,28 +184,31 @@ TEST_CASE("the program verifies and times every kernel and writes what it measur
   }
 }
 
-TEST_CASE("an unsupported problem is no failure and the reason is shown") {
+TEST_CASE("an unsupported problem is no failure and one beyond the memory makes the exit code 3") {
   NEEDS_GPU();
-  const tests::Finished finished =
+  const tests::Finished unsupported =
       run_all_lessons({"--lesson", "6", "--rows", "3", "--hidden", "5", "--min-time", "0.001"});
-  CHECK(finished.exit_code == kAllVerified);
-  CHECK_THAT(finished.out, contains("UNSUPPORTED") && contains("06_float4 needs hidden % 4 == 0"));
-}
-
-TEST_CASE("a problem that the GPU has no memory for makes the exit code 3 and a sentence") {
-  NEEDS_GPU();
-  const tests::Finished finished =
+  CHECK(unsupported.exit_code == kAllVerified);
+  CHECK_THAT(
+      unsupported.out, contains("UNSUPPORTED") && contains("06_float4 needs hidden % 4 == 0"));
+  const tests::Finished large =
       run_all_lessons({"--lesson", "2", "--rows", "2000000000", "--hidden", "4096"});
-  CHECK(finished.exit_code == kNoDevice);
-  CHECK_THAT(finished.err, contains("2000000000 x 4096 needs ") && contains("GiB to spare"));
+  CHECK(large.exit_code == kNoDevice);
+  CHECK_THAT(large.err, contains("2000000000 x 4096 needs ") && contains("GiB to spare"));
 }
 
-TEST_CASE("only the chosen state of the cache is timed") {
+TEST_CASE("only the chosen state of the cache is timed, and nothing if it is to be verified only") {
   NEEDS_CLOCK();
-  const tests::Finished finished = run_all_lessons(
-      {"--lesson", "04_warp_reduce", "--regime", "decode", "--warm", "--min-time", "0.001"});
-  CHECK(tests::lines_in(finished.out).size() == 1);
-  CHECK_THAT(finished.out, contains(" warm ") && contains("% of copy"));
+  const auto decode = [](const char* option) {
+    const tests::Finished finished =
+        run_all_lessons({"--lesson", "4", "--regime", "decode", "--min-time", "0.001", option});
+    CHECK(finished.exit_code == kAllVerified);
+    return finished.out;
+  };
+  const std::string warm = decode("--warm");
+  CHECK_THAT(warm, contains(" warm ") && contains("% of copy") && !contains(" cold "));
+  CHECK(tests::lines_in(decode("--verify-only")).size() == 1);
+  CHECK_THAT(decode("--verify-only"), contains("not timed") && contains("PASS"));
 }
 
 TEST_CASE("the size of the cache is printed as a number alone") {
@@ -255,13 +216,4 @@ TEST_CASE("the size of the cache is printed as a number alone") {
   const tests::Finished finished = run_all_lessons({"--l2"});
   CHECK(finished.exit_code == 0);
   CHECK(finished.out == std::to_string(find_gpu().l2_bytes >> 20) + "\n");
-}
-
-TEST_CASE("nothing is timed if only verification was asked for") {
-  NEEDS_CLOCK();
-  const tests::Finished finished =
-      run_all_lessons({"--lesson", "04_warp_reduce", "--regime", "decode", "--verify-only"});
-  CHECK(finished.exit_code == kAllVerified);
-  CHECK(tests::lines_in(finished.out).size() == 1);
-  CHECK_THAT(finished.out, contains("not timed") && contains("PASS"));
 }

@@ -45,19 +45,17 @@ std::string pair_of(const std::vector<Implementation>& all, const std::string& c
 }
 
 Result timed(const std::string& slug, double us, double spread_pct, Cache cache = Cache::cold) {
-  Result result;
-  result.implementation = slug;
-  result.regime = "decode";
-  result.rows = 16;
-  result.hidden = 4096;
-  result.cache = cache;
-  result.median_us = us;
-  result.spread_pct = spread_pct;
-  result.verdict = Verdict::pass;
-  result.device = "Some GPU";
-  result.version = "abc";
-  result.date = "2026-01-02";
-  return result;
+  return {
+      .implementation = slug,
+      .regime = "decode",
+      .rows = 16,
+      .hidden = 4096,
+      .cache = cache,
+      .median_us = us,
+      .spread_pct = spread_pct,
+      .device = "Some GPU",
+      .version = "abc",
+      .date = "2026-01-02"};
 }
 
 /// The grade of a guess, where the times are 100 us / factor and 100 us.
@@ -102,8 +100,7 @@ TEST_CASE("the predecessor is the last lesson on the device and never a variant"
   const std::vector<Implementation> all = {
       lesson_called("01_host", Memory::host, ""),
       lesson_called("02_first"),
-      lesson_called("02_first/variant_a"),
-      lesson_called("02_first/variant_b"),
+      lesson_called("02_first/variant"),
       lesson_called("04_next"),
       lesson_called("04_next/variant"),
       lesson_called("05_host", Memory::host, ""),
@@ -112,30 +109,20 @@ TEST_CASE("the predecessor is the last lesson on the device and never a variant"
   CHECK(pair_of(all, "7") == "04_next 07_last");
 }
 
-TEST_CASE("the first lesson on the device follows its own first variant") {
-  const std::vector<Implementation> all = {
-      lesson_called("01_host", Memory::host, ""), lesson_called("02_first"),
-      lesson_called("02_first/variant_b"), lesson_called("02_first/variant_a")};
-  CHECK(pair_of(all, "2") == "02_first/variant_a 02_first");
+TEST_CASE("a lesson follows the last one of the same operation or else its own first variant") {
+  const auto other = [&](const char* slug) {
+    return lesson_called(slug, Memory::device, "decode", *tests::operations()[1]);
+  };
+  const std::vector<Implementation> all = {lesson_called("04_norm"), other("05_other"),
+                                           other("05_other/a"),      other("05_other/b"),
+                                           lesson_called("06_norm"), other("07_next")};
+  CHECK(pair_of(all, "5") == "05_other/a 05_other");
+  CHECK(pair_of(all, "6") == "04_norm 06_norm");
+  CHECK(pair_of(all, "7") == "05_other 07_next");
   CHECK(pair_of(all_implementations(), "2") == "02_naive/thread_per_row 02_naive");
 }
 
-TEST_CASE("a lesson follows the last one of the same operation or else its own first variant") {
-  for (const Operation* operation : tests::operations()) {
-    if (operation == tests::operations()[0]) continue;
-    const auto other = [&](const char* slug) {
-      return lesson_called(slug, Memory::device, "decode", *operation);
-    };
-    const std::vector<Implementation> all = {
-        lesson_called("04_norm"), other("05_other"), other("05_other/variant"),
-        lesson_called("06_norm"), other("07_next")};
-    CHECK(pair_of(all, "5") == "05_other/variant 05_other");
-    CHECK(pair_of(all, "6") == "04_norm 06_norm");
-    CHECK(pair_of(all, "7") == "05_other 07_next");
-  }
-}
-
-TEST_CASE("what cannot be predicted is turned down with a sentence") {
+TEST_CASE("what cannot be predicted is named in a sentence") {
   const std::vector<Implementation> all = {
       lesson_called("01_host", Memory::host, "decode"),
       lesson_called("02_slow", Memory::device, ""), lesson_called("03_alone"),
@@ -209,50 +196,30 @@ TEST_CASE("factors have three digits and all of their whole part") {
   CHECK(measured(123456, 1) == "123456");
 }
 
-TEST_CASE("results that cannot be graded are turned down with a sentence") {
-  const auto with = [](auto change) {
+TEST_CASE("results that cannot be graded are named in a sentence") {
+  const char* const kOtherRun = "03_a and 04_b in decode were not measured in the same run";
+  const std::vector<std::pair<void (*)(std::vector<Result>&), const char*>> cases = {
+      {[](auto& r) { r.clear(); }, "there is no result of 04_b in decode, cold"},
+      {[](auto& r) { r.pop_back(); }, "there is no result of 04_b in decode, warm"},
+      {[](auto& r) { r[0].implementation = "02_z"; }, "there is no result of 03_a in decode, cold"},
+      {[](auto& r) { r[2].verdict = Verdict::unsupported; },
+       "03_a in decode, warm cannot be graded: its verdict is 'unsupported'"},
+      {[](auto& r) { r[1].verdict = Verdict::fail; },
+       "04_b in decode, cold cannot be graded: its verdict is 'fail'"},
+      {[](auto& r) { r[1].median_us.reset(); }, "04_b in decode, cold was not timed"},
+      {[](auto& r) { r[1].median_us = 0; }, "04_b in decode, cold was not timed"},
+      {[](auto& r) { r[0].version = "def"; }, kOtherRun},
+      {[](auto& r) { r[3].device = "Another GPU"; }, kOtherRun},
+      {[](auto& r) { r[2].rows = 8; }, kOtherRun}};
+  for (const auto& [change, sentence] : cases) {
     std::vector<Result> results = four_results();
     change(results);
-    return graded(results);
-  };
-  CHECK(graded({}) == "there is no result of 04_b in decode, cold");
-  CHECK(with([](auto& r) { r.pop_back(); }) == "there is no result of 04_b in decode, warm");
-  CHECK(with([](auto& r) {
-          r[0].implementation = "02_z";
-        }) == "there is no result of 03_a in decode, cold");
-  CHECK(with([](auto& r) {
-          r[2].verdict = Verdict::unsupported;
-        }) == "03_a in decode, warm cannot be graded: its verdict is 'unsupported'");
-  CHECK(with([](auto& r) {
-          r[1].verdict = Verdict::fail;
-        }) == "04_b in decode, cold cannot be graded: its verdict is 'fail'");
-  CHECK(with([](auto& r) { r[1].median_us.reset(); }) == "04_b in decode, cold was not timed");
-  CHECK(with([](auto& r) { r[1].median_us = 0; }) == "04_b in decode, cold was not timed");
-  const char* const kOther = "03_a and 04_b in decode were not measured in the same run";
-  CHECK(with([](auto& r) { r[0].version = "def"; }) == kOther);
-  CHECK(with([](auto& r) { r[3].device = "Another GPU"; }) == kOther);
-  CHECK(with([](auto& r) { r[2].rows = 8; }) == kOther);
-}
-
-TEST_CASE("every lesson about speed can be graded by the recorded results") {
-  const std::vector<Result> recorded = read_csv(tests::top() / "plots/data/nvidia-h200.csv");
-  for (const Implementation& lesson : all_implementations()) {
-    if (!is_about_speed(lesson)) continue;
-    CAPTURE(lesson.slug);
-    const std::vector<Implementation> pair =
-        predecessor_and_lesson(all_implementations(), {lesson});
-    const auto regime = std::find_if(regimes().begin(), regimes().end(), [&](const Regime& r) {
-      return r.name == lesson.regime;
-    });
-    REQUIRE(regime != regimes().end());
-    const std::string text =
-        graded_prediction(2, pair[0].slug, lesson.slug, *regime, recorded, "recorded");
-    CHECK(tests::lines_in(text).size() == 2 + regime->caches.size());
+    CHECK(graded(results) == sentence);
   }
 }
 
-TEST_CASE("each page about speed asks for the prediction before its table") {
-  int asked = 0;
+TEST_CASE("every page about speed asks for a prediction that the recorded results can grade") {
+  const std::vector<Result> recorded = read_csv(tests::top() / "plots/data/nvidia-h200.csv");
   for (const Implementation& lesson : all_implementations()) {
     if (!is_about_speed(lesson)) continue;
     const std::string slug = lesson.slug;
@@ -261,34 +228,35 @@ TEST_CASE("each page about speed asks for the prediction before its table") {
     const std::string number = std::to_string(std::stoi(slug.substr(0, 2)));
     CHECK_THAT(question, contains("`./rmsnorm lesson " + number + " --predict "));
     CHECK_THAT(question, contains(lesson.regime));
-    ++asked;
+
+    const auto pair = predecessor_and_lesson(all_implementations(), {lesson});
+    const auto regime = std::find_if(regimes().begin(), regimes().end(), [&](const Regime& r) {
+      return r.name == lesson.regime;
+    });
+    REQUIRE(regime != regimes().end());
+    const std::string text =
+        graded_prediction(2, pair[0].slug, slug, *regime, recorded, "recorded");
+    CHECK(tests::lines_in(text).size() == 2 + regime->caches.size());
   }
-  CHECK(asked > 1);
 }
 
-TEST_CASE("where a lesson was measured in bf16 that is what a prediction is about") {
-  std::vector<Result> results = {
-      timed("03_a", 4, 0.1, Cache::cold), timed("04_b", 4, 0.1, Cache::cold),
-      timed("03_a", 3, 0.1, Cache::warm), timed("04_b", 3, 0.1, Cache::warm)};
+TEST_CASE(
+    "a prediction is about bf16 where a lesson was measured in it and the one before knows it") {
+  std::vector<Result> results = four_results();
   for (const Cache cache : {Cache::cold, Cache::warm}) {
     for (const char* const dtype : {"bf16", "fp16"}) {
       results.push_back(timed("04_b", dtype == std::string("bf16") ? 2 : 1, 0.1, cache));
       results.back().dtype = dtype;
     }
   }
-  const std::string text = graded(results);
-  CHECK_THAT(text, contains("04_b bf16 after 03_a in decode"));
-  CHECK_THAT(text, contains("measured 2.00 x: 4.00 us -> 2.00 us"));
-  CHECK_THAT(text, contains("measured 1.50 x: 3.00 us -> 2.00 us"));
-}
-
-TEST_CASE("where the lesson before does not support bf16 a prediction is about fp32") {
-  std::vector<Result> results = four_results();
-  for (const char* const lesson : {"03_a", "04_b"}) {
-    results.push_back(timed(lesson, 1, 0.1, Cache::cold));
-    results.back().dtype = "bf16";
-  }
-  results[4].verdict = Verdict::unsupported;
-  results[4].median_us.reset();
+  CHECK_THAT(
+      graded(results), contains("04_b bf16 after 03_a in decode") &&
+                           contains("measured 1.58 x: 3.16 us -> 2.00 us") &&
+                           contains("measured 1.12 x: 2.24 us -> 2.00 us"));
+  // The lesson before says that it does not support bf16.
+  results.push_back(timed("03_a", 1, 0.1, Cache::cold));
+  results.back().dtype = "bf16";
+  results.back().verdict = Verdict::unsupported;
+  results.back().median_us.reset();
   CHECK(graded(results) == graded(four_results()));
 }

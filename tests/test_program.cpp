@@ -30,48 +30,47 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string program(const std::string& name) {
-  return (fs::path(RMSNORM_LESSONS_DIR) / name).string();
+  return RMSNORM_LESSONS_DIR "/" + name;
 }
 
-Finished run_all_lessons(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), program("all_lessons"));
+/// Runs a program, and hides the GPU from it.
+Finished run_program(const std::string& program, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), program);
   return run_without_gpu(arguments);
 }
 
-Finished run_lesson_01(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), program("01_sequential_cpu"));
-  return run_without_gpu(arguments);
+Finished run_all_lessons(const std::vector<std::string>& arguments) {
+  return run_program(program("all_lessons"), arguments);
 }
 
-Finished run_wrong(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), RMSNORM_WRONG_PROGRAM);
-  return run_without_gpu(arguments);
+Finished run_lesson_01(const std::vector<std::string>& arguments) {
+  return run_program(program("01_sequential_cpu"), arguments);
 }
 
-/// The first line of every test of a program that finds nothing to run kernels on.
-#define NEEDS_NO_DEVICE()                                                                    \
-  do {                                                                                       \
-    if (is_cpu_device()) SKIP_TEST("the CPU device is there whether there is a GPU or not"); \
-  } while (false)
+Finished run_wrong(const std::vector<std::string>& arguments) {
+  return run_program(RMSNORM_WRONG_PROGRAM, arguments);
+}
 
 bool is_one_line(const std::string& text) {
   return text.size() > 1 && text.find('\n') == text.size() - 1;
 }
 
-const std::vector<std::string> kSmall = {"--rows", "3", "--hidden", "100"};
-
 }  // namespace
 
-TEST_CASE("a lesson that is right makes the exit code 0") {
-  const Finished finished = run_lesson_01(kSmall);
-  CHECK(finished.exit_code == kAllVerified);
-  CHECK(is_one_line(finished.out));
-  CHECK_THAT(finished.out, contains("01_sequential_cpu") && contains("3 x 100"));
-  CHECK_THAT(finished.out, contains("PASS") && contains("on the CPU"));
-  CHECK(finished.err == "");
+TEST_CASE(
+    "a lesson that is right makes the exit code 0 and prints its line alone, without colour") {
+  for (const char* const rows : {"3", "0"}) {
+    const Finished finished = run_lesson_01({"--rows", rows, "--hidden", "100"});
+    CHECK(finished.exit_code == kAllVerified);
+    CHECK(is_one_line(finished.out));
+    CHECK_THAT(
+        finished.out, contains("01_sequential_cpu") && contains(rows + std::string(" x 100")));
+    CHECK_THAT(finished.out, contains("PASS") && contains("on the CPU") && !contains("\033"));
+    CHECK(finished.err == "");
+  }
 }
 
-TEST_CASE("lesson 01 passes in all regimes of its operation without a GPU") {
+TEST_CASE("lesson 01 passes in all regimes of its operation without a GPU and in no other") {
   const Finished finished = run_lesson_01({});
   CHECK(finished.exit_code == kAllVerified);
   std::size_t forward = 0;
@@ -81,30 +80,23 @@ TEST_CASE("lesson 01 passes in all regimes of its operation without a GPU") {
     ++forward;
   }
   CHECK(tests::lines_in(finished.out).size() == forward);
+  const Finished other = run_lesson_01({"--regime", "backward"});
+  CHECK(other.exit_code == kBadUsage);
+  CHECK(other.out == "");
+  CHECK_THAT(other.err, contains("nothing to run: some operations have a regime of their own"));
 }
 
-TEST_CASE("there is nothing to run in another operation's own regime") {
-  const Finished finished = run_lesson_01({"--regime", "backward"});
-  CHECK(finished.exit_code == kBadUsage);
-  CHECK(finished.out == "");
-  CHECK_THAT(finished.err, contains("nothing to run: some operations have a regime of their own"));
-}
-
-TEST_CASE("a lesson that is wrong makes the exit code 1 and says what is wrong") {
-  const Finished finished = run_wrong({"--lesson", "00_fake", "--rows", "3", "--hidden", "100"});
+TEST_CASE("a lesson that is wrong makes the exit code 1, says what is wrong and has no time") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "results.csv";
+  const Finished finished =
+      run_wrong({"--lesson", "00_fake", "--rows", "3", "--hidden", "100", "--csv", file});
   CHECK(finished.exit_code == kLessonWrong);
   const std::vector<std::string> lines = tests::lines_in(finished.out);
   REQUIRE(lines.size() == 3);
   CHECK_THAT(lines[0], contains("FAIL") && contains("row 0, column 0: expected"));
   CHECK(lines[2] == "wrong: 00_fake in custom (see above)");
-}
-
-TEST_CASE("a wrong lesson is wrong in the results file too and has no time") {
-  const TemporaryFolder folder;
-  run_wrong(
-      {"--lesson", "00_fake", "--rows", "3", "--hidden", "100", "--csv",
-       (folder / "results.csv").string()});
-  const std::vector<Result> results = read_csv(folder / "results.csv");
+  const std::vector<Result> results = read_csv(file);
   REQUIRE(results.size() == 1);
   CHECK(results[0].verdict == Verdict::fail);
   CHECK_FALSE(results[0].median_us.has_value());
@@ -112,32 +104,29 @@ TEST_CASE("a wrong lesson is wrong in the results file too and has no time") {
 }
 
 TEST_CASE("without a GPU every GPU lesson gets a line with the reason and the exit code is 3") {
-  NEEDS_NO_DEVICE();
-  const Finished finished = run_all_lessons(kSmall);
+  if (is_cpu_device()) SKIP_TEST("the CPU device is there whether there is a GPU or not");
+  const Finished finished = run_all_lessons({"--rows", "3", "--hidden", "100"});
   CHECK(finished.exit_code == kNoDevice);
   const std::vector<std::string> lines = tests::lines_in(finished.out);
+  REQUIRE(lines.size() == all_implementations().size());
   for (const Implementation& lesson : all_implementations()) {
     CAPTURE(lesson.slug);
-    const std::string start = std::string(lesson.slug) + " ";
-    const auto line = std::find_if(lines.begin(), lines.end(), [&](const std::string& candidate) {
-      return candidate.starts_with(start);
-    });
-    REQUIRE(line != lines.end());
-    if (lesson.memory == Memory::host) {
-      CHECK_THAT(*line, contains("PASS"));
-    } else {
-      CHECK_THAT(*line, contains("cannot run: "));
-    }
+    const std::string says = lesson.memory == Memory::host ? " PASS" : " cannot run: ";
+    CHECK(std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+            return line.starts_with(lesson.slug + std::string(" ")) && line.find(says) != line.npos;
+          }) >= 1);
   }
-  CHECK(lines.size() == all_implementations().size());
-}
 
-TEST_CASE("a wrong lesson outweighs a missing GPU") {
-  NEEDS_NO_DEVICE();
+  // A wrong lesson outweighs the missing GPU. Its cache has no size.
   CHECK(run_wrong({"--lesson", "99_on_gpu", "--rows", "1"}).exit_code == kNoDevice);
   const Finished both = run_wrong({"--rows", "1"});
   CHECK(both.exit_code == kLessonWrong);
   CHECK_THAT(both.out, contains("99_on_gpu") && contains("cannot run"));
+  const Finished cache = run_all_lessons({"--l2"});
+  CHECK(cache.exit_code == kNoDevice);
+  CHECK(cache.out == "");
+  CHECK(is_one_line(cache.err));
+  CHECK_THAT(cache.err, contains("GPU") || contains("driver"));
 }
 
 TEST_CASE("every lesson has a program of its own that lists its kernels and no others") {
@@ -155,19 +144,17 @@ TEST_CASE("every lesson has a program of its own that lists its kernels and no o
   }
 }
 
-TEST_CASE("the list of all lessons has every lesson") {
+TEST_CASE("the list has every lesson and can be narrowed to one") {
   const Finished finished = run_all_lessons({"--list"});
   CHECK(finished.exit_code == 0);
   CHECK(tests::lines_in(finished.out).size() == all_implementations().size());
+  const Finished one = run_all_lessons({"--list", "--lesson", "4"});
+  CHECK(is_one_line(one.out));
+  CHECK_THAT(one.out, contains("04_warp_reduce"));
 }
 
-TEST_CASE("the list can be narrowed to one lesson") {
-  const Finished finished = run_all_lessons({"--list", "--lesson", "4"});
-  CHECK(is_one_line(finished.out));
-  CHECK_THAT(finished.out, contains("04_warp_reduce"));
-}
-
-TEST_CASE("the help explains every option and the exit codes") {
+TEST_CASE(
+    "the help explains every option and the exit codes, the version the revision and the toolkit") {
   for (const std::string flag : {"--help", "-h"}) {
     const Finished finished = run_all_lessons({flag});
     CHECK(finished.exit_code == 0);
@@ -179,54 +166,28 @@ TEST_CASE("the help explains every option and the exit codes") {
       CHECK_THAT(finished.out, contains(option));
     }
   }
-}
-
-TEST_CASE("the help of a single lesson begins with its idea") {
-  const Finished finished = run_lesson_01({"--help"});
-  CHECK_THAT(
-      finished.out, contains("01_sequential_cpu: " + std::string(all_implementations()[0].idea)));
-}
-
-TEST_CASE("the version names the revision and the toolkit") {
-  const Finished finished = run_all_lessons({"--version"});
-  CHECK(finished.exit_code == 0);
-  CHECK_THAT(finished.out, contains("built from "));
-  CHECK_THAT(finished.out, contains(is_cpu_device() ? " for the CPU device" : " with CUDA 1"));
-}
-
-TEST_CASE("without a GPU its cache has no size and the exit code is 3") {
-  NEEDS_NO_DEVICE();
-  const Finished finished = run_all_lessons({"--l2"});
-  CHECK(finished.exit_code == kNoDevice);
-  CHECK(finished.out == "");
-  CHECK(is_one_line(finished.err));
-  CHECK_THAT(finished.err, contains("GPU") || contains("driver"));
+  const std::string idea = all_implementations()[0].idea;
+  CHECK_THAT(run_lesson_01({"--help"}).out, contains("01_sequential_cpu: " + idea));
+  const Finished version = run_all_lessons({"--version"});
+  CHECK(version.exit_code == 0);
+  CHECK_THAT(version.out, contains("built from "));
+  CHECK_THAT(version.out, contains(is_cpu_device() ? " for the CPU device" : " with CUDA 1"));
 }
 
 TEST_CASE("a mistake in the command line makes the exit code 2 and one sentence that names it") {
-  struct Mistake {
-    std::vector<std::string> arguments;
-    std::string named;
-  };
-  const std::vector<Mistake> mistakes = {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> mistakes = {
       {{"--rows", "-1"}, "--rows"},
       {{"--rows", "2147483648"}, "2147483648"},
-      {{"--rows", "99999999999999999999"}, "--rows"},
       {{"--rows", "abc"}, "abc"},
-      {{"--rows", "1.5"}, "1.5"},
-      {{"--rows", ""}, "--rows"},
       {{"--rows"}, "--rows"},
       {{"--hidden", "0"}, "--hidden"},
-      {{"--hidden", "-5"}, "--hidden"},
       {{"--hidden", "1073741825"}, "1073741825"},
-      {{"--hidden", "2147483648"}, "2147483648"},
       {{"--hidden", "12cm"}, "12cm"},
       {{"--eps", "nan"}, "nan"},
       {{"--eps", "inf"}, "inf"},
       {{"--eps", "-1e-5"}, "--eps"},
       {{"--eps", "1e-5x"}, "1e-5x"},
       {{"--seed", "-1"}, "--seed"},
-      {{"--seed", "one"}, "one"},
       {{"--min-time", "0"}, "--min-time"},
       {{"--min-time", "nan"}, "nan"},
       {{"--rows", "5", "--regime", "decode"}, "--rows"},
@@ -238,7 +199,6 @@ TEST_CASE("a mistake in the command line makes the exit code 2 and one sentence 
       {{"--lesson", "4", "--predict", "nan"}, "'nan' is no factor"},
       {{"--lesson", "4", "--predict", "inf"}, "'inf' is no factor"},
       {{"--lesson", "4", "--predict", "abc"}, "'abc' is no factor"},
-      {{"--lesson", "4", "--predict", "1,3"}, "'1,3' is no factor"},
       {{"--lesson", "4", "--predict", ""}, "--predict"},
       {{"--lesson", "4", "--predict", "2", "--regime", "wide"}, "--regime"},
       {{"--lesson", "4", "--predict", "2", "--rows", "5"}, "--rows"},
@@ -257,19 +217,17 @@ TEST_CASE("a mistake in the command line makes the exit code 2 and one sentence 
       {{"--bogus"}, "--bogus"},
       {{"bogus"}, "bogus"},
   };
-  for (const Mistake& mistake : mistakes) {
-    std::string shown;
-    for (const std::string& argument : mistake.arguments) shown += argument + " ";
-    CAPTURE(shown);
-    const Finished finished = run_all_lessons(mistake.arguments);
+  for (const auto& [arguments, named] : mistakes) {
+    CAPTURE(arguments);
+    const Finished finished = run_all_lessons(arguments);
     CHECK(finished.exit_code == kBadUsage);
     CHECK(finished.out == "");
     CHECK(is_one_line(finished.err));
-    CHECK_THAT(finished.err, contains(mistake.named));
+    CHECK_THAT(finished.err, contains(named));
   }
 }
 
-TEST_CASE("what only the CPU device can count is turned down elsewhere with one sentence") {
+TEST_CASE("what only the CPU device can count is a mistake elsewhere") {
   if (can_observe()) SKIP_TEST("this build can count it");
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"--trace"}, {"--trace-csv", "trace.csv"}}) {
@@ -280,15 +238,9 @@ TEST_CASE("what only the CPU device can count is turned down elsewhere with one 
   }
 }
 
-TEST_CASE("no rows are a problem like any other") {
-  const Finished finished = run_lesson_01({"--rows", "0"});
-  CHECK(finished.exit_code == kAllVerified);
-  CHECK_THAT(finished.out, contains("0 x 4096") && contains("PASS"));
-}
-
 TEST_CASE("results go to the file that was asked for") {
   const TemporaryFolder folder;
-  const std::string file = (folder / "new" / "results.csv").string();
+  const std::string file = folder / "new" / "results.csv";
   const Finished finished =
       run_lesson_01({"--rows", "3", "--hidden", "100", "--eps", "0.5", "--csv", file});
   CHECK(finished.exit_code == kAllVerified);
@@ -311,9 +263,7 @@ TEST_CASE("results go to the file that was asked for") {
 TEST_CASE("a results file that cannot be written makes the exit code 2 and one sentence") {
   const TemporaryFolder folder;
   write_file(folder / "file", "kept");
-  const std::string below_a_file = (folder / "file" / "results.csv").string();
-  const std::string is_a_folder = (folder / "").string();
-  for (const std::string& target : {below_a_file, is_a_folder}) {
+  for (const std::string target : {folder / "file" / "results.csv", folder / ""}) {
     CAPTURE(target);
     const Finished finished = run_lesson_01({"--rows", "1", "--hidden", "8", "--csv", target});
     CHECK(finished.exit_code == kBadUsage);
@@ -324,20 +274,14 @@ TEST_CASE("a results file that cannot be written makes the exit code 2 and one s
   CHECK(read_file(folder / "file") == "kept");
 }
 
-TEST_CASE("the same seed prints the same and another seed does not fail") {
+TEST_CASE("the same seed gives the same numbers and another seed gives others") {
   const TemporaryFolder folder;
   const auto max_error = [&](const std::string& seed) {
-    const std::string file = (folder / (seed + ".csv")).string();
+    const std::string file = folder / (seed + ".csv");
     run_lesson_01({"--rows", "9", "--hidden", "500", "--seed", seed, "--csv", file});
     return read_csv(file).at(0).max_error;
   };
   const auto first = max_error("3");
   CHECK(max_error("3") == first);
   CHECK(max_error("4") != first);
-}
-
-TEST_CASE("only what was asked for is printed to stdout and it has no colour") {
-  const Finished finished = run_lesson_01({"--regime", "decode", "--verify-only"});
-  CHECK(is_one_line(finished.out));
-  CHECK(finished.out.find('\033') == std::string::npos);
 }

@@ -1,5 +1,5 @@
 /// \file
-/// Which layouts share memory, against a count of every byte.
+/// Which layouts have memory in common, against a count of every byte.
 
 #include <algorithm>
 #include <random>
@@ -36,20 +36,17 @@ bool has_twice(const Region& region) {
   return std::set<std::int64_t>(bytes.begin(), bytes.end()).size() != bytes.size();
 }
 
-class Random {
- public:
-  std::int64_t operator()(int from, int to) {
-    return std::uniform_int_distribution<std::int64_t>(from, to)(random_);
-  }
-
- private:
-  std::mt19937 random_{6};
-};
+/// Draws numbers in [from, to], the same at every run.
+auto make_draw() {
+  return [random = std::mt19937(6)](int from, int to) mutable {
+    return std::uniform_int_distribution<std::int64_t>(from, to)(random);
+  };
+}
 
 }  // namespace
 
 TEST_CASE("rows of a region that overlap are always found") {
-  Random draw;
+  auto draw = make_draw();
   int apart = 0;
   for (int i = 0; i < 20000; ++i) {
     const Region region{1000, {draw(0, 4), draw(0, 4)}, {draw(-20, 20), draw(-20, 20)}, draw(0, 6)};
@@ -62,7 +59,7 @@ TEST_CASE("rows of a region that overlap are always found") {
 }
 
 TEST_CASE("rows that lie in one another's order do not overlap") {
-  Random draw;
+  auto draw = make_draw();
   for (int i = 0; i < 2000; ++i) {
     const std::int64_t row_bytes = draw(1, 6);
     const std::int64_t step = row_bytes + draw(0, 5);
@@ -78,10 +75,10 @@ TEST_CASE("rows that lie in one another's order do not overlap") {
   }
 }
 
-TEST_CASE("regions that share a byte are always found, and in one grid no others") {
-  Random draw;
+TEST_CASE("regions with a byte in common are always found, and in one grid no others") {
+  auto draw = make_draw();
   int exact = 0;
-  int shared = 0;
+  int with_common = 0;
   for (int i = 0; i < 20000; ++i) {
     const std::int64_t stride[2] = {draw(-30, 30), draw(-12, 12)};
     Region a{1000, {draw(0, 4), draw(0, 4)}, {stride[0], stride[1]}, draw(1, 5)};
@@ -102,12 +99,12 @@ TEST_CASE("regions that share a byte are always found, and in one grid no others
     const bool same = a.stride[0] == b.stride[0] && a.stride[1] == b.stride[1];
     if (!same || a.is_empty() || b.is_empty() || rows_overlap(grid)) continue;
     ++exact;
-    shared += common;
+    with_common += common;
     REQUIRE(share_memory(a, b) == common);
   }
   CHECK(exact > 500);
-  CHECK(shared > 100);
-  CHECK(shared < exact - 100);
+  CHECK(with_common > 100);
+  CHECK(with_common < exact - 100);
 }
 
 TEST_CASE("the same rows are the same region, whatever the strides of single rows") {

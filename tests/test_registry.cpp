@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,11 +23,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// "02_naive" of "02_naive/thread_per_row".
-std::string folder_of(const std::string& slug) {
-  return slug.substr(0, slug.find('/'));
-}
-
 std::vector<std::string> slugs_of(const std::vector<Implementation>& lessons) {
   std::vector<std::string> slugs;
   for (const Implementation& lesson : lessons) slugs.emplace_back(lesson.slug);
@@ -39,54 +33,27 @@ std::vector<std::string> found(const std::string& name) {
   return slugs_of(find_implementations(all_implementations(), name));
 }
 
-/// Calls test(implementation, problem) for problems of many shapes and the types that it knows.
-void for_problems(const std::function<void(const Implementation&, const Problem&)>& test) {
-  for (const Implementation& implementation : all_implementations()) {
-    for (const int hidden : {1, 2, 31, 32, 128, 1000, 1024, 4096, 49152}) {
-      for (const int rows : {1, 2, 100, 16384, 1 << 30}) {
-        for (const char* const types : {"fp32", "bf16", "fp16/none"}) {
-          const Problem p = tests::problem_of(rows, hidden, *types_named(types));
-          if (!implementation.unsupported(p).empty()) continue;
-          CAPTURE(implementation.slug, hidden, rows, types);
-          test(implementation, p);
-        }
-      }
-    }
-  }
-}
-
 }  // namespace
 
-TEST_CASE("every lesson's folder has a kernel and a page and is registered under its name") {
+TEST_CASE(
+    "every lesson has a numbered folder with a kernel and a page, is registered, and on the front "
+    "page") {
   const std::vector<std::string> slugs = slugs_of(all_implementations());
-  REQUIRE(tests::lesson_folders().size() >= 7);
+  const std::string front_page = read_file(tests::top() / "README.md");
+  std::set<std::string> folders = {"librmsnorm"};
+  int number = 0;
   for (const fs::path& folder : tests::lesson_folders()) {
     const std::string name = folder.filename().string();
     CAPTURE(name);
     CHECK(fs::is_regular_file(folder / "rms_norm.cu"));
     CHECK(fs::is_regular_file(folder / "README.md"));
     CHECK(std::count(slugs.begin(), slugs.end(), name) == 1);
+    CHECK(std::stoi(name.substr(0, 2)) == ++number);  // the numbers leave none out
+    CHECK_THAT(front_page, contains(name));
+    folders.insert(name);
   }
-}
-
-TEST_CASE("the folders' numbers begin with 1 and leave none out") {
-  int number = 0;
-  for (const fs::path& folder : tests::lesson_folders())
-    CHECK(std::stoi(folder.filename().string().substr(0, 2)) == ++number);
-}
-
-TEST_CASE("every lesson is named on the front page") {
-  const std::string page = read_file(tests::top() / "README.md");
-  for (const fs::path& folder : tests::lesson_folders())
-    CHECK_THAT(page, contains(folder.filename().string()));
-}
-
-TEST_CASE("every registered lesson has a folder") {
-  for (const Implementation& lesson : all_implementations()) {
-    CAPTURE(lesson.slug);
-    if (lesson.slug != std::string("librmsnorm"))
-      CHECK(fs::is_directory(tests::top() / "lessons" / folder_of(lesson.slug)));
-  }
+  REQUIRE(number >= 7);
+  for (const std::string& slug : slugs) CHECK(folders.count(slug.substr(0, slug.find('/'))) == 1);
 }
 
 TEST_CASE("kernels are sorted by their slugs and operations and each pair is there once") {
@@ -98,38 +65,48 @@ TEST_CASE("kernels are sorted by their slugs and operations and each pair is the
   CHECK(std::adjacent_find(pairs.begin(), pairs.end()) == pairs.end());
 }
 
-TEST_CASE("every lesson has a title and an idea of one sentence without a full stop") {
+TEST_CASE("every lesson has a title, an idea of one sentence without a full stop, and a regime") {
+  std::set<std::string> regime_names = {""};
+  for (const Regime& regime : regimes()) regime_names.insert(regime.name);
   for (const Implementation& lesson : all_implementations()) {
-    CAPTURE(lesson.slug);
-    const std::string title = lesson.title;
+    CAPTURE(lesson.slug, lesson.regime);
     const std::string idea = lesson.idea;
-    CHECK_FALSE(title.empty());
+    CHECK(lesson.title[0] != '\0');
     REQUIRE_FALSE(idea.empty());
     CHECK(idea.back() != '.');
     CHECK(idea.find(". ") == std::string::npos);
     CHECK(idea.find('\n') == std::string::npos);
+    CHECK(regime_names.count(lesson.regime) == 1);
   }
 }
 
-TEST_CASE("every lesson names a regime that there is or none") {
-  std::set<std::string> names = {""};
-  for (const Regime& regime : regimes()) names.insert(regime.name);
-  for (const Implementation& lesson : all_implementations()) {
-    CAPTURE(lesson.slug, lesson.regime);
-    CHECK(names.count(lesson.regime) == 1);
-  }
-}
-
-TEST_CASE("nobody claims fewer additions than a tree needs or more than a loop") {
-  for_problems([](const Implementation& implementation, const Problem& p) {
+TEST_CASE(
+    "nobody claims additions beyond a tree's and a loop's, or less traffic than the tensors") {
+  const int hidden = GENERATE(1, 2, 31, 32, 128, 1000, 1024, 4096, 49152);
+  const int rows = GENERATE(1, 2, 100, 16384, 1 << 30);
+  const std::string types = GENERATE("fp32", "bf16", "fp16/none");
+  const Problem p = tests::problem_of(rows, hidden, *types_named(types));
+  for (const Implementation& implementation : all_implementations()) {
+    if (!implementation.unsupported(p).empty()) continue;
+    CAPTURE(implementation.slug, hidden, rows, types);
     const SumDepth depth = implementation.sum_depth(p);
-    const std::string operation = implementation.operation->name;
     CHECK(depth.row >= std::ceil(std::log2(p.hidden)));
     CHECK(depth.row <= p.hidden + 20);
-    if (operation != "backward") return;
-    CHECK(depth.column >= std::ceil(std::log2(p.rows)));
-    CHECK(depth.column <= p.rows + 128);
-  });
+    if (implementation.operation->name == std::string("backward")) {
+      CHECK(depth.column >= std::ceil(std::log2(p.rows)));
+      CHECK(depth.column <= p.rows + 128);
+    }
+    double read = 0;
+    double written = 0;
+    for (const TensorSpec& tensor : implementation.operation->tensors) {
+      if (tensor.extent != Extent::matrix) continue;
+      const double bytes = bytes_of(dtype_of(tensor, types_of(p))) * double(p.hidden);
+      read += is_read(tensor) * bytes;
+      written += is_written(tensor) * bytes;
+    }
+    CHECK(implementation.traffic(p).read >= read);
+    CHECK(implementation.traffic(p).written >= written);
+  }
 }
 
 TEST_CASE("the bound of every kernel notices a divisor that is off by one") {
@@ -146,38 +123,10 @@ TEST_CASE("the bound of every kernel notices a divisor that is off by one") {
   }
 }
 
-TEST_CASE("nobody predicts less traffic than each matrix once for each direction") {
-  for_problems([](const Implementation& implementation, const Problem& p) {
-    double read = 0;
-    double written = 0;
-    for (const TensorSpec& tensor : implementation.operation->tensors) {
-      if (tensor.extent != Extent::matrix) continue;
-      const double bytes = bytes_of(dtype_of(tensor, types_of(p))) * double(p.hidden);
-      read += is_read(tensor) * bytes;
-      written += is_written(tensor) * bytes;
-    }
-    const Traffic traffic = implementation.traffic(p);
-    CHECK(traffic.read >= read);
-    CHECK(traffic.written >= written);
-  });
-}
-
-TEST_CASE("a lesson is found by its number") {
-  CHECK(found("4") == std::vector<std::string>{"04_warp_reduce"});
-  CHECK(found("04") == std::vector<std::string>{"04_warp_reduce"});
-  CHECK(found("2") == std::vector<std::string>{"02_naive", "02_naive/thread_per_row"});
-}
-
-TEST_CASE("a lesson is found by its slug together with its variants") {
-  CHECK(found("04_warp_reduce") == std::vector<std::string>{"04_warp_reduce"});
-  CHECK(found("02_naive") == std::vector<std::string>{"02_naive", "02_naive/thread_per_row"});
-}
-
-TEST_CASE("a variant is found by its own slug alone") {
+TEST_CASE("a lesson is found by its number and slug with its variants, a variant by its own") {
+  const std::vector<std::string> naive = {"02_naive", "02_naive/thread_per_row"};
+  for (const char* const name : {"2", "02", "02_naive"}) CHECK(found(name) == naive);
   CHECK(found("02_naive/thread_per_row") == std::vector<std::string>{"02_naive/thread_per_row"});
-}
-
-TEST_CASE("a name that no lesson has finds nothing") {
   for (const std::string name :
        {"", "0", "00", "99", "004", "4_", "04_", "04_warp", "warp_reduce", "02_naive/",
         "02_naive/thread", "-4", "4 "}) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What kernels run on in this build.
+/// What this build is, and what its kernels run on.
 
 #include <string>
 
@@ -9,6 +9,10 @@ namespace rmsnorm {
 /// What stands between a lesson's name and the reason in the sentence of one that the CPU device
 /// cannot run.
 inline constexpr const char* kNeedsGpu = " needs a GPU: ";
+
+/// The revision that was built, 12 hex digits, with "-dirty" if files had been changed;
+/// "unknown" outside a git checkout.
+const char* build_commit();
 
 /// Whether kernels run on the CPU device: it checks and counts, and has no clock.
 bool is_cpu_device();

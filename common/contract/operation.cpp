@@ -25,27 +25,14 @@ int Operation::index_of(std::string_view tensor) const {
 }
 
 std::size_t size_of(const TensorSpec& tensor, int rows, int hidden) {
-  switch (tensor.extent) {
-    case Extent::row:
-      return hidden;
-    case Extent::column:
-      return rows;
-    case Extent::matrix:
-      break;
-  }
-  return static_cast<std::size_t>(rows) * hidden;
+  const std::size_t of_rows = tensor.extent == Extent::row ? 1 : rows;
+  return of_rows * (tensor.extent == Extent::column ? 1 : hidden);
 }
 
 Dtype dtype_of(const TensorSpec& tensor, const Types& types) {
-  switch (tensor.elements) {
-    case Elements::like_weight:
-      return types.weight.value_or(types.dtype);
-    case Elements::fp32:
-      return Dtype::fp32;
-    case Elements::like_x:
-      break;
-  }
-  return types.dtype;
+  if (tensor.elements == Elements::fp32) return Dtype::fp32;
+  if (tensor.elements == Elements::like_x) return types.dtype;
+  return types.weight.value_or(types.dtype);
 }
 
 bool is_there(const TensorSpec& tensor, const Types& types) {

@@ -3,28 +3,15 @@
 #include <fmt/format.h>
 
 namespace rmsnorm {
-namespace {
-
-constexpr const char* kNoWeight = "none";
-
-}  // namespace
 
 const char* to_string(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::fp32:
-      return "fp32";
-    case Dtype::fp16:
-      return "fp16";
-    case Dtype::bf16:
-      return "bf16";
-  }
-  return "";
+  return dtype == Dtype::fp32 ? "fp32" : dtype == Dtype::fp16 ? "fp16" : "bf16";
 }
 
 std::string to_string(const Types& types) {
   if (types.weight == types.dtype) return to_string(types.dtype);
   return fmt::format(
-      "{}/{}", to_string(types.dtype), types.weight ? to_string(*types.weight) : kNoWeight);
+      "{}/{}", to_string(types.dtype), types.weight ? to_string(*types.weight) : "none");
 }
 
 std::string with_dtype(const std::string& text, const std::string& dtype) {

@@ -12,9 +12,9 @@ namespace rmsnorm {
 namespace {
 
 constexpr double kGraphMicroseconds = 2000;  // long against the events' resolution of about 0.5 us
-constexpr int kMostLaunches = 16384;
-constexpr int kFewestSamples = 11;
-constexpr int kMostSamples = 1000;
+constexpr int kMaxLaunches = 16384;
+constexpr int kMinSamples = 11;
+constexpr int kMaxSamples = 1000;
 
 /// Owns what CUDA made, and gives it back.
 template <class Handle, cudaError_t (*destroy)(Handle)>
@@ -113,7 +113,7 @@ Timing summarise(std::vector<double> samples) {
 int sets_for_cold_cache(std::size_t bytes_of_one_set, std::size_t l2_bytes) {
   const std::size_t one = std::max<std::size_t>(1, bytes_of_one_set);
   const std::size_t sets = (4 * l2_bytes + one - 1) / one;
-  return static_cast<int>(std::clamp<std::size_t>(sets, 1, kMostLaunches));
+  return static_cast<int>(std::clamp<std::size_t>(sets, 1, kMaxLaunches));
 }
 
 Timing time_launch(const LaunchOnSet& launch, Cache cache, int sets, double min_seconds) {
@@ -126,14 +126,14 @@ Timing time_launch(const LaunchOnSet& launch, Cache cache, int sets, double min_
   ExecutableGraph round = record(launch, sets, sets, stream.get());
   const double round_us = time_replays(round.get(), 2, stream.get()).back();
   const double rounds = std::max(1.0, std::ceil(kGraphMicroseconds / round_us));
-  const double most_rounds = std::ceil(static_cast<double>(kMostLaunches) / sets);
+  const double most_rounds = std::ceil(static_cast<double>(kMaxLaunches) / sets);
   const int launches = sets * static_cast<int>(std::min(rounds, most_rounds));
 
   const ExecutableGraph graph =
       launches == sets ? std::move(round) : record(launch, launches, sets, stream.get());
   const double graph_us = time_replays(graph.get(), 2, stream.get()).back();
-  const int replays = static_cast<int>(std::clamp(
-      std::ceil(1e6 * min_seconds / graph_us), 1.0 * kFewestSamples, 1.0 * kMostSamples));
+  const int replays = static_cast<int>(
+      std::clamp(std::ceil(1e6 * min_seconds / graph_us), 1.0 * kMinSamples, 1.0 * kMaxSamples));
 
   std::vector<double> samples;
   Timing timing{};

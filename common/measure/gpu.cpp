@@ -5,7 +5,7 @@
 
 #include "common/base/cuda_check.hpp"
 #include "common/base/device.hpp"
-#include "common/measure/probe.hpp"
+#include "common/measure/roofline.hpp"
 
 namespace rmsnorm {
 namespace {
@@ -62,7 +62,7 @@ Gpu find_gpu() {
   cudaDeviceProp properties;
   cuda_check(cudaGetDeviceProperties(&properties, 0), "asking for the GPU's properties");
 
-  const cudaError_t launched = launch_probe(nullptr);
+  const cudaError_t launched = launch_nothing();
   if (launched == cudaErrorNoKernelImageForDevice || launched == cudaErrorUnsupportedPtxVersion) {
     throw NoGpu(fmt::format(
         "{} (compute capability {}.{}) cannot run this build: configure again with "

@@ -16,6 +16,9 @@ inline double gbps(double bytes, double microseconds) {
   return bytes / microseconds / 1e3;
 }
 
+/// Starts a kernel that does nothing: that it starts shows that there is code for the GPU.
+cudaError_t launch_nothing();
+
 /// Bytes to copy, an even number, and where to. Both addresses are multiples of 16 bytes; they may
 /// be the same.
 struct Copy {

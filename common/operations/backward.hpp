@@ -66,14 +66,16 @@ struct Description<Backward> : CommonDescription {
 
   /// A sum of products, and that of their sizes. Where they differ, products cancel each other, and
   /// with them go digits: an error is in proportion to the sizes, not to the sum.
-  struct SignedSum {
-    double value = 0;  ///< the sum
-    double size = 0;   ///< of the products without their signs
+  struct OfProducts {
+    struct Sum {
+      double value = 0;  ///< the sum
+      double size = 0;   ///< of the products without their signs
+    };
+    __host__ __device__ static void add(Sum& sum, const Sum& more) {
+      sum.value += more.value;
+      sum.size += more.size;
+    }
   };
-  __host__ __device__ static void add_signed(SignedSum& sum, const SignedSum& more) {
-    sum.value += more.value;
-    sum.size += more.size;
-  }
   /// n of one element.
   __host__ __device__ static double n_of(const Problem& p, std::int64_t row, std::int64_t col) {
     return p.like_x(kX, row * p.hidden + col) * static_cast<double>(p.fp32(kRstd, row));
@@ -84,15 +86,8 @@ struct Description<Backward> : CommonDescription {
   }
 
   /// The exact one of x and eps, rounded once: a lesson is not judged by its forward pass.
-  struct OfRstd {
+  struct OfRstd : Description<RmsNorm>::OfY {  // its sum is the same
     static constexpr int kTensor = kRstd;
-    static constexpr Along kAlong = Along::row;
-    using Sum = Description<RmsNorm>::OfY::Sum;
-    __host__ __device__ static void add(Sum& sum, const Sum& more) { sum.squares += more.squares; }
-    __host__ __device__ static Sum term(const Problem& p, std::int64_t row, std::int64_t col) {
-      const double x = p.like_x(kX, row * p.hidden + col);
-      return {x * x};
-    }
     __host__ __device__ static Expected expected(
         const Problem& p, const Sum& sum, std::int64_t, std::int64_t, double) {
       return {reference_rstd(sum.squares, p.hidden, p.eps), 0, 0};
@@ -103,11 +98,9 @@ struct Description<Backward> : CommonDescription {
   // Products next to zero have fewer than 24 bits (subnormals): each is off by up to 2^-150,
   // whatever its size. What follows multiplies that, or adds it up.
 
-  struct OfDx {
+  struct OfDx : OfProducts {  // of g * n
     static constexpr int kTensor = kDx;
     static constexpr Along kAlong = Along::row;
-    using Sum = SignedSum;  ///< of g * n
-    __host__ __device__ static void add(Sum& sum, const Sum& more) { add_signed(sum, more); }
     __host__ __device__ static Sum term(const Problem& p, std::int64_t row, std::int64_t col) {
       const double product = g_of(p, row, col) * n_of(p, row, col);
       return {product, std::fabs(product)};
@@ -142,11 +135,9 @@ struct Description<Backward> : CommonDescription {
     static double bound(int additions, const Types&) { return 1.01 * (additions + 10) * 0x1p-24; }
   };
 
-  struct OfDweight {
+  struct OfDweight : OfProducts {  // of dy * n
     static constexpr int kTensor = kDweight;
     static constexpr Along kAlong = Along::column;
-    using Sum = SignedSum;  ///< of dy * n
-    __host__ __device__ static void add(Sum& sum, const Sum& more) { add_signed(sum, more); }
     __host__ __device__ static Sum term(const Problem& p, std::int64_t row, std::int64_t col) {
       const double product = p.like_x(kDy, row * p.hidden + col) * n_of(p, row, col);
       return {product, std::fabs(product)};

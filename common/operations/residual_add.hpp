@@ -43,17 +43,9 @@ struct Description<ResidualAdd> : CommonDescription {
   };
 
   static ResidualAdd view(const Problem& p) {
-    return {
-        p.tensors[kX],
-        p.tensors[kResidual],
-        p.tensors[kWeight],
-        p.tensors[kY],
-        p.rows,
-        p.hidden,
-        p.eps,
-        p.weight_bias,
-        p.dtype,
-        p.weight_dtype};
+    void* const* const t = p.tensors;
+    return {t[kX],    t[kResidual], t[kWeight],    t[kY],   p.rows,
+            p.hidden, p.eps,        p.weight_bias, p.dtype, p.weight_dtype};
   }
 
   /// As an fp32 number: one rounding, which the reference makes, too.
@@ -75,13 +67,8 @@ struct Description<ResidualAdd> : CommonDescription {
     static double bound(int, const Types&) { return 0; }
   };
 
-  struct OfY {
+  struct OfY : Description<RmsNorm>::OfY {
     static constexpr int kTensor = kY;
-    static constexpr Along kAlong = Along::row;
-    struct Sum {
-      double squares = 0;
-    };
-    __host__ __device__ static void add(Sum& sum, const Sum& more) { sum.squares += more.squares; }
     __host__ __device__ static Sum term(const Problem& p, std::int64_t row, std::int64_t col) {
       const double sum = sum_of(p, row * p.hidden + col);
       return {sum * sum};
@@ -90,9 +77,6 @@ struct Description<ResidualAdd> : CommonDescription {
         const Problem& p, const Sum& sum, std::int64_t row, std::int64_t col, double bound) {
       const double rstd = reference_rstd(sum.squares, p.hidden, p.eps);
       return rms_norm_element(sum_of(p, row * p.hidden + col), rstd, p.factor(kWeight, col), bound);
-    }
-    static double bound(int additions, const Types& types) {
-      return rms_norm_bound(additions, types);
     }
   };
   using Outputs = Checks<OfY, OfResidual>;

@@ -15,57 +15,50 @@
 namespace rmsnorm {
 namespace {
 
-/// The check of one implementation.
-class Check {
- public:
-  Check(const Implementation& implementation, const GauntletLimits& limits)
-      : implementation_(implementation), limits_(limits) {
-    // The traffic is compared with the prediction.
-    for (const Shape shape : {Shape{64, 4096}, Shape{256, 128}}) {
-      limits_.counted.push_back({shape});
-      if (!implementation.is_typed) continue;
-      for (const char* const name : {"bf16", "fp16/fp32", "bf16/none"}) {
-        limits_.counted.push_back({shape, *types_named(name)});
-      }
+/// The problems whose traffic is compared with the prediction.
+std::vector<Counted> counted_for(const Implementation& implementation) {
+  std::vector<Counted> counted;
+  for (const Shape shape : {Shape{64, 4096}, Shape{256, 128}}) {
+    counted.push_back({shape});
+    if (!implementation.is_typed) continue;
+    for (const char* const name : {"bf16", "fp16/fp32", "bf16/none"}) {
+      counted.push_back({shape, *types_named(name)});
     }
   }
+  return counted;
+}
 
-  /// Says how it went.
-  ExitCode run() const {
-    const GauntletResult verdict = run_gauntlet(implementation_, limits_);
-    if (const std::size_t at = verdict.last_reason.find(kNeedsGpu);
-        verdict.right == 0 && at != std::string::npos) {
-      fmt::print("{}\n", skipped_line(implementation_.slug, "it" + verdict.last_reason.substr(at)));
-      return kNoDevice;
-    }
-    if (!verdict.ok()) return fail(text_of(verdict));
-    for (const Watched& launch : verdict.launches) {
-      const std::string difference = difference_from_prediction(launch);
-      if (difference.empty()) continue;
-      return fail(fmt::format(
-          "on {} x {}{}:\n  {}\n{}", launch.rows, launch.hidden,
-          with_dtype("", to_string(launch.types)), difference, line_table(launch)));
-    }
-    fmt::print(
-        "{:27} PASS  right on {} problems{}{}\n", implementation_.slug, verdict.right,
-        verdict.unsupported == 0
-            ? ""
-            : fmt::format(
-                  ", does not support {} (the last: {})", verdict.unsupported, verdict.last_reason),
-        can_observe() ? "; no mistakes seen; traffic as predicted" : "");
-    for (const Watched& launch : verdict.launches) fmt::print("{}", cost_table({launch}));
-    return kAllVerified;
-  }
-
- private:
-  ExitCode fail(const std::string& sentence) const {
-    fmt::print("{}\n", failed_line(implementation_.slug, sentence));
+/// Checks one implementation and says how it went.
+ExitCode check(const Implementation& implementation, GauntletLimits limits) {
+  limits.counted = counted_for(implementation);
+  const GauntletResult verdict = run_gauntlet(implementation, limits);
+  const auto fail = [&](const std::string& sentence) {
+    fmt::print("{}\n", failed_line(implementation.slug, sentence));
     return kLessonWrong;
+  };
+  if (const std::size_t at = verdict.last_reason.find(kNeedsGpu);
+      verdict.right == 0 && at != std::string::npos) {
+    fmt::print("{}\n", skipped_line(implementation.slug, "it" + verdict.last_reason.substr(at)));
+    return kNoDevice;
   }
-
-  const Implementation& implementation_;
-  GauntletLimits limits_;
-};
+  if (!verdict.ok()) return fail(text_of(verdict));
+  for (const Watched& launch : verdict.launches) {
+    const std::string difference = difference_from_prediction(launch);
+    if (difference.empty()) continue;
+    return fail(fmt::format(
+        "on {} x {}{}:\n  {}\n{}", launch.rows, launch.hidden,
+        with_dtype("", to_string(launch.types)), difference, line_table(launch)));
+  }
+  fmt::print(
+      "{:27} PASS  right on {} problems{}{}\n", implementation.slug, verdict.right,
+      verdict.unsupported == 0
+          ? ""
+          : fmt::format(
+                ", does not support {} (the last: {})", verdict.unsupported, verdict.last_reason),
+      can_observe() ? "; no mistakes seen; traffic as predicted" : "");
+  for (const Watched& launch : verdict.launches) fmt::print("{}", cost_table({launch}));
+  return kAllVerified;
+}
 
 }  // namespace
 
@@ -80,7 +73,7 @@ int check_implementations(
     fmt::print(stderr, "checking on {}\n", is_cpu_device() ? "the CPU device" : gpu.name);
     ExitCode worst = kAllVerified;
     for (const Implementation& implementation : implementations) {
-      const ExitCode found = Check(implementation, limits).run();
+      const ExitCode found = check(implementation, limits);
       if (worst != kLessonWrong && found != kAllVerified) worst = found;
     }
     return worst;

@@ -16,10 +16,57 @@
 #include "common/measure/gpu.hpp"
 #include "common/programs/program.hpp"
 #include "common/programs/report.hpp"
+#include "common/programs/trace_report.hpp"
+#include "common/records/row_cost.hpp"
 #include "common/verify/gauntlet.hpp"
 
 namespace rmsnorm {
 namespace {
+
+/// What one line contributes, or nothing if it has no part in the quantity.
+std::optional<double> part_of(const LineCount& count, const Goal& goal, const Watched& launch) {
+  const auto a_row = [&](std::int64_t all) { return ratio(all, launch.rows); };
+  const auto part = [](bool is_there, double value) {
+    return is_there ? std::optional(value) : std::nullopt;
+  };
+  const double row_bytes = static_cast<double>(bytes_of(launch.types.dtype)) * launch.hidden;
+  const bool loads_x = count.kind == "global load" && count.what == "x";
+  const double reads_of_x = a_row(count.sectors * kSectorBytes) / row_bytes;
+  switch (goal.quantity) {
+    case Quantity::barriers:
+      return part(count.kind == "barrier", a_row(count.requests));
+    case Quantity::triggers:
+      return part(count.kind == "trigger", ratio(count.requests, launch.observation.blocks));
+    case Quantity::requests:
+      return part(is_global(count), a_row(count.requests));
+    case Quantity::wavefronts:
+      return part(count.wavefronts > 0, a_row(count.wavefronts));
+    case Quantity::bank_conflicts:
+      return part(count.conflicts > 0, a_row(count.conflicts));
+    case Quantity::reads_of_x:
+      return part(loads_x, reads_of_x);
+    case Quantity::unkept_x:
+      return part(loads_x && count.policy != "evict_last", reads_of_x);
+    case Quantity::most_sectors:
+    case Quantity::fewest_sectors:
+      return part(is_global(count), ratio(count.sectors, count.requests));
+    case Quantity::lanes_a_request:
+      return part(is_global(count), ratio(count.lanes, count.requests));
+  }
+  return std::nullopt;
+}
+
+/// Whether the quantity is that of the worst line, not the sum of all lines.
+bool is_of_worst_line(Quantity quantity) {
+  return quantity == Quantity::most_sectors || quantity == Quantity::fewest_sectors ||
+         quantity == Quantity::lanes_a_request;
+}
+
+bool is_within(double counted, const Goal& goal) {
+  constexpr double kRounding = 1e-9;
+  return goal.bound == Goal::at_most ? counted <= goal.limit * (1 + kRounding)
+                                     : counted >= goal.limit * (1 - kRounding);
+}
 
 // A function's static variable exists before the first registration, whatever the link order is.
 std::optional<Exercise>& registered() {
@@ -36,81 +83,95 @@ std::string line_of(std::string_view slug, std::string_view word, std::string_vi
       "{:20} {}{:8}{} {}", slug, coloured ? colour : "", word, coloured ? "\x1b[0m" : "", what);
 }
 
-/// The check of one kernel.
-class Check {
- public:
-  Check(const Implementation& implementation, const Exercise& exercise)
-      : implementation_(implementation), exercise_(exercise) {}
+void say(std::string_view slug, std::string_view word, std::string_view what) {
+  fmt::print("{}\n", line_of(slug, word, what));
+}
 
-  ExitCode run() const {
-    const GauntletResult verdict = run_gauntlet(
-        implementation_, {.counted = {{exercise_.shape, exercise_.types}},
-                          .failed = [](std::string_view slug, std::string_view why) {
-                            return line_of(slug, "WRONG", why);
-                          }});
-    if (!verdict.ok()) {
-      say("WRONG", text_of(verdict));
-      return kLessonWrong;
-    }
-    say("RIGHT",
-        fmt::format(
-            "on {} problems{}{}", verdict.right,
-            verdict.unsupported == 0 ? ""
-                                     : fmt::format(", does not support {}", verdict.unsupported),
-            can_observe() ? "; no mistakes seen" : ""));
-    if (!can_observe()) return kAllVerified;
-    if (verdict.launches.empty()) {
-      say("WRONG", "it does not support the problem that is counted: " + verdict.last_reason);
-      return kLessonWrong;
-    }
-    return reaches_all(verdict.launches.front()) ? kAllVerified : kGoalMissed;
+/// Says how far the launch is from the goal. \param word if it is reached; "" to say nothing
+bool reaches(const Goal& goal, const Watched& launch, const char* word, const char* if_not) {
+  const Outcome outcome = judge(goal, launch);
+  if (outcome.reached && word[0] == '\0') return true;
+  const std::string counted = number(outcome.counted);
+  say(launch.implementation, outcome.reached ? word : if_not,
+      fmt::format(
+          "{}: {} counted in {} x {}{}", goal.text, counted, launch.rows, launch.hidden,
+          with_dtype("", to_string(launch.types))));
+  constexpr std::size_t kMax = 5;
+  for (std::size_t i = 0; i < std::min(kMax, outcome.parts.size()); ++i) {
+    const auto& [value, line] = outcome.parts[i];
+    fmt::print(
+        "  line {:>3}  {:10}  {:22}  {}\n", line.line,
+        is_of_worst_line(goal.quantity) ? number(value)
+                                        : fmt::format("{} of {}", number(value), counted),
+        line.what.empty() ? line.kind : fmt::format("{} of {}", line.kind, line.what),
+        source_text(line));
   }
+  if (outcome.parts.size() > kMax) fmt::print("  and {} more\n", outcome.parts.size() - kMax);
+  return outcome.reached;
+}
 
- private:
-  bool reaches_all(const Watched& launch) const {
-    bool all = true;
-    for (const Goal& goal : exercise_.goals) all = reaches(goal, launch, "GOAL", "NOT YET") && all;
-    for (const Goal& goal : exercise_.within) all = reaches(goal, launch, "", "BUT NOT") && all;
-    if (!all) return false;
-    // Nobody is to reach a goal by asking for more bytes.
-    const std::string difference = difference_from_prediction(launch);
-    if (!difference.empty()) say("BUT NOT", "the traffic that this file predicts: " + difference);
-    return difference.empty();
+bool reaches_all(const Exercise& exercise, const Watched& launch) {
+  bool all = true;
+  for (const Goal& goal : exercise.goals) all = reaches(goal, launch, "GOAL", "NOT YET") && all;
+  for (const Goal& goal : exercise.within) all = reaches(goal, launch, "", "BUT NOT") && all;
+  if (!all) return false;
+  // Nobody is to reach a goal by asking for more bytes.
+  const std::string difference = difference_from_prediction(launch);
+  if (difference.empty()) return true;
+  say(launch.implementation, "BUT NOT", "the traffic that this file predicts: " + difference);
+  return false;
+}
+
+/// Checks a kernel and says how it went.
+ExitCode check(const Implementation& kernel, const Exercise& exercise) {
+  const auto failed = [](std::string_view slug, std::string_view why) {
+    return line_of(slug, "WRONG", why);
+  };
+  const GauntletResult verdict =
+      run_gauntlet(kernel, {.counted = {{exercise.shape, exercise.types}}, .failed = failed});
+  if (!verdict.ok()) {
+    say(kernel.slug, "WRONG", text_of(verdict));
+    return kLessonWrong;
   }
-
-  /// Says how far the launch is from the goal. \param word if it is reached; "" to say nothing
-  bool reaches(
-      const Goal& goal, const Watched& launch, const char* word, const char* if_not) const {
-    const Outcome outcome = judge(goal, launch);
-    if (outcome.reached && word[0] == '\0') return true;
-    const std::string counted = number(outcome.counted);
-    say(outcome.reached ? word : if_not,
-        fmt::format(
-            "{}: {} counted in {} x {}{}", goal.text, counted, launch.rows, launch.hidden,
-            with_dtype("", to_string(launch.types))));
-    constexpr std::size_t kMost = 5;
-    for (std::size_t i = 0; i < std::min(kMost, outcome.parts.size()); ++i) {
-      const auto& [value, line] = outcome.parts[i];
-      fmt::print(
-          "  line {:>3}  {:10}  {:22}  {}\n", line.line,
-          is_of_worst_line(goal.quantity) ? number(value)
-                                          : fmt::format("{} of {}", number(value), counted),
-          line.what.empty() ? line.kind : fmt::format("{} of {}", line.kind, line.what),
-          source_text(line));
-    }
-    if (outcome.parts.size() > kMost) fmt::print("  and {} more\n", outcome.parts.size() - kMost);
-    return outcome.reached;
+  say(kernel.slug, "RIGHT",
+      fmt::format(
+          "on {} problems{}{}", verdict.right,
+          verdict.unsupported == 0 ? "" : fmt::format(", does not support {}", verdict.unsupported),
+          can_observe() ? "; no mistakes seen" : ""));
+  if (!can_observe()) return kAllVerified;
+  if (verdict.launches.empty()) {
+    say(kernel.slug, "WRONG",
+        "it does not support the problem that is counted: " + verdict.last_reason);
+    return kLessonWrong;
   }
-
-  void say(const char* word, const std::string& what) const {
-    fmt::print("{}\n", line_of(implementation_.slug, word, what));
-  }
-
-  const Implementation& implementation_;
-  const Exercise& exercise_;
-};
+  return reaches_all(exercise, verdict.launches.front()) ? kAllVerified : kGoalMissed;
+}
 
 }  // namespace
+
+Outcome judge(const Goal& goal, const Watched& launch) {
+  std::vector<std::pair<double, LineCount>> parts;
+  for (const LineCount& line : launch.observation.lines) {
+    if (const auto value = part_of(line, goal, launch)) parts.emplace_back(*value, line);
+  }
+  // The worst first; where they are equal, in the order of the source.
+  std::stable_sort(parts.begin(), parts.end(), [&](const auto& a, const auto& b) {
+    return goal.bound == Goal::at_most ? a.first > b.first : a.first < b.first;
+  });
+
+  Outcome outcome;
+  if (is_of_worst_line(goal.quantity)) {
+    if (parts.empty()) return outcome;  // nothing was asked for: no goal about requests is reached
+    outcome.counted = parts.front().first;
+    std::erase_if(parts, [&](const auto& part) { return is_within(part.first, goal); });
+  } else {
+    for (const auto& [value, line] : parts) outcome.counted += value;
+    if (goal.bound == Goal::at_least) parts.clear();  // what is missing is on no line
+  }
+  outcome.reached = is_within(outcome.counted, goal);
+  if (!outcome.reached) outcome.parts = parts;
+  return outcome;
+}
 
 ExerciseRegistration::ExerciseRegistration(const Exercise& exercise) {
   registered() = exercise;
@@ -136,13 +197,13 @@ int run_exercise(int argc, const char* const* argv) {
   }
   try {
     find_gpu();
-    return Check(lessons[0], *exercise).run();
+    return check(lessons[0], *exercise);
   } catch (const NoGpu& reason) {
     fmt::print(stderr, "{}\n", reason.what());
     return kNoDevice;
   } catch (const std::exception& error) {
     end_progress();
-    fmt::print("{}\n", line_of(exercise->lesson, "WRONG", error.what()));
+    say(slug, "WRONG", error.what());
     return kLessonWrong;
   }
 }

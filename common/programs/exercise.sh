@@ -52,11 +52,6 @@ exercise() {
 
 exercise_number() { local number=${1%%_*} && echo "${number#0}"; } # 04_warp_reduce -> 4
 
-exercise_slugs() {
-  local file
-  for file in "$here"/lessons/[0-9][0-9]_*/exercise.cu; do basename "$(dirname "$file")"; done
-}
-
 # A line of the state of an exercise, or the default.
 exercise_state() { # SLUG LINE DEFAULT
   local line=''
@@ -85,8 +80,9 @@ exercise_outcome() { # SLUG
 }
 
 exercise_overview() {
-  local slug outcome done=0 all=0 next=''
-  for slug in $(exercise_slugs); do
+  local file slug outcome done=0 all=0 next=''
+  for file in "$here"/lessons/[0-9][0-9]_*/exercise.cu; do
+    slug=$(basename "$(dirname "$file")")
     outcome=$(exercise_outcome "$slug")
     all=$((all + 1))
     if [ "$outcome" = reached ]; then
@@ -95,7 +91,7 @@ exercise_overview() {
       next=${next:-$(exercise_number "$slug")}
     fi
     printf '%-20s  %-11s  %s\n' "$slug" "$outcome" \
-      "$(sed -n 's,^// Goal *,,p' "$here/lessons/$slug/exercise.cu")"
+      "$(sed -n 's,^// Goal *,,p' "$file")"
   done
   echo "$done of $all goals reached"
   if [ -n "$next" ]; then note "next: ./rmsnorm exercise $next"; fi
@@ -111,8 +107,8 @@ exercise_begin() { # SLUG
 }
 
 exercise_check() { # SLUG
-  exercise_begin "$1"
   local wanted=$device status=0
+  exercise_begin "$1"
   device=cpu # goals are counted there
   configure
   exercise_check_copy "$1" || status=$?
@@ -125,45 +121,33 @@ exercise_check() { # SLUG
   return "$status"
 }
 
-# Builds the copy and checks it. The build must have been configured.
+# Builds the copy, checks it, and says what to do next. The build must have been configured.
 exercise_check_copy() { # SLUG
-  local copy="$copies/$1.cu" status=0 checksum outcome
+  local copy="$copies/$1.cu" again status=0 checksum outcome
+  again="./rmsnorm exercise $(exercise_number "$1")"
   checksum=$(cksum <"$copy")
   exercise_warn_outside "$1"
   if exercise_build "$1" "my_$1"; then
     "$here/build/$preset/lessons/my_$1" || status=$?
     case "$status" in
-      0) outcome=reached ;;
-      4) outcome=right ;;
-      *) outcome=wrong ;;
+      0) outcome=reached && note "done. What the lesson did differently: $again --solution" ;;
+      4) outcome=right && note "right, but not there yet (a hint: $again --hint)" ;;
+      *) outcome=wrong && note "exercises/$1.cu is wrong (a hint: $again --hint)" ;;
     esac
   else
     status=2
     outcome="no compile"
+    note "exercises/$1.cu does not compile"
   fi
   exercise_remember "$1" "$(exercise_state "$1" 1 0)" "$outcome" "$checksum"
-  exercise_next_step "$1" "$outcome"
   return "$status"
 }
 
 exercise_build() { # SLUG TARGET...
-  local slug=$1
-  shift
   if [ ! -f "$here/build/$preset/common/librmsnorm_harness.a" ]; then
     note "building for $preset: the first time takes a minute or two"
   fi
-  build_of_reader "$copies/$slug.cu" "exercises/$slug.cu" "$@"
-}
-
-exercise_next_step() { # SLUG OUTCOME
-  local number
-  number=$(exercise_number "$1")
-  case "$2" in
-    reached) note "done. What the lesson did differently: ./rmsnorm exercise $number --solution" ;;
-    "no compile") note "exercises/$1.cu does not compile" ;;
-    wrong) note "exercises/$1.cu is wrong (a hint: ./rmsnorm exercise $number --hint)" ;;
-    right) note "right, but not there yet (a hint: ./rmsnorm exercise $number --hint)" ;;
-  esac
+  build_of_reader "$copies/$1.cu" "exercises/$1.cu" "${@:2}"
 }
 
 # The text outside the marks, but for the comment at the top.
@@ -204,24 +188,21 @@ exercise_solution() { # SLUG
   fi
 }
 
-# The N-th hint of a lesson's page.
-hint_of() { # SLUG N
-  awk -v summary="<summary>Hint $2</summary>" '
-    index($0, summary) { inside = 1; next }
-    inside && /<\/details>/ { exit }
-    inside && (length($0) || any) { any = 1; print }' "$here/lessons/$1/README.md"
-}
-
 exercise_hint() { # SLUG
   exercise_begin "$1"
-  local hints shown number
-  hints=$(grep -c '<summary>Hint [0-9]</summary>' "$here/lessons/$1/README.md")
+  local page="$here/lessons/$1/README.md" hints shown
+  hints=$(grep -c '<summary>Hint [0-9]</summary>' "$page")
   shown=$(($(exercise_state "$1" 1 0) + 1))
   shown=$((shown > hints ? hints : shown))
-  for ((number = 1; number <= shown; ++number)); do
-    printf 'Hint %s of %s\n\n' "$number" "$hints"
-    hint_of "$1" "$number"
-  done
+  awk -v shown="$shown" -v hints="$hints" '
+    /<summary>Hint [0-9]<\/summary>/ {
+      inside = ++number <= shown
+      any = 0
+      if (inside) printf "Hint %d of %d\n\n", number, hints
+      next
+    }
+    /<\/details>/ { inside = 0 }
+    inside && (length($0) || any) { any = 1; print }' "$page"
   exercise_remember "$1" "$shown" "$(exercise_state "$1" 2 '')" "$(exercise_state "$1" 3 '')"
   if [ "$shown" -eq "$hints" ]; then
     note "that was the last one (./rmsnorm exercise $(exercise_number "$1") --solution)"
@@ -229,19 +210,15 @@ exercise_hint() { # SLUG
 }
 
 exercise_reset() { # SLUG
-  local copy="$copies/$1.cu" old number=1
-  if [ ! -f "$copy" ]; then
-    exercise_begin "$1"
-    return
-  fi
+  local copy="$copies/$1.cu" number=1
+  if [ ! -f "$copy" ]; then exercise_begin "$1" && return; fi
   if cmp -s "$copy" "$here/lessons/$1/exercise.cu"; then
     note "exercises/$1.cu is as it was given"
   else
     while [ -e "$copies/$1.old-$number" ]; do number=$((number + 1)); done
-    old="exercises/$1.old-$number"
-    mv "$copy" "$here/$old"
+    mv "$copy" "$copies/$1.old-$number"
     exercise_begin "$1"
-    note "the old copy is $old"
+    note "the old copy is exercises/$1.old-$number"
   fi
   rm -f "$copies/$1.state"
 }

@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <limits>
 
-#include "common/base/build_info.hpp"
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
 #include "common/base/observation.hpp"
@@ -20,65 +18,80 @@ namespace rmsnorm {
 namespace {
 
 constexpr const char* kAll = "all";
-constexpr const char* kCannotObserve =
+constexpr const char* kCannotCount =
     "only the CPU device counts what source lines do: ./rmsnorm lesson N --device cpu --trace";
 
-const Regime* find_regime(const std::string& name) {
-  for (const auto* list : {&regimes(), &sweeps()}) {
-    for (const Regime& regime : *list) {
-      if (regime.name == name) return &regime;
-    }
-  }
-  return nullptr;
+std::string name_of(const Regime& regime) {
+  return regime.name;
+}
+std::string name_of(const Types& types) {
+  return to_string(types);
+}
+std::string name_of(const Implementation& implementation) {
+  return fmt::format("{} {}", implementation.slug, implementation.operation->name);
 }
 
-std::string regime_names() {
+template <class T>
+std::string names_of(const std::vector<T>& items) {
   std::string names;
-  for (const Regime& regime : regimes()) names += regime.name + ", ";
-  for (const Regime& regime : sweeps()) names += regime.name + ", ";
-  return names + kAll;
+  for (const T& item : items) names += (names.empty() ? "" : ", ") + name_of(item);
+  return names;
 }
 
-/// Adds what is not there yet: a lesson or a regime that is named twice is measured once.
-template <class T, class Same>
-void add_new(std::vector<T>& to, const std::vector<T>& items, Same same) {
-  for (const T& item : items) {
-    const auto is_it = [&](const T& other) { return same(item, other); };
-    if (std::none_of(to.begin(), to.end(), is_it)) to.push_back(item);
-  }
-}
-
-std::vector<Regime> regimes_named(const std::vector<std::string>& names) {
-  std::vector<Regime> chosen;
-  const auto same = [](const Regime& a, const Regime& b) { return a.name == b.name; };
+/// What the names stand for: what find(name) gives, each item once. If that is nothing, the name is
+/// a mistake: `unknown` says so, with a {} for it.
+template <class Find>
+auto all_named(
+    const char* option, const std::vector<std::string>& names, Find find,
+    const std::string& unknown) {
+  decltype(find(names[0])) chosen;
   for (const std::string& name : names) {
-    if (name == kAll) {
-      add_new(chosen, regimes(), same);
-    } else if (const Regime* regime = find_regime(name)) {
-      add_new(chosen, {*regime}, same);
-    } else {
-      throw CLI::ValidationError(
-          "--regime", fmt::format("there is no regime '{}'; there are {}", name, regime_names()));
+    const auto found = find(name);
+    if (found.empty()) {
+      throw CLI::ValidationError(option, fmt::format(fmt::runtime(unknown), name));
+    }
+    for (const auto& item : found) {
+      const auto is_it = [&](const auto& other) { return name_of(other) == name_of(item); };
+      if (std::none_of(chosen.begin(), chosen.end(), is_it)) chosen.push_back(item);
     }
   }
   return chosen;
+}
+
+/// The regimes and the sweeps.
+std::vector<Regime> all_regimes() {
+  std::vector<Regime> all = regimes();
+  all.insert(all.end(), sweeps().begin(), sweeps().end());
+  return all;
+}
+
+std::string regime_names() {
+  return names_of(all_regimes()) + ", " + kAll;
+}
+
+std::vector<Regime> regimes_named(const std::vector<std::string>& names) {
+  const auto find = [](const std::string& name) {
+    if (name == kAll) return regimes();
+    std::vector<Regime> found = all_regimes();
+    std::erase_if(found, [&](const Regime& regime) { return regime.name != name; });
+    return found;
+  };
+  return all_named("--regime", names, find, "there is no regime '{}'; there are " + regime_names());
 }
 
 std::vector<Implementation> implementations_named(
     const std::vector<std::string>& names, const std::vector<Implementation>& among) {
-  std::vector<Implementation> chosen;
-  const auto same = [](const Implementation& a, const Implementation& b) {
-    return a.slug == b.slug && a.operation == b.operation;
+  const auto find = [&](const std::string& name) { return find_implementations(among, name); };
+  return all_named("--lesson", names, find, "there is no lesson '{}'; --list shows them");
+}
+
+std::vector<Types> types_with_names(const std::vector<std::string>& names) {
+  const auto find = [](const std::string& name) {
+    const std::optional<Types> types = types_named(name);
+    return types ? std::vector{*types} : std::vector<Types>();
   };
-  for (const std::string& name : names) {
-    const std::vector<Implementation> found = find_implementations(among, name);
-    if (found.empty()) {
-      throw CLI::ValidationError(
-          "--lesson", fmt::format("there is no lesson '{}'; --list shows them", name));
-    }
-    add_new(chosen, found, same);
-  }
-  return chosen;
+  return all_named(
+      "--dtype", names, find, "there are no tensors of '{}'; there are " + names_of(all_types()));
 }
 
 std::vector<Implementation> of_operation(
@@ -88,7 +101,7 @@ std::vector<Implementation> of_operation(
   for (const Implementation& implementation : among) {
     const std::string operation = implementation.operation->name;
     if (operation == name) chosen.push_back(implementation);
-    add_new(known, {operation}, std::equal_to<>());
+    if (std::count(known.begin(), known.end(), operation) == 0) known.push_back(operation);
   }
   if (!chosen.empty()) return chosen;
   throw CLI::ValidationError(
@@ -96,38 +109,15 @@ std::vector<Implementation> of_operation(
       fmt::format("nothing here does '{}'; there are {}", name, fmt::join(known, ", ")));
 }
 
-/// A finite number in [lowest, highest]: CLI::Range lets NaN pass.
-CLI::Validator finite_in(double lowest, double highest) {
-  return CLI::Validator(
-      [=](std::string& text) -> std::string {
-        double value = std::numeric_limits<double>::quiet_NaN();
-        const bool is_number = CLI::detail::lexical_cast(text, value);
-        if (is_number && value >= lowest && value <= highest) return "";
-        return fmt::format("'{}' is not a number from {:g} to {:g}", text, lowest, highest);
-      },
-      "NUMBER");
-}
-
-/// How many times as fast: CLI::PositiveNumber lets NaN pass.
-std::string complaint_about_factor(const std::string& text) {
-  double value = 0;
-  if (CLI::detail::lexical_cast(text, value) && value > 0 && std::isfinite(value)) return "";
-  return fmt::format("'{}' is no factor: 2 means twice as fast, 0.5 half as fast", text);
-}
-
-std::vector<Types> types_with_names(const std::vector<std::string>& names) {
-  std::vector<Types> chosen;
-  for (const std::string& name : names) {
-    const std::optional<Types> types = types_named(name);
-    if (!types) {
-      std::string all;
-      for (const Types& known : all_types()) all += (all.empty() ? "" : ", ") + to_string(known);
-      throw CLI::ValidationError(
-          "--dtype", fmt::format("there are no tensors of '{}'; there are {}", name, all));
-    }
-    add_new(chosen, {*types}, std::equal_to<>());
-  }
-  return chosen;
+/// A finite number in [lowest, highest]: CLI::Range lets NaN pass. `complaint` follows the text.
+CLI::Validator finite_in(double lowest, double highest, const std::string& complaint) {
+  const auto check = [=](const std::string& text) {
+    double value = 0;
+    const bool is_number = CLI::detail::lexical_cast(text, value);
+    if (is_number && value >= lowest && value <= highest) return std::string();
+    return fmt::format("'{}' is {}", text, complaint);
+  };
+  return CLI::Validator(check, "NUMBER");
 }
 
 /// Narrows the options to what a prediction is about.
@@ -153,10 +143,9 @@ std::vector<Types> types_for(
   constexpr Types kBf16 = {.dtype = Dtype::bf16, .weight = Dtype::bf16};
   constexpr Types kFp16 = {.dtype = Dtype::fp16, .weight = Dtype::fp16};
   const auto is_this = [&](const Regime& other) { return other.name == regime.name; };
-  if (implementation.is_typed && regime.name == kUnalignedSweep) return {kBf16};
-  if (!implementation.is_typed || std::none_of(regimes().begin(), regimes().end(), is_this)) {
-    return {kFp32};
-  }
+  if (!implementation.is_typed) return {kFp32};
+  if (regime.name == kUnalignedSweep) return {kBf16};
+  if (std::none_of(regimes().begin(), regimes().end(), is_this)) return {kFp32};
   if (options.predicted) return {kBf16, kFp32};
   return {kFp32, kBf16, kFp16};
 }
@@ -166,16 +155,16 @@ ParsedOptions parse_options(
   ParsedOptions parsed;
   Options& options = parsed.options;
 
-  constexpr int kMostRows = std::numeric_limits<int>::max();
-  constexpr int kMostColumns = 1 << 30;
+  constexpr double kMin = std::numeric_limits<double>::denorm_min();
+  constexpr double kMax = std::numeric_limits<double>::max();
+  constexpr int kMaxRows = std::numeric_limits<int>::max();
+  constexpr int kMaxColumns = 1 << 30;
   std::vector<std::string> lesson_names;
   std::string operation;
   std::vector<std::string> names_of_regimes;
   std::vector<std::string> names_of_types;
   std::optional<int> rows;
   std::optional<int> hidden;
-  bool cold = false;
-  bool warm = false;
 
   const std::string about =
       implementations.size() == 1
@@ -206,16 +195,16 @@ ParsedOptions parse_options(
                               "another or there is none, as in bf16/fp32; may be repeated")
                            ->type_name("NAME");
   auto* rows_option = app.add_option("--rows", rows, "Rows of a problem of your own (default 1024)")
-                          ->check(CLI::Range(0, kMostRows).description(""))
+                          ->check(CLI::Range(0, kMaxRows).description(""))
                           ->type_name("N")
                           ->excludes(regime_option);
   auto* hidden_option =
       app.add_option("--hidden", hidden, "Columns of a problem of your own (default 4096)")
-          ->check(CLI::Range(1, kMostColumns).description(""))
+          ->check(CLI::Range(1, kMaxColumns).description(""))
           ->type_name("N")
           ->excludes(regime_option);
   app.add_option("--eps", options.eps, "Added to the mean square (default 1e-5)")
-      ->check(finite_in(0, 1e30));
+      ->check(finite_in(0, 1e30, "not a number from 0 to 1e+30"));
   app.add_option("--seed", options.seed, "Seed of the random tensors (default 1)")
       ->type_name("N")
       ->check([](const std::string& text) {
@@ -223,9 +212,13 @@ ParsedOptions parse_options(
       });
   app.add_option(
          "--min-time", options.min_seconds, "Seconds of timed work per result (default 0.1)")
-      ->check(finite_in(1e-4, 60));
-  auto* cold_flag = app.add_flag("--cold", cold, "Time with the tensors out of the L2 cache only");
-  auto* warm_flag = app.add_flag("--warm", warm, "Time with the tensors left in the L2 cache only")
+      ->check(finite_in(1e-4, 60, "not a number from 0.0001 to 60"));
+  auto* cold_flag = app.add_flag_callback(
+      "--cold", [&] { options.only_cache = Cache::cold; },
+      "Time with the tensors out of the L2 cache only");
+  auto* warm_flag = app.add_flag_callback(
+                           "--warm", [&] { options.only_cache = Cache::warm; },
+                           "Time with the tensors left in the L2 cache only")
                         ->excludes(cold_flag);
   app.add_option("--csv", options.csv_file, "Write the results to this file")->type_name("FILE");
   auto* verify_flag = app.add_flag("--verify-only", options.verify_only, "Verify, do not time");
@@ -242,7 +235,8 @@ ParsedOptions parse_options(
              "How many times as fast as its predecessor is the lesson, in its own regime? Grades "
              "your guess")
           ->type_name("FACTOR")
-          ->check(complaint_about_factor);
+          ->check(finite_in(kMin, kMax, "no factor: 2 means twice as fast, 0.5 half as fast")
+                      .description(""));
   for (CLI::Option* other :
        {regime_option, dtype_option, rows_option, hidden_option, cold_flag, warm_flag, verify_flag,
         trace_flag}) {
@@ -255,14 +249,13 @@ ParsedOptions parse_options(
   app.add_flag(
       "--summary", options.summary, "Print a table at the end, not a line for each result");
   app.add_flag("--list", options.list, "List the lessons of this program and exit");
-
   app.add_flag("--l2", options.l2, "Print the size of the GPU's L2 cache in MiB and exit");
 
   try {
     app.parse(argc, argv);
     for (const CLI::Option* option : {trace_flag, trace_option}) {
       if (*option && !can_observe()) {
-        throw CLI::ValidationError(option->get_name(), kCannotObserve);
+        throw CLI::ValidationError(option->get_name(), kCannotCount);
       }
     }
     const std::vector<Implementation> among =
@@ -286,8 +279,6 @@ ParsedOptions parse_options(
     fmt::print(stderr, "{} (--help lists the options)\n", error.what());
     parsed.exit_code = kBadUsage;
   }
-  if (cold) options.only_cache = Cache::cold;
-  if (warm) options.only_cache = Cache::warm;
   return parsed;
 }
 

@@ -39,14 +39,15 @@ std::string percent_text(double percent) {
   return fmt::format("{:.{}f} %", percent, percent < 0.1 ? 2 : 1);
 }
 
-/// Whether there is a result of the lesson that says it does not support the type.
-bool lacks(
+/// The result of a lesson in a type; null if there is none.
+const Result* find(
     const std::vector<Result>& results, const std::string& lesson, const Regime& regime,
-    Dtype dtype) {
-  return std::any_of(results.begin(), results.end(), [&](const Result& r) {
+    Cache cache, Dtype dtype) {
+  const auto found = std::find_if(results.begin(), results.end(), [&](const Result& r) {
     return r.implementation == lesson && r.regime == regime.name && r.dtype == to_string(dtype) &&
-           r.verdict == Verdict::unsupported;
+           (!r.cache || r.cache == cache);
   });
+  return found == results.end() ? nullptr : &*found;
 }
 
 /// The result to grade by, in the preferred type if the lesson has one.
@@ -54,15 +55,9 @@ const Result& timed_result(
     const std::vector<Result>& results, const std::string& lesson, const Regime& regime,
     Cache cache, Dtype preferred) {
   const std::string where = fmt::format("{} in {}, {}", lesson, regime.name, to_string(cache));
-  const auto find = [&](Dtype dtype) {
-    return std::find_if(results.begin(), results.end(), [&](const Result& r) {
-      return r.implementation == lesson && r.regime == regime.name && r.dtype == to_string(dtype) &&
-             (!r.cache || r.cache == cache);
-    });
-  };
-  auto found = find(preferred);
-  if (found == results.end()) found = find(Dtype::fp32);
-  if (found == results.end()) throw std::runtime_error("there is no result of " + where);
+  const Result* found = find(results, lesson, regime, cache, preferred);
+  if (found == nullptr) found = find(results, lesson, regime, cache, Dtype::fp32);
+  if (found == nullptr) throw std::runtime_error("there is no result of " + where);
   if (found->verdict != Verdict::pass) {
     throw std::runtime_error(
         fmt::format("{} cannot be graded: its verdict is '{}'", where, to_string(found->verdict)));
@@ -88,21 +83,15 @@ std::vector<Implementation> predecessor_and_lesson(
   }
 
   bool has_earlier = false;
-  std::optional<Implementation> predecessor;
+  std::optional<Implementation> earlier;
+  std::optional<Implementation> variant;
   for (const Implementation& other : all) {
+    if (!variant && std::string_view(other.slug).starts_with(slug + "/")) variant = other;
     if (is_variant(other) || other.slug >= slug) continue;
     has_earlier = true;
-    if (other.memory == Memory::device && other.operation == lesson->operation &&
-        (!predecessor || predecessor->slug < std::string(other.slug))) {
-      predecessor = other;
-    }
+    if (other.memory == Memory::device && other.operation == lesson->operation) earlier = other;
   }
-  if (has_earlier && !predecessor) {
-    for (const Implementation& other : all) {
-      if (!std::string_view(other.slug).starts_with(slug + "/")) continue;
-      if (!predecessor || other.slug < std::string(predecessor->slug)) predecessor = other;
-    }
-  }
+  const std::optional<Implementation> predecessor = earlier || !has_earlier ? earlier : variant;
   if (!predecessor) {
     throw std::runtime_error(fmt::format(
         "this program does not hold what came before {}: ./rmsnorm lesson N --predict does", slug));
@@ -132,7 +121,9 @@ std::string graded_prediction(
     double guess, const std::string& before, const std::string& after, const Regime& regime,
     const std::vector<Result>& results, std::string_view whose) {
   // A lesson that knows bf16 is used in it. But both have to do the same.
-  const Dtype type = lacks(results, before, regime, Dtype::bf16) ? Dtype::fp32 : Dtype::bf16;
+  const Result* in_bf16 = find(results, before, regime, regime.caches.at(0), Dtype::bf16);
+  const bool lacks_bf16 = in_bf16 != nullptr && in_bf16->verdict == Verdict::unsupported;
+  const Dtype type = lacks_bf16 ? Dtype::fp32 : Dtype::bf16;
   const Result& first = timed_result(results, after, regime, regime.caches.at(0), type);
   std::string text = fmt::format(
       "{} after {} in {}, {} x {}, {}: {}, commit {}, {}\n", with_dtype(after, first.dtype), before,

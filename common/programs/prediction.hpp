@@ -15,7 +15,7 @@ namespace rmsnorm {
 /// The two kernels that a prediction compares: the predecessor of the one lesson that was chosen,
 /// and that lesson. (Variants that were chosen along with it do not count.) The predecessor is the
 /// last lesson on the device before it that does the same operation; the first one follows its own
-/// first variant.
+/// first variant. Both lists are in the order of their slugs.
 /// \throws std::runtime_error with one sentence, if the lesson is about no speed, `all` does not
 /// hold what came before it, or not one lesson was chosen.
 std::vector<Implementation> predecessor_and_lesson(
@@ -28,9 +28,8 @@ std::vector<Implementation> predecessor_and_lesson(
 std::string grade(double guess, const Result& before, const Result& after);
 
 /// The graded prediction of `after` over `before` in a regime, in bf16 where a lesson knows it, by
-/// these results of one run: whose
-/// measurement it is, a line for each state of the cache that the regime has, and where the reason
-/// is discussed. `whose` is "recorded" or "measured now".
+/// these results of one run: whose measurement it is, a line for each state of the cache that the
+/// regime has, and where the reason is discussed. `whose` is "recorded" or "measured now".
 /// \throws std::runtime_error with one sentence, if a result is missing, did not pass, was not
 /// timed, or is of another run or shape than the others.
 std::string graded_prediction(

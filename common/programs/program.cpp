@@ -12,13 +12,12 @@
 #include "common/base/observation.hpp"
 #include "common/base/terminal.hpp"
 #include "common/measure/gpu.hpp"
-#include "common/programs/file_output.hpp"
 #include "common/programs/options.hpp"
+#include "common/programs/output.hpp"
 #include "common/programs/prediction.hpp"
 #include "common/programs/report.hpp"
 #include "common/programs/runner.hpp"
 #include "common/programs/schedule.hpp"
-#include "common/programs/terminal_output.hpp"
 #include "common/records/csv.hpp"
 
 namespace rmsnorm {
@@ -34,31 +33,21 @@ std::string describe_device(const Gpu& gpu) {
       gpu.multiprocessors, gpu.l2_bytes >> 20, gpu.peak_gbps);
 }
 
-bool needs_device(const Options& options) {
-  for (const Implementation& implementation : options.implementations) {
-    if (implementation.memory == Memory::device) return true;
-  }
-  return false;  // lesson 01 needs no GPU, not even a broken one
-}
-
 /// The GPU, or a line for each implementation that needs one, with the reason why it cannot run.
 std::optional<Gpu> find_gpu_or_say(const Options& options, ExitCode& exit_code) {
-  if (!needs_device(options)) return std::nullopt;
-  std::string reason;
+  std::vector<Implementation> on_gpu = options.implementations;
+  std::erase_if(on_gpu, [](const Implementation& i) { return i.memory == Memory::host; });
+  if (on_gpu.empty()) return std::nullopt;  // lesson 01 needs no GPU, not even a broken one
   try {
     const Gpu gpu = find_gpu();
     fmt::print(stderr, "{}\n", describe_device(gpu));
     return gpu;
-  } catch (const NoGpu& no_gpu) {
-    reason = no_gpu.what();
-  } catch (const CudaError& error) {
-    reason = error.what();
+  } catch (const std::runtime_error& error) {
+    for (const Implementation& implementation : on_gpu) {
+      fmt::print("{}\n", skipped_line(implementation.slug, error.what()));
+    }
   }
-  for (const Implementation& implementation : options.implementations) {
-    if (implementation.memory == Memory::host) continue;
-    fmt::print("{}\n", skipped_line(implementation.slug, reason));
-    exit_code = kNoDevice;
-  }
+  exit_code = kNoDevice;
   return std::nullopt;
 }
 
@@ -86,12 +75,11 @@ ExitCode stopped(const std::string& why) {
 }
 
 /// Makes the schedule and carries it out.
-ExitCode run_schedule(
-    const Options& options, const std::optional<Gpu>& gpu, const Listener& listener) {
+ExitCode run_schedule(const Options& options, const std::optional<Gpu>& gpu, Output& output) {
   try {
     const Schedule schedule = make_schedule(options, gpu);
     for (const std::string& note : schedule.notes) fmt::print(stderr, "{}\n", note);
-    for (const Job& job : schedule.jobs) run_job(job, gpu, options.min_seconds, listener);
+    for (const Job& job : schedule.jobs) run_job(job, gpu, options.min_seconds, output);
   } catch (const TooLarge& error) {
     return stopped(error.what());
   } catch (const std::bad_alloc&) {
@@ -105,37 +93,31 @@ ExitCode run_schedule(
 int run(const Options& options) {
   ExitCode exit_code = kAllVerified;
   const std::optional<Gpu> gpu = find_gpu_or_say(options, exit_code);
-  FileOutput files(options);
-  TerminalOutput terminal(options);
+  Output output(options);
   // What cannot be graded is found out before anything is done in vain.
   const bool is_recorded = options.predicted && is_cpu_device();
   const std::string grades = is_recorded ? grade_by_record(options) : "";
 
-  const Listener listener{
-      .found = [&](const Finding& finding) { terminal.add(finding), files.add(finding.result); },
-      .counted = [&](const Watched& launch) { terminal.add(launch), files.add(launch); },
-      .job_done = [&] { files.save(); }};
-  if (const ExitCode ended = run_schedule(options, gpu, listener); ended != kAllVerified) {
+  if (const ExitCode ended = run_schedule(options, gpu, output); ended != kAllVerified) {
     exit_code = ended;
   }
-  if (terminal.results().empty() && exit_code == kAllVerified) {
+  if (output.results().empty() && exit_code == kAllVerified) {
     fmt::print(stderr, "nothing to run: some operations have a regime of their own\n");
     exit_code = kBadUsage;
   }
   try {
-    files.save();
+    output.save();
   } catch (const std::runtime_error& error) {
     fmt::print(stderr, "{}\n", error.what());
     exit_code = kBadUsage;
   }
-  terminal.print_end();
-  if (const std::string wrong = terminal.what_is_wrong(); !wrong.empty()) {
+  output.print_end();
+  if (const std::string wrong = output.what_is_wrong(); !wrong.empty()) {
     fmt::print("\n{}\n", wrong);
     return kLessonWrong;
   }
   if (options.predicted && exit_code == kAllVerified) {
-    fmt::print(
-        "\n{}", is_recorded ? grades : grade_by(options, terminal.results(), "measured now"));
+    fmt::print("\n{}", is_recorded ? grades : grade_by(options, output.results(), "measured now"));
   }
   return exit_code;
 }

@@ -13,15 +13,12 @@ namespace rmsnorm {
 namespace {
 
 std::string verdict_text(const Result& result, bool colour) {
-  std::string text = to_string(result.verdict);
-  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
-    return c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c;
-  });
-  if (!colour) return text;
-  const auto shade = result.verdict == Verdict::pass   ? fmt::terminal_color::green
-                     : result.verdict == Verdict::fail ? fmt::terminal_color::red
-                                                       : fmt::terminal_color::yellow;
-  return fmt::format(fmt::fg(shade), "{}", text);
+  static const std::map<Verdict, std::pair<const char*, fmt::terminal_color>> kShown = {
+      {Verdict::pass, {"PASS", fmt::terminal_color::green}},
+      {Verdict::fail, {"FAIL", fmt::terminal_color::red}},
+      {Verdict::unsupported, {"UNSUPPORTED", fmt::terminal_color::yellow}}};
+  const auto& [text, shade] = kShown.at(result.verdict);
+  return colour ? fmt::format(fmt::fg(shade), "{}", text) : text;
 }
 
 std::string time_columns(const Result& r) {
@@ -61,15 +58,11 @@ std::string implementation_list(const std::vector<Implementation>& implementatio
 
 namespace {
 
-/// A line and a column of the summary, in the order of what was measured.
+/// The line of the summary that a result belongs to.
 std::string line_name(const Result& r) {
   std::string name = r.implementation;
   if (name.find('_') == name.npos) name += " " + r.operation;  // not a lesson's slug
   return with_dtype(name, r.dtype);
-}
-
-std::string column_name(const Result& r) {
-  return fmt::format("{} {}", r.regime, cache_text(r));
 }
 
 std::string cell_of(const Result& r) {
@@ -81,39 +74,41 @@ std::string cell_of(const Result& r) {
   return pct ? fmt::format("{:.0f}%", *pct) : "";
 }
 
-void add_new(std::vector<std::string>& to, const std::string& name) {
-  if (std::find(to.begin(), to.end(), name) == to.end()) to.push_back(name);
+/// The place of a name in a list, to which it is added if it is not there.
+template <class Name>
+std::size_t place_in(std::vector<Name>& names, const Name& name) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return found - names.begin();
+  names.push_back(name);
+  return names.size() - 1;
 }
 
 }  // namespace
 
 std::string summary(const std::vector<Result>& results) {
+  // In the order of what was measured.
   std::vector<std::string> lines;
-  std::vector<std::string> columns;
-  std::map<std::pair<std::string, std::string>, std::string> cells;
+  std::vector<std::pair<std::string, std::string>> columns;  // regime, state of the cache
+  std::map<std::pair<std::size_t, std::size_t>, std::string> cells;
   for (const Result& r : results) {
-    const bool is_listed = r.regime.rfind("sweep", 0) != 0 && r.regime != kCustomRegime;
+    const bool is_listed = !r.regime.starts_with("sweep") && r.regime != kCustomRegime;
     if (!is_listed || r.dtype == "fp16" || !r.cache) continue;
-    add_new(lines, line_name(r));
-    add_new(columns, column_name(r));
-    cells[{line_name(r), column_name(r)}] = cell_of(r);
+    const std::size_t line = place_in(lines, line_name(r));
+    cells[{line, place_in(columns, {r.regime, cache_text(r)})}] = cell_of(r);
   }
   if (columns.empty()) return "";
 
   std::string table = fmt::format("{:28}", "% of copy; decode: time");
-  std::string states(28, ' ');
-  for (const std::string& column : columns) {
-    const std::size_t space = column.find(' ');
-    table += fmt::format(" {:>8}", column.substr(0, space));
-    states += fmt::format(" {:>8}", column.substr(space + 1));
+  for (const auto& [regime, cache] : columns) table += fmt::format(" {:>8}", regime);
+  table += fmt::format("\n{:28}", "");
+  for (const auto& [regime, cache] : columns) table += fmt::format(" {:>8}", cache);
+  for (std::size_t line = 0; line < lines.size(); ++line) {
+    table += fmt::format("\n{:28}", lines[line]);
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      table += fmt::format(" {:>8}", cells[{line, i}]);
+    }
   }
-  table += "\n" + states + "\n";
-  for (const std::string& line : lines) {
-    table += fmt::format("{:28}", line);
-    for (const std::string& column : columns) table += fmt::format(" {:>8}", cells[{line, column}]);
-    table += "\n";
-  }
-  return table;
+  return table + "\n";
 }
 
 std::string tally(const std::vector<Result>& results) {

@@ -1,13 +1,10 @@
 #include "common/programs/runner.hpp"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <ctime>
-#include <map>
-#include <memory>
+#include <utility>
+#include <vector>
 
-#include "common/base/build_info.hpp"
 #include "common/base/cuda_check.hpp"
 #include "common/base/device.hpp"
 #include "common/base/terminal.hpp"
@@ -18,89 +15,84 @@
 namespace rmsnorm {
 namespace {
 
+/// The CPU device watches problems up to this many elements: a larger one takes it too long.
+constexpr std::int64_t kElementsToWatch = std::int64_t{1} << 22;
+
 /// One job being done.
 class Runner {
  public:
-  Runner(
-      const Job& job, const std::optional<Gpu>& gpu, double min_seconds, const Listener& listener)
+  Runner(const Job& job, const std::optional<Gpu>& gpu, double min_seconds, Output& output)
       : job_(job),
         gpu_(gpu),
         min_seconds_(min_seconds),
-        listener_(listener),
+        output_(output),
         workload_(*job.operation, job.spec) {}
 
+  /// Everything is verified before anything is timed.
   void run() {
-    verify_all();
-    if (job_.caches.empty()) {
-      for (const Implementation& implementation : job_.implementations) {
-        report(implementation, std::nullopt, std::nullopt);
-      }
+    std::vector<Finding> findings;
+    for (const Implementation& implementation : job_.implementations) {
+      findings.push_back(verified(implementation));
     }
-    for (const Cache cache : job_.caches) {
-      const bool too_small = cache == Cache::cold && !job_.is_cold;
+    std::vector<std::optional<Cache>> caches(job_.caches.begin(), job_.caches.end());
+    if (caches.empty()) caches.push_back(std::nullopt);
+    for (const std::optional<Cache> cache : caches) {
       std::optional<double> copy_gbps;
-      if (!too_small) {
-        progress(fmt::format("copying {}, {}", text(), to_string(cache)));
-        copy_gbps = measure_copy(workload_, cache, min_seconds_);
+      if (cache && (cache == Cache::warm || job_.is_cold)) {
+        progress(fmt::format("copying {}, {}", text(), to_string(*cache)));
+        copy_gbps = measure_copy(workload_, *cache, min_seconds_);
       }
-      for (const Implementation& implementation : job_.implementations) {
-        report(implementation, cache, copy_gbps);
+      for (std::size_t i = 0; i < findings.size(); ++i) {
+        Finding finding = findings[i];
+        if (copy_gbps) finding.result.cache = cache;
+        finding.result.copy_gbps = copy_gbps;
+        if (finding.result.verdict == Verdict::pass) {
+          finding.remark = timed(job_.implementations[i], cache, finding.result);
+        }
+        output_.add(finding);
       }
     }
   }
 
  private:
-  /// Everything is verified before anything is timed.
-  void verify_all() {
-    for (const Implementation& implementation : job_.implementations) {
-      const std::string reason = implementation.unsupported(workload_.problem());
-      unsupported_[implementation.slug] = reason;
-      if (!reason.empty()) continue;
-      progress(fmt::format("verifying {} on {}", implementation.slug, text()));
-      Verification found = verify_or_report_loss(implementation);
-      if (!found.observation.lines.empty() && job_.spec.rows > 0) {
-        listener_.counted(
-            watched(implementation, workload_, job_.regime, std::move(found.observation)));
-      }
-      verified_[implementation.slug] = std::move(found);
+  /// What there is to say before anything is timed.
+  Finding verified(const Implementation& implementation) {
+    Finding finding{.result = describe(implementation)};
+    Result& result = finding.result;
+    finding.remark = implementation.unsupported(workload_.problem());
+    if (!finding.remark.empty()) {
+      result.verdict = Verdict::unsupported;
+      return finding;
     }
-  }
+    const Traffic traffic = implementation.traffic(workload_.problem());
+    result.bytes_per_row_predicted = traffic.read + traffic.written;
 
-  Verification verify_or_report_loss(const Implementation& implementation) {
+    progress(fmt::format("verifying {} on {}", implementation.slug, text()));
     const std::int64_t elements = std::int64_t{job_.spec.rows} * job_.spec.hidden;
+    Verification found;
     try {
-      return verify(
+      found = verify(
           implementation, workload_, nullptr,
           elements <= kElementsToWatch ? Watch::yes : Watch::no);
     } catch (const CudaError& error) {
-      Finding lost{.result = describe(implementation), .remark = error.what()};
-      lost.result.verdict = Verdict::fail;
-      listener_.found(lost);
+      report_loss(result, error);
       throw;
     }
-  }
-
-  /// \param cache in which it is to be timed, and what the copy reached there; empty: not at all
-  void report(
-      const Implementation& implementation, std::optional<Cache> cache,
-      std::optional<double> copy_gbps) {
-    Finding finding{.result = describe(implementation)};
-    Result& result = finding.result;
-    if (copy_gbps) result.cache = cache;
-    result.copy_gbps = copy_gbps;
-    if (const std::string& reason = unsupported_.at(implementation.slug); !reason.empty()) {
-      result.verdict = Verdict::unsupported;
-      finding.remark = reason;
-      return listener_.found(finding);
-    }
-    const Verification& found = verified_.at(implementation.slug);
     result.max_error = found.max_error;
     result.error_bound = found.error_bound;
     result.verdict = found.ok() ? Verdict::pass : Verdict::fail;
     finding.remark = found.complaint;
     finding.hazards = found.hazards;
-    if (found.ok()) finding.remark = timed(implementation, cache, result);
-    listener_.found(finding);
+    if (!found.observation.lines.empty() && job_.spec.rows > 0) {
+      output_.add(watched(implementation, workload_, job_.regime, std::move(found.observation)));
+    }
+    return finding;
+  }
+
+  /// The GPU is lost, and with it all that would follow.
+  void report_loss(Result result, const CudaError& error) const {
+    result.verdict = Verdict::fail;
+    output_.add(Finding{.result = std::move(result), .remark = error.what()});
   }
 
   /// Fills in the times if there is a copy to compare them with; says what is to be said of it.
@@ -132,8 +124,8 @@ class Runner {
     } catch (const CudaError& error) {
       result.verdict = Verdict::fail;
       if (cudaDeviceSynchronize() == cudaSuccess) return error.what();
-      listener_.found({.result = result, .remark = error.what()});
-      throw;  // the GPU is lost, and with it all that would follow
+      report_loss(result, error);
+      throw;
     }
   }
 
@@ -148,16 +140,12 @@ class Runner {
     result.rows = job_.spec.rows;
     result.hidden = job_.spec.hidden;
     result.bytes = workload_.bytes_to_move();
-    if (unsupported_.at(implementation.slug).empty()) {  // else nothing is promised
-      const Traffic traffic = implementation.traffic(workload_.problem());
-      result.bytes_per_row_predicted = traffic.read + traffic.written;
-    }
     if (on_gpu && !is_cpu_device()) result.peak_gbps = gpu_->peak_gbps;
     result.device = on_gpu ? gpu_->name : "cpu";
     result.driver = on_gpu ? gpu_->driver : "";
     result.cuda = cuda_version();
     result.version = build_commit();
-    result.date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
+    result.date = today();
     return result;
   }
 
@@ -169,18 +157,15 @@ class Runner {
   const Job& job_;
   const std::optional<Gpu>& gpu_;
   double min_seconds_;
-  const Listener& listener_;
+  Output& output_;
   Workload workload_;
-  std::map<std::string, std::string> unsupported_;  // by slug: the reason, or ""
-  std::map<std::string, Verification> verified_;    // those that are supported
 };
 
 }  // namespace
 
-void run_job(
-    const Job& job, const std::optional<Gpu>& gpu, double min_seconds, const Listener& listener) {
-  Runner(job, gpu, min_seconds, listener).run();
-  listener.job_done();
+void run_job(const Job& job, const std::optional<Gpu>& gpu, double min_seconds, Output& output) {
+  Runner(job, gpu, min_seconds, output).run();
+  output.save();
 }
 
 }  // namespace rmsnorm

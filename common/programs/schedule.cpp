@@ -25,60 +25,55 @@ class Scheduler {
   Schedule make() {
     for (const Regime& regime : options_.regimes) {
       for (const Shape shape : regime.shapes) {
-        add_host_jobs(regime, shape);
-        if (gpu_) add_device_jobs(regime, shape_here(regime, shape));
+        const std::size_t first = schedule_.jobs.size();
+        for (const Implementation& implementation : options_.implementations) {
+          if (!is_measured_in(*implementation.operation, regime)) continue;
+          if (implementation.memory == Memory::host) {
+            add_host_job(implementation, regime, shape);
+          } else if (gpu_) {
+            add_device_jobs(implementation, regime, shape_here(regime, shape), first);
+          }
+        }
       }
     }
     return schedule_;
   }
 
  private:
-  void add_host_jobs(const Regime& regime, Shape wanted) {
+  void add_host_job(const Implementation& implementation, const Regime& regime, Shape wanted) {
     Shape shape = wanted;
-    // With fewer rows, many shapes of a sweep become the same.
     while (shape.rows > 1 && std::int64_t{shape.rows} * shape.hidden > kElementsForCpuLesson) {
       shape.rows /= 2;
     }
-    for (const Implementation& implementation : options_.implementations) {
-      const Operation& operation = *implementation.operation;
-      if (implementation.memory != Memory::host || !is_measured_in(operation, regime)) continue;
-      const WorkloadSpec spec = spec_of(Memory::host, shape, {});
-      const auto is_scheduled = [&](const Job& job) {
-        return job.regime == regime.name && job.implementations[0].slug == implementation.slug &&
-               job.spec.rows == shape.rows && job.spec.hidden == shape.hidden;
-      };
-      if (std::any_of(schedule_.jobs.begin(), schedule_.jobs.end(), is_scheduled)) continue;
-      // The tensors, and copies of them for the comparison. Linux would promise more than it has.
-      const std::size_t needed = 2 * Workload::bytes(operation, spec);
-      const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-      if (needed > memory / 10 * 9) {
-        throw TooLarge(fmt::format(
-            "{} x {} needs {:.1f} GiB, and this machine has {:.1f} GiB in all", shape.rows,
-            shape.hidden, needed / 0x1p30, memory / 0x1p30));
-      }
-      schedule_.jobs.push_back(
-          {&operation, {implementation}, regime.name, spec, {}, false, shape.rows < wanted.rows});
+    if (is_repeated(implementation, regime, shape)) return;
+    const Operation& operation = *implementation.operation;
+    const WorkloadSpec spec = spec_of(Memory::host, shape, {});
+    // The tensors, and copies of them for the comparison. Linux would promise more than it has.
+    const std::size_t needed = 2 * Workload::bytes(operation, spec);
+    const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+    if (needed > memory / 10 * 9) {
+      throw TooLarge(fmt::format(
+          "{} x {} needs {:.1f} GiB, and this machine has {:.1f} GiB in all", shape.rows,
+          shape.hidden, needed / 0x1p30, memory / 0x1p30));
     }
+    schedule_.jobs.push_back(
+        {&operation, {implementation}, regime.name, spec, {}, false, shape.rows < wanted.rows});
   }
 
-  void add_device_jobs(const Regime& regime, Shape shape) {
-    const std::size_t first = schedule_.jobs.size();
-    for (const Implementation& implementation : options_.implementations) {
-      const Operation& operation = *implementation.operation;
-      if (implementation.memory == Memory::host || !is_measured_in(operation, regime)) continue;
-      if (is_repeated(operation, regime, shape)) continue;
-      for (const Types& types : types_for(options_, implementation, regime)) {
-        const auto is_alike = [&](const Job& job) {
-          return job.operation == &operation && job.spec.types == types &&
-                 job.spec.memory == Memory::device;
-        };
-        const auto job =
-            std::find_if(schedule_.jobs.begin() + first, schedule_.jobs.end(), is_alike);
-        if (job != schedule_.jobs.end()) {
-          job->implementations.push_back(implementation);
-        } else {
-          add_job(implementation, regime, shape, types);
-        }
+  /// A job for each type, or a place in the job with this shape, from `first` on.
+  void add_device_jobs(
+      const Implementation& implementation, const Regime& regime, Shape shape, std::size_t first) {
+    if (is_cpu_device() && is_repeated(implementation, regime, shape)) return;
+    for (const Types& types : types_for(options_, implementation, regime)) {
+      const auto is_alike = [&](const Job& job) {
+        return job.operation == implementation.operation && job.spec.types == types &&
+               job.spec.memory == Memory::device;
+      };
+      const auto job = std::find_if(schedule_.jobs.begin() + first, schedule_.jobs.end(), is_alike);
+      if (job != schedule_.jobs.end()) {
+        job->implementations.push_back(implementation);
+      } else {
+        add_job(implementation, regime, shape, types);
       }
     }
   }
@@ -92,31 +87,29 @@ class Scheduler {
         static_cast<std::size_t>(bytes_of_tensors(operation, spec.rows, spec.hidden, types));
     spec.sets = sets_for_cold_cache(bytes, gpu_->l2_bytes);
     const bool is_cold = spec.sets * bytes >= 2 * gpu_->l2_bytes;
-    const bool is_timed = !options_.verify_only && spec.rows > 0 && !is_cpu_device();
     std::vector<Cache> caches;
-    if (is_timed) {
+    if (!options_.verify_only && spec.rows > 0 && !is_cpu_device()) {
       caches = options_.only_cache ? std::vector{*options_.only_cache} : regime.caches;
     }
+    const bool has_fewer_rows = spec.rows < wanted.rows;
     schedule_.jobs.push_back(
-        {&operation,
-         {implementation},
-         regime.name,
-         spec,
-         caches,
-         is_cold,
-         spec.rows < wanted.rows});
+        {&operation, {implementation}, regime.name, spec, caches, is_cold, has_fewer_rows});
   }
 
-  /// On the CPU device, some regimes are the same problem without their rows: once is enough.
-  bool is_repeated(const Operation& operation, const Regime& regime, Shape shape) {
-    if (!is_cpu_device() || regime.name == kCustomRegime) return false;
-    const auto [seen, is_new] =
-        seen_.try_emplace({operation.name, shape.rows, shape.hidden}, regime.name);
-    if (is_new || seen->second == regime.name) return false;
+  /// Whether it has been scheduled for this shape: with fewer rows, many shapes of a sweep become
+  /// the same and, on the CPU device, some regimes.
+  bool is_repeated(const Implementation& implementation, const Regime& regime, Shape shape) {
+    const bool on_host = implementation.memory == Memory::host;
+    const std::string name = fmt::format(
+        "{} {} {}", implementation.slug, implementation.operation->name,
+        on_host ? regime.name : "");
+    const auto [seen, is_new] = seen_.try_emplace({name, shape.rows, shape.hidden}, regime.name);
+    if (is_new) return false;
     const std::string note = fmt::format(
         "{} is the same small problem as {} here: {} x {}", regime.name, seen->second, shape.rows,
         shape.hidden);
-    if (std::find(schedule_.notes.begin(), schedule_.notes.end(), note) == schedule_.notes.end()) {
+    if (seen->second != regime.name &&
+        std::find(schedule_.notes.begin(), schedule_.notes.end(), note) == schedule_.notes.end()) {
       schedule_.notes.push_back(note);
     }
     return true;
@@ -152,7 +145,7 @@ class Scheduler {
   const Options& options_;
   const std::optional<Gpu>& gpu_;
   Schedule schedule_;
-  // On the CPU device: operation, rows, columns, and the first regime with them.
+  // Implementation, rows, columns, and the first regime with them.
   std::map<std::tuple<std::string, int, int>, std::string> seen_;
 };
 

@@ -40,7 +40,7 @@ struct Schedule {
 /// The schedule for these options; without a GPU, only of what runs on the CPU.
 ///
 /// Regimes shrink to the GPU's memory, and to what the CPU device has done in a moment; a problem
-/// of the reader's own fits or is turned down. \throws TooLarge
+/// of the reader's own has to fit. \throws TooLarge
 Schedule make_schedule(const Options& options, const std::optional<Gpu>& gpu);
 
 /// A regime's shape on this device.

@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <sstream>
 #include <tuple>
 
 #include "common/base/files.hpp"
 
 namespace rmsnorm {
 namespace {
+
+/// Line, operation, of what, requests, lanes, sectors, used, wavefronts.
+constexpr const char* kColumns = "{:>5}  {:12}  {:10} {:>10}  {:>5}  {:>7} {:>6} {:>10}";
 
 bool is_shared(const LineCount& count) {
   return count.kind.starts_with("shared");
@@ -39,21 +43,18 @@ bool is_worse(const LineCount& a, const LineCount& b) {
 }
 
 std::string row_of(const LineCount& count) {
-  std::string row = fmt::format(
-      "{:>5}  {:12}  {:10} {:>10}  {:>5}", count.line, count.kind, count.what, count.requests,
-      number(ratio(count.lanes, count.requests)));
+  std::string sectors, of_sectors, wavefronts;
   if (is_global(count)) {
-    row += fmt::format(
-        "  {:>7} {:>5.0f}% {:>10}", number(ratio(count.sectors, count.requests)), 100 * used(count),
-        "");
+    sectors = number(ratio(count.sectors, count.requests));
+    of_sectors = fmt::format("{:.0f}%", 100 * used(count));
   } else if (is_shared(count)) {
-    row += fmt::format(
-        "  {:>7} {:>6} {:>10}", "", "", number(ratio(count.wavefronts, count.requests)));
-  } else {
-    row += fmt::format("  {:>7} {:>6} {:>10}", "", "", "");
+    wavefronts = number(ratio(count.wavefronts, count.requests));
   }
-  row += "  " + source_text(count);
-  return count.policy.empty() ? row : row + "  // " + count.policy;
+  const std::string row = fmt::format(
+      kColumns, count.line, count.kind, count.what, count.requests,
+      number(ratio(count.lanes, count.requests)), sectors, of_sectors, wavefronts);
+  const std::string policy = count.policy.empty() ? "" : "  // " + count.policy;
+  return fmt::format("{}  {}{}\n", row, source_text(count), policy);
 }
 
 }  // namespace
@@ -66,13 +67,11 @@ std::string source_text(const LineCount& count) {
     } catch (const std::runtime_error&) {
       continue;
     }
-    std::size_t begin = 0;
-    for (int line = 1; line < count.line && begin != std::string::npos; ++line) {
-      begin = source.find('\n', begin);
-      if (begin != std::string::npos) ++begin;
+    std::istringstream lines(source);
+    std::string text;
+    for (int line = 0; line < count.line; ++line) {
+      if (!std::getline(lines, text)) return "";
     }
-    if (begin == std::string::npos) return "";
-    std::string text = source.substr(begin, source.find('\n', begin) - begin);
     text.resize(std::min(text.size(), text.find("//")));
     const std::size_t first = text.find_first_not_of(' ');
     if (first == std::string::npos) return "";
@@ -94,23 +93,23 @@ one of 16 bytes takes 4.
 )";
 
 std::string cost_table(const std::vector<Watched>& launches) {
+  constexpr const char* kCosts = "{:27} {:>10} {:>9} {:>9} {:>9} {:>10} {:>8} {:>8}\n";
   std::string table;
   std::string regime;
   for (const Watched& launch : launches) {
-    if (const std::string here = with_dtype(launch.regime, to_string(launch.types));
-        here != regime) {
-      regime = here;
+    const std::string here = with_dtype(launch.regime, to_string(launch.types));
+    if (here != regime) {
+      table += fmt::format("\nWhat a row costs: {}, {} x {}\n", here, launch.rows, launch.hidden);
       table += fmt::format(
-          "\nWhat a row costs: {}, {} x {}\n{:27} {:>10} {:>9} {:>9} {:>9} {:>10} {:>8} {:>8}\n",
-          regime, launch.rows, launch.hidden, "", "bytes read", "predicted", "written", "predicted",
-          "wavefronts", "barriers", "shuffles");
+          kCosts, "", "bytes read", "predicted", "written", "predicted", "wavefronts", "barriers",
+          "shuffles");
+      regime = here;
     }
     const RowCost cost = row_cost(launch.observation.lines, launch.rows);
     table += fmt::format(
-        "{:27} {:>10} {:>9} {:>9} {:>9} {:>10} {:>8} {:>8}\n", launch.implementation,
-        number(cost.read), number(launch.predicted.read), number(cost.written),
-        number(launch.predicted.written), number(cost.wavefronts), number(cost.barriers),
-        number(cost.shuffles));
+        kCosts, launch.implementation, number(cost.read), number(launch.predicted.read),
+        number(cost.written), number(launch.predicted.written), number(cost.wavefronts),
+        number(cost.barriers), number(cost.shuffles));
   }
   return table;
 }
@@ -150,21 +149,20 @@ std::string difference_from_prediction(const Watched& launch) {
 std::string line_table(const Watched& launch) {
   std::vector<LineCount> lines = launch.observation.lines;
   std::sort(lines.begin(), lines.end(), is_worse);
+  const std::int64_t blocks = launch.observation.blocks;
   std::string table = fmt::format(
-      "\n{} in {}, {} x {}: what each line asks for in one launch of {} block{}, worst first\n"
-      "{:>5}  {:12}  {:10} {:>10}  {:>5}  {:>7} {:>6} {:>10}\n"
-      "{:>5}  {:12}  {:10} {:>10}  {:>5}  {:>7} {:>6} {:>10}\n",
+      "\n{} in {}, {} x {}: what each line asks for in one launch of {} block{}, worst first\n",
       launch.implementation, with_dtype(launch.regime, to_string(launch.types)), launch.rows,
-      launch.hidden, launch.observation.blocks, launch.observation.blocks == 1 ? "" : "s", "", "",
-      "", "", "lanes", "sectors", "", "wavefronts", "line", "operation", "of", "requests", "each",
-      "each", "used", "each");
+      launch.hidden, blocks, blocks == 1 ? "" : "s");
+  table += fmt::format(kColumns, "", "", "", "", "lanes", "sectors", "", "wavefronts") + "\n";
+  table +=
+      fmt::format(kColumns, "line", "operation", "of", "requests", "each", "each", "used", "each") +
+      "\n";
   std::string file;
   for (const LineCount& line : lines) {
-    if (line.file != file) {
-      file = line.file;
-      table += file + "\n";
-    }
-    table += row_of(line) + "\n";
+    if (line.file != file) table += line.file + "\n";
+    file = line.file;
+    table += row_of(line);
   }
   return table;
 }

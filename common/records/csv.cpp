@@ -3,18 +3,24 @@
 #include <csv.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 #include "common/base/files.hpp"
 #include "common/records/csv_fields.hpp"
+#include "common/records/trace_csv.hpp"
 
 namespace rmsnorm {
 
 const char* const kCsvHeader =
     "operation,implementation,regime,dtype,rows,hidden,cache,median_us,spread_pct,samples,bytes,"
-    "gbps,"
-    "copy_gbps,peak_gbps,bytes_per_row_predicted,max_error,error_bound,verdict,device,driver,cuda,"
-    "version,date";
+    "gbps,copy_gbps,peak_gbps,bytes_per_row_predicted,max_error,error_bound,verdict,device,driver,"
+    "cuda,version,date";
+
+const char* const kTraceHeader =
+    "operation,implementation,regime,dtype,rows,hidden,blocks,file,line,kind,what,bytes,requests,"
+    "lanes,sectors,wavefronts,conflicts,version,date";
 
 namespace {
 
@@ -28,27 +34,29 @@ constexpr auto for_each_field = [](auto& r, auto&& visit) {
   visit(r.device), visit(r.driver), visit(r.cuda), visit(r.version), visit(r.date);
 };
 
-using Record = std::vector<std::string>;
-
-/// What libcsv's two callbacks fill: one call a field, one call a record.
-struct Records {
-  std::vector<Record> all;
-  Record current;
+/// The same for a row of a trace.
+constexpr auto for_each_trace_field = [](auto& r, auto&& visit) {
+  visit(r.operation), visit(r.implementation), visit(r.regime), visit(r.dtype);
+  visit(r.rows), visit(r.hidden), visit(r.blocks);
+  auto& c = r.count;
+  visit(c.file), visit(c.line), visit(c.kind), visit(c.what), visit(c.bytes), visit(c.requests);
+  visit(c.lanes), visit(c.sectors), visit(c.wavefronts), visit(c.conflicts);
+  visit(r.version), visit(r.date);
 };
+constexpr std::size_t kKindField = 9;  // of a trace, from 0
 
-void end_of_field(void* text, std::size_t size, void* records) {
-  static_cast<Records*>(records)->current.emplace_back(static_cast<const char*>(text), size);
-}
-
-void end_of_record(int, void* data) {
-  auto& records = *static_cast<Records*>(data);
-  records.all.push_back(std::move(records.current));
-  records.current.clear();
-}
+using Record = std::vector<std::string>;
 
 std::vector<Record> parse(const std::filesystem::path& file) {
   const std::string text = read_file(file);
-  Records records;
+  std::vector<Record> records(1);  // the last one is being filled
+  const auto end_of_field = [](void* field, std::size_t size, void* to) {
+    const std::string_view value(static_cast<const char*>(field), size);
+    static_cast<std::vector<Record>*>(to)->back().emplace_back(value);
+  };
+  const auto end_of_record = [](int, void* to) {
+    static_cast<std::vector<Record>*>(to)->emplace_back();
+  };
   csv_parser parser;
   if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0) throw std::bad_alloc();
   const bool whole =
@@ -58,7 +66,8 @@ std::vector<Record> parse(const std::filesystem::path& file) {
   const std::string reason = csv_strerror(csv_error(&parser));
   csv_free(&parser);
   if (!whole) throw std::runtime_error(fmt::format("{}: {}", file.string(), reason));
-  return std::move(records.all);
+  records.pop_back();
+  return records;
 }
 
 std::string quoted_if_needed(const std::string& field) {
@@ -109,6 +118,22 @@ std::vector<Result> read_csv(const std::filesystem::path& file) {
 
 void write_csv(const std::filesystem::path& file, const std::vector<Result>& results) {
   csv::write_rows(file, kCsvHeader, results, for_each_field);
+}
+
+std::vector<TraceRow> read_trace(const std::filesystem::path& file) {
+  std::vector<TraceRow> rows = csv::read_rows<TraceRow>(file, kTraceHeader, for_each_trace_field);
+  std::size_t line = 1;
+  for (const TraceRow& row : rows) {
+    ++line;
+    const std::string& kind = row.count.kind;
+    if (std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds)) continue;
+    throw csv::field_error(file, line, kKindField, kind, "is not a kind of operation");
+  }
+  return rows;
+}
+
+void write_trace(const std::filesystem::path& file, const std::vector<TraceRow>& rows) {
+  csv::write_rows(file, kTraceHeader, rows, for_each_trace_field);
 }
 
 }  // namespace rmsnorm

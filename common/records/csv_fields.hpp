@@ -28,23 +28,17 @@ inline constexpr std::array kValues<Verdict>{Verdict::pass, Verdict::fail, Verdi
 template <>
 inline constexpr std::array kValues<Cache>{Cache::cold, Cache::warm};
 
-/// A value as a field's text; a value that is not there is the empty text.
-inline std::string to_text(const std::string& value) {
-  return value;
-}
-/// An enum by its name.
-template <class Enum>
-requires std::is_enum_v<Enum> std::string to_text(Enum value) {
-  return to_string(value);
-}
-/// Six significant digits.
-inline std::string to_text(double value) {
-  return fmt::format("{:.6g}", value);
-}
-/// All digits.
-template <class Integer>
-requires std::is_integral_v<Integer> std::string to_text(Integer value) {
-  return fmt::format("{}", value);
+/// A value as a field's text: an integer with all its digits, another number with six significant
+/// ones, an enum by its name.
+template <class T>
+std::string to_text(const T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    return to_string(value);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return fmt::format("{:.6g}", value);
+  } else {
+    return fmt::format("{}", value);
+  }
 }
 /// The empty text if there is no value.
 template <class T>
@@ -52,29 +46,24 @@ std::string to_text(const std::optional<T>& value) {
   return value ? to_text(*value) : "";
 }
 
-/// A field's text as a value. \throws std::runtime_error with what is wrong with the text, as
-/// the end of a sentence
-inline void from_text(const std::string& text, std::string& value) {
-  value = text;
-}
-/// An enum by its name: one of `kValues<Enum>`. \throws std::runtime_error likewise
-template <class Enum>
-requires std::is_enum_v<Enum>
-void from_text(const std::string& text, Enum& value) {
-  for (const Enum known : kValues<Enum>) {
-    if (text == to_string(known)) return void(value = known);
-  }
-  throw std::runtime_error("is not one of its names");
-}
-/// A finite number, without anything before or behind it. \throws std::runtime_error likewise
-template <class Number>
-requires std::is_arithmetic_v<Number>
-void from_text(const std::string& text, Number& value) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end) throw std::runtime_error("is not a number");
-  if constexpr (std::is_floating_point_v<Number>) {
-    if (!std::isfinite(value)) throw std::runtime_error("is not a finite number");
+/// A field's text as a value: an enum by one of `kValues`, a finite number without anything before
+/// or behind it. \throws std::runtime_error with what is wrong, as the end of a sentence
+template <class T>
+void from_text(const std::string& text, T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    for (const T known : kValues<T>) {
+      if (text == to_string(known)) return void(value = known);
+    }
+    throw std::runtime_error("is not one of its names");
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || stop != end) throw std::runtime_error("is not a number");
+    if (!std::isfinite(static_cast<double>(value))) {
+      throw std::runtime_error("is not a finite number");
+    }
+  } else {
+    value = text;
   }
 }
 /// No value for the empty text. \throws std::runtime_error likewise

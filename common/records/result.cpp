@@ -3,15 +3,7 @@
 namespace rmsnorm {
 
 const char* to_string(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::pass:
-      return "pass";
-    case Verdict::fail:
-      return "fail";
-    case Verdict::unsupported:
-      return "unsupported";
-  }
-  return "";
+  return verdict == Verdict::pass ? "pass" : verdict == Verdict::fail ? "fail" : "unsupported";
 }
 
 std::optional<double> percent_of_copy(const Result& result) {

@@ -26,31 +26,31 @@ const char* to_string(Verdict verdict);
 /// The outcome of one implementation on one problem. Numbers that do not apply are empty: what was
 /// only verified has no time, what is unsupported has no error either.
 struct Result {
-  std::string operation = "rms_norm";  ///< what was computed
-  std::string implementation;          ///< by whom: a lesson's slug, "librmsnorm", "torch"
-  std::string regime;                  ///< a regime's name, or "custom"
-  std::string dtype = "fp32";          ///< types of the tensors: "bf16", "bf16/fp32" with another
-                                       ///< weight, "bf16/none" without
-  std::int64_t rows = 0;               ///< rows of x
-  std::int64_t hidden = 0;             ///< columns of x
-  std::optional<Cache> cache;          ///< empty where nothing was timed
-  std::optional<double> median_us;     ///< median time of one launch, microseconds
-  std::optional<double> spread_pct;    ///< half the 10-90 % range, in % of the median
-  int samples = 0;                     ///< timed samples behind the median
-  std::int64_t bytes = 0;              ///< that any implementation has to move: what is counted
-  std::optional<double> gbps;          ///< bytes / median, GB/s
-  std::optional<double> copy_gbps;     ///< the best copy of as many bytes, in the same run
-  std::optional<double> peak_gbps;     ///< the data sheet's peak of global memory
-  double bytes_per_row_predicted = 0;  ///< the implementation's own claim, bytes
-  std::optional<double> max_error;     ///< largest relative error of an element
-  std::optional<double> error_bound;   ///< what rounding can explain at most
-  Verdict verdict = Verdict::pass;     ///< whether it is right
-  std::string device;                  ///< the GPU's name, or "cpu"
-  std::string driver;                  ///< the driver's version
-  std::string cuda;                    ///< the toolkit's version that built the program
-  std::string version;                 ///< of the implementation: ours is the revision that built
-                                       ///< it, "-dirty" if changed
-  std::string date;                    ///< UTC, YYYY-MM-DD
+  std::string operation = "rms_norm";    ///< what was computed
+  std::string implementation = {};       ///< by whom: a lesson's slug, "librmsnorm", "torch"
+  std::string regime = {};               ///< a regime's name, or "custom"
+  std::string dtype = "fp32";            ///< types of the tensors: "bf16", "bf16/fp32" with another
+                                         ///< weight, "bf16/none" without
+  std::int64_t rows = 0;                 ///< rows of x
+  std::int64_t hidden = 0;               ///< columns of x
+  std::optional<Cache> cache = {};       ///< empty where nothing was timed
+  std::optional<double> median_us = {};  ///< median time of one launch, microseconds
+  std::optional<double> spread_pct = {};   ///< half the 10-90 % range, in % of the median
+  int samples = 0;                         ///< timed samples behind the median
+  std::int64_t bytes = 0;                  ///< that any implementation has to move: what is counted
+  std::optional<double> gbps = {};         ///< bytes / median, GB/s
+  std::optional<double> copy_gbps = {};    ///< the best copy of as many bytes, in the same run
+  std::optional<double> peak_gbps = {};    ///< the data sheet's peak of global memory
+  double bytes_per_row_predicted = 0;      ///< the implementation's own claim, bytes
+  std::optional<double> max_error = {};    ///< largest relative error of an element
+  std::optional<double> error_bound = {};  ///< what rounding can explain at most
+  Verdict verdict = Verdict::pass;         ///< whether it is right
+  std::string device = {};                 ///< the GPU's name, or "cpu"
+  std::string driver = {};                 ///< the driver's version
+  std::string cuda = {};                   ///< the toolkit's version that built the program
+  std::string version = {};  ///< of the implementation: ours is the revision that built
+                             ///< it, "-dirty" if changed
+  std::string date = {};     ///< UTC, YYYY-MM-DD
 };
 
 /// Bandwidth in per cent of the copy's, if both were measured.

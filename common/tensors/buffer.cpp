@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <cstring>
 #include <new>
-#include <utility>
 
 #include "common/base/cuda_check.hpp"
 
@@ -13,6 +11,14 @@ namespace rmsnorm {
 namespace {
 
 constexpr std::align_val_t kAlignment{256};  // what cudaMalloc gives
+
+void free_on_host(std::byte* data) {
+  ::operator delete(data, kAlignment);
+}
+
+void free_on_device(std::byte* data) {
+  cudaFree(data);  // nobody can be told of an error; the next checked call reports a lost GPU
+}
 
 /// Host memory is not known to CUDA, and on a machine without a GPU no CUDA call works at all.
 bool is_device_memory(const void* pointer) {
@@ -26,28 +32,18 @@ bool is_device_memory(const void* pointer) {
 
 }  // namespace
 
-Buffer::Buffer(Memory memory, std::size_t bytes) : memory_(memory), bytes_(bytes) {
+Buffer::Buffer(Memory memory, std::size_t bytes)
+    : bytes_(bytes), data_(nullptr, memory == Memory::host ? free_on_host : free_on_device) {
   if (memory == Memory::host) {
-    data_ = static_cast<std::byte*>(::operator new(bytes, kAlignment));
-  } else {
-    void* data = nullptr;
-    cuda_check(
-        cudaMalloc(&data, bytes),
-        fmt::format("allocating {:.1f} MiB on the GPU", static_cast<double>(bytes) / 0x1p20));
-    data_ = static_cast<std::byte*>(data);
+    data_.reset(static_cast<std::byte*>(::operator new(bytes, kAlignment)));
+    return;
   }
+  void* data = nullptr;
+  cuda_check(
+      cudaMalloc(&data, bytes),
+      fmt::format("allocating {:.1f} MiB on the GPU", static_cast<double>(bytes) / 0x1p20));
+  data_.reset(static_cast<std::byte*>(data));
 }
-
-Buffer::~Buffer() {
-  if (memory_ == Memory::host) {
-    ::operator delete(data_, kAlignment);
-  } else {
-    cudaFree(data_);  // a destructor has nobody to tell; the next checked call reports a lost GPU
-  }
-}
-
-Buffer::Buffer(Buffer&& other) noexcept
-    : memory_(other.memory_), bytes_(other.bytes_), data_(std::exchange(other.data_, nullptr)) {}
 
 void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
@@ -58,32 +54,20 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
   }
 }
 
-std::vector<float> to_host(const float* from, std::size_t size) {
-  std::vector<float> values(size);
-  copy_bytes(values.data(), from, size * sizeof(float));
-  return values;
-}
-
 std::vector<float> to_floats(const void* from, Dtype dtype, std::size_t size) {
-  if (dtype == Dtype::fp32) return to_host(static_cast<const float*>(from), size);
-  std::vector<std::uint16_t> halves(size);
-  copy_bytes(halves.data(), from, size * sizeof(std::uint16_t));
+  std::vector<std::byte> bytes(size * bytes_of(dtype));
+  copy_bytes(bytes.data(), from, bytes.size());
   std::vector<float> values(size);
-  for (std::size_t i = 0; i < size; ++i) values[i] = value_of(dtype, halves[i]);
+  for (std::size_t i = 0; i < size; ++i) values[i] = value_at(bytes.data(), dtype, i);
   return values;
-}
-
-void from_host(const std::vector<float>& from, float* to) {
-  copy_bytes(to, from.data(), from.size() * sizeof(float));
 }
 
 void from_floats(const std::vector<float>& from, void* to, Dtype dtype) {
-  if (dtype == Dtype::fp32) return from_host(from, static_cast<float*>(to));
-  std::vector<std::uint16_t> halves;
-  for (const float value : from) {
-    halves.push_back(static_cast<std::uint16_t>(bits_of(dtype, value)));
+  std::vector<std::byte> bytes(from.size() * bytes_of(dtype));
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    set_bits(bytes.data(), dtype, i, bits_of(dtype, from[i]));
   }
-  copy_bytes(to, halves.data(), halves.size() * sizeof(std::uint16_t));
+  copy_bytes(to, bytes.data(), bytes.size());
 }
 
 }  // namespace rmsnorm

@@ -3,6 +3,7 @@
 /// Memory on the host or on the device that frees itself.
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "common/contract/problem.hpp"
@@ -15,33 +16,21 @@ class Buffer {
   /// Takes memory for so many bytes, whose values are anything. \throws CudaError, or
   /// std::bad_alloc, if there is not enough.
   Buffer(Memory memory, std::size_t bytes);
-  ~Buffer();                             ///< frees the memory
-  Buffer(Buffer&& other) noexcept;       ///< takes the memory over
-  Buffer& operator=(Buffer&&) = delete;  ///< a buffer keeps its memory
-
-  std::byte* data() const { return data_; }     ///< the first byte, at a multiple of 256
-  std::size_t bytes() const { return bytes_; }  ///< how many
-  Memory memory() const { return memory_; }     ///< where they lie
+  std::byte* data() const { return data_.get(); }  ///< the first byte, at a multiple of 256
+  std::size_t bytes() const { return bytes_; }     ///< how many
 
  private:
-  Memory memory_;
   std::size_t bytes_;
-  std::byte* data_ = nullptr;
+  std::unique_ptr<std::byte, void (*)(std::byte*)> data_;
 };
 
 /// Copies bytes between the two memories, or within one, after all work on the device has ended.
 void copy_bytes(void* to, const void* from, std::size_t bytes);
 
-/// Copies `size` floats from either memory to the host, after all work on the device has ended.
-std::vector<float> to_host(const float* from, std::size_t size);
-
 /// The values of `size` elements in either memory, likewise.
 std::vector<float> to_floats(const void* from, Dtype dtype, std::size_t size);
 
-/// Copies floats from the host to either memory.
-void from_host(const std::vector<float>& from, float* to);
-
-/// The same, rounded to a type.
+/// Copies floats from the host to either memory, rounded to a type.
 void from_floats(const std::vector<float>& from, void* to, Dtype dtype);
 
 }  // namespace rmsnorm

@@ -8,6 +8,8 @@
 namespace rmsnorm {
 namespace {
 
+constexpr int kThreads = 256;
+
 /// Element i of a tensor (rows, hidden) of the given content, as the bits of its type.
 __host__ __device__ std::uint32_t element(
     Content content, Dtype dtype, std::uint64_t seed, std::uint64_t i, std::uint64_t hidden) {
@@ -34,12 +36,15 @@ __global__ void hash_on_device(const Word* data, std::size_t size, unsigned long
   if (mine != 0) atomicAdd(sum, mine);
 }
 
+/// Enough blocks for so many elements, or for several elements a thread.
+unsigned blocks_for(std::size_t size) {
+  return static_cast<unsigned>(std::min<std::size_t>(size / kThreads + 1, 4096));
+}
+
 template <class Word>
 void start_hash(const void* data, std::size_t bytes, unsigned long long* sum) {
-  constexpr int kThreads = 256;
   const std::size_t size = bytes / sizeof(Word);
-  const auto blocks = static_cast<unsigned>(std::min<std::size_t>(size / kThreads + 1, 2048));
-  hash_on_device<Word><<<blocks, kThreads>>>(static_cast<const Word*>(data), size, sum);
+  hash_on_device<Word><<<blocks_for(size), kThreads>>>(static_cast<const Word*>(data), size, sum);
   cuda_check(cudaGetLastError(), "checking the memory");
 }
 
@@ -58,9 +63,7 @@ void fill_memory(
     int hidden = 1) {
   if (size == 0) return;
   if (memory == Memory::device) {
-    constexpr int kThreads = 256;
-    const auto blocks = static_cast<unsigned>(std::min<std::size_t>(size / kThreads + 1, 4096));
-    fill_on_device<<<blocks, kThreads>>>(to, size, content, dtype, seed, hidden);
+    fill_on_device<<<blocks_for(size), kThreads>>>(to, size, content, dtype, seed, hidden);
     cuda_check(cudaGetLastError(), "filling a tensor");
   } else {
     for (std::size_t i = 0; i < size; ++i) {

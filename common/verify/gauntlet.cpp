@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 
 #include "common/base/cuda_check.hpp"
@@ -40,7 +41,6 @@ struct Values {
 };
 
 constexpr Values kAsDrawn = {"", nullptr};
-
 constexpr Values kValues[] = {
     {"a NaN in one row", [](float x, int row, int col) { return row == 7 && col == 99 ? NAN : x; }},
     {"an Inf in every third row",
@@ -96,8 +96,6 @@ class TimeLimit {
     alarm(0);
     sigaction(SIGALRM, &before_, nullptr);
   }
-  TimeLimit(const TimeLimit&) = delete;
-  TimeLimit& operator=(const TimeLimit&) = delete;
 
  private:
   static void give_up(int) {
@@ -109,6 +107,76 @@ class TimeLimit {
   struct sigaction before_ {};
 };
 
+/// One problem to solve.
+struct Attempt {
+  WorkloadSpec spec;
+  Values values = kAsDrawn;
+  bool keep_launch = false;
+};
+
+/// All problems for an implementation, in their order.
+std::vector<Attempt> attempts_for(
+    const Implementation& implementation, const std::vector<Counted>& counted) {
+  std::vector<Attempt> attempts;
+  const auto add = [&](WorkloadSpec spec, const Values& values = kAsDrawn) {
+    spec.memory = implementation.memory;
+    attempts.push_back({spec, values});
+  };
+  const auto add_eps = [&](std::initializer_list<float> all, WorkloadSpec spec) {
+    if (!implementation.operation->has_eps) return;
+    for (const float eps : all) {
+      spec.eps = eps;
+      add(spec);
+    }
+  };
+  const auto add_values = [&](const WorkloadSpec& spec) {
+    for (const TensorSpec& tensor : implementation.operation->tensors) {
+      if (!is_input_matrix(tensor)) continue;
+      for (Values values : kValues) {
+        values.input = tensor.name;
+        add(spec, values);
+      }
+    }
+  };
+
+  for (const int hidden : kHidden) {
+    for (const int rows : kRows) add({.rows = rows, .hidden = hidden});
+    add({.rows = 3, .hidden = hidden, .misalign = 1});
+  }
+  for (const Shape shape : kMore) add({.rows = shape.rows, .hidden = shape.hidden});
+  for (const auto& [shape, types] : counted) {
+    add({.rows = shape.rows, .hidden = shape.hidden, .types = types});
+    attempts.back().keep_launch = true;
+  }
+  for (const int hidden : {37, 1000, 4096}) {
+    for (const std::uint64_t seed : {0, 2, 3}) add({.rows = 7, .hidden = hidden, .seed = seed});
+    add_eps({0.0f, 1e-12f, 1.0f, 1e30f}, {.rows = 7, .hidden = hidden});
+    for (const int misalign : {2, 3}) add({.rows = 7, .hidden = hidden, .misalign = misalign});
+  }
+  add_values({.rows = 9, .hidden = 1024});
+  if (!implementation.is_typed) return attempts;
+
+  std::vector<Types> other_types = all_types();
+  std::erase(other_types, Types{});
+  for (Types types : all_types()) {
+    types.weight_bias = 1;
+    if (types.weight) other_types.push_back(types);
+  }
+  for (const Types& types : other_types) {
+    for (const int hidden : kHiddenOfTypes) {
+      for (const int rows : {0, 3}) add({.rows = rows, .hidden = hidden, .types = types});
+      for (const int misalign : {1, 4}) {
+        add({.rows = 3, .hidden = hidden, .misalign = misalign, .types = types});
+      }
+    }
+    // With 1e8, y is subnormal in fp16, and with more 0.
+    add_eps({0.0f, 1.0f, 1e8f, 1e30f}, {.rows = 7, .hidden = 1000, .types = types});
+    add_values({.rows = 9, .hidden = 1024, .types = types});
+    add({.rows = 9, .hidden = 1024, .types = types}, kLargeFp16);
+  }
+  return attempts;
+}
+
 /// The gauntlet of one lesson.
 class Gauntlet {
  public:
@@ -116,7 +184,11 @@ class Gauntlet {
       : implementation_(implementation), limits_(limits) {}
 
   GauntletResult run() {
-    const bool is_through = shapes() && counted() && numbers() && types() && size();
+    std::vector<Attempt> attempts = attempts_for(implementation_, limits_.counted);
+    const Attempt large{{.rows = 4194305, .hidden = 513}};
+    if (limits_.beyond_32_bits && has_room_for(large.spec)) attempts.push_back(large);
+    const bool is_through = std::all_of(
+        attempts.begin(), attempts.end(), [&](const Attempt& attempt) { return solves(attempt); });
     if (is_through && result_.right == 0) {
       result_.complaint = "it supports no shape: " + result_.last_reason;
     }
@@ -125,112 +197,21 @@ class Gauntlet {
   }
 
  private:
-  bool shapes() {
-    for (const int hidden : kHidden) {
-      for (const int rows : kRows) {
-        if (!is_right({.rows = rows, .hidden = hidden})) return false;
-      }
-      if (!is_right({.rows = 3, .hidden = hidden, .misalign = 1})) return false;
-    }
-    for (const Shape shape : kMore) {
-      if (!is_right({.rows = shape.rows, .hidden = shape.hidden})) return false;
-    }
-    return true;
-  }
-
-  bool counted() {
-    for (const auto& [shape, types] : limits_.counted) {
-      keep_launch_ = true;
-      const bool right = is_right({.rows = shape.rows, .hidden = shape.hidden, .types = types});
-      keep_launch_ = false;
-      if (!right) return false;
-    }
-    return true;
-  }
-
-  bool numbers() {
-    for (const int hidden : {37, 1000, 4096}) {
-      for (const std::uint64_t seed : {0, 2, 3}) {
-        if (!is_right({.rows = 7, .hidden = hidden, .seed = seed})) return false;
-      }
-      if (!with_eps({0.0f, 1e-12f, 1.0f, 1e30f}, {.rows = 7, .hidden = hidden})) return false;
-      for (const int misalign : {2, 3}) {
-        if (!is_right({.rows = 7, .hidden = hidden, .misalign = misalign})) return false;
-      }
-    }
-    return values({.rows = 9, .hidden = 1024});
-  }
-
-  bool with_eps(std::initializer_list<float> all, WorkloadSpec spec) {
-    if (!implementation_.operation->has_eps) return true;
-    for (const float eps : all) {
-      spec.eps = eps;
-      if (!is_right(spec)) return false;
-    }
-    return true;
-  }
-
-  bool values(const WorkloadSpec& spec) {
-    for (const TensorSpec& tensor : implementation_.operation->tensors) {
-      if (!is_input_matrix(tensor)) continue;
-      for (Values values : kValues) {
-        values.input = tensor.name;
-        if (!is_right(spec, values)) return false;
-      }
-    }
-    return true;
-  }
-
-  bool types() {
-    if (!implementation_.is_typed) return true;
-    std::vector<Types> all = all_types();
-    std::erase(all, Types{});
-    for (const Types& types : all_types()) {
-      if (!types.weight) continue;
-      all.push_back(types);
-      all.back().weight_bias = 1;
-    }
-    return std::all_of(
-        all.begin(), all.end(), [this](const Types& types) { return shapes_and_numbers(types); });
-  }
-
-  bool shapes_and_numbers(const Types& types) {
-    for (const int hidden : kHiddenOfTypes) {
-      for (const int rows : {0, 3}) {
-        if (!is_right({.rows = rows, .hidden = hidden, .types = types})) return false;
-      }
-      for (const int misalign : {1, 4}) {
-        const WorkloadSpec spec{.rows = 3, .hidden = hidden, .misalign = misalign, .types = types};
-        if (!is_right(spec)) return false;
-      }
-    }
-    // With 1e8, y is subnormal in fp16, and with more 0.
-    const WorkloadSpec few{.rows = 7, .hidden = 1000, .types = types};
-    if (!with_eps({0.0f, 1.0f, 1e8f, 1e30f}, few)) return false;
-    const WorkloadSpec spec{.rows = 9, .hidden = 1024, .types = types};
-    return values(spec) && is_right(spec, kLargeFp16);
-  }
-
-  bool size() {
-    const WorkloadSpec beyond_32_bits{.rows = 4194305, .hidden = 513};
-    return !limits_.beyond_32_bits || !has_room_for(beyond_32_bits) || is_right(beyond_32_bits);
-  }
-
-  bool is_right(WorkloadSpec spec, const Values& values = kAsDrawn) {
-    spec.memory = implementation_.memory;
-    progress(fmt::format("checking {} on {}", implementation_.slug, text_of(spec, values)));
-    const Workload workload(*implementation_.operation, spec);
+  bool solves(const Attempt& attempt) {
+    const std::string text = text_of(attempt.spec, attempt.values);
+    progress(fmt::format("checking {} on {}", implementation_.slug, text));
+    const Workload workload(*implementation_.operation, attempt.spec);
     if (std::string reason = implementation_.unsupported(workload.problem()); !reason.empty()) {
       ++result_.unsupported;
       result_.last_reason = std::move(reason);
       return true;
     }
-    if (values.change != nullptr) change(workload, values);
-    result_.where = text_of(spec, values);
+    if (attempt.values.change != nullptr) change(workload, attempt.values);
+    result_.where = text;
     Verification found = run(workload);
     if (found.ok()) {
       ++result_.right;
-      if (keep_launch_ && !found.observation.lines.empty()) {
+      if (attempt.keep_launch && !found.observation.lines.empty()) {
         result_.launches.push_back(
             watched(implementation_, workload, "a check", std::move(found.observation)));
       }
@@ -241,7 +222,8 @@ class Gauntlet {
     // The device sees neither a thread's own variables nor what was meant. But what is right on
     // plain problems and wrong on others has another reason.
     const bool was_watched = can_observe() && implementation_.memory == Memory::device;
-    if (was_watched && found.hazards.empty() && found.mismatch && is_plain(spec, values)) {
+    if (was_watched && found.hazards.empty() && found.mismatch &&
+        is_plain(attempt.spec, attempt.values)) {
       result_.advice =
           "no mistake was seen on the way: is a __shared__ missing, an index or a bound of a loop "
           "off, or the formula wrong?";
@@ -261,21 +243,19 @@ class Gauntlet {
   }
 
   Verification run(const Workload& workload) const {
-    if (!is_cpu_device()) return verify(implementation_, workload, nullptr, Watch::yes);
-    const TimeLimit limit(
-        limits_.seconds_for_one,
-        (isatty(STDERR_FILENO) != 0 ? "\n" : "") +  // behind the progress
-            limits_.failed(
-                implementation_.slug,
-                fmt::format(
-                    "on {}: no end after {} s: is there a loop that never ends?\n", result_.where,
-                    limits_.seconds_for_one)));
+    const unsigned seconds = limits_.seconds_for_one;
+    const std::string why = fmt::format(
+        "on {}: no end after {} s: is there a loop that never ends?\n", result_.where, seconds);
+    const std::string behind_progress = isatty(STDERR_FILENO) != 0 ? "\n" : "";
+    std::optional<TimeLimit> limit;
+    if (is_cpu_device()) {
+      limit.emplace(seconds, behind_progress + limits_.failed(implementation_.slug, why));
+    }
     return verify(implementation_, workload, nullptr, Watch::yes);
   }
 
   bool has_room_for(const WorkloadSpec& spec) const {
-    if (implementation_.memory == Memory::host || is_cpu_device())
-      return false;  // it would take minutes
+    if (implementation_.memory == Memory::host || is_cpu_device()) return false;  // takes minutes
     std::size_t free = 0;
     std::size_t total = 0;
     cuda_check(cudaMemGetInfo(&free, &total), "asking for the free memory");
@@ -284,7 +264,6 @@ class Gauntlet {
 
   const Implementation& implementation_;
   const GauntletLimits limits_;
-  bool keep_launch_ = false;
   GauntletResult result_;
 };
 

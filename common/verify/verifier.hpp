@@ -10,16 +10,21 @@
 #include "common/base/observation.hpp"
 #include "common/contract/lesson.hpp"
 #include "common/tensors/workload.hpp"
-#include "common/verify/watched_launch.hpp"
 
 namespace rmsnorm {
+
+/// Whether a launch is to be watched.
+enum class Watch {
+  no,   ///< it only runs
+  yes,  ///< what it does is counted, where the device can
+};
 
 /// A mismatch in words.
 std::string to_sentence(const Mismatch& mismatch);
 
 /// With a bound above this, hardly anything would be wrong: tens of millions of additions in one
 /// chain cannot be judged.
-constexpr double kLargestBound = 0.1;
+constexpr double kMaxBound = 0.1;
 
 /// What the verifier found.
 struct Verification {

@@ -1,9 +1,21 @@
 /// \file
-/// A GPU cannot be watched from here.
+/// A GPU: kernels run on it, and cannot be watched from here.
 
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+
+#include "common/base/device.hpp"
 #include "common/base/observation.hpp"
 
 namespace rmsnorm {
+
+bool is_cpu_device() {
+  return false;
+}
+
+std::string cuda_version() {
+  return fmt::format("{}.{}", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+}
 
 bool can_observe() {
   return false;

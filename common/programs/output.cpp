@@ -1,19 +1,35 @@
-#include "common/programs/terminal_output.hpp"
+#include "common/programs/output.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
+#include <map>
 
 #include "common/base/device.hpp"
+#include "common/base/files.hpp"
 #include "common/base/terminal.hpp"
 #include "common/programs/report.hpp"
+#include "common/programs/schedule.hpp"
 #include "common/programs/trace_report.hpp"
+#include "common/records/csv.hpp"
 
 namespace rmsnorm {
 
-void TerminalOutput::add(const Finding& finding) {
+std::string today() {
+  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
+}
+
+Output::Output(const Options& options) : options_(options) {
+  for (const std::string& file : {options.csv_file, options.trace_file}) {
+    if (!file.empty()) require_writable(file);
+  }
+}
+
+void Output::add(const Finding& finding) {
   const Result& result = finding.result;
   results_.push_back(result);
   if (options_.summary && result.verdict != Verdict::fail) return;
@@ -27,11 +43,25 @@ void TerminalOutput::add(const Finding& finding) {
   std::fflush(stdout);
 }
 
-void TerminalOutput::add(const Watched& launch) {
+void Output::add(const Watched& launch) {
   watched_.push_back(launch);
 }
 
-void TerminalOutput::print_end() const {
+void Output::save() const {
+  if (!options_.csv_file.empty() && !results_.empty()) write_csv(options_.csv_file, results_);
+  if (options_.trace_file.empty() || watched_.empty()) return;
+  std::vector<TraceRow> counts;
+  for (const Watched& launch : watched_) {
+    for (const LineCount& count : launch.observation.lines) {
+      counts.push_back(
+          {launch.operation, launch.implementation, launch.regime, to_string(launch.types),
+           launch.rows, launch.hidden, launch.observation.blocks, count, build_commit(), today()});
+    }
+  }
+  write_trace(options_.trace_file, counts);
+}
+
+void Output::print_end() const {
   end_progress();
   if (options_.summary) {
     const std::string table = is_cpu_device() ? cost_summary(right_ones()) : summary(results_);
@@ -43,7 +73,7 @@ void TerminalOutput::print_end() const {
   fmt::print("{}", cost_table(right_ones()));
 }
 
-std::string TerminalOutput::what_is_wrong() const {
+std::string Output::what_is_wrong() const {
   std::map<std::string, std::vector<std::string>> regimes_of;
   for (const Result& result : results_) {
     if (result.verdict != Verdict::fail) continue;
@@ -59,7 +89,7 @@ std::string TerminalOutput::what_is_wrong() const {
 }
 
 /// A wrong kernel's counts are of no interest, and would push its mistake out of sight.
-std::vector<Watched> TerminalOutput::right_ones() const {
+std::vector<Watched> Output::right_ones() const {
   std::vector<Watched> launches = watched_;
   std::erase_if(launches, [&](const Watched& launch) {
     return std::any_of(results_.begin(), results_.end(), [&](const Result& r) {
@@ -72,7 +102,7 @@ std::vector<Watched> TerminalOutput::right_ones() const {
 
 /// What each line costs: in the problems that the reader has chosen, or in each lesson's own
 /// regime.
-void TerminalOutput::print_traces() const {
+void Output::print_traces() const {
   if (watched_.empty()) return;
   for (const Watched& launch : watched_) {
     const bool is_chosen = !options_.types.empty() || launch.types == Types{};
@@ -88,7 +118,7 @@ void TerminalOutput::print_traces() const {
 }
 
 /// Whether a launch was in its lesson's own regime, or in one that is the same small problem.
-bool TerminalOutput::is_own_regime(const Watched& launch) const {
+bool Output::is_own_regime(const Watched& launch) const {
   for (const Implementation& implementation : options_.implementations) {
     if (implementation.slug != launch.implementation) continue;
     if (implementation.operation->name != launch.operation) continue;
