@@ -67,10 +67,12 @@ bool solves_or_says_why(
   const WorkloadSpec& spec = workload.spec();
   CAPTURE(
       implementation.slug, workload.operation().name, spec.rows, spec.hidden, spec.misalign,
-      spec.eps, to_string(spec.types));
+      spec.eps, spec.seed, to_string(spec.types), spec.types.weight_bias);
   const std::string reason = implementation.unsupported(workload.problem());
   if (reason.empty()) {
-    CHECK(verify(implementation, workload, stream).complaint == "");
+    const Verification found = verify(implementation, workload, stream, Watch::yes);
+    CHECK(found.complaint == "");
+    if (can_observe() && spec.rows > 0) CHECK_FALSE(found.observation.lines.empty());
     return true;
   }
   const std::string slug = implementation.slug;
