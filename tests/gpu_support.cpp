@@ -70,9 +70,12 @@ bool solves_or_says_why(
       spec.eps, spec.seed, to_string(spec.types), spec.types.weight_bias);
   const std::string reason = implementation.unsupported(workload.problem());
   if (reason.empty()) {
-    const Verification found = verify(implementation, workload, stream, Watch::yes);
+    // Large problems would take long.
+    const bool is_small = std::int64_t{spec.rows} * spec.hidden <= 1 << 16;
+    const Verification found =
+        verify(implementation, workload, stream, is_small ? Watch::yes : Watch::no);
     CHECK(found.complaint == "");
-    if (can_observe() && spec.rows > 0) CHECK_FALSE(found.observation.lines.empty());
+    if (can_observe() && is_small && spec.rows > 0) CHECK(!found.observation.lines.empty());
     return true;
   }
   const std::string slug = implementation.slug;

@@ -186,8 +186,7 @@ double difference(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-TEST_CASE(
-    "powers of two as factors and rows in another order change what they have to, bit for bit") {
+TEST_CASE("factors of two and rows in another order change what they have to, bit for bit") {
   NEEDS_GPU();
   for_every_kernel([](const Implementation& implementation, const Input& input, Matrices results) {
     for (const Law& law : laws_for(input)) {
@@ -214,8 +213,7 @@ TEST_CASE(
 // A tree adds a + b or b + a, and these are the same: columns may swap places with those whose sum
 // they meet as a whole. Four columns are a vector, or lanes 0 to 3 of 8; a thread that adds up a
 // row alone has no tree.
-TEST_CASE(
-    "columns in another order are those of y, bit for bit if vectors of four swap in a tree") {
+TEST_CASE("columns in another order are those of y, bit for bit if vectors swap in a tree") {
   NEEDS_GPU();
   int checked = 0;
   for_every_kernel([&](const Implementation& implementation, const Input& input, Matrices results) {
