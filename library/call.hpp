@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "library/refusal.hpp"
 #include "library/view.hpp"
 
 namespace rmsnorm::library {

@@ -7,8 +7,6 @@
 #include <map>
 #include <string>
 
-#include "library/refusal.hpp"
-
 namespace rmsnorm::library {
 namespace {
 

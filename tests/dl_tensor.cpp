@@ -17,13 +17,14 @@ using rmsnorm::Dtype;
 namespace tests {
 namespace {
 
-/// Elements of an array that holds the layout, and a few that are nobody's.
-std::int64_t size_for(const Layout& layout) {
-  std::int64_t end = layout.offset;
+/// A layout's first element, and the end of its last.
+std::pair<std::int64_t, std::int64_t> ends_of(const Layout& layout) {
+  std::int64_t begin = layout.offset, end = layout.offset;
   for (std::int64_t row = 0; row < layout.rows(); ++row) {
+    begin = std::min(begin, layout.row(row));
     end = std::max(end, layout.row(row) + layout.hidden());
   }
-  return end + 5;
+  return {begin, end};
 }
 
 }  // namespace
@@ -119,16 +120,12 @@ DLTensor view_of(const DeviceArray& array, Layout& layout) {
 }
 
 DeviceTensor::DeviceTensor(Dtype dtype, Layout at, std::uint64_t seed)
-    : layout(std::move(at)), array(dtype, size_for(layout), seed), view(view_of(array, layout)) {}
+    : layout(std::move(at)),
+      array(dtype, ends_of(layout).second + 5, seed),
+      view(view_of(array, layout)) {}
 
 rmsnorm::KnownMemory extent(const std::string& name, const DeviceTensor& tensor) {
-  const Layout& layout = tensor.layout;
-  std::int64_t begin = layout.row(0);
-  std::int64_t end = begin;
-  for (std::int64_t row = 0; row < layout.rows(); ++row) {
-    begin = std::min(begin, layout.row(row));
-    end = std::max(end, layout.row(row) + layout.hidden());
-  }
+  const auto [begin, end] = ends_of(tensor.layout);
   const auto bytes = static_cast<int>(rmsnorm::bytes_of(tensor.array.dtype()));
   const auto size = static_cast<std::size_t>(end - begin) * bytes;
   return {name, static_cast<const char*>(tensor.array.data()) + begin * bytes, size, bytes};
