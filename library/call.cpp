@@ -11,6 +11,41 @@ namespace {
 
 thread_local char last_error[512] = "";
 
+/// \throws Refusal if the error is one. `what` completes "CUDA could not".
+void check_cuda(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  cudaGetLastError();  // it is reported here, and not to the caller's next question
+  refuse(RMSNORM_CUDA_ERROR, "CUDA could not {}: {}", what, cudaGetErrorString(error));
+}
+
+/// Makes a tensor's device the current one, as long as this lives.
+class CurrentDevice {
+ public:
+  /// \throws Refusal if there is no such device.
+  explicit CurrentDevice(const View& tensor) {
+    int devices = 0;
+    check_cuda(cudaGetDeviceCount(&devices), "count its devices");
+    if (tensor.device < 0 || tensor.device >= devices) {
+      refuse(
+          RMSNORM_BAD_DEVICE, "{} is on CUDA device {}: there {} {}", tensor.name, tensor.device,
+          devices == 1 ? "is only" : "are", devices);
+    }
+    check_cuda(cudaGetDevice(&before_), "name the current device");
+    if (tensor.device == before_) return;
+    check_cuda(cudaSetDevice(tensor.device), "switch to the tensors' device");
+    switched_ = true;
+  }
+  ~CurrentDevice() {
+    if (switched_) cudaSetDevice(before_);
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  int before_ = 0;
+  bool switched_ = false;
+};
+
 }  // namespace
 
 void remember(std::string_view sentence) {
@@ -18,38 +53,11 @@ void remember(std::string_view sentence) {
   *std::copy_n(sentence.begin(), size, last_error) = '\0';
 }
 
-void check_cuda(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  cudaGetLastError();  // it is reported here, and not to the caller's next question
-  throw Refusal{
-      RMSNORM_CUDA_ERROR, fmt::format("CUDA could not {}: {}", what, cudaGetErrorString(error))};
-}
-
-CurrentDevice::CurrentDevice(const View& tensor) {
-  int devices = 0;
-  check_cuda(cudaGetDeviceCount(&devices), "count its devices");
-  if (tensor.device < 0 || tensor.device >= devices) {
-    throw Refusal{
-        RMSNORM_BAD_DEVICE, fmt::format(
-                                "{} is on CUDA device {}: there {} {}", tensor.name, tensor.device,
-                                devices == 1 ? "is only" : "are", devices)};
-  }
-  check_cuda(cudaGetDevice(&before_), "name the current device");
-  if (tensor.device == before_) return;
-  check_cuda(cudaSetDevice(tensor.device), "switch to the tensors' device");
-  switched_ = true;
-}
-
-CurrentDevice::~CurrentDevice() {
-  if (switched_) cudaSetDevice(before_);
-}
-
 void check_number(const char* name, float number, bool may_be_negative) {
   if (std::isfinite(number) && (may_be_negative || number >= 0)) return;
-  throw Refusal{
-      RMSNORM_BAD_VALUE, fmt::format(
-                             "{} is {}: it needs to be finite{}", name, number,
-                             may_be_negative ? "" : " and not negative")};
+  refuse(
+      RMSNORM_BAD_VALUE, "{} is {}: it needs to be finite{}", name, number,
+      may_be_negative ? "" : " and not negative");
 }
 
 std::optional<View> weight_or_none(
@@ -57,9 +65,23 @@ std::optional<View> weight_or_none(
   check_number("weight_bias", weight_bias, true);
   if (tensor != nullptr) return weight_of(name, tensor, x);
   if (weight_bias == 0) return {};
-  throw Refusal{
-      RMSNORM_BAD_VALUE,
-      fmt::format("weight_bias is {}, and {} null: it needs to be 0", weight_bias, name)};
+  refuse(RMSNORM_BAD_VALUE, "weight_bias is {}, and {} null: it needs to be 0", weight_bias, name);
+}
+
+void enqueue(
+    const std::vector<View>& written, const std::vector<View>& read, std::size_t in_place,
+    const std::function<cudaError_t()>& launch) {
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    for (std::size_t k = 0; k < read.size(); ++k) {
+      const bool is_same = i == k && i < in_place && written[i].region == read[k].region;
+      if (!is_same) check_apart(written[i], read[k]);
+    }
+    for (std::size_t k = i + 1; k < written.size(); ++k) check_apart(written[i], written[k]);
+  }
+  const CurrentDevice device(read.front());
+  for (const View& tensor : read) check_memory(tensor);
+  for (const View& tensor : written) check_memory(tensor);
+  check_cuda(launch(), "launch the kernel");
 }
 
 }  // namespace rmsnorm::library

@@ -4,13 +4,14 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <exception>
+#include <functional>
 #include <new>
 #include <optional>
 #include <string_view>
 #include <vector>
 
-#include "library/refusal.hpp"
 #include "library/view.hpp"
 
 namespace rmsnorm::library {
@@ -36,23 +37,6 @@ rmsnorm_status status_of(const Body& body) {
   }
 }
 
-/// \throws Refusal if the error is one. `what` completes "CUDA could not".
-void check_cuda(cudaError_t error, const char* what);
-
-/// Makes a tensor's device the current one, as long as this lives.
-class CurrentDevice {
- public:
-  /// \throws Refusal if there is no such device.
-  explicit CurrentDevice(const View& tensor);
-  ~CurrentDevice();
-  CurrentDevice(const CurrentDevice&) = delete;
-  CurrentDevice& operator=(const CurrentDevice&) = delete;
-
- private:
-  int before_ = 0;
-  bool switched_ = false;
-};
-
 /// \throws Refusal if the number is not finite, or is negative and must not be.
 void check_number(const char* name, float number, bool may_be_negative);
 
@@ -61,13 +45,12 @@ void check_number(const char* name, float number, bool may_be_negative);
 std::optional<View> weight_or_none(
     const char* name, const DLTensor* tensor, const View& x, float weight_bias);
 
-/// Calls launch() on the tensors' device, that of the first, if it can use the memory of each.
+/// Calls launch() on the tensors' device, that of the first that is read, if it can use the memory
+/// of each, and nothing that is written shares memory with any other.
+/// \param in_place  so many of the first that are written may each be the one read at its place
 /// \throws Refusal
-template <class Launch>
-void launch_on(const std::vector<View>& tensors, const Launch& launch) {
-  const CurrentDevice device(tensors.front());
-  for (const View& tensor : tensors) check_memory(tensor);
-  check_cuda(launch(), "launch the kernel");
-}
+void enqueue(
+    const std::vector<View>& written, const std::vector<View>& read, std::size_t in_place,
+    const std::function<cudaError_t()>& launch);
 
 }  // namespace rmsnorm::library

@@ -1,5 +1,5 @@
 /// \file
-/// The functions of rmsnorm.h for inference.
+/// The functions of rmsnorm.h.
 
 #include "library/include/rmsnorm.h"
 
@@ -10,11 +10,15 @@
 #include <vector>
 
 #include "library/call.hpp"
+#include "library/kernels/backward.hpp"
 #include "library/kernels/forward.hpp"
 #include "library/kernels/residual_add.hpp"
 
 namespace rmsnorm::library {
 namespace {
+
+constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;  // of training, counted in 32 bits there
+constexpr std::int64_t kWorkspaceAlignment = 256;
 
 /// The tensors of one norm.
 struct Norm {
@@ -22,6 +26,7 @@ struct Norm {
   std::optional<View> weight;
   View y;
   std::optional<View> residual = {};
+  std::optional<View> rstd = {};
 };
 
 struct Argument {
@@ -29,59 +34,60 @@ struct Argument {
   const DLTensor* tensor;
 };
 
+/// A tensor like x.
+View same_as(const Argument& argument, const View& x) {
+  const View view = rows_of(argument.name, argument.tensor);
+  check_same(view, x);
+  return view;
+}
+
+/// The same, to be written.
+View output_as(const Argument& argument, const View& x) {
+  const View view = same_as(argument, x);
+  check_rows_apart(view);
+  return view;
+}
+
 Norm norm_of(const Argument& x, const Argument& weight, const Argument& y, float weight_bias) {
-  Norm norm{rows_of(x.name, x.tensor), {}, rows_of(y.name, y.tensor)};
-  check_same(norm.y, norm.x);
-  norm.weight = weight_or_none(weight.name, weight.tensor, norm.x, weight_bias);
-  check_rows_apart(norm.y);
-  return norm;
+  const View input = rows_of(x.name, x.tensor);
+  const View output = output_as(y, input);
+  return {input, weight_or_none(weight.name, weight.tensor, input, weight_bias), output};
 }
 
-void check_overlaps(const std::vector<Norm>& norms) {
-  for (const Norm& norm : norms) {
-    if (norm.residual) {
-      check_apart(*norm.residual, norm.x);
-      check_apart(norm.y, *norm.residual);
-      if (norm.weight) check_apart(*norm.residual, *norm.weight);
-    }
-    for (const Norm& other : norms) {
-      const bool in_place = &other == &norm && norm.y.region == norm.x.region;
-      if (!in_place) check_apart(norm.y, other.x);
-      if (other.weight) check_apart(norm.y, *other.weight);
-      if (&other != &norm) check_apart(norm.y, other.y);
-    }
-  }
-}
-
-kernels::Tensor tensor_of(const Norm& norm) {
-  const Layout layout = layout_of({norm.x, norm.y});
-  void* const weight = norm.weight ? data_of(*norm.weight) : nullptr;
-  return {layout.tensors[0], layout.tensors[1], weight, nullptr, layout.rows, layout.inner};
-}
-
-/// Checks all that the kernels have in common, and calls launch() on the tensors' device.
-template <class Launch>
-void enqueue(const std::vector<Norm>& norms, float eps, const Launch& launch) {
+/// Checks all that the kernels have in common, and calls launch() on the tensors' device. Without
+/// an rstd, each y may be its x.
+void enqueue_with(
+    const std::vector<Norm>& norms, float eps, const std::function<cudaError_t()>& launch) {
   check_number("eps", eps, false);
-  check_overlaps(norms);
-  std::vector<View> tensors;
+  std::vector<View> written, read;
   for (const Norm& norm : norms) {
-    tensors.insert(tensors.end(), {norm.x, norm.y});
-    if (norm.weight) tensors.push_back(*norm.weight);
-    if (norm.residual) tensors.push_back(*norm.residual);
+    if (norm.rstd) written.push_back(*norm.rstd);
+    written.push_back(norm.y);
+    read.push_back(norm.x);
   }
-  launch_on(tensors, launch);
+  for (const Norm& norm : norms) {
+    if (norm.residual) written.push_back(*norm.residual);
+    if (norm.weight) read.push_back(*norm.weight);
+  }
+  enqueue(written, read, norms.front().rstd ? 0 : norms.size(), launch);
 }
 
 void enqueue_norms(
     const std::vector<Norm>& norms, float eps, float weight_bias, cudaStream_t stream) {
-  enqueue(norms, eps, [&] {
+  enqueue_with(norms, eps, [&] {
     const View& x = norms.front().x;
     kernels::Forward op{{}, static_cast<int>(x.hidden), x.dtype, x.dtype, eps, weight_bias};
     int count = 0;
     for (const Norm& norm : norms) {
       if (norm.x.region.is_empty()) continue;
-      op.tensors[count++] = tensor_of(norm);
+      const Layout layout = layout_of({norm.x, norm.y});
+      op.tensors[count++] = {
+          layout.tensors[0],
+          layout.tensors[1],
+          norm.weight ? data_of(*norm.weight) : nullptr,
+          norm.rstd ? static_cast<float*>(data_of(*norm.rstd)) : nullptr,
+          layout.rows,
+          layout.inner};
       if (norm.weight) op.weight_dtype = norm.weight->dtype;
     }
     return count > 0 ? kernels::launch(op, stream) : cudaSuccess;
@@ -91,12 +97,11 @@ void enqueue_norms(
 void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaStream_t stream) {
   const View& x = norm.x;
   if (x.hidden > kernels::kMaxSummedColumns) {
-    throw Refusal{
-        RMSNORM_BAD_SHAPE, fmt::format(
-                               "{} has {} columns: with a residual it needs {} at most", x.name,
-                               x.hidden, kernels::kMaxSummedColumns)};
+    refuse(
+        RMSNORM_BAD_SHAPE, "{} has {} columns: with a residual it needs {} at most", x.name,
+        x.hidden, kernels::kMaxSummedColumns);
   }
-  enqueue({norm}, eps, [&] {
+  enqueue_with({norm}, eps, [&] {
     if (x.region.is_empty()) return cudaSuccess;
     const Layout layout = layout_of({x, *norm.residual, norm.y});
     kernels::ResidualAdd op{};
@@ -117,9 +122,46 @@ void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaSt
   });
 }
 
+/// The tensor as the x of a pass of training.
+View input_of(const DLTensor* tensor) {
+  const View x = rows_of("x", tensor);
+  const auto& size = x.region.size;
+  if (size[0] > 0 && size[1] > kMaxRows / size[0]) {
+    refuse(RMSNORM_BAD_SHAPE, "x needs {} rows at most, and has more", kMaxRows);
+  }
+  return x;
+}
+
+std::size_t workspace_bytes_for(const View& x) {
+  const auto rows = static_cast<int>(x.region.size[0] * x.region.size[1]);
+  return x.hidden == 0 ? 0 : kernels::workspace_bytes(rows, static_cast<int>(x.hidden), x.dtype);
+}
+
+View workspace_of(void* memory, std::size_t bytes, const View& x) {
+  const std::size_t needed = workspace_bytes_for(x);
+  if (bytes < needed) {
+    refuse(
+        RMSNORM_BAD_VALUE, "workspace_bytes is {}: x, with its shape and type, needs {}", bytes,
+        needed);
+  }
+  if (needed > 0 && memory == nullptr) {
+    refuse(RMSNORM_BAD_POINTER, "workspace is null: it needs to be memory of {} bytes", needed);
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const auto begin = needed > 0 ? address_of("workspace", address, x.device) : 0;
+  const auto size = static_cast<std::int64_t>(needed);
+  if (begin % kWorkspaceAlignment != 0) {
+    refuse(
+        RMSNORM_BAD_ALIGNMENT, "workspace begins at the address {:#x}: it needs a multiple of {}",
+        begin, kWorkspaceAlignment);
+  }
+  return {"workspace", Dtype::fp32, x.device, 1, size / 4, {begin, {1, 1}, {0, 0}, size}};
+}
+
 }  // namespace
 }  // namespace rmsnorm::library
 
+using namespace rmsnorm;
 using namespace rmsnorm::library;
 
 int rmsnorm_version(void) {
@@ -147,7 +189,11 @@ rmsnorm_status rmsnorm_forward_pair(
     const View& second = norms[1].x;
     check_dtype(second, first);
     check_device(second, first);
-    check_columns(second, first);
+    if (second.hidden != first.hidden) {
+      refuse(
+          RMSNORM_BAD_SHAPE, "k has {} columns: it needs those of q, {}", second.hidden,
+          first.hidden);
+    }
     if (norms[0].weight && norms[1].weight) check_dtype(*norms[1].weight, *norms[0].weight);
     enqueue_norms(norms, eps, weight_bias, stream);
   });
@@ -158,9 +204,70 @@ rmsnorm_status rmsnorm_residual_add(
     float eps, float weight_bias, CUstream_st* stream) {
   return status_of([&] {
     Norm norm = norm_of({"x", x}, {"weight", weight}, {"y", y}, weight_bias);
-    norm.residual = rows_of("residual", residual);
-    check_same(*norm.residual, norm.x);
-    check_rows_apart(*norm.residual);
+    norm.residual = output_as({"residual", residual}, norm.x);
     enqueue_residual_add(norm, eps, weight_bias, stream);
+  });
+}
+
+rmsnorm_status rmsnorm_forward_rstd(
+    const DLTensor* x, const DLTensor* weight, const DLTensor* y, const DLTensor* rstd, float eps,
+    float weight_bias, CUstream_st* stream) {
+  return status_of([&] {
+    input_of(x);
+    Norm norm = norm_of({"x", x}, {"weight", weight}, {"y", y}, weight_bias);
+    norm.rstd = rstd_of("rstd", rstd, norm.x);
+    enqueue_norms({norm}, eps, weight_bias, stream);
+  });
+}
+
+rmsnorm_status rmsnorm_backward_workspace_bytes(const DLTensor* x, size_t* bytes) {
+  return status_of([&] {
+    if (bytes == nullptr) {
+      refuse(RMSNORM_BAD_POINTER, "bytes is null: it needs to be where to write a number");
+    }
+    *bytes = workspace_bytes_for(input_of(x));
+  });
+}
+
+rmsnorm_status rmsnorm_backward(
+    const DLTensor* dy, const DLTensor* x, const DLTensor* weight, const DLTensor* rstd,
+    const DLTensor* dx, const DLTensor* dweight, void* workspace, size_t workspace_bytes,
+    float weight_bias, CUstream_st* stream) {
+  return status_of([&] {
+    const View input = input_of(x);
+    const View d_output = same_as({"dy", dy}, input);
+    const View rstds = rstd_of("rstd", rstd, input);
+    const View d_input = output_as({"dx", dx}, input);
+    const View memory = workspace_of(workspace, workspace_bytes, input);
+    std::vector<View> read{input, d_output, rstds}, written;
+    const auto factors = weight_or_none("weight", weight, input, weight_bias);
+
+    const Layout layout = layout_of({input, d_output, d_input});
+    kernels::Backward op{};
+    op.x = layout.tensors[0];
+    op.dy = layout.tensors[1];
+    op.dx = layout.tensors[2];
+    op.rstd = static_cast<const float*>(data_of(rstds));
+    op.workspace = workspace;
+    op.rows = static_cast<int>(layout.rows);
+    op.inner = static_cast<int>(layout.inner);
+    op.hidden = static_cast<int>(input.hidden);
+    op.dtype = op.weight_dtype = input.dtype;
+    op.weight_bias = weight_bias;
+    if (factors) {
+      read.push_back(*factors);
+      op.weight = data_of(*factors);
+      op.weight_dtype = factors->dtype;
+    }
+    if (dweight != nullptr) {
+      written.push_back(weight_of("dweight", dweight, input));
+      if (factors) check_dtype(written.back(), *factors);
+      op.weight_dtype = written.back().dtype;
+      op.dweight = data_of(written.back());
+    }
+    written.insert(written.end(), {memory, d_input});
+    enqueue(written, read, 0, [&] {
+      return input.hidden == 0 ? cudaSuccess : kernels::launch(op, stream);
+    });
   });
 }

@@ -2,14 +2,10 @@
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
-#include <span>
+#include <map>
 #include <string>
-
-#include "library/refusal.hpp"
 
 namespace rmsnorm::library {
 namespace {
@@ -18,61 +14,31 @@ constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;
 /// Addresses and distances are less than this: no sum of a few overflows.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
 
-template <class... Arguments>
-[[noreturn]] void refuse(
-    rmsnorm_status status, fmt::format_string<Arguments...> sentence, Arguments&&... arguments) {
-  throw Refusal{status, fmt::format(sentence, std::forward<Arguments>(arguments)...)};
-}
-
 std::string text(DLDataType dtype) {
-  const char* kind = "an unknown type";
-  switch (dtype.code) {
-    case kDLInt:
-      kind = "int";
-      break;
-    case kDLUInt:
-      kind = "uint";
-      break;
-    case kDLFloat:
-      kind = "float";
-      break;
-    case kDLBfloat:
-      kind = "bfloat";
-      break;
-    case kDLComplex:
-      kind = "complex";
-      break;
-    default:
-      return fmt::format("DLPack's type code {} with {} bits", dtype.code, dtype.bits);
-  }
-  return fmt::format("{}{}", kind, dtype.bits);
+  static const std::map<int, const char*> kKinds = {
+      {kDLInt, "int"},       {kDLUInt, "uint"},       {kDLFloat, "float"},
+      {kDLBfloat, "bfloat"}, {kDLComplex, "complex"},
+  };
+  const auto kind = kKinds.find(dtype.code);
+  if (kind != kKinds.end()) return fmt::format("{}{}", kind->second, dtype.bits);
+  return fmt::format("DLPack's type code {} with {} bits", dtype.code, dtype.bits);
 }
 
-const char* text(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::fp32:
-      return "float32";
-    case Dtype::fp16:
-      return "float16";
-    case Dtype::bf16:
-      return "bfloat16";
-  }
-  return "";
+std::string text(Dtype dtype) {
+  const int bits = 8 * bytes_of(dtype);
+  return fmt::format("{}{}", dtype == Dtype::bf16 ? "bfloat" : "float", bits);
 }
 
 std::string text(DLDevice device) {
-  switch (device.device_type) {
-    case kDLCPU:
-      return "the CPU";
-    case kDLCUDAHost:
-      return "the CPU (page-locked memory)";
-    case kDLCUDAManaged:
-      return "CUDA managed memory";
-    case kDLROCM:
-      return "a ROCm device";
-    default:
-      return fmt::format("a device of DLPack's type {}", static_cast<int>(device.device_type));
-  }
+  static const std::map<int, const char*> kNames = {
+      {kDLCPU, "the CPU"},
+      {kDLCUDAHost, "the CPU (page-locked memory)"},
+      {kDLCUDAManaged, "CUDA managed memory"},
+      {kDLROCM, "a ROCm device"},
+  };
+  const auto name = kNames.find(device.device_type);
+  if (name != kNames.end()) return name->second;
+  return fmt::format("a device of DLPack's type {}", static_cast<int>(device.device_type));
 }
 
 Dtype dtype_of(const char* name, DLDataType dtype) {
@@ -183,6 +149,14 @@ std::string shape_text(const View& view) {
   return fmt::format("({}, {}, {})", size[0], size[1], view.hidden);
 }
 
+void check_one_for_each(
+    const View& tensor, std::int64_t number, const char* things, const View& x) {
+  if (tensor.hidden == number) return;
+  refuse(
+      RMSNORM_BAD_SHAPE, "{} has {} elements: it needs one for each of the {} {} of {}",
+      tensor.name, tensor.hidden, number, things, x.name);
+}
+
 }  // namespace
 
 std::int64_t address_of(const char* name, std::uintptr_t address, int device) {
@@ -196,11 +170,7 @@ View rows_of(const char* name, const DLTensor* tensor) {
 
 View weight_of(const char* name, const DLTensor* tensor, const View& x) {
   const View weight = view_of(name, tensor, 1, 1, "1, (hidden)");
-  if (weight.hidden != x.hidden) {
-    refuse(
-        RMSNORM_BAD_SHAPE, "{} has {} elements: it needs one for each of the {} columns of {}",
-        name, weight.hidden, x.hidden, x.name);
-  }
+  check_one_for_each(weight, x.hidden, "columns", x);
   if (weight.dtype != x.dtype && weight.dtype != Dtype::fp32) {
     refuse(
         RMSNORM_BAD_DTYPE, "{} has elements of {}: it needs float32 or {}'s type, {}", name,
@@ -212,12 +182,7 @@ View weight_of(const char* name, const DLTensor* tensor, const View& x) {
 
 View rstd_of(const char* name, const DLTensor* tensor, const View& x) {
   const View rstd = view_of(name, tensor, 1, 1, "1, (rows)");
-  const std::int64_t rows = x.region.size[0] * x.region.size[1];
-  if (rstd.hidden != rows) {
-    refuse(
-        RMSNORM_BAD_SHAPE, "{} has {} elements: it needs one for each of the {} rows of {}", name,
-        rstd.hidden, rows, x.name);
-  }
+  check_one_for_each(rstd, x.region.size[0] * x.region.size[1], "rows", x);
   if (rstd.dtype != Dtype::fp32) {
     refuse(RMSNORM_BAD_DTYPE, "{} has elements of {}: it needs float32", name, text(rstd.dtype));
   }
@@ -230,13 +195,6 @@ void check_device(const View& tensor, const View& other) {
   refuse(
       RMSNORM_BAD_DEVICE, "{} is on CUDA device {}, {} on {}: they need to be on the same",
       tensor.name, tensor.device, other.name, other.device);
-}
-
-void check_columns(const View& tensor, const View& other) {
-  if (tensor.hidden == other.hidden) return;
-  refuse(
-      RMSNORM_BAD_SHAPE, "{} has {} columns: it needs those of {}, {}", tensor.name, tensor.hidden,
-      other.name, other.hidden);
 }
 
 void check_same(const View& tensor, const View& other) {
@@ -271,8 +229,7 @@ void check_rows_apart(const View& tensor) {
   refuse(
       RMSNORM_BAD_STRIDES,
       "{} has the strides {} and {}, with which its rows overlap or interleave: the dimensions "
-      "need "
-      "to lie one within the other",
+      "need to lie one within the other",
       tensor.name, outer, inner);
 }
 

@@ -1,8 +1,12 @@
 #pragma once
 /// \file
-/// DLPack tensors, checked and as the kernels take them.
+/// DLPack tensors, checked and as the kernels take them, and how the library says no.
+
+#include <fmt/format.h>
 
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/contract/dtype.hpp"
@@ -11,6 +15,19 @@
 #include "library/region.hpp"
 
 namespace rmsnorm::library {
+
+/// Thrown inside the library; its functions turn it into a status.
+struct Refusal {
+  rmsnorm_status status;  ///< not RMSNORM_OK
+  std::string sentence;   ///< which argument, what it is, and what is needed
+};
+
+/// \throws Refusal with this sentence
+template <class... Arguments>
+[[noreturn]] void refuse(
+    rmsnorm_status status, fmt::format_string<Arguments...> sentence, Arguments&&... arguments) {
+  throw Refusal{status, fmt::format(sentence, std::forward<Arguments>(arguments)...)};
+}
 
 /// A tensor whose form is right.
 struct View {
@@ -43,9 +60,6 @@ void check_device(const View& tensor, const View& other);
 
 /// \throws Refusal if the tensor's elements are of another type than those of `other`.
 void check_dtype(const View& tensor, const View& other);
-
-/// \throws Refusal if the tensor has another number of columns than `other`.
-void check_columns(const View& tensor, const View& other);
 
 /// \throws Refusal if shape, type or device of the tensor are not those of `other`.
 void check_same(const View& tensor, const View& other);

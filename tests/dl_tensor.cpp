@@ -1,6 +1,7 @@
 #include "tests/dl_tensor.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <numeric>
@@ -9,10 +10,24 @@
 #include "common/base/cuda_check.hpp"
 #include "common/contract/types.hpp"
 #include "common/tensors/random.hpp"
+#include "tests/catch.hpp"
 
 using rmsnorm::Dtype;
 
 namespace tests {
+namespace {
+
+/// A layout's first element, and the end of its last.
+std::pair<std::int64_t, std::int64_t> ends_of(const Layout& layout) {
+  std::int64_t begin = layout.offset, end = layout.offset;
+  for (std::int64_t row = 0; row < layout.rows(); ++row) {
+    begin = std::min(begin, layout.row(row));
+    end = std::max(end, layout.row(row) + layout.hidden());
+  }
+  return {begin, end};
+}
+
+}  // namespace
 
 DLDataType dl_type(Dtype dtype) {
   const auto bits = static_cast<std::uint8_t>(8 * rmsnorm::bytes_of(dtype));
@@ -92,14 +107,6 @@ Layout random_layout(
   return at;
 }
 
-std::int64_t size_for(const Layout& layout) {
-  std::int64_t end = layout.offset;
-  for (std::int64_t row = 0; row < layout.rows(); ++row) {
-    end = std::max(end, layout.row(row) + layout.hidden());
-  }
-  return end + 5;
-}
-
 DLTensor view_of(const DeviceArray& array, Layout& layout) {
   DLTensor view{};
   view.data = array.data();
@@ -110,6 +117,37 @@ DLTensor view_of(const DeviceArray& array, Layout& layout) {
   view.strides = layout.strides.data();
   view.byte_offset = static_cast<std::uint64_t>(layout.offset) * rmsnorm::bytes_of(array.dtype());
   return view;
+}
+
+DeviceTensor::DeviceTensor(Dtype dtype, Layout at, std::uint64_t seed)
+    : layout(std::move(at)),
+      array(dtype, ends_of(layout).second + 5, seed),
+      view(view_of(array, layout)) {}
+
+rmsnorm::KnownMemory extent(const std::string& name, const DeviceTensor& tensor) {
+  const auto [begin, end] = ends_of(tensor.layout);
+  const auto bytes = static_cast<int>(rmsnorm::bytes_of(tensor.array.dtype()));
+  const auto size = static_cast<std::size_t>(end - begin) * bytes;
+  return {name, static_cast<const char*>(tensor.array.data()) + begin * bytes, size, bytes};
+}
+
+void check_elements(
+    const DeviceTensor& got,
+    const std::function<Allowed(std::int64_t row, std::int64_t col)>& expected) {
+  std::vector<float> now = got.array.now();
+  int wrong = 0;
+  for (std::int64_t row = 0; row < got.layout.rows(); ++row) {
+    for (std::int64_t col = 0; col < got.layout.hidden(); ++col) {
+      float& element = now[got.layout.row(row) + col];
+      const Allowed is = expected(row, col);
+      if (!(std::abs(element - is.value) <= is.error) && wrong++ == 0) {
+        UNSCOPED_INFO(row << ", " << col << ": " << element << " instead of " << is.value);
+      }
+      element = got.before(row, col);
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK((now == got.array.before()));  // and nothing beside it has changed
 }
 
 }  // namespace tests

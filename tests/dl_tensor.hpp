@@ -3,9 +3,12 @@
 /// DLPack tensors for the tests of the library: any layout in an array of the device.
 
 #include <cstdint>
+#include <functional>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "common/base/observation.hpp"
 #include "common/contract/lesson.hpp"
 #include "library/include/rmsnorm.h"
 
@@ -55,10 +58,35 @@ Layout random_layout(
     std::mt19937& random, std::int64_t outer, std::int64_t inner, std::int64_t hidden, int unit,
     bool is_output);
 
-/// Elements of an array that holds the layout, and a few that are nobody's.
-std::int64_t size_for(const Layout& layout);
-
 /// The layout in the array, which both have to outlive the view.
 DLTensor view_of(const DeviceArray& array, Layout& layout);
+
+/// A tensor in an array of its own, with a few elements behind it that are nobody's.
+struct DeviceTensor {
+  DeviceTensor(rmsnorm::Dtype dtype, Layout at, std::uint64_t seed);
+  DeviceTensor(const DeviceTensor&) = delete;
+
+  /// An element as it was before any kernel ran.
+  float before(std::int64_t row, std::int64_t col) const {
+    return array.before()[layout.row(row) + col];
+  }
+
+  Layout layout;
+  DeviceArray array;
+  DLTensor view;
+};
+
+/// From the tensor's first element to its last: what a kernel may touch.
+rmsnorm::KnownMemory extent(const std::string& name, const DeviceTensor& tensor);
+
+/// A value, and how far a result may be from it.
+struct Allowed {
+  double value, error;
+};
+
+/// Checks each element of the tensor, and that nothing else of its array has changed.
+void check_elements(
+    const DeviceTensor& got,
+    const std::function<Allowed(std::int64_t row, std::int64_t col)>& expected);
 
 }  // namespace tests

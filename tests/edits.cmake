@@ -68,6 +68,6 @@ function(count_lines result text)
   set(${result} ${count} PARENT_SCOPE)
 endfunction()
 
-if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)  # test_edits.cpp runs it
+if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)  # as lesson 14's page has it
   edited_copy("${EDIT}" "${COPY}")
 endif()

@@ -67,10 +67,15 @@ bool solves_or_says_why(
   const WorkloadSpec& spec = workload.spec();
   CAPTURE(
       implementation.slug, workload.operation().name, spec.rows, spec.hidden, spec.misalign,
-      spec.eps, to_string(spec.types));
+      spec.eps, spec.seed, to_string(spec.types), spec.types.weight_bias);
   const std::string reason = implementation.unsupported(workload.problem());
   if (reason.empty()) {
-    CHECK(verify(implementation, workload, stream).complaint == "");
+    // Large problems would take long.
+    const bool is_small = std::int64_t{spec.rows} * spec.hidden <= 1 << 16;
+    const Verification found =
+        verify(implementation, workload, stream, is_small ? Watch::yes : Watch::no);
+    CHECK(found.complaint == "");
+    if (can_observe() && is_small && spec.rows > 0) CHECK(!found.observation.lines.empty());
     return true;
   }
   const std::string slug = implementation.slug;

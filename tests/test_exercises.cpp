@@ -299,70 +299,55 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
 }
 #endif
 
-TEST_CASE("a quantity of a row is the sum of all lines") {
-  LineCount barrier;
+TEST_CASE("a goal is judged by all lines, by the worst of them, or by the blocks") {
+  const LineCount x = global_load("x", 32, 4), weight = global_load("weight", 16, 16);
+  LineCount last = x, first = x, barrier, trigger, late;
+  last.policy = "evict_last";
+  first.policy = "evict_first";
   barrier.kind = "barrier";
   barrier.requests = 8;
-  LineCount other = barrier;
-  other.requests = 1;
-  const Goal goal{"at most 2 barriers a row", Quantity::barriers, Goal::at_most, 2};
-  const Outcome missed = judge(goal, launch_of({other, global_load("x", 32, 4), barrier}));
-  CHECK_FALSE(missed.reached);
-  CHECK(missed.counted == 9);
-  REQUIRE(missed.parts.size() == 2);
-  CHECK(missed.parts[0].first == 8);  // the worst first
-
-  const Outcome reached = judge(goal, launch_of({other, other}));
-  CHECK(reached.reached);
-  CHECK(reached.counted == 2);
-  CHECK(reached.parts.empty());
-  CHECK(judge(goal, launch_of({})).reached);  // no barrier at all
-}
-
-TEST_CASE("a trigger counts for its block unless it is late") {
-  const Goal goal{"each block", Quantity::triggers, Goal::at_least, 1};
-  LineCount trigger;
   trigger.kind = "trigger";
   trigger.requests = 3;
-  LineCount late = trigger;
   late.kind = "late trigger";
   late.requests = 1;
-  Watched launch = launch_of({trigger, late});
-  launch.observation.blocks = 4;
-  CHECK(judge(goal, launch).counted == 0.75);
-  CHECK_FALSE(judge(goal, launch).reached);
-  launch.observation.blocks = 3;
-  CHECK(judge(goal, launch).reached);
-}
-
-TEST_CASE("a quantity of requests is that of the worst line, and a kernel without any misses it") {
+  const Goal barriers{"at most 9 barriers", Quantity::barriers, Goal::at_most, 9};
   const Goal most{"at most 4 sectors", Quantity::most_sectors, Goal::at_most, 4};
   const Goal fewest{"16 sectors", Quantity::fewest_sectors, Goal::at_least, 16};
   const Goal lanes{"32 lanes", Quantity::lanes_a_request, Goal::at_least, 32};
-  const Watched launch = launch_of({global_load("x", 32, 4), global_load("weight", 16, 16)});
-  CHECK(judge(most, launch).counted == 16);
-  CHECK(judge(fewest, launch).counted == 4);
-  CHECK(judge(lanes, launch).counted == 16);
-  REQUIRE(judge(lanes, launch).parts.size() == 1);
-  CHECK(judge(lanes, launch).parts[0].second.what == "weight");
-  for (const Goal& goal : {most, fewest, lanes}) CHECK_FALSE(judge(goal, launch_of({})).reached);
-}
-
-TEST_CASE("a load of x counts as not kept unless it carries the policy evict_last") {
-  const Goal all{"all", Quantity::unkept_x, Goal::at_most, 0};
-  LineCount last = global_load("x", 32, 4);
-  last.policy = "evict_last";
-  LineCount first = last;
-  first.policy = "evict_first";
-  CHECK(judge(all, launch_of({last, global_load("weight", 32, 4)})).reached);
-  CHECK(judge(all, launch_of({last, first})).counted == 1);
-  CHECK(judge(all, launch_of({last, global_load("x", 32, 4)})).counted == 1);
-}
-
-TEST_CASE("x is counted in whole sectors, and the weight is not x") {
+  const Goal kept{"all of x kept", Quantity::unkept_x, Goal::at_most, 0};
   const Goal once{"x once", Quantity::reads_of_x, Goal::at_most, 1};
-  const Watched launch = launch_of({global_load("x", 32, 4), global_load("weight", 32, 4)});
-  CHECK(judge(once, launch).counted == 1);
-  CHECK(judge(once, launch).reached);
-  CHECK(judge(once, launch_of({global_load("x", 32, 32)})).counted == 8);
+  const Goal triggers{"each of 4 blocks", Quantity::triggers, Goal::at_least, 0.75};
+  struct Case {
+    Goal goal;
+    std::vector<LineCount> lines;
+    double counted;
+    bool reached;
+  };
+  for (const auto& [goal, lines, counted, reached] : std::vector<Case>{
+           {barriers, {x, barrier}, 8, true},
+           {barriers, {barrier, x, barrier}, 16, false},
+           {barriers, {}, 0, true},
+           {most, {x, weight}, 16, false},
+           {fewest, {x, weight}, 4, false},
+           {lanes, {x, weight}, 16, false},
+           {kept, {last, weight}, 0, true},
+           {kept, {last, first}, 1, false},
+           {kept, {last, x}, 1, false},
+           {once, {x, weight}, 1, true},
+           {once, {global_load("x", 32, 32)}, 8, false},  // in whole sectors
+           {triggers, {trigger, late}, 0.75, true},
+           {triggers, {late}, 0, false}}) {
+    Watched launch = launch_of(lines);
+    launch.observation.blocks = 4;
+    CAPTURE(goal.text, lines.size());
+    CHECK(judge(goal, launch).counted == counted);
+    CHECK(judge(goal, launch).reached == reached);
+    if (reached) CHECK(judge(goal, launch).parts.empty());
+  }
+  for (const Goal& goal : {most, fewest, lanes}) CHECK_FALSE(judge(goal, launch_of({})).reached);
+  LineCount one = barrier;
+  one.requests = 1;
+  CHECK(judge(barriers, launch_of({one, barrier, one})).parts.at(0).first == 8);  // worst first
+  REQUIRE(judge(lanes, launch_of({x, weight})).parts.size() == 1);
+  CHECK(judge(lanes, launch_of({x, weight})).parts[0].second.what == "weight");
 }

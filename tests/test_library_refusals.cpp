@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -10,7 +11,8 @@
 #include <vector>
 
 #include "library/call.hpp"
-#include "tests/library_mistakes.hpp"
+#include "tests/dl_tensor.hpp"
+#include "tests/gpu_support.hpp"
 
 using namespace rmsnorm;
 using namespace tests;
@@ -20,58 +22,69 @@ namespace {
 constexpr std::int64_t kHidden = 64;
 
 /// A tensor of the device that can be spoilt.
-struct Argument {
-  explicit Argument(std::vector<std::int64_t> shape, Dtype dtype, std::uint64_t seed)
-      : layout(contiguous(std::move(shape), 8)), array(dtype, 4 * 3 * kHidden + 16, seed) {
+struct Argument : DeviceTensor {
+  Argument(std::vector<std::int64_t> shape, Dtype dtype, std::uint64_t seed)
+      : DeviceTensor(dtype, contiguous(std::move(shape), 8), seed) {}
+  void lies(const Layout& at) {
+    layout = at;
     view = view_of(array, layout);
   }
   void say_elements(int code, int bits) {
     view.dtype.code = static_cast<std::uint8_t>(code);
     view.dtype.bits = static_cast<std::uint8_t>(bits);
   }
-  Layout layout;
-  DeviceArray array;
-  DLTensor view;
+  const DLTensor* pointer = &view;
 };
 
 /// Right arguments of all functions.
 struct Arguments {
   Argument x{{4, 3, kHidden}, Dtype::bf16, 1};
   Argument weight{{kHidden}, Dtype::bf16, 2};
-  Argument y{{4, 3, kHidden}, Dtype::bf16, 3};
+  Argument y{{4, 3, kHidden}, Dtype::bf16, 3};  // of the backward pass: dx
   Argument k{{4, 2, kHidden}, Dtype::bf16, 4};
   Argument k_weight{{kHidden}, Dtype::bf16, 5};
   Argument k_out{{4, 2, kHidden}, Dtype::bf16, 6};
   Argument residual{{4, 3, kHidden}, Dtype::bf16, 7};
+  Argument dy{{4, 3, kHidden}, Dtype::bf16, 8};
+  Argument rstd{{12}, Dtype::fp32, 9};
+  Argument dweight{{kHidden}, Dtype::bf16, 10};
+  DeviceArray memory{Dtype::fp32, 1 << 16, 11};
+  void* workspace = memory.data();
+  std::size_t workspace_bytes = (1 << 16) * sizeof(float);
   float eps = 1e-6f;
   float weight_bias = 0;
-  const DLTensor* x_pointer = &x.view;
-  const DLTensor* weight_pointer = &weight.view;
-  const DLTensor* y_pointer = &y.view;
-  const DLTensor* k_pointer = &k.view;
-  const DLTensor* k_weight_pointer = &k_weight.view;
-  const DLTensor* residual_pointer = &residual.view;
   cudaStream_t stream = nullptr;
 
-  std::vector<const DeviceArray*> outputs() const {
-    return {&y.array, &k_out.array, &residual.array};
+  void on_device(int device) {
+    for (Argument* tensor : {&x, &weight, &y, &residual, &dy, &rstd, &dweight}) {
+      tensor->view.device.device_id = device;
+    }
+  }
+  /// What the arrays that a call may write hold after all work has ended.
+  std::vector<std::vector<float>> outputs() const {
+    std::vector<std::vector<float>> numbers;
+    for (const Argument* output : {&y, &k_out, &residual, &rstd, &dweight}) {
+      numbers.push_back(output->array.now());
+    }
+    return numbers;
   }
 };
 
-const std::vector<Mistake<Arguments>> kMistakes = {
-    // Pointers.
+/// A mistake, and what is said about it.
+struct Mistake {
+  rmsnorm_status status;                 ///< what the call returns
+  std::string sentence;                  ///< what it says, or a part of it
+  std::function<void(Arguments&)> make;  ///< spoils right arguments
+};
+
+/// Of all functions but that of pairs.
+const std::vector<Mistake> kOfInputs = {
     {RMSNORM_BAD_POINTER, "x is null: it needs to be a tensor",
-     [](Arguments& a) { a.x_pointer = nullptr; }},
-    {RMSNORM_BAD_POINTER, "y is null: it needs to be a tensor",
-     [](Arguments& a) { a.y_pointer = nullptr; }},
+     [](Arguments& a) { a.x.pointer = nullptr; }},
     {RMSNORM_BAD_POINTER, "x has no shape: the pointer to it is null",
      [](Arguments& a) { a.x.view.shape = nullptr; }},
-    {RMSNORM_BAD_POINTER, "y has 768 elements and no data: the pointer to them is null",
-     [](Arguments& a) { a.y.view.data = nullptr; }},
     {RMSNORM_BAD_POINTER, "weight has 64 elements and no data: the pointer to them is null",
      [](Arguments& a) { a.weight.view.data = nullptr; }},
-
-    // Shapes.
     {RMSNORM_BAD_SHAPE,
      "x has 1 dimension: it needs 2, (rows, hidden), or 3, (batch, heads, head_dim)",
      [](Arguments& a) { a.x.view.ndim = 1; }},
@@ -79,72 +92,37 @@ const std::vector<Mistake<Arguments>> kMistakes = {
      "x has 4 dimensions: it needs 2, (rows, hidden), or 3, (batch, heads, head_dim)",
      [](Arguments& a) { a.x.view.ndim = 4; }},
     {RMSNORM_BAD_SHAPE,
-     "y has 0 dimensions: it needs 2, (rows, hidden), or 3, (batch, heads, head_dim)",
-     [](Arguments& a) { a.y.view.ndim = 0; }},
-    {RMSNORM_BAD_SHAPE,
      "x has -2 dimensions: it needs 2, (rows, hidden), or 3, (batch, heads, head_dim)",
      [](Arguments& a) { a.x.view.ndim = -2; }},
     {RMSNORM_BAD_SHAPE, "weight has 2 dimensions: it needs 1, (hidden)",
      [](Arguments& a) {
-       a.weight.layout = contiguous({1, kHidden});
-       a.weight.view = view_of(a.weight.array, a.weight.layout);
+       a.weight.lies(contiguous({1, kHidden}));
      }},
     {RMSNORM_BAD_SHAPE, "x has the size -4 in dimension 0: it needs 0 or more",
      [](Arguments& a) { a.x.layout.shape[0] = -4; }},
     {RMSNORM_BAD_SHAPE, "x has 1073741825 columns: it needs 1073741824 at most",
      [](Arguments& a) { a.x.layout.shape[2] = (1 << 30) + 1; }},
-    {RMSNORM_BAD_SHAPE, "y has the shape (4, 2, 64): it needs that of x, (4, 3, 64)",
-     [](Arguments& a) { a.y.layout.shape[1] = 2; }},
-    {RMSNORM_BAD_SHAPE, "y has the shape (12, 64): it needs that of x, (4, 3, 64)",
-     [](Arguments& a) {
-       a.y.layout = contiguous({12, kHidden});
-       a.y.view = view_of(a.y.array, a.y.layout);
-     }},
     {RMSNORM_BAD_SHAPE, "weight has 63 elements: it needs one for each of the 64 columns of x",
      [](Arguments& a) { a.weight.layout.shape[0] = 63; }},
-
-    // Types.
     {RMSNORM_BAD_DTYPE, "x has elements of int32: they need to be float32, float16 or bfloat16",
      [](Arguments& a) { a.x.say_elements(kDLInt, 32); }},
     {RMSNORM_BAD_DTYPE, "x has elements of float64: they need to be float32, float16 or bfloat16",
      [](Arguments& a) { a.x.say_elements(kDLFloat, 64); }},
     {RMSNORM_BAD_DTYPE, "x has elements of bfloat32: they need to be float32, float16 or bfloat16",
      [](Arguments& a) { a.x.say_elements(kDLBfloat, 32); }},
-    {RMSNORM_BAD_DTYPE,
-     "y has elements of DLPack's type code 10 with 8 bits: they need to be "
-     "float32, float16 or bfloat16",
-     [](Arguments& a) { a.y.say_elements(10, 8); }},
     {RMSNORM_BAD_DTYPE, "x has elements of 2 lanes: they need to be single numbers",
      [](Arguments& a) { a.x.view.dtype.lanes = 2; }},
-    {RMSNORM_BAD_DTYPE, "y has elements of float16: it needs those of x, bfloat16",
-     [](Arguments& a) { a.y.view.dtype = dl_type(Dtype::fp16); }},
     {RMSNORM_BAD_DTYPE, "weight has elements of float16: it needs float32 or x's type, bfloat16",
      [](Arguments& a) { a.weight.view.dtype = dl_type(Dtype::fp16); }},
-
-    // Devices.
     {RMSNORM_BAD_DEVICE, "x is on the CPU: it needs to be on a CUDA device",
      [](Arguments& a) { a.x.view.device.device_type = kDLCPU; }},
     {RMSNORM_BAD_DEVICE,
      "weight is on the CPU (page-locked memory): it needs to be on a CUDA device",
      [](Arguments& a) { a.weight.view.device.device_type = kDLCUDAHost; }},
-    {RMSNORM_BAD_DEVICE, "y is on a device of DLPack's type 7: it needs to be on a CUDA device",
-     [](Arguments& a) { a.y.view.device.device_type = kDLVulkan; }},
-    {RMSNORM_BAD_DEVICE, "y is on CUDA device 1, x on 0: they need to be on the same",
-     [](Arguments& a) { a.y.view.device.device_id = 1; }},
     {RMSNORM_BAD_DEVICE, "weight is on CUDA device 1, x on 0: they need to be on the same",
      [](Arguments& a) { a.weight.view.device.device_id = 1; }},
-    {RMSNORM_BAD_DEVICE, "x is on CUDA device -1: ",
-     [](Arguments& a) {
-       for (DLTensor* view : {&a.x.view, &a.weight.view, &a.y.view, &a.residual.view}) {
-         view->device.device_id = -1;
-       }
-     }},
-    {RMSNORM_BAD_DEVICE, "x is on CUDA device 1000: ",
-     [](Arguments& a) {
-       for (DLTensor* view : {&a.x.view, &a.weight.view, &a.y.view, &a.residual.view}) {
-         view->device.device_id = 1000;
-       }
-     }},
+    {RMSNORM_BAD_DEVICE, "x is on CUDA device -1: ", [](Arguments& a) { a.on_device(-1); }},
+    {RMSNORM_BAD_DEVICE, "x is on CUDA device 1000: ", [](Arguments& a) { a.on_device(1000); }},
     {RMSNORM_BAD_DEVICE, ": that is not in the memory of CUDA device 0",
      [](Arguments& a) {
        static float host[4 * 3 * kHidden + 16];
@@ -155,36 +133,12 @@ const std::vector<Mistake<Arguments>> kMistakes = {
      [](Arguments& a) {  // its end is no address
        a.x.view.byte_offset = 0x7ffffffffffffffe - reinterpret_cast<std::uintptr_t>(a.x.view.data);
      }},
-    {RMSNORM_BAD_DEVICE,
-     "y begins at the address 0xfffffffffffffffe: that is not in the memory of CUDA device 0",
-     [](Arguments& a) {
-       a.y.view.byte_offset = 0xfffffffffffffffe - reinterpret_cast<std::uintptr_t>(a.y.view.data);
-     }},
-
-    // Strides.
     {RMSNORM_BAD_STRIDES,
      "x has the stride 2 in its last dimension: it needs 1, columns side by side",
      [](Arguments& a) { a.x.layout.strides[2] = 2; }},
     {RMSNORM_BAD_STRIDES,
-     "y has the stride 0 in its last dimension: it needs 1, columns side by side",
-     [](Arguments& a) { a.y.layout.strides[2] = 0; }},
-    {RMSNORM_BAD_STRIDES,
      "weight has the stride -1 in its last dimension: it needs 1, columns side by side",
      [](Arguments& a) { a.weight.layout.strides[0] = -1; }},
-    {RMSNORM_BAD_STRIDES, "y has the strides 192 and 63, with which its rows overlap",
-     [](Arguments& a) { a.y.layout.strides[1] = 63; }},
-    {RMSNORM_BAD_STRIDES, "y has the strides 191 and 64, with which its rows overlap",
-     [](Arguments& a) { a.y.layout.strides[0] = 191; }},
-    {RMSNORM_BAD_STRIDES, "y has the strides 0 and 64, with which its rows overlap",
-     [](Arguments& a) { a.y.layout.strides[0] = 0; }},
-    {RMSNORM_BAD_STRIDES,
-     "y has the stride 63, with which its rows of 64 columns overlap: each needs its own memory",
-     [](Arguments& a) {
-       for (Argument* part : {&a.x, &a.y}) {
-         part->layout = {{4, kHidden}, {63, 1}, 0};
-         part->view = view_of(part->array, part->layout);
-       }
-     }},
     {RMSNORM_BAD_STRIDES, "x is larger than any memory: ",
      [](Arguments& a) { a.x.layout.strides[0] = std::numeric_limits<std::int64_t>::max(); }},
     {RMSNORM_BAD_STRIDES, "x is larger than any memory: ",
@@ -200,19 +154,68 @@ const std::vector<Mistake<Arguments>> kMistakes = {
        a.x.layout.shape[0] = a.x.layout.shape[1] = std::int64_t{1} << 40;
        a.x.view.strides = nullptr;
      }},
-
-    // Addresses.
     {RMSNORM_BAD_ALIGNMENT, ": bfloat16 needs a multiple of 2",
      [](Arguments& a) { a.x.view.byte_offset = 1; }},
-    {RMSNORM_BAD_ALIGNMENT, ": bfloat16 needs a multiple of 2",
-     [](Arguments& a) { a.y.view.byte_offset = 17; }},
     {RMSNORM_BAD_ALIGNMENT, ": float32 needs a multiple of 4",
      [](Arguments& a) {
        a.weight.view.dtype = dl_type(Dtype::fp32);
        a.weight.view.byte_offset = 2;
      }},
+    {RMSNORM_BAD_VALUE, "weight_bias is -inf: it needs to be finite",
+     [](Arguments& a) { a.weight_bias = -INFINITY; }},
+    {RMSNORM_BAD_VALUE, "weight_bias is 1, and weight null: it needs to be 0",
+     [](Arguments& a) {
+       a.weight.pointer = nullptr;
+       a.weight_bias = 1;
+     }},
+};
 
-    // Overlaps.
+/// Of all those that have a y.
+const std::vector<Mistake> kOfY = {
+    {RMSNORM_BAD_POINTER, "y is null: it needs to be a tensor",
+     [](Arguments& a) { a.y.pointer = nullptr; }},
+    {RMSNORM_BAD_POINTER, "y has 768 elements and no data: the pointer to them is null",
+     [](Arguments& a) { a.y.view.data = nullptr; }},
+    {RMSNORM_BAD_SHAPE,
+     "y has 0 dimensions: it needs 2, (rows, hidden), or 3, (batch, heads, head_dim)",
+     [](Arguments& a) { a.y.view.ndim = 0; }},
+    {RMSNORM_BAD_SHAPE, "y has the shape (4, 2, 64): it needs that of x, (4, 3, 64)",
+     [](Arguments& a) { a.y.layout.shape[1] = 2; }},
+    {RMSNORM_BAD_SHAPE, "y has the shape (12, 64): it needs that of x, (4, 3, 64)",
+     [](Arguments& a) {
+       a.y.lies(contiguous({12, kHidden}));
+     }},
+    {RMSNORM_BAD_DTYPE,
+     "y has elements of DLPack's type code 10 with 8 bits: they need to be "
+     "float32, float16 or bfloat16",
+     [](Arguments& a) { a.y.say_elements(10, 8); }},
+    {RMSNORM_BAD_DTYPE, "y has elements of float16: it needs those of x, bfloat16",
+     [](Arguments& a) { a.y.view.dtype = dl_type(Dtype::fp16); }},
+    {RMSNORM_BAD_DEVICE, "y is on a device of DLPack's type 7: it needs to be on a CUDA device",
+     [](Arguments& a) { a.y.view.device.device_type = kDLVulkan; }},
+    {RMSNORM_BAD_DEVICE, "y is on CUDA device 1, x on 0: they need to be on the same",
+     [](Arguments& a) { a.y.view.device.device_id = 1; }},
+    {RMSNORM_BAD_DEVICE,
+     "y begins at the address 0xfffffffffffffffe: that is not in the memory of CUDA device 0",
+     [](Arguments& a) {
+       a.y.view.byte_offset = 0xfffffffffffffffe - reinterpret_cast<std::uintptr_t>(a.y.view.data);
+     }},
+    {RMSNORM_BAD_STRIDES,
+     "y has the stride 0 in its last dimension: it needs 1, columns side by side",
+     [](Arguments& a) { a.y.layout.strides[2] = 0; }},
+    {RMSNORM_BAD_STRIDES, "y has the strides 192 and 63, with which its rows overlap",
+     [](Arguments& a) { a.y.layout.strides[1] = 63; }},
+    {RMSNORM_BAD_STRIDES, "y has the strides 191 and 64, with which its rows overlap",
+     [](Arguments& a) { a.y.layout.strides[0] = 191; }},
+    {RMSNORM_BAD_STRIDES, "y has the strides 0 and 64, with which its rows overlap",
+     [](Arguments& a) { a.y.layout.strides[0] = 0; }},
+    {RMSNORM_BAD_STRIDES,
+     "y has the stride 63, with which its rows of 64 columns overlap: each needs its own memory",
+     [](Arguments& a) {
+       for (Argument* part : {&a.x, &a.y}) part->lies({{4, kHidden}, {63, 1}, 0});
+     }},
+    {RMSNORM_BAD_ALIGNMENT, ": bfloat16 needs a multiple of 2",
+     [](Arguments& a) { a.y.view.byte_offset = 17; }},
     {RMSNORM_BAD_OVERLAP, "y shares memory with x: an output needs memory of its own",
      [](Arguments& a) {
        a.y.view.data = a.x.view.data;
@@ -225,27 +228,18 @@ const std::vector<Mistake<Arguments>> kMistakes = {
      }},
     {RMSNORM_BAD_OVERLAP, "y shares memory with weight: an output needs memory of its own",
      [](Arguments& a) { a.weight.view.data = a.y.view.data; }},
-
-    // Numbers.
     {RMSNORM_BAD_VALUE, "eps is -1: it needs to be finite and not negative",
      [](Arguments& a) { a.eps = -1; }},
     {RMSNORM_BAD_VALUE, "eps is nan: it needs to be finite and not negative",
      [](Arguments& a) { a.eps = NAN; }},
     {RMSNORM_BAD_VALUE, "eps is inf: it needs to be finite and not negative",
      [](Arguments& a) { a.eps = INFINITY; }},
-    {RMSNORM_BAD_VALUE, "weight_bias is -inf: it needs to be finite",
-     [](Arguments& a) { a.weight_bias = -INFINITY; }},
-    {RMSNORM_BAD_VALUE, "weight_bias is 1, and weight null: it needs to be 0",
-     [](Arguments& a) {
-       a.weight_pointer = nullptr;
-       a.weight_bias = 1;
-     }},
 };
 
 /// Mistakes that only two tensors make possible; x is q here.
-const std::vector<Mistake<Arguments>> kMistakesOfPairs = {
+const std::vector<Mistake> kOfPairs = {
     {RMSNORM_BAD_POINTER, "k is null: it needs to be a tensor",
-     [](Arguments& a) { a.k_pointer = nullptr; }},
+     [](Arguments& a) { a.k.pointer = nullptr; }},
     {RMSNORM_BAD_SHAPE, "k has 32 columns: it needs those of q, 64",
      [](Arguments& a) {
        for (Argument* part : {&a.k, &a.k_weight, &a.k_out}) part->layout.shape.back() = 32;
@@ -264,12 +258,12 @@ const std::vector<Mistake<Arguments>> kMistakesOfPairs = {
      [](Arguments& a) { a.k_out.layout.strides[1] = 63; }},
     {RMSNORM_BAD_VALUE, "weight_bias is -0.5, and q_weight null: it needs to be 0",
      [](Arguments& a) {
-       a.weight_pointer = nullptr;
+       a.weight.pointer = nullptr;
        a.weight_bias = -0.5f;
      }},
     {RMSNORM_BAD_VALUE, "weight_bias is -0.5, and k_weight null: it needs to be 0",
      [](Arguments& a) {
-       a.k_weight_pointer = nullptr;
+       a.k_weight.pointer = nullptr;
        a.weight_bias = -0.5f;
      }},
     {RMSNORM_BAD_OVERLAP, "q_out shares memory with k: an output needs memory of its own",
@@ -283,18 +277,15 @@ const std::vector<Mistake<Arguments>> kMistakesOfPairs = {
 };
 
 /// Mistakes that only a residual makes possible.
-const std::vector<Mistake<Arguments>> kMistakesOfResiduals = {
+const std::vector<Mistake> kOfResiduals = {
     {RMSNORM_BAD_POINTER, "residual is null: it needs to be a tensor",
-     [](Arguments& a) { a.residual_pointer = nullptr; }},
+     [](Arguments& a) { a.residual.pointer = nullptr; }},
     {RMSNORM_BAD_SHAPE, "residual has the shape (4, 2, 64): it needs that of x, (4, 3, 64)",
      [](Arguments& a) { a.residual.layout.shape[1] = 2; }},
     {RMSNORM_BAD_SHAPE, "x has 49153 columns: with a residual it needs 49152 at most",
      [](Arguments& a) {
-       for (Argument* part : {&a.x, &a.residual, &a.y}) {
-         part->layout = contiguous({1, 49153});
-         part->view = view_of(part->array, part->layout);
-       }
-       a.weight_pointer = nullptr;
+       for (Argument* part : {&a.x, &a.residual, &a.y}) part->lies(contiguous({1, 49153}));
+       a.weight.pointer = nullptr;
      }},
     {RMSNORM_BAD_DTYPE, "residual has elements of float16: it needs those of x, bfloat16",
      [](Arguments& a) { a.residual.view.dtype = dl_type(Dtype::fp16); }},
@@ -315,56 +306,189 @@ const std::vector<Mistake<Arguments>> kMistakesOfResiduals = {
      [](Arguments& a) { a.weight.view.data = a.residual.view.data; }},
 };
 
+/// Of both passes for training.
+const std::vector<Mistake> kOfTraining = {
+    {RMSNORM_BAD_POINTER, "rstd is null: it needs to be a tensor",
+     [](Arguments& a) { a.rstd.pointer = nullptr; }},
+    {RMSNORM_BAD_SHAPE, "x needs 1073741824 rows at most, and has more",
+     [](Arguments& a) { a.x.layout.shape[0] = 1 << 30; }},
+    {RMSNORM_BAD_SHAPE, "rstd has 11 elements: it needs one for each of the 12 rows of x",
+     [](Arguments& a) { a.rstd.layout.shape[0] = 11; }},
+    {RMSNORM_BAD_SHAPE, "rstd has 2 dimensions: it needs 1, (rows)",
+     [](Arguments& a) { a.rstd.view.ndim = 2; }},
+    {RMSNORM_BAD_DTYPE, "rstd has elements of bfloat16: it needs float32",
+     [](Arguments& a) { a.rstd.view.dtype = dl_type(Dtype::bf16); }},
+    {RMSNORM_BAD_DEVICE, "rstd is on CUDA device 1, x on 0: they need to be on the same",
+     [](Arguments& a) { a.rstd.view.device.device_id = 1; }},
+    {RMSNORM_BAD_DEVICE, "rstd begins at the address ",
+     [](Arguments& a) {
+       static float host[12];
+       a.rstd.view.data = host;
+     }},
+};
+
+/// Of the forward pass for training alone.
+const std::vector<Mistake> kOfForwardRstd = {
+    {RMSNORM_BAD_OVERLAP, "y shares memory with x: an output needs memory of its own",
+     [](Arguments& a) { a.y.pointer = a.x.pointer; }},
+    {RMSNORM_BAD_OVERLAP, "rstd shares memory with x: an output needs memory of its own",
+     [](Arguments& a) { a.rstd.view.data = a.x.view.data; }},
+    {RMSNORM_BAD_OVERLAP, "rstd shares memory with y: an output needs memory of its own",
+     [](Arguments& a) { a.rstd.view.data = a.y.view.data; }},
+};
+
+/// Of the backward pass alone.
+const std::vector<Mistake> kOfBackward = {
+    {RMSNORM_BAD_SHAPE, "dx has the shape (4, 3, 32): it needs that of x, (4, 3, 64)",
+     [](Arguments& a) { a.y.layout.shape[2] = 32; }},
+    {RMSNORM_BAD_DTYPE, "dy has elements of float16: it needs those of x, bfloat16",
+     [](Arguments& a) { a.dy.view.dtype = dl_type(Dtype::fp16); }},
+    {RMSNORM_BAD_STRIDES, "dx has the strides 192 and 63, with which its rows overlap",
+     [](Arguments& a) { a.y.layout.strides[1] = 63; }},
+    {RMSNORM_BAD_SHAPE, "dweight has 63 elements: it needs one for each of the 64 columns of x",
+     [](Arguments& a) { a.dweight.layout.shape[0] = 63; }},
+    {RMSNORM_BAD_DTYPE, "dweight has elements of float32: it needs those of weight, bfloat16",
+     [](Arguments& a) { a.dweight.view.dtype = dl_type(Dtype::fp32); }},
+    {RMSNORM_BAD_OVERLAP, "dx shares memory with dy: an output needs memory of its own",
+     [](Arguments& a) { a.y.pointer = a.dy.pointer; }},
+    {RMSNORM_BAD_OVERLAP, "dx shares memory with x: an output needs memory of its own",
+     [](Arguments& a) { a.y.pointer = a.x.pointer; }},
+    {RMSNORM_BAD_OVERLAP, "dweight shares memory with weight: an output needs memory of its own",
+     [](Arguments& a) { a.dweight.pointer = a.weight.pointer; }},
+    {RMSNORM_BAD_OVERLAP, "dweight shares memory with dx: an output needs memory of its own",
+     [](Arguments& a) { a.dweight.view.data = a.y.view.data; }},
+    {RMSNORM_BAD_OVERLAP, "workspace shares memory with rstd: an output needs memory of its own",
+     [](Arguments& a) { a.rstd.view.data = a.workspace; }},
+    {RMSNORM_BAD_POINTER, "workspace is null: it needs to be memory of ",
+     [](Arguments& a) { a.workspace = nullptr; }},
+    {RMSNORM_BAD_ALIGNMENT, ": it needs a multiple of 256",
+     [](Arguments& a) { a.workspace = static_cast<char*>(a.workspace) + 128; }},
+    {RMSNORM_BAD_DEVICE, "workspace begins at the address ",
+     [](Arguments& a) {
+       alignas(256) static char host[256];
+       a.workspace = host;
+     }},
+    {RMSNORM_BAD_DEVICE,
+     "workspace begins at the address 0x7fffffffffffff00: that is not in the memory of CUDA device "
+     "0",
+     [](Arguments& a) {  // its end is no address
+       a.workspace = reinterpret_cast<void*>(std::uintptr_t{0x7fffffffffffff00});
+     }},
+    {RMSNORM_BAD_VALUE, "workspace_bytes is 3: x, with its shape and type, needs ",
+     [](Arguments& a) { a.workspace_bytes = 3; }},
+};
+
+using Call = rmsnorm_status (*)(const Arguments&);
+
 rmsnorm_status forward(const Arguments& a) {
   return rmsnorm_forward(
-      a.x_pointer, a.weight_pointer, a.y_pointer, a.eps, a.weight_bias, a.stream);
+      a.x.pointer, a.weight.pointer, a.y.pointer, a.eps, a.weight_bias, a.stream);
 }
 
 rmsnorm_status forward_pair(const Arguments& a) {
   return rmsnorm_forward_pair(
-      a.x_pointer, a.weight_pointer, a.y_pointer, a.k_pointer, a.k_weight_pointer, &a.k_out.view,
+      a.x.pointer, a.weight.pointer, a.y.pointer, a.k.pointer, a.k_weight.pointer, a.k_out.pointer,
       a.eps, a.weight_bias, a.stream);
 }
 
 rmsnorm_status residual_add(const Arguments& a) {
   return rmsnorm_residual_add(
-      a.x_pointer, a.residual_pointer, a.weight_pointer, a.y_pointer, a.eps, a.weight_bias,
+      a.x.pointer, a.residual.pointer, a.weight.pointer, a.y.pointer, a.eps, a.weight_bias,
       a.stream);
+}
+
+rmsnorm_status forward_rstd(const Arguments& a) {
+  return rmsnorm_forward_rstd(
+      a.x.pointer, a.weight.pointer, a.y.pointer, a.rstd.pointer, a.eps, a.weight_bias, a.stream);
+}
+
+rmsnorm_status backward(const Arguments& a) {
+  return rmsnorm_backward(
+      a.dy.pointer, a.x.pointer, a.weight.pointer, a.rstd.pointer, a.y.pointer, a.dweight.pointer,
+      a.workspace, a.workspace_bytes, a.weight_bias, a.stream);
+}
+
+/// Makes each mistake alone: each of the calls says so, and changes nothing.
+void check_mistakes(const std::vector<Mistake>& mistakes, const std::vector<Call>& calls) {
+  for (const Mistake& mistake : mistakes) {
+    for (const Call call : calls) {
+      Arguments arguments;
+      INFO(mistake.sentence);
+      REQUIRE(call(arguments) == RMSNORM_OK);  // without the mistake
+      const auto before = arguments.outputs();
+      mistake.make(arguments);
+      CHECK(call(arguments) == mistake.status);
+      CHECK_THAT(rmsnorm_last_error(), contains(mistake.sentence));
+      CHECK(arguments.outputs() == before);
+      CHECK(cudaGetLastError() == cudaSuccess);
+    }
+  }
 }
 
 }  // namespace
 
-TEST_CASE("each wrong tensor or number is refused with its status and a sentence") {
+TEST_CASE("each wrong argument is refused with its status and a sentence") {
   NEEDS_GPU();
-  check_mistakes(kMistakes, forward);
-}
-
-TEST_CASE("each wrong pair is refused with its status and a sentence") {
-  NEEDS_GPU();
-  check_mistakes(kMistakesOfPairs, forward_pair);
-}
-
-TEST_CASE("each wrong residual is refused with its status and a sentence") {
-  NEEDS_GPU();
-  check_mistakes(kMistakes, residual_add);
-  check_mistakes(kMistakesOfResiduals, residual_add);
+  check_mistakes(kOfInputs, {forward, residual_add, forward_rstd, backward});
+  check_mistakes(kOfY, {forward, residual_add, forward_rstd});
+  check_mistakes(kOfPairs, {forward_pair});
+  check_mistakes(kOfResiduals, {residual_add});
+  check_mistakes(kOfTraining, {forward_rstd, backward});
+  check_mistakes(kOfForwardRstd, {forward_rstd});
+  check_mistakes(kOfBackward, {backward});
 }
 
 TEST_CASE("a stream that does not exist is CUDA's error") {
   NEEDS_GPU();
   if (!is_cpu_device()) SKIP_TEST("CUDA need not survive it");
   Arguments arguments;
-  cudaStream_t stream = nullptr;
-  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
-  REQUIRE(cudaStreamDestroy(stream) == cudaSuccess);
-  arguments.stream = stream;
-  const auto before = now(arguments.outputs());
-  for (const auto& call : {forward, forward_pair, residual_add}) {
+  REQUIRE(cudaStreamCreate(&arguments.stream) == cudaSuccess);
+  REQUIRE(cudaStreamDestroy(arguments.stream) == cudaSuccess);
+  const auto before = arguments.outputs();
+  for (const Call call : {forward, forward_pair, residual_add, forward_rstd, backward}) {
     CHECK(call(arguments) == RMSNORM_CUDA_ERROR);
     CHECK_THAT(rmsnorm_last_error(), contains("CUDA could not launch the kernel: "));
     CHECK(cudaGetLastError() == cudaSuccess);
   }
-  CHECK(now(arguments.outputs()) == before);
+  CHECK(arguments.outputs() == before);
+}
+
+TEST_CASE("without rows the library makes dweight zeros, and needs no workspace") {
+  NEEDS_GPU();
+  Arguments a;
+  for (Argument* rows : {&a.x, &a.dy, &a.y}) {
+    rows->layout.shape[0] = 0;
+    rows->view.data = nullptr;
+  }
+  a.rstd.layout.shape[0] = 0;
+  std::size_t bytes = 1;
+  CHECK(rmsnorm_backward_workspace_bytes(a.x.pointer, &bytes) == RMSNORM_OK);
+  CHECK(bytes == 0);
+  a.workspace = nullptr;
+  a.workspace_bytes = 0;
+  CHECK(forward_rstd(a) == RMSNORM_OK);
+  REQUIRE(backward(a) == RMSNORM_OK);
+  check_elements(a.dweight, [](std::int64_t, std::int64_t) { return Allowed{0, 0}; });
+}
+
+TEST_CASE("without columns the library's passes for training do nothing") {
+  NEEDS_GPU();
+  Arguments a;
+  for (Argument* tensor : {&a.x, &a.dy, &a.y, &a.weight, &a.dweight}) {
+    tensor->layout.shape.back() = 0;
+  }
+  CHECK(forward_rstd(a) == RMSNORM_OK);
+  CHECK(backward(a) == RMSNORM_OK);
+  CHECK(a.rstd.array.now() == a.rstd.array.before());
+}
+
+TEST_CASE("the size of a workspace needs a tensor, and a place to be written to") {
+  CHECK(rmsnorm_backward_workspace_bytes(nullptr, nullptr) == RMSNORM_BAD_POINTER);
+  CHECK(
+      std::string(rmsnorm_last_error()) == "bytes is null: it needs to be where to write a number");
+  std::size_t bytes = 0;
+  CHECK(rmsnorm_backward_workspace_bytes(nullptr, &bytes) == RMSNORM_BAD_POINTER);
+  CHECK(std::string(rmsnorm_last_error()) == "x is null: it needs to be a tensor");
 }
 
 TEST_CASE("no exception leaves the library") {
@@ -418,10 +542,4 @@ TEST_CASE("every thread has its own last error, which a success leaves alone") {
 TEST_CASE("a wrong tensor is refused without a GPU, too") {
   CHECK(rmsnorm_forward(nullptr, nullptr, nullptr, 0, 0, nullptr) == RMSNORM_BAD_POINTER);
   CHECK(std::string(rmsnorm_last_error()) == "x is null: it needs to be a tensor");
-}
-
-TEST_CASE("the version is that of the header") {
-  CHECK(
-      rmsnorm_version() ==
-      RMSNORM_VERSION_MAJOR * 10000 + RMSNORM_VERSION_MINOR * 100 + RMSNORM_VERSION_PATCH);
 }

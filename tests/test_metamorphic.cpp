@@ -66,11 +66,6 @@ Matrices results_of(const Implementation& implementation, const Input& input) {
   return results;
 }
 
-/// What it makes of y; empty if it does not support it.
-std::vector<float> result_of(const Implementation& implementation, const Input& input) {
-  return results_of(implementation, input)["y"];
-}
-
 /// Calls check(implementation, input, results) for every kernel on shapes with one thread a row and
 /// many, one round and several, with tails and without.
 template <class Check>
@@ -87,23 +82,12 @@ void for_every_kernel(Check&& check) {
   }
 }
 
-/// The same for those that have a y, with that alone.
-template <class Check>
-void for_every_norm(Check&& check) {
-  for_every_kernel([&](const Implementation& implementation, const Input& input, Matrices results) {
-    if (results.count("y") == 1) check(implementation, input, results["y"]);
-  });
+bool is_backward(const Input& input) {
+  return input.tensors.count("dy") > 0;
 }
 
 void scale(std::vector<float>& values, float factor) {
   for (float& value : values) value *= factor;
-}
-
-/// The same of x, and of what is added to it.
-void scale_rows(Input& input, float factor) {
-  for (auto& [name, values] : input.tensors) {
-    if (name != "weight") scale(values, factor);
-  }
 }
 
 /// The rows of a matrix, row i from row order[i].
@@ -126,40 +110,6 @@ std::vector<float> with_columns(const std::vector<float>& matrix, const std::vec
   return result;
 }
 
-Input with_columns(Input input, const std::vector<int>& order) {
-  for (auto& [name, values] : input.tensors) values = with_columns(values, order);
-  return input;
-}
-
-/// A change of the inputs, and what it has to do to y, bit for bit.
-struct Law {
-  std::string name;
-  std::function<void(Input&)> change;
-  float factor_of_y = 1;
-  float eps = kEps;
-};
-
-// x stays far from subnormals and from infinity, so that every rounding is the same, times the
-// power of two. The squares' powers are even, and rsqrt halves them.
-std::vector<Law> laws() {
-  std::vector<Law> all;
-  for (const float factor : {0x1p-20f, 0.5f, 2.0f, 0x1p+20f}) {
-    const auto of_x = [=](Input& input) { scale_rows(input, factor); };
-    all.push_back({"without eps, a power of two as a factor of x changes nothing", of_x, 1, 0});
-    all.push_back({"neither does one, and its square as a factor of eps", [=](Input& input) {
-                     of_x(input);
-                     input.eps *= factor * factor;
-                   }});
-  }
-  for (const float factor : {0x1p-20f, -2.0f, 0x1p+20f}) {
-    const auto of_weight = [=](Input& input) { scale(input.tensors["weight"], factor); };
-    all.push_back({"a power of two as a factor of the weight is one of y", of_weight, factor});
-  }
-  const auto other_sign = [](Input& input) { scale_rows(input, -1); };
-  all.push_back({"the other sign of x is that of y", other_sign, -1});
-  return all;
-}
-
 std::vector<int> shuffled(int size) {
   std::vector<int> order(size);
   std::iota(order.begin(), order.end(), 0);
@@ -167,9 +117,60 @@ std::vector<int> shuffled(int size) {
   return order;
 }
 
-double bound_of(const Implementation& implementation, const Input& input) {
-  const Problem p = tests::problem_of(input.rows, input.hidden);
-  return implementation.operation->error_bound(p, implementation.sum_depth(p));
+/// A change of the inputs, and what it has to do to the results, bit for bit.
+struct Law {
+  std::string name;
+  std::function<void(Input&)> change;
+  std::function<void(Matrices&)> expect;
+  float eps = kEps;
+};
+
+// x stays far from subnormals and from infinity, so that every rounding is the same, times the
+// power of two. The squares' powers are even, and rsqrt halves them.
+std::vector<Law> laws_for(const Input& input) {
+  std::vector<Law> laws;
+  for (const float factor : {0x1p-20f, -1.0f, 0.5f, -2.0f, 0x1p+20f}) {
+    if (is_backward(input)) {
+      laws.push_back(
+          {"a factor of dy is one of the gradients",
+           [=](Input& changed) { scale(changed.tensors["dy"], factor); },
+           [=](Matrices& results) {
+             for (auto& [name, values] : results) scale(values, factor);
+           }});
+      continue;
+    }
+    laws.push_back(
+        {"a factor of the weight is one of y",
+         [=](Input& changed) { scale(changed.tensors["weight"], factor); },
+         [=](Matrices& results) { scale(results["y"], factor); }});
+    const auto of_rows = [=](Input& changed) {
+      for (auto& [name, values] : changed.tensors) {
+        if (name != "weight") scale(values, factor);
+      }
+    };
+    const auto sign_alone = [=](Matrices& results) {
+      scale(results["y"], std::copysign(1.0f, factor));
+      scale(results["residual"], factor);
+    };
+    laws.push_back({"without eps, y has the sign of a factor of x alone", of_rows, sign_alone, 0});
+    const auto of_rows_and_eps = [=](Input& changed) {
+      of_rows(changed);
+      changed.eps *= factor * factor;
+    };
+    laws.push_back({"and so with its square as a factor of eps", of_rows_and_eps, sign_alone});
+  }
+  const std::vector<int> order = shuffled(input.rows);
+  const auto reorder = [=, hidden = input.hidden](Matrices& matrices) {
+    for (auto& [name, values] : matrices) {
+      const bool has_rows = name != "weight" && name != "dweight";
+      if (has_rows) values = with_rows(values, hidden, order);
+    }
+    matrices.erase("dweight");  // a sum over the rows, in another order
+  };
+  laws.push_back(
+      {"rows in another order are the rows of the results in that order",
+       [=](Input& changed) { reorder(changed.tensors); }, reorder});
+  return laws;
 }
 
 /// The largest relative difference of two results.
@@ -185,99 +186,56 @@ double difference(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-TEST_CASE("factors of the inputs are factors of y or change no bit of it") {
+TEST_CASE("factors of two and rows in another order change what they have to, bit for bit") {
   NEEDS_GPU();
-  for_every_norm([](const Implementation& implementation, const Input& input, const auto& y) {
-    Input scaled = input;
-    scale_rows(scaled, 0.5f);
-    CHECK_FALSE(same_bits(result_of(implementation, scaled), y));  // eps has an effect
-    for (const Law& law : laws()) {
-      Input plain = input;
-      plain.eps = law.eps;
-      std::vector<float> expected = law.eps == kEps ? y : result_of(implementation, plain);
-      scale(expected, law.factor_of_y);
-      law.change(plain);
-      CAPTURE(law.name, law.factor_of_y);
-      CHECK(same_bits(result_of(implementation, plain), expected));
-    }
-  });
-}
-
-TEST_CASE("rows in another order are the rows of the results in that order bit for bit") {
-  NEEDS_GPU();
-  for_every_kernel([](const Implementation& implementation, Input input, const Matrices& results) {
-    const std::vector<int> order = shuffled(input.rows);
-    for (auto& [name, values] : input.tensors) {
-      if (name != "weight") values = with_rows(values, input.hidden, order);
-    }
-    Matrices others = results_of(implementation, input);
-    for (const auto& [name, values] : results) {
-      if (name == "dweight") continue;  // a sum over the rows, in another order
-      CAPTURE(name);
-      CHECK(same_bits(others[name], with_rows(values, input.hidden, order)));
-    }
-  });
-}
-
-TEST_CASE("a power of two as a factor of dy is a factor of the gradients bit for bit") {
-  NEEDS_GPU();
-  for_every_kernel([](const Implementation& implementation, Input input, const Matrices& results) {
-    if (input.tensors.count("dy") == 0) return;
-    for (const float factor : {0x1p-20f, -2.0f, 0x1p+20f}) {
-      Input scaled = input;
-      scale(scaled.tensors["dy"], factor);
-      Matrices others = results_of(implementation, scaled);
-      for (auto [name, values] : results) {
-        scale(values, factor);
-        CAPTURE(name, factor);
+  for_every_kernel([](const Implementation& implementation, const Input& input, Matrices results) {
+    for (const Law& law : laws_for(input)) {
+      Input changed = input;
+      changed.eps = law.eps;
+      Matrices expected = law.eps == kEps ? results : results_of(implementation, changed);
+      law.change(changed);
+      law.expect(expected);
+      Matrices others = results_of(implementation, changed);
+      for (const auto& [name, values] : expected) {
+        CAPTURE(law.name, name);
         CHECK(same_bits(others[name], values));
       }
     }
+    if (is_backward(input)) return;
+    Input scaled = input;
+    for (auto& [name, values] : scaled.tensors) scale(values, 0.5f);
+    scale(scaled.tensors["weight"], 2);
+    CHECK_FALSE(
+        same_bits(results_of(implementation, scaled)["y"], results["y"]));  // eps: an effect
   });
-  SUCCEED("there may be no kernel with a dy");
-}
-
-TEST_CASE("columns of x and the weight in another order are those of y within twice the bound") {
-  NEEDS_GPU();
-  for_every_norm(
-      [](const Implementation& implementation, const Input& input, const std::vector<float>& y) {
-        const std::vector<int> order = shuffled(input.hidden);
-        const std::vector<float> other = result_of(implementation, with_columns(input, order));
-        const double bound = bound_of(implementation, input);
-        CHECK(difference(with_columns(y, order), other) <= 2 * bound);
-      });
 }
 
 // A tree adds a + b or b + a, and these are the same: columns may swap places with those whose sum
 // they meet as a whole. Four columns are a vector, or lanes 0 to 3 of 8; a thread that adds up a
 // row alone has no tree.
-TEST_CASE("neighbouring vectors of four columns that swap places change no bit in a tree") {
+TEST_CASE("columns in another order are those of y, bit for bit if vectors swap in a tree") {
   NEEDS_GPU();
   int checked = 0;
-  for_every_norm([&](const Implementation& implementation, const Input& input,
-                     const std::vector<float>& y) {
+  for_every_kernel([&](const Implementation& implementation, const Input& input, Matrices results) {
+    if (is_backward(input)) return;
+    const auto y_with = [&](const std::vector<int>& order) {
+      Input changed = input;
+      for (auto& [name, values] : changed.tensors) values = with_columns(values, order);
+      return results_of(implementation, changed)["y"];
+    };
+    const std::vector<int> order = shuffled(input.hidden);
     const Problem p = tests::problem_of(input.rows, input.hidden);
+    const double bound = implementation.operation->error_bound(p, implementation.sum_depth(p));
+    CHECK(difference(with_columns(results["y"], order), y_with(order)) <= 2 * bound);
+
     const bool has_tree = implementation.sum_depth(p).row < input.hidden;
     if (!has_tree || input.hidden % 8 != 0) return;
     // There, a lane goes on with the sum that its neighbour has begun.
     if (implementation.slug == std::string("11_unaligned_rows")) return;
-    std::vector<int> order(input.hidden);
-    for (int col = 0; col < input.hidden; ++col) order[col] = col ^ 4;
-    CHECK(same_bits(result_of(implementation, with_columns(input, order)), with_columns(y, order)));
+    std::vector<int> swapped(input.hidden);
+    for (int col = 0; col < input.hidden; ++col) swapped[col] = col ^ 4;
+    CHECK(same_bits(y_with(swapped), with_columns(results["y"], swapped)));
     ++checked;
   });
   CHECK(checked >= 20);
-}
-
-TEST_CASE("a row of x affects no other row of y") {
-  NEEDS_GPU();
-  for_every_norm([](const Implementation& implementation, Input input, std::vector<float> y) {
-    const auto last_row = std::ptrdiff_t{input.rows - 1} * input.hidden;
-    std::vector<float>& x = input.tensors["x"];
-    std::fill(x.begin() + last_row, x.end(), 100.0f);
-    std::vector<float> other = result_of(implementation, input);
-    y.resize(last_row);
-    other.resize(last_row);
-    CHECK(same_bits(other, y));
-  });
 }

@@ -246,19 +246,6 @@ TEST_CASE("every lesson comes through the gauntlet that the mutants fail") {
   }
 }
 
-TEST_CASE("every mutant says in its first line what is wrong and marks the mistake") {
-  for (const Mutant& mutant : kMutants) {
-    CAPTURE(mutant.name);
-    const std::vector<std::string> lines = lines_of(top() / file_of(mutant));
-    CHECK(lines.at(0).starts_with("Mutant: "));
-    CHECK(lines.at(1).starts_with("In lessons/"));
-    CHECK(std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
-            return line.ends_with("  // <-- mistake");
-          }) == 1);
-    CHECK(lines.size() <= 25);
-  }
-}
-
 TEST_CASE("every file of tests/mutants is one mutant with an expected reason and vice versa") {
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(top() / "tests" / "mutants")) {

@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "common/contract/expected.hpp"
-#include "common/operations/backward.hpp"
-#include "common/operations/residual_add.hpp"
 #include "common/operations/rms_norm.hpp"
 #include "tests/catch.hpp"
 #include "tests/operations.hpp"
@@ -56,35 +54,6 @@ TEST_CASE("who knows fp32 alone supports nothing else and says so in one sentenc
       if (!reason.empty()) CHECK(reason.starts_with("07_typed knows fp32 alone: "));
     }
   }
-}
-
-TEST_CASE("a kernel's struct has what the problem has") {
-  float data[kMaxTensors];
-  Problem p = tests::problem_of(3, 5, {.dtype = Dtype::bf16, .weight_bias = 2});
-  for (int i = 0; i < kMaxTensors; ++i) p.tensors[i] = data + i;
-  p.workspace = &p;
-  const auto check_common = [&](const auto& view) {
-    CHECK(view.rows == 3);
-    CHECK(view.hidden == 5);
-    CHECK(view.weight_bias == 2);
-    CHECK(view.dtype == Dtype::bf16);
-    CHECK(view.weight_dtype == Dtype::fp32);
-    CHECK(view.x == data);
-  };
-  const RmsNorm fp32 = Description<RmsNorm>::view(p);
-  CHECK((fp32.x == data && fp32.weight == data + 1 && fp32.y == data + 2));
-  CHECK((fp32.rows == 3 && fp32.hidden == 5 && fp32.eps == p.eps));
-  const TypedRmsNorm typed = Description<TypedRmsNorm>::view(p);
-  check_common(typed);
-  CHECK((typed.weight == data + 1 && typed.y == data + 2 && typed.eps == p.eps));
-  const ResidualAdd sum = Description<ResidualAdd>::view(p);
-  check_common(sum);
-  CHECK((sum.residual == data + 1 && sum.weight == data + 2 && sum.y == data + 3));
-  CHECK(sum.eps == p.eps);
-  const Backward backward = Description<Backward>::view(p);
-  check_common(backward);
-  CHECK((backward.weight == data + 1 && backward.rstd == data + 2 && backward.dy == data + 3));
-  CHECK((backward.dx == data + 4 && backward.dweight == data + 5 && backward.workspace == &p));
 }
 
 TEST_CASE("an element of 16 bits may only be one of the two values around it") {

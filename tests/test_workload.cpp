@@ -212,21 +212,6 @@ TEST_CASE("no rounding makes poison") {
   }
 }
 
-TEST_CASE("inputs can be replaced") {
-  for (const Operation* operation : operations()) {
-    const Workload workload(*operation, {.memory = Memory::host, .rows = 2, .hidden = 2});
-    for (const TensorSpec& tensor : operation->tensors) {
-      if (tensor.role != Role::input && tensor.role != Role::in_place) continue;
-      std::vector<float> values = {1, 2, 3, 4};
-      values.resize(workload.tensor(tensor.name).size());
-      workload.set(tensor.name, values);
-      workload.reset();
-      CHECK(values_of(workload, tensor) == values);
-      CHECK(std::isnan(values_of(workload, tensor, 0, 1).back()));
-    }
-  }
-}
-
 TEST_CASE("a bias without a weight is a mistake") {
   WorkloadSpec spec = spec_with(1, {.dtype = Dtype::bf16, .weight = {}, .weight_bias = 1});
   for (const Operation* operation : operations()) {
