@@ -45,9 +45,9 @@ void check_number(const char* name, float number, bool may_be_negative);
 std::optional<View> weight_or_none(
     const char* name, const DLTensor* tensor, const View& x, float weight_bias);
 
-/// Calls launch() on the tensors' device, that of the first that is read, if it can use the memory
-/// of each, and nothing that is written shares memory with any other.
-/// \param in_place  so many of the first that are written may each be the one read at its place
+/// Calls launch() on the device of the first tensor that is read, if that device can use the memory
+/// of each, and none that is written shares memory with another. The first `in_place` of `written`
+/// may each be the tensor of `read` with the same index.
 /// \throws Refusal
 void enqueue(
     const std::vector<View>& written, const std::vector<View>& read, std::size_t in_place,

@@ -78,10 +78,11 @@ __device__ uint4 pack(const float* number) {
 template <int kThreads>
 constexpr int kBlock = kThreads > 32 ? kThreads : 128;
 
-/// Threads that an SM is to hold. Of its 65536 registers, each of 1280 can have 48, of 1024 64: in
-/// fp32, what a thread loads fills 48. Turing has no room for more than 1024.
-template <class T>
+/// Threads that an SM is to hold. Of its 65536 registers, each of 1280 can have 48, of 1024 64, of
+/// 512 128. In fp32, what a thread loads fills 48. Turing has no room for more than 1024.
+template <class T, int kColumns>
 constexpr int threads_on_sm() {
+  if (kColumns > 16) return 512;
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   if (sizeof(T) == 2) return 1280;
 #endif
@@ -91,7 +92,7 @@ constexpr int threads_on_sm() {
 // [kernel]
 template <class T, class W, int kThreads, int kColumns>
 __global__ void __launch_bounds__(  //
-    kBlock<kThreads>, kColumns > 16 ? 1 : threads_on_sm<T>() / kBlock<kThreads>)
+    kBlock<kThreads>, threads_on_sm<T, kColumns>() / kBlock<kThreads>)
     rms_norm_residual_add(
         const uint4* x,       // (rows, vectors)  read once
         uint4* residual,      // (rows, vectors)  read once, written once

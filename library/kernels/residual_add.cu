@@ -18,8 +18,8 @@ namespace {
 template <int kThreads>
 constexpr int kBlock = kThreads > 32 ? kThreads : 128;
 
-/// The threads that an SM is to hold. Of its 65536 registers, each of 1280 can have 48, of 1024 64: in
-/// fp32, what a thread loads fills 48. Turing has no room for more than 1024.
+/// The threads that an SM is to hold. Of its 65536 registers, each of 1280 can have 48, of 1024 64:
+/// in fp32, what a thread loads fills 48. Turing has no room for more than 1024.
 template <class T>
 constexpr int threads_on_sm() {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
