@@ -273,7 +273,7 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
       {"12_launch_overlap.every_other_block", kGoalMissed,
        "NOT YET  every block lets the next kernel begin before it writes: 0.50 counted"},
       {"12_launch_overlap.no_wait", kLessonWrong,  // the lesson's page quotes that
-       "lessons/12_launch_overlap/rms_norm.cu:95: thread 0 reads 16 bytes of weight before "
+       "lessons/12_launch_overlap/rms_norm.cu:107: thread 0 reads 16 bytes of weight before "
        "cudaGridDependencySynchronize(): the kernel before may still be writing it"},
       {"12_launch_overlap.one_thread", kGoalMissed,
        "NOT YET  every block lets the next kernel begin before it writes: 0 counted"},
