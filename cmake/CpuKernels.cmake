@@ -37,7 +37,7 @@ if(NOT RMSNORM_SANITIZE)
 endif()
 
 # add_kernels(TARGET [OBSERVED] FILE.cu...): OBSERVED for lessons, which a learner wants to look
-# into. A lesson that needs what only a GPU has becomes one that refuses every problem and says so.
+# into. A lesson that needs what only a GPU has becomes one that supports no problem and says so.
 function(add_kernels target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "OBSERVED" "" "")
   set(stand_in $<$<BOOL:${arg_OBSERVED}>:--stand-in>)

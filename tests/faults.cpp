@@ -132,7 +132,7 @@ class Faults {
     const Operation& operation = operation_;
     add("nothing is written", "row 0, column 0 was not written",
         [](const Problem&, cudaStream_t) { return cudaSuccess; });
-    add("the launch is turned down", "the launch failed: invalid configuration",
+    add("the launch is refused", "the launch failed: invalid configuration",
         [&operation](const Problem& p, cudaStream_t) {
           store_solution(operation, p);  // and the error still has to be noticed
           return cudaErrorInvalidConfiguration;

@@ -346,3 +346,14 @@ TEST_CASE("the rewriter's exit code tells a missing feature from a malformed fil
   CHECK(run_without_gpu({RMSNORM_CPU_DEVICE_REWRITE, "/no/file", "/dev/null"}).exit_code == 1);
 }
 #endif
+
+TEST_CASE("every line of a lesson stays where it is") {
+  for (const fs::path& folder : lesson_folders()) {
+    const fs::path file = folder / "rms_norm.cu";
+    if (!fs::exists(file)) continue;
+    const std::string text = rewrite(rmsnorm::read_file(file), file.string());
+    CAPTURE(file);
+    CHECK(text.starts_with("#line 1 \"" + file.string() + "\"\n"));
+    CHECK(lines_in(text).size() == lines_of(file).size() + 1);
+  }
+}

@@ -543,3 +543,9 @@ TEST_CASE("a wrong tensor is refused without a GPU, too") {
   CHECK(rmsnorm_forward(nullptr, nullptr, nullptr, 0, 0, nullptr) == RMSNORM_BAD_POINTER);
   CHECK(std::string(rmsnorm_last_error()) == "x is null: it needs to be a tensor");
 }
+
+TEST_CASE("the version is that of the header") {
+  CHECK(
+      rmsnorm_version() ==
+      RMSNORM_VERSION_MAJOR * 10000 + RMSNORM_VERSION_MINOR * 100 + RMSNORM_VERSION_PATCH);
+}

@@ -94,6 +94,12 @@ bool links_to(const fs::path& page, const fs::path& folder) {
 
 }  // namespace
 
+TEST_CASE("links are found in Markdown and in HTML and not in code") {
+  CHECK(
+      links_of("[a](1) ![b](2) `[c](3)`\n\n<img src=\"4\">\n\n<source srcset='5'>") ==
+      std::vector<std::string>{"1", "2", "4", "5"});
+}
+
 TEST_CASE("every link on every page leads to a file of this repository and to a place in it") {
   REQUIRE_FALSE(files_with({".md"}).empty());
   for (const fs::path& page : files_with({".md"})) {

@@ -87,6 +87,9 @@ TEST_CASE("a room of common/ uses those above it and the CPU device uses base al
       }
     }
   }
+  CHECK(may_use("verify", "contract"));
+  CHECK_FALSE(may_use("contract", "verify"));
+  CHECK_FALSE(may_use(kCpuDevice, "contract"));
 }
 
 TEST_CASE("a room of common/ is not large") {

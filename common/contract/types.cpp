@@ -5,7 +5,15 @@
 namespace rmsnorm {
 
 const char* to_string(Dtype dtype) {
-  return dtype == Dtype::fp32 ? "fp32" : dtype == Dtype::fp16 ? "fp16" : "bf16";
+  switch (dtype) {
+    case Dtype::fp32:
+      return "fp32";
+    case Dtype::bf16:
+      return "bf16";
+    case Dtype::fp16:
+      return "fp16";
+  }
+  return "";
 }
 
 std::string to_string(const Types& types) {

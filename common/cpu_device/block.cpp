@@ -418,10 +418,12 @@ void BlockRunner::report_deadlock() {
   }
   // Those that it waits for are at the barrier, or in a meeting that waits for others in turn.
   const std::uint32_t missing = thread.mask & warps_[warp].at_barrier;
-  const std::string elsewhere = missing == 0 ? ""
-                                             : fmt::format(
-                                                   ": lane {} waits at the __syncthreads() at {}",
-                                                   std::countr_zero(missing), text_of(barrier_));
+  std::string elsewhere;
+  if (missing != 0) {
+    elsewhere = fmt::format(
+        ": lane {} waits at the __syncthreads() at {}", std::countr_zero(missing),
+        text_of(barrier_));
+  }
   report(
       "deadlock " + text_of(thread.place), thread.place, waiting, kMaskAdvice,
       "lane {} of warp {} waits in {} for {}, which never arrive{}{}", waiting % kWarpThreads, warp,

@@ -119,8 +119,8 @@ const std::string& Bounds::global(const Access& access) const {
     give_up_misaligned(
         access, *name,
         fmt::format(
-            "A {0}-byte access needs a {0}-byte address, in every row: refuse the problem, or move "
-            "single elements",
+            "A {0}-byte access needs a {0}-byte address, in every row: say that the problem is "
+            "unsupported, or move single elements",
             access.bytes));
   }
   if (name == nullptr || at + static_cast<std::uintptr_t>(access.bytes) > end) {

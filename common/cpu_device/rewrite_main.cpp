@@ -3,7 +3,7 @@
 /// cannot be read or written, 2 wrong usage, 3 the file needs what only a GPU has.
 ///
 /// With --stand-in, the last is no failure: then OUTPUT registers the file's lessons as lessons
-/// that refuse everything.
+/// that support nothing.
 
 #include <fmt/format.h>
 

@@ -261,43 +261,47 @@ cudaError_t attributes_of(cudaFuncAttributes* attributes, std::shared_ptr<Call> 
 
 using namespace rmsnorm::cpu_device;
 
-/// An error's name and what it means.
-static std::pair<const char*, const char*> name_and_text(cudaError_t error) {
-  switch (error) {
-#define ERROR(name, text) \
-  case name:              \
-    return {#name, text};
-    ERROR(cudaSuccess, "no error")
-    ERROR(cudaErrorInvalidValue, "invalid argument")
-    ERROR(cudaErrorMemoryAllocation, "out of memory")
-    ERROR(cudaErrorInvalidConfiguration, "invalid configuration argument")
-    ERROR(
-        cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version")
-    ERROR(cudaErrorInvalidDeviceFunction, "invalid device function")
-    ERROR(cudaErrorNoDevice, "no CUDA-capable device is detected")
-    ERROR(cudaErrorInvalidDevice, "invalid device ordinal")
-    ERROR(
-        cudaErrorNoKernelImageForDevice, "no kernel image is available for execution on the device")
-    ERROR(
-        cudaErrorUnsupportedPtxVersion,
-        "the provided PTX was compiled with an unsupported toolchain.")
-    ERROR(cudaErrorInvalidResourceHandle, "invalid resource handle")
-    ERROR(cudaErrorIllegalAddress, "an illegal memory access was encountered")
-    ERROR(cudaErrorLaunchOutOfResources, "too many resources requested for launch")
-    ERROR(cudaErrorMisalignedAddress, "misaligned address")
-    ERROR(cudaErrorLaunchFailure, "unspecified launch failure")
-    ERROR(cudaErrorNotSupported, "operation not supported")
-#undef ERROR
+static constexpr struct {
+  cudaError_t error;
+  const char* name;
+  const char* text;
+} kErrors[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration",
+     "invalid configuration argument"},
+    {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"},
+    {cudaErrorInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "invalid device function"},
+    {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorNoKernelImageForDevice, "cudaErrorNoKernelImageForDevice",
+     "no kernel image is available for execution on the device"},
+    {cudaErrorUnsupportedPtxVersion, "cudaErrorUnsupportedPtxVersion",
+     "the provided PTX was compiled with an unsupported toolchain."},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress",
+     "an illegal memory access was encountered"},
+    {cudaErrorLaunchOutOfResources, "cudaErrorLaunchOutOfResources",
+     "too many resources requested for launch"},
+    {cudaErrorMisalignedAddress, "cudaErrorMisalignedAddress", "misaligned address"},
+    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+    {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
+};
+
+const char* cudaGetErrorName(cudaError_t wanted) {
+  for (const auto& [error, name, text] : kErrors) {
+    if (error == wanted) return name;
   }
-  return {"unrecognized error code", "unrecognized error code"};
+  return "unrecognized error code";
 }
 
-const char* cudaGetErrorName(cudaError_t error) {
-  return name_and_text(error).first;
-}
-
-const char* cudaGetErrorString(cudaError_t error) {
-  return name_and_text(error).second;
+const char* cudaGetErrorString(cudaError_t wanted) {
+  for (const auto& [error, name, text] : kErrors) {
+    if (error == wanted) return text;
+  }
+  return "unrecognized error code";
 }
 
 cudaError_t cudaGetLastError() {

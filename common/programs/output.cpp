@@ -54,8 +54,16 @@ void Output::save() const {
   for (const Watched& launch : watched_) {
     for (const LineCount& count : launch.observation.lines) {
       counts.push_back(
-          {launch.operation, launch.implementation, launch.regime, to_string(launch.types),
-           launch.rows, launch.hidden, launch.observation.blocks, count, build_commit(), today()});
+          {.operation = launch.operation,
+           .implementation = launch.implementation,
+           .regime = launch.regime,
+           .dtype = to_string(launch.types),
+           .rows = launch.rows,
+           .hidden = launch.hidden,
+           .blocks = launch.observation.blocks,
+           .count = count,
+           .version = build_commit(),
+           .date = date_});
     }
   }
   write_trace(options_.trace_file, counts);

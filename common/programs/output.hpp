@@ -46,6 +46,7 @@ class Output {
   const Options& options_;
   std::vector<Result> results_;
   std::vector<Watched> watched_;
+  const std::string date_ = today();                    // of the whole run, which may pass midnight
   std::set<std::pair<std::string, std::string>> said_;  // wrong kernels and what is wrong
 };
 

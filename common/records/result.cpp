@@ -3,7 +3,15 @@
 namespace rmsnorm {
 
 const char* to_string(Verdict verdict) {
-  return verdict == Verdict::pass ? "pass" : verdict == Verdict::fail ? "fail" : "unsupported";
+  switch (verdict) {
+    case Verdict::pass:
+      return "pass";
+    case Verdict::fail:
+      return "fail";
+    case Verdict::unsupported:
+      return "unsupported";
+  }
+  return "";
 }
 
 std::optional<double> percent_of_copy(const Result& result) {

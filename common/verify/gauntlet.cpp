@@ -92,6 +92,7 @@ class TimeLimit {
     sigaction(SIGALRM, &action, &before_);
     alarm(seconds);
   }
+  TimeLimit(const TimeLimit&) = delete;
   ~TimeLimit() {
     alarm(0);
     sigaction(SIGALRM, &before_, nullptr);

@@ -54,6 +54,7 @@ std::string outputs_of(const Operation& operation) {
 /// result must not depend on it.
 struct ReversedBlocks {
   ReversedBlocks() { reverse_blocks(true); }
+  ReversedBlocks(const ReversedBlocks&) = delete;
   ~ReversedBlocks() { reverse_blocks(false); }
 };
 

@@ -236,8 +236,7 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
       words(
           "Everything that was recorded, made of the files in <code>plots/data</code> when this "
           "site was built. No number was typed. A click on a column's head sorts the table by it; "
-          "a "
-          "second click turns the order round. A bandwidth is what the operation must move at "
+          "a second click turns the order round. A bandwidth is what the operation must move at "
           "least, in the time of a launch: x once and y once for RMSNorm.") +
       measured + peers + counted;
   return pages;

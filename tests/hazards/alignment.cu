@@ -58,7 +58,8 @@ std::vector<Case> alignment_cases() {
   constexpr cudaError_t kError = cudaErrorMisalignedAddress;
   const auto global = [](const std::string& bytes) {
     return "A " + bytes + "-byte access needs a " + bytes +
-           "-byte address, in every row: refuse the problem, or move single elements";
+           "-byte address, in every row: say that the problem is unsupported, or move single "
+           "elements";
   };
   const auto shared = [](const std::string& bytes) {
     return "Move " + bytes + " bytes at once only from and to multiples of " + bytes;
