@@ -164,6 +164,16 @@ TEST_CASE("the summary has a line a kernel and type and a column a regime and st
   CHECK(summary({untimed()}) == "");
 }
 
+TEST_CASE("a summary without variants shows those that are wrong") {
+  Result variant = timed();
+  variant.implementation = "06_float4/512";
+  Result wrong = variant;
+  wrong.verdict = Verdict::fail;
+  const std::string text = summary(without_variants({timed(), variant}));
+  CHECK_THAT(text, contains("04_warp_reduce") && !contains("06_float4/512"));
+  CHECK_THAT(summary(without_variants({timed(), wrong})), contains("06_float4/512"));
+}
+
 TEST_CASE("the summary of all regimes is 100 columns wide at most") {
   std::vector<Result> results;
   for (const Regime& regime : regimes()) {

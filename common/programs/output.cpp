@@ -72,7 +72,8 @@ void Output::save() const {
 void Output::print_end() const {
   end_progress();
   if (options_.summary) {
-    const std::string table = is_cpu_device() ? cost_summary(right_ones()) : summary(results_);
+    const std::string table =
+        is_cpu_device() ? cost_summary(right_ones()) : summary(without_variants(results_));
     fmt::print("{}{}\n", table, tally(results_));
     return;
   }

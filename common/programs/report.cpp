@@ -111,6 +111,13 @@ std::string summary(const std::vector<Result>& results) {
   return table + "\n";
 }
 
+std::vector<Result> without_variants(std::vector<Result> results) {
+  std::erase_if(results, [](const Result& r) {
+    return r.implementation.find('/') != r.implementation.npos && r.verdict != Verdict::fail;
+  });
+  return results;
+}
+
 std::string tally(const std::vector<Result>& results) {
   const auto count = [&](Verdict verdict) {
     return std::count_if(

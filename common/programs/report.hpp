@@ -34,6 +34,9 @@ std::string implementation_list(const std::vector<Implementation>& implementatio
 /// "" if nothing was timed.
 std::string summary(const std::vector<Result>& results);
 
+/// The results without those of variants, which are there for their lesson's page. Wrong ones stay.
+std::vector<Result> without_variants(std::vector<Result> results);
+
 /// How many results passed, failed, and were unsupported, as a sentence.
 std::string tally(const std::vector<Result>& results);
 
