@@ -1,6 +1,14 @@
 # For each __syncthreads() of each lesson: an edit that takes it out, and the lesson with that edit,
 # as SLUG_without_barrier_N, in the program missing_barriers.
 set(without_barrier "${CMAKE_CURRENT_BINARY_DIR}/without_barrier")
+function(without_barrier source number barrier name copy)
+  set(edit "${without_barrier}/${name}.edit")
+  string(REPLACE "__syncthreads();" "" without "${barrier}")
+  file(CONFIGURE OUTPUT "${edit}"
+    CONTENT "Missing: barrier ${number}\nIn ${source}:\n\n-${barrier}\n+${without}\n" @ONLY)
+  edited_copy("${edit}" "${copy}" ${ARGN})
+endfunction()
+
 set(copies "")
 get_directory_property(lessons DIRECTORY "${PROJECT_SOURCE_DIR}/lessons" DEFINITION kernels)
 foreach(lesson IN LISTS lessons)
@@ -11,15 +19,35 @@ foreach(lesson IN LISTS lessons)
   foreach(barrier IN LISTS barriers)
     math(EXPR number "${number} + 1")
     set(name ${slug}_without_barrier_${number})
-    set(edit "${without_barrier}/${name}.edit")
-    string(REPLACE "__syncthreads();" "" without "${barrier}")
-    file(CONFIGURE OUTPUT "${edit}"
-      CONTENT "Missing: barrier ${number}\nIn ${lesson}:\n\n-${barrier}\n+${without}\n" @ONLY)
-    edited_copy("${edit}" "${without_barrier}/${name}.cu" ${name})
-    list(APPEND copies "${without_barrier}/${name}.cu")
+    set(copy "${without_barrier}/${name}.cu")
+    without_barrier("${lesson}" ${number} "${barrier}" ${name} "${copy}" ${name})
+    list(APPEND copies "${copy}")
   endforeach()
 endforeach()
 add_kernel_objects(barrier_kernels ${copies})
 add_executable(missing_barriers EXCLUDE_FROM_ALL
   $<TARGET_OBJECTS:lesson_main> $<TARGET_OBJECTS:barrier_kernels>)
 target_link_libraries(missing_barriers PRIVATE rmsnorm_harness rmsnorm_warnings)
+
+# The library's, each in a program library_without_barrier_FILE. The kernel without it comes before
+# the archive of all, and takes the place of its own there. A header's is seen in the residual add.
+add_library(kernel_archive STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:rmsnorm_kernels>)
+set(kernels_of_library "${PROJECT_SOURCE_DIR}/library/kernels")
+set(library_programs "")
+foreach(file row.cuh backward.cu backward_columns.cu)
+  cmake_path(GET file STEM stem)
+  set(program library_without_barrier_${stem})
+  set(copy "${without_barrier}/${stem}/library/kernels/${file}")
+  file(STRINGS "${kernels_of_library}/${file}" barriers REGEX "__syncthreads\\(\\);")
+  list(GET barriers 0 barrier)
+  without_barrier("${kernels_of_library}/${file}" 1 "${barrier}" ${program} "${copy}")
+  if(file MATCHES "cuh$")
+    set(copy "${kernels_of_library}/residual_add.cu")
+  endif()
+  add_kernel_objects(${program}_kernel "${copy}")
+  target_include_directories(${program}_kernel BEFORE PRIVATE "${without_barrier}/${stem}")
+  add_executable(${program} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:lesson_main>
+    $<TARGET_OBJECTS:rmsnorm_registration> $<TARGET_OBJECTS:${program}_kernel>)
+  target_link_libraries(${program} PRIVATE kernel_archive rmsnorm_harness rmsnorm_warnings)
+  list(APPEND library_programs ${program})
+endforeach()

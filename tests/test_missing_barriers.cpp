@@ -161,6 +161,35 @@ TEST_CASE("without one of its barriers every lesson has a race, which its page q
   }
 }
 
+TEST_CASE("without one of its barriers the library has a race") {
+  if (!rmsnorm::can_observe()) SKIP_TEST("this build cannot watch kernels");
+  struct Missing {
+    std::string stem, extension, seen_at, operation, hidden;
+  };
+  const Missing all[] = {
+      {"row", ".cuh", "if (lane == 0) partial[warp] = value;", "residual_add", "1024"},
+      {"backward", ".cu", "sum += of_place[place * hidden + col];", "backward", "128"},
+      {"backward_columns", ".cu", kWarpsStore, "backward", "128"}};
+  for (const auto& [stem, extension, seen_at, operation, hidden] : all) {
+    const std::string file = "library/kernels/" + stem + extension;
+    const fs::path programs = fs::path(RMSNORM_MISSING_BARRIERS).parent_path();
+    const Finished finished = run(
+        {programs / ("library_without_barrier_" + stem), "--lesson", "librmsnorm", "--operation",
+         operation, "--rows", "32", "--hidden", hidden});
+    CAPTURE(file, finished.out);
+    CHECK(finished.exit_code == rmsnorm::kLessonWrong);
+    CHECK(first_message(finished.out, file).starts_with(place_of(file, seen_at) + ": a race: "));
+  }
+  std::size_t barriers = 0;
+  for (const fs::path& file : files_with({".cu", ".cuh"})) {
+    if (file.parent_path() != top() / "library/kernels") continue;
+    for (const std::string& line : lines_of(file)) {
+      barriers += line.find("__syncthreads();") != line.npos;
+    }
+  }
+  CHECK(barriers == std::size(all));
+}
+
 TEST_CASE("no lesson's barrier is left out of the test of missing barriers") {
   std::vector<std::string> barriers;
   for (const fs::path& file : files_with({".cu", ".cuh"})) {
