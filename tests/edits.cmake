@@ -13,7 +13,8 @@
 
 # edited_copy(EDIT COPY [SLUG]): makes the file COPY, whose kernels register as SLUG, if given. For
 # the compiler and the CPU device, the lines that the edit shows are lines of the edit, and all
-# others are lines of the lesson.
+# others are lines of the lesson. Where the edit does not apply, COPY does not compile: a reader who
+# changes a lesson can still build it.
 function(edited_copy edit copy)
   file(READ "${edit}" rest)
   if(NOT rest MATCHES "^[^\n]+\nIn ([^\n]+):\n(\n[-+ ][^\n]*|\n)+$")
@@ -43,8 +44,13 @@ function(edited_copy edit copy)
     string(FIND "${lesson}" "${old}" at)
     string(FIND "${lesson}" "${old}" last REVERSE)
     if(at LESS 0 OR NOT at EQUAL last)
-      message(FATAL_ERROR
-        "${edit} does not apply: these lines must be in ${source} exactly once:${old}")
+      set(why "${edit} does not apply: these lines must be in ${source} exactly once:")
+      if(CMAKE_SCRIPT_MODE_FILE)
+        message(FATAL_ERROR "${why}${old}")
+      endif()
+      string(REPLACE "\n" "\n//" old "${old}")
+      file(CONFIGURE OUTPUT "${copy}" CONTENT "#error \"${why}\"${old}\n" @ONLY)
+      return()
     endif()
     string(SUBSTRING "${lesson}" 0 ${at} lesson_before)
     count_lines(edit_line "${passed}${before}\n\n")
