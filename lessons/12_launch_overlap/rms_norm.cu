@@ -206,7 +206,7 @@ cudaError_t launch_kernel(const rmsnorm::TypedRmsNorm& p, cudaStream_t stream, b
   error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (error != cudaSuccess) return error;
 
-  // Without the attribute, the two calls in the kernel do nothing.
+  // Without the attribute, nothing overlaps: the wait is over at once.
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
