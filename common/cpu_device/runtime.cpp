@@ -261,11 +261,13 @@ cudaError_t attributes_of(cudaFuncAttributes* attributes, std::shared_ptr<Call> 
 
 using namespace rmsnorm::cpu_device;
 
-static constexpr struct {
+/// An error's name, and what it means.
+struct ErrorText {
   cudaError_t error;
   const char* name;
   const char* text;
-} kErrors[] = {
+};
+static constexpr ErrorText kErrors[] = {
     {cudaSuccess, "cudaSuccess", "no error"},
     {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
     {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
@@ -290,18 +292,19 @@ static constexpr struct {
     {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
 };
 
-const char* cudaGetErrorName(cudaError_t wanted) {
-  for (const auto& [error, name, text] : kErrors) {
-    if (error == wanted) return name;
+static const char* of_error(cudaError_t wanted, const char* ErrorText::*member) {
+  for (const ErrorText& known : kErrors) {
+    if (known.error == wanted) return known.*member;
   }
   return "unrecognized error code";
 }
 
-const char* cudaGetErrorString(cudaError_t wanted) {
-  for (const auto& [error, name, text] : kErrors) {
-    if (error == wanted) return text;
-  }
-  return "unrecognized error code";
+const char* cudaGetErrorName(cudaError_t error) {
+  return of_error(error, &ErrorText::name);
+}
+
+const char* cudaGetErrorString(cudaError_t error) {
+  return of_error(error, &ErrorText::text);
 }
 
 cudaError_t cudaGetLastError() {

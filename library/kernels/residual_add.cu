@@ -18,19 +18,16 @@ namespace {
 template <int kThreads>
 constexpr int kBlock = kThreads > 32 ? kThreads : 128;
 
-/// The threads that an SM is to hold. Of its 65536 registers, each of 1280 can have 48, of 1024 64:
-/// in fp32, what a thread loads fills 48. Turing has no room for more than 1024.
-template <class T>
+/// The threads that an SM is to hold. Of its 65536 registers, each of 1280 can have 48, of 1024 64,
+/// of 512 128. In fp32, what a thread loads fills 48. Turing has no room for more than 1024.
+template <class T, int kColumns>
 constexpr int threads_on_sm() {
+  if (kColumns > 16) return 512;
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   if (sizeof(T) == 2) return 1280;
 #endif
   return 1024;
 }
-
-/// The blocks that an SM is to hold.
-template <class T, int kThreads, int kColumns>
-constexpr int kOnSm = kColumns > 16 ? 1 : threads_on_sm<T>() / kBlock<kThreads>;
 
 /// Neighbouring elements that move together: 16 bytes if hidden allows it. They stay in words of 32
 /// bits: taken apart at once, each load would have to be waited for.
@@ -64,7 +61,7 @@ __device__ Vector<T, kWidth> rounded(const float* number) {
 }
 
 template <class T, class W, int kWidth, int kThreads, int kColumns>
-__global__ void __launch_bounds__(kBlock<kThreads>, kOnSm<T, kThreads, kColumns>)
+__global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>() / kBlock<kThreads>)
     rms_norm_residual_add(const __grid_constant__ ResidualAdd op) {
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
   const Place place{blockIdx.y, row};

@@ -16,6 +16,15 @@ SKIPPED = 4  # the exit code
 INTERACTIVE = pathlib.Path(__file__).parent.parent.parent / "docs" / "interactive"
 
 
+# As the site's: what the system asks for, unless the page has chosen.
+THEME = """
+html { color-scheme: light dark; }
+html.light-mode { color-scheme: light; }
+html.dark-mode { color-scheme: dark; }
+body { background: Canvas; }
+"""
+
+
 class BothFigures(FigurePage):
     """Two figures on one page."""
 
@@ -36,7 +45,7 @@ def write_pages(folder):
         (folder / f"{name}.html").write_text(
             '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width">\n'
-            "<style>body { background: Canvas; }</style>\n"
+            f"<style>{THEME}</style>\n"
             f"<title>{name}</title>\n<h1>{name}</h1>\n{fragment}\n</html>\n", encoding="utf-8")
 
 
