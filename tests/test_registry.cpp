@@ -13,6 +13,7 @@
 #include "common/contract/regime.hpp"
 #include "common/contract/registry.hpp"
 #include "tests/catch.hpp"
+#include "tests/gpu_support.hpp"
 #include "tests/operations.hpp"
 #include "tests/repository.hpp"
 
@@ -82,6 +83,7 @@ TEST_CASE("every lesson has a title, an idea of one sentence without a full stop
 
 TEST_CASE(
     "nobody claims additions beyond a tree's and a loop's, or less traffic than the tensors") {
+  NEEDS_GPU();  // its shared memory decides what a kernel supports
   const int hidden = GENERATE(1, 2, 31, 32, 128, 1000, 1024, 4096, 49152);
   const int rows = GENERATE(1, 2, 100, 16384, 1 << 30);
   const std::string types = GENERATE("fp32", "bf16", "fp16/none");
@@ -110,6 +112,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the bound of every kernel notices a divisor that is off by one") {
+  NEEDS_GPU();
   for (const Implementation& implementation : all_implementations()) {
     for (const int hidden : {1, 128, 1024}) {
       CAPTURE(implementation.slug, hidden);
