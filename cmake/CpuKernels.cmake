@@ -27,11 +27,13 @@ if(NOT RMSNORM_SANITIZE)
     -fsanitize=thread -fno-unroll-loops -fno-optimize-sibling-calls)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(observed_code INTERFACE
-      -Wno-tsan --param=tsan-instrument-func-entry-exit=0 -fno-tree-vectorize -fno-tree-sra -fno-thread-jumps)
+      -Wno-tsan --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1
+      -fno-tree-vectorize -fno-tree-sra -fno-thread-jumps)
   else()
     target_compile_options(observed_code INTERFACE
       -fno-vectorize -fno-slp-vectorize
       "SHELL:-mllvm -tsan-instrument-func-entry-exit=0"
+      "SHELL:-mllvm -tsan-distinguish-volatile=1"
       "SHELL:-mllvm -tsan-instrument-read-before-write=1")
   endif()
 endif()

@@ -23,9 +23,10 @@ Outcome run(const Case& c, bool correct) {
   const Floats all(2 * kStride + kGuard);
   const Memory memory{all.data + kGuard, all.data + kStride + kGuard};
   const std::size_t bytes = Memory::kElements * sizeof(float);
-  return watch({{"x", memory.x, bytes, sizeof(float)}, {"y", memory.y, bytes, sizeof(float)}}, [&] {
-    c.launch(memory, correct);
-  });
+  const std::vector<rmsnorm::KnownMemory> tensors = {
+      {"x", memory.x, bytes, sizeof(float), true, false},
+      {"y", memory.y, bytes, sizeof(float), false, true}};
+  return watch(tensors, [&] { c.launch(memory, correct); });
 }
 
 /// "tests/hazards/race.cu:12", the line that ends in "// <-- TAG".
@@ -104,6 +105,10 @@ void check_loads_and_stores(const std::vector<Case>& cases, const std::string& f
 
 TEST_CASE("two threads at the same shared memory without a barrier are found") {
   check_loads_and_stores(race_cases(), "tests/hazards/race.cu");
+}
+
+TEST_CASE("accesses to global memory that nothing orders are found, and reads of no value") {
+  check_loads_and_stores(global_cases(), "tests/hazards/global.cu");
 }
 
 TEST_CASE("threads at different barriers and threads that have left are found") {

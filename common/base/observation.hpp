@@ -42,10 +42,12 @@ inline constexpr const char* kKinds[] = {"global load",  "global store", "shared
 
 /// Memory that a kernel is given: a tensor.
 struct KnownMemory {
-  std::string name;   ///< "x"
-  const void* data;   ///< on the device
-  std::size_t bytes;  ///< in all
-  int element_bytes;  ///< of one element
+  std::string name;        ///< "x"
+  const void* data;        ///< on the device
+  std::size_t bytes;       ///< in all
+  int element_bytes;       ///< of one element
+  bool has_values = true;  ///< from the start: a kernel may read it before it writes it
+  bool may_change = true;  ///< a kernel may write to it
 };
 
 /// One launch.

@@ -35,6 +35,12 @@ std::string element_text(const SharedPiece& piece, std::size_t offset) {
   return fmt::format("{}[{}]", piece.name, (offset - piece.begin) / piece.element_bytes);
 }
 
+std::string element_text(const KnownMemory& memory, std::uintptr_t address) {
+  const std::uintptr_t offset = address - reinterpret_cast<std::uintptr_t>(memory.data);
+  return fmt::format(
+      "{}[{}]", memory.name, offset / static_cast<std::uintptr_t>(memory.element_bytes));
+}
+
 SourceLine line_of(Place place) {
   return {short_name(place.file), place.line};
 }

@@ -3,8 +3,10 @@
 /// A load or store of a kernel, and the words in which messages speak of it.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
+#include "common/base/observation.hpp"
 #include "common/cpu_device/hazard.hpp"
 #include "common/cpu_device/race_detector.hpp"
 #include "common/cpu_device/shared_memory.hpp"
@@ -15,10 +17,11 @@ namespace rmsnorm::cpu_device {
 
 /// What the running thread does with memory.
 struct Access {
-  const void* pc;       ///< where the compiler's call returns to: the place in the code
-  const void* address;  ///< of the first byte
-  int bytes;            ///< how many
-  Touch touch;          ///< load, store or both
+  const void* pc;            ///< where the compiler's call returns to: the place in the code
+  const void* address;       ///< of the first byte
+  int bytes;                 ///< how many
+  Touch touch;               ///< load, store or both
+  bool is_volatile = false;  ///< whether its pointer is
   CachePolicy policy = CachePolicy::normal;  ///< of the pointer that it goes through
 };
 
@@ -34,6 +37,8 @@ std::string place_text(const SourceLine& line);
 /// "staged[12]", or the name alone for a variable that is no array. `offset` is the byte's in
 /// shared memory.
 std::string element_text(const SharedPiece& piece, std::size_t offset);
+/// "y[12]", of a tensor's or workspace's byte at an address.
+std::string element_text(const KnownMemory& memory, std::uintptr_t address);
 
 /// The line of a place.
 SourceLine line_of(Place place);

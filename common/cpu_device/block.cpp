@@ -199,6 +199,17 @@ void BlockRunner::pause() {
   wait();
 }
 
+void BlockRunner::look(const void* flag) {
+  if (live_ == 0) return;  // it is the host
+  constexpr int kPatience = 64;
+  looks_ = flag == flag_ && current_ == looker_ ? looks_ + 1 : 0;
+  flag_ = flag;
+  looker_ = current_;
+  if (looks_ < kPatience) return;
+  looks_ = 0;
+  pause();
+}
+
 bool BlockRunner::resume_paused() {
   bool any = false;
   for (Warp& warp : warps_) {

@@ -63,6 +63,9 @@ class BlockRunner {
   /// Lets the other threads run first.
   void pause();
 
+  /// The running thread looks at a flag. If it does nothing else, it lets the others run first.
+  void look(const void* flag);
+
   /// Gives up the whole grid.
   void stop();
 
@@ -138,6 +141,9 @@ class BlockRunner {
   int at_barrier_ = 0;  ///< of them, those that wait at the barrier
   Place barrier_;       ///< where the first of them waits
   int first_at_barrier_ = 0;
+  const void* flag_ = nullptr;  ///< that `looker_` has looked at last, so many times
+  int looker_ = 0;
+  int looks_ = 0;
   bool stopped_ = false;
   bool reversed_ = false;
 };

@@ -92,42 +92,46 @@ const SharedPiece& Bounds::shared(const Access& access) const {
   return piece;
 }
 
-const std::string& Bounds::global(const Access& access) const {
-  static const std::string kWorkspace = "workspace";
+void Bounds::allocated(const void* data, std::size_t bytes) {
+  tensors_.push_back({"workspace", data, bytes, 4, false});
+}
+
+void Bounds::freed(const void* data) {
+  std::erase_if(tensors_, [&](const KnownMemory& memory) { return memory.data == data; });
+}
+
+KnownMemory* Bounds::find(const void* address) {
+  for (KnownMemory& memory : tensors_) {
+    if (is_in(address, memory.data, memory.bytes)) return &memory;
+  }
+  // Memory of the kernel's own, from before. But around the tensors lie guards, which are nobody's.
+  const Allocation* found = find_allocation(address);
+  if (found == nullptr || std::any_of(tensors_.begin(), tensors_.end(), [&](const auto& tensor) {
+        return is_in(tensor.data, found->data, found->bytes);
+      })) {
+    return nullptr;
+  }
+  tensors_.push_back({"workspace", found->data, found->bytes, 4});
+  return &tensors_.back();
+}
+
+KnownMemory& Bounds::global(const Access& access) {
   const auto at = reinterpret_cast<std::uintptr_t>(access.address);
-  const std::string* name = nullptr;
-  std::uintptr_t end = 0;
-  for (const KnownMemory& tensor : tensors_) {
-    if (!is_in(access.address, tensor.data, tensor.bytes)) continue;
-    name = &tensor.name;
-    end = reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.bytes;
-  }
-  if (name == nullptr) {
-    // A workspace of the kernel's own. But around the tensors lie guards, which are nobody's.
-    const Allocation* found = find_allocation(access.address);
-    const bool has_tensors =
-        found != nullptr &&
-        std::any_of(tensors_.begin(), tensors_.end(), [&](const KnownMemory& t) {
-          return is_in(t.data, found->data, found->bytes);
-        });
-    if (found != nullptr && !has_tensors) {
-      name = &kWorkspace;
-      end = reinterpret_cast<std::uintptr_t>(found->data) + found->bytes;
-    }
-  }
-  if (name != nullptr && !is_multiple_of_size(at, access)) {
+  KnownMemory* const found = find(access.address);
+  if (found != nullptr && !is_multiple_of_size(at, access)) {
     give_up_misaligned(
-        access, *name,
+        access, found->name,
         fmt::format(
             "A {0}-byte access needs a {0}-byte address, in every row: say that the problem is "
             "unsupported, or move single elements",
             access.bytes));
   }
-  if (name == nullptr || at + static_cast<std::uintptr_t>(access.bytes) > end) {
+  if (found == nullptr || at + static_cast<std::uintptr_t>(access.bytes) >
+                              reinterpret_cast<std::uintptr_t>(found->data) + found->bytes) {
     set_fault(cudaErrorIllegalAddress);
     give_up(access, who_text(access) + place_in_global(at), kCompare);
   }
-  return *name;
+  return *found;
 }
 
 /// ", 2 elements past the end of x (8192 elements)", of the nearest tensor.

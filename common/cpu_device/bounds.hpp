@@ -22,18 +22,25 @@ class Bounds {
   /// In global memory a kernel may touch these tensors, and allocations of its own, but not what
   /// lies around a tensor in its allocation.
   void start(std::vector<KnownMemory> tensors);
+  /// What cudaMalloc has given since then, and what cudaFree has taken back.
+  void allocated(const void* data, std::size_t bytes);
+  void freed(const void* data);  ///< the latter
+
+  /// The tensors, and the workspaces that are known so far.
+  const std::vector<KnownMemory>& memory() const { return tensors_; }
 
   /// The shared variable that the running thread touches. Comes back only if it may.
   const SharedPiece& shared(const Access& access) const;
 
-  /// The name of what it touches in global memory: a tensor's, or "workspace". Comes back only if
-  /// it may.
-  const std::string& global(const Access& access) const;
+  /// What it touches in global memory: a tensor, or memory of the kernel's own, "workspace". Comes
+  /// back only if it may.
+  KnownMemory& global(const Access& access);
 
  private:
+  KnownMemory* find(const void* address);
   std::string place_in_global(std::uintptr_t at) const;
 
-  std::vector<KnownMemory> tensors_;
+  std::vector<KnownMemory> tensors_;  // and workspaces
 };
 
 }  // namespace rmsnorm::cpu_device

@@ -33,6 +33,12 @@ inline void touch(const void* pc, const void* address, int bytes, Touch how) {
     report(pc, address, bytes, how);
 }
 
+/// Through a volatile pointer: it may be a flag that another thread waits for.
+void touch_flag(const void* pc, const void* address, int bytes, Touch how) {
+  if (in_watched_kernel) return observer().access({pc, address, bytes, how, true});
+  if (how == Touch::load) rmsnorm::cpu_device::block_runner().look(address);
+}
+
 /// A struct goes in parts of 16 or 8 bytes where its size and its address allow, as a vector does;
 /// another one word by word, or byte by byte.
 void touch_parts(const void* pc, const void* address, std::size_t bytes, Touch how) {
@@ -55,6 +61,12 @@ void touch_parts(const void* pc, const void* address, std::size_t bytes, Touch h
   }                                                                         \
   void __tsan_write##bytes(void* address) {                                 \
     touch(__builtin_return_address(0), address, bytes, Touch::store);       \
+  }                                                                         \
+  void __tsan_volatile_read##bytes(void* address) {                         \
+    touch_flag(__builtin_return_address(0), address, bytes, Touch::load);   \
+  }                                                                         \
+  void __tsan_volatile_write##bytes(void* address) {                        \
+    touch_flag(__builtin_return_address(0), address, bytes, Touch::store);  \
   }                                                                         \
   void __tsan_unaligned_read##bytes(void* address) {                        \
     touch_parts(__builtin_return_address(0), address, bytes, Touch::load);  \

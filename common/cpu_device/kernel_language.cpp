@@ -51,7 +51,11 @@ void use_warp_storage(const void* storage, Place place) {
   if (check_storage(storage, place)) running->use_warp_storage(storage, place);
 }
 
+void fence(bool of_block) {
+  observer().fence(of_block ? Scope::block : Scope::device);
+}
 void touch_atomically(const void* caller, const void* address, int bytes) {
+  if (!in_watched_kernel) running->look(address);
   observer().access({caller, address, bytes, Touch::atomic});
 }
 

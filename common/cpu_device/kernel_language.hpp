@@ -45,6 +45,8 @@ int lane();
 bool check_storage(const void* storage, Place place);
 /// The same, for the storage of a warp; also reports two warps that use it without a barrier.
 void use_warp_storage(const void* storage, Place place);
+/// A fence of the running thread, for its block alone or for the device.
+void fence(bool of_block);
 /// Reports an atomic operation of the running thread.
 void touch_atomically(const void* caller, const void* address, int bytes);
 
@@ -101,8 +103,12 @@ inline void __syncthreads(RMSNORM_PLACE) {
 inline void __syncwarp(unsigned mask = 0xffffffff, RMSNORM_PLACE) {
   rmsnorm::cpu_device::sync_lanes(mask, place);
 }
-inline void __threadfence() {}
-inline void __threadfence_block() {}
+inline void __threadfence() {
+  rmsnorm::cpu_device::fence(false);
+}
+inline void __threadfence_block() {
+  rmsnorm::cpu_device::fence(true);
+}
 
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = warpSize, RMSNORM_PLACE) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <tuple>
 #include <utility>
 
@@ -19,39 +20,28 @@ namespace {
 
 // Accesses that come too early. Each mistake is reported once for its lines.
 
-/// Nothing separates an access from an earlier one. `offset` is the byte's in shared memory.
-void report_race(
-    const Access& access, const RaceDetector::Conflict& other, const SharedPiece& piece,
-    std::size_t offset) {
-  const SourceLine here = line_of_call(access.pc);
-  const SourceLine there = line_of_call(other.pc);
-  const std::string key =
-      "race " + place_text(std::min(here, there)) + place_text(std::max(here, there));
-  hazards().add(key, [&] {
-    const bool both_write_here =
-        here == there && access.touch == Touch::store && other.touch == Touch::store;
-    return hazard_at(
-        access.pc,
-        fmt::format(
-            "a race: thread {} {} {} here, thread {} {} it at {}, and no barrier is between them",
-            block_runner().current(), verb(access.touch), element_text(piece, offset), other.thread,
-            verb(other.touch), place_text(there)),
-        both_write_here ? "Let one of the threads write it, or give each an element of its own"
-                        : "Put __syncthreads() between the two");
-  });
-}
-
 /// A load of what has no value yet.
-void report_unwritten(const Access& access, const SharedPiece& piece, std::size_t offset) {
+void report_unwritten(const Access& access, const std::string& element, bool is_shared) {
   hazards().add("unwritten " + place_text(line_of_call(access.pc)), [&] {
     Hazard found = hazard_at(
         access.pc,
         fmt::format(
-            "thread {} reads {}, which no thread of this block has written before",
-            block_runner().current(), element_text(piece, offset)),
-        "Shared memory begins with no value: let a thread write it first");
+            "thread {} reads {}, which no thread{} has written before", block_runner().current(),
+            element, is_shared ? " of this block" : ""),
+        is_shared ? "Shared memory begins with no value: let a thread write it first"
+                  : "An output or a workspace begins with no value: write it first");
     found.is_symptom = true;  // or one thread does, too late: then there is a race as well
     return found;
+  });
+}
+
+/// A store to an input.
+void report_input(const Access& access, const std::string& element) {
+  hazards().add("input " + place_text(line_of_call(access.pc)), [&] {
+    return hazard_at(
+        access.pc,
+        fmt::format("thread {} {} {}", block_runner().current(), verb(access.touch), element),
+        "It is an input: others may read it at the same time, and want it unchanged");
   });
 }
 
@@ -71,6 +61,7 @@ void report_no_wait(const Access& access, const std::string& of) {
 
 void Observer::start(std::vector<KnownMemory> tensors) {
   bounds_.start(std::move(tensors));
+  global_races_.start();
   counter_.start();
   is_watching = true;
 }
@@ -87,6 +78,7 @@ void Observer::launch_begins(
   argument_bytes_ = argument_bytes;
   may_overlap_ = may_overlap;
   views_.begin_launch();
+  order_.begin_launch();
 }
 
 std::string Observer::kernel() const {
@@ -96,6 +88,7 @@ std::string Observer::kernel() const {
 void Observer::block_begins() {
   if (!is_watching) return;
   counter_.block_begins();
+  order_.begin_block(block_runner().threads());
   races_.begin_block();
   has_waited_.reset();
   has_triggered_.reset();
@@ -104,6 +97,7 @@ void Observer::block_begins() {
 
 void Observer::block_ends() {
   if (!is_watching) return;
+  settle();
   counter_.block_met();
   if (has_triggered_.none()) return;
   const auto threads = static_cast<int>(has_triggered_.count());
@@ -118,6 +112,8 @@ void Observer::barrier_passed(Place place, int threads) {
   if (!is_watching) return;
   counter_.block_met();
   counter_.meeting("barrier", place, threads);
+  settle();
+  order_.barrier();
   races_.barrier();
   if (has_waited_.any()) has_waited_.set();  // it orders the others, too
 }
@@ -134,7 +130,8 @@ void Observer::triggered(Place place) {
 
 void Observer::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place) {
   if (!is_watching) return;
-  if (kind == Meeting::sync) races_.sync_warp(warp, lanes);
+  settle();
+  if (kind == Meeting::sync) order_.sync_warp(warp, lanes);
   if (lanes == 0xffffffff) counter_.warp_met(warp);
   if (kind == Meeting::shuffle) counter_.meeting("shuffle", place, std::popcount(lanes));
 }
@@ -142,6 +139,7 @@ void Observer::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place plac
 void Observer::access(Access access) {
   if (!in_watched_kernel) return;
   const NotWatching pause;  // the library's templates may come from an observed file
+  settle();
   std::tie(access.address, access.policy) = views_.resolve(access.address);
   const void* const address = access.address;
   if (block_runner().stacks().contains(address)) return;  // the thread's own variables
@@ -152,23 +150,114 @@ void Observer::access(Access access) {
   global_access(access);
 }
 
+void Observer::fence(Scope scope) {
+  if (is_watching) order_.fence(block_runner().current(), scope);
+}
+
+void Observer::allocated(const void* data, std::size_t bytes) {
+  if (is_watching) bounds_.allocated(data, bytes);
+}
+
+void Observer::freed(const void* data) {
+  if (!is_watching) return;
+  bounds_.freed(data);
+  global_races_.freed(data);
+}
+
+void Observer::filled(const void* data, std::size_t bytes) {
+  if (!is_watching) return;
+  for (const KnownMemory& memory : bounds_.memory()) global_races_.filled(memory, data, bytes);
+}
+
+/// The access as the detectors of races remember it; a flag's hands on, or takes, what is known.
+Past Observer::past_of(const Access& access) {
+  const int thread = block_runner().current();
+  const bool is_strong = access.touch == Touch::atomic || access.is_volatile;
+  const auto address = reinterpret_cast<std::uintptr_t>(access.address);
+  if (is_strong && access.touch != Touch::store) order_.acquire(address, thread);
+  if (is_strong && access.touch != Touch::load) {
+    order_.publish(address, thread, access.touch == Touch::atomic);
+  }
+  Past past{order_.now(thread)};
+  past.is_strong = is_strong;
+  past.touch = access.touch;
+  past.pc = access.pc;
+  return past;
+}
+
+/// Nothing separates an access from an earlier one, to this element. Each is reported once for its
+/// lines.
+void Observer::report_race(const Access& access, const Past& other, const std::string& element) {
+  const SourceLine here = line_of_call(access.pc);
+  const SourceLine there = line_of_call(other.pc);
+  const int thread = block_runner().current();
+  const bool both_write = access.touch == Touch::store && other.touch == Touch::store;
+  const bool both_write_here = here == there && both_write;
+  const std::string key =
+      "race " + place_text(std::min(here, there)) + place_text(std::max(here, there));
+  const auto race = [&] {
+    if (other.block == order_.now(thread).block) {
+      return hazard_at(
+          access.pc,
+          fmt::format(
+              "a race: thread {} {} {} here, thread {} {} it at {}, and no barrier is between them",
+              thread, verb(access.touch), element, other.thread, verb(other.touch),
+              place_text(there)),
+          both_write_here ? "Let one of the threads write it, or give each an element of its own"
+                          : "Put __syncthreads() between the two");
+    }
+    return hazard_at(
+        access.pc,
+        fmt::format(
+            "a race: this block {} {} here, another {} it at {}, and nothing orders the two",
+            verb(access.touch), element, verb(other.touch), place_text(there)),
+        both_write ? "Blocks run in any order, also at the same time: give each memory of its own, "
+                     "or add with atomicAdd()"
+                   : "Blocks run in any order, also at the same time: use a second launch or, to "
+                     "hand a value on, write it, call __threadfence(), and then change a flag that "
+                     "the other block reads, both atomically");
+  };
+  if (!both_write) return hazards().add(key, race);
+  second_store_ = {access, {}, key, race()};
+  std::memcpy(
+      second_store_->before.data(), access.address,
+      std::min(second_store_->before.size(), static_cast<std::size_t>(access.bytes)));
+}
+
+/// Decides about a second store, now that it has happened: whether it changed what was there.
+void Observer::settle() {
+  if (!second_store_) return;
+  const SecondStore& store = *second_store_;
+  const auto bytes = static_cast<std::size_t>(store.access.bytes);
+  if (std::memcmp(store.before.data(), store.access.address, bytes) != 0) {
+    hazards().add(store.key, [&] { return store.race; });
+  }
+  second_store_.reset();
+}
+
 void Observer::global_access(const Access& access) {
-  const std::string& name = bounds_.global(access);
+  KnownMemory& memory = bounds_.global(access);
+  const auto address = reinterpret_cast<std::uintptr_t>(access.address);
   const auto thread = static_cast<std::size_t>(block_runner().current());
-  if (may_overlap_ && !has_waited_[thread]) report_no_wait(access, name);
+  if (may_overlap_ && !has_waited_[thread]) report_no_wait(access, memory.name);
   if (access.touch != Touch::load && !has_triggered_[thread]) is_trigger_late_ = true;
-  counter_.access(access, false, name, reinterpret_cast<std::uintptr_t>(access.address));
+  if (access.touch != Touch::load && !memory.may_change) {
+    report_input(access, element_text(memory, address));
+  }
+  counter_.access(access, false, memory.name, address);  // others may run meanwhile
+  const Finding finding = global_races_.access(memory, address, access.bytes, past_of(access));
+  if (finding.is_race) report_race(access, finding.other, element_text(memory, address));
+  if (finding.is_unwritten) report_unwritten(access, element_text(memory, address), false);
 }
 
 void Observer::shared_access(const Access& access) {
   const SharedPiece& piece = bounds_.shared(access);
   const std::size_t offset = shared_memory().offset_of(access.address);
-  const RaceDetector::Finding finding = races_.access(
-      access.pc, block_runner().current(), offset - SharedMemory::kFirstByte, access.bytes,
-      access.touch);
-  if (finding.is_race) report_race(access, finding.other, piece, offset);
-  if (finding.is_unwritten) report_unwritten(access, piece, offset);
-  counter_.access(access, true, piece.name, offset);
+  counter_.access(access, true, piece.name, offset);  // others may run meanwhile
+  const Finding finding =
+      races_.access(offset - SharedMemory::kFirstByte, access.bytes, past_of(access));
+  if (finding.is_race) report_race(access, finding.other, element_text(piece, offset));
+  if (finding.is_unwritten) report_unwritten(access, element_text(piece, offset), true);
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -3,9 +3,11 @@
 /// Watches every load and store of a kernel, at each of which the compiler calls us (hooks.cpp):
 /// hands it on to those who find what is wrong with it and count what it costs.
 
+#include <array>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,8 @@
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/bounds.hpp"
 #include "common/cpu_device/counter.hpp"
+#include "common/cpu_device/global_races.hpp"
+#include "common/cpu_device/order.hpp"
 #include "common/cpu_device/race_detector.hpp"
 #include "common/cpu_device/views.hpp"
 
@@ -51,6 +55,10 @@ class Observer {
   void all_paused();            ///< every thread of the block has given way
   void kernel_before_ended();   ///< the running thread has waited for that
   void triggered(Place place);  ///< the running thread lets the next kernel begin
+  void fence(Scope scope);      ///< of the running thread
+  void allocated(const void* data, std::size_t bytes);  ///< by cudaMalloc
+  void freed(const void* data);                         ///< by cudaFree
+  void filled(const void* data, std::size_t bytes);     ///< by a copy, or with a value
 
   // Between these two, the running thread is in the kernel's own code.
 
@@ -63,8 +71,19 @@ class Observer {
   Views& views() { return views_; }  ///< of the launch
 
  private:
+  /// A store of what may be there already: no race if it is.
+  struct SecondStore {
+    Access access;
+    std::array<char, 16> before;  ///< what was there
+    std::string key;
+    Hazard race;
+  };
+
   void shared_access(const Access& access);
   void global_access(const Access& access);
+  Past past_of(const Access& access);
+  void report_race(const Access& access, const Past& other, const std::string& element);
+  void settle();
 
   const void* kernel_ = nullptr;
   const char* arguments_ = nullptr;
@@ -77,7 +96,10 @@ class Observer {
   bool is_trigger_late_ = false;  ///< a thread has written to global memory without it
   Views views_;
   Bounds bounds_;
-  RaceDetector races_;
+  Order order_;
+  RaceDetector races_{order_};
+  GlobalRaces global_races_{order_};
+  std::optional<SecondStore> second_store_;  ///< which has not happened yet
   Counter counter_;
 };
 

@@ -1,14 +1,12 @@
 #pragma once
 /// \file
 /// Finds two threads that touch the same shared memory with nothing that puts one before the other.
-///
-/// Two things order the threads of a block: __syncthreads() orders all of them, __syncwarp() the
-/// lanes that it names. (A shuffle orders nothing but its own values.) For __syncwarp, each lane
-/// has a vector clock: it knows up to which of its steps every other lane of its warp is behind it.
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "common/cpu_device/order.hpp"
 
 namespace rmsnorm::cpu_device {
 
@@ -19,37 +17,44 @@ enum class Touch : std::uint8_t {
   atomic,  ///< reads and writes in one step
 };
 
+/// An access, as it is remembered of a word of 4 bytes: by whom and when, and ...
+struct Past : Moment {
+  std::uint8_t bytes : 4 = 0;  ///< ... of the word, one bit each
+  bool is_strong : 1 = false;  ///< atomic, or through a volatile pointer
+  Touch touch = Touch::load;   ///< what it did
+  const void* pc = nullptr;    ///< where in the code
+};
+
+/// Whether two accesses of a word disturb each other if nothing orders them: one writes, and they
+/// are neither atomic nor through volatile pointers. Those help from warp to warp; the lanes of one
+/// need a __syncwarp() all the same.
+inline bool is_conflict(const Past& a, const Past& b) {
+  if ((a.bytes & b.bytes) == 0 || (a.touch == Touch::load && b.touch == Touch::load)) return false;
+  const bool in_warp = a.block == b.block && a.thread / 32 == b.thread / 32;
+  const bool is_atomic = a.touch == Touch::atomic || b.touch == Touch::atomic;
+  return !a.is_strong || !b.is_strong || (in_warp && !is_atomic);
+}
+
+/// What is wrong with an access, if anything.
+struct Finding {
+  bool is_race = false;       ///< nothing separates it from an earlier one, `other`
+  Past other{};               ///< if it is a race
+  bool is_unwritten = false;  ///< a load of bytes that nobody has written
+};
+
 /// Finds accesses of a block to shared memory that nothing puts in an order.
 class RaceDetector {
  public:
-  /// An earlier access that nothing separates from this one.
-  struct Conflict {
-    const void* pc;  ///< where in the code
-    int thread;      ///< counted through the block
-    Touch touch;     ///< what it did
-  };
-  /// What is wrong with an access, if anything.
-  struct Finding {
-    bool is_race = false;       ///< nothing separates two accesses
-    Conflict other{};           ///< the earlier one, if it is a race
-    bool is_unwritten = false;  ///< a load of bytes that nobody in this block has written
-  };
+  /// Asks this order.
+  explicit RaceDetector(const Order& order) : order_(order) {}
 
-  void begin_block();                             ///< forgets the block before
-  void barrier();                                 ///< all threads of the block have met
-  void sync_warp(int warp, std::uint32_t lanes);  ///< these lanes have met
+  void begin_block();  ///< forgets the block before
+  void barrier();      ///< all threads of the block have met
 
-  /// `offset` counts the bytes from the start of shared memory.
-  Finding access(const void* pc, int thread, std::size_t offset, int bytes, Touch touch);
+  /// `offset` counts the bytes from the start of shared memory; `now` is the access, without bytes.
+  Finding access(std::size_t offset, int bytes, Past now);
 
  private:
-  struct Past {
-    const void* pc;
-    std::uint32_t clock;
-    std::uint16_t thread;
-    std::uint8_t bytes;  ///< of the word, one bit each
-    Touch touch;
-  };
   /// 4 bytes: what was done to them since the last barrier.
   struct Word {
     std::uint64_t epoch = 0;
@@ -59,17 +64,12 @@ class RaceDetector {
     std::vector<Past> stores;
   };
 
-  bool is_before(const Past& past, int thread) const;
-  bool find(const std::vector<Past>& past, int thread, std::uint8_t bytes, Touch touch, Finding& to)
-      const;
+  bool find(const std::vector<Past>& past, const Past& now, Finding& to) const;
 
+  const Order& order_;
   std::vector<Word> words_;
   std::uint64_t epoch_ = 1;  // counts barriers
   std::uint64_t block_ = 1;
-  /// clock_[t][l]: the last step of lane l, of the same warp, that is known to be before thread t.
-  std::vector<std::array<std::uint32_t, 32>> clock_ = fresh_clocks();
-
-  static std::vector<std::array<std::uint32_t, 32>> fresh_clocks();
 };
 
 }  // namespace rmsnorm::cpu_device

@@ -384,6 +384,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   *data = memory;
   auto* const bytes_of_it = static_cast<char*>(memory);
   device().allocations[bytes_of_it] = {bytes_of_it, bytes};
+  observer().allocated(memory, bytes);
   return cudaSuccess;
 }
 
@@ -391,6 +392,7 @@ cudaError_t cudaFree(void* data) {
   if (data == nullptr) return cudaSuccess;
   const cudaError_t before = cudaDeviceSynchronize();
   if (device().allocations.erase(static_cast<char*>(data)) == 0) return note(cudaErrorInvalidValue);
+  observer().freed(data);
   ::operator delete(data, kAlignment);
   return before;
 }
@@ -406,7 +408,10 @@ cudaError_t cudaMemcpyAsync(
     void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   if (!is_copyable(to, from, bytes)) return note(cudaErrorInvalidValue);
-  return add_work(stream, [=] { std::memmove(to, from, bytes); });
+  return add_work(stream, [=] {
+    std::memmove(to, from, bytes);
+    observer().filled(to, bytes);
+  });
 }
 
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
@@ -421,7 +426,10 @@ cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream
   if (find_allocation(data) == nullptr || !is_long_enough(data, bytes)) {
     return note(cudaErrorInvalidValue);
   }
-  return add_work(stream, [=] { std::memset(data, value, bytes); });
+  return add_work(stream, [=] {
+    std::memset(data, value, bytes);
+    observer().filled(data, bytes);
+  });
 }
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {

@@ -30,14 +30,15 @@ namespace {
 /// What the kernel may touch.
 std::vector<KnownMemory> memory_of(const Workload& workload, const GuardedTensor& workspace) {
   std::vector<KnownMemory> known;
-  const auto add = [&](const char* name, const GuardedTensor& tensor) {
+  const auto add = [&](const char* name, const GuardedTensor& tensor, bool read, bool written) {
     const int bytes = bytes_of(tensor.dtype());
-    known.push_back({name, tensor.data(), tensor.size() * bytes, bytes});
+    known.push_back({name, tensor.data(), tensor.size() * bytes, bytes, read, written});
   };
   for (const TensorSpec& spec : workload.operation().tensors) {
-    if (is_there(spec, workload.spec().types)) add(spec.name, workload.tensor(spec.name));
+    if (!is_there(spec, workload.spec().types)) continue;
+    add(spec.name, workload.tensor(spec.name), is_read(spec), is_written(spec));
   }
-  if (workspace.size() > 0) add("workspace", workspace);
+  if (workspace.size() > 0) add("workspace", workspace, false, true);
   return known;
 }
 

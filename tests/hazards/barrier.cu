@@ -58,7 +58,8 @@ __global__ void stop_searching(const float* x, float* y, bool correct) {
     const Scalar value = x[threadIdx.x] + static_cast<Scalar>(round);
     if (!correct && blockIdx.y == 1 && threadIdx.x == 5 && round == 2) break;
     __syncthreads();  // <-- search
-    y[threadIdx.x] = static_cast<float>(value);
+    const unsigned block = blockIdx.y * gridDim.x + blockIdx.x;
+    y[block * blockDim.x + threadIdx.x] = static_cast<float>(value);
   }
 }
 

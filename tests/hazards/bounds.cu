@@ -87,7 +87,8 @@ __global__ void half_vector(const float* x, float* y, bool correct) {
 
 __global__ void rows_too_wide(const float* x, float* y, bool correct) {
   const long long columns = correct ? 10 : 1 << 24;
-  y[threadIdx.x] = x[blockIdx.x * columns + threadIdx.x];  // <-- wide
+  const unsigned t = threadIdx.x;
+  y[blockIdx.x * blockDim.x + t] = x[blockIdx.x * columns + t];  // <-- wide
 }
 
 __global__ void copy(const float* x, float* y, bool correct) {

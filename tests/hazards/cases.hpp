@@ -39,6 +39,7 @@ inline auto on(Kernel kernel, rmsnorm::cpu_device::Launch launch) {
 
 // One file each, tests/hazards/NAME.cu.
 std::vector<Case> race_cases();
+std::vector<Case> global_cases();
 std::vector<Case> barrier_cases();
 std::vector<Case> shuffle_cases();
 std::vector<Case> temp_storage_cases();

@@ -138,8 +138,8 @@ __global__ void warps_apart(const float* x, float* y, bool correct) {
 __global__ void bytes_of_a_word(const float*, float* y, bool correct) {
   __shared__ unsigned char flags[64];
   const int t = threadIdx.x;
-  flags[correct ? t : t / 2] = 1;  // <-- bytes
-  flags[correct ? t : 63 - t / 2] = 1;
+  flags[correct ? t : t / 2] = static_cast<unsigned char>(t);  // <-- bytes
+  flags[correct ? t : 63 - t / 2] = static_cast<unsigned char>(t);
   __syncthreads();
   y[t] = flags[correct ? t : 0];
 }

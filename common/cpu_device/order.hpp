@@ -1,0 +1,106 @@
+#pragma once
+/// \file
+/// Which steps of a launch come before which others.
+///
+/// Within a block, __syncthreads() orders all threads, and __syncwarp() the lanes that it names. (A
+/// shuffle orders nothing but its own values.) Blocks have no order. A thread hands on what it
+/// knows in one way: it writes, calls __threadfence(), and then changes a flag: by an atomic
+/// operation, or through a volatile pointer. Whoever sees that change is behind what was written.
+/// The fence may also be that of each thread, before a barrier, or that of a thread behind the
+/// barrier, for the whole block.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace rmsnorm::cpu_device {
+
+/// When a thread does something.
+struct Moment {
+  std::uint32_t block = 0;   ///< counted over all launches, from 1
+  std::uint32_t time = 0;    ///< grows with each barrier and each fence
+  std::uint32_t step = 0;    ///< of the lane: grows with each __syncwarp()
+  std::uint16_t thread = 0;  ///< counted through the block
+};
+
+/// Whom a fence is for.
+enum class Scope {
+  block,   ///< __threadfence_block(): the threads of the block
+  device,  ///< __threadfence(): all threads
+};
+
+/// Knows the order of a launch.
+class Order {
+ public:
+  Order();  ///< before the first launch
+
+  // What happens.
+
+  void begin_launch();                            ///< all that was is before it
+  void begin_block(int threads);                  ///< no other block is before or behind it
+  void barrier();                                 ///< all threads of the block have met
+  void sync_warp(int warp, std::uint32_t lanes);  ///< these lanes have met
+  void fence(int thread, Scope scope);            ///< a thread has called a fence
+  /// A thread changes or reads a flag. `is_chain`: it changed it by an atomic operation, which hands
+  /// on what others have handed on before.
+  void publish(std::uintptr_t flag, int thread, bool is_chain);
+  void acquire(std::uintptr_t flag, int thread);  ///< the same for what it learns
+
+  // What follows.
+
+  /// Now, for a thread of the running block.
+  Moment now(int thread) const {
+    return {block_, time_, step_[thread][thread % 32], static_cast<std::uint16_t>(thread)};
+  }
+  /// Whether all that was done at a moment is before what the thread does now.
+  bool is_before(const Moment& past, int thread) const {
+    if (past.block < first_block_) return true;
+    if (past.block == block_ && is_before_in_block(past, thread)) return true;
+    return !learnt_.empty() && has_learnt(past, thread);
+  }
+
+ private:
+  /// What a thread has handed on: all that its block did up to a time, which each of its threads has.
+  struct Release {
+    std::uint32_t block;
+    std::vector<std::uint32_t> for_block;   // by a fence of either scope
+    std::vector<std::uint32_t> for_device;  // by __threadfence()
+  };
+  using Flag = std::vector<std::shared_ptr<const Release>>;
+  /// The first so many releases of a flag, which a thread has seen.
+  struct Learnt {
+    std::shared_ptr<const Flag> flag;
+    std::size_t releases;
+    Moment at;
+  };
+  /// The fences of one scope, of the running block.
+  struct Fences {
+    std::vector<std::uint32_t> last;  // of each thread, its time
+    std::uint32_t of_all = 0;         // what all threads did until then is before a fence ...
+    std::uint32_t of_all_next = 0;    // ... and after the next barrier, until then
+    bool any = false;
+  };
+
+  bool is_before_in_block(const Moment& past, int thread) const {
+    return past.thread == thread || past.time < epoch_ ||
+           (past.thread / 32 == thread / 32 && step_[thread][past.thread % 32] >= past.step);
+  }
+  bool has_learnt(const Moment& past, int thread) const;
+  std::vector<std::uint32_t> fenced(const Fences& fences, int thread) const;
+
+  int threads_ = 0;                // of the running block
+  std::uint32_t first_block_ = 1;  // of the launch
+  std::uint32_t block_ = 0;
+  std::uint32_t time_ = 1;
+  std::uint32_t epoch_ = 1;  // the time of the last barrier
+  /// step_[t][l]: the last step of lane l, of the same warp, that is known to be before thread t.
+  std::vector<std::array<std::uint32_t, 32>> step_;
+  std::vector<std::uint32_t> warp_met_;  // by thread: the time of its last __syncwarp()
+  std::array<Fences, 2> fences_;         // by Scope
+  std::unordered_map<std::uintptr_t, std::shared_ptr<Flag>> flags_;
+  std::vector<Learnt> learnt_;  // by the running block
+};
+
+}  // namespace rmsnorm::cpu_device

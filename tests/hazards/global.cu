@@ -1,0 +1,243 @@
+/// \file
+/// Threads hand values to each other through global memory, in a block or from block to block.
+
+#include "tests/hazards/cases.hpp"
+
+namespace tests {
+namespace {
+
+constexpr int kFlag = 1000;  ///< an element of y that is 0 when the launch begins
+
+/// The launch of a kernel that uses it.
+std::function<void(Memory, bool)> on_flag(Kernel kernel, rmsnorm::cpu_device::Launch launch) {
+  return [=](Memory memory, bool correct) {
+    cudaMemsetAsync(memory.y + kFlag, 0, sizeof(float));
+    on(kernel, launch)(memory, correct);
+  };
+}
+
+__global__ void neighbours(const float* x, float* y, bool correct) {
+  const int t = threadIdx.x;
+  y[t] = x[t];  // <-- neighbour written
+  if (correct) __syncthreads();
+  y[500 + t] = y[(t + 1) % 64];  // <-- neighbour read
+}
+
+__global__ void lanes(const float* x, float* y, bool correct) {
+  const int lane = threadIdx.x;
+  y[lane] = x[lane];  // <-- lane written
+  if (correct) __syncwarp();
+  y[500 + lane] = y[lane ^ 16];  // <-- lane read
+}
+
+/// Each row is right by itself; only the block's second one overwrites what others still read.
+__global__ void second_row(const float* x, float* y, bool correct) {
+  const int t = threadIdx.x;
+  for (int row = 0; row < 2; ++row) {
+    y[t] = x[row * 64 + t];  // <-- row written
+    __syncthreads();
+    y[100 + row * 64 + t] = y[63 - t];  // <-- row read
+    if (correct) __syncthreads();
+  }
+}
+
+/// Only the last block reaches into the next row.
+__global__ void one_too_far(const float* x, float* y, bool correct) {
+  const unsigned columns = blockIdx.x == 0 && !correct ? 33 : 32;
+  for (unsigned i = threadIdx.x; i < columns; i += blockDim.x) {
+    y[blockIdx.x * 32 + i] = x[i] + static_cast<float>(blockIdx.x);  // <-- far
+  }
+}
+
+__global__ void previous_row(const float* x, float* y, bool correct) {
+  const unsigned row = blockIdx.x;
+  const float before = row > 0 && !correct ? y[(row - 1) * 32 + threadIdx.x] : 0;  // <-- previous
+  y[row * 32 + threadIdx.x] = before + x[threadIdx.x];                             // <-- own row
+}
+
+/// All blocks add to one element: right with an atomic.
+__global__ void total(const float* x, float* y, bool correct) {
+  if (threadIdx.x != 0) return;
+  if (correct) {
+    atomicAdd(&y[kFlag], x[blockIdx.x]);
+  } else {
+    y[kFlag] = y[kFlag] + x[blockIdx.x];  // <-- total
+  }
+}
+
+__device__ bool arrives_last(float* counter) {
+  return static_cast<unsigned>(atomicAdd(counter, 1.0f)) + 1 == gridDim.x;
+}
+
+/// The last block to arrive adds up the parts of all: each has to be there when its block arrives.
+__global__ void last_block(const float* x, float* y, bool correct) {
+  __shared__ bool is_last;
+  const unsigned t = threadIdx.x;
+  y[blockIdx.x * 32 + t] = x[t];  // <-- part
+  if (correct) __threadfence();
+  __syncthreads();
+  if (t == 0) is_last = arrives_last(&y[kFlag]);
+  __syncthreads();
+  if (!is_last) return;
+  float sum = 0;
+  for (unsigned b = 0; b < gridDim.x; ++b) sum += y[b * 32 + t];  // <-- parts
+  y[500 + t] = sum;
+}
+
+/// The same with one fence, of the thread that arrives: behind the barrier it is for all.
+__global__ void last_block_one_fence(const float* x, float* y, bool correct) {
+  __shared__ bool is_last;
+  const unsigned t = threadIdx.x;
+  y[blockIdx.x * 32 + t] = x[t];  // <-- one part
+  if (!correct && t == 0) __threadfence();
+  __syncthreads();
+  if (correct && t == 0) __threadfence();
+  if (t == 0) is_last = arrives_last(&y[kFlag]);
+  __syncthreads();
+  if (is_last) y[500 + t] = y[t] + y[32 + t];  // <-- one sum
+}
+
+/// A fence for the block is none for the device.
+__global__ void flag_for_block(const float* x, float* y, bool correct) {
+  volatile float* const flag = y + kFlag;
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x == 0) {
+    y[0] = x[0];  // <-- value
+    correct ? __threadfence() : __threadfence_block();
+    *flag = 1;
+  } else {
+    while (*flag != 1) {
+    }
+    y[1] = y[0];  // <-- behind the flag
+  }
+}
+
+/// A flag in shared memory, from warp to warp.
+__global__ void flag_in_block(const float* x, float* y, bool correct) {
+  __shared__ float value;
+  __shared__ int flag;
+  volatile int* const watched = &flag;
+  if (threadIdx.x == 0) *watched = 0;
+  __syncthreads();
+  if (threadIdx.x == 32) {
+    value = x[7];  // <-- shared value
+    if (correct) __threadfence_block();
+    *watched = 1;
+  }
+  if (threadIdx.x == 0) {
+    while (*watched == 0) {
+    }
+    y[0] = value;  // <-- behind the shared flag
+  }
+}
+
+/// All write the same: the order does not matter.
+__global__ void all_write_one(const float* x, float* y, bool correct) {
+  y[0] = correct ? x[5] : x[threadIdx.x];  // <-- one
+}
+
+__global__ void adds_to_nothing(const float* x, float* y, bool correct) {
+  const int t = threadIdx.x;
+  if (correct) y[t] = 0;
+  for (int i = 0; i < 3; ++i) y[t] += x[i];  // <-- nothing
+}
+
+__global__ void into_input(const float* x, float* y, bool correct) {
+  float* const input = const_cast<float*>(x);
+  const int t = threadIdx.x;
+  const float value = x[t];
+  if (!correct) input[t] = 2 * value;  // <-- input
+  y[t] = 2 * value;
+  if (!correct) input[t] = value;
+}
+
+__global__ void add_up(const float* x, float* sums) {
+  atomicAdd(&sums[threadIdx.x], x[threadIdx.x]);  // <-- workspace
+}
+
+/// Memory that the launch takes for itself.
+void workspace(Memory memory, bool correct) {
+  float* sums = nullptr;
+  cudaMalloc(&sums, 64 * sizeof(float));
+  if (correct) cudaMemsetAsync(sums, 0, 64 * sizeof(float));
+  add_up<<<1, 32>>>(memory.x, sums);
+  cudaFree(sums);
+}
+
+}  // namespace
+
+std::vector<Case> global_cases() {
+  const std::string kBarrier = "Put __syncthreads() between the two";
+  const std::string kOwn =
+      "Blocks run in any order, also at the same time: give each memory of its own, or add with "
+      "atomicAdd()";
+  const std::string kHandOn =
+      "Blocks run in any order, also at the same time: use a second launch or, to hand a value on, "
+      "write it, call __threadfence(), and then change a flag that the other block reads, both "
+      "atomically";
+  const std::string kNoValue = "An output or a workspace begins with no value: write it first";
+  return {
+      {"a neighbour's element without a barrier", on(neighbours, {1, 64}),
+       "<neighbour written>: a race: thread 1 writes y[1] here, thread 0 reads it at <neighbour "
+       "read>, and no barrier is between them",
+       "neighbours, block 0, thread 1", kBarrier},
+      {"another lane's element without __syncwarp", on(lanes, {1, 32}),
+       "<lane written>: a race: thread 16 writes y[16] here, thread 0 reads it at <lane read>, and "
+       "no barrier is between them",
+       "lanes, block 0, thread 16", kBarrier},
+      {"a block's second row overwrites its first", on(second_row, {1, 64}),
+       "<row read>: a race: thread 0 reads y[63] here, thread 63 writes it at <row written>, and "
+       "no "
+       "barrier is between them",
+       "second_row, block 0, thread 0", kBarrier},
+      {"two blocks write one element", on(one_too_far, {2, 32}),
+       "<far>: a race: this block writes y[32] here, another writes it at <far>, and nothing "
+       "orders "
+       "the two",
+       "one_too_far, block 1, thread 0", kOwn},
+      {"a block reads what another writes", on(previous_row, {3, 32}),
+       "<previous>: a race: this block reads y[0] here, another writes it at <own row>, and "
+       "nothing "
+       "orders the two",
+       "previous_row, block 1, thread 0", kHandOn},
+      {"blocks add without an atomic", on_flag(total, {3, 32}),
+       "<total>: a race: this block reads y[1000] here, another writes it at <total>, and nothing "
+       "orders the two",
+       "total, block 1, thread 0", kHandOn},
+      {"a part is handed on without a fence", on_flag(last_block, {3, 32}),
+       "<parts>: a race: this block reads y[...] here, another writes it at <part>, and nothing "
+       "orders "
+       "the two",
+       "last_block, block 2, thread ...", kHandOn},
+      {"a fence before the barrier is for its own thread", on_flag(last_block_one_fence, {2, 32}),
+       "<one sum>: a race: this block reads y[...] here, another writes it at <one part>, and "
+       "nothing "
+       "orders the two",
+       "last_block_one_fence, block 1, thread ...", kHandOn},
+      {"a fence for the block is none for the device", on_flag(flag_for_block, {2, 32}),
+       "<behind the flag>: a race: this block reads y[0] here, another writes it at <value>, and "
+       "nothing orders the two",
+       "flag_for_block, block 1, thread 0", kHandOn},
+      {"a flag in shared memory without a fence", on(flag_in_block, {1, 64}),
+       "<behind the shared flag>: a race: thread 0 reads value here, thread 32 writes it at "
+       "<shared "
+       "value>, and no barrier is between them",
+       "flag_in_block, block 0, thread 0", kBarrier},
+      {"threads write different values to one element", on(all_write_one, {2, 64}),
+       "<one>: a race: thread 1 writes y[0] here, thread 0 writes it at <one>, and no barrier is "
+       "between them",
+       "all_write_one, block 0, thread 1",
+       "Let one of the threads write it, or give each an element of its own"},
+      {"an output is read before it is written", on(adds_to_nothing, {1, 32}),
+       "<nothing>: thread 0 reads y[0], which no thread has written before",
+       "adds_to_nothing, block 0, thread 0", kNoValue},
+      {"an input is written, and put back", on(into_input, {1, 32}),
+       "<input>: thread 0 writes x[0]", "into_input, block 0, thread 0",
+       "It is an input: others may read it at the same time, and want it unchanged"},
+      {"a workspace of the launch's own is read before it is written", workspace,
+       "<workspace>: thread 0 reads workspace[0], which no thread has written before",
+       "add_up, block 0, thread 0", kNoValue},
+  };
+}
+
+}  // namespace tests
