@@ -202,6 +202,7 @@ __global__ void __launch_bounds__(kBlock<kVectors>, kOnSm<kVectors>) rms_norm_un
   const float mean = row_sum<kRowThreads>(sum, partial) * plan.inverse;
   const float rstd = rsqrtf(mean + op.eps);
   if constexpr (!kPlain) store_rstd(task, rstd);
+  if (kRowThreads > 0) __syncwarp();  // in place, a lane stores where others have loaded
 
   const Stretches<W> of_weight(weight, weight == nullptr ? 0 : head, hidden);
   const auto put = [&](int i, const uint4& u) {
