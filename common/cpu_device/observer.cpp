@@ -185,54 +185,59 @@ Past Observer::past_of(const Access& access) {
   return past;
 }
 
-/// Nothing separates an access from an earlier one, to this element. Each is reported once for its
-/// lines.
-void Observer::report_race(const Access& access, const Past& other, const std::string& element) {
-  const SourceLine here = line_of_call(access.pc);
-  const SourceLine there = line_of_call(other.pc);
-  const int thread = block_runner().current();
-  const bool both_write = access.touch == Touch::store && other.touch == Touch::store;
-  const bool both_write_here = here == there && both_write;
-  const std::string key =
-      "race " + place_text(std::min(here, there)) + place_text(std::max(here, there));
-  const auto race = [&] {
-    if (other.block == order_.now(thread).block) {
-      return hazard_at(
-          access.pc,
-          fmt::format(
-              "a race: thread {} {} {} here, thread {} {} it at {}, and no barrier is between them",
-              thread, verb(access.touch), element, other.thread, verb(other.touch),
-              place_text(there)),
-          both_write_here ? "Let one of the threads write it, or give each an element of its own"
-                          : "Put __syncthreads() between the two");
-    }
-    return hazard_at(
-        access.pc,
-        fmt::format(
-            "a race: this block {} {} here, another {} it at {}, and nothing orders the two",
-            verb(access.touch), element, verb(other.touch), place_text(there)),
-        both_write ? "Blocks run in any order, also at the same time: give each memory of its own, "
-                     "or add with atomicAdd()"
-                   : "Blocks run in any order, also at the same time: use a second launch or, to "
-                     "hand a value on, write it, call __threadfence(), and then change a flag that "
-                     "the other block reads, both atomically");
-  };
-  if (!both_write) return hazards().add(key, race);
-  second_store_ = {access, {}, key, race()};
+/// Nothing separates an access from an earlier one.
+void Observer::found_race(const Access& access, const Past& other, std::string element) {
+  const Race race{access, block_runner().current(), other, std::move(element)};
+  if (access.touch != Touch::store || other.touch != Touch::store) return report(race);
+  second_store_ = {race, {}};
   std::memcpy(
       second_store_->before.data(), access.address,
       std::min(second_store_->before.size(), static_cast<std::size_t>(access.bytes)));
 }
 
-/// Decides about a second store, now that it has happened: whether it changed what was there.
+/// Decides about a second store, now that it has happened: all is well if both stored the same.
 void Observer::settle() {
   if (!second_store_) return;
-  const SecondStore& store = *second_store_;
-  const auto bytes = static_cast<std::size_t>(store.access.bytes);
-  if (std::memcmp(store.before.data(), store.access.address, bytes) != 0) {
-    hazards().add(store.key, [&] { return store.race; });
+  const Access& access = second_store_->race.access;
+  const auto bytes = std::min(second_store_->before.size(), static_cast<std::size_t>(access.bytes));
+  if (std::memcmp(second_store_->before.data(), access.address, bytes) != 0) {
+    report(second_store_->race);
   }
   second_store_.reset();
+}
+
+/// Each is reported once for its lines.
+void Observer::report(const Race& race) {
+  const SourceLine here = line_of_call(race.access.pc);
+  const SourceLine there = line_of_call(race.other.pc);
+  const char* const does = verb(race.access.touch);
+  const char* const did = verb(race.other.touch);
+  const bool both_store = race.access.touch == Touch::store && race.other.touch == Touch::store;
+  const std::string key =
+      "race " + place_text(std::min(here, there)) + place_text(std::max(here, there));
+  hazards().add(key, [&] {
+    if (race.other.block == observer().order_.now(race.thread).block) {
+      return hazard_at(
+          here, race.thread,
+          fmt::format(
+              "a race: thread {} {} {} here, thread {} {} it at {}, and no barrier is between them",
+              race.thread, does, race.element, race.other.thread, did, place_text(there)),
+          both_store && here == there
+              ? "Let one of the threads write it, or give each an element of its own"
+              : "Put __syncthreads() between the two");
+    }
+    return hazard_at(
+        here, race.thread,
+        fmt::format(
+            "a race: this block {} {} here, another {} it at {}, and nothing orders the two", does,
+            race.element, did, place_text(there)),
+        both_store
+            ? "Blocks run in any order, also at the same time: give each memory of its own, or add "
+              "with atomicAdd()"
+            : "Blocks run in any order, also at the same time: use a second launch or, to hand a "
+              "value on, write it, call __threadfence(), and then change a flag that the other "
+              "block reads, both atomically");
+  });
 }
 
 void Observer::global_access(const Access& access) {
@@ -241,12 +246,13 @@ void Observer::global_access(const Access& access) {
   const auto thread = static_cast<std::size_t>(block_runner().current());
   if (may_overlap_ && !has_waited_[thread]) report_no_wait(access, memory.name);
   if (access.touch != Touch::load && !has_triggered_[thread]) is_trigger_late_ = true;
-  if (access.touch != Touch::load && !memory.may_change) {
-    report_input(access, element_text(memory, address));
-  }
   counter_.access(access, false, memory.name, address);  // others may run meanwhile
+  if (!memory.may_change) {
+    if (access.touch != Touch::load) report_input(access, element_text(memory, address));
+    return;
+  }
   const Finding finding = global_races_.access(memory, address, access.bytes, past_of(access));
-  if (finding.is_race) report_race(access, finding.other, element_text(memory, address));
+  if (finding.is_race) found_race(access, finding.other, element_text(memory, address));
   if (finding.is_unwritten) report_unwritten(access, element_text(memory, address), false);
 }
 
@@ -256,7 +262,7 @@ void Observer::shared_access(const Access& access) {
   counter_.access(access, true, piece.name, offset);  // others may run meanwhile
   const Finding finding =
       races_.access(offset - SharedMemory::kFirstByte, access.bytes, past_of(access));
-  if (finding.is_race) report_race(access, finding.other, element_text(piece, offset));
+  if (finding.is_race) found_race(access, finding.other, element_text(piece, offset));
   if (finding.is_unwritten) report_unwritten(access, element_text(piece, offset), true);
 }
 

@@ -71,18 +71,24 @@ class Observer {
   Views& views() { return views_; }  ///< of the launch
 
  private:
-  /// A store of what may be there already: no race if it is.
-  struct SecondStore {
+  /// Two accesses to an element that nothing orders.
+  struct Race {
     Access access;
+    int thread;
+    Past other;  ///< the earlier one
+    std::string element;
+  };
+  /// A store that is a race if it changes what another has stored.
+  struct SecondStore {
+    Race race;
     std::array<char, 16> before;  ///< what was there
-    std::string key;
-    Hazard race;
   };
 
   void shared_access(const Access& access);
   void global_access(const Access& access);
   Past past_of(const Access& access);
-  void report_race(const Access& access, const Past& other, const std::string& element);
+  void found_race(const Access& access, const Past& other, std::string element);
+  static void report(const Race& race);
   void settle();
 
   const void* kernel_ = nullptr;
