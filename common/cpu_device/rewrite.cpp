@@ -197,6 +197,9 @@ class Rewriter {
         throw missing(token, "asm: inline PTX cannot run on the CPU device");
       }
     }
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      if (tokens_[i].is("__launch_bounds__") && !tokens_[i].in_directive) launch_bounds(i);
+    }
     std::string text;
     for (const Token& token : tokens_) text += token.text;
     return text;
@@ -224,8 +227,53 @@ class Rewriter {
     }
   }
 
-  /// kernel<<<grid, block>>>(x) becomes kernel ->*Launch(grid, block)(x): a call binds tighter than
-  /// ->*, so what stands before it need not be understood.
+  /// The promise becomes a kernel's first statement, which holds the launch against it.
+  void launch_bounds(std::size_t keyword) {
+    std::size_t open = keyword + 1;
+    while (open < tokens_.size() && tokens_[open].is_blank()) ++open;
+    const std::size_t close = open < tokens_.size() ? group_end(tokens_, open) : open;
+    for (std::size_t i = close; i < tokens_.size() && !tokens_[i].is(";"); ++i) {
+      if (tokens_[i].is("{")) {
+        tokens_[i].text += " ::rmsnorm::cpu_device::check_launch_bounds({__FILE__, __LINE__}, " +
+                           joined(tokens_, open + 1, close) + ");";
+        return;
+      }
+      if (tokens_[i].opens()) i = group_end(tokens_, i);
+    }
+  }
+
+  /// The first token of the name, with its namespaces and template arguments, that ends before
+  /// `end`; `end` if it is no name.
+  std::size_t name_before(std::size_t end) const {
+    std::size_t first = end;
+    for (std::size_t i = end;;) {
+      const auto back = [&] {
+        do --i;
+        while (i > 0 && tokens_[i].is_blank());
+      };
+      if (i == 0) return first;
+      back();
+      if (tokens_[i].is(">")) {  // the template's arguments
+        for (int depth = 1; depth > 0 && i > 0;) {
+          --i;
+          if (tokens_[i].is(">") || tokens_[i].closes()) ++depth;
+          if (tokens_[i].is("<") || tokens_[i].opens()) --depth;
+          if (tokens_[i].is(";")) return end;
+        }
+        back();
+      }
+      if (tokens_[i].kind != Token::Kind::word) return first;
+      first = i;
+      if (i == 0) return first;
+      back();
+      if (tokens_[i].is(".") || tokens_[i].is(">") || tokens_[i].is("*")) return end;  // no name
+      if (!tokens_[i].is("::")) return first;
+      first = i;
+    }
+  }
+
+  /// kernel<<<grid, block>>>(x) becomes RMSNORM_KERNEL(kernel) ->*Launch(grid, block)(x). If it is
+  /// not a name that stands there, it need not be understood: a call binds tighter than ->*.
   void launch(std::size_t open) {
     for (std::size_t i = open + 1; i < tokens_.size(); ++i) {
       const bool leaves_macro = tokens_[open].in_directive && !tokens_[i].in_directive;
@@ -234,7 +282,12 @@ class Rewriter {
       std::size_t end = i;
       while (end < tokens_.size() && tokens_[end].is(">")) ++end;
       if (end - i >= 3) {  // the last three: others before them close templates
+        const std::size_t name = name_before(open);
         tokens_[open].text = " ->*::rmsnorm::cpu_device::Launch(";
+        if (name != open) {
+          tokens_[name].text.insert(0, "RMSNORM_KERNEL(");
+          tokens_[open].text.insert(0, ")");
+        }
         tokens_[end - 3].text = ")";
         tokens_[end - 2].text = tokens_[end - 1].text = "";
         return;
