@@ -119,6 +119,7 @@ void BlockRunner::begin_grid(dim3 block) {
 }
 
 void BlockRunner::begin_block() {
+  ++block_number_;
   shared_memory().begin_block();
   observer().block_begins();
   for (Warp& warp : warps_) warp = {.exists = warp.exists, .ready = warp.exists};
@@ -451,6 +452,16 @@ void BlockRunner::report_launch_bounds(int threads, Place place) {
       "A GPU refuses such a launch: let the numbers agree",
       "the launch has {} threads in a block, and the kernel's __launch_bounds__ promise {} at most",
       threads_in_block_, threads);
+  stop();
+}
+
+void BlockRunner::report_no_count(Place place) {
+  Observer::leave_kernel();
+  report(
+      "no count " + text_of(place), place, current_,
+      "Let one thread call init(&barrier, threads), and put __syncthreads() behind it",
+      "thread {} arrives at a barrier that does not know yet how many threads it waits for",
+      current_);
   stop();
 }
 

@@ -64,6 +64,9 @@ class BlockRunner {
   /// Reports a block of more threads than the kernel is made for, and gives up the grid.
   [[gnu::cold]] void report_launch_bounds(int threads, Place place);
 
+  /// Reports a cuda::barrier without init(), and gives up the grid.
+  [[gnu::cold]] void report_no_count(Place place);
+
   /// Reports temporary storage of a library that is not in shared memory.
   [[gnu::cold]] void report_storage_outside(Place place);
 
@@ -80,6 +83,7 @@ class BlockRunner {
   /// Gives up the whole grid.
   void stop();
 
+  std::uint64_t block_number() const { return block_number_; }  ///< counts all blocks ever run
   int current() const { return current_; }  ///< the running thread, counted through the block
   /// Its place in its warp.
   int lane() const { return current_ & (kWarpThreads - 1); }
@@ -160,6 +164,7 @@ class BlockRunner {
   const void* flag_ = nullptr;  ///< that `looker_` has looked at last, so many times
   int looker_ = 0;
   int looks_ = 0;
+  std::uint64_t block_number_ = 0;
   bool stopped_ = false;
   bool reversed_ = false;
 };

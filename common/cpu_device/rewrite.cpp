@@ -17,18 +17,50 @@
 namespace rmsnorm::cpu_device {
 namespace {
 
-/// What the CPU device lacks, by the headers that declare it.
+/// What the CPU device lacks, by how the header's name begins or by a word.
 struct Feature {
-  std::string_view header;  ///< how the header's name begins
+  std::string_view word;
   std::string_view name;
 };
-constexpr std::array kMissing{
+constexpr std::array kMissingHeaders{
     Feature{"cooperative_groups", "cooperative groups"},
-    Feature{"cuda/", "libcu++"},  // but for kPresent
+    Feature{"cuda/", "libcu++"},
+    Feature{"cub/", "CUB"},
+    Feature{"thrust/", "Thrust"},
+    Feature{"cuda_fp8", "8-bit floats"},
+    Feature{"cuda.h", "the driver's functions"},
     Feature{"mma.h", "tensor cores"},
 };
-
-constexpr std::string_view kPresent = "<cuda/annotated_ptr>";
+// But these of them it has.
+constexpr std::string_view kHeaders[] = {
+    "cooperative_groups.h",
+    "cooperative_groups/reduce.h",
+    "cooperative_groups/scan.h",
+    "cooperative_groups/memcpy_async.h",
+    "cuda/annotated_ptr",
+    "cuda/atomic",
+    "cuda/barrier",
+    "cuda/cmath",
+    "cuda/functional",
+    "cuda/pipeline",
+    "cub/cub.cuh",
+    "cub/block/block_load.cuh",
+    "cub/block/block_reduce.cuh",
+    "cub/block/block_scan.cuh",
+    "cub/block/block_store.cuh",
+    "cub/warp/warp_reduce.cuh",
+    "cub/warp/warp_scan.cuh"};
+// Of C++'s own, what is no calculation.
+constexpr std::string_view kNotOfCudaStd[] = {"atomic", "barrier", "chrono", "latch", "semaphore"};
+constexpr std::array kMissingWords{
+    Feature{"this_grid", "this_grid(): the blocks run one after the other"},
+    Feature{"this_cluster", "this_cluster(): there are no clusters of blocks"},
+    Feature{"__cluster_dims__", "__cluster_dims__: there are no clusters of blocks"},
+    Feature{"clock64", "clock64(): there is no clock"},
+    Feature{"__trap", "__trap()"},
+    Feature{"tex1Dfetch", "tex1Dfetch(): there are no textures"},
+    Feature{"cudaTextureObject_t", "cudaTextureObject_t: there are no textures"},
+};
 
 struct Token {
   enum class Kind { blank, word, literal, mark, directive };
@@ -193,6 +225,9 @@ class Rewriter {
       if (token.kind == Token::Kind::directive) directive(i);
       if (token.is("<<<")) launch(i);
       if (token.is("__shared__")) shared(i);
+      for (const Feature& feature : kMissingWords) {
+        if (token.is(feature.word)) throw missing(token, std::string(feature.name));
+      }
       if (token.is("asm") || token.is("__asm__") || token.is("__asm")) {
         throw missing(token, "asm: inline PTX cannot run on the CPU device");
       }
@@ -218,12 +253,26 @@ class Rewriter {
       }
     } else if (name == "include") {
       const std::size_t open = std::min(text.find_first_of("<\"", name_end), text.size());
-      const std::size_t close = text.find_first_of(">\"", open + 1);
-      const std::string header = text.substr(open, close - open + 1);
-      for (const Feature& feature : kMissing) {
-        if (header.find(feature.header) != 1 || header == kPresent) continue;
-        throw missing(tokens_[at], fmt::format("{} ({})", header, feature.name));
-      }
+      include(tokens_[at], open, text.find_first_of(">\"", open + 1));
+    }
+  }
+
+  /// <cuda/std/X> is <X>.
+  void include(Token& token, std::size_t open, std::size_t close) const {
+    if (close == std::string::npos) return;
+    const std::string header = token.text.substr(open + 1, close - open - 1);
+    const auto is_one_of = [](const auto& names, std::string_view name) {
+      return std::find(std::begin(names), std::end(names), name) != std::end(names);
+    };
+    const std::string std = "cuda/std/";
+    if (header.starts_with(std) && !is_one_of(kNotOfCudaStd, header.substr(std.size()))) {
+      token.text.erase(open + 1, std.size());
+      return;
+    }
+    for (const Feature& feature : kMissingHeaders) {
+      if (!header.starts_with(feature.word) || is_one_of(kHeaders, header)) continue;
+      const std::string name = token.text.substr(open, close - open + 1);
+      throw missing(token, fmt::format("{} ({})", name, feature.name));
     }
   }
 

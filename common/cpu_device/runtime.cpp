@@ -245,6 +245,7 @@ cudaError_t allocate(void** data, std::size_t bytes, cudaMemoryType type) {
   *data = memory;
   auto* const bytes_of_it = static_cast<char*>(memory);
   device().allocations[bytes_of_it] = {bytes_of_it, bytes, type};
+  if (type == cudaMemoryTypeDevice) observer().allocated(memory, bytes);  // the host fills others
   return cudaSuccess;
 }
 
@@ -255,6 +256,7 @@ cudaError_t release(void* data) {
     return note(cudaErrorInvalidValue);
   }
   device().allocations.erase(found);
+  observer().freed(data);
   ::operator delete(data, kAlignment);
   return cudaSuccess;
 }
@@ -463,20 +465,6 @@ cudaError_t cudaDeviceSynchronize() {
 }
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
-<<<<<<< HEAD
-  *data = nullptr;
-  if (bytes == 0) return cudaSuccess;
-  // Linux would promise more than there is.
-  void* memory = bytes > physical_memory(_SC_PHYS_PAGES)
-                     ? nullptr
-                     : ::operator new(bytes, kAlignment, std::nothrow);
-  if (memory == nullptr) return note(cudaErrorMemoryAllocation);
-  *data = memory;
-  auto* const bytes_of_it = static_cast<char*>(memory);
-  device().allocations[bytes_of_it] = {bytes_of_it, bytes};
-  observer().allocated(memory, bytes);
-  return cudaSuccess;
-=======
   return allocate(data, bytes, cudaMemoryTypeDevice);
 }
 
@@ -495,18 +483,11 @@ cudaError_t cudaMallocHost(void** data, std::size_t bytes, unsigned) {
 
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
   return cudaMallocHost(data, bytes);
->>>>>>> 0988368 (More of the language of kernels on the CPU device: vectors, atomics, votes, reductions, math, half arithmetic, symbols, deduced launches, launch bounds; more of the runtime)
 }
 
 cudaError_t cudaFree(void* data) {
   if (data == nullptr) return cudaSuccess;
   const cudaError_t before = cudaDeviceSynchronize();
-<<<<<<< HEAD
-  if (device().allocations.erase(static_cast<char*>(data)) == 0) return note(cudaErrorInvalidValue);
-  observer().freed(data);
-  ::operator delete(data, kAlignment);
-  return before;
-=======
   const cudaError_t freed = release(data);
   return freed == cudaSuccess ? before : freed;
 }
@@ -518,7 +499,6 @@ cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
 
 cudaError_t cudaFreeHost(void* data) {
   return cudaFree(data);
->>>>>>> 0988368 (More of the language of kernels on the CPU device: vectors, atomics, votes, reductions, math, half arithmetic, symbols, deduced launches, launch bounds; more of the runtime)
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
