@@ -225,6 +225,7 @@ class Rewriter {
       if (token.kind == Token::Kind::directive) directive(i);
       if (token.is("<<<")) launch(i);
       if (token.is("__shared__")) shared(i);
+      if (token.is("cudaLaunchKernel") || token.is("cudaLaunchCooperativeKernel")) drop_cast(i);
       for (const Feature& feature : kMissingWords) {
         if (token.is(feature.word)) throw missing(token, std::string(feature.name));
       }
@@ -288,6 +289,23 @@ class Rewriter {
         return;
       }
       if (tokens_[i].opens()) i = group_end(tokens_, i);
+    }
+  }
+
+  /// A kernel that is handed to the runtime as a void* is handed as what it is.
+  void drop_cast(std::size_t function) {
+    std::size_t first = function + 1;
+    while (first < tokens_.size() && (tokens_[first].is_blank() || tokens_[first].is("("))) ++first;
+    if (tokens_[first - 1].is("(") && !tokens_[first].is("reinterpret_cast")) --first;
+    for (std::size_t end = first + 1; end < std::min(first + 10, tokens_.size()); ++end) {
+      std::string cast = joined(tokens_, first, end);
+      std::erase(cast, ' ');
+      if (cast != "(void*)" && cast != "(constvoid*)" && cast != "reinterpret_cast<void*>" &&
+          cast != "reinterpret_cast<constvoid*>") {
+        continue;
+      }
+      for (; first < end; ++first) tokens_[first].text = tokens_[first].is("\n") ? "\n" : "";
+      return;
     }
   }
 
@@ -416,6 +434,12 @@ class Rewriter {
         }
         words = base;
         bounds.clear();
+      } else if (bracket == '{' && has_type && (words[0].is("union") || words[0].is("struct"))) {
+        // The type moves in front, with a name.
+        Token name = words[0];
+        name.text = words.size() > 1 ? words[1].text : fmt::format("rmsnorm_type_{}", token.line);
+        text += fmt::format("{} {} {}", words[0].text, name.text, token.text);
+        words = {name};
       } else if (token.is("=") || (bracket == '{' && words.size() > 1)) {
         throw error(token, "CUDA does not allow an initialiser on a __shared__ variable");
       } else if (

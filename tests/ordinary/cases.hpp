@@ -43,5 +43,9 @@ __device__ inline float rstd_of(float sum) {
 
 // One file each, tests/ordinary/NAME.cu.
 std::vector<Ordinary> language_kernels();
+std::vector<Ordinary> libraries_kernels();
+std::vector<Ordinary> cub_kernels();
+std::vector<Ordinary> runtime_kernels();
+std::vector<Ordinary> ptx_kernels();
 
 }  // namespace tests

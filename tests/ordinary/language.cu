@@ -24,6 +24,7 @@ __global__ void atomics(const float* x, float* y) {
   atomicAdd(&sum, value * value);
   atomicOr(&seen, 1u << threadIdx.x % 32);
   atomicMax_block(&most, static_cast<int>(threadIdx.x));
+  __syncthreads();
   __threadfence_block();
   const bool is_last = atomicInc(&tickets, blockDim.x - 1) == blockDim.x - 1;
   const int found = __syncthreads_or(is_last);

@@ -45,8 +45,11 @@ class WarpReduce {
     const int first = rmsnorm::cpu_device::group(kLanes);  // of the lanes that reduce together
     const int lane = rmsnorm::cpu_device::lane() - first;
     const unsigned mask = (kLanes == 32 ? 0xffffffff : (1u << kLanes % 32) - 1) << first;
+    const int threads = static_cast<int>(blockDim.x * blockDim.y * blockDim.z);
+    const int there = threads - rmsnorm::cpu_device::warp() * 32 - first;  // the block may end here
     for (int distance = 1; distance < kLanes; distance *= 2) {
-      const T other = __shfl_down_sync(mask, value, static_cast<unsigned>(distance), kLanes, place);
+      const int other_lane = lane + distance < std::min(kLanes, there) ? lane + distance : lane;
+      const T other = rmsnorm::cpu_device::shuffle_words(mask, value, first + other_lane, place);
       if (lane + distance < valid) value = reduce(value, other);
     }
     return value;
