@@ -76,6 +76,10 @@ std::string dynamic(const std::string& name, const std::string& type) {
 }
 
 const std::string kLaunch = " ->*::rmsnorm::cpu_device::Launch(";
+
+std::string launch_of(const std::string& name) {
+  return "RMSNORM_KERNEL(" + name + ")" + kLaunch;
+}
 const std::string kNoInitialiser = "CUDA does not allow an initialiser on a __shared__ variable";
 const std::string kUnreadable =
     "this is neither __shared__ TYPE NAME[BOUND]; nor extern __shared__ TYPE NAME[];";
@@ -91,12 +95,17 @@ TEST_CASE("the first line names the source and plain C++ follows unchanged") {
 
 TEST_CASE("a launch becomes the call of an operator") {
   check_rewritten(
-      {{"f<<<1, 2>>>(x);", "f" + kLaunch + "1, 2)(x);"},
-       {"n::f<T, 4><<<g, b, 0, s>>>();", "n::f<T, 4>" + kLaunch + "g, b, 0, s)();"},
+      {{"f<<<1, 2>>>(x);", launch_of("f") + "1, 2)(x);"},
+       {"n::f<T, 4><<<g, b, 0, s>>>();", launch_of("n::f<T, 4>") + "g, b, 0, s)();"},
        {"f <<<\n  1,  // blocks\n  2\n>>>\n(x);",
-        "f " + kLaunch + "\n  1,  // blocks\n  2\n)\n(x);"},
-       {"f<<<1,1>>>(); g<<<2,2>>>();", "f" + kLaunch + "1,1)(); g" + kLaunch + "2,2)();"},
-       {"#define RUN(f) \\\n  f<<<1, 1>>>()\n", "#define RUN(f) \\\n  f" + kLaunch + "1, 1)()\n"}});
+        launch_of("f ") + "\n  1,  // blocks\n  2\n)\n(x);"},
+       {"f<<<1,1>>>(); g<<<2,2>>>();", launch_of("f") + "1,1)(); " + launch_of("g") + "2,2)();"},
+       {"a.b<<<1, 1>>>(); c[0]<<<1, 1>>>();",
+        "a.b" + kLaunch + "1, 1)(); c[0]" + kLaunch + "1, 1)();"},
+       {"return ::a<(b > c)>::d<<<1, 1>>>();",
+        "return " + launch_of("::a<(b > c)>::d") + "1, 1)();"},
+       {"#define RUN(f) \\\n  f<<<1, 1>>>()\n",
+        "#define RUN(f) \\\n  " + launch_of("f") + "1, 1)()\n"}});
 }
 
 TEST_CASE("a launch ends at its own >>> whatever its arguments hold") {
@@ -105,12 +114,12 @@ TEST_CASE("a launch ends at its own >>> whatever its arguments hold") {
         "A<B<C<1>>()>(), 1", "[&] { return a<b>>>c; }(), 1", "p->x, 1", "\">>>\", '>', 1 /* >>> */",
         "a, sizeof(A<B<C>>)"}) {
     CAPTURE(arguments);
-    CHECK(rewritten("f<<<" + arguments + ">>>(x);") == "f" + kLaunch + arguments + ")(x);");
+    CHECK(rewritten("f<<<" + arguments + ">>>(x);") == launch_of("f") + arguments + ")(x);");
   }
-  CHECK(rewritten("f<<<1, A<B<2>>>>>(x);") == "f" + kLaunch + "1, A<B<2>>)(x);");
+  CHECK(rewritten("f<<<1, A<B<2>>>>>(x);") == launch_of("f") + "1, A<B<2>>)(x);");
   CHECK(
       rewritten("f<<<[&] { g<<<1, 1>>>(); return 1; }(), 2>>>();") ==
-      "f" + kLaunch + "[&] { g" + kLaunch + "1, 1)(); return 1; }(), 2)();");
+      launch_of("f") + "[&] { " + launch_of("g") + "1, 1)(); return 1; }(), 2)();");
 }
 
 TEST_CASE("a launch without an end is refused") {
@@ -224,9 +233,8 @@ TEST_CASE("an initialiser on a shared variable is refused") {
 TEST_CASE("a shared declaration that is not understood is refused") {
   for (const std::string source :
        {"__shared__ a;", "__shared__ ;", "__shared__ int a", "__shared__ int (*a)[2];",
-        "__shared__ int a(0);", "__shared__ union { int b; } a;", "__shared__ int a[2;",
-        "__shared__ int;", "__shared__ int a[];", "extern __shared__ int a;",
-        "extern __shared__ int a[2];", "__shared__ int a, ;",
+        "__shared__ int a(0);", "__shared__ int a[2;", "__shared__ int;", "__shared__ int a[];",
+        "extern __shared__ int a;", "extern __shared__ int a[2];", "__shared__ int a, ;",
         "__shared__ int a[\n#if 1\n2\n#endif\n];", "__shared__",
         "#define SHARED __shared__ int a;\n", "__shared__ , a;", "if (x) __shared__ int a;"}) {
     CAPTURE(source);
@@ -304,10 +312,35 @@ TEST_CASE("inline PTX is refused as a missing feature") {
   }
 }
 
+TEST_CASE("a word that the CPU device lacks is refused by name") {
+  check_refused(
+      {{"\nauto g = cg::this_grid();",
+        "k.cu:2: the CPU device has no this_grid(): the blocks run one after the other"},
+       {"long t = clock64();", "k.cu:1: the CPU device has no clock64(): there is no clock"}});
+}
+
+TEST_CASE("a header of cuda::std is one of C++'s own") {
+  check_rewritten({{"#include <cuda/std/array>  // a", "#include <array>  // a"}});
+}
+
+TEST_CASE("the promise of __launch_bounds__ is a kernel's first statement") {
+  const std::string check = " ::rmsnorm::cpu_device::check_launch_bounds({__FILE__, __LINE__}, ";
+  const std::string bounds = "__global__ void __launch_bounds__(n<a, b> / 2,\n 1) f(int x = g())";
+  check_rewritten(
+      {{bounds + " {}", bounds + " {" + check + "n<a, b> / 2, 1);}"},
+       {bounds + "; void h() {}", bounds + "; void h() {}"}});
+}
+
+TEST_CASE("a shared variable of a type without a name gets one") {
+  CHECK(
+      rewritten("__shared__ union { int a; float b; } c;") ==
+      "union rmsnorm_type_1 { int a; float b; }; " + variable("c", "rmsnorm_type_1"));
+}
+
 TEST_CASE("a header that the CPU device lacks is refused as a missing feature") {
   for (const std::string header :
-       {"<cooperative_groups.h>", "<cooperative_groups/reduce.h>", "<cuda/pipeline>",
-        "<cuda/std/array>", "<mma.h>", "\"mma.h\""}) {
+       {"<cooperative_groups/details/x.h>", "<cuda/ptx>", "<cuda/std/atomic>", "<cub/device/x.cuh>",
+        "<thrust/sort.h>", "<mma.h>", "\"mma.h\""}) {
     CAPTURE(header);
     const std::string include = "/* 1\n */ #  include " + header + "  // why\n";
     CHECK(refusal(include).starts_with("k.cu:2: the CPU device has no " + header));
@@ -315,7 +348,8 @@ TEST_CASE("a header that the CPU device lacks is refused as a missing feature") 
   }
   for (const std::string header :
        {"<cuda_runtime.h>", "<cuda_bf16.h>", "<cub/cub.cuh>", "<cuda/annotated_ptr>",
-        "\"my/mma.h\"", "<comma.h>"}) {
+        "<cooperative_groups.h>", "<cuda/pipeline>", "<cuda/std/array>", "\"my/mma.h\"",
+        "<comma.h>"}) {
     CAPTURE(header);
     CHECK(refusal("#include " + header) == "");
   }
@@ -341,7 +375,8 @@ TEST_CASE("the rewriter's exit code tells a missing feature from a malformed fil
     CHECK_FALSE(fs::exists(folder / "k.cpp"));
   }
   CHECK(run_on("f<<<1, 2>>>();").exit_code == 0);
-  CHECK_THAT(rmsnorm::read_file(folder / "k.cpp"), contains("k.cu\"\nf" + kLaunch + "1, 2)();"));
+  CHECK_THAT(
+      rmsnorm::read_file(folder / "k.cpp"), contains("k.cu\"\n" + launch_of("f") + "1, 2)();"));
   CHECK(run_without_gpu({RMSNORM_CPU_DEVICE_REWRITE}).exit_code == 2);
   CHECK(run_without_gpu({RMSNORM_CPU_DEVICE_REWRITE, "/no/file", "/dev/null"}).exit_code == 1);
 }

@@ -60,6 +60,8 @@ const char* name_of(Meeting kind) {
       return "a shuffle";
     case Meeting::ballot:
       return "a vote";
+    case Meeting::exchange:
+      return "a match or a reduction";
   }
   return "";
 }
@@ -117,12 +119,13 @@ void BlockRunner::begin_grid(dim3 block) {
 }
 
 void BlockRunner::begin_block() {
+  ++block_number_;
   shared_memory().begin_block();
   observer().block_begins();
   for (Warp& warp : warps_) warp = {.exists = warp.exists, .ready = warp.exists};
   storage_uses_.clear();
   live_ = threads_in_block_;
-  at_barrier_ = 0;
+  at_barrier_ = agreeing_ = 0;
   current_ = 0;
   threadIdx = index_of(0);
 }
@@ -158,7 +161,7 @@ void BlockRunner::run_thread() {
 /// Leaves the running thread until someone makes it ready.
 void BlockRunner::wait() {
   int next = next_ready();
-  if (next < 0 && resume_paused()) next = next_ready();
+  if (next < 0 && (resume_gathering() || resume_paused())) next = next_ready();
   if (next < 0) {
     report_deadlock();
     stop();
@@ -220,13 +223,43 @@ bool BlockRunner::resume_paused() {
   return any;
 }
 
+std::uint32_t BlockRunner::gather(Place place) {
+  Observer::leave_kernel();
+  Thread& me = all_[current_];
+  me.place = place;
+  warps_[warp()].ready &= ~(1u << lane());
+  warps_[warp()].gathering |= 1u << lane();
+  wait();
+  return me.value;
+}
+
+bool BlockRunner::resume_gathering() {
+  bool any = false;
+  for (int w = 0; w < kMaxWarps; ++w) {
+    const std::uint32_t gathering = std::exchange(warps_[w].gathering, 0);
+    warps_[w].ready |= gathering;
+    any = any || gathering != 0;
+    for (int lane = 0; lane < kWarpThreads; ++lane) {
+      if ((gathering >> lane & 1) == 0) continue;
+      Thread& thread = thread_of(w, lane);
+      thread.value = 0;
+      for (int other = 0; other < kWarpThreads; ++other) {
+        const bool is_here =
+            (gathering >> other & 1) != 0 && same_place(thread_of(w, other).place, thread.place);
+        if (is_here) thread.value |= 1u << other;
+      }
+    }
+  }
+  return any;
+}
+
 void BlockRunner::stop() {
   stopped_ = true;
   Observer::leave_kernel();
   all_[current_].fiber.switch_to(main_);
 }
 
-void BlockRunner::barrier(Place place) {
+int BlockRunner::barrier(Place place, bool predicate) {
   Observer::leave_kernel();
   if (at_barrier_ == 0) {
     barrier_ = place;
@@ -236,23 +269,28 @@ void BlockRunner::barrier(Place place) {
   }
   warps_[warp()].ready &= ~(1u << lane());
   warps_[warp()].at_barrier |= 1u << lane();
+  agreeing_ += predicate ? 1 : 0;
   if (++at_barrier_ == live_) {
     release_barrier();
-    return Observer::enter_kernel();
+    Observer::enter_kernel();
+  } else {
+    wait();
   }
-  wait();
+  return agreed_;  // nobody passes the next one before all have read it
 }
 
 void BlockRunner::release_barrier() {
-  if (live_ < threads_in_block_) report_gone();
+  if (live_ < threads_in_block_) report_gone_of_warp();
   if (is_watching) observer().barrier_passed(barrier_, live_);
   at_barrier_ = 0;
+  agreed_ = std::exchange(agreeing_, 0);
   storage_uses_.clear();
   for (Warp& warp : warps_) warp.ready |= std::exchange(warp.at_barrier, 0);
 }
 
 std::uint32_t BlockRunner::meet(
-    Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place) {
+    Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place,
+    std::array<std::uint32_t, kWarpThreads>* all) {
   Observer::leave_kernel();
   const std::uint32_t own_bit = 1u << lane();
   if ((mask & own_bit) == 0) {
@@ -265,6 +303,7 @@ std::uint32_t BlockRunner::meet(
   me.mask = mask;
   me.value = value;
   me.source = source;
+  me.all = all;
   warps_[warp()].ready &= ~own_bit;
   warps_[warp()].meeting |= own_bit;
   if (try_to_meet(warp(), mask)) {
@@ -309,6 +348,10 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
     if ((needed >> lane & 1) == 0) continue;
     Thread& thread = thread_of(warp_number, lane);
     if (thread.kind == Meeting::ballot) thread.value = ballot;
+    if (thread.kind == Meeting::exchange) {
+      thread.value = needed;
+      *thread.all = values;
+    }
     if (thread.kind == Meeting::shuffle) {
       if ((needed >> thread.source & 1) != 0) {
         thread.value = values[thread.source];
@@ -344,9 +387,14 @@ void BlockRunner::report_other_barrier(Place place) {
       first_at_barrier_, text_of(barrier_));
 }
 
-void BlockRunner::report_gone() {
-  int gone = 0;
-  while ((warps_[gone / kWarpThreads].returned >> gone % kWarpThreads & 1) == 0) ++gone;
+/// A barrier does not wait for a warp that has returned, but wants a warp as a whole.
+void BlockRunner::report_gone_of_warp() {
+  const auto part = std::find_if(warps_.begin(), warps_.end(), [](const Warp& warp) {
+    return warp.returned != 0 && warp.at_barrier != 0;
+  });
+  if (part == warps_.end()) return;
+  const auto gone =
+      static_cast<int>(part - warps_.begin()) * kWarpThreads + std::countr_zero(part->returned);
   report(
       "gone " + text_of(barrier_), barrier_, gone, kSameForAll,
       "thread {} has returned, and {} wait{} for it at this __syncthreads()", gone,
@@ -395,6 +443,26 @@ void BlockRunner::report_distance(int distance, Place place) {
       "A warp has 32 lanes, so distances are 0 to 31: sums of more threads go through shared "
       "memory",
       "lane {} shuffles over a distance of {}, which leaves the warp", lane(), distance);
+}
+
+void BlockRunner::report_launch_bounds(int threads, Place place) {
+  Observer::leave_kernel();
+  report(
+      "launch bounds " + text_of(place), place, current_,
+      "A GPU refuses such a launch: let the numbers agree",
+      "the launch has {} threads in a block, and the kernel's __launch_bounds__ promise {} at most",
+      threads_in_block_, threads);
+  stop();
+}
+
+void BlockRunner::report_no_count(Place place) {
+  Observer::leave_kernel();
+  report(
+      "no count " + text_of(place), place, current_,
+      "Let one thread call init(&barrier, threads), and put __syncthreads() behind it",
+      "thread {} arrives at a barrier that does not know yet how many threads it waits for",
+      current_);
+  stop();
 }
 
 void BlockRunner::report_storage_outside(Place place) {

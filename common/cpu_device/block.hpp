@@ -24,9 +24,10 @@ inline constexpr int kMaxWarps = kMaxThreads / kWarpThreads;  ///< warps of a bl
 
 /// What the lanes of a warp meet for.
 enum class Meeting {
-  sync,     ///< __syncwarp: to wait for each other
-  shuffle,  ///< to read a value of another lane
-  ballot,   ///< to know whose value is not 0
+  sync,      ///< __syncwarp: to wait for each other
+  shuffle,   ///< to read a value of another lane
+  ballot,    ///< to know whose value is not 0
+  exchange,  ///< to know all values
 };
 
 /// Runs the blocks of one grid after the other.
@@ -42,16 +43,29 @@ class BlockRunner {
 
   // What a thread calls. The running thread is meant.
 
-  /// __syncthreads: returns when every thread of the block has called it.
-  void barrier(Place place);
+  /// __syncthreads: returns when every thread of the block has called it. Gives the number of
+  /// threads that called it with `true`.
+  int barrier(Place place, bool predicate = false);
 
   /// Returns when every lane in `mask` that has not returned has called it. For a shuffle, gives
-  /// the value of lane `source`; for a ballot, the lanes whose value is not 0.
+  /// the value of lane `source`; for a ballot, the lanes whose value is not 0; for an exchange, the
+  /// lanes that have come, and all their values.
   std::uint32_t meet(
-      Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place);
+      Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place,
+      std::array<std::uint32_t, kWarpThreads>* all = nullptr);
+
+  /// Returns when no other thread of the block can go on. Gives the lanes of its warp that wait
+  /// here, too.
+  std::uint32_t gather(Place place);
 
   /// Reports a shuffle over a distance that leaves the warp.
   [[gnu::cold]] void report_distance(int distance, Place place);
+
+  /// Reports a block of more threads than the kernel is made for, and gives up the grid.
+  [[gnu::cold]] void report_launch_bounds(int threads, Place place);
+
+  /// Reports a cuda::barrier without init(), and gives up the grid.
+  [[gnu::cold]] void report_no_count(Place place);
 
   /// Reports temporary storage of a library that is not in shared memory.
   [[gnu::cold]] void report_storage_outside(Place place);
@@ -69,6 +83,7 @@ class BlockRunner {
   /// Gives up the whole grid.
   void stop();
 
+  std::uint64_t block_number() const { return block_number_; }  ///< counts all blocks ever run
   int current() const { return current_; }  ///< the running thread, counted through the block
   /// Its place in its warp.
   int lane() const { return current_ & (kWarpThreads - 1); }
@@ -89,6 +104,7 @@ class BlockRunner {
     std::uint32_t mask = 0;
     std::uint32_t value = 0;
     int source = 0;
+    std::array<std::uint32_t, kWarpThreads>* all = nullptr;
   };
 
   /// What the lanes of a warp do, one bit for each. Each lane that exists is in one of the others.
@@ -97,6 +113,7 @@ class BlockRunner {
     std::uint32_t ready = 0;
     std::uint32_t at_barrier = 0;
     std::uint32_t meeting = 0;
+    std::uint32_t gathering = 0;
     std::uint32_t paused = 0;
     std::uint32_t returned = 0;
   };
@@ -116,11 +133,12 @@ class BlockRunner {
   void switch_to(int next);
   int next_ready() const;
   bool resume_paused();
+  bool resume_gathering();
   void release_barrier();
   bool try_to_meet(int warp, std::uint32_t mask);
 
   [[gnu::cold]] void report_other_barrier(Place place);
-  [[gnu::cold]] void report_gone();
+  [[gnu::cold]] void report_gone_of_warp();
   [[gnu::cold]] void report_unnamed(Meeting kind, std::uint32_t mask, Place place);
   [[gnu::cold]] void report_other_meeting(int warp, int lane, int first_lane);
   [[gnu::cold]] void report_returned(int warp, std::uint32_t gone, int lane);
@@ -139,11 +157,14 @@ class BlockRunner {
   int current_ = 0;
   int live_ = 0;        ///< threads that have not returned
   int at_barrier_ = 0;  ///< of them, those that wait at the barrier
+  int agreeing_ = 0;    ///< of them, those that brought `true`
+  int agreed_ = 0;      ///< the same, of the last barrier that was passed
   Place barrier_;       ///< where the first of them waits
   int first_at_barrier_ = 0;
   const void* flag_ = nullptr;  ///< that `looker_` has looked at last, so many times
   int looker_ = 0;
   int looks_ = 0;
+  std::uint64_t block_number_ = 0;
   bool stopped_ = false;
   bool reversed_ = false;
 };

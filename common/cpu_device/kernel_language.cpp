@@ -4,13 +4,14 @@
 #include "common/cpu_device/kernel_language.hpp"
 
 #include "common/cpu_device/block.hpp"
+#include "common/cpu_device/memory.hpp"
 #include "common/cpu_device/observer.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 
 namespace rmsnorm::cpu_device {
 
-void barrier(Place place) {
-  running->barrier(place);
+int barrier(Place place, bool predicate) {
+  return running->barrier(place, predicate);
 }
 
 void wait_for_kernel_before() {
@@ -33,8 +34,31 @@ std::uint32_t ballot(std::uint32_t mask, bool value, Place place) {
   return running->meet(Meeting::ballot, mask, value ? 1 : 0, 0, place);
 }
 
+std::uint32_t exchange(
+    std::uint32_t mask, std::uint32_t value, std::array<std::uint32_t, 32>& all, Place place) {
+  return running->meet(Meeting::exchange, mask, value, 0, place, &all);
+}
+
+std::uint32_t active_lanes(Place place) {
+  return running->gather(place);
+}
+
+void give_way() {
+  running->pause();
+}
+
 int lane() {
   return running->lane();
+}
+
+int warp() {
+  return running->warp();
+}
+
+void check_launch_bounds(Place place, int threads, int, int) {
+  if (running->threads() <= threads) return;
+  set_fault(cudaErrorLaunchOutOfResources);
+  running->report_launch_bounds(threads, place);
 }
 
 void report_distance(int distance, Place place) {

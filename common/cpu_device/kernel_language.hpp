@@ -1,24 +1,28 @@
 #pragma once
 /// \file
-/// What CUDA adds to C++ inside a kernel: keywords, built-in variables, barriers, shuffles, votes,
-/// atomics and a few functions. `place` parameters fill themselves in with the caller's line.
+/// What CUDA adds to C++ inside a kernel: keywords, built-in variables, barriers, shuffles and votes.
+/// `place` parameters fill themselves in with the caller's line.
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
+#include "common/cpu_device/atomics.hpp"
 #include "common/cpu_device/hazard.hpp"
+#include "common/cpu_device/math.hpp"
 #include "common/cpu_device/vectors.hpp"
 
 #define __global__
 #define __device__
 #define __host__
 #define __constant__
+#define __managed__
 #define __forceinline__ inline __attribute__((always_inline))
-#define __launch_bounds__(...)
+#define __noinline__  // a header of C++'s own writes it, too, where an attribute may be empty
+#define __launch_bounds__(...)  // the rewriter lets the kernel itself compare (check_launch_bounds)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __grid_constant__
 
@@ -34,11 +38,20 @@ namespace rmsnorm::cpu_device {
 
 void wait_for_kernel_before();
 void trigger(Place place);
-void barrier(Place place);
+/// Waits for all threads of the block; gives the number of those that bring `true`.
+int barrier(Place place, bool predicate = false);
 void sync_lanes(std::uint32_t mask, Place place);
 std::uint32_t shuffle(std::uint32_t mask, std::uint32_t value, int source, Place place);
 std::uint32_t ballot(std::uint32_t mask, bool value, Place place);
+/// The values of all lanes of the mask; gives those that have not returned.
+std::uint32_t exchange(
+    std::uint32_t mask, std::uint32_t value, std::array<std::uint32_t, 32>& all, Place place);
+/// The lanes that are at this place, when none of the warp can go on without them.
+std::uint32_t active_lanes(Place place);
+/// Lets the other threads go first.
+void give_way();
 int lane();
+int warp();  ///< in the block
 /// Reports a shuffle of the running thread over a distance that no two lanes of a warp have.
 [[gnu::cold]] void report_distance(int distance, Place place);
 /// Reports cub's temporary storage that is not in shared memory. False if it is not.
@@ -47,8 +60,9 @@ bool check_storage(const void* storage, Place place);
 void use_warp_storage(const void* storage, Place place);
 /// A fence of the running thread, for its block alone or for the device.
 void fence(bool of_block);
-/// Reports an atomic operation of the running thread.
-void touch_atomically(const void* caller, const void* address, int bytes);
+/// Ends the grid if the block has more threads than the kernel's __launch_bounds__ promise: the
+/// first statement of such a kernel, from the rewriter.
+void check_launch_bounds(Place place, int threads, int blocks = 0, int cluster = 0);
 
 /// A value of any size goes through as many shuffles as it has words of 4 bytes, as on a GPU.
 template <class T>
@@ -74,14 +88,32 @@ inline int distance_in_warp(int distance, Place place) {
   return distance & (warpSize - 1);
 }
 
-template <class T, class Change>
-__attribute__((noinline, no_sanitize("thread"))) T atomically(T* address, Change change) {
-  touch_atomically(__builtin_return_address(0), address, static_cast<int>(sizeof(T)));
-  T old;
-  std::memcpy(&old, address, sizeof(T));
-  const T changed = change(old);
-  std::memcpy(address, &changed, sizeof(T));
-  return old;
+/// The lanes of the mask that have the same value, of any size, as the running one.
+template <class T>
+std::uint32_t matching_lanes(std::uint32_t mask, const T& value, Place place) {
+  std::uint32_t words[(sizeof(T) + 3) / 4] = {};
+  std::memcpy(words, &value, sizeof(T));
+  std::uint32_t matching = mask;
+  for (const std::uint32_t word : words) {
+    std::array<std::uint32_t, 32> all;
+    const std::uint32_t lanes = exchange(mask, word, all, place);
+    for (int i = 0; i < 32; ++i) {
+      if ((lanes >> i & 1) == 0 || all[i] != word) matching &= ~(1u << i);
+    }
+  }
+  return matching;
+}
+
+/// All values of the lanes of the mask, reduced to one.
+template <class T, class Operator>
+T reduce_lanes(std::uint32_t mask, T value, Operator reduce, Place place) {
+  std::array<std::uint32_t, 32> all;
+  const std::uint32_t others =
+      exchange(mask, static_cast<std::uint32_t>(value), all, place) & ~(1u << lane());
+  for (int i = 0; i < 32; ++i) {
+    if ((others >> i & 1) != 0) value = reduce(value, static_cast<T>(all[i]));
+  }
+  return value;
 }
 
 }  // namespace rmsnorm::cpu_device
@@ -100,6 +132,15 @@ inline void cudaTriggerProgrammaticLaunchCompletion(RMSNORM_PLACE) {
 inline void __syncthreads(RMSNORM_PLACE) {
   rmsnorm::cpu_device::barrier(place);
 }
+inline int __syncthreads_count(int predicate, RMSNORM_PLACE) {
+  return rmsnorm::cpu_device::barrier(place, predicate != 0);
+}
+inline int __syncthreads_or(int predicate, RMSNORM_PLACE) {
+  return rmsnorm::cpu_device::barrier(place, predicate != 0) != 0;
+}
+inline int __syncthreads_and(int predicate, RMSNORM_PLACE) {
+  return rmsnorm::cpu_device::barrier(place, predicate == 0) == 0;
+}
 inline void __syncwarp(unsigned mask = 0xffffffff, RMSNORM_PLACE) {
   rmsnorm::cpu_device::sync_lanes(mask, place);
 }
@@ -108,6 +149,12 @@ inline void __threadfence() {
 }
 inline void __threadfence_block() {
   rmsnorm::cpu_device::fence(true);
+}
+inline void __threadfence_system() {
+  rmsnorm::cpu_device::fence(false);
+}
+inline void __nanosleep(unsigned) {
+  rmsnorm::cpu_device::give_way();
 }
 
 template <class T>
@@ -148,99 +195,42 @@ inline int __all_sync(unsigned mask, int predicate, RMSNORM_PLACE) {
   return rmsnorm::cpu_device::ballot(mask, predicate == 0, place) == 0;
 }
 
-template <class T>
-T atomicAdd(T* address, std::type_identity_t<T> value) {
-  return rmsnorm::cpu_device::atomically(
-      address, [&](T old) { return static_cast<T>(old + value); });
+inline unsigned __activemask(RMSNORM_PLACE) {
+  return rmsnorm::cpu_device::active_lanes(place);
 }
 template <class T>
-T atomicMin(T* address, std::type_identity_t<T> value) {
-  return rmsnorm::cpu_device::atomically(address, [&](T old) { return std::min(old, value); });
+unsigned __match_any_sync(unsigned mask, T value, RMSNORM_PLACE) {
+  return rmsnorm::cpu_device::matching_lanes(mask, value, place);
 }
 template <class T>
-T atomicMax(T* address, std::type_identity_t<T> value) {
-  return rmsnorm::cpu_device::atomically(address, [&](T old) { return std::max(old, value); });
-}
-template <class T>
-T atomicExch(T* address, std::type_identity_t<T> value) {
-  return rmsnorm::cpu_device::atomically(address, [&](T) { return value; });
-}
-template <class T>
-T atomicCAS(T* address, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
-  return rmsnorm::cpu_device::atomically(
-      address, [&](T old) { return old == expected ? value : old; });
+unsigned __match_all_sync(unsigned mask, T value, int* all_match, RMSNORM_PLACE) {
+  *all_match = rmsnorm::cpu_device::matching_lanes(mask, value, place) == mask;
+  return *all_match != 0 ? mask : 0;
 }
 
-inline float rsqrtf(float x) {
-  return 1 / std::sqrt(x);
-}
-inline double rsqrt(double x) {
-  return 1 / std::sqrt(x);
-}
-inline float __fdividef(float a, float b) {
-  return a / b;
-}
-inline float __frcp_rn(float x) {
-  return 1 / x;
-}
-inline float __fsqrt_rn(float x) {
-  return std::sqrt(x);
-}
-inline float __fmul_rn(float a, float b) {
-  return a * b;
-}
-inline float __fadd_rn(float a, float b) {
-  return a + b;
-}
-inline float __fmaf_rn(float a, float b, float c) {
-  return std::fma(a, b, c);
-}
-inline unsigned __float_as_uint(float value) {
-  return std::bit_cast<unsigned>(value);
-}
-inline int __float_as_int(float value) {
-  return std::bit_cast<int>(value);
-}
-inline float __uint_as_float(unsigned bits) {
-  return std::bit_cast<float>(bits);
-}
-inline float __int_as_float(int bits) {
-  return std::bit_cast<float>(bits);
-}
-inline long long __double_as_longlong(double value) {
-  return std::bit_cast<long long>(value);
-}
-inline double __longlong_as_double(long long bits) {
-  return std::bit_cast<double>(bits);
-}
-/// The lower half of the 64 bits high:low, shifted right by `shift` modulo 32.
-inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
-  return static_cast<unsigned>(((std::uint64_t{high} << 32) | low) >> (shift % 32));
-}
-inline int __popc(unsigned bits) {
-  return std::popcount(bits);
-}
-inline int __clz(int bits) {
-  return std::countl_zero(static_cast<unsigned>(bits));
-}
-inline int __ffs(int bits) {
-  return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1;
-}
+#define RMSNORM_REDUCE(name, Types, result)                                   \
+  template <rmsnorm::cpu_device::Types T>                                     \
+  T __reduce_##name##_sync(unsigned mask, T value, RMSNORM_PLACE) {           \
+    return rmsnorm::cpu_device::reduce_lanes(                                 \
+        mask, value, [](T a, T b) { return static_cast<T>(result); }, place); \
+  }
+RMSNORM_REDUCE(add, Integer32, static_cast<unsigned>(a) + static_cast<unsigned>(b))
+RMSNORM_REDUCE(min, Integer32, std::min(a, b))
+RMSNORM_REDUCE(max, Integer32, std::max(a, b))
+RMSNORM_REDUCE(and, Unsigned32, a& b)
+RMSNORM_REDUCE(or, Unsigned32, a | b)
+RMSNORM_REDUCE(xor, Unsigned32, a ^ b)
+#undef RMSNORM_REDUCE
 
 // Loads and stores with a hint for the caches, of which this device has none. Macros, so that the
 // access is that of the kernel's line.
 #define __ldg(...) (*(__VA_ARGS__))
 #define __ldcs(...) (*(__VA_ARGS__))
 #define __ldcg(...) (*(__VA_ARGS__))
+#define __ldca(...) (*(__VA_ARGS__))
+#define __ldcv(...) (*(__VA_ARGS__))
+#define __ldlu(...) (*(__VA_ARGS__))
+#define __stwb(address, value) (void)(*(address) = (value))
+#define __stwt(address, value) (void)(*(address) = (value))
 #define __stcs(address, value) (void)(*(address) = (value))
 #define __stcg(address, value) (void)(*(address) = (value))
-
-/// Of any two numbers, also of different types.
-template <class A, class B>
-constexpr std::common_type_t<A, B> min(A a, B b) {
-  return b < a ? b : a;
-}
-template <class A, class B>
-constexpr std::common_type_t<A, B> max(A a, B b) {
-  return a < b ? b : a;
-}

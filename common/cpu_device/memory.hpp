@@ -8,10 +8,12 @@
 
 namespace rmsnorm::cpu_device {
 
-/// What one cudaMalloc gave.
+/// What one cudaMalloc gave, or a variable of the device.
 struct Allocation {
-  char* data;         ///< its first byte
-  std::size_t bytes;  ///< its size
+  char* data;                                  ///< its first byte
+  std::size_t bytes;                           ///< its size
+  cudaMemoryType type = cudaMemoryTypeDevice;  ///< who may touch it on a GPU
+  bool is_symbol = false;                      ///< a variable, which nobody frees
 };
 
 /// The allocation that holds an address, or null.

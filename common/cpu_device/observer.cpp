@@ -118,6 +118,25 @@ void Observer::barrier_passed(Place place, int threads) {
   if (has_waited_.any()) has_waited_.set();  // it orders the others, too
 }
 
+void Observer::all_met() {
+  if (!is_watching) return;
+  settle();
+  order_.barrier();
+  races_.barrier();
+}
+
+void Observer::hand_on(const void* place) {
+  if (!is_watching) return;
+  const int thread = block_runner().current();
+  order_.fence(thread, Scope::block);
+  order_.publish(reinterpret_cast<std::uintptr_t>(place), thread, true);
+}
+
+void Observer::take(const void* place) {
+  if (!is_watching) return;
+  order_.acquire(reinterpret_cast<std::uintptr_t>(place), block_runner().current());
+}
+
 void Observer::kernel_before_ended() {
   if (is_watching) has_waited_.set(static_cast<std::size_t>(block_runner().current()));
 }

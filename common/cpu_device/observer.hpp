@@ -50,12 +50,16 @@ class Observer {
   void block_begins();                            ///< the next block of the launch
   void block_ends();                              ///< all its threads have returned
   void barrier_passed(Place place, int threads);  ///< by so many threads
+  void all_met();                                 ///< at a barrier other than __syncthreads
   /// The lanes of a warp, one bit each, have met there.
   void lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place);
   void all_paused();            ///< every thread of the block has given way
   void kernel_before_ended();   ///< the running thread has waited for that
   void triggered(Place place);  ///< the running thread lets the next kernel begin
   void fence(Scope scope);      ///< of the running thread
+  /// The running thread lets those know what it did who take() it from the same place later.
+  void hand_on(const void* place);
+  void take(const void* place);                         ///< what others handed on there
   void allocated(const void* data, std::size_t bytes);  ///< by cudaMalloc
   void freed(const void* data);                         ///< by cudaFree
   void filled(const void* data, std::size_t bytes);     ///< by a copy, or with a value

@@ -17,18 +17,50 @@
 namespace rmsnorm::cpu_device {
 namespace {
 
-/// What the CPU device lacks, by the headers that declare it.
+/// What the CPU device lacks, by how the header's name begins or by a word.
 struct Feature {
-  std::string_view header;  ///< how the header's name begins
+  std::string_view word;
   std::string_view name;
 };
-constexpr std::array kMissing{
+constexpr std::array kMissingHeaders{
     Feature{"cooperative_groups", "cooperative groups"},
-    Feature{"cuda/", "libcu++"},  // but for kPresent
+    Feature{"cuda/", "libcu++"},
+    Feature{"cub/", "CUB"},
+    Feature{"thrust/", "Thrust"},
+    Feature{"cuda_fp8", "8-bit floats"},
+    Feature{"cuda.h", "the driver's functions"},
     Feature{"mma.h", "tensor cores"},
 };
-
-constexpr std::string_view kPresent = "<cuda/annotated_ptr>";
+// But these of them it has.
+constexpr std::string_view kHeaders[] = {
+    "cooperative_groups.h",
+    "cooperative_groups/reduce.h",
+    "cooperative_groups/scan.h",
+    "cooperative_groups/memcpy_async.h",
+    "cuda/annotated_ptr",
+    "cuda/atomic",
+    "cuda/barrier",
+    "cuda/cmath",
+    "cuda/functional",
+    "cuda/pipeline",
+    "cub/cub.cuh",
+    "cub/block/block_load.cuh",
+    "cub/block/block_reduce.cuh",
+    "cub/block/block_scan.cuh",
+    "cub/block/block_store.cuh",
+    "cub/warp/warp_reduce.cuh",
+    "cub/warp/warp_scan.cuh"};
+// Of C++'s own, what is no calculation.
+constexpr std::string_view kNotOfCudaStd[] = {"atomic", "barrier", "chrono", "latch", "semaphore"};
+constexpr std::array kMissingWords{
+    Feature{"this_grid", "this_grid(): the blocks run one after the other"},
+    Feature{"this_cluster", "this_cluster(): there are no clusters of blocks"},
+    Feature{"__cluster_dims__", "__cluster_dims__: there are no clusters of blocks"},
+    Feature{"clock64", "clock64(): there is no clock"},
+    Feature{"__trap", "__trap()"},
+    Feature{"tex1Dfetch", "tex1Dfetch(): there are no textures"},
+    Feature{"cudaTextureObject_t", "cudaTextureObject_t: there are no textures"},
+};
 
 struct Token {
   enum class Kind { blank, word, literal, mark, directive };
@@ -193,9 +225,16 @@ class Rewriter {
       if (token.kind == Token::Kind::directive) directive(i);
       if (token.is("<<<")) launch(i);
       if (token.is("__shared__")) shared(i);
+      if (token.is("cudaLaunchKernel") || token.is("cudaLaunchCooperativeKernel")) drop_cast(i);
+      for (const Feature& feature : kMissingWords) {
+        if (token.is(feature.word)) throw missing(token, std::string(feature.name));
+      }
       if (token.is("asm") || token.is("__asm__") || token.is("__asm")) {
         throw missing(token, "asm: inline PTX cannot run on the CPU device");
       }
+    }
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      if (tokens_[i].is("__launch_bounds__") && !tokens_[i].in_directive) launch_bounds(i);
     }
     std::string text;
     for (const Token& token : tokens_) text += token.text;
@@ -215,17 +254,93 @@ class Rewriter {
       }
     } else if (name == "include") {
       const std::size_t open = std::min(text.find_first_of("<\"", name_end), text.size());
-      const std::size_t close = text.find_first_of(">\"", open + 1);
-      const std::string header = text.substr(open, close - open + 1);
-      for (const Feature& feature : kMissing) {
-        if (header.find(feature.header) != 1 || header == kPresent) continue;
-        throw missing(tokens_[at], fmt::format("{} ({})", header, feature.name));
-      }
+      include(tokens_[at], open, text.find_first_of(">\"", open + 1));
     }
   }
 
-  /// kernel<<<grid, block>>>(x) becomes kernel ->*Launch(grid, block)(x): a call binds tighter than
-  /// ->*, so what stands before it need not be understood.
+  /// <cuda/std/X> is <X>.
+  void include(Token& token, std::size_t open, std::size_t close) const {
+    if (close == std::string::npos) return;
+    const std::string header = token.text.substr(open + 1, close - open - 1);
+    const auto is_one_of = [](const auto& names, std::string_view name) {
+      return std::find(std::begin(names), std::end(names), name) != std::end(names);
+    };
+    const std::string std = "cuda/std/";
+    if (header.starts_with(std) && !is_one_of(kNotOfCudaStd, header.substr(std.size()))) {
+      token.text.erase(open + 1, std.size());
+      return;
+    }
+    for (const Feature& feature : kMissingHeaders) {
+      if (!header.starts_with(feature.word) || is_one_of(kHeaders, header)) continue;
+      const std::string name = token.text.substr(open, close - open + 1);
+      throw missing(token, fmt::format("{} ({})", name, feature.name));
+    }
+  }
+
+  /// The promise becomes a kernel's first statement, which holds the launch against it.
+  void launch_bounds(std::size_t keyword) {
+    std::size_t open = keyword + 1;
+    while (open < tokens_.size() && tokens_[open].is_blank()) ++open;
+    const std::size_t close = open < tokens_.size() ? group_end(tokens_, open) : open;
+    for (std::size_t i = close; i < tokens_.size() && !tokens_[i].is(";"); ++i) {
+      if (tokens_[i].is("{")) {
+        tokens_[i].text += " ::rmsnorm::cpu_device::check_launch_bounds({__FILE__, __LINE__}, " +
+                           joined(tokens_, open + 1, close) + ");";
+        return;
+      }
+      if (tokens_[i].opens()) i = group_end(tokens_, i);
+    }
+  }
+
+  /// A kernel that is handed to the runtime as a void* is handed as what it is.
+  void drop_cast(std::size_t function) {
+    std::size_t first = function + 1;
+    while (first < tokens_.size() && (tokens_[first].is_blank() || tokens_[first].is("("))) ++first;
+    if (tokens_[first - 1].is("(") && !tokens_[first].is("reinterpret_cast")) --first;
+    for (std::size_t end = first + 1; end < std::min(first + 10, tokens_.size()); ++end) {
+      std::string cast = joined(tokens_, first, end);
+      std::erase(cast, ' ');
+      if (cast != "(void*)" && cast != "(constvoid*)" && cast != "reinterpret_cast<void*>" &&
+          cast != "reinterpret_cast<constvoid*>") {
+        continue;
+      }
+      for (; first < end; ++first) tokens_[first].text = tokens_[first].is("\n") ? "\n" : "";
+      return;
+    }
+  }
+
+  /// The first token of the name, with its namespaces and template arguments, that ends before
+  /// `end`; `end` if it is no name.
+  std::size_t name_before(std::size_t end) const {
+    std::size_t first = end;
+    for (std::size_t i = end;;) {
+      const auto back = [&] {
+        do --i;
+        while (i > 0 && tokens_[i].is_blank());
+      };
+      if (i == 0) return first;
+      back();
+      if (tokens_[i].is(">")) {  // the template's arguments
+        for (int depth = 1; depth > 0 && i > 0;) {
+          --i;
+          if (tokens_[i].is(">") || tokens_[i].closes()) ++depth;
+          if (tokens_[i].is("<") || tokens_[i].opens()) --depth;
+          if (tokens_[i].is(";")) return end;
+        }
+        back();
+      }
+      if (tokens_[i].kind != Token::Kind::word) return first;
+      first = i;
+      if (i == 0) return first;
+      back();
+      if (tokens_[i].is(".") || tokens_[i].is(">") || tokens_[i].is("*")) return end;  // no name
+      if (!tokens_[i].is("::")) return first;
+      first = i;
+    }
+  }
+
+  /// kernel<<<grid, block>>>(x) becomes RMSNORM_KERNEL(kernel) ->*Launch(grid, block)(x). If it is
+  /// not a name that stands there, it need not be understood: a call binds tighter than ->*.
   void launch(std::size_t open) {
     for (std::size_t i = open + 1; i < tokens_.size(); ++i) {
       const bool leaves_macro = tokens_[open].in_directive && !tokens_[i].in_directive;
@@ -234,7 +349,12 @@ class Rewriter {
       std::size_t end = i;
       while (end < tokens_.size() && tokens_[end].is(">")) ++end;
       if (end - i >= 3) {  // the last three: others before them close templates
+        const std::size_t name = name_before(open);
         tokens_[open].text = " ->*::rmsnorm::cpu_device::Launch(";
+        if (name != open) {
+          tokens_[name].text.insert(0, "RMSNORM_KERNEL(");
+          tokens_[open].text.insert(0, ")");
+        }
         tokens_[end - 3].text = ")";
         tokens_[end - 2].text = tokens_[end - 1].text = "";
         return;
@@ -314,6 +434,12 @@ class Rewriter {
         }
         words = base;
         bounds.clear();
+      } else if (bracket == '{' && has_type && (words[0].is("union") || words[0].is("struct"))) {
+        // The type moves in front, with a name.
+        Token name = words[0];
+        name.text = words.size() > 1 ? words[1].text : fmt::format("rmsnorm_type_{}", token.line);
+        text += fmt::format("{} {} {}", words[0].text, name.text, token.text);
+        words = {name};
       } else if (token.is("=") || (bracket == '{' && words.size() > 1)) {
         throw error(token, "CUDA does not allow an initialiser on a __shared__ variable");
       } else if (

@@ -34,10 +34,22 @@ struct CUstream_st {
   bool has_own_queue = false;
 };
 
+/// A point in a stream's work.
+struct CUevent_st {
+  CUstream_st* queue = nullptr;  ///< whose; null: it was never recorded
+  int wanted = 0;                ///< how often it was recorded
+  int reached = 0;               ///< how often that point was reached
+};
+
 namespace rmsnorm::cpu_device {
 namespace {
 
 constexpr std::align_val_t kAlignment{256};  // as cudaMalloc's
+constexpr int kMaxThreadsOfSm = 2048;        // of compute capability 9.0
+constexpr int kMaxBlocksOfSm = 32;
+constexpr int kRegisters = 65536;
+constexpr std::size_t kSharedBytesOfSm = std::size_t{228} << 10;
+constexpr std::size_t kSharedBytesReserved = 1024;  // of each block
 constexpr unsigned kMaxGridY = 65535;
 constexpr unsigned kMaxGridX = 0x7fffffff;
 
@@ -46,6 +58,7 @@ struct Device {
   std::map<const char*, Allocation> allocations;
   CUstream_st default_stream;
   std::vector<std::unique_ptr<CUstream_st>> streams;
+  std::vector<std::unique_ptr<CUevent_st>> events;
   std::map<const void*, std::size_t> dynamic_limits;  // of kernels that asked for more
   std::map<const void*, std::size_t> static_bytes;    // of kernels that have run
   cudaError_t last_error = cudaSuccess;
@@ -55,11 +68,6 @@ struct Device {
 Device& device() {
   static Device device;
   return device;
-}
-
-cudaError_t note(cudaError_t error) {
-  if (error != cudaSuccess) device().last_error = error;
-  return error;
 }
 
 /// Null for a stream that does not exist.
@@ -225,7 +233,49 @@ std::size_t physical_memory(int pages) {
   return static_cast<std::size_t>(sysconf(pages)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
+/// Adds an allocation.
+cudaError_t allocate(void** data, std::size_t bytes, cudaMemoryType type) {
+  *data = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  // Linux would promise more than there is.
+  void* memory = bytes > physical_memory(_SC_PHYS_PAGES)
+                     ? nullptr
+                     : ::operator new(bytes, kAlignment, std::nothrow);
+  if (memory == nullptr) return note(cudaErrorMemoryAllocation);
+  *data = memory;
+  auto* const bytes_of_it = static_cast<char*>(memory);
+  device().allocations[bytes_of_it] = {bytes_of_it, bytes, type};
+  if (type == cudaMemoryTypeDevice) observer().allocated(memory, bytes);  // the host fills others
+  return cudaSuccess;
+}
+
+/// Gives back what allocate() gave.
+cudaError_t release(void* data) {
+  const auto found = device().allocations.find(static_cast<char*>(data));
+  if (found == device().allocations.end() || found->second.is_symbol) {
+    return note(cudaErrorInvalidValue);
+  }
+  device().allocations.erase(found);
+  observer().freed(data);
+  ::operator delete(data, kAlignment);
+  return cudaSuccess;
+}
+
+/// Works a queue off until an event's point is reached that was recorded `times` times.
+void work_off_until(CUevent_st& event, int times) {
+  while (event.reached < times && !event.queue->work.empty()) {
+    const std::function<void()> work = std::move(event.queue->work.front());
+    event.queue->work.pop_front();
+    work();
+  }
+}
+
 }  // namespace
+
+cudaError_t note(cudaError_t error) {
+  if (error != cudaSuccess) device().last_error = error;
+  return error;
+}
 
 const Allocation* find_allocation(const void* address) {
   const auto* byte = static_cast<const char*>(address);
@@ -255,6 +305,22 @@ cudaError_t attributes_of(cudaFuncAttributes* attributes, std::shared_ptr<Call> 
       .maxThreadsPerBlock = kMaxThreads,
       .maxDynamicSharedSizeBytes = static_cast<int>(dynamic_limit(empty->kernel(), static_bytes))};
   return cudaSuccess;
+}
+
+int blocks_that_fit(std::shared_ptr<Call> empty, int threads, std::size_t dynamic_bytes) {
+  if (threads < 1 || threads > kMaxThreads) return 0;
+  const std::size_t bytes = static_bytes_of(*empty) + dynamic_bytes + kSharedBytesReserved;
+  if (bytes > kSharedBytesOptin + kSharedBytesReserved) return 0;
+  const int warps = (threads - 1) / kWarpThreads + 1;
+  return std::min(
+      {kMaxBlocksOfSm, kMaxThreadsOfSm / (warps * kWarpThreads),
+       static_cast<int>(kSharedBytesOfSm / bytes)});
+}
+
+char* address_of_symbol(const void* symbol, std::size_t bytes) {
+  auto* const data = static_cast<char*>(const_cast<void*>(symbol));
+  device().allocations[data] = {data, bytes, cudaMemoryTypeDevice, true};
+  return data;
 }
 
 }  // namespace rmsnorm::cpu_device
@@ -287,6 +353,10 @@ static constexpr ErrorText kErrors[] = {
      "an illegal memory access was encountered"},
     {cudaErrorLaunchOutOfResources, "cudaErrorLaunchOutOfResources",
      "too many resources requested for launch"},
+    {cudaErrorAssert, "cudaErrorAssert", "device-side assert triggered"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
+    {cudaErrorCooperativeLaunchTooLarge, "cudaErrorCooperativeLaunchTooLarge",
+     "too many blocks in cooperative launch"},
     {cudaErrorMisalignedAddress, "cudaErrorMisalignedAddress", "misaligned address"},
     {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
     {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
@@ -343,7 +413,16 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
       .major = kComputeMajor,
       .minor = 0,
       .multiProcessorCount = 1,
-      .l2CacheSize = 0};
+      .l2CacheSize = 0,
+      .maxThreadsPerMultiProcessor = kMaxThreadsOfSm,
+      .maxBlocksPerMultiProcessor = kMaxBlocksOfSm,
+      .sharedMemPerMultiprocessor = kSharedBytesOfSm,
+      .reservedSharedMemPerBlock = kSharedBytesReserved,
+      .regsPerBlock = kRegisters,
+      .regsPerMultiprocessor = kRegisters,
+      .maxThreadsDim = {1024, 1024, 64},
+      .maxGridSize = {kMaxGridX, kMaxGridY, kMaxGridY},
+      .cooperativeLaunch = 1};
   return cudaSuccess;
 }
 
@@ -355,6 +434,18 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int num
       {cudaDevAttrWarpSize, kWarpThreads},
       {cudaDevAttrMultiProcessorCount, 1},
       {cudaDevAttrComputeCapabilityMajor, kComputeMajor},
+      {cudaDevAttrComputeCapabilityMinor, 0},
+      {cudaDevAttrMaxBlockDimX, kMaxThreads},
+      {cudaDevAttrMaxGridDimX, kMaxGridX},
+      {cudaDevAttrMaxGridDimY, kMaxGridY},
+      {cudaDevAttrMaxRegistersPerBlock, kRegisters},
+      {cudaDevAttrMaxRegistersPerMultiprocessor, kRegisters},
+      {cudaDevAttrL2CacheSize, 0},
+      {cudaDevAttrMaxThreadsPerMultiProcessor, kMaxThreadsOfSm},
+      {cudaDevAttrMaxBlocksPerMultiprocessor, kMaxBlocksOfSm},
+      {cudaDevAttrMaxSharedMemoryPerMultiprocessor, kSharedBytesOfSm},
+      {cudaDevAttrCooperativeLaunch, 1},
+      {cudaDevAttrMemoryPoolsSupported, 1},
       {cudaDevAttrMaxSharedMemoryPerBlockOptin, kSharedBytesOptin}};
   const auto found = kAttributes.find(attribute);
   if (found == kAttributes.end()) return note(cudaErrorInvalidValue);
@@ -374,27 +465,40 @@ cudaError_t cudaDeviceSynchronize() {
 }
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
-  *data = nullptr;
-  if (bytes == 0) return cudaSuccess;
-  // Linux would promise more than there is.
-  void* memory = bytes > physical_memory(_SC_PHYS_PAGES)
-                     ? nullptr
-                     : ::operator new(bytes, kAlignment, std::nothrow);
-  if (memory == nullptr) return note(cudaErrorMemoryAllocation);
-  *data = memory;
-  auto* const bytes_of_it = static_cast<char*>(memory);
-  device().allocations[bytes_of_it] = {bytes_of_it, bytes};
-  observer().allocated(memory, bytes);
-  return cudaSuccess;
+  return allocate(data, bytes, cudaMemoryTypeDevice);
+}
+
+cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t stream) {
+  if (queue_of(stream) == nullptr) return note(cudaErrorInvalidResourceHandle);
+  return cudaMalloc(data, bytes);
+}
+
+cudaError_t cudaMallocManaged(void** data, std::size_t bytes, unsigned) {
+  return allocate(data, bytes, cudaMemoryTypeManaged);
+}
+
+cudaError_t cudaMallocHost(void** data, std::size_t bytes, unsigned) {
+  return allocate(data, bytes, cudaMemoryTypeHost);
+}
+
+cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
+  return cudaMallocHost(data, bytes);
 }
 
 cudaError_t cudaFree(void* data) {
   if (data == nullptr) return cudaSuccess;
   const cudaError_t before = cudaDeviceSynchronize();
-  if (device().allocations.erase(static_cast<char*>(data)) == 0) return note(cudaErrorInvalidValue);
-  observer().freed(data);
-  ::operator delete(data, kAlignment);
-  return before;
+  const cudaError_t freed = release(data);
+  return freed == cudaSuccess ? before : freed;
+}
+
+cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
+  if (data == nullptr) return cudaSuccess;
+  return add_work(stream, [data] { release(data); });
+}
+
+cudaError_t cudaFreeHost(void* data) {
+  return cudaFree(data);
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
@@ -432,6 +536,44 @@ cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream
   });
 }
 
+cudaError_t cudaMemcpy2D(
+    void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t bytes,
+    std::size_t rows, cudaMemcpyKind kind) {
+  const cudaError_t copying = cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, bytes, rows, kind);
+  return copying == cudaSuccess ? wait_for(device().default_stream) : copying;
+}
+
+cudaError_t cudaMemcpy2DAsync(
+    void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t bytes,
+    std::size_t rows, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (bytes > to_pitch || bytes > from_pitch) return note(cudaErrorInvalidValue);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const cudaError_t copying = cudaMemcpyAsync(
+        static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch,
+        bytes, kind, stream);
+    if (copying != cudaSuccess) return copying;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemset2D(
+    void* data, std::size_t pitch, int value, std::size_t bytes, std::size_t rows) {
+  const cudaError_t setting = cudaMemset2DAsync(data, pitch, value, bytes, rows);
+  return setting == cudaSuccess ? wait_for(device().default_stream) : setting;
+}
+
+cudaError_t cudaMemset2DAsync(
+    void* data, std::size_t pitch, int value, std::size_t bytes, std::size_t rows,
+    cudaStream_t stream) {
+  if (bytes > pitch) return note(cudaErrorInvalidValue);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const cudaError_t setting =
+        cudaMemsetAsync(static_cast<char*>(data) + row * pitch, value, bytes, stream);
+    if (setting != cudaSuccess) return setting;
+  }
+  return cudaSuccess;
+}
+
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *free = physical_memory(_SC_AVPHYS_PAGES);
   *total = physical_memory(_SC_PHYS_PAGES);
@@ -440,7 +582,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
   const bool is_ours = find_allocation(pointer) != nullptr;
-  attributes->type = is_ours ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+  attributes->type = is_ours ? find_allocation(pointer)->type : cudaMemoryTypeUnregistered;
   attributes->device = is_ours ? 0 : -1;
   return cudaSuccess;
 }
@@ -467,6 +609,49 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   CUstream_st* const queue = queue_of(stream);
   return queue == nullptr ? note(cudaErrorInvalidResourceHandle) : wait_for(*queue);
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  CUstream_st* const queue = queue_of(stream);
+  if (queue == nullptr) return note(cudaErrorInvalidResourceHandle);
+  return queue->work.empty() ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  device().events.push_back(std::make_unique<CUevent_st>());
+  *event = device().events.back().get();
+  return cudaSuccess;
+}
+
+/// Work may still wait for it: it is small, and kept.
+cudaError_t cudaEventDestroy(cudaEvent_t) {
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  CUstream_st* const queue = queue_of(stream);
+  if (queue == nullptr) return note(cudaErrorInvalidResourceHandle);
+  if (event->queue != nullptr && event->queue != queue) work_off_until(*event, event->wanted);
+  event->queue = queue;
+  ++event->wanted;
+  return add_work(stream, [event] { ++event->reached; });
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  work_off_until(*event, event->wanted);
+  return take_fault();
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return event->reached >= event->wanted ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  return add_work(stream, [event, times = event->wanted] { work_off_until(*event, times); });
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {

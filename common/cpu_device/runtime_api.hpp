@@ -23,10 +23,13 @@ enum cudaError_t {
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorUnsupportedPtxVersion = 222,
   cudaErrorInvalidResourceHandle = 400,
+  cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorLaunchOutOfResources = 701,
+  cudaErrorAssert = 710,
   cudaErrorMisalignedAddress = 716,
   cudaErrorLaunchFailure = 719,
+  cudaErrorCooperativeLaunchTooLarge = 720,
   cudaErrorNotSupported = 801,
 };
 const char* cudaGetErrorName(cudaError_t error);
@@ -36,11 +39,23 @@ cudaError_t cudaPeekAtLastError();
 
 enum cudaDeviceAttr {
   cudaDevAttrMaxThreadsPerBlock = 1,
+  cudaDevAttrMaxBlockDimX = 2,
+  cudaDevAttrMaxGridDimX = 5,
+  cudaDevAttrMaxGridDimY = 6,
   cudaDevAttrMaxSharedMemoryPerBlock = 8,
   cudaDevAttrWarpSize = 10,
+  cudaDevAttrMaxRegistersPerBlock = 12,
   cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrL2CacheSize = 38,
+  cudaDevAttrMaxThreadsPerMultiProcessor = 39,
   cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrComputeCapabilityMinor = 76,
+  cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
+  cudaDevAttrMaxRegistersPerMultiprocessor = 82,
+  cudaDevAttrCooperativeLaunch = 95,
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+  cudaDevAttrMaxBlocksPerMultiprocessor = 106,
+  cudaDevAttrMemoryPoolsSupported = 115,
 };
 struct cudaDeviceProp {
   char name[256];
@@ -52,6 +67,15 @@ struct cudaDeviceProp {
   int major, minor;
   int multiProcessorCount;
   int l2CacheSize;
+  int maxThreadsPerMultiProcessor;
+  int maxBlocksPerMultiProcessor;
+  std::size_t sharedMemPerMultiprocessor;
+  std::size_t reservedSharedMemPerBlock;
+  int regsPerBlock;
+  int regsPerMultiprocessor;
+  int maxThreadsDim[3];
+  int maxGridSize[3];
+  int cooperativeLaunch;
 };
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
@@ -78,11 +102,31 @@ struct cudaPointerAttributes {
   cudaMemoryType type;
   int device;
 };
+// What the host may touch as well is the same memory here.
+inline constexpr unsigned cudaMemAttachGlobal = 1;
+inline constexpr unsigned cudaHostAllocDefault = 0;
 cudaError_t cudaMalloc(void** data, std::size_t bytes);
-template <class T>
-cudaError_t cudaMalloc(T** data, std::size_t bytes) {
-  return cudaMalloc(reinterpret_cast<void**>(data), bytes);
-}
+cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t stream);
+cudaError_t cudaMallocManaged(void** data, std::size_t bytes, unsigned = cudaMemAttachGlobal);
+cudaError_t cudaMallocHost(void** data, std::size_t bytes, unsigned = cudaHostAllocDefault);
+cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned flags);
+#define RMSNORM_TYPED(name, declarations, values)              \
+  template <class T>                                           \
+  cudaError_t name(T** data, std::size_t bytes declarations) { \
+    return name(reinterpret_cast<void**>(data), bytes values); \
+  }
+#define RMSNORM_WITH(...) , __VA_ARGS__
+RMSNORM_TYPED(cudaMalloc, , )
+RMSNORM_TYPED(cudaMallocAsync, RMSNORM_WITH(cudaStream_t stream), RMSNORM_WITH(stream))
+RMSNORM_TYPED(
+    cudaMallocManaged, RMSNORM_WITH(unsigned flags = cudaMemAttachGlobal), RMSNORM_WITH(flags))
+RMSNORM_TYPED(
+    cudaMallocHost, RMSNORM_WITH(unsigned flags = cudaHostAllocDefault), RMSNORM_WITH(flags))
+RMSNORM_TYPED(cudaHostAlloc, RMSNORM_WITH(unsigned flags), RMSNORM_WITH(flags))
+#undef RMSNORM_TYPED
+#undef RMSNORM_WITH
+cudaError_t cudaFreeAsync(void* data, cudaStream_t stream);
+cudaError_t cudaFreeHost(void* data);
 cudaError_t cudaFree(void* data);
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(
@@ -91,8 +135,28 @@ cudaError_t cudaMemcpyAsync(
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes);
 cudaError_t cudaMemsetAsync(
     void* data, int value, std::size_t bytes, cudaStream_t stream = nullptr);
+cudaError_t cudaMemcpy2D(
+    void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t bytes,
+    std::size_t rows, cudaMemcpyKind kind);
+cudaError_t cudaMemcpy2DAsync(
+    void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t bytes,
+    std::size_t rows, cudaMemcpyKind kind, cudaStream_t stream = nullptr);
+cudaError_t cudaMemset2D(
+    void* data, std::size_t pitch, int value, std::size_t bytes, std::size_t rows);
+cudaError_t cudaMemset2DAsync(
+    void* data, std::size_t pitch, int value, std::size_t bytes, std::size_t rows,
+    cudaStream_t stream = nullptr);
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer);
+
+// A symbol is a variable that is __device__ or __constant__.
+template <class T>
+cudaError_t cudaGetSymbolAddress(void** address, const T& symbol);
+template <class T>
+cudaError_t cudaGetSymbolSize(std::size_t* bytes, const T&) {
+  *bytes = sizeof(T);
+  return cudaSuccess;
+}
 
 // A stream's work is done when someone waits for it.
 inline constexpr unsigned cudaStreamDefault = 0;
@@ -101,6 +165,7 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 typedef void (*cudaHostFn_t)(void* data);
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data);
 
@@ -126,16 +191,115 @@ namespace rmsnorm::cpu_device {
 /// `empty` is run, in one block and in a process of its own.
 cudaError_t attributes_of(cudaFuncAttributes* attributes, std::shared_ptr<Call> empty);
 
+/// Notes an error for cudaGetLastError(), and returns it.
+cudaError_t note(cudaError_t error);
+
 /// Notes cudaErrorNotSupported, and returns it.
 cudaError_t not_supported();
+
+/// Blocks of so many threads, and with so much dynamic shared memory, that fit on a multiprocessor;
+/// registers are not known.
+int blocks_that_fit(std::shared_ptr<Call> empty, int threads, std::size_t dynamic_bytes);
+
+/// From now on, a variable is device memory, too.
+char* address_of_symbol(const void* symbol, std::size_t bytes);
+
+/// A call of the kernel with zeros.
+template <class... Parameters>
+std::shared_ptr<Call> empty_call(void (*kernel)(Parameters...)) {
+  return std::make_shared<CallOf<Parameters...>>(kernel, std::remove_cvref_t<Parameters>{}...);
+}
+
+/// A launch with arguments that CUDA takes by their addresses.
+template <class... Parameters>
+cudaError_t launch_by_addresses(void (*kernel)(Parameters...), const Launch& launch, void** with) {
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    kernel->*launch(*static_cast<std::remove_cvref_t<Parameters>*>(with[i])...);
+  }
+  (std::index_sequence_for<Parameters...>());
+  return cudaGetLastError();
+}
 
 }  // namespace rmsnorm::cpu_device
 
 template <class... Parameters>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*kernel)(Parameters...)) {
-  return rmsnorm::cpu_device::attributes_of(
-      attributes, std::make_shared<rmsnorm::cpu_device::CallOf<Parameters...>>(
-                      kernel, std::remove_cvref_t<Parameters>{}...));
+  return rmsnorm::cpu_device::attributes_of(attributes, rmsnorm::cpu_device::empty_call(kernel));
+}
+template <class... Parameters>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+    int* blocks, void (*kernel)(Parameters...), int threads, std::size_t dynamic_bytes) {
+  *blocks = rmsnorm::cpu_device::blocks_that_fit(
+      rmsnorm::cpu_device::empty_call(kernel), threads, dynamic_bytes);
+  return cudaSuccess;
+}
+/// As large a block as fits.
+template <class... Parameters>
+cudaError_t cudaOccupancyMaxPotentialBlockSize(
+    int* blocks, int* threads, void (*kernel)(Parameters...), std::size_t dynamic_bytes = 0,
+    int most_threads = 0) {
+  *threads = most_threads == 0 ? 1024 : most_threads;
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, *threads, dynamic_bytes);
+}
+
+template <class... Parameters>
+cudaError_t cudaLaunchKernel(
+    void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
+    std::size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
+  return rmsnorm::cpu_device::launch_by_addresses(
+      kernel, {grid, block, shared_bytes, stream}, arguments);
+}
+/// Its blocks must fit on the device together: on its one multiprocessor.
+template <class... Parameters>
+cudaError_t cudaLaunchCooperativeKernel(
+    void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
+    std::size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
+  const int most = rmsnorm::cpu_device::blocks_that_fit(
+      rmsnorm::cpu_device::empty_call(kernel), static_cast<int>(block.x * block.y * block.z),
+      shared_bytes);
+  if (std::size_t{grid.x} * grid.y * grid.z > static_cast<std::size_t>(most)) {
+    return rmsnorm::cpu_device::note(cudaErrorCooperativeLaunchTooLarge);
+  }
+  return cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream);
+}
+
+template <class T>
+cudaError_t cudaGetSymbolAddress(void** address, const T& symbol) {
+  *address = rmsnorm::cpu_device::address_of_symbol(&symbol, sizeof(T));
+  return cudaSuccess;
+}
+template <class T>
+cudaError_t cudaGetSymbolAddress(T** address, const auto& symbol) {
+  return cudaGetSymbolAddress(reinterpret_cast<void**>(address), symbol);
+}
+template <class T>
+cudaError_t cudaMemcpyToSymbol(
+    const T& symbol, const void* from, std::size_t bytes, std::size_t offset = 0,
+    cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
+  return cudaMemcpy(
+      rmsnorm::cpu_device::address_of_symbol(&symbol, sizeof(T)) + offset, from, bytes, kind);
+}
+template <class T>
+cudaError_t cudaMemcpyToSymbolAsync(
+    const T& symbol, const void* from, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind,
+    cudaStream_t stream = nullptr) {
+  return cudaMemcpyAsync(
+      rmsnorm::cpu_device::address_of_symbol(&symbol, sizeof(T)) + offset, from, bytes, kind,
+      stream);
+}
+template <class T>
+cudaError_t cudaMemcpyFromSymbol(
+    void* to, const T& symbol, std::size_t bytes, std::size_t offset = 0,
+    cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
+  return cudaMemcpy(
+      to, rmsnorm::cpu_device::address_of_symbol(&symbol, sizeof(T)) + offset, bytes, kind);
+}
+template <class T>
+cudaError_t cudaMemcpyFromSymbolAsync(
+    void* to, const T& symbol, std::size_t bytes, std::size_t offset, cudaMemcpyKind kind,
+    cudaStream_t stream = nullptr) {
+  return cudaMemcpyAsync(
+      to, rmsnorm::cpu_device::address_of_symbol(&symbol, sizeof(T)) + offset, bytes, kind, stream);
 }
 
 // Launches of one stream come one after the other: none begins before the last has ended. Whether a
@@ -170,8 +334,18 @@ cudaError_t cudaLaunchKernelEx(
   return cudaGetLastError();
 }
 
-// There is no clock, and so there are no events, and no graphs, which are there for the clock.
+// Events put streams in an order. There is no clock, and there are no graphs.
 typedef struct CUevent_st* cudaEvent_t;
+inline constexpr unsigned cudaEventDefault = 0;
+inline constexpr unsigned cudaEventBlockingSync = 1;
+inline constexpr unsigned cudaEventDisableTiming = 2;
+cudaError_t cudaEventCreate(cudaEvent_t* event);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
 typedef struct CUgraph_st* cudaGraph_t;
 typedef struct CUgraphNode_st* cudaGraphNode_t;
 typedef struct CUgraphExec_st* cudaGraphExec_t;
@@ -180,10 +354,6 @@ enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeT
   inline cudaError_t function(__VA_ARGS__) {     \
     return rmsnorm::cpu_device::not_supported(); \
   }
-RMSNORM_NOT_SUPPORTED(cudaEventCreate, cudaEvent_t*)
-RMSNORM_NOT_SUPPORTED(cudaEventDestroy, cudaEvent_t)
-RMSNORM_NOT_SUPPORTED(cudaEventRecord, cudaEvent_t, cudaStream_t = nullptr)
-RMSNORM_NOT_SUPPORTED(cudaEventSynchronize, cudaEvent_t)
 RMSNORM_NOT_SUPPORTED(cudaEventElapsedTime, float*, cudaEvent_t, cudaEvent_t)
 RMSNORM_NOT_SUPPORTED(cudaStreamBeginCapture, cudaStream_t, cudaStreamCaptureMode)
 RMSNORM_NOT_SUPPORTED(cudaStreamEndCapture, cudaStream_t, cudaGraph_t*)

@@ -2,13 +2,14 @@
 /// \file
 /// What `kernel<<<grid, block, shared, stream>>>(arguments)` becomes:
 ///
-///     kernel ->* Launch(grid, block, shared, stream)(arguments);
+///     RMSNORM_KERNEL(kernel) ->* Launch(grid, block, shared, stream)(arguments);
 ///
-/// so that the expression in front needs no parsing.
+/// or, where no name stands in front but an expression, the same without RMSNORM_KERNEL().
 
 #include <cstddef>
 #include <memory>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "common/cpu_device/vectors.hpp"
@@ -90,4 +91,72 @@ void operator->*(void (*kernel)(Parameters...), LaunchWith<Arguments...>&& with)
       std::move(with.arguments));
 }
 
+/// A name in front of <<<: of one kernel, or of a template or several functions, of which the
+/// arguments choose one. `use` hands the name to a function, `call` calls it.
+template <class Use, class Call>
+struct Named {
+  Use use;
+  Call call;
+};
+
+/// Takes a kernel with these parameters; of several, the one that has them.
+template <class... Parameters>
+struct Taking {
+  auto operator()(void (*kernel)(Parameters...)) const { return kernel; }
+};
+/// Takes a kernel if there is only one.
+struct TakingAny {
+  template <class... Parameters>
+  auto operator()(void (*kernel)(Parameters...)) const {
+    return kernel;
+  }
+};
+
+template <class... Types>
+struct List {};
+
+/// Taking<...> for arguments of these types, each a parameter of its own type or, for a pointer, of
+/// a pointer to const; void if no kernel of the name has such parameters.
+template <class Use, class... Done>
+auto parameters_of(List<Done...>, List<>) {
+  if constexpr (requires(const Use& use) { use(Taking<Done...>()); }) return Taking<Done...>();
+}
+template <class Use, class... Done, class Next, class... Rest>
+auto parameters_of(List<Done...>, List<Next, Rest...>) {
+  using Const = std::add_pointer_t<std::add_const_t<std::remove_pointer_t<Next>>>;
+  using AsIs = decltype(parameters_of<Use>(List<Done..., Next>(), List<Rest...>()));
+  if constexpr (!std::is_void_v<AsIs> || !std::is_pointer_v<Next> || std::is_same_v<Next, Const>) {
+    return AsIs();
+  } else {
+    return parameters_of<Use>(List<Done..., Const>(), List<Rest...>());
+  }
+}
+
+template <class Use, class Call, class... Arguments>
+void operator->*(const Named<Use, Call>& name, LaunchWith<Arguments...>&& with) {
+  using Types = List<std::decay_t<Arguments>...>;
+  using Known = decltype(parameters_of<Use>(List<>(), Types()));
+  if constexpr (requires { name.use(TakingAny()); }) {
+    name.use(TakingAny())->*std::move(with);
+  } else if constexpr (!std::is_void_v<Known>) {
+    name.use(Known())->*std::move(with);
+  } else {  // it takes arguments of other types
+    void (*const kernel)(Call, std::decay_t<Arguments>...) =
+        [](Call call, std::decay_t<Arguments>... arguments) { call(arguments...); };
+    std::apply(
+        [&](auto&&... arguments) {
+          kernel->*with.launch(name.call, std::forward<decltype(arguments)>(arguments)...);
+        },
+        std::move(with.arguments));
+  }
+}
+
 }  // namespace rmsnorm::cpu_device
+
+#define RMSNORM_KERNEL(...)                                                                 \
+  ::rmsnorm::cpu_device::Named {                                                            \
+    [&](auto use) -> decltype(use(__VA_ARGS__)) { return use(__VA_ARGS__); },               \
+        [&](auto&... arguments) -> decltype(static_cast<void>(__VA_ARGS__(arguments...))) { \
+          __VA_ARGS__(arguments...);                                                        \
+        }                                                                                   \
+  }

@@ -30,6 +30,13 @@ void copy_vector(const void* caller, void* to, const void* from, int bytes);
 #define RMSNORM_COPIES_WHOLE(Vector) Vector() = default;
 #endif
 
+#define RMSNORM_VECTOR_OF_1(Vector, T) \
+  struct Vector {                      \
+    T x;                               \
+  };                                   \
+  inline Vector make_##Vector(T x) {   \
+    return {x};                        \
+  }
 #define RMSNORM_VECTOR_OF_2(Vector, T, alignment) \
   struct alignas(alignment) Vector {              \
     T x, y;                                       \
@@ -39,33 +46,47 @@ void copy_vector(const void* caller, void* to, const void* from, int bytes);
   inline Vector make_##Vector(T x, T y) {         \
     return Vector(x, y);                          \
   }
-#define RMSNORM_VECTOR_OF_4(Vector, T, alignment)                  \
-  struct alignas(alignment) Vector {                               \
-    T x, y, z, w;                                                  \
-    Vector(T x_, T y_, T z_, T w_) : x(x_), y(y_), z(z_), w(w_) {} \
-    RMSNORM_COPIES_WHOLE(Vector)                                   \
-  };                                                               \
-  inline Vector make_##Vector(T x, T y, T z, T w) {                \
-    return Vector(x, y, z, w);                                     \
+// A GPU, too, loads three parts one by one.
+#define RMSNORM_VECTOR_OF_3(Vector, T)         \
+  struct Vector {                              \
+    T x, y, z;                                 \
+  };                                           \
+  inline Vector make_##Vector(T x, T y, T z) { \
+    return {x, y, z};                          \
   }
+#define RMSNORM_VECTOR_OF_4(Vector, T, alignment)                            \
+  struct alignas(alignment) Vector {                                         \
+    T x, y, z, w;                                                            \
+    Vector(T x_, T y_, T z_ = {}, T w_ = {}) : x(x_), y(y_), z(z_), w(w_) {} \
+    RMSNORM_COPIES_WHOLE(Vector)                                             \
+  };                                                                         \
+  inline Vector make_##Vector(T x, T y, T z, T w) {                          \
+    return Vector(x, y, z, w);                                               \
+  }
+/// All vectors of a type of so many bytes. No vector is aligned to more than 16.
+#define RMSNORM_VECTORS_OF(name, T, bytes)   \
+  RMSNORM_VECTOR_OF_1(name##1, T)            \
+  RMSNORM_VECTOR_OF_2(name##2, T, 2 * bytes) \
+  RMSNORM_VECTOR_OF_3(name##3, T)            \
+  RMSNORM_VECTOR_OF_4(name##4, T, (4 * bytes < 16 ? 4 * bytes : 16))
 
-RMSNORM_VECTOR_OF_2(float2, float, 8)
-RMSNORM_VECTOR_OF_2(int2, int, 8)
-RMSNORM_VECTOR_OF_2(uint2, unsigned, 8)
-RMSNORM_VECTOR_OF_2(double2, double, 16)
-RMSNORM_VECTOR_OF_4(float4, float, 16)
-RMSNORM_VECTOR_OF_4(int4, int, 16)
-RMSNORM_VECTOR_OF_4(uint4, unsigned, 16)
-
-#undef RMSNORM_VECTOR_OF_4
-
-/// A place in a block or a grid.
-struct uint3 {
-  unsigned x, y, z;
-};
+RMSNORM_VECTORS_OF(char, signed char, 1)
+RMSNORM_VECTORS_OF(uchar, unsigned char, 1)
+RMSNORM_VECTORS_OF(short, short, 2)
+RMSNORM_VECTORS_OF(ushort, unsigned short, 2)
+RMSNORM_VECTORS_OF(int, int, 4)
+RMSNORM_VECTORS_OF(uint, unsigned, 4)
+RMSNORM_VECTORS_OF(long, long, 8)
+RMSNORM_VECTORS_OF(ulong, unsigned long, 8)
+RMSNORM_VECTORS_OF(longlong, long long, 8)
+RMSNORM_VECTORS_OF(ulonglong, unsigned long long, 8)
+RMSNORM_VECTORS_OF(float, float, 4)
+RMSNORM_VECTORS_OF(double, double, 8)
 
 /// The size of a block or a grid.
 struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+  constexpr dim3(uint3 size) : x(size.x), y(size.y), z(size.z) {}
+  constexpr operator uint3() const { return {x, y, z}; }
 };

@@ -1,57 +1,181 @@
 #pragma once
 /// \file
-/// What the stand-ins for cuda_bf16.h and cuda_fp16.h share: 16 bits as they are stored, and their
-/// conversions. There is no arithmetic: sums and products are those of floats.
+/// What the stand-ins for cuda_bf16.h and cuda_fp16.h share: 16 bits as they are stored, their
+/// conversions, and their arithmetic: that of floats, rounded once more, which gives the same
+/// (but for fma, whose last bit may differ).
 
 #include <cuda_runtime.h>
 
+#include <compare>
+
 #include "common/base/half.hpp"
+
+// The functions of a value and of a pair.
+#define RMSNORM_HALF_OF_ONE(Type, Pair, name, name_of_pair, result) \
+  inline Type name(Type a) {                                        \
+    return Type(result);                                            \
+  }                                                                 \
+  inline Pair name_of_pair(Pair a) {                                \
+    return {name(a.x), name(a.y)};                                  \
+  }
+#define RMSNORM_HALF_OF_TWO(Type, Pair, name, name_of_pair, result) \
+  inline Type name(Type a, Type b) {                                \
+    return Type(result);                                            \
+  }                                                                 \
+  inline Pair name_of_pair(Pair a, Pair b) {                        \
+    return {name(a.x, b.x), name(a.y, b.y)};                        \
+  }
+#define RMSNORM_HALF_COMPARED(Type, Pair, name, name_of_pair, sign) \
+  inline bool name(Type a, Type b) {                                \
+    return float{a} sign float{b};                                  \
+  }                                                                 \
+  inline Pair name_of_pair(Pair a, Pair b) {                        \
+    return {Type(name(a.x, b.x)), Type(name(a.y, b.y))};            \
+  }
+#define RMSNORM_HALF_ASSIGNED(Type, sign)          \
+  inline Type& operator sign##=(Type& a, Type b) { \
+    return a = a sign b;                           \
+  }
 
 /// The type `Type`, its pair `Pair`, and CUDA's functions for them, in whose names the type is
 /// `name`. `format` is how common/base/half.hpp calls it.
-#define RMSNORM_HALF_TYPE(Type, Pair, name, format)                              \
-  struct Type {                                                                  \
-    Type() = default;                                                            \
-    explicit Type(float value) : bits(rmsnorm::float_to_##format(value)) {}      \
-    explicit operator float() const { return rmsnorm::format##_to_float(bits); } \
-    std::uint16_t bits; /* CUDA calls it otherwise */                            \
-  };                                                                             \
-  RMSNORM_VECTOR_OF_2(Pair, Type, 4)                                             \
-  inline Type __float2##name##_rn(float value) {                                 \
-    return Type(value);                                                          \
-  }                                                                              \
-  inline Type __float2##name(float value) {                                      \
-    return Type(value);                                                          \
-  }                                                                              \
-  inline float __##name##2float(Type value) {                                    \
-    return static_cast<float>(value);                                            \
-  }                                                                              \
-  inline unsigned short __##name##_as_ushort(Type value) {                       \
-    return value.bits;                                                           \
-  }                                                                              \
-  inline Type __ushort_as_##name(unsigned short bits) {                          \
-    Type value;                                                                  \
-    value.bits = bits;                                                           \
-    return value;                                                                \
-  }                                                                              \
-  inline Pair __halves2##Pair(Type x, Type y) {                                  \
-    return {x, y};                                                               \
-  }                                                                              \
-  inline Pair __floats2##Pair##_rn(float x, float y) {                           \
-    return {Type(x), Type(y)};                                                   \
-  }                                                                              \
-  inline Pair __float22##Pair##_rn(float2 value) {                               \
-    return {Type(value.x), Type(value.y)};                                       \
-  }                                                                              \
-  inline Pair __float2##Pair##_rn(float value) {                                 \
-    return {Type(value), Type(value)};                                           \
-  }                                                                              \
-  inline float __low2float(Pair value) {                                         \
-    return static_cast<float>(value.x);                                          \
-  }                                                                              \
-  inline float __high2float(Pair value) {                                        \
-    return static_cast<float>(value.y);                                          \
-  }                                                                              \
-  inline float2 __##Pair##2float2(Pair value) {                                  \
-    return {__low2float(value), __high2float(value)};                            \
-  }
+#define RMSNORM_HALF_TYPE(Type, Pair, name, format)                               \
+  struct Type {                                                                   \
+    Type() = default;                                                             \
+    Type(float value) : bits(rmsnorm::float_to_##format(value)) {}                \
+    Type(double value) : Type(static_cast<float>(value)) {}                       \
+    Type(int value) : Type(static_cast<float>(value)) {}                          \
+    Type(unsigned value) : Type(static_cast<float>(value)) {}                     \
+    operator float() const { return rmsnorm::format##_to_float(bits); }           \
+    explicit operator bool() const { return (bits & 0x7fff) != 0; }               \
+    std::uint16_t bits; /* CUDA calls it otherwise */                             \
+  };                                                                              \
+  RMSNORM_VECTOR_OF_2(Pair, Type, 4)                                              \
+  inline Type __float2##name##_rn(float value) {                                  \
+    return Type(value);                                                           \
+  }                                                                               \
+  inline Type __float2##name(float value) {                                       \
+    return Type(value);                                                           \
+  }                                                                               \
+  inline float __##name##2float(Type value) {                                     \
+    return static_cast<float>(value);                                             \
+  }                                                                               \
+  inline unsigned short __##name##_as_ushort(Type value) {                        \
+    return value.bits;                                                            \
+  }                                                                               \
+  inline Type __ushort_as_##name(unsigned short bits) {                           \
+    Type value;                                                                   \
+    value.bits = bits;                                                            \
+    return value;                                                                 \
+  }                                                                               \
+  inline Pair __halves2##Pair(Type x, Type y) {                                   \
+    return {x, y};                                                                \
+  }                                                                               \
+  inline Pair __floats2##Pair##_rn(float x, float y) {                            \
+    return {Type(x), Type(y)};                                                    \
+  }                                                                               \
+  inline Pair __float22##Pair##_rn(float2 value) {                                \
+    return {Type(value.x), Type(value.y)};                                        \
+  }                                                                               \
+  inline Pair __float2##Pair##_rn(float value) {                                  \
+    return {Type(value), Type(value)};                                            \
+  }                                                                               \
+  inline float __low2float(Pair value) {                                          \
+    return static_cast<float>(value.x);                                           \
+  }                                                                               \
+  inline float __high2float(Pair value) {                                         \
+    return static_cast<float>(value.y);                                           \
+  }                                                                               \
+  inline float2 __##Pair##2float2(Pair value) {                                   \
+    return {__low2float(value), __high2float(value)};                             \
+  }                                                                               \
+  inline Type __double2##name(double value) {                                     \
+    return Type(value);                                                           \
+  }                                                                               \
+  inline Type __int2##name##_rn(int value) {                                      \
+    return Type(value);                                                           \
+  }                                                                               \
+  inline int __##name##2int_rn(Type value) {                                      \
+    return __float2int_rn(value);                                                 \
+  }                                                                               \
+  inline int __##name##2int_rz(Type value) {                                      \
+    return __float2int_rz(value);                                                 \
+  }                                                                               \
+  inline Type __low2##name(Pair value) {                                          \
+    return value.x;                                                               \
+  }                                                                               \
+  inline Type __high2##name(Pair value) {                                         \
+    return value.y;                                                               \
+  }                                                                               \
+  inline Pair __##name##2##Pair(Type value) {                                     \
+    return {value, value};                                                        \
+  }                                                                               \
+  inline Pair __low2##Pair(Pair value) {                                          \
+    return {value.x, value.x};                                                    \
+  }                                                                               \
+  inline Pair __high2##Pair(Pair value) {                                         \
+    return {value.y, value.y};                                                    \
+  }                                                                               \
+  inline Pair __lowhigh2highlow(Pair value) {                                     \
+    return {value.y, value.x};                                                    \
+  }                                                                               \
+  inline Pair __lows2##Pair(Pair a, Pair b) {                                     \
+    return {a.x, b.x};                                                            \
+  }                                                                               \
+  inline Pair __highs2##Pair(Pair a, Pair b) {                                    \
+    return {a.y, b.y};                                                            \
+  }                                                                               \
+  RMSNORM_HALF_OF_TWO(Type, Pair, operator+, operator+, float{a} + float{b})      \
+  RMSNORM_HALF_OF_TWO(Type, Pair, operator-, operator-, float{a} - float{b})      \
+  RMSNORM_HALF_OF_TWO(Type, Pair, operator*, operator*, float{a} * float{b})      \
+  RMSNORM_HALF_OF_TWO(Type, Pair, operator/, operator/, float{a} / float{b})      \
+  RMSNORM_HALF_OF_TWO(Type, Pair, __hadd, __hadd2, a + b)                         \
+  RMSNORM_HALF_OF_TWO(Type, Pair, __hsub, __hsub2, a - b)                         \
+  RMSNORM_HALF_OF_TWO(Type, Pair, __hmul, __hmul2, a* b)                          \
+  RMSNORM_HALF_OF_TWO(Type, Pair, __hdiv, __h2div, a / b)                         \
+  RMSNORM_HALF_OF_TWO(Type, Pair, __hadd_rn, __hadd2_rn, a + b)                   \
+  RMSNORM_HALF_OF_TWO(Type, Pair, __hmul_rn, __hmul2_rn, a* b)                    \
+  RMSNORM_HALF_OF_TWO(Type, Pair, __hmax, __hmax2, std::fmax(float{a}, float{b})) \
+  RMSNORM_HALF_OF_TWO(Type, Pair, __hmin, __hmin2, std::fmin(float{a}, float{b})) \
+  RMSNORM_HALF_OF_ONE(Type, Pair, operator-, operator-, -float{a})                \
+  RMSNORM_HALF_OF_ONE(Type, Pair, __hneg, __hneg2, -float{a})                     \
+  RMSNORM_HALF_OF_ONE(Type, Pair, __habs, __habs2, std::fabs(float{a}))           \
+  RMSNORM_HALF_OF_ONE(Type, Pair, hsqrt, h2sqrt, std::sqrt(float{a}))             \
+  RMSNORM_HALF_OF_ONE(Type, Pair, hrsqrt, h2rsqrt, rsqrtf(a))                     \
+  RMSNORM_HALF_OF_ONE(Type, Pair, hrcp, h2rcp, 1 / float{a})                      \
+  RMSNORM_HALF_OF_ONE(Type, Pair, hexp, h2exp, std::exp(float{a}))                \
+  RMSNORM_HALF_OF_ONE(Type, Pair, hexp2, h2exp2, std::exp2(float{a}))             \
+  RMSNORM_HALF_OF_ONE(Type, Pair, hlog, h2log, std::log(float{a}))                \
+  RMSNORM_HALF_OF_ONE(Type, Pair, hlog2, h2log2, std::log2(float{a}))             \
+  RMSNORM_HALF_COMPARED(Type, Pair, __heq, __heq2, ==)                            \
+  RMSNORM_HALF_COMPARED(Type, Pair, __hne, __hne2, !=)                            \
+  RMSNORM_HALF_COMPARED(Type, Pair, __hlt, __hlt2, <)                             \
+  RMSNORM_HALF_COMPARED(Type, Pair, __hle, __hle2, <=)                            \
+  RMSNORM_HALF_COMPARED(Type, Pair, __hgt, __hgt2, >)                             \
+  RMSNORM_HALF_COMPARED(Type, Pair, __hge, __hge2, >=)                            \
+  inline bool operator==(Type a, Type b) {                                        \
+    return float{a} == float{b};                                                  \
+  }                                                                               \
+  inline auto operator<=>(Type a, Type b) {                                       \
+    return float{a} <=> float{b};                                                 \
+  }                                                                               \
+  inline Type __hfma(Type a, Type b, Type c) {                                    \
+    return std::fma(float{a}, float{b}, float{c});                                \
+  }                                                                               \
+  inline Pair __hfma2(Pair a, Pair b, Pair c) {                                   \
+    return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};                        \
+  }                                                                               \
+  inline bool __hisnan(Type a) {                                                  \
+    return std::isnan(float{a});                                                  \
+  }                                                                               \
+  inline int __hisinf(Type a) {                                                   \
+    return std::isinf(float{a}) ? (float{a} < 0 ? -1 : 1) : 0;                    \
+  }                                                                               \
+  RMSNORM_HALF_ASSIGNED(Type, +)                                                  \
+  RMSNORM_HALF_ASSIGNED(Type, -)                                                  \
+  RMSNORM_HALF_ASSIGNED(Type, *)                                                  \
+  RMSNORM_HALF_ASSIGNED(Type, /)                                                  \
+  RMSNORM_HALF_ASSIGNED(Pair, +)                                                  \
+  RMSNORM_HALF_ASSIGNED(Pair, -)                                                  \
+  RMSNORM_HALF_ASSIGNED(Pair, *)                                                  \
+  RMSNORM_HALF_ASSIGNED(Pair, /)

@@ -5,7 +5,17 @@
 
 #include <cuda_runtime.h>
 
+#include <functional>
+
 namespace cub {
+
+using Sum = std::plus<>;
+struct Max {
+  auto operator()(const auto& a, const auto& b) const { return a < b ? b : a; }
+};
+struct Min {
+  auto operator()(const auto& a, const auto& b) const { return b < a ? b : a; }
+};
 
 template <class T, int kLanes = 32>
 class WarpReduce {
@@ -16,26 +26,31 @@ class WarpReduce {
   };
   explicit WarpReduce(TempStorage& storage) : storage_(storage) {}
 
-  /// The result is complete in the first lane of each group of kLanes.
+  /// The result, of the first `valid` lanes, is complete in the first lane of each group of kLanes.
+  template <class Operator>
+  T Reduce(T value, Operator reduce, int valid, RMSNORM_PLACE) {
+    rmsnorm::cpu_device::use_warp_storage(&storage_, place);
+    return reduce_lanes(value, reduce, valid, place);
+  }
   template <class Operator>
   T Reduce(T value, Operator reduce, RMSNORM_PLACE) {
-    rmsnorm::cpu_device::use_warp_storage(&storage_, place);
-    return reduce_lanes(value, reduce, place);
+    return Reduce(value, reduce, kLanes, place);
   }
-  T Sum(T value, RMSNORM_PLACE) {
-    const auto add = [](const T& a, const T& b) { return a + b; };
-    return Reduce(value, add, place);
-  }
+  T Sum(T value, int valid, RMSNORM_PLACE) { return Reduce(value, cub::Sum(), valid, place); }
+  T Sum(T value, RMSNORM_PLACE) { return Reduce(value, cub::Sum(), kLanes, place); }
 
   /// The same without storage, for the CPU device alone.
   template <class Operator>
-  static T reduce_lanes(T value, Operator reduce, rmsnorm::cpu_device::Place place) {
+  static T reduce_lanes(T value, Operator reduce, int valid, rmsnorm::cpu_device::Place place) {
     const int first = rmsnorm::cpu_device::group(kLanes);  // of the lanes that reduce together
     const int lane = rmsnorm::cpu_device::lane() - first;
     const unsigned mask = (kLanes == 32 ? 0xffffffff : (1u << kLanes % 32) - 1) << first;
+    const int threads = static_cast<int>(blockDim.x * blockDim.y * blockDim.z);
+    const int there = threads - rmsnorm::cpu_device::warp() * 32 - first;  // the block may end here
     for (int distance = 1; distance < kLanes; distance *= 2) {
-      const T other = __shfl_down_sync(mask, value, static_cast<unsigned>(distance), kLanes, place);
-      if (lane + distance < kLanes) value = reduce(value, other);
+      const int other_lane = lane + distance < std::min(kLanes, there) ? lane + distance : lane;
+      const T other = rmsnorm::cpu_device::shuffle_words(mask, value, first + other_lane, place);
+      if (lane + distance < valid) value = reduce(value, other);
     }
     return value;
   }

@@ -1,0 +1,52 @@
+#pragma once
+/// \file
+/// The CPU device's stand-in for CUB's header of this name.
+
+#include <cub/warp/warp_reduce.cuh>
+
+namespace cub {
+
+template <class T, int kLanes = 32>
+class WarpScan {
+ public:
+  using TempStorage = typename WarpReduce<T, kLanes>::TempStorage;
+  explicit WarpScan(TempStorage& storage) : storage_(storage) {}
+
+  template <class Operator>
+  void InclusiveScan(T value, T& result, Operator scan, RMSNORM_PLACE) {
+    rmsnorm::cpu_device::use_warp_storage(&storage_, place);
+    result = scan_lanes(value, scan, place);
+  }
+  template <class Operator>
+  void ExclusiveScan(T value, T& result, T first, Operator scan, RMSNORM_PLACE) {
+    InclusiveScan(value, result, scan, place);
+    const T before = __shfl_up_sync(mask(), result, 1, kLanes, place);
+    result = rmsnorm::cpu_device::lane() % kLanes == 0 ? first : scan(first, before);
+  }
+  void InclusiveSum(T value, T& result, RMSNORM_PLACE) {
+    InclusiveScan(value, result, cub::Sum(), place);
+  }
+  void ExclusiveSum(T value, T& result, RMSNORM_PLACE) {
+    ExclusiveScan(value, result, T(), cub::Sum(), place);
+  }
+
+  /// The same without storage, for the CPU device alone.
+  template <class Operator>
+  static T scan_lanes(T value, Operator scan, rmsnorm::cpu_device::Place place) {
+    for (unsigned distance = 1; distance < kLanes; distance *= 2) {
+      const T other = __shfl_up_sync(mask(), value, distance, kLanes, place);
+      if (rmsnorm::cpu_device::lane() % kLanes >= static_cast<int>(distance)) {
+        value = scan(other, value);
+      }
+    }
+    return value;
+  }
+
+ private:
+  static unsigned mask() {
+    return static_cast<unsigned>((1ull << kLanes) - 1) << rmsnorm::cpu_device::group(kLanes);
+  }
+  TempStorage& storage_;
+};
+
+}  // namespace cub

@@ -1,0 +1,5 @@
+#pragma once
+/// \file
+/// The CPU device's stand-in for the CUDA Toolkit's header of this name.
+
+#include <cuda_pipeline.h>

@@ -1,0 +1,191 @@
+/// \file
+/// The language of kernels.
+
+#include <cuda_fp16.h>
+
+#include <cassert>
+#include <cstdio>
+
+#include "tests/ordinary/cases.hpp"
+
+namespace tests {
+namespace {
+
+constexpr int kHidden = Rows::kHidden;
+
+/// The last of the block's threads, by a ticket, knows the sum.
+__global__ void atomics(const float* x, float* y) {
+  __shared__ float sum, rstd;
+  __shared__ unsigned tickets, seen;
+  __shared__ int most;
+  if (threadIdx.x == 0) sum = 0, tickets = 0, seen = 0, most = 0;
+  __syncthreads();
+  const float value = x[blockIdx.x * kHidden + threadIdx.x];
+  atomicAdd(&sum, value * value);
+  atomicOr(&seen, 1u << threadIdx.x % 32);
+  atomicMax_block(&most, static_cast<int>(threadIdx.x));
+  __syncthreads();
+  __threadfence_block();
+  const bool is_last = atomicInc(&tickets, blockDim.x - 1) == blockDim.x - 1;
+  const int found = __syncthreads_or(is_last);
+  if (threadIdx.x == 0 && found && seen == ~0u && most == kHidden - 1) rstd = rstd_of(sum);
+  __syncthreads();
+  y[blockIdx.x * kHidden + threadIdx.x] = value * rstd;
+}
+
+__constant__ float factors[kHidden];
+__device__ float epsilon;
+
+__global__ void symbols(const float* x, float* y) {
+  __shared__ float partial[8];
+  const float value = x[blockIdx.x * kHidden + threadIdx.x];
+  const float sum = block_sum(value * value, partial);
+  y[blockIdx.x * kHidden + threadIdx.x] =
+      value * __frsqrt_rn(__fmaf_rn(sum, 1.0f / kHidden, epsilon)) * factors[threadIdx.x];
+}
+
+/// A quarter of the lanes adds up the partial sums, and asks who they are.
+__global__ void active_lanes(const float* x, float* y) {
+  __shared__ float partial[8], total;
+  const float value = x[blockIdx.x * kHidden + threadIdx.x];
+  block_sum(value * value, partial);
+  if (threadIdx.x < 8) {
+    const unsigned mask = __activemask();
+    float sum = partial[threadIdx.x];
+    for (int distance = 4; distance > 0; distance /= 2) {
+      sum += __shfl_xor_sync(mask, sum, distance);
+    }
+    if (threadIdx.x == __ffs(mask) - 1) total = sum;
+  }
+  __syncthreads();
+  y[blockIdx.x * kHidden + threadIdx.x] = value * rstd_of(total);
+}
+
+/// Fixed-point sums, by the warp's own reduction, and lanes that agree.
+__global__ void warp_functions(const float* x, float* y) {
+  __shared__ unsigned sums[8];
+  const float value = x[blockIdx.x * kHidden + threadIdx.x];
+  const unsigned fixed = __float2uint_rn(value * value * 1048576);
+  const unsigned sum = __reduce_add_sync(0xffffffff, fixed);
+  const unsigned most = __reduce_max_sync(0xffffffff, fixed);
+  int all_agree = 0;
+  __match_all_sync(0xffffffff, most, &all_agree);
+  const unsigned same = __match_any_sync(0xffffffff, threadIdx.x / 4);
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = all_agree && __popc(same) == 4 ? sum : 0;
+  const int all = __syncthreads_and(same != 0) + __syncthreads_count(same != 0);
+  unsigned total = 0;
+  for (const unsigned part : sums) total += part;
+  const float mean = __fdividef(__uint2float_rn(total), 1048576.0f * kHidden);
+  y[blockIdx.x * kHidden + threadIdx.x] = all == kHidden + 1 ? value * rsqrtf(mean + 1e-5f) : 0;
+}
+
+template <class T>
+__device__ __noinline__ T square(const T* __restrict__ from, int i) {
+  return from[i] * from[i];
+}
+
+template <class T, int kThreads = kHidden>
+__global__ void __launch_bounds__(kThreads, (kThreads > 512 ? 1 : 2))
+    deduced(const T* __restrict x, T* __restrict__ y, std::size_t hidden, const float eps) {
+  __shared__ float partial[kThreads / 32];
+  const T* const row = x + blockIdx.x * hidden;
+  const float sum = block_sum(square(row, threadIdx.x), partial);
+  assert(sum >= 0);
+  if (sum < 0) printf("block %u has the sum %f\n", blockIdx.x, sum);
+  y[blockIdx.x * hidden + threadIdx.x] = row[threadIdx.x] * rsqrtf(sum / hidden + eps);
+}
+
+__global__ void overloaded(const float* x, float* y, float eps) {
+  __shared__ float partial[8];
+  const float value = x[blockIdx.x * kHidden + threadIdx.x];
+  const float sum = block_sum(value * value, partial);
+  y[blockIdx.x * kHidden + threadIdx.x] = value / __fsqrt_rn(__fadd_rn(sum / kHidden, eps));
+}
+[[maybe_unused]] __global__ void overloaded(const double*, double*, float) {}
+
+__global__ void halves(const float* x, float* y) {
+  __shared__ float partial[8];
+  const float value = x[blockIdx.x * kHidden + threadIdx.x];
+  const half scaled = __float2half(value) * half(0.5f);
+  half2 pair = __half2half2(scaled);
+  pair += __floats2half2_rn(1.0f, 2.0f);
+  const half back = (__low2half(pair) - half(1.0f)) * __float2half(2.0f);
+  const bool is_near = __habs(back - __float2half(value)) <= half(0.01f) && !__hisnan(back);
+  const float sum = block_sum(value * value, partial);
+  y[blockIdx.x * kHidden + threadIdx.x] = is_near ? value * rstd_of(sum) : 0;
+}
+
+template <class Vector>
+__global__ void vectors(const float* x, float* y) {
+  constexpr int kFloats = sizeof(Vector) / sizeof(float);
+  __shared__ float partial[8];
+  if (threadIdx.x * kFloats < kHidden) {
+    const Vector vector = reinterpret_cast<const Vector*>(x + blockIdx.x * kHidden)[threadIdx.x];
+    reinterpret_cast<Vector*>(y + blockIdx.x * kHidden)[threadIdx.x] = vector;
+  }
+  __syncthreads();
+  const float value = y[blockIdx.x * kHidden + threadIdx.x];
+  const float sum = block_sum(value * value, partial);
+  y[blockIdx.x * kHidden + threadIdx.x] = value * rstd_of(sum);
+}
+
+template <class Vector>
+void launch_vectors(Rows rows) {
+  vectors<Vector><<<Rows::kRows, kHidden>>>(rows.x, rows.y);
+}
+
+/// A warp that has nothing to do returns before the others' barrier: they do not wait for it.
+__global__ void idle_warps(const float* x, float* y) {
+  __shared__ float partial[8];
+  if (threadIdx.x >= kHidden) return;
+  const float value = x[blockIdx.x * kHidden + threadIdx.x];
+  y[blockIdx.x * kHidden + threadIdx.x] = value * rstd_of(block_sum(value * value, partial));
+}
+
+void launch_symbols(Rows rows) {
+  float ones[kHidden];
+  for (float& one : ones) one = 1;
+  const float eps = Rows::kEps;
+  float back = 0;
+  float* there = nullptr;
+  cudaMemcpyToSymbol(factors, ones, sizeof ones);
+  cudaMemcpyToSymbolAsync(epsilon, &eps, sizeof eps, 0, cudaMemcpyHostToDevice);
+  cudaMemcpyFromSymbol(&back, epsilon, sizeof back);
+  cudaGetSymbolAddress(&there, factors);
+  if (back == eps && there != nullptr) symbols<<<Rows::kRows, kHidden>>>(rows.x, rows.y);
+}
+
+}  // namespace
+
+std::vector<Ordinary> language_kernels() {
+  return {
+      {"atomics, and votes with barriers",
+       [](Rows rows) { atomics<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
+      {"__constant__ and __device__ variables", launch_symbols},
+      {"__activemask", [](Rows rows) { active_lanes<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
+      {"__reduce and __match",
+       [](Rows rows) { warp_functions<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
+      {"a template whose arguments are deduced, of other types than its parameters",
+       [](Rows rows) { deduced<<<Rows::kRows, kHidden>>>(rows.x, rows.y, kHidden, 1e-5); }},
+      {"a template whose arguments are deduced, from pointers that are not const",
+       [](Rows rows) {
+         deduced<<<Rows::kRows, kHidden>>>(
+             const_cast<float*>(rows.x), rows.y, std::size_t{kHidden}, 1e-5f);
+       }},
+      {"a template that is partly named",
+       [](Rows rows) {
+         tests::deduced<float><<<Rows::kRows, kHidden>>>(rows.x, rows.y, kHidden, Rows::kEps);
+       }},
+      {"a kernel of two with its name",
+       [](Rows rows) { overloaded<<<Rows::kRows, kHidden>>>(rows.x, rows.y, 1e-5f); }},
+      {"arithmetic of half", [](Rows rows) { halves<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
+      {"double4, which goes in two parts", launch_vectors<double4>},
+      {"ulonglong2", launch_vectors<ulonglong2>},
+      {"ushort4", launch_vectors<ushort4>},
+      {"char4", launch_vectors<char4>},
+      {"warps that return before a barrier",
+       [](Rows rows) { idle_warps<<<Rows::kRows, 2 * kHidden>>>(rows.x, rows.y); }},
+  };
+}
+
+}  // namespace tests
