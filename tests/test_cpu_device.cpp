@@ -1,6 +1,8 @@
 /// \file
 /// The CPU device: the language of kernels, launches, streams, memory, and what it counts.
 
+#include <climits>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -104,14 +106,14 @@ TEST_CASE("votes see the lanes of the mask") {
 TEST_CASE("atomics give what was there before") {
   int sum = 0;
   unsigned least = 100;
-  float most = -1;
+  int most = -1;
   int lock = 0;
   int winners = 0;
   std::vector<bool> seen(70);
   in_block(dim3(70), [&] {
     seen[static_cast<std::size_t>(atomicAdd(&sum, 1))] = true;
     atomicMin(&least, 50 - threadIdx.x % 40);
-    atomicMax(&most, static_cast<float>(threadIdx.x));
+    atomicMax(&most, static_cast<int>(threadIdx.x));
     if (atomicCAS(&lock, 0, 1) == 0) ++winners;
   });
   CHECK(sum == 70);
@@ -120,6 +122,25 @@ TEST_CASE("atomics give what was there before") {
   CHECK(most == 69);
   CHECK(winners == 1);
   CHECK(atomicExch(&lock, 5) == 1);
+}
+
+TEST_CASE("numbers are rounded as the function's name says") {
+  CHECK(__fadd_ru(1, 1e-10f) > 1);
+  CHECK(__fadd_rd(1, 1e-10f) == 1);
+  CHECK(__fdiv_rz(-1, 3) > __fdiv_rd(-1, 3));
+  CHECK(__dsqrt_ru(2) > __dsqrt_rn(2));
+  CHECK(
+      (__float2int_rn(2.5f) == 2 && __float2int_ru(2.5f) == 3 && __float2int_rz(1e10f) == INT_MAX));
+  CHECK((__saturatef(-1) == 0 && __saturatef(2) == 1 && __saturatef(NAN) == 0));
+  CHECK((__brev(1) == 0x80000000 && __byte_perm(0x33221100, 0x77665544, 0x7043) == 0x77004433));
+  CHECK((__mulhi(-2, 1 << 30) == -1 && __mul24(0x1000003, 2) == 6 && __clzll(1) == 63));
+}
+
+TEST_CASE("pairs of half add and compare as two") {
+  const half2 pair = __hfma2(__float2half2_rn(2), __floats2half2_rn(1, 3), __float2half2_rn(1));
+  CHECK((__low2float(pair) == 3 && __high2float(pair) == 7));
+  CHECK(__half2float(__low2half(__hgt2(pair, __float2half2_rn(5)))) == 0);
+  CHECK((half(1.5f) < half(2) && -half(1) == __hneg(half(1)) && __hisinf(hrcp(half(0)))));
 }
 
 TEST_CASE("blocks of every shape run each thread once with its own index") {

@@ -300,16 +300,28 @@ TEST_CASE("a literal or a comment without an end is refused") {
   }
 }
 
-TEST_CASE("inline PTX is refused as a missing feature") {
+TEST_CASE("inline PTX that is not known is refused as a missing feature") {
   for (const std::string text :
-       {"asm(\"x\");", "asm volatile(\"x\");", "__asm__ __volatile__(\"x\");",
-        "#define X asm(\"x\")\n"}) {
+       {"asm(\"x.y %0;\" : \"=r\"(a));", "asm volatile(\"mov.u32 %0, %%clock; x.y;\" : : );",
+        "__asm__ __volatile__(\"x.y\");", "#define X asm(\"x.y;\")\n"}) {
     CAPTURE(text);
-    CHECK(
-        refusal("\n\n" + text) ==
-        "k.cu:3: the CPU device has no asm: inline PTX cannot run on the CPU device");
+    CHECK(refusal("\n\n" + text).starts_with("k.cu:3: the CPU device has no PTX instruction "));
     CHECK_THROWS_AS(rewrite(text, "k.cu"), MissingFeature);
   }
+  CHECK(refusal("asm(\"mov.u32 %0, 1; x.y %0;\" : \"=r\"(a));").ends_with("instruction x.y"));
+}
+
+TEST_CASE("inline PTX that is known becomes C++ in as many lines") {
+  check_rewritten(
+      {{"asm(\"mov.u32 %0, %%tid.x;\" : \"=r\"(a[1]));",
+        "do { (a[1]) = threadIdx.x; } while (false);"},
+       {"asm volatile(\"ld.global.nc.v2.f32 {%0, %1},\"\n  \" [%2+8];\\n\"\n : \"=f\"(a),\n"
+        " \"=f\"(b) : \"l\"(p));",
+        "do { ::rmsnorm::cpu_device::load<4>(::rmsnorm::cpu_device::global_at((p), 8), (a), (b)); "
+        "} "
+        "while (false)\n\n\n;"},
+       {"asm(\"bar.sync 1, 64;\" ::: \"memory\");",
+        "do { ::rmsnorm::cpu_device::bar_sync({__FILE__, __LINE__}, 1, 64); } while (false);"}});
 }
 
 TEST_CASE("a word that the CPU device lacks is refused by name") {
@@ -365,7 +377,7 @@ TEST_CASE("the rewriter's exit code tells a missing feature from a malformed fil
   };
   for (const auto& [source, code] :
        {std::pair{"f<<<", 1}, std::pair{"__shared__ int a = 0;", 1},
-        std::pair{"#include <mma.h>", 3}, std::pair{"asm(\"\");", 3}}) {
+        std::pair{"#include <mma.h>", 3}, std::pair{"asm(\"x\");", 3}}) {
     CAPTURE(source);
     const Finished finished = run_on(source);
     CHECK(finished.exit_code == code);

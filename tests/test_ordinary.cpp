@@ -46,3 +46,19 @@ void check_right(const std::vector<Ordinary>& kernels) {
 TEST_CASE("kernels in the whole language of kernels are right") {
   check_right(language_kernels());
 }
+
+TEST_CASE("kernels with cooperative groups, asynchronous copies and libcu++ are right") {
+  check_right(libraries_kernels());
+}
+
+TEST_CASE("kernels with CUB's operations of blocks and warps are right") {
+  check_right(cub_kernels());
+}
+
+TEST_CASE("kernels behind other functions of the runtime are right") {
+  check_right(runtime_kernels());
+}
+
+TEST_CASE("kernels with inline PTX are right") {
+  check_right(ptx_kernels());
+}

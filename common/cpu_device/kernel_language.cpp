@@ -6,6 +6,7 @@
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/memory.hpp"
 #include "common/cpu_device/observer.hpp"
+#include "common/cpu_device/ptx.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 
 namespace rmsnorm::cpu_device {
@@ -45,6 +46,10 @@ std::uint32_t active_lanes(Place place) {
 
 void give_way() {
   running->pause();
+}
+
+char* shared_begin() {
+  return shared_memory().begin();
 }
 
 int lane() {

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/cpu_device/rewrite_ptx.hpp"
+
 // In two steps: the source is cut into tokens, then some tokens get another text. Blanks and
 // comments are tokens that keep theirs, and so no line moves.
 namespace rmsnorm::cpu_device {
@@ -230,7 +232,7 @@ class Rewriter {
         if (token.is(feature.word)) throw missing(token, std::string(feature.name));
       }
       if (token.is("asm") || token.is("__asm__") || token.is("__asm")) {
-        throw missing(token, "asm: inline PTX cannot run on the CPU device");
+        assembly(i);
       }
     }
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
@@ -290,6 +292,50 @@ class Rewriter {
       }
       if (tokens_[i].opens()) i = group_end(tokens_, i);
     }
+  }
+
+  /// asm("instruction; instruction;" : outputs : inputs : what changes) becomes their C++.
+  void assembly(std::size_t keyword) {
+    std::size_t open = keyword;
+    while (open < tokens_.size() && !tokens_[open].is("(")) ++open;
+    const std::size_t end = open < tokens_.size() ? group_end(tokens_, open) : open;
+    if (end >= tokens_.size()) throw error(tokens_[keyword], "this asm has no end");
+    int section = 0;  // between the colons
+    std::string text;
+    std::vector<std::string> operands;
+    for (std::size_t i = open + 1; i < end; ++i) {
+      if (tokens_[i].is(":")) ++section;
+      if (tokens_[i].is("::")) section += 2;
+      if (tokens_[i].kind == Token::Kind::literal && section == 0) {
+        text += tokens_[i].text.substr(1, tokens_[i].text.size() - 2);
+      }
+      if (!tokens_[i].opens()) continue;
+      const std::size_t close = group_end(tokens_, i);
+      if (tokens_[i].is("(")) operands.push_back("(" + joined(tokens_, i + 1, close) + ")");
+      i = close;
+    }
+    for (const char* const blank : {"\\n", "\\t", "\n", "\t"}) {
+      for (std::size_t at; (at = text.find(blank)) != text.npos;) {
+        text.replace(at, std::string_view(blank).size(), " ");
+      }
+    }
+    std::string statements;
+    while (!text.empty()) {
+      const std::size_t stop = std::min(text.find(';'), text.size());
+      std::string instruction = text.substr(0, stop);
+      text.erase(0, stop + 1);
+      instruction.erase(0, instruction.find_first_not_of(' '));
+      if (instruction.empty()) continue;
+      const std::string statement = rewrite_ptx(instruction, operands);
+      const std::string name = instruction.substr(0, instruction.find(' '));
+      if (statement.empty()) throw missing(tokens_[keyword], "PTX instruction " + name);
+      statements += statement + " ";
+    }
+    for (std::size_t i = keyword; i <= end; ++i) {
+      if (tokens_[i].text.find('\n') == std::string::npos) tokens_[i].text = "";
+      tokens_[i].kind = Token::Kind::blank;
+    }
+    tokens_[keyword].text = "do { " + statements + "} while (false)";
   }
 
   /// A kernel that is handed to the runtime as a void* is handed as what it is.

@@ -64,6 +64,7 @@ class SharedMemory {
     const auto* byte = static_cast<const char*>(address);
     return byte >= memory_ && byte < memory_ + kRangeBytes;
   }
+  char* begin() const { return memory_; }  ///< the start of the device's memory
   /// How many bytes an address lies behind the start of the device's memory.
   std::size_t offset_of(const void* address) const {
     return static_cast<std::size_t>(static_cast<const char*>(address) - memory_);

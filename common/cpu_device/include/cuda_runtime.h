@@ -3,6 +3,7 @@
 /// The CPU device's stand-in for the CUDA Toolkit's header of this name.
 
 #include "common/cpu_device/kernel_language.hpp"
+#include "common/cpu_device/ptx.hpp"
 #include "common/cpu_device/runtime_api.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 

@@ -1,0 +1,78 @@
+#pragma once
+/// \file
+/// What the rewriter makes of inline PTX: a function for each instruction that the device knows.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "common/cpu_device/async_copy.hpp"
+#include "common/cpu_device/kernel_language.hpp"
+
+namespace rmsnorm::cpu_device {
+
+/// Where shared memory begins.
+char* shared_begin();
+
+/// An address in the window of global memory, from the operand of an instruction.
+__forceinline__ char* global_at(const volatile void* address, int offset = 0) {
+  return static_cast<char*>(const_cast<void*>(address)) + offset;
+}
+__forceinline__ char* global_at(std::uintptr_t address, int offset = 0) {
+  return reinterpret_cast<char*>(address) + offset;
+}
+/// The same of shared memory.
+__forceinline__ char* shared_at(std::uintptr_t address, int offset = 0) {
+  return shared_begin() + address + offset;
+}
+
+/// Memory of so many bytes as one access.
+template <std::size_t bytes>
+using Whole = std::conditional_t<
+    bytes == 16, uint4,
+    std::conditional_t<
+        bytes == 8, uint2,
+        std::conditional_t<
+            bytes == 4, unsigned, std::conditional_t<bytes == 2, unsigned short, unsigned char>>>>;
+
+/// ld: parts of so many bytes, each for a register.
+template <std::size_t bytes, class... Registers>
+__forceinline__ void load(const char* from, Registers&... to) {
+  const Whole<bytes * sizeof...(to)> all =
+      *reinterpret_cast<const Whole<bytes * sizeof...(to)>*>(from);
+  std::size_t i = 0;
+  ((to = {}, std::memcpy(&to, reinterpret_cast<const char*>(&all) + bytes * i++, bytes)), ...);
+}
+/// st: likewise.
+template <std::size_t bytes, class... Registers>
+__forceinline__ void store(char* to, const Registers&... from) {
+  Whole<bytes * sizeof...(from)> all;
+  std::size_t i = 0;
+  (std::memcpy(reinterpret_cast<char*>(&all) + bytes * i++, &from, bytes), ...);
+  *reinterpret_cast<Whole<bytes * sizeof...(from)>*>(to) = all;
+}
+/// cp.async, of which the last bytes may be zeros.
+__forceinline__ void copy(char* to, const char* from, int bytes, int valid) {
+  begin_copy(to, from, bytes, valid);
+}
+__forceinline__ void copy(char* to, const char* from, int bytes) {
+  begin_copy(to, from, bytes, bytes);
+}
+/// bar.sync
+inline void bar_sync(Place place, unsigned number, unsigned threads = 0) {
+  named_barrier(number, threads, place);
+}
+
+}  // namespace rmsnorm::cpu_device
+
+/// An address of shared memory as PTX takes it, in 32 bits, and back.
+inline std::size_t __cvta_generic_to_shared(const void* address) {
+  return static_cast<std::size_t>(
+      static_cast<const char*>(address) - rmsnorm::cpu_device::shared_begin());
+}
+inline void* __cvta_shared_to_generic(std::size_t address) {
+  return rmsnorm::cpu_device::shared_at(address);
+}
+inline std::size_t __cvta_generic_to_global(const void* address) {
+  return reinterpret_cast<std::size_t>(address);
+}

@@ -1,0 +1,150 @@
+#include "common/cpu_device/rewrite_ptx.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <map>
+
+namespace rmsnorm::cpu_device {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words split(std::string_view text, char at) {
+  Words parts(1);
+  for (const char c : text) {
+    if (c == at) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+/// What a part of an instruction's name says about caches and scopes alone, which are the same here.
+bool is_hint(const std::string& part) {
+  static const Words kHints = {"nc",      "ca",  "cg",   "cs",       "lu",     "cv",
+                               "wb",      "wt",  "rn",   "ftz",      "approx", "full",
+                               "aligned", "cta", "weak", "satfinite"};
+  return part.starts_with("L1::") || part.starts_with("L2::") ||
+         std::find(kHints.begin(), kHints.end(), part) != kHints.end();
+}
+
+/// The registers that tell a thread where it is.
+const std::map<std::string, std::string> kRegisters = {
+    {"laneid", "::rmsnorm::cpu_device::lane()"},
+    {"warpid", "::rmsnorm::cpu_device::warp()"},
+    {"smid", "0"},
+    {"nsmid", "1"},
+    {"lanemask_eq", "1u << ::rmsnorm::cpu_device::lane()"},
+    {"lanemask_lt", "(1u << ::rmsnorm::cpu_device::lane()) - 1"},
+    {"lanemask_le", "(2u << ::rmsnorm::cpu_device::lane()) - 1"},
+    {"lanemask_gt", "0u - (2u << ::rmsnorm::cpu_device::lane())"},
+    {"lanemask_ge", "0u - (1u << ::rmsnorm::cpu_device::lane())"}};
+
+/// Calculations, of the operands {0}, {1}, ...; {0} is the result.
+const std::map<std::string, std::string> kCalculations = {
+    {"add.f32", "{0} = {1} + {2}"},
+    {"sub.f32", "{0} = {1} - {2}"},
+    {"mul.f32", "{0} = {1} * {2}"},
+    {"div.f32", "{0} = {1} / {2}"},
+    {"fma.f32", "{0} = fmaf({1}, {2}, {3})"},
+    {"min.f32", "{0} = fminf({1}, {2})"},
+    {"max.f32", "{0} = fmaxf({1}, {2})"},
+    {"rsqrt.f32", "{0} = rsqrtf({1})"},
+    {"sqrt.f32", "{0} = sqrtf({1})"},
+    {"rcp.f32", "{0} = 1 / {1}"},
+    {"ex2.f32", "{0} = exp2f({1})"},
+    {"lg2.f32", "{0} = log2f({1})"},
+    {"tanh.f32", "{0} = tanhf({1})"},
+    {"cp.async.commit_group", "::rmsnorm::cpu_device::commit_copies()"},
+    {"membar.gl", "::__threadfence()"},
+    {"membar.sys", "::__threadfence()"},
+    {"membar", "::__threadfence_block()"},  // .cta is a hint
+    {"fence.acq_rel", "::__threadfence_block()"},
+    {"fence.sc", "::__threadfence_block()"},
+    {"fence.acq_rel.gpu", "::__threadfence()"},
+    {"fence.sc.gpu", "::__threadfence()"},
+    {"fence.acq_rel.sys", "::__threadfence()"},
+    {"griddepcontrol.wait", "::cudaGridDependencySynchronize()"},
+    {"griddepcontrol.launch_dependents", "::cudaTriggerProgrammaticLaunchCompletion()"},
+    {"bar.warp.sync", "::__syncwarp({0})"},
+    {"prefetch.global.L1", ""},
+    {"prefetch.global.L2", ""}};
+
+/// An operand as C++: "%0" is an expression, "[%1+16]" an address in this kind of memory.
+std::string operand(std::string text, const Words& operands, const std::string& memory) {
+  std::erase_if(text, [](char c) { return c == '{' || c == '}' || std::isspace(c) != 0; });
+  if (text.starts_with("[")) {
+    const Words sum = split(std::string_view(text).substr(1, text.size() - 2), '+');
+    return fmt::format(
+        "::rmsnorm::cpu_device::{}_at({}, {})", memory, operand(sum[0], operands, memory),
+        sum.size() > 1 ? sum[1] : "0");
+  }
+  if (text.starts_with("%%")) {
+    const std::string name = text.substr(2);
+    if (const auto found = kRegisters.find(name); found != kRegisters.end()) return found->second;
+    static const std::map<std::string, std::string> kIndices = {
+        {"tid", "threadIdx"}, {"ctaid", "blockIdx"}, {"ntid", "blockDim"}, {"nctaid", "gridDim"}};
+    const Words parts = split(name, '.');
+    const auto index = kIndices.find(parts[0]);
+    return index != kIndices.end() && parts.size() == 2 ? index->second + "." + parts[1] : "";
+  }
+  if (!text.starts_with("%")) return text;  // a number
+  const auto number = static_cast<std::size_t>(std::atoi(text.c_str() + 1));
+  return number < operands.size() ? operands[number] : "";
+}
+
+}  // namespace
+
+std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
+  const std::size_t space = std::min(instruction.find_first_of(" \t"), instruction.size());
+  Words parts = split(instruction.substr(0, space), '.');
+  std::erase_if(parts, is_hint);
+  const std::string name = fmt::format("{}", fmt::join(parts, "."));
+  const auto has = [&](const char* part) {
+    return std::find(parts.begin(), parts.end(), part) != parts.end();
+  };
+  Words values;
+  if (space < instruction.size()) values = split(instruction.substr(space + 1), ',');
+  const bool is_copy = name == "cp.async.shared.global";
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bool is_shared = has("shared") && (!is_copy || i == 0);
+    values[i] = operand(values[i], operands, is_shared ? "shared" : "global");
+    if (values[i].empty()) return "";
+  }
+  if (const auto known = kCalculations.find(name); known != kCalculations.end()) {
+    values.resize(4);
+    return fmt::format(fmt::runtime(known->second), values[0], values[1], values[2], values[3]) +
+           ";";
+  }
+  const auto call = [&](const std::string& function) {
+    return fmt::format("::rmsnorm::cpu_device::{}({});", function, fmt::join(values, ", "));
+  };
+  if (is_copy) return call("copy");
+  if (name == "cp.async.wait_all") {
+    return "::rmsnorm::cpu_device::commit_copies(); ::rmsnorm::cpu_device::wait_for_copies(0);";
+  }
+  if (name == "cp.async.wait_group") return call("wait_for_copies");
+  if (name == "bar.sync" || name == "barrier.sync") {
+    values.insert(values.begin(), "{__FILE__, __LINE__}");
+    return call("bar_sync");
+  }
+  if (name.starts_with("mov.") && values.size() == 2) {
+    return fmt::format("{} = {};", values[0], values[1]);
+  }
+  if ((parts[0] == "ld" || parts[0] == "st") && parts.size() >= 3 &&
+      (has("global") || has("shared"))) {
+    const int bytes = std::atoi(parts.back().c_str() + 1) / 8;
+    const bool is_load = parts[0] == "ld";
+    if (bytes == 0 || values.size() < 2) return "";
+    if (is_load) std::rotate(values.begin(), values.end() - 1, values.end());  // the address first
+    return call(fmt::format("{}<{}>", is_load ? "load" : "store", bytes));
+  }
+  return "";
+}
+
+}  // namespace rmsnorm::cpu_device

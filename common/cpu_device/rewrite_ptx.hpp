@@ -1,0 +1,15 @@
+#pragma once
+/// \file
+/// Inline PTX as C++: the instructions that the device knows.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rmsnorm::cpu_device {
+
+/// The C++ for one instruction, as "ld.global.nc.v2.f32 {%0, %1}, [%2]", with the expressions that
+/// are its operands; "" if the device does not know it.
+std::string rewrite_ptx(std::string_view instruction, const std::vector<std::string>& operands);
+
+}  // namespace rmsnorm::cpu_device

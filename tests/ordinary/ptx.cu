@@ -1,0 +1,81 @@
+/// \file
+/// Inline PTX.
+
+#include "tests/ordinary/cases.hpp"
+
+namespace tests {
+namespace {
+
+constexpr int kHidden = Rows::kHidden;
+
+__device__ float4 load_once(const float4* from) {
+  float4 value;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+               : "l"(from));
+  return value;
+}
+
+__device__ void store_once(float4* to, float4 value) {
+  asm volatile(
+      "st.global.cs.v2.f32 [%0], {%1, %2};\n\t"
+      "st.global.cs.v2.f32 [%0 + 8], {%3, %4};" ::"l"(to),
+      "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
+      : "memory");
+}
+
+__global__ void hints(const float* x, float* y) {
+  const float4 value =
+      load_once(reinterpret_cast<const float4*>(x + blockIdx.x * kHidden) + threadIdx.x);
+  float sum = value.x * value.x + value.y * value.y + value.z * value.z + value.w * value.w;
+  unsigned lane = 0, row = 0;
+  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+  asm("mov.u32 %0, %%ctaid.x;" : "=r"(row));
+  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
+  __shared__ float partial[2];
+  if (lane == 0) partial[threadIdx.x / 32] = sum;
+  asm volatile("bar.sync 0;" ::: "memory");
+  float rstd = (partial[0] + partial[1]) / kHidden + 1e-5f;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(rstd) : "f"(rstd));
+  const float4 result = {value.x * rstd, value.y * rstd, value.z * rstd, value.w * rstd};
+  store_once(reinterpret_cast<float4*>(y + row * kHidden) + threadIdx.x, result);
+}
+
+#define COPY_ASYNC(to, from)                                    \
+  asm volatile(                                                 \
+      "cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(      \
+          static_cast<unsigned>(__cvta_generic_to_shared(to))), \
+      "l"(from))
+
+/// Two halves of a block, each with a barrier of its own.
+__global__ void copies(const float* x, float* y) {
+  __shared__ float4 row[kHidden / 4];
+  __shared__ float partial[2][4];
+  const auto* const from = reinterpret_cast<const float4*>(x + blockIdx.x * kHidden);
+  if (threadIdx.x < kHidden / 4) COPY_ASYNC(&row[threadIdx.x], &from[threadIdx.x]);
+  asm volatile("cp.async.commit_group;\n" ::: "memory");
+  asm volatile("cp.async.wait_group %0;\n" ::"n"(0) : "memory");
+  __syncthreads();
+  const unsigned half = threadIdx.x / 128;  // both add up the whole row
+  const unsigned t = threadIdx.x % 128;
+  const float* const values = reinterpret_cast<const float*>(row);
+  float sum = values[t] * values[t] + values[t + 128] * values[t + 128];
+  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
+  if (t % 32 == 0) partial[half][t / 32] = sum;
+  asm volatile("bar.sync %0, 128;" ::"r"(half + 1) : "memory");
+  sum = partial[half][0] + partial[half][1] + partial[half][2] + partial[half][3];
+  y[blockIdx.x * kHidden + threadIdx.x] = values[threadIdx.x] * rstd_of(sum);
+}
+
+}  // namespace
+
+std::vector<Ordinary> ptx_kernels() {
+  return {
+      {"ld and st with hints, and special registers",
+       [](Rows rows) { hints<<<Rows::kRows, kHidden / 4>>>(rows.x, rows.y); }},
+      {"cp.async, and named barriers",
+       [](Rows rows) { copies<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
+  };
+}
+
+}  // namespace tests
