@@ -138,3 +138,7 @@ TEST_CASE("misaligned accesses are found and are an error of the launch") {
 TEST_CASE("a kernel that may overlap the one before it and does not wait is found") {
   check_loads_and_stores(overlap_cases(), "tests/hazards/overlap.cu");
 }
+
+TEST_CASE("mistakes with copies that are not waited for, barriers, groups and CUB are found") {
+  check_loads_and_stores(construct_cases(), "tests/hazards/constructs.cu");
+}

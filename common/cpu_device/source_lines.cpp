@@ -66,8 +66,12 @@ SourceLine look_up_inlining_call(Dwfl_Module* module, Dwarf_Addr address) {
   std::size_t file_count = 0;
   if (unit == nullptr || dwarf_getsrcfiles(unit, &files, &file_count) != 0) return {};
   Dwarf_Die* found = nullptr;
-  const int count = dwarf_getscopes(unit, address - bias, &found);
-  const std::unique_ptr<Dwarf_Die, decltype(&std::free)> scopes(found, std::free);
+  if (dwarf_getscopes(unit, address - bias, &found) < 1) return {};
+  const std::unique_ptr<Dwarf_Die, decltype(&std::free)> innermost(found, std::free);
+  // What is around it in the code, not in the source: calls in calls.
+  const int count = dwarf_getscopes_die(innermost.get(), &found);
+  const std::unique_ptr<Dwarf_Die, decltype(&std::free)> scopes(
+      count < 1 ? nullptr : found, std::free);
   for (int i = 0; i < count; ++i) {
     if (dwarf_tag(&found[i]) != DW_TAG_inlined_subroutine) continue;
     Dwarf_Attribute attribute;

@@ -1,0 +1,130 @@
+/// \file
+/// Mistakes with asynchronous copies, barriers, groups and CUB, and a broken promise.
+
+#include <cooperative_groups.h>
+#include <cuda_pipeline.h>
+
+#include <cub/block/block_reduce.cuh>
+#include <cuda/barrier>
+
+#include "tests/hazards/cases.hpp"
+
+namespace tests {
+namespace {
+
+namespace cg = cooperative_groups;
+
+/// A thread's own copy, which it does not wait for.
+__global__ void copy_without_wait(const float* x, float* y, bool correct) {
+  __shared__ float row[64];
+  const unsigned t = threadIdx.x;
+  __pipeline_memcpy_async(&row[t], &x[t], sizeof(float));
+  __pipeline_commit();
+  if (correct) __pipeline_wait_prior(0);
+  y[t] = row[t];  // <-- copy
+}
+
+/// A copy of another thread, which has not been waited for by all.
+__global__ void copy_of_another(const float* x, float* y, bool correct) {
+  __shared__ float row[64];
+  const unsigned t = threadIdx.x;
+  __pipeline_memcpy_async(&row[t], &x[t], sizeof(float));  // <-- copied
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  if (correct) __syncthreads();
+  y[t] = row[63 - t];  // <-- of another
+}
+
+using Barrier = cuda::barrier<cuda::thread_scope_block>;
+
+__global__ void barrier_without_count(const float* x, float* y, bool correct) {
+  __shared__ Barrier barrier;
+  if (correct && threadIdx.x == 0) init(&barrier, blockDim.x);
+  __syncthreads();
+  barrier.arrive_and_wait();  // <-- count
+  y[threadIdx.x] = x[threadIdx.x];
+}
+
+/// Arrives, and reads before it has waited.
+__global__ void read_before_wait(const float* x, float* y, bool correct) {
+  __shared__ Barrier barrier;
+  __shared__ float row[64];
+  const unsigned t = threadIdx.x;
+  if (t == 0) init(&barrier, blockDim.x);
+  __syncthreads();
+  row[t] = x[t];  // <-- before arrival
+  const auto token = barrier.arrive();
+  if (correct) barrier.wait(token);
+  y[t] = t == 63 ? row[0] : 0;  // <-- before wait
+  if (!correct) barrier.wait(token);
+}
+
+/// Tiles that exchange values through shared memory.
+__global__ void tile_without_sync(const float* x, float* y, bool correct) {
+  __shared__ float row[64];
+  const auto tile = cg::tiled_partition<8>(cg::this_thread_block());
+  const unsigned first = tile.meta_group_rank() * tile.size();
+  row[first + tile.thread_rank()] = x[threadIdx.x];  // <-- tile writes
+  if (correct) tile.sync();
+  y[threadIdx.x] = row[first + 7 - tile.thread_rank()];  // <-- tile reads
+}
+
+/// The same storage twice.
+__global__ void storage_again(const float* x, float* y, bool correct) {
+  using Reduce = cub::BlockReduce<float, 64>;
+  __shared__ Reduce::TempStorage storage;
+  const float sum = Reduce(storage).Sum(x[threadIdx.x]);  // <-- first
+  if (correct) __syncthreads();
+  const float most = Reduce(storage).Reduce(x[threadIdx.x], cub::Max());  // <-- again
+  if (threadIdx.x == 0) y[0] = sum + most;
+}
+
+__global__ void __launch_bounds__(64) promised(const float* x, float* y) {  // <-- promise
+  y[threadIdx.x] = x[threadIdx.x];
+}
+
+}  // namespace
+
+std::vector<Case> construct_cases() {
+  const std::string no_value = "Shared memory begins with no value: let a thread write it first";
+  const std::string barrier = "Put __syncthreads() between the two";
+  return {
+      {"a copy that nobody waits for", on(copy_without_wait, {1, 64}),
+       "<copy>: thread 0 reads row[0], which no thread of this block has written before",
+       "copy_without_wait, block 0, thread 0", no_value},
+      {"another thread's copy, without a barrier", on(copy_of_another, {1, 64}),
+       "<of another>: a race: thread 32 reads row[31] here, thread 31 writes it at <copied>, and "
+       "no "
+       "barrier is between them",
+       "copy_of_another, block 0, thread 32", barrier},
+      {"a barrier without a count", on(barrier_without_count, {1, 64}),
+       "<count>: thread ... arrives at a barrier that does not know yet how many threads it waits "
+       "for",
+       "barrier_without_count, block 0, thread ...",
+       "Let one thread call init(&barrier, threads), and put __syncthreads() behind it",
+       cudaErrorLaunchFailure},
+      {"a read between arrival and wait", on(read_before_wait, {1, 64}),
+       "<before wait>: a race: thread 63 reads row[0] here, thread 0 writes it at <before "
+       "arrival>, "
+       "and no barrier is between them",
+       "read_before_wait, block 0, thread 0", barrier},
+      {"a tile that does not wait", on(tile_without_sync, {1, 64}),
+       "<tile writes>: a race: thread 4 writes row[4] here, thread 3 reads it at <tile reads>, and "
+       "no barrier is between them",
+       "tile_without_sync, block 0, thread 4", barrier},
+      {"a block's storage that is used again", on(storage_again, {1, 64}),
+       "<again>: a race: thread 32 writes storage here, thread 0 reads it at <first>, and no "
+       "barrier "
+       "is between them",
+       "storage_again, block 0, thread 32", barrier},
+      {"more threads than promised",
+       [](Memory m, bool correct) { promised<<<1, correct ? 64 : 65>>>(m.x, m.y); },
+       "<promise>: the launch has 65 threads in a block, and the kernel's __launch_bounds__ "
+       "promise "
+       "64 at most",
+       "promised, block 0, thread 0", "A GPU refuses such a launch: let the numbers agree",
+       cudaErrorLaunchOutOfResources},
+  };
+}
+
+}  // namespace tests
