@@ -346,7 +346,7 @@ TEST_CASE("the promise of __launch_bounds__ is a kernel's first statement") {
 TEST_CASE("a shared variable of a type without a name gets one") {
   CHECK(
       rewritten("__shared__ union { int a; float b; } c;") ==
-      "union rmsnorm_type_1 { int a; float b; }; " + variable("c", "rmsnorm_type_1"));
+      "union rmsnorm_type_1 {int a; float b;}; " + variable("c", "rmsnorm_type_1"));
 }
 
 TEST_CASE("a header that the CPU device lacks is refused as a missing feature") {

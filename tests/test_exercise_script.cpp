@@ -276,6 +276,26 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
   }
 }
 
+TEST_CASE("what of CUDA the CPU device lacks is said by its name and line") {
+  const TemporaryFolder folder;
+  const std::string log = (folder / "log").string();
+  rmsnorm::write_file(log, R"(/r/my.cu:3:38: error: '__vadd4' was not declared in this scope
+/r/my.cu:4:82: error: 'this_multi' is not a member of 'cooperative_groups'
+/r/my.cu:5:96: error: 'foo' was not declared in this scope
+/r/cuda/barrier: In instantiation of 'class cuda::barrier<cuda::thread_scope_system>':
+/r/my.cu:6:3:   required from here
+/r/cuda/barrier:13:5: error: static assertion failed: the CPU device has no barrier of blocks
+)");
+  const Finished finished = run_without_gpu(
+      {"bash", "-c", "awk -v path=/r/my.cu -v name=my.cu -f \"$1\" <\"$2\"", "-",
+       (top() / "common/programs/compiler_messages.awk").string(), log});
+  CHECK(finished.out == R"(my.cu:3:38: error: the CPU device has no __vadd4
+my.cu:4:82: error: the CPU device has no this_multi
+my.cu:5:96: error: 'foo' was not declared in this scope
+my.cu:6:3: error: the CPU device has no barrier of blocks
+)");
+}
+
 TEST_CASE("of what nvcc and clang say only the words about the reader's file are shown") {
   const TemporaryFolder folder;
   const std::string log = (folder / "log").string();

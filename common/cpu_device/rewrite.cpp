@@ -367,15 +367,17 @@ class Rewriter {
       if (i == 0) return first;
       back();
       if (tokens_[i].is(">")) {  // the template's arguments
+        int brackets = 0;
         for (int depth = 1; depth > 0 && i > 0;) {
           --i;
-          if (tokens_[i].is(">") || tokens_[i].closes()) ++depth;
-          if (tokens_[i].is("<") || tokens_[i].opens()) --depth;
           if (tokens_[i].is(";")) return end;
+          brackets += tokens_[i].closes() ? 1 : tokens_[i].opens() ? -1 : 0;
+          if (brackets == 0) depth += tokens_[i].is(">") ? 1 : tokens_[i].is("<") ? -1 : 0;
         }
         back();
       }
-      if (tokens_[i].kind != Token::Kind::word) return first;
+      const bool is_name = tokens_[i].kind == Token::Kind::word && !tokens_[i].is("return");
+      if (!is_name) return first;
       first = i;
       if (i == 0) return first;
       back();

@@ -14,6 +14,16 @@ function flush(  i) {
   shown = lines = rewritten = 0
 }
 
+# What of CUDA the CPU device lacks, by its name: "error: '__vadd4' was not declared in this scope".
+function missing(  word) {
+  if (message !~ /was not declared in this scope|undeclared identifier|is not a member of [^a-z]*(cuda|cub|cooperative_groups)/) return
+  word = message
+  sub(/.*error: [^A-Za-z_]*(use of undeclared identifier [^A-Za-z_]*)?/, "", word)
+  sub(/[^A-Za-z0-9_:].*/, "", word)
+  if (message !~ /is not a member of/ && word !~ /^(__|cuda)/) return
+  sub(/error: .*/, "error: the CPU device has no " word, message)
+}
+
 { sub(/^[^ ]*\/ld: /, "") }  # the linker says first who it is
 
 # "PATH:12:5: error: ..." (g++, clang), "PATH(12): error: ..." (nvcc), "PATH:12: ..." (the rewriter)
@@ -21,6 +31,8 @@ index($0, path) == 1 && substr($0, length(path) + 1) ~ /^[:(][0-9]/ {
   flush()
   message = name substr($0, length(path) + 1)
   sub(/ \[-W[^]]*\]$/, "", message)
+  if (message ~ /: +required from here/) instantiated = substr(message, 1, index(message, ": ") - 1)
+  missing()
   if (message ~ /: note: |: +(recursively )?required (from|by)/ || message in seen) next
   seen[message] = 1
   # Such a message follows from another one, most often.
@@ -31,6 +43,15 @@ index($0, path) == 1 && substr($0, length(path) + 1) ~ /^[:(][0-9]/ {
   is_error = message !~ /: warning[ :]/
   errors += is_error
   shown = is_error ? errors <= 4 : !errors
+  any = 1
+  next
+}
+
+# A header of the CPU device says it, of a line of the reader's.
+match($0, /static assertion failed: the CPU device has no .*/) && instantiated != "" {
+  flush()
+  sub(/.*static assertion failed: /, "")
+  print instantiated ": error: " $0
   any = 1
   next
 }
