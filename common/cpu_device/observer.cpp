@@ -78,6 +78,7 @@ void Observer::launch_begins(
   argument_bytes_ = argument_bytes;
   may_overlap_ = may_overlap;
   views_.begin_launch();
+  races_.begin_launch();
   order_.begin_launch();
 }
 
@@ -102,6 +103,10 @@ void Observer::block_ends() {
   if (has_triggered_.none()) return;
   const auto threads = static_cast<int>(has_triggered_.count());
   counter_.meeting(is_trigger_late_ ? "late trigger" : "trigger", trigger_, threads);
+}
+
+void Observer::add_padding(std::size_t offset) {
+  if (is_watching) races_.add_padding(offset - SharedMemory::kFirstByte);
 }
 
 void Observer::all_paused() {

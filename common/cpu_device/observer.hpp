@@ -53,10 +53,11 @@ class Observer {
   void all_met();                                 ///< at a barrier other than __syncthreads
   /// The lanes of a warp, one bit each, have met there.
   void lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place);
-  void all_paused();            ///< every thread of the block has given way
-  void kernel_before_ended();   ///< the running thread has waited for that
-  void triggered(Place place);  ///< the running thread lets the next kernel begin
-  void fence(Scope scope);      ///< of the running thread
+  void add_padding(std::size_t offset);  ///< in shared memory: see RaceDetector
+  void all_paused();                     ///< every thread of the block has given way
+  void kernel_before_ended();            ///< the running thread has waited for that
+  void triggered(Place place);           ///< the running thread lets the next kernel begin
+  void fence(Scope scope);               ///< of the running thread
   /// The running thread lets those know what it did who take() it from the same place later.
   void hand_on(const void* place);
   void take(const void* place);                         ///< what others handed on there

@@ -12,6 +12,12 @@ void RaceDetector::begin_block() {
   ++epoch_;
 }
 
+void RaceDetector::add_padding(std::size_t offset) {
+  const std::size_t word = offset / kWordBytes;
+  if (padding_.size() <= word) padding_.resize(word + 1);
+  padding_[word] = static_cast<std::uint8_t>(padding_[word] | 1u << offset % kWordBytes);
+}
+
 void RaceDetector::barrier() {
   ++epoch_;
 }
@@ -32,7 +38,7 @@ Finding RaceDetector::access(std::size_t offset, int bytes, Past now) {
   if (words_.size() < end / kWordBytes + 1) words_.resize(end / kWordBytes + 1);
   for (std::size_t w = offset / kWordBytes; w * kWordBytes < end; ++w) {
     Word& word = words_[w];
-    if (word.block != block_) word.written = 0;
+    if (word.block != block_) word.written = w < padding_.size() ? padding_[w] : 0;
     word.block = block_;
     if (word.epoch != epoch_) {
       word.loads.clear();

@@ -48,6 +48,10 @@ class RaceDetector {
   /// Asks this order.
   explicit RaceDetector(const Order& order) : order_(order) {}
 
+  void begin_launch() { padding_.clear(); }  ///< forgets the variables
+  /// A byte of a variable that is padding, `offset` bytes from the start of shared memory: it may
+  /// be read, as a part of a struct, though nobody writes it.
+  void add_padding(std::size_t offset);
   void begin_block();  ///< forgets the block before
   void barrier();      ///< all threads of the block have met
 
@@ -68,7 +72,8 @@ class RaceDetector {
 
   const Order& order_;
   std::vector<Word> words_;
-  std::uint64_t epoch_ = 1;  // counts barriers
+  std::vector<std::uint8_t> padding_;  // of each word, one bit for a byte
+  std::uint64_t epoch_ = 1;            // counts barriers
   std::uint64_t block_ = 1;
 };
 

@@ -76,7 +76,7 @@ const SharedPiece& SharedMemory::place(
 
 void* SharedMemory::reserve(
     SharedVariable& variable, std::size_t bytes, std::size_t alignment, std::size_t element_bytes,
-    const char* name, Place source) {
+    const char* name, Place source, const bool* padding) {
   const NotWatching pause;
   const std::size_t all = round_up(static_bytes_, alignment) + bytes;
   if (all > kSharedBytes || all + dynamic_bytes_ > kSharedBytesOptin ||
@@ -93,6 +93,9 @@ void* SharedMemory::reserve(
     block_runner().stop();
   }
   const SharedPiece& piece = place(name, bytes, alignment, element_bytes);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    if (padding[i % element_bytes]) observer().add_padding(piece.begin + i);
+  }
   static_bytes_ = all;
   if (published_ != nullptr) *published_ = all;
   variable.data = memory_ + piece.begin;

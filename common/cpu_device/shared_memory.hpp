@@ -3,8 +3,10 @@
 /// The shared memory of the block that is running. Every variable has a gap before and after it, so
 /// that an access beyond its end lands where nothing is.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -43,10 +45,10 @@ class SharedMemory {
   void begin_block();
 
   /// The memory of a variable, which the launch's first call for it reserves. A launch that runs
-  /// out of shared memory is stopped.
+  /// out of shared memory is stopped. `padding` tells the bytes of an element that are padding.
   void* reserve(
       SharedVariable& variable, std::size_t bytes, std::size_t alignment, std::size_t element_bytes,
-      const char* name, Place place);
+      const char* name, Place place, const bool* padding);
   /// The memory that a launch asks for as its third argument: always at the same address, which a
   /// declaration outside of all functions needs before there is a launch.
   void* dynamic(std::size_t element_bytes, const char* name);
@@ -102,6 +104,21 @@ inline SharedMemory& shared_memory() {
   return memory;
 }
 
+/// For each byte of a T whether it is padding; clang cannot tell.
+template <class T>
+std::array<bool, sizeof(T)> padding_of() {
+  std::array<bool, sizeof(T)> is_padding{};
+#if defined(__GNUC__) && !defined(__clang__)
+  if constexpr (std::is_class_v<T> && std::is_trivially_copyable_v<T>) {
+    alignas(T) unsigned char bytes[sizeof(T)];
+    std::memset(bytes, 0xff, sizeof(T));
+    __builtin_clear_padding(reinterpret_cast<T*>(bytes));
+    for (std::size_t i = 0; i < sizeof(T); ++i) is_padding[i] = bytes[i] == 0;
+  }
+#endif
+  return is_padding;
+}
+
 /// What `__shared__ T name;` becomes.
 template <class T, std::size_t alignment = alignof(T)>
 T& shared(
@@ -109,7 +126,9 @@ T& shared(
     Place place = {__builtin_FILE(), __builtin_LINE()}) {
   using Element = std::remove_all_extents_t<T>;
   if (variable.launch != shared_memory().launch()) {
-    shared_memory().reserve(variable, sizeof(T), alignment, sizeof(Element), name, place);
+    const auto padding = padding_of<std::remove_cv_t<Element>>();
+    shared_memory().reserve(
+        variable, sizeof(T), alignment, sizeof(Element), name, place, padding.data());
   }
   return *static_cast<T*>(variable.data);
 }

@@ -134,6 +134,24 @@ void launch_vectors(Rows rows) {
   vectors<Vector><<<Rows::kRows, kHidden>>>(rows.x, rows.y);
 }
 
+struct Padded {
+  char sign;  // three bytes behind it belong to nobody
+  float square;
+};
+
+__global__ void padded(const float* x, float* y) {
+  __shared__ Padded all[kHidden];
+  __shared__ float partial[8];
+  const float value = x[blockIdx.x * kHidden + threadIdx.x];
+  all[threadIdx.x].sign = value < 0 ? -1 : 1;
+  all[threadIdx.x].square = value * value;
+  __syncthreads();
+  const Padded other = all[kHidden - 1 - threadIdx.x];
+  const float sum = block_sum(other.square, partial);
+  y[blockIdx.x * kHidden + kHidden - 1 - threadIdx.x] =
+      other.sign * sqrtf(other.square) * rstd_of(sum);
+}
+
 /// A warp that has nothing to do returns before the others' barrier: they do not wait for it.
 __global__ void idle_warps(const float* x, float* y) {
   __shared__ float partial[8];
@@ -183,6 +201,8 @@ std::vector<Ordinary> language_kernels() {
       {"ulonglong2", launch_vectors<ulonglong2>},
       {"ushort4", launch_vectors<ushort4>},
       {"char4", launch_vectors<char4>},
+      {"a struct with padding in shared memory",
+       [](Rows rows) { padded<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
       {"warps that return before a barrier",
        [](Rows rows) { idle_warps<<<Rows::kRows, 2 * kHidden>>>(rows.x, rows.y); }},
   };
