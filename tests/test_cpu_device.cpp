@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/observation.hpp"
-#include "common/cpu_device/block.hpp"
+#include "common/cpu_device/grid.hpp"
 #include "tests/catch.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/kernels.hpp"
@@ -23,7 +23,7 @@ constexpr unsigned kAll = 0xffffffff;
 /// Runs `body` as if it were a kernel, one block.
 template <class Body>
 void in_block(dim3 block, const Body& body) {
-  REQUIRE(rmsnorm::cpu_device::block_runner().run(dim3(1), block, body));
+  REQUIRE(rmsnorm::cpu_device::grid_runner().run(dim3(1), block, body));
   CHECK(rmsnorm::take_hazards().empty());
 }
 
@@ -103,6 +103,17 @@ TEST_CASE("votes see the lanes of the mask") {
        [](int l) { return __all_sync(l < 16 ? 0xffff : ~0xffffu, l != 20) == (l < 16); }});
 }
 
+TEST_CASE("in the other order blocks run from the last to the first and take turns at atomics") {
+  int tickets = 0;
+  std::vector<int> of_block(3);
+  rmsnorm::change_block_order(true);
+  rmsnorm::cpu_device::grid_runner().run(dim3(3), dim3(1), [&] {
+    while (atomicAdd(&tickets, 1) < 9) ++of_block[blockIdx.x];
+  });
+  rmsnorm::change_block_order(false);
+  CHECK(of_block == std::vector<int>{3, 3, 3});
+}
+
 TEST_CASE("atomics give what was there before") {
   int sum = 0;
   unsigned least = 100;
@@ -165,7 +176,7 @@ TEST_CASE("blocks of every shape run each thread once with its own index") {
 TEST_CASE("blocks of a 3-D grid run one after the other") {
   std::vector<unsigned> order;
   const dim3 grid(2, 3, 2);
-  rmsnorm::cpu_device::block_runner().run(grid, dim3(1), [&] {
+  rmsnorm::cpu_device::grid_runner().run(grid, dim3(1), [&] {
     order.push_back((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x);
   });
   REQUIRE(order.size() == 12);

@@ -326,8 +326,8 @@ TEST_CASE("inline PTX that is known becomes C++ in as many lines") {
 
 TEST_CASE("a word that the CPU device lacks is refused by name") {
   check_refused(
-      {{"\nauto g = cg::this_grid();",
-        "k.cu:2: the CPU device has no this_grid(): the blocks run one after the other"},
+      {{"\nauto c = cg::this_cluster();",
+        "k.cu:2: the CPU device has no this_cluster(): there are no clusters of blocks"},
        {"long t = clock64();", "k.cu:1: the CPU device has no clock64(): there is no clock"}});
 }
 

@@ -62,3 +62,7 @@ TEST_CASE("kernels behind other functions of the runtime are right") {
 TEST_CASE("kernels with inline PTX are right") {
   check_right(ptx_kernels());
 }
+
+TEST_CASE("kernels whose blocks wait for each other are right") {
+  check_right(grid_kernels());
+}

@@ -27,7 +27,7 @@ Observation stop_observing() {
   return {};
 }
 
-void reverse_blocks(bool) {}
+void change_block_order(bool) {}
 
 std::vector<std::string> take_hazards() {
   return {};

@@ -66,8 +66,9 @@ void start_observing(std::vector<KnownMemory> tensors);
 /// Ends it, and gives what was counted.
 Observation stop_observing();
 
-/// Lets the blocks of later launches run from the last to the first, on a device that has an order.
-void reverse_blocks(bool reversed);
+/// Lets the blocks of later launches run from the last to the first, and take turns at atomic
+/// operations, on a device that has an order.
+void change_block_order(bool changed);
 
 /// The mistakes that the device has seen since the last call, each as one line with the place and
 /// an advice. Barriers and shuffles are always watched, loads and stores while observing.

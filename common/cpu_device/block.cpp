@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/cpu_device/access.hpp"
+#include "common/cpu_device/grid.hpp"
 #include "common/cpu_device/observer.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
@@ -75,63 +76,64 @@ constexpr const char* kMaskAdvice =
 
 }  // namespace
 
-BlockRunner::BlockRunner() : all_(new Thread[kMaxThreads]), stacks_(kMaxThreads) {
-  running = this;
+BlockRunner& block_runner() {
+  if (running == nullptr) grid_runner();
+  return *running;
 }
 
-bool BlockRunner::run(dim3 grid, dim3 block, const std::function<void()>& body) {
-  body_ = &body;
+BlockRunner::BlockRunner() : all_(new Thread[kMaxThreads]) {}
+
+void BlockRunner::begin_grid(dim3 grid, dim3 block, const std::function<void()>& body) {
   gridDim = grid;
-  begin_grid(block);
-  const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
-  for (std::uint64_t i = 0; i < blocks; ++i) {
-    const std::uint64_t n = reversed_ ? blocks - 1 - i : i;
-    blockIdx.x = static_cast<unsigned>(n % grid.x);
-    blockIdx.y = static_cast<unsigned>(n / grid.x % grid.y);
-    blockIdx.z = static_cast<unsigned>(n / grid.x / grid.y);
-    begin_block();
-    Observer::enter_kernel();
-    main_.switch_to(all_[0].fiber);
-    Observer::leave_kernel();
-    observer().block_ends();
-    if (stopped_) {
-      // The fibers wait in the middle of a kernel that will not go on.
-      for (int k = 0; k < kMaxThreads; ++k) all_[k].has_begun = false;
-      return false;
-    }
-  }
-  return true;
-}
-
-void BlockRunner::begin_grid(dim3 block) {
   blockDim = block;
+  body_ = &body;
   threads_in_block_ = static_cast<int>(block.x * block.y * block.z);
-  stopped_ = false;
+  if (stack_count_ < threads_in_block_) {
+    forget();
+    stack_count_ = threads_in_block_;
+    stacks_ = std::make_unique<Stacks>(static_cast<std::size_t>(stack_count_));
+  }
   warps_ = {};
   for (int i = 0; i < threads_in_block_; ++i) {
     Thread& thread = all_[i];
     const auto n = static_cast<unsigned>(i);
     thread.index = {n % block.x, n / block.x % block.y, n / (block.x * block.y)};
-    if (!thread.has_begun) thread.fiber.begin(stacks_.bottom(n), stacks_.top(n), fiber_main);
+    if (!thread.has_begun) thread.fiber.begin(stacks_->bottom(n), stacks_->top(n), fiber_main);
     thread.has_begun = true;
     warps_[i / kWarpThreads].exists |= 1u << i % kWarpThreads;
   }
 }
 
-void BlockRunner::begin_block() {
-  ++block_number_;
+Progress BlockRunner::begin_block(uint3 index) {
+  block_ = index;
+  static std::uint64_t blocks = 0;
+  block_number_ = ++blocks;
   shared_memory().begin_block();
   observer().block_begins();
   for (Warp& warp : warps_) warp = {.exists = warp.exists, .ready = warp.exists};
   storage_uses_.clear();
   live_ = threads_in_block_;
   at_barrier_ = agreeing_ = 0;
+  is_looking_ = false;
   current_ = 0;
-  threadIdx = index_of(0);
+  return go_on();
 }
 
-uint3 BlockRunner::block_index() const {
-  return blockIdx;
+Progress BlockRunner::go_on() {
+  progress_ = Progress::ended;
+  blockIdx.x = block_.x;
+  blockIdx.y = block_.y;
+  blockIdx.z = block_.z;
+  threadIdx = index_of(current_);
+  Observer::enter_kernel();
+  main_.switch_to(all_[current_].fiber);
+  Observer::leave_kernel();
+  if (progress_ != Progress::waits) observer().block_ends();
+  return progress_;
+}
+
+void BlockRunner::forget() {
+  for (int i = 0; i < kMaxThreads; ++i) all_[i].has_begun = false;
 }
 
 void BlockRunner::fiber_main() {
@@ -161,6 +163,7 @@ void BlockRunner::run_thread() {
 /// Leaves the running thread until someone makes it ready.
 void BlockRunner::wait() {
   int next = next_ready();
+  if (next < 0 && std::exchange(is_looking_, false)) give_way();
   if (next < 0 && (resume_gathering() || resume_paused())) next = next_ready();
   if (next < 0) {
     report_deadlock();
@@ -210,7 +213,18 @@ void BlockRunner::look(const void* flag) {
   looker_ = current_;
   if (looks_ < kPatience) return;
   looks_ = 0;
+  wait_for_blocks();
+}
+
+void BlockRunner::wait_for_blocks() {
+  is_looking_ = true;
   pause();
+}
+
+void BlockRunner::give_way() {
+  if (!grid_runner().has_others()) return;
+  progress_ = Progress::waits;
+  all_[current_].fiber.switch_to(main_);
 }
 
 bool BlockRunner::resume_paused() {
@@ -254,7 +268,7 @@ bool BlockRunner::resume_gathering() {
 }
 
 void BlockRunner::stop() {
-  stopped_ = true;
+  progress_ = Progress::stopped;
   Observer::leave_kernel();
   all_[current_].fiber.switch_to(main_);
 }

@@ -4,7 +4,7 @@
 ///
 /// Each thread is a fiber, and one OS thread runs them all, one after the other: each until it has
 /// to wait, at a barrier or in a shuffle, or until it returns. Then the next one that need not wait
-/// gets its turn. When all have returned, the next block begins with the same fibers.
+/// gets its turn. When all have returned, the next block (grid.hpp) begins with the same fibers.
 
 #include <array>
 #include <cstdint>
@@ -30,16 +30,23 @@ enum class Meeting {
   exchange,  ///< to know all values
 };
 
-/// Runs the blocks of one grid after the other.
+/// How far a block has come.
+enum class Progress {
+  ended,    ///< all its threads have returned
+  waits,    ///< for another block, and wants to go on later
+  stopped,  ///< a mistake has made the rest of the grid impossible
+};
+
+/// Runs a block, and then another.
 class BlockRunner {
  public:
-  BlockRunner();  ///< takes memory for the stacks of the threads
+  BlockRunner();  ///< takes memory for the threads
 
-  /// Runs `body` in every thread of every block. False if a mistake made the rest impossible.
-  bool run(dim3 grid, dim3 block, const std::function<void()>& body);
-
-  /// Lets the blocks of a grid run from the last to the first. A GPU has no order of blocks.
-  void reverse_blocks(bool reversed) { reversed_ = reversed; }
+  /// From now on, the blocks are those of this grid, and each thread runs `body`.
+  void begin_grid(dim3 grid, dim3 block, const std::function<void()>& body);
+  Progress begin_block(uint3 index);  ///< runs a block
+  Progress go_on();                   ///< runs it on, after Progress::waits
+  void forget();                      ///< its threads will not go on, wherever they are
 
   // What a thread calls. The running thread is meant.
 
@@ -77,8 +84,11 @@ class BlockRunner {
   /// Lets the other threads run first.
   void pause();
 
-  /// The running thread looks at a flag. If it does nothing else, it lets the others run first.
+  /// The running thread looks at a flag. If it does nothing else, it lets the others run first, also
+  /// those of other blocks.
   void look(const void* flag);
+  void wait_for_blocks();  ///< the same, at once
+  void give_way();         ///< another block runs first, if there is one
 
   /// Gives up the whole grid.
   void stop();
@@ -91,8 +101,8 @@ class BlockRunner {
   int warp() const { return static_cast<int>(static_cast<unsigned>(current_) / kWarpThreads); }
   int threads() const { return threads_in_block_; }                ///< of the block
   uint3 index_of(int thread) const { return all_[thread].index; }  ///< threadIdx
-  uint3 block_index() const;                                       ///< blockIdx
-  const Stacks& stacks() const { return stacks_; }                 ///< of the threads
+  uint3 block_index() const { return block_; }                     ///< blockIdx
+  const Stacks& stacks() const { return *stacks_; }                ///< of the threads
 
  private:
   struct alignas(64) Thread {
@@ -126,8 +136,6 @@ class BlockRunner {
   };
 
   static void fiber_main();
-  void begin_grid(dim3 block);
-  void begin_block();
   void run_thread();
   void wait();
   void switch_to(int next);
@@ -150,9 +158,11 @@ class BlockRunner {
   std::unique_ptr<Thread[]> all_;
   std::array<Warp, kMaxWarps> warps_;
   std::vector<StorageUse> storage_uses_;
-  Stacks stacks_;
+  std::unique_ptr<Stacks> stacks_;
+  int stack_count_ = 0;
   Fiber main_;
   const std::function<void()>* body_ = nullptr;
+  uint3 block_{};
   int threads_in_block_ = 0;
   int current_ = 0;
   int live_ = 0;        ///< threads that have not returned
@@ -165,17 +175,14 @@ class BlockRunner {
   int looker_ = 0;
   int looks_ = 0;
   std::uint64_t block_number_ = 0;
-  bool stopped_ = false;
-  bool reversed_ = false;
+  bool is_looking_ = false;  ///< since a thread waits for other blocks, nobody was ready
+  Progress progress_ = Progress::ended;
 };
 
-/// The device has one.
-inline BlockRunner& block_runner() {
-  static BlockRunner runner;
-  return runner;
-}
-
-/// The same, for what a kernel calls: it is there when a kernel runs.
+/// The one that runs now or, between two grids, has run last.
 inline BlockRunner* running = nullptr;
+
+/// The same, for what may come before the first grid.
+BlockRunner& block_runner();
 
 }  // namespace rmsnorm::cpu_device

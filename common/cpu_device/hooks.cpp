@@ -38,8 +38,8 @@ inline void touch(const void* pc, const void* address, int bytes, Touch how) {
 
 /// Through a volatile pointer: it may be a flag that another thread waits for.
 void touch_flag(const void* pc, const void* address, int bytes, Touch how) {
-  if (in_watched_kernel) return observer().access({pc, address, bytes, how, true});
   if (how == Touch::load) rmsnorm::cpu_device::block_runner().look(address);
+  if (in_watched_kernel) observer().access({pc, address, bytes, how, true});
 }
 
 /// A struct goes in parts of 16 or 8 bytes where its size and its address allow, as a vector does;

@@ -4,6 +4,7 @@
 #include "common/cpu_device/kernel_language.hpp"
 
 #include "common/cpu_device/block.hpp"
+#include "common/cpu_device/grid.hpp"
 #include "common/cpu_device/memory.hpp"
 #include "common/cpu_device/observer.hpp"
 #include "common/cpu_device/ptx.hpp"
@@ -80,11 +81,16 @@ void use_warp_storage(const void* storage, Place place) {
   if (check_storage(storage, place)) running->use_warp_storage(storage, place);
 }
 
+void grid_barrier(Place place) {
+  grid_runner().barrier(place);
+}
+
 void fence(bool of_block) {
   observer().fence(of_block ? Scope::block : Scope::device);
 }
 void touch_atomically(const void* caller, const void* address, int bytes) {
-  if (!in_watched_kernel) running->look(address);
+  running->look(address);
+  if (grid_runner().is_order_changed()) running->give_way();
   observer().access({caller, address, bytes, Touch::atomic});
 }
 

@@ -58,6 +58,8 @@ int warp();  ///< in the block
 bool check_storage(const void* storage, Place place);
 /// The same, for the storage of a warp; also reports two warps that use it without a barrier.
 void use_warp_storage(const void* storage, Place place);
+/// All threads of the grid meet.
+void grid_barrier(Place place);
 /// A fence of the running thread, for its block alone or for the device.
 void fence(bool of_block);
 /// Ends the grid if the block has more threads than the kernel's __launch_bounds__ promise: the

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/device.hpp"
-#include "common/cpu_device/block.hpp"
+#include "common/cpu_device/grid.hpp"
 #include "common/cpu_device/hazard.hpp"
 #include "common/cpu_device/observer.hpp"
 
@@ -36,8 +36,8 @@ Observation stop_observing() {
   return can_observe() ? cpu_device::observer().stop() : Observation{};
 }
 
-void reverse_blocks(bool reversed) {
-  cpu_device::block_runner().reverse_blocks(reversed);
+void change_block_order(bool changed) {
+  cpu_device::grid_runner().change_order(changed);
 }
 
 std::vector<std::string> take_hazards() {

@@ -109,6 +109,18 @@ void Observer::add_padding(std::size_t offset) {
   if (is_watching) races_.add_padding(offset - SharedMemory::kFirstByte);
 }
 
+void Observer::swap_block(OfBlock& other) {
+  if (!is_watching) return;
+  settle();
+  counter_.block_met();
+  order_.swap_block(other.order);
+  races_.swap_block(other.races);
+  std::swap(has_waited_, other.has_waited);
+  std::swap(has_triggered_, other.has_triggered);
+  std::swap(trigger_, other.trigger);
+  std::swap(is_trigger_late_, other.is_trigger_late);
+}
+
 void Observer::all_paused() {
   if (is_watching) counter_.all_paused();
 }

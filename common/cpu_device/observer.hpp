@@ -40,6 +40,18 @@ class Observer {
   /// Ends it, and forgets.
   static void ignore() { is_watching = false; }
 
+  /// What is known of one block.
+  struct OfBlock {
+    Order::OfBlock order;
+    RaceDetector::OfBlock races;
+    std::bitset<kMaxThreads> has_waited;     // one bit a thread
+    std::bitset<kMaxThreads> has_triggered;  // likewise
+    Place trigger;                           ///< where the first of them did
+    bool is_trigger_late = false;            ///< a thread has written to global memory without it
+  };
+  /// Sets the running block aside, and goes on with another.
+  void swap_block(OfBlock& other);
+
   // What the runtime reports.
 
   /// The kernel's code, the memory in which the launch keeps its arguments, and whether it may
@@ -100,11 +112,10 @@ class Observer {
   const char* arguments_ = nullptr;
   std::size_t argument_bytes_ = 0;
   bool may_overlap_ = false;
-  // Of the running block, one bit a thread.
-  std::bitset<kMaxThreads> has_waited_;
+  std::bitset<kMaxThreads> has_waited_;  // these four: see OfBlock
   std::bitset<kMaxThreads> has_triggered_;
-  Place trigger_;                 ///< where the first of them did
-  bool is_trigger_late_ = false;  ///< a thread has written to global memory without it
+  Place trigger_;
+  bool is_trigger_late_ = false;
   Views views_;
   Bounds bounds_;
   Order order_;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace rmsnorm::cpu_device {
@@ -33,34 +34,6 @@ enum class Scope {
 
 /// Knows the order of a launch.
 class Order {
- public:
-  Order();  ///< before the first launch
-
-  // What happens.
-
-  void begin_launch();                            ///< all that was is before it
-  void begin_block(int threads);                  ///< no other block is before or behind it
-  void barrier();                                 ///< all threads of the block have met
-  void sync_warp(int warp, std::uint32_t lanes);  ///< these lanes have met
-  void fence(int thread, Scope scope);            ///< a thread has called a fence
-  /// A thread changes or reads a flag. `is_chain`: it changed it by an atomic operation, which hands
-  /// on what others have handed on before.
-  void publish(std::uintptr_t flag, int thread, bool is_chain);
-  void acquire(std::uintptr_t flag, int thread);  ///< the same for what it learns
-
-  // What follows.
-
-  /// Now, for a thread of the running block.
-  Moment now(int thread) const {
-    return {block_, time_, step_[thread][thread % 32], static_cast<std::uint16_t>(thread)};
-  }
-  /// Whether all that was done at a moment is before what the thread does now.
-  bool is_before(const Moment& past, int thread) const {
-    if (past.block < first_block_) return true;
-    if (past.block == block_ && is_before_in_block(past, thread)) return true;
-    return !learnt_.empty() && has_learnt(past, thread);
-  }
-
  private:
   /// What a thread has handed on: all that its block did up to a time, which each of its threads has.
   struct Release {
@@ -75,7 +48,7 @@ class Order {
     std::size_t releases;
     Moment at;
   };
-  /// The fences of one scope, of the running block.
+  /// The fences of one scope.
   struct Fences {
     std::vector<std::uint32_t> last;  // of each thread, its time
     std::uint32_t of_all = 0;         // what all threads did until then is before a fence ...
@@ -83,24 +56,67 @@ class Order {
     bool any = false;
   };
 
+ public:
+  /// What is known of one block.
+  class OfBlock {
+   public:
+    OfBlock();  ///< of none
+
+   private:
+    friend class Order;
+    int threads = 0;
+    std::uint32_t number = 0;
+    std::uint32_t epoch = 1;  // the time of the last barrier
+    /// step[t][l]: the last step of lane l, of the same warp, that is known to be before thread t.
+    std::vector<std::array<std::uint32_t, 32>> step;
+    std::vector<std::uint32_t> warp_met;  // by thread: the time of its last __syncwarp()
+    std::array<Fences, 2> fences;         // by Scope
+    std::vector<Learnt> learnt;
+  };
+
+  /// Sets the running block aside, and goes on with another.
+  void swap_block(OfBlock& other) { std::swap(of_, other); }
+
+  // What happens.
+
+  void begin_launch() {
+    first_block_ = blocks_ + 1, flags_.clear();
+  }                                               ///< all that was is before it
+  void begin_block(int threads);                  ///< no other block is before or behind it
+  void barrier();                                 ///< all threads of the block have met
+  void sync_warp(int warp, std::uint32_t lanes);  ///< these lanes have met
+  void fence(int thread, Scope scope);            ///< a thread has called a fence
+  /// A thread changes or reads a flag. `is_chain`: it changed it by an atomic operation, which hands
+  /// on what others have handed on before.
+  void publish(std::uintptr_t flag, int thread, bool is_chain);
+  void acquire(std::uintptr_t flag, int thread);  ///< the same for what it learns
+
+  // What follows.
+
+  /// Now, for a thread of the running block.
+  Moment now(int thread) const {
+    return {of_.number, time_, of_.step[thread][thread % 32], static_cast<std::uint16_t>(thread)};
+  }
+  /// Whether all that was done at a moment is before what the thread does now.
+  bool is_before(const Moment& past, int thread) const {
+    if (past.block < first_block_) return true;
+    if (past.block == of_.number && is_before_in_block(past, thread)) return true;
+    return !of_.learnt.empty() && has_learnt(past, thread);
+  }
+
+ private:
   bool is_before_in_block(const Moment& past, int thread) const {
-    return past.thread == thread || past.time < epoch_ ||
-           (past.thread / 32 == thread / 32 && step_[thread][past.thread % 32] >= past.step);
+    return past.thread == thread || past.time < of_.epoch ||
+           (past.thread / 32 == thread / 32 && of_.step[thread][past.thread % 32] >= past.step);
   }
   bool has_learnt(const Moment& past, int thread) const;
   std::vector<std::uint32_t> fenced(const Fences& fences, int thread) const;
 
-  int threads_ = 0;                // of the running block
+  std::uint32_t blocks_ = 0;       // so far
   std::uint32_t first_block_ = 1;  // of the launch
-  std::uint32_t block_ = 0;
   std::uint32_t time_ = 1;
-  std::uint32_t epoch_ = 1;  // the time of the last barrier
-  /// step_[t][l]: the last step of lane l, of the same warp, that is known to be before thread t.
-  std::vector<std::array<std::uint32_t, 32>> step_;
-  std::vector<std::uint32_t> warp_met_;  // by thread: the time of its last __syncwarp()
-  std::array<Fences, 2> fences_;         // by Scope
+  OfBlock of_;  // the running one
   std::unordered_map<std::uintptr_t, std::shared_ptr<Flag>> flags_;
-  std::vector<Learnt> learnt_;  // by the running block
 };
 
 }  // namespace rmsnorm::cpu_device

@@ -8,8 +8,8 @@ constexpr std::size_t kWordBytes = 4;
 }  // namespace
 
 void RaceDetector::begin_block() {
-  ++block_;
-  ++epoch_;
+  ++of_.block;
+  ++of_.epoch;
 }
 
 void RaceDetector::add_padding(std::size_t offset) {
@@ -19,7 +19,7 @@ void RaceDetector::add_padding(std::size_t offset) {
 }
 
 void RaceDetector::barrier() {
-  ++epoch_;
+  ++of_.epoch;
 }
 
 bool RaceDetector::find(const std::vector<Past>& past, const Past& now, Finding& to) const {
@@ -35,16 +35,16 @@ bool RaceDetector::find(const std::vector<Past>& past, const Past& now, Finding&
 Finding RaceDetector::access(std::size_t offset, int bytes, Past now) {
   Finding finding;
   const std::size_t end = offset + static_cast<std::size_t>(bytes);
-  if (words_.size() < end / kWordBytes + 1) words_.resize(end / kWordBytes + 1);
+  if (of_.words.size() < end / kWordBytes + 1) of_.words.resize(end / kWordBytes + 1);
   for (std::size_t w = offset / kWordBytes; w * kWordBytes < end; ++w) {
-    Word& word = words_[w];
-    if (word.block != block_) word.written = w < padding_.size() ? padding_[w] : 0;
-    word.block = block_;
-    if (word.epoch != epoch_) {
+    Word& word = of_.words[w];
+    if (word.block != of_.block) word.written = w < padding_.size() ? padding_[w] : 0;
+    word.block = of_.block;
+    if (word.epoch != of_.epoch) {
       word.loads.clear();
       word.stores.clear();
     }
-    word.epoch = epoch_;
+    word.epoch = of_.epoch;
 
     std::uint8_t mask = 0;
     for (std::size_t byte = 0; byte < kWordBytes; ++byte) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "common/cpu_device/order.hpp"
@@ -44,9 +45,29 @@ struct Finding {
 
 /// Finds accesses of a block to shared memory that nothing puts in an order.
 class RaceDetector {
+  /// 4 bytes: what was done to them since the last barrier.
+  struct Word {
+    std::uint64_t epoch = 0;
+    std::uint64_t block = 0;
+    std::uint8_t written = 0;  ///< bytes that this block has written, one bit each
+    std::vector<Past> loads;
+    std::vector<Past> stores;
+  };
+
  public:
+  /// What is known of one block.
+  class OfBlock {
+    friend class RaceDetector;
+    std::vector<Word> words;
+    std::uint64_t epoch = 1;  // counts barriers
+    std::uint64_t block = 1;
+  };
+
   /// Asks this order.
   explicit RaceDetector(const Order& order) : order_(order) {}
+
+  /// Sets the running block aside, and goes on with another.
+  void swap_block(OfBlock& other) { std::swap(of_, other); }
 
   void begin_launch() { padding_.clear(); }  ///< forgets the variables
   /// A byte of a variable that is padding, `offset` bytes from the start of shared memory: it may
@@ -59,22 +80,11 @@ class RaceDetector {
   Finding access(std::size_t offset, int bytes, Past now);
 
  private:
-  /// 4 bytes: what was done to them since the last barrier.
-  struct Word {
-    std::uint64_t epoch = 0;
-    std::uint64_t block = 0;
-    std::uint8_t written = 0;  ///< bytes that this block has written, one bit each
-    std::vector<Past> loads;
-    std::vector<Past> stores;
-  };
-
   bool find(const std::vector<Past>& past, const Past& now, Finding& to) const;
 
   const Order& order_;
-  std::vector<Word> words_;
+  OfBlock of_;                         // the running one
   std::vector<std::uint8_t> padding_;  // of each word, one bit for a byte
-  std::uint64_t epoch_ = 1;            // counts barriers
-  std::uint64_t block_ = 1;
 };
 
 }  // namespace rmsnorm::cpu_device

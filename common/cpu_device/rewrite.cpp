@@ -55,7 +55,6 @@ constexpr std::string_view kHeaders[] = {
 // Of C++'s own, what is no calculation.
 constexpr std::string_view kNotOfCudaStd[] = {"atomic", "barrier", "chrono", "latch", "semaphore"};
 constexpr std::array kMissingWords{
-    Feature{"this_grid", "this_grid(): the blocks run one after the other"},
     Feature{"this_cluster", "this_cluster(): there are no clusters of blocks"},
     Feature{"__cluster_dims__", "__cluster_dims__: there are no clusters of blocks"},
     Feature{"clock64", "clock64(): there is no clock"},

@@ -19,7 +19,7 @@
 #include <new>
 #include <utility>
 
-#include "common/cpu_device/block.hpp"
+#include "common/cpu_device/grid.hpp"
 #include "common/cpu_device/memory.hpp"
 #include "common/cpu_device/observer.hpp"
 #include "common/cpu_device/sanitizer.hpp"
@@ -45,8 +45,6 @@ namespace rmsnorm::cpu_device {
 namespace {
 
 constexpr std::align_val_t kAlignment{256};  // as cudaMalloc's
-constexpr int kMaxThreadsOfSm = 2048;        // of compute capability 9.0
-constexpr int kMaxBlocksOfSm = 32;
 constexpr int kRegisters = 65536;
 constexpr std::size_t kSharedBytesOfSm = std::size_t{228} << 10;
 constexpr std::size_t kSharedBytesReserved = 1024;  // of each block
@@ -176,7 +174,7 @@ void run(const Launch& launch, Call& call) {
   shared_memory().begin_launch(launch.shared_bytes);
   observer().launch_begins(call.kernel(), &call, call.bytes(), launch.may_overlap);
   const CrashGuard guard;
-  const bool done = block_runner().run(launch.grid, launch.block, [&] { call.run(); });
+  const bool done = grid_runner().run(launch.grid, launch.block, [&] { call.run(); });
   if (done) {
     std::size_t& known = device().static_bytes[call.kernel()];
     known = std::max(known, shared_memory().static_bytes());  // not every launch declares all
@@ -201,7 +199,7 @@ std::size_t learn_static_bytes(Call& call) {
     shared_memory().begin_launch(0);
     shared_memory().publish_static_bytes(bytes);
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) close(stream);
-    block_runner().run(dim3(1), dim3(kWarpThreads), [&] { call.run(); });
+    grid_runner().run(dim3(1), dim3(kWarpThreads), [&] { call.run(); });
     _exit(0);
   }
   if (child > 0) waitpid(child, nullptr, 0);
@@ -412,7 +410,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
       .maxThreadsPerBlock = kMaxThreads,
       .major = kComputeMajor,
       .minor = 0,
-      .multiProcessorCount = 1,
+      .multiProcessorCount = kMultiprocessors,
       .l2CacheSize = 0,
       .maxThreadsPerMultiProcessor = kMaxThreadsOfSm,
       .maxBlocksPerMultiProcessor = kMaxBlocksOfSm,
@@ -432,7 +430,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int num
       {cudaDevAttrMaxThreadsPerBlock, kMaxThreads},
       {cudaDevAttrMaxSharedMemoryPerBlock, kSharedBytes},
       {cudaDevAttrWarpSize, kWarpThreads},
-      {cudaDevAttrMultiProcessorCount, 1},
+      {cudaDevAttrMultiProcessorCount, kMultiprocessors},
       {cudaDevAttrComputeCapabilityMajor, kComputeMajor},
       {cudaDevAttrComputeCapabilityMinor, 0},
       {cudaDevAttrMaxBlockDimX, kMaxThreads},

@@ -249,14 +249,17 @@ cudaError_t cudaLaunchKernel(
   return rmsnorm::cpu_device::launch_by_addresses(
       kernel, {grid, block, shared_bytes, stream}, arguments);
 }
-/// Its blocks must fit on the device together: on its one multiprocessor.
+/// Its blocks must fit on the device together: on its multiprocessors.
 template <class... Parameters>
 cudaError_t cudaLaunchCooperativeKernel(
     void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
     std::size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
-  const int most = rmsnorm::cpu_device::blocks_that_fit(
-      rmsnorm::cpu_device::empty_call(kernel), static_cast<int>(block.x * block.y * block.z),
-      shared_bytes);
+  int multiprocessors = 0;
+  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+  const int most =
+      multiprocessors * rmsnorm::cpu_device::blocks_that_fit(
+                            rmsnorm::cpu_device::empty_call(kernel),
+                            static_cast<int>(block.x * block.y * block.z), shared_bytes);
   if (std::size_t{grid.x} * grid.y * grid.z > static_cast<std::size_t>(most)) {
     return rmsnorm::cpu_device::note(cudaErrorCooperativeLaunchTooLarge);
   }

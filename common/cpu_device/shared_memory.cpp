@@ -55,6 +55,24 @@ void SharedMemory::begin_block() {
   for (const SharedPiece& piece : pieces_) fill(piece);
 }
 
+std::vector<char> SharedMemory::save() const {
+  std::vector<char> all;
+  for (const SharedPiece& piece : pieces_) {
+    all.insert(all.end(), memory_ + piece.begin, memory_ + piece.begin + piece.bytes);
+  }
+  return all;
+}
+
+void SharedMemory::restore(const std::vector<char>& block) {
+  begin_block();  // for variables that another block was the first to need
+  auto from = block.begin();
+  for (const SharedPiece& piece : pieces_) {
+    if (from == block.end()) return;
+    std::copy_n(from, piece.bytes, memory_ + piece.begin);
+    from += static_cast<std::ptrdiff_t>(piece.bytes);
+  }
+}
+
 void SharedMemory::fill(const SharedPiece& piece) {
   char* data = memory_ + piece.begin;
   for (std::size_t i = 0; i + sizeof kNothing <= piece.bytes; i += sizeof kNothing) {

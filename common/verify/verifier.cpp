@@ -53,10 +53,10 @@ std::string outputs_of(const Operation& operation) {
 
 /// While it lives, blocks run in another order, where the device has one: CUDA promises none, and a
 /// result must not depend on it.
-struct ReversedBlocks {
-  ReversedBlocks() { reverse_blocks(true); }
-  ReversedBlocks(const ReversedBlocks&) = delete;
-  ~ReversedBlocks() { reverse_blocks(false); }
+struct OtherOrder {
+  OtherOrder() { change_block_order(true); }
+  OtherOrder(const OtherOrder&) = delete;
+  ~OtherOrder() { change_block_order(false); }
 };
 
 /// Errors after which the GPU takes further work: nothing ran.
@@ -145,7 +145,7 @@ Verification verify(
   if (!first.ok()) return first;
   const bool same_bits = workload.operation().same_bits;
   const std::uint64_t bits = same_bits ? workload.hash_of_results() : 0;
-  const ReversedBlocks reversed;
+  const OtherOrder other_order;
   Verification second = verify_launch(implementation, workload, workspace, stream, Watch::no);
   second.observation = std::move(first.observation);
   if (!second.ok()) {

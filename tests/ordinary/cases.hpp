@@ -47,5 +47,6 @@ std::vector<Ordinary> libraries_kernels();
 std::vector<Ordinary> cub_kernels();
 std::vector<Ordinary> runtime_kernels();
 std::vector<Ordinary> ptx_kernels();
+std::vector<Ordinary> grid_kernels();
 
 }  // namespace tests

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// The CPU device's stand-in for the CUDA Toolkit's header of this name: groups of one block.
+/// The CPU device's stand-in for the CUDA Toolkit's header of this name: groups of a grid, a block and a
+/// warp.
 
 #include <cuda_runtime.h>
 
@@ -22,6 +23,28 @@ class thread_block {
 };
 
 inline thread_block this_thread_block() {
+  return {};
+}
+
+/// All threads of the grid. Its blocks have to be resident together: cudaLaunchCooperativeKernel.
+class grid_group {
+ public:
+  static void sync(RMSNORM_PLACE) { rmsnorm::cpu_device::grid_barrier(place); }
+  static bool is_valid() { return true; }
+  static dim3 group_dim() { return gridDim; }
+  static dim3 block_index() { return blockIdx; }
+  static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
+  static unsigned long long block_rank() {
+    return (1ull * blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+  }
+  static unsigned long long num_threads() { return num_blocks() * thread_block::num_threads(); }
+  static unsigned long long size() { return num_threads(); }
+  static unsigned long long thread_rank() {
+    return block_rank() * thread_block::num_threads() + thread_block::thread_rank();
+  }
+};
+
+inline grid_group this_grid() {
   return {};
 }
 

@@ -1,0 +1,65 @@
+#pragma once
+/// \file
+/// A grid: its blocks run one after the other. One that waits for another, at a flag or at a barrier
+/// of the grid, is set aside, and the others go on.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/cpu_device/block.hpp"
+#include "common/cpu_device/observer.hpp"
+
+namespace rmsnorm::cpu_device {
+
+inline constexpr int kMultiprocessors = 2;    ///< that the device seems to have
+inline constexpr int kMaxBlocksOfSm = 32;     ///< that one holds, as of compute capability 9.0
+inline constexpr int kMaxThreadsOfSm = 2048;  ///< likewise
+
+/// Runs grids.
+class GridRunner {
+ public:
+  GridRunner();  ///< takes memory for the threads of one block
+
+  /// Runs `body` in every thread of every block. False if a mistake made the rest impossible.
+  bool run(dim3 grid, dim3 block, const std::function<void()>& body);
+
+  /// Changes the order of blocks: from the last to the first, and another one's turn comes with each
+  /// atomic operation. A GPU has no order of blocks.
+  void change_order(bool changed) { is_changed_ = changed; }
+  bool is_order_changed() const { return is_changed_; }  ///< whether it is
+
+  /// Whether another block can go on while the running one waits.
+  bool has_others() const { return !aside_.empty() || can_begin(); }
+
+  /// A barrier of all threads of the grid: returns when each has called it.
+  void barrier(Place place);
+
+ private:
+  /// A block that has begun, and what belongs to it alone.
+  struct Resident {
+    BlockRunner runner;
+    Observer::OfBlock seen;
+    std::vector<char> shared;
+  };
+
+  bool can_begin() const {
+    return next_ < blocks_ && static_cast<int>(aside_.size()) < most_aside_;
+  }
+
+  std::vector<std::unique_ptr<Resident>> free_;
+  std::deque<std::unique_ptr<Resident>> aside_;  // the first has waited longest
+  int most_aside_ = 0;  // with the one that runs, they are on the device at the same time
+  std::uint64_t blocks_ = 0;
+  std::uint64_t next_ = 0;     // the block that has not begun
+  std::uint64_t arrived_ = 0;  // blocks, at the grid's barrier
+  std::uint64_t rounds_ = 0;   // how often all have
+  bool is_changed_ = false;
+};
+
+/// The device has one.
+GridRunner& grid_runner();
+
+}  // namespace rmsnorm::cpu_device
