@@ -75,7 +75,8 @@ __global__ void storage_again(const float* x, float* y, bool correct) {
   __shared__ Reduce::TempStorage storage;
   const float sum = Reduce(storage).Sum(x[threadIdx.x]);  // <-- first
   if (correct) __syncthreads();
-  const float most = Reduce(storage).Reduce(x[threadIdx.x], cub::Max());  // <-- again
+  const float most = Reduce(storage).Reduce(
+      x[threadIdx.x], [](float a, float b) { return a < b ? b : a; });  // <-- again
   if (threadIdx.x == 0) y[0] = sum + most;
 }
 
