@@ -303,7 +303,8 @@ TEST_CASE("a literal or a comment without an end is refused") {
 TEST_CASE("inline PTX that is not known is refused as a missing feature") {
   for (const std::string text :
        {"asm(\"x.y %0;\" : \"=r\"(a));", "asm volatile(\"mov.u32 %0, %%clock; x.y;\" : : );",
-        "__asm__ __volatile__(\"x.y\");", "#define X asm(\"x.y;\")\n"}) {
+        "__asm__ __volatile__(\"ld.acquire.gpu.global.u32 %0, [%1];\" : \"=r\"(a) : \"l\"(p));",
+        "#define X asm(\"x.y;\")\n"}) {
     CAPTURE(text);
     CHECK(refusal("\n\n" + text).starts_with("k.cu:3: the CPU device has no PTX instruction "));
     CHECK_THROWS_AS(rewrite(text, "k.cu"), MissingFeature);

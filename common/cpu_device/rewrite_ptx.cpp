@@ -136,8 +136,12 @@ std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
   if (name.starts_with("mov.") && values.size() == 2) {
     return fmt::format("{} = {};", values[0], values[1]);
   }
-  if ((parts[0] == "ld" || parts[0] == "st") && parts.size() >= 3 &&
-      (has("global") || has("shared"))) {
+  const bool is_plain =
+      parts.size() >= 3 &&
+      std::all_of(parts.begin() + 1, parts.end() - 1, [](const std::string& part) {
+        return part == "global" || part == "shared" || part == "v2" || part == "v4";
+      });
+  if ((parts[0] == "ld" || parts[0] == "st") && is_plain) {  // not of a flag
     const int bytes = std::atoi(parts.back().c_str() + 1) / 8;
     const bool is_load = parts[0] == "ld";
     if (bytes == 0 || values.size() < 2) return "";

@@ -78,12 +78,19 @@ CUstream_st* queue_of(cudaStream_t stream) {
   return stream->has_own_queue ? stream : &d.default_stream;
 }
 
+void work_once(CUstream_st& stream) {
+  const std::function<void()> work = std::move(stream.work.front());
+  stream.work.pop_front();
+  work();
+}
+
 void work_off(CUstream_st& stream) {
-  while (!stream.work.empty()) {
-    const std::function<void()> work = std::move(stream.work.front());
-    stream.work.pop_front();
-    work();
-  }
+  while (!stream.work.empty()) work_once(stream);
+}
+
+/// Until an event's point is reached that was recorded `times` times.
+void work_off_until(CUevent_st& event, int times) {
+  while (event.reached < times && !event.queue->work.empty()) work_once(*event.queue);
 }
 
 /// What a kernel left behind shows once, to the first who waits for it. (On a GPU it would stay.)
@@ -257,15 +264,6 @@ cudaError_t release(void* data) {
   observer().freed(data);
   ::operator delete(data, kAlignment);
   return cudaSuccess;
-}
-
-/// Works a queue off until an event's point is reached that was recorded `times` times.
-void work_off_until(CUevent_st& event, int times) {
-  while (event.reached < times && !event.queue->work.empty()) {
-    const std::function<void()> work = std::move(event.queue->work.front());
-    event.queue->work.pop_front();
-    work();
-  }
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ __global__ void storage_again(const float* x, float* y, bool correct) {
   __shared__ Reduce::TempStorage storage;
   const float sum = Reduce(storage).Sum(x[threadIdx.x]);  // <-- first
   if (correct) __syncthreads();
-  const float most = Reduce(storage).Reduce(x[threadIdx.x], cub::Max());  // <-- again
+  const auto larger = [](float u, float v) { return u < v ? v : u; };
+  const float most = Reduce(storage).Reduce(x[threadIdx.x], larger);  // <-- again
   if (threadIdx.x == 0) y[0] = sum + most;
 }
 
@@ -93,9 +94,8 @@ std::vector<Case> construct_cases() {
        "<copy>: thread 0 reads row[0], which no thread of this block has written before",
        "copy_without_wait, block 0, thread 0", no_value},
       {"another thread's copy, without a barrier", on(copy_of_another, {1, 64}),
-       "<of another>: a race: thread 32 reads row[31] here, thread 31 writes it at <copied>, and "
-       "no "
-       "barrier is between them",
+       "<copied>: a race: thread 32 writes row[32] here, thread 31 reads it at <of another>, and "
+       "no barrier is between them",
        "copy_of_another, block 0, thread 32", barrier},
       {"a barrier without a count", on(barrier_without_count, {1, 64}),
        "<count>: thread ... arrives at a barrier that does not know yet how many threads it waits "
@@ -104,9 +104,8 @@ std::vector<Case> construct_cases() {
        "Let one thread call init(&barrier, threads), and put __syncthreads() behind it",
        cudaErrorLaunchFailure},
       {"a read between arrival and wait", on(read_before_wait, {1, 64}),
-       "<before wait>: a race: thread 63 reads row[0] here, thread 0 writes it at <before "
-       "arrival>, "
-       "and no barrier is between them",
+       "<before arrival>: a race: thread 0 writes row[0] here, thread 63 reads it at <before "
+       "wait>, and no barrier is between them",
        "read_before_wait, block 0, thread 0", barrier},
       {"a tile that does not wait", on(tile_without_sync, {1, 64}),
        "<tile writes>: a race: thread 4 writes row[4] here, thread 3 reads it at <tile reads>, and "

@@ -2,6 +2,7 @@
 /// CUB's operations of a block and of a warp.
 
 #include <cub/cub.cuh>
+#include <cuda/functional>
 
 #include "tests/ordinary/cases.hpp"
 
@@ -53,7 +54,7 @@ __global__ void scans(const float* x, float* y) {
   Scan(scan).InclusiveSum(before[0] + before[1], inclusive, sum);
   __syncthreads();
   Scan(scan).ExclusiveSum(before, before);
-  const float most = Reduce(reduce).Reduce(inclusive, cub::Max(), 250);
+  const float most = Reduce(reduce).Reduce(inclusive, cuda::maximum<>(), 250);
   int rank = -1;
   if (t < 224) WarpScan(warps[t / 32]).ExclusiveSum(1, rank);  // whole warps
   if (t == 0) rstd = most == sum && before[0] == 0 && rank == 0 ? rstd_of(sum) : 0;

@@ -165,7 +165,7 @@ void launch_symbols(Rows rows) {
   for (float& one : ones) one = 1;
   const float eps = Rows::kEps;
   float back = 0;
-  float* there = nullptr;
+  void* there = nullptr;
   cudaMemcpyToSymbol(factors, ones, sizeof ones);
   cudaMemcpyToSymbolAsync(epsilon, &eps, sizeof eps, 0, cudaMemcpyHostToDevice);
   cudaMemcpyFromSymbol(&back, epsilon, sizeof back);

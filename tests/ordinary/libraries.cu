@@ -4,10 +4,12 @@
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cooperative_groups/reduce.h>
+#include <cooperative_groups/scan.h>
 #include <cuda_pipeline.h>
 
 #include <cuda/atomic>
 #include <cuda/barrier>
+#include <cuda/cmath>
 #include <cuda/pipeline>
 #include <cuda/std/array>
 #include <cuda/std/limits>
@@ -36,7 +38,13 @@ __global__ void groups(const float* x, float* y) {
   sum = warp.thread_rank() < 16 ? partial[warp.thread_rank()] : 0.0f;
   sum = cg::reduce(warp, sum, cg::plus<float>());
   const float least = cg::reduce(warp, sum, cg::less<float>());
-  const bool agree = warp.all(least == sum) && warp.ballot(true) == ~0u && !warp.any(sum < 0);
+  const unsigned rank = warp.thread_rank();
+  const auto quartet = cg::labeled_partition(warp, rank / 4);
+  const bool is_ranked = cg::inclusive_scan(warp, 1u) == rank + 1 &&
+                         cg::exclusive_scan(warp, 1u) == rank && quartet.size() == 4 &&
+                         quartet.shfl(rank, 1) == rank / 4 * 4 + 1;
+  const bool agree =
+      is_ranked && warp.all(least == sum) && warp.ballot(true) == ~0u && !warp.any(sum < 0);
   y[blockIdx.x * kHidden + block.thread_rank()] = agree ? value * rstd_of(sum) : 0;
 }
 
@@ -135,7 +143,7 @@ __global__ void producer(const float* x, float* y) {
   __syncthreads();
   if (threadIdx.x < 32) {
     for (int i = threadIdx.x; i < kHidden; i += 32) row[i] = x[blockIdx.x * kHidden + i];
-    full.arrive();
+    static_cast<void>(full.arrive());
     return;
   }
   full.arrive_and_wait();
@@ -192,7 +200,7 @@ __global__ void atomics(const float* x, float* y) {
     cuda::atomic_ref<float, cuda::thread_scope_block>(parts[threadIdx.x / 32])
         .store(sum, cuda::memory_order_relaxed);
     arrived.fetch_add(1, cuda::memory_order_release);
-    while (arrived.load(cuda::memory_order_acquire) < 8) {
+    while (arrived.load(cuda::memory_order_acquire) < cuda::ceil_div(kHidden, 32)) {
     }
   }
   __syncwarp();
