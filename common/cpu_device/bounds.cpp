@@ -134,6 +134,13 @@ KnownMemory& Bounds::global(const Access& access) {
   return *found;
 }
 
+std::string Bounds::name_of(const void* address) const {
+  for (const KnownMemory& tensor : tensors_) {
+    if (is_in(address, tensor.data, tensor.bytes)) return tensor.name;
+  }
+  return "memory";
+}
+
 /// ", 2 elements past the end of x (8192 elements)", of the nearest tensor.
 std::string Bounds::place_in_global(std::uintptr_t at) const {
   const KnownMemory* nearest = nullptr;

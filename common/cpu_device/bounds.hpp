@@ -36,6 +36,9 @@ class Bounds {
   /// back only if it may.
   KnownMemory& global(const Access& access);
 
+  /// The name of the tensor with this address, or "memory".
+  std::string name_of(const void* address) const;
+
  private:
   KnownMemory* find(const void* address);
   std::string place_in_global(std::uintptr_t at) const;

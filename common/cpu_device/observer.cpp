@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/cpu_device/memory.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
 
@@ -159,6 +160,7 @@ void Observer::access(Access access) {
   if (!in_watched_kernel) return;
   const NotWatching pause;  // the library's templates may come from an observed file
   settle();
+  if (in_host_code) return host_access(access);
   std::tie(access.address, access.policy) = views_.resolve(access.address);
   const void* const address = access.address;
   if (block_runner().stacks().contains(address)) return;  // the thread's own variables
@@ -273,6 +275,24 @@ void Observer::global_access(const Access& access) {
   const Finding finding = global_races_.access(memory, address, access.bytes, past_of(access));
   if (finding.is_race) found_race(access, finding.other, element_text(memory, address));
   if (finding.is_unwritten) report_unwritten(access, element_text(memory, address), false);
+}
+
+/// The device's memory is not the host's.
+void Observer::host_access(const Access& access) const {
+  if (find_allocation(access.address) == nullptr) return;
+  const SourceLine line = line_of_call(access.pc);
+  hazards().add("host " + place_text(line), [&] {
+    return Hazard{
+        .file = line.file,
+        .line = line.line,
+        .what = fmt::format(
+            "the host's code {} {}, which is in the device's memory", verb(access.touch),
+            bounds_.name_of(access.address)),
+        .advice = "Let a kernel do it, or hand over what the host needs as an argument",
+        .kernel = {},
+        .block = {},
+        .thread = {}};
+  });
 }
 
 void Observer::shared_access(const Access& access) {

@@ -63,6 +63,7 @@ struct Device {
   std::map<const void*, std::size_t> static_bytes;    // of kernels that have run
   cudaError_t last_error = cudaSuccess;
   cudaError_t fault = cudaSuccess;
+  std::int64_t waits = 0;
 };
 
 Device& device() {
@@ -81,6 +82,7 @@ CUstream_st* queue_of(cudaStream_t stream) {
 }
 
 void work_off(CUstream_st& stream) {
+  ++device().waits;
   while (!stream.work.empty()) {
     const std::function<void()> work = std::move(stream.work.front());
     stream.work.pop_front();
@@ -283,6 +285,16 @@ const Allocation* find_allocation(const void* address) {
   if (after == device().allocations.begin()) return nullptr;
   const Allocation& candidate = std::prev(after)->second;
   return byte < candidate.data + candidate.bytes ? &candidate : nullptr;
+}
+
+HostCalls host_calls() {
+  const Device& d = device();
+  std::size_t queued = d.default_stream.work.size();
+  for (const auto& stream : d.streams) queued += stream->work.size();
+  return {
+      .waits = d.waits,
+      .allocations = std::ssize(d.allocations),
+      .queued = static_cast<std::int64_t>(queued)};
 }
 
 void set_fault(cudaError_t error) {
