@@ -79,7 +79,7 @@ Workload Workload::moved() const {
   return {*this, Elsewhere()};
 }
 
-void Workload::deliver(const Workload& from, cudaStream_t stream) const {
+void Workload::take(const Workload& from, cudaStream_t stream) const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (!is_read(operation_.tensors[i])) continue;
     const GuardedTensor& source = from.before_[i] ? *from.before_[i] : from.tensors_[i];
@@ -87,7 +87,9 @@ void Workload::deliver(const Workload& from, cudaStream_t stream) const {
     if (before_[i]) copy_bytes(before_[i]->data(), source.data(), bytes);
     cuda_check(
         cudaMemcpyAsync(tensors_[i].data(), source.data(), bytes, cudaMemcpyDeviceToDevice, stream),
-        "delivering an input");
+        "moving an input");
+    if (from.before_[i]) continue;
+    cuda_check(cudaMemsetAsync(source.data(), 0xff, bytes, stream), "clearing an input");
   }
 }
 

@@ -37,12 +37,12 @@ class Workload {
   /// bias without a weight.
   Workload(const Operation& operation, const WorkloadSpec& spec);
 
-  /// The same tensors at other addresses. What is read there is NaN, until it is delivered.
+  /// The same tensors at other addresses. What is read there is NaN until its values are taken over.
   Workload moved() const;
 
-  /// Enqueues on the stream that what a launch on set 0 reads gets the values that `from` has.
-  /// \throws CudaError
-  void deliver(const Workload& from, cudaStream_t stream) const;
+  /// Enqueues on the stream that what a launch on set 0 reads gets the values that `from` has, and
+  /// that inputs are NaN there from then on. \throws CudaError
+  void take(const Workload& from, cudaStream_t stream) const;
 
   /// The problem of one set, without a workspace.
   Problem problem(int set = 0) const;

@@ -166,7 +166,7 @@ Verification verify_launch(
   workload.reset();
   workspace.fill(Content::poison);
   const std::uint64_t hash = (from == nullptr ? workload : *from).hash_of_untouchables();
-  if (from != nullptr) workload.deliver(*from, stream);
+  if (from != nullptr) workload.take(*from, stream);
 
   launch_and_wait(implementation, p, memory_of(workload, workspace), stream, watch, found);
   if (!found.ok()) return found;
@@ -256,6 +256,10 @@ Verification verify(
   const Workload& now = moves ? *moved : workload;
   Verification second =
       verify_launch(implementation, now, workspace, stream, Watch::no, moves ? &workload : nullptr);
+  if (moves) {
+    workload.take(*moved, stream);
+    cuda_check(cudaStreamSynchronize(stream), fmt::format("after {}", implementation.slug));
+  }
   second.observation = std::move(first.observation);
   if (!second.ok()) {
     second.complaint += " (at the second launch; the first was right)";
