@@ -14,6 +14,17 @@ function flush(  i) {
   shown = lines = rewritten = 0
 }
 
+# A static_assert of the CPU device, "launch: ...", is about the line of the launch. g++ names that
+# before, clang behind it.
+/static(_assert| assertion) failed.*launch: / {
+  flush()
+  launch = $0
+  sub(/^.*launch: /, "", launch)
+  gsub(/"/, "", launch)
+  if (!/due to requirement/) say(required ": error: " launch)
+  next
+}
+
 { sub(/^[^ ]*\/ld: /, "") }  # the linker says first who it is
 
 # "PATH:12:5: error: ..." (g++, clang), "PATH(12): error: ..." (nvcc), "PATH:12: ..." (the rewriter)
@@ -21,7 +32,13 @@ index($0, path) == 1 && substr($0, length(path) + 1) ~ /^[:(][0-9]/ {
   flush()
   message = name substr($0, length(path) + 1)
   sub(/ \[-W[^]]*\]$/, "", message)
-  if (message ~ /: note: |: +(recursively )?required (from|by)/ || message in seen) next
+  if (message ~ /: note: |: +(recursively )?required (from|by)/) {
+    required = message
+    sub(/(:[0-9]+)?: .*/, "", required)
+    if (launch != "" && message ~ /requested here/) say(required ": error: " launch)
+    next
+  }
+  if (message in seen) next
   seen[message] = 1
   # Such a message follows from another one, most often.
   if (message ~ /cpu_device|rmsnorm_shared_|template argument [0-9]+ is invalid/) {
@@ -42,6 +59,14 @@ index($0, path) == 1 && substr($0, length(path) + 1) ~ /^[:(][0-9]/ {
 }
 
 { flush() }
+
+# A message of our own.
+function say(text) {
+  launch = ""
+  if (text in seen) return
+  seen[text] = any = 1
+  if (++errors <= 4) print text
+}
 
 END {
   flush()
