@@ -15,6 +15,10 @@
 // The program's code and static data, by the linker.
 extern "C" const char __executable_start;
 extern "C" const char _end;
+// Its static data that can change, and the part of it that is the device's (rewrite.cpp).
+extern "C" const char __data_start;
+extern "C" const char __start_rmsnorm_device;
+extern "C" const char __stop_rmsnorm_device;
 
 namespace rmsnorm::cpu_device {
 namespace {
@@ -167,7 +171,7 @@ void Observer::access(Access access) {
   if (shared_memory().contains(address)) return shared_access(access);
   if (is_in(address, arguments_, argument_bytes_)) return;
   const auto program_bytes = static_cast<std::size_t>(&_end - &__executable_start);
-  if (is_in(address, &__executable_start, program_bytes)) return;  // threadIdx and the like
+  if (is_in(address, &__executable_start, program_bytes)) return variable_access(access);
   global_access(access);
 }
 
@@ -275,6 +279,23 @@ void Observer::global_access(const Access& access) {
   const Finding finding = global_races_.access(memory, address, access.bytes, past_of(access));
   if (finding.is_race) found_race(access, finding.other, element_text(memory, address));
   if (finding.is_unwritten) report_unwritten(access, element_text(memory, address), false);
+}
+
+/// A kernel does not see the host's variables, but for constants.
+void Observer::variable_access(const Access& access) {
+  const auto* const at = static_cast<const char*>(access.address);
+  const bool is_of_device = &__start_rmsnorm_device <= at && at < &__stop_rmsnorm_device;
+  if (at < &__data_start || is_of_device || !variables_.insert(at).second) return;
+  const std::string name = name_of_variable(at);
+  if (name.empty() || name.starts_with("rmsnorm::cpu_device::")) return;
+  hazards().add("variable " + name, [&] {
+    return hazard_at(
+        access.pc,
+        fmt::format(
+            "thread {} {} {}, a variable of the host", block_runner().current(), verb(access.touch),
+            name),
+        "Make it a __device__ or __constant__ variable, a constant or an argument");
+  });
 }
 
 /// The device's memory is not the host's.

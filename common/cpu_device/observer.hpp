@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -104,8 +105,10 @@ class Observer {
   void found_race(const Access& access, const Past& other, std::string element);
   static void report(const Race& race);
   void settle();
+  void variable_access(const Access& access);
   void host_access(const Access& access) const;
 
+  std::set<const void*> variables_;  ///< static ones that kernels have touched
   const void* kernel_ = nullptr;
   const char* arguments_ = nullptr;
   std::size_t argument_bytes_ = 0;

@@ -367,6 +367,7 @@ class Rewriter {
       for (const Feature& feature : kMissingWords) {
         if (token.is(feature.word)) throw missing(token, std::string(feature.name));
       }
+      if (token.is("__device__") || token.is("__constant__")) device_variable(i);
       if (token.is("asm") || token.is("__asm__") || token.is("__asm")) {
         throw missing(token, "asm: inline PTX cannot run on the CPU device");
       }
@@ -500,6 +501,32 @@ class Rewriter {
       if (end > i) i = end - 1;
     }
     throw error(tokens_[open], "this <<< has no >>>");
+  }
+
+  /// A variable of the device that can change gets a section of the program where the observer
+  /// knows it. (A template's cannot have one.)
+  void device_variable(std::size_t keyword) {
+    std::size_t first = keyword;
+    while (first > 0 && !tokens_[first - 1].is(";") && !tokens_[first - 1].closes() &&
+           !tokens_[first - 1].is("{") && tokens_[first - 1].kind != Token::Kind::directive) {
+      --first;
+    }
+    int words = 0;
+    bool is_constant = false;
+    for (std::size_t i = first; i < tokens_.size(); ++i) {
+      const Token& token = tokens_[i];
+      if (token.in_directive || token.is("template") || token.is("operator")) return;
+      if (token.is("const") || token.is("constexpr")) is_constant = true;
+      if (token.is("*")) is_constant = false;
+      words += token.kind == Token::Kind::word ? 1 : 0;
+      if (token.is("<")) i = group_end(tokens_, i);
+      if (token.is("alignas") || token.is("__align__")) i = group_end(tokens_, i + 1);
+      if (token.is("(") || token.closes() || i >= tokens_.size()) return;
+      if (token.is("=") || token.is(";") || token.is("[") || token.is("{")) break;
+    }
+    constexpr int kAtLeast = 3;  // __device__ TYPE NAME
+    if (words < kAtLeast || is_constant) return;
+    tokens_[keyword].text = "__attribute__((section(\"rmsnorm_device\")))";
   }
 
   /// A declaration of __shared__ variables becomes one of references; with extern, of a pointer.

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "common/cpu_device/block.hpp"
+#include "common/cpu_device/device_memory.hpp"
 #include "common/cpu_device/memory.hpp"
 #include "common/cpu_device/observer.hpp"
 #include "common/cpu_device/sanitizer.hpp"
@@ -44,7 +45,6 @@ struct CUevent_st {
 namespace rmsnorm::cpu_device {
 namespace {
 
-constexpr std::align_val_t kAlignment{256};  // as cudaMalloc's
 constexpr int kMaxThreadsOfSm = 2048;        // of compute capability 9.0
 constexpr int kMaxBlocksOfSm = 32;
 constexpr int kRegisters = 65536;
@@ -240,13 +240,11 @@ cudaError_t allocate(void** data, std::size_t bytes, cudaMemoryType type) {
   *data = nullptr;
   if (bytes == 0) return cudaSuccess;
   // Linux would promise more than there is.
-  void* memory = bytes > physical_memory(_SC_PHYS_PAGES)
-                     ? nullptr
-                     : ::operator new(bytes, kAlignment, std::nothrow);
+  char* const memory =
+      bytes > physical_memory(_SC_PHYS_PAGES) ? nullptr : take_device_memory(bytes);
   if (memory == nullptr) return note(cudaErrorMemoryAllocation);
   *data = memory;
-  auto* const bytes_of_it = static_cast<char*>(memory);
-  device().allocations[bytes_of_it] = {bytes_of_it, bytes, type};
+  device().allocations[memory] = {memory, bytes, type};
   if (type == cudaMemoryTypeDevice) observer().allocated(memory, bytes);  // the host fills others
   return cudaSuccess;
 }
@@ -257,9 +255,9 @@ cudaError_t release(void* data) {
   if (found == device().allocations.end() || found->second.is_symbol) {
     return note(cudaErrorInvalidValue);
   }
-  device().allocations.erase(found);
   observer().freed(data);
-  ::operator delete(data, kAlignment);
+  give_back_device_memory(found->second.data, found->second.bytes);
+  device().allocations.erase(found);
   return cudaSuccess;
 }
 

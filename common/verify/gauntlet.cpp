@@ -237,9 +237,13 @@ class Gauntlet {
     const bool was_watched = can_observe() && implementation_.memory == Memory::device;
     if (was_watched && found.hazards.empty() && found.mismatch &&
         is_plain(attempt.spec, attempt.values)) {
-      result_.advice =
-          "no mistake was seen on the way: is a __shared__ missing, an index or a bound of a loop "
-          "off, or the formula wrong?";
+      const float got = found.mismatch->got;
+      const bool is_no_result = !std::isfinite(got) || got == 0 || std::abs(got) > 1e30f;
+      result_.advice = is_no_result
+                           ? "no mistake was seen on the way: is a variable read before it is "
+                             "written, as one is where a __shared__ is missing?"
+                           : "no mistake was seen on the way: is a __shared__ missing, an index or "
+                             "a bound of a loop off, or the formula wrong?";
     }
     return false;
   }

@@ -47,5 +47,6 @@ std::vector<Case> unwritten_cases();
 std::vector<Case> bounds_cases();
 std::vector<Case> alignment_cases();
 std::vector<Case> overlap_cases();
+std::vector<Case> host_cases();
 
 }  // namespace tests
