@@ -251,10 +251,14 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
       {"partial[kThreads]", "partial[hidden]", {"36: error: "}},
       {"partial[kThreads];", "partial[kThreads] = {};", {"36: CUDA does not allow"}},
       {"stream>>>(", "stream>>(", {"71: this <<< has no >>>"}},
-      {", kThreads, 0, stream>>>", ">>>", {"71: error: between <<< and >>> stand the blocks and"}},
-      {"p.hidden, p.eps);", "p.hidden);", {"71: error: the kernel has more or fewer parameters"}},
-      {"(p.x, p.weight,", "(p.x, p.rows,", {"71: error: an argument is of another type than"}},
-      {"<<<p.rows, kThreads, 0, stream>>>", "", {"71: ", " is a kernel: call it as "}},
+      {", kThreads, row_bytes, stream>>>",
+       ">>>",
+       {"error: between <<< and >>> stand the blocks and"}},
+      {"p.hidden, p.eps);", "p.hidden);", {"72: error: the kernel has more or fewer parameters"}},
+      {"p.x, p.weight, p.y,",
+       "p.x, p.rows, p.y,",
+       {"72: error: an argument is of another type than"}},
+      {"<<<p.rows, kThreads, row_bytes, stream>>>", "", {"71: ", " is a kernel: call it as "}},
       {"    if (threadIdx.x < half) {", "    {{", {"error: "}},
   };
   Repository repository;
