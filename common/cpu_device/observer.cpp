@@ -285,9 +285,12 @@ void Observer::global_access(const Access& access) {
 void Observer::variable_access(const Access& access) {
   const auto* const at = static_cast<const char*>(access.address);
   const bool is_of_device = &__start_rmsnorm_device <= at && at < &__stop_rmsnorm_device;
-  if (at < &__data_start || is_of_device || !variables_.insert(at).second) return;
-  const std::string name = name_of_variable(at);
-  if (name.empty() || name.starts_with("rmsnorm::cpu_device::")) return;
+  if (at < &__data_start || is_of_device) return;
+  const auto [found, is_new] = variables_.try_emplace(at, "");
+  std::string& name = found->second;
+  if (is_new) name = name_of_variable(at);
+  if (name.starts_with("rmsnorm::cpu_device::")) name.clear();
+  if (name.empty()) return;
   hazards().add("variable " + name, [&] {
     return hazard_at(
         access.pc,

@@ -7,8 +7,8 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -108,7 +108,7 @@ class Observer {
   void variable_access(const Access& access);
   void host_access(const Access& access) const;
 
-  std::set<const void*> variables_;  ///< static ones that kernels have touched
+  std::map<const void*, std::string> variables_;  ///< of the host, by name; "" of nobody's
   const void* kernel_ = nullptr;
   const char* arguments_ = nullptr;
   std::size_t argument_bytes_ = 0;

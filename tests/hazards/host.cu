@@ -6,9 +6,14 @@
 #include "tests/hazards/cases.hpp"
 
 namespace tests {
+
+float of_host = 2;  // for everybody: else g++ makes constants of them
+struct Counter {
+  int count;
+} counter;
+
 namespace {
 
-float of_host = 2;
 __device__ float of_device = 2;
 __constant__ float table[2] = {2, 2};
 const float constants[] = {2, 2, 2};
@@ -19,11 +24,6 @@ __global__ void reads_variable(const float* x, float* y, bool correct) {
   const float factor = correct ? of_device + table[t % 2] + own : of_host;  // <-- variable
   y[t] = factor * constants[t % 3] * x[t];
 }
-
-struct Counter {
-  int count;
-};
-Counter counter;
 
 __global__ void writes_variable(const float* x, float* y, bool correct) {
   y[threadIdx.x] = x[threadIdx.x];
