@@ -303,7 +303,8 @@ void Observer::variable_access(const Access& access) {
 
 /// The device's memory is not the host's.
 void Observer::host_access(const Access& access) const {
-  if (find_allocation(access.address) == nullptr) return;
+  const Allocation* const found = find_allocation(access.address);
+  if (found == nullptr || found->type != cudaMemoryTypeDevice) return;
   const SourceLine line = line_of_call(access.pc);
   hazards().add("host " + place_text(line), [&] {
     return Hazard{

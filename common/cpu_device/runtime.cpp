@@ -45,7 +45,7 @@ struct CUevent_st {
 namespace rmsnorm::cpu_device {
 namespace {
 
-constexpr int kMaxThreadsOfSm = 2048;        // of compute capability 9.0
+constexpr int kMaxThreadsOfSm = 2048;  // of compute capability 9.0
 constexpr int kMaxBlocksOfSm = 32;
 constexpr int kRegisters = 65536;
 constexpr std::size_t kSharedBytesOfSm = std::size_t{228} << 10;
