@@ -91,7 +91,7 @@ const Mutant kMutants[] = {
     {"eps_missing", {kFirst, "1 x 1"}},
     {"eps_on_root", {kFirst, "1 x 1"}},
     {"far_out_of_bounds",
-     {"MISTAKE: thread 0 reads 4 bytes, 429496", "1 x 1"},
+     {"MISTAKE: thread 0 reads 4 bytes, 42949", "1 x 1"},
      {"mutant/far_out_of_bounds: the kernel: an illegal memory access was encountered"},
      kWatched},
     {"first_launch_only", {"(at the second launch; the first was right)", "1 x 1"}},
