@@ -57,6 +57,7 @@ function(add_kernels target)
     # Lessons compare threadIdx with signed numbers, and look at
     # floats as float4, as CUDA files do.
     set_source_files_properties("${rewritten}" PROPERTIES
+      SKIP_PRECOMPILE_HEADERS ON
       COMPILE_OPTIONS "${line_names};-fno-strict-aliasing;-Wno-sign-compare;-Wno-unknown-pragmas")
     target_sources(${target} PRIVATE "${rewritten}")
     cmake_path(GET file PARENT_PATH folder)

@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/base/device.hpp"
 #include "common/contract/expected.hpp"
 #include "common/tensors/buffer.hpp"
 
@@ -130,13 +131,13 @@ class Faults {
 
   void of_launch() {
     const Operation& operation = operation_;
-    add("nothing is written", "row 0, column 0 was not written",
-        [](const Problem&, cudaStream_t) { return cudaSuccess; });
-    add("the launch is refused", "the launch failed: invalid configuration",
-        [&operation](const Problem& p, cudaStream_t) {
-          store_solution(operation, p);  // and the error still has to be noticed
-          return cudaErrorInvalidConfiguration;
-        });
+    const auto nothing = [](const Problem&, cudaStream_t) { return cudaSuccess; };
+    add("nothing is written", "row 0, column 0 was not written", nothing);
+    add("the launch is refused", "the launch failed: invalid configuration", nothing);
+    faults_.back().implementation.launch = [&operation](const Problem& p, cudaStream_t) {
+      store_solution(operation, p);  // and the error still has to be noticed
+      return cudaErrorInvalidConfiguration;
+    };
     add("writes behind the workspace", "wrote 1 elements after the end of the workspace",
         [&operation](const Problem& p, cudaStream_t) {
           store_solution(operation, p);
@@ -144,12 +145,13 @@ class Faults {
           return cudaSuccess;
         });
     const auto launches = std::make_shared<int>(0);
+    const int launches_of_a_test = memory_ == Memory::device ? 3 : 2;  // with the rehearsal
     const std::string output = first_output();
     add("the second launch gives other bits", "second launch",
         [=, &operation](const Problem& p, cudaStream_t) {
           store_solution(operation, p);
           const Place place = place_of(operation, output, p);
-          if (++*launches % 2 != 0) return cudaSuccess;
+          if (++*launches % launches_of_a_test == 1) return cudaSuccess;
           if (operation.same_bits) {
             nudge(place.data, place.dtype, 0);
           } else {
@@ -185,7 +187,27 @@ void nudge(void* data, Dtype dtype, std::int64_t index) {
   put_bits(data, dtype, index, get_bits(data, dtype, index) ^ 1);
 }
 
+/// What was to happen at once happens when it is the stream's turn.
+Launch on_stream(Launch launch) {
+  return [=](const Problem& p, cudaStream_t stream) {
+    if (!is_cpu_device()) {
+      cudaStreamSynchronize(stream);
+      return launch(p, stream);
+    }
+    // Nothing on the stream can return an error: it shows to those who wait.
+    auto* const work = new std::function<void()>([=] { launch(p, stream); });
+    const auto call = [](void* data) {
+      const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(data));
+      (*owned)();
+    };
+    const cudaError_t error = cudaPeekAtLastError();
+    const cudaError_t queued = cudaLaunchHostFunc(stream, call, work);
+    return error == cudaSuccess ? queued : error;
+  };
+}
+
 Implementation implementation_with(const Operation& operation, Memory memory, Launch launch) {
+  if (memory == Memory::device) launch = on_stream(std::move(launch));
   return {
       .slug = "00_fake",
       .title = "Fake",

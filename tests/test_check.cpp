@@ -24,7 +24,7 @@ Finished check(const std::vector<std::string>& arguments) {
   return run(command);
 }
 
-const std::string kAdvice = "\n  no mistake was seen on the way: is a __shared__ missing, ";
+const std::string kAdvice = "\n  no mistake was seen on the way: is a ";
 
 }  // namespace
 
@@ -60,6 +60,7 @@ TEST_CASE("check advises where no mistake was seen that explains a wrong result,
            {"neighbour_weight", true},           // an index
            {"half_lanes", true},                 // a loop's bound
            {"eps_missing", true},                // the formula
+           {"unset_sum", true},                  // a variable
            {"no_barrier_after_partial", false},  // a mistake was seen
            {"changes_x", false},                 // memory was changed
            {"grid_of_no_blocks", false},         // nothing was launched

@@ -300,6 +300,46 @@ TEST_CASE("a literal or a comment without an end is refused") {
   }
 }
 
+TEST_CASE("a kernel without __global__ and one that is called like a function are refused") {
+  const std::string kernel = "__global__ void __launch_bounds__(256) k(int n) {\n}\n";
+  const std::string is_kernel =
+      "is a kernel: call it as k<<<blocks, threads>>>(arguments), from the host's code";
+  check_refused({
+      {"void k(int n) {}\nvoid f() {\n k<<<1, 2>>>(3);\n}", "k.cu:3: k has no __global__"},
+      {"template <class T>\nstatic void k(T n) {}\nvoid f() { k<int><<<1, 2>>>(3); }",
+       "k.cu:3: k has no __global__"},
+      {kernel + "void f() {\n k(3);\n}", "k.cu:4: k " + is_kernel},
+      {kernel + "int f() { return k(3), 1; }", "k.cu:3: k " + is_kernel},
+      {"template <int n> __global__ void k() {}\nvoid f() { k<3>(); }", "k.cu:2: k " + is_kernel},
+  });
+  const std::string arguments = "void f() { k<<<1, 2>>>(3); g(&k, k); call(k<3>, k); }";
+  CHECK(refusal(kernel + arguments) == "");
+  CHECK(refusal("__global__ void k(int n);\n" + kernel + arguments) == "");
+  CHECK(refusal(kernel + "void k(S s) {}\nvoid f() { k(S()); }") == "");  // an overload
+  CHECK(refusal(kernel + "void f() { k::run(3); other::k(3); o.k(3); p->k(3); }") == "");
+  CHECK(refusal("void f(void (*k)(int)) { k<<<1, 2>>>(3); }") == "");
+}
+
+TEST_CASE("a kernel that calls a function of the host is refused") {
+  const std::string message = "a kernel cannot call f: it has no __device__";
+  check_refused({
+      {"float f(float x) { return x; }\n__global__ void k(float* y) {\n *y = f(*y);\n}",
+       "k.cu:3: " + message},
+      {"template <class T> T f(T x) { return x; }\n__device__ int g(int n) { return f<int>(n); }",
+       "k.cu:2: " + message},
+  });
+  for (const char* const begin :
+       {"__device__ ", "__host__ __device__ ", "constexpr ",
+        "template <class T = int> __device__ "}) {
+    CAPTURE(begin);
+    const std::string kernel = "float f(float x) { return x; }\n__global__ void k() { f(1); }";
+    CHECK(refusal(begin + kernel) == "");
+  }
+  CHECK(refusal("int f() { return 1; }\nvoid host() { f(); }\n__global__ void k() {}") == "");
+  CHECK(refusal("int f();\n__global__ void k() { const auto f = [] {}; f(); }") == "");
+  CHECK(refusal("int f();\n__global__ void k() { s.f(); std::f(); R f(1); }") == "");
+}
+
 TEST_CASE("inline PTX that is not known is refused as a missing feature") {
   for (const std::string text :
        {"asm(\"x.y %0;\" : \"=r\"(a));", "asm volatile(\"mov.u32 %0, %%clock; x.y;\" : : );",

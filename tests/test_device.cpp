@@ -92,8 +92,11 @@ TEST_CASE("the verifier rejects every fault on the device and says what is wrong
 TEST_CASE("an error that a kernel's launch forgot to return is noticed") {
   NEEDS_GPU();
   for (const Operation* operation : operations()) {
-    const Implementation forgetful = tests::right_and_then(
-        *operation, Memory::device, [](const Problem&) { cudaMemset(nullptr, 0, 1); });
+    Implementation forgetful = tests::right(*operation, Memory::device);
+    forgetful.launch = [](const Problem&, cudaStream_t stream) {
+      cudaMemsetAsync(nullptr, 0, 1, stream);
+      return cudaSuccess;
+    };
     const Verification found = verify(forgetful, Workload(*operation, kSmall));
     CHECK(found.complaint == "the launch failed: invalid argument");
   }

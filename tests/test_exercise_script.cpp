@@ -251,6 +251,14 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
       {"partial[kThreads]", "partial[hidden]", {"36: error: "}},
       {"partial[kThreads];", "partial[kThreads] = {};", {"36: CUDA does not allow"}},
       {"stream>>>(", "stream>>(", {"71: this <<< has no >>>"}},
+      {", kThreads, row_bytes, stream>>>",
+       ">>>",
+       {"error: between <<< and >>> stand the blocks and"}},
+      {"p.hidden, p.eps);", "p.hidden);", {"72: error: the kernel has more or fewer parameters"}},
+      {"p.x, p.weight, p.y,",
+       "p.x, p.rows, p.y,",
+       {"72: error: an argument is of another type than"}},
+      {"<<<p.rows, kThreads, row_bytes, stream>>>", "", {"71: ", " is a kernel: call it as "}},
       {"    if (threadIdx.x < half) {", "    {{", {"error: "}},
   };
   Repository repository;
@@ -315,6 +323,8 @@ FAILED: my.dir/my.cu.o
   ^
 /r/my.cu:50:3: error: use of undeclared identifier 'total' [-Wsome]
 /r/my.cu:70:1:   recursively required from 'launch_for<512>'
+/r/start.hpp:9:3: error: static_assert failed due to requirement 'kFit' "launch: it does not fit"
+/r/my.cu:75:18: note: in instantiation of function template specialization 'f<float *>' requested here
 /usr/bin/ld: /r/my.cu:81: undefined reference to `warp_sum'
 ninja: build stopped: subcommand failed.
 )");
@@ -327,6 +337,7 @@ ninja: build stopped: subcommand failed.
 my.cu:50:3: error: use of undeclared identifier 'total'
   total = 1;
   ^
+my.cu:75: error: it does not fit
 my.cu:81: undefined reference to `warp_sum'
 )");
   CHECK(finished.err == "");

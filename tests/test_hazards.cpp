@@ -135,6 +135,10 @@ TEST_CASE("misaligned accesses are found and are an error of the launch") {
   check_loads_and_stores(alignment_cases(), "tests/hazards/alignment.cu");
 }
 
+TEST_CASE("a kernel that uses the host's memory or its variables is found") {
+  check_loads_and_stores(host_cases(), "tests/hazards/host.cu");
+}
+
 TEST_CASE("a kernel that may overlap the one before it and does not wait is found") {
   check_loads_and_stores(overlap_cases(), "tests/hazards/overlap.cu");
 }

@@ -27,6 +27,12 @@ Observation stop_observing() {
   return {};
 }
 
+void watch_host(bool) {}
+
+HostCalls host_calls() {
+  return {};
+}
+
 void change_block_order(bool) {}
 
 std::vector<std::string> take_hazards() {

@@ -66,6 +66,17 @@ void start_observing(std::vector<KnownMemory> tensors);
 /// Ends it, and gives what was counted.
 Observation stop_observing();
 
+/// While observing: whether the host's code is to be watched, too. It may not touch device memory.
+void watch_host(bool watched);
+
+/// What the host has asked of the device until now, where the device can tell; else nothing.
+struct HostCalls {
+  std::int64_t waits = 0;        ///< for what lies on a stream
+  std::int64_t allocations = 0;  ///< that nobody has freed
+  std::int64_t queued = 0;       ///< work on a stream that nobody has waited for
+};
+HostCalls host_calls();
+
 /// Lets the blocks of later launches run from the last to the first, and take turns at atomic
 /// operations, on a device that has an order.
 void change_block_order(bool changed);

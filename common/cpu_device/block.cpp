@@ -13,10 +13,10 @@
 #include "common/cpu_device/shared_memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
 
-uint3 threadIdx;
-uint3 blockIdx;
-dim3 blockDim;
-dim3 gridDim;
+[[gnu::section("rmsnorm_device")]] uint3 threadIdx;
+[[gnu::section("rmsnorm_device")]] uint3 blockIdx;
+[[gnu::section("rmsnorm_device")]] dim3 blockDim;
+[[gnu::section("rmsnorm_device")]] dim3 gridDim;
 
 namespace rmsnorm::cpu_device {
 namespace {

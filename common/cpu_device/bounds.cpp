@@ -8,12 +8,15 @@
 #include <utility>
 
 #include "common/cpu_device/block.hpp"
+#include "common/cpu_device/device_memory.hpp"
 #include "common/cpu_device/memory.hpp"
 
 namespace rmsnorm::cpu_device {
 namespace {
 
 constexpr const char* kCompare = "Compare the index with the size before the access";
+
+constexpr std::uintptr_t kNullBytes = 1 << 16;  // of which Linux gives nobody one
 
 std::string plural(std::uintptr_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
@@ -62,6 +65,20 @@ bool is_in(const void* address, const void* begin, std::size_t bytes) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   const auto first = reinterpret_cast<std::uintptr_t>(begin);
   return at >= first && at - first < bytes;
+}
+
+void report_index(Place place, std::ptrdiff_t index, const std::string& array) {
+  const SourceLine line = line_of(place);
+  hazards().add("index " + place_text(line), [&] {
+    Hazard found = hazard_at(
+        line, block_runner().current(),
+        fmt::format(
+            "thread {} uses index {} of an array of type {}", block_runner().current(), index,
+            array),
+        kCompare);
+    found.is_symptom = true;
+    return found;
+  });
 }
 
 void Bounds::start(std::vector<KnownMemory> tensors) {
@@ -129,9 +146,26 @@ KnownMemory& Bounds::global(const Access& access) {
   if (found == nullptr || at + static_cast<std::uintptr_t>(access.bytes) >
                               reinterpret_cast<std::uintptr_t>(found->data) + found->bytes) {
     set_fault(cudaErrorIllegalAddress);
+    if (at < kNullBytes) {
+      give_up(
+          access, who_text(access) + " through a null pointer",
+          "What a problem lacks is null: look before the access");
+    }
+    if (!is_device_address(access.address)) {
+      give_up(
+          access, who_text(access) + " of the host's memory",
+          "A kernel's pointers lead to what cudaMalloc gave: a copy has to be there");
+    }
     give_up(access, who_text(access) + place_in_global(at), kCompare);
   }
   return *found;
+}
+
+std::string Bounds::name_of(const void* address) const {
+  for (const KnownMemory& tensor : tensors_) {
+    if (is_in(address, tensor.data, tensor.bytes)) return tensor.name;
+  }
+  return "memory";
 }
 
 /// ", 2 elements past the end of x (8192 elements)", of the nearest tensor.

@@ -15,6 +15,10 @@ namespace rmsnorm::cpu_device {
 /// Whether an address is that of one of these bytes.
 bool is_in(const void* address, const void* begin, std::size_t bytes);
 
+/// Reports an index that is beyond its array, "'float [4]'", wherever that lies. Of an array in
+/// shared memory there will be more to say.
+void report_index(Place place, std::ptrdiff_t index, const std::string& array);
+
 /// Reports an access that is out of bounds, or at an address that is no multiple of its size, and
 /// ends the grid: on a GPU, the kernel could not go on either.
 class Bounds {
@@ -35,6 +39,9 @@ class Bounds {
   /// What it touches in global memory: a tensor, or memory of the kernel's own, "workspace". Comes
   /// back only if it may.
   KnownMemory& global(const Access& access);
+
+  /// The name of the tensor with this address, or "memory".
+  std::string name_of(const void* address) const;
 
  private:
   KnownMemory* find(const void* address);

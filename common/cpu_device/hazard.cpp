@@ -20,6 +20,7 @@ std::string text_of(uint3 place) {
 
 std::string Hazard::text() const {
   const std::string where = file.empty() ? "" : fmt::format("{}:{}: ", file, line);
+  if (kernel.empty()) return fmt::format("{}{}. {}", where, what, advice);
   return fmt::format(
       "{}{} (kernel {}, block {}, thread {}). {}", where, what, kernel, text_of(block),
       text_of(thread), advice);

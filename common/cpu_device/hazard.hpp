@@ -22,7 +22,7 @@ struct Hazard {
   int line;                 ///< where it showed
   std::string what;         ///< what happened, without a full stop: "thread 3 reads ..."
   std::string advice;       ///< one sentence
-  std::string kernel;       ///< in which kernel ...
+  std::string kernel;       ///< in which kernel ("": in the host's code) ...
   uint3 block;              ///< ... block
   uint3 thread;             ///< ... and thread
   bool is_symptom = false;  ///< another mistake may be behind it, to be named first

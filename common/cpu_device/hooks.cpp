@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "common/cpu_device/observer.hpp"
+#include "common/cpu_device/sanitizer.hpp"
 #include "common/cpu_device/vectors.hpp"
 
 using rmsnorm::cpu_device::in_watched_kernel;
@@ -113,6 +114,26 @@ void* __tsan_memset(void* to, int value, std::size_t bytes) {
   touch_parts(__builtin_return_address(0), to, bytes, Touch::store);
   return std::memset(to, value, bytes);
 }
+
+#ifndef RMSNORM_ADDRESS_SANITIZER
+/// What -fsanitize=bounds says of an array, and of a place.
+struct OutOfBounds {
+  const char* file;
+  std::uint32_t line;
+  std::uint32_t column;
+  const struct Type {
+    std::uint16_t kind;
+    std::uint16_t info;
+    char name[1];  // "'float [4]'"
+  } * array;
+};
+void __ubsan_handle_out_of_bounds(OutOfBounds* at, std::uintptr_t index) {
+  if (!in_watched_kernel) return;
+  const rmsnorm::cpu_device::NotWatching pause;
+  rmsnorm::cpu_device::report_index(
+      {at->file, static_cast<int>(at->line)}, static_cast<std::intptr_t>(index), at->array->name);
+}
+#endif
 
 // Atomic operations of the C++ library, in the host parts.
 #define RMSNORM_ATOMIC_HOOKS(bits)                                                                \

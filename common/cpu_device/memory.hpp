@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "common/base/observation.hpp"
 #include "common/cpu_device/include/cuda_runtime.h"
 
 namespace rmsnorm::cpu_device {
@@ -18,6 +19,9 @@ struct Allocation {
 
 /// The allocation that holds an address, or null.
 const Allocation* find_allocation(const void* address);
+
+/// What the host has asked of the device until now.
+HostCalls host_calls();
 
 /// Notes that a kernel could not go on: the next call that waits for it returns this.
 void set_fault(cudaError_t error);

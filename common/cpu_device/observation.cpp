@@ -8,6 +8,7 @@
 #include "common/base/device.hpp"
 #include "common/cpu_device/grid.hpp"
 #include "common/cpu_device/hazard.hpp"
+#include "common/cpu_device/memory.hpp"
 #include "common/cpu_device/observer.hpp"
 
 namespace rmsnorm {
@@ -34,6 +35,14 @@ void start_observing(std::vector<KnownMemory> tensors) {
 
 Observation stop_observing() {
   return can_observe() ? cpu_device::observer().stop() : Observation{};
+}
+
+void watch_host(bool watched) {
+  cpu_device::Observer::watch_host(watched);
+}
+
+HostCalls host_calls() {
+  return cpu_device::host_calls();
 }
 
 void change_block_order(bool changed) {

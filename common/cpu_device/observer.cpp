@@ -8,12 +8,17 @@
 #include <tuple>
 #include <utility>
 
+#include "common/cpu_device/memory.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
 
 // The program's code and static data, by the linker.
 extern "C" const char __executable_start;
 extern "C" const char _end;
+// Its static data that can change, and the part of it that is the device's (rewrite.cpp).
+extern "C" const char __data_start;
+extern "C" const char __start_rmsnorm_device;
+extern "C" const char __stop_rmsnorm_device;
 
 namespace rmsnorm::cpu_device {
 namespace {
@@ -176,13 +181,14 @@ void Observer::access(Access access) {
   if (!in_watched_kernel) return;
   const NotWatching pause;  // the library's templates may come from an observed file
   settle();
+  if (in_host_code) return host_access(access);
   std::tie(access.address, access.policy) = views_.resolve(access.address);
   const void* const address = access.address;
   if (block_runner().stacks().contains(address)) return;  // the thread's own variables
   if (shared_memory().contains(address)) return shared_access(access);
   if (is_in(address, arguments_, argument_bytes_)) return;
   const auto program_bytes = static_cast<std::size_t>(&_end - &__executable_start);
-  if (is_in(address, &__executable_start, program_bytes)) return;  // threadIdx and the like
+  if (is_in(address, &__executable_start, program_bytes)) return variable_access(access);
   global_access(access);
 }
 
@@ -290,6 +296,45 @@ void Observer::global_access(const Access& access) {
   const Finding finding = global_races_.access(memory, address, access.bytes, past_of(access));
   if (finding.is_race) found_race(access, finding.other, element_text(memory, address));
   if (finding.is_unwritten) report_unwritten(access, element_text(memory, address), false);
+}
+
+/// A kernel does not see the host's variables, but for constants.
+void Observer::variable_access(const Access& access) {
+  const auto* const at = static_cast<const char*>(access.address);
+  const bool is_of_device = &__start_rmsnorm_device <= at && at < &__stop_rmsnorm_device;
+  if (at < &__data_start || is_of_device) return;
+  const auto [found, is_new] = variables_.try_emplace(at, "");
+  std::string& name = found->second;
+  if (is_new) name = name_of_variable(at);
+  if (name.starts_with("rmsnorm::cpu_device::")) name.clear();
+  if (name.empty()) return;
+  hazards().add("variable " + name, [&] {
+    return hazard_at(
+        access.pc,
+        fmt::format(
+            "thread {} {} {}, a variable of the host", block_runner().current(), verb(access.touch),
+            name),
+        "Make it a __device__ or __constant__ variable, a constant or an argument");
+  });
+}
+
+/// The device's memory is not the host's.
+void Observer::host_access(const Access& access) const {
+  const Allocation* const found = find_allocation(access.address);
+  if (found == nullptr || found->type != cudaMemoryTypeDevice) return;
+  const SourceLine line = line_of_call(access.pc);
+  hazards().add("host " + place_text(line), [&] {
+    return Hazard{
+        .file = line.file,
+        .line = line.line,
+        .what = fmt::format(
+            "the host's code {} {}, which is in the device's memory", verb(access.touch),
+            bounds_.name_of(access.address)),
+        .advice = "Let a kernel do it, or hand over what the host needs as an argument",
+        .kernel = {},
+        .block = {},
+        .thread = {}};
+  });
 }
 
 void Observer::shared_access(const Access& access) {

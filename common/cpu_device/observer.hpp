@@ -7,6 +7,7 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ namespace rmsnorm::cpu_device {
 inline bool in_watched_kernel = false;
 /// Whether launches are watched now.
 inline bool is_watching = false;
+/// Whether what is watched is the host's code, not a kernel's.
+inline bool in_host_code = false;
 
 /// Notes every access of the kernels that are watched: counts requests, looks for mistakes.
 class Observer {
@@ -79,8 +82,16 @@ class Observer {
 
   // Between these two, the running thread is in the kernel's own code.
 
-  static void enter_kernel() { in_watched_kernel = is_watching; }  ///< the first
-  static void leave_kernel() { in_watched_kernel = false; }        ///< the second
+  static void enter_kernel() {  ///< the first
+    in_watched_kernel = is_watching;
+    in_host_code = false;
+  }
+  static void leave_kernel() { in_watched_kernel = false; }  ///< the second
+
+  /// Watches the host's code, or no longer.
+  static void watch_host(bool watched) {
+    in_watched_kernel = in_host_code = watched && is_watching;
+  }
 
   /// A load or store of the running thread.
   void access(Access access);
@@ -107,7 +118,10 @@ class Observer {
   void found_race(const Access& access, const Past& other, std::string element);
   static void report(const Race& race);
   void settle();
+  void variable_access(const Access& access);
+  void host_access(const Access& access) const;
 
+  std::map<const void*, std::string> variables_;  ///< of the host, by name; "" of nobody's
   const void* kernel_ = nullptr;
   const char* arguments_ = nullptr;
   std::size_t argument_bytes_ = 0;

@@ -215,12 +215,150 @@ std::size_t group_end(const Tokens& tokens, std::size_t open) {
   return tokens.size();
 }
 
+/// The functions of a file, and who calls whom: what g++ does not mind and nvcc refuses.
+class Functions {
+ public:
+  Functions(const Tokens& tokens, const std::string& file) : file_(file) {
+    for (const Token& token : tokens) {
+      if (!token.is_blank() && !token.in_directive) tokens_.push_back(token);
+    }
+    for (std::size_t i = 1; i < tokens_.size(); ++i) find(i);
+  }
+
+  /// \throws std::runtime_error with the line of the first mistake.
+  void check() const {
+    const auto is_kernel = [](const Function& f) { return f.is_kernel; };
+    const auto is_of_host = [](const Function& f) { return f.is_of_host; };
+    for (const Function& caller : functions_) {
+      for (std::size_t i = caller.body; i < caller.end; ++i) {
+        const Token& token = tokens_[i];
+        if (token.kind != Token::Kind::word || is_declared_or_member(caller, i)) continue;
+        const std::string& name = token.text;
+        const std::size_t next = behind_template_arguments(i + 1);
+        if (next < tokens_.size() && tokens_[next].is("<<<")) {
+          if (all(name, [&](const Function& f) { return !f.is_kernel; })) {
+            refuse(token, "{0} has no __global__", name);
+          }
+        } else if (next < tokens_.size() && tokens_[next].is("(")) {
+          if (all(name, is_kernel)) {
+            refuse(
+                token,
+                "{0} is a kernel: call it as {0}<<<blocks, threads>>>(arguments), from the host's "
+                "code",
+                name);
+          }
+          if (!caller.is_of_host && !caller.is_constant && all(name, is_of_host)) {
+            refuse(token, "a kernel cannot call {0}: it has no __device__", name);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  struct Function {
+    std::string name;
+    bool is_kernel = false;
+    bool is_constant = false;  ///< constexpr: of host and device if need be
+    bool is_of_host = false;   ///< alone
+    std::size_t body = 0;      ///< its tokens; none of a declaration
+    std::size_t end = 0;
+  };
+
+  /// Notes the function that is declared with token i as its name, if one is; skips its body.
+  void find(std::size_t& i) {
+    constexpr std::string_view kNoNames[] = {
+        "alignas", "alignof", "decltype", "noexcept", "sizeof"};
+    const Token& before = tokens_[i - 1];
+    const std::string& name = tokens_[i].text;
+    const bool has_type = before.kind == Token::Kind::word || before.is("*") || before.is("&") ||
+                          before.is(">") || before.is(")");
+    if (tokens_[i].kind != Token::Kind::word || i + 1 == tokens_.size() ||
+        !tokens_[i + 1].is("(") || !has_type || name.starts_with("__") ||
+        std::find(std::begin(kNoNames), std::end(kNoNames), name) != std::end(kNoNames)) {
+      return;
+    }
+    Function found{.name = tokens_[i].text, .is_of_host = true};
+    int angles = 0;
+    for (std::size_t k = i; k-- > 0;) {
+      const Token& token = tokens_[k];
+      if (token.is(";") || token.is("{") || token.is("}")) break;
+      if (token.is("=") && angles == 0) return;  // a call that gives a variable its value
+      if (token.is(">")) ++angles;
+      if (token.is("<")) --angles;
+      found.is_kernel = found.is_kernel || token.is("__global__");
+      found.is_constant = found.is_constant || token.is("constexpr") || token.is("consteval");
+      if (token.is("__global__") || token.is("__device__")) found.is_of_host = false;
+    }
+    found.is_of_host = found.is_of_host && !found.is_constant;
+    std::size_t end = group_end(tokens_, i + 1) + 1;
+    while (end < tokens_.size() && !tokens_[end].is("{") && !tokens_[end].is(";")) {
+      if (tokens_[end].closes() || tokens_[end].is("=") || tokens_[end].is(",")) return;
+      if (tokens_[end].is("(")) end = group_end(tokens_, end);
+      ++end;
+    }
+    if (end >= tokens_.size()) return;
+    if (tokens_[end].is("{")) {
+      found.body = end;
+      found.end = group_end(tokens_, end);
+      i = found.end;
+    }
+    functions_.push_back(found);
+  }
+
+  std::size_t behind_template_arguments(std::size_t i) const {
+    if (i >= tokens_.size() || !tokens_[i].is("<")) return i;
+    const std::size_t end = group_end(tokens_, i);
+    return end == tokens_.size() ? i : end + 1;
+  }
+
+  /// Whether there are functions of this name, and all are like that.
+  bool all(const std::string& name, const auto& is_so) const {
+    bool any = false;
+    for (const Function& function : functions_) {
+      if (function.name != name) continue;
+      if (!is_so(function)) return false;
+      any = true;
+    }
+    return any;
+  }
+
+  /// Whether the word is somebody's member, in a namespace, or a variable of the function's own.
+  bool is_declared_or_member(const Function& function, std::size_t word) const {
+    const auto declares = [&](std::size_t i) {
+      const Token& before = tokens_[i - 1];
+      return tokens_[i].text == tokens_[word].text && before.kind == Token::Kind::word &&
+             !before.is("return") && !before.is("else") && !before.is("do");
+    };
+    const Token& before = tokens_[word - 1];
+    if (before.is(".") || before.is("::") || (before.is(">") && tokens_[word - 2].is("-"))) {
+      return true;
+    }
+    for (std::size_t i = function.body + 1; i <= word; ++i) {
+      if (declares(i)) return true;
+    }
+    return false;
+  }
+
+  template <class... Values>
+  [[noreturn]] void refuse(
+      const Token& token, fmt::format_string<const Values&...> sentence,
+      const Values&... values) const {
+    throw std::runtime_error(error_at(file_, token.line, fmt::format(sentence, values...)));
+  }
+
+  const std::string& file_;
+  Tokens tokens_;  // without blanks and directives
+  std::vector<Function> functions_;
+};
+
 class Rewriter {
  public:
   Rewriter(std::string_view source, const std::string& file)
       : file_(file), tokens_(Tokenizer(source, file).run()) {}
 
   std::string run() {
+    Functions(tokens_, file_).check();
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       const Token& token = tokens_[i];
       if (token.kind == Token::Kind::directive) directive(i);
@@ -230,6 +368,7 @@ class Rewriter {
       for (const Feature& feature : kMissingWords) {
         if (token.is(feature.word)) throw missing(token, std::string(feature.name));
       }
+      if (token.is("__device__") || token.is("__constant__")) device_variable(i);
       if (token.is("asm") || token.is("__asm__") || token.is("__asm")) {
         assembly(i);
       }
@@ -409,6 +548,32 @@ class Rewriter {
       if (end > i) i = end - 1;
     }
     throw error(tokens_[open], "this <<< has no >>>");
+  }
+
+  /// A variable of the device that can change gets a section of the program where the observer
+  /// knows it. (A template's cannot have one.)
+  void device_variable(std::size_t keyword) {
+    std::size_t first = keyword;
+    while (first > 0 && !tokens_[first - 1].is(";") && !tokens_[first - 1].closes() &&
+           !tokens_[first - 1].is("{") && tokens_[first - 1].kind != Token::Kind::directive) {
+      --first;
+    }
+    int words = 0;
+    bool is_constant = false;
+    for (std::size_t i = first; i < tokens_.size(); ++i) {
+      const Token& token = tokens_[i];
+      if (token.in_directive || token.is("template") || token.is("operator")) return;
+      if (token.is("const") || token.is("constexpr")) is_constant = true;
+      if (token.is("*")) is_constant = false;
+      words += token.kind == Token::Kind::word ? 1 : 0;
+      if (token.is("<")) i = group_end(tokens_, i);
+      if (token.is("alignas") || token.is("__align__")) i = group_end(tokens_, i + 1);
+      if (token.is("(") || token.closes() || i >= tokens_.size()) return;
+      if (token.is("=") || token.is(";") || token.is("[") || token.is("{")) break;
+    }
+    constexpr int kAtLeast = 3;  // __device__ TYPE NAME
+    if (words < kAtLeast || is_constant) return;
+    tokens_[keyword].text = "__attribute__((section(\"rmsnorm_device\")))";
   }
 
   /// A declaration of __shared__ variables becomes one of references; with extern, of a pointer.

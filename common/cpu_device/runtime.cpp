@@ -19,6 +19,7 @@
 #include <new>
 #include <utility>
 
+#include "common/cpu_device/device_memory.hpp"
 #include "common/cpu_device/grid.hpp"
 #include "common/cpu_device/memory.hpp"
 #include "common/cpu_device/observer.hpp"
@@ -44,7 +45,6 @@ struct CUevent_st {
 namespace rmsnorm::cpu_device {
 namespace {
 
-constexpr std::align_val_t kAlignment{256};  // as cudaMalloc's
 constexpr int kRegisters = 65536;
 constexpr std::size_t kSharedBytesOfSm = std::size_t{228} << 10;
 constexpr std::size_t kSharedBytesReserved = 1024;  // of each block
@@ -61,6 +61,7 @@ struct Device {
   std::map<const void*, std::size_t> static_bytes;    // of kernels that have run
   cudaError_t last_error = cudaSuccess;
   cudaError_t fault = cudaSuccess;
+  std::int64_t waits = 0;
 };
 
 Device& device() {
@@ -85,6 +86,7 @@ void work_once(CUstream_st& stream) {
 }
 
 void work_off(CUstream_st& stream) {
+  ++device().waits;
   while (!stream.work.empty()) work_once(stream);
 }
 
@@ -243,13 +245,11 @@ cudaError_t allocate(void** data, std::size_t bytes, cudaMemoryType type) {
   *data = nullptr;
   if (bytes == 0) return cudaSuccess;
   // Linux would promise more than there is.
-  void* memory = bytes > physical_memory(_SC_PHYS_PAGES)
-                     ? nullptr
-                     : ::operator new(bytes, kAlignment, std::nothrow);
+  char* const memory =
+      bytes > physical_memory(_SC_PHYS_PAGES) ? nullptr : take_device_memory(bytes);
   if (memory == nullptr) return note(cudaErrorMemoryAllocation);
   *data = memory;
-  auto* const bytes_of_it = static_cast<char*>(memory);
-  device().allocations[bytes_of_it] = {bytes_of_it, bytes, type};
+  device().allocations[memory] = {memory, bytes, type};
   if (type == cudaMemoryTypeDevice) observer().allocated(memory, bytes);  // the host fills others
   return cudaSuccess;
 }
@@ -260,9 +260,9 @@ cudaError_t release(void* data) {
   if (found == device().allocations.end() || found->second.is_symbol) {
     return note(cudaErrorInvalidValue);
   }
-  device().allocations.erase(found);
   observer().freed(data);
-  ::operator delete(data, kAlignment);
+  give_back_device_memory(found->second.data, found->second.bytes);
+  device().allocations.erase(found);
   return cudaSuccess;
 }
 
@@ -279,6 +279,16 @@ const Allocation* find_allocation(const void* address) {
   if (after == device().allocations.begin()) return nullptr;
   const Allocation& candidate = std::prev(after)->second;
   return byte < candidate.data + candidate.bytes ? &candidate : nullptr;
+}
+
+HostCalls host_calls() {
+  const Device& d = device();
+  std::size_t queued = d.default_stream.work.size();
+  for (const auto& stream : d.streams) queued += stream->work.size();
+  return {
+      .waits = d.waits,
+      .allocations = std::ssize(d.allocations),
+      .queued = static_cast<std::int64_t>(queued)};
 }
 
 void set_fault(cudaError_t error) {

@@ -123,6 +123,17 @@ std::string without_decoration(std::string name) {
   return name.substr(begin);
 }
 
+std::string symbol_at(const void* address) {
+  return on_a_large_stack([&] { return look_up_symbol(reinterpret_cast<Dwarf_Addr>(address)); });
+}
+
+std::string demangled(const std::string& symbol) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? name.get() : symbol;
+}
+
 }  // namespace
 
 SourceLine line_of_call(const void* pc) {
@@ -137,13 +148,13 @@ SourceLine line_of_call(const void* pc) {
 }
 
 std::string name_of_function(const void* address) {
-  const std::string symbol =
-      on_a_large_stack([&] { return look_up_symbol(reinterpret_cast<Dwarf_Addr>(address)); });
-  if (symbol.empty()) return "a kernel";
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), std::free);
-  return without_decoration(status == 0 ? name.get() : symbol);
+  const std::string symbol = symbol_at(address);
+  return symbol.empty() ? "a kernel" : without_decoration(demangled(symbol));
+}
+
+std::string name_of_variable(const void* address) {
+  const std::string symbol = symbol_at(address);
+  return symbol.starts_with("_ZZ") ? "" : without_decoration(demangled(symbol));
 }
 
 }  // namespace rmsnorm::cpu_device

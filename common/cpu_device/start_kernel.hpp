@@ -51,6 +51,13 @@ struct Launch {
   Launch(dim3 grid_, dim3 block_, std::size_t shared_bytes_ = 0, cudaStream_t stream_ = nullptr)
       : grid(grid_), block(block_), shared_bytes(shared_bytes_), stream(stream_) {}
 
+  /// Of a launch without the threads of a block.
+  template <class Grid>
+  explicit Launch(Grid) : Launch(1, 1) {
+    static_assert(
+        sizeof(Grid) == 0, "launch: between <<< and >>> stand the blocks and a block's threads");
+  }
+
   dim3 grid;                 ///< blocks
   dim3 block;                ///< threads of a block
   std::size_t shared_bytes;  ///< dynamic shared memory of a block
@@ -81,14 +88,22 @@ void enqueue(const Launch& launch, std::shared_ptr<Call> call);
 /// Launches: what the rewriter makes of kernel<<<blocks, threads>>>(arguments).
 template <class... Parameters, class... Arguments>
 void operator->*(void (*kernel)(Parameters...), LaunchWith<Arguments...>&& with) {
-  static_assert(sizeof...(Parameters) == sizeof...(Arguments), "as many arguments as parameters");
-  std::apply(
-      [&](auto&&... arguments) {
-        enqueue(
-            with.launch, std::make_shared<CallOf<Parameters...>>(
-                             kernel, std::forward<decltype(arguments)>(arguments)...));
-      },
-      std::move(with.arguments));
+  constexpr bool kSameNumber = sizeof...(Parameters) == sizeof...(Arguments);
+  static_assert(
+      kSameNumber, "launch: the kernel has more or fewer parameters than these arguments");
+  if constexpr (kSameNumber) {
+    constexpr bool kFit = (std::is_convertible_v<Arguments, Parameters> && ...);
+    static_assert(kFit, "launch: an argument is of another type than the kernel's parameter");
+    if constexpr (kFit) {
+      std::apply(
+          [&](auto&&... arguments) {
+            enqueue(
+                with.launch, std::make_shared<CallOf<Parameters...>>(
+                                 kernel, std::forward<decltype(arguments)>(arguments)...));
+          },
+          std::move(with.arguments));
+    }
+  }
 }
 
 /// A name in front of <<<: of one kernel, or of a template or several functions, of which the

@@ -24,6 +24,17 @@ function missing(  word) {
   sub(/error: .*/, "error: the CPU device has no " word, message)
 }
 
+# A static_assert of the CPU device, "launch: ...", is about the line of the launch. g++ names that
+# before, clang behind it.
+/static(_assert| assertion) failed.*launch: / {
+  flush()
+  launch = $0
+  sub(/^.*launch: /, "", launch)
+  gsub(/"/, "", launch)
+  if (!/due to requirement/) say(required ": error: " launch)
+  next
+}
+
 { sub(/^[^ ]*\/ld: /, "") }  # the linker says first who it is
 
 # "PATH:12:5: error: ..." (g++, clang), "PATH(12): error: ..." (nvcc), "PATH:12: ..." (the rewriter)
@@ -31,9 +42,14 @@ index($0, path) == 1 && substr($0, length(path) + 1) ~ /^[:(][0-9]/ {
   flush()
   message = name substr($0, length(path) + 1)
   sub(/ \[-W[^]]*\]$/, "", message)
-  if (message ~ /: +required from here/) instantiated = substr(message, 1, index(message, ": ") - 1)
+  if (message ~ /: note: |: +(recursively )?required (from|by)/) {
+    required = message
+    sub(/(:[0-9]+)?: .*/, "", required)
+    if (launch != "" && message ~ /requested here/) say(required ": error: " launch)
+    next
+  }
   missing()
-  if (message ~ /: note: |: +(recursively )?required (from|by)/ || message in seen) next
+  if (message in seen) next
   seen[message] = 1
   # Such a message follows from another one, most often.
   if (message ~ /cpu_device|rmsnorm_shared_|template argument [0-9]+ is invalid/) {
@@ -48,11 +64,10 @@ index($0, path) == 1 && substr($0, length(path) + 1) ~ /^[:(][0-9]/ {
 }
 
 # A header of the CPU device says it, of a line of the reader's.
-match($0, /static assertion failed: the CPU device has no .*/) && instantiated != "" {
+match($0, /static assertion failed: the CPU device has no .*/) && required != "" {
   flush()
   sub(/.*static assertion failed: /, "")
-  print instantiated ": error: " $0
-  any = 1
+  say(required ": error: " $0)
   next
 }
 
@@ -63,6 +78,14 @@ match($0, /static assertion failed: the CPU device has no .*/) && instantiated !
 }
 
 { flush() }
+
+# A message of our own.
+function say(text) {
+  launch = ""
+  if (text in seen) return
+  seen[text] = any = 1
+  if (++errors <= 4) print text
+}
 
 END {
   flush()

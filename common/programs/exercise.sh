@@ -144,9 +144,6 @@ exercise_check_copy() { # SLUG
 }
 
 exercise_build() { # SLUG TARGET...
-  if [ ! -f "$here/build/$preset/common/librmsnorm_harness.a" ]; then
-    note "building for $preset: the first time takes a minute or two"
-  fi
   build_of_reader "$copies/$1.cu" "exercises/$1.cu" "${@:2}"
 }
 

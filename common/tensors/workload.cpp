@@ -5,15 +5,17 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "common/base/cuda_check.hpp"
 #include "common/contract/expected.hpp"
 
 namespace rmsnorm {
 namespace {
 
-GuardedTensor make_tensor(const TensorSpec& tensor, const WorkloadSpec& spec, int sets) {
+GuardedTensor make_tensor(
+    const TensorSpec& tensor, const WorkloadSpec& spec, int sets, int misalign) {
   return {
       spec.memory, dtype_of(tensor, spec.types), size_of(tensor, spec.rows, spec.hidden), sets,
-      spec.misalign};
+      misalign};
 }
 
 /// The random numbers of a tensor that is read.
@@ -21,6 +23,11 @@ void fill(const GuardedTensor& to, const TensorSpec& tensor, const WorkloadSpec&
   const Content content = tensor.extent == Extent::matrix ? Content::x : Content::weight;
   const Content guard = is_written(tensor) ? Content::poison : Content::nan;
   to.fill(content, spec.seed ^ tensor.salt, spec.hidden, guard);
+}
+
+/// Poison where it is written, NaN elsewhere.
+void fill_empty(const GuardedTensor& to, const TensorSpec& tensor) {
+  to.fill(is_written(tensor) ? Content::poison : Content::nan);
 }
 
 const char* size_in_words(const TensorSpec& tensor) {
@@ -37,26 +44,53 @@ Workload::Workload(const Operation& operation, const WorkloadSpec& spec)
     throw std::runtime_error(fmt::format(
         "weight_bias is {}, and there is no weight: it needs to be 0", spec.types.weight_bias));
   }
-  for (const TensorSpec& tensor : operation.tensors) {
-    tensors_.push_back(make_tensor(tensor, spec, spec.sets));
-    before_.emplace_back();
-    switch (tensor.role) {
-      case Role::in_place:
-        before_.back().emplace(make_tensor(tensor, spec, 1));
-        fill(*before_.back(), tensor, spec);
-        [[fallthrough]];
-      case Role::input:
-        fill(tensors_.back(), tensor, spec);
-        break;
-      case Role::derived:
-        tensors_.back().fill(Content::nan);
-        break;
-      case Role::output:
-        tensors_.back().fill(Content::poison);
-        break;
-    }
+  allocate();
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorSpec& tensor = operation.tensors[i];
+    if (before_[i]) rmsnorm::fill(*before_[i], tensor, spec);
+    const bool is_random = tensor.role == Role::input || before_[i];
+    is_random ? rmsnorm::fill(tensors_[i], tensor, spec) : fill_empty(tensors_[i], tensor);
   }
   for (int set = 0; set < spec.sets; ++set) operation.derive(problem(set), spec.memory);
+}
+
+Workload::Workload(const Workload& other, Elsewhere)
+    : operation_(other.operation_), spec_(other.spec_), is_random_(other.is_random_) {
+  allocate();
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    fill_empty(tensors_[i], operation_.tensors[i]);
+    if (before_[i]) before_[i]->fill(Content::nan);
+  }
+}
+
+void Workload::allocate() {
+  int misalign = spec_.misalign;
+  for (const TensorSpec& tensor : operation_.tensors) {
+    tensors_.push_back(make_tensor(tensor, spec_, spec_.sets, misalign));
+    before_.emplace_back();
+    if (tensor.role == Role::in_place) {
+      before_.back().emplace(make_tensor(tensor, spec_, 1, misalign));
+    }
+    misalign += spec_.spread;
+  }
+}
+
+Workload Workload::moved() const {
+  return {*this, Elsewhere()};
+}
+
+void Workload::take(const Workload& from, cudaStream_t stream) const {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (!is_read(operation_.tensors[i])) continue;
+    const GuardedTensor& source = from.before_[i] ? *from.before_[i] : from.tensors_[i];
+    const std::size_t bytes = source.size() * bytes_of(source.dtype());
+    if (before_[i]) copy_bytes(before_[i]->data(), source.data(), bytes);
+    cuda_check(
+        cudaMemcpyAsync(tensors_[i].data(), source.data(), bytes, cudaMemcpyDeviceToDevice, stream),
+        "moving an input");
+    if (from.before_[i]) continue;
+    cuda_check(cudaMemsetAsync(source.data(), 0xff, bytes, stream), "clearing an input");
+  }
 }
 
 Problem Workload::problem(int set) const {
@@ -90,6 +124,7 @@ void Workload::set(std::string_view name, const std::vector<float>& values) cons
   const int i = operation_.index_of(name);
   tensors_[i].set(values);
   if (before_[i]) before_[i]->set(values);
+  is_random_ = false;
   operation_.derive(problem(), spec_.memory);
 }
 

@@ -22,7 +22,8 @@ struct WorkloadSpec {
   float eps = 1e-5f;               ///< 0 or more
   std::uint64_t seed = 1;          ///< of the random numbers
   int sets = 1;      ///< how many independent copies of all tensors; see measure/benchmark.hpp
-  int misalign = 0;  ///< elements by which each tensor starts after a 256-byte boundary
+  int misalign = 0;  ///< elements by which the first tensor starts after a 256-byte boundary
+  int spread = 0;    ///< and by how many more each other one does than the one before it
   Types types = {};  ///< of the tensors
 };
 
@@ -35,6 +36,13 @@ class Workload {
   /// \throws CudaError or std::bad_alloc if memory is short, and std::runtime_error if there is a
   /// bias without a weight.
   Workload(const Operation& operation, const WorkloadSpec& spec);
+
+  /// The same tensors at other addresses. What is read there is NaN until its values are taken over.
+  Workload moved() const;
+
+  /// Enqueues on the stream that what a launch on set 0 reads gets the values that `from` has, and
+  /// that inputs are NaN there from then on. \throws CudaError
+  void take(const Workload& from, cudaStream_t stream) const;
 
   /// The problem of one set, without a workspace.
   Problem problem(int set = 0) const;
@@ -63,6 +71,7 @@ class Workload {
 
   const Operation& operation() const { return operation_; }  ///< whose problem it is
   const WorkloadSpec& spec() const { return spec_; }         ///< what it was made from
+  bool is_random() const { return is_random_; }  ///< whether all values are as they were drawn
 
   /// Bytes that have to cross global memory in a launch (operation.hpp).
   std::int64_t bytes_to_move() const;
@@ -71,10 +80,15 @@ class Workload {
   static std::size_t bytes(const Operation& operation, const WorkloadSpec& spec);
 
  private:
+  struct Elsewhere {};
+  Workload(const Workload& other, Elsewhere);
+  void allocate();
+
   const Operation& operation_;
   WorkloadSpec spec_;
   std::vector<GuardedTensor> tensors_;                ///< in the operation's order
   std::vector<std::optional<GuardedTensor>> before_;  ///< of those in place, set 0
+  mutable bool is_random_ = true;
 };
 
 /// Memory for an implementation's workspace in this problem, guarded and poisoned.

@@ -48,6 +48,11 @@ constexpr Values kValues[] = {
     {"zeros in every second row", [](float x, int row, int) { return row % 2 == 0 ? 0 : x; }},
     {"every second row large", [](float x, int row, int) { return row % 2 == 0 ? x * 1e15f : x; }},
     {"every second row tiny", [](float x, int row, int) { return row % 2 == 0 ? x * 1e-30f : x; }},
+    // Beside every row, once, rows that nobody may look at.
+    {"NaN in every even row", [](float x, int row, int) { return row % 2 == 0 ? NAN : x; }},
+    {"NaN in every odd row", [](float x, int row, int) { return row % 2 != 0 ? NAN : x; }},
+    // Where all additions round in the same direction.
+    {"one number in every row", [](float, int row, int) { return 0.7f + 0.013f * row; }},
     {"a row whose sum is beyond fp32", [](float x, int row, int) { return row == 2 ? 1e30f : x; }},
 };
 
@@ -73,6 +78,11 @@ std::string text_of(const WorkloadSpec& spec, const Values& values) {
     text += fmt::format(
         ", with tensors that begin {} bytes behind a 16-byte boundary",
         spec.misalign * bytes_of(spec.types.dtype));
+  }
+  if (spec.spread != 0) {
+    text += fmt::format(
+        ", with tensors that begin 0, {}, {}, ... elements behind a 16-byte boundary", spec.spread,
+        2 * spec.spread);
   }
   if (values.change != nullptr) text += fmt::format(", {}", values.name);
   if (values.input != std::string_view("x")) text += fmt::format(" of {}", values.input);
@@ -153,6 +163,7 @@ std::vector<Attempt> attempts_for(
     for (const std::uint64_t seed : {0, 2, 3}) add({.rows = 7, .hidden = hidden, .seed = seed});
     add_eps({0.0f, 1e-12f, 1.0f, 1e30f}, {.rows = 7, .hidden = hidden});
     for (const int misalign : {2, 3}) add({.rows = 7, .hidden = hidden, .misalign = misalign});
+    for (const int spread : {1, 2}) add({.rows = 7, .hidden = hidden, .spread = spread});
   }
   add_values({.rows = 9, .hidden = 1024});
   if (!implementation.is_typed) return attempts;
@@ -169,6 +180,7 @@ std::vector<Attempt> attempts_for(
       for (const int misalign : {1, 4}) {
         add({.rows = 3, .hidden = hidden, .misalign = misalign, .types = types});
       }
+      add({.rows = 3, .hidden = hidden, .spread = 4, .types = types});
     }
     // With 1e8, y is subnormal in fp16, and with more 0.
     add_eps({0.0f, 1.0f, 1e8f, 1e30f}, {.rows = 7, .hidden = 1000, .types = types});
@@ -225,9 +237,13 @@ class Gauntlet {
     const bool was_watched = can_observe() && implementation_.memory == Memory::device;
     if (was_watched && found.hazards.empty() && found.mismatch &&
         is_plain(attempt.spec, attempt.values)) {
-      result_.advice =
-          "no mistake was seen on the way: is a __shared__ missing, an index or a bound of a loop "
-          "off, or the formula wrong?";
+      const float got = found.mismatch->got;
+      const bool is_no_result = !std::isfinite(got) || got == 0 || std::abs(got) > 1e30f;
+      result_.advice = is_no_result
+                           ? "no mistake was seen on the way: is a variable read before it is "
+                             "written, as one is where a __shared__ is missing?"
+                           : "no mistake was seen on the way: is a __shared__ missing, an index or "
+                             "a bound of a loop off, or the formula wrong?";
     }
     return false;
   }

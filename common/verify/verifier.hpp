@@ -43,6 +43,11 @@ struct Verification {
 /// all memory that must stay as it is. Where the operation has to give the same bits, it has to
 /// give them both times.
 ///
+/// On a device it runs on the stream that is given, else on one that no other stream waits for.
+/// For the second launch the tensors have moved, another launch comes in between, and the inputs
+/// are not there before it is the stream's turn: an implementation may keep nothing, wait for
+/// nothing, and put work nowhere else.
+///
 /// A CUDA error that leaves the GPU usable is a complaint. One that does not (an illegal address,
 /// say) is thrown: nothing can be run in this process afterwards.
 /// With `Watch::yes`, and where the device can, the first launch is watched.

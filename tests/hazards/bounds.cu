@@ -149,8 +149,8 @@ std::vector<Case> bounds_cases() {
        "<wide>: thread 0 reads 4 bytes, ... elements past the end of ...",
        "rows_too_wide, block 1, thread 0", advice, kError},
       {"a null pointer", on(copy, {4, 10}),
-       "<null>: thread 0 reads 4 bytes at an address that no cudaMalloc has given",
-       "copy, block 0, thread 0", advice, kError},
+       "<null>: thread 0 reads 4 bytes through a null pointer", "copy, block 0, thread 0",
+       "What a problem lacks is null: look before the access", kError},
   };
 }
 

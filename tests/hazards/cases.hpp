@@ -48,5 +48,6 @@ std::vector<Case> bounds_cases();
 std::vector<Case> alignment_cases();
 std::vector<Case> overlap_cases();
 std::vector<Case> construct_cases();
+std::vector<Case> host_cases();
 
 }  // namespace tests

@@ -1,0 +1,19 @@
+#pragma once
+/// \file
+/// The addresses of the device's memory. They are nobody else's, and none is given twice: a pointer
+/// to the host's memory is no index that went astray, and one to what was freed leads nowhere.
+
+#include <cstddef>
+
+namespace rmsnorm::cpu_device {
+
+/// Memory that is NaN in every type, at a multiple of 4096 bytes; null if there is none.
+char* take_device_memory(std::size_t bytes);
+
+/// Ends its use.
+void give_back_device_memory(char* data, std::size_t bytes);
+
+/// Whether the device's memory is, was or will be there.
+bool is_device_address(const void* address);
+
+}  // namespace rmsnorm::cpu_device
