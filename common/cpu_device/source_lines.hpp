@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <string>
+#include <vector>
 
 namespace rmsnorm::cpu_device {
 
@@ -19,5 +20,16 @@ SourceLine line_of_call(const void* pc);
 
 /// The name of the function at an address, without its parameters; "a kernel" if it is not known.
 std::string name_of_function(const void* address);
+
+/// Where some code stands.
+struct CodePlace {
+  const void* unit = nullptr;          ///< the same for all code of one run of the compiler
+  std::string function = {};           ///< its symbol
+  std::vector<SourceLine> lines = {};  ///< its own, then those of the calls it was inlined from
+  bool has_own_line = false;           ///< not just that of the code before it
+};
+
+/// The place of the call that returns to `pc`, on x86-64. Needs a large stack.
+CodePlace place_of_call(const void* pc);
 
 }  // namespace rmsnorm::cpu_device
