@@ -3,6 +3,7 @@
 /// The device's global memory, and the error that a kernel left behind.
 
 #include <cstddef>
+#include <optional>
 
 #include "common/cpu_device/include/cuda_runtime.h"
 
