@@ -29,7 +29,7 @@ namespace {
 using cpu_device::CodePlace;
 
 /// Marks for the bytes of the program's code, of which some are places.
-enum Mark : unsigned char { kRanBefore = 1, kRunsNow = 2 };
+enum Mark : unsigned char { kRanBefore = 1, kRunsNow = 2, kRanBeforeMain = 4 };
 unsigned char marks[64 << 20];  // from the start: kernels register before main()
 
 std::size_t offset_of(const void* pc) {
@@ -107,7 +107,7 @@ void compare(std::uintptr_t key, double a, double b, bool is_float) {
 constexpr int kAddressBits = 48;  // above them, a key has the number of a switch's case
 
 std::uintptr_t key_of(const void* pc) {
-  return reinterpret_cast<std::uintptr_t>(pc);
+  return offset_of(pc);  // the same in each run of the program
 }
 
 /// Of a line that nobody but the harness calls, there is nothing to say.
@@ -130,9 +130,10 @@ void forget_comparisons() {
 }
 
 void cover(int problem) {
-  current_problem = problem;
+  const bool is_first = std::exchange(current_problem, problem) < 0;
   for (const std::size_t place : places()) {
-    if (marks[place] != 0) marks[place] = kRanBefore;
+    if (is_first && marks[place] != 0) marks[place] = kRanBeforeMain;
+    if ((marks[place] & kRunsNow) != 0) marks[place] = kRanBefore;
   }
 }
 
@@ -151,7 +152,7 @@ std::vector<Threshold> thresholds_not_crossed() {
     if (site.seen == std::array{true, true, true}) continue;
     if (!site.is_reader) {
       constexpr std::uintptr_t kAddress = (std::uintptr_t{1} << kAddressBits) - 1;
-      const auto* const pc = reinterpret_cast<const void*>(site.key & kAddress);
+      const void* const pc = &__executable_start + (site.key & kAddress);
       site.is_reader = is_of_reader(cpu_device::place_of_call(pc).lines.front().file);
     }
     if (!*site.is_reader) continue;
@@ -167,22 +168,25 @@ void let_call_fail(std::optional<int> calls_before) {
 }
 
 std::vector<Lines> lines_never_run(bool all) {
-  std::vector<std::pair<CodePlace, bool>> known;  // all places, and whether they have run
-  std::set<const void*> units;                    // in which something has run, and the functions
-  std::set<std::string> functions;
+  std::set<const void*> units;  // in which something has run: every kernel registers before main()
   for (const std::size_t place : places()) {
-    known.emplace_back(cpu_device::place_of_call(&__executable_start + place), marks[place] != 0);
-    const auto& [code, has_run] = known.back();
-    if (!has_run) continue;
-    units.insert(code.unit);
-    functions.insert(code.function);
+    if ((marks[place] & ~kRanBeforeMain) != 0)
+      units.insert(cpu_device::unit_of_call(&__executable_start + place));
+  }
+  std::vector<std::pair<CodePlace, bool>> known;  // their places, and whether they have run
+  std::set<std::string> functions;                // that have
+  for (const std::size_t place : places()) {
+    const char* const pc = &__executable_start + place;
+    if (!units.contains(cpu_device::unit_of_call(pc))) continue;
+    known.emplace_back(cpu_device::place_of_call(pc), marks[place] != 0);
+    if (known.back().second) functions.insert(known.back().first.function);
   }
 
   std::map<cpu_device::SourceLine, bool> lines;  // and whether they have run
   for (const auto& [code, has_run] : known) {
-    const bool counts = has_run || (code.has_own_line && units.contains(code.unit) &&
-                                    (all || functions.contains(code.function)) &&
-                                    !code.function.ends_with(".cold"));
+    const bool counts =
+        has_run || (code.has_own_line && (all || functions.contains(code.function)) &&
+                    !code.function.ends_with(".cold"));
     if (!counts) continue;
     for (const cpu_device::SourceLine& line : code.lines) {
       if (is_of_reader(line.file)) lines[line] |= has_run;

@@ -155,11 +155,16 @@ CodePlace place_of_call(const void* pc) {
   place.function = look_up_symbol(address);
   const std::vector<SourceLine> calls = inlining_calls(module, address);
   place.lines.insert(place.lines.end(), calls.begin(), calls.end());
+  return place;
+}
+
+const void* unit_of_call(const void* pc) {
+  const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(pc) - 1;
+  Dwfl_Module* module = program().module_at(address);
   Dwarf_Addr bias = 0;
   const Dwarf_Die* const unit =
       module == nullptr ? nullptr : dwfl_module_addrdie(module, address, &bias);
-  if (unit != nullptr) place.unit = unit->addr;
-  return place;
+  return unit == nullptr ? nullptr : unit->addr;
 }
 
 std::string name_of_function(const void* address) {

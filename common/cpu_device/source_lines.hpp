@@ -23,7 +23,6 @@ std::string name_of_function(const void* address);
 
 /// Where some code stands.
 struct CodePlace {
-  const void* unit = nullptr;          ///< the same for all code of one run of the compiler
   std::string function = {};           ///< its symbol
   std::vector<SourceLine> lines = {};  ///< its own, then those of the calls it was inlined from
   bool has_own_line = false;           ///< not just that of the code before it
@@ -31,5 +30,8 @@ struct CodePlace {
 
 /// The place of the call that returns to `pc`, on x86-64. Needs a large stack.
 CodePlace place_of_call(const void* pc);
+
+/// Which run of the compiler that call comes from: the same for all code of one. Likewise.
+const void* unit_of_call(const void* pc);
 
 }  // namespace rmsnorm::cpu_device

@@ -33,7 +33,6 @@ std::vector<Counted> counted_for(const Implementation& implementation) {
 struct Right {
   std::string slug;
   std::string text;  ///< how right it is
-  int problems;
 };
 
 /// Checks one implementation and says how it went, if it is not right; else this goes to `right`.
@@ -59,21 +58,23 @@ ExitCode check(
         with_dtype("", to_string(launch.types)), difference, line_table(launch)));
   }
   std::string text = fmt::format(
-      "right on {} problems{}{}\n", verdict.right,
+      "right on {} problems{}{}{}\n", verdict.right,
+      verdict.drawn == 0 ? ""
+                         : fmt::format(", {} of all drawn by seed {}", verdict.drawn, limits.seed),
       verdict.unsupported == 0
           ? ""
           : fmt::format(
                 ", does not support {} (the last: {})", verdict.unsupported, verdict.last_reason),
       can_observe() ? "; no mistakes seen; traffic as predicted" : "");
   for (const Watched& launch : verdict.launches) text += cost_table({launch});
-  right.push_back({implementation.slug, text, verdict.right + verdict.unsupported});
+  right.push_back({implementation.slug, text});
   return kAllVerified;
 }
 
 /// Says which kernels are right, if all of their code has run.
 ExitCode say(const std::vector<Right>& right, bool are_all) {
   const std::string never_run = text_of_lines_never_run(are_all);
-  for (const auto& [slug, text, problems] : right) {
+  for (const auto& [slug, text] : right) {
     fmt::print("{:27} {}  {}", slug, never_run.empty() ? "PASS" : "NOT CHECKED", text);
   }
   fmt::print("{}", never_run);

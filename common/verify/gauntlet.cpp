@@ -170,9 +170,9 @@ std::string text_of(const GauntletResult& result) {
 std::string text_of_lines_never_run(bool all) {
   std::string text;
   for (const auto& [file, first, last] : lines_never_run(all)) {
-    text += fmt::format("  {}:{}", file, first);
-    if (first != last) text += fmt::format(" to {}", last);
-    text += " was never run by any problem\n";
+    text += first == last ? fmt::format("  {}:{} was never run", file, first)
+                          : fmt::format("  {}:{} to {} were never run", file, first, last);
+    text += " by any problem: take it out, or let its condition be one that a problem can meet\n";
   }
   return text;
 }
