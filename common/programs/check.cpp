@@ -58,14 +58,14 @@ ExitCode check(
         with_dtype("", to_string(launch.types)), difference, line_table(launch)));
   }
   std::string text = fmt::format(
-      "right on {} problems{}{}{}\n", verdict.right,
+      "right on {} problems{}{}\n", verdict.right,
       verdict.drawn == 0 ? ""
                          : fmt::format(", {} of all drawn by seed {}", verdict.drawn, limits.seed),
-      verdict.unsupported == 0
-          ? ""
-          : fmt::format(
-                ", does not support {} (the last: {})", verdict.unsupported, verdict.last_reason),
       can_observe() ? "; no mistakes seen; traffic as predicted" : "");
+  if (verdict.unsupported > 0) {
+    text += fmt::format(
+        "  does not support {} (the last: {})\n", verdict.unsupported, verdict.last_reason);
+  }
   for (const Watched& launch : verdict.launches) text += cost_table({launch});
   right.push_back({implementation.slug, text});
   return kAllVerified;
