@@ -24,7 +24,7 @@ add_library(observed_code INTERFACE)
 if(NOT RMSNORM_SANITIZE)
   # A call at a kernel's end has to come back there: the address that it returns to is its line.
   target_compile_options(observed_code INTERFACE
-    -fsanitize=thread -fno-unroll-loops -fno-optimize-sibling-calls)
+    -fsanitize=thread -fsanitize-coverage=trace-pc,trace-cmp -fno-unroll-loops -fno-optimize-sibling-calls)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(observed_code INTERFACE
       -Wno-tsan --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1

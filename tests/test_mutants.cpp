@@ -54,11 +54,17 @@ const std::string kOtherCode = "an H200 with CUDA 13.0 returns cudaErrorInvalidV
 const std::string kWatched = "the CPU device sees the access, a GPU what comes of it";
 const std::string kOwnQueue = "the CPU device knows what a launch asks of it";
 const Symptom kUnseen = {"", "", Shows::at_times};
+const std::string kUntold =
+    "a GPU does not tell which lines have run: only the fixed list is tried";
 const std::string kByChance = "on a GPU a race may end well";
 
 // "MISTAKE" stands for "tests/mutants/NAME.edit:5", the line with the mark "// <-- mistake"; "SEEN"
 // and "OTHER" likewise.
 const Mutant kMutants[] = {
+    {"array_too_short",
+     {"SEEN: thread 64 writes 4 bytes, 1 element past the end of staged (320 elements)", "3 x 321"},
+     {"", "", Shows::never},
+     kUntold},
     {"backward_adds_mean", {"dx's row 0, column 0: expected ", "1 x 4"}},
     {"backward_atomics",
      {"the second launch left other bits in dx and dweight than the first", "65 x 100"},
@@ -81,6 +87,7 @@ const Mutant kMutants[] = {
     {"claims_many", {kFirst, "1 x 1"}},
     {"claims_too_many",
      {"sum_depth() claims 1048576 additions for the sum of a row, which has 1 terms", "0 x 1"}},
+    {"columns_of_16_bits", {"row 0, column 65536 was not written (expected ", "2 x 65544"}},
     {"default_seed", {kFirst, "7 x 37, seed 0"}},
     {"default_stream",
      {"the launch puts work on another stream than the one that it is given", "1 x 1"},
@@ -123,6 +130,10 @@ const Mutant kMutants[] = {
      {"SEEN: thread 1 reads 4 bytes, 1 element past the end of x (1 element)", "1 x 1"},
      {kFirst, "1 x 1"},
      kWatched},
+    {"nan_at_3333",
+     {"row 0, column 0: expected nan, got 0", "1 x 3333, a NaN in one row"},
+     {"", "", Shows::never},
+     kUntold},
     {"neighbour_weight", {kFirst, "1 x 2"}},
     {"next_row",
      {"MISTAKE: thread 1 writes 4 bytes, 1 element past the end of y (1 element)", "1 x 1"},
@@ -158,10 +169,7 @@ const Mutant kMutants[] = {
      {"MISTAKE: thread 0 uses index 4 of an array of type 'float [4]'", "1 x 1025"},
      kUnseen,
      kWatched},
-    {"puts_x_back",
-     {"MISTAKE: thread 0 writes x[0]", "1 x 1"},
-     kUnseen,
-     kWatched},
+    {"puts_x_back", {"MISTAKE: thread 0 writes x[0]", "1 x 1"}, kUnseen, kWatched},
     {"rounds_before_weight", {"row 0, column ", "64 x 4096, bf16"}},
     {"rounds_to_bf16", {kFirst, "1 x 1"}},
     {"rows_in_grid_y",
@@ -194,6 +202,8 @@ const Mutant kMutants[] = {
     {"weight_of_x_type", {kFirst, "64 x 4096, fp16/fp32"}},
     {"writes_nan", {"nan, off by nan", "1 x 1"}},
     {"writes_nothing", {kFirstUnwritten, "1 x 1"}},
+    {"wrong_above_5000", {kFirst}, {"", "", Shows::never}, kUntold},
+    {"wrong_for_777_rows", {kFirst, "777 x 128"}, {"", "", Shows::never}, kUntold},
 };
 
 /// The edit of a lesson that makes it.

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
+#include "common/base/coverage.hpp"
 #include "common/base/device.hpp"
 #include "common/base/observation.hpp"
 
@@ -36,6 +37,28 @@ HostCalls host_calls() {
 void change_block_order(bool) {}
 
 std::vector<std::string> take_hazards() {
+  return {};
+}
+
+bool can_cover() {
+  return false;
+}
+
+void forget_comparisons() {}
+
+void cover(int) {}
+
+std::vector<std::size_t> places_run() {
+  return {};
+}
+
+std::vector<Threshold> thresholds_not_crossed() {
+  return {};
+}
+
+void let_call_fail(std::optional<int>) {}
+
+std::vector<Lines> lines_never_run(bool) {
   return {};
 }
 

@@ -3,6 +3,7 @@
 /// The device's global memory, and the error that a kernel left behind.
 
 #include <cstddef>
+#include <optional>
 
 #include "common/base/observation.hpp"
 #include "common/cpu_device/include/cuda_runtime.h"
@@ -25,5 +26,7 @@ HostCalls host_calls();
 
 /// Notes that a kernel could not go on: the next call that waits for it returns this.
 void set_fault(cudaError_t error);
+/// Lets a call fail, as let_call_fail() (base/coverage.hpp) says.
+void let_fail(std::optional<int> calls_before);
 
 }  // namespace rmsnorm::cpu_device

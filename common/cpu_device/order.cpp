@@ -28,6 +28,10 @@ void Order::begin_block(int threads) {
 void Order::barrier() {
   of_.epoch = ++time_;
   for (Fences& fences : of_.fences) fences.of_all = fences.of_all_next;
+  if (of_.learnt.size() < 2) return;
+  Releases all;  // now all threads know all of it
+  for (const Learnt& known : of_.learnt) add(all, known.releases);
+  of_.learnt = {{0, of_.learnt.front().at, std::move(all)}};
 }
 
 void Order::sync_warp(int warp, std::uint32_t lanes) {
@@ -59,7 +63,8 @@ void Order::fence(int thread, Scope scope) {
 }
 
 /// Up to which time what each thread did is behind a fence and before what `thread` does now.
-std::vector<std::uint32_t> Order::fenced(const Fences& fences, int thread) const {
+std::vector<std::uint32_t> Order::fenced(Scope scope, int thread) const {
+  const Fences& fences = of_.fences[static_cast<std::size_t>(scope)];
   if (!fences.any) return {};
   const std::uint32_t own = fences.last[thread];
   const std::uint32_t of_all = own >= of_.epoch ? of_.epoch - 1 : fences.of_all;
@@ -74,42 +79,58 @@ std::vector<std::uint32_t> Order::fenced(const Fences& fences, int thread) const
   return until;
 }
 
+void Order::add(Releases& all, const Releases& more) {
+  const auto later = [](std::vector<std::uint32_t> a, const std::vector<std::uint32_t>& b) {
+    a.resize(std::max(a.size(), b.size()));
+    for (std::size_t i = 0; i < b.size(); ++i) a[i] = std::max(a[i], b[i]);
+    return a;
+  };
+  for (const auto& [block, release] : more) {
+    std::shared_ptr<const Release>& known = all[block];
+    if (known == release) continue;
+    known = known == nullptr ? release
+                             : std::make_shared<const Release>(Release{
+                                   later(known->for_block, release->for_block),
+                                   later(known->for_device, release->for_device)});
+  }
+}
+
 void Order::publish(std::uintptr_t flag, int thread, bool is_chain) {
   const bool any = std::any_of(of_.fences.begin(), of_.fences.end(), [](auto& f) { return f.any; });
   if (!any && flags_.empty()) return;
-  std::shared_ptr<Flag>& releases = flags_[flag];
-  if (!is_chain || releases == nullptr) releases = std::make_shared<Flag>();
-  for (const Learnt& known : of_.learnt) {  // and what it has learnt itself
-    if (known.flag == releases || !is_before_in_block(known.at, thread)) continue;
-    for (std::size_t i = 0; any && i < known.releases; ++i) releases->push_back((*known.flag)[i]);
-  }
+  Releases& releases = flags_[flag];
+  if (!is_chain) releases.clear();
   if (!any) return;
-  releases->push_back(std::make_shared<Release>(
-      of_.number, fenced(of_.fences[static_cast<int>(Scope::block)], thread),
-      fenced(of_.fences[static_cast<int>(Scope::device)], thread)));
+  const Release own{fenced(Scope::block, thread), fenced(Scope::device, thread)};
+  add(releases, {{of_.number, std::make_shared<const Release>(own)}});
+  for (const Learnt& known : of_.learnt) {  // and what it has learnt itself
+    if (is_before_in_block(known.at, thread)) add(releases, known.releases);
+  }
 }
 
 void Order::acquire(std::uintptr_t flag, int thread) {
   const auto found = flags_.find(flag);
   if (found == flags_.end()) return;
-  for (Learnt& known : of_.learnt) {
-    if (known.flag != found->second || known.at.thread != thread) continue;
-    if (known.releases == found->second->size()) return;  // it asks again and again
+  auto known = std::find_if(of_.learnt.begin(), of_.learnt.end(), [&](const Learnt& learnt) {
+    return learnt.flag == flag && learnt.at.thread == thread;
+  });
+  if (known == of_.learnt.end()) {
+    of_.learnt.push_back({flag, now(thread), found->second});
+  } else {
+    known->at = now(thread);
+    add(known->releases, found->second);
   }
-  of_.learnt.push_back({found->second, found->second->size(), now(thread)});
 }
 
 bool Order::has_learnt(const Moment& past, int thread) const {
-  for (const Learnt& known : of_.learnt) {
-    if (!is_before_in_block(known.at, thread)) continue;
-    for (std::size_t i = 0; i < known.releases; ++i) {
-      const Release& release = *(*known.flag)[i];
-      if (release.block != past.block) continue;
-      const auto& until = past.block == of_.number ? release.for_block : release.for_device;
-      if (!until.empty() && past.time <= until[past.thread]) return true;
-    }
-  }
-  return false;
+  return std::any_of(of_.learnt.begin(), of_.learnt.end(), [&](const Learnt& known) {
+    if (!is_before_in_block(known.at, thread)) return false;
+    const auto found = known.releases.find(past.block);
+    if (found == known.releases.end()) return false;
+    const Release& release = *found->second;
+    const auto& until = past.block == of_.number ? release.for_block : release.for_device;
+    return !until.empty() && past.time <= until[past.thread];
+  });
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -35,18 +36,18 @@ enum class Scope {
 /// Knows the order of a launch.
 class Order {
  private:
-  /// What a thread has handed on: all that its block did up to a time, which each of its threads has.
+  /// What has been handed on of a block: all that each of its threads did up to a time.
   struct Release {
-    std::uint32_t block;
     std::vector<std::uint32_t> for_block;   // by a fence of either scope
     std::vector<std::uint32_t> for_device;  // by __threadfence()
   };
-  using Flag = std::vector<std::shared_ptr<const Release>>;
-  /// The first so many releases of a flag, which a thread has seen.
+  /// The same of several blocks.
+  using Releases = std::map<std::uint32_t, std::shared_ptr<const Release>>;
+  /// What a thread has read from a flag.
   struct Learnt {
-    std::shared_ptr<const Flag> flag;
-    std::size_t releases;
+    std::uintptr_t flag;
     Moment at;
+    Releases releases;
   };
   /// The fences of one scope.
   struct Fences {
@@ -110,13 +111,14 @@ class Order {
            (past.thread / 32 == thread / 32 && of_.step[thread][past.thread % 32] >= past.step);
   }
   bool has_learnt(const Moment& past, int thread) const;
-  std::vector<std::uint32_t> fenced(const Fences& fences, int thread) const;
+  std::vector<std::uint32_t> fenced(Scope scope, int thread) const;
+  static void add(Releases& all, const Releases& more);
 
   std::uint32_t blocks_ = 0;       // so far
   std::uint32_t first_block_ = 1;  // of the launch
   std::uint32_t time_ = 1;
   OfBlock of_;  // the running one
-  std::unordered_map<std::uintptr_t, std::shared_ptr<Flag>> flags_;
+  std::unordered_map<std::uintptr_t, Releases> flags_;
 };
 
 }  // namespace rmsnorm::cpu_device

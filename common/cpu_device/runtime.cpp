@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "common/cpu_device/device_memory.hpp"
@@ -62,6 +63,7 @@ struct Device {
   cudaError_t last_error = cudaSuccess;
   cudaError_t fault = cudaSuccess;
   std::int64_t waits = 0;
+  std::optional<int> calls_until_failure;  // while it is set, no work is done
 };
 
 Device& device() {
@@ -105,9 +107,16 @@ cudaError_t wait_for(CUstream_st& queue) {
   return take_fault();
 }
 
+/// Whether this call is the one that is to fail (let_fail()).
+bool has_to_fail() {
+  std::optional<int>& calls = device().calls_until_failure;
+  return calls && (*calls)-- == 0;
+}
+
 cudaError_t add_work(cudaStream_t stream, std::function<void()> work) {
   CUstream_st* const queue = queue_of(stream);
-  if (queue == nullptr) return note(cudaErrorInvalidResourceHandle);
+  if (queue == nullptr || has_to_fail()) return note(cudaErrorInvalidResourceHandle);
+  if (device().calls_until_failure) return cudaSuccess;
   queue->work.push_back(std::move(work));
   return cudaSuccess;
 }
@@ -243,6 +252,7 @@ std::size_t physical_memory(int pages) {
 /// Adds an allocation.
 cudaError_t allocate(void** data, std::size_t bytes, cudaMemoryType type) {
   *data = nullptr;
+  if (has_to_fail()) return note(cudaErrorMemoryAllocation);
   if (bytes == 0) return cudaSuccess;
   // Linux would promise more than there is.
   char* const memory =
@@ -298,6 +308,10 @@ void set_fault(cudaError_t error) {
 void enqueue(const Launch& launch, std::shared_ptr<Call> call) {
   if (note(check(launch, *call)) != cudaSuccess) return;
   add_work(launch.stream, [launch, call] { run(launch, *call); });
+}
+
+void let_fail(std::optional<int> calls_before) {
+  device().calls_until_failure = calls_before;
 }
 
 cudaError_t not_supported() {
@@ -433,7 +447,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int number) {
-  if (number != 0) return note(cudaErrorInvalidDevice);
+  if (number != 0 || has_to_fail()) return note(cudaErrorInvalidDevice);
   static const std::map<cudaDeviceAttr, int> kAttributes = {
       {cudaDevAttrMaxThreadsPerBlock, kMaxThreads},
       {cudaDevAttrMaxSharedMemoryPerBlock, kSharedBytes},
@@ -665,6 +679,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 }
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  if (has_to_fail()) return note(cudaErrorInvalidValue);
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   const auto known = device().static_bytes.find(kernel);
   const std::size_t declared = known == device().static_bytes.end() ? 0 : known->second;

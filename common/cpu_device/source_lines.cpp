@@ -58,8 +58,8 @@ bool is_of_library(const std::string& file) {
   return file.starts_with("/usr/") || file.starts_with("common/cpu_device/");
 }
 
-/// Where the code at an address was inlined from: the innermost call that is not the library's own.
-SourceLine look_up_inlining_call(Dwfl_Module* module, Dwarf_Addr address) {
+/// The lines of the calls that the code at an address was inlined from, the innermost first.
+std::vector<SourceLine> inlining_calls(Dwfl_Module* module, Dwarf_Addr address) {
   Dwarf_Addr bias = 0;
   Dwarf_Die* const unit = dwfl_module_addrdie(module, address, &bias);
   Dwarf_Files* files = nullptr;
@@ -72,6 +72,7 @@ SourceLine look_up_inlining_call(Dwfl_Module* module, Dwarf_Addr address) {
   const int count = dwarf_getscopes_die(innermost.get(), &found);
   const std::unique_ptr<Dwarf_Die, decltype(&std::free)> scopes(
       count < 1 ? nullptr : found, std::free);
+  std::vector<SourceLine> calls;
   for (int i = 0; i < count; ++i) {
     if (dwarf_tag(&found[i]) != DW_TAG_inlined_subroutine) continue;
     Dwarf_Attribute attribute;
@@ -80,23 +81,30 @@ SourceLine look_up_inlining_call(Dwfl_Module* module, Dwarf_Addr address) {
     dwarf_formudata(dwarf_attr(&found[i], DW_AT_call_file, &attribute), &file);
     dwarf_formudata(dwarf_attr(&found[i], DW_AT_call_line, &attribute), &line);
     const char* name = dwarf_filesrc(files, file, nullptr, nullptr);
-    if (name == nullptr || is_of_library(short_name(name))) continue;
-    return {short_name(name), static_cast<int>(line)};
+    if (name != nullptr) calls.push_back({short_name(name), static_cast<int>(line)});
   }
-  return {};
+  return calls;
 }
 
-SourceLine look_up_line(Dwarf_Addr address) {
-  Dwfl_Module* module = program().module_at(address);
+/// \param begin where the code of that line begins, if it is asked for
+SourceLine own_line(Dwfl_Module* module, Dwarf_Addr address, Dwarf_Addr* begin = nullptr) {
   Dwfl_Line* line = module == nullptr ? nullptr : dwfl_module_getsrc(module, address);
   if (line == nullptr) return {};
   int number = 0;
-  const char* file = dwfl_lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr);
+  const char* file = dwfl_lineinfo(line, begin, &number, nullptr, nullptr, nullptr);
   if (file == nullptr) return {};
-  const SourceLine result{short_name(file), number};
+  return {short_name(file), number};
+}
+
+/// The code's own line or, if that is the library's, the innermost call's that is not.
+SourceLine look_up_line(Dwarf_Addr address) {
+  Dwfl_Module* module = program().module_at(address);
+  const SourceLine result = own_line(module, address);
   if (!is_of_library(result.file)) return result;
-  const SourceLine caller = look_up_inlining_call(module, address);
-  return caller.line != 0 ? caller : result;
+  for (const SourceLine& call : inlining_calls(module, address)) {
+    if (!is_of_library(call.file)) return call;
+  }
+  return result;
 }
 
 std::string look_up_symbol(Dwarf_Addr address) {
@@ -145,6 +153,29 @@ SourceLine line_of_call(const void* pc) {
   const SourceLine line = on_a_large_stack([&] { return look_up_line(address); });
   known[pc] = line;
   return line;
+}
+
+CodePlace place_of_call(const void* pc) {
+  const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(pc) - 1;
+  Dwfl_Module* module = program().module_at(address);
+  Dwarf_Addr begin = 0;
+  CodePlace place{.lines = {own_line(module, address, &begin)}};
+  // Code without a line of its own seems to be of the line before it.
+  constexpr int kBytesOfCall = 5;
+  place.has_own_line = begin == address + 1 - kBytesOfCall;
+  place.function = look_up_symbol(address);
+  const std::vector<SourceLine> calls = inlining_calls(module, address);
+  place.lines.insert(place.lines.end(), calls.begin(), calls.end());
+  return place;
+}
+
+const void* unit_of_call(const void* pc) {
+  const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(pc) - 1;
+  Dwfl_Module* module = program().module_at(address);
+  Dwarf_Addr bias = 0;
+  const Dwarf_Die* const unit =
+      module == nullptr ? nullptr : dwfl_module_addrdie(module, address, &bias);
+  return unit == nullptr ? nullptr : unit->addr;
 }
 
 std::string name_of_function(const void* address) {

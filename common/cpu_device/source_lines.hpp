@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <string>
+#include <vector>
 
 namespace rmsnorm::cpu_device {
 
@@ -22,5 +23,17 @@ std::string name_of_function(const void* address);
 
 /// The name of the variable at an address; "" of a function's own, and if it is not known.
 std::string name_of_variable(const void* address);
+/// Where some code stands.
+struct CodePlace {
+  std::string function = {};           ///< its symbol
+  std::vector<SourceLine> lines = {};  ///< its own, then those of the calls it was inlined from
+  bool has_own_line = false;           ///< not just that of the code before it
+};
+
+/// The place of the call that returns to `pc`, on x86-64. Needs a large stack.
+CodePlace place_of_call(const void* pc);
+
+/// Which run of the compiler that call comes from: the same for all code of one. Likewise.
+const void* unit_of_call(const void* pc);
 
 }  // namespace rmsnorm::cpu_device

@@ -8,6 +8,7 @@
 
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
+#include "common/contract/registry.hpp"
 #include "common/measure/gpu.hpp"
 #include "common/programs/report.hpp"
 #include "common/programs/trace_report.hpp"
@@ -28,8 +29,15 @@ std::vector<Counted> counted_for(const Implementation& implementation) {
   return counted;
 }
 
-/// Checks one implementation and says how it went.
-ExitCode check(const Implementation& implementation, GauntletLimits limits) {
+/// A kernel that is right wherever it has run.
+struct Right {
+  std::string slug;
+  std::string text;  ///< how right it is
+};
+
+/// Checks one implementation and says how it went, if it is not right; else this goes to `right`.
+ExitCode check(
+    const Implementation& implementation, GauntletLimits limits, std::vector<Right>& right) {
   limits.counted = counted_for(implementation);
   const GauntletResult verdict = run_gauntlet(implementation, limits);
   const auto fail = [&](const std::string& sentence) {
@@ -49,15 +57,28 @@ ExitCode check(const Implementation& implementation, GauntletLimits limits) {
         "on {} x {}{}:\n  {}\n{}", launch.rows, launch.hidden,
         with_dtype("", to_string(launch.types)), difference, line_table(launch)));
   }
-  fmt::print(
-      "{:27} PASS  right on {} problems{}{}\n", implementation.slug, verdict.right,
-      verdict.unsupported == 0
-          ? ""
-          : fmt::format(
-                ", does not support {} (the last: {})", verdict.unsupported, verdict.last_reason),
+  std::string text = fmt::format(
+      "right on {} problems{}{}\n", verdict.right,
+      verdict.drawn == 0 ? ""
+                         : fmt::format(", {} of all drawn by seed {}", verdict.drawn, limits.seed),
       can_observe() ? "; no mistakes seen; traffic as predicted" : "");
-  for (const Watched& launch : verdict.launches) fmt::print("{}", cost_table({launch}));
+  if (verdict.unsupported > 0) {
+    text += fmt::format(
+        "  does not support {} (the last: {})\n", verdict.unsupported, verdict.last_reason);
+  }
+  for (const Watched& launch : verdict.launches) text += cost_table({launch});
+  right.push_back({implementation.slug, text});
   return kAllVerified;
+}
+
+/// Says which kernels are right, if all of their code has run.
+ExitCode say(const std::vector<Right>& right, bool are_all) {
+  const std::string never_run = text_of_lines_never_run(are_all);
+  for (const auto& [slug, text] : right) {
+    fmt::print("{:27} {}  {}", slug, never_run.empty() ? "PASS" : "NOT CHECKED", text);
+  }
+  fmt::print("{}", never_run);
+  return never_run.empty() ? kAllVerified : kNotChecked;
 }
 
 }  // namespace
@@ -72,11 +93,14 @@ int check_implementations(
     const Gpu gpu = find_gpu();
     fmt::print(stderr, "checking on {}\n", is_cpu_device() ? "the CPU device" : gpu.name);
     ExitCode worst = kAllVerified;
+    std::vector<Right> right;
     for (const Implementation& implementation : implementations) {
-      const ExitCode found = check(implementation, limits);
+      const ExitCode found = check(implementation, limits, right);
       if (worst != kLessonWrong && found != kAllVerified) worst = found;
     }
-    return worst;
+    const bool are_all = implementations.size() == all_implementations().size();
+    const ExitCode found = say(right, are_all && worst == kAllVerified);
+    return worst == kAllVerified ? found : worst;
   } catch (const NoGpu& reason) {
     fmt::print(stderr, "{}\n", reason.what());
     return kNoDevice;

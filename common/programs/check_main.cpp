@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -11,15 +12,18 @@
 
 /// With `--operation NAME`, only kernels of that operation. With `--small`, problems stay below
 /// 2^31 elements: for tools under which a kernel is very slow. With `--time`, the kernels are
-/// verified and timed in their regimes, and nothing else.
+/// verified and timed in their regimes, and nothing else. With `--seed N`, random problems are
+/// others.
 int main(int argc, char** argv) {
   std::vector<rmsnorm::Implementation> implementations = rmsnorm::all_implementations();
   bool small = false;
   bool timed = false;
+  rmsnorm::GauntletLimits limits;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     small = small || argument == "--small";
     timed = timed || argument == "--time";
+    if (argument == "--seed" && i + 1 < argc) limits.seed = std::strtoull(argv[++i], nullptr, 10);
     if (argument != "--operation" || i + 1 == argc) continue;
     const std::string_view operation = argv[++i];
     std::erase_if(implementations, [&](const rmsnorm::Implementation& implementation) {
@@ -30,5 +34,6 @@ int main(int argc, char** argv) {
     return rmsnorm::kBadUsage;
   }
   if (timed) return rmsnorm::run_program(1, argv, implementations);
-  return rmsnorm::check_implementations(implementations, {.beyond_32_bits = !small});
+  limits.beyond_32_bits = !small;
+  return rmsnorm::check_implementations(implementations, limits);
 }

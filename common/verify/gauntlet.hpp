@@ -2,12 +2,13 @@
 /// \file
 /// Everything that a kernel has to get through before anybody calls it right.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/contract/lesson.hpp"
-#include "common/contract/regime.hpp"
+#include "common/verify/attempts.hpp"
 #include "common/verify/watched.hpp"
 
 namespace rmsnorm {
@@ -22,17 +23,12 @@ struct GauntletResult {
   std::string advice = {};       ///< where to look if the complaint does not say; "" if it does
   std::string where = {};        ///< the last problem that it has run on: "3 x 1000, seed 2"
   int right = 0;                 ///< problems that were solved
+  int drawn = 0;                 ///< problems that were random ones
   int unsupported = 0;           ///< and those that are not supported
   std::string last_reason = {};  ///< why the last of those is not
   std::vector<Watched> launches = {};  ///< those of GauntletLimits::counted that could be watched
 
   bool ok() const { return complaint.empty(); }  ///< whether the kernel is right
-};
-
-/// A problem whose launch is kept.
-struct Counted {
-  Shape shape;       ///< of x
-  Types types = {};  ///< of the tensors
 };
 
 /// How far the gauntlet goes.
@@ -43,12 +39,18 @@ struct GauntletLimits {
   bool beyond_32_bits = true;
   /// Further problems, whose launches are kept: for what is counted there.
   std::vector<Counted> counted = {};
+  /// Of the random problems.
+  std::uint64_t seed = 1;
   /// The line about a kernel without an end.
   std::string (*failed)(std::string_view slug, std::string_view why) = failed_line;
 };
 
 /// A result that is not ok() in words: where, what the device saw or what is wrong, advice.
 std::string text_of(const GauntletResult& result);
+
+/// The lines that no problem of all gauntlets has run, where the device can tell: nobody knows
+/// whether they are right. "" if there are none. \param all as lines_never_run() has it
+std::string text_of_lines_never_run(bool all);
 
 /// Runs the implementation, watched, on a sweep of shapes, and then with other seeds, other eps,
 /// other alignments and other values, NaN and Inf among them, and with very many elements. Those

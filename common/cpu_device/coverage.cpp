@@ -1,0 +1,250 @@
+/// \file
+/// The functions that a compiler calls under -fsanitize-coverage=trace-pc,trace-cmp: at the
+/// beginning of each basic block, a *place* of the code, and before each comparison.
+
+#include "common/base/coverage.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "common/cpu_device/memory.hpp"
+#include "common/cpu_device/source_lines.hpp"
+
+// Where the program's code begins and ends: the linker's names.
+extern "C" const char __executable_start;
+extern "C" const char etext;
+extern "C" void __sanitizer_cov_trace_pc();
+
+namespace rmsnorm {
+namespace {
+
+using cpu_device::CodePlace;
+
+/// Marks for the bytes of the program's code, of which some are places.
+enum Mark : unsigned char { kRanBefore = 1, kRunsNow = 2, kRanBeforeMain = 4 };
+unsigned char marks[64 << 20];  // from the start: kernels register before main()
+
+std::size_t offset_of(const void* pc) {
+  return static_cast<std::size_t>(static_cast<const char*>(pc) - &__executable_start);
+}
+
+/// All places: what the calls of the function return to.
+const std::vector<std::size_t>& places() {
+  static const std::vector<std::size_t> found = [] {
+    std::vector<std::size_t> offsets;
+#ifdef __x86_64__
+    constexpr char kCall = '\xe8';
+    constexpr int kBytes = 5;  // with the distance to the function
+    for (const char* at = &__executable_start; at + kBytes <= &etext; ++at) {
+      if (*at != kCall) continue;
+      std::int32_t distance = 0;
+      std::memcpy(&distance, at + 1, sizeof distance);
+      if (at + kBytes + distance != reinterpret_cast<const char*>(&__sanitizer_cov_trace_pc)) {
+        continue;
+      }
+      if (offset_of(at + kBytes) < sizeof marks) offsets.push_back(offset_of(at + kBytes));
+    }
+#endif
+    return offsets;
+  }();
+  return found;
+}
+
+/// A comparison in the code. A switch has one for each of its cases.
+struct Site {
+  std::uintptr_t key = 0;  // 0: no site yet
+  bool is_float = false;
+  std::array<double, 2> first{};  // numbers that were compared
+  std::array<bool, 2> varies{};   // whether they were others later
+  std::array<bool, 3> seen{};     // less, equal, greater
+  std::array<double, 2> nearest{};
+  int problem = 0;                // in which they were nearest
+  std::optional<bool> is_reader;  // who wrote it, once that has been asked
+};
+
+Site sites[1 << 14];
+int current_problem = -1;  // none
+
+/// Null if there are too many.
+Site* site_of(std::uintptr_t key) {
+  const std::size_t begin = key * 0x9e3779b97f4a7c15u >> 50;
+  for (std::size_t i = begin; i < begin + 64; ++i) {
+    Site& site = sites[i % std::size(sites)];
+    if (site.key == key) return &site;
+    if (site.key == 0) {
+      site.key = key;
+      return &site;
+    }
+  }
+  return nullptr;
+}
+
+void compare(std::uintptr_t key, double a, double b, bool is_float) {
+  if (current_problem < 0 || std::isnan(a) || std::isnan(b)) return;
+  Site* const site = site_of(key);
+  if (site == nullptr) return;
+  const bool is_new = !(site->seen[0] || site->seen[1] || site->seen[2]);
+  if (is_new) {
+    site->is_float = is_float;
+    site->first = {a, b};
+  }
+  site->varies[0] |= a != site->first[0];
+  site->varies[1] |= b != site->first[1];
+  site->seen[a < b ? 0 : a == b ? 1 : 2] = true;
+  if (!is_new && std::abs(a - b) >= std::abs(site->nearest[0] - site->nearest[1])) return;
+  site->nearest = {a, b};
+  site->problem = current_problem;
+}
+
+constexpr int kAddressBits = 48;  // above them, a key has the number of a switch's case
+
+std::uintptr_t key_of(const void* pc) {
+  return offset_of(pc);  // the same in each run of the program
+}
+
+/// Of a line that nobody but the harness calls, there is nothing to say.
+bool is_of_reader(std::string_view file) {
+  while (file.starts_with("../")) file.remove_prefix(3);  // as some caches name files
+  return !file.empty() && !file.starts_with("common/") && !file.starts_with("/usr/");
+}
+
+}  // namespace
+
+bool can_cover() {
+#ifdef RMSNORM_CPU_OBSERVES
+  return true;
+#else
+  return false;
+#endif
+}
+
+void forget_comparisons() {
+  std::fill(std::begin(sites), std::end(sites), Site{});
+}
+
+void cover(int problem) {
+  const bool is_first = std::exchange(current_problem, problem) < 0;
+  for (const std::size_t place : places()) {
+    if (is_first && marks[place] != 0) marks[place] = kRanBeforeMain;
+    if ((marks[place] & kRunsNow) != 0) marks[place] = kRanBefore;
+  }
+}
+
+std::vector<std::size_t> places_run() {
+  std::vector<std::size_t> run;
+  for (std::size_t i = 0; i < places().size(); ++i) {
+    if ((marks[places()[i]] & kRunsNow) != 0) run.push_back(i);
+  }
+  return run;
+}
+
+std::vector<Threshold> thresholds_not_crossed() {
+  std::vector<Threshold> found;
+  for (Site& site : sites) {
+    if (site.varies[0] == site.varies[1]) continue;  // none of both says anything of a size
+    if (site.seen == std::array{true, true, true}) continue;
+    if (!site.is_reader) {
+      constexpr std::uintptr_t kAddress = (std::uintptr_t{1} << kAddressBits) - 1;
+      const void* const pc = &__executable_start + (site.key & kAddress);
+      site.is_reader = is_of_reader(cpu_device::place_of_call(pc).lines.front().file);
+    }
+    if (!*site.is_reader) continue;
+    const int constant = site.varies[0] ? 1 : 0;
+    found.push_back(
+        {site.is_float, site.first[constant], site.nearest[1 - constant], site.problem});
+  }
+  return found;
+}
+
+void let_call_fail(std::optional<int> calls_before) {
+  cpu_device::let_fail(calls_before);
+}
+
+std::vector<Lines> lines_never_run(bool all) {
+  std::set<const void*> units;  // in which something has run: every kernel registers before main()
+  for (const std::size_t place : places()) {
+    if ((marks[place] & ~kRanBeforeMain) != 0)
+      units.insert(cpu_device::unit_of_call(&__executable_start + place));
+  }
+  std::vector<std::pair<CodePlace, bool>> known;  // their places, and whether they have run
+  std::set<std::string> functions;                // that have
+  for (const std::size_t place : places()) {
+    const char* const pc = &__executable_start + place;
+    if (!units.contains(cpu_device::unit_of_call(pc))) continue;
+    known.emplace_back(cpu_device::place_of_call(pc), marks[place] != 0);
+    if (known.back().second) functions.insert(known.back().first.function);
+  }
+
+  std::map<cpu_device::SourceLine, bool> lines;  // and whether they have run
+  for (const auto& [code, has_run] : known) {
+    const bool counts =
+        has_run || (code.has_own_line && (all || functions.contains(code.function)) &&
+                    !code.function.ends_with(".cold"));
+    if (!counts) continue;
+    for (const cpu_device::SourceLine& line : code.lines) {
+      if (is_of_reader(line.file)) lines[line] |= has_run;
+    }
+  }
+
+  std::vector<Lines> found;
+  bool goes_on = false;
+  for (const auto& [line, has_run] : lines) {
+    if (goes_on && !has_run && found.back().file == line.file) {
+      found.back().last = line.line;
+    } else if (!has_run) {
+      found.push_back({line.file, line.line, line.line});
+    }
+    goes_on = !has_run;
+  }
+  return found;
+}
+
+}  // namespace rmsnorm
+
+using namespace rmsnorm;
+
+extern "C" {
+
+void __sanitizer_cov_trace_pc() {
+  const std::size_t place = offset_of(__builtin_return_address(0));
+  if (place < sizeof marks) marks[place] |= kRunsNow;
+}
+
+#define RMSNORM_COMPARISON(name, type, is_float)                                             \
+  void __sanitizer_cov_trace_##name(type a, type b) {                                        \
+    compare(                                                                                 \
+        key_of(__builtin_return_address(0)), static_cast<double>(a), static_cast<double>(b), \
+        is_float);                                                                           \
+  }
+
+RMSNORM_COMPARISON(cmp1, std::int8_t, false)
+RMSNORM_COMPARISON(cmp2, std::int16_t, false)
+RMSNORM_COMPARISON(cmp4, std::int32_t, false)
+RMSNORM_COMPARISON(cmp8, std::int64_t, false)
+RMSNORM_COMPARISON(const_cmp1, std::int8_t, false)
+RMSNORM_COMPARISON(const_cmp2, std::int16_t, false)
+RMSNORM_COMPARISON(const_cmp4, std::int32_t, false)
+RMSNORM_COMPARISON(const_cmp8, std::int64_t, false)
+RMSNORM_COMPARISON(cmpf, float, true)
+RMSNORM_COMPARISON(cmpd, double, true)
+
+/// \param cases how many there are, of how many bits, and then each
+void __sanitizer_cov_trace_switch(std::uint64_t value, const std::uint64_t* cases) {
+  for (std::uint64_t i = 1; i <= cases[0]; ++i) {
+    compare(
+        key_of(__builtin_return_address(0)) | i << kAddressBits,
+        static_cast<double>(static_cast<std::int64_t>(value)),
+        static_cast<double>(static_cast<std::int64_t>(cases[i + 1])), false);
+  }
+}
+
+}  // extern "C"

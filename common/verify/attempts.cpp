@@ -1,0 +1,195 @@
+#include "common/verify/attempts.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+
+namespace rmsnorm {
+namespace {
+
+/// Lengths around what kernels are made of: a vector, a warp, a block, a block of vectors, and one
+/// more or less.
+constexpr int kHidden[] = {1,   2,   3,   4,   5,    31,   32,   33,   64,   100,  127,  128, 129,
+                           255, 256, 257, 512, 1000, 1023, 1024, 1025, 2048, 4096, 4100, 8192};
+/// No row, one, some, and enough to fill the last block of several rows only in part.
+constexpr int kRows[] = {0, 1, 3, 65};
+/// Lengths around a vector of 8, and with each power of two up to 8 as their largest, for the
+/// types.
+constexpr int kHiddenOfTypes[] = {1, 4, 6, 8, 9, 33, 128, 1000, 4096, 4100, 12288};
+/// Shapes of their own: many rows, and long ones; more columns than 16 bits can count.
+constexpr Shape kMore[] = {{3000, 128}, {2, 20000}, {2, 49152}, {2, 65544}};
+
+bool is_in_second(int row) {
+  return row % 2 == 0;
+}
+
+const std::vector<Values>& all_values() {
+  static const std::vector<Values> values = {
+      {"a NaN in one row",
+       [](float x, Shape at, Shape of) {
+         return at.rows == 7 % of.rows && at.hidden == 99 % of.hidden ? NAN : x;
+       }},
+      {"an Inf in every third row",
+       [](float x, Shape at, Shape of) {
+         return at.rows % 3 == 0 && at.hidden == at.rows % of.hidden ? INFINITY : x;
+       }},
+      {"zeros in every second row",
+       [](float x, Shape at, Shape) { return is_in_second(at.rows) ? 0 : x; }},
+      {"every second row large",
+       [](float x, Shape at, Shape) { return is_in_second(at.rows) ? x * 1e15f : x; }},
+      {"every second row tiny",
+       [](float x, Shape at, Shape) { return is_in_second(at.rows) ? x * 1e-30f : x; }},
+      // Beside every row, once, rows that nobody may look at.
+      {"NaN in every even row",
+       [](float x, Shape at, Shape) { return at.rows % 2 == 0 ? NAN : x; }},
+      {"NaN in every odd row", [](float x, Shape at, Shape) { return at.rows % 2 != 0 ? NAN : x; }},
+      // Where all additions round in the same direction.
+      {"one number in every row",
+       [](float, Shape at, Shape) { return 0.7f + 0.013f * static_cast<float>(at.rows); }},
+      {"a row whose sum is beyond fp32",
+       [](float x, Shape at, Shape of) { return at.rows == 2 % of.rows ? 1e30f : x; }},
+  };
+  return values;
+}
+
+/// Whose squares fp16 cannot hold.
+const Values& large_fp16() {
+  static const Values values = {
+      "every second row near the end of fp16",
+      [](float x, Shape at, Shape) { return is_in_second(at.rows) ? x * 8000 : x; }};
+  return values;
+}
+
+/// Problems of one implementation.
+class Attempts {
+ public:
+  explicit Attempts(const Operation& operation, Memory memory)
+      : operation_(operation), memory_(memory) {}
+
+  void add(WorkloadSpec spec, const Values& values = {}) {
+    spec.memory = memory_;
+    all.push_back({spec, values});
+  }
+  void add_eps(std::initializer_list<float> every, WorkloadSpec spec) {
+    if (!operation_.has_eps) return;
+    for (const float eps : every) {
+      spec.eps = eps;
+      add(spec);
+    }
+  }
+  void add_values(const WorkloadSpec& spec) {
+    for (const TensorSpec& tensor : operation_.tensors) {
+      if (!is_input_matrix(tensor)) continue;
+      for (Values values : all_values()) {
+        values.input = tensor.name;
+        add(spec, values);
+      }
+    }
+  }
+
+  std::vector<Attempt> all;
+
+ private:
+  const Operation& operation_;
+  Memory memory_;
+};
+
+}  // namespace
+
+std::string text_of(const Attempt& attempt) {
+  const auto& [spec, values, keep_launch] = attempt;
+  std::string text = fmt::format("{} x {}", spec.rows, spec.hidden);
+  if (spec.types != Types{}) text += fmt::format(", {}", to_string(spec.types));
+  if (spec.types.weight_bias != 0) text += fmt::format(", {} + the weight", spec.types.weight_bias);
+  if (spec.eps != WorkloadSpec{}.eps) text += fmt::format(", eps {}", spec.eps);
+  if (spec.seed != WorkloadSpec{}.seed) text += fmt::format(", seed {}", spec.seed);
+  if (spec.misalign != 0) {
+    text += fmt::format(
+        ", with tensors that begin {} bytes behind a 16-byte boundary",
+        spec.misalign * bytes_of(spec.types.dtype));
+  }
+  if (spec.spread != 0) {
+    text += fmt::format(
+        ", with tensors that begin 0, {}, {}, ... elements behind a 16-byte boundary", spec.spread,
+        2 * spec.spread);
+  }
+  if (values.change) text += fmt::format(", {}", values.name);
+  if (values.input != std::string_view("x")) text += fmt::format(" of {}", values.input);
+  return text;
+}
+
+void change(const Workload& workload, const Values& values) {
+  std::vector<float> numbers = workload.tensor(values.input).values();
+  const Shape of{workload.spec().rows, workload.spec().hidden};
+  std::size_t i = 0;
+  for (Shape at{0, 0}; at.rows < of.rows; ++at.rows) {
+    for (at.hidden = 0; at.hidden < of.hidden; ++at.hidden, ++i) {
+      numbers[i] = values.change(numbers[i], at, of);
+    }
+  }
+  workload.set(values.input, numbers);
+}
+
+std::vector<Attempt> with_other_values(const Operation& operation, const WorkloadSpec& spec) {
+  Attempts attempts(operation, spec.memory);
+  attempts.add_values(spec);
+  attempts.add_eps({0.0f, 1.0f, 1e30f}, spec);
+  if (spec.types.dtype == Dtype::fp16) attempts.add(spec, large_fp16());
+  return attempts.all;
+}
+
+std::vector<Attempt> attempts_for(
+    const Implementation& implementation, const std::vector<Counted>& counted) {
+  Attempts attempts(*implementation.operation, implementation.memory);
+  for (const int hidden : kHidden) {
+    for (const int rows : kRows) attempts.add({.rows = rows, .hidden = hidden});
+    attempts.add({.rows = 3, .hidden = hidden, .misalign = 1});
+  }
+  for (const Shape shape : kMore) attempts.add({.rows = shape.rows, .hidden = shape.hidden});
+  for (const auto& [shape, types] : counted) {
+    attempts.add({.rows = shape.rows, .hidden = shape.hidden, .types = types});
+    attempts.all.back().keep_launch = true;
+  }
+  for (const int hidden : {37, 1000, 4096}) {
+    for (const std::uint64_t seed : {0, 2, 3}) {
+      attempts.add({.rows = 7, .hidden = hidden, .seed = seed});
+    }
+    attempts.add_eps({0.0f, 1e-12f, 1.0f, 1e30f}, {.rows = 7, .hidden = hidden});
+    for (const int misalign : {2, 3}) {
+      attempts.add({.rows = 7, .hidden = hidden, .misalign = misalign});
+    }
+    for (const int spread : {1, 2}) {
+      attempts.add({.rows = 7, .hidden = hidden, .spread = spread});
+    }
+  }
+  attempts.add_values({.rows = 9, .hidden = 1024});
+  if (!implementation.is_typed) return attempts.all;
+
+  std::vector<Types> other_types = all_types();
+  std::erase(other_types, Types{});
+  for (Types types : all_types()) {
+    types.weight_bias = 1;
+    if (types.weight) other_types.push_back(types);
+  }
+  for (const Types& types : other_types) {
+    for (const int hidden : kHiddenOfTypes) {
+      for (const int rows : {0, 3}) {
+        attempts.add({.rows = rows, .hidden = hidden, .types = types});
+      }
+      for (const int misalign : {1, 4}) {
+        attempts.add({.rows = 3, .hidden = hidden, .misalign = misalign, .types = types});
+      }
+      attempts.add({.rows = 3, .hidden = hidden, .spread = 4, .types = types});
+    }
+    // With 1e8, y is subnormal in fp16, and with more 0.
+    attempts.add_eps({0.0f, 1.0f, 1e8f, 1e30f}, {.rows = 7, .hidden = 1000, .types = types});
+    attempts.add_values({.rows = 9, .hidden = 1024, .types = types});
+    attempts.add({.rows = 9, .hidden = 1024, .types = types}, large_fp16());
+  }
+  return attempts.all;
+}
+
+}  // namespace rmsnorm

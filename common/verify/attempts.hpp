@@ -1,0 +1,48 @@
+#pragma once
+/// \file
+/// The problems that every kernel is tried on.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/contract/lesson.hpp"
+#include "common/contract/regime.hpp"
+#include "common/tensors/workload.hpp"
+
+namespace rmsnorm {
+
+/// A problem whose launch is kept.
+struct Counted {
+  Shape shape;       ///< of x
+  Types types = {};  ///< of the tensors
+};
+
+/// Other numbers than the workload's, of one of its inputs: x or another matrix.
+struct Values {
+  std::string name = {};                                        ///< "zeros in every second row"
+  std::function<float(float, Shape at, Shape of)> change = {};  ///< of an element, if any
+  const char* input = "x";                                      ///< the matrix
+};
+
+/// One problem to solve.
+struct Attempt {
+  WorkloadSpec spec;         ///< its tensors
+  Values values = {};        ///< in one of them
+  bool keep_launch = false;  ///< to be counted
+};
+
+/// "3 x 1000", and what is not as usual.
+std::string text_of(const Attempt& attempt);
+
+/// Replaces the values of the attempt's matrix.
+void change(const Workload& workload, const Values& values);
+
+/// Such a problem with each kind of value and each eps that the operation can have.
+std::vector<Attempt> with_other_values(const Operation& operation, const WorkloadSpec& spec);
+
+/// The problems that every kernel is tried on, in their order.
+std::vector<Attempt> attempts_for(
+    const Implementation& implementation, const std::vector<Counted>& counted);
+
+}  // namespace rmsnorm

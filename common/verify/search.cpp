@@ -1,0 +1,219 @@
+#include "common/verify/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <string>
+
+#include "common/base/observation.hpp"
+#include "common/tensors/random.hpp"
+
+namespace rmsnorm {
+namespace {
+
+constexpr double kMostElements = 1 << 22;  // of one problem
+constexpr double kMostWork = 6e6;          // of all at constants, and of all with other values
+constexpr int kElementsOfRow = 256;        // that take as long as a row does beside its elements
+constexpr int kRowsDrawn = 2048;           // at most
+constexpr int kHiddenDrawn = 32768;        // likewise
+constexpr int kElementsDrawn = 1 << 16;    // likewise
+constexpr int kMostInVain = 16;            // random problems
+constexpr int kMostDrawn = 100;            // likewise
+
+double work(const WorkloadSpec& spec) {
+  return spec.rows * std::max<double>(spec.hidden, kElementsOfRow);
+}
+
+/// Sizes at one that may be the last or the first of its kind: a kernel may want multiples of 8.
+std::vector<double> around(double size) {
+  const double below = std::ceil(size / 8 - 1) * 8;
+  const double above = std::floor(size / 8 + 1) * 8;
+  return {size, size - 1, size + 1, below, above};
+}
+
+}  // namespace
+
+Search::Search(const Implementation& implementation, std::uint64_t seed)
+    : implementation_(implementation),
+      seed_(seed),
+      left_for_sizes_(kMostWork),
+      left_for_values_(kMostWork) {
+  forget_comparisons();
+}
+
+void Search::begin(const Attempt& attempt) {
+  attempts_.push_back(attempt);
+  texts_.insert(text_of(attempt));
+  cover(static_cast<int>(attempts_.size()) - 1);
+}
+
+void Search::end(bool supported) {
+  const int number = static_cast<int>(attempts_.size()) - 1;
+  const Attempt& attempt = attempts_.back();
+  // Several rows say more than one, and no other values fit into none.
+  const auto rank = [&](int index) {
+    const WorkloadSpec& spec = attempts_[index].spec;
+    return std::pair(std::min(spec.rows, 3), -work(spec));
+  };
+  bool is_new = false;
+  for (const std::size_t place : places_run()) {
+    const auto [known, inserted] = reached_by_.try_emplace(place, number);
+    is_new |= inserted;
+    if (rank(number) > rank(known->second)) known->second = number;
+    if (attempt.values.change || !supported) with_values_.insert(place);
+  }
+  if (last_was_drawn_) in_vain_ = is_new ? 0 : in_vain_ + 1;
+}
+
+std::optional<Attempt> Search::next() {
+  last_was_drawn_ = false;
+  if (queue_.empty()) propose_at_constants();
+  if (queue_.empty()) propose_values();
+  if (queue_.empty()) {
+    if (in_vain_ == kMostInVain || drawn_ == kMostDrawn) return std::nullopt;
+    last_was_drawn_ = true;
+    return draw();
+  }
+  Attempt attempt = queue_.front();
+  queue_.pop_front();
+  return attempt;
+}
+
+void Search::propose_at_constants() {
+  for (const Threshold& threshold : thresholds_not_crossed()) {
+    if (threshold.is_float) {
+      propose_numbers(threshold);
+    } else {
+      propose_sizes(threshold);
+    }
+  }
+  keep_small(left_for_sizes_);
+}
+
+/// The small problems of the queue, as far as there is time.
+void Search::keep_small(double& left) {
+  std::stable_sort(queue_.begin(), queue_.end(), [](const Attempt& a, const Attempt& b) {
+    return work(a.spec) < work(b.spec);
+  });
+  std::erase_if(queue_, [&](const Attempt& attempt) {
+    const bool fits = work(attempt.spec) <= left;
+    if (fits) left -= work(attempt.spec);
+    return !fits;
+  });
+}
+
+void Search::propose_sizes(const Threshold& threshold) {
+  Attempt base = attempts_[threshold.problem];
+  if (base.spec.rows == 0) base.spec.rows = 3;  // nothing runs without a row
+  // What is compared is a size, in proportion to one, or away from one by as much as now.
+  const auto sizes = [&](double size) {
+    return std::vector{
+        threshold.constant, size * threshold.constant / threshold.nearest,
+        size + threshold.constant - threshold.nearest};
+  };
+  for (const double hidden : sizes(base.spec.hidden)) {
+    for (const double size : around(std::round(hidden))) propose_shape(base, base.spec.rows, size);
+  }
+  for (const double rows : sizes(base.spec.rows)) {
+    for (const double size : around(std::round(rows))) propose_shape(base, size, base.spec.hidden);
+  }
+}
+
+void Search::propose_shape(Attempt attempt, double rows, double hidden) {
+  if (!(rows >= 0 && hidden >= 1)) return;
+  if (rows * hidden > kMostElements) {  // the other size makes room
+    (rows == attempt.spec.rows ? rows : hidden) = rows == attempt.spec.rows ? 1 : 8;
+  }
+  if (std::max(rows, 1.0) * hidden > kMostElements) return;
+  attempt.spec.rows = static_cast<int>(rows);
+  attempt.spec.hidden = static_cast<int>(hidden);
+  attempt.keep_launch = false;
+  if (texts_.insert(text_of(attempt)).second) queue_.push_back(attempt);
+}
+
+void Search::propose_numbers(const Threshold& threshold) {
+  const auto constant = static_cast<float>(std::abs(threshold.constant));
+  if (!std::isfinite(constant) || constant == 0) return;
+  WorkloadSpec base = attempts_[threshold.problem].spec;
+  if (base.rows == 0 || !numbers_.insert(constant).second) return;
+  base.rows = std::min(base.rows, 3);
+  for (const float number : {constant, std::sqrt(constant)}) {
+    for (const float factor : {0.99f, 1.0f, 1.01f}) {
+      const float value = number * factor;
+      Attempt attempt{base};
+      attempt.values = {
+          fmt::format("{} in every second row", value), [value](float x, Shape at, Shape of) {
+            return at.rows % 2 == 0 && at.hidden == at.rows % of.hidden ? value : x;
+          }};
+      queue_.push_back(attempt);
+      if (!implementation_.operation->has_eps) continue;
+      attempt = {base};
+      attempt.spec.eps = value;
+      queue_.push_back(attempt);
+    }
+  }
+}
+
+void Search::propose_values() {
+  // One problem for many places: the next is asked for when these values have been there.
+  int next = -1;
+  for (const auto& [place, number] : reached_by_) {
+    const WorkloadSpec& spec = attempts_[number].spec;
+    if (spec.rows == 0 || with_values_.contains(place) || are_done_.contains(number)) continue;
+    if (next < 0 || work(spec) < work(attempts_[next].spec)) next = number;
+  }
+  if (next < 0) return;
+  are_done_.insert(next);
+  for (Attempt& attempt : with_other_values(*implementation_.operation, attempts_[next].spec)) {
+    queue_.push_back(std::move(attempt));
+  }
+  keep_small(left_for_values_);
+}
+
+void Search::let_calls_fail() const {
+  constexpr int kMostCalls = 8;
+  std::set<int> numbers;
+  for (const auto& [place, number] : reached_by_) numbers.insert(number);
+  for (const int number : numbers) {
+    const WorkloadSpec& spec = attempts_[number].spec;
+    if (spec.memory == Memory::host || work(spec) > kMostWork / 10) continue;
+    const Workload workload(*implementation_.operation, spec);
+    if (!implementation_.unsupported(workload.problem()).empty()) continue;
+    for (int calls = 0; calls < kMostCalls; ++calls) {
+      let_call_fail(calls);
+      try {
+        implementation_.launch(workload.problem(), nullptr);
+      } catch (const std::exception&) {  // that is an answer, too
+      }
+      let_call_fail(std::nullopt);
+    }
+  }
+  cudaGetLastError();
+  take_hazards();
+}
+
+Attempt Search::draw() {
+  std::uint64_t index = 16 * static_cast<std::uint64_t>(drawn_);  // so many at most for each
+  const auto number = [&](double end) { return (random_float(seed_, index++) + 1) / 2 * end; };
+  const auto log_uniform = [&](double most) {
+    return static_cast<int>(std::exp(number(std::log(most + 1))));
+  };
+  WorkloadSpec spec{.memory = implementation_.memory, .seed = seed_ + 100 + drawn_};
+  spec.hidden = log_uniform(kHiddenDrawn);
+  spec.rows = log_uniform(std::min(kRowsDrawn, kElementsDrawn / spec.hidden));
+  // Half of them are multiples of 8: some kernels support no others.
+  if (number(2) < 1) spec.hidden = (spec.hidden + 7) / 8 * 8;
+  if (number(2) < 1) spec.misalign = static_cast<int>(number(8));
+  if (implementation_.operation->has_eps) spec.eps = std::exp(static_cast<float>(-number(20)));
+  if (implementation_.is_typed) {
+    std::vector<Types> all = all_types();
+    spec.types = all[static_cast<std::size_t>(number(static_cast<double>(all.size())))];
+    if (spec.types.weight && number(2) < 1) spec.types.weight_bias = 1;
+  }
+  ++drawn_;
+  return {spec};
+}
+
+}  // namespace rmsnorm

@@ -1,0 +1,67 @@
+#pragma once
+/// \file
+/// Finds problems that lead where the fixed list of attempts.hpp does not, on a device that tells
+/// what has run (base/coverage.hpp).
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/coverage.hpp"
+#include "common/verify/attempts.hpp"
+
+namespace rmsnorm {
+
+/// Proposes problems for one implementation.
+///
+/// Where the code compares a number with a constant, sizes and values on both sides of it; where no
+/// problem with special values has been, these values; and random problems, until many in a row
+/// reach no new place.
+class Search {
+ public:
+  /// \param seed of the random problems
+  Search(const Implementation& implementation, std::uint64_t seed);
+
+  /// Call it before each problem, also before those of the fixed list,
+  void begin(const Attempt& attempt);
+  /// and after it. \param supported whether it was one for the implementation
+  void end(bool supported);
+
+  /// The next problem; nothing when there is no more to find out.
+  std::optional<Attempt> next();
+
+  /// Launches once more, on some problems, while CUDA calls fail: what is there for errors runs, too.
+  void let_calls_fail() const;
+
+  int drawn() const { return drawn_; }  ///< random problems until now
+
+ private:
+  void propose_at_constants();
+  void propose_sizes(const Threshold& threshold);
+  void propose_numbers(const Threshold& threshold);
+  void propose_shape(Attempt attempt, double rows, double hidden);
+  void propose_values();
+  void keep_small(double& left);
+  Attempt draw();
+
+  const Implementation& implementation_;
+  const std::uint64_t seed_;
+  std::vector<Attempt> attempts_;          ///< all until now
+  std::deque<Attempt> queue_;              ///< those to come
+  std::map<std::size_t, int> reached_by_;  ///< each place: an attempt that leads there
+  std::set<std::size_t> with_values_;      ///< places that special values have reached
+  std::set<int> are_done_;                 ///< attempts that were repeated with such values
+  std::set<std::string> texts_;            ///< of all that were tried or proposed
+  std::set<float> numbers_;                ///< constants of which numbers were proposed
+  double left_for_sizes_;   ///< of the work that these problems may cost, in elements
+  double left_for_values_;  ///< likewise
+  int drawn_ = 0;           ///< random problems
+  int in_vain_ = 0;         ///< the last ones of them that reached nothing new
+  bool last_was_drawn_ = false;
+};
+
+}  // namespace rmsnorm
