@@ -172,8 +172,14 @@ void let_call_fail(std::optional<int> calls_before) {
 std::vector<Lines> lines_never_run(bool all) {
   std::set<const void*> units;  // in which something has run: every kernel registers before main()
   for (const std::size_t place : places()) {
-    if ((marks[place] & ~kRanBeforeMain) != 0)
-      units.insert(cpu_device::unit_of_call(&__executable_start + place));
+    if ((marks[place] & ~kRanBeforeMain) == 0) continue;
+    const char* const pc = &__executable_start + place;
+    const CodePlace code = cpu_device::place_of_call(pc);
+    const auto is_own = [](const cpu_device::SourceLine& line) { return is_of_reader(line.file); };
+    // Not a header's function, which the linker has taken from any unit.
+    if (std::any_of(code.lines.begin(), code.lines.end(), is_own)) {
+      units.insert(cpu_device::unit_of_call(pc));
+    }
   }
   std::vector<std::pair<CodePlace, bool>> known;  // their places, and whether they have run
   std::set<std::string> functions;                // that have

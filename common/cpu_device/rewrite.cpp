@@ -382,14 +382,17 @@ class Rewriter {
   }
 
  private:
-  /// Drops the pragmas for nvcc, and refuses the headers of what is missing.
+  /// Translates the pragma to unroll a loop, drops others for nvcc, and refuses the headers of what is missing.
   void directive(std::size_t at) {
     std::string& text = tokens_[at].text;
     const std::string_view name = directive_name(text);
     const std::size_t name_end = text.find(name) + name.size();
     if (name == "pragma") {
       const std::string_view pragma = directive_name(std::string_view(text).substr(name_end));
-      if (pragma == "unroll" || pragma.starts_with("nv_")) {
+      const std::size_t end = text.find(pragma, name_end) + pragma.size();
+      if (pragma == "unroll" && text.find_first_not_of(" \t\r", end) == text.npos) {
+        text = "#pragma GCC unroll 16";  // loops of a known length; all of it, up to 16
+      } else if (pragma == "unroll" || pragma.starts_with("nv_")) {
         std::erase_if(text, [](char c) { return c != '\n'; });
       }
     } else if (name == "include") {

@@ -13,8 +13,17 @@
 
 #include "common/cpu_device/hazard.hpp"
 
+// The program's code and static data, by the linker.
+extern "C" const char __executable_start;
+extern "C" const char _end;
+
 namespace rmsnorm::cpu_device {
 namespace {
+
+bool is_of_program(Dwarf_Addr address) {
+  return reinterpret_cast<Dwarf_Addr>(&__executable_start) <= address &&
+         address < reinterpret_cast<Dwarf_Addr>(&_end);
+}
 
 /// What libdw knows of the running program.
 class Program {
@@ -109,6 +118,9 @@ SourceLine look_up_line(Dwarf_Addr address) {
 
 std::string look_up_symbol(Dwarf_Addr address) {
   Dwfl_Module* module = program().module_at(address);
+  // Static data that begins as zeros is in no file: it is not said to be the program's.
+  const auto begin = reinterpret_cast<Dwarf_Addr>(&__executable_start);
+  if (module == nullptr && is_of_program(address)) module = program().module_at(begin);
   const char* symbol = module == nullptr ? nullptr : dwfl_module_addrname(module, address);
   return symbol == nullptr ? "" : symbol;
 }
