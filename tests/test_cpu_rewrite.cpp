@@ -372,6 +372,15 @@ TEST_CASE("a word that the CPU device lacks is refused by name") {
        {"long t = clock64();", "k.cu:1: the CPU device has no clock64(): there is no clock"}});
 }
 
+TEST_CASE("a variable of the device gets a section of the program") {
+  const std::string section = "__attribute__((section(\"rmsnorm_device\")))";
+  check_rewritten(
+      {{"#include <a.h>\n__device__ float a[3];", "#include <a.h>\n" + section + " float a[3];"},
+       {"__constant__ int* a = nullptr;", section + " int* a = nullptr;"},
+       {"__device__ float f(int a);", "__device__ float f(int a);"},
+       {"__device__ const float a = 1;", "__device__ const float a = 1;"}});
+}
+
 TEST_CASE("a header of cuda::std is one of C++'s own") {
   check_rewritten({{"#include <cuda/std/array>  // a", "#include <array>  // a"}});
 }

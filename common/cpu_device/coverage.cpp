@@ -183,12 +183,30 @@ std::vector<Lines> lines_never_run(bool all) {
   }
   std::vector<std::pair<CodePlace, bool>> known;  // their places, and whether they have run
   std::set<std::string> functions;                // that have
+  std::map<std::string, std::set<std::string>> instances;  // of them, by their names in the source
   for (const std::size_t place : places()) {
     const char* const pc = &__executable_start + place;
     if (!units.contains(cpu_device::unit_of_call(pc))) continue;
     known.emplace_back(cpu_device::place_of_call(pc), marks[place] != 0);
-    if (known.back().second) functions.insert(known.back().first.function);
+    const auto& [code, has_run] = known.back();
+    if (!has_run) continue;
+    functions.insert(code.function);
+    instances[code.source_function].insert(code.function);
   }
+
+  // Where one instance has a place and another, which has run, chooses between two values, there is
+  // nothing to say of the line.
+  std::map<std::pair<cpu_device::SourceLine, std::string>, std::set<std::string>> with_place;
+  for (const auto& [code, has_run] : known) {
+    for (const cpu_device::SourceLine& line : code.lines) {
+      with_place[{line, code.source_function}].insert(code.function);
+    }
+  }
+  const auto is_told = [&](const cpu_device::SourceLine& line, const CodePlace& code) {
+    const std::set<std::string>& with = with_place[{line, code.source_function}];
+    const std::set<std::string>& run = instances[code.source_function];
+    return std::includes(with.begin(), with.end(), run.begin(), run.end());
+  };
 
   std::map<cpu_device::SourceLine, bool> lines;  // and whether they have run
   for (const auto& [code, has_run] : known) {
@@ -197,7 +215,7 @@ std::vector<Lines> lines_never_run(bool all) {
                     !code.function.ends_with(".cold"));
     if (!counts) continue;
     for (const cpu_device::SourceLine& line : code.lines) {
-      if (is_of_reader(line.file)) lines[line] |= has_run;
+      if (is_of_reader(line.file) && (has_run || is_told(line, code))) lines[line] |= has_run;
     }
   }
 

@@ -151,12 +151,12 @@ void Observer::hand_on(const void* place) {
   if (!is_watching) return;
   const int thread = block_runner().current();
   order_.fence(thread, Scope::block);
-  order_.publish(reinterpret_cast<std::uintptr_t>(place), thread, true);
+  order_.publish(flag_at(place), thread, true);
 }
 
 void Observer::take(const void* place) {
   if (!is_watching) return;
-  order_.acquire(reinterpret_cast<std::uintptr_t>(place), block_runner().current());
+  order_.acquire(flag_at(place), block_runner().current());
 }
 
 void Observer::kernel_before_ended() {
@@ -211,14 +211,22 @@ void Observer::filled(const void* data, std::size_t bytes) {
   for (const KnownMemory& memory : bounds_.memory()) global_races_.filled(memory, data, bytes);
 }
 
+/// A number for the flag at an address: shared memory has the same addresses in every block.
+std::uintptr_t Observer::flag_at(const void* address) const {
+  constexpr int kAddressBits = 47;
+  const auto number = reinterpret_cast<std::uintptr_t>(address);
+  if (!shared_memory().contains(address)) return number;
+  return number ^ std::uintptr_t{order_.now(0).block} << kAddressBits;
+}
+
 /// The access as the detectors of races remember it; a flag's hands on, or takes, what is known.
 Past Observer::past_of(const Access& access) {
   const int thread = block_runner().current();
   const bool is_strong = access.touch == Touch::atomic || access.is_volatile;
-  const auto address = reinterpret_cast<std::uintptr_t>(access.address);
-  if (is_strong && access.touch != Touch::store) order_.acquire(address, thread);
+  const std::uintptr_t flag = flag_at(access.address);
+  if (is_strong && access.touch != Touch::store) order_.acquire(flag, thread);
   if (is_strong && access.touch != Touch::load) {
-    order_.publish(address, thread, access.touch == Touch::atomic);
+    order_.publish(flag, thread, access.touch == Touch::atomic);
   }
   Past past{order_.now(thread)};
   past.is_strong = is_strong;
@@ -305,8 +313,12 @@ void Observer::variable_access(const Access& access) {
   if (at < &__data_start || is_of_device) return;
   const auto [found, is_new] = variables_.try_emplace(at, "");
   std::string& name = found->second;
-  if (is_new) name = name_of_variable(at);
-  if (name.starts_with("rmsnorm::cpu_device::")) name.clear();
+  if (is_new) {
+    name = name_of_variable(at);
+    const void* value = nullptr;  // as extern __shared__ arrays outside of all functions have one
+    if (access.bytes == sizeof value) std::memcpy(&value, at, sizeof value);
+    if (name.starts_with("rmsnorm::cpu_device::") || shared_memory().contains(value)) name.clear();
+  }
   if (name.empty()) return;
   hazards().add("variable " + name, [&] {
     return hazard_at(

@@ -114,6 +114,7 @@ class Observer {
 
   void shared_access(const Access& access);
   void global_access(const Access& access);
+  std::uintptr_t flag_at(const void* address) const;
   Past past_of(const Access& access);
   void found_race(const Access& access, const Past& other, std::string element);
   static void report(const Race& race);

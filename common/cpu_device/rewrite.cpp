@@ -565,7 +565,8 @@ class Rewriter {
     bool is_constant = false;
     for (std::size_t i = first; i < tokens_.size(); ++i) {
       const Token& token = tokens_[i];
-      if (token.in_directive || token.is("template") || token.is("operator")) return;
+      if (i >= keyword && token.in_directive) return;
+      if (token.is("template") || token.is("operator")) return;
       if (token.is("const") || token.is("constexpr")) is_constant = true;
       if (token.is("*")) is_constant = false;
       words += token.kind == Token::Kind::word ? 1 : 0;

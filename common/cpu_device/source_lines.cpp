@@ -176,6 +176,9 @@ CodePlace place_of_call(const void* pc) {
   constexpr int kBytesOfCall = 5;
   place.has_own_line = begin == address + 1 - kBytesOfCall;
   place.function = look_up_symbol(address);
+  place.source_function = without_decoration(demangled(place.function));
+  place.source_function.resize(
+      std::min(place.source_function.find('<'), place.source_function.size()));
   const std::vector<SourceLine> calls = inlining_calls(module, address);
   place.lines.insert(place.lines.end(), calls.begin(), calls.end());
   return place;

@@ -25,7 +25,8 @@ std::string name_of_function(const void* address);
 std::string name_of_variable(const void* address);
 /// Where some code stands.
 struct CodePlace {
-  std::string function = {};           ///< its symbol
+  std::string function = {};         ///< its symbol
+  std::string source_function = {};  ///< its name, without what makes it an instance of a template
   std::vector<SourceLine> lines = {};  ///< its own, then those of the calls it was inlined from
   bool has_own_line = false;           ///< not just that of the code before it
 };

@@ -14,8 +14,9 @@ namespace rmsnorm {
 namespace {
 
 constexpr double kMostElements = 1 << 22;  // of one problem
-constexpr double kMostWork = 6e6;          // of all at constants, and of all with other values
+constexpr double kMostWork = 2e6;          // of all at constants, and of all with other values
 constexpr int kElementsOfRow = 256;        // that take as long as a row does beside its elements
+constexpr int kElementsOfProblem = 4096;   // that take as long as a problem does beside its rows
 constexpr int kRowsDrawn = 2048;           // at most
 constexpr int kHiddenDrawn = 32768;        // likewise
 constexpr int kElementsDrawn = 1 << 16;    // likewise
@@ -23,7 +24,7 @@ constexpr int kMostInVain = 16;            // random problems
 constexpr int kMostDrawn = 100;            // likewise
 
 double work(const WorkloadSpec& spec) {
-  return spec.rows * std::max<double>(spec.hidden, kElementsOfRow);
+  return kElementsOfProblem + spec.rows * std::max<double>(spec.hidden, kElementsOfRow);
 }
 
 /// Sizes at one that may be the last or the first of its kind: a kernel may want multiples of 8.
