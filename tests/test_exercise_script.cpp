@@ -324,7 +324,7 @@ FAILED: my.dir/my.cu.o
 /r/my.cu:50:3: error: use of undeclared identifier 'total' [-Wsome]
 /r/my.cu:70:1:   recursively required from 'launch_for<512>'
 /r/start.hpp:9:3: error: static_assert failed due to requirement 'kFit' "launch: it does not fit"
-/r/my.cu:75:18: note: in instantiation of function template specialization 'f<float *>' requested here
+/r/my.cu:75:8: note: in instantiation of function template specialization 'f<int *>' requested here
 /usr/bin/ld: /r/my.cu:81: undefined reference to `warp_sum'
 ninja: build stopped: subcommand failed.
 )");

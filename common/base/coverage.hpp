@@ -41,8 +41,8 @@ std::vector<std::size_t> places_run();
 /// greater.
 std::vector<Threshold> thresholds_not_crossed();
 
-/// Lets a CUDA call fail, after so many others that are made from now on, and no work be done, until
-/// the next time: then also error paths run. Without a number, all is as it was.
+/// Lets a CUDA call fail, after so many others that are made from now on, and no work be done,
+/// until the next time: then also error paths run. Without a number, all is as it was.
 void let_call_fail(std::optional<int> calls_before);
 
 /// The lines with code that has never run, in the files of which something has: not the harness's

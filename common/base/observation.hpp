@@ -75,7 +75,7 @@ struct HostCalls {
   std::int64_t allocations = 0;  ///< that nobody has freed
   std::int64_t queued = 0;       ///< work on a stream that nobody has waited for
 };
-HostCalls host_calls();
+HostCalls host_calls();  ///< since the program began
 
 /// Lets the blocks of later launches run from the last to the first, and take turns at atomic
 /// operations, on a device that has an order.

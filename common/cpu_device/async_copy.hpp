@@ -36,9 +36,9 @@ __forceinline__ void begin_copies(
 
 /// A barrier at which threads can arrive first and wait later, 8 bytes of shared memory.
 struct SplitBarrier {
-  std::uint16_t expected;
-  std::uint16_t arrived;
-  std::uint32_t phase;
+  std::uint16_t expected;  ///< threads
+  std::uint16_t arrived;   ///< of them, in this phase
+  std::uint32_t phase;     ///< counts how often all have arrived
 };
 
 /// Lets it expect so many threads.
@@ -46,6 +46,7 @@ struct SplitBarrier {
 /// Arrives for so many threads, of which `dropped` never come again; gives what to wait for.
 [[gnu::noinline]] std::uint32_t arrive(
     SplitBarrier& barrier, std::ptrdiff_t threads, std::ptrdiff_t dropped, Place place);
+/// Whether the phase that arrive() gave is over.
 bool has_passed(const SplitBarrier& barrier, std::uint32_t phase);
 /// Waits until all have arrived.
 void wait_for_all(const SplitBarrier& barrier, std::uint32_t phase);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// CUDA's atomic functions, for the types that CUDA has them for. Each is one access; here, none can
-/// be interrupted.
+/// CUDA's atomic functions, for the types that CUDA has them for. Each is one access, which nothing
+/// can interrupt here.
 
 #include <algorithm>
 #include <concepts>

@@ -84,8 +84,8 @@ class BlockRunner {
   /// Lets the other threads run first.
   void pause();
 
-  /// The running thread looks at a flag. If it does nothing else, it lets the others run first, also
-  /// those of other blocks.
+  /// The running thread looks at a flag. If it does nothing else, it lets the others run first,
+  /// also those of other blocks.
   void look(const void* flag);
   void wait_for_blocks();  ///< the same, at once
   void give_way();         ///< another block runs first, if there is one

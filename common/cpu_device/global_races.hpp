@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Finds accesses to global memory that nothing orders, by threads of one block or of two, and loads
-/// of what has no value.
+/// Finds accesses to global memory that nothing orders, by threads of one block or of two, and
+/// loads of what has no value.
 ///
 /// Of each word, the last store is remembered, and the last loads of two threads. That is less than
 /// the detector of shared memory remembers, and finds a mistake if any one pair of its threads

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A grid: its blocks run one after the other. One that waits for another, at a flag or at a barrier
-/// of the grid, is set aside, and the others go on.
+/// A grid: its blocks run one after the other. One that waits for another, at a flag or at a
+/// barrier of the grid, is set aside, and the others go on.
 
 #include <cstdint>
 #include <deque>
@@ -26,8 +26,8 @@ class GridRunner {
   /// Runs `body` in every thread of every block. False if a mistake made the rest impossible.
   bool run(dim3 grid, dim3 block, const std::function<void()>& body);
 
-  /// Changes the order of blocks: from the last to the first, and another one's turn comes with each
-  /// atomic operation. A GPU has no order of blocks.
+  /// Changes the order of blocks: from the last to the first, and another one's turn comes with
+  /// each atomic operation. A GPU has no order of blocks.
   void change_order(bool changed) { is_changed_ = changed; }
   bool is_order_changed() const { return is_changed_; }  ///< whether it is
 

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What CUDA adds to C++ inside a kernel: keywords, built-in variables, barriers, shuffles and votes.
-/// `place` parameters fill themselves in with the caller's line.
+/// What CUDA adds to C++ inside a kernel: keywords, built-in variables, barriers, shuffles and
+/// votes. `place` parameters fill themselves in with the caller's line.
 
 #include <algorithm>
 #include <array>

@@ -45,10 +45,10 @@ class Observer {
 
   /// What is known of one block.
   struct OfBlock {
-    Order::OfBlock order;
-    RaceDetector::OfBlock races;
-    std::bitset<kMaxThreads> has_waited;     // one bit a thread
-    std::bitset<kMaxThreads> has_triggered;  // likewise
+    Order::OfBlock order;                    ///< of its threads' steps
+    RaceDetector::OfBlock races;             ///< what was done to its shared memory
+    std::bitset<kMaxThreads> has_waited;     ///< one bit a thread
+    std::bitset<kMaxThreads> has_triggered;  ///< likewise
     Place trigger;                           ///< where the first of them did
     bool is_trigger_late = false;            ///< a thread has written to global memory without it
   };

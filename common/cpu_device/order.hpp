@@ -87,10 +87,10 @@ class Order {
   void barrier();                                 ///< all threads of the block have met
   void sync_warp(int warp, std::uint32_t lanes);  ///< these lanes have met
   void fence(int thread, Scope scope);            ///< a thread has called a fence
-  /// A thread changes or reads a flag. `is_chain`: it changed it by an atomic operation, which hands
-  /// on what others have handed on before.
+  /// A thread changes a flag. `is_chain`: by an atomic operation, which hands on what others have
+  /// handed on before.
   void publish(std::uintptr_t flag, int thread, bool is_chain);
-  void acquire(std::uintptr_t flag, int thread);  ///< the same for what it learns
+  void acquire(std::uintptr_t flag, int thread);  ///< a thread reads it
 
   // What follows.
 

@@ -18,6 +18,7 @@ char* shared_begin();
 __forceinline__ char* global_at(const volatile void* address, int offset = 0) {
   return static_cast<char*>(const_cast<void*>(address)) + offset;
 }
+/// The same of a number.
 __forceinline__ char* global_at(std::uintptr_t address, int offset = 0) {
   return reinterpret_cast<char*>(address) + offset;
 }
@@ -55,6 +56,7 @@ __forceinline__ void store(char* to, const Registers&... from) {
 __forceinline__ void copy(char* to, const char* from, int bytes, int valid) {
   begin_copy(to, from, bytes, valid);
 }
+/// The same of all bytes.
 __forceinline__ void copy(char* to, const char* from, int bytes) {
   begin_copy(to, from, bytes, bytes);
 }
@@ -65,14 +67,16 @@ inline void bar_sync(Place place, unsigned number, unsigned threads = 0) {
 
 }  // namespace rmsnorm::cpu_device
 
-/// An address of shared memory as PTX takes it, in 32 bits, and back.
+/// An address of shared memory as PTX takes it, in 32 bits.
 inline std::size_t __cvta_generic_to_shared(const void* address) {
   return static_cast<std::size_t>(
       static_cast<const char*>(address) - rmsnorm::cpu_device::shared_begin());
 }
+/// The way back.
 inline void* __cvta_shared_to_generic(std::size_t address) {
   return rmsnorm::cpu_device::shared_at(address);
 }
+/// An address of global memory as PTX takes it.
 inline std::size_t __cvta_generic_to_global(const void* address) {
   return reinterpret_cast<std::size_t>(address);
 }

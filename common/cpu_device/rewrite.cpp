@@ -382,7 +382,8 @@ class Rewriter {
   }
 
  private:
-  /// Translates the pragma to unroll a loop, drops others for nvcc, and refuses the headers of what is missing.
+  /// Translates the pragma to unroll a loop, drops others for nvcc, and refuses the headers of what
+  /// is missing.
   void directive(std::size_t at) {
     std::string& text = tokens_[at].text;
     const std::string_view name = directive_name(text);

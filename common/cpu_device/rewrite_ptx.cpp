@@ -24,7 +24,7 @@ Words split(std::string_view text, char at) {
   return parts;
 }
 
-/// What a part of an instruction's name says about caches and scopes alone, which are the same here.
+/// What a part of an instruction's name says about caches and scopes alone: they are the same here.
 bool is_hint(const std::string& part) {
   static const Words kHints = {"nc",      "ca",  "cg",   "cs",       "lu",     "cv",
                                "wb",      "wt",  "rn",   "ftz",      "approx", "full",

@@ -107,26 +107,29 @@ void operator->*(void (*kernel)(Parameters...), LaunchWith<Arguments...>&& with)
 }
 
 /// A name in front of <<<: of one kernel, or of a template or several functions, of which the
-/// arguments choose one. `use` hands the name to a function, `call` calls it.
+/// arguments choose one.
 template <class Use, class Call>
 struct Named {
-  Use use;
-  Call call;
+  Use use;    ///< hands the name to a function
+  Call call;  ///< calls it
 };
 
 /// Takes a kernel with these parameters; of several, the one that has them.
 template <class... Parameters>
 struct Taking {
+  /// The kernel.
   auto operator()(void (*kernel)(Parameters...)) const { return kernel; }
 };
 /// Takes a kernel if there is only one.
 struct TakingAny {
   template <class... Parameters>
+  /// The kernel.
   auto operator()(void (*kernel)(Parameters...)) const {
     return kernel;
   }
 };
 
+/// Types.
 template <class... Types>
 struct List {};
 
@@ -136,6 +139,7 @@ template <class Use, class... Done>
 auto parameters_of(List<Done...>, List<>) {
   if constexpr (requires(const Use& use) { use(Taking<Done...>()); }) return Taking<Done...>();
 }
+/// The same, with some types still to come.
 template <class Use, class... Done, class Next, class... Rest>
 auto parameters_of(List<Done...>, List<Next, Rest...>) {
   using Const = std::add_pointer_t<std::add_const_t<std::remove_pointer_t<Next>>>;
@@ -147,6 +151,7 @@ auto parameters_of(List<Done...>, List<Next, Rest...>) {
   }
 }
 
+/// Launches the kernel of a name that takes these arguments.
 template <class Use, class Call, class... Arguments>
 void operator->*(const Named<Use, Call>& name, LaunchWith<Arguments...>&& with) {
   using Types = List<std::decay_t<Arguments>...>;
@@ -168,6 +173,7 @@ void operator->*(const Named<Use, Call>& name, LaunchWith<Arguments...>&& with) 
 
 }  // namespace rmsnorm::cpu_device
 
+/// What stands in front of <<<.
 #define RMSNORM_KERNEL(...)                                                                 \
   ::rmsnorm::cpu_device::Named {                                                            \
     [&](auto use) -> decltype(use(__VA_ARGS__)) { return use(__VA_ARGS__); },               \

@@ -37,7 +37,8 @@ class Workload {
   /// bias without a weight.
   Workload(const Operation& operation, const WorkloadSpec& spec);
 
-  /// The same tensors at other addresses. What is read there is NaN until its values are taken over.
+  /// The same tensors at other addresses. What is read there is NaN until the values are taken
+  /// over.
   Workload moved() const;
 
   /// Enqueues on the stream that what a launch on set 0 reads gets the values that `from` has, and

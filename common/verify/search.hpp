@@ -23,7 +23,8 @@ namespace rmsnorm {
 /// reach no new place.
 class Search {
  public:
-  /// \param seed of the random problems
+  /// \param implementation what to find problems for
+  /// \param seed           of the random ones
   Search(const Implementation& implementation, std::uint64_t seed);
 
   /// Call it before each problem, also before those of the fixed list,
@@ -34,7 +35,8 @@ class Search {
   /// The next problem; nothing when there is no more to find out.
   std::optional<Attempt> next();
 
-  /// Launches once more, on some problems, while CUDA calls fail: what is there for errors runs, too.
+  /// Launches once more, on some problems, while CUDA calls fail: what is there for errors runs,
+  /// too.
   void let_calls_fail() const;
 
   int drawn() const { return drawn_; }  ///< random problems until now

@@ -116,7 +116,8 @@ std::string link(const std::string& address, const std::string& html) {
 /// Headers that declare what CUDA declares; the API reference leaves them out (see Doxyfile.in).
 bool is_of_cuda(const fs::path& file) {
   const std::string name = file.filename().string();
-  return name == "kernel_language.hpp" || name == "runtime_api.hpp" || name == "vectors.hpp";
+  return name == "kernel_language.hpp" || name == "runtime_api.hpp" || name == "vectors.hpp" ||
+         name == "atomics.hpp" || name == "math.hpp";
 }
 
 bool is_inside(const fs::path& file, const fs::path& folder) {

@@ -148,9 +148,8 @@ std::vector<Case> bounds_cases() {
       {"global, far out", on(rows_too_wide, {4, 10}),
        "<wide>: thread 0 reads 4 bytes, ... elements past the end of ...",
        "rows_too_wide, block 1, thread 0", advice, kError},
-      {"a null pointer", on(copy, {4, 10}),
-       "<null>: thread 0 reads 4 bytes through a null pointer", "copy, block 0, thread 0",
-       "What a problem lacks is null: look before the access", kError},
+      {"a null pointer", on(copy, {4, 10}), "<null>: thread 0 reads 4 bytes through a null pointer",
+       "copy, block 0, thread 0", "What a problem lacks is null: look before the access", kError},
   };
 }
 

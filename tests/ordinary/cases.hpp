@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Right kernels in the CUDA that people write: each computes an RMSNorm with another construct, and
-/// the CPU device has to take it and find nothing wrong.
+/// Right kernels in the CUDA that people write: each computes an RMSNorm with another construct,
+/// and the CPU device has to take it and find nothing wrong.
 
 #include <cuda_runtime.h>
 

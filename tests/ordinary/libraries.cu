@@ -134,7 +134,7 @@ __global__ void barriers(const float* x, float* y) {
   y[blockIdx.x * kHidden + kHidden - 1 - threadIdx.x] = value * rstd_of(sum);
 }
 
-/// One warp brings the row, the others wait for it at a barrier of all, and then at one of their own.
+/// One warp brings the row, the others wait for it at a barrier of all, then at one of their own.
 __global__ void producer(const float* x, float* y) {
   __shared__ float row[kHidden];
   __shared__ float partial[8];
