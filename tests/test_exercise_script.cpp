@@ -300,7 +300,7 @@ TEST_CASE("what of CUDA the CPU device lacks is said by its name and line") {
   CHECK(finished.out == R"(my.cu:3:38: error: the CPU device has no __vadd4
 my.cu:4:82: error: the CPU device has no this_multi
 my.cu:5:96: error: 'foo' was not declared in this scope
-my.cu:6:3: error: the CPU device has no barrier of blocks
+my.cu:6: error: the CPU device has no barrier of blocks
 )");
 }
 

@@ -11,7 +11,6 @@ enum ExitCode {
   kBadUsage = 2,     ///< the command line, or a file, is not as it has to be
   kNoDevice = 3,     ///< there is no device that can run what was asked for
   kGoalMissed = 4,   ///< of an exercise: its kernel is right, but its goal is not reached
-  kNotChecked = 5,   ///< no problem has run a part of the kernel: nobody knows whether it is right
 };
 
 }  // namespace rmsnorm

@@ -56,10 +56,4 @@ std::vector<Threshold> thresholds_not_crossed() {
   return {};
 }
 
-void let_call_fail(std::optional<int>) {}
-
-std::vector<Lines> lines_never_run(bool) {
-  return {};
-}
-
 }  // namespace rmsnorm

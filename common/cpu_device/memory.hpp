@@ -26,7 +26,5 @@ HostCalls host_calls();
 
 /// Notes that a kernel could not go on: the next call that waits for it returns this.
 void set_fault(cudaError_t error);
-/// Lets a call fail, as let_call_fail() (base/coverage.hpp) says.
-void let_fail(std::optional<int> calls_before);
 
 }  // namespace rmsnorm::cpu_device

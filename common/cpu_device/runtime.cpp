@@ -63,7 +63,6 @@ struct Device {
   cudaError_t last_error = cudaSuccess;
   cudaError_t fault = cudaSuccess;
   std::int64_t waits = 0;
-  std::optional<int> calls_until_failure;  // while it is set, no work is done
 };
 
 Device& device() {
@@ -107,16 +106,9 @@ cudaError_t wait_for(CUstream_st& queue) {
   return take_fault();
 }
 
-/// Whether this call is the one that is to fail (let_fail()).
-bool has_to_fail() {
-  std::optional<int>& calls = device().calls_until_failure;
-  return calls && (*calls)-- == 0;
-}
-
 cudaError_t add_work(cudaStream_t stream, std::function<void()> work) {
   CUstream_st* const queue = queue_of(stream);
-  if (queue == nullptr || has_to_fail()) return note(cudaErrorInvalidResourceHandle);
-  if (device().calls_until_failure) return cudaSuccess;
+  if (queue == nullptr) return note(cudaErrorInvalidResourceHandle);
   queue->work.push_back(std::move(work));
   return cudaSuccess;
 }
@@ -252,7 +244,6 @@ std::size_t physical_memory(int pages) {
 /// Adds an allocation.
 cudaError_t allocate(void** data, std::size_t bytes, cudaMemoryType type) {
   *data = nullptr;
-  if (has_to_fail()) return note(cudaErrorMemoryAllocation);
   if (bytes == 0) return cudaSuccess;
   // Linux would promise more than there is.
   char* const memory =
@@ -308,10 +299,6 @@ void set_fault(cudaError_t error) {
 void enqueue(const Launch& launch, std::shared_ptr<Call> call) {
   if (note(check(launch, *call)) != cudaSuccess) return;
   add_work(launch.stream, [launch, call] { run(launch, *call); });
-}
-
-void let_fail(std::optional<int> calls_before) {
-  device().calls_until_failure = calls_before;
 }
 
 cudaError_t not_supported() {
@@ -447,7 +434,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int number) {
-  if (number != 0 || has_to_fail()) return note(cudaErrorInvalidDevice);
+  if (number != 0) return note(cudaErrorInvalidDevice);
   static const std::map<cudaDeviceAttr, int> kAttributes = {
       {cudaDevAttrMaxThreadsPerBlock, kMaxThreads},
       {cudaDevAttrMaxSharedMemoryPerBlock, kSharedBytes},
@@ -679,7 +666,6 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 }
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
-  if (has_to_fail()) return note(cudaErrorInvalidValue);
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   const auto known = device().static_bytes.find(kernel);
   const std::size_t declared = known == device().static_bytes.end() ? 0 : known->second;

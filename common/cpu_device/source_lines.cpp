@@ -184,15 +184,6 @@ CodePlace place_of_call(const void* pc) {
   return place;
 }
 
-const void* unit_of_call(const void* pc) {
-  const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(pc) - 1;
-  Dwfl_Module* module = program().module_at(address);
-  Dwarf_Addr bias = 0;
-  const Dwarf_Die* const unit =
-      module == nullptr ? nullptr : dwfl_module_addrdie(module, address, &bias);
-  return unit == nullptr ? nullptr : unit->addr;
-}
-
 std::string name_of_function(const void* address) {
   const std::string symbol = symbol_at(address);
   return symbol.empty() ? "a kernel" : without_decoration(demangled(symbol));

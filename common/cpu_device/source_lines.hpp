@@ -34,7 +34,4 @@ struct CodePlace {
 /// The place of the call that returns to `pc`, on x86-64. Needs a large stack.
 CodePlace place_of_call(const void* pc);
 
-/// Which run of the compiler that call comes from: the same for all code of one. Likewise.
-const void* unit_of_call(const void* pc);
-
 }  // namespace rmsnorm::cpu_device

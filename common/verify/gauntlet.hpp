@@ -48,10 +48,6 @@ struct GauntletLimits {
 /// A result that is not ok() in words: where, what the device saw or what is wrong, advice.
 std::string text_of(const GauntletResult& result);
 
-/// The lines that no problem of all gauntlets has run, where the device can tell: nobody knows
-/// whether they are right. "" if there are none. \param all as lines_never_run() has it
-std::string text_of_lines_never_run(bool all);
-
 /// Runs the implementation, watched, on a sweep of shapes, and then with other seeds, other eps,
 /// other alignments and other values, NaN and Inf among them, and with very many elements. Those
 /// that know other types get fewer shapes, and the other numbers, in each of those. Ends at the

@@ -173,28 +173,6 @@ void Search::propose_values() {
   keep_small(left_for_values_);
 }
 
-void Search::let_calls_fail() const {
-  constexpr int kMostCalls = 8;
-  std::set<int> numbers;
-  for (const auto& [place, number] : reached_by_) numbers.insert(number);
-  for (const int number : numbers) {
-    const WorkloadSpec& spec = attempts_[number].spec;
-    if (spec.memory == Memory::host || work(spec) > kMostWork / 10) continue;
-    const Workload workload(*implementation_.operation, spec);
-    if (!implementation_.unsupported(workload.problem()).empty()) continue;
-    for (int calls = 0; calls < kMostCalls; ++calls) {
-      let_call_fail(calls);
-      try {
-        implementation_.launch(workload.problem(), nullptr);
-      } catch (const std::exception&) {  // that is an answer, too
-      }
-      let_call_fail(std::nullopt);
-    }
-  }
-  cudaGetLastError();
-  take_hazards();
-}
-
 Attempt Search::draw() {
   std::uint64_t index = 16 * static_cast<std::uint64_t>(drawn_);  // so many at most for each
   const auto number = [&](double end) { return (random_float(seed_, index++) + 1) / 2 * end; };

@@ -35,10 +35,6 @@ class Search {
   /// The next problem; nothing when there is no more to find out.
   std::optional<Attempt> next();
 
-  /// Launches once more, on some problems, while CUDA calls fail: what is there for errors runs,
-  /// too.
-  void let_calls_fail() const;
-
   int drawn() const { return drawn_; }  ///< random problems until now
 
  private:
