@@ -41,12 +41,14 @@ cudaError_t launch_forward(const TypedRmsNorm& p, cudaStream_t stream) {
 }
 
 /// What an aligned row costs: x and y once, twice what of x neither registers nor shared memory
-/// hold, and the weight once for all rows that one warp holds.
+/// hold, and the weight once for all rows that one warp holds. A vector of 32 bytes of the weight
+/// is two loads, both of all sectors.
 Traffic traffic_of_forward(const TypedRmsNorm& p) {
   const kernels::ForwardPlan plan = plan_for(forward_of(p));
   const double x = 1.0 * bytes_of(p.dtype) * p.hidden;
   const double held = 16.0 * plan.threads * (plan.vectors + plan.staged);
-  const double weight = p.weight == nullptr ? 0 : 1.0 * bytes_of(p.weight_dtype) * p.hidden;
+  const int loads = bytes_of(p.weight_dtype) / bytes_of(p.dtype);
+  const double weight = p.weight == nullptr ? 0 : 1.0 * bytes_of(p.weight_dtype) * p.hidden * loads;
   const double rows_of_warp = std::max(1.0, 32.0 / plan.threads);
   return {.read = x + std::max(0.0, x - held) + weight / rows_of_warp, .written = x};
 }

@@ -16,6 +16,7 @@
 
 #include "common/base/cuda_check.hpp"
 #include "common/base/observation.hpp"
+#include "common/base/own_stream.hpp"
 #include "common/contract/expected.hpp"
 #include "common/contract/regime.hpp"
 #include "common/operations/backward.hpp"
@@ -119,21 +120,6 @@ std::vector<std::vector<float>> results_of(const Workload& workload) {
   }
   return results;
 }
-
-/// A stream that does not wait for the default stream, nor makes it wait.
-class Stream {
- public:
-  Stream() {
-    cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
-  }
-  ~Stream() { cudaStreamDestroy(stream_); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  cudaStream_t get() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
 
 /// Holds up a stream until it is opened, or for a few seconds: a kernel that waits for the stream
 /// must fail a test, not hang it.
@@ -291,7 +277,7 @@ TEST_CASE("every kernel makes of NaN and Inf and zeros and large and tiny what I
 
 TEST_CASE("every kernel works on the stream that it was given and does not wait for it") {
   NEEDS_GPU();
-  const Stream stream;
+  const OwnStream stream;
   const auto check = [&](const Implementation& implementation, const Workload& workload) {
     CAPTURE(implementation.slug);
     CHECK(solves_or_says_why(implementation, workload, stream.get()));  // and loads the kernel

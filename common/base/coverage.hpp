@@ -27,7 +27,7 @@ void forget_comparisons();
 /// Begins a problem: what runs from now on is that of the problem with this number, 0 or more.
 void cover(int problem);
 
-/// The places that have run since then, each by a number of its own, in their order.
+/// The places that have run since then, each by a number of its own.
 std::vector<std::size_t> places_run();
 
 /// The comparisons that, in all problems, have not had each of their outcomes: less, equal and

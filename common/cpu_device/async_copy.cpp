@@ -97,7 +97,7 @@ bool has_passed(const SplitBarrier& barrier, std::uint32_t phase) {
 }
 
 void wait_for_all(const SplitBarrier& barrier, std::uint32_t phase) {
-  while (!has_passed(barrier, phase)) give_way();
+  while (!has_passed(barrier, phase)) pause();
   if (barrier.expected != running->threads()) observer().take(&barrier);
 }
 

@@ -88,10 +88,10 @@ void BlockRunner::begin_grid(dim3 grid, dim3 block, const std::function<void()>&
   blockDim = block;
   body_ = &body;
   threads_in_block_ = static_cast<int>(block.x * block.y * block.z);
-  if (stack_count_ < threads_in_block_) {
+  const auto threads = static_cast<std::size_t>(threads_in_block_);
+  if (stacks_ == nullptr || stacks_->count() < threads) {
     forget();
-    stack_count_ = threads_in_block_;
-    stacks_ = std::make_unique<Stacks>(static_cast<std::size_t>(stack_count_));
+    stacks_ = std::make_unique<Stacks>(threads);
   }
   warps_ = {};
   for (int i = 0; i < threads_in_block_; ++i) {

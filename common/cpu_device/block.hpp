@@ -159,7 +159,6 @@ class BlockRunner {
   std::array<Warp, kMaxWarps> warps_;
   std::vector<StorageUse> storage_uses_;
   std::unique_ptr<Stacks> stacks_;
-  int stack_count_ = 0;
   Fiber main_;
   const std::function<void()>* body_ = nullptr;
   uint3 block_{};

@@ -8,54 +8,25 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
-#include <map>
 #include <optional>
-#include <set>
 #include <string_view>
-#include <utility>
 
-#include "common/cpu_device/memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
-
-// Where the program's code begins and ends: the linker's names.
-extern "C" const char __executable_start;
-extern "C" const char etext;
-extern "C" void __sanitizer_cov_trace_pc();
 
 namespace rmsnorm {
 namespace {
 
-using cpu_device::CodePlace;
-
-/// Marks for the bytes of the program's code, of which some are places.
-enum Mark : unsigned char { kRanBefore = 1, kRunsNow = 2, kRanBeforeMain = 4 };
-unsigned char marks[64 << 20];  // from the start: kernels register before main()
+/// Of the bytes of the program's code, some of which are places, those that have run.
+bool has_run[64 << 20];  // from the start: kernels register before main()
 
 std::size_t offset_of(const void* pc) {
   return static_cast<std::size_t>(static_cast<const char*>(pc) - &__executable_start);
 }
 
-/// All places: what the calls of the function return to.
-const std::vector<std::size_t>& places() {
-  static const std::vector<std::size_t> found = [] {
-    std::vector<std::size_t> offsets;
-#ifdef __x86_64__
-    constexpr char kCall = '\xe8';
-    constexpr int kBytes = 5;  // with the distance to the function
-    for (const char* at = &__executable_start; at + kBytes <= &etext; ++at) {
-      if (*at != kCall) continue;
-      std::int32_t distance = 0;
-      std::memcpy(&distance, at + 1, sizeof distance);
-      if (at + kBytes + distance != reinterpret_cast<const char*>(&__sanitizer_cov_trace_pc)) {
-        continue;
-      }
-      if (offset_of(at + kBytes) < sizeof marks) offsets.push_back(offset_of(at + kBytes));
-    }
-#endif
-    return offsets;
-  }();
+/// Where they are, in the order in which they have run.
+std::vector<std::size_t>& places() {
+  static std::vector<std::size_t> found;
   return found;
 }
 
@@ -132,19 +103,13 @@ void forget_comparisons() {
 }
 
 void cover(int problem) {
-  const bool is_first = std::exchange(current_problem, problem) < 0;
-  for (const std::size_t place : places()) {
-    if (is_first && marks[place] != 0) marks[place] = kRanBeforeMain;
-    if ((marks[place] & kRunsNow) != 0) marks[place] = kRanBefore;
-  }
+  current_problem = problem;
+  for (const std::size_t place : places()) has_run[place] = false;
+  places().clear();
 }
 
 std::vector<std::size_t> places_run() {
-  std::vector<std::size_t> run;
-  for (std::size_t i = 0; i < places().size(); ++i) {
-    if ((marks[places()[i]] & kRunsNow) != 0) run.push_back(i);
-  }
-  return run;
+  return places();
 }
 
 std::vector<Threshold> thresholds_not_crossed() {
@@ -155,7 +120,7 @@ std::vector<Threshold> thresholds_not_crossed() {
     if (!site.is_reader) {
       constexpr std::uintptr_t kAddress = (std::uintptr_t{1} << kAddressBits) - 1;
       const void* const pc = &__executable_start + (site.key & kAddress);
-      site.is_reader = is_of_reader(cpu_device::place_of_call(pc).lines.front().file);
+      site.is_reader = is_of_reader(cpu_device::own_line_of_call(pc).file);
     }
     if (!*site.is_reader) continue;
     const int constant = site.varies[0] ? 1 : 0;
@@ -173,7 +138,9 @@ extern "C" {
 
 void __sanitizer_cov_trace_pc() {
   const std::size_t place = offset_of(__builtin_return_address(0));
-  if (place < sizeof marks) marks[place] |= kRunsNow;
+  if (place >= sizeof has_run || has_run[place]) return;
+  has_run[place] = true;
+  places().push_back(place);
 }
 
 #define RMSNORM_COMPARISON(name, type, is_float)                                             \

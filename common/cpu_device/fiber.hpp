@@ -32,7 +32,8 @@ class Stacks {
   Stacks(const Stacks&) = delete;             ///< fibers hold addresses of the stacks
   Stacks& operator=(const Stacks&) = delete;  ///< likewise
 
-  char* bottom(std::size_t i) const;  ///< the lowest address of stack i
+  std::size_t count() const { return count_; }  ///< of stacks
+  char* bottom(std::size_t i) const;            ///< the lowest address of stack i
   /// The end of stack i, where it begins to grow from. Not all at the same distance, or they would
   /// fight for the same few lines of the CPU's cache.
   char* top(std::size_t i) const { return bottom(i) + kStackBytes - i % 32 * 128; }

@@ -1,6 +1,5 @@
 #include "common/cpu_device/grid.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "common/cpu_device/shared_memory.hpp"
@@ -20,21 +19,20 @@ GridRunner::GridRunner() {
 bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body) {
   blocks_ = std::uint64_t{grid.x} * grid.y * grid.z;
   next_ = arrived_ = 0;
-  const int warps = static_cast<int>(block.x * block.y * block.z - 1) / kWarpThreads + 1;
-  const int of_sm = std::min(kMaxBlocksOfSm, kMaxThreadsOfSm / (warps * kWarpThreads));
-  most_aside_ = kMultiprocessors * of_sm - 1;
-  for (const auto& resident : free_) resident->runner.begin_grid(grid, block, body);
+  const auto threads = static_cast<int>(block.x * block.y * block.z);
+  most_aside_ = kMultiprocessors * blocks_of_sm(threads) - 1;
+  ++grids_;
 
   while (next_ < blocks_ || !aside_.empty()) {
     std::unique_ptr<Resident> resident;
     Progress progress{};
     if (can_begin()) {  // first: a block that waits may wait for any that has not begun
-      if (free_.empty()) {
-        free_.push_back(std::make_unique<Resident>());
-        free_.back()->runner.begin_grid(grid, block, body);
-      }
+      if (free_.empty()) free_.push_back(std::make_unique<Resident>());
       resident = std::move(free_.back());
       free_.pop_back();
+      if (std::exchange(resident->grid, grids_) != grids_) {
+        resident->runner.begin_grid(grid, block, body);
+      }
       const std::uint64_t n = is_changed_ ? blocks_ - 1 - next_ : next_;
       ++next_;
       running = &resident->runner;

@@ -3,6 +3,7 @@
 /// A grid: its blocks run one after the other. One that waits for another, at a flag or at a
 /// barrier of the grid, is set aside, and the others go on.
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -17,6 +18,12 @@ namespace rmsnorm::cpu_device {
 inline constexpr int kMultiprocessors = 2;    ///< that the device seems to have
 inline constexpr int kMaxBlocksOfSm = 32;     ///< that one holds, as of compute capability 9.0
 inline constexpr int kMaxThreadsOfSm = 2048;  ///< likewise
+
+/// Blocks of so many threads, 1 or more, that one holds.
+constexpr int blocks_of_sm(int threads) {
+  const int warps = (threads - 1) / kWarpThreads + 1;
+  return std::min(kMaxBlocksOfSm, kMaxThreadsOfSm / (warps * kWarpThreads));
+}
 
 /// Runs grids.
 class GridRunner {
@@ -41,6 +48,7 @@ class GridRunner {
   /// A block that has begun, and what belongs to it alone.
   struct Resident {
     BlockRunner runner;
+    std::uint64_t grid = 0;  // of its last block
     Observer::OfBlock seen;
     std::vector<char> shared;
   };
@@ -51,7 +59,8 @@ class GridRunner {
 
   std::vector<std::unique_ptr<Resident>> free_;
   std::deque<std::unique_ptr<Resident>> aside_;  // the first has waited longest
-  int most_aside_ = 0;  // with the one that runs, they are on the device at the same time
+  int most_aside_ = 0;       // with the one that runs, they are on the device at the same time
+  std::uint64_t grids_ = 0;  // that have begun
   std::uint64_t blocks_ = 0;
   std::uint64_t next_ = 0;     // the block that has not begun
   std::uint64_t arrived_ = 0;  // blocks, at the grid's barrier

@@ -45,7 +45,7 @@ std::uint32_t active_lanes(Place place) {
   return running->gather(place);
 }
 
-void give_way() {
+void pause() {
   running->pause();
 }
 

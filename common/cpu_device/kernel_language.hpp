@@ -49,7 +49,7 @@ std::uint32_t exchange(
 /// The lanes that are at this place, when none of the warp can go on without them.
 std::uint32_t active_lanes(Place place);
 /// Lets the other threads go first.
-void give_way();
+void pause();
 int lane();
 int warp();  ///< in the block
 /// Reports a shuffle of the running thread over a distance that no two lanes of a warp have.
@@ -156,7 +156,7 @@ inline void __threadfence_system() {
   rmsnorm::cpu_device::fence(false);
 }
 inline void __nanosleep(unsigned) {
-  rmsnorm::cpu_device::give_way();
+  rmsnorm::cpu_device::pause();
 }
 
 template <class T>

@@ -3,7 +3,6 @@
 /// The device's global memory, and the error that a kernel left behind.
 
 #include <cstddef>
-#include <optional>
 
 #include "common/base/observation.hpp"
 #include "common/cpu_device/include/cuda_runtime.h"

@@ -12,10 +12,7 @@
 #include "common/cpu_device/shared_memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
 
-// The program's code and static data, by the linker.
-extern "C" const char __executable_start;
-extern "C" const char _end;
-// Its static data that can change, and the part of it that is the device's (rewrite.cpp).
+// The program's static data that can change, and the part of it that is the device's (rewrite.cpp).
 extern "C" const char __data_start;
 extern "C" const char __start_rmsnorm_device;
 extern "C" const char __stop_rmsnorm_device;
@@ -96,18 +93,17 @@ void Observer::block_begins() {
   counter_.block_begins();
   order_.begin_block(block_runner().threads());
   races_.begin_block();
-  has_waited_.reset();
-  has_triggered_.reset();
-  is_trigger_late_ = false;
+  overlap_ = {};
 }
 
 void Observer::block_ends() {
   if (!is_watching) return;
   settle();
   counter_.block_met();
-  if (has_triggered_.none()) return;
-  const auto threads = static_cast<int>(has_triggered_.count());
-  counter_.meeting(is_trigger_late_ ? "late trigger" : "trigger", trigger_, threads);
+  if (overlap_.has_triggered.none()) return;
+  const auto threads = static_cast<int>(overlap_.has_triggered.count());
+  counter_.meeting(
+      overlap_.is_trigger_late ? "late trigger" : "trigger", overlap_.trigger, threads);
 }
 
 void Observer::add_padding(std::size_t offset) {
@@ -120,10 +116,7 @@ void Observer::swap_block(OfBlock& other) {
   counter_.block_met();
   order_.swap_block(other.order);
   races_.swap_block(other.races);
-  std::swap(has_waited_, other.has_waited);
-  std::swap(has_triggered_, other.has_triggered);
-  std::swap(trigger_, other.trigger);
-  std::swap(is_trigger_late_, other.is_trigger_late);
+  std::swap(overlap_, other.overlap);
 }
 
 void Observer::all_paused() {
@@ -137,7 +130,7 @@ void Observer::barrier_passed(Place place, int threads) {
   settle();
   order_.barrier();
   races_.barrier();
-  if (has_waited_.any()) has_waited_.set();  // it orders the others, too
+  if (overlap_.has_waited.any()) overlap_.has_waited.set();  // it orders the others, too
 }
 
 void Observer::all_met() {
@@ -160,13 +153,13 @@ void Observer::take(const void* place) {
 }
 
 void Observer::kernel_before_ended() {
-  if (is_watching) has_waited_.set(static_cast<std::size_t>(block_runner().current()));
+  if (is_watching) overlap_.has_waited.set(static_cast<std::size_t>(block_runner().current()));
 }
 
 void Observer::triggered(Place place) {
   if (!is_watching) return;
-  if (has_triggered_.none()) trigger_ = place;
-  has_triggered_.set(static_cast<std::size_t>(block_runner().current()));
+  if (overlap_.has_triggered.none()) overlap_.trigger = place;
+  overlap_.has_triggered.set(static_cast<std::size_t>(block_runner().current()));
 }
 
 void Observer::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place) {
@@ -187,8 +180,7 @@ void Observer::access(Access access) {
   if (block_runner().stacks().contains(address)) return;  // the thread's own variables
   if (shared_memory().contains(address)) return shared_access(access);
   if (is_in(address, arguments_, argument_bytes_)) return;
-  const auto program_bytes = static_cast<std::size_t>(&_end - &__executable_start);
-  if (is_in(address, &__executable_start, program_bytes)) return variable_access(access);
+  if (is_of_program(address)) return variable_access(access);
   global_access(access);
 }
 
@@ -294,8 +286,9 @@ void Observer::global_access(const Access& access) {
   KnownMemory& memory = bounds_.global(access);
   const auto address = reinterpret_cast<std::uintptr_t>(access.address);
   const auto thread = static_cast<std::size_t>(block_runner().current());
-  if (may_overlap_ && !has_waited_[thread]) report_no_wait(access, memory.name);
-  if (access.touch != Touch::load && !has_triggered_[thread]) is_trigger_late_ = true;
+  if (may_overlap_ && !overlap_.has_waited[thread]) report_no_wait(access, memory.name);
+  if (access.touch != Touch::load && !overlap_.has_triggered[thread])
+    overlap_.is_trigger_late = true;
   counter_.access(access, false, memory.name, address);  // others may run meanwhile
   if (!memory.may_change) {
     if (access.touch != Touch::load) report_input(access, element_text(memory, address));

@@ -43,14 +43,18 @@ class Observer {
   /// Ends it, and forgets.
   static void ignore() { is_watching = false; }
 
-  /// What is known of one block.
-  struct OfBlock {
-    Order::OfBlock order;                    ///< of its threads' steps
-    RaceDetector::OfBlock races;             ///< what was done to its shared memory
+  /// Which threads of a block have waited for the kernel before, and let the next one begin.
+  struct Overlap {
     std::bitset<kMaxThreads> has_waited;     ///< one bit a thread
     std::bitset<kMaxThreads> has_triggered;  ///< likewise
     Place trigger;                           ///< where the first of them did
     bool is_trigger_late = false;            ///< a thread has written to global memory without it
+  };
+  /// What is known of one block.
+  struct OfBlock {
+    Order::OfBlock order;         ///< of its threads' steps
+    RaceDetector::OfBlock races;  ///< what was done to its shared memory
+    Overlap overlap;              ///< with the kernels before and after
   };
   /// Sets the running block aside, and goes on with another.
   void swap_block(OfBlock& other);
@@ -127,10 +131,7 @@ class Observer {
   const char* arguments_ = nullptr;
   std::size_t argument_bytes_ = 0;
   bool may_overlap_ = false;
-  std::bitset<kMaxThreads> has_waited_;  // these four: see OfBlock
-  std::bitset<kMaxThreads> has_triggered_;
-  Place trigger_;
-  bool is_trigger_late_ = false;
+  Overlap overlap_;  // of the running block
   Views views_;
   Bounds bounds_;
   Order order_;

@@ -17,7 +17,6 @@
 #include <map>
 #include <memory>
 #include <new>
-#include <optional>
 #include <utility>
 
 #include "common/cpu_device/device_memory.hpp"
@@ -318,10 +317,7 @@ int blocks_that_fit(std::shared_ptr<Call> empty, int threads, std::size_t dynami
   if (threads < 1 || threads > kMaxThreads) return 0;
   const std::size_t bytes = static_bytes_of(*empty) + dynamic_bytes + kSharedBytesReserved;
   if (bytes > kSharedBytesOptin + kSharedBytesReserved) return 0;
-  const int warps = (threads - 1) / kWarpThreads + 1;
-  return std::min(
-      {kMaxBlocksOfSm, kMaxThreadsOfSm / (warps * kWarpThreads),
-       static_cast<int>(kSharedBytesOfSm / bytes)});
+  return std::min(blocks_of_sm(threads), static_cast<int>(kSharedBytesOfSm / bytes));
 }
 
 char* address_of_symbol(const void* symbol, std::size_t bytes) {

@@ -13,17 +13,8 @@
 
 #include "common/cpu_device/hazard.hpp"
 
-// The program's code and static data, by the linker.
-extern "C" const char __executable_start;
-extern "C" const char _end;
-
 namespace rmsnorm::cpu_device {
 namespace {
-
-bool is_of_program(Dwarf_Addr address) {
-  return reinterpret_cast<Dwarf_Addr>(&__executable_start) <= address &&
-         address < reinterpret_cast<Dwarf_Addr>(&_end);
-}
 
 /// What libdw knows of the running program.
 class Program {
@@ -95,12 +86,11 @@ std::vector<SourceLine> inlining_calls(Dwfl_Module* module, Dwarf_Addr address) 
   return calls;
 }
 
-/// \param begin where the code of that line begins, if it is asked for
-SourceLine own_line(Dwfl_Module* module, Dwarf_Addr address, Dwarf_Addr* begin = nullptr) {
+SourceLine own_line(Dwfl_Module* module, Dwarf_Addr address) {
   Dwfl_Line* line = module == nullptr ? nullptr : dwfl_module_getsrc(module, address);
   if (line == nullptr) return {};
   int number = 0;
-  const char* file = dwfl_lineinfo(line, begin, &number, nullptr, nullptr, nullptr);
+  const char* file = dwfl_lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr);
   if (file == nullptr) return {};
   return {short_name(file), number};
 }
@@ -120,7 +110,8 @@ std::string look_up_symbol(Dwarf_Addr address) {
   Dwfl_Module* module = program().module_at(address);
   // Static data that begins as zeros is in no file: it is not said to be the program's.
   const auto begin = reinterpret_cast<Dwarf_Addr>(&__executable_start);
-  if (module == nullptr && is_of_program(address)) module = program().module_at(begin);
+  if (module == nullptr && is_of_program(reinterpret_cast<const void*>(address)))
+    module = program().module_at(begin);
   const char* symbol = module == nullptr ? nullptr : dwfl_module_addrname(module, address);
   return symbol == nullptr ? "" : symbol;
 }
@@ -167,21 +158,9 @@ SourceLine line_of_call(const void* pc) {
   return line;
 }
 
-CodePlace place_of_call(const void* pc) {
+SourceLine own_line_of_call(const void* pc) {
   const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(pc) - 1;
-  Dwfl_Module* module = program().module_at(address);
-  Dwarf_Addr begin = 0;
-  CodePlace place{.lines = {own_line(module, address, &begin)}};
-  // Code without a line of its own seems to be of the line before it.
-  constexpr int kBytesOfCall = 5;
-  place.has_own_line = begin == address + 1 - kBytesOfCall;
-  place.function = look_up_symbol(address);
-  place.source_function = without_decoration(demangled(place.function));
-  place.source_function.resize(
-      std::min(place.source_function.find('<'), place.source_function.size()));
-  const std::vector<SourceLine> calls = inlining_calls(module, address);
-  place.lines.insert(place.lines.end(), calls.begin(), calls.end());
-  return place;
+  return own_line(program().module_at(address), address);
 }
 
 std::string name_of_function(const void* address) {

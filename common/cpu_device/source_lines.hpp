@@ -6,6 +6,10 @@
 #include <string>
 #include <vector>
 
+// Where the program's code begins, and where its static data ends: the linker's names.
+extern "C" const char __executable_start;
+extern "C" const char _end;
+
 namespace rmsnorm::cpu_device {
 
 /// The source line of an instruction.
@@ -23,15 +27,13 @@ std::string name_of_function(const void* address);
 
 /// The name of the variable at an address; "" of a function's own, and if it is not known.
 std::string name_of_variable(const void* address);
-/// Where some code stands.
-struct CodePlace {
-  std::string function = {};         ///< its symbol
-  std::string source_function = {};  ///< its name, without what makes it an instance of a template
-  std::vector<SourceLine> lines = {};  ///< its own, then those of the calls it was inlined from
-  bool has_own_line = false;           ///< not just that of the code before it
-};
+/// The line of that call itself, whoever it is inlined into. Needs a large stack.
+SourceLine own_line_of_call(const void* pc);
 
-/// The place of the call that returns to `pc`, on x86-64. Needs a large stack.
-CodePlace place_of_call(const void* pc);
+/// Whether an address is one of the program's code or static data.
+inline bool is_of_program(const void* address) {
+  const auto* const at = static_cast<const char*>(address);
+  return &__executable_start <= at && at < &_end;
+}
 
 }  // namespace rmsnorm::cpu_device

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/cuda_check.hpp"
+#include "common/base/own_stream.hpp"
 #include "common/records/result.hpp"
 
 namespace rmsnorm {
@@ -34,7 +35,6 @@ class Owner {
   Handle handle_ = nullptr;
 };
 
-using Stream = Owner<cudaStream_t, cudaStreamDestroy>;
 using Event = Owner<cudaEvent_t, cudaEventDestroy>;
 using Graph = Owner<cudaGraph_t, cudaGraphDestroy>;
 using ExecutableGraph = Owner<cudaGraphExec_t, cudaGraphExecDestroy>;
@@ -118,9 +118,7 @@ int sets_for_cold_cache(std::size_t bytes_of_one_set, std::size_t l2_bytes) {
 
 Timing time_launch(const LaunchOnSet& launch, Cache cache, int sets, double min_seconds) {
   if (cache == Cache::warm) sets = 1;
-  Stream stream;
-  cuda_check(
-      cudaStreamCreateWithFlags(stream.address(), cudaStreamNonBlocking), "creating a stream");
+  const OwnStream stream;
 
   // One round over the sets says how many rounds fill the graph. (The first replay uploads it.)
   ExecutableGraph round = record(launch, sets, sets, stream.get());

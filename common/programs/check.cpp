@@ -8,7 +8,6 @@
 
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
-#include "common/contract/registry.hpp"
 #include "common/measure/gpu.hpp"
 #include "common/programs/report.hpp"
 #include "common/programs/trace_report.hpp"

@@ -9,6 +9,7 @@
 
 #include "common/base/cuda_check.hpp"
 #include "common/base/device.hpp"
+#include "common/base/own_stream.hpp"
 
 namespace rmsnorm {
 
@@ -51,12 +52,11 @@ std::string outputs_of(const Operation& operation) {
   return fmt::format("{}", fmt::join(names, " and "));
 }
 
-/// While it lives, blocks run in another order, where the device has one: CUDA promises none, and a
-/// result must not depend on it.
-struct OtherOrder {
-  OtherOrder() { change_block_order(true); }
-  OtherOrder(const OtherOrder&) = delete;
-  ~OtherOrder() { change_block_order(false); }
+/// How to launch.
+struct Manner {
+  cudaStream_t stream;
+  Watch watch;
+  bool changes_order = false;  ///< of the blocks, where the device has one: CUDA promises none
 };
 
 /// Errors after which the GPU takes further work: nothing ran.
@@ -65,20 +65,6 @@ bool is_failed_launch(cudaError_t error) {
          error == cudaErrorLaunchOutOfResources || error == cudaErrorNoKernelImageForDevice ||
          error == cudaErrorInvalidDeviceFunction;
 }
-
-/// A stream that no other one waits for.
-class OwnStream {
- public:
-  OwnStream() {
-    cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
-  }
-  OwnStream(const OwnStream&) = delete;
-  ~OwnStream() { cudaStreamDestroy(stream_); }
-  cudaStream_t get() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
 
 /// What a launch asked of the device, apart from the work that is on its own stream: one sentence,
 /// or "". `before` and `launched` are from before and after the launch, and now all is done.
@@ -99,9 +85,11 @@ std::string complaint_about_calls(const HostCalls& before, const HostCalls& laun
 /// the result. \throws CudaError with the slug, if the GPU cannot be used any more
 void launch_and_wait(
     const Implementation& implementation, const Problem& problem, std::vector<KnownMemory> known,
-    cudaStream_t stream, Watch watch, Verification& found) {
+    const Manner& manner, Verification& found) {
+  const auto& [stream, watch, changes_order] = manner;
   const bool on_device = implementation.memory == Memory::device;
   if (watch == Watch::yes) start_observing(std::move(known));
+  change_block_order(changes_order);
   const HostCalls before = host_calls();
   if (on_device) watch_host(watch == Watch::yes);
   cudaError_t launched = implementation.launch(problem, stream);
@@ -109,6 +97,7 @@ void launch_and_wait(
   const HostCalls after = host_calls();
   if (on_device && launched == cudaSuccess) launched = cudaGetLastError();  // if it forgot to
   const cudaError_t ended = on_device ? cudaStreamSynchronize(stream) : cudaSuccess;
+  change_block_order(false);
   if (watch == Watch::yes) found.observation = stop_observing();
   if (found.hazards = take_hazards(); !found.hazards.empty()) {
     cudaGetLastError();
@@ -149,7 +138,7 @@ int random_walk(int n) {
 /// \param from where its inputs come from, on the stream; null if they are there already
 Verification verify_launch(
     const Implementation& implementation, const Workload& workload, const GuardedTensor& workspace,
-    cudaStream_t stream, Watch watch, const Workload* from = nullptr) {
+    const Manner& manner, const Workload* from = nullptr) {
   Problem p = workload.problem();
   p.workspace = workspace.data();
   const Operation& operation = workload.operation();
@@ -166,9 +155,9 @@ Verification verify_launch(
   workload.reset();
   workspace.fill(Content::poison);
   const std::uint64_t hash = (from == nullptr ? workload : *from).hash_of_untouchables();
-  if (from != nullptr) workload.take(*from, stream);
+  if (from != nullptr) workload.take(*from, manner.stream);
 
-  launch_and_wait(implementation, p, memory_of(workload, workspace), stream, watch, found);
+  launch_and_wait(implementation, p, memory_of(workload, workspace), manner, found);
   if (!found.ok()) return found;
 
   const bool on_host = workload.spec().memory == Memory::host || is_cpu_device();
@@ -236,11 +225,10 @@ Verification verify(
       make_workspace(workload.spec().memory, implementation.workspace_bytes(workload.problem()));
   std::optional<OwnStream> own;
   if (implementation.memory == Memory::device && stream == nullptr) stream = own.emplace().get();
-  Verification first = verify_launch(implementation, workload, workspace, stream, watch);
+  Verification first = verify_launch(implementation, workload, workspace, {stream, watch});
   if (!first.ok()) return first;
   const bool same_bits = workload.operation().same_bits;
   const std::uint64_t bits = same_bits ? workload.hash_of_results() : 0;
-  const OtherOrder other_order;
 
   const WorkloadSpec& spec = workload.spec();
   const bool moves = implementation.memory == Memory::device && spec.sets == 1 &&
@@ -254,8 +242,8 @@ Verification verify(
   }
   const std::int64_t allocations = host_calls().allocations;
   const Workload& now = moves ? *moved : workload;
-  Verification second =
-      verify_launch(implementation, now, workspace, stream, Watch::no, moves ? &workload : nullptr);
+  Verification second = verify_launch(
+      implementation, now, workspace, {stream, Watch::no, true}, moves ? &workload : nullptr);
   if (moves) {
     workload.take(*moved, stream);
     cuda_check(cudaStreamSynchronize(stream), fmt::format("after {}", implementation.slug));

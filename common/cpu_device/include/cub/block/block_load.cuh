@@ -16,37 +16,54 @@ enum BlockLoadAlgorithm {
   BLOCK_LOAD_WARP_TRANSPOSE_TIMESLICED,
 };
 
-/// Where the elements are that the threads move through shared memory, to load or to store them
-/// side by side: thread t's item i is element t + i * threads, or of its warp's part.
-template <int kThreads, int kItems, bool within_warp>
-__forceinline__ int side_by_side(int thread, int i) {
-  if (!within_warp) return thread + i * kThreads;
-  return thread / 32 * 32 * kItems + thread % 32 + i * 32;
-}
+/// What loads and stores share. `transposes`: the elements go through shared memory, so that the
+/// threads move them side by side.
+template <class T, int kX, int kItems, bool transposes, int kY, int kZ>
+class BlockMove {
+ public:
+  struct TempStorage {
+    T elements[transposes ? kX * kY * kZ * kItems : 1];
+  };
+
+ protected:
+  static constexpr int kThreads = kX * kY * kZ;
+  static constexpr int kBytes = sizeof(T) * kItems;  // of a thread
+  using Vector =
+      std::conditional_t<kBytes % 16 == 0, uint4, std::conditional_t<kBytes % 8 == 0, uint2, T>>;
+  static constexpr int kVectors = kBytes / sizeof(Vector);
+
+  explicit BlockMove(TempStorage& storage) : storage_(storage) {}
+  static int thread() { return RowMajorTid(kX, kY, kZ); }
+  /// The element that is item i side by side: of the block's, or of the thread's warp's part.
+  static int side_by_side(int i, bool within_warp) {
+    if (!within_warp) return thread() + i * kThreads;
+    return thread() / 32 * 32 * kItems + thread() % 32 + i * 32;
+  }
+  static void meet(bool within_warp, rmsnorm::cpu_device::Place place) {
+    within_warp ? __syncwarp(0xffffffff, place) : static_cast<void>(__syncthreads(place));
+  }
+
+  TempStorage& storage_;
+};
 
 template <
     class T, int kX, int kItems, BlockLoadAlgorithm algorithm = BLOCK_LOAD_DIRECT, int kY = 1,
     int kZ = 1>
-class BlockLoad {
-  static constexpr int kThreads = kX * kY * kZ;
+class BlockLoad : public BlockMove<T, kX, kItems, (algorithm >= BLOCK_LOAD_TRANSPOSE), kY, kZ> {
   static constexpr bool kTransposes = algorithm >= BLOCK_LOAD_TRANSPOSE;
+  using Move = BlockMove<T, kX, kItems, kTransposes, kY, kZ>;
+  using Move::kThreads, Move::kVectors, Move::side_by_side, Move::storage_, Move::thread;
+  using typename Move::Vector;
 
  public:
-  struct TempStorage {
-    T elements[kTransposes ? kThreads * kItems : 1];
-  };
-  explicit BlockLoad(TempStorage& storage) : storage_(storage) {}
+  explicit BlockLoad(typename Move::TempStorage& storage) : Move(storage) {}
 
   /// The thread's kItems elements, of which only the first `valid` of the block are there; the
   /// others stay as they are, or become `otherwise`.
   template <class From>
   __forceinline__ void Load(From from, T (&to)[kItems], RMSNORM_PLACE) {
     if constexpr (algorithm == BLOCK_LOAD_VECTORIZE && std::is_pointer_v<From>) {
-      constexpr int kBytes = sizeof(T) * kItems;
-      using Vector = std::conditional_t<
-          kBytes % 16 == 0, uint4, std::conditional_t<kBytes % 8 == 0, uint2, T>>;
       if (reinterpret_cast<std::uintptr_t>(from) % sizeof(Vector) == 0) {
-        constexpr int kVectors = kBytes / sizeof(Vector);
         const auto* const vectors = reinterpret_cast<const Vector*>(from) + thread() * kVectors;
         for (int i = 0; i < kVectors; ++i) {
           const Vector vector = vectors[i];
@@ -63,10 +80,10 @@ class BlockLoad {
       constexpr bool kOfWarp = algorithm != BLOCK_LOAD_TRANSPOSE;
       rmsnorm::cpu_device::check_storage(&storage_, place);
       for (int i = 0; i < kItems; ++i) {
-        const int at = side_by_side<kThreads, kItems, kOfWarp>(thread(), i);
+        const int at = side_by_side(i, kOfWarp);
         if (at < valid) storage_.elements[at] = from[at];
       }
-      kOfWarp ? __syncwarp(0xffffffff, place) : static_cast<void>(__syncthreads(place));
+      Move::meet(kOfWarp, place);
     }
     for (int i = 0; i < kItems; ++i) {
       const int at =
@@ -85,10 +102,6 @@ class BlockLoad {
     for (T& item : to) item = otherwise;
     Load(from, to, valid, place);
   }
-
- private:
-  static int thread() { return RowMajorTid(kX, kY, kZ); }
-  TempStorage& storage_;
 };
 
 }  // namespace cub
