@@ -1,9 +1,10 @@
 #pragma once
 /// \file
-/// Floats on the CPU device, and a launch that it watches.
+/// Floats on the device, and a launch that it watches, if it can.
 
 #include <cuda_runtime.h>
 
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,11 +14,22 @@
 
 namespace tests {
 
-/// Floats in the device's memory: 0, 1, 2, ...
+/// 0, 1, 2, ...
+inline std::vector<float> count_to(int size) {
+  std::vector<float> numbers(static_cast<std::size_t>(size));
+  std::iota(numbers.begin(), numbers.end(), 0.0f);
+  return numbers;
+}
+
+/// Floats in the device's memory.
 struct Floats {
-  explicit Floats(int size = 4096)
-      : buffer(rmsnorm::Memory::device, static_cast<std::size_t>(size) * sizeof(float)) {
-    for (int i = 0; i < size; ++i) data[i] = static_cast<float>(i);
+  explicit Floats(int size = 4096) : Floats(count_to(size)) {}
+  explicit Floats(const std::vector<float>& numbers)
+      : buffer(rmsnorm::Memory::device, numbers.size() * sizeof(float)) {
+    rmsnorm::from_floats(numbers, data, rmsnorm::Dtype::fp32);
+  }
+  std::vector<float> values() const {
+    return rmsnorm::to_floats(data, rmsnorm::Dtype::fp32, buffer.bytes() / sizeof(float));
   }
   rmsnorm::KnownMemory named(const std::string& name) const {
     return {name, data, buffer.bytes(), sizeof(float)};

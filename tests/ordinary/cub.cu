@@ -4,6 +4,7 @@
 #include <cub/cub.cuh>
 #include <cuda/functional>
 
+#include "tests/ordinary/block_sum.cuh"
 #include "tests/ordinary/cases.hpp"
 
 namespace tests {

@@ -3,6 +3,7 @@
 
 #include <cooperative_groups.h>
 
+#include "tests/ordinary/block_sum.cuh"
 #include "tests/ordinary/cases.hpp"
 
 namespace tests {

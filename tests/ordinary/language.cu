@@ -6,6 +6,7 @@
 #include <cassert>
 #include <cstdio>
 
+#include "tests/ordinary/block_sum.cuh"
 #include "tests/ordinary/cases.hpp"
 
 namespace tests {
@@ -115,6 +116,12 @@ __global__ void halves(const float* x, float* y) {
   y[blockIdx.x * kHidden + threadIdx.x] = is_near ? value * rstd_of(sum) : 0;
 }
 
+#if defined(__NVCC__) && __CUDACC_VER_MAJOR__ >= 13
+using Double4 = double4_16a;  // double4 is deprecated
+#else
+using Double4 = double4;
+#endif
+
 template <class Vector>
 __global__ void vectors(const float* x, float* y) {
   constexpr int kFloats = sizeof(Vector) / sizeof(float);
@@ -197,7 +204,7 @@ std::vector<Ordinary> language_kernels() {
       {"a kernel of two with its name",
        [](Rows rows) { overloaded<<<Rows::kRows, kHidden>>>(rows.x, rows.y, 1e-5f); }},
       {"arithmetic of half", [](Rows rows) { halves<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
-      {"double4, which goes in two parts", launch_vectors<double4>},
+      {"double4, which goes in two parts", launch_vectors<Double4>},
       {"ulonglong2", launch_vectors<ulonglong2>},
       {"ushort4", launch_vectors<ushort4>},
       {"char4", launch_vectors<char4>},

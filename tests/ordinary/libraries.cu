@@ -14,7 +14,12 @@
 #include <cuda/std/array>
 #include <cuda/std/limits>
 
+#include "tests/ordinary/block_sum.cuh"
 #include "tests/ordinary/cases.hpp"
+
+#ifdef __NVCC__  // which warns of each barrier in shared memory: init() is called later
+#pragma nv_diag_suppress static_var_with_dynamic_init
+#endif
 
 namespace tests {
 namespace {

@@ -1,6 +1,7 @@
 /// \file
 /// Inline PTX.
 
+#include "tests/ordinary/block_sum.cuh"
 #include "tests/ordinary/cases.hpp"
 
 namespace tests {

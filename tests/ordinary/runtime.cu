@@ -1,6 +1,7 @@
 /// \file
 /// Functions of the runtime, around a plain kernel.
 
+#include "tests/ordinary/block_sum.cuh"
 #include "tests/ordinary/cases.hpp"
 
 namespace tests {
