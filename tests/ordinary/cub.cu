@@ -37,7 +37,8 @@ __global__ void whole_row(const float* x, float* y) {
   Store(storage.store).Store(y + blockIdx.x * kHidden, values, kHidden);
 }
 
-/// The last inclusive sum is the whole; 2-D blocks of 250 threads, of which not all have a partner.
+/// The last inclusive sum is the whole, up to the order of additions; 2-D blocks of 250 threads, of
+/// which not all have a partner.
 __global__ void scans(const float* x, float* y) {
   using Scan = cub::BlockScan<float, 50, cub::BLOCK_SCAN_WARP_SCANS, 5>;
   using Reduce = cub::BlockReduce<float, 50, cub::BLOCK_REDUCE_RAKING, 5>;
@@ -58,7 +59,8 @@ __global__ void scans(const float* x, float* y) {
   const float most = Reduce(reduce).Reduce(inclusive, cuda::maximum<>(), 250);
   int rank = -1;
   if (t < 224) WarpScan(warps[t / 32]).ExclusiveSum(1, rank);  // whole warps
-  if (t == 0) rstd = most == sum && before[0] == 0 && rank == 0 ? rstd_of(sum) : 0;
+  const bool is_whole = fabsf(most - sum) <= 1e-5f * sum && before[0] == 0 && rank == 0;
+  if (t == 0) rstd = is_whole ? rstd_of(sum) : 0;
   __syncthreads();
   const bool is_right = (t >= 224 || rank == t % 32) && before[1] <= sum * 1.001f;
   for (int i = t; i < kHidden; i += 250) {

@@ -38,7 +38,8 @@ void launch_managed(Rows rows) {
   cudaMallocManaged(&x, kHidden * sizeof(float));
   cudaMallocHost(&y, kHidden * sizeof(float));
   for (int row = 0; row < Rows::kRows; ++row) {
-    for (int i = 0; i < kHidden; ++i) x[i] = rows.x[row * kHidden + i];
+    cudaMemcpy(y, rows.x + row * kHidden, kHidden * sizeof(float), cudaMemcpyDeviceToHost);
+    for (int i = 0; i < kHidden; ++i) x[i] = y[i];
     plain<<<1, kHidden, kPartial>>>(x, y);
     cudaDeviceSynchronize();
     cudaMemcpy(rows.y + row * kHidden, y, kHidden * sizeof(float), cudaMemcpyHostToDevice);
@@ -52,7 +53,7 @@ void launch_as_fits(Rows rows) {
   int blocks = 0, least = 0, threads = 0;
   cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, plain, kHidden, kPartial);
   cudaOccupancyMaxPotentialBlockSize(&least, &threads, plain, kPartial, kHidden);
-  if (blocks == 8 && least == 8) plain<<<Rows::kRows, threads, kPartial>>>(rows.x, rows.y);
+  if (blocks >= 1 && least >= blocks) plain<<<Rows::kRows, threads, kPartial>>>(rows.x, rows.y);
 }
 
 /// One stream begins, another goes on when an event says so, and the first one waits for it.
