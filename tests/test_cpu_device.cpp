@@ -106,11 +106,11 @@ TEST_CASE("votes see the lanes of the mask") {
 TEST_CASE("in the other order blocks run from the last to the first and take turns at atomics") {
   int tickets = 0;
   std::vector<int> of_block(3);
-  rmsnorm::change_block_order(true);
+  rmsnorm::change_order(true, nullptr);
   rmsnorm::cpu_device::grid_runner().run(dim3(3), dim3(1), [&] {
     while (atomicAdd(&tickets, 1) < 9) ++of_block[blockIdx.x];
   });
-  rmsnorm::change_block_order(false);
+  rmsnorm::change_order(false, nullptr);
   CHECK(of_block == std::vector<int>{3, 3, 3});
 }
 

@@ -93,9 +93,11 @@ const Mutant kMutants[] = {
      {"the launch puts work on another stream than the one that it is given", "1 x 1"},
      kUnseen,
      kOwnQueue},
+    {"eps_has_floor", {kFirst, "9 x 1024, eps 0, every row small"}},
     {"eps_hard_coded", {kFirst, "7 x 37, eps 0"}},
     {"eps_in_sum", {kFirst, "1 x 2"}},
     {"eps_missing", {kFirst, "1 x 1"}},
+    {"eps_of_5120", {kFirst, "1 x 5120, eps 0.01"}, {"", "", Shows::never}, kUntold},
     {"eps_on_root", {kFirst, "1 x 1"}},
     {"far_out_of_bounds",
      {"MISTAKE: thread 0 reads 4 bytes, 42949", "1 x 1"},
@@ -124,6 +126,7 @@ const Mutant kMutants[] = {
     {"last_row", {"row 64, column 0 was not written (expected ", "65 x 4"}},
     {"layer_norm", {kFirst, "1 x 1"}},
     {"leaks", {"each launch allocates memory that nobody frees", "1 x 1"}, kUnseen, kOwnQueue},
+    {"leaks_events", {"each launch makes a stream or an event", "1 x 1"}, kUnseen, kOwnQueue},
     {"loses_error",
      {"an error that a call before the launch had left is lost", "1 x 1"},
      {"", "", Shows::never},
@@ -168,6 +171,11 @@ const Mutant kMutants[] = {
       "7 x 1000, with tensors that begin 0, 1, 2, ... elements behind a 16-byte boundary"},
      {"mutant/only_x_aligned: the kernel: misaligned address"},
      kWatched},
+    {"only_y_unaligned",
+     {"SEEN: thread 26 writes 16 bytes of y at an address that is no multiple of 16",
+      "3 x 1024, with tensor 3 one element behind a boundary"},
+     {"mutant/only_y_unaligned: the kernel: misaligned address"},
+     kWatched},
     {"own_array",
      {"MISTAKE: thread 0 uses index 4 of an array of type 'float [4]'", "1 x 1025"},
      kUnseen,
@@ -185,6 +193,7 @@ const Mutant kMutants[] = {
      "a warp reads the factor before it overwrites it: on a GPU it takes more than one"},
     {"sum_in_fp16", {"row 3, column 0: expected ", "65 x 4096"}},
     {"sum_in_half", {"row 0, column ", "64 x 4096, bf16"}},
+    {"sets_weight", {"a copy or a memset changes weight. ", "1 x 1"}, kUnseen, kWatched},
     {"swallows_nan", {"row 7, column 0: expected nan, got ", "9 x 1024, a NaN in one row"}},
     {"swaps_halves", {kFirst, "64 x 4096, bf16"}},
     {"tail_of_vectors", {kFirstUnwritten, "1 x 1"}},
@@ -201,12 +210,15 @@ const Mutant kMutants[] = {
       "3 x 4, with tensors that begin 4 bytes behind a 16-byte boundary"},
      {"mutant/vectors_at_any_address: the kernel: misaligned address"},
      kWatched},
+    {"waits_for_nobody", {kFirst, "1 x 1"}, kUnseen, kByChance},
     {"waits_for_stream", {"the launch waits for the device: ", "1 x 1"}, kUnseen, kOwnQueue},
     {"weight_of_x_type", {kFirst, "64 x 4096, fp16/fp32"}},
     {"writes_nan", {"nan, off by nan", "1 x 1"}},
     {"writes_nothing", {kFirstUnwritten, "1 x 1"}},
     {"wrong_above_5000", {kFirst}, {"", "", Shows::never}, kUntold},
+    {"wrong_for_525", {kFirst, "2 x 525"}},
     {"wrong_for_777_rows", {kFirst, "777 x 128"}, {"", "", Shows::never}, kUntold},
+    {"zero_weight", {"row 0, column 0: expected nan, got 0", "9 x 1024, NaN in every even row"}},
 };
 
 /// The edit of a lesson that makes it.
@@ -295,6 +307,7 @@ TEST_CASE("lesson 14's page quotes what check says of a kernel with atomics") {
 
 TEST_CASE("every lesson comes through the check, traffic and all, that the mutants fail") {
   NEEDS_GPU();
+  if (is_cpu_device()) NEEDS_COUNTS();
   for (const Implementation& lesson : all_implementations()) {
     if (is_mutant(lesson)) continue;
     const Finished finished = run({RMSNORM_CHECK_PROGRAM, lesson.slug});

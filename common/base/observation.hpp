@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+struct CUstream_st;  // cudaStream_t points to it
+
 namespace rmsnorm {
 
 /// What global memory moves at once.
@@ -73,13 +75,15 @@ void watch_host(bool watched);
 struct HostCalls {
   std::int64_t waits = 0;        ///< for what lies on a stream
   std::int64_t allocations = 0;  ///< that nobody has freed
+  std::int64_t handles = 0;      ///< streams and events that nobody has destroyed
   std::int64_t queued = 0;       ///< work on a stream that nobody has waited for
 };
 HostCalls host_calls();  ///< since the program began
 
 /// Lets the blocks of later launches run from the last to the first, and take turns at atomic
-/// operations, on a device that has an order.
-void change_block_order(bool changed);
+/// operations, and all streams but the given one work as soon as they can: on a device that has an
+/// order of its own.
+void change_order(bool changed, CUstream_st* given);
 
 /// The mistakes that the device has seen since the last call, each as one line with the place and
 /// an advice. Barriers and shuffles are always watched, loads and stores while observing.

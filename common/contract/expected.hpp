@@ -18,6 +18,7 @@ struct Expected {
   double value;    ///< in fp64
   double allowed;  ///< by which fp32 arithmetic may be off, absolutely; >= 0
   double size;     ///< what an error is relative to: that of the value, or of what was added up
+  bool may_be_zero = false;  ///< where fp32 makes 0 of it, and better arithmetic the value
 };
 
 /// What the comparison of one element found.
@@ -56,6 +57,7 @@ __host__ __device__ inline double least_normal(Dtype dtype) {
 /// possible, and it holds for subnormals and for what becomes Inf.
 __host__ __device__ inline ElementCheck check_element(float got, Expected wanted, Dtype dtype) {
   const double value = wanted.value;
+  if (wanted.may_be_zero && std::isfinite(value) && got == 0) return {0, 0, 0, true};
   if (std::isnan(value)) return {value, 0, 0, std::isnan(got) && !is_poison(got)};
   if (std::isinf(static_cast<float>(value))) {
     return {value, 0, 0, got == static_cast<float>(value)};

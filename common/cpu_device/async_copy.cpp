@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <vector>
 
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/observer.hpp"
+#include "common/cpu_device/shared_memory.hpp"
 
 namespace rmsnorm::cpu_device {
 namespace {
@@ -29,8 +31,8 @@ struct Copies {
 };
 
 Copies& copies() {
-  static std::array<Copies, kMaxThreads> all;
-  Copies& own = all[static_cast<std::size_t>(running->current())];
+  static std::map<const BlockRunner*, std::array<Copies, kMaxThreads>> all;  // blocks take turns
+  Copies& own = all[running][static_cast<std::size_t>(running->current())];
   if (own.block != running->block_number()) own = {.block = running->block_number(), .copies = {}};
   return own;
 }
@@ -73,21 +75,41 @@ void start_barrier(SplitBarrier& barrier, std::ptrdiff_t threads) {
   barrier = {.expected = static_cast<std::uint16_t>(threads), .arrived = 0, .phase = 0};
 }
 
+namespace {
+
+/// Counts threads in. `flag` stands for the barrier where it orders some threads of the block.
+std::uint32_t count_in(SplitBarrier& barrier, std::ptrdiff_t threads, const void* flag) {
+  const std::uint32_t phase = barrier.phase;
+  const bool is_of_all = barrier.expected == running->threads();
+  barrier.arrived = static_cast<std::uint16_t>(barrier.arrived + threads);
+  if (!is_of_all) observer().hand_on(flag);
+  if (barrier.arrived >= barrier.expected) {
+    barrier.arrived = 0;
+    ++barrier.phase;
+    if (is_of_all) observer().all_met();
+  }
+  return phase;
+}
+
+void wait_until_passed(
+    const SplitBarrier& barrier, std::uint32_t phase, const void* flag, Place place) {
+  constexpr int kPatience = 100000;  // rounds in which all others have got on, if they could
+  for (int round = 0; !has_passed(barrier, phase); ++round) {
+    if (round == kPatience) running->report_no_arrival(place, barrier.arrived, barrier.expected);
+    pause();
+  }
+  if (barrier.expected != running->threads()) observer().take(flag);
+}
+
+}  // namespace
+
 std::uint32_t arrive(
     SplitBarrier& barrier, std::ptrdiff_t threads, std::ptrdiff_t dropped, Place place) {
   commit_copies();
   wait_for_copies(0);
   touch_atomically(__builtin_return_address(0), &barrier, sizeof barrier);
   if (barrier.expected > kMaxThreads) running->report_no_count(place);
-  const std::uint32_t phase = barrier.phase;
-  const bool is_of_all = barrier.expected == running->threads();
-  barrier.arrived = static_cast<std::uint16_t>(barrier.arrived + threads);
-  if (!is_of_all) observer().hand_on(&barrier);
-  if (barrier.arrived >= barrier.expected) {
-    barrier.arrived = 0;
-    ++barrier.phase;
-    if (is_of_all) observer().all_met();
-  }
+  const std::uint32_t phase = count_in(barrier, threads, &barrier);
   barrier.expected = static_cast<std::uint16_t>(barrier.expected - dropped);
   return phase;
 }
@@ -96,22 +118,48 @@ bool has_passed(const SplitBarrier& barrier, std::uint32_t phase) {
   return barrier.phase != phase;
 }
 
-void wait_for_all(const SplitBarrier& barrier, std::uint32_t phase) {
-  while (!has_passed(barrier, phase)) pause();
-  if (barrier.expected != running->threads()) observer().take(&barrier);
+void wait_for_all(const SplitBarrier& barrier, std::uint32_t phase, Place place) {
+  wait_until_passed(barrier, phase, &barrier, place);
 }
 
-void named_barrier(unsigned number, unsigned threads, Place place) {
-  static std::array<SplitBarrier, 16> all;
-  static std::uint64_t block = 0;
+namespace {
+
+constexpr unsigned kNamed = 16;
+
+/// A block's.
+struct NamedBarriers {
+  std::uint64_t block = 0;
+  std::array<SplitBarrier, kNamed> all = {};
+};
+
+SplitBarrier& named(unsigned number, unsigned threads) {
+  static std::map<const BlockRunner*, NamedBarriers> of_blocks;  // which take turns
+  NamedBarriers& own = of_blocks[running];
+  if (own.block != running->block_number()) own = {.block = running->block_number()};
+  SplitBarrier& barrier = own.all[number % kNamed];
   const auto in_block = static_cast<unsigned>(running->threads());
-  if (threads == 0) threads = (in_block + kWarpThreads - 1) / kWarpThreads * kWarpThreads;
-  if (number % 16 == 0 && threads >= in_block) return running->barrier(place), void();
-  if (block != running->block_number()) all = {};
-  block = running->block_number();
-  SplitBarrier& barrier = all[number % 16];
-  barrier.expected = static_cast<std::uint16_t>(std::min(threads, in_block));
-  wait_for_all(barrier, arrive(barrier, 1, 0, place));
+  barrier.expected =
+      static_cast<std::uint16_t>(threads == 0 ? in_block : std::min(threads, in_block));
+  return barrier;
+}
+
+/// Each block has its own, at an address of shared memory where nothing is.
+const void* flag_of_named(unsigned number) {
+  return shared_memory().begin() + number % kNamed;
+}
+
+}  // namespace
+
+void named_barrier(unsigned number, unsigned threads, Place place) {
+  SplitBarrier& barrier = named(number, threads);
+  const bool is_syncthreads = number % kNamed == 0 && barrier.expected == running->threads();
+  if (is_syncthreads) return running->barrier(place), void();
+  const void* const flag = flag_of_named(number);
+  wait_until_passed(barrier, count_in(barrier, 1, flag), flag, place);
+}
+
+void arrive_at_named_barrier(unsigned number, unsigned threads) {
+  count_in(named(number, threads), 1, flag_of_named(number));
 }
 
 }  // namespace rmsnorm::cpu_device

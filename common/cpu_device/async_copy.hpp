@@ -49,8 +49,10 @@ struct SplitBarrier {
 /// Whether the phase that arrive() gave is over.
 bool has_passed(const SplitBarrier& barrier, std::uint32_t phase);
 /// Waits until all have arrived.
-void wait_for_all(const SplitBarrier& barrier, std::uint32_t phase);
+void wait_for_all(const SplitBarrier& barrier, std::uint32_t phase, Place place);
 /// The barrier of a block that PTX gives a number, 0 to 15; 0 threads are all of the block.
 void named_barrier(unsigned number, unsigned threads, Place place);
+/// The same without a wait.
+void arrive_at_named_barrier(unsigned number, unsigned threads);
 
 }  // namespace rmsnorm::cpu_device

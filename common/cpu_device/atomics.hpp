@@ -13,6 +13,9 @@ namespace rmsnorm::cpu_device {
 /// Reports an atomic operation of the running thread.
 void touch_atomically(const void* caller, const void* address, int bytes);
 
+/// The running thread looks at a flag: others may have to go on before it changes.
+void look(const void* flag);
+
 template <class T, class Change>
 __attribute__((noinline, no_sanitize("thread"))) T atomically(T* address, Change change) {
   touch_atomically(__builtin_return_address(0), address, static_cast<int>(sizeof(T)));

@@ -479,6 +479,16 @@ void BlockRunner::report_no_count(Place place) {
   stop();
 }
 
+void BlockRunner::report_no_arrival(Place place, int arrived, int expected) {
+  Observer::leave_kernel();
+  report(
+      "no arrival " + text_of(place), place, current_,
+      "Let as many threads arrive as the barrier expects",
+      "thread {} waits at a barrier for {} threads, of which {} never arrive", current_, expected,
+      expected - arrived);
+  stop();
+}
+
 void BlockRunner::report_storage_outside(Place place) {
   const NotWatching pause;
   report(

@@ -73,6 +73,8 @@ class BlockRunner {
 
   /// Reports a cuda::barrier without init(), and gives up the grid.
   [[gnu::cold]] void report_no_count(Place place);
+  /// Reports a barrier that too few arrive at, and gives up the grid.
+  [[gnu::cold]] void report_no_arrival(Place place, int arrived, int expected);
 
   /// Reports temporary storage of a library that is not in shared memory.
   [[gnu::cold]] void report_storage_outside(Place place);

@@ -71,4 +71,15 @@ Finding GlobalRaces::access(
   return finding;
 }
 
+const Past* GlobalRaces::stored(const KnownMemory& memory, std::uintptr_t address, int bytes) {
+  const Region& region = region_of(memory);
+  const std::size_t from = address - region.begin;
+  const std::size_t end = from + static_cast<std::size_t>(bytes);
+  for (std::size_t i = from / region.cell_bytes; i * region.cell_bytes < end; ++i) {
+    const Past& store = cells_[region.first_cell + i].store;
+    if (order_.is_of_launch(store)) return &store;
+  }
+  return nullptr;
+}
+
 }  // namespace rmsnorm::cpu_device

@@ -33,6 +33,9 @@ class GlobalRaces {
   /// An access to a piece of memory; `now` is the access, without bytes.
   Finding access(const KnownMemory& memory, std::uintptr_t address, int bytes, Past now);
 
+  /// The last store of this launch to any of these bytes, if there is one.
+  const Past* stored(const KnownMemory& memory, std::uintptr_t address, int bytes);
+
  private:
   struct Cell {
     Past store;

@@ -88,6 +88,15 @@ void grid_barrier(Place place) {
 void fence(bool of_block) {
   observer().fence(of_block ? Scope::block : Scope::device);
 }
+
+void note_read_only(const void* caller, const void* data, int bytes) {
+  observer().read_only(caller, data, bytes);
+}
+
+void look(const void* flag) {
+  running->look(flag);
+}
+
 void touch_atomically(const void* caller, const void* address, int bytes) {
   running->look(address);
   if (grid_runner().is_order_changed()) running->give_way();

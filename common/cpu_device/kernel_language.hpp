@@ -224,9 +224,21 @@ RMSNORM_REDUCE(or, Unsigned32, a | b)
 RMSNORM_REDUCE(xor, Unsigned32, a ^ b)
 #undef RMSNORM_REDUCE
 
+namespace rmsnorm::cpu_device {
+/// Says that these bytes are about to be loaded, and that the launch may not change them.
+void note_read_only(const void* caller, const void* data, int bytes);
+template <class T>
+[[gnu::noinline]] const T* read_only(const T* data) {
+  note_read_only(__builtin_return_address(0), data, static_cast<int>(sizeof(T)));
+  return data;
+}
+}  // namespace rmsnorm::cpu_device
+
+#define __builtin_assume(...) static_cast<void>(sizeof(__VA_ARGS__))  // a hint for nvcc
+
 // Loads and stores with a hint for the caches, of which this device has none. Macros, so that the
 // access is that of the kernel's line.
-#define __ldg(...) (*(__VA_ARGS__))
+#define __ldg(...) (*::rmsnorm::cpu_device::read_only(__VA_ARGS__))
 #define __ldcs(...) (*(__VA_ARGS__))
 #define __ldcg(...) (*(__VA_ARGS__))
 #define __ldca(...) (*(__VA_ARGS__))

@@ -23,6 +23,10 @@ const Allocation* find_allocation(const void* address);
 /// What the host has asked of the device until now.
 HostCalls host_calls();
 
+/// From now on all streams but one work as soon as events let them, or no longer. CUDA promises
+/// nothing else: who needs an order has to ask for it.
+void let_others_hurry(bool hurry, cudaStream_t patient);
+
 /// Notes that a kernel could not go on: the next call that waits for it returns this.
 void set_fault(cudaError_t error);
 

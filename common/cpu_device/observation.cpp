@@ -45,8 +45,9 @@ HostCalls host_calls() {
   return cpu_device::host_calls();
 }
 
-void change_block_order(bool changed) {
+void change_order(bool changed, CUstream_st* given) {
   cpu_device::grid_runner().change_order(changed);
+  cpu_device::let_others_hurry(changed, given);
 }
 
 std::vector<std::string> take_hazards() {

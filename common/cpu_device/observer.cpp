@@ -20,6 +20,9 @@ extern "C" const char __stop_rmsnorm_device;
 namespace rmsnorm::cpu_device {
 namespace {
 
+constexpr const char* kInput =
+    "It is an input: others may read it at the same time, and want it unchanged";
+
 // Accesses that come too early. Each mistake is reported once for its lines.
 
 /// A load of what has no value yet.
@@ -43,7 +46,7 @@ void report_input(const Access& access, const std::string& element) {
     return hazard_at(
         access.pc,
         fmt::format("thread {} {} {}", block_runner().current(), verb(access.touch), element),
-        "It is an input: others may read it at the same time, and want it unchanged");
+        kInput);
   });
 }
 
@@ -200,7 +203,42 @@ void Observer::freed(const void* data) {
 
 void Observer::filled(const void* data, std::size_t bytes) {
   if (!is_watching) return;
-  for (const KnownMemory& memory : bounds_.memory()) global_races_.filled(memory, data, bytes);
+  for (const KnownMemory& memory : bounds_.memory()) {
+    if (memory.may_change) {
+      global_races_.filled(memory, data, bytes);
+    } else if (is_in(data, memory.data, memory.bytes)) {
+      hazards().add("filled " + memory.name, [&] {
+        return Hazard{
+            .file = {},
+            .line = 0,
+            .what = fmt::format("a copy or a memset changes {}", memory.name),
+            .advice = kInput,
+            .kernel = {},
+            .block = {},
+            .thread = {}};
+      });
+    }
+  }
+}
+
+void Observer::read_only(const void* pc, const void* data, int bytes) {
+  if (!is_watching || !in_watched_kernel) return;
+  for (const KnownMemory& memory : bounds_.memory()) {
+    if (!memory.may_change || !is_in(data, memory.data, memory.bytes)) continue;
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    const Past* const store = global_races_.stored(memory, address, bytes);
+    if (store == nullptr) continue;
+    hazards().add("read-only " + place_text(line_of_call(pc)), [&] {
+      return hazard_at(
+          pc,
+          fmt::format(
+              "thread {} reads {} through the cache of what never changes, but this launch wrote "
+              "it at {}",
+              block_runner().current(), element_text(memory, address),
+              place_text(line_of_call(store->pc))),
+          "__ldg() is for what no thread of the launch writes: read it without");
+    });
+  }
 }
 
 /// A number for the flag at an address: shared memory has the same addresses in every block.
@@ -299,11 +337,31 @@ void Observer::global_access(const Access& access) {
   if (finding.is_unwritten) report_unwritten(access, element_text(memory, address), false);
 }
 
+/// __device__ variables begin with values, and are in no allocation.
+void Observer::device_variable_access(const Access& access) {
+  for (const void* const own : {&threadIdx, &blockIdx}) {
+    if (is_in(access.address, own, sizeof threadIdx)) return;
+  }
+  for (const void* const own : {&blockDim, &gridDim}) {
+    if (is_in(access.address, own, sizeof blockDim)) return;
+  }
+  static const KnownMemory all = {
+      "", &__start_rmsnorm_device,
+      static_cast<std::size_t>(&__stop_rmsnorm_device - &__start_rmsnorm_device), sizeof(float)};
+  const auto address = reinterpret_cast<std::uintptr_t>(access.address);
+  const Finding finding = global_races_.access(all, address, access.bytes, past_of(access));
+  if (!finding.is_race) return;
+  const std::string name = name_of_variable(access.address);  // or where the section begins
+  found_race(access, finding.other, name.starts_with("__") ? "a __device__ variable" : name);
+}
+
 /// A kernel does not see the host's variables, but for constants.
 void Observer::variable_access(const Access& access) {
   const auto* const at = static_cast<const char*>(access.address);
-  const bool is_of_device = &__start_rmsnorm_device <= at && at < &__stop_rmsnorm_device;
-  if (at < &__data_start || is_of_device) return;
+  if (&__start_rmsnorm_device <= at && at < &__stop_rmsnorm_device) {
+    return device_variable_access(access);
+  }
+  if (at < &__data_start) return;
   const auto [found, is_new] = variables_.try_emplace(at, "");
   std::string& name = found->second;
   if (is_new) {

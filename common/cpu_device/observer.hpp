@@ -84,6 +84,9 @@ class Observer {
   void freed(const void* data);                         ///< by cudaFree
   void filled(const void* data, std::size_t bytes);     ///< by a copy, or with a value
 
+  /// The running thread is about to load bytes that the launch may not change (__ldg).
+  void read_only(const void* pc, const void* data, int bytes);
+
   // Between these two, the running thread is in the kernel's own code.
 
   static void enter_kernel() {  ///< the first
@@ -124,6 +127,7 @@ class Observer {
   static void report(const Race& race);
   void settle();
   void variable_access(const Access& access);
+  void device_variable_access(const Access& access);
   void host_access(const Access& access) const;
 
   std::map<const void*, std::string> variables_;  ///< of the host, by name; "" of nobody's

@@ -80,9 +80,7 @@ class Order {
 
   // What happens.
 
-  void begin_launch() {
-    first_block_ = blocks_ + 1, flags_.clear();
-  }                                               ///< all that was is before it
+  void begin_launch() { first_block_ = blocks_ + 1, flags_.clear(); }  ///< all was before it
   void begin_block(int threads);                  ///< no other block is before or behind it
   void barrier();                                 ///< all threads of the block have met
   void sync_warp(int warp, std::uint32_t lanes);  ///< these lanes have met
@@ -98,9 +96,11 @@ class Order {
   Moment now(int thread) const {
     return {of_.number, time_, of_.step[thread][thread % 32], static_cast<std::uint16_t>(thread)};
   }
+  /// Whether it is one of the launch that is going on.
+  bool is_of_launch(const Moment& moment) const { return moment.block >= first_block_; }
   /// Whether all that was done at a moment is before what the thread does now.
   bool is_before(const Moment& past, int thread) const {
-    if (past.block < first_block_) return true;
+    if (!is_of_launch(past)) return true;
     if (past.block == of_.number && is_before_in_block(past, thread)) return true;
     return !of_.learnt.empty() && has_learnt(past, thread);
   }

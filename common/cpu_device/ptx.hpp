@@ -64,6 +64,10 @@ __forceinline__ void copy(char* to, const char* from, int bytes) {
 inline void bar_sync(Place place, unsigned number, unsigned threads = 0) {
   named_barrier(number, threads, place);
 }
+/// bar.arrive
+inline void bar_arrive(Place, unsigned number, unsigned threads) {
+  arrive_at_named_barrier(number, threads);
+}
 
 }  // namespace rmsnorm::cpu_device
 

@@ -269,10 +269,13 @@ class Functions {
   void find(std::size_t& i) {
     constexpr std::string_view kNoNames[] = {
         "alignas", "alignof", "decltype", "noexcept", "sizeof"};
+    constexpr std::string_view kNoTypes[] = {"case", "delete", "else", "new", "return", "throw"};
     const Token& before = tokens_[i - 1];
     const std::string& name = tokens_[i].text;
-    const bool has_type = before.kind == Token::Kind::word || before.is("*") || before.is("&") ||
-                          before.is(">") || before.is(")");
+    const bool is_statement =
+        std::find(std::begin(kNoTypes), std::end(kNoTypes), before.text) != std::end(kNoTypes);
+    const bool has_type = (before.kind == Token::Kind::word && !is_statement) || before.is("*") ||
+                          before.is("&") || before.is(">") || before.is(")");
     if (tokens_[i].kind != Token::Kind::word || i + 1 == tokens_.size() ||
         !tokens_[i + 1].is("(") || !has_type || name.starts_with("__") ||
         std::find(std::begin(kNoNames), std::end(kNoNames), name) != std::end(kNoNames)) {

@@ -72,6 +72,7 @@ const std::map<std::string, std::string> kCalculations = {
     {"griddepcontrol.wait", "::cudaGridDependencySynchronize()"},
     {"griddepcontrol.launch_dependents", "::cudaTriggerProgrammaticLaunchCompletion()"},
     {"bar.warp.sync", "::__syncwarp({0})"},
+    {"createpolicy.fractional.b64", "{0} = 0"},
     {"prefetch.global.L1", ""},
     {"prefetch.global.L2", ""}};
 
@@ -101,6 +102,14 @@ std::string operand(std::string text, const Words& operands, const std::string& 
 }  // namespace
 
 std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
+  constexpr std::string_view kPolicy = ".L2::cache_hint";
+  if (const std::size_t hint = instruction.find(kPolicy); hint != instruction.npos) {
+    const std::size_t last = instruction.rfind(',');  // the policy, which changes nothing here
+    const std::string policy = operand(std::string(instruction.substr(last + 1)), operands, "");
+    std::string rest(instruction.substr(0, last));
+    rest = rewrite_ptx(rest.erase(hint, kPolicy.size()), operands);
+    return rest.empty() ? "" : fmt::format("{} static_cast<void>({});", rest, policy);
+  }
   const std::size_t space = std::min(instruction.find_first_of(" \t"), instruction.size());
   Words parts = split(instruction.substr(0, space), '.');
   std::erase_if(parts, is_hint);
@@ -129,9 +138,10 @@ std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
     return "::rmsnorm::cpu_device::commit_copies(); ::rmsnorm::cpu_device::wait_for_copies(0);";
   }
   if (name == "cp.async.wait_group") return call("wait_for_copies");
-  if (name == "bar.sync" || name == "barrier.sync") {
+  for (const char* const does : {"sync", "arrive"}) {
+    if (name != fmt::format("bar.{}", does) && name != fmt::format("barrier.{}", does)) continue;
     values.insert(values.begin(), "{__FILE__, __LINE__}");
-    return call("bar_sync");
+    return call(fmt::format("bar_{}", does));
   }
   if (name.starts_with("mov.") && values.size() == 2) {
     return fmt::format("{} = {};", values[0], values[1]);

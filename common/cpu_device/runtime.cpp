@@ -37,6 +37,7 @@ struct CUstream_st {
 
 /// A point in a stream's work.
 struct CUevent_st {
+  bool is_destroyed = false;     ///< work may still wait for it: it is kept
   CUstream_st* queue = nullptr;  ///< whose; null: it was never recorded
   int wanted = 0;                ///< how often it was recorded
   int reached = 0;               ///< how often that point was reached
@@ -62,6 +63,8 @@ struct Device {
   cudaError_t last_error = cudaSuccess;
   cudaError_t fault = cudaSuccess;
   std::int64_t waits = 0;
+  bool others_hurry = false;       // all streams but one work as soon as they can
+  cudaStream_t patient = nullptr;  // that one
 };
 
 Device& device() {
@@ -86,7 +89,6 @@ void work_once(CUstream_st& stream) {
 }
 
 void work_off(CUstream_st& stream) {
-  ++device().waits;
   while (!stream.work.empty()) work_once(stream);
 }
 
@@ -101,6 +103,7 @@ cudaError_t take_fault() {
 }
 
 cudaError_t wait_for(CUstream_st& queue) {
+  ++device().waits;
   work_off(queue);
   return take_fault();
 }
@@ -109,6 +112,7 @@ cudaError_t add_work(cudaStream_t stream, std::function<void()> work) {
   CUstream_st* const queue = queue_of(stream);
   if (queue == nullptr) return note(cudaErrorInvalidResourceHandle);
   queue->work.push_back(std::move(work));
+  if (device().others_hurry && queue != queue_of(device().patient)) work_off(*queue);
   return cudaSuccess;
 }
 
@@ -285,10 +289,18 @@ HostCalls host_calls() {
   const Device& d = device();
   std::size_t queued = d.default_stream.work.size();
   for (const auto& stream : d.streams) queued += stream->work.size();
+  const auto events = std::count_if(
+      d.events.begin(), d.events.end(), [](const auto& event) { return !event->is_destroyed; });
   return {
       .waits = d.waits,
       .allocations = std::ssize(d.allocations),
+      .handles = std::ssize(d.streams) + events,
       .queued = static_cast<std::int64_t>(queued)};
+}
+
+void let_others_hurry(bool hurry, cudaStream_t patient) {
+  device().others_hurry = hurry;
+  device().patient = patient;
 }
 
 void set_fault(cudaError_t error) {
@@ -462,6 +474,7 @@ cudaError_t cudaDriverGetVersion(int* version) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
+  ++device().waits;
   work_off(device().default_stream);
   for (const auto& stream : device().streams) work_off(*stream);
   return take_fault();
@@ -515,7 +528,12 @@ cudaError_t cudaMemcpyAsync(
     void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   if (!is_copyable(to, from, bytes)) return note(cudaErrorInvalidValue);
+  const bool is_to_device = find_allocation(to) != nullptr;
+  const bool is_from_device = find_allocation(from) != nullptr;
   return add_work(stream, [=] {
+    const bool is_freed = (is_to_device && find_allocation(to) == nullptr) ||
+                          (is_from_device && find_allocation(from) == nullptr);
+    if (is_freed) return set_fault(cudaErrorIllegalAddress);
     std::memmove(to, from, bytes);
     observer().filled(to, bytes);
   });
@@ -534,6 +552,7 @@ cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream
     return note(cudaErrorInvalidValue);
   }
   return add_work(stream, [=] {
+    if (find_allocation(data) == nullptr) return set_fault(cudaErrorIllegalAddress);  // by now
     std::memset(data, value, bytes);
     observer().filled(data, bytes);
   });
@@ -630,8 +649,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaSuccess;
 }
 
-/// Work may still wait for it: it is small, and kept.
-cudaError_t cudaEventDestroy(cudaEvent_t) {
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  event->is_destroyed = true;
   return cudaSuccess;
 }
 
@@ -645,6 +664,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  ++device().waits;
   work_off_until(*event, event->wanted);
   return take_fault();
 }

@@ -173,6 +173,17 @@ enum cudaFuncAttribute {
   cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
   cudaFuncAttributePreferredSharedMemoryCarveout = 9,
 };
+enum cudaSharedCarveout {
+  cudaSharedmemCarveoutDefault = -1,
+  cudaSharedmemCarveoutMaxShared = 100,
+  cudaSharedmemCarveoutMaxL1 = 0,
+};
+enum cudaFuncCache {
+  cudaFuncCachePreferNone,
+  cudaFuncCachePreferShared,
+  cudaFuncCachePreferL1,
+  cudaFuncCachePreferEqual,
+};
 struct cudaFuncAttributes {
   std::size_t sharedSizeBytes;
   int maxThreadsPerBlock;
@@ -183,6 +194,11 @@ template <class... Parameters>
 cudaError_t cudaFuncSetAttribute(
     void (*kernel)(Parameters...), cudaFuncAttribute attribute, int value) {
   return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
+}
+/// A hint alone.
+template <class Kernel>
+cudaError_t cudaFuncSetCacheConfig(Kernel*, cudaFuncCache) {
+  return cudaSuccess;
 }
 
 namespace rmsnorm::cpu_device {
@@ -249,18 +265,27 @@ cudaError_t cudaLaunchKernel(
   return rmsnorm::cpu_device::launch_by_addresses(
       kernel, {grid, block, shared_bytes, stream}, arguments);
 }
-/// Its blocks must fit on the device together: on its multiprocessors.
+namespace rmsnorm::cpu_device {
+/// Whether the blocks of a launch are on the device's multiprocessors at the same time.
+template <class... Parameters>
+bool fits_together(void (*kernel)(Parameters...), const Launch& launch) {
+  const dim3 grid = launch.grid;
+  const dim3 block = launch.block;
+  int multiprocessors = 0;
+  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+  const int most =
+      multiprocessors *
+      blocks_that_fit(
+          empty_call(kernel), static_cast<int>(block.x * block.y * block.z), launch.shared_bytes);
+  return std::size_t{grid.x} * grid.y * grid.z <= static_cast<std::size_t>(most);
+}
+}  // namespace rmsnorm::cpu_device
+
 template <class... Parameters>
 cudaError_t cudaLaunchCooperativeKernel(
     void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
     std::size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
-  int multiprocessors = 0;
-  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
-  const int most =
-      multiprocessors * rmsnorm::cpu_device::blocks_that_fit(
-                            rmsnorm::cpu_device::empty_call(kernel),
-                            static_cast<int>(block.x * block.y * block.z), shared_bytes);
-  if (std::size_t{grid.x} * grid.y * grid.z > static_cast<std::size_t>(most)) {
+  if (!rmsnorm::cpu_device::fits_together(kernel, {grid, block, shared_bytes, stream})) {
     return rmsnorm::cpu_device::note(cudaErrorCooperativeLaunchTooLarge);
   }
   return cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream);
@@ -307,8 +332,12 @@ cudaError_t cudaMemcpyFromSymbolAsync(
 
 // Launches of one stream come one after the other: none begins before the last has ended. Whether a
 // kernel whose launch may overlap waits for the one before it is watched all the same.
-enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
-struct cudaLaunchAttributeValue {
+enum cudaLaunchAttributeID {
+  cudaLaunchAttributeCooperative = 2,
+  cudaLaunchAttributeProgrammaticStreamSerialization = 6,
+};
+union cudaLaunchAttributeValue {
+  int cooperative;
   int programmaticStreamSerializationAllowed;
 };
 struct cudaLaunchAttribute {
@@ -330,8 +359,13 @@ cudaError_t cudaLaunchKernelEx(
       config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream);
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config->attrs[i];
-    if (attribute.id != cudaLaunchAttributeProgrammaticStreamSerialization) continue;
-    launch.may_overlap = attribute.val.programmaticStreamSerializationAllowed != 0;
+    if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
+      launch.may_overlap = attribute.val.programmaticStreamSerializationAllowed != 0;
+    } else if (attribute.id == cudaLaunchAttributeCooperative && attribute.val.cooperative != 0) {
+      if (!rmsnorm::cpu_device::fits_together(kernel, launch)) {
+        return rmsnorm::cpu_device::note(cudaErrorCooperativeLaunchTooLarge);
+      }
+    }
   }
   kernel->*launch(std::forward<Arguments>(arguments)...);
   return cudaGetLastError();

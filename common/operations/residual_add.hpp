@@ -75,8 +75,8 @@ struct Description<ResidualAdd> : CommonDescription {
     }
     __host__ __device__ static Expected expected(
         const Problem& p, const Sum& sum, std::int64_t row, std::int64_t col, double bound) {
-      const double rstd = reference_rstd(sum.squares, p.hidden, p.eps);
-      return rms_norm_element(sum_of(p, row * p.hidden + col), rstd, p.factor(kWeight, col), bound);
+      const double x = sum_of(p, row * p.hidden + col);
+      return rms_norm_element(x, sum.squares, p.factor(kWeight, col), bound, p);
     }
   };
   using Outputs = Checks<OfY, OfResidual>;

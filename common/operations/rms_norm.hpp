@@ -42,11 +42,15 @@ struct TypedRmsNorm {
 
 /// 1 / sqrt(eps + mean of squares) of a row of `hidden` columns whose squares add up to `sum`.
 ///
-/// A kernel adds in fp32. Where the sum leaves that range, its result is Inf as IEEE 754 says, and
-/// the row becomes 0: the reference says so too, instead of calling it an error.
-__host__ __device__ inline double reference_rstd(double sum, int hidden, float eps) {
-  if (sum > FLT_MAX) sum = INFINITY;
+/// A kernel that adds in fp32 makes Inf of a sum beyond that range, as IEEE 754 says, and 0 of the
+/// row. That is no error; nor is the row as it should be, of a kernel that adds with more room.
+__host__ __device__ inline double exact_rstd(double sum, int hidden, float eps) {
   return 1 / sqrt(sum / hidden + static_cast<double>(eps));
+}
+
+/// The same of a kernel that adds in fp32.
+__host__ __device__ inline double reference_rstd(double sum, int hidden, float eps) {
+  return exact_rstd(sum > FLT_MAX ? INFINITY : sum, hidden, eps);
 }
 
 /// The largest relative error that fp32 arithmetic can give an element of y in a correct kernel,
@@ -85,6 +89,14 @@ __host__ __device__ inline Expected rms_norm_element(
   return {value, bound * size + 0x1p-150 * (1 + std::fabs(factor) + rstd), size};
 }
 
+/// The same from the sum of the row's squares.
+__host__ __device__ inline Expected rms_norm_element(
+    double x, double squares, double factor, double bound, const Problem& p) {
+  Expected element = rms_norm_element(x, exact_rstd(squares, p.hidden, p.eps), factor, bound);
+  element.may_be_zero = squares > FLT_MAX;
+  return element;
+}
+
 template <>
 struct Description<RmsNorm> : CommonDescription {
   using Of = RmsNorm;
@@ -113,9 +125,8 @@ struct Description<RmsNorm> : CommonDescription {
     }
     __host__ __device__ static Expected expected(
         const Problem& p, const Sum& sum, std::int64_t row, std::int64_t col, double bound) {
-      const double rstd = reference_rstd(sum.squares, p.hidden, p.eps);
-      return rms_norm_element(
-          p.like_x(kX, row * p.hidden + col), rstd, p.factor(kWeight, col), bound);
+      const double x = p.like_x(kX, row * p.hidden + col);
+      return rms_norm_element(x, sum.squares, p.factor(kWeight, col), bound, p);
     }
     static double bound(int additions, const Types& types) {
       return rms_norm_bound(additions, types);

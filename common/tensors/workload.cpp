@@ -64,14 +64,16 @@ Workload::Workload(const Workload& other, Elsewhere)
 }
 
 void Workload::allocate() {
-  int misalign = spec_.misalign;
+  int first = spec_.misalign;
   for (const TensorSpec& tensor : operation_.tensors) {
+    const bool is_shifted = std::ssize(tensors_) == spec_.shifted;
+    const int misalign = first + (is_shifted ? 1 : 0);
     tensors_.push_back(make_tensor(tensor, spec_, spec_.sets, misalign));
     before_.emplace_back();
     if (tensor.role == Role::in_place) {
       before_.back().emplace(make_tensor(tensor, spec_, 1, misalign));
     }
-    misalign += spec_.spread;
+    first += spec_.spread;
   }
 }
 

@@ -24,6 +24,7 @@ struct WorkloadSpec {
   int sets = 1;      ///< how many independent copies of all tensors; see measure/benchmark.hpp
   int misalign = 0;  ///< elements by which the first tensor starts after a 256-byte boundary
   int spread = 0;    ///< and by how many more each other one does than the one before it
+  int shifted = -1;  ///< the number of a tensor that alone starts one element later; or none
   Types types = {};  ///< of the tensors
 };
 

@@ -19,6 +19,8 @@ constexpr int kRows[] = {0, 1, 3, 65};
 /// Lengths around a vector of 8, and with each power of two up to 8 as their largest, for the
 /// types.
 constexpr int kHiddenOfTypes[] = {1, 4, 6, 8, 9, 33, 128, 1000, 4096, 4100, 12288};
+/// Up to so many columns, every length is tried.
+constexpr int kEveryHidden = 1100;
 /// Shapes of their own: many rows, and long ones; more columns than 16 bits can count.
 constexpr Shape kMore[] = {{3000, 128}, {2, 20000}, {2, 49152}, {2, 65544}};
 
@@ -43,8 +45,8 @@ const std::vector<Values>& all_values() {
       {"every second row tiny",
        [](float x, Shape at, Shape) { return is_in_second(at.rows) ? x * 1e-30f : x; }},
       // Beside every row, once, rows that nobody may look at.
-      {"NaN in every even row",
-       [](float x, Shape at, Shape) { return at.rows % 2 == 0 ? NAN : x; }},
+      {"NaN in every even row", [](float x, Shape at, Shape) { return at.rows % 2 == 0 ? NAN : x; },
+       "x", true},
       {"NaN in every odd row", [](float x, Shape at, Shape) { return at.rows % 2 != 0 ? NAN : x; }},
       // Where all additions round in the same direction.
       {"one number in every row",
@@ -52,6 +54,13 @@ const std::vector<Values>& all_values() {
       {"a row whose sum is beyond fp32",
        [](float x, Shape at, Shape of) { return at.rows == 2 % of.rows ? 1e30f : x; }},
   };
+  return values;
+}
+
+/// Whose squares are normal numbers, and less than an eps that somebody may add unasked.
+const Values& small() {
+  static const Values values = {
+      "every row small", [](float x, Shape, Shape) { return x * 1e-15f; }};
   return values;
 }
 
@@ -77,6 +86,11 @@ class Attempts {
     if (!operation_.has_eps) return;
     for (const float eps : every) {
       spec.eps = eps;
+      add(spec);
+    }
+  }
+  void add_shifted(WorkloadSpec spec) {
+    for (spec.shifted = 0; spec.shifted < std::ssize(operation_.tensors); ++spec.shifted) {
       add(spec);
     }
   }
@@ -116,6 +130,9 @@ std::string text_of(const Attempt& attempt) {
         ", with tensors that begin 0, {}, {}, ... elements behind a 16-byte boundary", spec.spread,
         2 * spec.spread);
   }
+  if (spec.shifted >= 0) {
+    text += fmt::format(", with tensor {} one element behind a boundary", spec.shifted + 1);
+  }
   if (values.change) text += fmt::format(", {}", values.name);
   if (values.input != std::string_view("x")) text += fmt::format(" of {}", values.input);
   return text;
@@ -131,6 +148,13 @@ void change(const Workload& workload, const Values& values) {
     }
   }
   workload.set(values.input, numbers);
+  if (!values.zero_weights) return;
+  for (const TensorSpec& tensor : workload.operation().tensors) {
+    if (tensor.role != Role::input || tensor.extent != Extent::row) continue;
+    std::vector<float> weights = workload.tensor(tensor.name).values();
+    for (std::size_t i = 0; i < weights.size(); i += 3) weights[i] = 0;
+    workload.set(tensor.name, weights);
+  }
 }
 
 std::vector<Attempt> with_other_values(const Operation& operation, const WorkloadSpec& spec) {
@@ -147,6 +171,11 @@ std::vector<Attempt> attempts_for(
   for (const int hidden : kHidden) {
     for (const int rows : kRows) attempts.add({.rows = rows, .hidden = hidden});
     attempts.add({.rows = 3, .hidden = hidden, .misalign = 1});
+  }
+  if (!implementation.is_typed) {
+    for (int hidden = 1; hidden <= kEveryHidden; ++hidden) {
+      attempts.add({.rows = 2, .hidden = hidden});
+    }
   }
   for (const Shape shape : kMore) attempts.add({.rows = shape.rows, .hidden = shape.hidden});
   for (const auto& [shape, types] : counted) {
@@ -166,6 +195,10 @@ std::vector<Attempt> attempts_for(
     }
   }
   attempts.add_values({.rows = 9, .hidden = 1024});
+  attempts.add_shifted({.rows = 3, .hidden = 1024});
+  if (implementation.operation->has_eps) {
+    attempts.add({.rows = 9, .hidden = 1024, .eps = 0}, small());
+  }
   if (!implementation.is_typed) return attempts.all;
 
   std::vector<Types> other_types = all_types();
@@ -188,6 +221,7 @@ std::vector<Attempt> attempts_for(
     attempts.add_eps({0.0f, 1.0f, 1e8f, 1e30f}, {.rows = 7, .hidden = 1000, .types = types});
     attempts.add_values({.rows = 9, .hidden = 1024, .types = types});
     attempts.add({.rows = 9, .hidden = 1024, .types = types}, large_fp16());
+    attempts.add_shifted({.rows = 3, .hidden = 1024, .types = types});
   }
   return attempts.all;
 }

@@ -23,6 +23,7 @@ struct Values {
   std::string name = {};                                        ///< "zeros in every second row"
   std::function<float(float, Shape at, Shape of)> change = {};  ///< of an element, if any
   const char* input = "x";                                      ///< the matrix
+  bool zero_weights = false;  ///< whether every third weight is 0, besides
 };
 
 /// One problem to solve.

@@ -117,7 +117,8 @@ class Gauntlet {
     // The device sees neither a thread's own variables nor what was meant. But what is right on
     // plain problems and wrong on others has another reason.
     const bool was_watched = can_observe() && implementation_.memory == Memory::device;
-    if (was_watched && found.hazards.empty() && found.mismatch && is_plain(attempt)) {
+    if (was_watched && found.hazards.empty() && found.mismatch && is_plain(attempt) &&
+        !found.is_second) {
       const float got = found.mismatch->got;
       const bool is_no_result = !std::isfinite(got) || got == 0 || std::abs(got) > 1e30f;
       result_.advice = is_no_result

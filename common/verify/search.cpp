@@ -131,6 +131,8 @@ void Search::propose_shape(Attempt attempt, double rows, double hidden) {
   attempt.spec.rows = static_cast<int>(rows);
   attempt.spec.hidden = static_cast<int>(hidden);
   attempt.keep_launch = false;
+  // Other numbers than in the fixed list: a kernel may have such a size to itself.
+  if (implementation_.operation->has_eps) attempt.spec.eps = 0.01f;
   if (texts_.insert(text_of(attempt)).second) queue_.push_back(attempt);
 }
 

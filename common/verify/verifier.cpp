@@ -56,7 +56,7 @@ std::string outputs_of(const Operation& operation) {
 struct Manner {
   cudaStream_t stream;
   Watch watch;
-  bool changes_order = false;  ///< of the blocks, where the device has one: CUDA promises none
+  bool changes_order = false;  ///< of blocks and streams, where the device has one of its own
 };
 
 /// Errors after which the GPU takes further work: nothing ran.
@@ -89,7 +89,7 @@ void launch_and_wait(
   const auto& [stream, watch, changes_order] = manner;
   const bool on_device = implementation.memory == Memory::device;
   if (watch == Watch::yes) start_observing(std::move(known));
-  change_block_order(changes_order);
+  change_order(changes_order, stream);
   const HostCalls before = host_calls();
   if (on_device) watch_host(watch == Watch::yes);
   cudaError_t launched = implementation.launch(problem, stream);
@@ -97,7 +97,7 @@ void launch_and_wait(
   const HostCalls after = host_calls();
   if (on_device && launched == cudaSuccess) launched = cudaGetLastError();  // if it forgot to
   const cudaError_t ended = on_device ? cudaStreamSynchronize(stream) : cudaSuccess;
-  change_block_order(false);
+  change_order(false, stream);
   if (watch == Watch::yes) found.observation = stop_observing();
   if (found.hazards = take_hazards(); !found.hazards.empty()) {
     cudaGetLastError();
@@ -184,8 +184,9 @@ Verification verify_launch(
 }
 
 /// A launch between two that count: of tensors that hold no numbers yet, and on fewer rows. Nothing
-/// of it may be kept. On the CPU device it comes after somebody else's call has left an error, which
-/// may not get lost; a GPU's runtime forgets it in a call of cudaFuncSetAttribute() that succeeds.
+/// of it may be kept. On the CPU device it comes after somebody else's call has left an error,
+/// which may not get lost; a GPU's runtime forgets it in a call of cudaFuncSetAttribute() that
+/// succeeds.
 /// What is wrong about it in one sentence; or "". \throws CudaError
 std::string complaint_about_rehearsal(
     const Implementation& implementation, const Workload& workload, const GuardedTensor& workspace,
@@ -241,7 +242,7 @@ Verification verify(
     first.complaint = complaint_about_rehearsal(implementation, *moved, workspace, stream);
     if (!first.ok()) return first;
   }
-  const std::int64_t allocations = host_calls().allocations;
+  const HostCalls before = host_calls();
   const Workload& now = moves ? *moved : workload;
   Verification second = verify_launch(
       implementation, now, workspace, {stream, Watch::no, true}, moves ? &workload : nullptr);
@@ -252,10 +253,13 @@ Verification verify(
   second.observation = std::move(first.observation);
   if (!second.ok()) {
     second.complaint += " (at the second launch; the first was right)";
+    second.is_second = true;
   } else if (same_bits && now.hash_of_results() != bits) {
     second.complaint = fmt::format(
         "the second launch left other bits in {} than the first", outputs_of(workload.operation()));
-  } else if (host_calls().allocations > allocations) {
+  } else if (host_calls().handles > before.handles) {
+    second.complaint = "each launch makes a stream or an event that nobody destroys";
+  } else if (host_calls().allocations > before.allocations) {
     second.complaint =
         "each launch allocates memory that nobody frees: say in workspace_bytes() what it needs";
   }

@@ -34,6 +34,7 @@ struct Verification {
   std::string complaint = {};             ///< one sentence; empty if all is well
   std::vector<std::string> hazards = {};  ///< the device's complaints, of which that is the first
   Observation observation = {};           ///< of the first launch, if it was watched
+  bool is_second = false;                 ///< whether the first launch was right
 
   bool ok() const { return complaint.empty(); }  ///< whether the result is right
 };

@@ -55,6 +55,26 @@ __global__ void previous_row(const float* x, float* y, bool correct) {
   y[row * 32 + threadIdx.x] = before + x[threadIdx.x];                             // <-- own row
 }
 
+/// The cache of __ldg() does not hear of stores.
+__global__ void through_ldg(const float* x, float* y, bool correct) {
+  const int t = threadIdx.x;
+  y[t] = x[t];  // <-- stored
+  __syncthreads();
+  const int other = (t + 1) % 32;
+  y[500 + t] = correct ? y[other] : __ldg(&y[other]);  // <-- ldg
+}
+
+__device__ float sum_of_parts;
+
+/// A variable of the device is everybody's.
+__global__ void in_variable(const float* x, float*, bool correct) {
+  if (correct) {
+    atomicAdd(&sum_of_parts, x[0]);
+  } else {
+    sum_of_parts += x[0];  // <-- variable
+  }
+}
+
 /// All blocks add to one element: right with an atomic.
 __global__ void total(const float* x, float* y, bool correct) {
   if (threadIdx.x != 0) return;
@@ -200,6 +220,16 @@ std::vector<Case> global_cases() {
        "nothing "
        "orders the two",
        "previous_row, block 1, thread 0", kHandOn},
+      {"what the launch wrote through __ldg", on(through_ldg, {1, 32}),
+       "<ldg>: thread ... reads y[...] through the cache of what never changes, but this launch "
+       "wrote "
+       "it at <stored>",
+       "through_ldg, block 0, thread ...",
+       "__ldg() is for what no thread of the launch writes: read it without"},
+      {"blocks add to a variable without an atomic", on(in_variable, {2, 1}),
+       "<variable>: a race: this block reads ... here, another writes it at <variable>, and "
+       "nothing orders the two",
+       "in_variable, block 1, thread 0", kHandOn},
       {"blocks add without an atomic", on_flag(total, {3, 32}),
        "<total>: a race: this block reads y[1000] here, another writes it at <total>, and nothing "
        "orders the two",

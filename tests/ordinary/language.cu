@@ -122,6 +122,19 @@ using Double4 = double4_16a;  // double4 is deprecated
 using Double4 = double4;
 #endif
 
+__device__ float2 operator*(float2 a, float2 b) {
+  return make_float2(a.x * b.x, a.y * b.y);
+}
+
+__global__ void operators(const float* x, float* y) {
+  __shared__ float partial[8];
+  const float2 value = make_float2(x[blockIdx.x * kHidden + threadIdx.x], 0);
+  const float2 square = value * value;
+  __builtin_assume(square.x >= 0);
+  const float sum = block_sum(square.x + square.y, partial);
+  y[blockIdx.x * kHidden + threadIdx.x] = value.x * rstd_of(sum);
+}
+
 template <class Vector>
 __global__ void vectors(const float* x, float* y) {
   constexpr int kFloats = sizeof(Vector) / sizeof(float);
@@ -203,6 +216,8 @@ std::vector<Ordinary> language_kernels() {
        }},
       {"a kernel of two with its name",
        [](Rows rows) { overloaded<<<Rows::kRows, kHidden>>>(rows.x, rows.y, 1e-5f); }},
+      {"operators of one's own, and __builtin_assume",
+       [](Rows rows) { operators<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
       {"arithmetic of half", [](Rows rows) { halves<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
       {"double4, which goes in two parts", launch_vectors<Double4>},
       {"ulonglong2", launch_vectors<ulonglong2>},

@@ -68,6 +68,33 @@ __global__ void copies(const float* x, float* y) {
   y[blockIdx.x * kHidden + threadIdx.x] = values[threadIdx.x] * rstd_of(sum);
 }
 
+/// One warp brings the row, and does not wait for those who use it. Its loads have a policy.
+__global__ void producer(const float* x, float* y) {
+  __shared__ float row[kHidden];
+  __shared__ float partial[8];
+  if (threadIdx.x >= kHidden) {
+    unsigned long long policy = 0;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    for (unsigned i = threadIdx.x - kHidden; i < kHidden; i += 32) {
+      asm volatile("ld.global.L2::cache_hint.f32 %0, [%1], %2;"
+                   : "=f"(row[i])
+                   : "l"(x + blockIdx.x * kHidden + i), "l"(policy));
+    }
+    __threadfence_block();
+    asm volatile("bar.arrive 1, 288;" ::: "memory");
+    return;
+  }
+  asm volatile("bar.sync 1, 288;" ::: "memory");
+  const float value = row[threadIdx.x];
+  float sum = value * value;
+  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = sum;
+  asm volatile("bar.sync 2, 256;" ::: "memory");
+  sum = 0;
+  for (const float part : partial) sum += part;
+  y[blockIdx.x * kHidden + threadIdx.x] = value * rstd_of(sum);
+}
+
 }  // namespace
 
 std::vector<Ordinary> ptx_kernels() {
@@ -76,6 +103,8 @@ std::vector<Ordinary> ptx_kernels() {
        [](Rows rows) { hints<<<Rows::kRows, kHidden / 4>>>(rows.x, rows.y); }},
       {"cp.async, and named barriers",
        [](Rows rows) { copies<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
+      {"bar.arrive, and a cache policy",
+       [](Rows rows) { producer<<<Rows::kRows, kHidden + 32>>>(rows.x, rows.y); }},
   };
 }
 

@@ -56,6 +56,23 @@ void launch_as_fits(Rows rows) {
   if (blocks >= 1 && least >= blocks) plain<<<Rows::kRows, threads, kPartial>>>(rows.x, rows.y);
 }
 
+/// With hints, and as a launch whose blocks are there at the same time.
+void launch_with_attributes(Rows rows) {
+  cudaFuncSetCacheConfig(plain, cudaFuncCachePreferL1);
+  cudaFuncSetAttribute(
+      plain, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
+  cudaLaunchAttribute cooperative = {};
+  cooperative.id = cudaLaunchAttributeCooperative;
+  cooperative.val.cooperative = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = Rows::kRows;
+  config.blockDim = kHidden;
+  config.dynamicSmemBytes = kPartial;
+  config.attrs = &cooperative;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, plain, rows.x, rows.y);
+}
+
 /// One stream begins, another goes on when an event says so, and the first one waits for it.
 void launch_on_two_streams(Rows rows) {
   cudaStream_t other = nullptr;
@@ -96,6 +113,7 @@ std::vector<Ordinary> runtime_kernels() {
          cudaLaunchCooperativeKernel((void*)plain, Rows::kRows, kHidden, arguments, kPartial);
        }},
       {"the occupancy functions", launch_as_fits},
+      {"attributes of kernels and launches", launch_with_attributes},
       {"events, for the order of two streams", launch_on_two_streams},
   };
 }

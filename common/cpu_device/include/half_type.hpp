@@ -25,12 +25,15 @@
   inline Pair name_of_pair(Pair a, Pair b) {                        \
     return {name(a.x, b.x), name(a.y, b.y)};                        \
   }
-#define RMSNORM_HALF_COMPARED(Type, Pair, name, name_of_pair, sign) \
-  inline bool name(Type a, Type b) {                                \
-    return float{a} sign float{b};                                  \
-  }                                                                 \
-  inline Pair name_of_pair(Pair a, Pair b) {                        \
-    return {Type(name(a.x, b.x)), Type(name(a.y, b.y))};            \
+#define RMSNORM_HALF_COMPARED(Type, Pair, name, name_of_pair, name_of_both, sign) \
+  inline bool name(Type a, Type b) {                                              \
+    return float{a} sign float{b};                                                \
+  }                                                                               \
+  inline Pair name_of_pair(Pair a, Pair b) {                                      \
+    return {Type(name(a.x, b.x)), Type(name(a.y, b.y))};                          \
+  }                                                                               \
+  inline bool name_of_both(Pair a, Pair b) {                                      \
+    return name(a.x, b.x) && name(a.y, b.y);                                      \
   }
 #define RMSNORM_HALF_ASSIGNED(Type, sign)          \
   inline Type& operator sign##=(Type& a, Type b) { \
@@ -147,12 +150,12 @@
   RMSNORM_HALF_OF_ONE(Type, Pair, hexp2, h2exp2, std::exp2(float{a}))             \
   RMSNORM_HALF_OF_ONE(Type, Pair, hlog, h2log, std::log(float{a}))                \
   RMSNORM_HALF_OF_ONE(Type, Pair, hlog2, h2log2, std::log2(float{a}))             \
-  RMSNORM_HALF_COMPARED(Type, Pair, __heq, __heq2, ==)                            \
-  RMSNORM_HALF_COMPARED(Type, Pair, __hne, __hne2, !=)                            \
-  RMSNORM_HALF_COMPARED(Type, Pair, __hlt, __hlt2, <)                             \
-  RMSNORM_HALF_COMPARED(Type, Pair, __hle, __hle2, <=)                            \
-  RMSNORM_HALF_COMPARED(Type, Pair, __hgt, __hgt2, >)                             \
-  RMSNORM_HALF_COMPARED(Type, Pair, __hge, __hge2, >=)                            \
+  RMSNORM_HALF_COMPARED(Type, Pair, __heq, __heq2, __hbeq2, ==)                   \
+  RMSNORM_HALF_COMPARED(Type, Pair, __hne, __hne2, __hbne2, !=)                   \
+  RMSNORM_HALF_COMPARED(Type, Pair, __hlt, __hlt2, __hblt2, <)                    \
+  RMSNORM_HALF_COMPARED(Type, Pair, __hle, __hle2, __hble2, <=)                   \
+  RMSNORM_HALF_COMPARED(Type, Pair, __hgt, __hgt2, __hbgt2, >)                    \
+  RMSNORM_HALF_COMPARED(Type, Pair, __hge, __hge2, __hbge2, >=)                   \
   inline bool operator==(Type a, Type b) {                                        \
     return float{a} == float{b};                                                  \
   }                                                                               \
