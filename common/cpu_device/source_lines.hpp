@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-// Where the program's code begins, and where its static data ends: the linker's names.
-extern "C" const char __executable_start;
-extern "C" const char _end;
+extern "C" const char __executable_start;  ///< where the program's code begins, by the linker
+extern "C" const char _end;                ///< where its static data ends, likewise
 
 namespace rmsnorm::cpu_device {
 
@@ -27,6 +26,7 @@ std::string name_of_function(const void* address);
 
 /// The name of the variable at an address; "" of a function's own, and if it is not known.
 std::string name_of_variable(const void* address);
+
 /// The line of that call itself, whoever it is inlined into. Needs a large stack.
 SourceLine own_line_of_call(const void* pc);
 
