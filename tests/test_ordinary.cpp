@@ -67,27 +67,27 @@ void check_right(const std::vector<Ordinary>& kernels) {
 
 }  // namespace
 
-TEST_CASE("kernels in the whole language of kernels are right", "[sanitizer]") {
+TEST_CASE("kernels in the whole language of kernels are right", "[memory]") {
   check_right(language_kernels());
 }
 
 TEST_CASE(
-    "kernels with cooperative groups, asynchronous copies and libcu++ are right", "[sanitizer]") {
+    "kernels with cooperative groups, asynchronous copies and libcu++ are right", "[memory]") {
   check_right(libraries_kernels());
 }
 
-TEST_CASE("kernels with CUB's operations of blocks and warps are right", "[sanitizer]") {
+TEST_CASE("kernels with CUB's operations of blocks and warps are right", "[memory]") {
   check_right(cub_kernels());
 }
 
-TEST_CASE("kernels behind other functions of the runtime are right", "[sanitizer]") {
+TEST_CASE("kernels behind other functions of the runtime are right", "[memory]") {
   check_right(runtime_kernels());
 }
 
-TEST_CASE("kernels with inline PTX are right", "[sanitizer]") {
+TEST_CASE("kernels with inline PTX are right", "[memory]") {
   check_right(ptx_kernels());
 }
 
-TEST_CASE("kernels whose blocks wait for each other are right", "[sanitizer]") {
+TEST_CASE("kernels whose blocks wait for each other are right", "[memory]") {
   check_right(grid_kernels());
 }

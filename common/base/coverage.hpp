@@ -4,7 +4,6 @@
 /// compiler tells; a GPU's does not.
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -84,7 +84,6 @@ std::uintptr_t key_of(const void* pc) {
 
 /// Of a line that nobody but the harness calls, there is nothing to say.
 bool is_of_reader(std::string_view file) {
-  while (file.starts_with("../")) file.remove_prefix(3);  // as some caches name files
   return !file.empty() && !file.starts_with("common/") && !file.starts_with("/usr/");
 }
 

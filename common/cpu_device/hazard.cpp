@@ -50,7 +50,11 @@ std::string short_name(const std::string& file) {
     const std::string inside = (folder / "").string();
     if (file.starts_with(inside)) return file.substr(inside.size());
   }
-  return file;
+  // Some compilers' caches give names that begin in the folder of the build.
+  const std::size_t begin = file.starts_with("../") ? file.find_first_not_of("./") : 0;
+  const std::string inside = file.substr(std::min(begin, file.size()));
+  const bool is_ours = std::filesystem::exists(std::filesystem::path(RMSNORM_SOURCE_DIR) / inside);
+  return is_ours ? inside : file;
 }
 
 }  // namespace rmsnorm::cpu_device

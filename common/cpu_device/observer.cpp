@@ -325,8 +325,9 @@ void Observer::global_access(const Access& access) {
   const auto address = reinterpret_cast<std::uintptr_t>(access.address);
   const auto thread = static_cast<std::size_t>(block_runner().current());
   if (may_overlap_ && !overlap_.has_waited[thread]) report_no_wait(access, memory.name);
-  if (access.touch != Touch::load && !overlap_.has_triggered[thread])
+  if (access.touch != Touch::load && !overlap_.has_triggered[thread]) {
     overlap_.is_trigger_late = true;
+  }
   counter_.access(access, false, memory.name, address);  // others may run meanwhile
   if (!memory.may_change) {
     if (access.touch != Touch::load) report_input(access, element_text(memory, address));
@@ -339,11 +340,9 @@ void Observer::global_access(const Access& access) {
 
 /// __device__ variables begin with values, and are in no allocation.
 void Observer::device_variable_access(const Access& access) {
-  for (const void* const own : {&threadIdx, &blockIdx}) {
-    if (is_in(access.address, own, sizeof threadIdx)) return;
-  }
-  for (const void* const own : {&blockDim, &gridDim}) {
-    if (is_in(access.address, own, sizeof blockDim)) return;
+  for (const void* const own :
+       std::initializer_list<const void*>{&threadIdx, &blockIdx, &blockDim, &gridDim}) {
+    if (is_in(access.address, own, sizeof threadIdx)) return;  // all are of one size
   }
   static const KnownMemory all = {
       "", &__start_rmsnorm_device,

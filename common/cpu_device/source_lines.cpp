@@ -54,8 +54,7 @@ auto on_a_large_stack(const Work& work) {
 }
 
 /// Whether a file is the library's or the device's own: a learner looks for the line that calls it.
-bool is_of_library(std::string_view file) {
-  while (file.starts_with("../")) file.remove_prefix(3);  // as some caches name files
+bool is_of_library(const std::string& file) {
   return file.starts_with("/usr/") || file.starts_with("common/cpu_device/");
 }
 
@@ -111,8 +110,9 @@ std::string look_up_symbol(Dwarf_Addr address) {
   Dwfl_Module* module = program().module_at(address);
   // Static data that begins as zeros is in no file: it is not said to be the program's.
   const auto begin = reinterpret_cast<Dwarf_Addr>(&__executable_start);
-  if (module == nullptr && is_of_program(reinterpret_cast<const void*>(address)))
+  if (module == nullptr && is_of_program(reinterpret_cast<const void*>(address))) {
     module = program().module_at(begin);
+  }
   const char* symbol = module == nullptr ? nullptr : dwfl_module_addrname(module, address);
   return symbol == nullptr ? "" : symbol;
 }

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <string>
 
-#include "common/base/observation.hpp"
 #include "common/tensors/random.hpp"
 
 namespace rmsnorm {
