@@ -24,17 +24,32 @@ struct Copy {
 
 /// What a thread has begun.
 struct Copies {
-  std::uint64_t block = 0;  // whose
-  int committed = 0;        // batches
-  int done = 0;             // of them
+  int committed = 0;  // batches
+  int done = 0;       // of them
   std::vector<Copy> copies;
 };
 
+constexpr unsigned kNamed = 16;
+
+/// What a block has under way.
+struct OfBlock {
+  std::uint64_t number = 0;
+  std::array<Copies, kMaxThreads> copies;
+  std::array<SplitBarrier, kNamed> named{};
+};
+
+/// That of the running block. Blocks take turns.
+OfBlock& own() {
+  static std::map<const BlockRunner*, OfBlock> all;
+  OfBlock& found = all[running];
+  if (found.number != running->block_number()) {
+    found = {.number = running->block_number(), .copies = {}};
+  }
+  return found;
+}
+
 Copies& copies() {
-  static std::map<const BlockRunner*, std::array<Copies, kMaxThreads>> all;  // blocks take turns
-  Copies& own = all[running][static_cast<std::size_t>(running->current())];
-  if (own.block != running->block_number()) own = {.block = running->block_number(), .copies = {}};
-  return own;
+  return own().copies[static_cast<std::size_t>(running->current())];
 }
 
 void make(const Copy& copy) {
@@ -124,19 +139,8 @@ void wait_for_all(const SplitBarrier& barrier, std::uint32_t phase, Place place)
 
 namespace {
 
-constexpr unsigned kNamed = 16;
-
-/// A block's.
-struct NamedBarriers {
-  std::uint64_t block = 0;
-  std::array<SplitBarrier, kNamed> all = {};
-};
-
 SplitBarrier& named(unsigned number, unsigned threads) {
-  static std::map<const BlockRunner*, NamedBarriers> of_blocks;  // which take turns
-  NamedBarriers& own = of_blocks[running];
-  if (own.block != running->block_number()) own = {.block = running->block_number()};
-  SplitBarrier& barrier = own.all[number % kNamed];
+  SplitBarrier& barrier = own().named[number % kNamed];
   const auto in_block = static_cast<unsigned>(running->threads());
   barrier.expected =
       static_cast<std::uint16_t>(threads == 0 ? in_block : std::min(threads, in_block));

@@ -84,6 +84,12 @@ __global__ void __launch_bounds__(64) promised(const float* x, float* y) {  // <
   y[threadIdx.x] = x[threadIdx.x];
 }
 
+/// Half of the threads that the barrier is for.
+__global__ void half_arrives(const float* x, float* y, bool correct) {
+  y[threadIdx.x] = x[threadIdx.x];
+  if (threadIdx.x < 32 || correct) asm volatile("bar.sync 1, 64;" ::: "memory");  // <-- half
+}
+
 }  // namespace
 
 std::vector<Case> construct_cases() {
@@ -116,6 +122,10 @@ std::vector<Case> construct_cases() {
        "barrier "
        "is between them",
        "storage_again, block 0, thread 32", barrier},
+      {"a named barrier that too few arrive at", on(half_arrives, {1, 64}),
+       "<half>: thread 0 waits at a barrier for 64 threads, of which 32 never arrive",
+       "half_arrives, block 0, thread 0", "Let as many threads arrive as the barrier expects",
+       cudaErrorLaunchFailure},
       {"more threads than promised",
        [](Memory m, bool correct) { promised<<<1, correct ? 64 : 65>>>(m.x, m.y); },
        "<promise>: the launch has 65 threads in a block, and the kernel's __launch_bounds__ "
