@@ -20,17 +20,17 @@ endif()
 # neither compiler may merge them into vectors, leave one unreported because a store follows, take a
 # struct apart that is loaded as a whole, or make two loads of one, for lanes that differ in a
 # condition (g++ 13 does).
-add_library(observed_code INTERFACE)
+add_library(watched_code INTERFACE)
 if(NOT RMSNORM_SANITIZE)
   # A call at a kernel's end has to come back there: the address that it returns to is its line.
-  target_compile_options(observed_code INTERFACE
+  target_compile_options(watched_code INTERFACE
     -fsanitize=thread -fsanitize-coverage=trace-pc,trace-cmp -fno-unroll-loops -fno-optimize-sibling-calls)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(observed_code INTERFACE
+    target_compile_options(watched_code INTERFACE
       -Wno-tsan --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1
       -fno-tree-vectorize -fno-tree-sra -fno-thread-jumps)
   else()
-    target_compile_options(observed_code INTERFACE
+    target_compile_options(watched_code INTERFACE
       -fno-vectorize -fno-slp-vectorize
       "SHELL:-mllvm -tsan-instrument-func-entry-exit=0"
       "SHELL:-mllvm -tsan-distinguish-volatile=1"
@@ -38,11 +38,11 @@ if(NOT RMSNORM_SANITIZE)
   endif()
 endif()
 
-# add_kernels(TARGET [OBSERVED] FILE.cu...): OBSERVED for lessons, which a learner wants to look
+# add_kernels(TARGET [WATCHED] FILE.cu...): WATCHED for lessons, which a learner wants to look
 # into. A lesson that needs what only a GPU has becomes one that supports no problem and says so.
 function(add_kernels target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "OBSERVED" "" "")
-  set(stand_in $<$<BOOL:${arg_OBSERVED}>:--stand-in>)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "WATCHED" "" "")
+  set(stand_in $<$<BOOL:${arg_WATCHED}>:--stand-in>)
   foreach(file IN LISTS arg_UNPARSED_ARGUMENTS)
     cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE)
     cmake_path(GET file STEM name)
@@ -63,8 +63,8 @@ function(add_kernels target)
     cmake_path(GET file PARENT_PATH folder)
     target_compile_options(${target} PRIVATE "SHELL:-iquote \"${folder}\"")  # its own headers
   endforeach()
-  if(arg_OBSERVED)
-    target_link_libraries(${target} PRIVATE observed_code)
+  if(arg_WATCHED)
+    target_link_libraries(${target} PRIVATE watched_code)
   endif()
   target_link_libraries(${target} PRIVATE cuda_runtime)
 endfunction()

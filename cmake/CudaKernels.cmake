@@ -3,6 +3,6 @@ add_library(cuda_runtime INTERFACE)
 target_link_libraries(cuda_runtime INTERFACE CUDA::cudart_static)
 
 function(add_kernels target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "OBSERVED" "" "")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "WATCHED" "" "")
   target_sources(${target} PRIVATE ${arg_UNPARSED_ARGUMENTS})
 endfunction()

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/records/csv_fields.hpp"
 #include "plots/format.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/contract/lesson.hpp"
 #include "library/include/rmsnorm.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/base/cuda_check.hpp"
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/contract/registry.hpp"
 #include "common/verify/verifier.hpp"
 #include "tests/operations.hpp"
@@ -43,7 +43,7 @@ Shape in_time(int rows, int hidden) {
   if (!is_cpu_device()) return {rows, hidden};
   // A block costs something too, however short its rows are.
   const int cost_of_row = std::max(hidden, 1024);
-  const int most = can_observe() ? 1 << 18 : 1 << 16;  // with sanitizers, it takes longer
+  const int most = can_watch() ? 1 << 18 : 1 << 16;  // with sanitizers, it takes longer
   while (rows > 3 && std::int64_t{rows} * cost_of_row > most) rows /= 2;
   return {rows, hidden};
 }
@@ -75,7 +75,7 @@ bool solves_or_says_why(
     const Verification found =
         verify(implementation, workload, stream, is_small ? Watch::yes : Watch::no);
     CHECK(found.complaint == "");
-    if (can_observe() && is_small && spec.rows > 0) CHECK(!found.observation.lines.empty());
+    if (can_watch() && is_small && spec.rows > 0) CHECK(!found.counts.lines.empty());
     return true;
   }
   const std::string slug = implementation.slug;

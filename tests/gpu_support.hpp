@@ -59,7 +59,7 @@ bool solves_or_says_why(
   } while (false)
 
 /// The first line of a test of what the CPU device counts.
-#define NEEDS_COUNTS()                                                         \
-  do {                                                                         \
-    if (!rmsnorm::can_observe()) SKIP_TEST("this build cannot watch kernels"); \
+#define NEEDS_COUNTS()                                                       \
+  do {                                                                       \
+    if (!rmsnorm::can_watch()) SKIP_TEST("this build cannot watch kernels"); \
   } while (false)

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/programs/trace_report.hpp"
 #include "common/records/csv.hpp"
 #include "tests/catch.hpp"
@@ -93,14 +93,14 @@ std::vector<Access> grid() {
 }
 
 /// What is printed of a kind of load behind its tensor's name: requests, lanes, then the costs.
-std::vector<std::string> printed(const Observation& seen, const std::string& kind_and_what) {
+std::vector<std::string> printed(const LaunchCounts& seen, const std::string& kind_and_what) {
   const std::string table = line_table(
       {.operation = "",
        .implementation = "",
        .regime = "",
        .rows = 1,
        .hidden = 1,
-       .observation = seen});
+       .counts = seen});
   const std::size_t at = table.find(kind_and_what);
   REQUIRE(at != table.npos);
   std::istringstream words(table.substr(at + kind_and_what.size()));

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/exit_code.hpp"
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/gpu_support.hpp"

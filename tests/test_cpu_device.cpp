@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/cpu_device/grid.hpp"
 #include "tests/catch.hpp"
 #include "tests/gpu_support.hpp"
@@ -44,7 +44,7 @@ void check_in_all_lanes(const std::vector<Condition>& conditions) {
 
 /// The only line of this kind and tensor.
 rmsnorm::LineCount only(
-    const rmsnorm::Observation& seen, const std::string& kind, const std::string& what) {
+    const rmsnorm::LaunchCounts& seen, const std::string& kind, const std::string& what) {
   std::vector<rmsnorm::LineCount> found;
   for (const rmsnorm::LineCount& line : seen.lines) {
     if (line.kind == kind && line.what == what) found.push_back(line);
@@ -55,7 +55,7 @@ rmsnorm::LineCount only(
 
 /// What is counted of a launch that may touch x and y, and makes no mistake.
 template <class Function>
-rmsnorm::Observation observe(const Floats& x, const Floats& y, const Function& launch) {
+rmsnorm::LaunchCounts counts_of(const Floats& x, const Floats& y, const Function& launch) {
   const Outcome outcome = watch({x.named("x"), y.named("y")}, launch);
   CHECK(outcome.at_synchronise == cudaSuccess);
   CHECK(outcome.hazards == std::vector<std::string>());
@@ -227,7 +227,7 @@ TEST_CASE("variables and dynamic shared memory have to fit together") {
   const Floats y;
   large_static->*Launch(1, 32, 9153)(y.data);
   CHECK(cudaGetLastError() == cudaErrorInvalidValue);
-  observe(y, y, [&] { large_static->*Launch(1, 32, 9152)(y.data); });
+  counts_of(y, y, [&] { large_static->*Launch(1, 32, 9152)(y.data); });
 
   // nvcc would not have compiled it.
   const Outcome outcome = watch({}, [&] { too_large_static->*Launch(1, 40)(y.data); });
@@ -235,7 +235,7 @@ TEST_CASE("variables and dynamic shared memory have to fit together") {
   REQUIRE(outcome.hazards.size() == 1);
   CHECK_THAT(outcome.hazards[0], contains("tests/kernels.cu:") && contains("'memory' makes 52"));
   CHECK_THAT(outcome.hazards[0], contains("too_large_static, block 0, thread 0)"));
-  observe(y, y, [&] { fill->*Launch(1, 32)(y.data); });
+  counts_of(y, y, [&] { fill->*Launch(1, 32)(y.data); });
 }
 
 TEST_CASE("a kernel's variables are known before it was ever launched") {
@@ -297,7 +297,7 @@ TEST_CASE("copies and fills refuse what is no memory, and stay within their allo
 TEST_CASE("cub's reductions add everything up, also those of half a warp alone") {
   const Floats x;
   const Floats y;
-  observe(x, y, [&] {
+  counts_of(x, y, [&] {
     warp_reduce<32>->*Launch(1, 32)(x.data, y.data);
     block_reduce->*Launch(1, 96)(x.data, y.data + 1);
     warp_reduce<16>->*Launch(1, 32)(x.data, y.data + 2);
@@ -333,18 +333,18 @@ void check_counts(const Pattern& p) {
     CHECK_THAT(count.file, contains("tests/kernels.cu"));
   };
   const auto global =
-      observe(x, y, [&] { load_global<T>->*Launch(1, p.threads)(x.data, at, y.data); });
+      counts_of(x, y, [&] { load_global<T>->*Launch(1, p.threads)(x.data, at, y.data); });
   check_requests(only(global, "global load", "x"));
   CHECK(only(global, "global load", "x").sectors == p.sectors);
   CHECK(only(global, "global store", "y").sectors == (p.threads + 7) / 8);
 
   const Launch launch(1, p.threads, kFloats * sizeof(float));
-  const auto loads = observe(x, y, [&] { load_shared<T>->*launch(kFloats, at, y.data); });
+  const auto loads = counts_of(x, y, [&] { load_shared<T>->*launch(kFloats, at, y.data); });
   check_requests(only(loads, "shared load", "staged"));
   CHECK(only(loads, "shared load", "staged").wavefronts == p.wavefronts);
   CHECK(only(loads, "shared load", "staged").conflicts == p.conflicts);
   if (at[0] == at[1]) return;  // two stores to the same would be a race
-  const auto stores = observe(x, y, [&] { store_shared<T>->*launch(at); });
+  const auto stores = counts_of(x, y, [&] { store_shared<T>->*launch(at); });
   check_requests(only(stores, "shared store", "staged"));
   CHECK(only(stores, "shared store", "staged").wavefronts == p.wavefronts);
 }
@@ -387,10 +387,10 @@ TEST_CASE("sectors are those that a request's lanes touch, wavefronts the passes
 TEST_CASE("a load has the policy of its pointer, which leads to the values of this launch alone") {
   const Floats x;
   const Floats y;
-  observe(x, y, [&] { policies->*Launch(2, 32)(x.data, y.data); });
+  counts_of(x, y, [&] { policies->*Launch(2, 32)(x.data, y.data); });
   CHECK(y.data[0] == 0 + 32 + 64);
   x.data[0] = 7;
-  const auto seen = observe(x, y, [&] { policies->*Launch(2, 32)(x.data, y.data); });
+  const auto seen = counts_of(x, y, [&] { policies->*Launch(2, 32)(x.data, y.data); });
   CHECK(y.data[0] == 7 + 32 + 64);
   NEEDS_COUNTS();
   std::vector<std::string> policies_seen;
@@ -418,9 +418,9 @@ TEST_CASE("16-bit values are requests of their own size and convert by rounding"
   for (int i = 0; i < 64; ++i) from[i] = __float2bfloat16(static_cast<float>(i) / 8);
   auto* const to = reinterpret_cast<__half*>(y.data);
   const auto check_width = [&](int width, const auto& launch) {
-    const auto seen = observe(x, y, launch);
+    const auto seen = counts_of(x, y, launch);
     CHECK(__half2float(to[32 * width - 1]) == static_cast<float>(32 * width - 1) / 8);
-    if (!rmsnorm::can_observe()) return;
+    if (!rmsnorm::can_watch()) return;
     const rmsnorm::LineCount load = only(seen, "global load", "x");
     CHECK(load.bytes == 2 * width);
     CHECK(load.requests == 1);
@@ -438,7 +438,7 @@ TEST_CASE("16-bit values are requests of their own size and convert by rounding"
 TEST_CASE("barriers count for each block and shuffles for each warp") {
   NEEDS_COUNTS();
   const Floats y;
-  const auto seen = observe(y, y, [&] { barriers->*Launch(2, 96)(y.data); });
+  const auto seen = counts_of(y, y, [&] { barriers->*Launch(2, 96)(y.data); });
   CHECK(seen.blocks == 2);
   const rmsnorm::LineCount barrier = only(seen, "barrier", "");
   CHECK(barrier.requests == 2 * 3);
@@ -464,7 +464,8 @@ TEST_CASE("a trigger counts for each block, and is late behind a store of any th
         {0, 96, "late trigger", 96},
         {0, 0, nullptr, 0}}) {
     CAPTURE(row.early, row.late);
-    const auto seen = observe(y, y, [&] { triggers->*Launch(2, 96)(y.data, row.early, row.late); });
+    const auto seen =
+        counts_of(y, y, [&] { triggers->*Launch(2, 96)(y.data, row.early, row.late); });
     CHECK(seen.lines.size() == (row.kind == nullptr ? 1 : 2));  // one is the store's
     if (row.kind == nullptr) continue;
     const rmsnorm::LineCount trigger = only(seen, row.kind, "");
@@ -477,7 +478,7 @@ TEST_CASE("a long loop is counted as a short one is") {
   NEEDS_COUNTS();
   const Floats x;
   const Floats y;
-  const auto seen = observe(x, y, [&] { long_loop->*Launch(1, 64)(x.data, y.data); });
+  const auto seen = counts_of(x, y, [&] { long_loop->*Launch(1, 64)(x.data, y.data); });
   std::int64_t requests = 0;
   std::int64_t sectors = 0;
   for (const rmsnorm::LineCount& line : seen.lines) {
@@ -491,7 +492,7 @@ TEST_CASE("a long loop is counted as a short one is") {
 
 TEST_CASE("dynamic shared memory may be declared outside of all functions") {
   const Floats y;
-  observe(y, y, [&] { file_scope->*Launch(1, 100, 100 * sizeof(float))(y.data); });
+  counts_of(y, y, [&] { file_scope->*Launch(1, 100, 100 * sizeof(float))(y.data); });
   CHECK(y.data[99] == 99);
 }
 
@@ -499,7 +500,7 @@ TEST_CASE("a kernel may use memory that is none of the tensors") {
   const Floats x;
   const Floats y;
   const Floats workspace;
-  observe(x, y, [&] { with_workspace->*Launch(1, 1)(x.data + 5, workspace.data, y.data); });
+  counts_of(x, y, [&] { with_workspace->*Launch(1, 1)(x.data + 5, workspace.data, y.data); });
   CHECK(y.data[0] == 6);
 }
 

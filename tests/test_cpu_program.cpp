@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/exit_code.hpp"
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/contract/registry.hpp"
 #include "common/records/csv.hpp"
 #include "common/records/trace_csv.hpp"

@@ -9,7 +9,7 @@
 
 #include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/measure/gpu.hpp"
 #include "common/programs/exercise.hpp"
 #include "common/programs/options.hpp"
@@ -132,7 +132,7 @@ Watched launch_of(std::vector<LineCount> lines) {
   Watched launch{};
   launch.rows = 1;
   launch.hidden = 32;
-  launch.observation.lines = std::move(lines);
+  launch.counts.lines = std::move(lines);
   return launch;
 }
 
@@ -145,7 +145,7 @@ TEST_CASE("an exercise that nobody has touched is right, misses its goals and ke
     if (finished.exit_code == kNoDevice) SKIP_TEST("there is no GPU");
     CAPTURE(finished.out);
     CHECK(verdicts(finished.out, given.slug, "RIGHT") == 1);
-    if (!can_observe()) {
+    if (!can_watch()) {
       CHECK(finished.exit_code == kAllVerified);  // nothing is counted on a GPU
       continue;
     }
@@ -167,7 +167,7 @@ TEST_CASE("the lesson's kernel in the place of the exercise's reaches every goal
     CAPTURE(finished.out);
     CHECK(finished.exit_code == kAllVerified);
     CHECK(verdicts(finished.out, given.slug, "RIGHT") == 1);
-    if (!can_observe()) continue;
+    if (!can_watch()) continue;
     CHECK(verdicts(finished.out, given.slug, "GOAL") == std::ssize(given.missed));
     CHECK(std::ssize(lines_in(finished.out)) == 1 + std::ssize(given.missed));
   }
@@ -241,7 +241,7 @@ TEST_CASE("every lesson on the device has an exercise with goals, three hints an
 }
 
 TEST_CASE("what the README shows of an exercise is what its check prints") {
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  if (!can_watch()) SKIP_TEST("this build cannot watch kernels");
   CHECK_THAT(
       read_file(top() / "README.md"),
       contains("```text\n" + run_program("exercise_04_warp_reduce").out + "```\n"));
@@ -249,7 +249,7 @@ TEST_CASE("what the README shows of an exercise is what its check prints") {
 
 #ifdef RMSNORM_WAYS_ROUND_DIR
 TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  if (!can_watch()) SKIP_TEST("this build cannot watch kernels");
   struct WayRound {
     const char* program;
     int exit_code;
@@ -340,7 +340,7 @@ TEST_CASE("a goal is judged by all lines, by the worst of them, or by the blocks
            {triggers, {trigger, late}, 0.75, true},
            {triggers, {late}, 0, false}}) {
     Watched launch = launch_of(lines);
-    launch.observation.blocks = 4;
+    launch.counts.blocks = 4;
     CAPTURE(goal.text, lines.size());
     CHECK(judge(goal, launch).counted == counted);
     CHECK(judge(goal, launch).reached == reached);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/contract/regime.hpp"
 #include "common/contract/registry.hpp"
 #include "common/records/csv.hpp"
@@ -27,11 +27,11 @@ Workload workload_of(const Implementation& implementation, Shape shape) {
 }
 
 /// One launch of a kernel on the CPU device, which must also be right.
-Observation observe(const Implementation& implementation, Shape shape) {
+LaunchCounts counts_of(const Implementation& implementation, Shape shape) {
   const Workload workload = workload_of(implementation, shape);
   const Verification found = verify(implementation, workload, nullptr, Watch::yes);
   REQUIRE(found.complaint == "");
-  return found.observation;
+  return found.counts;
 }
 
 /// Whether all that is written has rows: then twice the rows are twice the work.
@@ -42,7 +42,8 @@ bool is_by_rows(const Operation& operation) {
 }
 
 /// The sum of one count over all lines of one kind.
-std::int64_t sum(const Observation& seen, const std::string& kind, std::int64_t LineCount::*count) {
+std::int64_t sum(
+    const LaunchCounts& seen, const std::string& kind, std::int64_t LineCount::*count) {
   std::int64_t all = 0;
   for (const LineCount& line : seen.lines) {
     if (line.kind == kind) all += line.*count;
@@ -51,7 +52,7 @@ std::int64_t sum(const Observation& seen, const std::string& kind, std::int64_t 
 }
 
 /// The hardware counts a barrier once for each warp, the CPU device once for each block.
-std::int64_t barriers_of_warps(const Observation& seen) {
+std::int64_t barriers_of_warps(const LaunchCounts& seen) {
   std::int64_t all = 0;
   for (const LineCount& line : seen.lines) {
     if (line.kind != "barrier") continue;
@@ -62,7 +63,7 @@ std::int64_t barriers_of_warps(const Observation& seen) {
 }
 
 /// The counts by the names that the columns of the recorded file have.
-std::map<std::string, std::int64_t> columns_of(const Observation& seen) {
+std::map<std::string, std::int64_t> columns_of(const LaunchCounts& seen) {
   std::map<std::string, std::int64_t> columns;
   for (const std::string way : {"load", "store"}) {
     const std::string global = "global_" + way;
@@ -118,7 +119,7 @@ bool is_exact(const Recorded& row, const std::string& column) {
   return true;
 }
 
-/// The lines of an observation, with all counts doubled.
+/// The lines of a launch, with all counts doubled.
 std::vector<LineCount> doubled(std::vector<LineCount> lines) {
   for (LineCount& line : lines) {
     for (const auto count :
@@ -143,7 +144,7 @@ TEST_CASE("the CPU device counts exactly what the profiler counted on a GPU") {
         find_implementations(tests::gpu_implementations(), slug);
     REQUIRE_FALSE(lessons.empty());
 
-    for (const auto& [column, counted] : columns_of(observe(lessons.front(), shape))) {
+    for (const auto& [column, counted] : columns_of(counts_of(lessons.front(), shape))) {
       if (!is_exact(row, column)) continue;
       const std::int64_t difference = known_difference(slug, shape, column);
       if (difference != 0) ++differences;
@@ -167,7 +168,7 @@ TEST_CASE("every kernel's predicted traffic is what the CPU device counts, withi
       const Workload workload = workload_of(lesson, shape);
       if (!lesson.unsupported(workload.problem()).empty()) continue;
       CAPTURE(lesson.slug, shape.rows, shape.hidden);
-      const Observation seen = observe(lesson, shape);
+      const LaunchCounts seen = counts_of(lesson, shape);
       const Traffic predicted = lesson.traffic(workload.problem());
       const auto bytes_per_row = [&](const std::string& kind) {
         return kSectorBytes * static_cast<double>(sum(seen, kind, &LineCount::sectors)) /
@@ -186,11 +187,11 @@ TEST_CASE(
   for (const int hidden : {128, 4096}) {
     for (const Implementation& lesson : tests::gpu_implementations()) {
       CAPTURE(lesson.slug, hidden);
-      const Observation once = observe(lesson, {32, hidden});
+      const LaunchCounts once = counts_of(lesson, {32, hidden});
       REQUIRE_FALSE(once.lines.empty());
-      CHECK(observe(lesson, {32, hidden}).lines == once.lines);
+      CHECK(counts_of(lesson, {32, hidden}).lines == once.lines);
       if (!is_by_rows(*lesson.operation)) continue;
-      CHECK(observe(lesson, {64, hidden}).lines == doubled(once.lines));
+      CHECK(counts_of(lesson, {64, hidden}).lines == doubled(once.lines));
     }
   }
 }

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "tests/catch.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/hazards/cases.hpp"
@@ -98,8 +98,8 @@ void check(const std::vector<Case>& cases, const std::string& file, bool can_see
 }
 
 void check_loads_and_stores(const std::vector<Case>& cases, const std::string& file) {
-  check(cases, file, rmsnorm::can_observe());
-  if (!rmsnorm::can_observe()) SKIP_TEST("loads and stores are not observed in this build");
+  check(cases, file, rmsnorm::can_watch());
+  if (!rmsnorm::can_watch()) SKIP_TEST("loads and stores are not watched in this build");
 }
 
 }  // namespace

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "common/base/cuda_check.hpp"
-#include "common/base/observation.hpp"
 #include "common/base/own_stream.hpp"
+#include "common/base/watching.hpp"
 #include "common/contract/expected.hpp"
 #include "common/contract/regime.hpp"
 #include "common/operations/backward.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/contract/expected.hpp"
 #include "common/contract/types.hpp"
 #include "common/operations/rms_norm.hpp"
@@ -98,7 +98,7 @@ void check_call(const Call& call) {
   std::vector<KnownMemory> touched{extent("x", x), extent("y", y)};
   if (weight_dtype) touched.push_back(extent("weight", weight));
   if (call.residual) touched.push_back(extent("residual", residual));
-  start_observing(touched);
+  start_watching(touched);
   const rmsnorm_status status =
       call.residual
           ? rmsnorm_residual_add(&x.view, &residual.view, weight_view, &y.view, kEps, bias, nullptr)
@@ -116,7 +116,7 @@ void check_call(const Call& call) {
   } else {
     check_norm(y, values_of(x), factors, bias);
   }
-  stop_observing();
+  stop_watching();
   CHECK(take_hazards() == std::vector<std::string>());
 }
 
@@ -193,20 +193,20 @@ TEST_CASE("the library norms random layouts of two and three dimensions, and sum
 TEST_CASE(
     "rows are stored in vectors, wherever x and y begin, and of x each takes 24 bytes at most") {
   NEEDS_GPU();
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  if (!can_watch()) SKIP_TEST("this build cannot watch kernels");
   constexpr std::int64_t kRows = 4, kVectors = 500;
   for (int x_offset = 0; x_offset < 8; ++x_offset) {
     for (int y_offset = 0; y_offset < 8; ++y_offset) {
       CAPTURE(x_offset, y_offset);
       const DeviceTensor x(Dtype::bf16, contiguous({kRows, kVectors * 8}, x_offset), 12);
       const DeviceTensor y(Dtype::bf16, contiguous({kRows, kVectors * 8}, y_offset), 13);
-      start_observing({extent("x", x), extent("y", y)});
+      start_watching({extent("x", x), extent("y", y)});
       REQUIRE(norm(x.view, y.view) == RMSNORM_OK);
       REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
       std::int64_t loaded = 0;    // bytes, in vectors or halves of them
       std::int64_t stores = 0;    // of 16 bytes
       std::int64_t elements = 0;  // loaded or stored alone
-      for (const LineCount& line : stop_observing().lines) {
+      for (const LineCount& line : stop_watching().lines) {
         if (line.bytes == 2) elements += line.lanes;
         if (line.bytes >= 8 && line.kind == "global load") loaded += line.bytes * line.lanes;
         if (line.bytes == 16 && line.kind == "global store") stores += line.lanes;

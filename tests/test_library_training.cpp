@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/contract/expected.hpp"
 #include "common/contract/types.hpp"
 #include "common/operations/rms_norm.hpp"
@@ -38,12 +38,12 @@ void check_passes(const Types& types, const Layouts& at, float eps = 0x1p-10f) {
   const DLTensor* const factors = types.weight ? &weight.view : nullptr;
   const float bias = types.weight_bias;
   const std::vector<KnownMemory> inputs = {extent("x", x), extent("weight", weight)};
-  start_observing({inputs[0], inputs[1], extent("y", y), extent("rstd", rstd)});
+  start_watching({inputs[0], inputs[1], extent("y", y), extent("rstd", rstd)});
   REQUIRE(
       rmsnorm_forward_rstd(&x.view, factors, &y.view, &rstd.view, eps, bias, nullptr) ==
       RMSNORM_OK);
   const std::vector<float> rstds = rstd.array.now();
-  stop_observing();
+  stop_watching();
 
   std::size_t bytes = 0;
   REQUIRE(rmsnorm_backward_workspace_bytes(&x.view, &bytes) == RMSNORM_OK);
@@ -51,7 +51,7 @@ void check_passes(const Types& types, const Layouts& at, float eps = 0x1p-10f) {
       Dtype::fp32, contiguous({static_cast<std::int64_t>(bytes / sizeof(float))}), 8);
   for (const bool with_dweight : {true, false}) {
     const DeviceTensor& to = with_dweight ? dx : dx_alone;
-    start_observing(
+    start_watching(
         {inputs[0], inputs[1], extent("dy", dy), extent("rstd", rstd), extent("dx", to),
          extent("dweight", dweight), extent("workspace", workspace)});
     REQUIRE(
@@ -60,7 +60,7 @@ void check_passes(const Types& types, const Layouts& at, float eps = 0x1p-10f) {
             with_dweight ? &dweight.view : nullptr, workspace.array.data(), bytes, bias,
             nullptr) == RMSNORM_OK);
     CHECK(cudaDeviceSynchronize() == cudaSuccess);
-    stop_observing();
+    stop_watching();
   }
   CHECK(take_hazards() == std::vector<std::string>());
   CHECK((dx_alone.array.now() == dx.array.now()));

@@ -12,7 +12,7 @@
 
 #include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/markdown.hpp"
@@ -142,7 +142,7 @@ std::string first_message(const std::string& out, const std::string& file) {
 }  // namespace
 
 TEST_CASE("without one of its barriers every lesson has a race, which its page quotes") {
-  if (!rmsnorm::can_observe()) SKIP_TEST("this build cannot watch kernels");
+  if (!rmsnorm::can_watch()) SKIP_TEST("this build cannot watch kernels");
   for (const MissingBarrier& missing : kMissing) {
     const std::string name = missing.slug + "_without_barrier_" + std::to_string(missing.number);
     CAPTURE(name);
@@ -162,7 +162,7 @@ TEST_CASE("without one of its barriers every lesson has a race, which its page q
 }
 
 TEST_CASE("without one of its barriers the library has a race") {
-  if (!rmsnorm::can_observe()) SKIP_TEST("this build cannot watch kernels");
+  if (!rmsnorm::can_watch()) SKIP_TEST("this build cannot watch kernels");
   struct Missing {
     std::string stem, extension, seen_at, operation, hidden;
   };
@@ -212,7 +212,7 @@ TEST_CASE("no lesson's barrier is left out of the test of missing barriers") {
 }
 
 TEST_CASE("the rows of a trace on a lesson's page are those that the lesson prints") {
-  if (!rmsnorm::can_observe()) SKIP_TEST("this build cannot watch kernels");
+  if (!rmsnorm::can_watch()) SKIP_TEST("this build cannot watch kernels");
   for (const fs::path& folder : lesson_folders()) {
     const std::vector<std::string> rows = trace_rows_of(folder / "README.md");
     if (rows.empty()) continue;

@@ -11,7 +11,7 @@
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/contract/registry.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
@@ -272,7 +272,7 @@ bool is_mutant(const Implementation& implementation) {
 
 TEST_CASE("check rejects every mutant for the right reason") {
   NEEDS_GPU();
-  if (is_cpu_device() && !can_observe()) SKIP_TEST("this build cannot watch kernels");
+  if (is_cpu_device() && !can_watch()) SKIP_TEST("this build cannot watch kernels");
   for (const Mutant& mutant : kMutants) {
     DYNAMIC_SECTION(mutant.name) {
       check(mutant);

@@ -10,7 +10,7 @@
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/contract/regime.hpp"
 #include "common/contract/registry.hpp"
 #include "common/records/csv.hpp"
@@ -228,7 +228,7 @@ TEST_CASE("a mistake in the command line makes the exit code 2 and one sentence 
 }
 
 TEST_CASE("what only the CPU device can count is a mistake elsewhere") {
-  if (can_observe()) SKIP_TEST("this build can count it");
+  if (can_watch()) SKIP_TEST("this build can count it");
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"--trace"}, {"--trace-csv", "trace.csv"}}) {
     const Finished finished = run_all_lessons(arguments);

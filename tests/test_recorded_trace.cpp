@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/exit_code.hpp"
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/programs/options.hpp"
 #include "common/records/trace_csv.hpp"
 #include "tests/catch.hpp"
@@ -41,7 +41,7 @@ std::string first_difference(
 }  // namespace
 
 TEST_CASE("the recorded counts are what the CPU device counts now") {
-  if (!can_observe()) SKIP_TEST("this build cannot watch kernels");
+  if (!can_watch()) SKIP_TEST("this build cannot watch kernels");
   const fs::path recorded = tests::top() / "plots/data/cpu-device-trace.csv";
   const fs::path build = fs::path(RMSNORM_LESSONS_DIR).parent_path();
   const std::string program = (build / "lessons/all_lessons").string();

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/tensors/buffer.hpp"
 
 namespace tests {
@@ -41,7 +41,7 @@ struct Floats {
 
 /// What a launch left behind.
 struct Outcome {
-  rmsnorm::Observation seen;
+  rmsnorm::LaunchCounts seen;
   std::vector<std::string> hazards;
   cudaError_t at_launch;
   cudaError_t at_synchronise;
@@ -51,13 +51,13 @@ struct Outcome {
 template <class Launch>
 Outcome watch(std::vector<rmsnorm::KnownMemory> tensors, const Launch& launch) {
   rmsnorm::take_hazards();
-  rmsnorm::start_observing(std::move(tensors));
+  rmsnorm::start_watching(std::move(tensors));
   launch();
   Outcome outcome;
   outcome.at_launch = cudaGetLastError();
   outcome.at_synchronise = cudaDeviceSynchronize();
   cudaGetLastError();
-  outcome.seen = rmsnorm::stop_observing();
+  outcome.seen = rmsnorm::stop_watching();
   outcome.hazards = rmsnorm::take_hazards();
   return outcome;
 }

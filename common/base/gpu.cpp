@@ -6,7 +6,7 @@
 
 #include "common/base/coverage.hpp"
 #include "common/base/device.hpp"
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 
 namespace rmsnorm {
 
@@ -18,13 +18,13 @@ std::string cuda_version() {
   return fmt::format("{}.{}", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 }
 
-bool can_observe() {
+bool can_watch() {
   return false;
 }
 
-void start_observing(std::vector<KnownMemory>) {}
+void start_watching(std::vector<KnownMemory>) {}
 
-Observation stop_observing() {
+LaunchCounts stop_watching() {
   return {};
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/cpu_device/block.hpp"
-#include "common/cpu_device/observer.hpp"
+#include "common/cpu_device/watcher.hpp"
 
 namespace rmsnorm::cpu_device {
 
@@ -51,7 +51,7 @@ Hazard hazard_at(const SourceLine& line, int thread, std::string what, std::stri
       .line = line.line,
       .what = std::move(what),
       .advice = std::move(advice),
-      .kernel = observer().kernel(),
+      .kernel = watcher().kernel(),
       .block = block_runner().block_index(),
       .thread = block_runner().index_of(thread)};
 }

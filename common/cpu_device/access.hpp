@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/cpu_device/hazard.hpp"
 #include "common/cpu_device/race_detector.hpp"
 #include "common/cpu_device/shared_memory.hpp"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/cpu_device/block.hpp"
-#include "common/cpu_device/observer.hpp"
 #include "common/cpu_device/shared_memory.hpp"
+#include "common/cpu_device/watcher.hpp"
 
 namespace rmsnorm::cpu_device {
 namespace {
@@ -53,8 +53,8 @@ Copies& copies() {
 }
 
 void make(const Copy& copy) {
-  if (copy.valid > 0) observer().access({copy.caller, copy.from, copy.valid, Touch::load});
-  observer().access({copy.caller, copy.to, copy.bytes, Touch::store});
+  if (copy.valid > 0) watcher().access({copy.caller, copy.from, copy.valid, Touch::load});
+  watcher().access({copy.caller, copy.to, copy.bytes, Touch::store});
   std::memset(copy.to, 0, static_cast<std::size_t>(copy.bytes));
   std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.valid));
 }
@@ -86,7 +86,7 @@ int copies_in_flight() {
 }
 
 void start_barrier(SplitBarrier& barrier, std::ptrdiff_t threads) {
-  observer().access({__builtin_return_address(0), &barrier, sizeof barrier, Touch::store});
+  watcher().access({__builtin_return_address(0), &barrier, sizeof barrier, Touch::store});
   barrier = {.expected = static_cast<std::uint16_t>(threads), .arrived = 0, .phase = 0};
 }
 
@@ -97,11 +97,11 @@ std::uint32_t count_in(SplitBarrier& barrier, std::ptrdiff_t threads, const void
   const std::uint32_t phase = barrier.phase;
   const bool is_of_all = barrier.expected == running->threads();
   barrier.arrived = static_cast<std::uint16_t>(barrier.arrived + threads);
-  if (!is_of_all) observer().hand_on(flag);
+  if (!is_of_all) watcher().hand_on(flag);
   if (barrier.arrived >= barrier.expected) {
     barrier.arrived = 0;
     ++barrier.phase;
-    if (is_of_all) observer().all_met();
+    if (is_of_all) watcher().all_met();
   }
   return phase;
 }
@@ -113,7 +113,7 @@ void wait_until_passed(
     if (round == kPatience) running->report_no_arrival(place, barrier.arrived, barrier.expected);
     pause();
   }
-  if (barrier.expected != running->threads()) observer().take(flag);
+  if (barrier.expected != running->threads()) watcher().take(flag);
 }
 
 }  // namespace

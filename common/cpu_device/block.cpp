@@ -9,9 +9,9 @@
 
 #include "common/cpu_device/access.hpp"
 #include "common/cpu_device/grid.hpp"
-#include "common/cpu_device/observer.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
+#include "common/cpu_device/watcher.hpp"
 
 [[gnu::section("rmsnorm_device")]] uint3 threadIdx;
 [[gnu::section("rmsnorm_device")]] uint3 blockIdx;
@@ -109,7 +109,7 @@ Progress BlockRunner::begin_block(uint3 index) {
   static std::uint64_t blocks = 0;
   block_number_ = ++blocks;
   shared_memory().begin_block();
-  observer().block_begins();
+  watcher().block_begins();
   for (Warp& warp : warps_) warp = {.exists = warp.exists, .ready = warp.exists};
   storage_uses_.clear();
   live_ = threads_in_block_;
@@ -125,10 +125,10 @@ Progress BlockRunner::go_on() {
   blockIdx.y = block_.y;
   blockIdx.z = block_.z;
   threadIdx = index_of(current_);
-  Observer::enter_kernel();
+  Watcher::enter_kernel();
   main_.switch_to(all_[current_].fiber);
-  Observer::leave_kernel();
-  if (progress_ != Progress::waits) observer().block_ends();
+  Watcher::leave_kernel();
+  if (progress_ != Progress::waits) watcher().block_ends();
   return progress_;
 }
 
@@ -143,7 +143,7 @@ void BlockRunner::fiber_main() {
 /// One thread of one block, from the first line of the kernel to the last.
 void BlockRunner::run_thread() {
   (*body_)();
-  Observer::leave_kernel();
+  Watcher::leave_kernel();
   Warp& warp = warps_[this->warp()];
   warp.ready &= ~(1u << lane());
   warp.returned |= 1u << lane();
@@ -173,12 +173,12 @@ void BlockRunner::wait() {
 }
 
 void BlockRunner::switch_to(int next) {
-  if (next == current_) return Observer::enter_kernel();
+  if (next == current_) return Watcher::enter_kernel();
   Fiber& me = all_[current_].fiber;
   all_[(next + 1) & (kMaxThreads - 1)].fiber.prefetch();  // its turn is likely to come next
   current_ = next;
   threadIdx = index_of(next);
-  Observer::enter_kernel();
+  Watcher::enter_kernel();
   me.switch_to(all_[next].fiber);
 }
 
@@ -199,7 +199,7 @@ int BlockRunner::next_ready() const {
 }
 
 void BlockRunner::pause() {
-  Observer::leave_kernel();
+  Watcher::leave_kernel();
   warps_[warp()].ready &= ~(1u << lane());
   warps_[warp()].paused |= 1u << lane();
   wait();
@@ -233,12 +233,12 @@ bool BlockRunner::resume_paused() {
     any = any || warp.paused != 0;
     warp.ready |= std::exchange(warp.paused, 0);
   }
-  if (any) observer().all_paused();
+  if (any) watcher().all_paused();
   return any;
 }
 
 std::uint32_t BlockRunner::gather(Place place) {
-  Observer::leave_kernel();
+  Watcher::leave_kernel();
   Thread& me = all_[current_];
   me.place = place;
   warps_[warp()].ready &= ~(1u << lane());
@@ -269,12 +269,12 @@ bool BlockRunner::resume_gathering() {
 
 void BlockRunner::stop() {
   progress_ = Progress::stopped;
-  Observer::leave_kernel();
+  Watcher::leave_kernel();
   all_[current_].fiber.switch_to(main_);
 }
 
 int BlockRunner::barrier(Place place, bool predicate) {
-  Observer::leave_kernel();
+  Watcher::leave_kernel();
   if (at_barrier_ == 0) {
     barrier_ = place;
     first_at_barrier_ = current_;
@@ -286,7 +286,7 @@ int BlockRunner::barrier(Place place, bool predicate) {
   agreeing_ += predicate ? 1 : 0;
   if (++at_barrier_ == live_) {
     release_barrier();
-    Observer::enter_kernel();
+    Watcher::enter_kernel();
   } else {
     wait();
   }
@@ -295,7 +295,7 @@ int BlockRunner::barrier(Place place, bool predicate) {
 
 void BlockRunner::release_barrier() {
   if (live_ < threads_in_block_) report_gone_of_warp();
-  if (is_watching) observer().barrier_passed(barrier_, live_);
+  if (is_watching) watcher().barrier_passed(barrier_, live_);
   at_barrier_ = 0;
   agreed_ = std::exchange(agreeing_, 0);
   storage_uses_.clear();
@@ -305,7 +305,7 @@ void BlockRunner::release_barrier() {
 std::uint32_t BlockRunner::meet(
     Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place,
     std::array<std::uint32_t, kWarpThreads>* all) {
-  Observer::leave_kernel();
+  Watcher::leave_kernel();
   const std::uint32_t own_bit = 1u << lane();
   if ((mask & own_bit) == 0) {
     report_unnamed(kind, mask, place);
@@ -321,7 +321,7 @@ std::uint32_t BlockRunner::meet(
   warps_[warp()].ready &= ~own_bit;
   warps_[warp()].meeting |= own_bit;
   if (try_to_meet(warp(), mask)) {
-    Observer::enter_kernel();
+    Watcher::enter_kernel();
   } else {
     wait();
   }
@@ -374,7 +374,7 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
       }
     }
   }
-  if (is_watching) observer().lanes_met(first.kind, warp_number, needed, first.place);
+  if (is_watching) watcher().lanes_met(first.kind, warp_number, needed, first.place);
   warp.meeting &= ~needed;
   warp.ready |= needed;
   return true;
@@ -460,7 +460,7 @@ void BlockRunner::report_distance(int distance, Place place) {
 }
 
 void BlockRunner::report_launch_bounds(int threads, Place place) {
-  Observer::leave_kernel();
+  Watcher::leave_kernel();
   report(
       "launch bounds " + text_of(place), place, current_,
       "A GPU refuses such a launch: let the numbers agree",
@@ -470,7 +470,7 @@ void BlockRunner::report_launch_bounds(int threads, Place place) {
 }
 
 void BlockRunner::report_no_count(Place place) {
-  Observer::leave_kernel();
+  Watcher::leave_kernel();
   report(
       "no count " + text_of(place), place, current_,
       "Let one thread call init(&barrier, threads), and put __syncthreads() behind it",
@@ -480,7 +480,7 @@ void BlockRunner::report_no_count(Place place) {
 }
 
 void BlockRunner::report_no_arrival(Place place, int arrived, int expected) {
-  Observer::leave_kernel();
+  Watcher::leave_kernel();
   report(
       "no arrival " + text_of(place), place, current_,
       "Let as many threads arrive as the barrier expects",

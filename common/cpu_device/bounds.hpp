@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/cpu_device/access.hpp"
 
 namespace rmsnorm::cpu_device {

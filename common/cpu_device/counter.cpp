@@ -14,7 +14,7 @@ constexpr int kMostPending = 4096;
 
 }  // namespace
 
-Observation Counter::result() const {
+LaunchCounts Counter::result() const {
   // Several instructions may come from one line.
   using Key = std::tuple<std::string, int, std::string, std::string, CachePolicy>;
   std::map<Key, LineCount> lines;
@@ -35,11 +35,11 @@ Observation Counter::result() const {
     line.wavefronts += site.wavefronts;
     line.conflicts += site.conflicts;
   }
-  Observation observation;
-  observation.blocks = blocks_;
-  for (auto& [key, line] : lines) observation.lines.push_back(std::move(line));
-  for (const auto& [key, line] : meetings_) observation.lines.push_back(line);
-  return observation;
+  LaunchCounts counts;
+  counts.blocks = blocks_;
+  for (auto& [key, line] : lines) counts.lines.push_back(std::move(line));
+  for (const auto& [key, line] : meetings_) counts.lines.push_back(line);
+  return counts;
 }
 
 void Counter::block_met() {

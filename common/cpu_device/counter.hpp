@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/cpu_device/access.hpp"
 #include "common/cpu_device/block.hpp"
 
@@ -25,7 +25,7 @@ class Counter {
   /// Begins anew.
   void start() { *this = {}; }
   /// What was counted, line by line.
-  Observation result() const;
+  LaunchCounts result() const;
 
   void block_begins() { ++blocks_; }  ///< the next block of the launch
   /// All lanes of a warp, or all threads of the block, have come to the same point: what they do

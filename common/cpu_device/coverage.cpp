@@ -90,7 +90,7 @@ bool is_of_reader(std::string_view file) {
 }  // namespace
 
 bool can_cover() {
-#ifdef RMSNORM_CPU_OBSERVES
+#ifdef RMSNORM_CPU_WATCHES
   return true;
 #else
   return false;

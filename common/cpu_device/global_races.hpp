@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/cpu_device/order.hpp"
 #include "common/cpu_device/race_detector.hpp"
 

@@ -42,14 +42,14 @@ bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body) {
     } else {
       resident = std::move(aside_.front());
       aside_.pop_front();
-      observer().swap_block(resident->seen);
+      watcher().swap_block(resident->seen);
       shared_memory().restore(resident->shared);
       running = &resident->runner;
       progress = running->go_on();
     }
 
     if (progress == Progress::waits) {
-      observer().swap_block(resident->seen);
+      watcher().swap_block(resident->seen);
       resident->shared = shared_memory().save();
       aside_.push_back(std::move(resident));
       continue;
@@ -68,15 +68,15 @@ bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body) {
 void GridRunner::barrier(Place place) {
   running->barrier(place);
   if (running->current() == 0) {
-    observer().fence(Scope::device);
-    observer().hand_on(this);
+    watcher().fence(Scope::device);
+    watcher().hand_on(this);
     const std::uint64_t round = rounds_;
     if (++arrived_ == blocks_) {
       arrived_ = 0;
       ++rounds_;
     }
     while (rounds_ == round) running->wait_for_blocks();
-    observer().take(this);
+    watcher().take(this);
   }
   running->barrier(place);
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/cpu_device/block.hpp"
-#include "common/cpu_device/observer.hpp"
+#include "common/cpu_device/watcher.hpp"
 
 namespace rmsnorm::cpu_device {
 
@@ -49,7 +49,7 @@ class GridRunner {
   struct Resident {
     BlockRunner runner;
     std::uint64_t grid = 0;  // of its last block
-    Observer::OfBlock seen;
+    Watcher::OfBlock seen;
     std::vector<char> shared;
   };
 

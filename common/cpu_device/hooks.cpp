@@ -1,26 +1,26 @@
 /// \file
 /// The functions that a compiler calls at each load and store under -fsanitize=thread. The
-/// sanitizer itself is not linked: here, they lead to the observer.
+/// sanitizer itself is not linked: here, they lead to the watcher.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include "common/cpu_device/observer.hpp"
 #include "common/cpu_device/sanitizer.hpp"
 #include "common/cpu_device/vectors.hpp"
+#include "common/cpu_device/watcher.hpp"
 
 using rmsnorm::cpu_device::in_watched_kernel;
-using rmsnorm::cpu_device::observer;
 using rmsnorm::cpu_device::Touch;
+using rmsnorm::cpu_device::watcher;
 
 void rmsnorm::cpu_device::copy_vector(const void* caller, void* to, const void* from, int bytes) {
   constexpr int kMost = 16;  // a GPU moves more than 16 bytes in parts
   for (int i = 0; in_watched_kernel && i < bytes; i += kMost) {
     const int part = std::min(kMost, bytes - i);
-    observer().access({caller, static_cast<const char*>(from) + i, part, Touch::load});
-    observer().access({caller, static_cast<const char*>(to) + i, part, Touch::store});
+    watcher().access({caller, static_cast<const char*>(from) + i, part, Touch::load});
+    watcher().access({caller, static_cast<const char*>(to) + i, part, Touch::store});
   }
   std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
@@ -29,7 +29,7 @@ namespace {
 
 /// Not inlined: most calls end at the question whether anybody watches, and that has to be quick.
 [[gnu::noinline]] void report(const void* pc, const void* address, int bytes, Touch touch) {
-  observer().access({pc, address, bytes, touch});
+  watcher().access({pc, address, bytes, touch});
 }
 
 inline void touch(const void* pc, const void* address, int bytes, Touch how) {
@@ -40,7 +40,7 @@ inline void touch(const void* pc, const void* address, int bytes, Touch how) {
 /// Through a volatile pointer: it may be a flag that another thread waits for.
 void touch_flag(const void* pc, const void* address, int bytes, Touch how) {
   if (how == Touch::load) rmsnorm::cpu_device::block_runner().look(address);
-  if (in_watched_kernel) observer().access({pc, address, bytes, how, true});
+  if (in_watched_kernel) watcher().access({pc, address, bytes, how, true});
 }
 
 /// A struct goes in parts of 16 or 8 bytes where its size and its address allow, as a vector does;

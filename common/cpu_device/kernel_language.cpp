@@ -6,9 +6,9 @@
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/grid.hpp"
 #include "common/cpu_device/memory.hpp"
-#include "common/cpu_device/observer.hpp"
 #include "common/cpu_device/ptx.hpp"
 #include "common/cpu_device/shared_memory.hpp"
+#include "common/cpu_device/watcher.hpp"
 
 namespace rmsnorm::cpu_device {
 
@@ -17,11 +17,11 @@ int barrier(Place place, bool predicate) {
 }
 
 void wait_for_kernel_before() {
-  observer().kernel_before_ended();
+  watcher().kernel_before_ended();
 }
 
 void trigger(Place place) {
-  observer().triggered(place);
+  watcher().triggered(place);
 }
 
 void sync_lanes(std::uint32_t mask, Place place) {
@@ -86,11 +86,11 @@ void grid_barrier(Place place) {
 }
 
 void fence(bool of_block) {
-  observer().fence(of_block ? Scope::block : Scope::device);
+  watcher().fence(of_block ? Scope::block : Scope::device);
 }
 
 void note_read_only(const void* caller, const void* data, int bytes) {
-  observer().read_only(caller, data, bytes);
+  watcher().read_only(caller, data, bytes);
 }
 
 void look(const void* flag) {
@@ -100,7 +100,7 @@ void look(const void* flag) {
 void touch_atomically(const void* caller, const void* address, int bytes) {
   running->look(address);
   if (grid_runner().is_order_changed()) running->give_way();
-  observer().access({caller, address, bytes, Touch::atomic});
+  watcher().access({caller, address, bytes, Touch::atomic});
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/cpu_device/include/cuda_runtime.h"
 
 namespace rmsnorm::cpu_device {

@@ -557,7 +557,7 @@ class Rewriter {
     throw error(tokens_[open], "this <<< has no >>>");
   }
 
-  /// A variable of the device that can change gets a section of the program where the observer
+  /// A variable of the device that can change gets a section of the program where the watcher
   /// knows it. (A template's cannot have one.)
   void device_variable(std::size_t keyword) {
     std::size_t first = keyword;

@@ -22,9 +22,9 @@
 #include "common/cpu_device/device_memory.hpp"
 #include "common/cpu_device/grid.hpp"
 #include "common/cpu_device/memory.hpp"
-#include "common/cpu_device/observer.hpp"
 #include "common/cpu_device/sanitizer.hpp"
 #include "common/cpu_device/shared_memory.hpp"
+#include "common/cpu_device/watcher.hpp"
 
 /// A queue of work. Nobody works on it but whoever waits for it.
 ///
@@ -185,7 +185,7 @@ class CrashGuard {
 void run(const Launch& launch, Call& call) {
   if (device().fault != cudaSuccess) return;  // a GPU would not do anything any more
   shared_memory().begin_launch(launch.shared_bytes);
-  observer().launch_begins(call.kernel(), &call, call.bytes(), launch.may_overlap);
+  watcher().launch_begins(call.kernel(), &call, call.bytes(), launch.may_overlap);
   const CrashGuard guard;
   const bool done = grid_runner().run(launch.grid, launch.block, [&] { call.run(); });
   if (done) {
@@ -208,7 +208,7 @@ std::size_t learn_static_bytes(Call& call) {
   if (child == 0) {
     constexpr unsigned kSeconds = 2;
     alarm(kSeconds);
-    Observer::ignore();
+    Watcher::ignore();
     shared_memory().begin_launch(0);
     shared_memory().publish_static_bytes(bytes);
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) close(stream);
@@ -254,7 +254,7 @@ cudaError_t allocate(void** data, std::size_t bytes, cudaMemoryType type) {
   if (memory == nullptr) return note(cudaErrorMemoryAllocation);
   *data = memory;
   device().allocations[memory] = {memory, bytes, type};
-  if (type == cudaMemoryTypeDevice) observer().allocated(memory, bytes);  // the host fills others
+  if (type == cudaMemoryTypeDevice) watcher().allocated(memory, bytes);  // the host fills others
   return cudaSuccess;
 }
 
@@ -264,7 +264,7 @@ cudaError_t release(void* data) {
   if (found == device().allocations.end() || found->second.is_symbol) {
     return note(cudaErrorInvalidValue);
   }
-  observer().freed(data);
+  watcher().freed(data);
   give_back_device_memory(found->second.data, found->second.bytes);
   device().allocations.erase(found);
   return cudaSuccess;
@@ -535,7 +535,7 @@ cudaError_t cudaMemcpyAsync(
                           (is_from_device && find_allocation(from) == nullptr);
     if (is_freed) return set_fault(cudaErrorIllegalAddress);
     std::memmove(to, from, bytes);
-    observer().filled(to, bytes);
+    watcher().filled(to, bytes);
   });
 }
 
@@ -554,7 +554,7 @@ cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream
   return add_work(stream, [=] {
     if (find_allocation(data) == nullptr) return set_fault(cudaErrorIllegalAddress);  // by now
     std::memset(data, value, bytes);
-    observer().filled(data, bytes);
+    watcher().filled(data, bytes);
   });
 }
 

@@ -9,8 +9,8 @@
 
 #include "common/cpu_device/access.hpp"
 #include "common/cpu_device/block.hpp"
-#include "common/cpu_device/observer.hpp"
 #include "common/cpu_device/sanitizer.hpp"
+#include "common/cpu_device/watcher.hpp"
 
 namespace rmsnorm::cpu_device {
 namespace {
@@ -112,7 +112,7 @@ void* SharedMemory::reserve(
   }
   const SharedPiece& piece = place(name, bytes, alignment, element_bytes);
   for (std::size_t i = 0; i < bytes; ++i) {
-    if (padding[i % element_bytes]) observer().add_padding(piece.begin + i);
+    if (padding[i % element_bytes]) watcher().add_padding(piece.begin + i);
   }
   static_bytes_ = all;
   if (published_ != nullptr) *published_ = all;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// CUDA's small vectors. Where the device observes, a vector is copied by a function that
+/// CUDA's small vectors. Where the device watches, a vector is copied by a function that
 /// reports one access of the whole size, as it is on a GPU; a plain struct would be copied part by
 /// part.
 
@@ -14,7 +14,7 @@ void copy_vector(const void* caller, void* to, const void* from, int bytes);
 
 }  // namespace rmsnorm::cpu_device
 
-#ifdef RMSNORM_CPU_OBSERVES
+#ifdef RMSNORM_CPU_WATCHES
 #define RMSNORM_COPIES_WHOLE(Vector)                                                        \
   Vector() = default;                                                                       \
   __attribute__((no_sanitize("thread"), noinline)) Vector(const Vector& other) {            \

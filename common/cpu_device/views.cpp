@@ -4,7 +4,7 @@
 
 #include "common/cpu_device/bounds.hpp"
 #include "common/cpu_device/memory.hpp"
-#include "common/cpu_device/observer.hpp"
+#include "common/cpu_device/watcher.hpp"
 
 namespace rmsnorm::cpu_device {
 
@@ -45,7 +45,7 @@ const char* to_string(CachePolicy policy) {
 
 const void* with_policy(const void* address, CachePolicy policy) {
   const NotWatching pause;
-  return is_watching ? observer().views().view(address, policy) : address;
+  return is_watching ? watcher().views().view(address, policy) : address;
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -53,7 +53,7 @@ ExitCode check(const Implementation& implementation, GauntletLimits limits) {
       "right on {} problems{}{}\n", verdict.right,
       verdict.drawn == 0 ? ""
                          : fmt::format(", {} of all drawn by seed {}", verdict.drawn, limits.seed),
-      can_observe() ? "; no mistakes seen; traffic as predicted" : "");
+      can_watch() ? "; no mistakes seen; traffic as predicted" : "");
   if (verdict.unsupported > 0) {
     text += fmt::format(
         "  does not support {} (the last: {})\n", verdict.unsupported, verdict.last_reason);

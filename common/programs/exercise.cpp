@@ -36,7 +36,7 @@ std::optional<double> part_of(const LineCount& count, const Goal& goal, const Wa
     case Quantity::barriers:
       return part(count.kind == "barrier", a_row(count.requests));
     case Quantity::triggers:
-      return part(count.kind == "trigger", ratio(count.requests, launch.observation.blocks));
+      return part(count.kind == "trigger", ratio(count.requests, launch.counts.blocks));
     case Quantity::requests:
       return part(is_global(count), a_row(count.requests));
     case Quantity::wavefronts:
@@ -137,8 +137,8 @@ ExitCode check(const Implementation& kernel, const Exercise& exercise) {
       fmt::format(
           "on {} problems{}{}", verdict.right,
           verdict.unsupported == 0 ? "" : fmt::format(", does not support {}", verdict.unsupported),
-          can_observe() ? "; no mistakes seen" : ""));
-  if (!can_observe()) return kAllVerified;
+          can_watch() ? "; no mistakes seen" : ""));
+  if (!can_watch()) return kAllVerified;
   if (verdict.launches.empty()) {
     say(kernel.slug, "WRONG",
         "it does not support the problem that is counted: " + verdict.last_reason);
@@ -151,7 +151,7 @@ ExitCode check(const Implementation& kernel, const Exercise& exercise) {
 
 Outcome judge(const Goal& goal, const Watched& launch) {
   std::vector<std::pair<double, LineCount>> parts;
-  for (const LineCount& line : launch.observation.lines) {
+  for (const LineCount& line : launch.counts.lines) {
     if (const auto value = part_of(line, goal, launch)) parts.emplace_back(*value, line);
   }
   // The worst first; where they are equal, in the order of the source.

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/contract/regime.hpp"
 #include "common/verify/watched.hpp"
 

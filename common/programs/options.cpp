@@ -10,7 +10,7 @@
 
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/contract/registry.hpp"
 #include "common/programs/prediction.hpp"
 
@@ -254,7 +254,7 @@ ParsedOptions parse_options(
   try {
     app.parse(argc, argv);
     for (const CLI::Option* option : {trace_flag, trace_option}) {
-      if (*option && !can_observe()) {
+      if (*option && !can_watch()) {
         throw CLI::ValidationError(option->get_name(), kCannotCount);
       }
     }

@@ -52,7 +52,7 @@ void Output::save() const {
   if (options_.trace_file.empty() || watched_.empty()) return;
   std::vector<TraceRow> counts;
   for (const Watched& launch : watched_) {
-    for (const LineCount& count : launch.observation.lines) {
+    for (const LineCount& count : launch.counts.lines) {
       counts.push_back(
           {.operation = launch.operation,
            .implementation = launch.implementation,
@@ -60,7 +60,7 @@ void Output::save() const {
            .dtype = to_string(launch.types),
            .rows = launch.rows,
            .hidden = launch.hidden,
-           .blocks = launch.observation.blocks,
+           .blocks = launch.counts.blocks,
            .count = count,
            .version = build_commit(),
            .date = date_});

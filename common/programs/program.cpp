@@ -9,8 +9,8 @@
 #include "common/base/cuda_check.hpp"
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
-#include "common/base/observation.hpp"
 #include "common/base/terminal.hpp"
+#include "common/base/watching.hpp"
 #include "common/measure/gpu.hpp"
 #include "common/programs/options.hpp"
 #include "common/programs/output.hpp"
@@ -25,8 +25,8 @@ namespace {
 
 std::string describe_device(const Gpu& gpu) {
   if (is_cpu_device()) {
-    return can_observe() ? "CPU device: results, mistakes and traffic of small problems; no times"
-                         : "CPU device: results and mistakes of small problems; no times";
+    return can_watch() ? "CPU device: results, mistakes and traffic of small problems; no times"
+                       : "CPU device: results and mistakes of small problems; no times";
   }
   return fmt::format(
       "{}, driver {}, {} SMs, {} MiB L2, {:.0f} GB/s peak", gpu.name, gpu.driver,

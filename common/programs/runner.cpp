@@ -83,8 +83,8 @@ class Runner {
     result.verdict = found.ok() ? Verdict::pass : Verdict::fail;
     finding.remark = found.complaint;
     finding.hazards = found.hazards;
-    if (!found.observation.lines.empty() && job_.spec.rows > 0) {
-      output_.add(watched(implementation, workload_, job_.regime, std::move(found.observation)));
+    if (!found.counts.lines.empty() && job_.spec.rows > 0) {
+      output_.add(watched(implementation, workload_, job_.regime, std::move(found.counts)));
     }
     return finding;
   }

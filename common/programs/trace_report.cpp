@@ -105,7 +105,7 @@ std::string cost_table(const std::vector<Watched>& launches) {
           "shuffles");
       regime = here;
     }
-    const RowCost cost = row_cost(launch.observation.lines, launch.rows);
+    const RowCost cost = row_cost(launch.counts.lines, launch.rows);
     table += fmt::format(
         kCosts, launch.implementation, number(cost.read), number(launch.predicted.read),
         number(cost.written), number(launch.predicted.written), number(cost.wavefronts),
@@ -135,7 +135,7 @@ std::string difference_from_prediction(const Watched& launch) {
   constexpr double kTolerance = 0.01;
   const std::size_t row_bytes = bytes_of(launch.types.dtype) * launch.hidden;
   if (row_bytes % kSectorBytes != 0) return "";  // the prediction is for whole sectors
-  const RowCost cost = row_cost(launch.observation.lines, launch.rows);
+  const RowCost cost = row_cost(launch.counts.lines, launch.rows);
   const Traffic predicted = launch.predicted;
   if (std::abs(cost.read - predicted.read) <= kTolerance * predicted.read &&
       std::abs(cost.written - predicted.written) <= kTolerance * predicted.written) {
@@ -147,9 +147,9 @@ std::string difference_from_prediction(const Watched& launch) {
 }
 
 std::string line_table(const Watched& launch) {
-  std::vector<LineCount> lines = launch.observation.lines;
+  std::vector<LineCount> lines = launch.counts.lines;
   std::sort(lines.begin(), lines.end(), is_worse);
-  const std::int64_t blocks = launch.observation.blocks;
+  const std::int64_t blocks = launch.counts.blocks;
   std::string table = fmt::format(
       "\n{} in {}, {} x {}: what each line asks for in one launch of {} block{}, worst first\n",
       launch.implementation, with_dtype(launch.regime, to_string(launch.types)), launch.rows,

@@ -106,9 +106,9 @@ class Gauntlet {
     Verification found = run(workload);
     if (found.ok()) {
       ++result_.right;
-      if (attempt.keep_launch && !found.observation.lines.empty()) {
+      if (attempt.keep_launch && !found.counts.lines.empty()) {
         result_.launches.push_back(
-            watched(implementation_, workload, "a check", std::move(found.observation)));
+            watched(implementation_, workload, "a check", std::move(found.counts)));
       }
       return true;
     }
@@ -116,7 +116,7 @@ class Gauntlet {
     result_.hazards = found.hazards;
     // The device sees neither a thread's own variables nor what was meant. But what is right on
     // plain problems and wrong on others has another reason.
-    const bool was_watched = can_observe() && implementation_.memory == Memory::device;
+    const bool was_watched = can_watch() && implementation_.memory == Memory::device;
     if (was_watched && found.hazards.empty() && found.mismatch && is_plain(attempt) &&
         !found.is_second) {
       const float got = found.mismatch->got;

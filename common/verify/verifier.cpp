@@ -88,7 +88,7 @@ void launch_and_wait(
     const Manner& manner, Verification& found) {
   const auto& [stream, watch, changes_order] = manner;
   const bool on_device = implementation.memory == Memory::device;
-  if (watch == Watch::yes) start_observing(std::move(known));
+  if (watch == Watch::yes) start_watching(std::move(known));
   change_order(changes_order, stream);
   const HostCalls before = host_calls();
   if (on_device) watch_host(watch == Watch::yes);
@@ -98,7 +98,7 @@ void launch_and_wait(
   if (on_device && launched == cudaSuccess) launched = cudaGetLastError();  // if it forgot to
   const cudaError_t ended = on_device ? cudaStreamSynchronize(stream) : cudaSuccess;
   change_order(false, stream);
-  if (watch == Watch::yes) found.observation = stop_observing();
+  if (watch == Watch::yes) found.counts = stop_watching();
   if (found.hazards = take_hazards(); !found.hazards.empty()) {
     cudaGetLastError();
     found.complaint = found.hazards.front();
@@ -250,7 +250,7 @@ Verification verify(
     workload.take(*moved, stream);
     cuda_check(cudaStreamSynchronize(stream), fmt::format("after {}", implementation.slug));
   }
-  second.observation = std::move(first.observation);
+  second.counts = std::move(first.counts);
   if (!second.ok()) {
     second.complaint += " (at the second launch; the first was right)";
     second.is_second = true;

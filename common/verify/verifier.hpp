@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/contract/lesson.hpp"
 #include "common/tensors/workload.hpp"
 
@@ -33,7 +33,7 @@ struct Verification {
   std::optional<Mismatch> mismatch = {};  ///< the first one, in the order of memory
   std::string complaint = {};             ///< one sentence; empty if all is well
   std::vector<std::string> hazards = {};  ///< the device's complaints, of which that is the first
-  Observation observation = {};           ///< of the first launch, if it was watched
+  LaunchCounts counts = {};               ///< of the first launch, if it was watched
   bool is_second = false;                 ///< whether the first launch was right
 
   bool ok() const { return complaint.empty(); }  ///< whether the result is right

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/contract/lesson.hpp"
 #include "common/tensors/workload.hpp"
 
@@ -20,13 +20,13 @@ struct Watched {
   int hidden = 0;              ///< columns of x
   Types types = {};            ///< of the tensors
   Traffic predicted{};         ///< bytes of a row
-  Observation observation;     ///< what was counted
+  LaunchCounts counts;         ///< what was counted
 };
 
 /// The record of a launch of set 0.
 inline Watched watched(
     const Implementation& implementation, const Workload& workload, std::string regime,
-    Observation observation) {
+    LaunchCounts counts) {
   const WorkloadSpec& spec = workload.spec();
   return {
       .operation = workload.operation().name,
@@ -36,7 +36,7 @@ inline Watched watched(
       .hidden = spec.hidden,
       .types = spec.types,
       .predicted = implementation.traffic(workload.problem()),
-      .observation = std::move(observation)};
+      .counts = std::move(counts)};
 }
 
 }  // namespace rmsnorm

@@ -1,7 +1,7 @@
 /// \file
 /// The CPU device, watched.
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 
 #include <utility>
 
@@ -9,7 +9,7 @@
 #include "common/cpu_device/grid.hpp"
 #include "common/cpu_device/hazard.hpp"
 #include "common/cpu_device/memory.hpp"
-#include "common/cpu_device/observer.hpp"
+#include "common/cpu_device/watcher.hpp"
 
 namespace rmsnorm {
 
@@ -21,24 +21,24 @@ std::string cuda_version() {
   return "";
 }
 
-bool can_observe() {
-#ifdef RMSNORM_CPU_OBSERVES
+bool can_watch() {
+#ifdef RMSNORM_CPU_WATCHES
   return true;
 #else
   return false;
 #endif
 }
 
-void start_observing(std::vector<KnownMemory> tensors) {
-  if (can_observe()) cpu_device::observer().start(std::move(tensors));
+void start_watching(std::vector<KnownMemory> tensors) {
+  if (can_watch()) cpu_device::watcher().start(std::move(tensors));
 }
 
-Observation stop_observing() {
-  return can_observe() ? cpu_device::observer().stop() : Observation{};
+LaunchCounts stop_watching() {
+  return can_watch() ? cpu_device::watcher().stop() : LaunchCounts{};
 }
 
 void watch_host(bool watched) {
-  cpu_device::Observer::watch_host(watched);
+  cpu_device::Watcher::watch_host(watched);
 }
 
 HostCalls host_calls() {

@@ -53,22 +53,22 @@ struct KnownMemory {
 };
 
 /// One launch.
-struct Observation {
+struct LaunchCounts {
   std::vector<LineCount> lines;  ///< one for each line that did something
   std::int64_t blocks = 0;       ///< of the launch
 };
 
 /// Whether this build can watch kernels: for the CPU device, but not under AddressSanitizer.
-bool can_observe();
+bool can_watch();
 
 /// Watches the launches from now on, if this build can. A kernel may touch these tensors in global
 /// memory, and nothing else.
-void start_observing(std::vector<KnownMemory> tensors);
+void start_watching(std::vector<KnownMemory> tensors);
 
 /// Ends it, and gives what was counted.
-Observation stop_observing();
+LaunchCounts stop_watching();
 
-/// While observing: whether the host's code is to be watched, too. It may not touch device memory.
+/// While watching: whether the host's code is to be watched, too. It may not touch device memory.
 void watch_host(bool watched);
 
 /// What the host has asked of the device until now, where the device can tell; else nothing.
@@ -86,7 +86,7 @@ HostCalls host_calls();  ///< since the program began
 void change_order(bool changed, CUstream_st* given);
 
 /// The mistakes that the device has seen since the last call, each as one line with the place and
-/// an advice. Barriers and shuffles are always watched, loads and stores while observing.
+/// an advice. Barriers and shuffles are always watched, loads and stores while watching.
 std::vector<std::string> take_hazards();
 
 }  // namespace rmsnorm

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/observation.hpp"
+#include "common/base/watching.hpp"
 #include "common/cpu_device/access.hpp"
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/bounds.hpp"
@@ -33,12 +33,12 @@ inline bool is_watching = false;
 inline bool in_host_code = false;
 
 /// Notes every access of the kernels that are watched: counts requests, looks for mistakes.
-class Observer {
+class Watcher {
  public:
   /// Watches the launches from now on. For the tensors, see Bounds.
   void start(std::vector<KnownMemory> tensors);
   /// Ends it, and gives what was counted.
-  Observation stop();
+  LaunchCounts stop();
 
   /// Ends it, and forgets.
   static void ignore() { is_watching = false; }
@@ -146,9 +146,9 @@ class Observer {
 };
 
 /// The device has one.
-inline Observer& observer() {
-  static Observer observer;
-  return observer;
+inline Watcher& watcher() {
+  static Watcher watcher;
+  return watcher;
 }
 
 /// While one of these lives, the device's own work is not taken for the kernel's.

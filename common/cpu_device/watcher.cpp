@@ -1,4 +1,4 @@
-#include "common/cpu_device/observer.hpp"
+#include "common/cpu_device/watcher.hpp"
 
 #include <fmt/format.h>
 
@@ -64,19 +64,19 @@ void report_no_wait(const Access& access, const std::string& of) {
 
 }  // namespace
 
-void Observer::start(std::vector<KnownMemory> tensors) {
+void Watcher::start(std::vector<KnownMemory> tensors) {
   bounds_.start(std::move(tensors));
   global_races_.start();
   counter_.start();
   is_watching = true;
 }
 
-Observation Observer::stop() {
+LaunchCounts Watcher::stop() {
   is_watching = false;
   return counter_.result();
 }
 
-void Observer::launch_begins(
+void Watcher::launch_begins(
     const void* kernel, const void* arguments, std::size_t argument_bytes, bool may_overlap) {
   kernel_ = kernel;
   arguments_ = static_cast<const char*>(arguments);
@@ -87,11 +87,11 @@ void Observer::launch_begins(
   order_.begin_launch();
 }
 
-std::string Observer::kernel() const {
+std::string Watcher::kernel() const {
   return name_of_function(kernel_);
 }
 
-void Observer::block_begins() {
+void Watcher::block_begins() {
   if (!is_watching) return;
   counter_.block_begins();
   order_.begin_block(block_runner().threads());
@@ -99,7 +99,7 @@ void Observer::block_begins() {
   overlap_ = {};
 }
 
-void Observer::block_ends() {
+void Watcher::block_ends() {
   if (!is_watching) return;
   settle();
   counter_.block_met();
@@ -109,11 +109,11 @@ void Observer::block_ends() {
       overlap_.is_trigger_late ? "late trigger" : "trigger", overlap_.trigger, threads);
 }
 
-void Observer::add_padding(std::size_t offset) {
+void Watcher::add_padding(std::size_t offset) {
   if (is_watching) races_.add_padding(offset - SharedMemory::kFirstByte);
 }
 
-void Observer::swap_block(OfBlock& other) {
+void Watcher::swap_block(OfBlock& other) {
   if (!is_watching) return;
   settle();
   counter_.block_met();
@@ -122,11 +122,11 @@ void Observer::swap_block(OfBlock& other) {
   std::swap(overlap_, other.overlap);
 }
 
-void Observer::all_paused() {
+void Watcher::all_paused() {
   if (is_watching) counter_.all_paused();
 }
 
-void Observer::barrier_passed(Place place, int threads) {
+void Watcher::barrier_passed(Place place, int threads) {
   if (!is_watching) return;
   counter_.block_met();
   counter_.meeting("barrier", place, threads);
@@ -136,36 +136,36 @@ void Observer::barrier_passed(Place place, int threads) {
   if (overlap_.has_waited.any()) overlap_.has_waited.set();  // it orders the others, too
 }
 
-void Observer::all_met() {
+void Watcher::all_met() {
   if (!is_watching) return;
   settle();
   order_.barrier();
   races_.barrier();
 }
 
-void Observer::hand_on(const void* place) {
+void Watcher::hand_on(const void* place) {
   if (!is_watching) return;
   const int thread = block_runner().current();
   order_.fence(thread, Scope::block);
   order_.publish(flag_at(place), thread, true);
 }
 
-void Observer::take(const void* place) {
+void Watcher::take(const void* place) {
   if (!is_watching) return;
   order_.acquire(flag_at(place), block_runner().current());
 }
 
-void Observer::kernel_before_ended() {
+void Watcher::kernel_before_ended() {
   if (is_watching) overlap_.has_waited.set(static_cast<std::size_t>(block_runner().current()));
 }
 
-void Observer::triggered(Place place) {
+void Watcher::triggered(Place place) {
   if (!is_watching) return;
   if (overlap_.has_triggered.none()) overlap_.trigger = place;
   overlap_.has_triggered.set(static_cast<std::size_t>(block_runner().current()));
 }
 
-void Observer::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place) {
+void Watcher::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place) {
   if (!is_watching) return;
   settle();
   if (kind == Meeting::sync) order_.sync_warp(warp, lanes);
@@ -173,9 +173,9 @@ void Observer::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place plac
   if (kind == Meeting::shuffle) counter_.meeting("shuffle", place, std::popcount(lanes));
 }
 
-void Observer::access(Access access) {
+void Watcher::access(Access access) {
   if (!in_watched_kernel) return;
-  const NotWatching pause;  // the library's templates may come from an observed file
+  const NotWatching pause;  // the library's templates may come from a watched file
   settle();
   if (in_host_code) return host_access(access);
   std::tie(access.address, access.policy) = views_.resolve(access.address);
@@ -187,21 +187,21 @@ void Observer::access(Access access) {
   global_access(access);
 }
 
-void Observer::fence(Scope scope) {
+void Watcher::fence(Scope scope) {
   if (is_watching) order_.fence(block_runner().current(), scope);
 }
 
-void Observer::allocated(const void* data, std::size_t bytes) {
+void Watcher::allocated(const void* data, std::size_t bytes) {
   if (is_watching) bounds_.allocated(data, bytes);
 }
 
-void Observer::freed(const void* data) {
+void Watcher::freed(const void* data) {
   if (!is_watching) return;
   bounds_.freed(data);
   global_races_.freed(data);
 }
 
-void Observer::filled(const void* data, std::size_t bytes) {
+void Watcher::filled(const void* data, std::size_t bytes) {
   if (!is_watching) return;
   for (const KnownMemory& memory : bounds_.memory()) {
     if (memory.may_change) {
@@ -221,7 +221,7 @@ void Observer::filled(const void* data, std::size_t bytes) {
   }
 }
 
-void Observer::read_only(const void* pc, const void* data, int bytes) {
+void Watcher::read_only(const void* pc, const void* data, int bytes) {
   if (!is_watching || !in_watched_kernel) return;
   for (const KnownMemory& memory : bounds_.memory()) {
     if (!memory.may_change || !is_in(data, memory.data, memory.bytes)) continue;
@@ -242,7 +242,7 @@ void Observer::read_only(const void* pc, const void* data, int bytes) {
 }
 
 /// A number for the flag at an address: shared memory has the same addresses in every block.
-std::uintptr_t Observer::flag_at(const void* address) const {
+std::uintptr_t Watcher::flag_at(const void* address) const {
   constexpr int kAddressBits = 47;
   const auto number = reinterpret_cast<std::uintptr_t>(address);
   if (!shared_memory().contains(address)) return number;
@@ -250,7 +250,7 @@ std::uintptr_t Observer::flag_at(const void* address) const {
 }
 
 /// The access as the detectors of races remember it; a flag's hands on, or takes, what is known.
-Past Observer::past_of(const Access& access) {
+Past Watcher::past_of(const Access& access) {
   const int thread = block_runner().current();
   const bool is_strong = access.touch == Touch::atomic || access.is_volatile;
   const std::uintptr_t flag = flag_at(access.address);
@@ -266,7 +266,7 @@ Past Observer::past_of(const Access& access) {
 }
 
 /// Nothing separates an access from an earlier one.
-void Observer::found_race(const Access& access, const Past& other, std::string element) {
+void Watcher::found_race(const Access& access, const Past& other, std::string element) {
   const Race race{access, block_runner().current(), other, std::move(element)};
   if (access.touch != Touch::store || other.touch != Touch::store) return report(race);
   second_store_ = {race, {}};
@@ -276,7 +276,7 @@ void Observer::found_race(const Access& access, const Past& other, std::string e
 }
 
 /// Decides about a second store, now that it has happened: all is well if both stored the same.
-void Observer::settle() {
+void Watcher::settle() {
   if (!second_store_) return;
   const Access& access = second_store_->race.access;
   const auto bytes = std::min(second_store_->before.size(), static_cast<std::size_t>(access.bytes));
@@ -287,7 +287,7 @@ void Observer::settle() {
 }
 
 /// Each is reported once for its lines.
-void Observer::report(const Race& race) {
+void Watcher::report(const Race& race) {
   const SourceLine here = line_of_call(race.access.pc);
   const SourceLine there = line_of_call(race.other.pc);
   const char* const does = verb(race.access.touch);
@@ -296,7 +296,7 @@ void Observer::report(const Race& race) {
   const std::string key =
       "race " + place_text(std::min(here, there)) + place_text(std::max(here, there));
   hazards().add(key, [&] {
-    if (race.other.block == observer().order_.now(race.thread).block) {
+    if (race.other.block == watcher().order_.now(race.thread).block) {
       return hazard_at(
           here, race.thread,
           fmt::format(
@@ -320,7 +320,7 @@ void Observer::report(const Race& race) {
   });
 }
 
-void Observer::global_access(const Access& access) {
+void Watcher::global_access(const Access& access) {
   KnownMemory& memory = bounds_.global(access);
   const auto address = reinterpret_cast<std::uintptr_t>(access.address);
   const auto thread = static_cast<std::size_t>(block_runner().current());
@@ -339,7 +339,7 @@ void Observer::global_access(const Access& access) {
 }
 
 /// __device__ variables begin with values, and are in no allocation.
-void Observer::device_variable_access(const Access& access) {
+void Watcher::device_variable_access(const Access& access) {
   for (const void* const own :
        std::initializer_list<const void*>{&threadIdx, &blockIdx, &blockDim, &gridDim}) {
     if (is_in(access.address, own, sizeof threadIdx)) return;  // all are of one size
@@ -355,7 +355,7 @@ void Observer::device_variable_access(const Access& access) {
 }
 
 /// A kernel does not see the host's variables, but for constants.
-void Observer::variable_access(const Access& access) {
+void Watcher::variable_access(const Access& access) {
   const auto* const at = static_cast<const char*>(access.address);
   if (&__start_rmsnorm_device <= at && at < &__stop_rmsnorm_device) {
     return device_variable_access(access);
@@ -381,7 +381,7 @@ void Observer::variable_access(const Access& access) {
 }
 
 /// The device's memory is not the host's.
-void Observer::host_access(const Access& access) const {
+void Watcher::host_access(const Access& access) const {
   const Allocation* const found = find_allocation(access.address);
   if (found == nullptr || found->type != cudaMemoryTypeDevice) return;
   const SourceLine line = line_of_call(access.pc);
@@ -399,7 +399,7 @@ void Observer::host_access(const Access& access) const {
   });
 }
 
-void Observer::shared_access(const Access& access) {
+void Watcher::shared_access(const Access& access) {
   const SharedPiece& piece = bounds_.shared(access);
   const std::size_t offset = shared_memory().offset_of(access.address);
   counter_.access(access, true, piece.name, offset);  // others may run meanwhile
