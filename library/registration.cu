@@ -11,6 +11,7 @@
 #include "library/kernels/backward_plan.hpp"
 #include "library/kernels/forward.hpp"
 #include "library/kernels/forward_plan.hpp"
+#include "library/kernels/launch.hpp"
 #include "library/kernels/residual_add.hpp"
 #include "library/kernels/residual_add_plan.hpp"
 
@@ -40,13 +41,19 @@ cudaError_t launch_forward(const TypedRmsNorm& p, cudaStream_t stream) {
   return kernels::launch(forward_of(p), stream);
 }
 
+kernels::ForwardPlan forward_plan_of(const TypedRmsNorm& p) {
+  int major = 0;
+  const bool is_known = kernels::capability_of_device(&major) == cudaSuccess;
+  return plan_for(forward_of(p), is_known && major >= 9);
+}
+
 /// What an aligned row costs: x and y once, twice what of x neither registers nor shared memory
 /// hold, and the weight once for all rows that one warp holds. A vector of 32 bytes of the weight
 /// is two loads, both of all sectors.
 Traffic traffic_of_forward(const TypedRmsNorm& p) {
-  const kernels::ForwardPlan plan = plan_for(forward_of(p));
+  const kernels::ForwardPlan plan = forward_plan_of(p);
   const double x = 1.0 * bytes_of(p.dtype) * p.hidden;
-  const double held = 16.0 * plan.threads * (plan.vectors + plan.staged);
+  const double held = 16.0 * plan.cluster * plan.threads * (plan.vectors + plan.staged);
   const int loads = bytes_of(p.weight_dtype) / bytes_of(p.dtype);
   const double weight = p.weight == nullptr ? 0 : 1.0 * bytes_of(p.weight_dtype) * p.hidden * loads;
   const double rows_of_warp = std::max(1.0, 32.0 / plan.threads);
@@ -57,9 +64,10 @@ Traffic traffic_of_forward(const TypedRmsNorm& p) {
 /// warps, of which no more than hidden add something; and one for 1 / hidden, which is rounded
 /// before it is a factor.
 int depth_of_forward(const TypedRmsNorm& p) {
-  const kernels::ForwardPlan plan = plan_for(forward_of(p));
+  const kernels::ForwardPlan plan = forward_plan_of(p);
   const int size = 16 / bytes_of(p.dtype);
-  const int most = size + p.hidden / size / plan.threads + 1 + 30 / plan.threads + 1 + 5 + 5;
+  const int threads = plan.cluster * plan.threads;
+  const int most = size + p.hidden / size / threads + 1 + 30 / threads + 1 + 5 + plan.cluster + 5;
   return std::min(p.hidden, most) + 1;
 }
 

@@ -367,8 +367,8 @@ TEST_CASE("inline PTX that is known becomes C++ in as many lines") {
 
 TEST_CASE("a word that the CPU device lacks is refused by name") {
   check_refused(
-      {{"\nauto c = cg::this_cluster();",
-        "k.cu:2: the CPU device has no this_cluster(): there are no clusters of blocks"},
+      {{"\n__global__ void __cluster_dims__(2, 1, 1) k();",
+        "k.cu:2: the CPU device has no __cluster_dims__: name the cluster's size in the launch"},
        {"long t = clock64();", "k.cu:1: the CPU device has no clock64(): there is no clock"}});
 }
 

@@ -148,3 +148,7 @@ TEST_CASE("a kernel that may overlap the one before it and does not wait is foun
 TEST_CASE("mistakes with copies that are not waited for, barriers, groups and CUB are found") {
   check_loads_and_stores(construct_cases(), "tests/hazards/constructs.cu");
 }
+
+TEST_CASE("mistakes with the memory and the barriers of a cluster are found") {
+  check_loads_and_stores(cluster_cases(), "tests/hazards/cluster.cu");
+}

@@ -102,6 +102,7 @@ class BlockRunner {
   /// Its warp in the block.
   int warp() const { return static_cast<int>(static_cast<unsigned>(current_) / kWarpThreads); }
   int threads() const { return threads_in_block_; }                ///< of the block
+  int live() const { return live_; }                               ///< that have not returned
   uint3 index_of(int thread) const { return all_[thread].index; }  ///< threadIdx
   uint3 block_index() const { return block_; }                     ///< blockIdx
   const Stacks& stacks() const { return *stacks_; }                ///< of the threads

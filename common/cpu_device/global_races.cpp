@@ -9,6 +9,18 @@ void GlobalRaces::freed(const void* data) {
   std::erase_if(regions_, [&](const Region& region) { return region.begin == begin; });
 }
 
+void GlobalRaces::forget(const void* data, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  for (Region& region : regions_) {
+    if (region.begin < begin || region.begin >= begin + bytes) continue;
+    region.has_value.assign(region.has_value.size(), false);
+    const auto cells =
+        static_cast<std::ptrdiff_t>((region.bytes + region.cell_bytes - 1) / region.cell_bytes);
+    const auto first = cells_.begin() + static_cast<std::ptrdiff_t>(region.first_cell);
+    std::fill(first, first + cells, Cell{});
+  }
+}
+
 void GlobalRaces::filled(const KnownMemory& memory, const void* data, std::size_t bytes) {
   Region& region = region_of(memory);
   const auto data_begin = reinterpret_cast<std::uintptr_t>(data);

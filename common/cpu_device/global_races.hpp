@@ -27,6 +27,8 @@ class GlobalRaces {
   void start() { regions_.clear(), used_ = 0; }
   /// These bytes, as far as they are in a piece of memory, have got a value.
   void filled(const KnownMemory& memory, const void* data, std::size_t bytes);
+  /// Forgets what was done to these bytes.
+  void forget(const void* data, std::size_t bytes);
   /// This memory is no more.
   void freed(const void* data);
 

@@ -1,5 +1,6 @@
 #include "common/cpu_device/grid.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/cpu_device/shared_memory.hpp"
@@ -16,43 +17,90 @@ GridRunner::GridRunner() {
   running = &free_.front()->runner;
 }
 
-bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body) {
+/// One for the next block. Neighbours get one cluster, which is free for others when all have ended.
+std::unique_ptr<GridRunner::Resident> GridRunner::next_resident(
+    std::uint64_t number, int threads, int cluster) {
+  if (free_.empty()) free_.push_back(std::make_unique<Resident>());
+  std::unique_ptr<Resident> resident = std::move(free_.back());
+  free_.pop_back();
+  resident->cluster = nullptr;
+  if (cluster == 1) return resident;
+  const auto of_cluster = static_cast<std::uint64_t>(cluster);
+  if (next_ % of_cluster == 0) {  // a cluster's blocks begin one after the other
+    const auto unused = std::find_if(clusters_.begin(), clusters_.end(), [](const auto& known) {
+      return known.use_count() == 1;
+    });
+    if (unused != clusters_.end()) std::swap(*unused, clusters_.back());
+    if (unused == clusters_.end()) clusters_.push_back(std::make_shared<Cluster>(cluster, threads));
+    static std::uint64_t clusters = 0;
+    clusters_.back()->begin(++clusters);
+  }
+  resident->cluster = clusters_.back();
+  resident->rank = static_cast<int>(number % of_cluster);
+  return resident;
+}
+
+void GridRunner::set_aside(Resident& resident) {
+  watcher().swap_block(resident.seen);
+  if (resident.cluster != nullptr) {
+    shared_memory().save(resident.cluster->memory(resident.rank));
+    return;
+  }
+  if (resident.shared == nullptr) {
+    resident.shared = std::make_unique_for_overwrite<char[]>(SharedMemory::kMemoryBytes);
+  }
+  resident.variables = shared_memory().save(resident.shared.get());
+}
+
+void GridRunner::go_on_with(Resident& resident) {
+  watcher().swap_block(resident.seen);
+  if (resident.cluster != nullptr) {  // others may have written to what it has not declared yet
+    return shared_memory().restore(resident.cluster->memory(resident.rank), ~std::size_t{0});
+  }
+  shared_memory().restore(resident.shared.get(), resident.variables);
+}
+
+bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body, int cluster) {
   blocks_ = std::uint64_t{grid.x} * grid.y * grid.z;
   next_ = arrived_ = 0;
   const auto threads = static_cast<int>(block.x * block.y * block.z);
-  most_aside_ = kMultiprocessors * blocks_of_sm(threads) - 1;
+  most_resident_ = std::max(kMultiprocessors * blocks_of_sm(threads), cluster);
+  clusters_.clear();
   ++grids_;
 
   while (next_ < blocks_ || !aside_.empty()) {
     std::unique_ptr<Resident> resident;
     Progress progress{};
     if (can_begin()) {  // first: a block that waits may wait for any that has not begun
-      if (free_.empty()) free_.push_back(std::make_unique<Resident>());
-      resident = std::move(free_.back());
-      free_.pop_back();
+      const std::uint64_t n = is_changed_ ? blocks_ - 1 - next_ : next_;
+      resident = next_resident(n, threads, cluster);
       if (std::exchange(resident->grid, grids_) != grids_) {
         resident->runner.begin_grid(grid, block, body);
       }
-      const std::uint64_t n = is_changed_ ? blocks_ - 1 - next_ : next_;
       ++next_;
+      current_ = resident.get();
       running = &resident->runner;
+      if (cluster > 1) resident->cluster->begin_block(resident->rank, resident->runner);
       progress = running->begin_block(
           {static_cast<unsigned>(n % grid.x), static_cast<unsigned>(n / grid.x % grid.y),
            static_cast<unsigned>(n / grid.x / grid.y)});
     } else {
       resident = std::move(aside_.front());
       aside_.pop_front();
-      watcher().swap_block(resident->seen);
-      shared_memory().restore(resident->shared);
+      go_on_with(*resident);
+      current_ = resident.get();
       running = &resident->runner;
       progress = running->go_on();
     }
 
     if (progress == Progress::waits) {
-      watcher().swap_block(resident->seen);
-      resident->shared = shared_memory().save();
+      set_aside(*resident);
       aside_.push_back(std::move(resident));
       continue;
+    }
+    if (resident->cluster != nullptr && progress == Progress::ended) {
+      resident->cluster->end_block(resident->rank);
+      resident->cluster = nullptr;
     }
     free_.push_back(std::move(resident));
     if (progress == Progress::stopped) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/cpu_device/block.hpp"
+#include "common/cpu_device/cluster.hpp"
 #include "common/cpu_device/watcher.hpp"
 
 namespace rmsnorm::cpu_device {
@@ -30,8 +31,9 @@ class GridRunner {
  public:
   GridRunner();  ///< takes memory for the threads of one block
 
-  /// Runs `body` in every thread of every block. False if a mistake made the rest impossible.
-  bool run(dim3 grid, dim3 block, const std::function<void()>& body);
+  /// Runs `body` in every thread of every block, `cluster` of which are neighbours in x and a
+  /// cluster. False if a mistake made the rest impossible.
+  bool run(dim3 grid, dim3 block, const std::function<void()>& body, int cluster = 1);
 
   /// Changes the order of blocks: from the last to the first, and another one's turn comes with
   /// each atomic operation. A GPU has no order of blocks.
@@ -44,22 +46,35 @@ class GridRunner {
   /// A barrier of all threads of the grid: returns when each has called it.
   void barrier(Place place);
 
+  /// That of the running block, or null where the launch has none.
+  Cluster* cluster() const { return current_ == nullptr ? nullptr : current_->cluster.get(); }
+  int rank() const { return current_->rank; }  ///< of the running block in its cluster
+
  private:
   /// A block that has begun, and what belongs to it alone.
   struct Resident {
     BlockRunner runner;
     std::uint64_t grid = 0;  // of its last block
     Watcher::OfBlock seen;
-    std::vector<char> shared;
+    std::unique_ptr<char[]> shared;  // where its shared memory waits, if it has no cluster
+    std::size_t variables = 0;       // in it
+    std::shared_ptr<Cluster> cluster;
+    int rank = 0;
   };
 
+  std::unique_ptr<Resident> next_resident(std::uint64_t number, int threads, int cluster);
+  void set_aside(Resident& resident);
+  void go_on_with(Resident& resident);
+
   bool can_begin() const {
-    return next_ < blocks_ && static_cast<int>(aside_.size()) < most_aside_;
+    return next_ < blocks_ && static_cast<int>(aside_.size()) < most_resident_;
   }
 
   std::vector<std::unique_ptr<Resident>> free_;
   std::deque<std::unique_ptr<Resident>> aside_;  // the first has waited longest
-  int most_aside_ = 0;       // with the one that runs, they are on the device at the same time
+  const Resident* current_ = nullptr;
+  std::vector<std::shared_ptr<Cluster>> clusters_;  // of which blocks have begun, or free ones
+  int most_resident_ = 0;    // blocks that are on the device at the same time
   std::uint64_t grids_ = 0;  // that have begun
   std::uint64_t blocks_ = 0;
   std::uint64_t next_ = 0;     // the block that has not begun

@@ -85,6 +85,34 @@ void grid_barrier(Place place) {
   grid_runner().barrier(place);
 }
 
+int cluster_blocks() {
+  const Cluster* const cluster = grid_runner().cluster();
+  return cluster == nullptr ? 1 : cluster->blocks();
+}
+
+int cluster_rank() {
+  return cluster_blocks() == 1 ? 0 : grid_runner().rank();
+}
+
+void cluster_arrive(bool is_ordered, Place place) {
+  if (cluster_blocks() > 1) grid_runner().cluster()->arrive(cluster_rank(), is_ordered, place);
+}
+
+void cluster_wait(Place place) {
+  if (cluster_blocks() == 1) return static_cast<void>(running->barrier(place));
+  grid_runner().cluster()->wait(cluster_rank(), place);
+}
+
+void* map_shared(void* address, int rank) {
+  if (cluster_blocks() == 1) return address;
+  return grid_runner().cluster()->map(cluster_rank(), rank, address);
+}
+
+int rank_of_shared(const void* address) {
+  if (cluster_blocks() == 1) return 0;
+  return grid_runner().cluster()->find(cluster_rank(), address).rank;
+}
+
 void fence(bool of_block) {
   watcher().fence(of_block ? Scope::block : Scope::device);
 }

@@ -60,6 +60,16 @@ bool check_storage(const void* storage, Place place);
 void use_warp_storage(const void* storage, Place place);
 /// All threads of the grid meet.
 void grid_barrier(Place place);
+int cluster_blocks();  ///< of the running block's cluster; 1 where the launch has none
+int cluster_rank();    ///< of the running block in it
+/// Arrives at the barrier of the cluster. `is_ordered`: what the thread did before is handed on.
+void cluster_arrive(bool is_ordered, Place place);
+/// Waits until all threads of the cluster have arrived.
+void cluster_wait(Place place);
+/// The address in block `rank` of the cluster of what has this address in the running one.
+void* map_shared(void* address, int rank);
+/// The block in whose shared memory an address is; -1: in none.
+int rank_of_shared(const void* address);
 /// A fence of the running thread, for its block alone or for the device.
 void fence(bool of_block);
 /// Ends the grid if the block has more threads than the kernel's __launch_bounds__ promise: the

@@ -62,6 +62,17 @@ void Order::fence(int thread, Scope scope) {
   ++time_;
 }
 
+void Order::arrive(int thread, bool is_ordered) {
+  of_.arrived.resize(of_.threads);
+  of_.arrived[thread] = is_ordered ? time_++ : 0;
+}
+
+void Order::publish_arrivals(std::uintptr_t flag) {
+  Releases& releases = flags_[flag];
+  add(releases, {{of_.number, std::make_shared<const Release>(Release{of_.arrived, of_.arrived})}});
+  for (const Learnt& known : of_.learnt) add(releases, known.releases);
+}
+
 /// Up to which time what each thread did is behind a fence and before what `thread` does now.
 std::vector<std::uint32_t> Order::fenced(Scope scope, int thread) const {
   const Fences& fences = of_.fences[static_cast<std::size_t>(scope)];

@@ -72,6 +72,7 @@ class Order {
     std::vector<std::array<std::uint32_t, 32>> step;
     std::vector<std::uint32_t> warp_met;  // by thread: the time of its last __syncwarp()
     std::array<Fences, 2> fences;         // by Scope
+    std::vector<std::uint32_t> arrived;   // of each thread, its time; 0: it was not ordered
     std::vector<Learnt> learnt;
   };
 
@@ -85,6 +86,9 @@ class Order {
   void barrier();                                 ///< all threads of the block have met
   void sync_warp(int warp, std::uint32_t lanes);  ///< these lanes have met
   void fence(int thread, Scope scope);            ///< a thread has called a fence
+  void arrive(int thread, bool is_ordered);       ///< at a barrier of several blocks
+  /// All threads of the block have: hands on what those did before that were ordered.
+  void publish_arrivals(std::uintptr_t flag);
   /// A thread changes a flag. `is_chain`: by an atomic operation, which hands on what others have
   /// handed on before.
   void publish(std::uintptr_t flag, int thread, bool is_chain);

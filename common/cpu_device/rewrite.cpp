@@ -55,8 +55,7 @@ constexpr std::string_view kHeaders[] = {
 // Of C++'s own, what is no calculation.
 constexpr std::string_view kNotOfCudaStd[] = {"atomic", "barrier", "chrono", "latch", "semaphore"};
 constexpr std::array kMissingWords{
-    Feature{"this_cluster", "this_cluster(): there are no clusters of blocks"},
-    Feature{"__cluster_dims__", "__cluster_dims__: there are no clusters of blocks"},
+    Feature{"__cluster_dims__", "__cluster_dims__: name the cluster's size in the launch"},
     Feature{"clock64", "clock64(): there is no clock"},
     Feature{"__trap", "__trap()"},
     Feature{"tex1Dfetch", "tex1Dfetch(): there are no textures"},

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <set>
 #include <utility>
 
 #include "common/cpu_device/device_memory.hpp"
@@ -60,6 +61,7 @@ struct Device {
   std::vector<std::unique_ptr<CUevent_st>> events;
   std::map<const void*, std::size_t> dynamic_limits;  // of kernels that asked for more
   std::map<const void*, std::size_t> static_bytes;    // of kernels that have run
+  std::set<const void*> large_clusters;               // kernels that may have them
   cudaError_t last_error = cudaSuccess;
   cudaError_t fault = cudaSuccess;
   std::int64_t waits = 0;
@@ -127,13 +129,18 @@ std::size_t dynamic_limit(const void* kernel, std::size_t static_bytes) {
 std::size_t static_bytes_of(Call& call);
 
 cudaError_t check(const Launch& launch, Call& call) {
-  const auto& [grid, block, shared_bytes, stream, may_overlap] = launch;
+  const auto& [grid, block, shared_bytes, stream, may_overlap, cluster] = launch;
   const bool has_blocks = grid.x != 0 && grid.y != 0 && grid.z != 0;
   const bool fits = grid.x <= kMaxGridX && grid.y <= kMaxGridY && grid.z <= kMaxGridY;
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
   const bool is_block =
       block.x <= 1024 && block.y <= 1024 && block.z <= 64 && threads >= 1 && threads <= kMaxThreads;
   if (!has_blocks || !fits || !is_block) return cudaErrorInvalidConfiguration;
+  const int most =
+      device().large_clusters.contains(call.kernel()) ? kMaxCluster : kMaxPortableCluster;
+  if (cluster < 1 || cluster > most || grid.x % static_cast<unsigned>(cluster) != 0) {
+    return cudaErrorInvalidClusterSize;
+  }
   if (shared_bytes > 0 && shared_bytes > dynamic_limit(call.kernel(), static_bytes_of(call))) {
     return cudaErrorInvalidValue;
   }
@@ -187,7 +194,8 @@ void run(const Launch& launch, Call& call) {
   shared_memory().begin_launch(launch.shared_bytes);
   watcher().launch_begins(call.kernel(), &call, call.bytes(), launch.may_overlap);
   const CrashGuard guard;
-  const bool done = grid_runner().run(launch.grid, launch.block, [&] { call.run(); });
+  const bool done = grid_runner().run(
+      launch.grid, launch.block, [&] { call.run(); }, launch.cluster);
   if (done) {
     std::size_t& known = device().static_bytes[call.kernel()];
     known = std::max(known, shared_memory().static_bytes());  // not every launch declares all
@@ -372,6 +380,7 @@ static constexpr ErrorText kErrors[] = {
     {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
     {cudaErrorCooperativeLaunchTooLarge, "cudaErrorCooperativeLaunchTooLarge",
      "too many blocks in cooperative launch"},
+    {cudaErrorInvalidClusterSize, "cudaErrorInvalidClusterSize", "Invalid cluster size"},
     {cudaErrorMisalignedAddress, "cudaErrorMisalignedAddress", "misaligned address"},
     {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
     {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
@@ -682,6 +691,9 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 }
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed && value != 0) {
+    device().large_clusters.insert(kernel);
+  }
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   const auto known = device().static_bytes.find(kernel);
   const std::size_t declared = known == device().static_bytes.end() ? 0 : known->second;

@@ -31,6 +31,7 @@ enum cudaError_t {
   cudaErrorLaunchFailure = 719,
   cudaErrorCooperativeLaunchTooLarge = 720,
   cudaErrorNotSupported = 801,
+  cudaErrorInvalidClusterSize = 912,
 };
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
@@ -172,6 +173,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 enum cudaFuncAttribute {
   cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
   cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+  cudaFuncAttributeNonPortableClusterSizeAllowed = 14,
 };
 enum cudaSharedCarveout {
   cudaSharedmemCarveoutDefault = -1,
@@ -334,11 +336,15 @@ cudaError_t cudaMemcpyFromSymbolAsync(
 // kernel whose launch may overlap waits for the one before it is watched all the same.
 enum cudaLaunchAttributeID {
   cudaLaunchAttributeCooperative = 2,
+  cudaLaunchAttributeClusterDimension = 4,
   cudaLaunchAttributeProgrammaticStreamSerialization = 6,
 };
 union cudaLaunchAttributeValue {
   int cooperative;
   int programmaticStreamSerializationAllowed;
+  struct {
+    unsigned x, y, z;
+  } clusterDim;  // of which this device knows x
 };
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
@@ -361,6 +367,10 @@ cudaError_t cudaLaunchKernelEx(
     const cudaLaunchAttribute& attribute = config->attrs[i];
     if (attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization) {
       launch.may_overlap = attribute.val.programmaticStreamSerializationAllowed != 0;
+    } else if (attribute.id == cudaLaunchAttributeClusterDimension) {
+      const auto& [x, y, z] = attribute.val.clusterDim;
+      if (y != 1 || z != 1) return rmsnorm::cpu_device::not_supported();
+      launch.cluster = static_cast<int>(std::min(x, ~0u / 2));
     } else if (attribute.id == cudaLaunchAttributeCooperative && attribute.val.cooperative != 0) {
       if (!rmsnorm::cpu_device::fits_together(kernel, launch)) {
         return rmsnorm::cpu_device::note(cudaErrorCooperativeLaunchTooLarge);
@@ -369,6 +379,25 @@ cudaError_t cudaLaunchKernelEx(
   }
   kernel->*launch(std::forward<Arguments>(arguments)...);
   return cudaGetLastError();
+}
+
+/// Clusters that the device holds at the same time.
+template <class... Parameters>
+cudaError_t cudaOccupancyMaxActiveClusters(
+    int* clusters, void (*kernel)(Parameters...), const cudaLaunchConfig_t* config) {
+  int blocks = 0;
+  int multiprocessors = 0;
+  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+  const dim3 block = config->blockDim;
+  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocks, kernel, static_cast<int>(block.x * block.y * block.z), config->dynamicSmemBytes);
+  unsigned cluster = 1;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id == cudaLaunchAttributeClusterDimension) cluster = attribute.val.clusterDim.x;
+  }
+  *clusters = blocks * multiprocessors / static_cast<int>(std::max(cluster, 1u));
+  return error;
 }
 
 // Events put streams in an order. There is no clock, and there are no graphs.

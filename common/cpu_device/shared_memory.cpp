@@ -55,21 +55,21 @@ void SharedMemory::begin_block() {
   for (const SharedPiece& piece : pieces_) fill(piece);
 }
 
-std::vector<char> SharedMemory::save() const {
-  std::vector<char> all;
+std::size_t SharedMemory::save(char* to) const {
   for (const SharedPiece& piece : pieces_) {
-    all.insert(all.end(), memory_ + piece.begin, memory_ + piece.begin + piece.bytes);
+    std::copy_n(memory_ + piece.begin, piece.bytes, to + piece.begin - kFirstByte);
   }
-  return all;
+  return pieces_.size();
 }
 
-void SharedMemory::restore(const std::vector<char>& block) {
-  begin_block();  // for variables that another block was the first to need
-  auto from = block.begin();
-  for (const SharedPiece& piece : pieces_) {
-    if (from == block.end()) return;
-    std::copy_n(from, piece.bytes, memory_ + piece.begin);
-    from += static_cast<std::ptrdiff_t>(piece.bytes);
+void SharedMemory::restore(const char* from, std::size_t variables) {
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const SharedPiece& piece = pieces_[i];
+    if (i < variables) {
+      std::copy_n(from + piece.begin - kFirstByte, piece.bytes, memory_ + piece.begin);
+    } else {
+      fill(piece);
+    }
   }
 }
 

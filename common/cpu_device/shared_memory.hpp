@@ -43,8 +43,10 @@ class SharedMemory {
   void begin_launch(std::size_t dynamic_bytes);
   /// Fills all variables with NaN: what a block does not write has no value.
   void begin_block();
-  std::vector<char> save() const;                ///< all that the block has
-  void restore(const std::vector<char>& block);  ///< what save() gave
+  /// Copies all that the block has to kMemoryBytes elsewhere. Gives the number of variables.
+  std::size_t save(char* to) const;
+  /// Copies it back, of so many variables. The others have no value.
+  void restore(const char* from, std::size_t variables);
 
   /// The memory of a variable, which the launch's first call for it reserves. A launch that runs
   /// out of shared memory is stopped. `padding` tells the bytes of an element that are padding.

@@ -63,6 +63,7 @@ struct Launch {
   std::size_t shared_bytes;  ///< dynamic shared memory of a block
   cudaStream_t stream;       ///< null: the default stream
   bool may_overlap = false;  ///< whether it may begin before the one before it has ended
+  int cluster = 1;           ///< blocks of a cluster
 
   template <class... Arguments>
   /// The launch with the arguments of its kernel.

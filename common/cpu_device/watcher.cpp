@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/cpu_device/grid.hpp"
 #include "common/cpu_device/memory.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
@@ -143,6 +144,27 @@ void Watcher::all_met() {
   races_.barrier();
 }
 
+void Watcher::arrives(bool is_ordered) {
+  if (!is_watching) return;
+  settle();
+  order_.arrive(block_runner().current(), is_ordered);
+}
+
+void Watcher::hand_on_arrivals(const void* place) {
+  if (is_watching) order_.publish_arrivals(flag_at(place));
+}
+
+void Watcher::barrier_of_cluster(Place place, int threads) {
+  if (!is_watching) return;
+  counter_.block_met();
+  counter_.meeting("barrier", place, threads);
+  all_met();
+}
+
+void Watcher::forget(const void* data, std::size_t bytes) {
+  if (is_watching) global_races_.forget(data, bytes);
+}
+
 void Watcher::hand_on(const void* place) {
   if (!is_watching) return;
   const int thread = block_runner().current();
@@ -182,6 +204,14 @@ void Watcher::access(Access access) {
   const void* const address = access.address;
   if (block_runner().stacks().contains(address)) return;  // the thread's own variables
   if (shared_memory().contains(address)) return shared_access(access);
+  if (Cluster* const cluster = grid_runner().cluster(); cluster != nullptr) {
+    const int rank = grid_runner().rank();
+    const SharedByte byte = cluster->find(rank, address);
+    if (byte.rank >= 0) {
+      cluster->touch(rank, byte.rank, access);
+      return remote_access(access, byte);
+    }
+  }
   if (is_in(address, arguments_, argument_bytes_)) return;
   if (is_of_program(address)) return variable_access(access);
   global_access(access);
@@ -246,6 +276,10 @@ std::uintptr_t Watcher::flag_at(const void* address) const {
   constexpr int kAddressBits = 47;
   const auto number = reinterpret_cast<std::uintptr_t>(address);
   if (!shared_memory().contains(address)) return number;
+  if (Cluster* const cluster = grid_runner().cluster(); cluster != nullptr) {  // as others see it
+    return reinterpret_cast<std::uintptr_t>(
+        cluster->memory(grid_runner().rank()) + shared_memory().offset_of(address));
+  }
   return number ^ std::uintptr_t{order_.now(0).block} << kAddressBits;
 }
 
@@ -266,8 +300,9 @@ Past Watcher::past_of(const Access& access) {
 }
 
 /// Nothing separates an access from an earlier one.
-void Watcher::found_race(const Access& access, const Past& other, std::string element) {
-  const Race race{access, block_runner().current(), other, std::move(element)};
+void Watcher::found_race(
+    const Access& access, const Past& other, std::string element, bool is_shared) {
+  const Race race{access, block_runner().current(), other, is_shared, std::move(element)};
   if (access.touch != Touch::store || other.touch != Touch::store) return report(race);
   second_store_ = {race, {}};
   std::memcpy(
@@ -311,7 +346,8 @@ void Watcher::report(const Race& race) {
         fmt::format(
             "a race: this block {} {} here, another {} it at {}, and nothing orders the two", does,
             race.element, did, place_text(there)),
-        both_store
+        race.is_shared ? "Put a barrier of the cluster between the two"
+        : both_store
             ? "Blocks run in any order, also at the same time: give each memory of its own, or add "
               "with atomicAdd()"
             : "Blocks run in any order, also at the same time: use a second launch or, to hand a "
@@ -399,13 +435,41 @@ void Watcher::host_access(const Access& access) const {
   });
 }
 
+/// An access to a variable of a block, which the blocks of a cluster share.
+Finding Watcher::access_of_cluster(
+    const SharedPiece& piece, const SharedByte& byte, const Access& access, const Past& past) {
+  const char* const begin = grid_runner().cluster()->memory(byte.rank) - SharedMemory::kFirstByte;
+  const KnownMemory memory = {
+      piece.name, begin + piece.begin, piece.bytes, static_cast<int>(piece.element_bytes), false};
+  return global_races_.access(
+      memory, reinterpret_cast<std::uintptr_t>(begin + byte.offset), access.bytes, past);
+}
+
+/// An access to the shared memory of another block of the cluster.
+void Watcher::remote_access(const Access& access, const SharedByte& byte) {
+  Access own = access;  // as if it were the block's own
+  own.address = shared_memory().begin() + byte.offset;
+  const SharedPiece& piece = bounds_.shared(own);
+  const std::string name = piece.name + " of another block";
+  counter_.access(own, true, name, byte.offset);
+  const Finding finding = access_of_cluster(piece, byte, access, past_of(access));
+  const std::string element = element_text(piece, byte.offset) + " of another block";
+  if (finding.is_race) found_race(access, finding.other, element, true);
+  if (finding.is_unwritten) report_unwritten(access, element, true);
+}
+
 void Watcher::shared_access(const Access& access) {
   const SharedPiece& piece = bounds_.shared(access);
   const std::size_t offset = shared_memory().offset_of(access.address);
   counter_.access(access, true, piece.name, offset);  // others may run meanwhile
-  const Finding finding =
-      races_.access(offset - SharedMemory::kFirstByte, access.bytes, past_of(access));
-  if (finding.is_race) found_race(access, finding.other, element_text(piece, offset));
+  const Past past = past_of(access);
+  Finding finding = races_.access(offset - SharedMemory::kFirstByte, access.bytes, past);
+  if (grid_runner().cluster() != nullptr) {  // other blocks may touch it, too
+    const Finding more = access_of_cluster(piece, {grid_runner().rank(), offset}, access, past);
+    if (!finding.is_race) finding = more;
+    finding.is_unwritten = more.is_unwritten;
+  }
+  if (finding.is_race) found_race(access, finding.other, element_text(piece, offset), true);
   if (finding.is_unwritten) report_unwritten(access, element_text(piece, offset), true);
 }
 

@@ -16,6 +16,7 @@
 #include "common/cpu_device/access.hpp"
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/bounds.hpp"
+#include "common/cpu_device/cluster.hpp"
 #include "common/cpu_device/counter.hpp"
 #include "common/cpu_device/global_races.hpp"
 #include "common/cpu_device/order.hpp"
@@ -70,6 +71,10 @@ class Watcher {
   void block_ends();                              ///< all its threads have returned
   void barrier_passed(Place place, int threads);  ///< by so many threads
   void all_met();                                 ///< at a barrier other than __syncthreads
+  void arrives(bool is_ordered);                  ///< the running thread, at a cluster's barrier
+  void hand_on_arrivals(const void* place);       ///< all threads of the block have arrived
+  void barrier_of_cluster(Place place, int threads);  ///< they have all waited there
+  void forget(const void* data, std::size_t bytes);   ///< what was done to it
   /// The lanes of a warp, one bit each, have met there.
   void lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place);
   void add_padding(std::size_t offset);  ///< in shared memory: see RaceDetector
@@ -111,6 +116,7 @@ class Watcher {
     Access access;
     int thread;
     Past other;  ///< the earlier one
+    bool is_shared;
     std::string element;
   };
   /// A store that is a race if it changes what another has stored.
@@ -120,10 +126,14 @@ class Watcher {
   };
 
   void shared_access(const Access& access);
+  void remote_access(const Access& access, const SharedByte& byte);
+  Finding access_of_cluster(
+      const SharedPiece& piece, const SharedByte& byte, const Access& access, const Past& past);
   void global_access(const Access& access);
   std::uintptr_t flag_at(const void* address) const;
   Past past_of(const Access& access);
-  void found_race(const Access& access, const Past& other, std::string element);
+  void found_race(
+      const Access& access, const Past& other, std::string element, bool is_shared = false);
   static void report(const Race& race);
   void settle();
   void variable_access(const Access& access);

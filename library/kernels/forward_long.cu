@@ -15,7 +15,7 @@ template <class T, class W, bool kHasWeight>
 __global__ void __launch_bounds__(1024) rms_norm_long(
     const __grid_constant__ Forward op,          // the tensors
     const __grid_constant__ ForwardPlan plan) {  // how blocks share them
-  const Task task = task_of<false, false>(op, plan);
+  const Task task = task_of<false, false>(op, plan, blockIdx.x);
   wait_for_inputs();
   const auto* from = find<const uint4>(task.x, task.place);
   const auto* x = cuda::associate_access_property(from, plan.policy);

@@ -23,14 +23,14 @@ struct Task {
   float* rstd;         ///< likewise; null: unwanted
 };
 
-/// The task of the calling thread. A block has blockDim.y rows; the first blocks are those of
-/// tensors[0].
+/// The task of the calling thread. A block has blockDim.y rows, or a cluster of blocks, all with
+/// this number, has one; the first blocks are those of tensors[0].
 template <bool kIsShort, bool kPlain>
-__device__ Task task_of(const Forward& op, const ForwardPlan& plan) {
-  const bool is_second = !kPlain && blockIdx.x >= plan.first_blocks;
+__device__ Task task_of(const Forward& op, const ForwardPlan& plan, unsigned number) {
+  const bool is_second = !kPlain && number >= plan.first_blocks;
   const Tensor& first = op.tensors[0];
   const Tensor& second = op.tensors[1];
-  const std::int64_t block = blockIdx.x - (is_second ? plan.first_blocks : 0);
+  const std::int64_t block = number - (is_second ? plan.first_blocks : 0);
   const std::int64_t row = kIsShort ? block * blockDim.y + threadIdx.y : block;
   const std::int64_t rows = is_second ? second.rows : first.rows;
   const std::int64_t inner = is_second ? second.inner : first.inner;

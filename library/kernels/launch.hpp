@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A launch that may overlap the end of the kernel before it.
+/// A launch that may overlap the end of the kernel before it, and may have clusters.
 
 #include <cuda_runtime.h>
 
@@ -9,34 +9,41 @@
 
 namespace rmsnorm::kernels {
 
-/// Enqueues a kernel on the stream of the current device, in columns * lines blocks; nothing if
-/// there are none. Returns what the CUDA calls returned; cudaErrorInvalidConfiguration also for
+/// The current device's compute capability, without what stands behind the point.
+inline cudaError_t capability_of_device(int* major) {
+  int device = 0;
+  const cudaError_t error = cudaGetDevice(&device);
+  if (error != cudaSuccess) return error;
+  return cudaDeviceGetAttribute(major, cudaDevAttrComputeCapabilityMajor, device);
+}
+
+/// Enqueues a kernel on the stream of the current device, in columns * lines blocks, `cluster` of
+/// which, neighbours in a line, are a cluster; nothing if there are none. Returns what the CUDA calls returned; cudaErrorInvalidConfiguration also for
 /// more blocks than a grid can have. From Hopper on, the grid may be set up while the kernel before
 /// it in the stream still runs; the kernel has to call wait_for_inputs(), which waits for that
 /// one's end.
 template <class... Parameters>
 cudaError_t launch_overlapping(
-    void (*kernel)(Parameters...), std::int64_t columns, std::int64_t lines, dim3 threads,
-    int shared_bytes, cudaStream_t stream, const std::type_identity_t<Parameters>&... arguments) {
+    void (*kernel)(Parameters...), std::int64_t columns, std::int64_t lines, int cluster,
+    dim3 threads, int shared_bytes, cudaStream_t stream,
+    const std::type_identity_t<Parameters>&... arguments) {
   if (columns == 0 || lines == 0) return cudaSuccess;  // a grid of no blocks is an error
   if (columns > 0x7fffffff || lines > 0xffff) return cudaErrorInvalidConfiguration;
-  int device = 0;
   int major = 0;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  }
+  const cudaError_t error = capability_of_device(&major);
   if (error != cudaSuccess) return error;
-  cudaLaunchAttribute overlap{};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2]{};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(columns), static_cast<unsigned>(lines));
   config.blockDim = threads;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  config.attrs = &overlap;
-  config.numAttrs = major >= 9 ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = major < 9 ? 0 : cluster == 1 ? 1 : 2;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 

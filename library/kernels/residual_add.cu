@@ -164,7 +164,7 @@ cudaError_t launch(const ResidualAdd& given, cudaStream_t stream) {
   });
   const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index
   const std::int64_t outer = op.rows == 0 ? 0 : op.rows / op.inner;
-  return launch_overlapping(kernel, blocks, outer, dim3(plan.threads, plan.rows), 0, stream, op);
+  return launch_overlapping(kernel, blocks, outer, 1, dim3(plan.threads, plan.rows), 0, stream, op);
 }
 
 }  // namespace rmsnorm::kernels

@@ -48,6 +48,7 @@ std::vector<Case> bounds_cases();
 std::vector<Case> alignment_cases();
 std::vector<Case> overlap_cases();
 std::vector<Case> construct_cases();
+std::vector<Case> cluster_cases();
 std::vector<Case> host_cases();
 
 }  // namespace tests

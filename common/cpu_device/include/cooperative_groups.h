@@ -48,6 +48,49 @@ inline grid_group this_grid() {
   return {};
 }
 
+/// Blocks that are on the GPU at the same time, and may touch each other's shared memory.
+class cluster_group {
+ public:
+  struct arrival_token {};
+  static unsigned block_rank() {
+    return static_cast<unsigned>(rmsnorm::cpu_device::cluster_rank());
+  }
+  static unsigned num_blocks() {
+    return static_cast<unsigned>(rmsnorm::cpu_device::cluster_blocks());
+  }
+  static unsigned num_threads() { return num_blocks() * thread_block::num_threads(); }
+  static unsigned size() { return num_threads(); }
+  static unsigned thread_rank() {
+    return block_rank() * thread_block::num_threads() + thread_block::thread_rank();
+  }
+  static dim3 dim_blocks() { return dim3(num_blocks()); }
+  static dim3 block_index() { return dim3(block_rank(), 0, 0); }
+  /// The address in block `rank` of what has this address in the running block.
+  template <class T>
+  static T* map_shared_rank(T* address, int rank) {
+    return static_cast<T*>(rmsnorm::cpu_device::map_shared(address, rank));
+  }
+  static unsigned query_shared_rank(const void* address) {
+    return static_cast<unsigned>(rmsnorm::cpu_device::rank_of_shared(address));
+  }
+  static arrival_token barrier_arrive(RMSNORM_PLACE) {
+    rmsnorm::cpu_device::cluster_arrive(true, place);
+    return {};
+  }
+  static void barrier_wait(RMSNORM_PLACE) { rmsnorm::cpu_device::cluster_wait(place); }
+  static void barrier_wait(arrival_token&&, RMSNORM_PLACE) {
+    rmsnorm::cpu_device::cluster_wait(place);
+  }
+  static void sync(RMSNORM_PLACE) {
+    rmsnorm::cpu_device::cluster_arrive(true, place);
+    rmsnorm::cpu_device::cluster_wait(place);
+  }
+};
+
+inline cluster_group this_cluster() {
+  return {};
+}
+
 /// Lanes of a warp, which need not be neighbours.
 class coalesced_group {
  public:

@@ -1,0 +1,164 @@
+/// \file
+/// Mistakes with the shared memory and the barriers of a cluster.
+
+#include <cooperative_groups.h>
+
+#include <utility>
+
+#include "tests/hazards/cases.hpp"
+
+namespace tests {
+namespace {
+
+namespace cg = cooperative_groups;
+constexpr int kThreads = 64;
+
+/// A launch of two blocks that are a cluster.
+auto on_cluster(Kernel kernel) {
+  return [=](Memory m, bool correct) {
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = 2;
+    cluster.val.clusterDim.y = 1;
+    cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(4);
+    config.blockDim = dim3(kThreads);
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    cudaLaunchKernelEx(&config, kernel, m.x, m.y, correct);
+  };
+}
+
+/// The place of a thread in the grid.
+__device__ unsigned place() {
+  return blockIdx.x * kThreads + threadIdx.x;
+}
+
+/// Writes into the other block's memory, which may not have begun.
+__global__ void writes_early(const float* x, float* y, bool correct) {
+  __shared__ float row[kThreads];
+  const auto cluster = cg::this_cluster();
+  float* const other = cluster.map_shared_rank(row, cluster.block_rank() ^ 1);
+  if (correct) cluster.sync();
+  other[threadIdx.x] = x[place()];  // <-- early
+  cluster.sync();
+  y[place()] = row[threadIdx.x];
+}
+
+/// Returns while the other block may still read.
+__global__ void leaves(const float* x, float* y, bool correct) {
+  __shared__ float row[kThreads];
+  const auto cluster = cg::this_cluster();
+  row[threadIdx.x] = x[place()];
+  cluster.sync();
+  y[place()] = cluster.map_shared_rank(row, cluster.block_rank() ^ 1)[threadIdx.x];  // <-- late
+  if (correct) cluster.sync();
+}
+
+/// Reads what the other block writes, without a barrier of the cluster between the two.
+__global__ void reads_too_soon(const float* x, float* y, bool correct) {
+  __shared__ float row[kThreads];
+  const auto cluster = cg::this_cluster();
+  row[threadIdx.x] = 0;
+  cluster.sync();
+  cluster.map_shared_rank(row, cluster.block_rank() ^ 1)[threadIdx.x] = x[place()];  // <-- sent
+  if (correct) cluster.sync();
+  y[place()] = row[threadIdx.x];  // <-- received
+  cluster.sync();
+}
+
+/// Writes between arrival and wait what others read behind the barrier.
+__global__ void writes_after_arrival(const float* x, float* y, bool correct) {
+  __shared__ float row[kThreads];
+  const auto cluster = cg::this_cluster();
+  cluster.sync();
+  float* const other = cluster.map_shared_rank(row, cluster.block_rank() ^ 1);
+  if (correct) other[threadIdx.x] = x[place()];
+  auto arrival = cluster.barrier_arrive();
+  if (!correct) other[threadIdx.x] = x[place()];  // <-- after arrival
+  cluster.barrier_wait(std::move(arrival));
+  y[place()] = row[threadIdx.x];  // <-- behind
+  cluster.sync();
+}
+
+/// Of the two blocks, one does not come to the barrier.
+__global__ void one_block_returns(const float* x, float* y, bool correct) {
+  const auto cluster = cg::this_cluster();
+  y[place()] = x[place()];
+  if (cluster.block_rank() == 0 || correct) cluster.sync();  // <-- alone
+}
+
+/// Arrives at the second barrier before it has waited at the first.
+__global__ void arrives_twice(const float* x, float* y, bool correct) {
+  auto cluster = cg::this_cluster();
+  auto arrival = cluster.barrier_arrive();
+  if (correct) cluster.barrier_wait(std::move(arrival));
+  cluster.barrier_arrive();  // <-- twice
+  cluster.barrier_wait();
+  y[place()] = x[place()];
+}
+
+/// Reads an element of the other block that nobody has written.
+__global__ void reads_nothing(const float* x, float* y, bool correct) {
+  __shared__ float row[kThreads];
+  const auto cluster = cg::this_cluster();
+  if (threadIdx.x < 32 || correct) row[threadIdx.x] = x[place()];
+  cluster.sync();
+  const float* const other = cluster.map_shared_rank(row, cluster.block_rank() ^ 1);
+  y[place()] = other[threadIdx.x];  // <-- nothing
+  cluster.sync();
+}
+
+/// An index that leaves the other block's variable.
+__global__ void leaves_variable(const float* x, float* y, bool correct) {
+  __shared__ float row[kThreads];
+  const auto cluster = cg::this_cluster();
+  row[threadIdx.x] = x[place()];
+  cluster.sync();
+  const float* const other = cluster.map_shared_rank(row, cluster.block_rank() ^ 1);
+  y[place()] = other[threadIdx.x + (correct ? 0 : 1)];  // <-- beyond
+  cluster.sync();
+}
+
+}  // namespace
+
+std::vector<Case> cluster_cases() {
+  const std::string between = "Put a barrier of the cluster between the two";
+  return {
+      {"a write to a block that may not have begun", on_cluster(writes_early),
+       "<early>: thread 0 writes shared memory of block 1 of the cluster, which may not have begun",
+       "writes_early, block 0, thread 0",
+       "Let all blocks of the cluster wait at a cluster barrier first"},
+      {"a read from a block that may have returned", on_cluster(leaves),
+       "<late>: a thread of block ... of the cluster reads shared memory of block ..., which may "
+       "have returned",
+       "leaves, block ..., thread ...",
+       "A block's shared memory ends with it: let all wait at a cluster barrier behind the last "
+       "access"},
+      {"a read too soon", on_cluster(reads_too_soon), "tests/hazards/cluster.cu:...: a race: ...",
+       "reads_too_soon, block ..., thread ...", between},
+      {"a write behind the arrival", on_cluster(writes_after_arrival),
+       "tests/hazards/cluster.cu:...: a race: ...", "writes_after_arrival, block ..., thread ...",
+       between},
+      {"a cluster barrier that one block does not reach", on_cluster(one_block_returns),
+       "<alone>: block 1 of the cluster has returned, and others wait for it at this cluster "
+       "barrier",
+       "one_block_returns, block 0, thread ...",
+       "Every thread of every block has to reach each cluster barrier", cudaErrorLaunchFailure},
+      {"a second arrival", on_cluster(arrives_twice),
+       "<twice>: thread ... arrives at the cluster barrier twice",
+       "arrives_twice, block 0, thread ...", "Between two arrivals, a thread has to wait",
+       cudaErrorLaunchFailure},
+      {"a read of what no thread has written", on_cluster(reads_nothing),
+       "<nothing>: thread ... reads row[...] of another block, which no thread ... has written "
+       "before",
+       "reads_nothing, block ..., thread ...",
+       "Shared memory begins with no value: let a thread write it first"},
+      {"an index beyond another block's variable", on_cluster(leaves_variable),
+       "<beyond>: thread 63 reads 4 bytes, ...", "leaves_variable, block ..., thread 63", "...",
+       cudaErrorIllegalAddress},
+  };
+}
+
+}  // namespace tests
