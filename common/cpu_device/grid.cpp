@@ -17,7 +17,7 @@ GridRunner::GridRunner() {
   running = &free_.front()->runner;
 }
 
-/// One for the next block. Neighbours get one cluster, which is free for others when all have ended.
+/// One for the next block. Neighbours get one cluster, which is free when all have ended.
 std::unique_ptr<GridRunner::Resident> GridRunner::next_resident(
     std::uint64_t number, int threads, int cluster) {
   if (free_.empty()) free_.push_back(std::make_unique<Resident>());

@@ -18,10 +18,10 @@ inline cudaError_t capability_of_device(int* major) {
 }
 
 /// Enqueues a kernel on the stream of the current device, in columns * lines blocks, `cluster` of
-/// which, neighbours in a line, are a cluster; nothing if there are none. Returns what the CUDA calls returned; cudaErrorInvalidConfiguration also for
-/// more blocks than a grid can have. From Hopper on, the grid may be set up while the kernel before
-/// it in the stream still runs; the kernel has to call wait_for_inputs(), which waits for that
-/// one's end.
+/// which, neighbours in a line, are a cluster; nothing if there are none. Returns what the CUDA
+/// calls returned; cudaErrorInvalidConfiguration also for more blocks than a grid can have. From
+/// Hopper on, the grid may be set up while the kernel before it in the stream still runs; the
+/// kernel has to call wait_for_inputs(), which waits for that one's end.
 template <class... Parameters>
 cudaError_t launch_overlapping(
     void (*kernel)(Parameters...), std::int64_t columns, std::int64_t lines, int cluster,
