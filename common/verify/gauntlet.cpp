@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,8 +29,9 @@ bool is_plain(const Attempt& attempt) {
          !attempt.values.change && spec.types == Types{};
 }
 
-/// While it lives, what runs has so many seconds; then the program says a sentence and ends. A
-/// kernel of the CPU device cannot be asked to stop: it runs in our own thread.
+/// While it lives, what runs has so many seconds of the CPU, which are no fewer on a busy machine;
+/// then the program says a sentence and ends. A kernel of the CPU device cannot be asked to stop: it
+/// runs in our own thread.
 class TimeLimit {
  public:
   TimeLimit(unsigned seconds, const std::string& sentence) {
@@ -38,16 +40,21 @@ class TimeLimit {
     struct sigaction action {};
     action.sa_handler = give_up;
     action.sa_flags = SA_ONSTACK;  // the device's, while a kernel runs: its own may be short
-    sigaction(SIGALRM, &action, &before_);
-    alarm(seconds);
+    sigaction(SIGPROF, &action, &before_);
+    end_after(seconds);
   }
   TimeLimit(const TimeLimit&) = delete;
   ~TimeLimit() {
-    alarm(0);
-    sigaction(SIGALRM, &before_, nullptr);
+    end_after(0);
+    sigaction(SIGPROF, &before_, nullptr);
   }
 
  private:
+  static void end_after(unsigned seconds) {
+    const itimerval time = {{}, {static_cast<time_t>(seconds), 0}};
+    setitimer(ITIMER_PROF, &time, nullptr);
+  }
+
   static void give_up(int) {
     [[maybe_unused]] const auto written = write(STDOUT_FILENO, sentence_.data(), sentence_.size());
     _exit(kLessonWrong);
