@@ -30,8 +30,8 @@ bool is_plain(const Attempt& attempt) {
 }
 
 /// While it lives, what runs has so many seconds of the CPU, which are no fewer on a busy machine;
-/// then the program says a sentence and ends. A kernel of the CPU device cannot be asked to stop: it
-/// runs in our own thread.
+/// then the program says a sentence and ends. A kernel of the CPU device cannot be asked to stop:
+/// it runs in our own thread.
 class TimeLimit {
  public:
   TimeLimit(unsigned seconds, const std::string& sentence) {
