@@ -2,9 +2,12 @@
 include(CheckLanguage)
 check_language(CUDA)
 if(NOT CMAKE_CUDA_COMPILER)
+  set(instead "; or do without it (cmake --preset cpu)")
+  if(RMSNORM_LIBRARY_ALONE)
+    set(instead "")
+  endif()
   message(FATAL_ERROR
-    "nvcc was not found: install the CUDA Toolkit, 12 or 13, and put its bin folder into PATH; or do "
-    "without it (cmake --preset cpu).")
+    "nvcc was not found: install the CUDA Toolkit, 12 or 13, and put its bin folder into PATH${instead}.")
 endif()
 include(Architectures)
 enable_language(CUDA)

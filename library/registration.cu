@@ -2,7 +2,6 @@
 // what they promise. Not a part of the library itself.
 #include <algorithm>
 #include <cstdint>
-#include <string>
 
 #include "common/operations/backward.hpp"
 #include "common/operations/residual_add.hpp"
@@ -11,9 +10,9 @@
 #include "library/kernels/backward_plan.hpp"
 #include "library/kernels/forward.hpp"
 #include "library/kernels/forward_plan.hpp"
-#include "library/kernels/launch.hpp"
 #include "library/kernels/residual_add.hpp"
 #include "library/kernels/residual_add_plan.hpp"
+#include "library/registration.hpp"
 
 namespace {
 
@@ -42,9 +41,9 @@ cudaError_t launch_forward(const TypedRmsNorm& p, cudaStream_t stream) {
 }
 
 kernels::ForwardPlan forward_plan_of(const TypedRmsNorm& p) {
-  int major = 0;
-  const bool is_known = kernels::capability_of_device(&major) == cudaSuccess;
-  return plan_for(forward_of(p), is_known && major >= 9);
+  kernels::ForwardShape shape;
+  shape_on_device(forward_of(p), &shape);  // after an error, nothing will be launched
+  return plan_for(forward_of(p), shape);
 }
 
 /// What an aligned row costs: x and y once, twice what of x neither registers nor shared memory
@@ -60,11 +59,10 @@ Traffic traffic_of_forward(const TypedRmsNorm& p) {
   return {.read = x + std::max(0.0, x - held) + weight / rows_of_warp, .written = x};
 }
 
-/// The additions of a vector's squares, those of a thread's vectors and edges, of a warp and of the
-/// warps, of which no more than hidden add something; and one for 1 / hidden, which is rounded
-/// before it is a factor.
-int depth_of_forward(const TypedRmsNorm& p) {
-  const kernels::ForwardPlan plan = forward_plan_of(p);
+/// The additions of a vector's squares, those of a thread's vectors and edges, of a warp, of the
+/// warps and of a cluster's blocks, of which no more than hidden add something; and one for
+/// 1 / hidden, which is rounded before it is a factor.
+int depth_of_forward(const TypedRmsNorm& p, const kernels::ForwardPlan& plan) {
   const int size = 16 / bytes_of(p.dtype);
   const int threads = plan.cluster * plan.threads;
   const int most = size + p.hidden / size / threads + 1 + 30 / threads + 1 + 5 + plan.cluster + 5;
@@ -78,7 +76,7 @@ const Registration<TypedRmsNorm> forward{{
     .regime = "",
     .launch = launch_forward,
     .traffic = traffic_of_forward,
-    .sum_depth = depth_of_forward,
+    .sum_depth = [](const TypedRmsNorm& p) { return depth_of_forward(p, forward_plan_of(p)); },
 }};
 
 // Residual add.
@@ -102,32 +100,30 @@ cudaError_t launch_residual_add(const rmsnorm::ResidualAdd& p, cudaStream_t stre
   return kernels::launch(residual_add_of(p), stream);
 }
 
-std::string unsupported_by_residual_add(const rmsnorm::ResidualAdd& p) {
-  if (p.hidden <= kernels::kMaxSummedColumns) return "";
-  return "librmsnorm has room for 49152 columns: 512 threads have 128 registers each";
-}
-
-/// x, the residual and the weight once; a vector of 32 bytes is two loads, both of all sectors. The
-/// residual and y are written.
+/// x and the residual once, or twice if registers do not hold them; the weight once, of which a
+/// vector of 32 bytes is two loads, both of all sectors. The residual and y are written.
 Traffic traffic_of_residual_add(const rmsnorm::ResidualAdd& p) {
   const double row = bytes_of(p.dtype) * static_cast<double>(p.hidden);
   const double factor = p.weight == nullptr ? 0 : bytes_of(p.weight_dtype);  // bytes of one
   const int loads = factor * width_of(residual_add_of(p)) == 32 ? 2 : 1;
-  return {.read = 2 * row + factor * p.hidden * loads, .written = 2 * row};
+  const int times = plan_for(residual_add_of(p)).columns > 0 ? 1 : 2;
+  return {.read = times * 2 * row + factor * p.hidden * loads, .written = 2 * row};
 }
 
 /// A thread's columns one by one, then the additions of at most two warps' shuffles.
 int depth_of_residual_add(const rmsnorm::ResidualAdd& p) {
-  return std::min(p.hidden, plan_for(residual_add_of(p)).columns) + 5 + 5;
+  const kernels::ResidualAddPlan plan = plan_for(residual_add_of(p));
+  const std::int64_t vectors = divide_up(p.hidden / plan.width, plan.threads);  // of a thread
+  return std::min(p.hidden, plan.width * static_cast<int>(vectors)) + 5 + 5;
 }
 
 const Registration<rmsnorm::ResidualAdd> residual_add{{
     .slug = "librmsnorm",
     .title = "librmsnorm, residual add",
-    .idea = "The sum with the residual and its norm in one kernel, each byte once",
+    .idea =
+        "The sum with the residual and its norm in one kernel, each byte once if registers hold it",
     .regime = "",
     .launch = launch_residual_add,
-    .unsupported = unsupported_by_residual_add,
     .traffic = traffic_of_residual_add,
     .sum_depth = depth_of_residual_add,
 }};
@@ -218,3 +214,25 @@ const Registration<rmsnorm::Backward> backward{{
 }};
 
 }  // namespace
+
+Implementation rmsnorm::forward_in_shape(const kernels::ForwardShape& shape) {
+  const auto view = Description<TypedRmsNorm>::view;
+  return {
+      .slug = "librmsnorm",
+      .title = "librmsnorm",
+      .idea = "",
+      .regime = "",
+      .memory = Memory::device,
+      .operation = &operation_of<RmsNorm>(),
+      .is_typed = true,
+      .launch =
+          [=](const Problem& p, cudaStream_t stream) {
+            return launch_in_shape(forward_of(view(p)), shape, stream);
+          },
+      .unsupported = [](const Problem&) { return std::string(); },
+      .traffic = nullptr,
+      .sum_depth = [=](const Problem& p) -> SumDepth {
+        return depth_of_forward(view(p), plan_for(forward_of(view(p)), shape));
+      },
+      .workspace_bytes = [](const Problem&) { return std::size_t{0}; }};
+}

@@ -96,11 +96,6 @@ void enqueue_norms(
 
 void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaStream_t stream) {
   const View& x = norm.x;
-  if (x.hidden > kernels::kMaxSummedColumns) {
-    refuse(
-        RMSNORM_BAD_SHAPE, "{} has {} columns: with a residual it needs {} at most", x.name,
-        x.hidden, kernels::kMaxSummedColumns);
-  }
   enqueue_with({norm}, eps, [&] {
     if (x.region.is_empty()) return cudaSuccess;
     const Layout layout = layout_of({x, *norm.residual, norm.y});

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// All charts: of the lessons' results, of what peers.py measured, and of the CPU device's counts.
+/// All charts: of the lessons' results, of what peers.py measured, of bytes in flight, and of the
+/// CPU device's counts.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include "common/records/row_cost.hpp"
 #include "common/records/trace_csv.hpp"
 #include "plots/chart.hpp"
+#include "plots/limits.hpp"
 #include "plots/select.hpp"
 
 namespace rmsnorm::plots {
@@ -63,6 +65,13 @@ std::optional<Chart> peers_decode_chart(const std::vector<Result>& results);
 
 /// The share of the copy's bandwidth in all other cases, in bars. Nothing if there are none.
 std::optional<Chart> peers_other_chart(const std::vector<Result>& results);
+
+// --- bytes in flight
+
+/// What kernels reach over what they have in flight: a dot for each in each regime, in fp32 and
+/// bf16, and Little's law with the shortest time of all. Nothing if there are none. The chart
+/// points to what they point to.
+std::optional<Chart> limits_chart(const std::vector<Limit>& limits);
 
 // --- the CPU device's counts
 

@@ -56,7 +56,7 @@ def load_librmsnorm(library, revision):
 
     if not library.is_file():
         raise Missing(f"there is no {library}: build it, or name it with --library")
-    spec = importlib.util.spec_from_file_location("rmsnorm", ROOT / "library/python/rmsnorm.py")
+    spec = importlib.util.spec_from_file_location("rmsnorm", ROOT / "library/python/rmsnorm/binding.py")
     binding = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(binding)
     binding.load(str(library))

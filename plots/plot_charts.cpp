@@ -1,5 +1,6 @@
 /// \file
-/// Draws every chart that a results file, a trace file and the results of peers.py have data for.
+/// Draws every chart that a results file, what was counted and read of its kernels, a trace file
+/// and the results of peers.py have data for.
 
 #include <fmt/format.h>
 
@@ -25,6 +26,8 @@ struct Options {
   std::filesystem::path csv_file;
   std::filesystem::path trace_file;
   std::filesystem::path peers_file;
+  std::filesystem::path profile_file;
+  std::filesystem::path loads_file;
   std::filesystem::path folder;
   std::optional<double> l2_mib;
 };
@@ -61,6 +64,18 @@ void draw_results(const Options& options) {
     throw std::runtime_error(
         fmt::format("{}: no results that a chart could show", options.csv_file.string()));
   }
+}
+
+void draw_limits(const Options& options) {
+  const auto results = of_operation(load_results(options.csv_file), kMain);
+  const auto profiles = of_operation(read_profiles(options.profile_file), kMain);
+  const auto loads = read_loads(options.loads_file);
+  const auto chart = limits_chart(limits_of(results, profiles, loads));
+  if (!chart) {
+    throw std::runtime_error(fmt::format(
+        "{}: no loads of a kernel that was timed and counted", options.loads_file.string()));
+  }
+  save(*chart, options, "bytes_in_flight");
 }
 
 void draw_trace(const Options& options) {
@@ -108,6 +123,12 @@ int main(int argc, char** argv) {
       app.add_option("--trace", options.trace_file, "The CPU device's counts")->type_name("FILE");
   CLI::Option* peers =
       app.add_option("--peers", options.peers_file, "The results of peers.py")->type_name("FILE");
+  CLI::Option* profile = app.add_option("--profile", options.profile_file, "The profiler's counts")
+                             ->needs(csv)
+                             ->type_name("FILE");
+  CLI::Option* loads = app.add_option("--loads", options.loads_file, "What loads_in_flight.py read")
+                           ->needs(csv, profile)
+                           ->type_name("FILE");
   app.add_option("--out", options.folder, "The folder for the charts")
       ->required()
       ->type_name("DIR");
@@ -119,6 +140,7 @@ int main(int argc, char** argv) {
     if (csv->empty() && trace->empty() && peers->empty())
       throw CLI::RequiredError("--csv, --trace or --peers");
     if (!csv->empty()) draw_results(options);
+    if (!loads->empty()) draw_limits(options);
     if (!trace->empty()) draw_trace(options);
     if (!peers->empty()) draw_peers(options);
     return kDone;

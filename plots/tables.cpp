@@ -12,6 +12,8 @@
 namespace rmsnorm::plots {
 namespace {
 
+constexpr const char* kLibrary = "librmsnorm";
+
 using Slugs = std::vector<std::string>;
 using Row = TableRow;
 
@@ -200,7 +202,9 @@ std::string errors_table(const std::vector<Result>& of_sweep, const Slugs& slugs
   return sweep_table(of_sweep, slugs, header, begin, cells);
 }
 
-std::string unaligned_table(const std::vector<Result>& of_sweep, const Slugs& slugs) {
+constexpr int kLongRow = 16384;  // columns from which on the table of long rows has one
+
+std::string shapes_table(const std::vector<Result>& of_sweep, const Slugs& slugs) {
   Row header = {"rows × hidden, " + of_sweep.front().dtype, "copy"};
   for (const std::string& slug : slugs) header.push_back(code(slug));
   const auto begin = [](const std::vector<const Result*>& of_row) -> Row {
@@ -237,6 +241,54 @@ std::vector<Result> results_of(
   return found;
 }
 
+// --- best
+
+/// Times that are no further apart count as the same.
+constexpr double kAsFast = 1.01;
+
+/// The first lesson that is as fast as the fastest of a shape; null if none was timed.
+const Result* first_of_fastest(const std::vector<const Result*>& of_shape) {
+  const Result* best = nullptr;
+  for (const bool is_known : {false, true}) {
+    for (const Result* r : of_shape) {
+      if (!r->median_us || r->implementation == kLibrary || is_variant(r->implementation)) continue;
+      if (is_known && *r->median_us <= kAsFast * *best->median_us) return r;
+      if (!is_known && (best == nullptr || *r->median_us < *best->median_us)) best = r;
+    }
+  }
+  return best;
+}
+
+std::string best_table(const std::vector<Result>& results) {
+  std::vector<std::vector<const Result*>> shapes;
+  for (const Result& r : results) {
+    if (!r.cache || r.regime == "sweep_rows" || r.dtype == "fp16") continue;
+    const auto same = std::find_if(shapes.begin(), shapes.end(), [&](const auto& of_shape) {
+      return condition_of(*of_shape.front()) == condition_of(r) &&
+             of_shape.front()->hidden == r.hidden;
+    });
+    (same == shapes.end() ? shapes.emplace_back() : *same).push_back(&r);
+  }
+  std::vector<Row> rows = {{"rows × hidden", "L2", "lesson", "its time", code(kLibrary)}};
+  std::vector<const Result*> used;
+  for (const auto& of_shape : shapes) {
+    const Result* best = first_of_fastest(of_shape);
+    const auto library = std::find_if(of_shape.begin(), of_shape.end(), [](const Result* r) {
+      return r->implementation == kLibrary;
+    });
+    if (best == nullptr || library == of_shape.end()) continue;
+    const bool is_repeated = best->regime == "sweep_hidden" && best->hidden < kLongRow &&
+                             rows.back()[2] == code(best->implementation);
+    if (is_repeated) continue;  // a length that is like the one above
+    rows.push_back(
+        {fmt::format("{} × {}, {}", best->rows, best->hidden, best->dtype), cache_text(*best),
+         code(best->implementation), time_cell(*best), time_cell(**library)});
+    used.insert(used.end(), {best, *library});
+  }
+  if (used.empty()) throw std::runtime_error("there are no lessons beside the library");
+  return with_provenance(rows, used);
+}
+
 }  // namespace
 
 std::string make_table(const std::vector<Result>& results, const std::vector<std::string>& words) {
@@ -246,6 +298,10 @@ std::string make_table(const std::vector<Result>& results, const std::vector<std
   if (kind == "ladder") {
     if (slugs.size() != 1) throw std::runtime_error("'ladder' needs an operation, and no more");
     return ladder(without_variants(of_operation(results, slugs.front())));
+  }
+  if (kind == "best") {
+    if (slugs.size() != 1) throw std::runtime_error("'best' needs an operation, and no more");
+    return best_table(of_operation(results, slugs.front()));
   }
   if (kind == "lesson") {
     const auto is_wanted = [](const Result& r) { return !is_sweep(r.regime); };
@@ -261,10 +317,17 @@ std::string make_table(const std::vector<Result>& results, const std::vector<std
     const std::vector<Result> of_sweep = of_regime(results, "sweep_unaligned");
     if (of_sweep.empty()) return "Not recorded yet.\n";
     const auto is_wanted = [](const Result&) { return true; };
-    return unaligned_table(results_of(of_sweep, slugs, "in sweep_unaligned", is_wanted), slugs);
+    return shapes_table(results_of(of_sweep, slugs, "in sweep_unaligned", is_wanted), slugs);
+  }
+  if (kind == "long") {
+    const auto is_wanted = [](const Result& r) {
+      return r.regime == "sweep_hidden" && r.dtype == "fp32" && r.hidden >= kLongRow;
+    };
+    return shapes_table(results_of(results, slugs, "of long rows", is_wanted), slugs);
   }
   throw std::runtime_error(fmt::format(
-      "there is no table '{}'; there are ladder, lesson, errors, unaligned, profile and peers",
+      "there is no table '{}'; there are ladder, best, lesson, errors, unaligned, long, profile, "
+      "limits, peers and mutants",
       kind));
 }
 

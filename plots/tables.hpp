@@ -14,9 +14,12 @@ namespace rmsnorm::plots {
 ///     ladder OPERATION       every implementation without variants; % of copy in four regimes, the
 ///                            time of the fifth; for the README at the top: from there its links to
 ///                            lessons are right
+///     best OPERATION         for each shape, the first lesson that is as fast as the fastest, with
+///                            less than a per cent between them, and librmsnorm; in fp32 and bf16
 ///     lesson SLUG...         the given ones; time, bandwidth and % of copy in every regime
 ///     errors SLUG...         the given ones; largest error and its bound over hidden
 ///     unaligned SLUG...      the given ones; time and % of copy of odd rows and their neighbours
+///     long SLUG...           the given ones; time and % of copy of the longest rows over hidden
 ///
 /// A table is of one operation: that of the first slug.
 ///

@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "common/base/files.hpp"
+#include "plots/limits.hpp"
 #include "plots/markers.hpp"
+#include "plots/mutation.hpp"
 #include "plots/peers.hpp"
 #include "plots/profile.hpp"
 #include "plots/select.hpp"
@@ -28,7 +30,9 @@ using namespace rmsnorm::plots;
 struct Options {
   std::filesystem::path csv_file;
   std::filesystem::path profile_file;
+  std::filesystem::path loads_file;
   std::filesystem::path peers_file;
+  std::filesystem::path mutants_file;
   std::filesystem::path root;
   bool check = false;
 };
@@ -66,12 +70,26 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
   const auto results = load_results(options.csv_file);
   std::vector<Profile> profiles;
   if (!options.profile_file.empty()) profiles = read_profiles(options.profile_file);
+  std::vector<Loads> loads;
+  if (!options.loads_file.empty()) loads = read_loads(options.loads_file);
+  const auto norms = of_operation(results, "rms_norm");  // limits points to it
+  const auto counted = of_operation(profiles, "rms_norm");
+  const auto limits = limits_of(norms, counted, loads);
   std::vector<rmsnorm::Result> peers;
   if (!options.peers_file.empty()) peers = load_results(options.peers_file);
+  std::vector<MutantCount> mutants;
+  if (!options.mutants_file.empty()) mutants = read_mutant_counts(options.mutants_file);
   const auto lessons = options.root / "lessons";
   const MakeBlock make_block = [&](const auto& words) {
     const std::string kind = words.empty() ? "" : words.front();
     if (kind == "peers") return make_peers_table(peers, {words.begin() + 1, words.end()});
+    if (kind == "mutants") return make_mutants_table(mutants, {words.begin() + 1, words.end()});
+    if (kind == "limits") {
+      if (limits.empty()) return std::string("Not recorded yet.\n");
+      return make_without_new_lessons(lessons, loads, words, [&](const auto& known) {
+        return make_limits_table(limits, known);
+      });
+    }
     if (kind == "profile") {
       return make_without_new_lessons(lessons, profiles, words, [&](const auto& known) {
         return make_profile_table(results, profiles, known);
@@ -112,7 +130,9 @@ int main(int argc, char** argv) {
       "Rewrites the tables between the markers in README.md, lessons/*/README.md and docs/*.md.");
   app.add_option("--csv", options.csv_file, "The results file")->required()->type_name("FILE");
   app.add_option("--profile", options.profile_file, "The profiler's counts")->type_name("FILE");
+  app.add_option("--loads", options.loads_file, "What loads_in_flight.py read")->type_name("FILE");
   app.add_option("--peers", options.peers_file, "The results of peers.py")->type_name("FILE");
+  app.add_option("--mutants", options.mutants_file, "What mutate.py counted")->type_name("FILE");
   app.add_option("--root", options.root, "The repository's folder")->required()->type_name("DIR");
   app.add_flag("--check", options.check, "Write nothing; fail if a table is out of date");
   return run_tool(app, argc, argv, [&] { return update(options); });

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/device.hpp"
@@ -17,6 +18,9 @@ namespace tests {
 
 /// Why no GPU can be used here, or "".
 std::string why_no_gpu();
+
+/// The one implementation that supports long rows alone.
+inline constexpr std::string_view kOfLongRows = "15_clusters/st_async";
 
 /// The registered implementations that run on a GPU.
 std::vector<rmsnorm::Implementation> gpu_implementations();

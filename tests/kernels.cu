@@ -144,6 +144,16 @@ __global__ void shuffle_xor(float* y, int distance) {
   y[threadIdx.x] = __shfl_xor_sync(0xffffffff, static_cast<float>(threadIdx.x), distance);
 }
 
+__global__ void lanes_behind_loop(float* y) {
+  const int t = threadIdx.x;
+  if (t >= 24) return;
+  for (int i = 0; i < t / 8; ++i) y[t + 32] += 1;
+  y[t] = __activemask();
+  __syncwarp(0xffffff);
+  const unsigned together = __activemask();
+  if (t == 0) y[24] = together;
+}
+
 template <int kLanes>
 __global__ void warp_reduce(const float* x, float* y) {
   using Reduce = cub::WarpReduce<float, kLanes>;

@@ -52,6 +52,9 @@ __global__ void policies(const float* x, float* y);
 /// Loads x[1] with a policy.
 __global__ void past_the_end(const float* x, float* y);
 
+/// y[t] = the lanes that are with the t-th of 24 behind a loop of t / 8 rounds; y[24] = those that
+/// are with the first of them when all 24 have met.
+__global__ void lanes_behind_loop(float* y);
 /// 3 barriers and, in each warp, 5 shuffles.
 __global__ void barriers(float* y);
 /// Of 96 threads, which write to y, `early` ones let the next kernel begin before that, and `late`

@@ -1,9 +1,10 @@
-# For each __syncthreads() of each lesson: an edit that takes it out, and the lesson with that edit,
-# as SLUG_without_barrier_N, in the program missing_barriers.
+# For each __syncthreads() and each cluster.sync() of each lesson: an edit that takes it out, and the
+# lesson with that edit, as SLUG_without_barrier_N, in the program missing_barriers.
+set(barrier_call "(__syncthreads|cluster\\.sync)\\(\\);")
 set(without_barrier "${CMAKE_CURRENT_BINARY_DIR}/without_barrier")
 function(without_barrier source number barrier name copy)
   set(edit "${without_barrier}/${name}.edit")
-  string(REPLACE "__syncthreads();" "" without "${barrier}")
+  string(REGEX REPLACE "${barrier_call}" "" without "${barrier}")
   file(CONFIGURE OUTPUT "${edit}"
     CONTENT "Missing: barrier ${number}\nIn ${source}:\n\n-${barrier}\n+${without}\n" @ONLY)
   edited_copy("${edit}" "${copy}" ${ARGN})
@@ -15,7 +16,7 @@ foreach(lesson IN LISTS lessons)
   cmake_path(GET lesson PARENT_PATH slug)
   cmake_path(GET slug FILENAME slug)
   set(number 0)
-  file(STRINGS "${lesson}" barriers REGEX "__syncthreads\\(\\);")
+  file(STRINGS "${lesson}" barriers REGEX "${barrier_call}")
   foreach(barrier IN LISTS barriers)
     math(EXPR number "${number} + 1")
     set(name ${slug}_without_barrier_${number})
@@ -34,7 +35,7 @@ target_link_libraries(missing_barriers PRIVATE rmsnorm_harness rmsnorm_warnings)
 add_library(kernel_archive STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:rmsnorm_kernels>)
 set(kernels_of_library "${PROJECT_SOURCE_DIR}/library/kernels")
 set(library_programs "")
-foreach(file row.cuh backward.cu backward_columns.cu)
+foreach(file row.cuh backward.cu backward_columns.cu forward_cluster.cu)
   cmake_path(GET file STEM stem)
   set(program library_without_barrier_${stem})
   set(copy "${without_barrier}/${stem}/library/kernels/${file}")

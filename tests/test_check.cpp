@@ -24,7 +24,7 @@ Finished check(const std::vector<std::string>& arguments) {
   return run(command);
 }
 
-const std::string kAdvice = "\n  no mistake was seen on the way: is a ";
+const std::string kAdvice = "\n  no mistake was seen on the way: ";
 
 }  // namespace
 
@@ -74,6 +74,51 @@ TEST_CASE("check advises where no mistake was seen that explains a wrong result,
   }
 }
 
+TEST_CASE("check asks for a missing __shared__ only where threads share nothing, or one is unset") {
+  NEEDS_COUNTS();
+  for (const auto& [mutant, question] : std::vector<std::pair<const char*, const char*>>{
+           {"own_total", "is a variable read before it is written? One without __shared__"},
+           {"own_tree", "threads meet at a __syncthreads() and share no memory: is a __shared__"},
+           {"unset_sum", "is a variable read before it is written?"},
+           {"half_lanes", "is an index or a bound of a loop off, or the formula wrong?"}}) {
+    CAPTURE(mutant);
+    CHECK_THAT(check({std::string("mutant/") + mutant}).out, contains(kAdvice + question));
+  }
+}
+
+TEST_CASE("check says what the formula gives for a sum of Inf, where a kernel gives NaN") {
+  NEEDS_COUNTS();
+  const Finished finished = check({"mutant/corrects_sum"});
+  CHECK(finished.exit_code == kLessonWrong);
+  CHECK_THAT(
+      finished.out,
+      contains("\n  a sum of this row is Inf, for which the formula gives 0 here; NaN "
+               "comes of Inf - Inf, as in a sum with a correction"));
+}
+
+TEST_CASE("check shows the first lines that kernels print, and says how many it left out") {
+  NEEDS_COUNTS();
+  const Finished finished = check({"twin/prints"});
+  CHECK(finished.exit_code == kAllVerified);
+  const std::vector<std::string> lines = lines_in(finished.out);
+  CHECK(std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
+          return line.starts_with("thread ");
+        }) == 20);
+  REQUIRE_FALSE(lines.empty());
+  CHECK(lines.back().starts_with("and "));
+  CHECK(lines.back().ends_with(" more calls of printf() in kernels, not shown"));
+}
+
+TEST_CASE("check refuses a registration without a field that it needs, and two of one slug") {
+  for (const auto& [slug, sentence] : std::vector<std::pair<const char*, const char*>>{
+           {"no_traffic", "no_traffic's registration lacks its .traffic\n"},
+           {"twice", "two registrations have the .slug \"twice\": give each its own\n"}}) {
+    const Finished finished = check({slug});
+    CHECK(finished.exit_code == kBadUsage);
+    CHECK(finished.err == sentence);
+  }
+}
+
 TEST_CASE("check ends a kernel of the CPU device that never ends and names the problem") {
   if (!is_cpu_device()) SKIP_TEST("a GPU cannot be asked");
   const Finished finished = check({"97_never_ends", "1"});
@@ -82,6 +127,14 @@ TEST_CASE("check ends a kernel of the CPU device that never ends and names the p
       finished.out ==
       "97_never_ends               FAIL  on 1 x 1: no end after 1 s: is there a loop that never "
       "ends?\n");
+}
+
+TEST_CASE("check ends a launcher that never ends, too") {
+  if (!is_cpu_device()) SKIP_TEST("a GPU's problems have no limit");
+  const Finished finished = check({"decides_never", "1"});
+  CHECK(finished.exit_code == kLessonWrong);
+  CHECK_THAT(
+      finished.out, contains("decides_never               FAIL  on 0 x 1: no end after 1 s"));
 }
 
 TEST_CASE("check names what only a GPU has and is neither right nor wrong about it") {
@@ -102,6 +155,61 @@ TEST_CASE("check leads to branches for long rows, and finds nothing wrong in rig
     CHECK(finished.exit_code == kAllVerified);
     CHECK_THAT(finished.out, contains(" PASS  right on ") && contains(" of all drawn by seed 1"));
   }
+}
+
+TEST_CASE("check does not call a kernel right if a line of it has not run, and names the line") {
+  NEEDS_COUNTS();
+  const Finished finished = check({"mutant/between_sizes"});
+  CHECK(finished.exit_code == kNotChecked);
+  CHECK_THAT(
+      finished.out, contains("mutant/between_sizes        NOT CHECKED  "
+                             "tests/mutants/between_sizes.edit:6 was never run by any of ") &&
+                        contains(" problems\n  else right on ") && !contains("PASS"));
+  const Finished alone = check({"mutant/between_sizes", "--only", "3 x 1000"});
+  CHECK(alone.exit_code == kAllVerified);
+  CHECK_THAT(alone.out, contains(" PASS  right on 1 problem; "));
+}
+
+TEST_CASE("check names a kernel that is chosen for no problem, and none that nobody uses") {
+  NEEDS_COUNTS();
+  const Finished finished = run({RMSNORM_CHECK_NEVER_PROGRAM});
+  CHECK(finished.exit_code == kNotChecked);
+  CHECK_THAT(
+      lines_in(finished.out).at(0),
+      contains("NOT CHECKED  tests/chosen_never.edit:9 to 11 were never run by any of "));
+  CHECK_THAT(lines_in(finished.out).at(1), contains("  else right on "));
+}
+
+TEST_CASE("check runs the problem alone that it names where a kernel is wrong") {
+  NEEDS_COUNTS();
+  for (const auto& [mutant, problem] : std::vector<std::pair<std::string, std::string>>{
+           {"half_lanes", "1 x 31"},
+           {"next_row_times_zero", "9 x 1024, NaN in every odd row"},
+           {"forgets_bias", "3 x 4, fp32, 1 + the weight"},
+           {"only_y_unaligned", "3 x 1024, with y alone 4 bytes behind a 16-byte boundary"},
+           {"rows_in_grid_y", "8264705 x 520, of which few blocks ran"}}) {
+    CAPTURE(mutant);
+    const Finished alone = check({"mutant/" + mutant, "--only", problem});
+    CHECK(alone.exit_code == kLessonWrong);
+    CHECK_THAT(
+        alone.out, contains("FAIL  on " + problem + ":\n") &&
+                       contains("\n  this problem alone: --only '" + problem + "'\n"));
+  }
+  const Finished right = check({"04_warp_reduce", "--only", "3 x 1000, eps 0.01"});
+  CHECK(right.exit_code == kAllVerified);
+  CHECK_THAT(right.out, contains(" PASS  right on 1 problem; "));
+  const Finished none = check({"04_warp_reduce", "--only", "3 x 1000, by night"});
+  CHECK(none.exit_code == kLessonWrong);
+  CHECK_THAT(none.out, contains("there is no problem '3 x 1000, by night'"));
+}
+
+TEST_CASE("check says why it has no verdict about a problem that is too large as a whole") {
+  NEEDS_COUNTS();
+  const Finished finished = check({"twin/copies_first"});
+  CHECK(finished.exit_code == kAllVerified);
+  CHECK_THAT(
+      finished.out, contains("  not tried on 8264705 x 520, of which few blocks ran: it copies or "
+                             "sets memory besides\n"));
 }
 
 TEST_CASE("check rejects a kernel that supports no problem") {

@@ -1,11 +1,17 @@
 /// \file
 /// The CPU device: the language of kernels, launches, streams, memory, and what it counts.
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <climits>
 #include <cmath>
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "common/base/coverage.hpp"
 #include "common/base/watching.hpp"
 #include "common/cpu_device/grid.hpp"
 #include "tests/catch.hpp"
@@ -14,6 +20,7 @@
 #include "tests/watch.hpp"
 
 using namespace tests;
+using Catch::Matchers::StartsWith;
 using rmsnorm::cpu_device::Launch;
 
 namespace {
@@ -294,6 +301,107 @@ TEST_CASE("copies and fills refuse what is no memory, and stay within their allo
   cudaGetLastError();
 }
 
+TEST_CASE("a call that fails says which it is and why") {
+  const Floats y;
+  const auto reason = [](cudaError_t error) {  // a test's own lines are not known
+    CHECK(error != cudaSuccess);
+    cudaGetLastError();
+    return rmsnorm::take_failed_call();
+  };
+  rmsnorm::take_failed_call();
+  float host = 0;
+  CHECK(
+      reason(cudaMemcpyAsync(y.data, nullptr, 4, cudaMemcpyDefault)) ==
+      "cudaMemcpyAsync(): the source is a null pointer");
+  CHECK(rmsnorm::take_failed_call().empty());  // it was said once
+  CHECK(
+      reason(cudaMemcpy(y.data, &host, 4, cudaMemcpyDeviceToHost)) ==
+      "cudaMemcpy(): the destination is the device's memory, and the direction says otherwise");
+  CHECK(
+      reason(cudaMemcpy(&host, y.data, 4, cudaMemcpyHostToDevice)) ==
+      "cudaMemcpy(): the destination is the host's memory, and the direction says otherwise");
+  CHECK(cudaMemcpy(&host, y.data, 4, cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(
+      reason(cudaMemset(y.data, 0, y.buffer.bytes() + 1000000)) ==
+      "cudaMemset(): the memory has no 1016384 bytes");
+  CHECK(
+      reason(cudaEventRecord(nullptr)) ==
+      "cudaEventRecord(): there is no such event, or no longer");
+  CHECK(
+      reason(cudaFuncSetAttribute(fill, cudaFuncAttributeMaxDynamicSharedMemorySize, 240000)) ==
+      "cudaFuncSetAttribute(): 240000 bytes of dynamic shared memory beside 0 of __shared__ "
+      "variables, and a block has 232448");
+  fill->*Launch(0, 32)(y.data);
+  CHECK(
+      reason(cudaGetLastError()) ==
+      "the launch of tests::fill: a grid of 0 blocks, and a grid has one at least");
+  fill->*Launch(1, dim3(32, 33))(y.data);
+  CHECK(
+      reason(cudaGetLastError()) ==
+      "the launch of tests::fill: a block of 32 x 33 x 1 threads, and it has 1 to 1024, of which z "
+      "counts 64 at most");
+  CHECK(
+      reason(cudaFree(&host)) ==
+      "cudaFree(): it was not allocated, is a part of what was, or is free already");
+}
+
+TEST_CASE("a copy reads the host's own memory at once, and pinned memory when it is its turn") {
+  const Floats y;
+  float* pinned = nullptr;
+  REQUIRE(cudaMallocHost(&pinned, sizeof(float)) == cudaSuccess);
+  float own = *pinned = 5;
+  CHECK(cudaMemcpyAsync(y.data, &own, 4, cudaMemcpyHostToDevice) == cudaSuccess);
+  CHECK(cudaMemcpyAsync(y.data + 1, pinned, 4, cudaMemcpyHostToDevice) == cudaSuccess);
+  own = *pinned = 6;
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  CHECK(y.data[0] == 5);
+  CHECK(y.data[1] == 6);
+  CHECK(cudaFreeHost(pinned) == cudaSuccess);
+}
+
+TEST_CASE("a copy that begins when its memory has been freed is found") {
+  const Outcome outcome = watch({}, [] {
+    float* data = nullptr;
+    cudaMalloc(&data, 4);
+    cudaStream_t stream = nullptr;
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    cudaFreeAsync(data, nullptr);
+    cudaMemsetAsync(data, 0, 4, stream);
+    cudaStreamSynchronize(nullptr);
+    cudaStreamSynchronize(stream);
+    cudaStreamDestroy(stream);
+  });
+  REQUIRE(outcome.hazards.size() == 1);
+  CHECK_THAT(
+      outcome.hazards[0],
+      StartsWith("cudaMemsetAsync() begins when its memory has been freed. Free it behind"));
+}
+
+TEST_CASE("the lanes that are together are those that have come the same way") {
+  NEEDS_COUNTS();
+  const Floats y;
+  counts_of(y, y, [&] { lanes_behind_loop->*Launch(1, 32)(y.data); });
+  const auto lanes = [&](int lane) { return static_cast<unsigned>(y.data[lane]); };
+  CHECK(lanes(0) == 0x0000ff);
+  CHECK(lanes(7) == 0x0000ff);
+  CHECK(lanes(8) == 0x00ff00);
+  CHECK(lanes(16) == 0xff0000);
+  CHECK(lanes(24) == 0xffffff);  // after a __syncwarp(), all of 24 lanes
+}
+
+TEST_CASE("fast functions lose the digits that a GPU's lose") {
+  CHECK(std::abs(__powf(1e30f, -0.5f) / 1e-15f - 1) > 1e-7f);
+  float worst = 0;
+  for (float x = 60; x < 80; x += 0.7f) {
+    worst = std::max(worst, std::abs(__expf(x) / std::exp(x) - 1));
+  }
+  CHECK(worst > 1e-6f);
+  CHECK(std::abs(__expf(0.5f) / std::exp(0.5f) - 1) < 3e-7f);
+  CHECK(__fdividef(1, 0x1p127f) == 0);
+  CHECK(__fdividef(6, 3) == 2);
+  CHECK(std::isnan(__fdividef(INFINITY, 0x1p127f)));
+}
+
 TEST_CASE("cub's reductions add everything up, also those of half a warp alone") {
   const Floats x;
   const Floats y;
@@ -513,4 +621,32 @@ TEST_CASE("the distance of a shuffle counts by its last five bits") {
     CHECK(y.data[0] == 31);
     CHECK(outcome.hazards.empty() == (distance == 31));  // the others leave the warp
   }
+}
+
+TEST_CASE("a CUDA call fails when it is to, and none after it") {
+  rmsnorm::let_call_fail(1);
+  for (const cudaError_t expected : {cudaSuccess, cudaErrorMemoryAllocation, cudaSuccess}) {
+    void* data = nullptr;
+    CHECK(cudaMalloc(&data, 4) == expected);
+    CHECK(cudaGetLastError() == expected);
+    CHECK((data != nullptr) == (expected == cudaSuccess));
+    cudaFree(data);
+  }
+}
+
+TEST_CASE("work in a copy of the process changes nothing here, and may end the copy") {
+  constexpr int kWorks = 5;
+  const auto flags = std::shared_ptr<char>(
+      static_cast<char*>(
+          mmap(nullptr, kWorks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)),
+      [](char* memory) { munmap(memory, kWorks); });
+  int number = 1;
+  rmsnorm::cover_apart(kWorks, [&](int i) {
+    number = 2;
+    flags.get()[i] = 1;  // which all processes see
+    if (i == 1) std::exit(1);
+    if (i == 2) std::abort();
+  });
+  CHECK(number == 1);
+  CHECK(std::string(flags.get(), kWorks) == std::string(kWorks, 1));
 }

@@ -35,7 +35,9 @@ TEST_CASE("the CPU device verifies every lesson and never prints a time or a ban
   CHECK(results.size() == all_implementations().size());
   for (const Result& result : results) {
     CAPTURE(result.implementation);
-    CHECK(result.verdict == Verdict::pass);
+    const bool is_supported = result.implementation != tests::kOfLongRows;
+    CHECK(result.verdict == (is_supported ? Verdict::pass : Verdict::unsupported));
+    if (!is_supported) continue;
     CHECK_FALSE((result.median_us || result.gbps || result.copy_gbps || result.peak_gbps));
   }
 }

@@ -340,6 +340,73 @@ TEST_CASE("a kernel that calls a function of the host is refused") {
   CHECK(refusal("int f();\n__global__ void k() { s.f(); std::f(); R f(1); }") == "");
 }
 
+TEST_CASE("a function of the device that the host calls is refused") {
+  check_refused(
+      {{"__device__ int f() { return 1; }\nint host() {\n return f();\n}",
+        "k.cu:3: host is the host's code, which cannot call f: it has no __host__"}});
+  CHECK(refusal("__host__ __device__ int f() { return 1; }\nint host() { return f(); }") == "");
+  CHECK(refusal("__device__ int f();\nvoid host() { g([] __device__ { return f(); }); }") == "");
+  CHECK(refusal("__device__ int f();\nvoid host() { s.f(); other::f(); }") == "");
+}
+
+TEST_CASE("a kernel that returns something is refused") {
+  const std::string message = "k.cu:1: a kernel returns nothing: k has to be __global__ void";
+  CHECK(refusal("__global__ int k(float* y) { return 1; }") == message);
+  CHECK(refusal("template <int n>\n__global__ void __launch_bounds__(n) k(float* y) {}") == "");
+}
+
+TEST_CASE("what of std:: has no __device__ is refused in a kernel") {
+  const std::string begin = "__device__ float f(float x) {\n";
+  CHECK(
+      refusal(begin + " return std::max(x, 1.0f); }") ==
+      "k.cu:2: a kernel cannot use std::max: it has no __device__ (max() without std:: has one)");
+  CHECK(
+      refusal(begin + " std::vector<float> all;\n}") ==
+      "k.cu:2: a kernel cannot use std::vector: it has no __device__");
+  CHECK(refusal(begin + " constexpr int n = std::max(1, 2); return std::sqrt(max(x, n)); }") == "");
+  CHECK(refusal("__host__ __device__ int f() { return std::max(1, 2); }") == "");
+  CHECK(refusal("__global__ void k() {}\nint host() { return std::max(1, 2); }") == "");
+}
+
+TEST_CASE("a missing brace is left to the compiler, which knows better where it is") {
+  CHECK(refusal("__global__ void k() {\nint f() { return std::max(1, 2); }") == "");
+}
+
+TEST_CASE("a shared variable without its semicolon is refused in its own line") {
+  const std::string message = "k.cu:2: there is no ; behind this __shared__ variable";
+  for (const std::string next : {"const int lane = 3;", "__syncthreads();", "x[0] = 1;"}) {
+    CAPTURE(next);
+    CHECK(refusal("{\n__shared__ float total\n" + next + "\n}") == message);
+    CHECK(refusal("{\n__shared__ float all[3]\n" + next + "\n}") == message);
+  }
+  CHECK(refusal("{ __shared__ float\n all[3]; }") == "");
+}
+
+TEST_CASE("dynamic shared arrays of one name and two types are refused") {
+  const std::string first = "void f() { extern __shared__ float all[]; }\n";
+  CHECK(
+      refusal(first + "void g() {\nextern __shared__ double all[]; }") ==
+      "k.cu:3: all is an array of float in line 1: give this one another name, or one type to "
+      "both");
+  CHECK(refusal(first + "void g() { extern __shared__ float all[]; }") == "");
+  CHECK(refusal(first + "void g() { extern __shared__ double other[]; }") == "");
+}
+
+TEST_CASE("printf becomes the device's, which does not show all of it") {
+  const std::string begin = "#line 1 \"k.cu\"\n";
+  for (const std::string name : {"printf", "std::printf", "::printf"}) {
+    CAPTURE(name);
+    CHECK(rewrite(name + "(\"a\");", "k.cu") == begin + "::rmsnorm::cpu_device::print(\"a\");");
+  }
+  for (const std::string other : {"printf;", "fmt::printf(1);", "log.printf(1);"}) {
+    CHECK(rewrite(other, "k.cu") == begin + other);
+  }
+}
+
+TEST_CASE("a byte order mark in front of a file is no part of it") {
+  CHECK(rewrite("\xef\xbb\xbfint a;", "k.cu") == "#line 1 \"k.cu\"\nint a;");
+}
+
 TEST_CASE("inline PTX that is not known is refused as a missing feature") {
   for (const std::string text :
        {"asm(\"x.y %0;\" : \"=r\"(a));", "asm volatile(\"mov.u32 %0, %%clock; x.y;\" : : );",

@@ -98,7 +98,8 @@ TEST_CASE("an error that a kernel's launch forgot to return is noticed") {
       return cudaSuccess;
     };
     const Verification found = verify(forgetful, Workload(*operation, kSmall));
-    CHECK(found.complaint == "the launch failed: invalid argument");
+    const std::string call = is_cpu_device() ? " (cudaMemsetAsync(): a null pointer)" : "";
+    CHECK(found.complaint == "the launch failed: invalid argument" + call);
   }
 }
 
@@ -169,7 +170,9 @@ TEST_CASE("the program verifies and times every kernel and writes what it measur
   CHECK(tests::lines_in(finished.out).size() == results.size());
   for (const Result& result : results) {
     CAPTURE(result.implementation, cache_text(result));
-    CHECK(result.verdict == Verdict::pass);
+    const bool is_supported = result.implementation != tests::kOfLongRows;
+    CHECK(result.verdict == (is_supported ? Verdict::pass : Verdict::unsupported));
+    if (!is_supported) continue;
     const auto of_result = [&](const Operation* o) { return o->name == result.operation; };
     const auto operation = std::find_if(operations().begin(), operations().end(), of_result);
     REQUIRE(operation != operations().end());

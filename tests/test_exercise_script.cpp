@@ -259,7 +259,15 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
        "p.x, p.rows, p.y,",
        {"72: error: an argument is of another type than"}},
       {"<<<p.rows, kThreads, row_bytes, stream>>>", "", {"71: ", " is a kernel: call it as "}},
-      {"    if (threadIdx.x < half) {", "    {{", {"error: "}},
+      {"    if (threadIdx.x < half) {",
+       "    {{",
+       {"error: a function begins inside of another: is there a } too few before it?"}},
+      {"partial[kThreads];", "partial[kThreads]", {"36: there is no ; behind"}},
+      {"#include \"common/operations/rms_norm.hpp\"",
+       "",
+       {"error: CUDA's words are not known: the file needs #include \"common/operations/"}},
+      {".traffic = traffic", ".trafic = traffic", {"error: a registration has no field .trafic"}},
+      {".traffic = traffic", ".traffic = launch", {"error: a field of this registration has not"}},
   };
   Repository repository;
   repository.check_ends_with(4);
@@ -302,6 +310,33 @@ my.cu:4:82: error: the CPU device has no this_multi
 my.cu:5:96: error: 'foo' was not declared in this scope
 my.cu:6: error: the CPU device has no barrier of blocks
 )");
+}
+
+TEST_CASE(
+    "a mistake that shows in a header or a macro of another file is one of the reader's line") {
+  const TemporaryFolder folder;
+  const std::string log = (folder / "log").string();
+  const auto shown = [&](const std::string& text) {
+    rmsnorm::write_file(log, text);
+    return run_without_gpu({"bash", "-c", "awk -v path=/r/my.cu -v name=my.cu -f \"$1\" <\"$2\"",
+                            "-", (top() / "common/programs/compiler_messages.awk").string(), log})
+        .out;
+  };
+  CHECK(
+      shown("/usr/include/sort.h: In instantiation of 'void sort(T, T)':\n"
+            "/r/my.cu:6:3:   required from here\n"
+            "/usr/include/sort.h:13:5: error: no match for 'operator<'\n") ==
+      "my.cu:6: error: no match for 'operator<'\n");
+  CHECK(
+      shown("/r/common/checks.hpp:25:27: error: 'w' was not declared in this scope\n"
+            "/r/my.cu:40:12: note: in expansion of macro 'SQUARE'\n") ==
+      "my.cu:40: error: 'w' was not declared in this scope\n");
+  CHECK(
+      shown("/usr/bin/ld: check.cpp:(.text.startup+0x0): multiple definition of `main'; my.o\n") ==
+      "my.cu: error: it has a main() of its own, and is to be a part of a program that has one\n");
+  CHECK(
+      shown("/r/my.cu:3:9: warning: unused variable 'a'\n/r/my.cu:4:9: error: no 'b'\n") ==
+      "my.cu:4:9: error: no 'b'\n");
 }
 
 TEST_CASE("of what nvcc and clang say only the words about the reader's file are shown") {

@@ -56,6 +56,7 @@ const std::vector<Given> kGiven = {
      {"x crosses global memory once: 2 counted in 32 x 4096 bf16",
       "at most 80 requests a row: 112 counted in 32 x 4096 bf16"}},
     {"14_backward", {"x crosses global memory once: 2 counted in 64 x 4096"}},
+    {"15_clusters", {"at most 8 barriers a row: 12 counted in 4 x 65536"}},
 };
 
 Finished run_program(const std::string& name) {
@@ -281,6 +282,10 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
        "NOT YET  every block lets the next kernel begin before it writes: 0 counted"},
       {"12_launch_overlap.weight_first", kLessonWrong,
        "bytes of weight before cudaGridDependencySynchronize(): "},
+      {"15_clusters.leaves_early", kLessonWrong,
+       "a thread of block 1 of the cluster reads shared memory of block 0, which may have "
+       "returned"},
+      {"15_clusters.relaxed", kLessonWrong, "a race: "},
   };
   std::vector<std::string> names;
   for (const WayRound& way : ways) {

@@ -175,7 +175,8 @@ TEST_CASE("every kernel's predicted traffic is what the CPU device counts, withi
                shape.rows;
       };
       using Catch::Matchers::WithinRel;
-      CHECK_THAT(bytes_per_row("global load"), WithinRel(predicted.read, kTolerance));
+      const double read = bytes_per_row("global load") + bytes_per_row("bulk load");
+      CHECK_THAT(read, WithinRel(predicted.read, kTolerance));
       CHECK_THAT(bytes_per_row("global store"), WithinRel(predicted.written, kTolerance));
     }
   }
@@ -186,6 +187,7 @@ TEST_CASE(
   NEEDS_COUNTS();
   for (const int hidden : {128, 4096}) {
     for (const Implementation& lesson : tests::gpu_implementations()) {
+      if (!lesson.unsupported(workload_of(lesson, {64, hidden}).problem()).empty()) continue;
       CAPTURE(lesson.slug, hidden);
       const LaunchCounts once = counts_of(lesson, {32, hidden});
       REQUIRE_FALSE(once.lines.empty());

@@ -152,3 +152,8 @@ TEST_CASE("mistakes with copies that are not waited for, barriers, groups and CU
 TEST_CASE("mistakes with the memory and the barriers of a cluster are found") {
   check_loads_and_stores(cluster_cases(), "tests/hazards/cluster.cu");
 }
+
+TEST_CASE(
+    "mistakes with bulk copies, and with stores that another block's barrier counts, are found") {
+  check_loads_and_stores(bulk_copy_cases(), "tests/hazards/bulk_copy.cu");
+}

@@ -282,11 +282,6 @@ const std::vector<Mistake> kOfResiduals = {
      [](Arguments& a) { a.residual.pointer = nullptr; }},
     {RMSNORM_BAD_SHAPE, "residual has the shape (4, 2, 64): it needs that of x, (4, 3, 64)",
      [](Arguments& a) { a.residual.layout.shape[1] = 2; }},
-    {RMSNORM_BAD_SHAPE, "x has 49153 columns: with a residual it needs 49152 at most",
-     [](Arguments& a) {
-       for (Argument* part : {&a.x, &a.residual, &a.y}) part->lies(contiguous({1, 49153}));
-       a.weight.pointer = nullptr;
-     }},
     {RMSNORM_BAD_DTYPE, "residual has elements of float16: it needs those of x, bfloat16",
      [](Arguments& a) { a.residual.view.dtype = dl_type(Dtype::fp16); }},
     {RMSNORM_BAD_DEVICE, "residual is on CUDA device 1, x on 0: they need to be on the same",

@@ -57,6 +57,10 @@ const char* const kWarpsStore = "of_warp[threadIdx.y][threadIdx.x] = sum;";
 const char* const kWarpsSum =
     "for (int warp = 1; warp < 32; ++warp) sum += of_warp[warp][threadIdx.x];";
 
+const char* const kSend = "*cluster.map_shared_rank(&partial[place], lane) = value;";
+const char* const kSumOfSent =
+    "for (int i = lane; i < blocks * warps; i += 32) value += partial[i];";
+
 const MissingBarrier kMissing[] = {
     {"02_naive", 1, kFirstStore, kTreeStep},
     {"02_naive", 2, kTreeStep, kTreeResult},
@@ -78,6 +82,8 @@ const MissingBarrier kMissing[] = {
     {"14_backward", 1, kTurnStore, kTurnSum},
     {"14_backward", 2, kPlaceSum, kPlaceStore, "128", false},
     {"14_backward", 3, kWarpsStore, kWarpsSum, "4096", false},
+    {"15_clusters", 1, kShortRowStore, kShortRowSum, "4096", false},
+    {"15_clusters", 2, kSend, kSumOfSent, "65536"},
 };
 
 /// "lessons/04_warp_reduce/rms_norm.cu"
@@ -169,7 +175,8 @@ TEST_CASE("without one of its barriers the library has a race") {
   const Missing all[] = {
       {"row", ".cuh", "if (lane == 0) partial[warp] = value;", "residual_add", "1024"},
       {"backward", ".cu", "sum += of_place[place * hidden + col];", "backward", "128"},
-      {"backward_columns", ".cu", kWarpsStore, "backward", "128"}};
+      {"backward_columns", ".cu", kWarpsStore, "backward", "128"},
+      {"forward_cluster", ".cu", "asm volatile(  // asks the barrier", "rms_norm", "16384"}};
   for (const auto& [stem, extension, seen_at, operation, hidden] : all) {
     const std::string file = "library/kernels/" + stem + extension;
     const fs::path programs = fs::path(RMSNORM_MISSING_BARRIERS).parent_path();
@@ -198,7 +205,8 @@ TEST_CASE("no lesson's barrier is left out of the test of missing barriers") {
     if (file.stem() == "exercise" || file.stem() == "variants") continue;
     int number = 0;
     for (const std::string& line : lines_of(file)) {
-      if (line.find("__syncthreads();") == line.npos) continue;
+      const bool is_of_cluster = line.find("cluster.sync();") != line.npos;
+      if (line.find("__syncthreads();") == line.npos && !is_of_cluster) continue;
       barriers.push_back(text_of(++number, file.lexically_relative(top())));
     }
   }

@@ -8,6 +8,8 @@
 #include "common/contract/registry.hpp"
 #include "common/contract/types.hpp"
 #include "common/tensors/workload.hpp"
+#include "plots/charts.hpp"
+#include "plots/limits.hpp"
 #include "plots/profile.hpp"
 #include "tests/catch.hpp"
 #include "tests/repository.hpp"
@@ -50,7 +52,12 @@ TEST_CASE("every lesson's predicted traffic is what the profiler counted, within
         const rmsnorm::Traffic predicted = implementation.traffic(workload.problem());
         const double read = kSectorBytes * profile.sectors_read / profile.rows;
         const double written = kSectorBytes * profile.sectors_written / profile.rows;
-        CHECK_THAT(read, Catch::Matchers::WithinRel(predicted.read, kTolerance));
+        // The unit that the profiler counts loads of does not see what is copied in bulk.
+        const bool copies_x = profile.implementation == "librmsnorm" &&
+                              profile.operation == "rms_norm" && profile.regime == "wide";
+        const double in_bulk =
+            copies_x ? profile.hidden * rmsnorm::bytes_of(workload.spec().types.dtype) : 0;
+        CHECK_THAT(read, Catch::Matchers::WithinRel(predicted.read - in_bulk, kTolerance));
         CHECK_THAT(written, Catch::Matchers::WithinRel(predicted.written, kTolerance));
       }
       CHECK(found);
@@ -95,4 +102,65 @@ TEST_CASE("a table of profiles is of one type") {
   CHECK_THROWS_WITH(
       rmsnorm::plots::read_profiles(folder / "p.csv"),
       tests::contains("line 2: field 7 'many' is not a number"));
+}
+
+TEST_CASE("what an SM has in flight follows from its threads and what each of them asks for") {
+  const tests::TemporaryFolder folder;
+  rmsnorm::write_file(
+      folder / "l.csv",
+      "implementation,regime,dtype,kernel,threads,registers,spilled_bytes,x_bytes_at_once,waits\n"
+      "10_a,prefill,fp32,a,256,30,8,64,3\n10_a,decode,fp32,a,256,30,8,64,\n");
+  const auto loads = rmsnorm::plots::read_loads(folder / "l.csv");
+  Profile prefill;
+  prefill.implementation = "10_a";
+  prefill.regime = "prefill";
+  prefill.dtype = "fp32";
+  prefill.active_warps = 50;
+  prefill.instructions = 33792 * 40;
+  prefill.device = "NVIDIA H200";
+  Profile decode = prefill;
+  decode.regime = "decode";
+  rmsnorm::Result timed;
+  timed.implementation = "10_a";
+  timed.regime = "prefill";
+  timed.cache = rmsnorm::Cache::cold;
+  timed.bytes = 33792 * 1024;  // 128 KiB of x for each of 132 SMs
+  timed.gbps = 1056;           // 4 bytes/ns of x for each
+  timed.copy_gbps = 2112;
+  rmsnorm::Result few = timed;
+  few.regime = "decode";
+  few.bytes /= 64;
+  few.gbps = 264;
+  const std::vector<rmsnorm::Result> results = {timed, few};
+  std::vector<Profile> profiles = {prefill, decode};
+
+  const auto limits = rmsnorm::plots::limits_of(results, profiles, loads);
+  REQUIRE(limits.size() == 2);
+  CHECK(limits[0].in_flight == 1024 * 64);  // half of 2048 threads
+  CHECK(limits[0].share == 50);             // of the copy
+  CHECK(limits[0].ns == 1024 * 64 / 4);
+  CHECK(limits[0].instructions == 40);
+  CHECK(limits[1].in_flight == 2 * 1024);  // the launch has no more
+  CHECK(limits[1].share == 12.5);          // of the copy in prefill
+  CHECK(rmsnorm::plots::soonest(limits).loads == &loads[1]);
+  CHECK(rmsnorm::plots::limits_chart(limits));
+  CHECK_FALSE(rmsnorm::plots::limits_chart({}));
+
+  const auto table = [&](const std::vector<std::string>& words) {
+    return rmsnorm::plots::make_limits_table(limits, words);
+  };
+  CHECK_THAT(
+      table({"limits", "prefill", "10_a"}),
+      tests::contains("| `10_a` | 50 % | 64 KiB | 40 | 3 | 8"));
+  CHECK_THAT(
+      table({"limits", "decode", "10_a"}),
+      tests::contains("| `10_a` | 12 % | 2.0 KiB |") && tests::contains("| - | 8 |"));
+  CHECK_THROWS_WITH(
+      table({"limits", "wide", "bf16", "10_a"}), "there are no loads of '10_a' in 'wide', bf16");
+  CHECK_THROWS_WITH(table({"limits", "prefill"}), tests::contains("needs a regime and a slug"));
+  CHECK_THROWS_WITH(table({"limits", "law"}), tests::contains("no profile of decode in bf16"));
+  profiles[0].device = "another GPU";
+  CHECK_THROWS_WITH(
+      rmsnorm::plots::limits_of(results, profiles, loads),
+      tests::contains("how many SMs a 'another GPU' has"));
 }

@@ -1,11 +1,13 @@
 /// \file
 /// The check that the pages' tables are those of the recorded results: that it can fail.
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
 #include "common/base/files.hpp"
 #include "common/records/csv.hpp"
+#include "plots/mutation.hpp"
 #include "plots/select.hpp"
 #include "plots/tables.hpp"
 #include "tests/catch.hpp"
@@ -137,6 +139,46 @@ TEST_CASE("a table of unaligned rows has a row for each length of the sweep") {
   CHECK_THAT(table, contains("| 1000 × 769 | 50.0 µs, 4000 GB/s | unsupported | 100 µs, 50 % |"));
 }
 
+TEST_CASE("a table of long rows leaves out the others") {
+  std::vector<rmsnorm::Result> results;
+  for (const int hidden : {8192, 16384, 65536}) {
+    results.push_back(timed("10_a", "sweep_hidden"));
+    results.back().hidden = hidden;
+  }
+  const std::string table = rmsnorm::plots::make_table(results, {"long", "10_a"});
+  CHECK_THAT(
+      table,
+      contains("| rows × hidden, fp32 | copy | `10_a` |") &&
+          contains("| 1000 × 16384 | 50.0 µs, 4000 GB/s | 100 µs, 50 % |\n| 1000 × 65536 |") &&
+          !contains("8192"));
+  CHECK_THROWS_WITH(
+      rmsnorm::plots::make_table(results, {"long", "11_b"}),
+      contains("no result of '11_b' of long"));
+}
+
+TEST_CASE("the table of the best names the first lesson that is as fast as the fastest") {
+  const auto in = [](const char* implementation, const char* regime, int hidden, double us) {
+    rmsnorm::Result result = timed(implementation, regime);
+    result.hidden = hidden;
+    result.median_us = us;
+    return result;
+  };
+  std::vector<rmsnorm::Result> results = {
+      in("02_naive", "prefill", 4096, 100.9),    in("03_a", "prefill", 4096, 100),
+      in("03_a/variant", "prefill", 4096, 50),   in("librmsnorm", "prefill", 4096, 90),
+      in("02_naive", "sweep_hidden", 64, 102),   in("03_a", "sweep_hidden", 64, 100),
+      in("librmsnorm", "sweep_hidden", 64, 110), in("02_naive", "sweep_hidden", 128, 102),
+      in("03_a", "sweep_hidden", 128, 100),      in("librmsnorm", "sweep_hidden", 128, 110),
+      in("02_naive", "decode", 4096, 100)};
+  const std::string table = rmsnorm::plots::make_table(results, {"best", "rms_norm"});
+  CHECK_THAT(table, contains("| 1000 × 4096, fp32 | cold | `02_naive` | 101 µs, 50 % | 90.0 µs"));
+  CHECK_THAT(table, contains("| 1000 × 64, fp32 | cold | `03_a` | 100 µs, 50 % | 110 µs"));
+  CHECK_THAT(table, !contains("× 128"));                     // as the line above
+  CHECK(std::count(table.begin(), table.end(), '\n') == 6);  // decode has no library beside it
+  CHECK_THROWS_WITH(
+      rmsnorm::plots::make_table(results, {"best"}), "'best' needs an operation, and no more");
+}
+
 TEST_CASE("a table of errors has a row for each length and a dash where nothing was measured") {
   rmsnorm::Result short_rows = timed("10_a", "sweep_hidden");
   short_rows.max_error = 2e-7;
@@ -236,4 +278,23 @@ TEST_CASE("a lesson's table has a row for each type that was measured") {
   CHECK_THAT(
       table(), contains("| decode, cold, bf16/none | 50.0 µs, 4000 GB/s | - | 40.0 µs, 50 %"));
   CHECK(rmsnorm::plots::of_fp32(results).size() == 2);
+}
+
+TEST_CASE("a mutation score leaves out what nobody can tell from the lesson") {
+  using rmsnorm::plots::make_mutants_table;
+  const std::vector<rmsnorm::plots::MutantCount> counts = {
+      {"02_naive", "constant", "rejected", 2}, {"02_naive", "index", "no end", 1},
+      {"02_naive", "index", "not found", 1},   {"02_naive", "index", "same code", 9},
+      {"03_more", "index", "equivalent", 8},   {"03_more", "index", "not compiled", 7}};
+  CHECK_THAT(
+      make_mutants_table(counts, {"lessons"}),
+      contains("| `02_naive` | 0 | 9 | 0 | 2 | 1 | 1 | 75 % |") &&
+          contains("| `03_more` | 7 | 0 | 8 | 0 | 0 | 0 | - |") &&
+          contains("| all | 7 | 9 | 8 | 2 | 1 | 1 | 75 % |"));
+  CHECK_THAT(
+      make_mutants_table(counts, {"operators"}),
+      contains("| index | 7 | 9 | 8 | 0 | 1 | 1 | 50 % |"));
+  CHECK_THROWS_WITH(
+      make_mutants_table({{"02_naive", "index", "lost", 1}}, {"lessons"}), contains("'lost'"));
+  CHECK_THROWS_WITH(make_mutants_table(counts, {}), contains("operators"));
 }

@@ -4,7 +4,9 @@
 /// compiler tells; a GPU's does not.
 
 #include <cstddef>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rmsnorm {
@@ -17,6 +19,20 @@ struct Threshold {
   int problem;      ///< the number of the problem in which it did
 };
 
+/// A comparison of a constant with a number that is the same in all of a problem's threads, such as
+/// a size.
+struct SizeTest {
+  double constant;                              ///< the one that never changed
+  std::vector<std::pair<int, double>> numbers;  ///< a problem, and the number in it
+};
+
+/// A line of code, and those behind it.
+struct Lines {
+  std::string file;  ///< as the compiler was given it
+  int first;         ///< from 1
+  int last;          ///< the same, for one line
+};
+
 /// Whether this build can tell what has run.
 bool can_cover();
 
@@ -26,11 +42,29 @@ void forget_comparisons();
 /// Begins a problem: what runs from now on is that of the problem with this number, 0 or more.
 void cover(int problem);
 
+/// Whether comparisons are noted: not while something else runs than the problem itself.
+void note_comparisons(bool noted);
+
 /// The places that have run since then, each by a number of its own.
 std::vector<std::size_t> places_run();
 
 /// The comparisons that, in all problems, have not had each of their outcomes: less, equal and
-/// greater.
+/// greater. A comparison with the few numbers of a table is one for each of them.
 std::vector<Threshold> thresholds_not_crossed();
+
+/// Does works 0 to count - 1 in a copy of this process, and counts what runs there as run. Nothing
+/// else comes of it. A work may end the copy: the next one gets another. Each has 10 s.
+void cover_apart(int count, const std::function<void(int)>& work);
+
+/// Lets a CUDA call fail, after so many others that are made from now on; if -1, none.
+void let_call_fail(int calls_before);
+
+/// The lines with code that has not run in any problem until now: of the functions that some
+/// problem has entered or, with `every_function`, of all. Not the harness's own, and not what only
+/// an exception or abort() leads to. None where the build cannot tell.
+std::vector<Lines> lines_never_run(bool every_function);
+
+/// The comparisons of integers that depend on the problem alone.
+std::vector<SizeTest> size_tests();
 
 }  // namespace rmsnorm

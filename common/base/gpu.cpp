@@ -6,6 +6,7 @@
 
 #include "common/base/coverage.hpp"
 #include "common/base/device.hpp"
+#include "common/base/sampling.hpp"
 #include "common/base/watching.hpp"
 
 namespace rmsnorm {
@@ -34,10 +35,26 @@ HostCalls host_calls() {
   return {};
 }
 
+std::string take_failed_call() {
+  return "";
+}
+
+void say_before_crash(const std::string&) {}
+
 void change_order(bool, CUstream_st*) {}
 
 std::vector<std::string> take_hazards() {
   return {};
+}
+
+void start_sampling(std::uint64_t) {}
+
+Sample stop_sampling() {
+  return {};
+}
+
+void* repeat_in_device_memory(std::size_t, const std::vector<std::byte>&) {
+  return nullptr;
 }
 
 bool can_cover() {
@@ -48,11 +65,25 @@ void forget_comparisons() {}
 
 void cover(int) {}
 
+void note_comparisons(bool) {}
+
 std::vector<std::size_t> places_run() {
   return {};
 }
 
 std::vector<Threshold> thresholds_not_crossed() {
+  return {};
+}
+
+std::vector<SizeTest> size_tests() {
+  return {};
+}
+
+void cover_apart(int, const std::function<void(int)>&) {}
+
+void let_call_fail(int) {}
+
+std::vector<Lines> lines_never_run(bool) {
   return {};
 }
 

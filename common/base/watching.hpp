@@ -38,9 +38,9 @@ struct LineCount {
 ///
 /// A trigger lets the next kernel begin, when each thread of a block has called it or has returned.
 /// It is late if one of them wrote to global memory before.
-inline constexpr const char* kKinds[] = {"global load",  "global store", "shared load",
-                                         "shared store", "barrier",      "shuffle",
-                                         "trigger",      "late trigger"};
+inline constexpr const char* kKinds[] = {"global load", "global store", "bulk load",
+                                         "shared load", "shared store", "barrier",
+                                         "shuffle",     "trigger",      "late trigger"};
 
 /// Memory that a kernel is given: a tensor.
 struct KnownMemory {
@@ -79,6 +79,13 @@ struct HostCalls {
   std::int64_t queued = 0;       ///< work on a stream that nobody has waited for
 };
 HostCalls host_calls();  ///< since the program began
+
+/// Which call of the runtime returned the last error, where, and why: "FILE:LINE: cudaFree(): ...";
+/// "" if none has since the last call of this function, or where the device cannot tell.
+std::string take_failed_call();
+
+/// What is said in front of the sentence with which a crash in a launch ends the program.
+void say_before_crash(const std::string& text);
 
 /// Lets the blocks of later launches run from the last to the first, and take turns at atomic
 /// operations, and all streams but the given one work as soon as they can: on a device that has an

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "common/base/cuda_check.hpp"
 #include "common/contract/operation.hpp"
@@ -25,10 +26,10 @@ struct Traffic {
 /// \tparam View the struct that it takes: RmsNorm, TypedRmsNorm, ...
 template <class View>
 struct Lesson {
-  const char* slug;    ///< the folder, the CMake target, the chart label; a variant adds "/name"
-  const char* title;   ///< as the heading of the lesson's page has it
-  const char* idea;    ///< one sentence, no full stop
-  const char* regime;  ///< the regime in which the idea shows; "" if it is about no speed
+  const char* slug = "";  ///< the folder, the CMake target, the chart label; a variant adds "/name"
+  const char* title = "";   ///< as the heading of the lesson's page has it
+  const char* idea = "";    ///< one sentence, no full stop
+  const char* regime = "";  ///< the regime in which the idea shows; "" if it is about no speed
   Memory memory = Memory::device;  ///< where it wants its tensors
 
   /// Enqueues the operation on the stream (the null stream is CUDA's default stream) and returns
@@ -59,6 +60,7 @@ struct Implementation {
   const Operation* operation;  ///< what it does
   bool is_typed;               ///< knows more than fp32
 
+  // Those that the lesson has not are empty.
   std::function<cudaError_t(const Problem&, cudaStream_t)> launch;  ///< enqueues the operation
   std::function<std::string(const Problem&)> unsupported;           ///< also of types that it lacks
   std::function<Traffic(const Problem&)> traffic;                   ///< predicted
@@ -78,21 +80,30 @@ struct Registration {
   /// Keeps a copy.
   explicit Registration(const Lesson<View>& lesson) {
     const auto view = Description<View>::view;
-    add_implementation(
-        {lesson.slug, lesson.title, lesson.idea, lesson.regime, lesson.memory,
-         &operation_of<typename Description<View>::Of>(), Description<View>::kIsTyped,
-         [=](const Problem& p, cudaStream_t stream) { return lesson.launch(view(p), stream); },
-         [=](const Problem& p) {
-           const std::string types =
-               Description<View>::kIsTyped ? "" : unsupported_types(lesson.slug, p);
-           if (!types.empty() || lesson.unsupported == nullptr) return types;
-           return lesson.unsupported(view(p));
-         },
-         [=](const Problem& p) { return lesson.traffic(view(p)); },
-         [=](const Problem& p) { return lesson.sum_depth(view(p)); },
-         [=](const Problem& p) {
-           return lesson.workspace_bytes == nullptr ? 0 : lesson.workspace_bytes(view(p));
-         }});
+    Implementation added{
+        lesson.slug,
+        lesson.title,
+        lesson.idea,
+        lesson.regime,
+        lesson.memory,
+        &operation_of<typename Description<View>::Of>(),
+        Description<View>::kIsTyped,
+        [=](const Problem& p, cudaStream_t stream) { return lesson.launch(view(p), stream); },
+        [=](const Problem& p) {
+          const std::string types =
+              Description<View>::kIsTyped ? "" : unsupported_types(lesson.slug, p);
+          if (!types.empty() || lesson.unsupported == nullptr) return types;
+          return lesson.unsupported(view(p));
+        },
+        [=](const Problem& p) { return lesson.traffic(view(p)); },
+        [=](const Problem& p) { return lesson.sum_depth(view(p)); },
+        [=](const Problem& p) {
+          return lesson.workspace_bytes == nullptr ? 0 : lesson.workspace_bytes(view(p));
+        }};
+    if (lesson.launch == nullptr) added.launch = nullptr;
+    if (lesson.traffic == nullptr) added.traffic = nullptr;
+    if (!lesson.sum_depth) added.sum_depth = nullptr;
+    add_implementation(std::move(added));
   }
 };
 

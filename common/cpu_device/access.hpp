@@ -15,6 +15,8 @@
 
 namespace rmsnorm::cpu_device {
 
+inline constexpr unsigned kBulkBytes = 16;  ///< a bulk copy moves a multiple of these
+
 /// What the running thread does with memory.
 struct Access {
   const void* pc;            ///< where the compiler's call returns to: the place in the code
@@ -23,6 +25,7 @@ struct Access {
   Touch touch;               ///< load, store or both
   bool is_volatile = false;  ///< whether its pointer is
   CachePolicy policy = CachePolicy::normal;  ///< of the pointer that it goes through
+  bool is_bulk = false;  ///< of any length, by itself, 16 bytes at a time (bulk_copy.hpp)
 };
 
 /// "reads", "writes", "atomically changes".

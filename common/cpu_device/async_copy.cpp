@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <map>
 #include <vector>
 
 #include "common/cpu_device/block.hpp"
+#include "common/cpu_device/per_block.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 #include "common/cpu_device/watcher.hpp"
 
@@ -33,19 +33,14 @@ constexpr unsigned kNamed = 16;
 
 /// What a block has under way.
 struct OfBlock {
-  std::uint64_t number = 0;
   std::array<Copies, kMaxThreads> copies;
   std::array<SplitBarrier, kNamed> named{};
 };
 
 /// That of the running block. Blocks take turns.
 OfBlock& own() {
-  static std::map<const BlockRunner*, OfBlock> all;
-  OfBlock& found = all[running];
-  if (found.number != running->block_number()) {
-    found = {.number = running->block_number(), .copies = {}};
-  }
-  return found;
+  static PerBlock<OfBlock> all;
+  return all.of(*running);
 }
 
 Copies& copies() {
@@ -87,24 +82,33 @@ int copies_in_flight() {
 
 void start_barrier(SplitBarrier& barrier, std::ptrdiff_t threads) {
   watcher().access({__builtin_return_address(0), &barrier, sizeof barrier, Touch::store});
-  barrier = {.expected = static_cast<std::uint16_t>(threads), .arrived = 0, .phase = 0};
+  barrier = {.expected = static_cast<std::uint16_t>(threads), .arrived = 0, .bytes = 0, .phase = 0};
 }
 
 namespace {
 
-/// Counts threads in. `flag` stands for the barrier where it orders some threads of the block.
+bool is_of_all(const SplitBarrier& barrier) {
+  return barrier.expected == running->threads();
+}
+
+}  // namespace
+
 std::uint32_t count_in(SplitBarrier& barrier, std::ptrdiff_t threads, const void* flag) {
   const std::uint32_t phase = barrier.phase;
-  const bool is_of_all = barrier.expected == running->threads();
   barrier.arrived = static_cast<std::uint16_t>(barrier.arrived + threads);
-  if (!is_of_all) watcher().hand_on(flag);
-  if (barrier.arrived >= barrier.expected) {
-    barrier.arrived = 0;
-    ++barrier.phase;
-    if (is_of_all) watcher().all_met();
-  }
+  if (!is_of_all(barrier)) watcher().hand_on(flag);
+  end_phase_if_complete(barrier);
   return phase;
 }
+
+void end_phase_if_complete(SplitBarrier& barrier) {
+  if (barrier.arrived < barrier.expected || barrier.bytes != 0) return;
+  barrier.arrived = 0;
+  ++barrier.phase;
+  if (is_of_all(barrier)) watcher().all_met();
+}
+
+namespace {
 
 void wait_until_passed(
     const SplitBarrier& barrier, std::uint32_t phase, const void* flag, Place place) {
@@ -113,7 +117,7 @@ void wait_until_passed(
     if (round == kPatience) running->report_no_arrival(place, barrier.arrived, barrier.expected);
     pause();
   }
-  if (barrier.expected != running->threads()) watcher().take(flag);
+  if (!is_of_all(barrier)) watcher().take(flag);
 }
 
 }  // namespace

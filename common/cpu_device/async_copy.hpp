@@ -36,9 +36,10 @@ __forceinline__ void begin_copies(
 
 /// A barrier at which threads can arrive first and wait later, 8 bytes of shared memory.
 struct SplitBarrier {
-  std::uint16_t expected;  ///< threads
-  std::uint16_t arrived;   ///< of them, in this phase
-  std::uint32_t phase;     ///< counts how often all have arrived
+  std::uint16_t expected;   ///< threads
+  std::uint16_t arrived;    ///< of them, in this phase
+  std::int32_t bytes : 24;  ///< that have yet to come in this phase (bulk_copy.hpp)
+  std::uint32_t phase : 8;  ///< counts how often all have arrived
 };
 
 /// Lets it expect so many threads.
@@ -46,6 +47,10 @@ struct SplitBarrier {
 /// Arrives for so many threads, of which `dropped` never come again; gives what to wait for.
 [[gnu::noinline]] std::uint32_t arrive(
     SplitBarrier& barrier, std::ptrdiff_t threads, std::ptrdiff_t dropped, Place place);
+/// Counts threads in. `flag` stands for the barrier where it orders some threads of the block.
+std::uint32_t count_in(SplitBarrier& barrier, std::ptrdiff_t threads, const void* flag);
+/// Begins the next phase if all threads, and all bytes, have come.
+void end_phase_if_complete(SplitBarrier& barrier);
 /// Whether the phase that arrive() gave is over.
 bool has_passed(const SplitBarrier& barrier, std::uint32_t phase);
 /// Waits until all have arrived.

@@ -9,6 +9,7 @@
 
 #include "common/cpu_device/access.hpp"
 #include "common/cpu_device/grid.hpp"
+#include "common/cpu_device/sampler.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
 #include "common/cpu_device/watcher.hpp"
@@ -112,6 +113,7 @@ Progress BlockRunner::begin_block(uint3 index) {
   watcher().block_begins();
   for (Warp& warp : warps_) warp = {.exists = warp.exists, .ready = warp.exists};
   storage_uses_.clear();
+  std::fill_n(ways_.begin(), threads_in_block_, 0);
   live_ = threads_in_block_;
   at_barrier_ = agreeing_ = 0;
   is_looking_ = false;
@@ -125,6 +127,7 @@ Progress BlockRunner::go_on() {
   blockIdx.y = block_.y;
   blockIdx.z = block_.z;
   threadIdx = index_of(current_);
+  way = ways_[static_cast<std::size_t>(current_)];
   Watcher::enter_kernel();
   main_.switch_to(all_[current_].fiber);
   Watcher::leave_kernel();
@@ -160,7 +163,7 @@ void BlockRunner::run_thread() {
   }
 }
 
-/// Leaves the running thread until someone makes it ready.
+/// Leaves the running thread until someone makes it ready. Its way has been kept.
 void BlockRunner::wait() {
   int next = next_ready();
   if (next < 0 && std::exchange(is_looking_, false)) give_way();
@@ -176,6 +179,7 @@ void BlockRunner::switch_to(int next) {
   if (next == current_) return Watcher::enter_kernel();
   Fiber& me = all_[current_].fiber;
   all_[(next + 1) & (kMaxThreads - 1)].fiber.prefetch();  // its turn is likely to come next
+  way = ways_[static_cast<std::size_t>(next)];
   current_ = next;
   threadIdx = index_of(next);
   Watcher::enter_kernel();
@@ -200,6 +204,7 @@ int BlockRunner::next_ready() const {
 
 void BlockRunner::pause() {
   Watcher::leave_kernel();
+  keep_way();
   warps_[warp()].ready &= ~(1u << lane());
   warps_[warp()].paused |= 1u << lane();
   wait();
@@ -222,7 +227,13 @@ void BlockRunner::wait_for_blocks() {
 }
 
 void BlockRunner::give_way() {
+  const bool is_in_cluster = grid_runner().cluster() != nullptr;  // of which all blocks run
+  if (sampler().is_on() && !is_in_cluster) {
+    sampler().obstruct("its blocks wait for each other");
+    stop();
+  }
   if (!grid_runner().has_others()) return;
+  keep_way();
   progress_ = Progress::waits;
   all_[current_].fiber.switch_to(main_);
 }
@@ -239,6 +250,7 @@ bool BlockRunner::resume_paused() {
 
 std::uint32_t BlockRunner::gather(Place place) {
   Watcher::leave_kernel();
+  keep_way();
   Thread& me = all_[current_];
   me.place = place;
   warps_[warp()].ready &= ~(1u << lane());
@@ -258,8 +270,9 @@ bool BlockRunner::resume_gathering() {
       Thread& thread = thread_of(w, lane);
       thread.value = 0;
       for (int other = 0; other < kWarpThreads; ++other) {
-        const bool is_here =
-            (gathering >> other & 1) != 0 && same_place(thread_of(w, other).place, thread.place);
+        const bool is_here = (gathering >> other & 1) != 0 &&
+                             same_place(thread_of(w, other).place, thread.place) &&
+                             way_of(w, other) == way_of(w, lane);
         if (is_here) thread.value |= 1u << other;
       }
     }
@@ -275,6 +288,7 @@ void BlockRunner::stop() {
 
 int BlockRunner::barrier(Place place, bool predicate) {
   Watcher::leave_kernel();
+  keep_way();
   if (at_barrier_ == 0) {
     barrier_ = place;
     first_at_barrier_ = current_;
@@ -286,6 +300,7 @@ int BlockRunner::barrier(Place place, bool predicate) {
   agreeing_ += predicate ? 1 : 0;
   if (++at_barrier_ == live_) {
     release_barrier();
+    way = 0;
     Watcher::enter_kernel();
   } else {
     wait();
@@ -296,6 +311,7 @@ int BlockRunner::barrier(Place place, bool predicate) {
 void BlockRunner::release_barrier() {
   if (live_ < threads_in_block_) report_gone_of_warp();
   if (is_watching) watcher().barrier_passed(barrier_, live_);
+  std::fill_n(ways_.begin(), threads_in_block_, 0);
   at_barrier_ = 0;
   agreed_ = std::exchange(agreeing_, 0);
   storage_uses_.clear();
@@ -306,6 +322,7 @@ std::uint32_t BlockRunner::meet(
     Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place,
     std::array<std::uint32_t, kWarpThreads>* all) {
   Watcher::leave_kernel();
+  keep_way();
   const std::uint32_t own_bit = 1u << lane();
   if ((mask & own_bit) == 0) {
     report_unnamed(kind, mask, place);
@@ -321,6 +338,7 @@ std::uint32_t BlockRunner::meet(
   warps_[warp()].ready &= ~own_bit;
   warps_[warp()].meeting |= own_bit;
   if (try_to_meet(warp(), mask)) {
+    way = 0;
     Watcher::enter_kernel();
   } else {
     wait();
@@ -361,6 +379,7 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
   for (int lane = 0; lane < kWarpThreads; ++lane) {
     if ((needed >> lane & 1) == 0) continue;
     Thread& thread = thread_of(warp_number, lane);
+    way_of(warp_number, lane) = 0;
     if (thread.kind == Meeting::ballot) thread.value = ballot;
     if (thread.kind == Meeting::exchange) {
       thread.value = needed;
@@ -486,6 +505,26 @@ void BlockRunner::report_no_arrival(Place place, int arrived, int expected) {
       "Let as many threads arrive as the barrier expects",
       "thread {} waits at a barrier for {} threads, of which {} never arrive", current_, expected,
       expected - arrived);
+  stop();
+}
+
+void BlockRunner::report_no_bytes(Place place, int bytes) {
+  Watcher::leave_kernel();
+  report(
+      "no bytes " + text_of(place), place, current_,
+      "Let the barrier expect as many bytes as are copied or stored with it",
+      "thread {} waits at a barrier {}", current_,
+      bytes > 0 ? fmt::format("for {} bytes that never come", bytes)
+                : fmt::format("to which {} bytes came that it does not expect", -bytes));
+  stop();
+}
+
+void BlockRunner::report_bulk_size(unsigned bytes, Place place) {
+  Watcher::leave_kernel();
+  report(
+      "bulk size " + text_of(place), place, current_,
+      "cp.async.bulk moves whole vectors of 16 bytes: copy the rest in another way",
+      "thread {} copies {} bytes, which are no multiple of {}", current_, bytes, kBulkBytes);
   stop();
 }
 

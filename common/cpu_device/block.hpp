@@ -15,6 +15,7 @@
 #include "common/cpu_device/fiber.hpp"
 #include "common/cpu_device/hazard.hpp"
 #include "common/cpu_device/vectors.hpp"
+#include "common/cpu_device/way.hpp"
 
 namespace rmsnorm::cpu_device {
 
@@ -62,7 +63,7 @@ class BlockRunner {
       std::array<std::uint32_t, kWarpThreads>* all = nullptr);
 
   /// Returns when no other thread of the block can go on. Gives the lanes of its warp that wait
-  /// here, too.
+  /// here, too, and have come the same way since they last met: others need not be with them.
   std::uint32_t gather(Place place);
 
   /// Reports a shuffle over a distance that leaves the warp.
@@ -75,6 +76,10 @@ class BlockRunner {
   [[gnu::cold]] void report_no_count(Place place);
   /// Reports a barrier that too few arrive at, and gives up the grid.
   [[gnu::cold]] void report_no_arrival(Place place, int arrived, int expected);
+  /// Reports a barrier for whose bytes nobody provides, or too many, and gives up the grid.
+  [[gnu::cold]] void report_no_bytes(Place place, int bytes);
+  /// Reports a bulk copy of so many bytes, and gives up the grid.
+  [[gnu::cold]] void report_bulk_size(unsigned bytes, Place place);
 
   /// Reports temporary storage of a library that is not in shared memory.
   [[gnu::cold]] void report_storage_outside(Place place);
@@ -156,9 +161,14 @@ class BlockRunner {
   [[gnu::cold]] void report_absent_source(int warp, int lane);
   [[gnu::cold]] void report_deadlock();
   [[gnu::cold]] void report_shared_storage(const StorageUse& other, Place place);
+  void keep_way() { ways_[static_cast<std::size_t>(current_)] = way; }
+  std::uint64_t& way_of(int warp, int lane) {
+    return ways_[static_cast<std::size_t>(warp * kWarpThreads + lane)];
+  }
   Thread& thread_of(int warp, int lane) { return all_[warp * kWarpThreads + lane]; }
 
   std::unique_ptr<Thread[]> all_;
+  std::array<std::uint64_t, kMaxThreads> ways_{};  ///< of all but the running thread
   std::array<Warp, kMaxWarps> warps_;
   std::vector<StorageUse> storage_uses_;
   std::unique_ptr<Stacks> stacks_;

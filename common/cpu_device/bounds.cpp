@@ -36,8 +36,13 @@ std::string distance_text(
   return fmt::format("{} past the end of {} ({})", plural(past + 1, "element"), name, size);
 }
 
-bool is_multiple_of_size(std::uintptr_t address, const Access& access) {
-  return address % static_cast<std::uintptr_t>(access.bytes) == 0;
+/// What its address has to be a multiple of.
+int alignment_of(const Access& access) {
+  return access.is_bulk ? std::min(access.bytes, static_cast<int>(kBulkBytes)) : access.bytes;
+}
+
+bool is_aligned(std::uintptr_t address, const Access& access) {
+  return address % static_cast<std::uintptr_t>(alignment_of(access)) == 0;
 }
 
 /// Reports it once, and ends the grid.
@@ -55,7 +60,7 @@ bool is_multiple_of_size(std::uintptr_t address, const Access& access) {
       access,
       fmt::format(
           "{} of {} at an address that is no multiple of {}", who_text(access), where,
-          access.bytes),
+          alignment_of(access)),
       std::move(advice));
 }
 
@@ -90,7 +95,7 @@ const SharedPiece& Bounds::shared(const Access& access) const {
   const SharedPiece& piece = shared_memory().nearest(offset);
   const std::size_t end = piece.begin + piece.bytes;
   const bool begins_inside = offset >= piece.begin && offset < end;
-  if (begins_inside && !is_multiple_of_size(offset, access)) {
+  if (begins_inside && !is_aligned(offset, access)) {
     give_up_misaligned(
         access, "shared memory at " + piece.name + ",",
         fmt::format("Move {0} bytes at once only from and to multiples of {0}", access.bytes));
@@ -135,7 +140,7 @@ KnownMemory* Bounds::find(const void* address) {
 KnownMemory& Bounds::global(const Access& access) {
   const auto at = reinterpret_cast<std::uintptr_t>(access.address);
   KnownMemory* const found = find(access.address);
-  if (found != nullptr && !is_multiple_of_size(at, access)) {
+  if (found != nullptr && !is_aligned(at, access)) {
     give_up_misaligned(
         access, found->name,
         fmt::format(

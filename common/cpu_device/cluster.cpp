@@ -49,8 +49,13 @@ void Cluster::begin_block(int rank, const BlockRunner& runner) {
 }
 
 void Cluster::end_block(int rank) {
-  Part& own = part(rank);
-  own.has_ended = true;
+  part(rank).has_ended = true;
+  report_if_gone(rank);
+}
+
+/// A block may return when it has waited at a barrier behind each access of others to its memory.
+void Cluster::report_if_gone(int rank) const {
+  const Part& own = parts_[static_cast<std::size_t>(rank)];
   if (own.passed >= own.needed) return;
   hazards().add("left " + place_text(line_of_call(own.needed_by.pc)), [&] {
     return hazard_at(
@@ -162,19 +167,29 @@ SharedByte Cluster::find(int rank, const void* address) const {
   return {-1, 0};
 }
 
+/// A block has begun when it has come to a barrier at which the running block has waited.
+void Cluster::report_if_early(int rank, int other, const Access& access) const {
+  if (other == rank || parts_[static_cast<std::size_t>(rank)].passed > 0) return;
+  hazards().add("early " + place_text(line_of_call(access.pc)), [&] {
+    return hazard_at(
+        access.pc,
+        fmt::format(
+            "thread {} {} shared memory of block {} of the cluster, which may not have begun",
+            running->current(), verb(access.touch), other),
+        "Let all blocks of the cluster wait at a cluster barrier first");
+  });
+}
+
+const BlockRunner* Cluster::receiver(int rank, int other, const Access& access) {
+  report_if_early(rank, other, access);
+  const Part& its = part(other);
+  return its.has_ended ? nullptr : its.runner;
+}
+
 void Cluster::touch(int rank, int other, const Access& access) {
   const Part& own = part(rank);
   Part& its = part(other);
-  if (own.passed == 0) {
-    hazards().add("early " + place_text(line_of_call(access.pc)), [&] {
-      return hazard_at(
-          access.pc,
-          fmt::format(
-              "thread {} {} shared memory of block {} of the cluster, which may not have begun",
-              running->current(), verb(access.touch), other),
-          "Let all blocks of the cluster wait at a cluster barrier first");
-    });
-  }
+  report_if_early(rank, other, access);
   // The next barrier at which this thread arrives is the first that tells the other block of it.
   const int needed = own.arrivals[static_cast<std::size_t>(running->current())] + 1;
   if (needed > its.needed) {
@@ -182,7 +197,7 @@ void Cluster::touch(int rank, int other, const Access& access) {
     its.needed_by = access;
     its.needed_by_rank = rank;
   }
-  if (its.has_ended) end_block(other);
+  if (its.has_ended) report_if_gone(other);
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -31,6 +31,9 @@ class Cluster {
   /// Where the shared memory of a block is while another block runs.
   char* memory(int rank) { return parts_[static_cast<std::size_t>(rank)].memory.get(); }
 
+  /// Whether all threads of a block have returned.
+  bool has_ended(int rank) const { return parts_[static_cast<std::size_t>(rank)].has_ended; }
+
   void begin(std::uint64_t number);  ///< the next cluster, which knows nothing of the one before
   void begin_block(int rank, const BlockRunner& runner);  ///< it runs from now on
   void end_block(int rank);                               ///< all its threads have returned
@@ -46,6 +49,9 @@ class Cluster {
   void* map(int rank, int to, void* address);
   /// The byte at such an address, or at one of the running block `rank`; rank -1: it is neither.
   SharedByte find(int rank, const void* address) const;
+  /// The block of rank `other`, to which the running thread sends something; null if it is not
+  /// there.
+  const BlockRunner* receiver(int rank, int other, const Access& access);
   /// The running thread touches another block's shared memory, if that has begun and is to stay.
   void touch(int rank, int other, const Access& access);
 
@@ -65,6 +71,8 @@ class Cluster {
   };
 
   Part& part(int rank) { return parts_[static_cast<std::size_t>(rank)]; }
+  void report_if_early(int rank, int other, const Access& access) const;
+  void report_if_gone(int rank) const;
   bool has_arrived(const Part& part, int barrier) const;
   bool all_arrived(int barrier) const;
   const void* flag(int barrier) const;

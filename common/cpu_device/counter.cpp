@@ -20,8 +20,11 @@ LaunchCounts Counter::result() const {
   std::map<Key, LineCount> lines;
   for (const Site& site : sites_) {
     const SourceLine source = line_of_call(site.pc);
-    const std::string kind =
-        std::string(site.is_shared ? "shared" : "global") + (site.is_store ? " store" : " load");
+    const std::string kind = std::string(
+                                 site.is_bulk     ? "bulk"
+                                 : site.is_shared ? "shared"
+                                                  : "global") +
+                             (site.is_store ? " store" : " load");
     LineCount& line = lines[{source.file, source.line, kind, names_[site.what], site.policy}];
     line.file = source.file;
     line.line = source.line;
@@ -71,8 +74,7 @@ int Counter::name(const std::string& text) {
   return static_cast<int>(names_.size()) - 1;
 }
 
-void Counter::access(
-    const Access& access, bool is_shared, const std::string& of, std::uintptr_t address) {
+std::size_t Counter::site_of(const Access& access, bool is_shared, const std::string& of) {
   const int what = name(of);
   const bool is_store = access.touch != Touch::load;
   const bool is_atomic = access.touch == Touch::atomic;
@@ -81,21 +83,38 @@ void Counter::access(
                             static_cast<std::uint64_t>(access.policy) << 10 ^
                             static_cast<std::uint64_t>(what) << 3 ^ (is_atomic ? 4u : 0u) ^
                             (is_store ? 2u : 0u) ^ (is_shared ? 1u : 0u);
-  const auto [found, is_new] = site_of_.try_emplace(key, static_cast<int>(sites_.size()));
+  const auto [found, is_new] = known_sites_.try_emplace(key, sites_.size());
   if (is_new) {
     sites_.push_back(
         {.pc = access.pc,
          .is_shared = is_shared,
          .is_store = is_store,
          .is_atomic = is_atomic,
+         .is_bulk = access.is_bulk,
          .bytes = access.bytes,
          .what = what,
          .policy = access.policy});
     pending_.emplace_back();
   }
+  return found->second;
+}
+
+void Counter::bulk_load(const Access& access, const std::string& of) {
+  Site& site = sites_[site_of(access, false, of)];
+  const auto first = reinterpret_cast<std::uintptr_t>(access.address);
+  const std::uintptr_t last = first + static_cast<std::uintptr_t>(access.bytes) - 1;
+  ++site.requests;
+  ++site.lanes;
+  site.bytes = std::max(site.bytes, access.bytes);
+  site.sectors += static_cast<std::int64_t>(last / kSectorBytes - first / kSectorBytes + 1);
+}
+
+void Counter::access(
+    const Access& access, bool is_shared, const std::string& of, std::uintptr_t address) {
+  const std::size_t site = site_of(access, is_shared, of);
   const int warp = block_runner().warp();
   const int lane = block_runner().lane();
-  Pending& pending = pending_[found->second][warp];
+  Pending& pending = pending_[site][warp];
   const auto n = static_cast<std::size_t>(pending.times[lane]++);
   if (n >= pending.requests.size()) pending.requests.resize(n + 1);
   pending.used = std::max(pending.used, n + 1);

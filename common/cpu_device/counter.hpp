@@ -38,6 +38,8 @@ class Counter {
   /// A load or store of the running thread, to the tensor or shared variable `of`. In shared
   /// memory, the address is the offset.
   void access(const Access& access, bool is_shared, const std::string& of, std::uintptr_t address);
+  /// A bulk copy from the tensor `of`, by no lane.
+  void bulk_load(const Access& access, const std::string& of);
   /// A barrier or a shuffle, one of kKinds, that so many threads have passed.
   void meeting(const char* kind, Place place, int threads);
 
@@ -48,6 +50,7 @@ class Counter {
     bool is_shared;
     bool is_store;
     bool is_atomic;
+    bool is_bulk;
     int bytes;
     int what;  ///< index into names_
     CachePolicy policy;
@@ -67,6 +70,7 @@ class Counter {
     std::size_t used = 0;
   };
   int name(const std::string& text);
+  std::size_t site_of(const Access& access, bool is_shared, const std::string& of);
   void count(std::size_t site, int warp);
   static bool pairs_agree(const Request& request, int bit);
   static void count_sectors(const Request& request, Site& site);
@@ -75,7 +79,7 @@ class Counter {
   std::int64_t blocks_ = 0;
   std::vector<std::string> names_;
   std::vector<Site> sites_;
-  std::unordered_map<std::uint64_t, int> site_of_;
+  std::unordered_map<std::uint64_t, std::size_t> known_sites_;
   std::vector<std::array<Pending, kMaxWarps>> pending_;  // of each site
   std::map<std::pair<std::string, SourceLine>, LineCount> meetings_;
 };

@@ -4,21 +4,41 @@
 
 #include "common/base/coverage.hpp"
 
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "common/cpu_device/memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
+#include "common/cpu_device/way.hpp"
+
+extern "C" void __sanitizer_cov_trace_pc();
 
 namespace rmsnorm {
 namespace {
 
-/// Of the bytes of the program's code, some of which are places, those that have run.
-bool has_run[64 << 20];  // from the start: kernels register before main()
+/// When a place has run.
+enum Mark : unsigned char { kNever, kNow, kEarlier, kBeforeAll };
+
+/// Of the bytes of the program's code, some of which are places.
+Mark marks[64 << 20];  // from the start: kernels register before main()
 
 std::size_t offset_of(const void* pc) {
   return static_cast<std::size_t>(static_cast<const char*>(pc) - &__executable_start);
@@ -30,20 +50,79 @@ std::vector<std::size_t>& places() {
   return found;
 }
 
+/// The code from one place of a function to the next.
+struct Piece {
+  const char* begin;
+  const char* pc;  // what its call returns to
+  const char* end;
+  Mark mark;
+  std::pair<const void*, std::string> function;  // its compilation unit, and its symbol
+  const char* entry;                             // of the function, by which the unit is found
+  bool is_cold;  // what only an exception or abort() leads to, as the compiler has decided
+};
+
+/// All of the program, in their order, where the calls can be told from other code.
+std::vector<Piece> all_pieces() {
+  std::vector<Piece> found;
+#ifdef __x86_64__
+  constexpr char kCall = '\xe8';
+  constexpr int kBytes = 5;  // with the distance to the function
+  for (const auto& [first, end, symbol, unit] : cpu_device::all_functions()) {
+    if (!found.empty() && first < found.back().end) continue;  // another name of the same
+    // The compiler may take a function apart: "sum.part.0" is a part of "sum".
+    const std::pair function(unit, symbol.substr(0, symbol.find('.')));
+    const bool is_cold = symbol.find(".cold") != std::string::npos;
+    bool is_first = true;
+    for (const char* at = first; at + kBytes <= end; ++at) {
+      if (*at != kCall) continue;
+      std::int32_t distance = 0;
+      std::memcpy(&distance, at + 1, sizeof distance);
+      const char* const pc = at + kBytes;
+      if (pc + distance != reinterpret_cast<const char*>(&__sanitizer_cov_trace_pc)) continue;
+      if (offset_of(pc) >= sizeof marks) return found;
+      if (!std::exchange(is_first, false)) found.back().end = at;
+      found.push_back({at, pc, end, marks[offset_of(pc)], function, first, is_cold});
+    }
+  }
+#endif
+  return found;
+}
+
+/// The different numbers on one side of a comparison, if they are few.
+struct Few {
+  static constexpr int kMost = 8;
+  std::array<double, kMost> numbers{};
+  int count = 0;  // one more than kMost: they are many
+
+  void add(double number) {
+    if (count > kMost || (count > 0 && numbers[0] == number)) return;
+    if (std::find(numbers.begin(), numbers.begin() + count, number) != numbers.begin() + count) {
+      return;
+    }
+    if (count < kMost) numbers[count] = number;
+    ++count;
+  }
+  bool are_many() const { return count > kMost; }
+};
+
 /// A comparison in the code. A switch has one for each of its cases.
 struct Site {
   std::uintptr_t key = 0;  // 0: no site yet
   bool is_float = false;
   std::array<double, 2> first{};  // numbers that were compared
   std::array<bool, 2> varies{};   // whether they were others later
+  std::array<Few, 2> few{};       // all of them
   std::array<bool, 3> seen{};     // less, equal, greater
+  std::vector<std::pair<int, std::array<double, 2>>> in_problems{};  // if each has one pair alone
+  bool is_of_size = true;                                            // whether each has
   std::array<double, 2> nearest{};
   int problem = 0;                // in which they were nearest
   std::optional<bool> is_reader;  // who wrote it, once that has been asked
 };
 
-Site sites[1 << 14];
-int current_problem = -1;  // none
+auto& sites = *new std::array<Site, 1 << 14>;  // never destroyed: code runs until the end
+int current_problem = -1;                      // none
+bool are_noted = true;                         // the comparisons
 
 /// Null if there are too many.
 Site* site_of(std::uintptr_t key) {
@@ -59,8 +138,17 @@ Site* site_of(std::uintptr_t key) {
   return nullptr;
 }
 
+void add_to_problem(Site& site, double a, double b) {
+  if (site.in_problems.empty() || site.in_problems.back().first != current_problem) {
+    site.in_problems.push_back({current_problem, {a, b}});
+  } else if (site.in_problems.back().second != std::array{a, b}) {
+    site.is_of_size = false;
+    site.in_problems = {};
+  }
+}
+
 void compare(std::uintptr_t key, double a, double b, bool is_float) {
-  if (current_problem < 0 || std::isnan(a) || std::isnan(b)) return;
+  if (current_problem < 0 || !are_noted || std::isnan(a) || std::isnan(b)) return;
   Site* const site = site_of(key);
   if (site == nullptr) return;
   const bool is_new = !(site->seen[0] || site->seen[1] || site->seen[2]);
@@ -70,6 +158,9 @@ void compare(std::uintptr_t key, double a, double b, bool is_float) {
   }
   site->varies[0] |= a != site->first[0];
   site->varies[1] |= b != site->first[1];
+  site->few[0].add(a);
+  site->few[1].add(b);
+  if (site->is_of_size) add_to_problem(*site, a, b);
   site->seen[a < b ? 0 : a == b ? 1 : 2] = true;
   if (!is_new && std::abs(a - b) >= std::abs(site->nearest[0] - site->nearest[1])) return;
   site->nearest = {a, b};
@@ -87,6 +178,18 @@ bool is_of_reader(std::string_view file) {
   return !file.empty() && !file.starts_with("common/") && !file.starts_with("/usr/");
 }
 
+/// Also where the reader's code calls the library's, as std::upper_bound().
+bool is_of_reader(Site& site) {
+  if (!site.is_reader) {
+    constexpr std::uintptr_t kAddress = (std::uintptr_t{1} << kAddressBits) - 1;
+    const void* const pc = &__executable_start + (site.key & kAddress);
+    std::string file = cpu_device::own_line_of_call(pc).file;
+    if (file.starts_with("/usr/")) file = cpu_device::line_of_call(pc).file;
+    site.is_reader = is_of_reader(file);
+  }
+  return *site.is_reader;
+}
+
 }  // namespace
 
 bool can_cover() {
@@ -102,9 +205,14 @@ void forget_comparisons() {
 }
 
 void cover(int problem) {
+  const Mark mark = current_problem < 0 ? kBeforeAll : kEarlier;
   current_problem = problem;
-  for (const std::size_t place : places()) has_run[place] = false;
+  for (const std::size_t place : places()) marks[place] = mark;
   places().clear();
+}
+
+void note_comparisons(bool noted) {
+  are_noted = noted;
 }
 
 std::vector<std::size_t> places_run() {
@@ -114,17 +222,137 @@ std::vector<std::size_t> places_run() {
 std::vector<Threshold> thresholds_not_crossed() {
   std::vector<Threshold> found;
   for (Site& site : sites) {
-    if (site.varies[0] == site.varies[1]) continue;  // none of both says anything of a size
-    if (site.seen == std::array{true, true, true}) continue;
-    if (!site.is_reader) {
-      constexpr std::uintptr_t kAddress = (std::uintptr_t{1} << kAddressBits) - 1;
-      const void* const pc = &__executable_start + (site.key & kAddress);
-      site.is_reader = is_of_reader(cpu_device::own_line_of_call(pc).file);
+    // Where all numbers change, or none, they say nothing of a size: but for a table's.
+    const int constant = site.few[0].are_many() ? 1 : 0;
+    const bool is_table = site.varies[0] && site.varies[1] && site.few[1 - constant].are_many() &&
+                          !site.few[constant].are_many();
+    const bool is_crossed = site.seen == std::array{true, true, true};
+    if (!is_table && (site.varies[0] == site.varies[1] || is_crossed)) continue;
+    if (!is_of_reader(site)) continue;
+    if (!is_table) {
+      const int first = site.varies[0] ? 1 : 0;
+      found.push_back({site.is_float, site.first[first], site.nearest[1 - first], site.problem});
+      continue;
     }
-    if (!*site.is_reader) continue;
+    for (int i = 0; i < site.few[constant].count; ++i) {
+      found.push_back(
+          {site.is_float, site.few[constant].numbers[i], site.nearest[1 - constant], site.problem});
+    }
+  }
+  return found;
+}
+
+std::vector<SizeTest> size_tests() {
+  std::vector<SizeTest> found;
+  for (Site& site : sites) {
+    if (site.is_float || !site.is_of_size || site.varies[0] == site.varies[1]) continue;
+    if (!is_of_reader(site)) continue;
     const int constant = site.varies[0] ? 1 : 0;
-    found.push_back(
-        {site.is_float, site.first[constant], site.nearest[1 - constant], site.problem});
+    SizeTest test{site.first[constant], {}};
+    for (const auto& [problem, pair] : site.in_problems) {
+      test.numbers.emplace_back(problem, pair[1 - constant]);
+    }
+    found.push_back(std::move(test));
+  }
+  return found;
+}
+
+void cover_apart(int count, const std::function<void(int)>& work) {
+  constexpr unsigned kSeconds = 10;
+  struct Found {
+    int next;  // work
+    std::size_t count;
+    std::array<std::size_t, 1 << 16> places;
+
+    void add_what_ran() {
+      for (; count < std::min(rmsnorm::places().size(), places.size()); ++count) {
+        places[count] = rmsnorm::places()[count];
+      }
+    }
+  };
+  void* const memory =
+      mmap(nullptr, sizeof(Found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  static Found* found;
+  found = static_cast<Found*>(memory);
+  std::fflush(nullptr);  // else the copy writes it, too
+  while (found->next < count) {
+    const pid_t copy = fork();
+    if (copy < 0) break;
+    if (copy > 0) {
+      waitpid(copy, nullptr, 0);
+    } else {
+      for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) close(stream);
+      cover(current_problem);
+      std::atexit([] {  // a work may end with exit()
+        found->add_what_ran();
+        _exit(0);
+      });
+      while (found->next < count) {
+        alarm(kSeconds);
+        work(found->next++);
+        found->add_what_ran();
+      }
+      std::exit(0);
+    }
+    for (std::size_t i = 0; i < found->count; ++i) {
+      Mark& mark = marks[found->places[i]];
+      if (mark == kNever) mark = kEarlier;
+    }
+    found->count = 0;
+  }
+  munmap(memory, sizeof(Found));
+}
+
+void let_call_fail(int calls_before) {
+  cpu_device::let_fail(calls_before);
+}
+
+std::vector<Lines> lines_never_run(bool every_function) {
+  if (!can_cover()) return {};
+  std::vector<Piece> pieces = all_pieces();
+  std::set<std::pair<const void*, std::string>> entered;
+  std::map<const void*, const char*> units;  // of these functions, and one's entry of each
+  for (const Piece& piece : pieces) {
+    if (piece.mark != kNow && piece.mark != kEarlier) continue;
+    entered.insert(piece.function);
+    units[piece.function.first] = piece.entry;
+  }
+  std::map<cpu_device::SourceLine, bool> lines;  // where a piece that has not run begins: false
+  for (const Piece& piece : pieces) {
+    if (piece.mark != kNever || piece.is_cold) continue;
+    if (!every_function && !entered.contains(piece.function)) continue;
+    if (!cpu_device::begins_line(piece.begin)) continue;  // it has none of its own
+    const cpu_device::SourceLine line = cpu_device::line_of_call(piece.pc);
+    if (is_of_reader(line.file)) lines[line] = false;
+  }
+  if (lines.empty()) return {};
+  // Of a line there may be several pieces: instances of a template, copies in its callers.
+  std::erase_if(pieces, [](const Piece& piece) { return piece.mark == kNever; });
+  for (const Piece& piece : pieces) {
+    for (const cpu_device::SourceLine& line : cpu_device::lines_between(piece.begin, piece.end)) {
+      if (is_of_reader(line.file)) lines[line] = true;
+    }
+  }
+  for (const auto& [unit, code] : units) {
+    for (const cpu_device::InlinedCall& call : cpu_device::inlined_calls(code)) {
+      const auto line = lines.find(call.line);
+      if (line == lines.end() || line->second) continue;
+      const auto behind = std::ranges::lower_bound(pieces, call.end, {}, &Piece::begin);
+      line->second = behind != pieces.begin() && std::prev(behind)->end > call.begin;
+    }
+  }
+
+  std::vector<Lines> found;
+  bool goes_on = false;
+  for (const auto& [line, has_run] : lines) {
+    if (has_run) {
+      goes_on = false;
+    } else if (std::exchange(goes_on, true) && found.back().file == line.file) {
+      found.back().last = line.line;
+    } else {
+      found.push_back({line.file, line.line, line.line});
+    }
   }
   return found;
 }
@@ -137,8 +365,9 @@ extern "C" {
 
 void __sanitizer_cov_trace_pc() {
   const std::size_t place = offset_of(__builtin_return_address(0));
-  if (place >= sizeof has_run || has_run[place]) return;
-  has_run[place] = true;
+  cpu_device::way = (cpu_device::way ^ place) * 0x9e3779b97f4a7c15u;
+  if (place >= sizeof marks || marks[place] == kNow) return;
+  marks[place] = kNow;
   places().push_back(place);
 }
 

@@ -24,7 +24,8 @@ Addresses& addresses() {
     constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void* const begin = mmap(nullptr, kBytes, PROT_NONE, kFlags, -1, 0);
     auto* const first = begin == MAP_FAILED ? nullptr : static_cast<char*>(begin);
-    return Addresses{first, first};
+    // Addresses before the first tensor are the device's, too.
+    return Addresses{first, first == nullptr ? first : first + kBytes / 2};
   }();
   return all;
 }
@@ -35,14 +36,19 @@ std::size_t whole_pages(std::size_t bytes) {
 
 }  // namespace
 
-char* take_device_memory(std::size_t bytes) {
+char* take_addresses(std::size_t bytes) {
   Addresses& all = addresses();
   const std::size_t pages = whole_pages(bytes);
   const auto given = static_cast<std::size_t>(all.next - all.begin);
   if (all.begin == nullptr || pages + kPage > kBytes - given) return nullptr;
-  char* const data = all.next;
-  if (mprotect(data, pages, PROT_READ | PROT_WRITE) != 0) return nullptr;
   all.next += pages + kPage;  // a page between two that nobody may touch
+  return all.next - pages - kPage;
+}
+
+char* take_device_memory(std::size_t bytes) {
+  char* const data = take_addresses(bytes);
+  const std::size_t pages = whole_pages(bytes);
+  if (data == nullptr || mprotect(data, pages, PROT_READ | PROT_WRITE) != 0) return nullptr;
   std::memset(data, 0xff, bytes);
   make_inaccessible(data + bytes, pages - bytes);
   return data;

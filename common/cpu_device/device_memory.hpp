@@ -7,6 +7,10 @@
 
 namespace rmsnorm::cpu_device {
 
+/// Addresses of so many bytes, where no memory is yet, at a multiple of 4096; null if there are
+/// none.
+char* take_addresses(std::size_t bytes);
+
 /// Memory that is NaN in every type, at a multiple of 4096 bytes; null if there is none.
 char* take_device_memory(std::size_t bytes);
 

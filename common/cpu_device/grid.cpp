@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/cpu_device/bulk_copy.hpp"
+#include "common/cpu_device/sampler.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 
 namespace rmsnorm::cpu_device {
@@ -24,6 +26,7 @@ std::unique_ptr<GridRunner::Resident> GridRunner::next_resident(
   std::unique_ptr<Resident> resident = std::move(free_.back());
   free_.pop_back();
   resident->cluster = nullptr;
+  resident->rank = 0;
   if (cluster == 1) return resident;
   const auto of_cluster = static_cast<std::uint64_t>(cluster);
   if (next_ % of_cluster == 0) {  // a cluster's blocks begin one after the other
@@ -62,6 +65,11 @@ void GridRunner::go_on_with(Resident& resident) {
 
 bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body, int cluster) {
   blocks_ = std::uint64_t{grid.x} * grid.y * grid.z;
+  std::vector<std::uint64_t> chosen;
+  if (sampler().is_on()) {
+    chosen = sampler().choose(blocks_, cluster);
+    blocks_ = chosen.size();
+  }
   next_ = arrived_ = 0;
   const auto threads = static_cast<int>(block.x * block.y * block.z);
   most_resident_ = std::max(kMultiprocessors * blocks_of_sm(threads), cluster);
@@ -72,7 +80,8 @@ bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body, i
     std::unique_ptr<Resident> resident;
     Progress progress{};
     if (can_begin()) {  // first: a block that waits may wait for any that has not begun
-      const std::uint64_t n = is_changed_ ? blocks_ - 1 - next_ : next_;
+      std::uint64_t n = is_changed_ ? blocks_ - 1 - next_ : next_;
+      if (!chosen.empty()) n = chosen[n];
       resident = next_resident(n, threads, cluster);
       if (std::exchange(resident->grid, grids_) != grids_) {
         resident->runner.begin_grid(grid, block, body);
@@ -98,6 +107,7 @@ bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body, i
       aside_.push_back(std::move(resident));
       continue;
     }
+    if (progress == Progress::ended) report_transfers_left(resident->runner, resident->rank);
     if (resident->cluster != nullptr && progress == Progress::ended) {
       resident->cluster->end_block(resident->rank);
       resident->cluster = nullptr;

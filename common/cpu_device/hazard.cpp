@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/cpu_device/source_lines.hpp"
+
 namespace rmsnorm::cpu_device {
 namespace {
 
@@ -19,7 +21,9 @@ std::string text_of(uint3 place) {
 }  // namespace
 
 std::string Hazard::text() const {
-  const std::string where = file.empty() ? "" : fmt::format("{}:{}: ", file, line);
+  std::string where = file.empty() ? "" : fmt::format("{}:{}: ", file, line);
+  const std::string owner = owner_of(file);
+  if (!owner.empty()) where.insert(where.size() - 2, fmt::format(" (a file of {})", owner));
   if (kernel.empty()) return fmt::format("{}{}. {}", where, what, advice);
   return fmt::format(
       "{}{} (kernel {}, block {}, thread {}). {}", where, what, kernel, text_of(block),

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// CUDA's functions of numbers that C++ does not have. The fast ones, as __expf(), are as exact as
-/// the others here: a GPU's are less.
+/// CUDA's functions of numbers that C++ does not have. The fast ones take a GPU's way, by powers
+/// and logarithms of 2 in fp32: where that loses digits, they are lost here as well.
 
 #include <math.h>  // also outside of std, as CUDA has them
 
@@ -98,11 +98,11 @@ RMSNORM_TO_WHOLE(double, double, ll, long long)
 RMSNORM_OF_FLOAT(rsqrtf, 1 / std::sqrt(a))
 RMSNORM_OF_FLOAT(__frsqrt_rn, static_cast<float>(1 / std::sqrt(double{a})))
 RMSNORM_OF_FLOAT(rcbrtf, 1 / std::cbrt(a))
-RMSNORM_OF_FLOAT(__expf, std::exp(a))
-RMSNORM_OF_FLOAT(__exp10f, std::pow(10.0f, a))
-RMSNORM_OF_FLOAT(__logf, std::log(a))
+RMSNORM_OF_FLOAT(__expf, std::exp2(a * 1.44269504f))
+RMSNORM_OF_FLOAT(__exp10f, std::exp2(a * 3.32192809f))
 RMSNORM_OF_FLOAT(__log2f, std::log2(a))
-RMSNORM_OF_FLOAT(__log10f, std::log10(a))
+RMSNORM_OF_FLOAT(__logf, __log2f(a) * 0.693147181f)
+RMSNORM_OF_FLOAT(__log10f, __log2f(a) * 0.301029996f)
 RMSNORM_OF_FLOAT(__sinf, std::sin(a))
 RMSNORM_OF_FLOAT(__cosf, std::cos(a))
 RMSNORM_OF_FLOAT(__tanf, std::tan(a))
@@ -125,11 +125,13 @@ RMSNORM_OF_ONE(long long, __ffsll, int, __builtin_ffsll(a))
 #undef RMSNORM_OF_FLOAT
 #undef RMSNORM_OF_ONE
 
+/// Of a divisor beyond 2^126, nothing is left.
 inline float __fdividef(float a, float b) {
-  return a / b;
+  constexpr float kMost = 0x1p126f;
+  return std::abs(b) > kMost && !std::isinf(b) ? a * 0 : a * (1 / b);
 }
 inline float __powf(float a, float b) {
-  return std::pow(a, b);
+  return std::exp2(b * __log2f(a));
 }
 inline void __sincosf(float a, float* sine, float* cosine) {
   *sine = std::sin(a);

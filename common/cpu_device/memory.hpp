@@ -3,6 +3,7 @@
 /// The device's global memory, and the error that a kernel left behind.
 
 #include <cstddef>
+#include <string>
 
 #include "common/base/watching.hpp"
 #include "common/cpu_device/include/cuda_runtime.h"
@@ -20,6 +21,9 @@ struct Allocation {
 /// The allocation that holds an address, or null.
 const Allocation* find_allocation(const void* address);
 
+/// The same as rmsnorm::take_failed_call().
+std::string take_failed_call();
+
 /// What the host has asked of the device until now.
 HostCalls host_calls();
 
@@ -29,5 +33,8 @@ void let_others_hurry(bool hurry, cudaStream_t patient);
 
 /// Notes that a kernel could not go on: the next call that waits for it returns this.
 void set_fault(cudaError_t error);
+
+/// Lets a call fail, as rmsnorm::let_call_fail() says.
+void let_fail(int calls_before);
 
 }  // namespace rmsnorm::cpu_device

@@ -2,12 +2,15 @@
 /// \file
 /// What the rewriter makes of inline PTX: a function for each instruction that the device knows.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "common/cpu_device/async_copy.hpp"
+#include "common/cpu_device/bulk_copy.hpp"
 #include "common/cpu_device/kernel_language.hpp"
+#include "common/cpu_device/shared_memory.hpp"
 
 namespace rmsnorm::cpu_device {
 
@@ -22,9 +25,25 @@ __forceinline__ char* global_at(const volatile void* address, int offset = 0) {
 __forceinline__ char* global_at(std::uintptr_t address, int offset = 0) {
   return reinterpret_cast<char*>(address) + offset;
 }
-/// The same of shared memory.
+/// An address of another block's shared memory has this bit, from kRankBit on the block's rank, and
+/// then how far it lies behind the first variable.
+inline constexpr std::uintptr_t kRemote = 1u << 30;
+inline constexpr int kRankBit = 24;  ///< see kRemote
+/// mapa: the address of the same thing in block `rank`.
+__forceinline__ std::uintptr_t map_address(std::uintptr_t address, unsigned rank) {
+  return kRemote + (std::uintptr_t{rank} << kRankBit) + address - SharedMemory::kFirstByte;
+}
+/// The same of shared memory, of the block's own or of another one.
 __forceinline__ char* shared_at(std::uintptr_t address, int offset = 0) {
-  return shared_begin() + address + offset;
+  if ((address & kRemote) == 0) return shared_begin() + address + offset;
+  const std::uintptr_t behind = address & ((std::uintptr_t{1} << kRankBit) - 1);
+  const auto rank = static_cast<int>((address - kRemote) >> kRankBit);
+  return static_cast<char*>(
+      map_shared(shared_begin() + SharedMemory::kFirstByte + behind + offset, rank));
+}
+/// The barrier there.
+__forceinline__ SplitBarrier& barrier_at(char* address) {
+  return *reinterpret_cast<SplitBarrier*>(address);
 }
 
 /// Memory of so many bytes as one access.
@@ -59,6 +78,30 @@ __forceinline__ void copy(char* to, const char* from, int bytes, int valid) {
 /// The same of all bytes.
 __forceinline__ void copy(char* to, const char* from, int bytes) {
   begin_copy(to, from, bytes, bytes);
+}
+/// mbarrier.init
+__forceinline__ void mbarrier_init(char* barrier, unsigned threads) {
+  start_barrier(barrier_at(barrier), threads);
+}
+/// mbarrier.arrive.expect_tx
+__forceinline__ void mbarrier_arrive_expecting(Place place, char* barrier, unsigned bytes) {
+  arrive_expecting(barrier_at(barrier), bytes, place);
+}
+/// mbarrier.try_wait.parity
+__forceinline__ bool mbarrier_try_wait(Place place, char* barrier, unsigned parity) {
+  return try_wait(barrier_at(barrier), parity, place);
+}
+/// cp.async.bulk
+__forceinline__ void bulk_copy(
+    Place place, char* to, const char* from, unsigned bytes, char* barrier) {
+  begin_bulk_copy(to, from, bytes, barrier_at(barrier), place);
+}
+/// st.async
+template <std::size_t bytes, class T>
+__forceinline__ void store_async(char* to, const T& value, char* barrier) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, std::min(bytes, sizeof value));
+  send(to, bits, bytes, barrier_at(barrier));
 }
 /// bar.sync
 inline void bar_sync(Place place, unsigned number, unsigned threads = 0) {

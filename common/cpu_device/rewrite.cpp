@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cstddef>
 #include <iomanip>
+#include <map>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -52,7 +53,12 @@ constexpr std::string_view kHeaders[] = {
     "cub/block/block_store.cuh",
     "cub/warp/warp_reduce.cuh",
     "cub/warp/warp_scan.cuh"};
-// Of C++'s own, what is no calculation.
+// Of C++'s own, what has no __device__.
+constexpr std::string_view kOfHost[] = {
+    "accumulate", "cerr",       "clamp", "copy",        "cout",        "deque",      "endl",
+    "fill",       "function",   "list",  "make_shared", "make_unique", "map",        "max",
+    "min",        "shared_ptr", "sort",  "string",      "to_string",   "unique_ptr", "vector"};
+// And what is no calculation.
 constexpr std::string_view kNotOfCudaStd[] = {"atomic", "barrier", "chrono", "latch", "semaphore"};
 constexpr std::array kMissingWords{
     Feature{"__cluster_dims__", "__cluster_dims__: name the cluster's size in the launch"},
@@ -226,41 +232,45 @@ class Functions {
 
   /// \throws std::runtime_error with the line of the first mistake.
   void check() const {
+    if (!is_balanced()) return;  // where a function ends is not known
     const auto is_kernel = [](const Function& f) { return f.is_kernel; };
     const auto is_of_host = [](const Function& f) { return f.is_of_host; };
-    for (const Function& caller : functions_) {
-      for (std::size_t i = caller.body; i < caller.end; ++i) {
-        const Token& token = tokens_[i];
-        if (token.kind != Token::Kind::word || is_declared_or_member(caller, i)) continue;
-        const std::string& name = token.text;
-        const std::size_t next = behind_template_arguments(i + 1);
-        if (next < tokens_.size() && tokens_[next].is("<<<")) {
-          if (all(name, [&](const Function& f) { return !f.is_kernel; })) {
-            refuse(token, "{0} has no __global__", name);
-          }
-        } else if (next < tokens_.size() && tokens_[next].is("(")) {
-          if (all(name, is_kernel)) {
-            refuse(
-                token,
-                "{0} is a kernel: call it as {0}<<<blocks, threads>>>(arguments), from the host's "
-                "code",
-                name);
-          }
-          if (!caller.is_of_host && !caller.is_constant && all(name, is_of_host)) {
-            refuse(token, "a kernel cannot call {0}: it has no __device__", name);
-          }
-        }
+    const auto is_of_device = [](const Function& f) { return f.is_of_device && !f.is_kernel; };
+    for_uses("<<<", [&](const Function&, const Token& token) {
+      if (all(token.text, [&](const Function& f) { return !f.is_kernel; })) {
+        refuse(token, "{} has no __global__", token.text);
       }
-    }
+    });
+    for_uses("(", [&](const Function& caller, const Token& token) {
+      const std::string& name = token.text;
+      if (all(name, is_kernel)) {
+        refuse(
+            token,
+            "{0} is a kernel: call it as {0}<<<blocks, threads>>>(arguments), from the host's code",
+            name);
+      }
+      if (!caller.is_of_host && !caller.is_constant && all(name, is_of_host)) {
+        refuse(token, "a kernel cannot call {0}: it has no __device__", name);
+      }
+      if (caller.is_of_host && !has_device_code(caller) && all(name, is_of_device)) {
+        refuse(
+            token, "{} is the host's code, which cannot call {}: it has no __host__", caller.name,
+            name);
+      }
+    });
+    for_uses("::", [&](const Function& caller, const Token& token) {
+      if (caller.is_of_device && token.is("std")) check_std(&token - tokens_.data());
+    });
   }
 
  private:
   struct Function {
     std::string name;
     bool is_kernel = false;
-    bool is_constant = false;  ///< constexpr: of host and device if need be
-    bool is_of_host = false;   ///< alone
-    std::size_t body = 0;      ///< its tokens; none of a declaration
+    bool is_constant = false;   ///< constexpr: of host and device if need be
+    bool is_of_host = false;    ///< alone
+    bool is_of_device = false;  ///< alone
+    std::size_t body = 0;       ///< its tokens; none of a declaration
     std::size_t end = 0;
   };
 
@@ -282,6 +292,8 @@ class Functions {
     }
     Function found{.name = tokens_[i].text, .is_of_host = true};
     int angles = 0;
+    bool returns = true;  // something
+    bool is_of_both = false;
     for (std::size_t k = i; k-- > 0;) {
       const Token& token = tokens_[k];
       if (token.is(";") || token.is("{") || token.is("}")) break;
@@ -291,8 +303,14 @@ class Functions {
       found.is_kernel = found.is_kernel || token.is("__global__");
       found.is_constant = found.is_constant || token.is("constexpr") || token.is("consteval");
       if (token.is("__global__") || token.is("__device__")) found.is_of_host = false;
+      if (token.is("__host__")) is_of_both = true;
+      if (token.is("void")) returns = false;
+    }
+    if (found.is_kernel && returns) {
+      refuse(tokens_[i], "a kernel returns nothing: {} has to be __global__ void", found.name);
     }
     found.is_of_host = found.is_of_host && !found.is_constant;
+    found.is_of_device = !found.is_of_host && !is_of_both && !found.is_constant;
     std::size_t end = group_end(tokens_, i + 1) + 1;
     while (end < tokens_.size() && !tokens_[end].is("{") && !tokens_[end].is(";")) {
       if (tokens_[end].closes() || tokens_[end].is("=") || tokens_[end].is(",")) return;
@@ -306,6 +324,49 @@ class Functions {
       i = found.end;
     }
     functions_.push_back(found);
+  }
+
+  /// Calls visit(function, token) for each word in a function that is followed by such a mark.
+  void for_uses(std::string_view mark, const auto& visit) const {
+    for (const Function& function : functions_) {
+      for (std::size_t i = function.body; i < function.end; ++i) {
+        const Token& token = tokens_[i];
+        if (token.kind != Token::Kind::word || is_declared_or_member(function, i)) continue;
+        const std::size_t next = behind_template_arguments(i + 1);
+        if (next < tokens_.size() && tokens_[next].is(mark)) visit(function, token);
+      }
+    }
+  }
+
+  bool is_balanced() const {
+    const auto count = [&](std::string_view brace) {
+      return std::count_if(
+          tokens_.begin(), tokens_.end(), [&](const Token& token) { return token.is(brace); });
+    };
+    return count("{") == count("}");
+  }
+
+  /// Refuses std::NAME, at token i, where it is the host's; not where the compiler computes it.
+  void check_std(std::ptrdiff_t at) const {
+    const auto i = static_cast<std::size_t>(at);
+    if (i + 2 >= tokens_.size()) return;
+    const std::string& name = tokens_[i + 2].text;
+    if (std::find(std::begin(kOfHost), std::end(kOfHost), name) == std::end(kOfHost)) return;
+    for (std::size_t k = i; k-- > 0 && !tokens_[k].is(";") && !tokens_[k].is("}");) {
+      if (tokens_[k].is("constexpr") || tokens_[k].is("static_assert")) return;
+    }
+    const bool has_twin = name == "max" || name == "min";
+    refuse(
+        tokens_[i], "a kernel cannot use std::{0}: it has no __device__{1}", name,
+        has_twin ? fmt::format(" ({}() without std:: has one)", name) : "");
+  }
+
+  /// Whether there is a lambda for the device in it.
+  bool has_device_code(const Function& function) const {
+    const auto at = [&](std::size_t i) { return tokens_.begin() + static_cast<std::ptrdiff_t>(i); };
+    return std::any_of(at(function.body), at(function.end), [](const Token& token) {
+      return token.is("__device__");
+    });
   }
 
   std::size_t behind_template_arguments(std::size_t i) const {
@@ -366,6 +427,7 @@ class Rewriter {
       if (token.kind == Token::Kind::directive) directive(i);
       if (token.is("<<<")) launch(i);
       if (token.is("__shared__")) shared(i);
+      if (token.is("printf")) print(i);
       if (token.is("cudaLaunchKernel") || token.is("cudaLaunchCooperativeKernel")) drop_cast(i);
       for (const Feature& feature : kMissingWords) {
         if (token.is(feature.word)) throw missing(token, std::string(feature.name));
@@ -480,6 +542,23 @@ class Rewriter {
       tokens_[i].kind = Token::Kind::blank;
     }
     tokens_[keyword].text = "do { " + statements + "} while (false)";
+  }
+
+  /// A kernel's printf() is the device's, which does not show all of it.
+  void print(std::size_t name) {
+    std::size_t next = name + 1;
+    while (next < tokens_.size() && tokens_[next].is_blank()) ++next;
+    if (next >= tokens_.size() || !tokens_[next].is("(")) return;
+    std::size_t first = name;
+    if (first > 0 && tokens_[first - 1].is("::")) {
+      first -= first > 1 && tokens_[first - 2].is("std") ? 2 : 1;
+    }
+    if (first > 0 && (tokens_[first - 1].is(".") || tokens_[first - 1].is(">") ||
+                      tokens_[first - 1].kind == Token::Kind::word)) {
+      return;  // somebody's member, or another namespace's
+    }
+    for (; first < name; ++first) tokens_[first].text.clear();
+    tokens_[name].text = "::rmsnorm::cpu_device::print";
   }
 
   /// A kernel that is handed to the runtime as a void* is handed as what it is.
@@ -608,7 +687,7 @@ class Rewriter {
     }
     if (i == tokens_.size()) throw unreadable(tokens_[keyword]);
 
-    const std::string text = declarations(code);
+    const std::string text = declarations_or_semicolon(code);
     for (std::size_t k = first; k < i; ++k) {
       if (tokens_[k].in_directive) throw unreadable(tokens_[keyword]);
       if (!tokens_[k].is_blank() || tokens_[k].is(" ")) tokens_[k].text.clear();
@@ -616,8 +695,25 @@ class Rewriter {
     tokens_[first].text = text;
   }
 
+  /// The same, of what may go on in the next statement.
+  std::string declarations_or_semicolon(const Tokens& code) {
+    constexpr std::ptrdiff_t kAtLeast = 3;  // __shared__ TYPE NAME
+    try {
+      return declarations(code);
+    } catch (const std::runtime_error&) {
+      for (std::size_t k = kAtLeast; k < code.size(); ++k) {
+        const Token& before = code[k - 1];
+        const bool is_whole = before.kind == Token::Kind::word || before.text.ends_with(']');
+        if (is_whole && code[k].line > before.line && code[k].kind == Token::Kind::word) {
+          throw error(before, "there is no ; behind this __shared__ variable");
+        }
+      }
+      throw;
+    }
+  }
+
   /// The C++ for a declaration, which is given without its semicolon.
-  std::string declarations(const Tokens& code) const {
+  std::string declarations(const Tokens& code) {
     std::string text;
     std::string alignment;
     bool is_extern = false;
@@ -632,6 +728,7 @@ class Rewriter {
       if (is_open) bounds.erase(0, 2);
       const std::string& name = words.back().text;
       std::string type = joined(words, 0, words.size() - 1) + (bounds.empty() ? "" : " ") + bounds;
+      if (is_open) check_type(words.back(), type);
       if (!alignment.empty() && !is_open) type += ", " + alignment;
       const char* const form =
           is_open ? "auto* const {0} = ::rmsnorm::cpu_device::dynamic_shared<{1}>(\"{0}\")"
@@ -681,6 +778,18 @@ class Rewriter {
     return text;
   }
 
+  /// All dynamic shared arrays of one name are one variable.
+  void check_type(const Token& name, const std::string& type) {
+    const auto [known, is_new] = dynamic_.try_emplace(name.text, type, name.line);
+    const auto& [other, line] = known->second;
+    if (is_new || other == type) return;
+    throw error(
+        name,
+        fmt::format(
+            "{} is an array of {} in line {}: give this one another name, or one type to both",
+            name.text, other, line));
+  }
+
   std::runtime_error error(const Token& token, std::string_view sentence) const {
     return std::runtime_error(error_at(file_, token.line, sentence));
   }
@@ -694,11 +803,14 @@ class Rewriter {
 
   const std::string& file_;
   Tokens tokens_;
+  std::map<std::string, std::pair<std::string, int>> dynamic_;  // each array's type and line
 };
 
 }  // namespace
 
 std::string rewrite(std::string_view source, const std::string& file) {
+  const std::string_view byte_order_mark = "\xef\xbb\xbf";  // some editors put it in front
+  if (source.starts_with(byte_order_mark)) source.remove_prefix(byte_order_mark.size());
   return fmt::format("#line 1 {}\n", quoted(file)) + Rewriter(source, file).run();
 }
 

@@ -39,6 +39,7 @@ const std::map<std::string, std::string> kRegisters = {
     {"warpid", "::rmsnorm::cpu_device::warp()"},
     {"smid", "0"},
     {"cluster_ctarank", "::rmsnorm::cpu_device::cluster_rank()"},
+    {"clusterid.x", "blockIdx.x / static_cast<unsigned>(::rmsnorm::cpu_device::cluster_blocks())"},
     {"cluster_nctarank", "::rmsnorm::cpu_device::cluster_blocks()"},
     {"nsmid", "1"},
     {"lanemask_eq", "1u << ::rmsnorm::cpu_device::lane()"},
@@ -82,6 +83,12 @@ const std::map<std::string, std::string> kCalculations = {
      "::rmsnorm::cpu_device::cluster_arrive(false, {{__FILE__, __LINE__}})"},
     {"barrier.cluster.wait", "::rmsnorm::cpu_device::cluster_wait({{__FILE__, __LINE__}})"},
     {"barrier.cluster.wait.acquire", "::rmsnorm::cpu_device::cluster_wait({{__FILE__, __LINE__}})"},
+    {"mapa.shared.u32", "{0} = ::rmsnorm::cpu_device::map_address({1}, {2})"},
+    {"fence.mbarrier_init.release.cluster", ""},
+    {"fence.proxy.async", ""},
+    {"fence.proxy.async.shared", ""},
+    {"selp.b32", "{0} = {3} ? {1} : {2}"},
+    {"selp.u32", "{0} = {3} ? {1} : {2}"},
     {"createpolicy.fractional.b64", "{0} = 0"},
     {"prefetch.global.L1", ""},
     {"prefetch.global.L2", ""}};
@@ -112,6 +119,14 @@ std::string operand(std::string text, const Words& operands, const std::string& 
 }  // namespace
 
 std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
+  // A block of its own has predicates, each a variable here; C++ has the braces.
+  if (instruction.starts_with('{')) instruction.remove_prefix(1);
+  instruction.remove_prefix(std::min(instruction.find_first_not_of(' '), instruction.size()));
+  if (instruction.empty() || instruction == "}") return ";";
+  constexpr std::string_view kPredicate = ".reg .pred ";
+  if (instruction.starts_with(kPredicate)) {
+    return fmt::format("bool {} = false;", instruction.substr(kPredicate.size()));
+  }
   constexpr std::string_view kPolicy = ".L2::cache_hint";
   if (const std::size_t hint = instruction.find(kPolicy); hint != instruction.npos) {
     const std::size_t last = instruction.rfind(',');  // the policy, which changes nothing here
@@ -123,6 +138,9 @@ std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
   const std::size_t space = std::min(instruction.find_first_of(" \t"), instruction.size());
   Words parts = split(instruction.substr(0, space), '.');
   std::erase_if(parts, is_hint);
+  for (std::string& part : parts) {
+    if (part.starts_with("shared::")) part = "shared";  // of the block or the cluster
+  }
   const std::string name = fmt::format("{}", fmt::join(parts, "."));
   const auto has = [&](const char* part) {
     return std::find(parts.begin(), parts.end(), part) != parts.end();
@@ -130,8 +148,10 @@ std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
   Words values;
   if (space < instruction.size()) values = split(instruction.substr(space + 1), ',');
   const bool is_copy = name == "cp.async.shared.global";
+  const bool is_bulk_copy =
+      name == "cp.async.bulk.shared.global.mbarrier::complete_tx::bytes" && values.size() == 4;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const bool is_shared = has("shared") && (!is_copy || i == 0);
+    const bool is_shared = has("shared") && !((is_copy || is_bulk_copy) && i == 1);
     values[i] = operand(values[i], operands, is_shared ? "shared" : "global");
     if (values[i].empty()) return "";
   }
@@ -143,15 +163,33 @@ std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
   const auto call = [&](const std::string& function) {
     return fmt::format("::rmsnorm::cpu_device::{}({});", function, fmt::join(values, ", "));
   };
+  const auto call_at_place = [&](const std::string& function) {
+    values.insert(values.begin(), "{__FILE__, __LINE__}");
+    return call(function);
+  };
   if (is_copy) return call("copy");
+  if (is_bulk_copy) return call_at_place("bulk_copy");
+  if (name == "mbarrier.init.shared.b64") return call("mbarrier_init");
+  if (name == "mbarrier.arrive.expect_tx.shared.b64" && values[0] == "_") {
+    values.erase(values.begin());
+    return call_at_place("mbarrier_arrive_expecting");
+  }
+  if (name == "mbarrier.try_wait.parity.shared.b64" && values.size() == 3) {
+    const std::string passed = values[0];
+    values.erase(values.begin());
+    return passed + " = " + call_at_place("mbarrier_try_wait");
+  }
+  if (name.starts_with("st.async.shared.mbarrier::complete_tx::bytes.") && values.size() == 3 &&
+      parts.size() == 5) {
+    return call(fmt::format("store_async<{}>", std::atoi(parts.back().c_str() + 1) / 8));
+  }
   if (name == "cp.async.wait_all") {
     return "::rmsnorm::cpu_device::commit_copies(); ::rmsnorm::cpu_device::wait_for_copies(0);";
   }
   if (name == "cp.async.wait_group") return call("wait_for_copies");
   for (const char* const does : {"sync", "arrive"}) {
     if (name != fmt::format("bar.{}", does) && name != fmt::format("barrier.{}", does)) continue;
-    values.insert(values.begin(), "{__FILE__, __LINE__}");
-    return call(fmt::format("bar_{}", does));
+    return call_at_place(fmt::format("bar_{}", does));
   }
   if (name.starts_with("mov.") && values.size() == 2) {
     return fmt::format("{} = {};", values[0], values[1]);

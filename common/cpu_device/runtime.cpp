@@ -1,13 +1,13 @@
 /// \file
 /// The CUDA runtime API on the CPU: memory, streams, launches and errors.
 
-#include <signal.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,11 +20,14 @@
 #include <set>
 #include <utility>
 
+#include "common/cpu_device/access.hpp"
+#include "common/cpu_device/crash.hpp"
 #include "common/cpu_device/device_memory.hpp"
 #include "common/cpu_device/grid.hpp"
 #include "common/cpu_device/memory.hpp"
-#include "common/cpu_device/sanitizer.hpp"
+#include "common/cpu_device/sampler.hpp"
 #include "common/cpu_device/shared_memory.hpp"
+#include "common/cpu_device/source_lines.hpp"
 #include "common/cpu_device/watcher.hpp"
 
 /// A queue of work. Nobody works on it but whoever waits for it.
@@ -52,6 +55,14 @@ constexpr std::size_t kSharedBytesOfSm = std::size_t{228} << 10;
 constexpr std::size_t kSharedBytesReserved = 1024;  // of each block
 constexpr unsigned kMaxGridY = 65535;
 constexpr unsigned kMaxGridX = 0x7fffffff;
+constexpr std::size_t kMostBesideSample = 1 << 26;  // bytes
+constexpr unsigned kMaxBlockZ = 64;
+
+/// A call that was refused.
+struct FailedCall {
+  std::string why;  ///< "cudaFree(): ..."; "": there was none
+  std::vector<const void*> callers;
+};
 
 /// Everything that CUDA remembers between two calls.
 struct Device {
@@ -63,8 +74,10 @@ struct Device {
   std::map<const void*, std::size_t> static_bytes;    // of kernels that have run
   std::set<const void*> large_clusters;               // kernels that may have them
   cudaError_t last_error = cudaSuccess;
+  FailedCall failed;  // that left it
   cudaError_t fault = cudaSuccess;
   std::int64_t waits = 0;
+  int calls_until_failure = -1;    // none is to come
   bool others_hurry = false;       // all streams but one work as soon as they can
   cudaStream_t patient = nullptr;  // that one
 };
@@ -72,6 +85,18 @@ struct Device {
 Device& device() {
   static Device device;
   return device;
+}
+
+/// Notes an error that is nobody's mistake here.
+cudaError_t note(cudaError_t error) {
+  if (error != cudaSuccess) device().last_error = error;
+  return error;
+}
+
+/// Whether this call is the one that is to fail.
+bool has_to_fail() {
+  int& calls = device().calls_until_failure;
+  return calls >= 0 && calls-- == 0;
 }
 
 /// Null for a stream that does not exist.
@@ -110,9 +135,15 @@ cudaError_t wait_for(CUstream_st& queue) {
   return take_fault();
 }
 
-cudaError_t add_work(cudaStream_t stream, std::function<void()> work) {
+cudaError_t refuse_stream(const char* call) {
+  return refuse(
+      cudaErrorInvalidResourceHandle,
+      fmt::format("{}: there is no such stream, or no longer", call));
+}
+
+cudaError_t add_work(const char* call, cudaStream_t stream, std::function<void()> work) {
   CUstream_st* const queue = queue_of(stream);
-  if (queue == nullptr) return note(cudaErrorInvalidResourceHandle);
+  if (queue == nullptr || has_to_fail()) return refuse_stream(call);
   queue->work.push_back(std::move(work));
   if (device().others_hurry && queue != queue_of(device().patient)) work_off(*queue);
   return cudaSuccess;
@@ -128,72 +159,67 @@ std::size_t dynamic_limit(const void* kernel, std::size_t static_bytes) {
 
 std::size_t static_bytes_of(Call& call);
 
+/// Why the device cannot carry out a launch, if it cannot.
 cudaError_t check(const Launch& launch, Call& call) {
   const auto& [grid, block, shared_bytes, stream, may_overlap, cluster] = launch;
-  const bool has_blocks = grid.x != 0 && grid.y != 0 && grid.z != 0;
-  const bool fits = grid.x <= kMaxGridX && grid.y <= kMaxGridY && grid.z <= kMaxGridY;
+  const auto refuse_launch = [&](cudaError_t error, const std::string& why) {
+    return refuse(error, fmt::format("the launch of {}: {}", name_of_function(call.kernel()), why));
+  };
+  const auto text_of = [](dim3 size) {
+    if (size.y == 1 && size.z == 1) return fmt::format("{}", size.x);
+    return fmt::format("{} x {} x {}", size.x, size.y, size.z);
+  };
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) {
+    return refuse_launch(
+        cudaErrorInvalidConfiguration,
+        fmt::format("a grid of {} blocks, and a grid has one at least", text_of(grid)));
+  }
+  if (grid.x > kMaxGridX || grid.y > kMaxGridY || grid.z > kMaxGridY) {
+    return refuse_launch(
+        cudaErrorInvalidConfiguration, fmt::format(
+                                           "a grid of {} blocks, and it has {} x {} x {} at most",
+                                           text_of(grid), kMaxGridX, kMaxGridY, kMaxGridY));
+  }
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
-  const bool is_block =
-      block.x <= 1024 && block.y <= 1024 && block.z <= 64 && threads >= 1 && threads <= kMaxThreads;
-  if (!has_blocks || !fits || !is_block) return cudaErrorInvalidConfiguration;
+  if (threads < 1 || threads > kMaxThreads || block.z > kMaxBlockZ) {
+    return refuse_launch(
+        cudaErrorInvalidConfiguration,
+        fmt::format(
+            "a block of {} threads, and it has 1 to {}, of which z counts {} at most",
+            text_of(block), kMaxThreads, kMaxBlockZ));
+  }
   const int most =
       device().large_clusters.contains(call.kernel()) ? kMaxCluster : kMaxPortableCluster;
-  if (cluster < 1 || cluster > most || grid.x % static_cast<unsigned>(cluster) != 0) {
-    return cudaErrorInvalidClusterSize;
+  if (cluster < 1 || cluster > most) {
+    return refuse_launch(
+        cudaErrorInvalidClusterSize,
+        fmt::format(
+            "a cluster of {} blocks, and it has 1 to {}{}", cluster, most,
+            most == kMaxCluster ? "" : ", or more by cudaFuncSetAttribute()"));
   }
-  if (shared_bytes > 0 && shared_bytes > dynamic_limit(call.kernel(), static_bytes_of(call))) {
-    return cudaErrorInvalidValue;
+  if (grid.x % static_cast<unsigned>(cluster) != 0) {
+    return refuse_launch(
+        cudaErrorInvalidClusterSize,
+        fmt::format("{} blocks are no multiple of a cluster of {}", grid.x, cluster));
   }
-  if (queue_of(stream) == nullptr) return cudaErrorInvalidResourceHandle;
-  return cudaSuccess;
+  const std::size_t room =
+      shared_bytes == 0 ? 0 : dynamic_limit(call.kernel(), static_bytes_of(call));
+  if (shared_bytes > room) {
+    return refuse_launch(
+        cudaErrorInvalidValue,
+        fmt::format(
+            "it asks for {} bytes of dynamic shared memory, and {} are left: more than {} KiB in "
+            "all need cudaFuncSetAttribute()",
+            shared_bytes, room, kSharedBytes >> 10));
+  }
+  return queue_of(stream) == nullptr ? refuse_stream("a launch") : cudaSuccess;
 }
-
-#ifndef RMSNORM_ADDRESS_SANITIZER
-/// A kernel that brings the whole process down: says where, while that is still possible.
-void report_crash(int signal) {
-  char text[256];
-  const int length = std::snprintf(
-      text, sizeof text,
-      "\nthe kernel crashed in block %u, thread %u (%s): it used an address that is nobody's, "
-      "divided an integer by zero, or needs more than %zu KiB for its local variables\n",
-      blockIdx.x, threadIdx.x, strsignal(signal), kStackBytes >> 10);
-  if (write(STDERR_FILENO, text, static_cast<std::size_t>(length)) < 0) _exit(3);
-  _exit(1);
-}
-#endif
-
-/// From now on, while it lives, a crash is a kernel's. (AddressSanitizer has more to say about it.)
-class CrashGuard {
- public:
-  CrashGuard() {
-#ifndef RMSNORM_ADDRESS_SANITIZER
-    static char stack[64 << 10];  // the kernel's own may be what has run out
-    const stack_t alternative{.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof stack};
-    sigaltstack(&alternative, nullptr);
-    struct sigaction action {};
-    action.sa_handler = report_crash;
-    action.sa_flags = SA_ONSTACK;
-    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before_[i]);
-#endif
-  }
-  ~CrashGuard() {
-#ifndef RMSNORM_ADDRESS_SANITIZER
-    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
-#endif
-  }
-  CrashGuard(const CrashGuard&) = delete;
-  CrashGuard& operator=(const CrashGuard&) = delete;
-
- private:
-  static constexpr std::array kSignals{SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-  std::array<struct sigaction, kSignals.size()> before_{};
-};
 
 void run(const Launch& launch, Call& call) {
   if (device().fault != cudaSuccess) return;  // a GPU would not do anything any more
   shared_memory().begin_launch(launch.shared_bytes);
   watcher().launch_begins(call.kernel(), &call, call.bytes(), launch.may_overlap);
-  const CrashGuard guard;
+  const CrashGuard guard(Code::kernel);
   const bool done = grid_runner().run(
       launch.grid, launch.block, [&] { call.run(); }, launch.cluster);
   if (done) {
@@ -243,23 +269,165 @@ bool is_long_enough(const void* data, std::size_t bytes) {
   return bytes <= static_cast<std::size_t>(end - static_cast<const char*>(data));
 }
 
-bool is_copyable(const void* to, const void* from, std::size_t bytes) {
-  return to != nullptr && from != nullptr && is_long_enough(to, bytes) &&
-         is_long_enough(from, bytes);
+/// Why a copy cannot be made; "" if it can.
+std::string complaint_about_copy(
+    const void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  if (to == nullptr) return "the destination is a null pointer";
+  if (from == nullptr) return "the source is a null pointer";
+  if (!is_long_enough(to, bytes)) return fmt::format("the destination has no {} bytes", bytes);
+  if (!is_long_enough(from, bytes)) return fmt::format("the source has no {} bytes", bytes);
+  const auto is_of_host = [](const void* data) { return find_allocation(data) == nullptr; };
+  const auto is_of_device = [](const void* data) {
+    const Allocation* found = find_allocation(data);
+    return found != nullptr && found->type == cudaMemoryTypeDevice;
+  };
+  const bool is_to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  const bool is_from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  if (kind == cudaMemcpyDefault) return "";
+  if (is_to_device ? is_of_host(to) : is_of_device(to)) {
+    return fmt::format(
+        "the destination is the {}'s memory, and the direction says otherwise",
+        is_to_device ? "host" : "device");
+  }
+  if (is_from_device ? is_of_host(from) : is_of_device(from)) {
+    return fmt::format(
+        "the source is the {}'s memory, and the direction says otherwise",
+        is_from_device ? "host" : "device");
+  }
+  return "";
+}
+
+/// What a call does that comes later, when its memory has gone.
+void report_freed(const char* call, const std::vector<const void*>& callers) {
+  const SourceLine line = readers_line(callers);
+  set_fault(cudaErrorIllegalAddress);
+  hazards().add(fmt::format("freed {}{}", call, place_text(line)), [&] {
+    return Hazard{
+        .file = line.file,
+        .line = line.line,
+        .what = fmt::format("{} begins when its memory has been freed", call),
+        .advice = "Free it behind that, on the same stream: cudaFreeAsync()",
+        .kernel = {},
+        .block = {},
+        .thread = {}};
+  });
 }
 
 std::size_t physical_memory(int pages) {
   return static_cast<std::size_t>(sysconf(pages)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
+/// Copies and the like, while few blocks of a large launch run.
+cudaError_t beside_sample() {
+  sampler().obstruct("it copies or sets memory besides");
+  return cudaSuccess;
+}
+
+/// Copies on a stream, for the call of this name.
+cudaError_t copy(
+    const char* call, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+    cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  if (sampler().is_on()) return beside_sample();
+  if (const std::string why = complaint_about_copy(to, from, bytes, kind); !why.empty()) {
+    return refuse(cudaErrorInvalidValue, fmt::format("{}: {}", call, why));
+  }
+  const bool is_to_device = find_allocation(to) != nullptr;
+  const bool is_from_device = find_allocation(from) != nullptr;
+  // What is neither the device's nor pinned is read before the call returns.
+  const auto* const begin = static_cast<const char*>(from);
+  const bool is_read_now = is_to_device && !is_from_device;
+  const std::vector<char> staged(begin, is_read_now ? begin + bytes : begin);
+  return add_work(call, stream, [=, from_where = callers()] {
+    const bool is_freed = (is_to_device && find_allocation(to) == nullptr) ||
+                          (is_from_device && find_allocation(from) == nullptr);
+    if (is_freed) return report_freed(call, from_where);
+    std::memmove(to, is_read_now ? staged.data() : from, bytes);
+    watcher().filled(to, bytes);
+  });
+}
+
+/// Sets bytes on a stream, likewise.
+cudaError_t set(const char* call, void* data, int value, std::size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return cudaSuccess;
+  if (sampler().is_on()) return beside_sample();
+  const auto refuse_memory = [&](const char* why) {
+    return refuse(cudaErrorInvalidValue, fmt::format("{}: {}", call, why));
+  };
+  if (data == nullptr) return refuse_memory("a null pointer");
+  if (find_allocation(data) == nullptr) return refuse_memory("it is not the device's memory");
+  if (!is_long_enough(data, bytes)) {
+    return refuse_memory(fmt::format("the memory has no {} bytes", bytes).c_str());
+  }
+  return add_work(call, stream, [=, from_where = callers()] {
+    if (find_allocation(data) == nullptr) return report_freed(call, from_where);
+    std::memset(data, value, bytes);
+    watcher().filled(data, bytes);
+  });
+}
+
+cudaError_t refuse_pitch(const char* call, std::size_t bytes) {
+  return refuse(
+      cudaErrorInvalidValue,
+      fmt::format("{}: rows of {} bytes are longer than the pitch", call, bytes));
+}
+
+/// The same for rows, each `pitch` behind the one before.
+cudaError_t copy_rows(
+    const char* call, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+    std::size_t bytes, std::size_t rows, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (bytes > to_pitch || bytes > from_pitch) return refuse_pitch(call, bytes);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const cudaError_t copying = copy(
+        call, static_cast<char*>(to) + row * to_pitch,
+        static_cast<const char*>(from) + row * from_pitch, bytes, kind, stream);
+    if (copying != cudaSuccess) return copying;
+  }
+  return cudaSuccess;
+}
+
+/// Likewise.
+cudaError_t set_rows(
+    const char* call, void* data, std::size_t pitch, int value, std::size_t bytes, std::size_t rows,
+    cudaStream_t stream) {
+  if (bytes > pitch) return refuse_pitch(call, bytes);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const cudaError_t setting =
+        set(call, static_cast<char*>(data) + row * pitch, value, bytes, stream);
+    if (setting != cudaSuccess) return setting;
+  }
+  return cudaSuccess;
+}
+
+/// Waits for the default stream, if what was put there is to be done at once.
+cudaError_t wait_after(cudaError_t putting) {
+  return putting == cudaSuccess ? wait_for(device().default_stream) : putting;
+}
+
+cudaError_t refuse_event(const char* call) {
+  return refuse(
+      cudaErrorInvalidResourceHandle,
+      fmt::format("{}: there is no such event, or no longer", call));
+}
+
+bool is_event(cudaEvent_t event) {
+  return std::any_of(device().events.begin(), device().events.end(), [&](const auto& own) {
+    return own.get() == event && !own->is_destroyed;
+  });
+}
+
 /// Adds an allocation.
-cudaError_t allocate(void** data, std::size_t bytes, cudaMemoryType type) {
+cudaError_t allocate(const char* call, void** data, std::size_t bytes, cudaMemoryType type) {
   *data = nullptr;
+  if (has_to_fail()) return note(cudaErrorMemoryAllocation);
   if (bytes == 0) return cudaSuccess;
   // Linux would promise more than there is.
-  char* const memory =
-      bytes > physical_memory(_SC_PHYS_PAGES) ? nullptr : take_device_memory(bytes);
-  if (memory == nullptr) return note(cudaErrorMemoryAllocation);
+  const std::size_t most = sampler().is_on() ? kMostBesideSample : physical_memory(_SC_PHYS_PAGES);
+  char* const memory = bytes > most ? nullptr : take_device_memory(bytes);
+  if (memory == nullptr) {
+    return refuse(
+        cudaErrorMemoryAllocation, fmt::format("{}: there are no {} bytes left", call, bytes));
+  }
   *data = memory;
   device().allocations[memory] = {memory, bytes, type};
   if (type == cudaMemoryTypeDevice) watcher().allocated(memory, bytes);  // the host fills others
@@ -267,10 +435,12 @@ cudaError_t allocate(void** data, std::size_t bytes, cudaMemoryType type) {
 }
 
 /// Gives back what allocate() gave.
-cudaError_t release(void* data) {
+cudaError_t release(const char* call, void* data) {
   const auto found = device().allocations.find(static_cast<char*>(data));
   if (found == device().allocations.end() || found->second.is_symbol) {
-    return note(cudaErrorInvalidValue);
+    return refuse(
+        cudaErrorInvalidValue,
+        fmt::format("{}: it was not allocated, is a part of what was, or is free already", call));
   }
   watcher().freed(data);
   give_back_device_memory(found->second.data, found->second.bytes);
@@ -280,9 +450,20 @@ cudaError_t release(void* data) {
 
 }  // namespace
 
-cudaError_t note(cudaError_t error) {
-  if (error != cudaSuccess) device().last_error = error;
-  return error;
+void let_fail(int calls_before) {
+  device().calls_until_failure = calls_before;
+}
+
+cudaError_t refuse(cudaError_t error, std::string why) {
+  device().failed = {std::move(why), callers()};
+  return note(error);
+}
+
+std::string take_failed_call() {
+  const auto [why, callers] = std::exchange(device().failed, {});
+  if (why.empty()) return "";
+  const SourceLine line = readers_line(callers);
+  return line.file.empty() ? why : fmt::format("{}: {}", place_text(line), why);
 }
 
 const Allocation* find_allocation(const void* address) {
@@ -316,12 +497,8 @@ void set_fault(cudaError_t error) {
 }
 
 void enqueue(const Launch& launch, std::shared_ptr<Call> call) {
-  if (note(check(launch, *call)) != cudaSuccess) return;
-  add_work(launch.stream, [launch, call] { run(launch, *call); });
-}
-
-cudaError_t not_supported() {
-  return note(cudaErrorNotSupported);
+  if (check(launch, *call) != cudaSuccess) return;
+  add_work("a launch", launch.stream, [launch, call] { run(launch, *call); });
 }
 
 cudaError_t attributes_of(cudaFuncAttributes* attributes, std::shared_ptr<Call> empty) {
@@ -338,6 +515,40 @@ int blocks_that_fit(std::shared_ptr<Call> empty, int threads, std::size_t dynami
   const std::size_t bytes = static_bytes_of(*empty) + dynamic_bytes + kSharedBytesReserved;
   if (bytes > kSharedBytesOptin + kSharedBytesReserved) return 0;
   return std::min(blocks_of_sm(threads), static_cast<int>(kSharedBytesOfSm / bytes));
+}
+
+bool fits_together(const Launch& launch, int blocks_of_multiprocessor) {
+  const dim3 grid = launch.grid;
+  const std::size_t blocks = std::size_t{grid.x} * grid.y * grid.z;
+  const int most = kMultiprocessors * blocks_of_multiprocessor;
+  if (blocks <= static_cast<std::size_t>(most)) return true;
+  refuse(
+      cudaErrorCooperativeLaunchTooLarge,
+      fmt::format(
+          "a cooperative launch: {} blocks of this size fit on the device together, not {}", most,
+          blocks));
+  return false;
+}
+
+int print(const char* format, ...) {
+  constexpr int kMost = 20;
+  static struct Printed {
+    std::int64_t times = 0;
+    ~Printed() {
+      if (times <= kMost) return;
+      std::printf(
+          "and %d more calls of printf() in kernels, not shown\n", static_cast<int>(times - kMost));
+    }
+  } printed;
+  if (is_in_kernel() && ++printed.times > kMost) {
+    if (printed.times == kMost + 1) std::printf("\n");  // the last may have left its line open
+    return 0;
+  }
+  va_list arguments;
+  va_start(arguments, format);
+  const int written = std::vprintf(format, arguments);
+  va_end(arguments);
+  return written;
 }
 
 char* address_of_symbol(const void* symbol, std::size_t bytes) {
@@ -416,17 +627,22 @@ cudaError_t cudaGetDeviceCount(int* count) {
 
 cudaError_t cudaGetDevice(int* number) {
   *number = 0;
-  return cudaSuccess;
+  return has_to_fail() ? note(cudaErrorNoDevice) : cudaSuccess;
+}
+
+static cudaError_t refuse_device(const char* call, int number) {
+  return refuse(
+      cudaErrorInvalidDevice, fmt::format("{}: there is no device {}, but device 0", call, number));
 }
 
 cudaError_t cudaSetDevice(int number) {
-  return note(number == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+  return number == 0 ? cudaSuccess : refuse_device("cudaSetDevice()", number);
 }
 
 constexpr int kComputeMajor = 9;  // as an H200 has it
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
-  if (number != 0) return note(cudaErrorInvalidDevice);
+  if (number != 0 || has_to_fail()) return refuse_device("cudaGetDeviceProperties()", number);
   *properties = {
       .name = "CPU device",
       .totalGlobalMem = physical_memory(_SC_PHYS_PAGES),
@@ -451,7 +667,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int number) {
-  if (number != 0) return note(cudaErrorInvalidDevice);
+  if (number != 0 || has_to_fail()) return refuse_device("cudaDeviceGetAttribute()", number);
   static const std::map<cudaDeviceAttr, int> kAttributes = {
       {cudaDevAttrMaxThreadsPerBlock, kMaxThreads},
       {cudaDevAttrMaxSharedMemoryPerBlock, kSharedBytes},
@@ -472,7 +688,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int num
       {cudaDevAttrMemoryPoolsSupported, 1},
       {cudaDevAttrMaxSharedMemoryPerBlockOptin, kSharedBytesOptin}};
   const auto found = kAttributes.find(attribute);
-  if (found == kAttributes.end()) return note(cudaErrorInvalidValue);
+  if (found == kAttributes.end()) {
+    return refuse(
+        cudaErrorInvalidValue,
+        fmt::format("cudaDeviceGetAttribute(): the CPU device has no attribute {}", +attribute));
+  }
   *value = found->second;
   return cudaSuccess;
 }
@@ -490,20 +710,21 @@ cudaError_t cudaDeviceSynchronize() {
 }
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
-  return allocate(data, bytes, cudaMemoryTypeDevice);
+  return allocate("cudaMalloc()", data, bytes, cudaMemoryTypeDevice);
 }
 
 cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t stream) {
-  if (queue_of(stream) == nullptr) return note(cudaErrorInvalidResourceHandle);
-  return cudaMalloc(data, bytes);
+  const char* const call = "cudaMallocAsync()";
+  if (queue_of(stream) == nullptr) return refuse_stream(call);
+  return allocate(call, data, bytes, cudaMemoryTypeDevice);
 }
 
 cudaError_t cudaMallocManaged(void** data, std::size_t bytes, unsigned) {
-  return allocate(data, bytes, cudaMemoryTypeManaged);
+  return allocate("cudaMallocManaged()", data, bytes, cudaMemoryTypeManaged);
 }
 
 cudaError_t cudaMallocHost(void** data, std::size_t bytes, unsigned) {
-  return allocate(data, bytes, cudaMemoryTypeHost);
+  return allocate("cudaMallocHost()", data, bytes, cudaMemoryTypeHost);
 }
 
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
@@ -513,13 +734,14 @@ cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
 cudaError_t cudaFree(void* data) {
   if (data == nullptr) return cudaSuccess;
   const cudaError_t before = cudaDeviceSynchronize();
-  const cudaError_t freed = release(data);
+  const cudaError_t freed = release("cudaFree()", data);
   return freed == cudaSuccess ? before : freed;
 }
 
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
   if (data == nullptr) return cudaSuccess;
-  return add_work(stream, [data] { release(data); });
+  const char* const call = "cudaFreeAsync()";
+  return add_work(call, stream, [call, data] { release(call, data); });
 }
 
 cudaError_t cudaFreeHost(void* data) {
@@ -529,80 +751,47 @@ cudaError_t cudaFreeHost(void* data) {
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   const cudaError_t before = wait_for(device().default_stream);
   if (before != cudaSuccess) return before;
-  const cudaError_t copying = cudaMemcpyAsync(to, from, bytes, kind);
-  return copying == cudaSuccess ? wait_for(device().default_stream) : copying;
+  return wait_after(copy("cudaMemcpy()", to, from, bytes, kind, nullptr));
 }
 
 cudaError_t cudaMemcpyAsync(
-    void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
-  if (bytes == 0) return cudaSuccess;
-  if (!is_copyable(to, from, bytes)) return note(cudaErrorInvalidValue);
-  const bool is_to_device = find_allocation(to) != nullptr;
-  const bool is_from_device = find_allocation(from) != nullptr;
-  return add_work(stream, [=] {
-    const bool is_freed = (is_to_device && find_allocation(to) == nullptr) ||
-                          (is_from_device && find_allocation(from) == nullptr);
-    if (is_freed) return set_fault(cudaErrorIllegalAddress);
-    std::memmove(to, from, bytes);
-    watcher().filled(to, bytes);
-  });
+    void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  return copy("cudaMemcpyAsync()", to, from, bytes, kind, stream);
 }
 
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
   const cudaError_t before = wait_for(device().default_stream);
   if (before != cudaSuccess) return before;
-  const cudaError_t setting = cudaMemsetAsync(data, value, bytes);
-  return setting == cudaSuccess ? wait_for(device().default_stream) : setting;
+  return wait_after(set("cudaMemset()", data, value, bytes, nullptr));
 }
 
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
-  if (bytes == 0) return cudaSuccess;
-  if (find_allocation(data) == nullptr || !is_long_enough(data, bytes)) {
-    return note(cudaErrorInvalidValue);
-  }
-  return add_work(stream, [=] {
-    if (find_allocation(data) == nullptr) return set_fault(cudaErrorIllegalAddress);  // by now
-    std::memset(data, value, bytes);
-    watcher().filled(data, bytes);
-  });
+  return set("cudaMemsetAsync()", data, value, bytes, stream);
 }
 
 cudaError_t cudaMemcpy2D(
     void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t bytes,
     std::size_t rows, cudaMemcpyKind kind) {
-  const cudaError_t copying = cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, bytes, rows, kind);
-  return copying == cudaSuccess ? wait_for(device().default_stream) : copying;
+  return wait_after(
+      copy_rows("cudaMemcpy2D()", to, to_pitch, from, from_pitch, bytes, rows, kind, nullptr));
 }
 
 cudaError_t cudaMemcpy2DAsync(
     void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t bytes,
     std::size_t rows, cudaMemcpyKind kind, cudaStream_t stream) {
-  if (bytes > to_pitch || bytes > from_pitch) return note(cudaErrorInvalidValue);
-  for (std::size_t row = 0; row < rows; ++row) {
-    const cudaError_t copying = cudaMemcpyAsync(
-        static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch,
-        bytes, kind, stream);
-    if (copying != cudaSuccess) return copying;
-  }
-  return cudaSuccess;
+  return copy_rows(
+      "cudaMemcpy2DAsync()", to, to_pitch, from, from_pitch, bytes, rows, kind, stream);
 }
 
 cudaError_t cudaMemset2D(
     void* data, std::size_t pitch, int value, std::size_t bytes, std::size_t rows) {
-  const cudaError_t setting = cudaMemset2DAsync(data, pitch, value, bytes, rows);
-  return setting == cudaSuccess ? wait_for(device().default_stream) : setting;
+  return wait_after(set_rows("cudaMemset2D()", data, pitch, value, bytes, rows, nullptr));
 }
 
 cudaError_t cudaMemset2DAsync(
     void* data, std::size_t pitch, int value, std::size_t bytes, std::size_t rows,
     cudaStream_t stream) {
-  if (bytes > pitch) return note(cudaErrorInvalidValue);
-  for (std::size_t row = 0; row < rows; ++row) {
-    const cudaError_t setting =
-        cudaMemsetAsync(static_cast<char*>(data) + row * pitch, value, bytes, stream);
-    if (setting != cudaSuccess) return setting;
-  }
-  return cudaSuccess;
+  return set_rows("cudaMemset2DAsync()", data, pitch, value, bytes, rows, stream);
 }
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
@@ -623,6 +812,7 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  if (has_to_fail()) return note(cudaErrorMemoryAllocation);
   device().streams.push_back(std::make_unique<CUstream_st>());
   *stream = device().streams.back().get();
   (*stream)->has_own_queue = flags == cudaStreamNonBlocking;
@@ -631,7 +821,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   CUstream_st* const queue = stream == nullptr ? nullptr : queue_of(stream);
-  if (queue == nullptr) return note(cudaErrorInvalidResourceHandle);
+  if (queue == nullptr) return refuse_stream("cudaStreamDestroy()");
   work_off(*queue);
   std::erase_if(device().streams, [&](const auto& own) { return own.get() == stream; });
   return cudaSuccess;
@@ -639,12 +829,12 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   CUstream_st* const queue = queue_of(stream);
-  return queue == nullptr ? note(cudaErrorInvalidResourceHandle) : wait_for(*queue);
+  return queue == nullptr ? refuse_stream("cudaStreamSynchronize()") : wait_for(*queue);
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   CUstream_st* const queue = queue_of(stream);
-  if (queue == nullptr) return note(cudaErrorInvalidResourceHandle);
+  if (queue == nullptr) return refuse_stream("cudaStreamQuery()");
   return queue->work.empty() ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -653,44 +843,53 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) {
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  if (has_to_fail()) return note(cudaErrorMemoryAllocation);
   device().events.push_back(std::make_unique<CUevent_st>());
   *event = device().events.back().get();
   return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  if (!is_event(event)) return refuse_event("cudaEventDestroy()");
   event->is_destroyed = true;
   return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const char* const call = "cudaEventRecord()";
   CUstream_st* const queue = queue_of(stream);
-  if (queue == nullptr) return note(cudaErrorInvalidResourceHandle);
+  if (queue == nullptr) return refuse_stream(call);
+  if (!is_event(event)) return refuse_event(call);
   if (event->queue != nullptr && event->queue != queue) work_off_until(*event, event->wanted);
   event->queue = queue;
   ++event->wanted;
-  return add_work(stream, [event] { ++event->reached; });
+  return add_work(call, stream, [event] { ++event->reached; });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (!is_event(event)) return refuse_event("cudaEventSynchronize()");
   ++device().waits;
   work_off_until(*event, event->wanted);
   return take_fault();
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (!is_event(event)) return refuse_event("cudaEventQuery()");
   return event->reached >= event->wanted ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  return add_work(stream, [event, times = event->wanted] { work_off_until(*event, times); });
+  const char* const call = "cudaStreamWaitEvent()";
+  if (!is_event(event)) return refuse_event(call);
+  return add_work(call, stream, [event, times = event->wanted] { work_off_until(*event, times); });
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  return add_work(stream, [=] { function(data); });
+  return add_work("cudaLaunchHostFunc()", stream, [=] { function(data); });
 }
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  if (has_to_fail()) return note(cudaErrorInvalidValue);
   if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed && value != 0) {
     device().large_clusters.insert(kernel);
   }
@@ -698,7 +897,12 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
   const auto known = device().static_bytes.find(kernel);
   const std::size_t declared = known == device().static_bytes.end() ? 0 : known->second;
   if (value < 0 || static_cast<std::size_t>(value) + declared > kSharedBytesOptin) {
-    return note(cudaErrorInvalidValue);
+    return refuse(
+        cudaErrorInvalidValue,
+        fmt::format(
+            "cudaFuncSetAttribute(): {} bytes of dynamic shared memory beside {} of __shared__ "
+            "variables, and a block has {}",
+            value, declared, kSharedBytesOptin));
   }
   device().dynamic_limits[kernel] =
       std::max(static_cast<std::size_t>(value), kSharedBytes - std::min(kSharedBytes, declared));

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "common/cpu_device/start_kernel.hpp"
 
@@ -209,11 +210,14 @@ namespace rmsnorm::cpu_device {
 /// `empty` is run, in one block and in a process of its own.
 cudaError_t attributes_of(cudaFuncAttributes* attributes, std::shared_ptr<Call> empty);
 
-/// Notes an error for cudaGetLastError(), and returns it.
-cudaError_t note(cudaError_t error);
+/// Notes an error for cudaGetLastError(), with the reason, "cudaFree(): ...", and returns it.
+cudaError_t refuse(cudaError_t error, std::string why);
 
-/// Notes cudaErrorNotSupported, and returns it.
-cudaError_t not_supported();
+/// Whether the blocks of a cooperative launch fit on the device together; if not, that is noted.
+bool fits_together(const Launch& launch, int blocks_of_multiprocessor);
+
+/// The text of a kernel's printf(), as far as it is shown.
+[[gnu::format(printf, 1, 2)]] int print(const char* format, ...);
 
 /// Blocks of so many threads, and with so much dynamic shared memory, that fit on a multiprocessor;
 /// registers are not known.
@@ -271,15 +275,11 @@ namespace rmsnorm::cpu_device {
 /// Whether the blocks of a launch are on the device's multiprocessors at the same time.
 template <class... Parameters>
 bool fits_together(void (*kernel)(Parameters...), const Launch& launch) {
-  const dim3 grid = launch.grid;
   const dim3 block = launch.block;
-  int multiprocessors = 0;
-  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
-  const int most =
-      multiprocessors *
+  return fits_together(
+      launch,
       blocks_that_fit(
-          empty_call(kernel), static_cast<int>(block.x * block.y * block.z), launch.shared_bytes);
-  return std::size_t{grid.x} * grid.y * grid.z <= static_cast<std::size_t>(most);
+          empty_call(kernel), static_cast<int>(block.x * block.y * block.z), launch.shared_bytes));
 }
 }  // namespace rmsnorm::cpu_device
 
@@ -288,7 +288,7 @@ cudaError_t cudaLaunchCooperativeKernel(
     void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
     std::size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
   if (!rmsnorm::cpu_device::fits_together(kernel, {grid, block, shared_bytes, stream})) {
-    return rmsnorm::cpu_device::note(cudaErrorCooperativeLaunchTooLarge);
+    return cudaErrorCooperativeLaunchTooLarge;
   }
   return cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream);
 }
@@ -369,11 +369,14 @@ cudaError_t cudaLaunchKernelEx(
       launch.may_overlap = attribute.val.programmaticStreamSerializationAllowed != 0;
     } else if (attribute.id == cudaLaunchAttributeClusterDimension) {
       const auto& [x, y, z] = attribute.val.clusterDim;
-      if (y != 1 || z != 1) return rmsnorm::cpu_device::not_supported();
+      if (y != 1 || z != 1) {
+        return rmsnorm::cpu_device::refuse(
+            cudaErrorNotSupported, "cudaLaunchKernelEx(): the CPU device has clusters in x alone");
+      }
       launch.cluster = static_cast<int>(std::min(x, ~0u / 2));
     } else if (attribute.id == cudaLaunchAttributeCooperative && attribute.val.cooperative != 0) {
       if (!rmsnorm::cpu_device::fits_together(kernel, launch)) {
-        return rmsnorm::cpu_device::note(cudaErrorCooperativeLaunchTooLarge);
+        return cudaErrorCooperativeLaunchTooLarge;
       }
     }
   }
@@ -416,9 +419,10 @@ typedef struct CUgraph_st* cudaGraph_t;
 typedef struct CUgraphNode_st* cudaGraphNode_t;
 typedef struct CUgraphExec_st* cudaGraphExec_t;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal };
-#define RMSNORM_NOT_SUPPORTED(function, ...)     \
-  inline cudaError_t function(__VA_ARGS__) {     \
-    return rmsnorm::cpu_device::not_supported(); \
+#define RMSNORM_NOT_SUPPORTED(function, ...)                                     \
+  inline cudaError_t function(__VA_ARGS__) {                                     \
+    return rmsnorm::cpu_device::refuse(                                          \
+        cudaErrorNotSupported, #function "(): the CPU device does not have it"); \
   }
 RMSNORM_NOT_SUPPORTED(cudaEventElapsedTime, float*, cudaEvent_t, cudaEvent_t)
 RMSNORM_NOT_SUPPORTED(cudaStreamBeginCapture, cudaStream_t, cudaStreamCaptureMode)

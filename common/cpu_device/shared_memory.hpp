@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/cpu_device/hazard.hpp"
+#include "common/cpu_device/way.hpp"
 
 namespace rmsnorm::cpu_device {
 
@@ -130,9 +131,11 @@ T& shared(
     Place place = {__builtin_FILE(), __builtin_LINE()}) {
   using Element = std::remove_all_extents_t<T>;
   if (variable.launch != shared_memory().launch()) {
+    const auto before = way;  // only one thread comes this one
     const auto padding = padding_of<std::remove_cv_t<Element>>();
     shared_memory().reserve(
         variable, sizeof(T), alignment, sizeof(Element), name, place, padding.data());
+    way = before;
   }
   return *static_cast<T*>(variable.data);
 }

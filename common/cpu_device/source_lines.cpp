@@ -5,11 +5,14 @@
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <unistd.h>
+#include <unwind.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <future>
 #include <map>
 #include <memory>
+#include <ranges>
 
 #include "common/cpu_device/hazard.hpp"
 
@@ -53,9 +56,40 @@ auto on_a_large_stack(const Work& work) {
   return std::async(std::launch::async, work).get();
 }
 
-/// Whether a file is the library's or the device's own: a learner looks for the line that calls it.
+/// Whether a file is a library's or this project's: a learner looks for the line that calls it.
 bool is_of_library(const std::string& file) {
-  return file.starts_with("/usr/") || file.starts_with("common/cpu_device/");
+  return !owner_of(file).empty();
+}
+
+/// The line of the call that a function was inlined at.
+SourceLine line_of_inlined(Dwarf_Die& inlined, Dwarf_Files* files) {
+  Dwarf_Attribute attribute;
+  Dwarf_Word file = 0;
+  Dwarf_Word line = 0;
+  dwarf_formudata(dwarf_attr(&inlined, DW_AT_call_file, &attribute), &file);
+  dwarf_formudata(dwarf_attr(&inlined, DW_AT_call_line, &attribute), &line);
+  const char* const name = dwarf_filesrc(files, file, nullptr, nullptr);
+  return name == nullptr ? SourceLine{} : SourceLine{short_name(name), static_cast<int>(line)};
+}
+
+/// Adds all inlined calls within something.
+void add_inlined(
+    Dwarf_Die& parent, Dwarf_Files* files, Dwarf_Addr bias, std::vector<InlinedCall>& found) {
+  Dwarf_Die die;
+  for (int end = dwarf_child(&parent, &die); end == 0; end = dwarf_siblingof(&die, &die)) {
+    if (dwarf_tag(&die) == DW_TAG_inlined_subroutine) {
+      const SourceLine line = line_of_inlined(die, files);
+      Dwarf_Addr base = 0;
+      Dwarf_Addr first = 0;
+      Dwarf_Addr last = 0;
+      for (std::ptrdiff_t at = 0; (at = dwarf_ranges(&die, at, &base, &first, &last)) > 0;) {
+        found.push_back(
+            {reinterpret_cast<const char*>(first + bias),
+             reinterpret_cast<const char*>(last + bias), line});
+      }
+    }
+    add_inlined(die, files, bias, found);
+  }
 }
 
 /// The lines of the calls that the code at an address was inlined from, the innermost first.
@@ -75,13 +109,8 @@ std::vector<SourceLine> inlining_calls(Dwfl_Module* module, Dwarf_Addr address) 
   std::vector<SourceLine> calls;
   for (int i = 0; i < count; ++i) {
     if (dwarf_tag(&found[i]) != DW_TAG_inlined_subroutine) continue;
-    Dwarf_Attribute attribute;
-    Dwarf_Word file = 0;
-    Dwarf_Word line = 0;
-    dwarf_formudata(dwarf_attr(&found[i], DW_AT_call_file, &attribute), &file);
-    dwarf_formudata(dwarf_attr(&found[i], DW_AT_call_line, &attribute), &line);
-    const char* name = dwarf_filesrc(files, file, nullptr, nullptr);
-    if (name != nullptr) calls.push_back({short_name(name), static_cast<int>(line)});
+    const SourceLine call = line_of_inlined(found[i], files);
+    if (!call.file.empty()) calls.push_back(call);
   }
   return calls;
 }
@@ -159,9 +188,110 @@ SourceLine line_of_call(const void* pc) {
   return line;
 }
 
+std::vector<const void*> callers() {
+  std::vector<const void*> found;
+  const auto add = [](_Unwind_Context* context, void* all) {
+    constexpr std::size_t kMost = 100;
+    auto& found = *static_cast<std::vector<const void*>*>(all);
+    int is_before = 0;  // the instruction has not been carried out, as where a signal came
+    const auto at = static_cast<std::uintptr_t>(_Unwind_GetIPInfo(context, &is_before));
+    found.push_back(reinterpret_cast<const void*>(at + (is_before != 0 ? 1 : 0)));
+    return found.size() < kMost ? _URC_NO_REASON : _URC_END_OF_STACK;
+  };
+  _Unwind_Backtrace(add, &found);
+  return found;
+}
+
+SourceLine readers_line(const std::vector<const void*>& callers) {
+  for (const void* const pc : callers) {
+    const SourceLine line = line_of_call(pc);
+    if (!line.file.empty() && !is_of_library(line.file)) return line;
+  }
+  return {};
+}
+
+std::string owner_of(const std::string& file) {
+  // The C library names its files from the folder in which it was built.
+  if (file.starts_with("/usr/") || file.starts_with("../")) return "the system";
+  return file.starts_with("common/") ? "this project" : "";
+}
+
 SourceLine own_line_of_call(const void* pc) {
   const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(pc) - 1;
   return own_line(program().module_at(address), address);
+}
+
+std::vector<Function> all_functions() {
+  const auto begin = reinterpret_cast<Dwarf_Addr>(&__executable_start);
+  Dwfl_Module* const module = program().module_at(begin);
+  const int count = module == nullptr ? 0 : dwfl_module_getsymtab(module);
+  std::vector<Function> found;
+  for (int i = 0; i < count; ++i) {
+    GElf_Sym symbol{};
+    GElf_Addr address = 0;
+    const char* const name =
+        dwfl_module_getsym_info(module, i, &symbol, &address, nullptr, nullptr, nullptr);
+    const auto* const at = reinterpret_cast<const char*>(address);
+    if (name == nullptr || GELF_ST_TYPE(symbol.st_info) != STT_FUNC || !is_of_program(at)) continue;
+    Dwarf_Addr bias = 0;
+    const Dwarf_Die* const unit = dwfl_module_addrdie(module, address, &bias);
+    found.push_back({at, at + symbol.st_size, name, unit == nullptr ? nullptr : unit->addr});
+  }
+  std::ranges::sort(found, {}, &Function::begin);
+  return found;
+}
+
+bool begins_line(const char* code) {
+  const auto address = reinterpret_cast<Dwarf_Addr>(code);
+  Dwfl_Module* const module = program().module_at(address);
+  Dwfl_Line* const line = module == nullptr ? nullptr : dwfl_module_getsrc(module, address);
+  Dwarf_Addr begin = 0;
+  return line != nullptr &&
+         dwfl_lineinfo(line, &begin, nullptr, nullptr, nullptr, nullptr) != nullptr &&
+         begin == address;
+}
+
+std::vector<SourceLine> lines_between(const char* begin, const char* end) {
+  const auto first = reinterpret_cast<Dwarf_Addr>(begin);
+  const auto last = reinterpret_cast<Dwarf_Addr>(end);
+  Dwfl_Module* const module = program().module_at(first);
+  Dwarf_Addr bias = 0;
+  Dwarf_Die* const unit = module == nullptr ? nullptr : dwfl_module_addrdie(module, first, &bias);
+  Dwarf_Lines* rows = nullptr;
+  std::size_t count = 0;
+  if (unit == nullptr || dwarf_getsrclines(unit, &rows, &count) != 0) return {};
+  const auto address_of = [&](std::size_t i) {
+    Dwarf_Addr address = 0;
+    dwarf_lineaddr(dwarf_onesrcline(rows, i), &address);
+    return address + bias;
+  };
+  const auto indices = std::views::iota(std::size_t{0}, count);
+  // The first row may begin before.
+  const auto behind = std::ranges::upper_bound(indices, first, {}, address_of);
+  std::vector<SourceLine> found;
+  for (std::size_t i = std::max<std::ptrdiff_t>(behind - indices.begin(), 1) - 1;
+       i < count && address_of(i) < last; ++i) {
+    Dwarf_Line* const row = dwarf_onesrcline(rows, i);
+    const char* const file = dwarf_linesrc(row, nullptr, nullptr);
+    int number = 0;
+    dwarf_lineno(row, &number);
+    if (file != nullptr) found.push_back({short_name(file), number});
+  }
+  return found;
+}
+
+std::vector<InlinedCall> inlined_calls(const char* code) {
+  const auto address = reinterpret_cast<Dwarf_Addr>(code);
+  Dwfl_Module* const module = program().module_at(address);
+  Dwarf_Addr bias = 0;
+  Dwarf_Die* const unit = module == nullptr ? nullptr : dwfl_module_addrdie(module, address, &bias);
+  Dwarf_Files* files = nullptr;
+  std::size_t count = 0;
+  std::vector<InlinedCall> found;
+  if (unit != nullptr && dwarf_getsrcfiles(unit, &files, &count) == 0) {
+    add_inlined(*unit, files, bias, found);
+  }
+  return found;
 }
 
 std::string name_of_function(const void* address) {

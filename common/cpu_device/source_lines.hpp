@@ -27,8 +27,46 @@ std::string name_of_function(const void* address);
 /// The name of the variable at an address; "" of a function's own, and if it is not known.
 std::string name_of_variable(const void* address);
 
+/// Where the running code is, and whoever called it, the innermost first: as line_of_call() wants
+/// it.
+std::vector<const void*> callers();
+
+/// The innermost line of these that is the reader's.
+SourceLine readers_line(const std::vector<const void*>& callers);
+
+/// Whose file it is, as in "a file of this project"; "" if it is the reader's.
+std::string owner_of(const std::string& file);
+
 /// The line of that call itself, whoever it is inlined into. Needs a large stack.
 SourceLine own_line_of_call(const void* pc);
+
+/// A function of the program.
+struct Function {
+  const char* begin;   ///< of its code
+  const char* end;     ///< behind it
+  std::string symbol;  ///< as the linker knows it
+  const void* unit;    ///< the same for all that one run of the compiler has made
+};
+
+/// All functions, in the order of their code.
+std::vector<Function> all_functions();
+
+/// Whether the code at this address is the first of a line: else it is not known which it is of.
+bool begins_line(const char* code);
+
+/// The lines of code, not those of the calls that it was inlined from. Needs a large stack.
+std::vector<SourceLine> lines_between(const char* begin, const char* end);
+
+/// A call, and the code that stands for it.
+struct InlinedCall {
+  const char* begin;  ///< of the code
+  const char* end;    ///< behind it
+  SourceLine line;    ///< of the call
+};
+
+/// All calls that were inlined in the compilation unit that this code is of, some in several
+/// pieces. Needs a large stack.
+std::vector<InlinedCall> inlined_calls(const char* code);
 
 /// Whether an address is one of the program's code or static data.
 inline bool is_of_program(const void* address) {

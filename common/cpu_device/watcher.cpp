@@ -10,6 +10,7 @@
 
 #include "common/cpu_device/grid.hpp"
 #include "common/cpu_device/memory.hpp"
+#include "common/cpu_device/sampler.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
 
@@ -252,7 +253,7 @@ void Watcher::filled(const void* data, std::size_t bytes) {
 }
 
 void Watcher::read_only(const void* pc, const void* data, int bytes) {
-  if (!is_watching || !in_watched_kernel) return;
+  if (!is_watching || !in_watched_kernel || sampler().is_on()) return;
   for (const KnownMemory& memory : bounds_.memory()) {
     if (!memory.may_change || !is_in(data, memory.data, memory.bytes)) continue;
     const auto address = reinterpret_cast<std::uintptr_t>(data);
@@ -364,11 +365,17 @@ void Watcher::global_access(const Access& access) {
   if (access.touch != Touch::load && !overlap_.has_triggered[thread]) {
     overlap_.is_trigger_late = true;
   }
-  counter_.access(access, false, memory.name, address);  // others may run meanwhile
+  if (access.is_bulk) {
+    counter_.bulk_load(access, memory.name);
+  } else {
+    counter_.access(access, false, memory.name, address);  // others may run meanwhile
+  }
+  if (sampler().is_on()) sampler().access(access);
   if (!memory.may_change) {
     if (access.touch != Touch::load) report_input(access, element_text(memory, address));
     return;
   }
+  if (sampler().is_on()) return;  // too large to keep what was done to each word
   const Finding finding = global_races_.access(memory, address, access.bytes, past_of(access));
   if (finding.is_race) found_race(access, finding.other, element_text(memory, address));
   if (finding.is_unwritten) report_unwritten(access, element_text(memory, address), false);
@@ -383,6 +390,7 @@ void Watcher::device_variable_access(const Access& access) {
   static const KnownMemory all = {
       "", &__start_rmsnorm_device,
       static_cast<std::size_t>(&__stop_rmsnorm_device - &__start_rmsnorm_device), sizeof(float)};
+  if (sampler().is_on()) return sampler().access(access);
   const auto address = reinterpret_cast<std::uintptr_t>(access.address);
   const Finding finding = global_races_.access(all, address, access.bytes, past_of(access));
   if (!finding.is_race) return;
@@ -461,7 +469,8 @@ void Watcher::remote_access(const Access& access, const SharedByte& byte) {
 void Watcher::shared_access(const Access& access) {
   const SharedPiece& piece = bounds_.shared(access);
   const std::size_t offset = shared_memory().offset_of(access.address);
-  counter_.access(access, true, piece.name, offset);  // others may run meanwhile
+  // Others may run meanwhile. What comes by itself is no request of a warp.
+  if (!access.is_bulk) counter_.access(access, true, piece.name, offset);
   const Past past = past_of(access);
   Finding finding = races_.access(offset - SharedMemory::kFirstByte, access.bytes, past);
   if (grid_runner().cluster() != nullptr) {  // other blocks may touch it, too

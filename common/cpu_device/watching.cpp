@@ -3,9 +3,11 @@
 
 #include "common/base/watching.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "common/base/device.hpp"
+#include "common/cpu_device/crash.hpp"
 #include "common/cpu_device/grid.hpp"
 #include "common/cpu_device/hazard.hpp"
 #include "common/cpu_device/memory.hpp"
@@ -38,7 +40,14 @@ LaunchCounts stop_watching() {
 }
 
 void watch_host(bool watched) {
+  static std::optional<cpu_device::CrashGuard> guard;
+  guard.reset();
+  if (watched) guard.emplace(cpu_device::Code::host);
   cpu_device::Watcher::watch_host(watched);
+}
+
+std::string take_failed_call() {
+  return cpu_device::take_failed_call();
 }
 
 HostCalls host_calls() {

@@ -12,8 +12,9 @@ namespace rmsnorm {
 
 /// Checks the implementations and prints a line for each, or the first failure of one in plain
 /// words. Returns an ExitCode (base/exit_code.hpp): kLessonWrong if one is wrong, else kNoDevice if
-/// one cannot run on this device, kBadUsage if there are none.
+/// one cannot run on this device, kBadUsage if there are none, and kNotChecked if all are right but
+/// a line of theirs has not run.
 int check_implementations(
-    const std::vector<Implementation>& implementations, const GauntletLimits& limits = {});
+    const std::vector<Implementation>& implementations, GauntletLimits limits = {});
 
 }  // namespace rmsnorm

@@ -13,7 +13,7 @@
 /// With `--operation NAME`, only kernels of that operation. With `--small`, problems stay below
 /// 2^31 elements: for tools under which a kernel is very slow. With `--time`, the kernels are
 /// verified and timed in their regimes, and nothing else. With `--seed N`, random problems are
-/// others.
+/// others. With `--only TEXT`, the one problem runs that check calls so.
 int main(int argc, char** argv) {
   std::vector<rmsnorm::Implementation> implementations = rmsnorm::all_implementations();
   bool small = false;
@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
     small = small || argument == "--small";
     timed = timed || argument == "--time";
     if (argument == "--seed" && i + 1 < argc) limits.seed = std::strtoull(argv[++i], nullptr, 10);
+    if (argument == "--only" && i + 1 < argc) limits.only = argv[++i];
     if (argument != "--operation" || i + 1 == argc) continue;
     const std::string_view operation = argv[++i];
     std::erase_if(implementations, [&](const rmsnorm::Implementation& implementation) {

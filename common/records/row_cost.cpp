@@ -16,7 +16,7 @@ double ratio(std::int64_t a, std::int64_t b) {
 void add(const LineCount& count, std::int64_t rows, RowCost& to) {
   const double of_row = 1 / static_cast<double>(rows);
   const double bytes = static_cast<double>(count.sectors) * kSectorBytes * of_row;
-  if (count.kind == "global load") to.read += bytes;
+  if (count.kind == "global load" || count.kind == "bulk load") to.read += bytes;
   if (count.kind == "global store") to.written += bytes;
   if (is_global(count)) {
     to.requests += static_cast<double>(count.requests) * of_row;

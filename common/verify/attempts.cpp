@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cinttypes>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <initializer_list>
 #include <string_view>
 
@@ -19,10 +21,13 @@ constexpr int kRows[] = {0, 1, 3, 65};
 /// Lengths around a vector of 8, and with each power of two up to 8 as their largest, for the
 /// types.
 constexpr int kHiddenOfTypes[] = {1, 4, 6, 8, 9, 33, 128, 1000, 4096, 4100, 12288};
+/// And one so long that few kernels go there as they do elsewhere.
+constexpr int kLongOfTypes = 20000;
 /// Up to so many columns, every length is tried.
 constexpr int kEveryHidden = 1100;
-/// Shapes of their own: many rows, and long ones; more columns than 16 bits can count.
-constexpr Shape kMore[] = {{3000, 128}, {2, 20000}, {2, 49152}, {2, 65544}};
+/// Shapes of their own: many rows, and long ones; more columns than 16 bits can count, and than 8
+/// blocks of a cluster keep.
+constexpr Shape kMore[] = {{3000, 128}, {2, 20000}, {2, 49152}, {2, 65544}, {1, 131080}};
 
 bool is_in_second(int row) {
   return row % 2 == 0;
@@ -37,7 +42,10 @@ const std::vector<Values>& all_values() {
       {"an Inf in every third row",
        [](float x, Shape at, Shape of) {
          return at.rows % 3 == 0 && at.hidden == at.rows % of.hidden ? INFINITY : x;
-       }},
+       },
+       "x",
+       {},
+       true},
       {"zeros in every second row",
        [](float x, Shape at, Shape) { return is_in_second(at.rows) ? 0 : x; }},
       {"every second row large",
@@ -46,13 +54,16 @@ const std::vector<Values>& all_values() {
        [](float x, Shape at, Shape) { return is_in_second(at.rows) ? x * 1e-30f : x; }},
       // Beside every row, once, rows that nobody may look at.
       {"NaN in every even row", [](float x, Shape at, Shape) { return at.rows % 2 == 0 ? NAN : x; },
-       "x", true},
+       "x", 0.0f},
       {"NaN in every odd row", [](float x, Shape at, Shape) { return at.rows % 2 != 0 ? NAN : x; }},
       // Where all additions round in the same direction.
       {"one number in every row",
        [](float, Shape at, Shape) { return 0.7f + 0.013f * static_cast<float>(at.rows); }},
       {"a row whose sum is beyond fp32",
-       [](float x, Shape at, Shape of) { return at.rows == 2 % of.rows ? 1e30f : x; }},
+       [](float x, Shape at, Shape of) { return at.rows == 2 % of.rows ? 1e30f : x; },
+       "x",
+       {},
+       true},
   };
   return values;
 }
@@ -113,7 +124,7 @@ class Attempts {
 
 }  // namespace
 
-std::string text_of(const Attempt& attempt) {
+std::string text_of(const Operation& operation, const Attempt& attempt) {
   const auto& [spec, values, keep_launch] = attempt;
   std::string text = fmt::format("{} x {}", spec.rows, spec.hidden);
   if (spec.types != Types{}) text += fmt::format(", {}", to_string(spec.types));
@@ -131,11 +142,78 @@ std::string text_of(const Attempt& attempt) {
         2 * spec.spread);
   }
   if (spec.shifted >= 0) {
-    text += fmt::format(", with tensor {} one element behind a boundary", spec.shifted + 1);
+    const TensorSpec& tensor = operation.tensors[static_cast<std::size_t>(spec.shifted)];
+    text += fmt::format(
+        ", with {} alone {} bytes behind a 16-byte boundary", tensor.name,
+        bytes_of(dtype_of(tensor, spec.types)));
   }
   if (values.change) text += fmt::format(", {}", values.name);
   if (values.input != std::string_view("x")) text += fmt::format(" of {}", values.input);
   return text;
+}
+
+Values one_in_every_second_row(float number) {
+  return {fmt::format("{} in every second row", number), [number](float x, Shape at, Shape of) {
+            return is_in_second(at.rows) && at.hidden == at.rows % of.hidden ? number : x;
+          }};
+}
+
+Values every_third_weight(float number) {
+  Values values = {
+      fmt::format("every third weight {}", number), [](float x, Shape, Shape) { return x; }};
+  values.weight = number;
+  return values;
+}
+
+std::optional<Attempt> attempt_of(const Operation& operation, std::string_view text) {
+  // What a text may have, in any order: only the right one leads back to it.
+  const std::string all(text);
+  WorkloadSpec spec;
+  if (std::sscanf(all.c_str(), "%d x %d", &spec.rows, &spec.hidden) != 2) return std::nullopt;
+  if (spec.rows < 0 || spec.hidden < 1) return std::nullopt;
+  const auto read = [&](std::string_view before, const char* format, auto* to) {
+    const std::size_t at = all.find(before);
+    return at != all.npos && std::sscanf(all.c_str() + at + before.size(), format, to) == 1;
+  };
+  read(", eps ", "%f", &spec.eps);
+  read(", seed ", "%" SCNu64, &spec.seed);
+  for (std::size_t i = 0; i < operation.tensors.size(); ++i) {
+    if (all.find(fmt::format(", with {} alone ", operation.tensors[i].name)) != all.npos) {
+      spec.shifted = static_cast<int>(i);
+    }
+  }
+  read(", with tensors that begin 0, ", "%d", &spec.spread);
+  int bytes = 0;
+  read(", with tensors that begin ", "%d", &bytes);
+  std::vector<Values> every_values = all_values();
+  every_values.insert(every_values.end(), {Values{}, small(), large_fp16()});
+  float number = 0;
+  if (read(", every third weight ", "%f", &number)) {
+    every_values.push_back(every_third_weight(number));
+  }
+  if (const std::size_t end = all.find(" in every second row"); end != all.npos) {
+    const char* const before = all.c_str() + all.rfind(", ", end);
+    if (std::sscanf(before, ", %f", &number) == 1) {
+      every_values.push_back(one_in_every_second_row(number));
+    }
+  }
+  std::vector<Types> every_types = all_types();
+  for (Types types : all_types()) {
+    types.weight_bias = 1;
+    if (types.weight) every_types.push_back(types);
+  }
+  for (const Types& types : every_types) {
+    spec.types = types;
+    spec.misalign = bytes / bytes_of(types.dtype);
+    for (Values& values : every_values) {
+      for (const TensorSpec& tensor : operation.tensors) {
+        values.input = tensor.name;
+        const Attempt attempt{spec, values};
+        if (is_input_matrix(tensor) && text_of(operation, attempt) == text) return attempt;
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 void change(const Workload& workload, const Values& values) {
@@ -148,11 +226,11 @@ void change(const Workload& workload, const Values& values) {
     }
   }
   workload.set(values.input, numbers);
-  if (!values.zero_weights) return;
+  if (!values.weight) return;
   for (const TensorSpec& tensor : workload.operation().tensors) {
     if (tensor.role != Role::input || tensor.extent != Extent::row) continue;
     std::vector<float> weights = workload.tensor(tensor.name).values();
-    for (std::size_t i = 0; i < weights.size(); i += 3) weights[i] = 0;
+    for (std::size_t i = 0; i < weights.size(); i += 3) weights[i] = *values.weight;
     workload.set(tensor.name, weights);
   }
 }
@@ -217,6 +295,7 @@ std::vector<Attempt> attempts_for(
       }
       attempts.add({.rows = 3, .hidden = hidden, .spread = 4, .types = types});
     }
+    attempts.add({.rows = 1, .hidden = kLongOfTypes, .types = types});
     // With 1e8, y is subnormal in fp16, and with more 0.
     attempts.add_eps({0.0f, 1.0f, 1e8f, 1e30f}, {.rows = 7, .hidden = 1000, .types = types});
     attempts.add_values({.rows = 9, .hidden = 1024, .types = types});

@@ -3,7 +3,9 @@
 /// The problems that every kernel is tried on.
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/contract/lesson.hpp"
@@ -23,7 +25,8 @@ struct Values {
   std::string name = {};                                        ///< "zeros in every second row"
   std::function<float(float, Shape at, Shape of)> change = {};  ///< of an element, if any
   const char* input = "x";                                      ///< the matrix
-  bool zero_weights = false;  ///< whether every third weight is 0, besides
+  std::optional<float> weight = {};                             ///< of every third column, besides
+  bool sums_to_inf = false;  ///< whether fp32 has no other sum for some rows' squares
 };
 
 /// One problem to solve.
@@ -34,7 +37,16 @@ struct Attempt {
 };
 
 /// "3 x 1000", and what is not as usual.
-std::string text_of(const Attempt& attempt);
+std::string text_of(const Operation& operation, const Attempt& attempt);
+
+/// The attempt of such a text; nothing if it is none of this operation.
+std::optional<Attempt> attempt_of(const Operation& operation, std::string_view text);
+
+/// One number in every second row, at a column of its own.
+Values one_in_every_second_row(float number);
+
+/// One number as every third weight.
+Values every_third_weight(float number);
 
 /// Replaces the values of the attempt's matrix.
 void change(const Workload& workload, const Values& values);

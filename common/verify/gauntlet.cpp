@@ -16,6 +16,7 @@
 #include "common/base/exit_code.hpp"
 #include "common/base/terminal.hpp"
 #include "common/verify/attempts.hpp"
+#include "common/verify/large.hpp"
 #include "common/verify/search.hpp"
 #include "common/verify/verifier.hpp"
 
@@ -71,6 +72,11 @@ class Gauntlet {
       : implementation_(implementation), limits_(limits), search_(implementation, limits.seed) {}
 
   GauntletResult run() {
+    if (!limits_.only.empty()) {
+      run_only();
+      end_progress();
+      return result_;
+    }
     std::vector<Attempt> attempts = attempts_for(implementation_, limits_.counted);
     const Attempt large{{.rows = 4194305, .hidden = 513}};
     if (limits_.beyond_32_bits && has_room_for(large.spec)) attempts.push_back(large);
@@ -82,6 +88,8 @@ class Gauntlet {
       is_through = solves(*attempt);
     }
     result_.drawn = search_.drawn();
+    if (is_through && result_.right > 0) is_through = is_right_on_large();
+    if (is_through && !lines_never_run(limits_.every_function).empty()) search_.let_calls_fail();
     if (is_through && result_.right == 0) {
       result_.complaint = "it supports no shape: " + result_.last_reason;
     }
@@ -98,10 +106,30 @@ class Gauntlet {
     return is_right;
   }
 
+  void run_only() {
+    if (limits_.only.ends_with(kFewBlocks)) {
+      if (is_right_on_large()) ++result_.right;
+      return;
+    }
+    std::optional<Attempt> attempt = attempt_of(*implementation_.operation, limits_.only);
+    if (!attempt) {
+      result_.complaint = fmt::format("there is no problem '{}'", limits_.only);
+      return;
+    }
+    attempt->spec.memory = implementation_.memory;
+    attempt->keep_launch = true;
+    if (is_right_on(*attempt) && result_.unsupported > 0) {
+      result_.complaint = "it does not support this problem: " + result_.last_reason;
+    }
+  }
+
   bool is_right_on(const Attempt& attempt) {
-    const std::string text = text_of(attempt);
+    const std::string text = text_of(*implementation_.operation, attempt);
     progress(fmt::format("checking {} on {}", implementation_.slug, text));
     const Workload workload(*implementation_.operation, attempt.spec);
+    say_before_crash(limits_.failed(implementation_.slug, fmt::format("on {}:\n  ", text)));
+    std::optional<TimeLimit> limit;
+    if (is_cpu_device()) limit.emplace(limits_.seconds_for_one, no_end_on(text));
     if (std::string reason = implementation_.unsupported(workload.problem()); !reason.empty()) {
       ++result_.unsupported;
       result_.last_reason = std::move(reason);
@@ -110,7 +138,7 @@ class Gauntlet {
     implementation_.traffic(workload.problem());  // it is code, too
     if (attempt.values.change) change(workload, attempt.values);
     result_.where = text;
-    Verification found = run(workload);
+    Verification found = verify(implementation_, workload, nullptr, Watch::yes);
     if (found.ok()) {
       ++result_.right;
       if (attempt.keep_launch && !found.counts.lines.empty()) {
@@ -126,27 +154,69 @@ class Gauntlet {
     const bool was_watched = can_watch() && implementation_.memory == Memory::device;
     if (was_watched && found.hazards.empty() && found.mismatch && is_plain(attempt) &&
         !found.is_second) {
-      const float got = found.mismatch->got;
-      const bool is_no_result = !std::isfinite(got) || got == 0 || std::abs(got) > 1e30f;
-      result_.advice = is_no_result
-                           ? "no mistake was seen on the way: is a variable read before it is "
-                             "written, as one is where a __shared__ is missing?"
-                           : "no mistake was seen on the way: is a __shared__ missing, an index or "
-                             "a bound of a loop off, or the formula wrong?";
+      result_.advice = advice_on(found);
+    }
+    if (attempt.values.sums_to_inf && found.mismatch && std::isnan(found.mismatch->got) &&
+        !std::isnan(found.mismatch->expected)) {
+      result_.advice = fmt::format(
+          "a sum of this row is Inf, for which the formula gives {:.7g} here; NaN comes of Inf - "
+          "Inf, as in a sum with a correction (Kahan, Welford), or of 0 * Inf",
+          found.mismatch->expected);
     }
     return false;
   }
 
-  Verification run(const Workload& workload) const {
-    const unsigned seconds = limits_.seconds_for_one;
-    const std::string why = fmt::format(
-        "on {}: no end after {} s: is there a loop that never ends?\n", result_.where, seconds);
-    const std::string behind_progress = isatty(STDERR_FILENO) != 0 ? "\n" : "";
-    std::optional<TimeLimit> limit;
-    if (is_cpu_device()) {
-      limit.emplace(seconds, behind_progress + limits_.failed(implementation_.slug, why));
+  /// What may be wrong where nothing else tells.
+  static std::string advice_on(const Verification& found) {
+    const auto any = [&](const std::string& kind) {
+      return std::any_of(
+          found.counts.lines.begin(), found.counts.lines.end(),
+          [&](const LineCount& line) { return line.kind.starts_with(kind); });
+    };
+    const std::string begin = "no mistake was seen on the way: ";
+    if (any("barrier") && !any("shared ")) {
+      return begin +
+             "threads meet at a __syncthreads() and share no memory: is a __shared__ missing?";
     }
-    return verify(implementation_, workload, nullptr, Watch::yes);
+    const float got = found.mismatch->got;
+    const bool is_no_result = !std::isfinite(got) || got == 0 || std::abs(got) > 1e30f;
+    if (!is_no_result) return begin + "is an index or a bound of a loop off, or the formula wrong?";
+    return begin + "is a variable read before it is written?" +
+           (any("barrier") ? " One without __shared__ is each thread's own" : "");
+  }
+
+  /// Of what is too large for the CPU device as a whole.
+  bool is_right_on_large() {
+    if (!limits_.beyond_32_bits || !can_watch() || implementation_.memory == Memory::host) {
+      return true;
+    }
+    std::vector<Types> every = {Types{}};
+    if (implementation_.is_typed) {
+      every.insert(every.end(), {*types_named("bf16"), *types_named("fp16")});
+    }
+    std::string note;
+    bool has_verdict = false;
+    for (const Types& types : every) {
+      const LargeResult large = try_large(implementation_, types, limits_.seconds_for_one);
+      if (large.verdict == LargeResult::Verdict::wrong) {
+        result_.where = large.where;
+        result_.complaint = large.why;
+        return false;
+      }
+      has_verdict |= large.verdict == LargeResult::Verdict::right;
+      if (note.empty()) note = fmt::format("not tried on {}: {}", large.where, large.why);
+    }
+    if (!has_verdict) result_.notes.push_back(note);
+    return true;
+  }
+
+  /// What is said if a problem takes too long: a kernel, or the code around it, has no end.
+  std::string no_end_on(const std::string& text) const {
+    const std::string why = fmt::format(
+        "on {}: no end after {} s: is there a loop that never ends?\n", text,
+        limits_.seconds_for_one);
+    const std::string behind_progress = isatty(STDERR_FILENO) != 0 ? "\n" : "";
+    return behind_progress + limits_.failed(implementation_.slug, why);
   }
 
   bool has_room_for(const WorkloadSpec& spec) const {
@@ -175,6 +245,16 @@ std::string text_of(const GauntletResult& result) {
   if (result.hazards.empty()) text += "\n  " + result.complaint;
   for (const std::string& hazard : result.hazards) text += "\n  " + hazard;
   if (!result.advice.empty()) text += "\n  " + result.advice;
+  return text;
+}
+
+std::string text_of_lines_never_run(bool every_function, int problems) {
+  std::string text;
+  for (const auto& [file, first, last] : lines_never_run(every_function)) {
+    text += first == last ? fmt::format("{}:{} was", file, first)
+                          : fmt::format("{}:{} to {} were", file, first, last);
+    text += fmt::format(" never run by any of {} problems\n", problems);
+  }
   return text;
 }
 

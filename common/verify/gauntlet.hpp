@@ -26,7 +26,8 @@ struct GauntletResult {
   int drawn = 0;                 ///< problems that were random ones
   int unsupported = 0;           ///< and those that are not supported
   std::string last_reason = {};  ///< why the last of those is not
-  std::vector<Watched> launches = {};  ///< those of GauntletLimits::counted that could be watched
+  std::vector<std::string> notes = {};  ///< what was not tried, and why: one line each
+  std::vector<Watched> launches = {};   ///< those of GauntletLimits::counted that could be watched
 
   bool ok() const { return complaint.empty(); }  ///< whether the kernel is right
 };
@@ -35,18 +36,29 @@ struct GauntletResult {
 struct GauntletLimits {
   /// That the CPU device may take for a problem: it needs one or two.
   unsigned seconds_for_one = 30;
-  /// Whether to go beyond 2^31 elements, where a GPU has the memory.
+  /// Whether to go beyond 2^31 elements: as a whole, where a GPU has the memory, else in part.
   bool beyond_32_bits = true;
   /// Further problems, whose launches are kept: for what is counted there.
   std::vector<Counted> counted = {};
   /// Of the random problems.
   std::uint64_t seed = 1;
+  /// Whether all kernels of the program are tried: then every function has to run.
+  bool every_function = false;
+  /// The text of the one problem to run; "" for all.
+  std::string only = {};
   /// The line about a kernel without an end.
   std::string (*failed)(std::string_view slug, std::string_view why) = failed_line;
 };
 
 /// A result that is not ok() in words: where, what the device saw or what is wrong, advice.
 std::string text_of(const GauntletResult& result);
+
+/// The lines that none of so many problems, those of all gauntlets until now, has run, where the
+/// device can tell: nobody knows whether they are right. One line of text for each; "" if there are
+/// none.
+/// \param every_function  as lines_never_run() has it (base/coverage.hpp)
+/// \param problems        how many there were
+std::string text_of_lines_never_run(bool every_function, int problems);
 
 /// Runs the implementation, watched, on a sweep of shapes, and then with other seeds, other eps,
 /// other alignments and other values, NaN and Inf among them, and with very many elements. Those

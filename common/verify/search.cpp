@@ -1,25 +1,32 @@
 #include "common/verify/search.hpp"
 
+#include <cuda_runtime.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <exception>
+#include <iterator>
+#include <limits>
 #include <string>
+#include <utility>
 
 #include "common/tensors/random.hpp"
 
 namespace rmsnorm {
 namespace {
 
-constexpr double kMostElements = 1 << 22;  // of one problem
-constexpr double kMostWork = 2e6;          // of all at constants, and of all with other values
-constexpr int kElementsOfRow = 256;        // that take as long as a row does beside its elements
-constexpr int kElementsOfProblem = 4096;   // that take as long as a problem does beside its rows
-constexpr int kRowsDrawn = 2048;           // at most
-constexpr int kHiddenDrawn = 32768;        // likewise
-constexpr int kElementsDrawn = 1 << 16;    // likewise
-constexpr int kMostInVain = 16;            // random problems
-constexpr int kMostDrawn = 100;            // likewise
+constexpr double kMostElements = 1 << 22;    // of one problem
+constexpr double kElementsOfPair = 1 << 20;  // of one of two sizes that a constant limits
+constexpr double kMostWork = 2e6;            // of all at constants, and of all with other values
+constexpr int kElementsOfRow = 256;          // that take as long as a row does beside its elements
+constexpr int kElementsOfProblem = 4096;     // that take as long as a problem does beside its rows
+constexpr int kRowsDrawn = 2048;             // at most
+constexpr int kHiddenDrawn = 32768;          // likewise
+constexpr int kElementsDrawn = 1 << 16;      // likewise
+constexpr int kMostInVain = 16;              // random problems
+constexpr int kMostDrawn = 100;              // likewise
 
 double work(const WorkloadSpec& spec) {
   return kElementsOfProblem + spec.rows * std::max<double>(spec.hidden, kElementsOfRow);
@@ -37,14 +44,15 @@ std::vector<double> around(double size) {
 Search::Search(const Implementation& implementation, std::uint64_t seed)
     : implementation_(implementation),
       seed_(seed),
-      left_for_sizes_(kMostWork),
+      left_for_sizes_(4 * kMostWork),
+      left_for_pairs_(kMostWork),
       left_for_values_(kMostWork) {
   forget_comparisons();
 }
 
 void Search::begin(const Attempt& attempt) {
   attempts_.push_back(attempt);
-  texts_.insert(text_of(attempt));
+  texts_.insert(text_of(*implementation_.operation, attempt));
   cover(static_cast<int>(attempts_.size()) - 1);
 }
 
@@ -69,6 +77,7 @@ void Search::end(bool supported) {
 std::optional<Attempt> Search::next() {
   last_was_drawn_ = false;
   if (queue_.empty()) propose_at_constants();
+  if (queue_.empty()) propose_pairs();
   if (queue_.empty()) propose_values();
   if (queue_.empty()) {
     if (in_vain_ == kMostInVain || drawn_ == kMostDrawn) return std::nullopt;
@@ -113,10 +122,16 @@ void Search::propose_sizes(const Threshold& threshold) {
         size + threshold.constant - threshold.nearest};
   };
   for (const double hidden : sizes(base.spec.hidden)) {
-    for (const double size : around(std::round(hidden))) propose_shape(base, base.spec.rows, size);
+    for (const double size : around(std::round(hidden))) {
+      propose_shape(base, base.spec.rows, size);
+      propose_shape(base, std::min(base.spec.rows, 3), size);  // which may do, and costs less
+    }
   }
   for (const double rows : sizes(base.spec.rows)) {
-    for (const double size : around(std::round(rows))) propose_shape(base, size, base.spec.hidden);
+    for (const double size : around(std::round(rows))) {
+      propose_shape(base, size, base.spec.hidden);
+      propose_shape(base, size, std::min(base.spec.hidden, kElementsOfRow));
+    }
   }
 }
 
@@ -131,30 +146,71 @@ void Search::propose_shape(Attempt attempt, double rows, double hidden) {
   attempt.keep_launch = false;
   // Other numbers than in the fixed list: a kernel may have such a size to itself.
   if (implementation_.operation->has_eps) attempt.spec.eps = 0.01f;
-  if (texts_.insert(text_of(attempt)).second) queue_.push_back(attempt);
+  if (texts_.insert(text_of(*implementation_.operation, attempt)).second) {
+    queue_.push_back(attempt);
+  }
 }
 
 void Search::propose_numbers(const Threshold& threshold) {
   const auto constant = static_cast<float>(std::abs(threshold.constant));
   if (!std::isfinite(constant) || constant == 0) return;
   WorkloadSpec base = attempts_[threshold.problem].spec;
-  if (base.rows == 0 || !numbers_.insert(constant).second) return;
+  if (base.rows == 0) return;
+  std::set<float>& numbers = numbers_[to_string(base.types)];
+  if (!numbers.insert(constant).second) return;
   base.rows = std::min(base.rows, 3);
+  std::vector<float> values;
   for (const float number : {constant, std::sqrt(constant)}) {
-    for (const float factor : {0.99f, 1.0f, 1.01f}) {
-      const float value = number * factor;
-      Attempt attempt{base};
-      attempt.values = {
-          fmt::format("{} in every second row", value), [value](float x, Shape at, Shape of) {
-            return at.rows % 2 == 0 && at.hidden == at.rows % of.hidden ? value : x;
-          }};
-      queue_.push_back(attempt);
-      if (!implementation_.operation->has_eps) continue;
-      attempt = {base};
-      attempt.spec.eps = value;
-      queue_.push_back(attempt);
+    for (const float factor : {0.99f, 1.0f, 1.01f}) values.push_back(number * factor);
+  }
+  const auto at = numbers.find(constant);  // and between it and its neighbours
+  if (at != numbers.begin()) values.push_back((*std::prev(at) + constant) / 2);
+  if (std::next(at) != numbers.end()) values.push_back((*std::next(at) + constant) / 2);
+  for (const float value : values) {
+    Attempt attempt{base};
+    attempt.values = one_in_every_second_row(value);
+    queue_.push_back(attempt);
+    attempt.values = every_third_weight(value);
+    if (base.types.weight) queue_.push_back(attempt);
+    if (!implementation_.operation->has_eps) continue;
+    attempt = {base};
+    attempt.spec.eps = value;
+    queue_.push_back(attempt);
+  }
+}
+
+/// Problems with each two sizes that decide about something: what needs both has not been seen yet.
+void Search::propose_pairs() {
+  if (std::exchange(has_pairs_, true)) return;
+  const std::vector<SizeTest> tests = size_tests();
+  std::set<int> all_rows;
+  std::set<int> all_hidden;
+  for (const SizeTest& test : tests) {
+    // Of each outcome, the smallest problem. What it depends on stays with the other size.
+    for (const auto& [of, chosen] :
+         {std::pair(&WorkloadSpec::rows, &all_rows),
+          std::pair(&WorkloadSpec::hidden, &all_hidden)}) {
+      std::map<int, double> number_of;
+      bool depends_on_it_alone = true;
+      std::array<int, 3> least{};
+      for (const auto& [problem, number] : test.numbers) {
+        const int size = attempts_[problem].spec.*of;
+        const auto [known, is_new] = number_of.try_emplace(size, number);
+        depends_on_it_alone &= is_new || known->second == number;
+        int& smallest = least[number < test.constant ? 0 : number == test.constant ? 1 : 2];
+        if (smallest == 0 || size < smallest) smallest = size;
+      }
+      if (depends_on_it_alone) chosen->insert(least.begin(), least.end());
     }
   }
+  for (const int rows : all_rows) {
+    for (const int hidden : all_hidden) {
+      if (rows > 0 && hidden > 0 && double{1} * rows * hidden <= kElementsOfPair) {
+        propose_shape({{.memory = implementation_.memory}}, rows, hidden);
+      }
+    }
+  }
+  keep_small(left_for_pairs_);
 }
 
 void Search::propose_values() {
@@ -171,6 +227,35 @@ void Search::propose_values() {
     queue_.push_back(std::move(attempt));
   }
   keep_small(left_for_values_);
+}
+
+void Search::let_calls_fail() const {
+  constexpr int kMostCalls = 8;
+  if (implementation_.memory == Memory::host) return;
+  std::set<int> numbers;
+  for (const auto& [place, number] : reached_by_) {
+    if (work(attempts_[number].spec) <= kMostWork / 10) numbers.insert(number);
+  }
+  const std::vector<int> all(numbers.begin(), numbers.end());
+  cover_apart(static_cast<int>(all.size()) * kMostCalls, [&](int i) {
+    const WorkloadSpec& spec = attempts_[all[i / kMostCalls]].spec;
+    const Workload workload(*implementation_.operation, spec);
+    Problem p = workload.problem();
+    const GuardedTensor workspace = make_workspace(spec.memory, implementation_.workspace_bytes(p));
+    p.workspace = workspace.data();
+    Problem many = p, wide = p;  // what it says of these needs no memory
+    many.rows = std::numeric_limits<int>::max();
+    wide.hidden = 1 << 30;
+    for (const Problem& large : {many, wide}) implementation_.unsupported(large);
+    if (!implementation_.unsupported(p).empty()) return;
+    cudaGetLastError();  // that of the work before
+    let_call_fail(i % kMostCalls);
+    try {
+      if (implementation_.unsupported(p).empty()) implementation_.launch(p, nullptr);
+    } catch (const std::exception&) {  // that is an answer, too
+    }
+    let_call_fail(-1);  // what cleans up works
+  });
 }
 
 Attempt Search::draw() {

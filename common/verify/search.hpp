@@ -18,9 +18,10 @@ namespace rmsnorm {
 
 /// Proposes problems for one implementation.
 ///
-/// Where the code compares a number with a constant, sizes and values on both sides of it; where no
-/// problem with special values has been, these values; and random problems, until many in a row
-/// reach no new place.
+/// Where the code compares a number with a constant, sizes and values on both sides of it; where
+/// the number is a size, rows and columns on either side of two of them; where no problem with
+/// special values has been, these values; and random problems, until many in a row reach no new
+/// place.
 class Search {
  public:
   /// \param implementation what to find problems for
@@ -35,12 +36,17 @@ class Search {
   /// The next problem; nothing when there is no more to find out.
   std::optional<Attempt> next();
 
+  /// Launches once more, on some problems, while a CUDA call fails: what is there for errors runs,
+  /// too. And asks what is said of the largest problems that there can be.
+  void let_calls_fail() const;
+
   int drawn() const { return drawn_; }  ///< random problems until now
 
  private:
   void propose_at_constants();
   void propose_sizes(const Threshold& threshold);
   void propose_numbers(const Threshold& threshold);
+  void propose_pairs();
   void propose_shape(Attempt attempt, double rows, double hidden);
   void propose_values();
   void keep_small(double& left);
@@ -54,8 +60,10 @@ class Search {
   std::set<std::size_t> with_values_;      ///< places that special values have reached
   std::set<int> are_done_;                 ///< attempts that were repeated with such values
   std::set<std::string> texts_;            ///< of all that were tried or proposed
-  std::set<float> numbers_;                ///< constants of which numbers were proposed
+  std::map<std::string, std::set<float>> numbers_;  ///< of types: constants that were proposed
+  bool has_pairs_ = false;                          ///< whether sizes were combined
   double left_for_sizes_;   ///< of the work that these problems may cost, in elements
+  double left_for_pairs_;   ///< likewise
   double left_for_values_;  ///< likewise
   int drawn_ = 0;           ///< random problems
   int in_vain_ = 0;         ///< the last ones of them that reached nothing new

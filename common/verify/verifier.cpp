@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/coverage.hpp"
 #include "common/base/cuda_check.hpp"
 #include "common/base/device.hpp"
 #include "common/base/own_stream.hpp"
@@ -57,10 +58,13 @@ struct Manner {
   cudaStream_t stream;
   Watch watch;
   bool changes_order = false;  ///< of blocks and streams, where the device has one of its own
+  const Problem* next =
+      nullptr;  ///< launched on the same stream before anybody waits for the first
 };
 
 /// Errors after which the GPU takes further work: nothing ran.
 bool is_failed_launch(cudaError_t error) {
+  if (is_cpu_device()) return error != cudaSuccess;
   return error == cudaErrorInvalidConfiguration || error == cudaErrorInvalidValue ||
          error == cudaErrorLaunchOutOfResources || error == cudaErrorNoKernelImageForDevice ||
          error == cudaErrorInvalidDeviceFunction;
@@ -86,16 +90,18 @@ std::string complaint_about_calls(const HostCalls& before, const HostCalls& laun
 void launch_and_wait(
     const Implementation& implementation, const Problem& problem, std::vector<KnownMemory> known,
     const Manner& manner, Verification& found) {
-  const auto& [stream, watch, changes_order] = manner;
+  const auto& [stream, watch, changes_order, next] = manner;
   const bool on_device = implementation.memory == Memory::device;
   if (watch == Watch::yes) start_watching(std::move(known));
   change_order(changes_order, stream);
   const HostCalls before = host_calls();
+  take_failed_call();
   if (on_device) watch_host(watch == Watch::yes);
   cudaError_t launched = implementation.launch(problem, stream);
   watch_host(false);
   const HostCalls after = host_calls();
   if (on_device && launched == cudaSuccess) launched = cudaGetLastError();  // if it forgot to
+  if (launched == cudaSuccess && next != nullptr) launched = implementation.launch(*next, stream);
   const cudaError_t ended = on_device ? cudaStreamSynchronize(stream) : cudaSuccess;
   change_order(false, stream);
   if (watch == Watch::yes) found.counts = stop_watching();
@@ -105,6 +111,9 @@ void launch_and_wait(
   } else if (is_failed_launch(launched)) {
     cudaGetLastError();
     found.complaint = fmt::format("the launch failed: {}", cudaGetErrorString(launched));
+    if (const std::string call = take_failed_call(); !call.empty()) {
+      found.complaint += fmt::format(" ({})", call);
+    }
   } else {
     cuda_check(launched, fmt::format("{}: the launch", implementation.slug));
     cuda_check(ended, fmt::format("{}: the kernel", implementation.slug));
@@ -212,6 +221,33 @@ std::string complaint_about_rehearsal(
          "cudaGetLastError() gives it, and may not ask before its own work is on the stream";
 }
 
+/// A problem to launch behind another one, on other tensors, whose inputs are NaN by then: fewer
+/// rows, and another eps. None if the implementation does not support it, or of few rows: then it
+/// is not worth its time.
+std::optional<Problem> problem_behind(
+    const Implementation& implementation, const Workload& workload,
+    const GuardedTensor& workspace) {
+  constexpr int kEnough = 3;
+  Problem p = workload.problem();
+  p.workspace = workspace.data();
+  if (p.rows < kEnough) return std::nullopt;
+  p.rows = (p.rows + 1) / 2;
+  p.eps += 1;
+  if (!implementation.unsupported(p).empty() ||
+      implementation.workspace_bytes(p) > workspace.size() * bytes_of(workspace.dtype())) {
+    return std::nullopt;
+  }
+  return p;
+}
+
+/// While it lives, nothing is noted of what the code compares.
+struct NoComparisons {
+  NoComparisons() { note_comparisons(false); }
+  ~NoComparisons() { note_comparisons(true); }
+  NoComparisons(const NoComparisons&) = delete;
+  NoComparisons& operator=(const NoComparisons&) = delete;
+};
+
 /// Up to so many elements, a second set of tensors costs little.
 constexpr std::int64_t kElementsToMove = std::int64_t{1} << 22;
 
@@ -229,6 +265,7 @@ Verification verify(
   if (implementation.memory == Memory::device && stream == nullptr) stream = own.emplace().get();
   Verification first = verify_launch(implementation, workload, workspace, {stream, watch});
   if (!first.ok()) return first;
+  const NoComparisons noted;  // the next launches make the same again, or have other sizes
   const bool same_bits = workload.operation().same_bits;
   const std::uint64_t bits = same_bits ? workload.hash_of_results() : 0;
 
@@ -242,17 +279,22 @@ Verification verify(
     first.complaint = complaint_about_rehearsal(implementation, *moved, workspace, stream);
     if (!first.ok()) return first;
   }
+  const std::optional<Problem> behind =
+      moves ? problem_behind(implementation, workload, workspace) : std::nullopt;
   const HostCalls before = host_calls();
   const Workload& now = moves ? *moved : workload;
-  Verification second = verify_launch(
-      implementation, now, workspace, {stream, Watch::no, true}, moves ? &workload : nullptr);
+  const Manner manner = {stream, Watch::no, true, behind ? &*behind : nullptr};
+  Verification second =
+      verify_launch(implementation, now, workspace, manner, moves ? &workload : nullptr);
   if (moves) {
     workload.take(*moved, stream);
     cuda_check(cudaStreamSynchronize(stream), fmt::format("after {}", implementation.slug));
   }
   second.counts = std::move(first.counts);
   if (!second.ok()) {
-    second.complaint += " (at the second launch; the first was right)";
+    second.complaint += behind ? " (at the second launch, with another behind it on the stream; "
+                                 "the first was right)"
+                               : " (at the second launch; the first was right)";
     second.is_second = true;
   } else if (same_bits && now.hash_of_results() != bits) {
     second.complaint = fmt::format(

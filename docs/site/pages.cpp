@@ -56,6 +56,7 @@ struct FilePage {
 constexpr FilePage kFilePages[] = {
     {"docs/method.md", "method"},
     {"plots/README.md", "reading_the_charts"},
+    {"docs/what_limits_a_norm.md", "what_limits_a_norm"},
     {"docs/peers.md", "peers"},
     {"library/README.md", "librmsnorm"},
     {"docs/cpu_device.md", "cpu_device"},
@@ -88,6 +89,7 @@ constexpr ChartKind kChartKinds[] = {
     {"sweep_hidden", "Bandwidth over hidden"},
     {"error", "Error over hidden"},
     {"counts", "What a row costs"},
+    {"bytes_in_flight", "Bytes in flight"},
     {"peers", "Other libraries"},
     {"", ""},
 };
@@ -299,6 +301,20 @@ class Site {
            card(false, next) + "</nav>\n";
   }
 
+  /// The lesson that a later one is compared with: the one before, if its page names no other.
+  std::size_t origin_of(std::size_t i) const {
+    static const std::regex kOrigin(R"(starts\s+from\s+lesson\s+(\d+)'s\s+kernel)");
+    const std::string page = read_file(root_ / "lessons" / lessons_[i].slug / "README.md");
+    std::smatch origin;
+    if (!std::regex_search(page, origin, kOrigin)) return i - 1;
+    const auto has_number = [&](const Lesson& lesson) { return lesson.number == origin[1]; };
+    const auto found = std::find_if(lessons_.begin(), lessons_.end(), has_number);
+    if (found == lessons_.end()) {
+      throw std::runtime_error(lessons_[i].slug + "/README.md: no lesson " + origin.str(1));
+    }
+    return static_cast<std::size_t>(found - lessons_.begin());
+  }
+
   std::vector<std::string> kernel_lines(std::size_t i) const {
     return split_lines(read_file(root_ / "lessons" / lessons_[i].slug / "rms_norm.cu"));
   }
@@ -320,11 +336,12 @@ class Site {
     std::string links;
     std::string subpages = "- \\subpage " + kernel + "\n";
     if (i > 0) {
-      const std::string change = "change_" + lessons_[i - 1].number + "_" + lesson.number;
-      const auto lines = difference_of(kernel_lines(i - 1), kernel_lines(i));
-      links = link(change + ".html", "What changed since lesson " + lessons_[i - 1].number) + " " +
+      const std::size_t origin = origin_of(i);
+      const std::string change = "change_" + lessons_[origin].number + "_" + lesson.number;
+      const auto lines = difference_of(kernel_lines(origin), kernel_lines(i));
+      links = link(change + ".html", "What changed since lesson " + lessons_[origin].number) + " " +
               size_of_change(lines) + " &middot; ";
-      difference(i, change, lines);
+      difference(origin, i, change, lines);
       subpages = "- \\subpage " + change + "\n" + subpages;
     }
     links += link(kernel + ".html", "The whole file") + " &middot; <code>./rmsnorm lesson " +
@@ -354,8 +371,9 @@ class Site {
   }
 
   void difference(
-      std::size_t i, const std::string& label, const std::vector<DifferenceLine>& lines) {
-    const Lesson& before = lessons_[i - 1];
+      std::size_t origin, std::size_t i, const std::string& label,
+      const std::vector<DifferenceLine>& lines) {
+    const Lesson& before = lessons_[origin];
     const Lesson& after = lessons_[i];
     const std::string text = fmt::format(
         "<p>From {} to {}: {}. {}.</p>\n<p>The same in a terminal: <code>git diff --no-index "

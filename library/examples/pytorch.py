@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""librmsnorm in PyTorch: norms tensors of the GPU on PyTorch's current stream, and compares the
-results with torch.nn.functional.rms_norm, and the gradients with those of autograd in fp64.
+"""librmsnorm in PyTorch: norms tensors of the GPU and compares the results with those of
+torch.nn.functional.rms_norm and the gradients with those of autograd in fp64. Then a small language
+model changes its norms for librmsnorm's, is trained, and writes what it would write with its own.
 
-    library/examples/pytorch.py [LIBRARY]    (default: build/cuda/library/librmsnorm.so)
+    library/examples/pytorch.py [LIBRARY]
 
-Ends with 0 and one line, or with 1 and what is wrong.
+LIBRARY is a librmsnorm.so, for this checkout's Python files; without it, the installed package is
+used. Ends with 0 and what was found, or with 1 and what is wrong.
 """
 
+import copy
 import pathlib
 import sys
+import time
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
+PYTHON = pathlib.Path(__file__).resolve().parents[1] / "python"
 EPS = 1e-6
+TOKENS = 61
 
 
 def compare(torch, rmsnorm, dtype):
@@ -47,14 +52,13 @@ def compare(torch, rmsnorm, dtype):
         x, residual = (torch.randn(rows, hidden, device=device, dtype=dtype) for _ in range(2))
         weight = torch.randn(hidden, device=device, dtype=dtype)
         total = x.float() + residual.float()
-        y = rmsnorm.residual_add(x, residual, weight, EPS)
-        same(y, rms_norm(total, (hidden,), weight.float(), EPS).to(dtype))
+        rmsnorm.fused_add_rms_norm_(x, residual, weight, EPS)
+        same(x, rms_norm(total, (hidden,), weight.float(), EPS).to(dtype))
         same(residual, total.to(dtype), rtol=0, atol=0)
         count += 1
 
     # On a stream of its own, whose work comes after that of the tensors' stream.
     stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
     x = torch.randn(1000, 4096, device=device, dtype=dtype)
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -73,45 +77,141 @@ def compare(torch, rmsnorm, dtype):
     same(y, rms_norm(x, (4096,), None, EPS))
     count += 1
 
-    # Both passes of training.
-    for rows, hidden in ((64, 4096), (100, 769), (7, 20000), (129, 128)):
-        x, dy = (torch.randn(rows, hidden, device=device, dtype=dtype) for _ in range(2))
-        weight = torch.randn(hidden, device=device, dtype=dtype)
-        inputs = [tensor.double().requires_grad_() for tensor in (x, weight)]
-        expected = rms_norm(inputs[0], (hidden,), inputs[1], EPS)
-        gradients = torch.autograd.grad(expected, inputs, dy.double())
-        y, rstd = rmsnorm.rms_norm_rstd(x, weight, EPS)
-        same(y, expected.detach().to(dtype))
-        for got, gradient in zip(rmsnorm.backward(dy, x, weight, rstd), gradients):
-            same(got, gradient.to(dtype))
+    # Training.
+    for shape in ((64, 4096), (10, 10, 769), (7, 20000), (129, 128)):
+        x, dy = (torch.randn(shape, device=device, dtype=dtype) for _ in range(2))
+        weight = torch.randn(shape[-1], device=device, dtype=dtype)
+        results = []
+        for norm, inputs in (
+                (lambda x, weight: rmsnorm.rms_norm(x, weight, EPS), (x, weight)),
+                (lambda x, weight: rms_norm(x, weight.shape, weight, EPS),
+                 (x.double(), weight.double()))):
+            inputs = [tensor.requires_grad_() for tensor in inputs]
+            y = norm(*inputs)
+            gradients = torch.autograd.grad(y, inputs, dy.to(y.dtype))
+            results.append([result.detach().to(dtype) for result in (y, *gradients)])
+        same(*results)
         count += 3
     return count
 
 
+def model_of(torch):
+    """A small language model of torch.nn's parts."""
+    nn = torch.nn
+
+    class Add(nn.Sequential):
+        """x + the rest of it."""
+
+        def forward(self, x):
+            return x + super().forward(x)
+
+    class Attention(nn.Module):
+        def __init__(self, hidden, heads):
+            super().__init__()
+            self.heads = heads
+            self.qkv = nn.Linear(hidden, 3 * hidden)
+            self.out = nn.Linear(hidden, hidden)
+
+        def forward(self, x):
+            q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.out(y.transpose(1, 2).flatten(2))
+
+    def block(hidden):
+        return nn.Sequential(
+            Add(nn.RMSNorm(hidden, eps=EPS), Attention(hidden, 4)),
+            Add(nn.RMSNorm(hidden, eps=EPS), nn.Linear(hidden, 4 * hidden), nn.GELU(),
+                nn.Linear(4 * hidden, hidden)))
+
+    hidden = 256
+    return nn.Sequential(
+        nn.Embedding(TOKENS, hidden), block(hidden), block(hidden), nn.RMSNorm(hidden, eps=EPS),
+        nn.Linear(hidden, TOKENS))
+
+
+def exchange_norms(torch, model, norm):
+    for module in model.modules():
+        if isinstance(module, torch.nn.RMSNorm):
+            module.__class__ = norm
+
+
+def sentences(torch, device):
+    """Of each token, the next one follows."""
+    first = torch.arange(TOKENS, device=device)
+    tokens = [first]
+    for _ in range(32):
+        tokens.append((tokens[-1] * 7 + 3) % TOKENS)
+    return torch.stack(tokens, dim=1)
+
+
+def train(torch, model, tokens, steps):
+    """The loss at the end, and the milliseconds of a step."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for step in range(steps):
+        if step == steps // 2:  # what is compiled and allocated has been by now
+            loss.item()
+            begin = time.perf_counter()
+        logits = model(tokens[:, :-1])
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return loss.item(), (time.perf_counter() - begin) * 1e3 / (steps - steps // 2)
+
+
+def decode(torch, model, tokens, count):
+    """The tokens that follow a beginning, the likeliest each time."""
+    with torch.no_grad():
+        for _ in range(count):
+            tokens = torch.cat((tokens, model(tokens)[:, -1:].argmax(-1)), dim=1)
+    return tokens
+
+
+def compare_models(torch, rmsnorm, device):
+    """Trains a model with its own norms, and a copy of it with others; what to say of it."""
+    theirs = model_of(torch).to(device)
+    ours = copy.deepcopy(theirs)
+    exchange_norms(torch, ours, rmsnorm.RMSNorm)
+    tokens = sentences(torch, device)
+    losses, times = zip(*(
+        train(torch, model, tokens, 100)
+        for model in (theirs, ours, torch.compile(copy.deepcopy(ours), fullgraph=True))))
+    assert max(losses) < 0.1, f"a model has learned nothing: the losses are {losses}"
+
+    ours_wrote = decode(torch, ours, tokens[:, :4], 20)
+    exchange_norms(torch, ours, torch.nn.RMSNorm)
+    assert torch.equal(ours_wrote, decode(torch, ours, tokens[:, :4], 20)), \
+        "the model writes other tokens than with PyTorch's norms"
+    return (f"a model was trained and wrote the same with both norms; a step took {times[0]:.2f} ms "
+            f"with PyTorch's, {times[1]:.2f} with librmsnorm's, {times[2]:.2f} compiled")
+
+
 def main():
-    path = sys.argv[1] if len(sys.argv) > 1 else str(TOP / "build/cuda/library/librmsnorm.so")
-    if not pathlib.Path(path).exists():
-        return f"there is no library {path}: cmake --build --preset cuda --target rmsnorm builds it"
     try:
         import torch
     except ImportError:
         return "PyTorch is not installed: pip install torch"
     if not torch.cuda.is_available():
         return "PyTorch sees no GPU"
-
-    sys.path.insert(0, str(TOP / "library/python"))
-    import rmsnorm
-
+    if len(sys.argv) > 1:
+        sys.path.insert(0, str(PYTHON))
     try:
-        rmsnorm.load(path)
+        import rmsnorm
+    except ModuleNotFoundError:
+        return "rmsnorm is not installed: pip install ./library"
+    try:
+        if len(sys.argv) > 1:
+            rmsnorm.load(sys.argv[1])
+        version = ".".join(map(str, rmsnorm.version()))
     except (OSError, RuntimeError) as reason:
-        return f"{path} cannot be loaded: {reason}"
+        return f"librmsnorm cannot be loaded: {reason}"
+
     torch.manual_seed(1)
     count = 0
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         count += compare(torch, rmsnorm, dtype)
-    version = ".".join(map(str, rmsnorm.version()))
     print(f"librmsnorm {version}: {count} results agree with PyTorch {torch.__version__}")
+    print(compare_models(torch, rmsnorm, torch.device("cuda")))
     return 0
 
 

@@ -106,8 +106,7 @@ rmsnorm_status rmsnorm_forward_pair(
 
 /** Enqueues two operations in one: the residual becomes x + residual, and y the RMSNorm of that
  * sum. Both are rounded once: the sum is normed as it is in fp32. The residual has the shape, type
- * and device of x, and no byte in common with x, y or weight; two of its rows do not overlap. Rows
- * have at most 49152 columns.
+ * and device of x, and no byte in common with x, y or weight; two of its rows do not overlap.
  *
  * \param x (rows, hidden) or (batch, heads, head_dim).
  * \param residual As x; overwritten with the sum.

@@ -1,11 +1,14 @@
-// The forward launch: which kernel, and how much shared memory it has.
+// The forward launch: which shape and kernel, and how much shared memory it has.
 #include "library/kernels/forward.hpp"
 #include "library/kernels/forward_kernels.hpp"
 #include "library/kernels/forward_plan.hpp"
 #include "library/kernels/launch.hpp"
+#include "library/kernels/tuned.hpp"
 
 namespace rmsnorm::kernels {
 namespace {
+
+constexpr int kSharedBytes = 47 << 10;  // that a block has without asking, beside its variables
 
 ForwardKernel kernel_for(const Forward& op, const ForwardPlan& plan) {
   switch (plan.kind) {
@@ -36,9 +39,30 @@ cudaError_t allow_shared_memory(ForwardKernel kernel, ForwardPlan& plan) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
 }
 
-cudaError_t launch(const Forward& op, ForwardPlan plan, cudaStream_t stream) {
+}  // namespace
+
+cudaError_t shape_on_device(const Forward& op, ForwardShape* shape) {
+  *shape = shape_by_formula(op, false);
+  if (shape->kind == Kind::unaligned) return cudaSuccess;
+  int device = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error != cudaSuccess) return error;
+  if (const auto tuned = tuned_shape(device, bytes_of(op.dtype), vectors_of(op))) {
+    *shape = *tuned;
+    return cudaSuccess;
+  }
+  const ForwardShape best = shape_by_formula(op, true);
+  if (best == *shape) return cudaSuccess;  // it does not depend on the GPU
+  int major = 0;
+  error = capability_of_device(&major);
+  if (major >= 9) *shape = best;
+  return error;
+}
+
+cudaError_t launch_in_shape(const Forward& op, const ForwardShape& shape, cudaStream_t stream) {
+  ForwardPlan plan = plan_for(op, shape);
   const ForwardKernel kernel = kernel_for(op, plan);
-  if (plan.blocks > 0 && plan.staged > 0) {
+  if (plan.blocks > 0 && staged_bytes(plan) > kSharedBytes) {
     const cudaError_t error = allow_shared_memory(kernel, plan);
     if (error != cudaSuccess) return error;
   }
@@ -47,20 +71,17 @@ cudaError_t launch(const Forward& op, ForwardPlan plan, cudaStream_t stream) {
       stream, op, plan);
 }
 
-}  // namespace
-
 cudaError_t launch(const Forward& op, cudaStream_t stream) {
-  int major = 0;
-  cudaError_t error = capability_of_device(&major);
+  ForwardShape shape;
+  cudaError_t error = shape_on_device(op, &shape);
   if (error != cudaSuccess) return error;
-  const ForwardPlan plan = plan_for(op, major >= 9);
-  error = launch(op, plan, stream);
+  error = launch_in_shape(op, shape, stream);
   const bool is_too_large =
       error == cudaErrorInvalidClusterSize || error == cudaErrorLaunchOutOfResources;
-  if (plan.cluster == 1 || !is_too_large) return error;
+  if (shape.cluster == 1 || !is_too_large) return error;
   // A part of a GPU may be too small for the cluster: it gets the next best kernel.
   cudaGetLastError();
-  return launch(op, plan_for(op, false), stream);
+  return launch_in_shape(op, shape_by_formula(op, false), stream);
 }
 
 }  // namespace rmsnorm::kernels

@@ -3,123 +3,42 @@
 /// How a forward launch is spread over the GPU.
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <cuda/annotated_ptr>
 
 #include "library/kernels/forward.hpp"
+#include "library/kernels/forward_shape.hpp"
 
 namespace rmsnorm::kernels {
-
-/// What kind of rows a kernel is for.
-enum class Kind {
-  aligned,    ///< whole vectors of 16 bytes, at 16-byte addresses
-  cluster,    ///< aligned, and held by the registers of a block of 512 threads, or of up to 8 such
-  long_rows,  ///< aligned, and longer than those
-  unaligned,  ///< of any length, at any address
-};
 
 /// A launch.
 struct ForwardPlan {
   Kind kind;                     ///< which kernel
   bool is_plain;                 ///< one tensor, whose rows are at one distance, without rstd
   int threads;                   ///< of a row: 4 to 32 lanes of a warp, or whole warps
-  int vectors;                   ///< of a row that each of them keeps in registers, 16 bytes each
+  int vectors;                   ///< of a row that each of them has, 16 bytes each
   int rounds;                    ///< unaligned: vectors of each thread, in registers or not
   int rows;                      ///< of a block; 1 unless a row has fewer than kShortRows threads
   int cluster;                   ///< blocks that share a row; 1 unless kind is Kind::cluster
+  int part;                      ///< of a cluster's row: vectors of each block but the last
   int staged;                    ///< vectors that each thread keeps in shared memory
   std::int64_t first_blocks;     ///< blocks, or clusters, of tensors[0]; tensors[1]'s follow
   std::int64_t blocks;           ///< of both
   float inverse;                 ///< 1 / hidden
-  cuda::access_property policy;  ///< of x in the L2 cache
+  bool is_large;                 ///< x and y do not fit the L2 cache, which is to keep x then
+  cuda::access_property policy;  ///< of x in the L2 cache: the same in an object
 };
-
-/// The threads of a block of several rows, and the fewest of any block. An SM holds 32 blocks at
-/// most: of smaller ones, those of the next launch that wait could take places that this one needs.
-constexpr int kShortRows = 128;
-
-/// The most threads of a block, where a row has kRowThreads or, if that is 0, a block.
-template <int kRowThreads>
-constexpr int kMaxThreads = kRowThreads > 0 ? kShortRows : 512;
 
 /// The most threads of a block for an unaligned row.
 constexpr int kMaxUnalignedThreads = 256;
 
-constexpr int kClusterThreads = 512;  ///< of a block that shares a row with others, at most
-constexpr int kClusterVectors = 8;    ///< of a row that each of them keeps
-constexpr int kMaxCluster = 8;        ///< such blocks that every GPU with clusters can hold
-
-/// The lanes of a warp that share a short row, two vectors for each: 4, 8, 16 or 32.
-inline int lanes_for(int vectors) {
-  const auto lanes = std::bit_ceil((static_cast<unsigned>(vectors) + 1) / 2);
-  return std::clamp(static_cast<int>(lanes), 4, 32);
-}
-
-/// The plan's shape for aligned rows that registers do not hold: what of them does not fit there
-/// waits in shared memory.
-inline void shape_long(int vectors, ForwardPlan& plan) {
-  constexpr int kMaxStaged = 12;  // times 1024 threads and 16 bytes: 192 KiB
-  plan.kind = Kind::long_rows;
-  plan.vectors = 4;
-  plan.threads = vectors <= 4096 ? 512 : 1024;
-  plan.staged = std::min(kMaxStaged, (vectors - 1) / plan.threads + 1 - plan.vectors);
-}
-
-/// The plan's shape for aligned rows of so many vectors. The numbers were found by measurement.
-inline void shape_aligned(int vectors, ForwardPlan& plan) {
-  if (vectors <= 64) {
-    plan.vectors = 2;
-    plan.threads = lanes_for(vectors);
-  } else if (vectors <= 128) {
-    plan.vectors = 2;
-    plan.threads = 64;
-  } else if (vectors <= 2048) {
-    plan.vectors = vectors <= 512 ? 2 : vectors <= 1024 ? 4 : vectors <= 1536 ? 3 : 4;
-    plan.threads = std::max(128, ((vectors - 1) / plan.vectors / 32 + 1) * 32);
-  } else {
-    shape_long(vectors, plan);
-  }
-}
-
-/// The same for rows that a cluster can keep, on GPUs that have clusters. Of up to twice as many
-/// blocks as are needed, takes as many as let an SM, with its 1024 threads of 64 registers, hold
-/// the most vectors, if it is clearly more.
-inline void shape_for_cluster(int vectors, ForwardPlan& plan) {
-  constexpr int kThreadsOfSm = 2 * kClusterThreads;
-  const int needed = (vectors - 1) / (kClusterThreads * kClusterVectors) + 1;
-  if (plan.kind != Kind::long_rows || needed > kMaxCluster) return;
-  plan.kind = Kind::cluster;
-  plan.vectors = kClusterVectors;
-  plan.staged = 0;
-  int most = 0;
-  for (int cluster = needed; cluster <= std::min(2 * needed, kMaxCluster); ++cluster) {
-    const int part = (vectors - 1) / cluster + 1;
-    const int threads = ((part - 1) / kClusterVectors / 32 + 1) * 32;
-    const int last_part = vectors - (cluster - 1) * part;
-    const int on_sm = kThreadsOfSm / threads * part;
-    if (on_sm <= most + most / 16 || last_part < (kClusterVectors - 1) * threads) continue;
-    most = on_sm;
-    plan.cluster = cluster;
-    plan.threads = threads;
-  }
-}
-
-/// The plan's shape for rows of so many vectors at any address.
-inline void shape_unaligned(int vectors, ForwardPlan& plan) {
-  plan.kind = Kind::unaligned;
-  if (vectors <= 64) {
-    plan.vectors = 2;
-    plan.threads = lanes_for(vectors);
-  } else if (vectors <= 128) {
-    plan.vectors = vectors <= 96 ? 3 : 4;
-    plan.threads = 32;
-  } else {
-    plan.vectors = vectors <= 3 * kShortRows ? 3 : 6;
-    const int threads = ((vectors - 1) / plan.vectors / 32 + 1) * 32;
-    plan.threads = std::clamp(threads, kShortRows, kMaxUnalignedThreads);
-  }
-  plan.rounds = (vectors - 1) / plan.threads + 1;
+/// The shape for rows of so many vectors at any address.
+inline ForwardShape shape_unaligned(int vectors) {
+  if (vectors <= 64) return {Kind::unaligned, lanes_for(vectors), 2, 1};
+  if (vectors <= 128) return {Kind::unaligned, 32, vectors <= 96 ? 3 : 4, 1};
+  const int of_thread = vectors <= 3 * kShortRows ? 3 : 6;
+  const int threads = std::clamp(threads_for(vectors, of_thread), kShortRows, kMaxUnalignedThreads);
+  return {Kind::unaligned, threads, of_thread, 1};
 }
 
 /// The shared memory of a block in which threads keep vectors.
@@ -142,23 +61,46 @@ inline bool is_aligned(const Forward& op) {
   return bits % 16 == 0;
 }
 
-/// The launch of an operation, on a GPU that has clusters or not.
-inline ForwardPlan plan_for(const Forward& op, bool has_clusters) {
+/// Does the launch have one of the kernels for aligned rows?
+inline bool takes_aligned(const Forward& op) {
+  const Tensor& second = op.tensors[1];
+  const bool same_weights = (op.tensors[0].weight == nullptr) == (second.weight == nullptr);
+  return is_aligned(op) && (second.rows == 0 || same_weights);
+}
+
+/// Vectors of a row, without what fills none.
+inline int vectors_of(const Forward& op) {
+  return op.hidden / (16 / bytes_of(op.dtype));
+}
+
+/// The shape of an operation by the formula, on a GPU that has clusters or not.
+inline ForwardShape shape_by_formula(const Forward& op, bool has_clusters) {
+  const int vectors = vectors_of(op);
+  return takes_aligned(op) ? shape_by_formula(vectors, has_clusters) : shape_unaligned(vectors);
+}
+
+/// Vectors of a row that each thread keeps in shared memory.
+inline int staged_of(int vectors, const ForwardShape& shape) {
+  constexpr int kMaxStaged = 12;  // times 1024 threads and 16 bytes: 192 KiB
+  if (shape.kind == Kind::cluster) return shape.vectors;
+  if (shape.kind != Kind::long_rows) return 0;
+  return std::min(kMaxStaged, (vectors - 1) / shape.threads + 1 - shape.vectors);
+}
+
+/// The launch of an operation in a shape that is for its rows.
+inline ForwardPlan plan_for(const Forward& op, const ForwardShape& shape) {
   ForwardPlan plan{};
-  plan.cluster = 1;
-  const int bytes = bytes_of(op.dtype);
-  const int vectors = op.hidden / (16 / bytes);
+  const int vectors = vectors_of(op);
   const Tensor& first = op.tensors[0];
   const Tensor& second = op.tensors[1];
+  plan.kind = shape.kind;
   plan.is_plain = second.rows == 0 && first.inner >= first.rows && first.rstd == nullptr;
-  const bool same_weights = (first.weight == nullptr) == (second.weight == nullptr);
-  if (is_aligned(op) && (second.rows == 0 || same_weights)) {
-    plan.kind = Kind::aligned;
-    shape_aligned(vectors, plan);
-    if (has_clusters) shape_for_cluster(vectors, plan);
-  } else {
-    shape_unaligned(vectors, plan);
-  }
+  plan.threads = shape.threads;
+  plan.vectors = shape.vectors;
+  plan.cluster = shape.cluster;
+  plan.rounds = shape.kind == Kind::unaligned ? (vectors - 1) / shape.threads + 1 : 0;
+  plan.part = shape.kind == Kind::cluster ? part_of(vectors, shape.cluster) : 0;
+  plan.staged = staged_of(vectors, shape);
   plan.rows = std::max(1, kShortRows / plan.threads);
   plan.first_blocks = (first.rows + plan.rows - 1) / plan.rows;
   plan.blocks = plan.cluster * (plan.first_blocks + (second.rows + plan.rows - 1) / plan.rows);
@@ -166,9 +108,18 @@ inline ForwardPlan plan_for(const Forward& op, bool has_clusters) {
 
   // Of x and y together. Where there is less, the L2 need not choose what it keeps.
   constexpr double kMuch = 32e6;
-  const double x_and_y = 2.0 * bytes * op.hidden * static_cast<double>(first.rows + second.rows);
-  if (x_and_y >= kMuch) plan.policy = cuda::access_property::persisting();
+  const auto rows = static_cast<double>(first.rows + second.rows);
+  const double x_and_y = 2.0 * bytes_of(op.dtype) * op.hidden * rows;
+  plan.is_large = x_and_y >= kMuch;
+  if (plan.is_large) plan.policy = cuda::access_property::persisting();
   return plan;
 }
+
+/// The shape of an operation on the current device: the table's (tuned.hpp) or, if that has none,
+/// the formula's. Returns what the CUDA calls returned; after an error, it is one for any GPU.
+cudaError_t shape_on_device(const Forward& op, ForwardShape* shape);
+
+/// As launch() in forward.hpp, in a shape that is for the operation's rows.
+cudaError_t launch_in_shape(const Forward& op, const ForwardShape& shape, cudaStream_t stream);
 
 }  // namespace rmsnorm::kernels

@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <cuda/annotated_ptr>
-#include <type_traits>
 #include <utility>
 
 #include "library/kernels/launch.hpp"
 #include "library/kernels/residual_add.hpp"
+#include "library/kernels/residual_add_kernels.hpp"
 #include "library/kernels/residual_add_plan.hpp"
-#include "library/kernels/row.cuh"
+#include "library/kernels/residual_add_row.cuh"
 #include "library/kernels/types.hpp"
 
 namespace rmsnorm::kernels {
@@ -27,37 +27,6 @@ constexpr int threads_on_sm() {
   if (sizeof(T) == 2) return 1280;
 #endif
   return 1024;
-}
-
-/// Neighbouring elements that move together: 16 bytes if hidden allows it. They stay in words of 32
-/// bits: taken apart at once, each load would have to be waited for.
-template <class T, int kWidth>
-struct alignas(kWidth * sizeof(T)) Vector {
-  using Word = std::conditional_t<kWidth * sizeof(T) == 2, std::uint16_t, std::uint32_t>;
-  Word words[kWidth * sizeof(T) / sizeof(Word)];
-};
-
-/// Element j of a vector.
-template <class T, int kWidth>
-__device__ float element(const Vector<T, kWidth>& v, int j) {
-  const unsigned bits = v.words[j * sizeof(T) / sizeof(v.words[0])];
-  if constexpr (std::is_same_v<T, float>) {
-    return __uint_as_float(bits);
-  } else if constexpr (std::is_same_v<T, __half>) {
-    const float2 pair = __half22float2(reinterpret_cast<const __half2&>(bits));
-    return j % 2 == 0 ? pair.x : pair.y;
-  } else {  // the upper half of a float
-    return __uint_as_float(j % 2 == 0 ? bits << 16 : bits & 0xffff0000);
-  }
-}
-
-/// Neighbouring numbers, each rounded to the nearest of the type.
-template <class T, int kWidth>
-__device__ Vector<T, kWidth> rounded(const float* number) {
-  Vector<T, kWidth> v;
-#pragma unroll
-  for (int j = 0; j < kWidth; ++j) reinterpret_cast<T*>(&v)[j] = static_cast<T>(number[j]);
-  return v;
 }
 
 template <class T, class W, int kWidth, int kThreads, int kColumns>
@@ -120,11 +89,9 @@ __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>()
   }
 }
 
-using Kernel = void (*)(ResidualAdd);
-
 /// The kernel for the width and the shape: one of 24 if T has 16 bits.
 template <class T, class W, int kWidth = 16 / sizeof(T)>
-Kernel kernel_of_width(const ResidualAddPlan& plan) {
+ResidualAddKernel kernel_of_width(const ResidualAddPlan& plan) {
   if constexpr (kWidth > 1)
     if (plan.width < kWidth) return kernel_of_width<T, W, kWidth / 2>(plan);
   if (plan.columns == 96) return rms_norm_residual_add<T, W, kWidth, 512, 96>;
@@ -140,6 +107,13 @@ Kernel kernel_of_width(const ResidualAddPlan& plan) {
     default:
       return rms_norm_residual_add<T, W, kWidth, 1024, 16>;
   }
+}
+
+ResidualAddKernel kernel_for(const ResidualAdd& op, const ResidualAddPlan& plan) {
+  if (plan.columns == 0) return residual_add_long_kernel(op, plan);
+  return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
+    return kernel_of_width<decltype(x), decltype(weight)>(plan);
+  });
 }
 
 /// The same with an inner dimension that is no shorter than the outer: a line of the grid has the
@@ -159,9 +133,7 @@ ResidualAdd with_short_outer(ResidualAdd op) {
 cudaError_t launch(const ResidualAdd& given, cudaStream_t stream) {
   const ResidualAdd op = with_short_outer(given);
   const ResidualAddPlan plan = plan_for(op);
-  const Kernel kernel = with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
-    return kernel_of_width<decltype(x), decltype(weight)>(plan);
-  });
+  const ResidualAddKernel kernel = kernel_for(op, plan);
   const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index
   const std::int64_t outer = op.rows == 0 ? 0 : op.rows / op.inner;
   return launch_overlapping(kernel, blocks, outer, 1, dim3(plan.threads, plan.rows), 0, stream, op);

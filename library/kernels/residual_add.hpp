@@ -21,14 +21,12 @@ struct ResidualAdd {
   const void* weight;  ///< (hidden)                null: all ones
   std::int64_t rows;   ///< outer * inner; 0 or more
   std::int64_t inner;  ///< 1 or more; `rows` or more if outer is 1
-  int hidden;          ///< 1 to kMaxSummedColumns
+  int hidden;          ///< 1 to 2^30
   Dtype dtype;         ///< of x, the residual and y
   Dtype weight_dtype;  ///< `dtype` or fp32
   float eps;           ///< 0 or more
   float weight_bias;   ///< added to the weight: 1 for models that store weight - 1; 0 without one
 };
-
-constexpr int kMaxSummedColumns = 49152;  ///< for which a block has registers
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no
 /// rows. Returns what the CUDA calls returned; cudaErrorInvalidConfiguration also for more rows

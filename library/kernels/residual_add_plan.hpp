@@ -12,10 +12,12 @@ namespace rmsnorm::kernels {
 /// How a row is shared.
 struct ResidualAddPlan {
   int threads;  ///< of a row: a warp, or whole warps
-  int columns;  ///< that each of them keeps
+  int columns;  ///< that each of them keeps in registers; 0: none
   int rows;     ///< of a block
   int width;    ///< columns of a vector
 };
+
+constexpr int kMaxSummingThreads = 1024;  ///< of a block
 
 /// Columns of a vector: 16 bytes, or as many as every row and tensor begins at a multiple of.
 inline int width_of(const ResidualAdd& op) {
@@ -32,10 +34,14 @@ inline ResidualAddPlan plan_for(const ResidualAdd& op) {
   if (op.hidden <= plan.threads * plan.columns) return plan;
   plan.rows = 1;
   plan.threads = 128;
-  while (plan.threads < 1024 && op.hidden > plan.threads * plan.columns) plan.threads *= 2;
+  while (plan.threads < kMaxSummingThreads && op.hidden > plan.threads * plan.columns)
+    plan.threads *= 2;
   if (op.hidden <= plan.threads * plan.columns) return plan;
   plan.threads = 512;
   plan.columns = 96;
+  if (op.hidden <= plan.threads * plan.columns) return plan;
+  plan.threads = kMaxSummingThreads;
+  plan.columns = 0;
   return plan;
 }
 

@@ -62,12 +62,14 @@ def all_cases():
     """Every case, in the order of the tables."""
     powers_of_two = [256 << i for i in range(9)]  # 256 to 65536
     cases = [Case("forward", "bf16", (32768, hidden)) for hidden in powers_of_two]
-    cases += [Case("forward", "bf16", (16384, 131072)), Case("forward", "bf16", (4194304, 128))]
+    for shape in ((16384, 131072), (8192, 262144), (4194304, 128)):
+        cases += [Case("forward", "bf16", shape)]
     # Odd lengths, whose rows are not aligned, and their even neighbours.
     cases += [Case("forward", "bf16", (32768, hidden)) for hidden in (768, 769, 12288, 12289)]
     cases += [Case("forward", "fp32", (262144, 4096))]
     for hidden in (4096, 8192):
         cases += [Case("decode", "bf16", (rows, hidden)) for rows in (1, 8, 64, 512)]
+    cases += [Case("decode", "bf16", (rows, 65536)) for rows in (1, 16)]
     cases += [Case("forward_3d", "bf16", (27030, 24, 128))]
     cases += [Case("residual_add", "bf16", (4096, hidden)) for hidden in (4096, 8192)]
     cases += [Case("backward", "bf16", (16384, 4096))]

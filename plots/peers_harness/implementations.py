@@ -162,7 +162,7 @@ class Quack(Implementation):
 
 
 class Librmsnorm(Implementation):
-    """This project's library, through its binding library/python/rmsnorm.py. It writes where it is
+    """This project's library, through its binding library/python/rmsnorm/binding.py. It writes where it is
     told; q and k are one launch."""
 
     name = "librmsnorm"

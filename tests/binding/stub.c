@@ -1,5 +1,5 @@
 /* Stands in for librmsnorm: writes down what it is called with. It refuses a call with a weight_bias
- * of 3, and in rmsnorm_last_error() says what it has written down. */
+ * of 3, with one of 4 CUDA could not do it, and in rmsnorm_last_error() says what it has written down. */
 #include <stdio.h>
 #include <string.h>
 
@@ -41,6 +41,7 @@ static rmsnorm_status end(float eps, float weight_bias, struct CUstream_st* stre
   add("eps %lld/1024 ", (long long)(eps * 1024));
   add("bias %lld ", (long long)weight_bias);
   add("stream %lld", (long long)(intptr_t)stream);
+  if (weight_bias == 4) return RMSNORM_CUDA_ERROR;
   return weight_bias == 3 ? RMSNORM_BAD_VALUE : RMSNORM_OK;
 }
 

@@ -1,4 +1,5 @@
-"""library/python/rmsnorm.py: what it hands to the library, seen by a stub in the library's place.
+"""library/python/rmsnorm/binding.py: what it hands to the library, seen by a stub in the library's
+place.
 
 Run by CTest; skipped (exit code 4) where PyTorch is not installed.
 """
@@ -6,12 +7,14 @@ Run by CTest; skipped (exit code 4) where PyTorch is not installed.
 import gc
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 import weakref
 from pathlib import Path
+from unittest import mock
 
 try:
     import torch
@@ -22,6 +25,8 @@ except ImportError:
 ROOT = Path(__file__).resolve().parents[2]
 TYPES = {torch.float32: "2.32.1", torch.float16: "2.16.1", torch.bfloat16: "4.16.1"}
 REFUSED = 3.0  # a weight_bias that the stub refuses
+FAILED = 4.0  # and one with which CUDA could not do it
+BINDING = ROOT / "library/python/rmsnorm/binding.py"
 
 
 def build(folder, *flags):
@@ -33,9 +38,9 @@ def build(folder, *flags):
     return path
 
 
-def binding():
+def binding(path=BINDING):
     """The binding as a program that has just imported it has it."""
-    spec = importlib.util.spec_from_file_location("rmsnorm", ROOT / "library/python/rmsnorm.py")
+    spec = importlib.util.spec_from_file_location("binding", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -125,6 +130,29 @@ class Binding(unittest.TestCase):
             self.rmsnorm.rms_norm(x, None, 0.0, out=x, weight_bias=REFUSED)
         self.assertEqual(caught.exception.status, 8)
         self.assertEqual(str(caught.exception), self.said())
+
+    def test_what_cuda_cannot_do_is_a_failure_and_no_refusal(self):
+        x = torch.zeros(2, 8)
+        with self.assertRaises(self.rmsnorm.Failure) as caught:
+            self.rmsnorm.rms_norm(x, None, 0.0, weight_bias=FAILED)
+        self.assertEqual((caught.exception.status, str(caught.exception)), (9, self.said()))
+        self.assertIsInstance(caught.exception, RuntimeError)
+        self.assertTrue(issubclass(self.rmsnorm.Error, ValueError))
+
+    def test_the_stream_is_the_current_one_of_the_tensors_device(self):
+        x = torch.zeros(2, 8)
+        on_gpu = mock.Mock(is_cuda=True, get_device=lambda: 3)
+        with mock.patch.object(self.rmsnorm, "_raw_stream", lambda device: 1000 + device):
+            self.rmsnorm._enqueue("rmsnorm_forward", on_gpu, (x, None, x), (0.0, 0.0))
+        self.assertTrue(self.said().endswith("stream 1003"))
+
+    def test_a_library_beside_the_binding_is_found(self):
+        folder = Path(self.folder.name, "site")
+        folder.mkdir()
+        shutil.copy(BINDING, folder)
+        shutil.copy(self.stub, folder / "librmsnorm.so")
+        self.assertEqual(
+            binding(folder / "binding.py").version(), self.rmsnorm.version())
 
     def test_a_call_keeps_no_tensor_and_loses_none(self):
         for bias in (0.0, REFUSED):

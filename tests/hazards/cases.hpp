@@ -37,6 +37,23 @@ inline auto on(Kernel kernel, rmsnorm::cpu_device::Launch launch) {
   return [=](Memory memory, bool correct) { kernel->*launch(memory.x, memory.y, correct); };
 }
 
+/// The launch of four blocks, two of which are a cluster.
+inline auto on_cluster(Kernel kernel, int threads) {
+  return [=](Memory memory, bool correct) {
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = 2;
+    cluster.val.clusterDim.y = 1;
+    cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(4);
+    config.blockDim = dim3(threads);
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    cudaLaunchKernelEx(&config, kernel, memory.x, memory.y, correct);
+  };
+}
+
 // One file each, tests/hazards/NAME.cu.
 std::vector<Case> race_cases();
 std::vector<Case> global_cases();
@@ -49,6 +66,7 @@ std::vector<Case> alignment_cases();
 std::vector<Case> overlap_cases();
 std::vector<Case> construct_cases();
 std::vector<Case> cluster_cases();
+std::vector<Case> bulk_copy_cases();
 std::vector<Case> host_cases();
 
 }  // namespace tests

@@ -13,23 +13,6 @@ namespace {
 namespace cg = cooperative_groups;
 constexpr int kThreads = 64;
 
-/// A launch of two blocks that are a cluster.
-auto on_cluster(Kernel kernel) {
-  return [=](Memory m, bool correct) {
-    cudaLaunchAttribute cluster{};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = 2;
-    cluster.val.clusterDim.y = 1;
-    cluster.val.clusterDim.z = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(4);
-    config.blockDim = dim3(kThreads);
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    cudaLaunchKernelEx(&config, kernel, m.x, m.y, correct);
-  };
-}
-
 /// The place of a thread in the grid.
 __device__ unsigned place() {
   return blockIdx.x * kThreads + threadIdx.x;
@@ -126,36 +109,37 @@ __global__ void leaves_variable(const float* x, float* y, bool correct) {
 std::vector<Case> cluster_cases() {
   const std::string between = "Put a barrier of the cluster between the two";
   return {
-      {"a write to a block that may not have begun", on_cluster(writes_early),
+      {"a write to a block that may not have begun", on_cluster(writes_early, kThreads),
        "<early>: thread 0 writes shared memory of block 1 of the cluster, which may not have begun",
        "writes_early, block 0, thread 0",
        "Let all blocks of the cluster wait at a cluster barrier first"},
-      {"a read from a block that may have returned", on_cluster(leaves),
+      {"a read from a block that may have returned", on_cluster(leaves, kThreads),
        "<late>: a thread of block ... of the cluster reads shared memory of block ..., which may "
        "have returned",
        "leaves, block ..., thread ...",
        "A block's shared memory ends with it: let all wait at a cluster barrier behind the last "
        "access"},
-      {"a read too soon", on_cluster(reads_too_soon), "tests/hazards/cluster.cu:...: a race: ...",
-       "reads_too_soon, block ..., thread ...", between},
-      {"a write behind the arrival", on_cluster(writes_after_arrival),
+      {"a read too soon", on_cluster(reads_too_soon, kThreads),
+       "tests/hazards/cluster.cu:...: a race: ...", "reads_too_soon, block ..., thread ...",
+       between},
+      {"a write behind the arrival", on_cluster(writes_after_arrival, kThreads),
        "tests/hazards/cluster.cu:...: a race: ...", "writes_after_arrival, block ..., thread ...",
        between},
-      {"a cluster barrier that one block does not reach", on_cluster(one_block_returns),
+      {"a cluster barrier that one block does not reach", on_cluster(one_block_returns, kThreads),
        "<alone>: block 1 of the cluster has returned, and others wait for it at this cluster "
        "barrier",
        "one_block_returns, block 0, thread ...",
        "Every thread of every block has to reach each cluster barrier", cudaErrorLaunchFailure},
-      {"a second arrival", on_cluster(arrives_twice),
+      {"a second arrival", on_cluster(arrives_twice, kThreads),
        "<twice>: thread ... arrives at the cluster barrier twice",
        "arrives_twice, block 0, thread ...", "Between two arrivals, a thread has to wait",
        cudaErrorLaunchFailure},
-      {"a read of what no thread has written", on_cluster(reads_nothing),
+      {"a read of what no thread has written", on_cluster(reads_nothing, kThreads),
        "<nothing>: thread ... reads row[...] of another block, which no thread ... has written "
        "before",
        "reads_nothing, block ..., thread ...",
        "Shared memory begins with no value: let a thread write it first"},
-      {"an index beyond another block's variable", on_cluster(leaves_variable),
+      {"an index beyond another block's variable", on_cluster(leaves_variable, kThreads),
        "<beyond>: thread 63 reads 4 bytes, ...", "leaves_variable, block ..., thread 63", "...",
        cudaErrorIllegalAddress},
   };

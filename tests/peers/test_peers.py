@@ -169,7 +169,8 @@ class Program(unittest.TestCase):
         some = run_program("--list", "--shape", "decode bf16 1x", "--shape", "27030")
         self.assertEqual(
             some.stdout.splitlines(),
-            ["decode bf16 1x4096", "decode bf16 1x8192", "forward_3d bf16 27030x24x128"])
+            ["decode bf16 1x4096", "decode bf16 1x8192", "decode bf16 1x65536",
+             "forward_3d bf16 27030x24x128"])
 
     def test_a_filter_that_fits_nothing_and_an_unknown_implementation_are_bad_usage(self):
         for arguments in (["--shape", "7x7"], ["--implementation", "nobody"]):

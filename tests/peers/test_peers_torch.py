@@ -125,7 +125,7 @@ class Checks(unittest.TestCase):
 
 
 class FakeBinding:
-    """Stands in for library/python/rmsnorm.py; notes what was called."""
+    """Stands in for library/python/rmsnorm/binding.py; notes what was called."""
 
     def __init__(self):
         self.calls = []

@@ -1,25 +1,34 @@
-"""librmsnorm for PyTorch: the functions of rmsnorm.h, called through ctypes with DLPack views of
-the tensors, on the current stream of their device.
+"""The functions of rmsnorm.h for PyTorch's tensors, called through ctypes with DLPack views of
+them, on the current stream of their device. operators.py makes PyTorch's operators of them.
 
-    import rmsnorm
-    rmsnorm.load("build/cuda/library/librmsnorm.so")
-    y = rmsnorm.rms_norm(x, weight, 1e-6)
+    from rmsnorm import binding
+    y = binding.rms_norm(x, weight, 1e-6)
 
 The last dimension is normed. Tensors of 2 and 3 dimensions are passed as they are, others as
 (rows, hidden), which has to be a view of them. Outputs are new tensors, or those of `out`, which
 may be the inputs. A weight of None stands for ones, and then weight_bias has to be 0. Nothing is
 recorded for autograd.
 
-What the library refuses is an Error, with its sentence. All else raises what PyTorch raises.
+What the library refuses is an Error, and what CUDA cannot do a Failure, both with the library's
+sentence. All else raises what PyTorch raises.
+
+A call makes a DLPack capsule of each tensor, asks for the current stream, calls the library, and
+frees the capsules. It copies nothing, and allocates nothing but the outputs that it was not given.
 """
 
 import ctypes
+import os
 
 import torch
 from torch.utils.dlpack import to_dlpack
 
 _MAJOR_VERSION = 1  # of the header that this file was written for
+_CUDA_ERROR = 9  # RMSNORM_CUDA_ERROR: it and those after it are no refusals
+_INSTALLED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "librmsnorm.so")
 _library = None
+
+# As torch.cuda.current_stream(), without making an object; a PyTorch without CUDA has none.
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
@@ -46,14 +55,23 @@ class Error(ValueError):
         self.status = status
 
 
+class Failure(RuntimeError):
+    """What CUDA or the computer's memory could not do; `status` is its rmsnorm_status."""
+
+    def __init__(self, status, sentence):
+        super().__init__(sentence)
+        self.status = status
+
+
 def load(path):
-    """Loads the library from a path: librmsnorm.so. To be called once, before all else."""
+    """Loads the library from a path. To be called before all else where no librmsnorm.so has been
+    installed beside this file, or another is wanted."""
     global _library
     library = ctypes.CDLL(path)
     major, minor, patch = _parts(library.rmsnorm_version())
     if major != _MAJOR_VERSION:
         raise RuntimeError(
-            f"{path} is librmsnorm {major}.{minor}.{patch}: rmsnorm.py is for {_MAJOR_VERSION}.x")
+            f"{path} is librmsnorm {major}.{minor}.{patch}: this package is for {_MAJOR_VERSION}.x")
     library.rmsnorm_last_error.restype = ctypes.c_char_p
     for name, arguments in _FUNCTIONS.items():
         getattr(library, name).argtypes = arguments
@@ -66,7 +84,11 @@ def _parts(version):
 
 def _loaded():
     if _library is None:
-        raise RuntimeError("rmsnorm.load() has to be called first, with the path of librmsnorm.so")
+        if not os.path.exists(_INSTALLED):
+            raise RuntimeError(
+                "rmsnorm.load() has to be called first, with the path of librmsnorm.so: pip has "
+                "installed none")
+        load(_INSTALLED)
     return _library
 
 
@@ -79,16 +101,16 @@ def _call(name, tensors, others):
     function = getattr(_loaded(), name)
     # A capsule owns its view: all of them have to live until the call is over. The view's DLTensor
     # is at its beginning.
-    capsules = [None if tensor is None else to_dlpack(tensor.detach()) for tensor in tensors]
+    capsules = [None if tensor is None else to_dlpack(tensor) for tensor in tensors]
     views = [None if c is None else _capsule_pointer(c, b"dltensor") for c in capsules]
     status = function(*views, *others)
     if status != 0:
-        raise Error(status, _library.rmsnorm_last_error().decode())
+        kind = Error if status < _CUDA_ERROR else Failure
+        raise kind(status, _library.rmsnorm_last_error().decode())
 
 
-def _enqueue(name, device, tensors, numbers):
-    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
-    _call(name, tensors, (*numbers, stream))
+def _enqueue(name, x, tensors, numbers):
+    _call(name, tensors, (*numbers, _raw_stream(x.get_device()) if x.is_cuda else None))
 
 
 def _rows(tensor):
@@ -103,7 +125,7 @@ def rms_norm(x, weight, eps, out=None, weight_bias=0.0):
     if out is None:
         out = torch.empty_like(x)
     _enqueue(
-        "rmsnorm_forward", x.device, (_rows(x), weight, _rows(out)), (eps, weight_bias))
+        "rmsnorm_forward", x, (_rows(x), weight, _rows(out)), (eps, weight_bias))
     return out
 
 
@@ -111,7 +133,7 @@ def rms_norm_pair(q, q_weight, k, k_weight, eps, out=None, weight_bias=0.0):
     """RMSNorm of q and of k, in one launch; `out` is a pair of tensors."""
     q_out, k_out = (torch.empty_like(q), torch.empty_like(k)) if out is None else out
     tensors = (_rows(q), q_weight, _rows(q_out), _rows(k), k_weight, _rows(k_out))
-    _enqueue("rmsnorm_forward_pair", q.device, tensors, (eps, weight_bias))
+    _enqueue("rmsnorm_forward_pair", q, tensors, (eps, weight_bias))
     return q_out, k_out
 
 
@@ -120,7 +142,7 @@ def residual_add(x, residual, weight, eps, out=None, weight_bias=0.0):
     if out is None:
         out = torch.empty_like(x)
     tensors = (_rows(x), _rows(residual), weight, _rows(out))
-    _enqueue("rmsnorm_residual_add", x.device, tensors, (eps, weight_bias))
+    _enqueue("rmsnorm_residual_add", x, tensors, (eps, weight_bias))
     return out
 
 
@@ -130,7 +152,7 @@ def rms_norm_rstd(x, weight, eps, out=None, weight_bias=0.0):
         out = torch.empty_like(x), torch.empty(x.shape[:-1], dtype=torch.float32, device=x.device)
     y, rstd = out
     tensors = (_rows(x), weight, _rows(y), rstd.view(-1))
-    _enqueue("rmsnorm_forward_rstd", x.device, tensors, (eps, weight_bias))
+    _enqueue("rmsnorm_forward_rstd", x, tensors, (eps, weight_bias))
     return y, rstd
 
 
@@ -144,7 +166,7 @@ def backward(dy, x, weight, rstd, out=None, weight_bias=0.0, workspace=None):
     dx, dweight = out
     tensors = (_rows(dy), _rows(x), weight, rstd.view(-1), _rows(dx), dweight)
     numbers = (workspace.data_ptr(), workspace.nbytes, weight_bias)
-    _enqueue("rmsnorm_backward", x.device, tensors, numbers)
+    _enqueue("rmsnorm_backward", x, tensors, numbers)
     return dx, dweight
 
 

@@ -1,0 +1,37 @@
+#pragma once
+/// \file
+/// Launches that are too large for the CPU device, of which it runs a few blocks.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rmsnorm {
+
+/// What came of a launch of which few blocks ran.
+struct Sample {
+  static constexpr std::size_t kPage = 4096;  ///< bytes, at a multiple of so many
+
+  std::uint64_t blocks = 0;            ///< of the whole launch; 0: no kernel was launched
+  std::string obstacle = {};           ///< why these blocks say nothing of the whole; or ""
+  std::vector<std::byte*> pages = {};  ///< that were written, in order
+};
+
+/// From now on, a launch runs few of its blocks: the first ones, the last ones, and some between.
+/// Nothing else happens on the device: no copy, and no large allocation.
+/// \param least_blocks the launch has to have at least so many blocks: else each has too much to do
+void start_sampling(std::uint64_t least_blocks);
+
+/// Ends it. The blocks' results are those of the whole launch unless there is an obstacle: a block
+/// may depend on another one.
+Sample stop_sampling();
+
+/// So many bytes of the device's memory, on a boundary of a page, in which some bytes are repeated.
+/// Only what is written there takes memory. Null where the system has no such addresses. It is
+/// nobody's allocation, and stays until the program ends.
+/// \param bytes    so many
+/// \param pattern  that are repeated: a multiple of Sample::kPage bytes
+void* repeat_in_device_memory(std::size_t bytes, const std::vector<std::byte>& pattern);
+
+}  // namespace rmsnorm

@@ -1,0 +1,31 @@
+#pragma once
+/// \file
+/// Code that brings the whole process down: says who and where, while that is still possible.
+
+#include <signal.h>
+
+#include <array>
+
+namespace rmsnorm::cpu_device {
+
+/// Whose code may crash.
+enum class Code { host, kernel };
+
+/// While it lives, a crash ends the program with a sentence. (AddressSanitizer has more to say.)
+class CrashGuard {
+ public:
+  explicit CrashGuard(Code code);                     ///< whose code it is from now on
+  ~CrashGuard();                                      ///< from now on, it is whose it was before
+  CrashGuard(const CrashGuard&) = delete;             ///< it ends with its scope
+  CrashGuard& operator=(const CrashGuard&) = delete;  ///< likewise
+
+ private:
+  static constexpr std::array kSignals{SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+  std::array<struct sigaction, kSignals.size()> before_{};
+  Code code_before_;
+};
+
+/// Whether it is a kernel that runs now, under a guard.
+bool is_in_kernel();
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,295 @@
+#include "common/verify/large.hpp"
+
+#include <fmt/format.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "common/base/sampling.hpp"
+#include "common/base/watching.hpp"
+#include "common/contract/types.hpp"
+#include "common/tensors/guarded_tensor.hpp"
+#include "common/verify/verifier.hpp"
+
+namespace rmsnorm {
+namespace {
+
+using Verdict = LargeResult::Verdict;
+
+/// Beyond 2^32 elements; beyond 2^31; and more than the grid's y and 16 bits can count.
+constexpr int kRows[] = {8264705, 4194305, 70001};
+/// No powers of two, so that 2^32 elements are no whole rows; and one, for kernels of that alone.
+constexpr int kHidden[] = {520, 768, 1024};
+/// Where a kernel shows which rows its last block writes: less than 16 bits can count.
+constexpr int kRowsBefore = 30001;
+constexpr int kMostRowsOfBlock = 256;
+/// Of the bytes that are repeated: a prime, so that no power of two leads to the same bytes.
+constexpr std::size_t kPages = 2053;
+constexpr std::uint64_t kSeed = 1;
+constexpr int kFirstCode = 64;  // with which the process ends that has a verdict
+
+/// A tensor that takes little memory. \throws std::bad_alloc
+void* make(
+    const TensorSpec& tensor, Dtype dtype, std::size_t elements, int hidden, bool is_poison) {
+  const std::size_t size = kPages * Sample::kPage / bytes_of(dtype);
+  const GuardedTensor numbers(Memory::host, dtype, size, 1, 0);
+  const Content content = is_poison                         ? Content::poison
+                          : tensor.extent == Extent::matrix ? Content::x
+                                                            : Content::weight;
+  numbers.fill(content, kSeed ^ tensor.salt, hidden, Content::poison);
+  const auto* const begin = static_cast<const std::byte*>(numbers.data());
+  void* const data =
+      repeat_in_device_memory(elements * bytes_of(dtype), {begin, begin + kPages * Sample::kPage});
+  if (data == nullptr) throw std::bad_alloc();
+  return data;
+}
+
+/// One launch, of which some blocks run.
+class Launch {
+ public:
+  Launch(const Implementation& implementation, const Problem& sizes)
+      : implementation_(implementation), operation_(*implementation.operation), after_(sizes) {
+    before_ = after_;
+    const Types types = types_of(sizes);
+    std::vector<KnownMemory> known;
+    const auto add = [&](const char* name, void* data, std::size_t bytes, int element_bytes,
+                         const TensorSpec& tensor) {
+      known.push_back({name, data, bytes, element_bytes, is_read(tensor), is_written(tensor)});
+    };
+    for (std::size_t i = 0; i < operation_.tensors.size(); ++i) {
+      const TensorSpec& tensor = operation_.tensors[i];
+      if (!is_there(tensor, types)) continue;
+      const Dtype dtype = dtype_of(tensor, types);
+      const std::size_t elements = size_of(tensor, sizes.rows, sizes.hidden);
+      const bool is_output = tensor.role == Role::output;
+      after_.tensors[i] = make(tensor, dtype, elements, sizes.hidden, is_output);
+      before_.tensors[i] = tensor.role == Role::in_place
+                               ? make(tensor, dtype, elements, sizes.hidden, false)
+                               : after_.tensors[i];
+      add(tensor.name, after_.tensors[i], elements * bytes_of(dtype), bytes_of(dtype), tensor);
+    }
+    constexpr TensorSpec kWorkspace = {"workspace", Role::output, Extent::column, Elements::fp32};
+    if (const std::size_t bytes = implementation.workspace_bytes(sizes); bytes > 0) {
+      const std::size_t floats = (bytes + sizeof(float) - 1) / sizeof(float);
+      after_.workspace = make(kWorkspace, Dtype::fp32, floats, sizes.hidden, true);
+      add("workspace", after_.workspace, floats * sizeof(float), sizeof(float), kWorkspace);
+    }
+    start_watching(std::move(known));
+    start_sampling(static_cast<std::uint64_t>(sizes.rows / kMostRowsOfBlock));
+    error_ = implementation.launch(after_, nullptr);
+    if (error_ == cudaSuccess) error_ = cudaGetLastError();
+    cudaDeviceSynchronize();
+    sample_ = stop_sampling();
+    stop_watching();
+    hazards_ = take_hazards();
+  }
+
+  /// Of the launch and of every row that is there as a whole; "" if nothing is wrong.
+  std::string complaint() const {
+    if (error_ == cudaErrorInvalidConfiguration) {
+      return fmt::format("the launch failed: {}", cudaGetErrorString(error_));
+    }
+    if (!obstacle().empty()) return "";
+    if (!hazards_.empty()) return fmt::format("{}", fmt::join(hazards_, "\n  "));
+    for (const std::int64_t row : rows_written()) {
+      const Comparison found = operation_.compare_on_host(
+          row_of(before_, row), row_of(after_, row), implementation_.sum_depth(after_));
+      if (!found.mismatch) continue;
+      Mismatch mismatch = *found.mismatch;
+      mismatch.row = row;
+      return to_sentence(mismatch);
+    }
+    return "";
+  }
+
+  /// Why neither what was written nor what was not says anything; or "".
+  std::string obstacle() const {
+    if (!sample_.obstacle.empty()) return sample_.obstacle;
+    if (error_ != cudaSuccess) return fmt::format("it failed: {}", cudaGetErrorString(error_));
+    if (sample_.blocks == 0) return "it launches no kernel";
+    const auto& tensors = operation_.tensors;
+    if (std::none_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
+          return tensor.role == Role::output && tensor.extent == Extent::matrix;
+        })) {
+      return "it writes no row that it does not read";
+    }
+    const bool has_sums = std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
+      return is_written(tensor) && tensor.extent == Extent::row;
+    });
+    return has_sums ? "it adds up over all rows" : "";
+  }
+
+  /// Whether some row was written as a whole, and the last one.
+  bool has_row() const { return !rows_written().empty(); }
+  bool has_last_row() const { return is_whole(after_.rows - 1); }
+
+  /// Whether the grid has grown in proportion to the rows.
+  bool has_grown_from(const Launch& small) const {
+    const double factor = static_cast<double>(after_.rows) / small.after_.rows;
+    const double expected = factor * static_cast<double>(small.sample_.blocks);
+    return std::abs(static_cast<double>(sample_.blocks) - expected) <= factor;
+  }
+
+ private:
+  /// The same problem, of one row.
+  Problem row_of(Problem p, std::int64_t row) const {
+    const Types types = types_of(p);
+    for (std::size_t i = 0; i < operation_.tensors.size(); ++i) {
+      const TensorSpec& tensor = operation_.tensors[i];
+      if (tensor.extent == Extent::row || p.tensors[i] == nullptr) continue;
+      const std::int64_t elements = tensor.extent == Extent::matrix ? row * p.hidden : row;
+      p.tensors[i] =
+          p.as<std::byte>(static_cast<int>(i)) + elements * bytes_of(dtype_of(tensor, types));
+    }
+    p.rows = 1;
+    return p;
+  }
+
+  /// Whether every element of a row has been written, in all outputs.
+  bool is_whole(std::int64_t row) const {
+    const Types types = types_of(after_);
+    const Problem p = row_of(after_, row);
+    for (std::size_t i = 0; i < operation_.tensors.size(); ++i) {
+      const TensorSpec& tensor = operation_.tensors[i];
+      if (tensor.role != Role::output || !is_there(tensor, types)) continue;
+      const Dtype dtype = dtype_of(tensor, types);
+      for (std::size_t k = 0; k < size_of(tensor, 1, p.hidden); ++k) {
+        if (is_poison(value_at(p.tensors[i], dtype, k))) return false;
+      }
+    }
+    return true;
+  }
+
+  std::set<std::int64_t> rows_written() const {
+    constexpr auto kPage = static_cast<std::int64_t>(Sample::kPage);
+    std::set<std::int64_t> rows;
+    const Types types = types_of(after_);
+    for (std::size_t i = 0; i < operation_.tensors.size(); ++i) {
+      const TensorSpec& tensor = operation_.tensors[i];
+      if (!is_written(tensor) || tensor.extent != Extent::matrix) continue;
+      const std::int64_t row_bytes =
+          std::int64_t{after_.hidden} * bytes_of(dtype_of(tensor, types));
+      const auto* const begin = after_.as<std::byte>(static_cast<int>(i));
+      for (const std::byte* const page : sample_.pages) {
+        const std::int64_t at = page - begin;
+        if (at < 0 || at >= after_.rows * row_bytes) continue;
+        for (std::int64_t row = at / row_bytes; row < after_.rows && row * row_bytes < at + kPage;
+             ++row) {
+          if (is_whole(row)) rows.insert(row);
+        }
+      }
+    }
+    return rows;
+  }
+
+  const Implementation& implementation_;
+  const Operation& operation_;
+  Problem before_;
+  Problem after_;
+  cudaError_t error_ = cudaSuccess;
+  Sample sample_;
+  std::vector<std::string> hazards_;
+};
+
+/// Whether the implementation supports the problem.
+bool supports(const Implementation& implementation, const Problem& p) {
+  return implementation.unsupported(p).empty();
+}
+
+/// The largest problem of some that it supports.
+std::optional<Problem> largest(const Implementation& implementation, const Types& types) {
+  Problem p;
+  p.eps = WorkloadSpec{}.eps;
+  p.weight_bias = types.weight_bias;
+  p.dtype = types.dtype;
+  p.weight_dtype = types.weight.value_or(types.dtype);
+  p.has_weight = types.weight.has_value();
+  for (const int rows : kRows) {
+    for (const int hidden : kHidden) {
+      p.rows = rows;
+      p.hidden = hidden;
+      if (supports(implementation, p)) return p;
+    }
+  }
+  return std::nullopt;
+}
+
+/// The verdict, in this process.
+LargeResult run(const Implementation& implementation, const Problem& large) {
+  Problem before = large;
+  before.rows = kRowsBefore;
+  const Launch small(implementation, before);
+  const Launch launch(implementation, large);
+  if (std::string complaint = launch.complaint(); !complaint.empty()) {
+    return {Verdict::wrong, "", std::move(complaint)};
+  }
+  if (std::string obstacle = launch.obstacle(); !obstacle.empty()) {
+    return {Verdict::none, "", std::move(obstacle)};
+  }
+  const bool has_last = supports(implementation, before) && small.obstacle().empty() &&
+                        small.has_last_row() && launch.has_grown_from(small);
+  if (has_last && !launch.has_last_row()) {
+    return {
+        Verdict::wrong, "",
+        fmt::format(
+            "row {} was not written: the last blocks do that where there are {} rows",
+            large.rows - 1, kRowsBefore)};
+  }
+  if (!launch.has_row()) return {Verdict::none, "", "a block writes no whole row"};
+  return {Verdict::right};
+}
+
+}  // namespace
+
+LargeResult try_large(const Implementation& implementation, const Types& types, unsigned seconds) {
+  const std::optional<Problem> large = largest(implementation, types);
+  if (!large) return {.where = "a problem of many rows", .why = "it supports none"};
+  int ends[2];
+  if (pipe(ends) != 0) return {.why = "the system has no pipe for it"};
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    const itimerval time = {{}, {static_cast<time_t>(seconds), 0}};
+    setitimer(ITIMER_PROF, &time, nullptr);  // a time of the CPU: of a busy machine, too
+    say_before_crash("");
+    dup2(ends[1], STDOUT_FILENO);  // where a crash is told
+    LargeResult found;
+    try {
+      found = run(implementation, *large);
+    } catch (const std::exception& error) {
+      found.why = error.what();
+    }
+    [[maybe_unused]] const auto written = write(ends[1], found.why.data(), found.why.size());
+    _exit(kFirstCode + static_cast<int>(found.verdict));
+  }
+  close(ends[1]);
+  LargeResult result;
+  char text[512];
+  for (ssize_t bytes; (bytes = read(ends[0], text, sizeof text)) > 0;) {
+    result.why.append(text, static_cast<std::size_t>(bytes));
+  }
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) >= kFirstCode) {
+    result.verdict = static_cast<Verdict>(WEXITSTATUS(status) - kFirstCode);
+  } else if (WIFEXITED(status)) {
+    result.verdict = Verdict::wrong;
+    if (result.why.empty()) result.why = "it ended the program";
+  } else {
+    result.why = "it takes too long";
+  }
+  result.where = fmt::format("{} x {}", large->rows, large->hidden);
+  if (types != Types{}) result.where += ", " + to_string(types);
+  result.where += kFewBlocks;
+  return result;
+}
+
+}  // namespace rmsnorm

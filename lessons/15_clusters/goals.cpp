@@ -1,0 +1,24 @@
+/// \file
+/// What exercise.cu is to reach.
+
+#include "common/programs/exercise.hpp"
+
+namespace {
+
+using namespace rmsnorm;
+
+// A row is shared by 4 blocks.
+const ExerciseRegistration exercise{{
+    .lesson = "15_clusters",
+    .shape = {.rows = 4, .hidden = 65536},
+    .goals =
+        {
+            {"at most 8 barriers a row", Quantity::barriers, Goal::at_most, 8},
+        },
+    .within =
+        {
+            {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
+        },
+}};
+
+}  // namespace

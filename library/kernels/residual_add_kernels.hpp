@@ -1,0 +1,15 @@
+#pragma once
+/// \file
+/// The kernels of a residual add.
+
+#include "library/kernels/residual_add.hpp"
+#include "library/kernels/residual_add_plan.hpp"
+
+namespace rmsnorm::kernels {
+
+using ResidualAddKernel = void (*)(ResidualAdd);
+
+/// The kernel for rows of any length; plan.width says of what vectors.
+ResidualAddKernel residual_add_long_kernel(const ResidualAdd& op, const ResidualAddPlan& plan);
+
+}  // namespace rmsnorm::kernels

@@ -1,0 +1,162 @@
+#include "plots/limits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "common/records/csv_fields.hpp"
+#include "plots/format.hpp"
+#include "plots/select.hpp"
+
+namespace rmsnorm::plots {
+namespace {
+
+constexpr const char* kHeader =
+    "implementation,regime,dtype,kernel,threads,registers,spilled_bytes,x_bytes_at_once,waits";
+
+/// Calls visit(field) for every field, in the header's order.
+constexpr auto for_each_field = [](auto& l, auto&& visit) {
+  visit(l.implementation), visit(l.regime), visit(l.dtype), visit(l.kernel), visit(l.threads);
+  visit(l.registers), visit(l.spilled), visit(l.x_at_once), visit(l.waits);
+};
+
+constexpr double kKiB = 1024;
+constexpr double kThreadsOfSm = 2048;  // at most; the counted share of active warps is of these
+constexpr const char* kGpu = "NVIDIA H200";
+constexpr double kSms = 132;  // of that GPU
+
+std::string kib(double bytes) {
+  return fmt::format("{:.{}f} KiB", bytes / kKiB, bytes < 10 * kKiB ? 1 : 0);
+}
+
+/// The kernels of a regime, or of all, with tensors of a type.
+std::vector<Limit> limits_in(
+    const std::vector<Limit>& limits, const std::string& dtype, const std::string& regime = "") {
+  return only(limits, [&](const Limit& limit) {
+    return limit.loads->dtype == dtype && (regime.empty() || limit.loads->regime == regime);
+  });
+}
+
+/// One column of Little's law, for a type.
+std::vector<std::string> law(const std::vector<Limit>& limits, const std::string& dtype) {
+  const std::vector<Limit> of_type = limits_in(limits, dtype);
+  const std::vector<Limit> decode = limits_in(limits, dtype, "decode");
+  if (decode.empty()) throw std::runtime_error("there is no profile of decode in " + dtype);
+  const double gbps = decode.front().gbps_of_copy;
+  const double per_ns = gbps / 2 / kSms;
+  const double ns = soonest(limits).ns;
+  double fewest = std::numeric_limits<double>::infinity();
+  for (const Limit& limit : of_type) {
+    if (limit.share >= 100) fewest = std::min(fewest, limit.in_flight);
+  }
+  const double x = decode.front().x_of_sm;
+  return {
+      gigabytes_per_second(gbps),
+      fmt::format("{:.1f} bytes/ns", per_ns),
+      fmt::format("{:.2f} µs", ns / 1e3),
+      kib(per_ns * ns),
+      kib(fewest),
+      kib(x),
+      percent(100 * x / (per_ns * ns)),
+      percent(100 * decode.front().result->copy_gbps.value_or(0) / gbps)};
+}
+
+std::string law_table(const std::vector<Limit>& limits) {
+  const Loads& shortest = *soonest(limits).loads;
+  const std::string quantities[] = {
+      "bandwidth of the copy in *prefill*",
+      "half of it, the loads, an SM's share",
+      fmt::format(
+          "the shortest time, that of {} in *{}*", code(shortest.implementation), shortest.regime),
+      "bytes in flight that the law asks of an SM",
+      "the fewest with which a kernel is as fast as the copy",
+      "x of a launch in *decode*, an SM's share",
+      "bandwidth that the law leaves *decode*, in % of that copy's",
+      "bandwidth of the copy in *decode*, cold, in % of that copy's"};
+  const auto fp32 = law(limits, "fp32"), bf16 = law(limits, "bf16");
+  std::vector<TableRow> rows = {{"Little's law", "fp32", "bf16"}};
+  for (std::size_t i = 0; i < fp32.size(); ++i) rows.push_back({quantities[i], fp32[i], bf16[i]});
+  return markdown_table(rows);
+}
+
+}  // namespace
+
+std::vector<Loads> read_loads(const std::filesystem::path& file) {
+  return csv::read_rows<Loads>(file, kHeader, for_each_field);
+}
+
+std::vector<Limit> limits_of(
+    const std::vector<Result>& results, const std::vector<Profile>& profiles,
+    const std::vector<Loads>& loads) {
+  std::vector<Limit> limits;
+  for (const Profile& profile : profiles) {
+    const auto of_profile = std::find_if(loads.begin(), loads.end(), [&](const Loads& l) {
+      return l.implementation == profile.implementation && l.regime == profile.regime &&
+             l.dtype == profile.dtype;
+    });
+    const Result* result =
+        find_result(results, profile.implementation, {profile.regime, Cache::cold, profile.dtype});
+    const auto copy = std::find_if(results.begin(), results.end(), [&](const Result& r) {
+      return r.regime == "prefill" && r.dtype == profile.dtype && r.copy_gbps;
+    });
+    if (of_profile == loads.end() || copy == results.end()) continue;
+    if (result == nullptr || !result->gbps) continue;
+    if (profile.device != kGpu) {
+      throw std::runtime_error(
+          fmt::format("bytes in flight: how many SMs a '{}' has is not known", profile.device));
+    }
+    const double x = static_cast<double>(result->bytes) / 2;  // the rest is y
+    const double threads = profile.active_warps / 100 * kThreadsOfSm;
+    Limit limit{};
+    limit.result = result;
+    limit.profile = &profile;
+    limit.loads = &*of_profile;
+    limit.x_of_sm = x / kSms;  // there may not be enough for all of them
+    limit.in_flight = std::min(threads * of_profile->x_at_once, limit.x_of_sm);
+    limit.gbps_of_copy = *copy->copy_gbps;
+    limit.share = 100 * *result->gbps / limit.gbps_of_copy;
+    limit.ns = limit.in_flight / (*result->gbps / 2 / kSms);
+    limit.instructions = profile.instructions / (2 * x / kKiB);
+    limits.push_back(limit);
+  }
+  return limits;
+}
+
+const Limit& soonest(const std::vector<Limit>& limits) {
+  const auto less = [](const Limit& a, const Limit& b) { return a.ns < b.ns; };
+  return *std::min_element(limits.begin(), limits.end(), less);
+}
+
+std::string make_limits_table(
+    const std::vector<Limit>& limits, const std::vector<std::string>& words) {
+  if (words.size() == 2 && words[1] == "law") return law_table(limits);
+  const bool has_dtype =
+      words.size() > 2 && (words[2].starts_with("fp") || words[2].starts_with("bf"));
+  const std::size_t first = has_dtype ? 3 : 2;
+  if (words.size() <= first) throw std::runtime_error("'limits' needs a regime and a slug, or law");
+  const std::string dtype = has_dtype ? words[2] : "fp32";
+  std::vector<TableRow> rows = {
+      {fmt::format("{}, {}", words[1], dtype), "of the copy", "x in flight, an SM",
+       "instructions a KiB", "waits a row", "spilled"}};
+  const std::vector<Limit> of_regime = limits_in(limits, dtype, words[1]);
+  for (std::size_t i = first; i < words.size(); ++i) {
+    const auto limit = std::find_if(of_regime.begin(), of_regime.end(), [&](const Limit& l) {
+      return l.loads->implementation == words[i];
+    });
+    if (limit == of_regime.end()) {
+      throw std::runtime_error(
+          fmt::format("there are no loads of '{}' in '{}', {}", words[i], words[1], dtype));
+    }
+    const auto waits = limit->loads->waits;
+    rows.push_back(
+        {code(words[i]), percent(percent_of_copy(*limit->result).value_or(0)),
+         kib(limit->in_flight), fmt::format("{:.0f}", limit->instructions),
+         waits ? fmt::format("{:.0f}", *waits) : kNothing,
+         fmt::format("{:.0f}", limit->loads->spilled)});
+  }
+  return fmt::format("{}\n{}.\n", markdown_table(rows), source_of(*of_regime.front().profile));
+}
+
+}  // namespace rmsnorm::plots

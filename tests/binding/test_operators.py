@@ -1,0 +1,335 @@
+"""library/python/rmsnorm: its operators, with PyTorch's arithmetic in the library's place.
+
+Run by CTest; skipped (exit code 4) where PyTorch is not installed. No GPU is needed: what the
+library itself is handed is for test_binding.py.
+"""
+
+import contextlib
+import functools
+import io
+import os
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+from unittest import mock
+
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before PyTorch looks for a GPU: none is needed
+try:
+    import torch
+except ImportError:
+    print("skipped: PyTorch is not installed")
+    sys.exit(4)
+from torch._subclasses import FakeTensorMode
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / "library/python"
+sys.path.insert(0, str(PYTHON))
+import rmsnorm  # noqa: E402
+
+EPS = 1e-6
+CALLS = []
+NORM = torch.ops.rmsnorm
+trace = functools.partial(torch.compile, backend="aot_eager")  # makes no code
+
+
+def scaled(normed, weight, weight_bias):
+    return normed if weight is None else normed * (weight + weight_bias)
+
+
+def write(target, value):
+    """As the library does it, of which autograd sees nothing."""
+    target.data.copy_(value)
+    return target
+
+
+def norm(x, weight, eps, out=None, weight_bias=0.0):
+    CALLS.append("rms_norm")
+    rstd = (x.square().mean(-1, keepdim=True) + eps).rsqrt()
+    y = scaled(x * rstd, weight, weight_bias).to(x.dtype)
+    return y if out is None else write(out, y)
+
+
+def norm_rstd(x, weight, eps, out=None, weight_bias=0.0):
+    y = norm(x, weight, eps, None, weight_bias)
+    CALLS[-1] = "rms_norm_rstd"
+    return y, (x.float().square().mean(-1) + eps).rsqrt()
+
+
+def backward(dy, x, weight, rstd, out, weight_bias=0.0, workspace=None):
+    CALLS.append("backward" if out[1] is not None else "backward without dweight")
+    assert dy.dim() in (2, 3) and dy.stride(-1) == 1 or dy.is_contiguous()
+    normed, g = x * rstd[..., None], scaled(dy, weight, weight_bias)
+    out[0].copy_(rstd[..., None] * (g - normed * (g * normed).mean(-1, keepdim=True)))
+    if out[1] is not None:
+        out[1].copy_((dy * normed).flatten(0, -2).sum(0))
+    return out
+
+
+def residual_add(x, residual, weight, eps, out=None, weight_bias=0.0):
+    y = norm(write(residual, x + residual), weight, eps, out, weight_bias)
+    CALLS[-1] = "residual_add"
+    return y
+
+
+STAND_INS = {"rms_norm": norm, "rms_norm_rstd": norm_rstd, "backward": backward,
+             "residual_add": residual_add}
+
+
+def random(*shape, grad=False, **options):
+    return torch.randn(*shape, **options).requires_grad_(grad)
+
+
+def compiled(function):
+    """What torch.compile makes of it: nothing is left to Python, and sizes may change."""
+    torch._dynamo.reset()
+    return trace(function, fullgraph=True, dynamic=True)
+
+
+class Operators(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(1)
+        CALLS.clear()
+        patches = contextlib.ExitStack()
+        self.addCleanup(patches.close)
+        for name, stand_in in STAND_INS.items():
+            patches.enter_context(mock.patch.object(rmsnorm.binding, name, stand_in))
+
+    def test_opcheck_finds_nothing(self):
+        x, dy, weight, rstd = random(3, 5, 8), random(3, 5, 8), random(8), torch.rand(3, 5)
+        wanted = random(3, 5, 8, grad=True), random(8, grad=True)
+        parts = x.transpose(0, 1)
+        for operator, arguments in [
+            (NORM.rms_norm, (x, weight, EPS, 1.0)),
+            (NORM.rms_norm, (parts, None, EPS, 0.0)),
+            (NORM.rms_norm_out, (x, weight, dy, EPS, 0.0)),
+            (NORM.fused_add_rms_norm_, (x, dy, weight, EPS, 0.0)),
+            (NORM.rms_norm_rstd, (*wanted, EPS, 1.0)),
+            (NORM.rms_norm_rstd, (parts, None, EPS, 0.0)),
+            (NORM.rms_norm_rstd, (wanted[0], None, EPS, 0.0)),
+            (NORM.rms_norm_backward, (dy, x, weight, rstd, 1.0, True)),
+            (NORM.rms_norm_backward, (dy, random(3, 5, 8), None, rstd, 0.0, False)),
+        ]:
+            with self.subTest(operator=operator, arguments=[type(a) for a in arguments]):
+                torch.library.opcheck(operator, arguments)
+
+    def test_every_operator_is_checked(self):
+        schemas = (PYTHON / "rmsnorm/operators.py").read_text()
+        defined = set(re.findall(r'"(\w+)\(Tensor', schemas))
+        checked = set(re.findall(r"\(NORM\.(\w+),", Path(__file__).read_text()))
+        self.assertEqual(defined, checked)
+
+    def test_gradients_are_those_of_differences_in_fp64(self):
+        for shape in ((4, 8), (2, 3, 8), (2, 3, 2, 8)):
+            x, residual = (random(*shape, grad=True, dtype=torch.float64) for _ in range(2))
+            weight = random(8, grad=True, dtype=torch.float64)
+            for function, inputs in [
+                (lambda x, weight: rmsnorm.rms_norm(x, weight, EPS, weight_bias=1.0), (x, weight)),
+                (lambda x: rmsnorm.rms_norm(x, None, EPS), (x,)),
+                (lambda x: rmsnorm.rms_norm(x, weight.detach(), EPS), (x,)),
+                (lambda weight: rmsnorm.rms_norm(x.detach(), weight, EPS), (weight,)),
+                (lambda *inputs: rmsnorm.fused_add_rms_norm(*inputs, EPS), (x, residual, weight)),
+            ]:
+                self.assertTrue(torch.autograd.gradcheck(function, inputs, atol=1e-4))
+
+    def test_rstd_and_dweight_are_computed_only_where_they_are_needed(self):
+        x, weight = random(4, 8, grad=True), random(8, grad=True)
+        rmsnorm.rms_norm(x, weight, EPS).sum().backward()
+        rmsnorm.rms_norm(x, weight.detach(), EPS).sum().backward()
+        with torch.no_grad():
+            rmsnorm.rms_norm(x, weight, EPS)
+        rmsnorm.rms_norm(x.detach(), None, EPS)
+        self.assertEqual(
+            CALLS, ["rms_norm_rstd", "backward", "rms_norm_rstd", "backward without dweight",
+                    "rms_norm", "rms_norm"])
+
+    def test_the_gradient_of_y_may_lie_in_memory_in_any_way(self):
+        for shape in ((4, 8), (2, 3, 8), (2, 3, 2, 8), (8,)):
+            x = random(*shape, grad=True)
+            other = random(*shape).transpose(0, -1).contiguous()
+            for loss in (torch.sum, lambda y: y[..., ::2].square().sum(),
+                         lambda y: (y.transpose(0, -1) * other).sum()):
+                (got,) = torch.autograd.grad(loss(rmsnorm.rms_norm(x, None, EPS)), x)
+                expected = torch.nn.functional.rms_norm(x, shape[-1:], None, EPS)
+                torch.testing.assert_close(got, torch.autograd.grad(loss(expected), x)[0])
+
+    def test_a_model_compiles_to_one_graph_for_every_number_of_rows(self):
+        model = torch.nn.Sequential(
+            torch.nn.Linear(8, 8), rmsnorm.RMSNorm(8), torch.nn.Unflatten(-1, (2, 4)),
+            rmsnorm.RMSNorm((2, 4), weight_bias=1.0))
+        graph = compiled(model)
+        graph(random(3, 8))
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            for rows in (5, 7, 1000):
+                x = random(rows, 8)
+                results = []
+                for each in (model, graph):
+                    model.zero_grad()
+                    y = each(x)
+                    y.square().sum().backward()
+                    results.append((y, [p.grad.clone() for p in model.parameters()]))
+                torch.testing.assert_close(*results)
+
+    def test_what_is_written_in_place_is_seen_by_what_comes_after(self):
+        def layer(x, residual, weight, y):
+            rmsnorm.fused_add_rms_norm_(x, residual, weight, EPS)
+            rmsnorm.rms_norm(x, None, EPS, out=y)
+            rmsnorm.rms_norm(x, weight, EPS, out=x)
+            return x + y + residual
+
+        tensors = [random(4, 8), random(4, 8), random(8), random(4, 8)]
+        copies = [tensor.clone() for tensor in tensors]
+        torch.testing.assert_close(compiled(layer)(*tensors), layer(*copies))
+        torch.testing.assert_close(tensors, copies)
+
+    def test_autograd_notices_that_a_saved_tensor_was_overwritten(self):
+        x = random(4, 8)
+        y = x.requires_grad_().square() * 1
+        for write_to in (lambda y: rmsnorm.rms_norm(y, None, EPS, out=y),
+                         lambda y: rmsnorm.fused_add_rms_norm_(y, random(4, 8), None, EPS),
+                         lambda y: rmsnorm.fused_add_rms_norm_(random(4, 8), y, None, EPS)):
+            loss = y.square().sum()
+            with torch.no_grad():
+                write_to(y)
+            with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                loss.backward()
+        with torch.inference_mode():
+            rmsnorm.fused_add_rms_norm_(random(4, 8), random(4, 8), None, EPS)
+
+    def test_a_model_is_exported(self):
+        model = torch.nn.Sequential(rmsnorm.RMSNorm(8), torch.nn.Linear(8, 8))
+        rows = torch.export.Dim("rows", max=1000)
+        with torch.no_grad():
+            program = torch.export.export(model, (random(4, 8),), dynamic_shapes=({0: rows},))
+        self.assertIn("rmsnorm.rms_norm.default", str(program.graph))
+        x = random(9, 8)
+        torch.testing.assert_close(program.module()(x), model(x))
+
+    def test_tensors_of_no_memory_have_the_shapes_and_types_of_the_results(self):
+        with FakeTensorMode(), torch.autocast("cpu", dtype=torch.float16):
+            for dtype in (torch.float32, torch.bfloat16):
+                x = torch.empty(2, 3, 8, dtype=dtype, requires_grad=True)
+                weight = torch.empty(8, requires_grad=True)
+                y = rmsnorm.rms_norm(x, weight, EPS)
+                y.sum().backward()
+                on_gpu = torch.empty(2, 3, 8, dtype=dtype, device="cuda")
+                for got, like in ((y, x), (x.grad, x), (weight.grad, weight),
+                                  (rmsnorm.rms_norm(on_gpu, None, EPS), on_gpu)):
+                    self.assertEqual(
+                        (got.shape, got.dtype, got.device, got.stride()),
+                        (like.shape, like.dtype, like.device, like.stride()))
+                rstd = NORM.rms_norm_rstd(x, weight, EPS, 0.0)[1]
+                self.assertEqual((rstd.shape, rstd.dtype), ((2, 3), torch.float32))
+        self.assertEqual(CALLS, [])
+        y = rmsnorm.rms_norm(torch.empty(2, 8, device="meta"), None, EPS)
+        self.assertEqual(y.shape, (2, 8))
+
+    def test_what_has_no_gradient_says_so(self):
+        x, weight = random(4, 8, grad=True), random(8, grad=True)
+        y = rmsnorm.rms_norm(x, weight, EPS)
+        (dx,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+        tangent = torch.ones(4, 8)
+
+        def of_tangent():
+            with torch.autograd.forward_ad.dual_level():
+                rmsnorm.rms_norm(torch.autograd.forward_ad.make_dual(tangent, tangent), None, EPS)
+
+        def plain(x):
+            return rmsnorm.rms_norm(x, None, EPS)
+
+        for sentence, call in [
+            ("has no second derivative", lambda: dx.sum().backward()),
+            ("with out=", lambda: rmsnorm.rms_norm(tangent, weight, EPS, out=tangent)),
+            ("fused_add_rms_norm does",
+             lambda: rmsnorm.fused_add_rms_norm_(x * 1, tangent, None, EPS)),
+            ("knows neither torch.func", lambda: torch.vmap(plain)(tangent)),
+            ("knows neither torch.func", lambda: torch.func.jacrev(plain)(tangent)),
+            ("knows neither torch.func", lambda: torch.func.jvp(plain, (tangent,), (tangent,))),
+            ("nor forward-mode", of_tangent),
+            ("knows neither torch.func",
+             trace(lambda: torch.func.grad(lambda x: plain(x).sum())(tangent))),
+        ]:
+            with self.assertRaisesRegex(RuntimeError, sentence):
+                call()
+
+
+class Module(unittest.TestCase):
+    setUp = Operators.setUp
+
+    def test_it_does_what_that_of_pytorch_does(self):
+        for arguments in ({"normalized_shape": 8}, {"normalized_shape": (3, 8), "eps": 0.5},
+                          {"normalized_shape": [8], "elementwise_affine": False},
+                          {"normalized_shape": 8, "eps": EPS, "dtype": torch.bfloat16}):
+            theirs, ours = (
+                make(**arguments) for make in (torch.nn.RMSNorm, rmsnorm.RMSNorm))
+            self.assertEqual(str(ours), str(theirs))
+            if theirs.weight is not None:
+                torch.testing.assert_close(ours.weight, theirs.weight)
+                torch.nn.init.normal_(theirs.weight)
+            ours.load_state_dict(theirs.state_dict())
+            x = random(2, 3, 8, dtype=arguments.get("dtype"))
+            for scale in (1.0, 1e-4):  # there, eps is what counts
+                torch.testing.assert_close(ours(x * scale), theirs(x * scale))
+
+    def test_the_norms_of_a_model_can_be_exchanged(self):
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.RMSNorm(8, eps=EPS))
+        x = random(4, 8)
+        expected = model(x)
+        model[1].__class__ = rmsnorm.RMSNorm
+        torch.testing.assert_close(model(x), expected)
+        self.assertEqual(CALLS, ["rms_norm_rstd"])
+
+    def test_a_bias_of_one_begins_with_weights_of_zero(self):
+        module = rmsnorm.RMSNorm(8, eps=EPS, weight_bias=1.0)
+        self.assertEqual(module.weight.abs().sum(), 0)
+        self.assertIn("weight_bias=1.0", str(module))
+        x = random(4, 8)
+        torch.testing.assert_close(module(x), torch.nn.functional.rms_norm(x, (8,), None, EPS))
+
+    def test_wrong_shapes_and_a_bias_of_nothing_are_refused(self):
+        for sentence, call in [
+            (r"x has the shape \(4, 9\): its last sizes need to be \(8,\)",
+             lambda: rmsnorm.RMSNorm(8)(random(4, 9))),
+            (r"its last sizes need to be \(3, 8\)", lambda: rmsnorm.RMSNorm((3, 8))(random(8))),
+            ("weight_bias is 1, without a weight",
+             lambda: rmsnorm.RMSNorm(8, elementwise_affine=False, weight_bias=1)),
+        ]:
+            with self.assertRaisesRegex(ValueError, sentence):
+                call()
+
+
+class Page(unittest.TestCase):
+    setUp = Operators.setUp
+
+    def test_its_first_example_runs_and_has_at_most_10_lines(self):
+        section = (ROOT / "library/README.md").read_text().split("\n## In PyTorch\n")[1]
+        example = section.split("```python\n")[1].split("```")[0].strip()
+        self.assertLessEqual(len(example.splitlines()), 10)
+        self.assertIn('device="cuda"', example)
+        said = io.StringIO()
+        with mock.patch.object(torch, "compile", trace), contextlib.redirect_stdout(said):
+            exec(example.replace('"cuda"', '"cpu"'), {})
+        self.assertRegex(said.getvalue(), r"^tensor\([0-9.]+\) tensor\([0-9.]+\)\nTrue\n$")
+
+
+class Import(unittest.TestCase):
+    def error_of(self, code):
+        """The last line that a new Python says of code, which comes before `import rmsnorm`."""
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", f"{code}\nimport rmsnorm"], cwd=PYTHON, text=True,
+            stderr=subprocess.PIPE)
+        self.assertNotEqual(done.returncode, 0)
+        return done.stderr.splitlines()[-1]
+
+    def test_without_pytorch_or_with_an_old_one_a_sentence_says_what_to_do(self):
+        self.assertEqual(
+            self.error_of("import sys; sys.modules['torch'] = None"),
+            "ImportError: rmsnorm needs PyTorch: pip install torch")
+        self.assertRegex(
+            self.error_of("import torch; torch.__version__ = type(torch.__version__)('2.5.1')"),
+            "^ImportError: rmsnorm needs PyTorch 2.6 or newer: this is 2.5.1$")
+
+
+if __name__ == "__main__":
+    unittest.main()

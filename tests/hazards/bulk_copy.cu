@@ -1,0 +1,241 @@
+/// \file
+/// Mistakes with what comes into shared memory by itself: bulk copies, and stores into another
+/// block, which a barrier counts.
+
+#include <cooperative_groups.h>
+
+#include <cstdint>
+
+#include "tests/hazards/cases.hpp"
+
+namespace tests {
+namespace {
+
+namespace cg = cooperative_groups;
+constexpr int kThreads = 64;
+constexpr unsigned kBytes = kThreads * sizeof(float);
+
+/// A launch of one block.
+auto alone(Kernel kernel) {
+  return on(kernel, {1, kThreads});
+}
+
+__device__ unsigned address_of(const void* shared) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+
+__device__ void init(unsigned barrier, unsigned threads) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(threads));
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ void expect(unsigned barrier, unsigned bytes) {
+  asm volatile(  // <-- expects
+      "mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+      : "memory");
+}
+
+__device__ void copy(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
+  asm volatile(  // <-- copies
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
+__device__ void wait(unsigned barrier, unsigned parity) {
+  unsigned is_over = 0;
+  while (is_over == 0) {
+    asm volatile(  // <-- waits
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+        : "=r"(is_over)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  }
+}
+
+/// How a block copies its row. As it stands, it is right.
+struct Way {
+  bool inits = true;
+  bool syncs = true;  ///< before the others look at the barrier
+  bool waits = true;
+  unsigned bytes = kBytes;
+  unsigned expected = kBytes;
+  unsigned parity = 0;  ///< of the phase that is waited for
+  int first = 0;        ///< element of x
+};
+
+/// One thread copies a row, of which each thread writes one element.
+__device__ void copy_row(const float* x, float* y, const Way& way) {
+  __shared__ alignas(16) float row[kThreads];
+  __shared__ std::uint64_t barrier;
+  const unsigned own = address_of(&barrier);
+  if (threadIdx.x == 0) {
+    if (way.inits) init(own, 1);
+    expect(own, way.expected);
+    copy(address_of(row), x + way.first, way.bytes, own);
+  }
+  if (way.syncs) __syncthreads();
+  if (way.waits) wait(own, way.parity);
+  y[threadIdx.x] = row[threadIdx.x];
+}
+
+/// Reads without a look at the barrier.
+__global__ void does_not_wait(const float* x, float* y, bool correct) {
+  copy_row(x, y, {.waits = correct});
+}
+
+/// Waits for a phase that is over before the barrier's first.
+__global__ void waits_for_other_phase(const float* x, float* y, bool correct) {
+  copy_row(x, y, {.parity = correct ? 0u : 1u});
+}
+
+/// Lets the barrier expect nothing: its phase ends at once.
+__global__ void expects_nothing(const float* x, float* y, bool correct) {
+  copy_row(x, y, {.expected = correct ? kBytes : 0});
+}
+
+/// Lets it expect more than comes.
+__global__ void expects_too_much(const float* x, float* y, bool correct) {
+  copy_row(x, y, {.expected = correct ? kBytes : kBytes + 16});
+}
+
+/// Lets it expect less than comes.
+__global__ void expects_too_little(const float* x, float* y, bool correct) {
+  copy_row(x, y, {.expected = correct ? kBytes : kBytes - 16});
+}
+
+/// Arrives where nobody has said how many threads the barrier waits for.
+__global__ void does_not_init(const float* x, float* y, bool correct) {
+  copy_row(x, y, {.inits = correct});
+}
+
+/// Looks at a barrier that another thread may not have made yet.
+__global__ void waits_unordered(const float* x, float* y, bool correct) {
+  copy_row(x, y, {.syncs = correct});
+}
+
+/// Copies a part of a vector.
+__global__ void copies_a_part(const float* x, float* y, bool correct) {
+  const unsigned bytes = correct ? kBytes : kBytes - 4;
+  copy_row(x, y, {.bytes = bytes, .expected = bytes});
+}
+
+/// Copies from an address that is no multiple of 16.
+__global__ void copies_unaligned(const float* x, float* y, bool correct) {
+  copy_row(x, y, {.first = correct ? 4 : 1});
+}
+
+/// Sends each thread's number to the other block, which gets it at the same place.
+template <class Before, class After>
+__device__ void send(const float* x, const Before& before, const After& after) {
+  __shared__ float row[kThreads];
+  __shared__ std::uint64_t barrier;
+  const unsigned own_barrier = address_of(&barrier);
+  if (threadIdx.x == 0) {
+    init(own_barrier, 1);
+    expect(own_barrier, kBytes);
+  }
+  before();
+  unsigned to = 0, counter = 0;
+  const unsigned other = cg::this_cluster().block_rank() ^ 1;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;"
+      : "=r"(to)
+      : "r"(address_of(&row[threadIdx.x])), "r"(other));
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(counter) : "r"(own_barrier), "r"(other));
+  asm volatile(  // <-- sends
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(to),
+      "f"(x[blockIdx.x * kThreads + threadIdx.x]), "r"(counter)
+      : "memory");
+  after(row, own_barrier);
+}
+
+/// Sends to a block that may not have begun.
+__global__ void sends_early(const float* x, float* y, bool correct) {
+  send(
+      x,
+      [&] {
+        if (correct) cg::this_cluster().sync();
+      },
+      [&](const float* row, unsigned barrier) {
+        __syncthreads();
+        wait(barrier, 0);
+        y[blockIdx.x * kThreads + threadIdx.x] = row[threadIdx.x];
+      });
+}
+
+/// Returns before all has come that others send.
+__global__ void does_not_receive(const float* x, float* y, bool correct) {
+  send(
+      x, [] { cg::this_cluster().sync(); },
+      [&](const float*, unsigned barrier) {
+        if (correct) wait(barrier, 0);
+        y[blockIdx.x * kThreads + threadIdx.x] = 0;
+      });
+}
+
+/// Reads what others send, without a look at the barrier.
+__global__ void reads_too_soon(const float* x, float* y, bool correct) {
+  send(
+      x, [] { cg::this_cluster().sync(); },
+      [&](const float* row, unsigned barrier) {
+        if (correct) wait(barrier, 0);
+        y[blockIdx.x * kThreads + threadIdx.x] = row[threadIdx.x];  // <-- too soon
+        if (!correct) wait(barrier, 0);
+      });
+}
+
+}  // namespace
+
+std::vector<Case> bulk_copy_cases() {
+  constexpr const char* kReceive = "Let the block wait at the barrier that counts its bytes";
+  const std::string left =
+      "<copies>: a copy into shared memory of block 0 is on its way when that has returned";
+  const std::string expects =
+      "Let the barrier expect as many bytes as are copied or stored with it";
+  return {
+      {"a read of what is still on its way", alone(does_not_wait), left,
+       "does_not_wait, block 0, thread ...", kReceive},
+      {"a wait for a phase that is over", alone(waits_for_other_phase), left,
+       "waits_for_other_phase, block 0, thread ...", kReceive},
+      {"a barrier that expects no bytes", alone(expects_nothing), left,
+       "expects_nothing, block 0, thread ...", kReceive},
+      {"a barrier that expects too many bytes", alone(expects_too_much),
+       "<waits>: thread ... waits at a barrier for 16 bytes that never come",
+       "expects_too_much, block 0, thread ...", expects, cudaErrorLaunchFailure},
+      {"a barrier that expects too few bytes", alone(expects_too_little),
+       "<waits>: thread ... waits at a barrier to which 16 bytes came that it does not expect",
+       "expects_too_little, block 0, thread ...", expects, cudaErrorLaunchFailure},
+      {"a barrier without a count", alone(does_not_init),
+       "<expects>: thread 0 arrives at a barrier that does not know yet how many threads it waits "
+       "for",
+       "does_not_init, block 0, thread 0", "...", cudaErrorLaunchFailure},
+      {"a look at a barrier that may not be there yet", alone(waits_unordered),
+       "<waits>: a race: ...", "waits_unordered, block 0, thread ...",
+       "Put __syncthreads() between the two"},
+      {"a bulk copy of a part of a vector", alone(copies_a_part),
+       "<copies>: thread 0 copies 252 bytes, which are no multiple of 16",
+       "copies_a_part, block 0, thread 0",
+       "cp.async.bulk moves whole vectors of 16 bytes: copy the rest in another way",
+       cudaErrorLaunchFailure},
+      {"a bulk copy from any address", alone(copies_unaligned),
+       "<copies>: thread 0 reads 256 bytes of x at an address that is no multiple of 16",
+       "copies_unaligned, block 0, thread 0", "...", cudaErrorMisalignedAddress},
+      {"a store to a block that may not have begun", on_cluster(sends_early, kThreads),
+       "<sends>: thread ... writes shared memory of block 1 of the cluster, which may not have "
+       "begun",
+       "sends_early, block ..., thread ...",
+       "Let all blocks of the cluster wait at a cluster barrier first", cudaErrorLaunchFailure},
+      {"a store to a block that returns", on_cluster(does_not_receive, kThreads),
+       "<sends>: a store into shared memory of block ... of the cluster is on its way when that "
+       "has "
+       "returned",
+       "does_not_receive, block ..., thread ...", kReceive, cudaErrorLaunchFailure},
+      {"a read of what another block sends", on_cluster(reads_too_soon, kThreads),
+       "<too soon>: a race: thread ... reads row[...] here, thread ... writes it at <sends>, and "
+       "no barrier is between them",
+       "reads_too_soon, block ..., thread ...", "Put __syncthreads() between the two"},
+  };
+}
+
+}  // namespace tests
