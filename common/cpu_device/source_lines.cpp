@@ -12,6 +12,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <ranges>
 
 #include "common/cpu_device/hazard.hpp"
@@ -48,6 +49,30 @@ class Program {
 const Program& program() {
   static const Program program;
   return program;
+}
+
+/// What one run of the compiler has made.
+struct Unit {
+  Dwarf_Die die;    ///< the root of what libdw knows of it
+  Dwarf_Addr bias;  ///< of addresses in memory, against those in the file
+};
+
+/// Finds the unit of the code at an address that is not an instruction's first: at a function's, a
+/// unit without code may have a range of no bytes, which libdw finds then. dwfl_module_addrdie()
+/// takes such a unit for that of all code from there on.
+std::optional<Unit> unit_at(Dwarf_Addr address) {
+  Dwfl_Module* const module = program().module_at(address);
+  Unit unit{};
+  Dwarf* const dwarf = module == nullptr ? nullptr : dwfl_module_getdwarf(module, &unit.bias);
+  if (dwarf == nullptr || dwarf_addrdie(dwarf, address - unit.bias, &unit.die) == nullptr) {
+    return std::nullopt;
+  }
+  return unit;
+}
+
+/// The unit of the instruction that begins there.
+std::optional<Unit> unit_at(const char* instruction) {
+  return unit_at(reinterpret_cast<Dwarf_Addr>(instruction) + 1);
 }
 
 /// Runs what libdw has to do in a thread of its own: it needs more stack than a fiber has.
@@ -93,14 +118,12 @@ void add_inlined(
 }
 
 /// The lines of the calls that the code at an address was inlined from, the innermost first.
-std::vector<SourceLine> inlining_calls(Dwfl_Module* module, Dwarf_Addr address) {
-  Dwarf_Addr bias = 0;
-  Dwarf_Die* const unit = dwfl_module_addrdie(module, address, &bias);
+std::vector<SourceLine> inlining_calls(Unit& unit, Dwarf_Addr address) {
   Dwarf_Files* files = nullptr;
   std::size_t file_count = 0;
-  if (unit == nullptr || dwarf_getsrcfiles(unit, &files, &file_count) != 0) return {};
+  if (dwarf_getsrcfiles(&unit.die, &files, &file_count) != 0) return {};
   Dwarf_Die* found = nullptr;
-  if (dwarf_getscopes(unit, address - bias, &found) < 1) return {};
+  if (dwarf_getscopes(&unit.die, address - unit.bias, &found) < 1) return {};
   const std::unique_ptr<Dwarf_Die, decltype(&std::free)> innermost(found, std::free);
   // What is around it in the code, not in the source: calls in calls.
   const int count = dwarf_getscopes_die(innermost.get(), &found);
@@ -115,21 +138,23 @@ std::vector<SourceLine> inlining_calls(Dwfl_Module* module, Dwarf_Addr address) 
   return calls;
 }
 
-SourceLine own_line(Dwfl_Module* module, Dwarf_Addr address) {
-  Dwfl_Line* line = module == nullptr ? nullptr : dwfl_module_getsrc(module, address);
-  if (line == nullptr) return {};
+SourceLine line_of(Dwarf_Line* row) {
+  const char* const file = dwarf_linesrc(row, nullptr, nullptr);
   int number = 0;
-  const char* file = dwfl_lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr);
-  if (file == nullptr) return {};
+  if (file == nullptr || dwarf_lineno(row, &number) != 0) return {};
   return {short_name(file), number};
+}
+
+SourceLine own_line(std::optional<Unit>& unit, Dwarf_Addr address) {
+  return unit ? line_of(dwarf_getsrc_die(&unit->die, address - unit->bias)) : SourceLine{};
 }
 
 /// The code's own line or, if that is the library's, the innermost call's that is not.
 SourceLine look_up_line(Dwarf_Addr address) {
-  Dwfl_Module* module = program().module_at(address);
-  const SourceLine result = own_line(module, address);
+  std::optional<Unit> unit = unit_at(address);
+  const SourceLine result = own_line(unit, address);
   if (!is_of_library(result.file)) return result;
-  for (const SourceLine& call : inlining_calls(module, address)) {
+  for (const SourceLine& call : inlining_calls(*unit, address)) {
     if (!is_of_library(call.file)) return call;
   }
   return result;
@@ -218,7 +243,8 @@ std::string owner_of(const std::string& file) {
 
 SourceLine own_line_of_call(const void* pc) {
   const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(pc) - 1;
-  return own_line(program().module_at(address), address);
+  std::optional<Unit> unit = unit_at(address);
+  return own_line(unit, address);
 }
 
 std::vector<Function> all_functions() {
@@ -233,37 +259,32 @@ std::vector<Function> all_functions() {
         dwfl_module_getsym_info(module, i, &symbol, &address, nullptr, nullptr, nullptr);
     const auto* const at = reinterpret_cast<const char*>(address);
     if (name == nullptr || GELF_ST_TYPE(symbol.st_info) != STT_FUNC || !is_of_program(at)) continue;
-    Dwarf_Addr bias = 0;
-    const Dwarf_Die* const unit = dwfl_module_addrdie(module, address, &bias);
-    found.push_back({at, at + symbol.st_size, name, unit == nullptr ? nullptr : unit->addr});
+    const std::optional<Unit> unit = unit_at(at);
+    found.push_back({at, at + symbol.st_size, name, unit ? unit->die.addr : nullptr});
   }
   std::ranges::sort(found, {}, &Function::begin);
   return found;
 }
 
 bool begins_line(const char* code) {
-  const auto address = reinterpret_cast<Dwarf_Addr>(code);
-  Dwfl_Module* const module = program().module_at(address);
-  Dwfl_Line* const line = module == nullptr ? nullptr : dwfl_module_getsrc(module, address);
+  std::optional<Unit> unit = unit_at(code);
+  if (!unit) return false;
+  const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(code) - unit->bias;
   Dwarf_Addr begin = 0;
-  return line != nullptr &&
-         dwfl_lineinfo(line, &begin, nullptr, nullptr, nullptr, nullptr) != nullptr &&
-         begin == address;
+  return dwarf_lineaddr(dwarf_getsrc_die(&unit->die, address), &begin) == 0 && begin == address;
 }
 
 std::vector<SourceLine> lines_between(const char* begin, const char* end) {
-  const auto first = reinterpret_cast<Dwarf_Addr>(begin);
-  const auto last = reinterpret_cast<Dwarf_Addr>(end);
-  Dwfl_Module* const module = program().module_at(first);
-  Dwarf_Addr bias = 0;
-  Dwarf_Die* const unit = module == nullptr ? nullptr : dwfl_module_addrdie(module, first, &bias);
+  std::optional<Unit> unit = unit_at(begin);
   Dwarf_Lines* rows = nullptr;
   std::size_t count = 0;
-  if (unit == nullptr || dwarf_getsrclines(unit, &rows, &count) != 0) return {};
+  if (!unit || dwarf_getsrclines(&unit->die, &rows, &count) != 0) return {};
+  const Dwarf_Addr first = reinterpret_cast<Dwarf_Addr>(begin) - unit->bias;
+  const Dwarf_Addr last = reinterpret_cast<Dwarf_Addr>(end) - unit->bias;
   const auto address_of = [&](std::size_t i) {
     Dwarf_Addr address = 0;
     dwarf_lineaddr(dwarf_onesrcline(rows, i), &address);
-    return address + bias;
+    return address;
   };
   const auto indices = std::views::iota(std::size_t{0}, count);
   // The first row may begin before.
@@ -271,25 +292,19 @@ std::vector<SourceLine> lines_between(const char* begin, const char* end) {
   std::vector<SourceLine> found;
   for (std::size_t i = std::max<std::ptrdiff_t>(behind - indices.begin(), 1) - 1;
        i < count && address_of(i) < last; ++i) {
-    Dwarf_Line* const row = dwarf_onesrcline(rows, i);
-    const char* const file = dwarf_linesrc(row, nullptr, nullptr);
-    int number = 0;
-    dwarf_lineno(row, &number);
-    if (file != nullptr) found.push_back({short_name(file), number});
+    const SourceLine line = line_of(dwarf_onesrcline(rows, i));
+    if (!line.file.empty()) found.push_back(line);
   }
   return found;
 }
 
 std::vector<InlinedCall> inlined_calls(const char* code) {
-  const auto address = reinterpret_cast<Dwarf_Addr>(code);
-  Dwfl_Module* const module = program().module_at(address);
-  Dwarf_Addr bias = 0;
-  Dwarf_Die* const unit = module == nullptr ? nullptr : dwfl_module_addrdie(module, address, &bias);
+  std::optional<Unit> unit = unit_at(code);
   Dwarf_Files* files = nullptr;
   std::size_t count = 0;
   std::vector<InlinedCall> found;
-  if (unit != nullptr && dwarf_getsrcfiles(unit, &files, &count) == 0) {
-    add_inlined(*unit, files, bias, found);
+  if (unit && dwarf_getsrcfiles(&unit->die, &files, &count) == 0) {
+    add_inlined(unit->die, files, unit->bias, found);
   }
   return found;
 }
