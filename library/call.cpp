@@ -23,6 +23,8 @@ class CurrentDevice {
  public:
   /// \throws Refusal if there is no such device.
   explicit CurrentDevice(const View& tensor) {
+    check_cuda(cudaGetDevice(&before_), "name the current device");
+    if (tensor.device == before_) return;
     int devices = 0;
     check_cuda(cudaGetDeviceCount(&devices), "count its devices");
     if (tensor.device < 0 || tensor.device >= devices) {
@@ -30,8 +32,6 @@ class CurrentDevice {
           RMSNORM_BAD_DEVICE, "{} is on CUDA device {}: there {} {}", tensor.name, tensor.device,
           devices == 1 ? "is only" : "are", devices);
     }
-    check_cuda(cudaGetDevice(&before_), "name the current device");
-    if (tensor.device == before_) return;
     check_cuda(cudaSetDevice(tensor.device), "switch to the tensors' device");
     switched_ = true;
   }
@@ -71,16 +71,20 @@ std::optional<View> weight_or_none(
 void enqueue(
     const std::vector<View>& written, const std::vector<View>& read, std::size_t in_place,
     const std::function<cudaError_t()>& launch) {
+  const auto is_same = [&](std::size_t i, std::size_t k) {
+    return i == k && i < in_place && written[i].region == read[k].region;
+  };
   for (std::size_t i = 0; i < written.size(); ++i) {
     for (std::size_t k = 0; k < read.size(); ++k) {
-      const bool is_same = i == k && i < in_place && written[i].region == read[k].region;
-      if (!is_same) check_apart(written[i], read[k]);
+      if (!is_same(i, k)) check_apart(written[i], read[k]);
     }
     for (std::size_t k = i + 1; k < written.size(); ++k) check_apart(written[i], written[k]);
   }
   const CurrentDevice device(read.front());
   for (const View& tensor : read) check_memory(tensor);
-  for (const View& tensor : written) check_memory(tensor);
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    if (!is_same(i, i)) check_memory(written[i]);  // CUDA has been asked of that one
+  }
   check_cuda(launch(), "launch the kernel");
 }
 

@@ -3,6 +3,7 @@
 #include "library/kernels/forward_kernels.hpp"
 #include "library/kernels/forward_plan.hpp"
 #include "library/kernels/launch.hpp"
+#include "library/kernels/properties.hpp"
 #include "library/kernels/tuned.hpp"
 
 namespace rmsnorm::kernels {
@@ -27,14 +28,11 @@ ForwardKernel kernel_for(const Forward& op, const ForwardPlan& plan) {
 /// Lets the kernel have the shared memory of its plan, or as much of it as the GPU has. The limit
 /// is that of the GPU, and not the plan's: other threads may launch the same kernel meanwhile.
 cudaError_t allow_shared_memory(ForwardKernel kernel, ForwardPlan& plan) {
-  int device = 0;
-  int most = 0;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  }
+  const cudaDeviceProp* device = nullptr;
+  const cudaError_t error = properties_of_device(&device);
   if (error != cudaSuccess) return error;
-  most -= 1024;  // for the kernel's variables
+  constexpr int kVariables = 1024;  // bytes of the kernel's own
+  const int most = static_cast<int>(device->sharedMemPerBlockOptin) - kVariables;
   stage_at_most(most, plan);
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
 }
@@ -44,19 +42,12 @@ cudaError_t allow_shared_memory(ForwardKernel kernel, ForwardPlan& plan) {
 cudaError_t shape_on_device(const Forward& op, ForwardShape* shape) {
   *shape = shape_by_formula(op, false);
   if (shape->kind == Kind::unaligned) return cudaSuccess;
-  int device = 0;
-  cudaError_t error = cudaGetDevice(&device);
+  const cudaDeviceProp* device = nullptr;
+  const cudaError_t error = properties_of_device(&device);
   if (error != cudaSuccess) return error;
-  if (const auto tuned = tuned_shape(device, bytes_of(op.dtype), vectors_of(op))) {
-    *shape = *tuned;
-    return cudaSuccess;
-  }
-  const ForwardShape best = shape_by_formula(op, true);
-  if (best == *shape) return cudaSuccess;  // it does not depend on the GPU
-  int major = 0;
-  error = capability_of_device(&major);
-  if (major >= 9) *shape = best;
-  return error;
+  const auto tuned = tuned_shape(device->name, bytes_of(op.dtype), vectors_of(op));
+  *shape = tuned ? *tuned : shape_by_formula(op, device->major >= 9);
+  return cudaSuccess;
 }
 
 cudaError_t launch_in_shape(const Forward& op, const ForwardShape& shape, cudaStream_t stream) {

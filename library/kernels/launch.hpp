@@ -7,15 +7,9 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace rmsnorm::kernels {
+#include "library/kernels/properties.hpp"
 
-/// The current device's compute capability, without what stands behind the point.
-inline cudaError_t capability_of_device(int* major) {
-  int device = 0;
-  const cudaError_t error = cudaGetDevice(&device);
-  if (error != cudaSuccess) return error;
-  return cudaDeviceGetAttribute(major, cudaDevAttrComputeCapabilityMajor, device);
-}
+namespace rmsnorm::kernels {
 
 /// Enqueues a kernel on the stream of the current device, in columns * lines blocks, `cluster` of
 /// which, neighbours in a line, are a cluster; nothing if there are none. Returns what the CUDA
@@ -29,8 +23,8 @@ cudaError_t launch_overlapping(
     const std::type_identity_t<Parameters>&... arguments) {
   if (columns == 0 || lines == 0) return cudaSuccess;  // a grid of no blocks is an error
   if (columns > 0x7fffffff || lines > 0xffff) return cudaErrorInvalidConfiguration;
-  int major = 0;
-  const cudaError_t error = capability_of_device(&major);
+  const cudaDeviceProp* device = nullptr;
+  const cudaError_t error = properties_of_device(&device);
   if (error != cudaSuccess) return error;
   cudaLaunchAttribute attributes[2]{};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -43,7 +37,7 @@ cudaError_t launch_overlapping(
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = attributes;
-  config.numAttrs = major < 9 ? 0 : cluster == 1 ? 1 : 2;
+  config.numAttrs = device->major < 9 ? 0 : cluster == 1 ? 1 : 2;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 

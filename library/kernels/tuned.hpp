@@ -31,7 +31,7 @@ constexpr std::optional<ForwardShape> find_tuned(
   return std::nullopt;
 }
 
-/// The same of plans.csv, for CUDA's device of this number. It asks for the name once.
-std::optional<ForwardShape> tuned_shape(int device, int element_bytes, int vectors);
+/// The same of plans.csv.
+std::optional<ForwardShape> tuned_shape(std::string_view device, int element_bytes, int vectors);
 
 }  // namespace rmsnorm::kernels
