@@ -49,12 +49,12 @@ fi
 outside() { # VERSION: configures the project that wants it
   mkdir "$folder/$1"
   sed "s/rmsnorm 1[.]0/rmsnorm $1/" "$here/CMakeLists.txt" >"$folder/$1/CMakeLists.txt"
-  cp "$here/program.c" "$folder/$1"
+  cp "$here"/program.* "$folder/$1"
   cmake -S "$folder/$1" -B "$folder/$1/build" -DCMAKE_PREFIX_PATH="$folder/installed" "${@:2}"
 }
 quietly outside "$major.0"
 quietly cmake --build "$folder/$major.0/build"
-quietly "$folder/$major.0/build/program"
+for language in c cpp; do quietly "$folder/$major.0/build/program_$language"; done
 if outside "$((major + 1)).0" >"$folder/log" 2>&1; then fail "another major version was found"; fi
 if outside "$major" -DDLPACK_INCLUDE_DIR= -DCMAKE_FIND_ROOT_PATH="$folder/none" \
   -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY >"$folder/log" 2>&1; then fail "there is no DLPack"; fi
@@ -71,6 +71,10 @@ version=$(sed -n 's/^#define RMSNORM_VERSION_M[AI][JN]OR \([0-9]*\).*/\1./p' "$h
 [[ $(pkg-config --modversion rmsnorm) == "$version"* ]] ||
   fail "it is not version $version: $(cat "$PKG_CONFIG_PATH"/*)"
 read -ra flags <<<"$(pkg-config --cflags --libs rmsnorm)"
-quietly "${CC:-cc}" -std=c99 -Wall -Wextra -Wpedantic -Werror "$here/program.c" "${flags[@]}" \
-  -o "$folder/program"
-LD_LIBRARY_PATH=$(dirname "$library") quietly "$folder/program"
+warnings=(-Wall -Wextra -Wpedantic -Werror)
+quietly "${CC:-cc}" -std=c99 "${warnings[@]}" "$here/program.c" "${flags[@]}" -o "$folder/program_c"
+quietly "${CXX:-c++}" -std=c++17 "${warnings[@]}" "$here/program.cpp" "${flags[@]}" \
+  -o "$folder/program_cpp"
+for language in c cpp; do
+  LD_LIBRARY_PATH=$(dirname "$library") quietly "$folder/program_$language"
+done

@@ -1,0 +1,162 @@
+/** \file
+ * librmsnorm for C++17: the functions of rmsnorm.h, which says what each does and needs, with
+ * tensors made of pointers, and exceptions. Header only: a program links the same library.
+ */
+#ifndef RMSNORM_HPP
+#define RMSNORM_HPP
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <stdexcept>
+#include <type_traits>
+
+#include "rmsnorm.h"
+
+struct __half;        /* CUDA's, of cuda_fp16.h */
+struct __nv_bfloat16; /* CUDA's, of cuda_bf16.h */
+
+namespace rmsnorm {
+
+/// What a function of the library could not do, in its own sentence.
+class Error : public std::runtime_error {
+ public:
+  /// This thread's latest error.
+  explicit Error(rmsnorm_status status)
+      : std::runtime_error(rmsnorm_last_error()), status_(status) {}
+  rmsnorm_status status() const noexcept { return status_; }  ///< not RMSNORM_OK
+
+ private:
+  rmsnorm_status status_;
+};
+
+/// Where a tensor lies in a GPU's memory, and how. The memory stays the caller's.
+class TensorView {
+ public:
+  /// \param data the first element: float, __half or __nv_bfloat16
+  /// \param sizes of each dimension, 4 at most; the last is a row's columns
+  /// \param strides of each dimension, in elements; none: contiguous
+  /// \param device the number of the CUDA device whose memory it is
+  /// \throws std::invalid_argument for too many sizes, or another number of strides
+  template <class Element>
+  TensorView(
+      Element* data, std::initializer_list<std::int64_t> sizes,
+      std::initializer_list<std::int64_t> strides = {}, int device = 0)
+      : has_strides_(strides.size() > 0) {
+    if (sizes.size() > sizes_.size() || (has_strides_ && strides.size() != sizes.size())) {
+      throw std::invalid_argument("a tensor has at most 4 sizes, and as many strides or none");
+    }
+    std::copy(sizes.begin(), sizes.end(), sizes_.begin());
+    std::copy(strides.begin(), strides.end(), strides_.begin());
+    using T = std::remove_const_t<Element>;
+    constexpr bool is_bfloat = std::is_same_v<T, __nv_bfloat16>;
+    static_assert(
+        is_bfloat || std::is_same_v<T, float> || std::is_same_v<T, __half>,
+        "elements are float, __half or __nv_bfloat16");
+    tensor_.data = const_cast<T*>(data);
+    tensor_.device = {kDLCUDA, device};
+    tensor_.ndim = static_cast<int>(sizes.size());
+    tensor_.dtype.code = is_bfloat ? kDLBfloat : kDLFloat;
+    tensor_.dtype.bits = std::is_same_v<T, float> ? 32 : 16;
+    tensor_.dtype.lanes = 1;
+  }
+
+  /// As the C functions take it, as long as this view lives.
+  DLTensor dl_tensor() const {
+    DLTensor tensor = tensor_;
+    tensor.shape = const_cast<std::int64_t*>(sizes_.data());
+    tensor.strides = has_strides_ ? const_cast<std::int64_t*>(strides_.data()) : nullptr;
+    return tensor;
+  }
+
+ private:
+  std::array<std::int64_t, 4> sizes_{};
+  std::array<std::int64_t, 4> strides_{};
+  bool has_strides_;
+  DLTensor tensor_{};  // without the two
+};
+
+namespace detail {
+
+/// A tensor for the time of a call, or null.
+class Argument {
+ public:
+  explicit Argument(const TensorView& view) : tensor_(view.dl_tensor()) {}
+  explicit Argument(const std::optional<TensorView>& view) {
+    if (view) tensor_ = view->dl_tensor();
+  }
+  operator const DLTensor*() const { return tensor_ ? &*tensor_ : nullptr; }
+
+ private:
+  std::optional<DLTensor> tensor_;
+};
+
+inline void check(rmsnorm_status status) {
+  if (status != RMSNORM_OK) throw Error(status);
+}
+
+}  // namespace detail
+
+/// rmsnorm_forward(); a weight of std::nullopt stands for ones. \throws Error
+inline void forward(
+    const TensorView& x, const std::optional<TensorView>& weight, const TensorView& y, float eps,
+    float weight_bias = 0, CUstream_st* stream = nullptr) {
+  using detail::Argument;
+  detail::check(
+      rmsnorm_forward(Argument(x), Argument(weight), Argument(y), eps, weight_bias, stream));
+}
+
+/// rmsnorm_forward_pair(). \throws Error
+inline void forward_pair(
+    const TensorView& q, const std::optional<TensorView>& q_weight, const TensorView& q_out,
+    const TensorView& k, const std::optional<TensorView>& k_weight, const TensorView& k_out,
+    float eps, float weight_bias = 0, CUstream_st* stream = nullptr) {
+  using detail::Argument;
+  detail::check(rmsnorm_forward_pair(
+      Argument(q), Argument(q_weight), Argument(q_out), Argument(k), Argument(k_weight),
+      Argument(k_out), eps, weight_bias, stream));
+}
+
+/// rmsnorm_residual_add(). \throws Error
+inline void residual_add(
+    const TensorView& x, const TensorView& residual, const std::optional<TensorView>& weight,
+    const TensorView& y, float eps, float weight_bias = 0, CUstream_st* stream = nullptr) {
+  using detail::Argument;
+  detail::check(rmsnorm_residual_add(
+      Argument(x), Argument(residual), Argument(weight), Argument(y), eps, weight_bias, stream));
+}
+
+/// rmsnorm_forward_rstd(). \throws Error
+inline void forward_rstd(
+    const TensorView& x, const std::optional<TensorView>& weight, const TensorView& y,
+    const TensorView& rstd, float eps, float weight_bias = 0, CUstream_st* stream = nullptr) {
+  using detail::Argument;
+  detail::check(rmsnorm_forward_rstd(
+      Argument(x), Argument(weight), Argument(y), Argument(rstd), eps, weight_bias, stream));
+}
+
+/// rmsnorm_backward_workspace_bytes(). \throws Error
+inline std::size_t backward_workspace_bytes(const TensorView& x) {
+  std::size_t bytes = 0;
+  detail::check(rmsnorm_backward_workspace_bytes(detail::Argument(x), &bytes));
+  return bytes;
+}
+
+/// rmsnorm_backward(); a dweight of std::nullopt is not wanted. \throws Error
+inline void backward(
+    const TensorView& dy, const TensorView& x, const std::optional<TensorView>& weight,
+    const TensorView& rstd, const TensorView& dx, const std::optional<TensorView>& dweight,
+    void* workspace, std::size_t workspace_bytes, float weight_bias = 0,
+    CUstream_st* stream = nullptr) {
+  using detail::Argument;
+  detail::check(rmsnorm_backward(
+      Argument(dy), Argument(x), Argument(weight), Argument(rstd), Argument(dx), Argument(dweight),
+      workspace, workspace_bytes, weight_bias, stream));
+}
+
+}  // namespace rmsnorm
+
+#endif

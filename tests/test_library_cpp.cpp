@@ -1,0 +1,147 @@
+/// \file
+/// rmsnorm.hpp hands each argument to the function of rmsnorm.h, as it is.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "library/include/rmsnorm.hpp"
+#include "tests/dl_tensor.hpp"
+#include "tests/gpu_support.hpp"
+
+using namespace rmsnorm;
+using namespace tests;
+
+namespace {
+
+constexpr std::int64_t kHidden = 96;
+constexpr float kEps = 0x1p-10f;
+
+/// Tensors of each role, the same for the same type.
+struct Arrays {
+  explicit Arrays(Dtype dtype) : dtype(dtype) {}
+  Dtype dtype;
+  DeviceTensor x{dtype, {{3, 4, kHidden}, {kHidden * 8, kHidden * 2, 1}}, 1};
+  DeviceTensor weight{dtype, contiguous({kHidden}), 2};
+  DeviceTensor y{dtype, contiguous({3, 4, kHidden}), 3};
+  DeviceTensor k{dtype, contiguous({5, kHidden}), 4};
+  DeviceTensor k_weight{dtype, contiguous({kHidden}), 5};
+  DeviceTensor k_out{dtype, contiguous({5, kHidden}), 6};
+  DeviceTensor dy{dtype, contiguous({3, 4, kHidden}), 7};
+  DeviceTensor rstd{Dtype::fp32, contiguous({12}), 8};
+  DeviceTensor dweight{dtype, contiguous({kHidden}), 9};
+  DeviceArray workspace{Dtype::fp32, 1 << 14, 10};
+
+  std::vector<std::vector<float>> now() const {
+    std::vector<std::vector<float>> numbers;
+    for (const DeviceTensor* tensor : {&x, &y, &k, &k_out, &dy, &rstd, &dweight}) {
+      numbers.push_back(tensor->array.now());
+    }
+    return numbers;
+  }
+};
+
+/// What rmsnorm.hpp makes of a tensor.
+template <class Element>
+TensorView view(const DeviceTensor& tensor) {
+  auto* const data = static_cast<Element*>(tensor.view.data);
+  const auto& sizes = tensor.layout.shape;
+  const auto& strides = tensor.layout.strides;
+  if (sizes.size() == 1) return {data, {sizes[0]}};
+  if (sizes.size() == 2) return {data, {sizes[0], sizes[1]}};
+  return {data, {sizes[0], sizes[1], sizes[2]}, {strides[0], strides[1], strides[2]}};
+}
+
+/// A function, called through either header.
+struct Function {
+  std::string name;
+  std::function<rmsnorm_status(Arrays&)> c;
+  std::function<void(Arrays&)> cpp;
+};
+
+template <class Element>
+std::vector<Function> functions() {
+  const auto of = view<Element>;
+  const auto fp32 = view<float>;
+  return {
+      {"forward",
+       [](Arrays& a) {
+         return rmsnorm_forward(&a.x.view, &a.weight.view, &a.y.view, kEps, 1, nullptr);
+       },
+       [=](Arrays& a) { forward(of(a.x), of(a.weight), of(a.y), kEps, 1); }},
+      {"forward without a weight",
+       [](Arrays& a) { return rmsnorm_forward(&a.x.view, nullptr, &a.y.view, kEps, 0, nullptr); },
+       [=](Arrays& a) { forward(of(a.x), std::nullopt, of(a.y), kEps); }},
+      {"forward_pair",
+       [](Arrays& a) {
+         return rmsnorm_forward_pair(
+             &a.x.view, &a.weight.view, &a.y.view, &a.k.view, &a.k_weight.view, &a.k_out.view, kEps,
+             1, nullptr);
+       },
+       [=](Arrays& a) {
+         forward_pair(
+             of(a.x), of(a.weight), of(a.y), of(a.k), of(a.k_weight), of(a.k_out), kEps, 1);
+       }},
+      {"residual_add",
+       [](Arrays& a) {
+         return rmsnorm_residual_add(
+             &a.x.view, &a.dy.view, &a.weight.view, &a.y.view, kEps, 1, nullptr);
+       },
+       [=](Arrays& a) { residual_add(of(a.x), of(a.dy), of(a.weight), of(a.y), kEps, 1); }},
+      {"forward_rstd and backward",
+       [](Arrays& a) {
+         std::size_t bytes = 0;
+         rmsnorm_backward_workspace_bytes(&a.x.view, &bytes);
+         const rmsnorm_status status = rmsnorm_forward_rstd(
+             &a.x.view, &a.weight.view, &a.y.view, &a.rstd.view, kEps, 1, nullptr);
+         if (status != RMSNORM_OK) return status;
+         return rmsnorm_backward(
+             &a.dy.view, &a.x.view, &a.weight.view, &a.rstd.view, &a.y.view, &a.dweight.view,
+             a.workspace.data(), bytes, 1, nullptr);
+       },
+       [=](Arrays& a) {
+         const std::size_t bytes = backward_workspace_bytes(of(a.x));
+         forward_rstd(of(a.x), of(a.weight), of(a.y), fp32(a.rstd), kEps, 1);
+         backward(
+             of(a.dy), of(a.x), of(a.weight), fp32(a.rstd), of(a.y), of(a.dweight),
+             a.workspace.data(), bytes, 1);
+       }},
+  };
+}
+
+template <class Element>
+void check_functions(Dtype dtype) {
+  for (const Function& function : functions<Element>()) {
+    CAPTURE(to_string(dtype), function.name);
+    Arrays c(dtype), cpp(dtype);
+    const auto before = c.now();
+    REQUIRE(function.c(c) == RMSNORM_OK);
+    function.cpp(cpp);
+    CHECK(cpp.now() == c.now());
+    CHECK(cpp.now() != before);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("each function of rmsnorm.hpp does what that of rmsnorm.h does") {
+  NEEDS_GPU();
+  check_functions<float>(Dtype::fp32);
+  check_functions<__half>(Dtype::fp16);
+  check_functions<__nv_bfloat16>(Dtype::bf16);
+}
+
+TEST_CASE("a function of rmsnorm.hpp throws the library's sentence") {
+  float number = 0;
+  const TensorView x(&number, {0, 64});
+  const TensorView too_wide(&number, {0, 1 << 30, 1 << 30});
+  CHECK_THROWS_WITH(forward(x, {}, x, -1), "eps is -1: it needs to be finite and not negative");
+  try {
+    forward(x, {}, too_wide, kEps);
+    FAIL("no exception");
+  } catch (const Error& error) {
+    CHECK(error.status() == RMSNORM_BAD_SHAPE);
+  }
+  CHECK_THROWS_AS(TensorView(&number, {1, 1, 1, 1, 1}), std::invalid_argument);
+  CHECK_THROWS_AS(TensorView(&number, {1, 1}, {1}), std::invalid_argument);
+}
