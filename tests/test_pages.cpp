@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -92,6 +94,40 @@ bool links_to(const fs::path& page, const fs::path& folder) {
   });
 }
 
+/// The page's lines that a reader sees before unfolding anything, without those of its code.
+std::vector<std::string> open_lines_of(const fs::path& page) {
+  std::vector<std::string> open;
+  bool is_folded = false, is_code = false;
+  for (const std::string& line : lines_of(page)) {
+    if (line.starts_with("```")) is_code = !is_code;
+    if (line.starts_with("<details>")) is_folded = true;
+    if (!is_folded && !is_code) open.push_back(line);
+    if (line.starts_with("</details>")) is_folded = false;
+  }
+  return open;
+}
+
+/// The words of running text: tables, images and HTML have none.
+int words_in(const std::vector<std::string>& lines) {
+  int words = 0;
+  for (const std::string& line : lines) {
+    if (line.starts_with("|") || line.starts_with("!") ||
+        line.find_first_not_of(' ') == line.find('<'))
+      continue;
+    std::istringstream text(line);
+    for (std::string word; text >> word;)
+      words +=
+          std::any_of(word.begin(), word.end(), [](unsigned char c) { return std::isalnum(c); });
+  }
+  return words;
+}
+
+int count_of(const std::string& part, const std::string& text) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
 }  // namespace
 
 TEST_CASE("links are found in Markdown and in HTML and not in code") {
@@ -161,5 +197,41 @@ TEST_CASE("no measured number on a lesson's page was typed by hand") {
   for (const fs::path& folder : lesson_folders()) {
     CAPTURE(folder.string());
     CHECK(typed_results_of(text_of(folder / "README.md")) == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("a lesson's measured results are folded, so that a prediction is made first") {
+  for (const fs::path& folder : lesson_folders()) {
+    CAPTURE(folder.string());
+    CHECK_THAT(text_of(folder / "README.md"), contains("<!-- results:begin"));
+    for (const std::string& line : open_lines_of(folder / "README.md")) {
+      CHECK_THAT(line, !contains("<!-- results:begin"));
+      CHECK_THAT(line, !contains("<img") || !contains("plots/charts/"));
+    }
+  }
+}
+
+TEST_CASE("a lesson's page asks three questions behind its prediction, with folded answers") {
+  for (const fs::path& folder : lesson_folders()) {
+    CAPTURE(folder.string());
+    const std::string page = text_of(folder / "README.md");
+    const std::size_t begin = page.find("\n## Three questions\n");
+    REQUIRE(begin != page.npos);
+    CHECK(page.find("Predict") < begin);
+    const std::string quiz = page.substr(begin, page.find("\n## ", begin + 1) - begin);
+    CHECK(count_of("\n\n<details><summary>Answer</summary>\n\n", quiz) == 3);
+    CHECK(count_of("\n\n</details>\n", quiz) == 3);
+    for (const char* number : {"\n1. ", "\n2. ", "\n3. "}) CHECK(count_of(number, quiz) == 1);
+  }
+}
+
+TEST_CASE(
+    "a lesson's page is read in one sitting: at most 1800 words, what is folded not counted") {
+  CHECK(
+      words_in({"Two `words` - |", "| a | table |", "![an image](x)", "  <img alt=\"b\">", ""}) ==
+      2);
+  for (const fs::path& folder : lesson_folders()) {
+    CAPTURE(folder.string());
+    CHECK(words_in(open_lines_of(folder / "README.md")) <= 1800);
   }
 }

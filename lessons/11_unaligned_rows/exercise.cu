@@ -298,7 +298,7 @@ int sum_depth(const rmsnorm::TypedRmsNorm& p) {
 const rmsnorm::Registration<rmsnorm::TypedRmsNorm> lesson{{
     .slug = "11_unaligned_rows",
     .title = "Unaligned rows",
-    .idea = "Rows of any length at any address, at nearly the speed of aligned ones",
+    .idea = "Rows of any length at any address, still in vectors of 16 bytes",
     .regime = "heads",
     .launch = launch,
     .unsupported = unsupported,
