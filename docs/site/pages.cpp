@@ -405,12 +405,12 @@ class Site {
         link("reading_the_charts.html", "Reading the charts") + " says what they show.</p>\n");
     for (const std::string& name : names) {
       const std::string svg = read_file(root_ / "plots/charts" / (name + ".svg"));
-      const std::string title = between(svg, "<title>", "</title>");
+      const std::string finding = between(svg, "<title>", "</title>");
       text +=
-          "\n\\section " + section_label("charts", name) + " " + title + "\n" +
+          "\n\\section " + section_label("charts", name) + " " + replace_all(name, "_", " ") +
+          "\n" +
           html_block(
-              figure("charts/" + name + ".svg", "charts/" + name + "-dark.svg", "Chart: " + title) +
-              "\n");
+              figure("charts/" + name + ".svg", "charts/" + name + "-dark.svg", finding) + "\n");
     }
     add("charts", "All charts", with_contents(text));
   }
