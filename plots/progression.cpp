@@ -103,6 +103,7 @@ Chart bars_of(
     chart.title = first.regime;
   }
   const std::string cache = cache_text(first);
+  if (first.cache == Cache::warm) chart.title += ", warm L2";
   chart.subtitle = fmt::format(
       "{}, {} × {} {}, {}, {} L2: {}", first.regime, first.rows, first.hidden, dtype, first.device,
       cache,
