@@ -12,40 +12,12 @@
 #include <system_error>
 
 #include "common/base/files.hpp"
+#include "plots/layout.hpp"
 
 namespace rmsnorm::plots {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Every colour of text or of a line has a contrast of at least 4.5 to the background.
-const Theme kLight = {
-    .background = "#ffffff",
-    .text = "#1f2933",
-    .muted = "#5b6775",
-    .grid = "#dfe3e8",
-    .bar = "#1f6fb5",
-    .variant = "#697583",
-    .peak = "#b8323f",
-    .copy = "#1f2933",
-    .lines =
-        {"#0b6bbf", "#b35900", "#1b7f3b", "#7b4fbf", "#0a7884", "#b0308a", "#6b6c00", "#3d4f8f",
-         "#8a5a3c"},
-};
-
-const Theme kDark = {
-    .background = "#0d1117",
-    .text = "#e3e8ee",
-    .muted = "#9aa7b5",
-    .grid = "#353c45",
-    .bar = "#58a6e8",
-    .variant = "#8592a0",
-    .peak = "#ff8087",
-    .copy = "#e3e8ee",
-    .lines =
-        {"#5aa9f0", "#f0a04b", "#57c785", "#b79af5", "#3fc3cf", "#f27fc8", "#c3c350", "#9fb2f0",
-         "#d0a184"},
-};
 
 /// A folder that goes away with all that is in it, however that happens.
 class WorkFolder {
@@ -80,11 +52,13 @@ void write_script(const Chart& chart, const fs::path& script) {
     gp << "$" << series.name << " << e\n";
     gp.send1d(series.points);  // ends with a line "e"
   }
+  const double height = chart.height + height_of_title(chart);
   for (const Theme* theme : {&kLight, &kDark}) {
-    gp << "reset\nset terminal svg size " << kCanvasWidth << "," << kCanvasHeight
+    gp << "reset\n"
+       << canvas(height) << "set terminal svg size " << kCanvasWidth << "," << height
        << " dynamic enhanced font 'DejaVu Sans,12'\nset output '"
        << (theme == &kLight ? "light" : "dark") << ".svg'\n"
-       << chart.commands(*theme) << "\nunset output\n";
+       << draw_title(chart, *theme) << chart.commands(*theme) << "\nunset output\n";
   }
   gp.flush();
   if (!gp) throw std::runtime_error(fmt::format("cannot write {}", script.string()));
@@ -134,12 +108,29 @@ void name_fallback_fonts(std::string& svg) {
   }
 }
 
+/// What a screen reader says, and a browser where the mouse rests: the chart's own title.
+void name_chart(std::string& svg, const Chart& chart) {
+  const auto put = [&](const std::string& tag, std::string text) {
+    for (const auto& [special, escaped] :
+         {std::pair("&", "&amp;"), std::pair("<", "&lt;"), std::pair(">", "&gt;")}) {
+      for (std::size_t at = 0; (at = text.find(special, at)) != std::string::npos;
+           at += std::string_view(escaped).size())
+        text.replace(at, 1, escaped);
+    }
+    const std::size_t begin = svg.find("<" + tag + ">") + tag.size() + 2;
+    svg.replace(begin, svg.find("</" + tag + ">") - begin, text);
+  };
+  put("title", chart.title);
+  put("desc", chart.subtitle);
+}
+
 /// The drawing as it is to be saved. \throws std::runtime_error if gnuplot did not finish it
-std::string finished(const fs::path& drawn) {
+std::string finished(const fs::path& drawn, const Chart& chart) {
   std::string svg = fs::exists(drawn) ? read_file(drawn) : "";
   if (!svg.substr(0, svg.find_last_not_of(" \t\r\n") + 1).ends_with("</svg>"))
     throw std::runtime_error(fmt::format("gnuplot did not finish {}", drawn.string()));
   name_fallback_fonts(svg);
+  name_chart(svg, chart);
   return svg;
 }
 
@@ -149,8 +140,8 @@ void render(const Chart& chart, const fs::path& stem) {
   const WorkFolder folder(stem.string() + ".partial");
   write_script(chart, folder / "script");
   run_gnuplot(folder / "script");
-  const std::string light = finished(folder / "light.svg");
-  const std::string dark = finished(folder / "dark.svg");
+  const std::string light = finished(folder / "light.svg", chart);
+  const std::string dark = finished(folder / "dark.svg", chart);
   write_file(stem.string() + ".svg", light);
   write_file(stem.string() + "-dark.svg", dark);
 }

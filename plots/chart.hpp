@@ -12,32 +12,38 @@
 
 namespace rmsnorm::plots {
 
-/// The canvas of every chart, in points.
-inline constexpr double kCanvasWidth = 900;
-inline constexpr double kCanvasHeight = 500;
+/// The width of every chart, in points: narrow enough to be read on a phone.
+inline constexpr double kCanvasWidth = 480;
 
-/// How many colours a theme has for lines.
-inline constexpr std::size_t kLineColours = 9;
-
-/// The colours of a chart, as "#rrggbb".
+/// The colours of a chart, as "#rrggbb". What is compared has one of three accents, what stands
+/// around it is grey, and nobody has to tell red from green.
 struct Theme {
   std::string background;  ///< of the page: charts are transparent
-  std::string text;
-  std::string muted;  ///< text of less weight
+  std::string text;        ///< and the measured copy
+  std::string muted;       ///< text of less weight, and the data sheet's roof
   std::string grid;
-  std::string bar;
-  std::string variant;                          ///< the bar of a variant
-  std::string peak;                             ///< the data sheet's roof
-  std::string copy;                             ///< the measured roof
-  std::array<std::string, kLineColours> lines;  ///< used in turn
+  std::string family;                  ///< all that is not in colour
+  std::array<std::string, 3> accents;  ///< this, what it is compared with, and a third
 };
+
+extern const Theme kLight;
+extern const Theme kDark;
 
 /// Something's colour in a theme.
 using Colour = std::function<std::string(const Theme&)>;
 
-/// The colour of the i-th of some lines or bars.
-inline Colour line_colour(std::size_t i) {
-  return [i](const Theme& theme) { return theme.lines[i % kLineColours]; };
+inline std::string text_colour(const Theme& theme) {
+  return theme.text;
+}
+inline std::string muted_colour(const Theme& theme) {
+  return theme.muted;
+}
+inline std::string family_colour(const Theme& theme) {
+  return theme.family;
+}
+template <std::size_t i>
+std::string accent(const Theme& theme) {
+  return theme.accents[i];
 }
 
 /// Points that the script plots as $name. A point whose y is NaN breaks a line.
@@ -46,8 +52,12 @@ struct Series {
   std::vector<std::pair<double, double>> points;
 };
 
-/// What is drawn: the data, and the gnuplot commands for a theme, without terminal and output.
+/// What is drawn: the data, and the gnuplot commands for a theme, without terminal and output. They
+/// count points from the lower left corner of the canvas.
 struct Chart {
+  std::string title;     ///< what the chart shows, as a finding
+  std::string subtitle;  ///< what was measured, where, and in which unit
+  double height;         ///< in points, without the title
   std::vector<Series> data;
   std::function<std::string(const Theme&)> commands;
 };

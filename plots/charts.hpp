@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/records/result.hpp"
@@ -25,8 +26,40 @@ namespace rmsnorm::plots {
 std::string progression_name(const std::vector<Result>& results, const Condition& condition);
 
 /// The chart of one condition, from the results of one operation: a bar for each implementation
-/// that was timed, a word for one that was not. Nothing if none was to be timed.
+/// that was timed, a word for one that was not. Its title is the largest step of the ladder.
 Chart progression_chart(const std::vector<Result>& results, const Condition& condition);
+
+/// What a lesson's chart compares: the lesson with an earlier one or a variant, where its idea
+/// shows.
+struct Rung {
+  const char* lesson;
+  const char* before;
+  const char* regime;
+  Cache cache = Cache::cold;
+  std::string_view dtype = "fp32";  ///< of the lesson; all else is in fp32
+};
+
+/// The lessons whose pages have a chart of their own.
+inline constexpr Rung kRungs[] = {
+    {"02_naive", "02_naive/thread_per_row", "prefill"},
+    {"03_shared_memory", "02_naive", "prefill"},
+    {"04_warp_reduce", "03_shared_memory", "decode", Cache::warm},
+    {"05_cub_warp_reduce", "04_warp_reduce", "decode", Cache::warm},
+    {"06_float4", "05_cub_warp_reduce", "decode", Cache::cold},
+    {"07_multi_row", "06_float4", "heads"},
+    {"08_registers", "07_multi_row", "decode", Cache::warm},
+    {"09_cache_policy", "08_registers", "prefill"},
+    {"10_half_precision", "09_cache_policy", "prefill", Cache::cold, "bf16"},
+    {"11_unaligned_rows", "10_half_precision", "heads"},
+    {"12_launch_overlap", "10_half_precision", "decode", Cache::cold},
+    {"13_residual_add", "13_residual_add/two_kernels", "prefill"},
+    {"14_backward", "14_backward/two_passes", "backward"},
+    {"15_clusters", "12_launch_overlap", "wide"},
+};
+
+/// A lesson's chart: the lesson, what it is compared with and its variants in colour, the other
+/// implementations in grey. Nothing if the two were not timed.
+std::optional<Chart> lesson_chart(const std::vector<Result>& results, const Rung& rung);
 
 // --- sweeps
 
@@ -35,35 +68,45 @@ struct Sweep {
   const char* regime;
   std::int64_t Result::*x;  ///< rows or hidden
   const char* x_name;
-  const char* constant;  ///< what stays the same
+  const char* unit;         ///< of x, in a sentence
+  const char* constant;     ///< what stays the same
+  const char* coloured[3];  ///< the implementations in colour; the title compares the first two
 };
 
 /// The sweep over the number of rows, all of one length.
-inline constexpr Sweep kOverRows{"sweep_rows", &Result::rows, "rows", "hidden 4096"};
+inline constexpr Sweep kOverRows{"sweep_rows",  &Result::rows,
+                                 "rows",        "rows",
+                                 "hidden 4096", {"12_launch_overlap", "02_naive", "librmsnorm"}};
 
 /// The sweep over the rows' length, with about the same number of elements everywhere.
 inline constexpr Sweep kOverHidden{
-    "sweep_hidden", &Result::hidden, "hidden", "about 67 million elements"};
+    "sweep_hidden",
+    &Result::hidden,
+    "hidden",
+    "columns",
+    "about 67 million elements",
+    {"07_multi_row", "06_float4", "15_clusters"}};
 
-/// Bandwidth along a sweep, a line for each implementation and one for the copy; nothing if the
+/// Bandwidth along a sweep in % of the copy's, a line for each implementation; nothing if the
 /// results hold no time of that sweep. If `l2_mib` is given, a mark shows where x and y fill it.
 std::optional<Chart> sweep_chart(
     const std::vector<Result>& results, const Sweep& sweep, std::optional<double> l2_mib);
 
-/// The largest error along a sweep, a line for each implementation, and the bounds to keep;
-/// nothing if the results hold no error of that sweep. Bounds that are the same share a line.
+/// The largest error along a sweep: of what runs on the CPU, with the bound to keep, and a band for
+/// all kernels of the GPU. Nothing if the results lack either.
 std::optional<Chart> error_chart(const std::vector<Result>& results, const Sweep& sweep);
 
 // --- what peers.py measured
 
 /// Bandwidth over the rows' length, forward in bf16 where it is a power of two: a line for each
-/// implementation and one for the copy. Nothing if no such case was timed.
+/// implementation. Nothing if no such case was timed.
 std::optional<Chart> peers_forward_chart(const std::vector<Result>& results);
 
-/// The time of a launch where rows are few, in bars. Nothing if no such case was timed.
+/// The time of a launch where rows are few, a dot for each implementation. Nothing if no such case
+/// was timed.
 std::optional<Chart> peers_decode_chart(const std::vector<Result>& results);
 
-/// The share of the copy's bandwidth in all other cases, in bars. Nothing if there are none.
+/// The share of the copy's bandwidth in all other cases, in dots. Nothing if there are none.
 std::optional<Chart> peers_other_chart(const std::vector<Result>& results);
 
 // --- bytes in flight
@@ -86,15 +129,18 @@ struct CountedCost {
 /// or no columns, if one count stands there twice, or if a regime has launches of different shapes.
 std::vector<TraceRow> load_trace(const std::filesystem::path& file, const std::string& operation);
 
+/// Regimes in which a row costs every implementation the same.
+using Regimes = std::vector<std::string>;
+
 /// The regimes in which at least two lessons were counted, in the order of the file, without
 /// sweeps.
-std::vector<std::string> counted_regimes(const std::vector<TraceRow>& trace);
+std::vector<Regimes> counted_regimes(const std::vector<TraceRow>& trace);
 
 /// What a row costs in one regime, by each implementation that is no variant, sorted.
 std::vector<CountedCost> row_costs(const std::vector<TraceRow>& trace, const std::string& regime);
 
-/// The chart of one regime: four panels of bars, one bar for each implementation.
-/// \throws std::runtime_error if the trace holds nothing of that regime
-Chart counts_chart(const std::vector<TraceRow>& trace, const std::string& regime);
+/// The chart of such regimes: four panels of bars, one bar for each implementation.
+/// \throws std::runtime_error if the trace holds nothing of the first
+Chart counts_chart(const std::vector<TraceRow>& trace, const Regimes& regimes);
 
 }  // namespace rmsnorm::plots

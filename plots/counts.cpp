@@ -14,16 +14,17 @@
 namespace rmsnorm::plots {
 namespace {
 
-constexpr double kLeft = 18;      ///< where slugs begin, under the title
-constexpr double kRight = 16;     ///< free right of the last panel
-constexpr double kGap = 26;       ///< between panels
-constexpr double kTop = 372;      ///< of the first row
-constexpr double kBottom = 18;    ///< of the last row, at least
-constexpr double kTallest = 58;   ///< a row of one implementation, at most
+constexpr double kLeft = 12;      ///< where slugs begin, under the title
+constexpr double kRight = 10;     ///< free right of the last panel
+constexpr double kGap = 14;       ///< between panels
+constexpr double kRow = 18;       ///< the height of an implementation's row
+constexpr double kAbove = 44;     ///< for a panel's name
+constexpr double kBottom = 10;    ///< free below the last row
 constexpr double kHalfBar = 0.3;  ///< in rows
 constexpr double kSlugSize = 12;
 constexpr double kNumberSize = 12;
-constexpr double kNumberGap = 6;  ///< between a bar and its number
+constexpr double kNumberGap = 4;  ///< between a bar and its number
+constexpr std::size_t kAcross = 2;
 
 /// What one panel shows.
 struct Quantity {
@@ -68,6 +69,27 @@ struct Panel {
   std::vector<Series> series;  ///< in the order in which they are drawn, without empty ones
 };
 
+/// Whether the bars of two regimes would be the same.
+bool are_the_same(const std::vector<CountedCost>& a, const std::vector<CountedCost>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& one, const auto& other) {
+    return one.implementation == other.implementation &&
+           std::all_of(kQuantities.begin(), kQuantities.end(), [&](const Quantity& quantity) {
+             return number(quantity.of(one.cost)) == number(quantity.of(other.cost));
+           });
+  });
+}
+
+/// What the first lesson and the last implementation need: "2048 to 1536 sectors".
+std::string finding(const std::vector<CountedCost>& costs) {
+  std::vector<std::string> steps;
+  for (const Quantity& quantity : kQuantities) {
+    const std::string first = number(quantity.of(costs.front().cost));
+    const std::string last = number(quantity.of(costs.back().cost));
+    if (first != last) steps.push_back(fmt::format("{} → {} {}", first, last, quantity.name));
+  }
+  return fmt::format("{}", fmt::join(steps, ", "));
+}
+
 Panel panel_of(const Quantity& quantity, const std::vector<CountedCost>& costs) {
   Panel panel{&quantity, {}, {}};
   Series now{quantity.name, {}};
@@ -86,35 +108,51 @@ Panel panel_of(const Quantity& quantity, const std::vector<CountedCost>& costs) 
   return panel;
 }
 
-/// Where the rows of implementations and the panels stand on the canvas.
+/// Where the panels stand on the canvas: two side by side, and two below them.
 struct Places {
   double first_panel;
-  double panel;  ///< a panel's width, with its numbers
-  double row;    ///< a row's height
+  double panel;   ///< a panel's width, with its numbers
+  double height;  ///< of its rows
 
-  double middle_of(std::size_t i) const { return kTop - row * (static_cast<double>(i) + 0.5); }
+  double left_of(std::size_t panel_index) const {
+    return first_panel + static_cast<double>(panel_index % kAcross) * (panel + kGap);
+  }
+  /// The upper edge of a panel's rows.
+  double top_of(std::size_t panel_index) const {
+    const std::size_t below = kQuantities.size() / kAcross - 1 - panel_index / kAcross;
+    return kBottom + height + static_cast<double>(below) * (height + kAbove);
+  }
+  double middle_of(std::size_t panel_index, std::size_t i) const {
+    return top_of(panel_index) - kRow * (static_cast<double>(i) + 0.5);
+  }
 };
 
 Places places_of(const std::vector<CountedCost>& costs) {
   double widest = 0;
   for (const CountedCost& row : costs)
     widest = std::max(widest, width_of(row.implementation, kSlugSize));
-  const double first_panel = kLeft + widest + 8;
-  const double panels = static_cast<double>(kQuantities.size());
+  const double first_panel = kLeft + widest + 6;
+  const double across = static_cast<double>(kAcross);
   return {
-      first_panel, (kCanvasWidth - kRight - first_panel - kGap * (panels - 1)) / panels,
-      std::min(kTallest, (kTop - kBottom) / static_cast<double>(costs.size()))};
+      first_panel, (kCanvasWidth - kRight - first_panel - kGap * (across - 1)) / across,
+      kRow * static_cast<double>(costs.size())};
 }
 
-std::string draw_row(
-    const Theme& theme, const Places& places, std::size_t i, const std::string& slug) {
-  const double above = kTop - places.row * static_cast<double>(i);
-  return draw(Line{{kLeft, above}, {kCanvasWidth - kRight, above}, theme.grid}) +
-         draw(Text{
-             .text = slug,
-             .at = {kLeft, places.middle_of(i)},
-             .colour = theme.text,
-             .size = kSlugSize});
+/// The implementations' names, left of the panels of one line.
+std::string draw_slugs(
+    const Theme& theme, const Places& places, std::size_t first_panel,
+    const std::vector<CountedCost>& costs) {
+  std::string text;
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    const double y = places.middle_of(first_panel, i);
+    text += draw(Line{{kLeft, y + kRow / 2}, {kCanvasWidth - kRight, y + kRow / 2}, theme.grid}) +
+            draw(Text{
+                .text = costs[i].implementation,
+                .at = {kLeft, y},
+                .colour = theme.text,
+                .size = kSlugSize});
+  }
+  return text;
 }
 
 /// The end of the bar or, where the number would reach over the end of the pale one, of that.
@@ -135,13 +173,14 @@ std::string draw_panel(
   }
   if (longest == 0) longest = 1;
 
-  const double left = places.first_panel + static_cast<double>(index) * (places.panel + kGap);
+  const double left = places.left_of(index);
+  const double top = places.top_of(index);
   const double rows = static_cast<double>(panel.bars.size());
   const Plane plane(
       {.left = left,
        .right = left + places.panel - kNumberGap - widest_number,
-       .bottom = kTop - rows * places.row,
-       .top = kTop},
+       .bottom = top - rows * kRow,
+       .top = top},
       {0, longest}, {rows - 0.5, -0.5});
 
   std::string text =
@@ -149,25 +188,25 @@ std::string draw_panel(
       "unset border\nunset ytics\nunset grid\nset style fill solid noborder\n" +
       draw(Text{
           .text = panel.quantity->title,
-          .at = {left, kTop + 36},
+          .at = {left, top + 26},
           .colour = theme.text,
           .size = 13,
           .bold = true}) +
-      draw(Text{.text = panel.quantity->unit, .at = {left, kTop + 17}, .colour = theme.muted});
+      draw(Text{.text = panel.quantity->unit, .at = {left, top + 10}, .colour = theme.muted});
   for (std::size_t i = 0; i < panel.bars.size(); ++i) {
     text += draw(Text{
         .text = number(panel.bars[i].value),
-        .at = {end_for_number(plane, panel.bars[i]) + kNumberGap, places.middle_of(i)},
+        .at = {end_for_number(plane, panel.bars[i]) + kNumberGap, places.middle_of(index, i)},
         .colour = theme.text,
         .size = kNumberSize,
         .bold = panel.bars[i].before > 0});
   }
-  text += draw(Line{{left, plane.frame().bottom + 4}, {left, kTop - 4}, theme.muted});
+  text += draw(Line{{left, plane.frame().bottom + 4}, {left, top - 4}, theme.muted});
   text += "plot NaN";
   for (const Series& series : panel.series) {
     text += fmt::format(
         ", ${} using 2:1:(0):2:($1-{}):($1+{}) with boxxyerror linecolor rgb '{}'", series.name,
-        kHalfBar, kHalfBar, series.name.ends_with("_before") ? theme.grid : theme.bar);
+        kHalfBar, kHalfBar, series.name.ends_with("_before") ? theme.grid : theme.accents[0]);
   }
   // The next panel has texts of its own.
   return text + "\nunset label\nunset arrow\n";
@@ -224,14 +263,20 @@ std::vector<TraceRow> load_trace(const std::filesystem::path& file, const std::s
   return trace;
 }
 
-std::vector<std::string> counted_regimes(const std::vector<TraceRow>& trace) {
-  std::vector<std::string> regimes;
-  for (const TraceRow& row : trace) {
-    const bool known = std::find(regimes.begin(), regimes.end(), row.regime) != regimes.end();
-    if (known || is_sweep(row.regime)) continue;
-    if (row_costs(trace, row.regime).size() >= 2) regimes.push_back(row.regime);
+std::vector<Regimes> counted_regimes(const std::vector<TraceRow>& trace) {
+  Regimes names;
+  for (const TraceRow& row : trace)
+    if (!is_sweep(row.regime)) add_if_new(names, row.regime);
+  std::vector<Regimes> groups;
+  for (const std::string& name : names) {
+    const std::vector<CountedCost> costs = row_costs(trace, name);
+    if (costs.size() < 2) continue;
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const Regimes& group) {
+      return are_the_same(row_costs(trace, group.front()), costs);
+    });
+    (same == groups.end() ? groups.emplace_back() : *same).push_back(name);
   }
-  return regimes;
+  return groups;
 }
 
 std::vector<CountedCost> row_costs(const std::vector<TraceRow>& trace, const std::string& regime) {
@@ -243,9 +288,11 @@ std::vector<CountedCost> row_costs(const std::vector<TraceRow>& trace, const std
   return sorted;
 }
 
-Chart counts_chart(const std::vector<TraceRow>& trace, const std::string& regime) {
+Chart counts_chart(const std::vector<TraceRow>& trace, const Regimes& regimes) {
+  const std::string& regime = regimes.front();
   const std::vector<CountedCost> costs = row_costs(trace, regime);
   if (costs.empty()) throw std::runtime_error(fmt::format("nothing was counted in '{}'", regime));
+  const Places places = places_of(costs);
   std::vector<Panel> panels;
   Chart chart;
   for (const Quantity& quantity : kQuantities) {
@@ -253,19 +300,20 @@ Chart counts_chart(const std::vector<TraceRow>& trace, const std::string& regime
     const std::vector<Series>& series = panels.back().series;
     chart.data.insert(chart.data.end(), series.begin(), series.end());
   }
-  const std::string title = fmt::format(
-      "What a row costs, counted on the CPU device: {}, {} columns", regime,
-      of_regime(trace, regime).front().hidden);
+  chart.title = fmt::format(
+      "From {} to {}, a row costs {}", costs.front().implementation, costs.back().implementation,
+      finding(costs));
+  chart.subtitle = fmt::format(
+      "{}, {} columns, fp32, counted on the CPU device: a launch's total, divided by its rows; "
+      "pale: how much more the lesson before needed",
+      fmt::join(regimes, " and "), of_regime(trace, regime).front().hidden);
+  chart.height = places.top_of(0) + kAbove;
   chart.commands = [=](const Theme& theme) {
-    const Places places = places_of(costs);
-    std::string text =
-        "set multiplot\n" +
-        draw_title(
-            theme, title,
-            "a launch's total, divided by its rows; pale: how much more the lesson before needed");
-    for (std::size_t i = 0; i < costs.size(); ++i)
-      text += draw_row(theme, places, i, costs[i].implementation);
-    for (std::size_t i = 0; i < panels.size(); ++i) text += draw_panel(theme, places, i, panels[i]);
+    std::string text = "set multiplot\n";
+    for (std::size_t i = 0; i < panels.size(); ++i) {
+      if (i % kAcross == 0) text += draw_slugs(theme, places, i, costs);
+      text += draw_panel(theme, places, i, panels[i]);
+    }
     return text + "unset multiplot";
   };
   return chart;

@@ -5,14 +5,22 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <sstream>
+#include <utility>
 
 namespace rmsnorm::plots {
 namespace {
 
 constexpr double kLabelSize = 12;
-constexpr double kLineHeight = 16;
-constexpr double kLeaderLength = 22;
-constexpr double kTextGap = 5;  ///< between a leader and its text
+constexpr double kLineHeight = 15;
+constexpr double kLeaderLength = 12;
+constexpr double kTextGap = 4;  ///< between a leader and its text
+
+constexpr double kMargin = 12;  ///< beside and above the title
+constexpr double kTitleSize = 15;
+constexpr double kTitleLine = 20;
+constexpr double kSubtitleSize = 12;
+constexpr double kSubtitleLine = 16;
 
 double position(const Axis& axis, double value, double from, double to) {
   const auto scale = [&](double v) { return axis.log_base > 0 ? std::log(v) : v; };
@@ -33,7 +41,7 @@ std::string quoted(const Text& text) {
 }
 
 std::string screen(Point at) {
-  return fmt::format("screen {:.6f}, screen {:.6f}", at.x / kCanvasWidth, at.y / kCanvasHeight);
+  return fmt::format("screen {:.6f}, screen {:.3f}/H", at.x / kCanvasWidth, at.y);
 }
 
 }  // namespace
@@ -48,10 +56,10 @@ double Plane::y(double value) const {
 std::string Plane::commands(const Theme& theme) const {
   std::string text = fmt::format(
       "set lmargin at screen {:.6f}\nset rmargin at screen {:.6f}\n"
-      "set bmargin at screen {:.6f}\nset tmargin at screen {:.6f}\n"
+      "set bmargin at screen {:.3f}/H\nset tmargin at screen {:.3f}/H\n"
       "set xrange [{}:{}]\nset yrange [{}:{}]\n",
-      frame_.left / kCanvasWidth, frame_.right / kCanvasWidth, frame_.bottom / kCanvasHeight,
-      frame_.top / kCanvasHeight, x_.low, x_.high, y_.low, y_.high);
+      frame_.left / kCanvasWidth, frame_.right / kCanvasWidth, frame_.bottom, frame_.top, x_.low,
+      x_.high, y_.low, y_.high);
   if (x_.log_base > 0) text += fmt::format("set logscale x {}\n", x_.log_base);
   if (y_.log_base > 0)
     text += fmt::format("set logscale y {}\nset format y '10^{{%T}}'\n", y_.log_base);
@@ -84,8 +92,9 @@ std::string draw_lines(const std::vector<std::string>& lines, Text first, double
 
 std::string draw(const Line& line) {
   return fmt::format(
-      "set arrow from {} to {} nohead linecolor rgb '{}' linewidth {} dashtype {} front\n",
-      screen(line.from), screen(line.to), line.colour, line.width, line.dash);
+      "set arrow from {} to {} nohead linecolor rgb '{}' linewidth {} dashtype {} {}\n",
+      screen(line.from), screen(line.to), line.colour, line.width, line.dash,
+      line.behind ? "back" : "front");
 }
 
 double width_of(const std::string& text, double size) {
@@ -95,15 +104,50 @@ double width_of(const std::string& text, double size) {
   return 0.62 * size * static_cast<double>(letters);
 }
 
-std::string draw_title(const Theme& theme, const std::string& title, const std::string& subtitle) {
-  constexpr double kMargin = 18;
-  return draw(Text{
-             .text = title,
-             .at = {kMargin, kCanvasHeight - 24},
-             .colour = theme.text,
-             .size = 16,
-             .bold = true}) +
-         draw(Text{.text = subtitle, .at = {kMargin, kCanvasHeight - 48}, .colour = theme.muted});
+std::vector<std::string> wrapped(const std::string& text, double size, double width) {
+  std::vector<std::string> lines = {""};
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const std::string longer = lines.back().empty() ? word : lines.back() + " " + word;
+    if (lines.back().empty() || width_of(longer, size) <= width) {
+      lines.back() = longer;
+    } else {
+      lines.push_back(word);
+    }
+  }
+  return lines;
+}
+
+std::string canvas(double height) {
+  return fmt::format("H = {:.3f}\n", height);
+}
+
+/// The title's lines, and those below it.
+std::pair<std::vector<std::string>, std::vector<std::string>> lines_of_title(const Chart& chart) {
+  constexpr double kWidth = kCanvasWidth - 2 * kMargin;
+  return {wrapped(chart.title, kTitleSize, kWidth), wrapped(chart.subtitle, kSubtitleSize, kWidth)};
+}
+
+double height_of_title(const Chart& chart) {
+  const auto [title, subtitle] = lines_of_title(chart);
+  return kMargin + kTitleLine * static_cast<double>(title.size()) +
+         kSubtitleLine * static_cast<double>(subtitle.size());
+}
+
+std::string draw_title(const Chart& chart, const Theme& theme) {
+  const auto [title, subtitle] = lines_of_title(chart);
+  Text text{
+      .text = "",
+      .at = {kMargin, chart.height + height_of_title(chart) - kMargin - kTitleLine / 2},
+      .colour = theme.text,
+      .size = kTitleSize,
+      .bold = true};
+  std::string commands = draw_lines(title, text, kTitleLine);
+  text.at.y -= kTitleLine * static_cast<double>(title.size());
+  text.colour = theme.muted;
+  text.size = kSubtitleSize;
+  text.bold = false;
+  return commands + draw_lines(subtitle, text, kSubtitleLine);
 }
 
 double width_of(const std::vector<EndLabel>& labels) {

@@ -75,6 +75,7 @@ struct Line {
   std::string colour;
   double width = 1;
   std::string dash = "solid";  ///< a gnuplot dashtype
+  bool behind = false;         ///< the data
 };
 
 /// The gnuplot command for a line.
@@ -83,8 +84,15 @@ std::string draw(const Line& line);
 /// About as wide as the text is in DejaVu Sans, in points, on the safe side.
 double width_of(const std::string& text, double size);
 
-/// The title, and below it one line in smaller letters.
-std::string draw_title(const Theme& theme, const std::string& title, const std::string& subtitle);
+/// The words in lines that are no wider than `width` points.
+std::vector<std::string> wrapped(const std::string& text, double size, double width);
+
+/// The gnuplot command that says how high the canvas is, for all that is drawn after it.
+std::string canvas(double height);
+
+/// The height of a chart's title and of the smaller lines below it, on top of the chart.
+double height_of_title(const Chart& chart);
+std::string draw_title(const Chart& chart, const Theme& theme);
 
 /// A label right of the plot, at the end of a line.
 struct EndLabel {

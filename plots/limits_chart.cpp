@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -12,7 +13,8 @@
 namespace rmsnorm::plots {
 namespace {
 
-constexpr Frame kFrame{.left = 66, .right = 796, .bottom = 62, .top = kCanvasHeight - 72};
+constexpr Frame kFrame{.left = 46, .right = kCanvasWidth - 16, .bottom = 46, .top = 326};
+constexpr double kAbove = 34;     ///< for the regimes' names
 constexpr Axis kX{0.75, 256, 2};  // KiB
 constexpr Axis kY{0, 112};        // %
 
@@ -20,7 +22,11 @@ constexpr Axis kY{0, 112};        // %
 constexpr double kShort = 90;
 constexpr double kMany = 16;
 
-const char* const kRegimes[] = {"prefill", "heads", "wide", "decode"};
+/// Nearly the copy's speed, in % of it.
+constexpr double kNearlyAll = 98;
+
+const char* const kRegimes[] = {"decode", "prefill", "heads", "wide"};
+const Colour kColours[] = {family_colour, accent<0>, accent<1>, accent<2>};
 const char* const kTypes[] = {"fp32", "bf16"};
 constexpr int kPointTypes[] = {7, 6};  // gnuplot's: a disc, a ring
 
@@ -40,24 +46,24 @@ std::string draw_texts(const std::vector<Limit>& limits, const Plane& plane, con
         .size = 10.5,
         .align = Align::right});
   }
-  for (double tick = 1; tick < kX.high; tick *= 2) {
+  for (double tick = 1; tick < kX.high; tick *= 4) {
     text += draw(Text{
         .text = fmt::format("{:g}", tick),
-        .at = {plane.x(tick), kFrame.bottom - 14},
+        .at = {plane.x(tick), kFrame.bottom - 12},
         .colour = theme.muted,
         .size = 11,
         .align = Align::center});
   }
   text += draw(Text{
       .text = "bytes of x in flight, KiB an SM",
-      .at = {(kFrame.left + kFrame.right) / 2, kFrame.bottom - 38},
+      .at = {(kFrame.left + kFrame.right) / 2, kFrame.bottom - 32},
       .colour = theme.text,
       .align = Align::center});
   for (std::size_t i = 0; i < std::size(kRegimes); ++i) {
     text += draw(Text{
-        .text = kRegimes[i],
-        .at = {kFrame.right + 18, kFrame.top - 8 - 20 * static_cast<double>(i)},
-        .colour = line_colour(i)(theme),
+        .text = fmt::format("● {}", kRegimes[i]),
+        .at = {kFrame.left + 12 + 76 * static_cast<double>(i), kFrame.top + 18},
+        .colour = i == 0 ? theme.muted : kColours[i](theme),
         .bold = true});
   }
   return text;
@@ -68,11 +74,7 @@ std::string commands(const std::vector<Limit>& limits, const Theme& theme) {
   const Limit& any = limits.front();
   const double ns = soonest(limits).ns;
   const double slope = any.share / kib(any) * any.ns / ns;  // % for a KiB; all copies are alike
-  std::string text =
-      plane.commands(theme) + draw_texts(limits, plane, theme) +
-      draw_title(
-          theme, fmt::format("bytes in flight, {}, cold L2", any.profile->device),
-          "bandwidth in % of the copy's in prefill, for each kernel and regime; ● fp32, ○ bf16");
+  std::string text = plane.commands(theme) + draw_texts(limits, plane, theme);
   text += draw(Text{
       .text = fmt::format("Little's law, {}", microseconds(ns / 1e3)),
       .at = {plane.x(50 / slope) - 8, plane.y(50)},
@@ -82,10 +84,10 @@ std::string commands(const std::vector<Limit>& limits, const Theme& theme) {
   text += draw(Text{
       .text = "measured copy",
       .at = {kFrame.left + 6, plane.y(100) + 9},
-      .colour = theme.copy,
+      .colour = theme.text,
       .size = 11});
   text += draw(
-      Line{{kFrame.left, plane.y(100)}, {kFrame.right, plane.y(100)}, theme.copy, 1.2, "(6,4)"});
+      Line{{kFrame.left, plane.y(100)}, {kFrame.right, plane.y(100)}, theme.text, 1.2, "(6,4)"});
   text += fmt::format(
       "set samples 1000\nplot x < {} ? {} * x : NaN with lines linecolor rgb '{}' linewidth 1.6 "
       "dashtype (12,5)",
@@ -94,7 +96,7 @@ std::string commands(const std::vector<Limit>& limits, const Theme& theme) {
     for (std::size_t k = 0; k < std::size(kTypes); ++k) {
       text += fmt::format(
           ", ${}_{} with points linecolor rgb '{}' pointtype {} pointsize 0.62 linewidth 1.4",
-          kRegimes[i], kTypes[k], line_colour(i)(theme), kPointTypes[k]);
+          kRegimes[i], kTypes[k], kColours[i](theme), kPointTypes[k]);
     }
   }
   return text;
@@ -118,6 +120,17 @@ std::optional<Chart> limits_chart(const std::vector<Limit>& limits) {
     }
   }
   if (shown.empty()) return std::nullopt;
+  double least = kX.high;
+  for (const Limit& limit : shown)
+    if (limit.share >= kNearlyAll) least = std::min(least, kib(limit));
+  chart.title = fmt::format(
+      "No kernel reaches {:.0f} % of the copy's speed with less than {:.0f} KiB in flight on an SM",
+      kNearlyAll, std::floor(least));
+  chart.subtitle = fmt::format(
+      "bandwidth in % of the copy's in prefill, for each kernel and regime, {}, cold L2; ● fp32, "
+      "○ bf16",
+      shown.front().profile->device);
+  chart.height = kFrame.top + kAbove;
   chart.commands = [shown](const Theme& theme) { return commands(shown, theme); };
   return chart;
 }

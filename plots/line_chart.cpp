@@ -13,8 +13,9 @@ namespace {
 
 constexpr double kRoomLeft = 1.25;   ///< the x axis begins this factor before the first point
 constexpr double kRoomRight = 1.12;  ///< and ends this factor after the last
-constexpr double kBottom = 58;
-constexpr double kLeft = 66;
+constexpr double kBottom = 46;
+constexpr double kPlot = 280;  ///< the plot's height
+constexpr double kLeft = 46;
 
 bool has_points(const ChartLine& line) {
   return std::any_of(line.points.begin(), line.points.end(), [](const auto& point) {
@@ -52,7 +53,7 @@ std::string draw_x_axis(
        tick *= 4) {
     text += draw(Text{
         .text = binary_count(static_cast<std::int64_t>(tick)),
-        .at = {plane.x(tick), frame.bottom - 15},
+        .at = {plane.x(tick), frame.bottom - 12},
         .colour = theme.muted,
         .size = 11,
         .align = Align::center});
@@ -61,7 +62,7 @@ std::string draw_x_axis(
   }
   return text + draw(Text{
                     .text = chart.x_name,
-                    .at = {(frame.left + frame.right) / 2, frame.bottom - 38},
+                    .at = {(frame.left + frame.right) / 2, frame.bottom - 32},
                     .colour = theme.text,
                     .align = Align::center});
 }
@@ -82,13 +83,22 @@ std::vector<EndLabel> end_labels(
     const LineChart& chart, const Plane& plane, const Theme& theme, double last_x) {
   std::vector<EndLabel> labels;
   for (const ChartLine& line : chart.lines) {
+    if (line.label.empty()) continue;
     const auto [x, y] = last_point(line);
-    EndLabel label{.y = plane.y(y), .lines = line.label, .colour = line.colour(theme)};
+    EndLabel label{
+        .y = plane.y(y),
+        .lines = line.label,
+        .colour = (line.label_colour ? line.label_colour : line.colour)(theme)};
     if (x < last_x) {
       label.lines.back() += fmt::format(" (to {})", binary_count(static_cast<std::int64_t>(x)));
       label.leader = false;
     }
     labels.push_back(label);
+  }
+  if (chart.band) {
+    const auto& [x, low] = chart.band->low.back();
+    const double y = (plane.y(low) + plane.y(chart.band->high.back().second)) / 2;
+    labels.push_back({y, chart.band->label, theme.muted});
   }
   return labels;
 }
@@ -96,20 +106,23 @@ std::vector<EndLabel> end_labels(
 std::string commands(const LineChart& chart, const Theme& theme) {
   const auto [first_x, last_x] = extent(chart.lines);
   const Axis x_axis{first_x / kRoomLeft, last_x * kRoomRight, 2};
-  Frame frame{
-      .left = kLeft, .right = kCanvasWidth / 2, .bottom = kBottom, .top = kCanvasHeight - 82};
+  Frame frame{.left = kLeft, .right = kCanvasWidth / 2, .bottom = kBottom, .top = kBottom + kPlot};
   // How wide the labels are does not depend on the frame, only where they stand does.
   frame.right =
-      kCanvasWidth - 12 - width_of(end_labels(chart, Plane(frame, x_axis, chart.y), theme, last_x));
+      kCanvasWidth - 8 - width_of(end_labels(chart, Plane(frame, x_axis, chart.y), theme, last_x));
   const Plane plane(frame, x_axis, chart.y);
 
-  std::string text = plane.commands(theme) + draw_title(theme, chart.title, chart.subtitle) +
-                     draw_x_axis(chart, plane, theme, {first_x, last_x}) +
+  std::string text = plane.commands(theme) + draw_x_axis(chart, plane, theme, {first_x, last_x}) +
                      draw_end_labels(frame, end_labels(chart, plane, theme, last_x));
   if (chart.mark && chart.mark->x > x_axis.low && chart.mark->x < x_axis.high) {
     text += draw_mark(*chart.mark, plane, theme);
   }
   text += "plot NaN";
+  if (chart.band) {
+    text += fmt::format(
+        ", $band with filledcurves closed fillstyle solid 0.45 noborder linecolor rgb '{}'",
+        chart.band->colour(theme));
+  }
   for (std::size_t i = 0; i < chart.lines.size(); ++i) {
     const ChartLine& line = chart.lines[i];
     text += fmt::format(
@@ -124,7 +137,12 @@ std::string commands(const LineChart& chart, const Theme& theme) {
 
 Chart draw(LineChart chart) {
   std::erase_if(chart.lines, [](const ChartLine& line) { return !has_points(line); });
-  Chart result;
+  Chart result{chart.title, chart.subtitle, kBottom + kPlot + (chart.mark ? 28.0 : 16.0), {}, {}};
+  if (chart.band) {
+    Series band{"band", chart.band->low};  // around it: there, and back
+    band.points.insert(band.points.end(), chart.band->high.rbegin(), chart.band->high.rend());
+    result.data.push_back(band);
+  }
   for (std::size_t i = 0; i < chart.lines.size(); ++i) {
     result.data.push_back({fmt::format("line{}", i), chart.lines[i].points});
   }

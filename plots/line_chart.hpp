@@ -14,12 +14,21 @@ namespace rmsnorm::plots {
 
 /// One line. A point whose y is NaN is a gap.
 struct ChartLine {
-  std::vector<std::string> label;  ///< its lines of text
+  std::vector<std::string> label;  ///< its lines of text; none: it has no label
   std::vector<std::pair<double, double>> points;
   Colour colour;
+  Colour label_colour = {};  ///< the line's own if there is none
   double width = 2;
   std::string dash = "solid";  ///< a gnuplot dashtype
   bool marked = true;          ///< a dot at each point
+};
+
+/// The area between two lines with points at the same x.
+struct Band {
+  std::vector<std::pair<double, double>> low;
+  std::vector<std::pair<double, double>> high;
+  Colour colour;
+  std::vector<std::string> label;  ///< its lines of text
 };
 
 /// A vertical line, with its text above the plot.
@@ -34,7 +43,8 @@ struct LineChart {
   std::string subtitle;
   std::string x_name;
   Axis y;
-  std::vector<ChartLine> lines;
+  std::optional<Band> band;      ///< behind the lines
+  std::vector<ChartLine> lines;  ///< the later ones are drawn over the earlier ones
   std::optional<VerticalMark> mark;
 };
 

@@ -4,12 +4,15 @@
 #include <string>
 #include <utility>
 
-#include "plots/bars.hpp"
 #include "plots/charts.hpp"
+#include "plots/format.hpp"
 #include "plots/peers.hpp"
+#include "plots/row_chart.hpp"
 
 namespace rmsnorm::plots {
 namespace {
+
+constexpr const char* kOurs = "librmsnorm";
 
 /// Whether a result or a case is a point of the chart of lines.
 template <class Measured>
@@ -18,44 +21,81 @@ bool is_on_the_line(const Measured& it) {
          std::has_single_bit(static_cast<std::uint64_t>(it.hidden));
 }
 
-/// The bar of a result; its unit is in the chart's subtitle.
-Bar bar_of(const Result* result, std::size_t kind, bool is_about_time) {
-  Bar bar{.kind = kind};
-  if (result == nullptr) return bar;
-  bar.value = is_about_time ? result->median_us : percent_of_copy(*result);
-  if (!bar.value) {
-    bar.text = {to_string(result->verdict)};
-  } else {
-    bar.text = {fmt::format("{:.{}f}", *bar.value, !is_about_time ? 0 : *bar.value < 10 ? 2 : 1)};
+enum Kind { kOthers, kBest, kOur };  // of the others, the best one
+
+/// What a dot shows; its unit is the axis's.
+std::optional<double> value_of(const PeerCase& which, const Result* result) {
+  if (result == nullptr) return {};
+  return which.is_about_time() ? result->median_us : percent_of_copy(*result);
+}
+
+std::string number(const PeerCase& which, double value) {
+  return which.is_about_time() ? fmt::format("{:.{}f}", value, value < 10 ? 2 : 1)
+                               : fmt::format("{:.0f}", value);
+}
+
+/// The dots of a case, and what is written beside them: ours, and the best of the others.
+ChartRow row_of(const PeerCase& which) {
+  ChartRow row;
+  row.label = {{fmt::format("{} × {}", which.rows, which.hidden)}};
+  if (!which.is_about_time())
+    row.label.insert(row.label.begin(), {which.name() + ", " + which.dtype});
+  const Result* best = nullptr;
+  std::optional<double> ours;
+  for (const Result* result : which.results) {
+    const auto value = value_of(which, result);
+    if (!value) continue;
+    if (result->implementation == kOurs) {
+      ours = value;
+    } else if (!best || *result->median_us < *best->median_us) {
+      best = result;
+    }
+    row.marks.push_back({result->implementation == kOurs ? kOur : kOthers, *value});
   }
-  return bar;
+  if (ours) row.text.push_back({number(which, *ours), accent<0>});
+  if (best) {
+    const double value = *value_of(which, best);
+    row.marks.push_back({kBest, value});
+    row.text.push_back({best->implementation + " " + number(which, value), accent<1>});
+  }
+  return row;
 }
 
-std::vector<std::string> label_of(const PeerCase& which) {
-  std::vector<std::string> lines = {
-      which.dtype, fmt::format("{} ×", which.rows), fmt::format("{}", which.hidden)};
-  if (!which.is_about_time()) lines.insert(lines.begin(), which.name());
-  return lines;
+/// In how many of the cases ours is at least as fast as the best of the others.
+std::string finding(const std::vector<PeerCase>& cases) {
+  std::size_t ahead = 0;
+  for (const PeerCase& which : cases) {
+    std::optional<double> ours, others;
+    for (const Result* result : which.results) {
+      if (result == nullptr || !result->median_us) continue;
+      auto& least = result->implementation == kOurs ? ours : others;
+      if (!least || *result->median_us < *least) least = result->median_us;
+    }
+    if (ours && (!others || *ours <= *others)) ++ahead;
+  }
+  return fmt::format("{} is the fastest in {} of {} cases", kOurs, ahead, cases.size());
 }
 
-/// The bars of some cases, where anything was timed.
+/// The dots of some cases, where anything was timed.
 template <class Wanted>
-std::optional<Chart> bars_of(
-    const std::vector<Result>& results, const char* title, const char* subtitle, Wanted is_wanted) {
-  BarChart chart;
-  const std::vector<std::string> names = implementations_of(results);
-  for (std::size_t i = 0; i < names.size(); ++i) chart.kinds.push_back({line_colour(i), names[i]});
-  Roof copy{{}, {"measured copy"}, [](const Theme& theme) { return theme.copy; }, "(6,4)"};
+std::optional<Chart> dots_of(
+    const std::vector<Result>& results, const char* what, const char* x_name, Wanted is_wanted) {
+  RowChart chart;
+  chart.has_dots = true;
+  chart.x_name = x_name;
+  chart.kinds = {{family_colour, "the others"}, {accent<1>, "the best other"}, {accent<0>, kOurs}};
+  Roof copy{{}, "measured copy", text_colour, "solid"};
+  std::vector<PeerCase> cases;
   for (const PeerCase& which : peer_cases_of(results)) {
     if (!is_wanted(which) || !which.copy_gbps) continue;
-    BarGroup& group = chart.groups.emplace_back(BarGroup{label_of(which)});
-    for (std::size_t i = 0; i < names.size(); ++i)
-      group.bars.push_back(bar_of(which.results[i], i, which.is_about_time()));
+    cases.push_back(which);
+    chart.rows.push_back(row_of(which));
     copy.values.push_back(which.is_about_time() ? which.copy_us : 100);
+    chart.is_logarithmic = which.is_about_time();
   }
-  if (chart.groups.empty()) return std::nullopt;
-  chart.title = fmt::format("{}, {}, cold L2", title, results.front().device);
-  chart.subtitle = subtitle;
+  if (cases.empty()) return std::nullopt;
+  chart.title = finding(cases);
+  chart.subtitle = fmt::format("{}, rows × hidden, {}, cold L2", what, results.front().device);
   chart.roofs = {copy};
   return draw(std::move(chart));
 }
@@ -63,23 +103,20 @@ std::optional<Chart> bars_of(
 }  // namespace
 
 std::optional<Chart> peers_forward_chart(const std::vector<Result>& results) {
-  const Sweep forward{"forward", &Result::hidden, "hidden", "forward"};
-  const auto others_too = only(results, [](const Result& result) {  // for their colours
-    return result.regime != "forward" || is_on_the_line(result);
-  });
-  return sweep_chart(others_too, forward, {});
+  const Sweep forward{"forward", &Result::hidden, "hidden",
+                      "columns", "forward",       {kOurs, "torch", "quack"}};
+  return sweep_chart(only(results, is_on_the_line<Result>), forward, {});
 }
 
 std::optional<Chart> peers_decode_chart(const std::vector<Result>& results) {
-  return bars_of(
-      results, "decode", "median time of a launch in a CUDA graph, in µs; rows × hidden below",
+  return dots_of(
+      results, "decode in bf16: time of a launch in a CUDA graph", "µs",
       [](const PeerCase& which) { return which.is_about_time(); });
 }
 
 std::optional<Chart> peers_other_chart(const std::vector<Result>& results) {
-  return bars_of(
-      results, "other shapes and operations",
-      "bandwidth in % of a copy of as many bytes; rows × hidden below",
+  return dots_of(
+      results, "bandwidth in % of a copy of as many bytes", "% of the measured copy",
       [](const PeerCase& which) { return !which.is_about_time() && !is_on_the_line(which); });
 }
 

@@ -18,9 +18,8 @@ namespace {
 
 using namespace rmsnorm::plots;
 
-/// The operation that all charts are of, and those whose implementations have bars.
+/// The operation that all charts are of but those of a lesson about another.
 constexpr const char* kMain = "rms_norm";
-constexpr const char* kInProgressions[] = {kMain, "backward"};
 
 struct Options {
   std::filesystem::path csv_file;
@@ -38,7 +37,7 @@ void save(const Chart& chart, const Options& options, const std::string& name) {
 }
 
 void draw_results(const Options& options) {
-  const auto results = of_fp32(load_results(options.csv_file));
+  const auto results = load_results(options.csv_file);
   int drawn = 0;
   const auto save_if_any = [&](const std::optional<Chart>& chart, const std::string& name) {
     if (chart) {
@@ -48,15 +47,13 @@ void draw_results(const Options& options) {
       fmt::print("{} left out: {} has no results for it\n", name, options.csv_file.string());
     }
   };
-  for (const char* operation : kInProgressions) {
-    const auto all = of_operation(results, operation);
-    // One lesson alone is compared with its own variants.
-    const auto several = without_variants(all);
-    const auto& shown = implementations_of(several).size() > 1 ? several : all;
-    for (const Condition& condition : timed_conditions(shown))
-      save_if_any(progression_chart(shown, condition), progression_name(shown, condition));
+  const auto norms = without_variants(of_operation(of_fp32(results), kMain));
+  for (const Condition& condition : timed_conditions(norms))
+    save_if_any(progression_chart(norms, condition), progression_name(norms, condition));
+  for (const Rung& rung : kRungs) {
+    const auto chart = lesson_chart(results, rung);
+    if (chart) save_if_any(chart, fmt::format("lesson_{}", rung.lesson));
   }
-  const auto norms = without_variants(of_operation(results, kMain));
   save_if_any(sweep_chart(norms, kOverRows, options.l2_mib), "sweep_rows");
   save_if_any(sweep_chart(norms, kOverHidden, options.l2_mib), "sweep_hidden");
   save_if_any(error_chart(norms, kOverHidden), "error");
@@ -81,8 +78,8 @@ void draw_limits(const Options& options) {
 void draw_trace(const Options& options) {
   const auto trace = load_trace(options.trace_file, kMain);
   const auto regimes = counted_regimes(trace);
-  for (const std::string& regime : regimes)
-    save(counts_chart(trace, regime), options, "counts_" + regime);
+  for (const Regimes& same : regimes)
+    save(counts_chart(trace, same), options, "counts_" + same.front());
   if (regimes.empty()) {
     throw std::runtime_error(
         fmt::format("{}: no regime has counts of two lessons", options.trace_file.string()));

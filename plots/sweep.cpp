@@ -15,16 +15,16 @@ namespace {
 
 constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
 
-/// A peak further away than this, in multiples of the highest line, is not drawn.
-constexpr double kPeakInSight = 1.5;
+/// As many grey lines as have a place for their names.
+constexpr std::size_t kFew = 4;
 
-/// A column of the results over x.
+/// Numbers over x.
 using Curve = std::map<std::int64_t, double>;
+using Points = std::vector<std::pair<double, double>>;
 
 /// The curve's points, with gaps at those x where it has none.
-std::vector<std::pair<double, double>> points_of(
-    const Curve& curve, const std::set<std::int64_t>& all_x) {
-  std::vector<std::pair<double, double>> points;
+Points points_of(const Curve& curve, const std::set<std::int64_t>& all_x) {
+  Points points;
   for (const std::int64_t x : all_x) {
     const auto found = curve.find(x);
     points.emplace_back(static_cast<double>(x), found == curve.end() ? kGap : found->second);
@@ -33,16 +33,23 @@ std::vector<std::pair<double, double>> points_of(
 }
 
 /// A number that a result may have.
-using Column = std::optional<double> Result::*;
+using Column = std::optional<double> (*)(const Result&);
 
-/// A column of the results, of one implementation or of all.
+std::optional<double> error_of(const Result& r) {
+  return r.max_error;
+}
+std::optional<double> bound_of(const Result& r) {
+  return r.error_bound;
+}
+
+/// A column of an implementation's results.
 Curve curve_of(
     const std::vector<Result>& results, const Sweep& sweep, Column column,
-    const std::string& name = "") {
+    const std::string& name) {
   Curve curve;
   for (const Result& result : results) {
-    if (!name.empty() && result.implementation != name) continue;
-    if (result.*column) curve[result.*(sweep.x)] = *(result.*column);
+    const auto value = column(result);
+    if (result.implementation == name && value) curve[result.*(sweep.x)] = *value;
   }
   return curve;
 }
@@ -51,29 +58,6 @@ std::set<std::int64_t> xs_of(const std::vector<Result>& results, const Sweep& sw
   std::set<std::int64_t> xs;
   for (const Result& result : results) xs.insert(result.*(sweep.x));
   return xs;
-}
-
-/// The implementations of all results and how their lines look: the same in every chart.
-struct Lines {
-  explicit Lines(const std::vector<Result>& results) : names(implementations_of(results)) {}
-
-  ChartLine line_of(const std::string& name) const {
-    const auto place =
-        static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
-    ChartLine line;
-    line.label = {name};
-    line.colour = line_colour(place);
-    if (place >= kLineColours) line.dash = "(12,3)";
-    return line;
-  }
-
-  std::vector<std::string> names;
-};
-
-double highest_of(const Curve& curve) {
-  double highest = 0;
-  for (const auto& [x, y] : curve) highest = std::max(highest, y);
-  return highest;
 }
 
 /// Those in a sweep that are not only verified.
@@ -91,53 +75,23 @@ std::optional<VerticalMark> l2_mark(
       *l2_mib * 1024 * 1024 / bytes_per_row, fmt::format("x and y fill the L2, {:g} MiB", *l2_mib)};
 }
 
-/// A bound, and the implementations that share it.
-struct Bound {
-  Curve curve;
-  std::vector<std::string> slugs;
-};
-
-bool same_where_both_are(const Curve& a, const Curve& b) {
-  bool met = false;
-  for (const auto& [x, y] : a) {
-    const auto found = b.find(x);
-    if (found == b.end()) continue;
-    if (found->second != y) return false;
-    met = true;
+/// Where the sweep's first implementation is most ahead of its second one.
+std::string finding(
+    const std::vector<Result>& of_sweep, const Sweep& sweep, const std::string& otherwise) {
+  const Curve lead = curve_of(of_sweep, sweep, percent_of_copy, sweep.coloured[0]);
+  const Curve behind = curve_of(of_sweep, sweep, percent_of_copy, sweep.coloured[1]);
+  double most = 0;
+  std::int64_t where = 0;
+  for (const auto& [x, share] : lead) {
+    const auto other = behind.find(x);
+    if (other == behind.end() || share / other->second <= most) continue;
+    most = share / other->second;
+    where = x;
   }
-  return met;
-}
-
-std::vector<Bound> distinct_bounds(const std::vector<Result>& results, const Sweep& sweep) {
-  std::vector<Bound> bounds;
-  for (const std::string& slug : implementations_of(results)) {
-    const Curve curve = curve_of(results, sweep, &Result::error_bound, slug);
-    const auto same = std::find_if(bounds.begin(), bounds.end(), [&](const Bound& bound) {
-      return same_where_both_are(bound.curve, curve);
-    });
-    if (same == bounds.end()) {
-      bounds.push_back({curve, {slug}});
-    } else {
-      same->curve.insert(curve.begin(), curve.end());
-      same->slugs.push_back(slug);
-    }
-  }
-  return bounds;
-}
-
-/// "bound of 03, 04, 05", in as many lines as it needs.
-std::vector<std::string> bound_label(const std::vector<std::string>& slugs) {
-  constexpr std::size_t kLongest = 27;
-  std::vector<std::string> lines = {"bound of"};
-  for (std::size_t i = 0; i < slugs.size(); ++i) {
-    const std::string word = short_name(slugs[i]) + (i + 1 < slugs.size() ? "," : "");
-    if (lines.back().size() + 1 + word.size() > kLongest) {
-      lines.push_back(word);
-    } else {
-      lines.back() += " " + word;
-    }
-  }
-  return lines;
+  if (most <= 1) return otherwise;
+  return fmt::format(
+      "{} is up to {:.1f} times as fast as {}: at {} {}", sweep.coloured[0], most,
+      sweep.coloured[1], binary_count(where), sweep.unit);
 }
 
 /// Zero has no place on a logarithmic axis.
@@ -147,11 +101,11 @@ Curve positive(Curve curve) {
 }
 
 /// A logarithmic axis that holds all points.
-Axis axis_around(const std::vector<ChartLine>& lines) {
+Axis axis_around(const std::vector<Points>& all) {
   double low = std::numeric_limits<double>::infinity();
   double high = 0;
-  for (const ChartLine& line : lines) {
-    for (const auto& [x, y] : line.points) {
+  for (const Points& points : all) {
+    for (const auto& [x, y] : points) {
       if (!std::isfinite(y)) continue;
       low = std::min(low, y);
       high = std::max(high, y);
@@ -161,81 +115,106 @@ Axis axis_around(const std::vector<ChartLine>& lines) {
   return {low / kRoom, high * kRoom, 10};
 }
 
+/// What the implementations' curves span; no point where none has one.
+Band band_of(const std::vector<Result>& results, const Sweep& sweep, Column column) {
+  Curve low;
+  Curve high;
+  for (const std::string& name : implementations_of(results)) {
+    for (const auto& [x, y] : positive(curve_of(results, sweep, column, name))) {
+      low[x] = std::min(low.emplace(x, y).first->second, y);
+      high[x] = std::max(high[x], y);
+    }
+  }
+  return {{low.begin(), low.end()}, {high.begin(), high.end()}, family_colour, {}};
+}
+
 }  // namespace
 
 std::optional<Chart> sweep_chart(
     const std::vector<Result>& results, const Sweep& sweep, std::optional<double> l2_mib) {
   const std::vector<Result> of_sweep = to_be_timed(results, sweep);
-  if (curve_of(of_sweep, sweep, &Result::gbps).empty()) return std::nullopt;
   const std::set<std::int64_t> xs = xs_of(of_sweep, sweep);
+  const Colour colours[] = {accent<0>, accent<1>, accent<2>};
+
+  std::vector<ChartLine> family;
+  std::vector<ChartLine> coloured;
+  double highest = 0;
+  for (const std::string& name : implementations_of(of_sweep)) {
+    const Curve curve = curve_of(of_sweep, sweep, percent_of_copy, name);
+    for (const auto& [x, y] : curve) highest = std::max(highest, y);
+    if (curve.empty()) continue;
+    const auto place =
+        std::find(std::begin(sweep.coloured), std::end(sweep.coloured), name) - sweep.coloured;
+    const bool is_coloured = place < std::ssize(sweep.coloured);
+    ChartLine line{
+        .label = {name},
+        .points = points_of(curve, xs),
+        .colour = is_coloured ? colours[place] : family_colour,
+        .width = is_coloured ? 2.4 : 1.3,
+        .marked = is_coloured};
+    (is_coloured ? coloured : family).push_back(line);
+  }
+  if (highest == 0) return std::nullopt;
 
   const Result& first = of_sweep.front();
   LineChart chart;
-  chart.title = fmt::format(
-      "bandwidth over {}, {}, {}, {}, {} L2", sweep.x_name, sweep.constant, first.dtype,
+  chart.title = finding(of_sweep, sweep, fmt::format("bandwidth over {}", sweep.x_name));
+  chart.subtitle = fmt::format(
+      "bandwidth in % of the measured copy, {}, {}, {}, {} L2", sweep.constant, first.dtype,
       first.device, cache_text(first));
-  chart.subtitle =
-      "effective bandwidth in GB/s: what has to be moved at least, in the median time of a launch";
+  if (family.size() > kFew) {
+    chart.subtitle += fmt::format("; grey: {} others", family.size());
+    for (ChartLine& line : family) line.label.clear();
+  }
+  for (ChartLine& line : family) line.label_colour = muted_colour;
   chart.x_name = sweep.x_name;
   chart.mark = l2_mark(of_sweep, sweep, l2_mib);
-  double highest = 0;
-  const auto add = [&](ChartLine line, const Curve& curve) {
-    highest = std::max(highest, highest_of(curve));
-    line.points = points_of(curve, xs);
-    chart.lines.push_back(std::move(line));
-  };
-  const Lines lines(results);
-  for (const std::string& name : lines.names)
-    add(lines.line_of(name), curve_of(of_sweep, sweep, &Result::gbps, name));
-  ChartLine roof;
-  roof.label = {"measured copy"};
-  roof.colour = [](const Theme& theme) { return theme.copy; };
+  chart.lines = std::move(family);
+  ChartLine roof{.label = {"measured copy"}, .points = {}, .colour = text_colour, .width = 1.4};
+  for (const std::int64_t x : xs) roof.points.emplace_back(static_cast<double>(x), 100);
   roof.dash = "(6,4)";
   roof.marked = false;
-  add(roof, curve_of(of_sweep, sweep, &Result::copy_gbps));
-  const Curve peak = curve_of(of_sweep, sweep, &Result::peak_gbps);
-  if (highest_of(peak) <= kPeakInSight * highest) {
-    roof.label = {"data-sheet peak"};
-    roof.colour = [](const Theme& theme) { return theme.peak; };
-    roof.dash = "(14,5)";
-    roof.width = 1.5;
-    add(roof, peak);
-  }
-  chart.y = {0, 1.06 * highest};
+  chart.lines.push_back(roof);
+  chart.lines.insert(chart.lines.end(), coloured.begin(), coloured.end());
+  chart.y = {0, 1.06 * std::max(100.0, highest)};
   return draw(std::move(chart));
 }
 
 std::optional<Chart> error_chart(const std::vector<Result>& results, const Sweep& sweep) {
   const std::vector<Result> of_sweep = of_regime(results, sweep.regime);
-  if (positive(curve_of(of_sweep, sweep, &Result::max_error)).empty()) return std::nullopt;
-  const std::set<std::int64_t> xs = xs_of(of_sweep, sweep);
-
   const std::vector<Result> on_gpu = to_be_timed(results, sweep);
-  const Result& first = on_gpu.empty() ? of_sweep.front() : on_gpu.front();
+  const std::vector<Result> on_cpu = only(of_sweep, [](const Result& r) { return !r.cache; });
+  const Band band = band_of(on_gpu, sweep, error_of);
+  if (band.high.empty() || on_cpu.empty()) return std::nullopt;
+  const std::string name = on_cpu.front().implementation;
+  const std::set<std::int64_t> xs = xs_of(of_sweep, sweep);
+  const Curve error = positive(curve_of(on_cpu, sweep, error_of, name));
+  if (error.empty()) return std::nullopt;
+
   LineChart chart;
-  chart.title = fmt::format("error over {}, {}, {}", sweep.x_name, first.dtype, first.device);
-  chart.subtitle =
-      "largest relative error of an element of y, against fp64; dashed: the bound that rounding "
-      "can explain";
+  chart.lines = {
+      {.label = {"its bound"},
+       .points = points_of(positive(curve_of(on_cpu, sweep, bound_of, name)), xs),
+       .colour = accent<1>,
+       .width = 1.4,
+       .dash = "(5,4)",
+       .marked = false},
+      {.label = {name}, .points = points_of(error, xs), .colour = accent<0>, .width = 2.4}};
+  chart.band = band;
+  chart.band->label = {fmt::format("{} on the GPU", implementations_of(on_gpu).size())};
+  const auto& [longest, worst] = band.high.back();
+  const auto there = error.find(static_cast<std::int64_t>(longest));
+  chart.title = there == error.end()
+                    ? fmt::format("error over {}", sweep.x_name)
+                    : fmt::format(
+                          "At {} {}, {} is {:.0f} times as far off as the GPU's kernels",
+                          binary_count(there->first), sweep.unit, name, there->second / worst);
+  chart.subtitle = fmt::format(
+      "largest relative error of an element of y against fp64, {}, {}; dashed: what rounding can "
+      "explain",
+      of_sweep.front().dtype, on_gpu.front().device);
   chart.x_name = sweep.x_name;
-  const Lines lines(results);
-  for (const Bound& bound : distinct_bounds(of_sweep, sweep)) {
-    ChartLine line;
-    line.label = bound_label(bound.slugs);
-    line.points = points_of(positive(bound.curve), xs);
-    line.colour = [](const Theme& theme) { return theme.muted; };
-    if (bound.slugs.size() == 1) line.colour = lines.line_of(bound.slugs.front()).colour;
-    line.width = 1;
-    line.dash = "(5,4)";
-    line.marked = false;
-    chart.lines.push_back(line);
-  }
-  for (const std::string& name : lines.names) {
-    ChartLine line = lines.line_of(name);
-    line.points = points_of(positive(curve_of(of_sweep, sweep, &Result::max_error, name)), xs);
-    chart.lines.push_back(line);
-  }
-  chart.y = axis_around(chart.lines);
+  chart.y = axis_around({chart.lines[0].points, chart.lines[1].points, band.low, band.high});
   return draw(std::move(chart));
 }
 

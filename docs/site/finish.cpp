@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,6 +84,16 @@ std::string search_index(const fs::path& folder) {
   return js + "];\n";
 }
 
+/// Doxygen takes `--option` for a dash and `__shared__` for bold print.
+std::string with_names_as_written(const std::string& html) {
+  static const std::regex kOption("&ndash;(?=[a-z])");
+  static const std::regex kDunder("<b>(shared|global|device|host|restrict|syncthreads)</b>");
+  if (html.find("&ndash;") == std::string::npos && html.find("<b>") == std::string::npos)
+    return html;
+  return std::regex_replace(
+      std::regex_replace(html, kOption, "--"), kDunder, "<code>__$1__</code>");
+}
+
 /// The text of a page with its title as the heading of the first level and all others below it,
 /// and, where there are formulas, with the program that sets them.
 std::string finished_page(std::string html) {
@@ -93,7 +104,7 @@ std::string finished_page(std::string html) {
         html, "<h" + level + ">Table of Contents</h" + level + ">",
         "<h3 role=\"presentation\">On this page</h3>");
   }
-  html = with_title_once(with_title_as_heading(html));
+  html = with_title_once(with_title_as_heading(with_names_as_written(html)));
   html = replace_all(html, "<div id=\"doc-content\"", "<div id=\"doc-content\" role=\"main\"");
   html = replace_all(
       html, "<div id=\"side-nav\"",

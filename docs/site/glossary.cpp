@@ -12,10 +12,12 @@
 namespace rmsnorm::site {
 namespace {
 
-/// Words that everybody reads without a glossary, most often in their everyday sense.
-constexpr std::array kEverydayWords = {"problem", "result", "lesson", "hidden",
-                                       "host",    "device", "bound",  "slug",
-                                       "roof",    "vector", "spread", "RMSNorm"};
+/// Words that everybody reads without a glossary, most often in their everyday sense or another one:
+/// a line of a program, a head of attention.
+constexpr std::array kEverydayWords = {"problem",        "result",  "lesson", "hidden", "host",
+                                       "device",         "bound",   "slug",   "roof",   "vector",
+                                       "spread",         "line",    "head",   "tail",   "operation",
+                                       "implementation", "RMSNorm", "loss"};
 
 bool is_word(char c) {
   const auto byte = static_cast<unsigned char>(c);

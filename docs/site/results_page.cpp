@@ -32,8 +32,13 @@ struct Cell {
 const std::vector<std::string> kFirstColumns = {"implementation", "operation", "regime",
                                                 "type",           "rows",      "hidden"};
 
+/// The number of "94 %" or "2.71 µs": the unit stands in the column's head.
+std::string without_unit(const std::string& text) {
+  return text.substr(0, text.find(' '));
+}
+
 Cell number(std::optional<double> value, const std::function<std::string(double)>& write) {
-  return value ? Cell{write(*value), value} : Cell{"-"};
+  return value ? Cell{without_unit(write(*value)), value} : Cell{"-"};
 }
 
 Cell whole(double value) {
@@ -44,7 +49,8 @@ Cell count(double value) {
   return {fmt::format("{:.6g}", value), value};
 }
 
-/// A table whose columns can be sorted, with a filter for its column `regime`. Its caption is HTML.
+/// A table whose columns can be sorted, and filtered where they hold few words (theme/site.js). Its
+/// caption is HTML.
 class Table {
  public:
   /// \param header of the columns behind those that every table has
@@ -64,8 +70,7 @@ class Table {
         whole(static_cast<double>(row.rows)),
         whole(static_cast<double>(row.hidden))};
     cells.insert(cells.end(), own.begin(), own.end());
-    plots::add_if_new(regimes_, row.regime);
-    rows_ += "<tr data-regime=\"" + escape_html(row.regime) + "\">";
+    rows_ += "<tr>";
     for (const Cell& cell : cells) {
       rows_ += cell.value ? fmt::format("<td data-value=\"{:.9g}\">", *cell.value) : "<td>";
       rows_ += escape_html(cell.text) + "</td>";
@@ -74,14 +79,8 @@ class Table {
   }
 
   std::string html() const {
-    std::string html = "<div class=\"results\">\n";
-    if (regimes_.size() > 1) {
-      html += "<label>Regime <select><option value=\"\">all</option>";
-      for (const std::string& regime : regimes_)
-        html += "<option>" + escape_html(regime) + "</option>";
-      html += "</select></label>\n";
-    }
-    html +=
+    std::string html =
+        "<div class=\"results\">\n"
         "<div class=\"scroll\" tabindex=\"0\"><table class=\"markdownTable sortable\">\n<caption>" +
         caption_ + "</caption>\n<thead><tr>";
     for (const std::string& column : header_)
@@ -92,7 +91,6 @@ class Table {
  private:
   std::string caption_;
   std::vector<std::string> header_;
-  std::vector<std::string> regimes_;
   std::string rows_;
 };
 
@@ -109,15 +107,14 @@ std::string times(const std::vector<Result>& results) {
   const auto on_gpu = plots::only(results, [](const Result& r) { return r.device != "cpu"; });
   Table table(
       escape_html("Measured on " + plots::sources_of(on_gpu, "; ")),
-      {"version", "L2", "time of a launch", "spread", "bandwidth", "of copy", "of peak",
-       "largest error", "bound", "verdict"});
+      {"L2", "time, µs", "spread, %", "bandwidth, GB/s", "of copy, %", "of peak, %",
+       "largest error", "bound", "verdict", "version"});
   const auto error = [](double e) { return fmt::format("{:.1e}", e); };
   for (const Result& r : results) {
     const auto of_peak = r.gbps && r.peak_gbps ? std::optional(100 * *r.gbps / *r.peak_gbps)
                                                : std::optional<double>();
     table.add(
-        r, {{r.version},
-            {r.cache ? to_string(*r.cache) : "-"},
+        r, {{r.cache ? to_string(*r.cache) : "-"},
             number(r.median_us, plots::microseconds),
             number(r.spread_pct, plots::percent),
             number(r.gbps, plots::gigabytes_per_second),
@@ -125,7 +122,8 @@ std::string times(const std::vector<Result>& results) {
             number(of_peak, plots::percent),
             number(r.max_error, error),
             number(r.error_bound, error),
-            {to_string(r.verdict)}});
+            {to_string(r.verdict)},
+            {r.version}});
   }
   return table.html();
 }
@@ -135,7 +133,8 @@ std::string profiles(const std::vector<plots::Profile>& all) {
   for (const plots::Profile& p : all) sources.insert(plots::source_of(p));
   Table table(
       inline_html(fmt::format("{}", fmt::join(sources, "; ")), {"results", {}, {}, nullptr}),
-      {"bytes read a row", "written", "from DRAM", "instructions a row", "registers", "occupancy"});
+      {"read a row, bytes", "written, bytes", "from DRAM, bytes", "instructions a row", "registers",
+       "occupancy, %"});
   for (const plots::Profile& p : all) {
     table.add(
         p, {whole(p.sectors_read * kSectorBytes / p.rows),
@@ -160,7 +159,7 @@ std::string counts(const std::vector<TraceRow>& trace) {
   }
   Table table(
       escape_html(fmt::format("Counted by the CPU device, {}", fmt::join(sources, "; "))),
-      {"bytes read a row", "written", "requests", "wavefronts", "barriers", "shuffles"});
+      {"read a row, bytes", "written, bytes", "requests", "wavefronts", "barriers", "shuffles"});
   for (const auto& [row, cost] : launches) {
     table.add(
         *row, {count(cost.read), count(cost.written), count(cost.requests), count(cost.wavefronts),
@@ -238,7 +237,8 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
       words(
           "Everything that was recorded, made of the files in <code>plots/data</code> when this "
           "site was built. No number was typed. A click on a column's head sorts the table by it; "
-          "a second click turns the order round. A bandwidth is what the operation must move at "
+          "a second click turns the order round. A time is that of a launch. A bandwidth is what "
+          "the operation must move at "
           "least, in the time of a launch: x once and y once for RMSNorm.") +
       measured + peers + counted;
   return pages;

@@ -63,6 +63,25 @@ function makeReachable() {
   }
 }
 
+// On a narrow page the tree of all pages is a drawer.
+function makeDrawer() {
+  const button = document.querySelector(".all-pages");
+  const root = document.documentElement;
+  const show = (open) => {
+    root.classList.toggle("drawer", open);
+    button.setAttribute("aria-expanded", open);
+  };
+  button.addEventListener("click", () => show(!root.classList.contains("drawer")));
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !root.classList.contains("drawer")) return;
+    show(false);
+    button.focus();
+  });
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("#side-nav, .all-pages")) show(false);
+  });
+}
+
 // On a narrow page its contents open and close.
 function makeContents() {
   const toc = document.querySelector(".contents > .toc");
@@ -84,7 +103,7 @@ function makeContents() {
   tell();
 }
 
-// Tables of results: a click on a head sorts, the list of regimes filters.
+// Tables of results: a click on a head sorts.
 function sortTables() {
   for (const table of document.querySelectorAll("table.sortable")) {
     const body = table.tBodies[0];
@@ -104,14 +123,33 @@ function sortTables() {
       };
       body.append(...cells.sort(order).map((cell) => cell.parentElement));
     }));
-    const regimes = table.closest(".results").querySelector("select");
-    if (regimes) {
-      regimes.addEventListener("change", () => {
-        for (const row of body.rows)
-          row.hidden = regimes.value !== "" && row.dataset.regime !== regimes.value;
-      });
-    }
+    filterTable(table);
   }
+}
+
+// A list for each column of words that has more than one of them.
+function filterTable(table) {
+  const rows = [...table.tBodies[0].rows];
+  const chosen = new Map();
+  const box = document.createElement("div");
+  box.className = "filters";
+  [...table.tHead.rows[0].cells].forEach((head, column) => {
+    const words = [...new Set(rows.map((row) => row.cells[column].textContent))];
+    const ofNumbers = rows.some((row) => row.cells[column].dataset.value !== undefined);
+    if (ofNumbers || words.length < 2 || head.textContent === "version") return;
+    const list = document.createElement("select");
+    list.append(new Option("all", ""), ...words.map((word) => new Option(word)));
+    list.addEventListener("change", () => {
+      chosen.set(column, list.value);
+      for (const row of rows) {
+        row.hidden = [...chosen].some(([at, word]) => word && row.cells[at].textContent !== word);
+      }
+    });
+    const label = document.createElement("label");
+    label.append(`${head.textContent} `, list);
+    box.append(label);
+  });
+  table.closest(".scroll").before(box);
 }
 
 // Search: every word of the question must begin a word of the section, or stand in its heading.
@@ -153,7 +191,8 @@ const search = {
           const { page, section } = entry;
           const text = entry.text.replace(/\s+/g, " ").trim();
           const heading = section || page;
-          return { ...entry, heading, text, rank, heads: search.words(heading),
+          const isReference = /^(class|struct|source_)|_8hp*\b/.test(entry.address);
+          return { ...entry, heading, text, rank, isReference, heads: search.words(heading),
             all: new Set(search.words(`${page} ${section} ${text}`)) };
         });
         done();
@@ -170,9 +209,36 @@ const search = {
       const begins = exact || entry.heads.some((head) => head.startsWith(word));
       const inText = begins || entry.all.has(word) || [...entry.all].some((w) => w.startsWith(word));
       if (!inText) return 0;
-      score += exact ? 100 / entry.heads.length + 20 : begins ? 15 : 1;
+      score += exact ? 100 / entry.heads.length + 20 : begins && !entry.isReference ? 15 : 1;
     }
-    return score;
+    // Lessons come before other pages, and those before the reference, if it has not the very name.
+    return score * (entry.isReference ? 0.5 : entry.address.startsWith("lesson_") ? 2 : 1);
+  },
+
+  // How many letters have to be changed, added, left out or swapped with the next; at most 2 count.
+  distance(a, b) {
+    if (Math.abs(a.length - b.length) > 2) return 3;
+    let [older, old, now] = [[], [], [...Array(b.length + 1).keys()]];
+    for (let i = 1; i <= a.length; ++i) {
+      [older, old, now] = [old, now, [i]];
+      for (let k = 1; k <= b.length; ++k) {
+        now[k] = Math.min(old[k] + 1, now[k - 1] + 1, old[k - 1] + (a[i - 1] !== b[k - 1]));
+        if (a[i - 1] === b[k - 2] && a[i - 2] === b[k - 1]) now[k] = Math.min(now[k], older[k - 2] + 1);
+      }
+    }
+    return now[b.length];
+  },
+
+  // A word of the pages that a misspelt one may mean: the nearest, and of those the most frequent.
+  nearest(word) {
+    const allowed = word.length < 4 ? 0 : word.length < 8 ? 1 : 2;
+    const count = new Map();
+    for (const entry of search.entries)
+      for (const known of entry.all) count.set(known, (count.get(known) ?? 0) + 1);
+    return [...count]
+      .map(([known, times]) => ({ known, times, far: search.distance(word, known) }))
+      .filter(({ far }) => far <= allowed)
+      .sort((x, y) => x.far - y.far || y.times - x.times)[0]?.known ?? word;
   },
 
   find(question) {
@@ -195,14 +261,20 @@ const search = {
 
   show(question) {
     const box = document.getElementById("search-results");
-    const words = search.words(question);
-    const found = search.find(question);
+    let words = search.words(question);
+    let found = search.find(question);
+    let meant = "";
+    if (found.length === 0) {
+      words = words.map(search.nearest);
+      found = search.find(words.join(" "));
+      if (found.length > 0) meant = ` for \u201c${words.join(" ")}\u201d`;
+    }
     box.hidden = words.length === 0;
     box.replaceChildren();
     const status = document.createElement("p");
     status.setAttribute("role", "status");
     status.textContent = found.length === 0 ? "Nothing found." :
-      found.length === 1 ? "1 place" : `${found.length} places`;
+      (found.length === 1 ? "1 place" : `${found.length} places`) + meant;
     box.append(status);
     for (const entry of found) {
       const link = document.createElement("a");
@@ -258,6 +330,7 @@ document.addEventListener("DOMContentLoaded", () => {
   markFrames();
   window.addEventListener("resize", markFrames);
   makeContents();
+  makeDrawer();
   makeReachable();
   new MutationObserver(makeReachable).observe(document.body, { childList: true, subtree: true });
   new MutationObserver(tellTheme).observe(

@@ -111,17 +111,30 @@ class SiteTest(PageTest):
                 self.assertIn(expected, self.js("document.activeElement.href ?? ''"))
                 self.key(Keys.ESCAPE)
                 self.assertTrue(self.js("document.getElementById('search-results').hidden"))
+        self.search("barier")
+        self.assertIn("for \u201cbarrier\u201d", self.text("#search-results p"))
         self.search("xyzzyx")
         self.assertIn("Nothing found", self.text("#search-results"))
         # What only leads to other pages is no text.
         self.assertTrue(self.js("search.entries.every(({text}) => !/What changed since/.test(text))"))
+
+    def test_on_a_phone_the_list_of_all_pages_is_a_drawer(self):
+        """Which a button opens, and the Escape key closes."""
+        self.open(width=PHONE)
+        shown = "document.getElementById('side-nav').checkVisibility()"
+        self.assertFalse(self.js(shown))
+        self.find("button.all-pages").click()
+        self.assertTrue(self.js(shown))
+        self.wait("document.querySelector('#nav-tree a[href^=lesson_07]')?.checkVisibility()")
+        self.key(Keys.ESCAPE)
+        self.assertFalse(self.js(shown))
 
     def test_results_can_be_sorted_and_filtered(self):
         """By a number, both ways, and by the regime."""
         self.open("results")
         rows = "[...document.querySelectorAll('table.sortable tbody')[0].rows]"
         time = self.js("""[...document.querySelector('table.sortable thead tr').cells]
-          .findIndex((head) => head.textContent === 'time of a launch')""")
+          .findIndex((head) => head.textContent === 'time, \u00b5s')""")
         column = rows + f".map((row) => +row.cells[{time}].dataset.value)"
         head = self.find(f"table.sortable thead th:nth-child({time + 1}) button")
         head.click()
@@ -135,9 +148,12 @@ class SiteTest(PageTest):
         self.assertEqual(self.js(column), sorted(numbers, reverse=True) + missing)
         self.assertEqual(
             self.find("table.sortable th[aria-sort]").get_attribute("aria-sort"), "descending")
-        self.choose(self.find(".results select"), "heads")
-        shown = rows + ".filter((row) => row.checkVisibility()).map((row) => row.dataset.regime)"
-        self.assertEqual(set(self.js(shown)), {"heads"})
+        for column, word in (("regime", "heads"), ("type", "bf16")):
+            self.choose(self.js("""[...root.querySelectorAll(".results label")]
+              .find((label) => label.textContent.startsWith(arguments[0])).control""", column), word)
+        shown = rows + """.filter((row) => row.checkVisibility())
+          .map((row) => row.cells[2].textContent + row.cells[3].textContent)"""
+        self.assertEqual(set(self.js(shown)), {"headsbf16"})
 
     def test_a_lesson_can_be_read_with_the_keyboard(self):
         """The first stop leads past the navigation, and what has the focus is marked."""
