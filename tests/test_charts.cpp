@@ -1,6 +1,6 @@
 /// \file
-/// The charts of the lessons' results: who is in colour, what the title says, and that everybody can
-/// tell the colours apart.
+/// The charts of the lessons' results: who is in colour, what the title says, and that everybody
+/// can tell the colours apart.
 
 #include <algorithm>
 #include <array>
