@@ -71,8 +71,8 @@ struct Exercise {
   std::vector<const char*> regimes = {};
 };
 
-/// Whether a result reached as much of the copy's bandwidth as a project is to reach. Without times,
-/// as on the CPU device, it has not.
+/// Whether a result reached as much of the copy's bandwidth as a project is to reach. Without
+/// times, as on the CPU device, it has not.
 bool is_as_fast_as_copy(const Result& result);
 
 /// What is said of that: "at least 95 % of the copy's bandwidth: 87.0 % measured in heads".

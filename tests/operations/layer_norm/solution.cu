@@ -1,5 +1,5 @@
-// LayerNorm, our solution of the exercise: a row waits in registers, and has one barrier for its mean
-// and one for its variance. Several short rows share a block.
+// LayerNorm, our solution of the exercise: a row waits in registers, and has one barrier for its
+// mean and one for its variance. Several short rows share a block.
 #include <algorithm>
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// Softmax, our solution of the exercise: a row waits in registers, and has one barrier, for the pairs
-// of largest x and sum of its warps. Several short rows share a block.
+// Softmax, our solution of the exercise: a row waits in registers, and has one barrier, for the
+// pairs of largest x and sum of its warps. Several short rows share a block.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
