@@ -31,16 +31,34 @@ std::vector<fs::path> files_with(const std::vector<std::string>& extensions) {
   return files;
 }
 
-std::vector<fs::path> lesson_folders() {
+namespace {
+
+bool has_number(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  return name.size() > 3 && std::isdigit(name[0]) != 0 && std::isdigit(name[1]) != 0 &&
+         name[2] == '_';
+}
+
+/// The folders in lessons/ whose names have a number in front, or have none, sorted.
+std::vector<fs::path> folders_of_lessons(bool with_number) {
   std::vector<fs::path> folders;
   for (const auto& entry : fs::directory_iterator(top() / "lessons")) {
-    const std::string name = entry.path().filename().string();
-    const bool has_number = name.size() > 3 && std::isdigit(name[0]) != 0 &&
-                            std::isdigit(name[1]) != 0 && name[2] == '_';
-    if (entry.is_directory() && has_number) folders.push_back(entry.path());
+    if (entry.is_directory() && has_number(entry.path()) == with_number) {
+      folders.push_back(entry.path());
+    }
   }
   std::sort(folders.begin(), folders.end());
   return folders;
+}
+
+}  // namespace
+
+std::vector<fs::path> lesson_folders() {
+  return folders_of_lessons(true);
+}
+
+std::vector<fs::path> project_folders() {
+  return folders_of_lessons(false);
 }
 
 std::vector<std::string> lines_of(const fs::path& file) {

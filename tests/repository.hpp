@@ -19,6 +19,9 @@ std::vector<std::filesystem::path> files_with(const std::vector<std::string>& ex
 /// The folders lessons/NN_*/, sorted.
 std::vector<std::filesystem::path> lesson_folders();
 
+/// The folders lessons/NAME/ of the projects, sorted.
+std::vector<std::filesystem::path> project_folders();
+
 /// A file's lines, or a text's, without the newlines.
 std::vector<std::string> lines_of(const std::filesystem::path& file);
 std::vector<std::string> lines_in(std::string_view text);

@@ -62,7 +62,7 @@ class Page(HTMLParser):
 
 
 def is_elsewhere(address):
-    return "://" in address or address.startswith("//")
+    return not address.startswith("data:") and ("://" in address or address.startswith("//"))
 
 
 def lines_of(file):
@@ -90,7 +90,8 @@ class BuiltSite(unittest.TestCase):
         self.assertIn("index", self.pages)
         for name in [f"lesson_{lesson.name}" for lesson in LESSONS] + [
                 "method", "reading_the_charts", "cpu_device", "glossary", "results", "charts", "peers",
-                "librmsnorm", "going_further", "contributing", "files"]:
+                "librmsnorm", "going_further", "contributing", "files", "your_turn_layer_norm",
+                "your_turn_softmax"]:
             self.assertIn(name, self.pages)
             self.assertIn(f'"{name}.html"', tree)
 

@@ -110,8 +110,9 @@ TEST_CASE("a lesson that needs what only a GPU has is skipped by name and says w
 
 TEST_CASE("where nothing can be timed a prediction is graded by the recorded results") {
   const std::string recorded = tests::top() / "plots/data/nvidia-h200.csv";
-  const Finished finished =
-      run_all_lessons({"--lesson", "4", "--predict", "1.3", "--recorded", recorded});
+  const Finished finished = tests::run(
+      {RMSNORM_LESSONS_DIR "/predict_04_warp_reduce", "--lesson", "4", "--predict", "1.3",
+       "--recorded", recorded});
   CHECK(finished.exit_code == kAllVerified);
   const std::vector<std::string> lines = tests::lines_in(finished.out);
   REQUIRE(lines.size() > 6);
@@ -128,6 +129,22 @@ TEST_CASE("where nothing can be timed a prediction is graded by the recorded res
   CHECK_THAT(head[2], Catch::Matchers::StartsWith("decode, warm   you said 1.3 x, measured "));
   CHECK_THAT(head[3], contains("lessons/04_warp_reduce/README.md"));
   for (auto line = lines.begin(); line != head; ++line) CHECK_THAT(*line, !contains(" us "));
+}
+
+TEST_CASE("the program that grades a prediction holds the lesson and what it is compared with") {
+  const std::string recorded = tests::top() / "plots/data/nvidia-h200.csv";
+  const std::vector<std::pair<std::string, std::string>> predecessors = {
+      {"02_naive", "02_naive/thread_per_row"},
+      {"13_residual_add", "13_residual_add/two_kernels"},
+      {"15_clusters", "12_launch_overlap"}};
+  for (const auto& [lesson, before] : predecessors) {
+    const Finished finished = tests::run(
+        {RMSNORM_LESSONS_DIR "/predict_" + lesson, "--lesson", lesson, "--predict", "1.3",
+         "--recorded", recorded});
+    CAPTURE(lesson, finished.err);
+    CHECK(finished.exit_code == kAllVerified);
+    CHECK_THAT(finished.out, contains(" after " + before + " in "));
+  }
 }
 
 TEST_CASE("a prediction that nothing can grade is a mistake, found before anything runs") {

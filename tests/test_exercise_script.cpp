@@ -26,7 +26,7 @@ class Repository {
  public:
   Repository() {
     fs::copy_file(top() / "rmsnorm", folder() / "rmsnorm");
-    for (const char* name : {"common", "lessons"}) {
+    for (const char* name : {"common", "lessons", "tests"}) {
       fs::create_directory_symlink(top() / name, folder() / name);
     }
     fs::create_directory(folder() / "bin");
@@ -38,10 +38,11 @@ class Repository {
     write_program("cmake", "case \"$*\" in *--build*) ;; *) exit 0 ;; esac\n" + commands);
   }
 
-  /// The check of the copy of exercise 04 ends like this from now on.
-  void check_ends_with(int exit_code) {
+  /// The check of the copy of an exercise ends like this from now on.
+  void check_ends_with(int exit_code, const std::string& slug = "04_warp_reduce") {
     build_does(
-        "mkdir -p build/cpu/lessons; program=build/cpu/lessons/my_04_warp_reduce\n"
+        "mkdir -p build/cpu/lessons; program=build/cpu/lessons/my_" + slug +
+        "\n"
         "printf '#!/bin/sh\\necho checked; exit " +
         std::to_string(exit_code) + "\\n' >$program; chmod +x $program");
   }
@@ -79,6 +80,17 @@ std::string given() {
   return rmsnorm::read_file(top() / "lessons/04_warp_reduce/exercise.cu");
 }
 
+/// The names of all exercises, those of the projects last.
+std::vector<std::string> exercises() {
+  std::vector<std::string> names;
+  for (const auto& folders : {lesson_folders(), project_folders()}) {
+    for (const fs::path& folder : folders) {
+      if (fs::exists(folder / "goals.cpp")) names.push_back(folder.filename());
+    }
+  }
+  return names;
+}
+
 /// The exercise with another text in one place.
 std::string with(const std::string& old_text, const std::string& new_text) {
   std::string source = given();
@@ -104,10 +116,7 @@ TEST_CASE("the first check makes the reader's copy, and later ones leave it alon
 }
 
 TEST_CASE("the overview shows what the last check found, and when a copy has changed since") {
-  const std::ptrdiff_t exercises = std::ranges::count_if(
-      tests::lesson_folders(),
-      [](const fs::path& folder) { return fs::exists(folder / "goals.cpp"); });
-  const std::string all_goals = std::to_string(exercises) + " goals reached";
+  const std::string all_goals = std::to_string(exercises().size()) + " goals reached";
   Repository repository;
   CHECK_THAT(repository.overview(), contains("not begun"));
   CHECK_THAT(repository.overview(), contains("at most 2 barriers a row"));
@@ -190,6 +199,57 @@ TEST_CASE("the reader is told when something outside of the marks has changed") 
   CHECK_THAT(repository.exercise({"4"}).err, contains("differs from the exercise outside"));
 }
 
+TEST_CASE("a project has a name for a number, and its solution is shown when it is solved") {
+  Repository repository;
+  repository.check_ends_with(4, "softmax");
+  const Finished first = repository.exercise({"softmax"});
+  CHECK(first.exit_code == 4);
+  CHECK_THAT(
+      first.err, contains("your copy is exercises/softmax.cu") &&
+                     contains("a hint: ./rmsnorm exercise softmax --hint"));
+  for (const int hints : {1, 2, 3}) {
+    const Finished hint = repository.exercise({"softmax", "--hint"});
+    CHECK_THAT(hint.out, contains(fmt::format("Hint {} of 3\n", hints)));
+    CHECK_THAT(hint.err, !contains("--solution"));
+  }
+  const auto solution = [&] { return repository.exercise({"softmax", "--solution"}); };
+  CHECK(solution().exit_code == 2);
+  CHECK(solution().out == "");
+  CHECK_THAT(solution().err, contains("when yours has reached its goals"));
+
+  const fs::path copy = repository.folder() / "exercises/softmax.cu";
+  rmsnorm::write_file(copy, rmsnorm::read_file(copy) + "// mine\n");
+  repository.check_ends_with(0, "softmax");
+  CHECK_THAT(
+      repository.exercise({"softmax"}).err, contains("./rmsnorm exercise softmax --solution"));
+  CHECK(solution().exit_code == 0);
+  CHECK_THAT(solution().out, contains("+++ our kernel") && contains("+  sum = group_sum<"));
+}
+
+TEST_CASE("when every goal is reached the overview says where to go") {
+  Repository repository;
+  for (const std::string& name : exercises()) {
+    CHECK_THAT(repository.exercise({}).err, contains("next: ./rmsnorm exercise "));
+    repository.check_ends_with(0, name);
+    repository.exercise({name});
+    const fs::path copy = repository.folder() / "exercises" / (name + ".cu");
+    rmsnorm::write_file(copy, rmsnorm::read_file(copy) + "// mine\n");
+    CHECK(repository.exercise({name}).exit_code == 0);
+  }
+  const Finished finished = repository.exercise({});
+  const auto all = exercises().size();
+  CHECK_THAT(finished.out, contains(fmt::format("{} of {} goals reached\n", all, all)));
+  CHECK(finished.err == "");
+  const std::string end = finished.out.substr(finished.out.find("Where to go:"));
+  int files = 0;
+  for (const std::string& line : lines_in(end)) {
+    if (!line.starts_with("  ") || line.starts_with("  ./rmsnorm")) continue;
+    CHECK(fs::exists(top() / line.substr(2, line.find(' ', 2) - 2)));
+    ++files;
+  }
+  CHECK(files == 3);
+}
+
 TEST_CASE("watching checks again after each save") {
   Repository repository;
   repository.check_ends_with(4);
@@ -220,6 +280,7 @@ TEST_CASE("what ./rmsnorm exercise cannot do it says in one sentence") {
   const std::vector<std::pair<std::vector<std::string>, const char*>> wrong = {
       {{"1"}, "on its page alone"},
       {{"99"}, "there is no lesson '99'"},
+      {{"../common"}, "nor a project"},
       {{"4", "--help-me"}, "no option '--help-me'"},
       {{"--hint"}, "which exercise?"},
       {{"4", "5"}, "one exercise at a time"},

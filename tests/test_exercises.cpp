@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
 #include "common/base/watching.hpp"
@@ -57,6 +58,20 @@ const std::vector<Given> kGiven = {
       "at most 80 requests a row: 112 counted in 32 x 4096 bf16"}},
     {"14_backward", {"x crosses global memory once: 2 counted in 64 x 4096"}},
     {"15_clusters", {"at most 8 barriers a row: 12 counted in 4 x 65536"}},
+    {"layer_norm",
+     {"x crosses global memory once: 3 counted in 32 x 4096",
+      "at most 2048 sectors a row: 3072 counted in 32 x 4096",
+      "every request to global memory touches 16 sectors: 4 counted in 32 x 4096",
+      "at most 2 barriers a row: 20 counted in 32 x 4096",
+      "at most 64 wavefronts of shared memory a row: 104 counted in 32 x 4096",
+      "no barrier in rows of 128 columns: 20 counted in 256 x 128"}},
+    {"softmax",
+     {"x crosses global memory once: 3 counted in 32 x 4096",
+      "at most 1024 sectors a row: 2048 counted in 32 x 4096",
+      "every request to global memory touches 16 sectors: 4 counted in 32 x 4096",
+      "at most 1 barrier a row: 19 counted in 32 x 4096",
+      "at most 64 wavefronts of shared memory a row: 104 counted in 32 x 4096",
+      "no barrier in rows of 128 columns: 19 counted in 256 x 128"}},
 };
 
 Finished run_program(const std::string& name) {
@@ -105,6 +120,21 @@ const char* const kEnd = "// <<<";
 
 fs::path folder_of(const Given& given) {
   return top() / "lessons" / given.slug;
+}
+
+bool is_project(const Given& given) {
+  return !fs::exists(folder_of(given) / "rms_norm.cu");
+}
+
+/// The file that solves it: the lesson's kernel, or ours for a project.
+fs::path solution_of(const Given& given) {
+  return is_project(given) ? top() / "tests/operations" / given.slug / "solution.cu"
+                           : folder_of(given) / "rms_norm.cu";
+}
+
+/// What it is called behind ./rmsnorm exercise.
+std::string name_of(const Given& given) {
+  return is_project(given) ? given.slug : std::to_string(std::stoi(given.slug));
 }
 
 /// The texts of the goals in a lesson's goals.cpp: {"at most 2 barriers a row", Quantity...
@@ -160,7 +190,7 @@ TEST_CASE("an exercise that nobody has touched is right, misses its goals and ke
   }
 }
 
-TEST_CASE("the lesson's kernel in the place of the exercise's reaches every goal") {
+TEST_CASE("the lesson's kernel in the place of the exercise's, or ours, reaches every goal") {
   for (const Given& given : kGiven) {
     CAPTURE(given.slug);
     const Finished finished = run_program("solution_" + std::string(given.slug));
@@ -174,11 +204,36 @@ TEST_CASE("the lesson's kernel in the place of the exercise's reaches every goal
   }
 }
 
-TEST_CASE("outside of its marks an exercise is its lesson's kernel file") {
+TEST_CASE("on a GPU our kernels of the projects are as fast as a copy") {
+  for (const Given& given : kGiven) {
+    if (!is_project(given)) continue;
+    CAPTURE(given.slug);
+    const Finished finished =
+        run({RMSNORM_LESSONS_DIR "/solution_" + std::string(given.slug), "--time"});
+    if (finished.exit_code == kNoDevice) SKIP_TEST("there is no GPU");
+    CAPTURE(finished.out, finished.err);
+    CHECK(finished.exit_code == kAllVerified);
+    for (const char* regime : {"prefill", "heads"}) CHECK_THAT(finished.out, contains(regime));
+    CHECK(verdicts(finished.out, given.slug, "GOAL") == (is_cpu_device() ? 0 : 2));
+  }
+}
+
+TEST_CASE("the time of a project's kernel is graded against the copy's") {
+  const auto judged = [](double gbps) {
+    Result result{.regime = "heads", .gbps = gbps, .copy_gbps = 1000.0};
+    return std::pair(is_as_fast_as_copy(result), share_text(result));
+  };
+  CHECK(judged(950).first);
+  CHECK_FALSE(judged(949).first);
+  CHECK(judged(1010).second == "at least 95 % of the copy's bandwidth: 101.0 % measured in heads");
+  CHECK(judged(949).second == "at least 95 % of the copy's bandwidth: 94.9 % measured in heads");
+}
+
+TEST_CASE("outside of its marks an exercise is its lesson's kernel file, or our solution's") {
   for (const Given& given : kGiven) {
     CAPTURE(given.slug);
     const std::vector<std::string> exercise = body_of(folder_of(given) / "exercise.cu");
-    const std::vector<std::string> lesson = body_of(folder_of(given) / "rms_norm.cu");
+    const std::vector<std::string> lesson = body_of(solution_of(given));
     const auto holds = [](const char* mark) {
       return [mark](const std::string& line) { return line.find(mark) != line.npos; };
     };
@@ -198,43 +253,53 @@ TEST_CASE("outside of its marks an exercise is its lesson's kernel file") {
   }
 }
 
-TEST_CASE("every lesson on the device has an exercise with goals, three hints and a title") {
+TEST_CASE("every lesson on the device and every project has goals, three hints and a title") {
   std::vector<std::string> slugs;
   for (const fs::path& folder : lesson_folders()) {
     const std::vector<std::string> lesson = lines_of(folder / "rms_norm.cu");
     if (count_of(lesson, ".memory = rmsnorm::Memory::host") == 0)
       slugs.push_back(folder.filename());
   }
+  for (const fs::path& folder : project_folders()) slugs.push_back(folder.filename());
   std::vector<std::string> given;
   for (const Given& exercise : kGiven) given.push_back(exercise.slug);
   CHECK(given == slugs);
 
   for (const Given& exercise : kGiven) {
     CAPTURE(exercise.slug);
-    const std::string number = std::to_string(std::stoi(exercise.slug));
+    const std::string name = name_of(exercise);
     CHECK(fs::exists(folder_of(exercise) / "goals.cpp"));
     const std::vector<std::string> lines = lines_of(folder_of(exercise) / "exercise.cu");
     REQUIRE(lines.size() > 4);
-    const std::string title = lines_of(folder_of(exercise) / "rms_norm.cu").front();
-    CHECK(lines[0] == "// Exercise" + title.substr(std::string("// Lesson").size()));
+    const std::string page = read_file(folder_of(exercise) / "README.md");
+    if (is_project(exercise)) {
+      REQUIRE(lines[0].starts_with("// Your turn - "));
+      const std::string title = lines[0].substr(std::string("// Your turn - ").size());
+      CHECK(page.starts_with("# Your turn: " + title + "\n"));
+    } else {
+      const std::string title = lines_of(folder_of(exercise) / "rms_norm.cu").front();
+      CHECK(lines[0] == "// Exercise" + title.substr(std::string("// Lesson").size()));
+    }
     CHECK(lines[1].starts_with("// Given      "));
     CHECK(lines[2].starts_with("// Goal       "));
-    CHECK(lines[3].starts_with("// Within     "));
-    const std::string last = "// Check it   ./rmsnorm exercise " + number;
+    const std::string last = "// Check it   ./rmsnorm exercise " + name;
     const auto end_of_head = std::find(lines.begin(), lines.end(), last);
     REQUIRE(end_of_head != lines.end());
     std::string head;
+    int within = 0;
     for (auto line = lines.begin() + 2; line != end_of_head; ++line) {
-      CHECK(line->starts_with("//            ") == (line - lines.begin() > 3));
+      const bool is_within = line->starts_with("// Within     ");
+      within += is_within;
+      CHECK((line == lines.begin() + 2 || is_within || line->starts_with("//            ")));
       head += line->substr(std::string("//           ").size());
     }
+    CHECK(within == 1);
     // It says all that is checked, in the same words.
     for (const std::string& text : texts_of_goals(folder_of(exercise) / "goals.cpp")) {
       CHECK_THAT(head, contains(text));
     }
 
-    const std::string page = read_file(folder_of(exercise) / "README.md");
-    CHECK_THAT(page, contains("`./rmsnorm exercise " + number + "`"));
+    CHECK_THAT(page, contains("./rmsnorm exercise " + name + (is_project(exercise) ? "\n" : "`")));
     for (const char* hint : {"Hint 1", "Hint 2", "Hint 3"}) {
       CHECK_THAT(page, contains("<details><summary>" + std::string(hint) + "</summary>"));
     }
@@ -246,6 +311,18 @@ TEST_CASE("what the README shows of an exercise is what its check prints") {
   CHECK_THAT(
       read_file(top() / "README.md"),
       contains("```text\n" + run_program("exercise_04_warp_reduce").out + "```\n"));
+}
+
+TEST_CASE("what the projects' pages show of a check are the verdicts that it prints") {
+  if (!can_watch()) SKIP_TEST("this build cannot watch kernels");
+  for (const Given& given : kGiven) {
+    if (!is_project(given)) continue;
+    CAPTURE(given.slug);
+    std::string verdicts_on_page = "```text\n";
+    for (const std::string& line : lines_in(run_program("exercise_" + std::string(given.slug)).out))
+      if (line.starts_with(given.slug)) verdicts_on_page += line + "\n";
+    CHECK_THAT(read_file(folder_of(given) / "README.md"), contains(verdicts_on_page + "```\n"));
+  }
 }
 
 #ifdef RMSNORM_WAYS_ROUND_DIR
@@ -286,7 +363,18 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
        "a thread of block 1 of the cluster reads shared memory of block 0, which may have "
        "returned"},
       {"15_clusters.relaxed", kLessonWrong, "a race: "},
+      {"layer_norm.mean_of_squares", kLessonWrong,
+       "WRONG    on 9 x 1024, every second row far from 0:"},
+      {"layer_norm.through_y", kGoalMissed, "NOT YET  at most 2048 sectors a row: 3584 counted"},
+      {"softmax.masked", kLessonWrong,
+       "WRONG    on 9 x 1024, -Inf but for the last column of every second row:"},
+      {"softmax.max_first", kGoalMissed, "NOT YET  at most 1 barrier a row: 2 counted"},
+      {"softmax.without_max", kLessonWrong, "WRONG    on 9 x 1024, every second row large:"},
   };
+  // The pages show what is said of these.
+  const std::vector<std::pair<std::string, const char*>> shown = {
+      {"layer_norm.mean_of_squares", "lessons/layer_norm/README.md"},
+      {"softmax.masked", "lessons/softmax/README.md"}};
   std::vector<std::string> names;
   for (const WayRound& way : ways) {
     CAPTURE(way.program);
@@ -294,6 +382,10 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
     CAPTURE(finished.out);
     CHECK(finished.exit_code == way.exit_code);
     CHECK_THAT(finished.out, contains(way.line));
+    for (const auto& [name, page] : shown) {
+      if (name != way.program) continue;
+      CHECK_THAT(read_file(top() / page), contains("```text\n" + finished.out + "```\n"));
+    }
     names.push_back(way.program + std::string(".edit"));
   }
   std::vector<std::string> files;
@@ -305,6 +397,17 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
   CHECK(names == files);
 }
 #endif
+
+TEST_CASE("a line that is not of the exercise's file is named with its file") {
+  LineCount line;
+  line.line = 39;
+  for (const char* file : {"exercises/04_warp_reduce.cu", "lessons/04_warp_reduce/exercise.cu"}) {
+    line.file = file;
+    CHECK(place_of(line, "04_warp_reduce") == "line  39");
+  }
+  line.file = "library/kernels/row.cuh";
+  CHECK(place_of(line, "04_warp_reduce") == "library/kernels/row.cuh:39");
+}
 
 TEST_CASE("a goal is judged by all lines, by the worst of them, or by the blocks") {
   const LineCount x = global_load("x", 32, 4), weight = global_load("weight", 16, 16);
@@ -318,6 +421,7 @@ TEST_CASE("a goal is judged by all lines, by the worst of them, or by the blocks
   late.kind = "late trigger";
   late.requests = 1;
   const Goal barriers{"at most 9 barriers", Quantity::barriers, Goal::at_most, 9};
+  const Goal sectors{"at most 20 sectors", Quantity::sectors, Goal::at_most, 20};
   const Goal most{"at most 4 sectors", Quantity::most_sectors, Goal::at_most, 4};
   const Goal fewest{"16 sectors", Quantity::fewest_sectors, Goal::at_least, 16};
   const Goal lanes{"32 lanes", Quantity::lanes_a_request, Goal::at_least, 32};
@@ -334,6 +438,8 @@ TEST_CASE("a goal is judged by all lines, by the worst of them, or by the blocks
            {barriers, {x, barrier}, 8, true},
            {barriers, {barrier, x, barrier}, 16, false},
            {barriers, {}, 0, true},
+           {sectors, {x, weight, barrier}, 20, true},
+           {sectors, {x, weight, weight}, 36, false},
            {most, {x, weight}, 16, false},
            {fewest, {x, weight}, 4, false},
            {lanes, {x, weight}, 16, false},

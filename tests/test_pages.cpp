@@ -128,6 +128,13 @@ int count_of(const std::string& part, const std::string& text) {
   return count;
 }
 
+/// The pages of the lessons, and those of the projects.
+std::vector<fs::path> folders_with_code() {
+  std::vector<fs::path> folders = lesson_folders();
+  for (const fs::path& project : project_folders()) folders.push_back(project);
+  return folders;
+}
+
 }  // namespace
 
 TEST_CASE("links are found in Markdown and in HTML and not in code") {
@@ -152,9 +159,10 @@ TEST_CASE("every link on every page leads to a file of this repository and to a 
   }
 }
 
-TEST_CASE("the code on a lesson's page is the lesson's code") {
-  for (const fs::path& folder : lesson_folders()) {
-    const std::string source = "\n" + text_of(folder / "rms_norm.cu");
+TEST_CASE("the code on a lesson's page is the lesson's code, and on a project's its exercise's") {
+  for (const fs::path& folder : folders_with_code()) {
+    const bool is_lesson = fs::exists(folder / "rms_norm.cu");
+    const std::string source = "\n" + text_of(folder / (is_lesson ? "rms_norm.cu" : "exercise.cu"));
     int shown = 0;
     for (const Fence& fence : fences_of(text_of(folder / "README.md"))) {
       INFO(folder.string() << ", line " << fence.line);
@@ -180,6 +188,16 @@ TEST_CASE("a lesson's page links to the lesson before and the lesson after") {
   }
 }
 
+TEST_CASE("the last lesson and the README lead to the projects, which lead to each other") {
+  const std::vector<fs::path> projects = project_folders();
+  REQUIRE(projects.size() == 2);
+  CHECK(links_to(lesson_folders().back() / "README.md", projects[0]));
+  CHECK(links_to(projects[0] / "README.md", lesson_folders().back()));
+  CHECK(links_to(projects[0] / "README.md", projects[1]));
+  CHECK(links_to(projects[1] / "README.md", projects[0]));
+  for (const fs::path& project : projects) CHECK(links_to(top() / "README.md", project));
+}
+
 TEST_CASE("a lesson's page has the title that the lesson is registered with") {
   for (const rmsnorm::Implementation& lesson : rmsnorm::all_implementations()) {
     const std::string slug = lesson.slug;
@@ -190,11 +208,11 @@ TEST_CASE("a lesson's page has the title that the lesson is registered with") {
   }
 }
 
-TEST_CASE("no measured number on a lesson's page was typed by hand") {
+TEST_CASE("no measured number on a lesson's or a project's page was typed by hand") {
   CHECK(
       typed_results_of("4,251 GB/s, 4.2 TB/s, 3.1us, 3 \u00b5s, 5&nbsp;us, 48 KiB, 7 usual")
           .size() == 5);
-  for (const fs::path& folder : lesson_folders()) {
+  for (const fs::path& folder : folders_with_code()) {
     CAPTURE(folder.string());
     CHECK(typed_results_of(text_of(folder / "README.md")) == std::vector<std::string>{});
   }

@@ -121,6 +121,8 @@ TEST_CASE("a mismatch names the place and what was expected and got and allowed"
   CHECK(
       to_sentence(other) ==
       "dx's row 3, column 5: expected 2, got 1, off by 1 where 0.5 is allowed");
+  other = {"y", 0, 5, 1, 1.0039126, 0.0039062};
+  CHECK_THAT(to_sentence(other), contains("off by 0.003913 where 0.003906 is allowed"));
   other = {"dweight", -1, 17, 1, 2, 0.5};
   CHECK_THAT(to_sentence(other), Catch::Matchers::StartsWith("dweight's column 17: expected "));
 }

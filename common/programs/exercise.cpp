@@ -23,6 +23,9 @@
 namespace rmsnorm {
 namespace {
 
+/// Of the copy's bandwidth in per cent: what a project is to reach.
+constexpr double kAsFastAsCopy = 95;
+
 /// What one line contributes, or nothing if it has no part in the quantity.
 std::optional<double> part_of(const LineCount& count, const Goal& goal, const Watched& launch) {
   const auto a_row = [&](std::int64_t all) { return ratio(all, launch.rows); };
@@ -39,6 +42,8 @@ std::optional<double> part_of(const LineCount& count, const Goal& goal, const Wa
       return part(count.kind == "trigger", ratio(count.requests, launch.counts.blocks));
     case Quantity::requests:
       return part(is_global(count), a_row(count.requests));
+    case Quantity::sectors:
+      return part(is_global(count), a_row(count.sectors));
     case Quantity::wavefronts:
       return part(count.wavefronts > 0, a_row(count.wavefronts));
     case Quantity::bank_conflicts:
@@ -100,7 +105,7 @@ bool reaches(const Goal& goal, const Watched& launch, const char* word, const ch
   for (std::size_t i = 0; i < std::min(kMax, outcome.parts.size()); ++i) {
     const auto& [value, line] = outcome.parts[i];
     fmt::print(
-        "  line {:>3}  {:10}  {:22}  {}\n", line.line,
+        "  {}  {:10}  {:22}  {}\n", place_of(line, launch.implementation),
         is_of_worst_line(goal.quantity) ? number(value)
                                         : fmt::format("{} of {}", number(value), counted),
         line.what.empty() ? line.kind : fmt::format("{} of {}", line.kind, line.what),
@@ -110,16 +115,53 @@ bool reaches(const Goal& goal, const Watched& launch, const char* word, const ch
   return outcome.reached;
 }
 
-bool reaches_all(const Exercise& exercise, const Watched& launch) {
+Shape shape_of(const Goal& goal, const Exercise& exercise) {
+  return goal.shape.rows == 0 ? exercise.shape : goal.shape;
+}
+
+bool is_same(const Shape& a, const Shape& b) {
+  return a.rows == b.rows && a.hidden == b.hidden;
+}
+
+/// The problems that the goals are about, each once.
+std::vector<Counted> counted_of(const Exercise& exercise) {
+  std::vector<Counted> all = {{exercise.shape, exercise.types}};
+  for (const auto* goals : {&exercise.goals, &exercise.within}) {
+    for (const Goal& goal : *goals) {
+      const Shape shape = shape_of(goal, exercise);
+      const bool is_new = std::none_of(all.begin(), all.end(), [&](const Counted& counted) {
+        return is_same(counted.shape, shape);
+      });
+      if (is_new) all.push_back({shape, exercise.types});
+    }
+  }
+  return all;
+}
+
+/// \param launches  one for each shape that a goal is about
+bool reaches_all(const Exercise& exercise, const std::vector<Watched>& launches) {
+  const auto launch_of = [&](const Goal& goal) -> const Watched& {
+    const Shape shape = shape_of(goal, exercise);
+    return *std::find_if(launches.begin(), launches.end(), [&](const Watched& launch) {
+      return launch.rows == shape.rows && launch.hidden == shape.hidden;
+    });
+  };
   bool all = true;
-  for (const Goal& goal : exercise.goals) all = reaches(goal, launch, "GOAL", "NOT YET") && all;
-  for (const Goal& goal : exercise.within) all = reaches(goal, launch, "", "BUT NOT") && all;
+  for (const Goal& goal : exercise.goals) {
+    all = reaches(goal, launch_of(goal), "GOAL", "NOT YET") && all;
+  }
+  for (const Goal& goal : exercise.within) {
+    all = reaches(goal, launch_of(goal), "", "BUT NOT") && all;
+  }
   if (!all) return false;
   // Nobody is to reach a goal by asking for more bytes.
-  const std::string difference = difference_from_prediction(launch);
-  if (difference.empty()) return true;
-  say(launch.implementation, "BUT NOT", "the traffic that this file predicts: " + difference);
-  return false;
+  for (const Watched& launch : launches) {
+    const std::string difference = difference_from_prediction(launch);
+    if (difference.empty()) continue;
+    say(launch.implementation, "BUT NOT", "the traffic that this file predicts: " + difference);
+    return false;
+  }
+  return true;
 }
 
 /// Checks a kernel and says how it went.
@@ -127,8 +169,8 @@ ExitCode check(const Implementation& kernel, const Exercise& exercise) {
   const auto failed = [](std::string_view slug, std::string_view why) {
     return line_of(slug, "WRONG", why);
   };
-  const GauntletResult verdict =
-      run_gauntlet(kernel, {.counted = {{exercise.shape, exercise.types}}, .failed = failed});
+  const std::vector<Counted> counted = counted_of(exercise);
+  const GauntletResult verdict = run_gauntlet(kernel, {.counted = counted, .failed = failed});
   if (!verdict.ok()) {
     say(kernel.slug, "WRONG", text_of(verdict));
     return kLessonWrong;
@@ -139,15 +181,43 @@ ExitCode check(const Implementation& kernel, const Exercise& exercise) {
           verdict.unsupported == 0 ? "" : fmt::format(", does not support {}", verdict.unsupported),
           can_watch() ? "; no mistakes seen" : ""));
   if (!can_watch()) return kAllVerified;
-  if (verdict.launches.empty()) {
+  if (verdict.launches.size() < counted.size()) {
     say(kernel.slug, "WRONG",
-        "it does not support the problem that is counted: " + verdict.last_reason);
+        "it does not support a problem that is counted: " + verdict.last_reason);
     return kLessonWrong;
   }
-  return reaches_all(exercise, verdict.launches.front()) ? kAllVerified : kGoalMissed;
+  return reaches_all(exercise, verdict.launches) ? kAllVerified : kGoalMissed;
+}
+
+/// Verifies and times a kernel, and says how its times compare with the copy's, if they are to.
+int time_kernel(Implementation kernel, const Exercise& exercise, const char* program) {
+  const std::string slug = kernel.slug;
+  kernel.slug = "yours";
+  std::vector<const char*> arguments = {program};
+  const std::vector<const char*> own = {kernel.regime};
+  for (const char* regime : exercise.regimes.empty() ? own : exercise.regimes) {
+    arguments.insert(arguments.end(), {"--regime", regime});
+  }
+  std::vector<Result> results;
+  const int exit_code =
+      run_program(static_cast<int>(arguments.size()), arguments.data(), {kernel}, &results);
+  if (exit_code != kAllVerified || exercise.regimes.empty()) return exit_code;
+  bool all = true;
+  for (const Result& result : results) {
+    if (!percent_of_copy(result)) continue;  // the CPU device has no clock
+    const bool reached = is_as_fast_as_copy(result);
+    say(slug, reached ? "GOAL" : "NOT YET", share_text(result));
+    all = all && reached;
+  }
+  return all ? kAllVerified : kGoalMissed;
 }
 
 }  // namespace
+
+std::string place_of(const LineCount& line, std::string_view slug) {
+  const bool is_own = line.file.find(slug) != std::string::npos;
+  return is_own ? fmt::format("line {:>3}", line.line) : fmt::format("{}:{}", line.file, line.line);
+}
 
 Outcome judge(const Goal& goal, const Watched& launch) {
   std::vector<std::pair<double, LineCount>> parts;
@@ -173,6 +243,16 @@ Outcome judge(const Goal& goal, const Watched& launch) {
   return outcome;
 }
 
+bool is_as_fast_as_copy(const Result& result) {
+  return percent_of_copy(result).value_or(0) >= kAsFastAsCopy;
+}
+
+std::string share_text(const Result& result) {
+  return fmt::format(
+      "at least {:.0f} % of the copy's bandwidth: {:.1f} % measured in {}", kAsFastAsCopy,
+      percent_of_copy(result).value_or(0), result.regime);
+}
+
 ExerciseRegistration::ExerciseRegistration(const Exercise& exercise) {
   registered() = exercise;
 }
@@ -183,13 +263,11 @@ int run_exercise(int argc, const char* const* argv) {
   std::vector<Implementation> lessons = all_implementations();
   std::erase_if(lessons, [&](const Implementation& lesson) { return lesson.slug != slug; });
   if (lessons.size() != 1) {
-    fmt::print(stderr, "the file has to register the lesson '{}', once\n", slug);
+    fmt::print(stderr, "the file has to register '{}', once\n", slug);
     return kBadUsage;
   }
   if (argc == 2 && std::string_view(argv[1]) == "--time") {
-    lessons[0].slug = "yours";
-    const char* const arguments[] = {argv[0], "--regime", lessons[0].regime};
-    return run_program(3, arguments, lessons);
+    return time_kernel(lessons[0], *exercise, argv[0]);
   }
   if (argc != 1) {
     fmt::print(stderr, "usage: {} [--time]\n", argv[0]);

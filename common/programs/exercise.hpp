@@ -1,13 +1,16 @@
 #pragma once
 /// \file
 /// Exercises: a kernel that is right and lacks a lesson's idea, and what has to be counted once it
-/// has it.
+/// has it. A project is an exercise about an operation of its own, after the last lesson.
 
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "common/base/watching.hpp"
 #include "common/contract/regime.hpp"
+#include "common/records/result.hpp"
 #include "common/verify/watched.hpp"
 
 namespace rmsnorm {
@@ -17,6 +20,7 @@ enum class Quantity {
   barriers,         ///< a row
   triggers,         ///< that are not late, a block
   requests,         ///< to global memory, a row
+  sectors,          ///< of global memory, a row
   wavefronts,       ///< of shared memory, a row
   bank_conflicts,   ///< wavefronts that a better layout would save, a row
   reads_of_x,       ///< how many times x crosses global memory, in whole sectors
@@ -31,10 +35,11 @@ struct Goal {
   const char* text;   ///< "at most 2 barriers a row"
   Quantity quantity;  ///< what is counted
   enum {
-    at_most,     ///< the limit or less
-    at_least,    ///< the limit or more
-  } bound;       ///< the side of the limit
-  double limit;  ///< which may itself be reached
+    at_most,         ///< the limit or less
+    at_least,        ///< the limit or more
+  } bound;           ///< the side of the limit
+  double limit;      ///< which may itself be reached
+  Shape shape = {};  ///< the problem that is counted; without rows: the exercise's
 };
 
 /// How far a launch is from a goal.
@@ -45,19 +50,33 @@ struct Outcome {
   std::vector<std::pair<double, LineCount>> parts = {};
 };
 
+/// "line  39"; a line that is not of the exercise's file, whose path has the slug in it, with its
+/// file: "library/kernels/row.cuh:184".
+std::string place_of(const LineCount& line, std::string_view slug);
+
 /// Compares what was counted in a launch, of at least one row, with a goal.
 Outcome judge(const Goal& goal, const Watched& launch);
 
-/// What a lesson's exercise is to reach, all of it, on one problem.
+/// What a lesson's exercise, or a project's, is to reach, all of it.
 ///
-/// A kernel that has reached it is also held to the traffic that the lesson predicts.
+/// A kernel that has reached it is also held to the traffic that the file predicts.
 struct Exercise {
-  const char* lesson;        ///< the slug
+  const char* lesson;        ///< the slug, or the project's name
   Shape shape;               ///< the problem that is counted
   Types types = {};          ///< of its tensors
   std::vector<Goal> goals;   ///< the kernel as it is given reaches none of them
   std::vector<Goal> within;  ///< what it has already, and must not lose
+  /// In which it is to be as fast as a copy of as many bytes, on a GPU. None: it is timed in the
+  /// lesson's, and not graded.
+  std::vector<const char*> regimes = {};
 };
+
+/// Whether a result reached as much of the copy's bandwidth as a project is to reach. Without
+/// times, as on the CPU device, it has not.
+bool is_as_fast_as_copy(const Result& result);
+
+/// What is said of that: "at least 95 % of the copy's bandwidth: 87.0 % measured in heads".
+std::string share_text(const Result& result);
 
 /// Makes an exercise known when the program starts.
 struct ExerciseRegistration {
@@ -67,7 +86,7 @@ struct ExerciseRegistration {
 /// The main function of an exercise's program, which holds one kernel and one exercise. Without
 /// arguments it checks the kernel, prints what is wrong or how far it is from the goals, and gives
 /// an ExitCode (base/exit_code.hpp). With `--time` it verifies and times the kernel in the lesson's
-/// regime, under the name "yours".
+/// regime, or in the exercise's, whose results are graded, under the name "yours".
 int run_exercise(int argc, const char* const* argv);
 
 }  // namespace rmsnorm

@@ -1,4 +1,5 @@
-# ./rmsnorm exercise: the reader's copies of the exercises, in exercises/, which git ignores.
+# ./rmsnorm exercise: the reader's copies of the exercises, in exercises/, which git ignores. A project
+# is an exercise of no lesson: it has a name and no number, and our solution is among the tests.
 # Sourced by the script rmsnorm, whose functions and variables it uses.
 # shellcheck shell=bash disable=SC2154
 
@@ -17,8 +18,11 @@ usage: ./rmsnorm exercise [N|SLUG] [--hint | --solution | --reset | --watch]
   exercise 4 --solution the difference between your copy and the lesson's kernel
   exercise 4 --reset    begin again; the old copy is kept beside the new one
 
-Checks run on the CPU device. With --device cuda a kernel that is right is timed, too, beside the
-lesson's.
+After the last lesson there are two projects, layer_norm and softmax: the same, but that ours is shown
+when yours has reached its goals, not before.
+
+Checks run on the CPU device. With --device cuda a kernel that is right is timed, too: beside the
+lesson's, or, in a project, against a copy of as many bytes.
 END
 }
 
@@ -34,8 +38,8 @@ exercise() {
       -*) fail 2 "exercise has no option '$option' (./rmsnorm exercise --help shows them)" ;;
       *)
         if [ -n "$slug" ]; then fail 2 "one exercise at a time"; fi
-        slug=$(slug_of "$option") ||
-          fail 2 "there is no lesson '$option' (./rmsnorm list shows them)"
+        slug=$(slug_of "$option" || project_of "$option") ||
+          fail 2 "there is no lesson '$option' (./rmsnorm list shows them), nor a project"
         if [ ! -f "$here/lessons/$slug/exercise.cu" ]; then
           fail 2 "the exercise of $slug is on its page alone: it cannot be checked"
         fi
@@ -50,7 +54,24 @@ exercise() {
   "exercise_$action" "$slug"
 }
 
-exercise_number() { local number=${1%%_*} && echo "${number#0}"; } # 04_warp_reduce -> 4
+is_project() { [[ $1 != [0-9]* ]]; } # SLUG
+
+project_of() { # NAME
+  local file
+  for file in "$here"/lessons/[a-z]*/exercise.cu; do
+    if [ "$1" = "$(basename "$(dirname "$file")")" ]; then echo "$1" && return; fi
+  done
+  return 1
+}
+
+# What it is called on the command line: 04_warp_reduce -> 4, softmax -> softmax.
+exercise_name() {
+  local number=${1%%_*}
+  if is_project "$1"; then echo "$1"; else echo "${number#0}"; fi
+}
+
+# Whose kernel is the solution.
+whose() { if is_project "$1"; then echo "our kernel"; else echo "the lesson's kernel"; fi; } # SLUG
 
 # A line of the state of an exercise, or the default.
 exercise_state() { # SLUG LINE DEFAULT
@@ -81,20 +102,32 @@ exercise_outcome() { # SLUG
 
 exercise_overview() {
   local file slug outcome done=0 all=0 next=''
-  for file in "$here"/lessons/[0-9][0-9]_*/exercise.cu; do
+  for file in "$here"/lessons/*/exercise.cu; do # the projects come last
     slug=$(basename "$(dirname "$file")")
     outcome=$(exercise_outcome "$slug")
     all=$((all + 1))
     if [ "$outcome" = reached ]; then
       done=$((done + 1))
     else
-      next=${next:-$(exercise_number "$slug")}
+      next=${next:-$(exercise_name "$slug")}
     fi
     printf '%-20s  %-11s  %s\n' "$slug" "$outcome" \
-      "$(sed -n 's,^// Goal *,,p' "$file")"
+      "$(sed -n 's,^// Goal *\(.*[^:\,]\).*,\1,p' "$file")"
   done
   echo "$done of $all goals reached"
-  if [ -n "$next" ]; then note "next: ./rmsnorm exercise $next"; fi
+  if [ -n "$next" ]; then
+    note "next: ./rmsnorm exercise $next"
+  else
+    cat <<'END'
+
+You have written every kernel of this ladder, and two that it does not have. Where to go:
+
+  docs/going_further.md       kernels of production libraries that you can read now, and other ladders
+  library/README.md           what the lessons are put together to: every shape, type and view
+  docs/contributing.md        an operation or a lesson of your own, held to what these are held to
+  ./rmsnorm check FILE.cu     is a kernel of yours right, on many shapes?
+END
+  fi
 }
 
 # Makes the reader's copy if there is none.
@@ -124,13 +157,13 @@ exercise_check() { # SLUG
 # Builds the copy, checks it, and says what to do next. The build must have been configured.
 exercise_check_copy() { # SLUG
   local copy="$copies/$1.cu" again status=0 checksum outcome
-  again="./rmsnorm exercise $(exercise_number "$1")"
+  again="./rmsnorm exercise $(exercise_name "$1")"
   checksum=$(cksum <"$copy")
   exercise_warn_outside "$1"
   if exercise_build "$1" "my_$1"; then
     "$here/build/$preset/lessons/my_$1" || status=$?
     case "$status" in
-      0) outcome=reached && note "done. What the lesson did differently: $again --solution" ;;
+      0) outcome=reached && note "done. What $(whose "$1") does differently: $again --solution" ;;
       4) outcome=right && note "right, but not there yet (a hint: $again --hint)" ;;
       *) outcome=wrong && note "exercises/$1.cu is wrong (a hint: $again --hint)" ;;
     esac
@@ -164,24 +197,30 @@ exercise_warn_outside() { # SLUG
   fi
 }
 
-# The exercise with the lesson's kernel in it: without variants and tags, under the exercise's title.
+# The exercise with the lesson's kernel in it, or a project's with ours: without variants and tags,
+# under the exercise's title.
 exercise_solved() { # SLUG
+  local kernel="$here/lessons/$1/rms_norm.cu"
+  if is_project "$1"; then kernel="$here/tests/operations/$1/solution.cu"; fi
   sed '/^[^/]/,$d' "$here/lessons/$1/exercise.cu"
   awk '
     /^[^\/]/ || /^$/ { body = 1 }
     /^\/\/ \[variant\]$/ { variant = !variant; skip_empty = !variant; next }
     variant || !body || /^ *\/\/ \[[a-z_0-9]+\]$/ { next }
     skip_empty && /^$/ { skip_empty = 0; next }
-    { skip_empty = 0; print }' "$here/lessons/$1/rms_norm.cu"
+    { skip_empty = 0; print }' "$kernel"
 }
 
 exercise_solution() { # SLUG
+  if is_project "$1" && [ "$(exercise_outcome "$1")" != reached ]; then
+    fail 2 "ours is shown when yours has reached its goals (./rmsnorm exercise $1)"
+  fi
   exercise_begin "$1"
   local colour=never
   if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then colour=always; fi
-  if diff -u "--color=$colour" --label "exercises/$1.cu" --label "the lesson's kernel" \
+  if diff -u "--color=$colour" --label "exercises/$1.cu" --label "$(whose "$1")" \
     "$copies/$1.cu" <(exercise_solved "$1"); then
-    note "exercises/$1.cu is the lesson's kernel"
+    note "exercises/$1.cu is $(whose "$1")"
   fi
 }
 
@@ -201,8 +240,11 @@ exercise_hint() { # SLUG
     /<\/details>/ { inside = 0 }
     inside && (length($0) || any) { any = 1; print }' "$page"
   exercise_remember "$1" "$shown" "$(exercise_state "$1" 2 '')" "$(exercise_state "$1" 3 '')"
-  if [ "$shown" -eq "$hints" ]; then
-    note "that was the last one (./rmsnorm exercise $(exercise_number "$1") --solution)"
+  if [ "$shown" -lt "$hints" ]; then return; fi
+  if is_project "$1"; then
+    note "that was the last one"
+  else
+    note "that was the last one (./rmsnorm exercise $(exercise_name "$1") --solution)"
   fi
 }
 
@@ -239,15 +281,17 @@ exercise_watch() { # SLUG
   done
 }
 
-# Verifies and times the copy on the GPU, and the lesson's kernel beside it.
+# Verifies and times the copy on the GPU, and the lesson's kernel beside it, if there is one.
 exercise_time() { # SLUG
   has_gpu || fail 3 "there is no GPU to time exercises/$1.cu on"
   device=cuda
   preset=
   configure
-  local regime
-  exercise_build "$1" "my_$1" "$1" || fail 2 "exercises/$1.cu does not compile with nvcc"
+  local regime targets=("my_$1")
+  if ! is_project "$1"; then targets+=("$1"); fi
+  exercise_build "$1" "${targets[@]}" || fail 2 "exercises/$1.cu does not compile with nvcc"
   "$here/build/$preset/lessons/my_$1" --time || return
+  if is_project "$1"; then return; fi
   regime=$(field regime "$here/lessons/$1/exercise.cu")
   "$here/build/$preset/lessons/$1" --lesson "$1" --regime "$regime" | grep "^$1 "
 }

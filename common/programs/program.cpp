@@ -90,7 +90,7 @@ ExitCode run_schedule(const Options& options, const std::optional<Gpu>& gpu, Out
   return kAllVerified;
 }
 
-int run(const Options& options) {
+int run(const Options& options, std::vector<Result>* results) {
   ExitCode exit_code = kAllVerified;
   const std::optional<Gpu> gpu = find_gpu_or_say(options, exit_code);
   Output output(options);
@@ -101,6 +101,7 @@ int run(const Options& options) {
   if (const ExitCode ended = run_schedule(options, gpu, output); ended != kAllVerified) {
     exit_code = ended;
   }
+  if (results != nullptr) *results = output.results();
   if (output.results().empty() && exit_code == kAllVerified) {
     fmt::print(stderr, "nothing to run: some operations have a regime of their own\n");
     exit_code = kBadUsage;
@@ -125,7 +126,8 @@ int run(const Options& options) {
 }  // namespace
 
 int run_program(
-    int argc, const char* const* argv, const std::vector<Implementation>& implementations) {
+    int argc, const char* const* argv, const std::vector<Implementation>& implementations,
+    std::vector<Result>* results) {
   const ParsedOptions parsed = parse_options(argc, argv, implementations);
   if (parsed.exit_code) return *parsed.exit_code;
   if (parsed.options.list) {
@@ -137,7 +139,7 @@ int run_program(
       fmt::print("{}\n", find_gpu().l2_bytes >> 20);
       return kAllVerified;
     }
-    return run(parsed.options);
+    return run(parsed.options, results);
   } catch (const NoGpu& error) {
     fmt::print(stderr, "{}\n", error.what());
     return kNoDevice;

@@ -59,6 +59,14 @@ const std::vector<Values>& all_values() {
       // Where all additions round in the same direction.
       {"one number in every row",
        [](float, Shape at, Shape) { return 0.7f + 0.013f * static_cast<float>(at.rows); }},
+      // As a mask has it: most threads, and all lanes of some warps, have nothing else.
+      {"-Inf but for the last column of every second row",
+       [](float x, Shape at, Shape of) {
+         return is_in_second(at.rows) && at.hidden < of.hidden - 1 ? -INFINITY : x;
+       }},
+      // A mean of squares is no longer near the variance.
+      {"every second row far from 0",
+       [](float x, Shape at, Shape) { return is_in_second(at.rows) ? x + 1000 : x; }},
       {"a row whose sum is beyond fp32",
        [](float x, Shape at, Shape of) { return at.rows == 2 % of.rows ? 1e30f : x; },
        "x",

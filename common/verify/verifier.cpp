@@ -14,6 +14,21 @@
 
 namespace rmsnorm {
 
+namespace {
+
+/// An error and what is allowed, with two digits, or with as many as it takes to tell them apart.
+std::string comparison_text(double error, double allowed) {
+  constexpr int kAllDigits = 17;  // of a double
+  std::string text, other;
+  for (int digits = 2; text == other && digits <= kAllDigits; ++digits) {
+    text = fmt::format("{:.{}g}", error, digits);
+    other = fmt::format("{:.{}g}", allowed, digits);
+  }
+  return fmt::format("off by {} where {} is allowed", text, other);
+}
+
+}  // namespace
+
 std::string to_sentence(const Mismatch& m) {
   std::string place = fmt::format("column {}", m.col);
   if (m.row >= 0) place = fmt::format("row {}, {}", m.row, place);
@@ -23,8 +38,8 @@ std::string to_sentence(const Mismatch& m) {
   }
   const auto number = [](auto v) { return std::isnan(v) ? std::abs(v) : v; };  // not "-nan"
   return fmt::format(
-      "{}: expected {:.7g}, got {:.7g}, off by {:.2g} where {:.2g} is allowed", place,
-      number(m.expected), number(m.got), std::abs(m.got - m.expected), m.allowed);
+      "{}: expected {:.7g}, got {:.7g}, {}", place, number(m.expected), number(m.got),
+      comparison_text(std::abs(m.got - m.expected), m.allowed));
 }
 
 namespace {

@@ -94,6 +94,12 @@ std::string with_names_as_written(const std::string& html) {
       std::regex_replace(html, kOption, "--"), kDunder, "<code>__$1__</code>");
 }
 
+/// Without Doxygen's links to more about what is described below them, or, often, is not.
+std::string without_more(const std::string& html) {
+  static const std::regex kMore(" ?<a href=\"[^\"]*#details\">More\\.\\.\\.</a>");
+  return std::regex_replace(html, kMore, "");
+}
+
 /// The text of a page with its title as the heading of the first level and all others below it,
 /// and, where there are formulas, with the program that sets them.
 std::string finished_page(std::string html) {
@@ -104,7 +110,7 @@ std::string finished_page(std::string html) {
         html, "<h" + level + ">Table of Contents</h" + level + ">",
         "<h3 role=\"presentation\">On this page</h3>");
   }
-  html = with_title_once(with_title_as_heading(with_names_as_written(html)));
+  html = with_title_once(with_title_as_heading(with_names_as_written(without_more(html))));
   html = replace_all(html, "<div id=\"doc-content\"", "<div id=\"doc-content\" role=\"main\"");
   html = replace_all(
       html, "<div id=\"side-nav\"",

@@ -32,7 +32,8 @@ struct Lesson {
 
 /// What comes before the first lesson and after the last.
 const Lesson kStart{"", "", "index", "Start", "What this is, and how to run it"};
-const Lesson kResults{"", "", "results", "Results", "Every kernel in every regime"};
+const Lesson kYourTurn{
+    "", "", "your_turn_layer_norm", "Your turn: LayerNorm", "A kernel of your own, to goals"};
 
 std::vector<Lesson> read_lessons(const fs::path& file) {
   std::vector<Lesson> lessons;
@@ -54,6 +55,8 @@ struct FilePage {
 
 /// In the order of the tree, behind the lessons.
 constexpr FilePage kFilePages[] = {
+    {"lessons/layer_norm/README.md", "your_turn_layer_norm"},
+    {"lessons/softmax/README.md", "your_turn_softmax"},
     {"docs/method.md", "method"},
     {"plots/README.md", "reading_the_charts"},
     {"docs/what_limits_a_norm.md", "what_limits_a_norm"},
@@ -343,7 +346,7 @@ class Site {
             with_linked_lines(text_of("lessons/" + lesson.slug + "/README.md", label)) +
             html_block(previous_and_next(
                 i > 0 ? lessons_[i - 1] : kStart,
-                i + 1 < lessons_.size() ? lessons_[i + 1] : kResults)) +
+                i + 1 < lessons_.size() ? lessons_[i + 1] : kYourTurn)) +
             hidden(subpages)));
     add(kernel, "The file of lesson " + lesson.number,
         html_block(

@@ -84,16 +84,18 @@ namespace detail {
 /// A tensor for the time of a call, or null.
 class Argument {
  public:
-  explicit Argument(const TensorView& view) : tensor_(view.dl_tensor()) {}
-  explicit Argument(const std::optional<TensorView>& view) {
+  explicit Argument(const TensorView& view) : tensor_(view.dl_tensor()) {}  ///< not null
+  explicit Argument(const std::optional<TensorView>& view) {                ///< either
     if (view) tensor_ = view->dl_tensor();
   }
+  /// As the C functions take it.
   operator const DLTensor*() const { return tensor_ ? &*tensor_ : nullptr; }
 
  private:
   std::optional<DLTensor> tensor_;
 };
 
+/// \throws Error if a call has not returned RMSNORM_OK.
 inline void check(rmsnorm_status status) {
   if (status != RMSNORM_OK) throw Error(status);
 }

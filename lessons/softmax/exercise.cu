@@ -1,4 +1,12 @@
-// Softmax, naive: one block a row, a tree for the largest x, a second one for the sum.
+// Your turn - Softmax
+// Given      one block a row and two trees, one for the largest x and one for the sum.
+// Goal       x crosses global memory once, at most 1024 sectors a row,
+//            every request to global memory touches 16 sectors, at most 1 barrier a row,
+//            at most 64 wavefronts of shared memory a row, no barrier in rows of 128 columns.
+// Within     every request to global memory has 32 lanes in rows of 128 columns, the traffic that
+//            this file predicts.
+// Check it   ./rmsnorm exercise softmax
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -6,10 +14,11 @@
 
 namespace {
 
+// >>> your turn
 constexpr int kLevels = 8;              // of the tree, which halves the threads down to 1
 constexpr int kThreads = 1 << kLevels;  // so it is a power of two: 256
 
-__global__ void softmax_naive(
+__global__ void softmax(
     const float* __restrict__ x,  // (rows, hidden)  read three times
     float* __restrict__ y,        // (rows, hidden)  written once
     int hidden) {
@@ -46,27 +55,35 @@ __global__ void softmax_naive(
   }
 }
 
+/// Why a problem is not supported, in a sentence. This kernel supports them all.
+std::string unsupported(const rmsnorm::Softmax&) {
+  return "";
+}
+
 cudaError_t launch(const rmsnorm::Softmax& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
-  softmax_naive<<<p.rows, kThreads, 0, stream>>>(p.x, p.y, p.hidden);
+  softmax<<<p.rows, kThreads, 0, stream>>>(p.x, p.y, p.hidden);
   return cudaGetLastError();
 }
 
+/// What a row asks of global memory, in bytes: x three times, y once.
 rmsnorm::Traffic traffic(const rmsnorm::Softmax& p) {
-  return {.read = 12.0 * p.hidden, .written = 4.0 * p.hidden};  // x three times, y once
+  return {.read = 12.0 * p.hidden, .written = 4.0 * p.hidden};
 }
 
-/// A thread's own additions, then the tree's.
+/// The most additions that a term goes through: a thread's own, then the tree's.
 int sum_depth(const rmsnorm::Softmax& p) {
   return (p.hidden - 1) / kThreads + 1 + kLevels;
 }
+// <<<
 
 const rmsnorm::Registration<rmsnorm::Softmax> kernel{{
     .slug = "softmax",
-    .title = "Softmax, naive",
-    .idea = "One block a row, a tree for the largest x and one for the sum",
+    .title = "Softmax",
+    .idea = "The largest x, the sum and the quotients of each row",
     .regime = "prefill",
     .launch = launch,
+    .unsupported = unsupported,
     .traffic = traffic,
     .sum_depth = sum_depth,
 }};
