@@ -12,8 +12,8 @@
 namespace rmsnorm::site {
 namespace {
 
-/// Words that everybody reads without a glossary, mostly in an everyday sense or another one: a line
-/// of a program, a head of attention.
+/// Words that everybody reads without a glossary, mostly in an everyday sense or another one: a
+/// line of a program, a head of attention.
 constexpr std::array kEverydayWords = {"problem",        "result",  "lesson", "hidden", "host",
                                        "device",         "bound",   "slug",   "roof",   "vector",
                                        "spread",         "line",    "head",   "tail",   "operation",
