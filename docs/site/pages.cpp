@@ -6,6 +6,7 @@
 #include <regex>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "common/base/files.hpp"
@@ -436,12 +437,17 @@ class Site {
       tree += "- \\subpage " + label + "\n";
       others += "<li>" + link(label + ".html", escape_html(name)) + "</li>\n";
     };
+    const auto pages = [&](bool of_projects) {
+      for (const auto& [file, label] : kFilePages) {
+        if (std::string_view(file).starts_with("lessons/") != of_projects) continue;
+        other(label, title_of(read_file(root_ / file)));
+      }
+    };
+    pages(true);
     for (const Interactive& figure : kInteractives) other(page_of(figure), figure.title);
     other("results", "Results");
     other("charts", "All charts");
-    for (const FilePage& page : kFilePages) {
-      other(page.label, title_of(read_file(root_ / page.file)));
-    }
+    pages(false);
     tree += "- \\subpage sources\n";
     others += "<li>" + link("files.html", "The harness: API reference") + "</li>\n";
     others = "\n\\section " + section_label("index", "more-pages") + " Beside the lessons\n" +
