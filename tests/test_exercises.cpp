@@ -142,7 +142,7 @@ std::vector<std::string> texts_of_goals(const fs::path& file) {
   std::vector<std::string> texts;
   for (const std::string& line : lines_of(file)) {
     const std::size_t begin = line.find("{\"");
-    if (begin == line.npos) continue;
+    if (begin == line.npos || line.find(".regimes") != line.npos) continue;
     texts.push_back(line.substr(begin + 2, line.find('"', begin + 2) - begin - 2));
   }
   REQUIRE_FALSE(texts.empty());
