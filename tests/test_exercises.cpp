@@ -369,7 +369,7 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
       {"softmax.masked", kLessonWrong,
        "WRONG    on 9 x 1024, -Inf but for the last column of every second row:"},
       {"softmax.max_first", kGoalMissed, "NOT YET  at most 1 barrier a row: 2 counted"},
-      {"softmax.without_max", kLessonWrong, "WRONG    on 9 x 1024, every second row large:"},
+      {"softmax.without_max", kLessonWrong, "WRONG    on 9 x 1024, an Inf in every third row:"},
   };
   // The pages show what is said of these.
   const std::vector<std::pair<std::string, const char*>> shown = {
