@@ -62,6 +62,18 @@ Hazard describe(int signal, const void* address, const SourceLine& line) {
       "Is a pointer or an index not what it should be, or its memory freed before?");
 }
 
+void report_crash(int signal, siginfo_t* information, void*);
+
+/// Has a signal reported; returns what was to happen at it before.
+struct sigaction report_at(int signal) {
+  struct sigaction action {};
+  struct sigaction before {};
+  action.sa_sigaction = report_crash;
+  action.sa_flags = SA_ONSTACK | SA_NODEFER | SA_SIGINFO;
+  sigaction(signal, &action, &before);
+  return before;
+}
+
 /// Ends the program. What looks for names and lines does more than a signal's handler may, so that
 /// it may crash or hang itself: then this comes again, and says less.
 void report_crash(int signal, siginfo_t* information, void*) {
@@ -70,10 +82,7 @@ void report_crash(int signal, siginfo_t* information, void*) {
   constexpr unsigned kSeconds = 10;
   times = times + 1;
   if (times == 1) {
-    struct sigaction action {};
-    action.sa_sigaction = report_crash;
-    action.sa_flags = SA_ONSTACK | SA_NODEFER | SA_SIGINFO;
-    sigaction(SIGALRM, &action, nullptr);
+    report_at(SIGALRM);
     alarm(kSeconds);
   }
   static const void* const address = information->si_addr;
@@ -96,10 +105,7 @@ CrashGuard::CrashGuard(Code guarded) : code_before_(code) {
   static char stack[64 << 10];  // the kernel's own may be what has run out
   const stack_t alternative{.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof stack};
   sigaltstack(&alternative, nullptr);
-  struct sigaction action {};
-  action.sa_sigaction = report_crash;
-  action.sa_flags = SA_ONSTACK | SA_NODEFER | SA_SIGINFO;
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before_[i]);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) before_[i] = report_at(kSignals[i]);
 #endif
 }
 
