@@ -116,10 +116,10 @@ Chart bars_of(
   for (const Result& r : shown) {
     const bool is_of_lesson =
         step.lesson && r.implementation.starts_with(step.lesson->implementation);
-    const Kind kind = &r == step.lesson                        ? kThis
-                      : &r == step.before                      ? kBefore
-                      : is_of_lesson && step.lesson != nullptr ? kVariant
-                                                               : kFamily;
+    const Kind kind = &r == step.lesson   ? kThis
+                      : &r == step.before ? kBefore
+                      : is_of_lesson      ? kVariant
+                                          : kFamily;
     chart.rows.push_back(row_of(r, kind, is_about_time, dtype));
     for (const Mark& mark : chart.rows.back().marks) highest = std::max(highest, mark.value);
     copy.values.push_back(is_about_time ? copy_us(r) : std::optional<double>(100));
