@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// All charts: of the lessons' results, of what peers.py measured, of bytes in flight, and of the
-/// CPU device's counts.
+/// All charts: of the lessons' results, of what peers.py measured, of what limits a kernel, and of
+/// the CPU device's counts.
 
 #include <cstdint>
 #include <filesystem>
@@ -109,12 +109,15 @@ std::optional<Chart> peers_decode_chart(const std::vector<Result>& results);
 /// The share of the copy's bandwidth in all other cases, in dots. Nothing if there are none.
 std::optional<Chart> peers_other_chart(const std::vector<Result>& results);
 
-// --- bytes in flight
+// --- what limits a kernel
 
 /// What kernels reach over what they have in flight: a dot for each in each regime, in fp32 and
 /// bf16, and Little's law with the shortest time of all. Nothing if there are none. The chart
 /// points to what they point to.
-std::optional<Chart> limits_chart(const std::vector<Limit>& limits);
+std::optional<Chart> bytes_in_flight_chart(const std::vector<Limit>& limits);
+
+/// The same over the instructions that they need, and what the SMs can issue. Likewise.
+std::optional<Chart> roofline_chart(const std::vector<Limit>& limits);
 
 // --- the CPU device's counts
 

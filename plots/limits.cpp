@@ -25,7 +25,10 @@ constexpr auto for_each_field = [](auto& l, auto&& visit) {
 constexpr double kKiB = 1024;
 constexpr double kThreadsOfSm = 2048;  // at most; the counted share of active warps is of these
 constexpr const char* kGpu = "NVIDIA H200";
-constexpr double kSms = 132;  // of that GPU
+constexpr double kSms = 132;          // of that GPU
+constexpr double kIssuedByCycle = 4;  // instructions of warps, by an SM: one by each scheduler
+constexpr double kCyclesByNs = 1.98;  // with which 67 TFLOP/s stand in the data sheet
+constexpr double kIssuedByNs = kSms * kIssuedByCycle * kCyclesByNs;
 
 std::string kib(double bytes) {
   return fmt::format("{:.{}f} KiB", bytes / kKiB, bytes < 10 * kKiB ? 1 : 0);
@@ -119,9 +122,15 @@ std::vector<Limit> limits_of(
     limit.share = 100 * *result->gbps / limit.gbps_of_copy;
     limit.ns = limit.in_flight / (*result->gbps / 2 / kSms);
     limit.instructions = profile.instructions / (2 * x / kKiB);
+    const double ns = static_cast<double>(result->bytes) / *result->gbps;
+    limit.issued = 100 * profile.instructions / (ns * kIssuedByNs);
     limits.push_back(limit);
   }
   return limits;
+}
+
+double instructions_in_time(const Limit& limit) {
+  return kIssuedByNs / limit.gbps_of_copy * kKiB;
 }
 
 const Limit& soonest(const std::vector<Limit>& limits) {
@@ -139,7 +148,7 @@ std::string make_limits_table(
   const std::string dtype = has_dtype ? words[2] : "fp32";
   std::vector<TableRow> rows = {
       {fmt::format("{}, {}", words[1], dtype), "of the copy", "x in flight, an SM",
-       "instructions a KiB", "waits a row", "spilled"}};
+       "instructions a KiB", "issue slots", "waits a row", "spilled"}};
   const std::vector<Limit> of_regime = limits_in(limits, dtype, words[1]);
   for (std::size_t i = first; i < words.size(); ++i) {
     const auto limit = std::find_if(of_regime.begin(), of_regime.end(), [&](const Limit& l) {
@@ -152,7 +161,7 @@ std::string make_limits_table(
     const auto waits = limit->loads->waits;
     rows.push_back(
         {code(words[i]), percent(percent_of_copy(*limit->result).value_or(0)),
-         kib(limit->in_flight), fmt::format("{:.0f}", limit->instructions),
+         kib(limit->in_flight), fmt::format("{:.0f}", limit->instructions), percent(limit->issued),
          waits ? fmt::format("{:.0f}", *waits) : kNothing,
          fmt::format("{:.0f}", limit->loads->spilled)});
   }

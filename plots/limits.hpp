@@ -38,6 +38,7 @@ struct Limit {
   double share;         ///< bandwidth, in % of the copy's in prefill
   double ns;            ///< in_flight / the bytes of x that reach an SM in a nanosecond
   double instructions;  ///< of warps, for a KiB of x and y
+  double issued;        ///< instructions, in % of those that all SMs can issue in its time
   double x_of_sm;       ///< bytes of x of the whole launch, an SM's share of them
   double gbps_of_copy;  ///< of the copy in prefill
 };
@@ -48,6 +49,9 @@ struct Limit {
 std::vector<Limit> limits_of(
     const std::vector<Result>& results, const std::vector<Profile>& profiles,
     const std::vector<Loads>& loads);
+
+/// Instructions of warps that the SMs can issue while a copy moves a KiB.
+double instructions_in_time(const Limit& limit);
 
 /// The one with the shortest `ns`: no kernel gets its bytes any sooner. `limits` is not empty.
 const Limit& soonest(const std::vector<Limit>& limits);

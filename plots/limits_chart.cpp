@@ -14,13 +14,8 @@ namespace rmsnorm::plots {
 namespace {
 
 constexpr Frame kFrame{.left = 46, .right = kCanvasWidth - 16, .bottom = 46, .top = 326};
-constexpr double kAbove = 34;     ///< for the regimes' names
-constexpr Axis kX{0.75, 256, 2};  // KiB
-constexpr Axis kY{0, 112};        // %
-
-/// What has a name beside its dot: a kernel that is short of the copy, with many bytes in flight.
-constexpr double kShort = 90;
-constexpr double kMany = 16;
+constexpr double kAbove = 34;  ///< for the regimes' names
+constexpr Axis kY{0, 112};     // %
 
 /// Nearly the copy's speed, in % of it.
 constexpr double kNearlyAll = 98;
@@ -30,23 +25,52 @@ const Colour kColours[] = {family_colour, accent<0>, accent<1>, accent<2>};
 const char* const kTypes[] = {"fp32", "bf16"};
 constexpr int kPointTypes[] = {7, 6};  // gnuplot's: a disc, a ring
 
+/// A chart of dots: what the kernels reach over something, and the roof that it sets.
+struct Roof {
+  Axis x;
+  double first_tick;               ///< along x; each is four times the one before
+  const char* x_text;              ///< what x counts
+  double (*x_of)(const Limit&);    ///< a dot's place
+  bool (*is_named)(const Limit&);  ///< whether the kernel's name stands beside the dot
+  Align name;                      ///< the end of the name that is at the dot
+  std::string curve;               ///< % over x: gnuplot's words
+  std::string curve_text;          ///< what the curve is
+  Point curve_text_at;             ///< x and %: of the end that `name` says
+};
+
 double kib(const Limit& limit) {
   return limit.in_flight / 1024;
 }
 
+/// Beside a dot: a kernel that is clearly below the copy, with many bytes in flight.
+bool is_short(const Limit& limit) {
+  return limit.share < 90 && kib(limit) >= 16;
+}
+
+double instructions(const Limit& limit) {
+  return limit.instructions;
+}
+
+/// Beside a dot: a kernel near the other roof.
+bool is_busy(const Limit& limit) {
+  return limit.issued >= 60 && !is_variant(limit.loads->implementation);
+}
+
 /// The names, the numbers along x, and the regimes in their colours.
-std::string draw_texts(const std::vector<Limit>& limits, const Plane& plane, const Theme& theme) {
+std::string draw_texts(
+    const std::vector<Limit>& limits, const Roof& roof, const Plane& plane, const Theme& theme) {
   std::string text;
+  const double gap = roof.name == Align::right ? -8 : 8;
   for (const Limit& limit : limits) {
-    if (limit.share >= kShort || kib(limit) < kMany) continue;
+    if (!roof.is_named(limit)) continue;
     text += draw(Text{
         .text = short_name(limit.loads->implementation),
-        .at = {plane.x(kib(limit)) - 8, plane.y(limit.share)},
+        .at = {plane.x(roof.x_of(limit)) + gap, plane.y(limit.share)},
         .colour = theme.text,
         .size = 10.5,
-        .align = Align::right});
+        .align = roof.name});
   }
-  for (double tick = 1; tick < kX.high; tick *= 4) {
+  for (double tick = roof.first_tick; tick < roof.x.high; tick *= 4) {
     text += draw(Text{
         .text = fmt::format("{:g}", tick),
         .at = {plane.x(tick), kFrame.bottom - 12},
@@ -55,7 +79,7 @@ std::string draw_texts(const std::vector<Limit>& limits, const Plane& plane, con
         .align = Align::center});
   }
   text += draw(Text{
-      .text = "bytes of x in flight, KiB an SM",
+      .text = roof.x_text,
       .at = {(kFrame.left + kFrame.right) / 2, kFrame.bottom - 32},
       .colour = theme.text,
       .align = Align::center});
@@ -66,32 +90,29 @@ std::string draw_texts(const std::vector<Limit>& limits, const Plane& plane, con
         .colour = i == 0 ? theme.muted : kColours[i](theme),
         .bold = true});
   }
-  return text;
-}
-
-std::string commands(const std::vector<Limit>& limits, const Theme& theme) {
-  const Plane plane(kFrame, kX, kY);
-  const Limit& any = limits.front();
-  const double ns = soonest(limits).ns;
-  const double slope = any.share / kib(any) * any.ns / ns;  // % for a KiB; all copies are alike
-  std::string text = plane.commands(theme) + draw_texts(limits, plane, theme);
   text += draw(Text{
-      .text = fmt::format("Little's law, {}", microseconds(ns / 1e3)),
-      .at = {plane.x(50 / slope) - 8, plane.y(50)},
+      .text = roof.curve_text,
+      .at = {plane.x(roof.curve_text_at.x) + gap, plane.y(roof.curve_text_at.y)},
       .colour = theme.muted,
       .size = 11,
-      .align = Align::right});
+      .align = roof.name});
   text += draw(Text{
       .text = "measured copy",
       .at = {kFrame.left + 6, plane.y(100) + 9},
       .colour = theme.text,
       .size = 11});
+  return text;
+}
+
+std::string commands(const std::vector<Limit>& limits, const Roof& roof, const Theme& theme) {
+  const Plane plane(kFrame, roof.x, kY);
+  std::string text = plane.commands(theme) + draw_texts(limits, roof, plane, theme);
   text += draw(
       Line{{kFrame.left, plane.y(100)}, {kFrame.right, plane.y(100)}, theme.text, 1.2, "(6,4)"});
   text += fmt::format(
-      "set samples 1000\nplot x < {} ? {} * x : NaN with lines linecolor rgb '{}' linewidth 1.6 "
-      "dashtype (12,5)",
-      100 / slope, slope, theme.muted);
+      "set samples 1000\nroof(x) = {}\nplot roof(x) < 100 ? roof(x) : NaN with lines "
+      "linecolor rgb '{}' linewidth 1.6 dashtype (12,5)",
+      roof.curve, theme.muted);
   for (std::size_t i = 0; i < std::size(kRegimes); ++i) {
     for (std::size_t k = 0; k < std::size(kTypes); ++k) {
       text += fmt::format(
@@ -102,37 +123,90 @@ std::string commands(const std::vector<Limit>& limits, const Theme& theme) {
   return text;
 }
 
-}  // namespace
+/// Those in the chart's regimes and types.
+std::vector<Limit> shown_of(const std::vector<Limit>& limits) {
+  const auto is_in = [](const auto& all, const std::string& one) {
+    return std::find(std::begin(all), std::end(all), one) != std::end(all);
+  };
+  return only(limits, [&](const Limit& limit) {
+    return is_in(kRegimes, limit.loads->regime) && is_in(kTypes, limit.loads->dtype);
+  });
+}
 
-std::optional<Chart> limits_chart(const std::vector<Limit>& limits) {
+Chart chart_of(const std::vector<Limit>& shown, const Roof& roof, const std::string& title) {
   Chart chart;
-  std::vector<Limit> shown;
   for (const char* regime : kRegimes) {
     for (const char* dtype : kTypes) {
       // gnuplot takes no empty block, and draws no point that is NaN.
-      Series dots{fmt::format("{}_{}", regime, dtype), {{1, NAN}}};
-      for (const Limit& limit : limits) {
+      Series dots{fmt::format("{}_{}", regime, dtype), {{roof.first_tick, NAN}}};
+      for (const Limit& limit : shown) {
         if (limit.loads->regime != regime || limit.loads->dtype != dtype) continue;
-        dots.points.emplace_back(kib(limit), limit.share);
-        shown.push_back(limit);
+        dots.points.emplace_back(roof.x_of(limit), limit.share);
       }
       chart.data.push_back(dots);
     }
   }
-  if (shown.empty()) return std::nullopt;
-  double least = kX.high;
-  for (const Limit& limit : shown)
-    if (limit.share >= kNearlyAll) least = std::min(least, kib(limit));
-  chart.title = fmt::format(
-      "No kernel reaches {:.0f} % of the copy's speed with less than {:.0f} KiB in flight on an SM",
-      kNearlyAll, std::floor(least));
+  chart.title = title;
   chart.subtitle = fmt::format(
       "bandwidth in % of the copy's in prefill, for each kernel and regime, {}, cold L2; ● fp32, "
       "○ bf16",
       shown.front().profile->device);
   chart.height = kFrame.top + kAbove;
-  chart.commands = [shown](const Theme& theme) { return commands(shown, theme); };
+  chart.commands = [shown, roof](const Theme& theme) { return commands(shown, roof, theme); };
   return chart;
+}
+
+}  // namespace
+
+std::optional<Chart> bytes_in_flight_chart(const std::vector<Limit>& limits) {
+  const std::vector<Limit> shown = shown_of(limits);
+  if (shown.empty()) return std::nullopt;
+  const Limit& any = shown.front();
+  const double ns = soonest(shown).ns;
+  const double slope = any.share / kib(any) * any.ns / ns;  // % for a KiB; all copies are alike
+  const Roof roof = {
+      .x = {0.75, 256, 2},
+      .first_tick = 1,
+      .x_text = "bytes of x in flight, KiB an SM",
+      .x_of = kib,
+      .is_named = is_short,
+      .name = Align::right,
+      .curve = fmt::format("{} * x", slope),
+      .curve_text = fmt::format("Little's law, {}", microseconds(ns / 1e3)),
+      .curve_text_at = {50 / slope, 50}};
+  double least = roof.x.high;
+  for (const Limit& limit : shown)
+    if (limit.share >= kNearlyAll) least = std::min(least, kib(limit));
+  return chart_of(
+      shown, roof,
+      fmt::format(
+          "No kernel reaches {:.0f} % of the copy's speed with less than {:.0f} KiB in flight on "
+          "an SM",
+          kNearlyAll, std::floor(least)));
+}
+
+std::optional<Chart> roofline_chart(const std::vector<Limit>& limits) {
+  const std::vector<Limit> shown = shown_of(limits);
+  if (shown.empty()) return std::nullopt;
+  const double slots = 100 * instructions_in_time(shown.front());
+  const Roof roof = {
+      .x = {16, 2048, 2},
+      .first_tick = 16,
+      .x_text = "instructions of warps for a KiB of x and y",
+      .x_of = instructions,
+      .is_named = is_busy,
+      .name = Align::left,
+      .curve = fmt::format("{} / x", slots),
+      .curve_text = "all issue slots",
+      .curve_text_at = {slots / 55, 55}};
+  double most = 0;
+  for (const Limit& limit : shown)
+    if (limit.share >= kNearlyAll) most = std::max(most, limit.instructions);
+  return chart_of(
+      shown, roof,
+      fmt::format(
+          "No kernel with more than {:.0f} instructions a KiB reaches {:.0f} % of the copy's speed",
+          std::ceil(most), kNearlyAll));
 }
 
 }  // namespace rmsnorm::plots

@@ -67,12 +67,15 @@ void draw_limits(const Options& options) {
   const auto results = of_operation(load_results(options.csv_file), kMain);
   const auto profiles = of_operation(read_profiles(options.profile_file), kMain);
   const auto loads = read_loads(options.loads_file);
-  const auto chart = limits_chart(limits_of(results, profiles, loads));
-  if (!chart) {
+  const auto limits = limits_of(results, profiles, loads);
+  const auto bytes_in_flight = bytes_in_flight_chart(limits);
+  const auto roofline = roofline_chart(limits);
+  if (!bytes_in_flight || !roofline) {
     throw std::runtime_error(fmt::format(
         "{}: no loads of a kernel that was timed and counted", options.loads_file.string()));
   }
-  save(*chart, options, "bytes_in_flight");
+  save(*bytes_in_flight, options, "bytes_in_flight");
+  save(*roofline, options, "roofline");
 }
 
 void draw_trace(const Options& options) {

@@ -140,18 +140,26 @@ TEST_CASE("what an SM has in flight follows from its threads and what each of th
   CHECK(limits[0].share == 50);             // of the copy
   CHECK(limits[0].ns == 1024 * 64 / 4);
   CHECK(limits[0].instructions == 40);
+  // 132 SMs issue four in each of 1.98 cycles a nanosecond, for 32768 ns.
+  const double slots = 32768 * 132 * 4 * 1.98;
+  CHECK(std::abs(limits[0].issued - 100 * 33792 * 40 / slots) < 1e-9);
+  CHECK(
+      std::abs(rmsnorm::plots::instructions_in_time(limits[0]) - slots / 32768 / 2112 * 1024) <
+      1e-9);
   CHECK(limits[1].in_flight == 2 * 1024);  // the launch has no more
   CHECK(limits[1].share == 12.5);          // of the copy in prefill
   CHECK(rmsnorm::plots::soonest(limits).loads == &loads[1]);
-  CHECK(rmsnorm::plots::limits_chart(limits));
-  CHECK_FALSE(rmsnorm::plots::limits_chart({}));
+  CHECK(rmsnorm::plots::bytes_in_flight_chart(limits));
+  CHECK_FALSE(rmsnorm::plots::bytes_in_flight_chart({}));
+  CHECK(rmsnorm::plots::roofline_chart(limits));
+  CHECK_FALSE(rmsnorm::plots::roofline_chart({}));
 
   const auto table = [&](const std::vector<std::string>& words) {
     return rmsnorm::plots::make_limits_table(limits, words);
   };
   CHECK_THAT(
       table({"limits", "prefill", "10_a"}),
-      tests::contains("| `10_a` | 50 % | 64 KiB | 40 | 3 | 8"));
+      tests::contains("| `10_a` | 50 % | 64 KiB | 40 | 3.9 % | 3 | 8"));
   CHECK_THAT(
       table({"limits", "decode", "10_a"}),
       tests::contains("| `10_a` | 12 % | 2.0 KiB |") && tests::contains("| - | 8 |"));

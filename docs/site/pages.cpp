@@ -58,9 +58,12 @@ struct FilePage {
 constexpr FilePage kFilePages[] = {
     {"lessons/layer_norm/README.md", "your_turn_layer_norm"},
     {"lessons/softmax/README.md", "your_turn_softmax"},
+    {"docs/machine.md", "machine"},
     {"docs/method.md", "method"},
     {"plots/README.md", "reading_the_charts"},
     {"docs/what_limits_a_norm.md", "what_limits_a_norm"},
+    {"docs/read_a_profile.md", "read_a_profile"},
+    {"docs/one_page.md", "one_page"},
     {"docs/peers.md", "peers"},
     {"library/README.md", "librmsnorm"},
     {"docs/cpu_device.md", "cpu_device"},
@@ -82,8 +85,8 @@ constexpr Interactive kInteractives[] = {
 };
 
 /// What the charts' names begin with, in the order of the page of all charts.
-constexpr const char* kChartKinds[] = {"progression", "lesson",          "sweep", "error",
-                                       "counts",      "bytes_in_flight", "peers", ""};
+constexpr const char* kChartKinds[] = {"progression",     "lesson",   "sweep", "error", "counts",
+                                       "bytes_in_flight", "roofline", "peers", ""};
 
 std::size_t chart_kind(const std::string& name) {
   std::size_t kind = 0;
