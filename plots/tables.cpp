@@ -17,20 +17,24 @@ constexpr const char* kLibrary = "librmsnorm";
 using Slugs = std::vector<std::string>;
 using Row = TableRow;
 
-/// One line on where the results come from. Lessons that run on the CPU have no say in it if there
-/// are results of a GPU.
+/// One line on where the results come from: each machine once, with all revisions. Lessons that run
+/// on the CPU have no say in it if there are results of a GPU.
 std::string provenance(const std::vector<const Result*>& results) {
   const auto on_gpu = [](const Result* result) { return result->device != "cpu"; };
   const bool any_on_gpu = std::any_of(results.begin(), results.end(), on_gpu);
-  std::vector<std::string> sources;
+  std::vector<std::string> machines;
+  std::map<std::string, std::vector<std::string>> revisions;
   for (const Result* r : results) {
     if (any_on_gpu && !on_gpu(r)) continue;
-    std::string source = "Verified on the CPU";
-    if (any_on_gpu) source = fmt::format("Measured on {}, driver {}", r->device, r->driver);
-    source += fmt::format(", CUDA {}, commit {}, {}", r->cuda, code(r->version), r->date);
-    add_if_new(sources, source);
+    std::string machine = "Verified on the CPU";
+    if (any_on_gpu) machine = fmt::format("Measured on {}, driver {}", r->device, r->driver);
+    machine += fmt::format(", CUDA {}", r->cuda);
+    add_if_new(machines, machine);
+    add_if_new(revisions[machine], fmt::format("commit {}, {}", code(r->version), r->date));
   }
-  return fmt::format("{}.\n", fmt::join(sources, ". "));
+  for (std::string& machine : machines)
+    machine += fmt::format(", {}", fmt::join(revisions[machine], ", and "));
+  return fmt::format("{}.\n", fmt::join(machines, ". "));
 }
 
 std::string with_provenance(const std::vector<Row>& rows, const std::vector<const Result*>& used) {
