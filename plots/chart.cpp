@@ -4,6 +4,7 @@
 #include <gnuplot-iostream.h>
 #include <sys/wait.h>
 
+#include <boost/algorithm/string/replace.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -111,12 +112,9 @@ void name_fallback_fonts(std::string& svg) {
 /// What a screen reader says, and a browser where the mouse rests: the chart's own title.
 void name_chart(std::string& svg, const Chart& chart) {
   const auto put = [&](const std::string& tag, std::string text) {
-    for (const auto& [special, escaped] :
-         {std::pair("&", "&amp;"), std::pair("<", "&lt;"), std::pair(">", "&gt;")}) {
-      for (std::size_t at = 0; (at = text.find(special, at)) != std::string::npos;
-           at += std::string_view(escaped).size())
-        text.replace(at, 1, escaped);
-    }
+    boost::replace_all(text, "&", "&amp;");
+    boost::replace_all(text, "<", "&lt;");
+    boost::replace_all(text, ">", "&gt;");
     const std::size_t begin = svg.find("<" + tag + ">") + tag.size() + 2;
     svg.replace(begin, svg.find("</" + tag + ">") - begin, text);
   };

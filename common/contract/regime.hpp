@@ -15,6 +15,8 @@ namespace rmsnorm {
 struct Shape {
   int rows;    ///< 0 or more
   int hidden;  ///< columns, 1 or more
+
+  bool operator==(const Shape&) const = default;  ///< whether both are the same
 };
 
 /// A named list of shapes, each timed in the given states of the cache.

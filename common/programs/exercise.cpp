@@ -119,19 +119,14 @@ Shape shape_of(const Goal& goal, const Exercise& exercise) {
   return goal.shape.rows == 0 ? exercise.shape : goal.shape;
 }
 
-bool is_same(const Shape& a, const Shape& b) {
-  return a.rows == b.rows && a.hidden == b.hidden;
-}
-
 /// The problems that the goals are about, each once.
 std::vector<Counted> counted_of(const Exercise& exercise) {
   std::vector<Counted> all = {{exercise.shape, exercise.types}};
   for (const auto* goals : {&exercise.goals, &exercise.within}) {
     for (const Goal& goal : *goals) {
       const Shape shape = shape_of(goal, exercise);
-      const bool is_new = std::none_of(all.begin(), all.end(), [&](const Counted& counted) {
-        return is_same(counted.shape, shape);
-      });
+      const bool is_new = std::none_of(
+          all.begin(), all.end(), [&](const Counted& counted) { return counted.shape == shape; });
       if (is_new) all.push_back({shape, exercise.types});
     }
   }
