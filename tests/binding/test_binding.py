@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import weakref
 from pathlib import Path
@@ -26,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TYPES = {torch.float32: "2.32.1", torch.float16: "2.16.1", torch.bfloat16: "4.16.1"}
 REFUSED = 3.0  # a weight_bias that the stub refuses
 FAILED = 4.0  # and one with which CUDA could not do it
+SLOW = 5.0  # and one with which it reads the tensors late
 BINDING = ROOT / "library/python/rmsnorm/binding.py"
 
 
@@ -172,6 +174,29 @@ class Binding(unittest.TestCase):
         self.rmsnorm.rms_norm(torch.zeros(2, 8, requires_grad=True), weight, 0.0)
         self.assertIn(words("weight", weight), self.said())
 
+    def test_what_is_no_tensor_is_a_mistake_of_the_caller(self):
+        for x in ("x", 1.0, [torch.zeros(8)]):
+            with self.assertRaises((TypeError, AttributeError)):
+                self.rmsnorm.rms_norm(x, None, 0.0, out=torch.zeros(2, 8))
+        with self.assertRaises(TypeError):
+            self.rmsnorm.rms_norm(torch.zeros(2, 8), 1.0, 0.0)
+
+    def test_threads_do_not_share_their_views(self):
+        x = [torch.zeros(2, 8 + i) for i in range(4)]
+        said = [""] * len(x)
+
+        def call(i):
+            self.rmsnorm.rms_norm(x[i], torch.ones(8 + i), 0.0, out=x[i], weight_bias=SLOW)
+            said[i] = self.said()
+
+        threads = [threading.Thread(target=call, args=(i,)) for i in range(len(x))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for i, one in enumerate(x):
+            self.assertIn(words("x", one), said[i])
+
     def test_the_library_must_have_been_loaded(self):
         unloaded = binding()
         for call in (unloaded.version, lambda: unloaded.rms_norm(torch.zeros(2, 8), None, 0.0)):
@@ -186,6 +211,15 @@ class Binding(unittest.TestCase):
         other = build(self.folder.name, f"-DSTUB_VERSION={parts[0] + 1}0203")
         with self.assertRaisesRegex(RuntimeError, f"is librmsnorm {parts[0] + 1}.2.3: "):
             binding().load(str(other))
+
+
+class WithCapsules(Binding):
+    """The same with a PyTorch before 2.10, which gives views in capsules alone."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.rmsnorm._write_view = None
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ except ImportError:
     print("skipped: PyTorch is not installed")
     sys.exit(4)
 from torch._subclasses import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / "library/python"
@@ -224,6 +225,39 @@ class Operators(unittest.TestCase):
         self.assertEqual(CALLS, [])
         y = rmsnorm.rms_norm(torch.empty(2, 8, device="meta"), None, EPS)
         self.assertEqual(y.shape, (2, 8))
+        self.assertEqual(CALLS, [])
+
+    def test_the_dispatcher_is_asked_only_where_something_has_to_see_the_call(self):
+        x, weight, residual = random(4, 8), torch.nn.Parameter(random(8)), random(4, 8)
+
+        class Mine(torch.Tensor):
+            pass
+
+        def run(x):
+            with torch.no_grad():
+                rmsnorm.rms_norm(x, weight, EPS)
+                rmsnorm.rms_norm(x, weight, EPS, out=torch.empty_like(x))
+                rmsnorm.fused_add_rms_norm_(x * 1, residual, weight, EPS)
+
+        operators = ("_rms_norm", "_rms_norm_out", "_fused_add_rms_norm_")
+        with contextlib.ExitStack() as patches:
+            asked = [patches.enter_context(mock.patch.object(rmsnorm.operators, name))
+                     for name in operators]
+            run(x)
+            self.assertEqual([one.call_count for one in asked], [0, 0, 0])
+            run(x.as_subclass(Mine))
+            self.assertEqual([one.call_count for one in asked], [1, 1, 1])
+
+        class Watch(TorchDispatchMode):
+            def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+                seen.append(str(function))
+                return function(*args, **(kwargs or {}))
+
+        seen = []
+        with Watch():
+            run(x)
+        for name in ("rms_norm", "rms_norm_out", "fused_add_rms_norm_"):
+            self.assertIn(f"rmsnorm.{name}.default", seen)
 
     def test_what_has_no_gradient_says_so(self):
         x, weight = random(4, 8, grad=True), random(8, grad=True)

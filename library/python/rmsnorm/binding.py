@@ -12,12 +12,14 @@ recorded for autograd.
 What the library refuses is an Error, and what CUDA cannot do a Failure, both with the library's
 sentence. All else raises what PyTorch raises.
 
-A call makes a DLPack capsule of each tensor, asks for the current stream, calls the library, and
-frees the capsules. It copies nothing, and allocates nothing but the outputs that it was not given.
+A call writes a DLPack view of each tensor into memory of its thread, asks for the current stream
+and calls the library. It copies nothing, and allocates nothing but the outputs that it was not
+given.
 """
 
 import ctypes
 import os
+import threading
 
 import torch
 from torch.utils.dlpack import to_dlpack
@@ -33,6 +35,34 @@ _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def _view_writer():
+    """PyTorch's function that writes a tensor's DLTensor to an address, which is the fastest way to
+    have one; None in a PyTorch before 2.10. It is in DLPack's table of such functions: a version,
+    a pointer to an older table, and the functions, of which it is the fourth."""
+    capsule = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if capsule is None:
+        return None
+    table = _capsule_pointer(capsule, b"dlpack_exchange_api")
+    if ctypes.c_uint32.from_address(table).value != 1:  # another major version
+        return None
+    address = ctypes.c_void_p.from_address(table + 8 + 8 + 3 * 8).value
+    return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(address)
+
+
+class _Places(threading.local):
+    """Where the views of a call are written: a place for each of up to six tensors."""
+
+    def __init__(self):
+        size = 48  # of a DLTensor
+        self._memory = ctypes.create_string_buffer(6 * size)
+        begin = ctypes.addressof(self._memory)
+        self.addresses = tuple(range(begin, begin + 6 * size, size))
+
+
+_write_view = _view_writer()
+_places = _Places()
 
 _TENSOR = ctypes.c_void_p
 _STREAM = ctypes.c_void_p
@@ -97,12 +127,27 @@ def version():
     return _parts(_loaded().rmsnorm_version())
 
 
+def _views_of(tensors):
+    """The addresses of the tensors' DLTensors, and what has to live as long as these are read."""
+    if _write_view is None:  # a capsule owns its view, which begins with the DLTensor
+        capsules = [None if tensor is None else to_dlpack(tensor) for tensor in tensors]
+        views = [None if c is None else _capsule_pointer(c, b"dltensor") for c in capsules]
+        return views, capsules
+    views = []
+    for tensor, place in zip(tensors, _places.addresses):
+        if tensor is None:
+            place = None
+        elif isinstance(tensor, torch.Tensor):  # of anything else, PyTorch's function would crash
+            _write_view(tensor, place)
+        else:
+            raise TypeError(f"{tensor!r} is a {type(tensor).__name__}: it needs to be a tensor")
+        views.append(place)
+    return views, tensors  # a view points to its tensor's sizes
+
+
 def _call(name, tensors, others):
     function = getattr(_loaded(), name)
-    # A capsule owns its view: all of them have to live until the call is over. The view's DLTensor
-    # is at its beginning.
-    capsules = [None if tensor is None else to_dlpack(tensor) for tensor in tensors]
-    views = [None if c is None else _capsule_pointer(c, b"dltensor") for c in capsules]
+    views, _owners = _views_of(tensors)
     status = function(*views, *others)
     if status != 0:
         kind = Error if status < _CUDA_ERROR else Failure

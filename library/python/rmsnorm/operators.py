@@ -1,8 +1,8 @@
 """librmsnorm's functions as operators of PyTorch, torch.ops.rmsnorm, and what is made of them.
 
 autograd, torch.compile and torch.export know these operators: what they write, the shape and type
-of it, and the gradient. An eager call goes through PyTorch's dispatcher to binding.py, and to
-autograd only where a gradient is wanted.
+of it, and the gradient. A call that nothing of these has to see goes to binding.py directly, since
+PyTorch's dispatcher would take longer than all else that the call does on the CPU.
 
 Under autocast nothing changes: y has the type of x, and the arithmetic is fp32's for every type.
 """
@@ -122,7 +122,25 @@ def _wants_gradient(*tensors):
         raise RuntimeError(
             "rmsnorm knows neither torch.func (vmap, grad, jvp, ...) nor forward-mode gradients: "
             "use torch.nn.functional.rms_norm for them")
-    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor is not None and tensor.requires_grad:
+                return True
+    return False
+
+
+_PLAIN = {torch.Tensor, torch.nn.Parameter, type(None)}
+
+
+def _is_seen(x, *tensors):
+    """Whether anything but the library has to see the call: a compiler, a mode that watches PyTorch,
+    a tensor of a class that computes in its own way, or one without memory."""
+    if torch.compiler.is_compiling() or type(x) not in _PLAIN or x.is_meta:
+        return True
+    for tensor in tensors:
+        if type(tensor) not in _PLAIN:
+            return True
+    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._get_tracing_state() is not None
 
 
 def rms_norm(x, weight, eps, out=None, weight_bias=0.0):
@@ -132,9 +150,10 @@ def rms_norm(x, weight, eps, out=None, weight_bias=0.0):
         if out is not None:
             raise RuntimeError("with out=, rms_norm records no gradient, which a tensor requires")
         return _rms_norm_rstd(x, weight, eps, weight_bias)[0]
+    is_seen = _is_seen(x, weight, out)
     if out is None:
-        return _rms_norm(x, weight, eps, weight_bias)
-    _rms_norm_out(x, weight, out, eps, weight_bias)
+        return (_rms_norm if is_seen else _run_rms_norm)(x, weight, eps, weight_bias)
+    (_rms_norm_out if is_seen else _run_rms_norm_out)(x, weight, out, eps, weight_bias)
     return out
 
 
@@ -145,7 +164,8 @@ def fused_add_rms_norm_(x, residual, weight, eps, weight_bias=0.0):
         raise RuntimeError(
             "fused_add_rms_norm_ records no gradient, which a tensor requires: "
             "fused_add_rms_norm does")
-    _fused_add_rms_norm_(x, residual, weight, eps, weight_bias)
+    run = _fused_add_rms_norm_ if _is_seen(x, residual, weight) else _run_fused_add_rms_norm_
+    run(x, residual, weight, eps, weight_bias)
     return x, residual
 
 
