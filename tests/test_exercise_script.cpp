@@ -33,6 +33,13 @@ class Repository {
     write_program("cmake", "exit 0");
   }
 
+  /// What a command does from now on.
+  void write_program(const std::string& name, const std::string& commands) {
+    const fs::path file = folder() / "bin" / name;
+    rmsnorm::write_file(file, "#!/bin/sh\n" + commands + "\n");
+    fs::permissions(file, fs::perms::owner_all);
+  }
+
   /// What `cmake --build` does from now on.
   void build_does(const std::string& commands) {
     write_program("cmake", "case \"$*\" in *--build*) ;; *) exit 0 ;; esac\n" + commands);
@@ -67,12 +74,6 @@ class Repository {
   fs::path copy() const { return folder() / "exercises/04_warp_reduce.cu"; }
 
  private:
-  void write_program(const std::string& name, const std::string& commands) {
-    const fs::path file = folder() / "bin" / name;
-    rmsnorm::write_file(file, "#!/bin/sh\n" + commands + "\n");
-    fs::permissions(file, fs::perms::owner_all);
-  }
-
   TemporaryFolder folder_;
 };
 
@@ -197,6 +198,30 @@ TEST_CASE("the reader is told when something outside of the marks has changed") 
   CHECK_THAT(repository.exercise({"4"}).err, contains("differs from the exercise outside"));
   rmsnorm::write_file(repository.copy(), with("  // <<<\n", ""));
   CHECK_THAT(repository.exercise({"4"}).err, contains("differs from the exercise outside"));
+}
+
+TEST_CASE("an exercise about registers is not solved by a kernel that spills them") {
+  Repository repository;
+  repository.check_ends_with(0, "08_registers");
+  const auto nvcc_says = [&](const std::string& bytes) {
+    repository.write_program(
+        "nvcc",
+        "echo 'ptxas info    : 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads' "
+        ">&2\n"
+        "echo '    48 bytes stack frame, " +
+            bytes + " bytes spill stores, 40 bytes spill loads' >&2");
+  };
+  nvcc_says("36");
+  const Finished spilled = repository.exercise({"8"});
+  CHECK(spilled.exit_code == 4);
+  CHECK_THAT(spilled.out, contains("NOT YET  no spilled register: 36 bytes of a thread"));
+  nvcc_says("0");
+  const Finished kept = repository.exercise({"8"});
+  CHECK(kept.exit_code == 0);
+  CHECK_THAT(kept.out, !contains("NOT YET"));
+  repository.check_ends_with(0);
+  nvcc_says("36");
+  CHECK(repository.exercise({"4"}).exit_code == 0);  // which is not about registers
 }
 
 TEST_CASE("a project has a name for a number, and its solution is shown when it is solved") {

@@ -162,6 +162,7 @@ exercise_check_copy() { # SLUG
   exercise_warn_outside "$1"
   if exercise_build "$1" "my_$1"; then
     "$here/build/$preset/lessons/my_$1" || status=$?
+    if [ "$status" -eq 0 ] && exercise_spills "$1"; then status=4; fi
     case "$status" in
       0) outcome=reached && note "done. What $(whose "$1") does differently: $again --solution" ;;
       4) outcome=right && note "right, but not there yet (a hint: $again --hint)" ;;
@@ -174,6 +175,21 @@ exercise_check_copy() { # SLUG
   fi
   exercise_remember "$1" "$(exercise_state "$1" 1 0)" "$outcome" "$checksum"
   return "$status"
+}
+
+# Whether the compiler has run out of registers, in an exercise that is about them. The CPU device has
+# none, so that takes nvcc.
+exercise_spills() { # SLUG
+  local bytes
+  grep -q '^//.* no spilled register' "$here/lessons/$1/exercise.cu" || return 1
+  if ! has_nvcc; then
+    note "not checked: no spilled register, which takes nvcc"
+    return 1
+  fi
+  bytes=$(nvcc -std=c++20 -arch=sm_90 "-I$here" -Xptxas -v -cubin -o /dev/null "$copies/$1.cu" 2>&1 |
+    sed -n 's/.* \([0-9]*\) bytes spill stores.*/\1/p' | sort -n | tail -n 1)
+  if [ "${bytes:-0}" -eq 0 ]; then return 1; fi
+  printf '%-20s NOT YET  no spilled register: %s bytes of a thread, as nvcc compiles it for sm_90\n' "$1" "$bytes"
 }
 
 exercise_build() { # SLUG TARGET...
