@@ -52,7 +52,7 @@ std::vector<std::string> law(const std::vector<Limit>& limits, const std::string
   const double ns = soonest(limits).ns;
   double fewest = std::numeric_limits<double>::infinity();
   for (const Limit& limit : of_type) {
-    if (limit.share >= 100) fewest = std::min(fewest, limit.in_flight);
+    if (limit.share >= kNearlyAll) fewest = std::min(fewest, limit.in_flight);
   }
   const double x = decode.front().x_of_sm;
   return {
@@ -74,7 +74,7 @@ std::string law_table(const std::vector<Limit>& limits) {
       fmt::format(
           "the shortest time, that of {} in *{}*", code(shortest.implementation), shortest.regime),
       "bytes in flight that the law asks of an SM",
-      "the fewest with which a kernel is as fast as the copy",
+      fmt::format("the fewest with which a kernel reaches {:.0f} % of that copy", kNearlyAll),
       "x of a launch in *decode*, an SM's share",
       "bandwidth that the law leaves *decode*, in % of that copy's",
       "bandwidth of the copy in *decode*, cold, in % of that copy's"};

@@ -25,6 +25,9 @@ struct Loads {
   std::optional<double> waits;  ///< for global memory, a row; none if the kernel has loops
 };
 
+/// Nearly the copy's speed, in % of it.
+inline constexpr double kNearlyAll = 98;
+
 /// Reads a file that plots/loads_in_flight.py wrote.
 /// \throws std::runtime_error with the file and the line
 std::vector<Loads> read_loads(const std::filesystem::path& file);

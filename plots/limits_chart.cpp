@@ -17,9 +17,6 @@ constexpr Frame kFrame{.left = 46, .right = kCanvasWidth - 16, .bottom = 46, .to
 constexpr double kAbove = 34;  ///< for the regimes' names
 constexpr Axis kY{0, 112};     // %
 
-/// Nearly the copy's speed, in % of it.
-constexpr double kNearlyAll = 98;
-
 const char* const kRegimes[] = {"decode", "prefill", "heads", "wide"};
 const Colour kColours[] = {family_colour, accent<0>, accent<1>, accent<2>};
 const char* const kTypes[] = {"fp32", "bf16"};
