@@ -1,0 +1,77 @@
+/// \file
+/// Measures the GPU's memories, and writes what it found to a CSV file.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "common/base/cuda_check.hpp"
+#include "common/base/device.hpp"
+#include "common/base/exit_code.hpp"
+#include "common/base/files.hpp"
+#include "common/base/terminal.hpp"
+#include "common/measure/machine.hpp"
+#include "common/programs/output.hpp"
+#include "common/records/csv_fields.hpp"
+
+namespace {
+
+using namespace rmsnorm;
+
+void print(const MachineRow& row) {
+  std::string what = row.probe + " of " + row.memory;
+  if (row.stride_words) what += fmt::format(", stride {} words", *row.stride_words);
+  if (row.set_bytes) what += fmt::format(", {} KiB", *row.set_bytes / 1024);
+  if (row.loads) what += fmt::format(", {} threads x {} loads", *row.threads, *row.loads);
+  if (row.cycles) fmt::print("{:60} {:8.1f} cycles {:8.1f} ns\n", what, *row.cycles, *row.ns);
+  if (row.gbps) fmt::print("{:60} {:8.0f} GB/s\n", what, *row.gbps);
+}
+
+void run(const std::string& file) {
+  require_writable(file);
+  const Gpu gpu = find_gpu();
+  std::vector<MachineRow> rows = measure_machine(gpu);
+  for (MachineRow& row : rows) {
+    row.device = gpu.name;
+    row.driver = gpu.driver;
+    row.cuda = cuda_version();
+    row.version = build_commit();
+    row.date = today();
+    print(row);
+  }
+  csv::write_rows(file, kMachineHeader, rows, for_each_machine_field);
+}
+
+int ended(ExitCode exit_code, const std::string& sentence) {
+  end_progress();
+  fmt::print(stderr, "{}\n", sentence);
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string file;
+  CLI::App app("Measures the GPU's memories: latencies, bandwidths and conflicts of banks.");
+  app.add_option("--csv", file, "The file to write")->type_name("FILE")->required();
+  try {
+    app.parse(argc, argv);
+    run(file);
+    return kAllVerified;
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::Error& error) {
+    return ended(kBadUsage, fmt::format("{} (--help lists the options)", error.what()));
+  } catch (const NoGpu& error) {
+    return ended(kNoDevice, error.what());
+  } catch (const CudaError& error) {
+    return ended(kNoDevice, fmt::format("stopped: {}", error.what()));
+  } catch (const WrongProbe& error) {
+    return ended(kLessonWrong, error.what());
+  } catch (const std::runtime_error& error) {
+    return ended(kBadUsage, error.what());
+  }
+}

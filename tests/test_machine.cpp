@@ -1,0 +1,68 @@
+/// \file
+/// ./rmsnorm machine: what it refuses, and its CSV file.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/base/exit_code.hpp"
+#include "common/base/files.hpp"
+#include "common/measure/machine.hpp"
+#include "common/records/csv_fields.hpp"
+#include "tests/catch.hpp"
+#include "tests/command.hpp"
+#include "tests/repository.hpp"
+#include "tests/temporary_folder.hpp"
+
+using namespace rmsnorm;
+using namespace tests;
+
+TEST_CASE("machine says in one sentence that it cannot measure") {
+  const auto refusal = [](const std::vector<std::string>& command, int exit_code) {
+    const Finished finished = run_without_gpu(command);
+    CAPTURE(command);
+    CHECK(finished.exit_code == exit_code);
+    CHECK(finished.out == "");
+    CHECK(lines_in(finished.err).size() == 1);
+    return finished.err;
+  };
+  const std::string script = top() / "rmsnorm";
+  CHECK_THAT(
+      refusal({script, "--device", "cpu", "machine"}, kNoDevice), contains("machine needs a GPU"));
+  CHECK_THAT(refusal({script, "machine", "a.csv", "b.csv"}, kBadUsage), contains("one CSV file"));
+#ifdef RMSNORM_MACHINE
+  const TemporaryFolder folder;
+  const std::string file = folder / "machine.csv";
+  refusal({RMSNORM_MACHINE, "--csv", file}, kNoDevice);
+  CHECK_FALSE(std::filesystem::exists(file));
+  std::filesystem::create_directory(file + ".partial");
+  CHECK_THAT(
+      refusal({RMSNORM_MACHINE, "--csv", file}, kBadUsage), contains("cannot write " + file));
+  CHECK_THAT(refusal({RMSNORM_MACHINE}, kBadUsage), contains("--csv is required"));
+#endif
+}
+
+TEST_CASE("what machine writes can be read") {
+  MachineRow latency{.probe = "latency", .memory = "global", .set_bytes = 1 << 30};
+  latency.cycles = 1000.5, latency.ns = 500.25, latency.spread_pct = 1.5, latency.samples = 11;
+  MachineRow bandwidth{.probe = "bandwidth", .memory = "l2", .threads = 64, .loads = 8};
+  bandwidth.gbps = 5000, bandwidth.device = "A, B", bandwidth.driver = "580.1";
+  bandwidth.cuda = "13.0", bandwidth.version = "abc", bandwidth.date = "2026-11-23";
+  const TemporaryFolder folder;
+  const auto file = folder / "machine.csv";
+  csv::write_rows(file, kMachineHeader, std::vector{latency, bandwidth}, for_each_machine_field);
+  CHECK(
+      read_file(file) ==
+      "probe,memory,set_bytes,stride_words,threads,loads,cycles,ns,gbps,spread_pct,samples,device,"
+      "driver,cuda,version,date\n"
+      "latency,global,1073741824,,,,1000.5,500.25,,1.5,11,,,,,\n"
+      "bandwidth,l2,,,64,8,,,5000,0,0,\"A, B\",580.1,13.0,abc,2026-11-23\n");
+  const auto rows = csv::read_rows<MachineRow>(file, kMachineHeader, for_each_machine_field);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].set_bytes == 1 << 30);
+  CHECK(rows[0].cycles == 1000.5);
+  CHECK_FALSE(rows[0].gbps);
+  CHECK(rows[1].threads == 64);
+  CHECK(rows[1].device == "A, B");
+  CHECK(rows[1].date == "2026-11-23");
+}
