@@ -66,13 +66,15 @@ std::vector<std::string> law(const std::vector<Limit>& limits, const std::string
       percent(100 * decode.front().result->copy_gbps.value_or(0) / gbps)};
 }
 
-std::string law_table(const std::vector<Limit>& limits) {
+/// The first rows alone are the law.
+std::string law_table(const std::vector<Limit>& limits, bool is_brief) {
   const Loads& shortest = *soonest(limits).loads;
   const std::string quantities[] = {
       "bandwidth of the copy in *prefill*",
       "half of it, the loads, an SM's share",
       fmt::format(
-          "the shortest time, that of {} in *{}*", code(shortest.implementation), shortest.regime),
+          "the latency, at most: the time of {} in *{}*", code(shortest.implementation),
+          shortest.regime),
       "bytes in flight that the law asks of an SM",
       fmt::format("the fewest with which a kernel reaches {:.0f} % of that copy", kNearlyAll),
       "x of a launch in *decode*, an SM's share",
@@ -80,7 +82,8 @@ std::string law_table(const std::vector<Limit>& limits) {
       "bandwidth of the copy in *decode*, cold, in % of that copy's"};
   const auto fp32 = law(limits, "fp32"), bf16 = law(limits, "bf16");
   std::vector<TableRow> rows = {{"Little's law", "fp32", "bf16"}};
-  for (std::size_t i = 0; i < fp32.size(); ++i) rows.push_back({quantities[i], fp32[i], bf16[i]});
+  const std::size_t count = is_brief ? 4 : fp32.size();
+  for (std::size_t i = 0; i < count; ++i) rows.push_back({quantities[i], fp32[i], bf16[i]});
   return markdown_table(rows);
 }
 
@@ -140,7 +143,9 @@ const Limit& soonest(const std::vector<Limit>& limits) {
 
 std::string make_limits_table(
     const std::vector<Limit>& limits, const std::vector<std::string>& words) {
-  if (words.size() == 2 && words[1] == "law") return law_table(limits);
+  const bool is_brief = words.size() == 3 && words[2] == "brief";
+  if (words.size() > 1 && words[1] == "law" && (words.size() == 2 || is_brief))
+    return law_table(limits, is_brief);
   const bool has_dtype =
       words.size() > 2 && (words[2].starts_with("fp") || words[2].starts_with("bf"));
   const std::size_t first = has_dtype ? 3 : 2;

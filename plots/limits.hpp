@@ -62,6 +62,7 @@ const Limit& soonest(const std::vector<Limit>& limits);
 /// The table that the words behind "results:begin limits" ask for:
 ///
 ///     law                       Little's law with its numbers, in fp32 and in bf16
+///     law brief                 the same without what is compared with it
 ///     REGIME [DTYPE] SLUG...    what the given ones have in flight, and what they reach; fp32 if
 ///                               no type is named
 ///

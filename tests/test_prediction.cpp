@@ -109,6 +109,14 @@ TEST_CASE("the predecessor is the last lesson on the device and never a variant"
   CHECK(pair_of(all, "7") == "04_next 07_last");
 }
 
+TEST_CASE("a lesson that starts from an earlier one is compared with that") {
+  std::vector<Implementation> all = {
+      lesson_called("02_first"), lesson_called("04_next"), lesson_called("07_last")};
+  all.back().starts_from = "02_first";
+  CHECK(pair_of(all, "7") == "02_first 07_last");
+  CHECK(pair_of(all_implementations(), "12") == "10_half_precision 12_launch_overlap");
+}
+
 TEST_CASE("a lesson follows the last one of the same operation or else its own first variant") {
   const auto other = [&](const char* slug) {
     return lesson_called(slug, Memory::device, "decode", *tests::operations()[1]);

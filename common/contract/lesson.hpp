@@ -27,9 +27,10 @@ struct Traffic {
 template <class View>
 struct Lesson {
   const char* slug = "";  ///< the folder, the CMake target, the chart label; a variant adds "/name"
-  const char* title = "";   ///< as the heading of the lesson's page has it
-  const char* idea = "";    ///< one sentence, no full stop
-  const char* regime = "";  ///< the regime in which the idea shows; "" if it is about no speed
+  const char* title = "";        ///< as the heading of the lesson's page has it
+  const char* idea = "";         ///< one sentence, no full stop
+  const char* regime = "";       ///< the regime in which the idea shows; "" if it is about no speed
+  const char* starts_from = "";  ///< the slug of the lesson that it changes; "": the one before
   Memory memory = Memory::device;  ///< where it wants its tensors
 
   /// Enqueues the operation on the stream (the null stream is CUDA's default stream) and returns
@@ -52,13 +53,14 @@ struct Lesson {
 /// A lesson's kernel, or whoever else does an operation, as the harness sees it: the functions are
 /// those of a Lesson, of a problem without names.
 struct Implementation {
-  const char* slug;            ///< likewise
-  const char* title;           ///< likewise
-  const char* idea;            ///< likewise
-  const char* regime;          ///< likewise
-  Memory memory;               ///< likewise
-  const Operation* operation;  ///< what it does
-  bool is_typed;               ///< knows more than fp32
+  const char* slug;              ///< likewise
+  const char* title;             ///< likewise
+  const char* idea;              ///< likewise
+  const char* regime;            ///< likewise
+  const char* starts_from = "";  ///< likewise
+  Memory memory;                 ///< likewise
+  const Operation* operation;    ///< what it does
+  bool is_typed;                 ///< knows more than fp32
 
   // Those that the lesson has not are empty.
   std::function<cudaError_t(const Problem&, cudaStream_t)> launch;  ///< enqueues the operation
@@ -85,6 +87,7 @@ struct Registration {
         lesson.title,
         lesson.idea,
         lesson.regime,
+        lesson.starts_from,
         lesson.memory,
         &operation_of<typename Description<View>::Of>(),
         Description<View>::kIsTyped,

@@ -123,7 +123,7 @@ exercise_overview() {
 You have written every kernel of this ladder, and two that it does not have. Where to go:
 
   docs/going_further.md       kernels of production libraries that you can read now, and other ladders
-  library/README.md           what the lessons are put together to: every shape, type and view
+  library/README.md           the lessons put together: every shape, type and view
   docs/contributing.md        an operation or a lesson of your own, held to what these are held to
   ./rmsnorm check FILE.cu     is a kernel of yours right, on many shapes?
 END

@@ -89,7 +89,9 @@ std::vector<Implementation> predecessor_and_lesson(
     if (!variant && std::string_view(other.slug).starts_with(slug + "/")) variant = other;
     if (is_variant(other) || other.slug >= slug) continue;
     has_earlier = true;
-    if (other.memory == Memory::device && other.operation == lesson->operation) earlier = other;
+    const std::string_view from = lesson->starts_from;
+    if (other.memory != Memory::device || other.operation != lesson->operation) continue;
+    if (from.empty() || from == other.slug) earlier = other;
   }
   const std::optional<Implementation> predecessor = earlier || !has_earlier ? earlier : variant;
   if (!predecessor) {

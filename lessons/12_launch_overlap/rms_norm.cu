@@ -250,6 +250,7 @@ const rmsnorm::Registration<rmsnorm::TypedRmsNorm> lesson{{
     .title = "Launch overlap",
     .idea = "The grid is set up while the kernel before it still runs",
     .regime = "decode",
+    .starts_from = "10_half_precision",
     .launch = launch,
     .unsupported = unsupported,
     .traffic = traffic,
