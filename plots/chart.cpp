@@ -120,6 +120,11 @@ void name_chart(std::string& svg, const Chart& chart) {
   };
   put("title", chart.title);
   put("desc", chart.subtitle);
+  // gnuplot names each part after the command that drew it, which a browser would show.
+  constexpr std::string_view kEnd = "</title>";
+  const std::size_t own = svg.find(kEnd) + kEnd.size();
+  for (std::size_t at = own; (at = svg.find("<title>", at)) != std::string::npos;)
+    svg.erase(at, svg.find(kEnd, at) + kEnd.size() - at);
 }
 
 /// The drawing as it is to be saved. \throws std::runtime_error if gnuplot did not finish it

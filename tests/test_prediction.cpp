@@ -109,7 +109,7 @@ TEST_CASE("the predecessor is the last lesson on the device and never a variant"
   CHECK(pair_of(all, "7") == "04_next 07_last");
 }
 
-TEST_CASE("a lesson that starts from an earlier one is compared with that") {
+TEST_CASE("a lesson that says which lesson it starts from is compared with that one") {
   std::vector<Implementation> all = {
       lesson_called("02_first"), lesson_called("04_next"), lesson_called("07_last")};
   all.back().starts_from = "02_first";

@@ -167,6 +167,21 @@ TEST_CASE("unchanged lines far from a change are folded, and still there") {
   CHECK(replace_all(html, ">same<", "").size() == html.size() - 40 * 6);
 }
 
+TEST_CASE("the words that differ are marked where lines were replaced by as many") {
+  const auto html = [](const std::vector<std::string>& a, const std::vector<std::string>& b) {
+    return difference_html(difference_of(a, b));
+  };
+  const std::string one =
+      html({"  sum += x[i] * 2;  // twice"}, {"  sum += x[col] * 2;  // twice"});
+  CHECK(one.find("sum += x[<mark>i</mark>] * 2;") != one.npos);
+  CHECK(one.find("sum += x[<mark>col</mark>] * 2;") != one.npos);
+  const std::string in_comment = html({"f(x);  // old words here"}, {"f(x);  // new words here"});
+  CHECK(in_comment.find("<mark><span class=\"comment\">new</span></mark>") != in_comment.npos);
+  CHECK(html({"a b c"}, {"a b c", "d"}).find("<mark>") == std::string::npos);
+  CHECK(html({"one"}, {"two"}).find("<mark>") == std::string::npos);
+  CHECK(html({"x = 1;", "y = 2;"}, {"z();"}).find("<mark>") == std::string::npos);
+}
+
 TEST_CASE("a drawing has the colours of the page that it is for") {
   const std::string svg =
       "<style>.a { fill: red; } @media (prefers-color-scheme: dark) { .a { fill: blue; } } .b "

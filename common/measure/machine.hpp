@@ -26,12 +26,16 @@ struct MachineRow {
   std::optional<int> stride_words = {};        ///< from lane to lane, in words of 4 bytes
   std::optional<int> threads = {};             ///< of each SM that read
   std::optional<int> loads = {};               ///< that each of them has in flight, 16 bytes each
-  std::optional<double> cycles = {}, ns = {};  ///< from one load to the next, which needs it
+  std::optional<double> cycles = {};           ///< from one load to the next, which needs it
+  std::optional<double> ns = {};               ///< likewise
   std::optional<double> gbps = {};             ///< of the whole GPU, 1 GB = 10^9 bytes
   double spread_pct = 0;                       ///< of ns or gbps, as in a Timing
   int samples = 0;                             ///< of which cycles, ns and gbps are medians
-  std::string device = {}, driver = {};        ///< as in a Gpu
-  std::string cuda = {}, version = {}, date = {};  ///< as in a Result
+  std::string device = {};                     ///< as in a Result
+  std::string driver = {};                     ///< likewise
+  std::string cuda = {};                       ///< likewise
+  std::string version = {};                    ///< likewise
+  std::string date = {};                       ///< likewise
 };
 
 /// The first line of the CSV file.

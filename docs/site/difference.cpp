@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <regex>
 #include <utility>
@@ -25,31 +26,88 @@ constexpr std::string_view kKeywords =
     "signed sizeof static static_assert static_cast struct switch template this true typename "
     "unsigned using void while __device__ __global__ __restrict__ __shared__ __launch_bounds__ ";
 
-std::string span(const std::string& name, std::string_view text) {
-  return name.empty() ? escape_html(text)
-                      : "<span class=\"" + name + "\">" + escape_html(text) + "</span>";
+/// Characters of a line.
+struct Range {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// What of a line is not in the other: from the first word that differs to the last. Nothing if
+/// hardly anything is the same.
+Range changed_words(const std::string& line, const std::string& other) {
+  const auto is_word = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+  };
+  const std::size_t shorter = std::min(line.size(), other.size());
+  std::size_t same = 0;
+  while (same < shorter && line[same] == other[same]) ++same;
+  std::size_t same_end = 0;
+  while (same_end < shorter - same &&
+         line[line.size() - 1 - same_end] == other[other.size() - 1 - same_end])
+    ++same_end;
+  Range range = {same, line.size() - same_end};
+  while (range.begin > 0 && is_word(line[range.begin - 1])) --range.begin;
+  while (range.end < line.size() && is_word(line[range.end])) ++range.end;
+  const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
+  const std::size_t rest = line.size() - (range.end - range.begin);
+  return rest < indent + (line.size() - indent) / 3 ? Range{} : range;
 }
 
-/// A line of C++ with Doxygen's classes for colours.
-std::string coloured(const std::string& line) {
-  if (line.starts_with("#")) return span("preprocessor", line);
+std::string span(const std::string& name, std::string_view text) {
+  if (name.empty() || text.empty()) return escape_html(text);
+  return "<span class=\"" + name + "\">" + escape_html(text) + "</span>";
+}
+
+/// A part of a line, which begins at `at` in it, with a mark where it is in the range.
+std::string marked(const std::string& name, std::string_view text, std::size_t at, Range range) {
+  const std::size_t begin = std::clamp(range.begin, at, at + text.size()) - at;
+  const std::size_t end = std::clamp(range.end, at, at + text.size()) - at;
+  if (begin >= end) return span(name, text);
+  return span(name, text.substr(0, begin)) + "<mark>" +
+         span(name, text.substr(begin, end - begin)) + "</mark>" + span(name, text.substr(end));
+}
+
+/// A line of C++ with Doxygen's classes for colours, and the range marked.
+std::string coloured(const std::string& line, Range range) {
+  if (line.starts_with("#")) return marked("preprocessor", line, 0, range);
   // Comments, strings and characters, numbers and words. Block comments are not used here.
   static const std::regex kToken(R"(//.*|"(?:\\.|[^"\\])*"|\w[\w']*|'(?:\\.|[^'\\])*')");
   std::string html;
-  auto end = line.cbegin();
+  std::size_t end = 0;
   for (std::sregex_iterator token(line.begin(), line.end(), kToken), none; token != none; ++token) {
     const std::string text = token->str();
+    const auto begin = static_cast<std::size_t>(token->position());
     const bool is_keyword = kKeywords.find(" " + text + " ") != std::string_view::npos;
-    html += span("", {end, (*token)[0].first});
-    html += span(
+    html += marked("", std::string_view(line).substr(end, begin - end), end, range);
+    html += marked(
         text.starts_with("//")              ? "comment"
         : text[0] == '"' || text[0] == '\'' ? "stringliteral"
         : is_keyword                        ? "keyword"
                                             : "",
-        text);
-    end = (*token)[0].second;
+        text, begin, range);
+    end = begin + text.size();
   }
-  return html + span("", {end, line.cend()});
+  return html + marked("", std::string_view(line).substr(end), end, range);
+}
+
+/// What is to be marked in each line: where as many lines were added as removed, what differs.
+std::vector<Range> marks_of(const std::vector<DifferenceLine>& lines) {
+  std::vector<Range> marks(lines.size());
+  const auto end_of = [&](Kind kind, std::size_t i) {
+    while (i < lines.size() && lines[i].kind == kind) ++i;
+    return i;
+  };
+  for (std::size_t i = 0, end = 0; i < lines.size(); i = std::max(end, i + 1)) {
+    const std::size_t middle = end_of(Kind::removed, i);
+    end = end_of(Kind::added, middle);
+    const std::size_t count = middle - i;
+    if (end - middle != count) continue;
+    for (std::size_t k = i; k < middle; ++k) {
+      marks[k] = changed_words(lines[k].text, lines[k + count].text);
+      marks[k + count] = changed_words(lines[k + count].text, lines[k].text);
+    }
+  }
+  return marks;
 }
 
 // --- the tables
@@ -58,7 +116,7 @@ const std::string kTableHead =
     "<table><thead class=\"unseen\"><tr><th scope=\"col\">before</th><th scope=\"col\">after</th>"
     "<th scope=\"col\">sign</th><th scope=\"col\">line</th></tr></thead>\n<tbody>\n";
 
-std::string row(const DifferenceLine& line) {
+std::string row(const DifferenceLine& line, Range mark) {
   static const std::map<Kind, std::pair<const char*, const char*>> kNamesAndSigns = {
       {Kind::both, {"both", ""}}, {Kind::added, {"added", "+"}}, {Kind::removed, {"removed", "-"}}};
   const auto& [name, sign] = kNamesAndSigns.at(line.kind);
@@ -66,7 +124,7 @@ std::string row(const DifferenceLine& line) {
   return fmt::format(
       "<tr class=\"{}\"><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"sign\">{}</td>"
       "<td class=\"line\">{}</td></tr>\n",
-      name, number(line.old_number), number(line.new_number), sign, coloured(line.text));
+      name, number(line.old_number), number(line.new_number), sign, coloured(line.text, mark));
 }
 
 }  // namespace
@@ -115,11 +173,12 @@ std::string difference_html(const std::vector<DifferenceLine>& lines) {
     for (std::size_t near = std::max(i, kContext) - kContext; near < end; ++near)
       is_near[near] = true;
   }
+  const std::vector<Range> marks = marks_of(lines);
   std::string html = "<div class=\"scroll diff\" tabindex=\"0\"><div>\n";
   for (std::size_t begin = 0, end = 0; begin < lines.size(); begin = end) {
     const bool folds = !is_near[begin];
     std::string rows;
-    for (; end < lines.size() && is_near[end] != folds; ++end) rows += row(lines[end]);
+    for (; end < lines.size() && is_near[end] != folds; ++end) rows += row(lines[end], marks[end]);
     const std::string table = kTableHead + rows + "</tbody></table>\n";
     html += folds && end - begin >= kLeastFold
                 ? fmt::format(

@@ -313,6 +313,14 @@ class Site {
     return split_lines(read_file(root_ / "lessons" / lessons_[i].slug / "rms_norm.cu"));
   }
 
+  /// The lines from one mark of the kernel to the other, in either file.
+  static std::vector<DifferenceLine> of_kernel(const std::vector<DifferenceLine>& lines) {
+    const auto is_mark = [](const DifferenceLine& line) { return line.text == "// [kernel]"; };
+    const auto begin = std::find_if(lines.begin(), lines.end(), is_mark);
+    const auto end = std::find_if(lines.rbegin(), lines.rend(), is_mark).base();
+    return begin < end ? std::vector(begin + 1, end - 1) : lines;
+  }
+
   static std::string size_of_change(const std::vector<DifferenceLine>& lines) {
     return fmt::format(
         "<span class=\"size\"><span class=\"plus\">+{}</span> <span "
@@ -328,6 +336,7 @@ class Site {
     const std::string file = "lessons/" + lesson.slug + "/rms_norm.cu";
     const std::string kernel = "kernel_" + lesson.slug;
     std::string links;
+    std::string changes;
     std::string subpages = "- \\subpage " + kernel + "\n";
     if (i > 0) {
       const std::size_t origin = origin_of(i);
@@ -336,6 +345,9 @@ class Site {
       links = link(change + ".html", "What changed since lesson " + lessons_[origin].number) + " " +
               size_of_change(lines) + " &middot; ";
       difference(origin, i, change, lines);
+      changes = fmt::format(
+          "<details><summary>The kernel's changes since lesson {}</summary>\n{}</details>\n",
+          lessons_[origin].number, difference_html(of_kernel(lines)));
       subpages = "- \\subpage " + change + "\n" + subpages;
     }
     links += link(kernel + ".html", "The whole file") + " &middot; <code>./rmsnorm lesson " +
@@ -346,7 +358,7 @@ class Site {
     }
     add(label, lesson.title,
         with_contents(
-            html_block(ladder(i) + "<p class=\"lesson-links\">" + links + "</p>\n") +
+            html_block(ladder(i) + "<p class=\"lesson-links\">" + links + "</p>\n" + changes) +
             with_linked_lines(text_of("lessons/" + lesson.slug + "/README.md", label)) +
             html_block(previous_and_next(
                 i > 0 ? lessons_[i - 1] : kStart,
