@@ -12,13 +12,12 @@
 
 namespace rmsnorm {
 
-/// One measurement, a line of the CSV file. What a probe does not have is empty.
+/// One measurement, a line of the CSV file. What a probe does not have is empty:
 ///
-/// | probe | memory | of what | columns |
-/// |---|---|---|---|
-/// | latency | shared | a warp's load, the lanes' words a stride apart | stride_words, cycles, ns |
-/// | latency | global | one thread's load from a working set | set_bytes, cycles, ns |
-/// | bandwidth | shared, l1, l2, dram | all SMs reading | set_bytes, threads, loads, gbps |
+/// - latency of shared: a warp's load, the lanes' words a stride apart. It has stride_words, cycles
+///   and ns.
+/// - latency of global: one thread's load from a working set. It has set_bytes, cycles and ns.
+/// - bandwidth of shared, l1, l2, dram: all SMs read. It has set_bytes, threads, loads and gbps.
 struct MachineRow {
   std::string probe = {};                      ///< "latency" or "bandwidth"
   std::string memory = {};                     ///< of what
@@ -56,7 +55,7 @@ struct WrongProbe : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Measures everything in the table above: strides from 0 to 33 words, sets from 4 KiB to 1 GiB
+/// Measures everything in the list above: strides from 0 to 33 words, sets from 4 KiB to 1 GiB
 /// (less where a quarter of the free memory is less), and bandwidths over bytes in flight. The
 /// rows' fields from `device` on are the caller's to fill. \throws CudaError, WrongProbe
 std::vector<MachineRow> measure_machine(const Gpu& gpu);
