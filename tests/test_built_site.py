@@ -166,7 +166,7 @@ class BuiltSite(unittest.TestCase):
     def test_no_page_shows_what_its_makers_write_for_markdown_or_doxygen(self):
         for _, page in self.each("lesson_", "index", "glossary", "method", "cpu_device"):
             prose = "\n".join(e.text for e in page.elements
-                              if e.name in ("p", "li", "td") and e.get("class") != "line")  # code
+                              if e.name in ("p", "li", "td") and e["class"] != "line")
             self.assertEqual([mark for mark in MARKS if mark in prose], [])
 
     def test_the_difference_that_a_page_shows_makes_one_kernel_of_the_other(self):
