@@ -16,8 +16,8 @@ using rmsnorm::kGroup;
 using rmsnorm::Rounding;
 using rmsnorm::Scaling;
 
-constexpr int kLevels = 8;              // of a tree, which halves the threads down to 1
-constexpr int kThreads = 1 << kLevels;  // so it is a power of two: 256
+constexpr int kLevels = 7;              // of a tree, which halves the threads down to 1
+constexpr int kThreads = 1 << kLevels;  // so it is a power of two: 128, a group
 
 /// Element i of a tensor.
 __device__ float load(const void* from, Dtype dtype, std::int64_t i) {
