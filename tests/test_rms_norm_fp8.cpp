@@ -171,6 +171,32 @@ TEMPLATE_TEST_CASE(
   CHECK(twofold < 4);
 }
 
+TEST_CASE("a byte that is not written is noticed, and so is one behind a tensor of odd size") {
+  const auto check = [](const Operation& operation) {
+    WorkloadSpec spec{.memory = Memory::host, .rows = 3, .hidden = 7, .misalign = 1};
+    const Workload workload(operation, spec);
+    workload.reset();
+    const Problem p = workload.problem();
+    auto* const y = p.as<std::uint8_t>(operation.index_of("y"));
+    const Comparison found = operation.compare_on_host(workload.before(), p, {7});
+    REQUIRE(found.mismatch.has_value());
+    CHECK(is_poison(found.mismatch->got));
+    const std::uint64_t results = workload.hash_of_results();
+    const std::uint64_t others = workload.hash_of_untouchables();
+    y[20] = 0;
+    CHECK(workload.hash_of_results() != results);
+    CHECK(workload.hash_of_untouchables() == others);
+    CHECK(workload.complaint_about_guards() == "");
+    y[21] = 0;
+    CHECK(workload.hash_of_untouchables() != others);
+    CHECK(
+        workload.complaint_about_guards() ==
+        "wrote 1 elements after the end of y, the first at y[rows * hidden + 0]");
+  };
+  check(operation_of<RmsNormE4m3>());
+  check(operation_of<RmsNormE5m2Group>());
+}
+
 TEST_CASE("at the edges of 8 bits each element has one value") {
   using Given = Row<RmsNormE4m3>;
   CHECK(Given{{2, -2}, {1, 1}, 1}.codes(0) == Codes{0x38});
