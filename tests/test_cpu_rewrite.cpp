@@ -476,9 +476,9 @@ TEST_CASE("a header that the CPU device lacks is refused as a missing feature") 
     CHECK_THROWS_AS(rewrite(include, "k.cu"), MissingFeature);
   }
   for (const std::string header :
-       {"<cuda_runtime.h>", "<cuda_bf16.h>", "<cub/cub.cuh>", "<cuda/annotated_ptr>",
-        "<cooperative_groups.h>", "<cuda/pipeline>", "<cuda/std/array>", "\"my/mma.h\"",
-        "<comma.h>"}) {
+       {"<cuda_runtime.h>", "<cuda_bf16.h>", "<cuda_fp8.h>", "<cub/cub.cuh>",
+        "<cuda/annotated_ptr>", "<cooperative_groups.h>", "<cuda/pipeline>", "<cuda/std/array>",
+        "\"my/mma.h\"", "<comma.h>"}) {
     CAPTURE(header);
     CHECK(refusal("#include " + header) == "");
   }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/base/fp8.hpp"
 #include "common/base/half.hpp"
 
 namespace rmsnorm {
@@ -16,24 +17,33 @@ enum class Dtype {
   fp32,  ///< float
   fp16,  ///< __half
   bf16,  ///< __nv_bfloat16
+  e4m3,  ///< __nv_fp8_e4m3
+  e5m2,  ///< __nv_fp8_e5m2
 };
 
-/// "fp32", "fp16" or "bf16".
+/// "fp32", "fp16", "bf16", "e4m3" or "e5m2".
 const char* to_string(Dtype dtype);
 
 /// Bytes of an element.
 __host__ __device__ constexpr int bytes_of(Dtype dtype) {
-  return dtype == Dtype::fp32 ? 4 : 2;
+  return dtype == Dtype::fp32 ? 4 : dtype == Dtype::fp16 || dtype == Dtype::bf16 ? 2 : 1;
+}
+
+/// Which of the 8-bit types it is, if it is one.
+__host__ __device__ constexpr Fp8 fp8_of(Dtype dtype) {
+  return dtype == Dtype::e4m3 ? Fp8::e4m3 : Fp8::e5m2;
 }
 
 /// The largest relative error that rounding an fp32 number to a type adds: half an ulp of 1.
 constexpr double rounding_error(Dtype dtype) {
+  if (bytes_of(dtype) == 1) return dtype == Dtype::e4m3 ? 0x1p-4 : 0x1p-3;
   return dtype == Dtype::fp32 ? 0 : dtype == Dtype::fp16 ? 0x1p-11 : 0x1p-8;
 }
 
 /// The bits of element i.
 __host__ __device__ inline std::uint32_t bits_at(const void* data, Dtype dtype, std::size_t i) {
   if (dtype == Dtype::fp32) return static_cast<const std::uint32_t*>(data)[i];
+  if (bytes_of(dtype) == 1) return static_cast<const std::uint8_t*>(data)[i];
   return static_cast<const std::uint16_t*>(data)[i];
 }
 
@@ -42,6 +52,8 @@ __host__ __device__ inline void set_bits(
     void* data, Dtype dtype, std::size_t i, std::uint32_t bits) {
   if (dtype == Dtype::fp32) {
     static_cast<std::uint32_t*>(data)[i] = bits;
+  } else if (bytes_of(dtype) == 1) {
+    static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(bits);
   } else {
     static_cast<std::uint16_t*>(data)[i] = static_cast<std::uint16_t>(bits);
   }
@@ -50,13 +62,16 @@ __host__ __device__ inline void set_bits(
 /// The bits of a type as its value.
 __host__ __device__ inline float value_of(Dtype dtype, std::uint32_t bits) {
   if (dtype == Dtype::fp32) return float_of(bits);
+  if (bytes_of(dtype) == 1) return fp8_to_float(fp8_of(dtype), static_cast<std::uint8_t>(bits));
   const auto half = static_cast<std::uint16_t>(bits);
   return dtype == Dtype::fp16 ? fp16_to_float(half) : bf16_to_float(half);
 }
 
-/// A float, rounded to a type, as the type's bits.
+/// A float, rounded to a type, as the type's bits. 8 bits saturate: what is out of range becomes
+/// their largest value.
 __host__ __device__ inline std::uint32_t bits_of(Dtype dtype, float value) {
   if (dtype == Dtype::fp32) return bits_of(value);
+  if (bytes_of(dtype) == 1) return to_fp8(fp8_of(dtype), value, Overflow::saturates);
   return dtype == Dtype::fp16 ? float_to_fp16(value) : float_to_bf16(value);
 }
 

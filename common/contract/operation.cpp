@@ -25,12 +25,15 @@ int Operation::index_of(std::string_view tensor) const {
 }
 
 std::size_t size_of(const TensorSpec& tensor, int rows, int hidden) {
-  const std::size_t of_rows = tensor.extent == Extent::row ? 1 : rows;
-  return of_rows * (tensor.extent == Extent::column ? 1 : hidden);
+  const std::size_t of_rows = has_rows(tensor) ? rows : 1;
+  if (tensor.extent == Extent::groups) return of_rows * ((hidden - 1) / kGroup + 1);
+  return of_rows * (tensor.extent == Extent::matrix || tensor.extent == Extent::row ? hidden : 1);
 }
 
 Dtype dtype_of(const TensorSpec& tensor, const Types& types) {
   if (tensor.elements == Elements::fp32) return Dtype::fp32;
+  if (tensor.elements == Elements::e4m3) return Dtype::e4m3;
+  if (tensor.elements == Elements::e5m2) return Dtype::e5m2;
   if (tensor.elements == Elements::like_x) return types.dtype;
   return types.weight.value_or(types.dtype);
 }

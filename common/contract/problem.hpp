@@ -29,13 +29,20 @@ enum class Extent {
   matrix,  ///< (rows, hidden)
   row,     ///< (hidden)
   column,  ///< (rows)
+  groups,  ///< (rows, groups): of kGroup columns each, but for the last
+  one,     ///< (1)
 };
+
+/// Columns of a row's group. The last group has those that are left.
+inline constexpr int kGroup = 128;
 
 /// Of which type its elements are.
 enum class Elements {
   like_x,       ///< Types::dtype
   like_weight,  ///< Types::weight; without one, the tensor is not there
   fp32,         ///< always
+  e4m3,         ///< likewise
+  e5m2,         ///< likewise
 };
 
 /// A tensor of an operation.
@@ -97,6 +104,11 @@ struct Problem {
 
 /// The types of a problem.
 Types types_of(const Problem& problem);
+
+/// Has a tensor elements for each row?
+constexpr bool has_rows(const TensorSpec& tensor) {
+  return tensor.extent != Extent::row && tensor.extent != Extent::one;
+}
 
 /// Elements of a tensor in a problem of so many rows and columns.
 std::size_t size_of(const TensorSpec& tensor, int rows, int hidden);

@@ -12,6 +12,10 @@ const char* to_string(Dtype dtype) {
       return "bf16";
     case Dtype::fp16:
       return "fp16";
+    case Dtype::e4m3:
+      return "e4m3";
+    case Dtype::e5m2:
+      return "e5m2";
   }
   return "";
 }

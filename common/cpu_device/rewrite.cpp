@@ -30,7 +30,6 @@ constexpr std::array kMissingHeaders{
     Feature{"cuda/", "libcu++"},
     Feature{"cub/", "CUB"},
     Feature{"thrust/", "Thrust"},
-    Feature{"cuda_fp8", "8-bit floats"},
     Feature{"cuda.h", "the driver's functions"},
     Feature{"mma.h", "tensor cores"},
 };

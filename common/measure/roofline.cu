@@ -27,21 +27,26 @@ __global__ void copy_float4(Copy first, Copy second) {
 
 __global__ void nothing() {}
 
-/// What is to be copied of a set: one or two matrices.
+/// What is to be copied of a set: one or two matrices, as far as there is room.
 std::vector<Copy> copies_of(const Workload& workload, int set) {
   const Problem p = workload.problem(set);
   const std::vector<TensorSpec>& tensors = workload.operation().tensors;
-  std::vector<void*> from;
-  std::vector<void*> to;
+  struct Matrix {
+    void* data;
+    std::int64_t bytes;
+  };
+  std::vector<Matrix> from;
+  std::vector<Matrix> to;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].extent != Extent::matrix) continue;
-    if (is_read(tensors[i])) from.push_back(p.tensors[i]);
-    if (is_written(tensors[i])) to.push_back(p.tensors[i]);
+    const int element = bytes_of(dtype_of(tensors[i], workload.spec().types));
+    const Matrix matrix = {p.tensors[i], std::int64_t{p.rows} * p.hidden * element};
+    if (is_read(tensors[i])) from.push_back(matrix);
+    if (is_written(tensors[i])) to.push_back(matrix);
   }
-  const std::int64_t bytes = std::int64_t{p.rows} * p.hidden * bytes_of(p.dtype);
   std::vector<Copy> copies;
   for (std::size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
-    copies.push_back({from[i], to[i], bytes});
+    copies.push_back({from[i].data, to[i].data, std::min(from[i].bytes, to[i].bytes)});
   }
   return copies;
 }

@@ -18,6 +18,8 @@ __host__ __device__ std::uint32_t element(
       return bits_of(dtype, random_x(seed, i / hidden, i % hidden, hidden));
     case Content::weight:
       return bits_of(dtype, random_weight(seed, i));
+    case Content::scale:
+      return bits_of(dtype, random_scale(seed ^ hidden << 32, i));
     case Content::nan:
       return bits_of(dtype, float_of(0x7fc00000));
     case Content::poison:
@@ -125,17 +127,19 @@ void GuardedTensor::set(const std::vector<float>& values) const {
 std::uint64_t GuardedTensor::hash(const void* data, std::size_t bytes) const {
   if (memory_ == Memory::host) {
     std::uint64_t sum = 0;
-    const auto* halves = static_cast<const std::uint16_t*>(data);
-    for (std::size_t i = 0; i < bytes / 2; ++i) sum += random_bits(halves[i], i);
+    const auto* all = static_cast<const std::uint8_t*>(data);
+    for (std::size_t i = 0; i < bytes; ++i) sum += random_bits(all[i], i);
     return sum;
   }
   unsigned long long sum = 0;
   const Buffer on_device(Memory::device, sizeof sum);
   auto* device_sum = reinterpret_cast<unsigned long long*>(on_device.data());
   cuda_check(cudaMemset(device_sum, 0, sizeof sum), "preparing a check of the memory");
-  const bool is_whole = (reinterpret_cast<std::uintptr_t>(data) | bytes) % 4 == 0;
-  is_whole ? start_hash<std::uint32_t>(data, bytes, device_sum)
-           : start_hash<std::uint16_t>(data, bytes, device_sum);
+  const std::size_t divisible = reinterpret_cast<std::uintptr_t>(data) | bytes;
+  const auto start = divisible % 4 == 0   ? start_hash<std::uint32_t>
+                     : divisible % 2 == 0 ? start_hash<std::uint16_t>
+                                          : start_hash<std::uint8_t>;
+  start(data, bytes, device_sum);
   cuda_check(
       cudaMemcpy(&sum, device_sum, sizeof sum, cudaMemcpyDeviceToHost), "checking the memory");
   return sum;

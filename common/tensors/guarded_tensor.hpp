@@ -17,6 +17,7 @@ namespace rmsnorm {
 enum class Content {
   x,       ///< random_x
   weight,  ///< random_weight
+  scale,   ///< random_scale, which is another one for each number of columns
   nan,     ///< not a number
   poison,  ///< what no arithmetic produces
 };

@@ -38,4 +38,17 @@ __host__ __device__ inline float random_weight(std::uint64_t seed, std::uint64_t
   return value < 0 ? value - 0.5f : value + 0.5f;
 }
 
+/// A scale, which is greater than 0: most are from 2^-12 to 2^12, one of eight is far smaller or
+/// larger, but a normal number. Of four, one is a power of two, by which numbers divide exactly.
+__host__ __device__ inline float random_scale(std::uint64_t seed, std::uint64_t i) {
+  const std::uint64_t bits = random_bits(seed ^ 0x5ca1e, i);
+  const auto fraction = static_cast<float>(bits >> 41) * 0x1p-23f;
+  const float mantissa = bits % 4 == 0 ? 1 : 1 + fraction;
+  if (bits >> 2 & 1 && bits >> 3 & 1 && bits >> 4 & 1) {
+    return mantissa * (bits >> 5 & 1 ? 0x1p-126f : 0x1p126f);
+  }
+  const auto exponent = static_cast<int>(bits >> 6 & 0xff) % 24;
+  return mantissa * static_cast<float>(1 << exponent) * 0x1p-12f;
+}
+
 }  // namespace rmsnorm

@@ -20,9 +20,8 @@ GuardedTensor make_tensor(
 
 /// The random numbers of a tensor that is read.
 void fill(const GuardedTensor& to, const TensorSpec& tensor, const WorkloadSpec& spec) {
-  const Content content = tensor.extent == Extent::matrix ? Content::x : Content::weight;
   const Content guard = is_written(tensor) ? Content::poison : Content::nan;
-  to.fill(content, spec.seed ^ tensor.salt, spec.hidden, guard);
+  to.fill(content_of(tensor), spec.seed ^ tensor.salt, spec.hidden, guard);
 }
 
 /// Poison where it is written, NaN elsewhere.
@@ -31,9 +30,19 @@ void fill_empty(const GuardedTensor& to, const TensorSpec& tensor) {
 }
 
 const char* size_in_words(const TensorSpec& tensor) {
-  return tensor.extent == Extent::matrix ? "rows * hidden"
-         : tensor.extent == Extent::row  ? "hidden"
-                                         : "rows";
+  switch (tensor.extent) {
+    case Extent::matrix:
+      return "rows * hidden";
+    case Extent::row:
+      return "hidden";
+    case Extent::column:
+      return "rows";
+    case Extent::groups:
+      return "rows * groups";
+    case Extent::one:
+      return "1";
+  }
+  return "";
 }
 
 }  // namespace
@@ -183,6 +192,11 @@ std::size_t Workload::bytes(const Operation& operation, const WorkloadSpec& spec
     if (tensor.role == Role::in_place) bytes += GuardedTensor::bytes(dtype, size, 1);
   }
   return bytes;
+}
+
+Content content_of(const TensorSpec& tensor) {
+  if (tensor.extent == Extent::one) return Content::scale;
+  return tensor.extent == Extent::matrix ? Content::x : Content::weight;
 }
 
 GuardedTensor make_workspace(Memory memory, std::size_t bytes) {

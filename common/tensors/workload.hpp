@@ -93,6 +93,9 @@ class Workload {
   mutable bool is_random_ = true;
 };
 
+/// What a tensor that is read is filled with.
+Content content_of(const TensorSpec& tensor);
+
 /// Memory for an implementation's workspace in this problem, guarded and poisoned.
 GuardedTensor make_workspace(Memory memory, std::size_t bytes);
 

@@ -40,9 +40,7 @@ void* make(
     const TensorSpec& tensor, Dtype dtype, std::size_t elements, int hidden, bool is_poison) {
   const std::size_t size = kPages * Sample::kPage / bytes_of(dtype);
   const GuardedTensor numbers(Memory::host, dtype, size, 1, 0);
-  const Content content = is_poison                         ? Content::poison
-                          : tensor.extent == Extent::matrix ? Content::x
-                                                            : Content::weight;
+  const Content content = is_poison ? Content::poison : content_of(tensor);
   numbers.fill(content, kSeed ^ tensor.salt, hidden, Content::poison);
   const auto* const begin = static_cast<const std::byte*>(numbers.data());
   void* const data =
@@ -143,10 +141,10 @@ class Launch {
     const Types types = types_of(p);
     for (std::size_t i = 0; i < operation_.tensors.size(); ++i) {
       const TensorSpec& tensor = operation_.tensors[i];
-      if (tensor.extent == Extent::row || p.tensors[i] == nullptr) continue;
-      const std::int64_t elements = tensor.extent == Extent::matrix ? row * p.hidden : row;
+      if (!has_rows(tensor) || p.tensors[i] == nullptr) continue;
+      const auto elements = static_cast<std::int64_t>(size_of(tensor, 1, p.hidden));
       p.tensors[i] =
-          p.as<std::byte>(static_cast<int>(i)) + elements * bytes_of(dtype_of(tensor, types));
+          p.as<std::byte>(static_cast<int>(i)) + row * elements * bytes_of(dtype_of(tensor, types));
     }
     p.rows = 1;
     return p;

@@ -22,8 +22,8 @@ enum class Watch {
 /// A mismatch in words.
 std::string to_sentence(const Mismatch& mismatch);
 
-/// With a bound above this, hardly anything would be wrong: tens of millions of additions in one
-/// chain cannot be judged.
+/// Where additions raise the bound by more than this, hardly anything would be wrong: millions of
+/// them in one chain cannot be judged.
 constexpr double kMaxBound = 0.1;
 
 /// What the verifier found.

@@ -4,7 +4,7 @@
 
 #include "common/cpu_device/include/half_type.hpp"
 
-RMSNORM_HALF_TYPE(__nv_bfloat16, bfloat162, bfloat16, bf16)
+RMSNORM_HALF_TYPE(__nv_bfloat16, bfloat162, __nv_bfloat162_raw, bfloat16, bf16)
 using nv_bfloat16 = __nv_bfloat16;
 using __nv_bfloat162 = bfloat162;
 using nv_bfloat162 = bfloat162;

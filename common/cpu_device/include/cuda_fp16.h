@@ -4,6 +4,6 @@
 
 #include "common/cpu_device/include/half_type.hpp"
 
-RMSNORM_HALF_TYPE(__half, half2, half, fp16)
+RMSNORM_HALF_TYPE(__half, half2, __half2_raw, half, fp16)
 using half = __half;
 using __half2 = half2;

@@ -40,20 +40,32 @@
     return a = a sign b;                           \
   }
 
-/// The type `Type`, its pair `Pair`, and CUDA's functions for them, in whose names the type is
-/// `name`. `format` is how common/base/half.hpp calls it.
-#define RMSNORM_HALF_TYPE(Type, Pair, name, format)                               \
+/// The type `Type`, its pair `Pair`, both as bits without a meaning (..._raw), and CUDA's functions
+/// for them, in whose names the type is `name`. `format` is how common/base/half.hpp calls it.
+#define RMSNORM_HALF_TYPE(Type, Pair, PairRaw, name, format)                      \
+  struct Type##_raw {                                                             \
+    unsigned short x;                                                             \
+  };                                                                              \
   struct Type {                                                                   \
     Type() = default;                                                             \
     Type(float value) : bits(rmsnorm::float_to_##format(value)) {}                \
     Type(double value) : Type(static_cast<float>(value)) {}                       \
     Type(int value) : Type(static_cast<float>(value)) {}                          \
     Type(unsigned value) : Type(static_cast<float>(value)) {}                     \
+    Type(Type##_raw raw) : bits(raw.x) {}                                         \
+    operator Type##_raw() const { return {bits}; }                                \
     operator float() const { return rmsnorm::format##_to_float(bits); }           \
     explicit operator bool() const { return (bits & 0x7fff) != 0; }               \
     std::uint16_t bits; /* CUDA calls it otherwise */                             \
   };                                                                              \
   RMSNORM_VECTOR_OF_2(Pair, Type, 4)                                              \
+  struct PairRaw {                                                                \
+    PairRaw() = default;                                                          \
+    PairRaw(unsigned short x_, unsigned short y_) : x(x_), y(y_) {}               \
+    PairRaw(Pair pair) : x(pair.x.bits), y(pair.y.bits) {}                        \
+    operator Pair() const { return {Type##_raw{x}, Type##_raw{y}}; }              \
+    unsigned short x, y;                                                          \
+  };                                                                              \
   inline Type __float2##name##_rn(float value) {                                  \
     return Type(value);                                                           \
   }                                                                               \

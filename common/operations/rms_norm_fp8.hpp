@@ -1,0 +1,244 @@
+#pragma once
+/// \file
+/// RMSNorm whose result is stored in 8 bits, with scales: what a matrix product of 8-bit numbers
+/// reads.
+
+#include <type_traits>
+
+#include "common/operations/rms_norm.hpp"
+
+namespace rmsnorm {
+
+/// Which elements share a scale, and who chooses it.
+enum class Scaling {
+  given,  ///< all of them; it is an input
+  row,    ///< those of a row; the kernel, by the largest of them
+  group,  ///< those of kGroup columns of a row, or of what is left at its end; likewise
+};
+
+/// How often a norm is rounded.
+enum class Rounding {
+  once,   ///< from fp32 to 8 bits
+  twice,  ///< to x's type first: as by two kernels, of which one stores the norm in that type
+};
+
+/// The smallest scale that a kernel chooses: by it, the largest norm that y can hold is 1 / 512.
+__host__ __device__ constexpr float least_scale(Dtype type) {
+  return 1 / ((type == Dtype::e4m3 ? 448.0f : 57344.0f) * 512);
+}
+
+/// One RMSNorm to do, whose elements are divided by a scale and stored in 8 bits:
+///
+///     norm[row][col] = x[row][col] / sqrt(eps + mean over col of x[row][col]^2)
+///                      * (weight[col] + weight_bias)
+///     y[row][col] = norm[row][col] / s, rounded to kType
+///
+/// With Rounding::twice, norm[row][col] is rounded to x's type, and what follows takes that. The
+/// scale s is limit_or_scale[0] with Scaling::given. Else it is the row's or the group's, which is
+/// stored in scale[row] or scale[row][group]:
+///
+///     largest = max over the columns that share the scale, of |norm[row][col]|
+///     s = max(min(largest, limit_or_scale[0]) / kLargest, least_scale(kType))
+///
+/// kLargest is kType's largest number, 448 or 57344. Arithmetic is fp32's. The two divisors are
+/// known beforehand to many elements: a quotient may also be the product with the reciprocal, both
+/// of them rounded to the nearest.
+///
+/// - What is beyond kLargest becomes that, with its sign, Inf among it.
+/// - A norm that is NaN becomes NaN, which is stored as CUDA's conversions do (0x7f), and does not
+///   count for the largest. Of nothing but NaN the largest is 0.
+/// - Columns of zeros are zeros, with a scale of least_scale(kType). Any zero may have either sign.
+/// - A norm that is Inf makes Inf of the largest, and of the scale, if no limit is below: then
+///   numbers become 0 and Inf NaN, as IEEE 754 says.
+///
+/// The tensors' addresses are multiples of their elements' size, and need not be of more.
+template <Dtype kType_, Scaling kScaling_, Rounding kRounding_>
+struct RmsNormFp8 {
+  static constexpr Dtype kType = kType_;             ///< e4m3 or e5m2
+  static constexpr Scaling kScaling = kScaling_;     ///< of y
+  static constexpr Rounding kRounding = kRounding_;  ///< of the norm
+
+  const void* x;                ///< (rows, hidden)  input, of type dtype
+  const void* weight;           ///< (hidden)        of type weight_dtype; null: all are 1
+  const float* limit_or_scale;  ///< (1)    given: the scale, a normal number greater than 0; else
+                                ///<        the most that counts for the largest, likewise, or Inf
+  void* y;                      ///< (rows, hidden)  output, of type kType
+  float* scale;        ///< row: (rows), group: (rows, groups) row-major, output; given: null
+  int rows;            ///< as an RmsNorm's
+  int hidden;          ///< likewise
+  float eps;           ///< likewise
+  float weight_bias;   ///< as a TypedRmsNorm's
+  Dtype dtype;         ///< of x: fp32, fp16 or bf16
+  Dtype weight_dtype;  ///< fp32, or that of x
+};
+
+using RmsNormE4m3 = RmsNormFp8<Dtype::e4m3, Scaling::given, Rounding::once>;
+using RmsNormE4m3Twice = RmsNormFp8<Dtype::e4m3, Scaling::given, Rounding::twice>;
+using RmsNormE4m3Row = RmsNormFp8<Dtype::e4m3, Scaling::row, Rounding::once>;
+using RmsNormE4m3RowTwice = RmsNormFp8<Dtype::e4m3, Scaling::row, Rounding::twice>;
+using RmsNormE4m3Group = RmsNormFp8<Dtype::e4m3, Scaling::group, Rounding::once>;
+using RmsNormE4m3GroupTwice = RmsNormFp8<Dtype::e4m3, Scaling::group, Rounding::twice>;
+using RmsNormE5m2 = RmsNormFp8<Dtype::e5m2, Scaling::given, Rounding::once>;
+using RmsNormE5m2Twice = RmsNormFp8<Dtype::e5m2, Scaling::given, Rounding::twice>;
+using RmsNormE5m2Row = RmsNormFp8<Dtype::e5m2, Scaling::row, Rounding::once>;
+using RmsNormE5m2RowTwice = RmsNormFp8<Dtype::e5m2, Scaling::row, Rounding::twice>;
+using RmsNormE5m2Group = RmsNormFp8<Dtype::e5m2, Scaling::group, Rounding::once>;
+using RmsNormE5m2GroupTwice = RmsNormFp8<Dtype::e5m2, Scaling::group, Rounding::twice>;
+
+/// The names of these operations: by type, scaling and rounding.
+inline constexpr const char* kFp8Names[2][3][2] = {
+    {{"rms_norm_e4m3", "rms_norm_e4m3_twice"},
+     {"rms_norm_e4m3_row", "rms_norm_e4m3_row_twice"},
+     {"rms_norm_e4m3_group", "rms_norm_e4m3_group_twice"}},
+    {{"rms_norm_e5m2", "rms_norm_e5m2_twice"},
+     {"rms_norm_e5m2_row", "rms_norm_e5m2_row_twice"},
+     {"rms_norm_e5m2_group", "rms_norm_e5m2_group_twice"}}};
+
+/// The tensors of these operations.
+template <Elements kY, Scaling kScaling>
+struct Fp8Tensors {
+  static constexpr TensorSpec kTensors[] = {
+      {"x", Role::input, Extent::matrix, Elements::like_x},
+      {"weight", Role::input, Extent::row, Elements::like_weight},
+      {"limit", Role::input, Extent::one, Elements::fp32, 0x11317},
+      {"y", Role::output, Extent::matrix, kY},
+      {"scale", Role::output, kScaling == Scaling::row ? Extent::column : Extent::groups,
+       Elements::fp32},
+  };
+};
+template <Elements kY>
+struct Fp8Tensors<kY, Scaling::given> {
+  static constexpr TensorSpec kTensors[] = {
+      {"x", Role::input, Extent::matrix, Elements::like_x},
+      {"weight", Role::input, Extent::row, Elements::like_weight},
+      {"scale", Role::input, Extent::one, Elements::fp32, 0x5ca1e},
+      {"y", Role::output, Extent::matrix, kY},
+  };
+};
+
+/// All numbers that fp32 arithmetic can make of something: those from the one to the other. Both
+/// are NaN if it makes NaN.
+struct Interval {
+  float least;
+  float most;
+};
+
+/// A number of an interval divided by a number greater than 0, or times its reciprocal. Both keep
+/// the order of numbers.
+__host__ __device__ inline Interval quotient(Interval of, float divisor) {
+  const float reciprocal = 1 / divisor;
+  return {
+      fminf(of.least / divisor, of.least * reciprocal),
+      fmaxf(of.most / divisor, of.most * reciprocal)};
+}
+
+/// The same as an expected element. The middle of two floats that are near each other is exact.
+__host__ __device__ inline Expected expected_in(Interval of) {
+  const double least = of.least;
+  const double most = of.most;
+  const double middle = (least + most) / 2;
+  return {middle, (most - least) / 2, std::fabs(middle)};
+}
+
+template <Dtype kType, Scaling kScaling, Rounding kRounding>
+struct Description<RmsNormFp8<kType, kScaling, kRounding>>
+    : CommonDescription,
+      Fp8Tensors<kType == Dtype::e4m3 ? Elements::e4m3 : Elements::e5m2, kScaling> {
+  using Of = RmsNormFp8<kType, kScaling, kRounding>;
+  static constexpr const char* kName =
+      kFp8Names[kType == Dtype::e5m2][static_cast<int>(kScaling)][kRounding == Rounding::twice];
+  static constexpr bool kIsTyped = true;
+  enum { kX, kWeight, kLimitOrScale, kY, kScale };
+
+  static Of view(const Problem& p) {
+    return {
+        p.tensors[kX],
+        p.tensors[kWeight],
+        p.as<float>(kLimitOrScale),
+        p.tensors[kY],
+        kScaling == Scaling::given ? nullptr : p.as<float>(kScale),
+        p.rows,
+        p.hidden,
+        p.eps,
+        p.weight_bias,
+        p.dtype,
+        p.weight_dtype};
+  }
+
+  /// The norm of an element, which is exact if it is 0.
+  __host__ __device__ static Interval norm(
+      const Problem& p, double rstd, std::int64_t row, std::int64_t col, double bound) {
+    const double x = p.like_x(kX, row * p.hidden + col);
+    const Expected norm = rms_norm_element(x, rstd, p.factor(kWeight, col), bound);
+    const bool is_exact = norm.value == 0 || !std::isfinite(norm.value);
+    const double allowed = is_exact ? 0 : norm.allowed;
+    const auto least = static_cast<float>(norm.value - allowed);
+    const auto most = static_cast<float>(norm.value + allowed);
+    if (kRounding == Rounding::once) return {least, most};
+    return {rounded(p.dtype, least), rounded(p.dtype, most)};  // it keeps their order
+  }
+
+  struct OfRow {
+    static constexpr Along kAlong = Along::row;
+    using Sum = Description<RmsNorm>::OfY::Sum;
+    __host__ __device__ static void add(Sum& sum, const Sum& more) { sum.squares += more.squares; }
+    __host__ __device__ static Sum term(const Problem& p, std::int64_t row, std::int64_t col) {
+      return Description<RmsNorm>::OfY::term(p, row, col);
+    }
+    /// Of a norm. What follows is exact, or one of two roundings that are both expected.
+    static double bound(int additions, const Types& types) {
+      return rms_norm_bound(additions, types);
+    }
+  };
+
+  /// A scale that the kernel chooses.
+  struct OfScale : OfRow {
+    static constexpr int kTensor = kScale;
+    /// Where the sum of squares is beyond fp32, all norms may be 0, and where it is added with more
+    /// room they are not.
+    __host__ __device__ static Expected expected(
+        const Problem& p, const typename OfRow::Sum& sum, std::int64_t row, std::int64_t col,
+        double bound) {
+      const std::int64_t columns = kScaling == Scaling::row ? p.hidden : kGroup;
+      const std::int64_t end = col + columns < p.hidden ? col + columns : p.hidden;
+      const double rstd = exact_rstd(sum.squares, p.hidden, p.eps);
+      Interval largest = {0, 0};
+      for (; col < end; ++col) {
+        const Interval one = norm(p, rstd, row, col, bound);
+        const bool has_zero = one.least <= 0 && one.most >= 0;
+        const float nearest = fminf(fabsf(one.least), fabsf(one.most));
+        largest.least = fmaxf(largest.least, has_zero ? 0 : nearest);  // without NaN
+        largest.most = fmaxf(largest.most, fmaxf(fabsf(one.least), fabsf(one.most)));
+      }
+      if (sum.squares > FLT_MAX) largest.least = 0;
+      const float limit = p.fp32(kLimitOrScale, 0);
+      const Interval limited = {fminf(largest.least, limit), fminf(largest.most, limit)};
+      const Interval scale = quotient(limited, static_cast<float>(saturates_at(kType)));
+      constexpr float kLeast = least_scale(kType);
+      return expected_in({fmaxf(scale.least, kLeast), fmaxf(scale.most, kLeast)});
+    }
+  };
+
+  /// An element, by the scale that is given, or that the kernel has stored: which one that is to be
+  /// is checked first, and leaves some freedom. So all elements have to be of the one scale.
+  struct OfY : OfRow {
+    static constexpr int kTensor = kY;
+    __host__ __device__ static float scale(const Problem& p, std::int64_t row, std::int64_t col) {
+      if (kScaling == Scaling::given) return p.fp32(kLimitOrScale, 0);
+      if (kScaling == Scaling::row) return p.fp32(kScale, row);
+      return p.fp32(kScale, row * ((p.hidden - 1) / kGroup + 1) + col / kGroup);
+    }
+    __host__ __device__ static Expected expected(
+        const Problem& p, const typename OfRow::Sum& sum, std::int64_t row, std::int64_t col,
+        double bound) {
+      const double rstd = exact_rstd(sum.squares, p.hidden, p.eps);
+      Expected element = expected_in(quotient(norm(p, rstd, row, col, bound), scale(p, row, col)));
+      element.may_be_zero = sum.squares > FLT_MAX;
+      return element;
+    }
+  };
+
+  using Outputs = std::conditional_t<kScaling == Scaling::given, Checks<OfY>, Checks<OfScale, OfY>>;
+};
+
+}  // namespace rmsnorm
