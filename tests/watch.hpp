@@ -49,9 +49,10 @@ struct Outcome {
 
 /// Watches a launch that may touch these tensors, and waits for it.
 template <class Launch>
-Outcome watch(std::vector<rmsnorm::KnownMemory> tensors, const Launch& launch) {
+Outcome watch(
+    std::vector<rmsnorm::KnownMemory> tensors, const Launch& launch, bool records_steps = false) {
   rmsnorm::take_hazards();
-  rmsnorm::start_watching(std::move(tensors));
+  rmsnorm::start_watching(std::move(tensors), records_steps);
   launch();
   Outcome outcome;
   outcome.at_launch = cudaGetLastError();

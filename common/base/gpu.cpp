@@ -23,7 +23,7 @@ bool can_watch() {
   return false;
 }
 
-void start_watching(std::vector<KnownMemory>) {}
+void start_watching(std::vector<KnownMemory>, bool) {}
 
 LaunchCounts stop_watching() {
   return {};

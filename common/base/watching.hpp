@@ -52,18 +52,37 @@ struct KnownMemory {
   bool may_change = true;  ///< a kernel may write to it
 };
 
+/// What threads of a warp did together, or a barrier of their block.
+struct Step {
+  /// One of them.
+  struct Thread {
+    int number;       ///< counted through the block
+    std::int64_t at;  ///< where it loads or stores: bytes behind the tensor's or variable's first;
+                      ///< of a shuffle: the thread whose value it gets
+    float value;      ///< the fp32 that it stores or, in a shuffle, had before; else 0
+  };
+  std::string kind;             ///< one of kKinds
+  std::string file;             ///< as LineCount has it
+  int line = 0;                 ///< likewise
+  std::string what;             ///< likewise
+  int bytes = 0;                ///< likewise
+  std::vector<Thread> threads;  ///< in order; of a barrier none: they all wait for each other
+};
+
 /// One launch.
 struct LaunchCounts {
   std::vector<LineCount> lines;  ///< one for each line that did something
   std::int64_t blocks = 0;       ///< of the launch
+  std::vector<Step> steps = {};  ///< of its first block, if they were to be recorded; each warp's
+                                 ///< are in order, and all are between the right barriers
 };
 
 /// Whether this build can watch kernels: for the CPU device, but not under AddressSanitizer.
 bool can_watch();
 
 /// Watches the launches from now on, if this build can. A kernel may touch these tensors in global
-/// memory, and nothing else.
-void start_watching(std::vector<KnownMemory> tensors);
+/// memory, and nothing else. Steps are recorded if that is asked for: it takes much memory.
+void start_watching(std::vector<KnownMemory> tensors, bool records_steps = false);
 
 /// Ends it, and gives what was counted.
 LaunchCounts stop_watching();

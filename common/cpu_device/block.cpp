@@ -373,6 +373,7 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
   }
 
   std::uint32_t ballot = 0;
+  const bool is_recorded = is_watching && watcher().recorder().is_on();
   for (int lane = 0; lane < kWarpThreads; ++lane) {
     if ((needed >> lane & 1) != 0 && values[lane] != 0) ballot |= 1u << lane;
   }
@@ -386,6 +387,10 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
       *thread.all = values;
     }
     if (thread.kind == Meeting::shuffle) {
+      if (is_recorded) {
+        const int base = warp_number * kWarpThreads;
+        watcher().recorder().shuffle(first.place, base + lane, base + thread.source, values[lane]);
+      }
       if ((needed >> thread.source & 1) != 0) {
         thread.value = values[thread.source];
       } else {

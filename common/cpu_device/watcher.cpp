@@ -66,16 +66,19 @@ void report_no_wait(const Access& access, const std::string& of) {
 
 }  // namespace
 
-void Watcher::start(std::vector<KnownMemory> tensors) {
+void Watcher::start(std::vector<KnownMemory> tensors, bool records_steps) {
   bounds_.start(std::move(tensors));
   global_races_.start();
   counter_.start();
+  recorder_.start(records_steps);
   is_watching = true;
 }
 
 LaunchCounts Watcher::stop() {
   is_watching = false;
-  return counter_.result();
+  LaunchCounts counts = counter_.result();
+  counts.steps = recorder_.take();
+  return counts;
 }
 
 void Watcher::launch_begins(
@@ -96,6 +99,7 @@ std::string Watcher::kernel() const {
 void Watcher::block_begins() {
   if (!is_watching) return;
   counter_.block_begins();
+  recorder_.block_begins();
   order_.begin_block(block_runner().threads());
   races_.begin_block();
   overlap_ = {};
@@ -105,6 +109,7 @@ void Watcher::block_ends() {
   if (!is_watching) return;
   settle();
   counter_.block_met();
+  if (recorder_.is_on()) recorder_.block_met();
   if (overlap_.has_triggered.none()) return;
   const auto threads = static_cast<int>(overlap_.has_triggered.count());
   counter_.meeting(
@@ -133,6 +138,10 @@ void Watcher::barrier_passed(Place place, int threads) {
   counter_.block_met();
   counter_.meeting("barrier", place, threads);
   settle();
+  if (recorder_.is_on()) {
+    recorder_.block_met();
+    recorder_.barrier(place);
+  }
   order_.barrier();
   races_.barrier();
   if (overlap_.has_waited.any()) overlap_.has_waited.set();  // it orders the others, too
@@ -193,6 +202,7 @@ void Watcher::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place
   settle();
   if (kind == Meeting::sync) order_.sync_warp(warp, lanes);
   if (lanes == 0xffffffff) counter_.warp_met(warp);
+  if (lanes == 0xffffffff && recorder_.is_on()) recorder_.warp_met(warp);
   if (kind == Meeting::shuffle) counter_.meeting("shuffle", place, std::popcount(lanes));
 }
 
@@ -369,6 +379,7 @@ void Watcher::global_access(const Access& access) {
     counter_.bulk_load(access, memory.name);
   } else {
     counter_.access(access, false, memory.name, address);  // others may run meanwhile
+    if (recorder_.is_on()) recorder_.access(access, false, memory.name, memory.data);
   }
   if (sampler().is_on()) sampler().access(access);
   if (!memory.may_change) {
@@ -471,6 +482,9 @@ void Watcher::shared_access(const Access& access) {
   const std::size_t offset = shared_memory().offset_of(access.address);
   // Others may run meanwhile. What comes by itself is no request of a warp.
   if (!access.is_bulk) counter_.access(access, true, piece.name, offset);
+  if (!access.is_bulk && recorder_.is_on()) {
+    recorder_.access(access, true, piece.name, shared_memory().begin() + piece.begin);
+  }
   const Past past = past_of(access);
   Finding finding = races_.access(offset - SharedMemory::kFirstByte, access.bytes, past);
   if (grid_runner().cluster() != nullptr) {  // other blocks may touch it, too

@@ -21,6 +21,7 @@
 #include "common/cpu_device/global_races.hpp"
 #include "common/cpu_device/order.hpp"
 #include "common/cpu_device/race_detector.hpp"
+#include "common/cpu_device/recorder.hpp"
 #include "common/cpu_device/views.hpp"
 
 namespace rmsnorm::cpu_device {
@@ -37,8 +38,8 @@ inline bool in_host_code = false;
 class Watcher {
  public:
   /// Watches the launches from now on. For the tensors, see Bounds.
-  void start(std::vector<KnownMemory> tensors);
-  /// Ends it, and gives what was counted.
+  void start(std::vector<KnownMemory> tensors, bool records_steps);
+  /// Ends it, and gives what was counted and recorded.
   LaunchCounts stop();
 
   /// Ends it, and forgets.
@@ -77,6 +78,8 @@ class Watcher {
   void forget(const void* data, std::size_t bytes);   ///< what was done to it
   /// The lanes of a warp, one bit each, have met there.
   void lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place);
+  /// Notes a shuffle, lane by lane, if it is on, before they have met.
+  Recorder& recorder() { return recorder_; }
   void add_padding(std::size_t offset);  ///< in shared memory: see RaceDetector
   void all_paused();                     ///< every thread of the block has given way
   void kernel_before_ended();            ///< the running thread has waited for that
@@ -153,6 +156,7 @@ class Watcher {
   GlobalRaces global_races_{order_};
   std::optional<SecondStore> second_store_;  ///< which has not happened yet
   Counter counter_;
+  Recorder recorder_;
 };
 
 /// The device has one.

@@ -31,8 +31,8 @@ bool can_watch() {
 #endif
 }
 
-void start_watching(std::vector<KnownMemory> tensors) {
-  if (can_watch()) cpu_device::watcher().start(std::move(tensors));
+void start_watching(std::vector<KnownMemory> tensors, bool records_steps) {
+  if (can_watch()) cpu_device::watcher().start(std::move(tensors), records_steps);
 }
 
 LaunchCounts stop_watching() {

@@ -40,18 +40,6 @@ figures.readWhole = function (text, least, most) {
   return {complaint: `Write a whole number from ${least} to ${most}.`};
 };
 
-/** A number from least to most, with "." as the decimal point. */
-figures.readNumber = function (text, least, most) {
-  const shown = text.trim();
-  if (shown === "") return {complaint: "It is empty: write a number, such as 2 or -1.5."};
-  const value = Number(shown.replace("\u2212", "-"));
-  if (!Number.isFinite(value)) {
-    return {complaint: `\u201c${shown}\u201d is no number: write one such as 2, -1.5 or 1e-3.`};
-  }
-  if (value >= least && value <= most) return {value};
-  return {complaint: `${shown} is out of range: write a number from ${least} to ${most}.`};
-};
-
 /** Marks a field as wrong, or as right again. `message` is an element that holds the sentence. */
 figures.complain = function (input, message, complaint) {
   message.textContent = complaint || "";

@@ -80,7 +80,7 @@ struct Interactive {
 };
 
 constexpr Interactive kInteractives[] = {
-    {"rms_norm", "Try it: RMSNorm, block by block", "01"},
+    {"ladder", "Try it: thread by thread", "02 03 04 05 06 07 08"},
     {"coalescing", "Try it: sectors and banks", "02 03 06"},
 };
 
@@ -354,7 +354,8 @@ class Site {
              std::to_string(std::stoi(lesson.number)) + "</code>";
     for (const Interactive& figure : kInteractives) {
       const bool is_here = std::string(figure.lessons).find(lesson.number) != std::string::npos;
-      if (is_here) links += " &middot; " + link(page_of(figure) + ".html", figure.title);
+      const std::string page = page_of(figure) + ".html?lesson=" + lesson.number;
+      if (is_here) links += " &middot; " + link(page, figure.title);
     }
     add(label, lesson.title,
         with_contents(

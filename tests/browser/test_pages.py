@@ -9,7 +9,7 @@ import unittest
 from browser import PageTest, find_browser, start_browser
 from figure import FigurePage
 from figure_coalescing import CoalescingFigure  # pylint: disable=unused-import
-from figure_rms_norm import RmsNormFigure  # pylint: disable=unused-import
+from figure_ladder import LadderFigure  # pylint: disable=unused-import
 from site_test import SiteTest  # pylint: disable=unused-import
 
 SKIPPED = 4  # the exit code
@@ -65,7 +65,7 @@ def main(options):
         PageTest.folder = pathlib.Path(site or own).resolve()
         PageTest.driver = start_browser()
         try:
-            tests = ["RmsNormFigure", "CoalescingFigure", "SiteTest" if site else "BothFigures"]
+            tests = ["LadderFigure", "CoalescingFigure", "SiteTest" if site else "BothFigures"]
             run = unittest.main(argv=[sys.argv[0], *options], defaultTest=tests, verbosity=2, exit=False)
         finally:
             PageTest.driver.quit()
