@@ -34,10 +34,18 @@ struct Argument {
   const DLTensor* tensor;
 };
 
+/// A tensor like x, of any type.
+View shaped_as(const Argument& argument, const View& x) {
+  const View view = rows_of(argument.name, argument.tensor);
+  check_shape(view, x);
+  check_device(view, x);
+  return view;
+}
+
 /// A tensor like x.
 View same_as(const Argument& argument, const View& x) {
-  const View view = rows_of(argument.name, argument.tensor);
-  check_same(view, x);
+  const View view = shaped_as(argument, x);
+  check_dtype(view, x);
   return view;
 }
 
@@ -107,6 +115,7 @@ void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaSt
     op.inner = layout.inner;
     op.hidden = static_cast<int>(x.hidden);
     op.dtype = op.weight_dtype = x.dtype;
+    op.residual_dtype = norm.residual->dtype;
     if (norm.weight) {
       op.weight = data_of(*norm.weight);
       op.weight_dtype = norm.weight->dtype;
@@ -129,7 +138,7 @@ View input_of(const DLTensor* tensor) {
 
 std::size_t workspace_bytes_for(const View& x) {
   const auto rows = static_cast<int>(x.region.size[0] * x.region.size[1]);
-  return x.hidden == 0 ? 0 : kernels::workspace_bytes(rows, static_cast<int>(x.hidden), x.dtype);
+  return x.hidden == 0 ? 0 : kernels::workspace_bytes(rows, static_cast<int>(x.hidden), 1, x.dtype);
 }
 
 View workspace_of(void* memory, std::size_t bytes, const View& x) {
@@ -199,7 +208,8 @@ rmsnorm_status rmsnorm_residual_add(
     float eps, float weight_bias, CUstream_st* stream) {
   return status_of([&] {
     Norm norm = norm_of({"x", x}, {"weight", weight}, {"y", y}, weight_bias);
-    norm.residual = output_as({"residual", residual}, norm.x);
+    norm.residual = shaped_as({"residual", residual}, norm.x);
+    check_rows_apart(*norm.residual);
     enqueue_residual_add(norm, eps, weight_bias, stream);
   });
 }

@@ -171,11 +171,6 @@ View rows_of(const char* name, const DLTensor* tensor) {
 View weight_of(const char* name, const DLTensor* tensor, const View& x) {
   const View weight = view_of(name, tensor, 1, 1, "1, (hidden)");
   check_one_for_each(weight, x.hidden, "columns", x);
-  if (weight.dtype != x.dtype && weight.dtype != Dtype::fp32) {
-    refuse(
-        RMSNORM_BAD_DTYPE, "{} has elements of {}: it needs float32 or {}'s type, {}", name,
-        text(weight.dtype), x.name, text(x.dtype));
-  }
   check_device(weight, x);
   return weight;
 }
@@ -197,14 +192,12 @@ void check_device(const View& tensor, const View& other) {
       tensor.name, tensor.device, other.name, other.device);
 }
 
-void check_same(const View& tensor, const View& other) {
+void check_shape(const View& tensor, const View& other) {
   if (shape_text(tensor) != shape_text(other)) {
     refuse(
         RMSNORM_BAD_SHAPE, "{} has the shape {}: it needs that of {}, {}", tensor.name,
         shape_text(tensor), other.name, shape_text(other));
   }
-  check_dtype(tensor, other);
-  check_device(tensor, other);
 }
 
 void check_dtype(const View& tensor, const View& other) {

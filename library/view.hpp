@@ -61,8 +61,8 @@ void check_device(const View& tensor, const View& other);
 /// \throws Refusal if the tensor's elements are of another type than those of `other`.
 void check_dtype(const View& tensor, const View& other);
 
-/// \throws Refusal if shape, type or device of the tensor are not those of `other`.
-void check_same(const View& tensor, const View& other);
+/// \throws Refusal if the tensor has another shape than `other`.
+void check_shape(const View& tensor, const View& other);
 
 /// \throws Refusal if rows of the tensor overlap.
 void check_rows_apart(const View& tensor);

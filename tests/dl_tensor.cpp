@@ -34,6 +34,16 @@ DLDataType dl_type(Dtype dtype) {
   return {static_cast<std::uint8_t>(dtype == Dtype::bf16 ? kDLBfloat : kDLFloat), bits, 1};
 }
 
+std::vector<rmsnorm::Types> types_with_odd_weight() {
+  std::vector<rmsnorm::Types> all;
+  for (const Dtype dtype : {Dtype::fp32, Dtype::fp16, Dtype::bf16}) {
+    for (const Dtype weight : {Dtype::fp16, Dtype::bf16}) {
+      if (weight != dtype) all.push_back({.dtype = dtype, .weight = weight});
+    }
+  }
+  return all;
+}
+
 DeviceArray::DeviceArray(Dtype dtype, std::int64_t size, std::uint64_t seed)
     : dtype_(dtype), before_(static_cast<std::size_t>(size)) {
   std::vector<std::byte> bytes(before_.size() * rmsnorm::bytes_of(dtype));

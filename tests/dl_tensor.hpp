@@ -10,12 +10,16 @@
 
 #include "common/base/watching.hpp"
 #include "common/contract/lesson.hpp"
+#include "common/contract/types.hpp"
 #include "library/include/rmsnorm.h"
 
 namespace tests {
 
 /// DLPack's name for a type.
 DLDataType dl_type(rmsnorm::Dtype dtype);
+
+/// The types that only the library takes: a weight of 16 bits beside an x of another type.
+std::vector<rmsnorm::Types> types_with_odd_weight();
 
 /// Numbers in the device's memory, and what they were before any kernel ran.
 class DeviceArray {

@@ -24,6 +24,9 @@ namespace {
 
 constexpr float kEps = 0x1p-10f;
 constexpr Dtype kTypes[] = {Dtype::fp32, Dtype::fp16, Dtype::bf16};
+/// Lengths of rows with less than a group of 8 columns and with many, for a warp and for a block,
+/// that threads keep and that they read twice.
+constexpr int kMixedHidden[] = {1, 7, 8, 64, 111, 512, 520, 769, 4096, 8192, 8193, 20000};
 
 /// What is to be normed.
 using Values = std::function<float(std::int64_t row, std::int64_t col)>;
@@ -72,11 +75,13 @@ struct Call {
   std::optional<Layout> residual = {};
   bool in_place = false;  ///< y is x
   std::int64_t weight_offset = 0;
+  std::optional<Dtype> residual_dtype = {};  ///< else that of x
 };
 
 std::string text(const Call& call) {
   std::string text = to_string(call.types) + (call.in_place ? ", in place" : "") +
                      ", weight from " + std::to_string(call.weight_offset);
+  if (call.residual_dtype) text += std::string(", residual ") + to_string(*call.residual_dtype);
   for (const Layout& at : {call.x, call.residual.value_or(call.x), call.y}) {
     for (const std::int64_t size : at.shape) text += ", " + std::to_string(size);
     for (const std::int64_t stride : at.strides) text += " / " + std::to_string(stride);
@@ -89,7 +94,7 @@ void check_call(const Call& call) {
   INFO(text(call));
   const auto& [dtype, weight_dtype, bias] = call.types;
   const DeviceTensor x(dtype, call.x, 1), other(dtype, call.y, 2),
-      residual(dtype, call.residual.value_or(call.x), 3),
+      residual(call.residual_dtype.value_or(dtype), call.residual.value_or(call.x), 3),
       weight(
           weight_dtype.value_or(Dtype::fp32), contiguous({call.x.hidden()}, call.weight_offset), 4);
   const DeviceTensor& y = call.in_place ? x : other;
@@ -110,7 +115,7 @@ void check_call(const Call& call) {
       return x.before(row, col) + residual.before(row, col);
     };
     check_elements(residual, [&](std::int64_t row, std::int64_t col) -> Allowed {
-      return {rounded(dtype, sum(row, col)), 0};
+      return {rounded(residual.array.dtype(), sum(row, col)), 0};
     });
     check_norm(y, sum, factors, bias);
   } else {
@@ -168,8 +173,9 @@ TEST_CASE("the library norms random layouts of two and three dimensions, and sum
   const auto draw = [&](int from, int to) {
     return std::uniform_int_distribution<int>(from, to)(random);
   };
-  const std::vector<Types> all = all_types();
-  for (int i = 0; i < 600; ++i) {
+  std::vector<Types> all = all_types();
+  for (const Types& types : types_with_odd_weight()) all.push_back(types);
+  for (int i = 0; i < 800; ++i) {
     const int unit = draw(0, 2) == 0 ? 8 : 1;
     const int hidden = unit * (draw(0, 3) == 0 ? draw(1, 5000 / unit) : draw(1, 300 / unit));
     const int outer = draw(1, 9), inner = draw(1, 9);
@@ -178,6 +184,7 @@ TEST_CASE("the library norms random layouts of two and three dimensions, and sum
     };
     Call call{all[draw(0, static_cast<int>(all.size()) - 1)], layout(false), layout(true)};
     if (draw(0, 2) == 0) call.residual = layout(true);
+    if (call.residual && draw(0, 1) == 0) call.residual_dtype = kTypes[draw(0, 2)];
     call.weight_offset = draw(0, 1) * draw(0, 9);
     if (call.types.weight) call.types.weight_bias = static_cast<float>(draw(0, 1));
     if (!call.residual && draw(0, 1) == 0) {  // the same in two dimensions: the first alone
@@ -187,6 +194,47 @@ TEST_CASE("the library norms random layouts of two and three dimensions, and sum
       }
     }
     check_call(call);
+  }
+}
+
+TEST_CASE("the library norms rows beside a weight of any type, at any address") {
+  NEEDS_GPU();
+  for (const int hidden : kMixedHidden) {
+    for (const Types& types : types_with_odd_weight()) {
+      for (const int offset : {0, 1, 8}) {
+        Call call{types, contiguous({5, hidden}, offset), contiguous({5, hidden}, offset * 5 % 9)};
+        call.weight_offset = offset * 7 % 9;
+        call.x.strides[0] += offset * 2 % 9;
+        call.types.weight_bias = static_cast<float>(offset % 2);
+        check_call(call);
+        call.in_place = true;
+        call.y = call.x;
+        check_call(call);
+      }
+    }
+  }
+}
+
+TEST_CASE("the library adds a residual of any type, beside a weight of any type or none") {
+  NEEDS_GPU();
+  std::vector<Types> all = all_types();
+  for (const Types& types : types_with_odd_weight()) all.push_back(types);
+  for (const int hidden : kMixedHidden) {
+    for (const Types& types : all) {
+      for (const Dtype residual : kTypes) {
+        for (const int offset : {0, 1}) {
+          Call call{types, contiguous({5, hidden}, offset), contiguous({5, hidden}, offset * 5)};
+          call.residual = contiguous({5, hidden}, offset * 3);
+          call.residual_dtype = residual;
+          call.weight_offset = offset * 7;
+          if (types.weight) call.types.weight_bias = 1;
+          check_call(call);
+          call.in_place = true;
+          call.y = call.x;
+          check_call(call);
+        }
+      }
+    }
   }
 }
 
@@ -225,8 +273,10 @@ TEST_CASE(
 
 TEST_CASE("a row's bits do not depend on its address") {
   NEEDS_GPU();
+  std::vector<Types> all = all_types();
+  for (const Types& types : types_with_odd_weight()) all.push_back(types);
   for (const int hidden : {1, 9, 33, 111, 513, 769, 1031, 4097, 12289, 40001}) {  // none of vectors
-    for (const Types& types : all_types()) {
+    for (const Types& types : all) {
       const DeviceTensor weight(types.weight.value_or(Dtype::fp32), contiguous({hidden}), 21);
       const DeviceTensor row(types.dtype, contiguous({1, hidden}), 22);
       std::vector<float> first;
@@ -240,8 +290,9 @@ TEST_CASE("a row's bits do not depend on its address") {
                 static_cast<char*>(x.array.data()) + x.layout.offset * bytes, row.array.data(),
                 hidden * bytes, cudaMemcpyDeviceToDevice) == cudaSuccess);
         REQUIRE(norm(x.view, y.view, types.weight ? &weight.view : nullptr) == RMSNORM_OK);
-        const std::vector<float> all = y.array.now();
-        const std::vector<float> got(all.begin() + offset, all.begin() + offset + hidden);
+        const std::vector<float> numbers = y.array.now();
+        const auto begin = numbers.begin() + offset;
+        const std::vector<float> got(begin, begin + hidden);
         if (offset == 0) first = got;
         CHECK(got == first);
       }
@@ -251,14 +302,16 @@ TEST_CASE("a row's bits do not depend on its address") {
 
 TEST_CASE("a row's bits do not depend on the rows that are with it") {
   NEEDS_GPU();
+  std::vector<Types> all = all_types();
+  for (const Types& types : types_with_odd_weight()) all.push_back(types);
   for (const int hidden : {64, 769, 4096, 8192, 16384, 20000}) {
-    for (const Types& types : all_types()) {
+    for (const Types& types : all) {
       const Layout layout = contiguous({66, hidden});
       const DeviceTensor weight(types.weight.value_or(Dtype::fp32), contiguous({hidden}), 21);
       const DeviceTensor x(types.dtype, layout, 22), y(types.dtype, layout, 23);
       const DLTensor* const factors = types.weight ? &weight.view : nullptr;
       REQUIRE(norm(x.view, y.view, factors) == RMSNORM_OK);
-      const std::vector<float> all = y.array.now();
+      const std::vector<float> whole = y.array.now();
       for (const auto& [begin, count] : {std::pair{0, 1}, {3, 8}, {1, 65}}) {
         const DeviceTensor y_of_part(types.dtype, contiguous({count, hidden}), 24);
         CAPTURE(hidden, to_string(types), begin, count);
@@ -267,7 +320,7 @@ TEST_CASE("a row's bits do not depend on the rows that are with it") {
         part.byte_offset += std::uint64_t{1} * begin * hidden * bytes_of(types.dtype);
         REQUIRE(norm(part, y_of_part.view, factors) == RMSNORM_OK);
         const std::vector<float> got = y_of_part.array.now();
-        const auto at = all.begin() + std::int64_t{begin} * hidden;
+        const auto at = whole.begin() + std::int64_t{begin} * hidden;
         CHECK(std::equal(at, at + std::int64_t{count} * hidden, got.begin()));
       }
     }

@@ -126,13 +126,27 @@ TEST_CASE("the library's passes for training are right for rows of any length, i
   }
 }
 
+TEST_CASE("the library's passes for training take a weight of any type") {
+  NEEDS_GPU();
+  for (const int hidden : kHidden) {
+    for (const Types& types : types_with_odd_weight()) {
+      for (const int offset : {0, 1}) {
+        CAPTURE(to_string(types), hidden, offset);
+        const Layout at = contiguous({hidden > 1000 ? 7 : 70, hidden}, offset);
+        check_passes(types, {at, at, at, at});
+      }
+    }
+  }
+}
+
 TEST_CASE("the library's passes for training take rows in any layout") {
   NEEDS_GPU();
   std::mt19937 random(20261123);
   const auto draw = [&](int from, int to) {
     return std::uniform_int_distribution<int>(from, to)(random);
   };
-  const std::vector<Types> all = all_types();
+  std::vector<Types> all = all_types();
+  for (const Types& types : types_with_odd_weight()) all.push_back(types);
   for (int i = 0; i < 120; ++i) {
     const int unit = draw(0, 2) == 0 ? 1 : 8;
     const int hidden = i % 40 == 0      ? 20000  // in parts

@@ -21,6 +21,8 @@ ForwardKernel kernel_for(const Forward& op, const ForwardPlan& plan) {
       return long_rows_kernel(op);
     case Kind::unaligned:
       return unaligned_kernel(op, plan);
+    case Kind::mixed:
+      return mixed_kernel(op);
   }
   return nullptr;
 }
@@ -41,7 +43,7 @@ cudaError_t allow_shared_memory(ForwardKernel kernel, ForwardPlan& plan) {
 
 cudaError_t shape_on_device(const Forward& op, ForwardShape* shape) {
   *shape = shape_by_formula(op, false);
-  if (shape->kind == Kind::unaligned) return cudaSuccess;
+  if (shape->kind == Kind::unaligned || shape->kind == Kind::mixed) return cudaSuccess;
   const cudaDeviceProp* device = nullptr;
   const cudaError_t error = properties_of_device(&device);
   if (error != cudaSuccess) return error;

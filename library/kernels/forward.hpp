@@ -28,7 +28,7 @@ struct Forward {
   Tensor tensors[2];   ///< neither writes what the other reads or writes
   int hidden;          ///< of all tensors; 1 to 2^30
   Dtype dtype;         ///< of x and y
-  Dtype weight_dtype;  ///< `dtype` or fp32
+  Dtype weight_dtype;  ///< of all weights
   float eps;           ///< 0 or more
   float weight_bias;   ///< added to the weight in fp32: 1 for models that store weight - 1
 };

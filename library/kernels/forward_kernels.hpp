@@ -17,5 +17,6 @@ ForwardKernel long_rows_kernel(const Forward& op);
 /// Likewise. plan.cluster blocks share a row.
 ForwardKernel cluster_kernel(const Forward& op, const ForwardPlan& plan);
 ForwardKernel unaligned_kernel(const Forward& op, const ForwardPlan& plan);
+ForwardKernel mixed_kernel(const Forward& op);
 
 }  // namespace rmsnorm::kernels

@@ -8,6 +8,7 @@
 
 #include "library/kernels/forward.hpp"
 #include "library/kernels/forward_shape.hpp"
+#include "library/kernels/mixed.hpp"
 
 namespace rmsnorm::kernels {
 
@@ -61,6 +62,12 @@ inline bool is_aligned(const Forward& op) {
   return bits % 16 == 0;
 }
 
+/// Is there a weight of 16 bits that are not x's type? Few kernels know that.
+inline bool has_odd_weight(const Forward& op) {
+  const bool has_weight = op.tensors[0].weight != nullptr || op.tensors[1].weight != nullptr;
+  return has_weight && is_odd(op.weight_dtype, op.dtype);
+}
+
 /// Does the launch have one of the kernels for aligned rows?
 inline bool takes_aligned(const Forward& op) {
   const Tensor& second = op.tensors[1];
@@ -75,6 +82,7 @@ inline int vectors_of(const Forward& op) {
 
 /// The shape of an operation by the formula, on a GPU that has clusters or not.
 inline ForwardShape shape_by_formula(const Forward& op, bool has_clusters) {
+  if (has_odd_weight(op)) return {Kind::mixed, mixed_threads(op.hidden), kKeptGroups, 1};
   const int vectors = vectors_of(op);
   return takes_aligned(op) ? shape_by_formula(vectors, has_clusters) : shape_unaligned(vectors);
 }

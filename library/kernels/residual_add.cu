@@ -110,6 +110,7 @@ ResidualAddKernel kernel_of_width(const ResidualAddPlan& plan) {
 }
 
 ResidualAddKernel kernel_for(const ResidualAdd& op, const ResidualAddPlan& plan) {
+  if (plan.is_mixed) return residual_add_mixed_kernel(op, plan);
   if (plan.columns == 0) return residual_add_long_kernel(op, plan);
   return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
     return kernel_of_width<decltype(x), decltype(weight)>(plan);
