@@ -34,7 +34,7 @@ struct View {
   const char* name;     ///< the argument's, for sentences
   Dtype dtype;          ///< of the elements
   int device;           ///< number of the CUDA device
-  int dimensions;       ///< 1: a weight, or rstd; 2 or 3: rows
+  int dimensions;       ///< 1: a weight, or rstd; 2: that of heads, or rows; 3 or 4: rows
   std::int64_t hidden;  ///< columns
   Region region;        ///< its bytes; of 1 dimension, it is one row
 };
@@ -43,7 +43,12 @@ struct View {
 /// \throws Refusal if it is so large that no memory is there
 std::int64_t address_of(const char* name, std::uintptr_t address, int device);
 
-/// The tensor as (rows, hidden) or (batch, heads, head_dim).
+/// The heads that have a row of a weight; 1 if it is that of all rows.
+inline std::int64_t heads_of(const View& weight) {
+  return weight.region.size[kRowDimensions - 1];
+}
+
+/// The tensor as (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
 /// \throws Refusal for anything that is wrong with it alone; its memory is not looked at.
 View rows_of(const char* name, const DLTensor* tensor);
 
@@ -67,6 +72,9 @@ void check_shape(const View& tensor, const View& other);
 /// \throws Refusal if rows of the tensor overlap.
 void check_rows_apart(const View& tensor);
 
+/// \throws Refusal if the rows of a weight do not lie side by side.
+void check_heads_together(const View& tensor);
+
 /// \throws Refusal if writing `written` changes `other`.
 void check_apart(const View& written, const View& other);
 
@@ -82,10 +90,20 @@ inline void* data_of(const View& view) {
 struct Layout {
   std::int64_t rows;                   ///< of each tensor
   std::int64_t inner;                  ///< of them in the inner dimension; all, wherever that is so
+  std::int64_t period;                 ///< of outer indices, with a leap behind it; 0: no leaps
   std::vector<kernels::Rows> tensors;  ///< in the order of the views
+  std::vector<std::int64_t> leaps;     ///< likewise: bytes by which each period lies further
 };
 
-/// The layout of tensors that have one shape.
-Layout layout_of(const std::vector<View>& tensors);
+/// Whether rows may be gone through in another order than that of their numbers.
+enum class Order { kept, free };
+
+/// The layout of tensors that have one shape, without dimensions that can be one. Where there are
+/// three left, a period is no shorter than there are periods, if the order is free. The last
+/// dimension is always the inner one, unless it can be one with another.
+///
+/// \param tensors     beside them, a weight, which is then one that all rows have, or all of a head
+/// \param dimensions  how many of the rows' are meant, from the first on
+Layout layout_of(const std::vector<View>& tensors, Order order, int dimensions = kRowDimensions);
 
 }  // namespace rmsnorm::library

@@ -176,12 +176,13 @@ Kernel kernel_for_whole_rows(int vectors) {
     case 1:
       return rms_norm_backward<T, kSize, 1, true, kVariant>;
     case 2:
-      return rms_norm_backward<T, kSize, 2, true, kVariant>;
+      if constexpr (kVariant != Variant::any) return rms_norm_backward<T, kSize, 2, true, kVariant>;
+      break;
     case 3:
-      return rms_norm_backward<T, kSize, 3, true, kVariant>;
-    default:
-      return rms_norm_backward<T, kSize, kMaxVectors, true, kVariant>;
+      if constexpr (kVariant != Variant::any) return rms_norm_backward<T, kSize, 3, true, kVariant>;
+      break;
   }
+  return rms_norm_backward<T, kSize, kMaxVectors, true, kVariant>;
 }
 
 /// The kernel for rows that need not be plain.
@@ -196,7 +197,7 @@ Kernel kernel_of_variant(const BackwardShape& shape) {
   return kernel_for_whole_rows<T, kVariant>(shape.vectors);
 }
 
-/// The kernel for an operation: one of eighteen for each type.
+/// The kernel for an operation: one of sixteen for each type.
 template <class T>
 Kernel kernel_for(const NestedBackward& op, const BackwardShape& shape) {
   if (variant_of(op) == Variant::any) return kernel_of_variant<T, Variant::any>(shape);

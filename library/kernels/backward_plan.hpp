@@ -28,13 +28,6 @@ struct BackwardShape {
   int blocks;      ///< of each part and head
 };
 
-/// Which of a kernel's variants a launch has: what it can leave out.
-enum class Variant {
-  plain,  ///< rows of x, dy and dx at one distance, the same in all three
-  rows,   ///< rows at any two distances
-  any,    ///< rows at three, heads with a weight of their own, and weights of any type
-};
-
 /// From a row of a thread to its next one in a tensor, in bytes.
 struct Step {
   std::int64_t within;  ///< where that is `inner_step` rows further in the inner dimension
@@ -101,7 +94,8 @@ inline BackwardShape shape_of(const NestedBackward& op) {
   return shape_for(op.rows, op.hidden, op.heads, vector_size(op));
 }
 
-/// The variant of the kernels for rows that need not lie at one distance.
+/// The variant of the kernels for rows that need not lie at one distance. `any` also knows weights
+/// of any type.
 inline Variant variant_of(const NestedBackward& op) {
   const bool has_odd_weight = op.weight != nullptr && is_odd(op.weight_dtype, op.dtype);
   return has_odd_weight || op.period > 0 || op.heads > 1 ? Variant::any : Variant::rows;

@@ -126,6 +126,7 @@ ResidualAdd with_short_outer(ResidualAdd op) {
   if (outer <= op.inner) return op;
   op.inner = outer;
   for (Rows* rows : {&op.x, &op.residual, &op.y}) std::swap(rows->outer_stride, rows->inner_stride);
+  std::swap(op.weight_outer_stride, op.weight_inner_stride);
   return op;
 }
 

@@ -11,7 +11,7 @@
 
 namespace rmsnorm::kernels {
 
-/// What one launch does. In every row: sum = x + residual; the residual becomes sum, and
+/// What it does. In every row: sum = x + residual; the residual becomes sum, and
 /// y = sum / sqrt(eps + mean of sum^2) * (weight + weight_bias). Both are rounded once. y may be x;
 /// otherwise no two tensors share a byte, nor do two rows of y or of the residual.
 struct ResidualAdd {
@@ -27,6 +27,8 @@ struct ResidualAdd {
   float eps;             ///< 0 or more
   float weight_bias;     ///< added to the weight: 1 for models that store weight - 1; 0 without one
   Dtype residual_dtype;  ///< of the residual
+  /// Bytes from the weight of an outer index to the next one's, and of an inner one.
+  std::int64_t weight_outer_stride = 0, weight_inner_stride = 0;
 };
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no

@@ -17,6 +17,9 @@ __global__ void __launch_bounds__(kMaxMixedThreads)
   T* const y = find<T>(op.y, place);
   R* const residual = find<R>(op.residual, place);
   const T* const x = find<const T>(op.x, place);
+  const char* const weight = static_cast<const char*>(op.weight) +
+                             place.outer * op.weight_outer_stride +
+                             place.inner * op.weight_inner_stride;
   const int hidden = row < op.inner ? op.hidden : 0;
   const int groups = (hidden + kGroup - 1) / kGroup;
   const int rest = threadIdx.x + kKeptGroups * blockDim.x;  // from here on, twice
@@ -45,8 +48,8 @@ __global__ void __launch_bounds__(kMaxMixedThreads)
 
   const auto put = [&](int i, const Group& group) {  // not rounded, in the norm
     store_group<kWhole>(residual, i, hidden, group);
-    const Group factors =
-        load_factors<kWhole>(op.weight, op.weight_dtype, i, hidden, op.weight_bias);
+    const Group factors = load_factors<kWhole>(
+        op.weight == nullptr ? nullptr : weight, op.weight_dtype, i, hidden, op.weight_bias);
     store_group<kWhole>(y, i, hidden, scaled(group, rstd, factors));
   };
 #pragma unroll

@@ -30,10 +30,12 @@ inline int width_of(const ResidualAdd& op) {
   return static_cast<int>(std::gcd(bits, 16 / bytes_of(op.dtype)));
 }
 
-/// Has the residual another type than x, or the weight one that is neither x's nor fp32?
+/// Has the residual another type than x, the weight one that is neither x's nor fp32, or has not
+/// every row the same?
 inline bool is_mixed(const ResidualAdd& op) {
   return op.residual_dtype != op.dtype ||
-         (op.weight != nullptr && is_odd(op.weight_dtype, op.dtype));
+         (op.weight != nullptr && is_odd(op.weight_dtype, op.dtype)) ||
+         op.weight_outer_stride != 0 || op.weight_inner_stride != 0;
 }
 
 /// The launch of a mixed operation.
@@ -43,7 +45,9 @@ inline ResidualAddPlan mixed_plan_for(const ResidualAdd& op) {
       static_cast<std::uintptr_t>(op.hidden) | address_bits({op.x, op.y}) / bytes_of(op.dtype) |
       address_bits({op.residual}) / bytes_of(op.residual_dtype) |
       reinterpret_cast<std::uintptr_t>(op.weight) / bytes_of(op.weight_dtype);
-  const int width = bits % kGroup == 0 ? kGroup : 1;
+  const std::uintptr_t weight_bits = op.weight_outer_stride | op.weight_inner_stride;
+  const bool is_whole = (bits | weight_bits / bytes_of(op.weight_dtype)) % kGroup == 0;
+  const int width = is_whole ? kGroup : 1;
   return {threads, kKeptGroups * kGroup, threads == 32 ? 4 : 1, width, true};
 }
 
