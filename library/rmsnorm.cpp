@@ -38,23 +38,17 @@ struct Argument {
 };
 
 /// A tensor like x, of any type.
-View shaped_as(const Argument& argument, const View& x) {
-  const View view = rows_of(argument.name, argument.tensor);
+View shaped_as(const Argument& argument, const View& x, bool may_expand = false) {
+  const View view = rows_of(argument.name, argument.tensor, may_expand);
   check_shape(view, x);
   check_device(view, x);
   return view;
 }
 
-/// A tensor like x.
-View same_as(const Argument& argument, const View& x) {
+/// A tensor like x, to be written.
+View output_as(const Argument& argument, const View& x) {
   const View view = shaped_as(argument, x);
   check_dtype(view, x);
-  return view;
-}
-
-/// The same, to be written.
-View output_as(const Argument& argument, const View& x) {
-  const View view = same_as(argument, x);
   check_rows_apart(view);
   return view;
 }
@@ -287,7 +281,8 @@ rmsnorm_status rmsnorm_backward(
     float weight_bias, CUstream_st* stream) {
   return status_of([&] {
     const View input = input_of(x);
-    const View d_output = same_as({"dy", dy}, input);
+    const View d_output = shaped_as({"dy", dy}, input, true);
+    check_dtype(d_output, input);
     const View rstds = rstd_of("rstd", rstd, input);
     const View d_input = output_as({"dx", dx}, input);
     const View memory = workspace_of(workspace, workspace_bytes, input);
@@ -334,6 +329,7 @@ rmsnorm_status rmsnorm_backward(
     op.rows = static_cast<int>(layout.rows);
     op.inner = static_cast<int>(layout.inner);
     op.period = static_cast<int>(layout.period);
+    op.dy_is_expanded = d_output.is_expanded;
     written.insert(written.end(), {memory, d_input});
     enqueue(written, read, 0, [&] {
       const bool is_nothing = input.hidden == 0 || op.heads == 0;

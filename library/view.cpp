@@ -72,7 +72,9 @@ std::int64_t multiply(const char* name, rmsnorm_status status, std::int64_t a, s
 }
 
 /// What every tensor needs; `needed` are its numbers of dimensions, in words.
-View view_of(const char* name, const DLTensor* tensor, int fewest, int most, const char* needed) {
+View view_of(
+    const char* name, const DLTensor* tensor, int fewest, int most, const char* needed,
+    bool may_expand = false) {
   if (tensor == nullptr) refuse(RMSNORM_BAD_POINTER, "{} is null: it needs to be a tensor", name);
   const DLTensor& t = *tensor;
   if (t.ndim < fewest || t.ndim > most) {
@@ -117,11 +119,14 @@ View view_of(const char* name, const DLTensor* tensor, int fewest, int most, con
     compact = multiply(name, RMSNORM_BAD_SHAPE, t.shape[i], compact);
   }
   if (region.is_empty()) return view;
-  if (t.strides != nullptr && t.shape[last] > 1 && t.strides[last] != 1) {
+  const bool has_stride = t.strides != nullptr && t.shape[last] > 1;  // else it is never used
+  view.is_expanded = may_expand && has_stride && t.strides[last] == 0;
+  if (view.is_expanded) region.row_bytes = bytes;
+  if (has_stride && t.strides[last] != 1 && !view.is_expanded) {
     refuse(
         RMSNORM_BAD_STRIDES,
-        "{} has the stride {} in its last dimension: it needs 1, columns side by side", name,
-        t.strides[last]);
+        "{} has the stride {} in its last dimension: it needs 1, columns side by side{}", name,
+        t.strides[last], may_expand ? ", or 0, one for all" : "");
   }
   for (int i = 0; i < kRowDimensions; ++i) {
     multiply(name, RMSNORM_BAD_STRIDES, region.size[i], region.stride[i]);  // is no overflow
@@ -166,10 +171,11 @@ std::int64_t address_of(const char* name, std::uintptr_t address, int device) {
   return static_cast<std::int64_t>(address);
 }
 
-View rows_of(const char* name, const DLTensor* tensor) {
+View rows_of(const char* name, const DLTensor* tensor, bool may_expand) {
   return view_of(
       name, tensor, 2, 4,
-      "2, (rows, hidden), 3, (batch, heads, head_dim), or 4, (batch, tokens, heads, head_dim)");
+      "2, (rows, hidden), 3, (batch, heads, head_dim), or 4, (batch, tokens, heads, head_dim)",
+      may_expand);
 }
 
 View weight_of(const char* name, const DLTensor* tensor, const View& x) {

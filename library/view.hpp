@@ -31,12 +31,13 @@ template <class... Arguments>
 
 /// A tensor whose form is right.
 struct View {
-  const char* name;     ///< the argument's, for sentences
-  Dtype dtype;          ///< of the elements
-  int device;           ///< number of the CUDA device
-  int dimensions;       ///< 1: a weight, or rstd; 2: that of heads, or rows; 3 or 4: rows
-  std::int64_t hidden;  ///< columns
-  Region region;        ///< its bytes; of 1 dimension, it is one row
+  const char* name;          ///< the argument's, for sentences
+  Dtype dtype;               ///< of the elements
+  int device;                ///< number of the CUDA device
+  int dimensions;            ///< 1: a weight, or rstd; 2: that of heads, or rows; 3 or 4: rows
+  std::int64_t hidden;       ///< columns
+  Region region;             ///< its bytes; of 1 dimension, it is one row
+  bool is_expanded = false;  ///< a row is one element in memory, which stands for all columns
 };
 
 /// The address as a number to which the tensor's distances can be added.
@@ -49,8 +50,9 @@ inline std::int64_t heads_of(const View& weight) {
 }
 
 /// The tensor as (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
+/// \param may_expand  whether the columns of a row may be one element
 /// \throws Refusal for anything that is wrong with it alone; its memory is not looked at.
-View rows_of(const char* name, const DLTensor* tensor);
+View rows_of(const char* name, const DLTensor* tensor, bool may_expand = false);
 
 /// The tensor as a weight for rows of x.
 /// \throws Refusal as above, and if it does not fit to x.

@@ -22,7 +22,8 @@ std::pair<std::int64_t, std::int64_t> ends_of(const Layout& layout) {
   std::int64_t begin = layout.offset, end = layout.offset;
   for (std::int64_t row = 0; row < layout.rows(); ++row) {
     begin = std::min(begin, layout.row(row));
-    end = std::max(end, layout.row(row) + layout.hidden());
+    const bool is_expanded = layout.strides.back() == 0;
+    end = std::max(end, layout.row(row) + (is_expanded ? 1 : layout.hidden()));
   }
   return {begin, end};
 }

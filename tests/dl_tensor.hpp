@@ -55,9 +55,9 @@ struct Layout {
 /// Rows that lie one after the other.
 Layout contiguous(std::vector<std::int64_t> shape, std::int64_t offset = 0);
 
-/// Rows of this shape, the last size being hidden, with each dimension within another, in any order,
-/// with gaps or without, forwards or backwards. All distances are multiples of `unit` elements if
-/// hidden is. Of an input, all rows of a dimension may be one.
+/// Rows of this shape, the last size being hidden, with each dimension within another, in any
+/// order, with gaps or without, forwards or backwards. All distances are multiples of `unit`
+/// elements if hidden is. Of an input, all rows of a dimension may be one.
 Layout random_layout(
     std::mt19937& random, std::vector<std::int64_t> shape, int unit, bool is_output);
 
@@ -71,7 +71,7 @@ struct DeviceTensor {
 
   /// An element as it was before any kernel ran.
   float before(std::int64_t row, std::int64_t col) const {
-    return array.before()[layout.row(row) + col];
+    return array.before()[layout.row(row) + col * layout.strides.back()];
   }
 
   Layout layout;

@@ -367,6 +367,10 @@ const std::vector<Mistake> kOfBackward = {
      [](Arguments& a) { a.dy.view.dtype = dl_type(Dtype::fp16); }},
     {RMSNORM_BAD_STRIDES, "dx has the strides 192 and 63, with which its rows overlap",
      [](Arguments& a) { a.y.layout.strides[1] = 63; }},
+    {RMSNORM_BAD_STRIDES,
+     "dy has the stride 2 in its last dimension: it needs 1, columns side by side, or 0, one for "
+     "all",
+     [](Arguments& a) { a.dy.layout.strides[2] = 2; }},
     {RMSNORM_BAD_SHAPE, "dweight has 63 elements: it needs one for each of the 64 columns of x",
      [](Arguments& a) { a.dweight.layout.shape[0] = 63; }},
     {RMSNORM_BAD_SHAPE, "dweight has the shape (3, 64): it needs that of weight, (64)",

@@ -148,6 +148,7 @@ TEST_CASE("in training, heads may have weights, and each tensor its own order of
   NEEDS_GPU();
   for (const int hidden : kHidden) {
     for (const Types& types : all_types()) {
+      if (hidden > 5000 && types.dtype != Dtype::bf16) continue;
       const std::int64_t step = hidden + 8;
       const std::vector<std::int64_t> shape{3, 5, 2, hidden};
       const Layouts at{
@@ -155,9 +156,59 @@ TEST_CASE("in training, heads may have weights, and each tensor its own order of
           {shape, {0, 0, 0, 1}},                       // expanded
           contiguous(shape),
           {shape, {2 * step, 6 * step, step, 1}}};  // tokens before batches
+      Layouts expanded = at;
+      expanded.dy.strides.back() = 0;  // the columns, too
       for (const bool weight_of_heads : {false, true}) {
         CAPTURE(to_string(types), hidden, weight_of_heads);
         check_passes(types, at, 0x1p-10f, weight_of_heads);
+        check_passes(types, expanded, 0x1p-10f, weight_of_heads);
+        expanded.dy.strides = {40, 8, 3, 0};
+      }
+    }
+  }
+}
+
+TEST_CASE("the bits of dx and rstd do not depend on how the dimensions lie") {
+  NEEDS_GPU();
+  for (const std::int64_t hidden : {33, 64, 264, 4096, 8200, 12288, 20000}) {
+    for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
+      // Each pass in one layout: that of x, which dy has, too. dx has gaps.
+      const auto passes = [&](Layout at) {
+        const DeviceTensor x(dtype, at, 1), dy(dtype, at, 2), y(dtype, at, 3);
+        const DeviceTensor weight(dtype, contiguous({hidden}), 4);
+        const DeviceTensor rstd(Dtype::fp32, contiguous({at.rows()}), 5);
+        Layout wide = contiguous(at.shape);
+        wide.strides[0] += 16;
+        const DeviceTensor dx(dtype, wide, 6);
+        std::size_t bytes = 0;
+        REQUIRE(rmsnorm_backward_workspace_bytes(&x.view, &bytes) == RMSNORM_OK);
+        const DeviceArray workspace(Dtype::fp32, static_cast<std::int64_t>(bytes / 4), 7);
+        REQUIRE(
+            rmsnorm_forward_rstd(&x.view, &weight.view, &y.view, &rstd.view, 1e-6f, 0, nullptr) ==
+            RMSNORM_OK);
+        REQUIRE(
+            rmsnorm_backward(
+                &dy.view, &x.view, &weight.view, &rstd.view, &dx.view, nullptr, workspace.data(),
+                bytes, 0, nullptr) == RMSNORM_OK);
+        // The rows in the order of x's memory.
+        std::vector<float> all(8 * (hidden + 1));
+        const std::vector<float> rstds = rstd.array.now(), numbers = dx.array.now();
+        for (std::int64_t row = 0; row < at.rows(); ++row) {
+          const auto to = all.begin() + at.row(row) / hidden * (hidden + 1);
+          const auto from = numbers.begin() + wide.row(row);
+          *to = rstds[row];
+          std::copy(from, from + hidden, to + 1);
+        }
+        return all;
+      };
+      const std::vector<float> expected = passes(contiguous({8, hidden}));
+      for (const Layout& at :
+           {Layout{{2, 2, 2, hidden}, {4 * hidden, 2 * hidden, hidden, 1}},
+            Layout{{2, 2, 2, hidden}, {hidden, 4 * hidden, 2 * hidden, 1}},
+            Layout{{2, 2, 2, hidden}, {hidden, 2 * hidden, 4 * hidden, 1}},
+            Layout{{4, 2, hidden}, {hidden, 4 * hidden, 1}}}) {
+        CAPTURE(hidden, to_string(dtype), at.shape.size(), at.strides[0], at.strides[1]);
+        CHECK((passes(at) == expected));
       }
     }
   }

@@ -104,6 +104,12 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
       next_x[k] = next_dy[k] = V{};
       if (row >= end || vector(k) >= vectors) continue;
       next_x[k] = from_x[vector(k)];
+      if constexpr (kAny) {
+        if (plan.dy_is_expanded) {
+          next_dy[k] = repeated<V, T, kSize>(*reinterpret_cast<const T*>(dy));
+          continue;
+        }
+      }
       next_dy[k] = from_dy[vector(k)];
     }
     if (kPlain || kAny) return;

@@ -38,20 +38,14 @@ struct Further {
 
 /// A backward pass with what its kernels seldom need.
 struct NestedBackward : Backward {
-  Further x_further, dy_further, dx_further;  ///< of each tensor
-  std::int64_t weight_head;                   ///< bytes from a head's weight to the next head's
-  int period;  ///< outer indices that lie at one distance, over and over; 0: all of them do
-  int heads;   ///< with a row of weight, and of dweight, each; then `rows` are those of one head
+  Further x_further{}, dy_further{}, dx_further{};  ///< of each tensor
+  std::int64_t weight_head = 0;  ///< bytes from a head's weight to the next one's
+  int period = 0;  ///< outer indices that lie at one distance, over and over; 0: all of them do
+  bool dy_is_expanded = false;  ///< each row of dy is one element, which stands for all columns
+  int heads = 1;  ///< with a row of weight, and of dweight, each; then `rows` are those of one head
 
   /// One without any of that.
-  NestedBackward(const Backward& op)  // NOLINT: it is the same operation
-      : Backward(op),
-        x_further{},
-        dy_further{},
-        dx_further{},
-        weight_head(0),
-        period(0),
-        heads(1) {}
+  NestedBackward(const Backward& op) : Backward(op) {}  // NOLINT: it is the same operation
 };
 
 /// Bytes of the workspace for tensors of this shape and type, wherever their rows lie.

@@ -26,7 +26,9 @@ __global__ void row_means(
 #pragma unroll 2
   for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
     auto v = x[i];
-    auto d = dy[i];
+    auto d = kAny && plan.dy_is_expanded
+                 ? repeated<Vector<T, kSize>, T, kSize>(*reinterpret_cast<const T*>(dy))
+                 : dy[i];
     float factor[kSize];
     if constexpr (kAny) {
       load_any_factors<T>(factor, op, head * plan.weight_head, i);

@@ -44,6 +44,7 @@ struct BackwardPlan {
   Further x_further, dy_further, dx_further;  ///< those of the operation, for Variant::any alone
   std::int64_t weight_head;                   ///< likewise
   int period;                                 ///< likewise
+  bool dy_is_expanded;                        ///< likewise
 };
 
 /// a / b, rounded up.
@@ -82,10 +83,11 @@ inline BackwardShape shape_for(int rows, int hidden, int heads, int size) {
 /// Elements of a vector of 16 bytes, or 1 if not all rows are such vectors at such addresses.
 inline int vector_size(const NestedBackward& op) {
   const int bytes = bytes_of(op.dtype);
-  std::uintptr_t bits = op.weight_head;
-  for (const Further& of : {op.x_further, op.dy_further, op.dx_further}) bits |= of.leap | of.head;
-  bits |= address_bits({op.x, op.dy, op.dx}) | reinterpret_cast<std::uintptr_t>(op.weight) |
-          static_cast<std::uintptr_t>(op.hidden) * bytes;
+  std::uintptr_t bits = static_cast<std::uintptr_t>(op.hidden) * bytes;
+  bits |= reinterpret_cast<std::uintptr_t>(op.weight) | op.weight_head;
+  bits |= address_bits({op.x, op.dx});
+  bits |= op.x_further.leap | op.x_further.head | op.dx_further.leap | op.dx_further.head;
+  if (!op.dy_is_expanded) bits |= address_bits({op.dy}) | op.dy_further.leap | op.dy_further.head;
   return bits % 16 == 0 ? 16 / bytes : 1;
 }
 
@@ -98,7 +100,8 @@ inline BackwardShape shape_of(const NestedBackward& op) {
 /// of any type.
 inline Variant variant_of(const NestedBackward& op) {
   const bool has_odd_weight = op.weight != nullptr && is_odd(op.weight_dtype, op.dtype);
-  return has_odd_weight || op.period > 0 || op.heads > 1 ? Variant::any : Variant::rows;
+  const bool is_nested = op.period > 0 || op.heads > 1 || op.dy_is_expanded;
+  return has_odd_weight || is_nested ? Variant::any : Variant::rows;
 }
 
 /// From a row to the one `rows` further.
@@ -125,6 +128,7 @@ inline BackwardPlan plan_for(const NestedBackward& op) {
   plan.dx_further = op.dx_further;
   plan.weight_head = op.weight_head;
   plan.period = op.period;
+  plan.dy_is_expanded = op.dy_is_expanded;
   return plan;
 }
 

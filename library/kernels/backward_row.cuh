@@ -23,6 +23,15 @@ __device__ T& element(V& vector, int e) {
   return reinterpret_cast<T*>(&vector)[e];
 }
 
+/// A vector of one element, over and over.
+template <class V, class T, int kSize>
+__device__ V repeated(T value) {
+  V vector;
+#pragma unroll
+  for (int e = 0; e < kSize; ++e) element<T>(vector, e) = value;
+  return vector;
+}
+
 /// The factors of a vector's columns: weight, of type W, and bias.
 template <class W, int kSize>
 __device__ void load_factors(float (&factor)[kSize], const void* weight, int vector, float bias) {

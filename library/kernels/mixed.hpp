@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// How the kernels for mixed types share a row. They are simple, and know any type of the weight and
-/// of the residual.
+/// How the kernels for mixed types share a row. They are simple, and know any type of the weight
+/// and of the residual.
 
 #include <cuda_runtime.h>
 
