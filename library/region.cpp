@@ -1,6 +1,8 @@
 #include "library/region.hpp"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <utility>
 
 namespace rmsnorm::library {
@@ -8,7 +10,7 @@ namespace {
 
 /// The same bytes with positive strides, and without dimensions that repeat rows.
 Region forward(Region region) {
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < kRowDimensions; ++i) {
     std::int64_t& stride = region.stride[i];
     if (stride < 0) region.begin += (region.size[i] - 1) * std::exchange(stride, -stride);
     if (stride == 0) region.size[i] = 1;
@@ -18,13 +20,19 @@ Region forward(Region region) {
 }
 
 std::int64_t end(const Region& region) {
-  return region.begin + (region.size[0] - 1) * region.stride[0] +
-         (region.size[1] - 1) * region.stride[1] + region.row_bytes;
+  std::int64_t end = region.begin + region.row_bytes;
+  for (int i = 0; i < kRowDimensions; ++i) end += (region.size[i] - 1) * region.stride[i];
+  return end;
 }
 
-/// Is a dimension's step larger than all that lies within?
-bool holds(std::int64_t stride, std::int64_t size, std::int64_t bytes) {
-  return size == 1 || stride >= bytes;
+/// The dimensions of a region with positive strides, each before those that lie within it.
+std::array<int, kRowDimensions> outer_to_inner(const Region& region) {
+  std::array<int, kRowDimensions> dimensions;
+  std::iota(dimensions.begin(), dimensions.end(), 0);
+  std::stable_sort(dimensions.begin(), dimensions.end(), [&](int a, int b) {
+    return region.stride[a] > region.stride[b];
+  });
+  return dimensions;
 }
 
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
@@ -34,11 +42,11 @@ std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
 }  // namespace
 
 bool Region::is_empty() const {
-  return size[0] == 0 || size[1] == 0 || row_bytes == 0;
+  return std::count(size, size + kRowDimensions, 0) > 0 || row_bytes == 0;
 }
 
 bool Region::operator==(const Region& other) const {
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < kRowDimensions; ++i) {
     if (size[i] != other.size[i] || (size[i] > 1 && stride[i] != other.stride[i])) return false;
   }
   return begin == other.begin && row_bytes == other.row_bytes;
@@ -46,15 +54,42 @@ bool Region::operator==(const Region& other) const {
 
 bool rows_overlap(const Region& region) {
   if (region.is_empty()) return false;
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < kRowDimensions; ++i) {
     if (region.size[i] > 1 && region.stride[i] == 0) return true;
   }
   const Region rows = forward(region);
-  const int inner = rows.stride[1] <= rows.stride[0] ? 1 : 0;
-  const std::int64_t extent = (rows.size[inner] - 1) * rows.stride[inner] + rows.row_bytes;
-  return !holds(rows.stride[inner], rows.size[inner], rows.row_bytes) ||
-         !holds(rows.stride[1 - inner], rows.size[1 - inner], extent);
+  const auto dimensions = outer_to_inner(rows);
+  std::int64_t extent = rows.row_bytes;  // of what lies within the dimension
+  for (auto i = dimensions.rbegin(); i != dimensions.rend(); ++i) {
+    if (rows.size[*i] > 1 && rows.stride[*i] < extent) return true;
+    extent += (rows.size[*i] - 1) * rows.stride[*i];
+  }
+  return false;
 }
+
+namespace {
+
+/// Does a row of a begin less than a row's length from one of b, which are `distance` further? As
+/// each dimension of their grid lies within the one before, only two differences of indices come
+/// near that distance in each. `dimension` and those behind it are left to choose from.
+bool touch(
+    const Region& a, const Region& b, const Region& grid,
+    const std::array<int, kRowDimensions>& dimensions, std::size_t dimension,
+    std::int64_t distance) {
+  if (dimension == dimensions.size()) return -b.row_bytes < distance && distance < a.row_bytes;
+  const int i = dimensions[dimension];
+  const std::int64_t stride = grid.stride[i];
+  const std::int64_t first = grid.size[i] == 1 ? 0 : floor_divide(distance, stride);
+  for (std::int64_t steps = first; steps <= first + 1; ++steps) {
+    const bool is_difference = -b.size[i] < steps && steps < a.size[i];
+    if (is_difference && touch(a, b, grid, dimensions, dimension + 1, distance - steps * stride)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 bool share_memory(const Region& one, const Region& other) {
   if (one.is_empty() || other.is_empty()) return false;
@@ -65,35 +100,14 @@ bool share_memory(const Region& one, const Region& other) {
   // Both are parts of one grid of rows, or it cannot be told.
   Region grid = a;
   grid.row_bytes = std::max(a.row_bytes, b.row_bytes);
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < kRowDimensions; ++i) {
     if (a.size[i] > 1 && b.size[i] > 1 && a.stride[i] != b.stride[i]) return true;
     grid.size[i] = std::max(a.size[i], b.size[i]);
     grid.stride[i] = std::max(a.stride[i], b.stride[i]);
   }
   if (rows_overlap(grid)) return true;
 
-  // Row (i, j) of a and row (k, l) of b overlap if (i - k) outer strides and (j - l) inner ones are
-  // less than a row away from the distance between the regions. As the inner dimension lies within
-  // the outer, only two differences come near it in each.
-  const int outer = grid.stride[0] >= grid.stride[1] ? 0 : 1;
-  const auto nearest = [&](int dimension, std::int64_t distance) {
-    return grid.size[dimension] == 1 ? 0 : floor_divide(distance, grid.stride[dimension]);
-  };
-  const auto is_difference = [&](int dimension, std::int64_t steps) {
-    return -b.size[dimension] < steps && steps < a.size[dimension];
-  };
-  const std::int64_t distance = b.begin - a.begin;
-  const std::int64_t first = nearest(outer, distance);
-  for (std::int64_t i = first; i <= first + 1; ++i) {
-    const std::int64_t rest = distance - i * grid.stride[outer];
-    const std::int64_t second = nearest(1 - outer, rest);
-    for (std::int64_t j = second; j <= second + 1; ++j) {
-      const std::int64_t gap = rest - j * grid.stride[1 - outer];  // from a's row to b's
-      const bool touch = -b.row_bytes < gap && gap < a.row_bytes;
-      if (touch && is_difference(outer, i) && is_difference(1 - outer, j)) return true;
-    }
-  }
-  return false;
+  return touch(a, b, grid, outer_to_inner(grid), 0, b.begin - a.begin);
 }
 
 }  // namespace rmsnorm::library

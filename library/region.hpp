@@ -6,12 +6,17 @@
 
 namespace rmsnorm::library {
 
-/// The bytes of rows in two dimensions.
+constexpr int kRowDimensions = 3;  ///< of a tensor, without the columns
+
+/// The bytes of rows in three dimensions.
 struct Region {
-  std::int64_t begin;      ///< address of row (0, 0)
-  std::int64_t size[2];    ///< rows in each dimension
-  std::int64_t stride[2];  ///< bytes between them
-  std::int64_t row_bytes;  ///< of one row
+  std::int64_t begin;                   ///< address of row (0, 0, 0)
+  std::int64_t size[kRowDimensions];    ///< rows in each dimension
+  std::int64_t stride[kRowDimensions];  ///< bytes between them
+  std::int64_t row_bytes;               ///< of one row
+
+  /// How many rows there are.
+  std::int64_t rows() const { return size[0] * size[1] * size[2]; }
 
   /// Is it nothing at all?
   bool is_empty() const;
@@ -19,8 +24,8 @@ struct Region {
   bool operator==(const Region& other) const;
 };
 
-/// Do any two rows share a byte? True also for rows that only interleave: neither dimension lies
-/// within the other.
+/// Do any two rows share a byte? True also for rows that only interleave: of some two
+/// dimensions, neither lies within the other.
 bool rows_overlap(const Region& region);
 
 /// Do the regions share a byte? The answer is exact for regions with the same strides, neither with

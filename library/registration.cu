@@ -93,7 +93,8 @@ kernels::ResidualAdd residual_add_of(const rmsnorm::ResidualAdd& p) {
       p.dtype,
       p.weight_dtype,
       p.eps,
-      p.weight_bias};
+      p.weight_bias,
+      p.dtype};
 }
 
 cudaError_t launch_residual_add(const rmsnorm::ResidualAdd& p, cudaStream_t stream) {
@@ -152,7 +153,7 @@ cudaError_t launch_backward(const rmsnorm::Backward& p, cudaStream_t stream) {
 }
 
 std::size_t workspace_bytes(const rmsnorm::Backward& p) {
-  return kernels::workspace_bytes(p.rows, p.hidden, p.dtype);
+  return kernels::workspace_bytes(p.rows, p.hidden, 1, p.dtype);
 }
 
 /// A row costs x, dy and dx; a block costs the weight, and its partial sums of dweight, which are

@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -18,6 +19,8 @@ namespace rmsnorm::library {
 namespace {
 
 constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;  // of training, counted in 32 bits there
+constexpr std::int64_t kMaxHeads = 65535;  // likewise, if they have a weight: a grid has no more
+constexpr std::int64_t kMaxWeight = std::int64_t{1} << 30;  // likewise, elements of it
 constexpr std::int64_t kWorkspaceAlignment = 256;
 
 /// The tensors of one norm.
@@ -34,16 +37,18 @@ struct Argument {
   const DLTensor* tensor;
 };
 
-/// A tensor like x.
-View same_as(const Argument& argument, const View& x) {
-  const View view = rows_of(argument.name, argument.tensor);
-  check_same(view, x);
+/// A tensor like x, of any type.
+View shaped_as(const Argument& argument, const View& x, bool may_expand = false) {
+  const View view = rows_of(argument.name, argument.tensor, may_expand);
+  check_shape(view, x);
+  check_device(view, x);
   return view;
 }
 
-/// The same, to be written.
+/// A tensor like x, to be written.
 View output_as(const Argument& argument, const View& x) {
-  const View view = same_as(argument, x);
+  const View view = shaped_as(argument, x);
+  check_dtype(view, x);
   check_rows_apart(view);
   return view;
 }
@@ -76,11 +81,17 @@ void enqueue_norms(
     const std::vector<Norm>& norms, float eps, float weight_bias, cudaStream_t stream) {
   enqueue_with(norms, eps, [&] {
     const View& x = norms.front().x;
-    kernels::Forward op{{}, static_cast<int>(x.hidden), x.dtype, x.dtype, eps, weight_bias};
+    kernels::NestedForward op(
+        kernels::Forward{{}, static_cast<int>(x.hidden), x.dtype, x.dtype, eps, weight_bias});
     int count = 0;
     for (const Norm& norm : norms) {
       if (norm.x.region.is_empty()) continue;
-      const Layout layout = layout_of({norm.x, norm.y});
+      std::vector<View> views{norm.x, norm.y};
+      if (norm.weight) views.push_back(*norm.weight);
+      const Layout layout = layout_of(views, norm.rstd ? Order::kept : Order::free);
+      op.nested[count] = {
+          layout.period, layout.leaps[0], layout.leaps[1],
+          norm.weight ? layout.tensors[2].inner_stride : 0};
       op.tensors[count++] = {
           layout.tensors[0],
           layout.tensors[1],
@@ -98,21 +109,34 @@ void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaSt
   const View& x = norm.x;
   enqueue_with({norm}, eps, [&] {
     if (x.region.is_empty()) return cudaSuccess;
-    const Layout layout = layout_of({x, *norm.residual, norm.y});
+    std::vector<View> views{x, *norm.residual, norm.y};
+    if (norm.weight) views.push_back(*norm.weight);
+    const Layout layout = layout_of(views, Order::free);
     kernels::ResidualAdd op{};
     op.x = layout.tensors[0];
     op.residual = layout.tensors[1];
     op.y = layout.tensors[2];
-    op.rows = layout.rows;
+    op.rows = layout.period > 0 ? layout.period * layout.inner : layout.rows;
     op.inner = layout.inner;
     op.hidden = static_cast<int>(x.hidden);
     op.dtype = op.weight_dtype = x.dtype;
+    op.residual_dtype = norm.residual->dtype;
     if (norm.weight) {
       op.weight = data_of(*norm.weight);
       op.weight_dtype = norm.weight->dtype;
+      op.weight_inner_stride = layout.tensors[3].inner_stride;
     }
     op.eps = eps;
     op.weight_bias = weight_bias;
+    for (std::int64_t left = layout.rows; left > op.rows; left -= op.rows) {  // whole periods
+      const cudaError_t error = kernels::launch(op, stream);
+      if (error != cudaSuccess) return error;
+      int i = 0;
+      for (kernels::Rows* rows : {&op.x, &op.residual, &op.y}) {
+        const std::int64_t step = layout.period * rows->outer_stride + layout.leaps[i++];
+        rows->data = static_cast<char*>(rows->data) + step;
+      }
+    }
     return kernels::launch(op, stream);
   });
 }
@@ -120,16 +144,42 @@ void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaSt
 /// The tensor as the x of a pass of training.
 View input_of(const DLTensor* tensor) {
   const View x = rows_of("x", tensor);
-  const auto& size = x.region.size;
-  if (size[0] > 0 && size[1] > kMaxRows / size[0]) {
-    refuse(RMSNORM_BAD_SHAPE, "x needs {} rows at most, and has more", kMaxRows);
+  std::int64_t rows = 1;
+  for (const std::int64_t size : x.region.size) {
+    if (rows > 0 && size > kMaxRows / rows) {
+      refuse(RMSNORM_BAD_SHAPE, "x needs {} rows at most, and has more", kMaxRows);
+    }
+    rows *= size;
   }
   return x;
 }
 
+/// A weight of heads, or what is to be its gradient, as the backward pass takes it.
+void check_heads(const View& weight) {
+  const std::int64_t heads = heads_of(weight);
+  if (heads > kMaxHeads) {
+    refuse(
+        RMSNORM_BAD_SHAPE, "{} has {} heads: the backward pass needs {} at most", weight.name,
+        heads, kMaxHeads);
+  }
+  if (heads * weight.hidden > kMaxWeight) {
+    refuse(
+        RMSNORM_BAD_SHAPE, "{} has {} elements: the backward pass needs {} at most", weight.name,
+        heads * weight.hidden, kMaxWeight);
+  }
+}
+
+/// Enough for a weight of all rows and for one of each head.
 std::size_t workspace_bytes_for(const View& x) {
-  const auto rows = static_cast<int>(x.region.size[0] * x.region.size[1]);
-  return x.hidden == 0 ? 0 : kernels::workspace_bytes(rows, static_cast<int>(x.hidden), x.dtype);
+  if (x.hidden == 0) return 0;
+  const auto rows = static_cast<int>(x.region.rows()), hidden = static_cast<int>(x.hidden);
+  const std::size_t bytes = kernels::workspace_bytes(rows, hidden, 1, x.dtype);
+  const std::int64_t heads = x.region.size[kRowDimensions - 1];
+  const bool may_differ =
+      x.dimensions > 2 && 1 < heads && heads <= kMaxHeads && heads * x.hidden <= kMaxWeight;
+  if (!may_differ) return bytes;
+  const auto count = static_cast<int>(heads);
+  return std::max(bytes, kernels::workspace_bytes(rows / count, hidden, count, x.dtype));
 }
 
 View workspace_of(void* memory, std::size_t bytes, const View& x) {
@@ -150,7 +200,7 @@ View workspace_of(void* memory, std::size_t bytes, const View& x) {
         RMSNORM_BAD_ALIGNMENT, "workspace begins at the address {:#x}: it needs a multiple of {}",
         begin, kWorkspaceAlignment);
   }
-  return {"workspace", Dtype::fp32, x.device, 1, size / 4, {begin, {1, 1}, {0, 0}, size}};
+  return {"workspace", Dtype::fp32, x.device, 1, size / 4, {begin, {1, 1, 1}, {0, 0, 0}, size}};
 }
 
 }  // namespace
@@ -199,7 +249,8 @@ rmsnorm_status rmsnorm_residual_add(
     float eps, float weight_bias, CUstream_st* stream) {
   return status_of([&] {
     Norm norm = norm_of({"x", x}, {"weight", weight}, {"y", y}, weight_bias);
-    norm.residual = output_as({"residual", residual}, norm.x);
+    norm.residual = shaped_as({"residual", residual}, norm.x);
+    check_rows_apart(*norm.residual);
     enqueue_residual_add(norm, eps, weight_bias, stream);
   });
 }
@@ -230,39 +281,59 @@ rmsnorm_status rmsnorm_backward(
     float weight_bias, CUstream_st* stream) {
   return status_of([&] {
     const View input = input_of(x);
-    const View d_output = same_as({"dy", dy}, input);
+    const View d_output = shaped_as({"dy", dy}, input, true);
+    check_dtype(d_output, input);
     const View rstds = rstd_of("rstd", rstd, input);
     const View d_input = output_as({"dx", dx}, input);
     const View memory = workspace_of(workspace, workspace_bytes, input);
     std::vector<View> read{input, d_output, rstds}, written;
     const auto factors = weight_or_none("weight", weight, input, weight_bias);
 
-    const Layout layout = layout_of({input, d_output, d_input});
-    kernels::Backward op{};
-    op.x = layout.tensors[0];
-    op.dy = layout.tensors[1];
-    op.dx = layout.tensors[2];
+    kernels::NestedBackward op(kernels::Backward{});
     op.rstd = static_cast<const float*>(data_of(rstds));
     op.workspace = workspace;
-    op.rows = static_cast<int>(layout.rows);
-    op.inner = static_cast<int>(layout.inner);
     op.hidden = static_cast<int>(input.hidden);
     op.dtype = op.weight_dtype = input.dtype;
     op.weight_bias = weight_bias;
     if (factors) {
+      check_heads(*factors);
       read.push_back(*factors);
       op.weight = data_of(*factors);
       op.weight_dtype = factors->dtype;
+      op.weight_head = factors->region.stride[kRowDimensions - 1];
+      op.heads = static_cast<int>(heads_of(*factors));
     }
     if (dweight != nullptr) {
-      written.push_back(weight_of("dweight", dweight, input));
-      if (factors) check_dtype(written.back(), *factors);
-      op.weight_dtype = written.back().dtype;
-      op.dweight = data_of(written.back());
+      const View gradient = weight_of("dweight", dweight, input);
+      if (factors) check_shape(gradient, *factors);
+      if (factors) check_dtype(gradient, *factors);
+      check_heads(gradient);
+      check_heads_together(gradient);
+      op.weight_dtype = gradient.dtype;
+      op.dweight = data_of(gradient);
+      op.heads = static_cast<int>(heads_of(gradient));
+      written.push_back(gradient);
     }
+
+    // Heads with a weight of their own are apart: rows are then those of one head.
+    constexpr int kHeads = kRowDimensions - 1;
+    const std::vector<View> views{input, d_output, d_input};
+    const Layout layout =
+        layout_of(views, Order::kept, op.heads == 1 ? kRowDimensions : kRowDimensions - 1);
+    kernels::Rows* const rows[] = {&op.x, &op.dy, &op.dx};
+    kernels::Further* const further[] = {&op.x_further, &op.dy_further, &op.dx_further};
+    for (int i = 0; i < 3; ++i) {
+      *rows[i] = layout.tensors[i];
+      *further[i] = {layout.leaps[i], op.heads == 1 ? 0 : views[i].region.stride[kHeads]};
+    }
+    op.rows = static_cast<int>(layout.rows);
+    op.inner = static_cast<int>(layout.inner);
+    op.period = static_cast<int>(layout.period);
+    op.dy_is_expanded = d_output.is_expanded;
     written.insert(written.end(), {memory, d_input});
     enqueue(written, read, 0, [&] {
-      return input.hidden == 0 ? cudaSuccess : kernels::launch(op, stream);
+      const bool is_nothing = input.hidden == 0 || op.heads == 0;
+      return is_nothing ? cudaSuccess : kernels::launch(op, stream);
     });
   });
 }

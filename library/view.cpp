@@ -72,7 +72,9 @@ std::int64_t multiply(const char* name, rmsnorm_status status, std::int64_t a, s
 }
 
 /// What every tensor needs; `needed` are its numbers of dimensions, in words.
-View view_of(const char* name, const DLTensor* tensor, int fewest, int most, const char* needed) {
+View view_of(
+    const char* name, const DLTensor* tensor, int fewest, int most, const char* needed,
+    bool may_expand = false) {
   if (tensor == nullptr) refuse(RMSNORM_BAD_POINTER, "{} is null: it needs to be a tensor", name);
   const DLTensor& t = *tensor;
   if (t.ndim < fewest || t.ndim > most) {
@@ -102,13 +104,13 @@ View view_of(const char* name, const DLTensor* tensor, int fewest, int most, con
         RMSNORM_BAD_DEVICE, "{} is on {}: it needs to be on a CUDA device", name, text(t.device));
   }
 
-  // The rows' sizes, the last to the right: (rows, hidden) is (1, rows, hidden).
+  // The rows' sizes, the last to the right: (rows, hidden) is (1, 1, rows, hidden).
   const std::int64_t bytes = bytes_of(view.dtype);
   Region& region = view.region;
-  region = {0, {1, 1}, {0, 0}, view.hidden * bytes};
+  region = {0, {1, 1, 1}, {0, 0, 0}, view.hidden * bytes};
   std::int64_t compact = region.row_bytes;
   for (int i = last - 1; i >= 0; --i) {
-    const int to = i + 2 - last;
+    const int to = i + kRowDimensions - last;
     region.size[to] = t.shape[i];
     if (t.shape[i] > 1) {  // else the stride is never used
       region.stride[to] =
@@ -117,20 +119,23 @@ View view_of(const char* name, const DLTensor* tensor, int fewest, int most, con
     compact = multiply(name, RMSNORM_BAD_SHAPE, t.shape[i], compact);
   }
   if (region.is_empty()) return view;
-  if (t.strides != nullptr && t.shape[last] > 1 && t.strides[last] != 1) {
+  const bool has_stride = t.strides != nullptr && t.shape[last] > 1;  // else it is never used
+  view.is_expanded = may_expand && has_stride && t.strides[last] == 0;
+  if (view.is_expanded) region.row_bytes = bytes;
+  if (has_stride && t.strides[last] != 1 && !view.is_expanded) {
     refuse(
         RMSNORM_BAD_STRIDES,
-        "{} has the stride {} in its last dimension: it needs 1, columns side by side", name,
-        t.strides[last]);
+        "{} has the stride {} in its last dimension: it needs 1, columns side by side{}", name,
+        t.strides[last], may_expand ? ", or 0, one for all" : "");
   }
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < kRowDimensions; ++i) {
     multiply(name, RMSNORM_BAD_STRIDES, region.size[i], region.stride[i]);  // is no overflow
   }
 
   if (t.data == nullptr) {
     refuse(
         RMSNORM_BAD_POINTER, "{} has {} elements and no data: the pointer to them is null", name,
-        region.size[0] * region.size[1] * view.hidden);
+        region.rows() * view.hidden);
   }
   region.begin =
       address_of(name, reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset, view.device);
@@ -144,9 +149,11 @@ View view_of(const char* name, const DLTensor* tensor, int fewest, int most, con
 
 std::string shape_text(const View& view) {
   const auto& size = view.region.size;
-  if (view.dimensions == 1) return fmt::format("({})", view.hidden);
-  if (view.dimensions == 2) return fmt::format("({}, {})", size[1], view.hidden);
-  return fmt::format("({}, {}, {})", size[0], size[1], view.hidden);
+  std::string text;
+  for (int i = kRowDimensions - (view.dimensions - 1); i < kRowDimensions; ++i) {
+    text += fmt::format("{}, ", size[i]);
+  }
+  return fmt::format("({}{})", text, view.hidden);
 }
 
 void check_one_for_each(
@@ -164,17 +171,24 @@ std::int64_t address_of(const char* name, std::uintptr_t address, int device) {
   return static_cast<std::int64_t>(address);
 }
 
-View rows_of(const char* name, const DLTensor* tensor) {
-  return view_of(name, tensor, 2, 3, "2, (rows, hidden), or 3, (batch, heads, head_dim)");
+View rows_of(const char* name, const DLTensor* tensor, bool may_expand) {
+  return view_of(
+      name, tensor, 2, 4,
+      "2, (rows, hidden), 3, (batch, heads, head_dim), or 4, (batch, tokens, heads, head_dim)",
+      may_expand);
 }
 
 View weight_of(const char* name, const DLTensor* tensor, const View& x) {
-  const View weight = view_of(name, tensor, 1, 1, "1, (hidden)");
-  check_one_for_each(weight, x.hidden, "columns", x);
-  if (weight.dtype != x.dtype && weight.dtype != Dtype::fp32) {
+  const bool has_heads = x.dimensions > 2;
+  const View weight = view_of(
+      name, tensor, 1, has_heads ? 2 : 1,
+      has_heads ? "1, (head_dim), or 2, (heads, head_dim)" : "1, (hidden)");
+  if (weight.dimensions == 1) check_one_for_each(weight, x.hidden, "columns", x);
+  const std::int64_t heads = x.region.size[kRowDimensions - 1];
+  if (weight.dimensions == 2 && (weight.hidden != x.hidden || heads_of(weight) != heads)) {
     refuse(
-        RMSNORM_BAD_DTYPE, "{} has elements of {}: it needs float32 or {}'s type, {}", name,
-        text(weight.dtype), x.name, text(x.dtype));
+        RMSNORM_BAD_SHAPE, "{} has the shape {}: it needs the last two sizes of {}, ({}, {})", name,
+        shape_text(weight), x.name, heads, x.hidden);
   }
   check_device(weight, x);
   return weight;
@@ -182,7 +196,7 @@ View weight_of(const char* name, const DLTensor* tensor, const View& x) {
 
 View rstd_of(const char* name, const DLTensor* tensor, const View& x) {
   const View rstd = view_of(name, tensor, 1, 1, "1, (rows)");
-  check_one_for_each(rstd, x.region.size[0] * x.region.size[1], "rows", x);
+  check_one_for_each(rstd, x.region.rows(), "rows", x);
   if (rstd.dtype != Dtype::fp32) {
     refuse(RMSNORM_BAD_DTYPE, "{} has elements of {}: it needs float32", name, text(rstd.dtype));
   }
@@ -197,14 +211,12 @@ void check_device(const View& tensor, const View& other) {
       tensor.name, tensor.device, other.name, other.device);
 }
 
-void check_same(const View& tensor, const View& other) {
+void check_shape(const View& tensor, const View& other) {
   if (shape_text(tensor) != shape_text(other)) {
     refuse(
         RMSNORM_BAD_SHAPE, "{} has the shape {}: it needs that of {}, {}", tensor.name,
         shape_text(tensor), other.name, shape_text(other));
   }
-  check_dtype(tensor, other);
-  check_device(tensor, other);
 }
 
 void check_dtype(const View& tensor, const View& other) {
@@ -217,8 +229,7 @@ void check_dtype(const View& tensor, const View& other) {
 void check_rows_apart(const View& tensor) {
   if (!rows_overlap(tensor.region)) return;
   const std::int64_t bytes = bytes_of(tensor.dtype);
-  const std::int64_t outer = tensor.region.stride[0] / bytes;
-  const std::int64_t inner = tensor.region.stride[1] / bytes;
+  const std::int64_t inner = tensor.region.stride[kRowDimensions - 1] / bytes;
   if (tensor.dimensions == 2) {
     refuse(
         RMSNORM_BAD_STRIDES,
@@ -226,11 +237,15 @@ void check_rows_apart(const View& tensor) {
         "memory",
         tensor.name, inner, tensor.hidden);
   }
+  std::string others;
+  for (int i = kRowDimensions - (tensor.dimensions - 1); i < kRowDimensions - 1; ++i) {
+    others += fmt::format("{}{}", others.empty() ? "" : ", ", tensor.region.stride[i] / bytes);
+  }
   refuse(
       RMSNORM_BAD_STRIDES,
       "{} has the strides {} and {}, with which its rows overlap or interleave: the dimensions "
       "need to lie one within the other",
-      tensor.name, outer, inner);
+      tensor.name, others, inner);
 }
 
 void check_apart(const View& written, const View& other) {
@@ -253,22 +268,78 @@ void check_memory(const View& tensor) {
   refuse_address(tensor.name, static_cast<std::uintptr_t>(tensor.region.begin), tensor.device);
 }
 
-Layout layout_of(const std::vector<View>& tensors) {
-  const auto& size = tensors.front().region.size;
-  const auto are_at_one_distance = [&](const View& tensor) {
-    const auto& stride = tensor.region.stride;
-    return size[0] <= 1 || size[1] <= 1 || stride[0] == size[1] * stride[1];
-  };
-  const bool is_flat = std::all_of(tensors.begin(), tensors.end(), are_at_one_distance);
-  const std::int64_t rows = size[0] * size[1];
-  Layout layout{rows, std::max(std::int64_t{1}, is_flat ? rows : size[1]), {}};
-  for (const View& tensor : tensors) {
-    const auto& stride = tensor.region.stride;
-    if (is_flat) {
-      layout.tensors.push_back({data_of(tensor), 0, size[1] > 1 ? stride[1] : stride[0]});
-    } else {
-      layout.tensors.push_back({data_of(tensor), stride[0], stride[1]});
+void check_heads_together(const View& tensor) {
+  const std::int64_t stride = tensor.region.stride[kRowDimensions - 1];
+  if (heads_of(tensor) <= 1 || tensor.region.is_empty() || stride == tensor.region.row_bytes) {
+    return;
+  }
+  refuse(
+      RMSNORM_BAD_STRIDES, "{} has the stride {} between heads: it needs {}, heads side by side",
+      tensor.name, stride / bytes_of(tensor.dtype), tensor.hidden);
+}
+
+namespace {
+
+/// A dimension of tensors of one shape.
+struct Dimension {
+  std::int64_t size;
+  std::vector<std::int64_t> strides;  ///< bytes, of each tensor
+};
+
+/// Do the rows of both dimensions lie at one distance in every tensor, `inner` within `outer`?
+bool are_one(const Dimension& outer, const Dimension& inner) {
+  return std::equal(
+      outer.strides.begin(), outer.strides.end(), inner.strides.begin(),
+      [&](std::int64_t a, std::int64_t b) { return a == inner.size * b; });
+}
+
+/// Makes one of two dimensions wherever that can be. Returns whether it could.
+bool merge(std::vector<Dimension>& dimensions, Order order) {
+  for (std::size_t outer = 0; outer < dimensions.size(); ++outer) {
+    for (std::size_t inner = 0; inner < dimensions.size(); ++inner) {
+      const bool is_next = inner == outer + 1;
+      if (inner == outer || (order == Order::kept && !is_next)) continue;
+      if (!are_one(dimensions[outer], dimensions[inner])) continue;
+      dimensions[inner].size *= dimensions[outer].size;
+      dimensions.erase(dimensions.begin() + static_cast<std::ptrdiff_t>(outer));
+      return true;
     }
+  }
+  return false;
+}
+
+}  // namespace
+
+Layout layout_of(const std::vector<View>& tensors, Order order, int dimensions) {
+  const Region& first = tensors.front().region;
+  std::vector<Dimension> left;
+  std::int64_t rows = 1;
+  for (int i = 0; i < dimensions; ++i) {
+    rows *= first.size[i];
+    if (first.size[i] == 1) continue;
+    left.push_back({first.size[i], {}});
+    for (const View& tensor : tensors) left.back().strides.push_back(tensor.region.stride[i]);
+  }
+  while (merge(left, order)) continue;
+  if (left.size() == 3 && order == Order::free && left[1].size < left[0].size) {
+    std::swap(left[0], left[1]);
+  }
+  while (left.size() < 2) left.insert(left.begin(), {1, std::vector<std::int64_t>(tensors.size())});
+
+  const Dimension& inner = left.back();
+  const Dimension& outer = left[left.size() - 2];
+  const bool is_nested = left.size() == 3;
+  const bool is_flat = outer.size == 1;
+  Layout layout{
+      rows,
+      std::max(std::int64_t{1}, is_flat ? rows : inner.size),
+      is_nested ? outer.size : 0,
+      {},
+      {}};
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    layout.tensors.push_back({data_of(tensors[i]), outer.strides[i], inner.strides[i]});
+    const std::int64_t leap = left.front().strides[i] - outer.size * outer.strides[i];
+    layout.leaps.push_back(is_nested ? leap : 0);
   }
   return layout;
 }

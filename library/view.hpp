@@ -31,21 +31,28 @@ template <class... Arguments>
 
 /// A tensor whose form is right.
 struct View {
-  const char* name;     ///< the argument's, for sentences
-  Dtype dtype;          ///< of the elements
-  int device;           ///< number of the CUDA device
-  int dimensions;       ///< 1: a weight, or rstd; 2 or 3: rows
-  std::int64_t hidden;  ///< columns
-  Region region;        ///< its bytes; of 1 dimension, it is one row
+  const char* name;          ///< the argument's, for sentences
+  Dtype dtype;               ///< of the elements
+  int device;                ///< number of the CUDA device
+  int dimensions;            ///< 1: a weight, or rstd; 2: that of heads, or rows; 3 or 4: rows
+  std::int64_t hidden;       ///< columns
+  Region region;             ///< its bytes; of 1 dimension, it is one row
+  bool is_expanded = false;  ///< a row is one element in memory, which stands for all columns
 };
 
 /// The address as a number to which the tensor's distances can be added.
 /// \throws Refusal if it is so large that no memory is there
 std::int64_t address_of(const char* name, std::uintptr_t address, int device);
 
-/// The tensor as (rows, hidden) or (batch, heads, head_dim).
+/// The heads that have a row of a weight; 1 if it is that of all rows.
+inline std::int64_t heads_of(const View& weight) {
+  return weight.region.size[kRowDimensions - 1];
+}
+
+/// The tensor as (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
+/// \param may_expand  whether the columns of a row may be one element
 /// \throws Refusal for anything that is wrong with it alone; its memory is not looked at.
-View rows_of(const char* name, const DLTensor* tensor);
+View rows_of(const char* name, const DLTensor* tensor, bool may_expand = false);
 
 /// The tensor as a weight for rows of x.
 /// \throws Refusal as above, and if it does not fit to x.
@@ -61,11 +68,14 @@ void check_device(const View& tensor, const View& other);
 /// \throws Refusal if the tensor's elements are of another type than those of `other`.
 void check_dtype(const View& tensor, const View& other);
 
-/// \throws Refusal if shape, type or device of the tensor are not those of `other`.
-void check_same(const View& tensor, const View& other);
+/// \throws Refusal if the tensor has another shape than `other`.
+void check_shape(const View& tensor, const View& other);
 
 /// \throws Refusal if rows of the tensor overlap.
 void check_rows_apart(const View& tensor);
+
+/// \throws Refusal if the rows of a weight do not lie side by side.
+void check_heads_together(const View& tensor);
 
 /// \throws Refusal if writing `written` changes `other`.
 void check_apart(const View& written, const View& other);
@@ -82,10 +92,20 @@ inline void* data_of(const View& view) {
 struct Layout {
   std::int64_t rows;                   ///< of each tensor
   std::int64_t inner;                  ///< of them in the inner dimension; all, wherever that is so
+  std::int64_t period;                 ///< of outer indices, with a leap behind it; 0: no leaps
   std::vector<kernels::Rows> tensors;  ///< in the order of the views
+  std::vector<std::int64_t> leaps;     ///< likewise: bytes by which each period lies further
 };
 
-/// The layout of tensors that have one shape.
-Layout layout_of(const std::vector<View>& tensors);
+/// Whether rows may be gone through in another order than that of their numbers.
+enum class Order { kept, free };
+
+/// The layout of tensors that have one shape, without dimensions that can be one. Where there are
+/// three left, a period is no shorter than there are periods, if the order is free. The last
+/// dimension is always the inner one, unless it can be one with another.
+///
+/// \param tensors     beside them, a weight, which is then one that all rows have, or all of a head
+/// \param dimensions  how many of the rows' are meant, from the first on
+Layout layout_of(const std::vector<View>& tensors, Order order, int dimensions = kRowDimensions);
 
 }  // namespace rmsnorm::library

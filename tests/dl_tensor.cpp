@@ -22,7 +22,8 @@ std::pair<std::int64_t, std::int64_t> ends_of(const Layout& layout) {
   std::int64_t begin = layout.offset, end = layout.offset;
   for (std::int64_t row = 0; row < layout.rows(); ++row) {
     begin = std::min(begin, layout.row(row));
-    end = std::max(end, layout.row(row) + layout.hidden());
+    const bool is_expanded = layout.strides.back() == 0;
+    end = std::max(end, layout.row(row) + (is_expanded ? 1 : layout.hidden()));
   }
   return {begin, end};
 }
@@ -32,6 +33,16 @@ std::pair<std::int64_t, std::int64_t> ends_of(const Layout& layout) {
 DLDataType dl_type(Dtype dtype) {
   const auto bits = static_cast<std::uint8_t>(8 * rmsnorm::bytes_of(dtype));
   return {static_cast<std::uint8_t>(dtype == Dtype::bf16 ? kDLBfloat : kDLFloat), bits, 1};
+}
+
+std::vector<rmsnorm::Types> types_with_odd_weight() {
+  std::vector<rmsnorm::Types> all;
+  for (const Dtype dtype : {Dtype::fp32, Dtype::fp16, Dtype::bf16}) {
+    for (const Dtype weight : {Dtype::fp16, Dtype::bf16}) {
+      if (weight != dtype) all.push_back({.dtype = dtype, .weight = weight});
+    }
+  }
+  return all;
 }
 
 DeviceArray::DeviceArray(Dtype dtype, std::int64_t size, std::uint64_t seed)
@@ -86,18 +97,23 @@ Layout contiguous(std::vector<std::int64_t> shape, std::int64_t offset) {
 }
 
 Layout random_layout(
-    std::mt19937& random, std::int64_t outer, std::int64_t inner, std::int64_t hidden, int unit,
-    bool is_output) {
+    std::mt19937& random, std::vector<std::int64_t> shape, int unit, bool is_output) {
   const auto draw = [&](int from, int to) {
     return std::uniform_int_distribution<int>(from, to)(random);
   };
   const auto gap = [&] { return std::int64_t{unit} * draw(0, 1) * draw(0, 20); };
-  const std::int64_t step = hidden + gap();
-  const bool outer_first = draw(0, 1) == 0;
-  const std::int64_t leap = step * (outer_first ? inner : outer) + gap();
-  Layout at{{outer, inner, hidden}, {leap, step, 1}, gap()};
-  if (!outer_first) std::swap(at.strides[0], at.strides[1]);
-  for (int k = 0; k < 2; ++k) {
+  Layout at = contiguous(std::move(shape));
+  std::vector<std::size_t> order(at.shape.size() - 1);  // from the innermost dimension on
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (draw(0, 1) == 0) std::reverse(order.begin(), order.end());
+  if (draw(0, 1) == 0) std::shuffle(order.begin(), order.end(), random);
+  std::int64_t step = at.hidden();
+  for (const std::size_t k : order) {
+    at.strides[k] = step += gap();
+    step *= at.shape[k];
+  }
+  at.offset = gap();
+  for (const std::size_t k : order) {
     if (draw(0, 3) == 0) {
       at.offset += (at.shape[k] - 1) * at.strides[k];
       at.strides[k] = -at.strides[k];

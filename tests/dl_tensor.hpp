@@ -10,12 +10,16 @@
 
 #include "common/base/watching.hpp"
 #include "common/contract/lesson.hpp"
+#include "common/contract/types.hpp"
 #include "library/include/rmsnorm.h"
 
 namespace tests {
 
 /// DLPack's name for a type.
 DLDataType dl_type(rmsnorm::Dtype dtype);
+
+/// The types that only the library takes: a weight of 16 bits beside an x of another type.
+std::vector<rmsnorm::Types> types_with_odd_weight();
 
 /// Numbers in the device's memory, and what they were before any kernel ran.
 class DeviceArray {
@@ -51,12 +55,11 @@ struct Layout {
 /// Rows that lie one after the other.
 Layout contiguous(std::vector<std::int64_t> shape, std::int64_t offset = 0);
 
-/// Rows (outer, inner, hidden) with one dimension within the other, in either order, with gaps or
-/// without, forwards or backwards. All distances are multiples of `unit` elements if hidden is. Of
-/// an input, all rows of a dimension may be one.
+/// Rows of this shape, the last size being hidden, with each dimension within another, in any
+/// order, with gaps or without, forwards or backwards. All distances are multiples of `unit`
+/// elements if hidden is. Of an input, all rows of a dimension may be one.
 Layout random_layout(
-    std::mt19937& random, std::int64_t outer, std::int64_t inner, std::int64_t hidden, int unit,
-    bool is_output);
+    std::mt19937& random, std::vector<std::int64_t> shape, int unit, bool is_output);
 
 /// The layout in the array, which both have to outlive the view.
 DLTensor view_of(const DeviceArray& array, Layout& layout);
@@ -68,7 +71,7 @@ struct DeviceTensor {
 
   /// An element as it was before any kernel ran.
   float before(std::int64_t row, std::int64_t col) const {
-    return array.before()[layout.row(row) + col];
+    return array.before()[layout.row(row) + col * layout.strides.back()];
   }
 
   Layout layout;

@@ -86,17 +86,24 @@ const std::vector<Mistake> kOfInputs = {
     {RMSNORM_BAD_POINTER, "weight has 64 elements and no data: the pointer to them is null",
      [](Arguments& a) { a.weight.view.data = nullptr; }},
     {RMSNORM_BAD_SHAPE,
-     "x has 1 dimension: it needs 2, (rows, hidden), or 3, (batch, heads, head_dim)",
+     "x has 1 dimension: it needs 2, (rows, hidden), 3, (batch, heads, head_dim), or 4, (batch, "
+     "tokens, heads, head_dim)",
      [](Arguments& a) { a.x.view.ndim = 1; }},
     {RMSNORM_BAD_SHAPE,
-     "x has 4 dimensions: it needs 2, (rows, hidden), or 3, (batch, heads, head_dim)",
-     [](Arguments& a) { a.x.view.ndim = 4; }},
+     "x has 5 dimensions: it needs 2, (rows, hidden), 3, (batch, heads, head_dim), or 4, ",
+     [](Arguments& a) { a.x.view.ndim = 5; }},
     {RMSNORM_BAD_SHAPE,
-     "x has -2 dimensions: it needs 2, (rows, hidden), or 3, (batch, heads, head_dim)",
+     "x has -2 dimensions: it needs 2, (rows, hidden), 3, (batch, heads, head_dim), or 4, ",
      [](Arguments& a) { a.x.view.ndim = -2; }},
-    {RMSNORM_BAD_SHAPE, "weight has 2 dimensions: it needs 1, (hidden)",
+    {RMSNORM_BAD_SHAPE, "weight has 3 dimensions: it needs 1, (head_dim), or 2, (heads, head_dim)",
+     [](Arguments& a) { a.weight.view.ndim = 3; }},
+    {RMSNORM_BAD_SHAPE, "weight has the shape (1, 64): it needs the last two sizes of x, (3, 64)",
      [](Arguments& a) {
        a.weight.lies(contiguous({1, kHidden}));
+     }},
+    {RMSNORM_BAD_SHAPE, "weight has the shape (3, 32): it needs the last two sizes of x, (3, 64)",
+     [](Arguments& a) {
+       a.weight.lies(contiguous({3, 32}));
      }},
     {RMSNORM_BAD_SHAPE, "x has the size -4 in dimension 0: it needs 0 or more",
      [](Arguments& a) { a.x.layout.shape[0] = -4; }},
@@ -112,8 +119,9 @@ const std::vector<Mistake> kOfInputs = {
      [](Arguments& a) { a.x.say_elements(kDLBfloat, 32); }},
     {RMSNORM_BAD_DTYPE, "x has elements of 2 lanes: they need to be single numbers",
      [](Arguments& a) { a.x.view.dtype.lanes = 2; }},
-    {RMSNORM_BAD_DTYPE, "weight has elements of float16: it needs float32 or x's type, bfloat16",
-     [](Arguments& a) { a.weight.view.dtype = dl_type(Dtype::fp16); }},
+    {RMSNORM_BAD_DTYPE,
+     "weight has elements of float64: they need to be float32, float16 or bfloat16",
+     [](Arguments& a) { a.weight.say_elements(kDLFloat, 64); }},
     {RMSNORM_BAD_DEVICE, "x is on the CPU: it needs to be on a CUDA device",
      [](Arguments& a) { a.x.view.device.device_type = kDLCPU; }},
     {RMSNORM_BAD_DEVICE,
@@ -177,7 +185,7 @@ const std::vector<Mistake> kOfY = {
     {RMSNORM_BAD_POINTER, "y has 768 elements and no data: the pointer to them is null",
      [](Arguments& a) { a.y.view.data = nullptr; }},
     {RMSNORM_BAD_SHAPE,
-     "y has 0 dimensions: it needs 2, (rows, hidden), or 3, (batch, heads, head_dim)",
+     "y has 0 dimensions: it needs 2, (rows, hidden), 3, (batch, heads, head_dim), or 4, ",
      [](Arguments& a) { a.y.view.ndim = 0; }},
     {RMSNORM_BAD_SHAPE, "y has the shape (4, 2, 64): it needs that of x, (4, 3, 64)",
      [](Arguments& a) { a.y.layout.shape[1] = 2; }},
@@ -216,6 +224,24 @@ const std::vector<Mistake> kOfY = {
      }},
     {RMSNORM_BAD_ALIGNMENT, ": bfloat16 needs a multiple of 2",
      [](Arguments& a) { a.y.view.byte_offset = 17; }},
+    {RMSNORM_BAD_SHAPE, "weight has 2 dimensions: it needs 1, (hidden)",
+     [](Arguments& a) {  // whose rows are no heads
+       for (Argument* part : {&a.x, &a.y, &a.residual}) part->lies(contiguous({12, kHidden}));
+       a.weight.lies(contiguous({12, kHidden}));
+     }},
+    {RMSNORM_BAD_SHAPE, "y has the shape (4, 3, 1, 64): it needs that of x, (4, 1, 3, 64)",
+     [](Arguments& a) {
+       a.x.lies(contiguous({4, 1, 3, kHidden}));
+       a.y.lies(contiguous({4, 3, 1, kHidden}));
+     }},
+    {RMSNORM_BAD_STRIDES,
+     "y has the strides 192, 96 and 64, with which its rows overlap or interleave: the dimensions "
+     "need to lie one within the other",
+     [](Arguments& a) {
+       a.x.lies(contiguous({4, 1, 3, kHidden}));
+       a.y.lies({{2, 2, 3, kHidden}, {192, 96, kHidden, 1}});
+       a.x.lies(contiguous({2, 2, 3, kHidden}));
+     }},
     {RMSNORM_BAD_OVERLAP, "y shares memory with x: an output needs memory of its own",
      [](Arguments& a) {
        a.y.view.data = a.x.view.data;
@@ -282,8 +308,9 @@ const std::vector<Mistake> kOfResiduals = {
      [](Arguments& a) { a.residual.pointer = nullptr; }},
     {RMSNORM_BAD_SHAPE, "residual has the shape (4, 2, 64): it needs that of x, (4, 3, 64)",
      [](Arguments& a) { a.residual.layout.shape[1] = 2; }},
-    {RMSNORM_BAD_DTYPE, "residual has elements of float16: it needs those of x, bfloat16",
-     [](Arguments& a) { a.residual.view.dtype = dl_type(Dtype::fp16); }},
+    {RMSNORM_BAD_DTYPE,
+     "residual has elements of int16: they need to be float32, float16 or bfloat16",
+     [](Arguments& a) { a.residual.say_elements(kDLInt, 16); }},
     {RMSNORM_BAD_DEVICE, "residual is on CUDA device 1, x on 0: they need to be on the same",
      [](Arguments& a) { a.residual.view.device.device_id = 1; }},
     {RMSNORM_BAD_DEVICE, ": that is not in the memory of CUDA device 0",
@@ -340,8 +367,30 @@ const std::vector<Mistake> kOfBackward = {
      [](Arguments& a) { a.dy.view.dtype = dl_type(Dtype::fp16); }},
     {RMSNORM_BAD_STRIDES, "dx has the strides 192 and 63, with which its rows overlap",
      [](Arguments& a) { a.y.layout.strides[1] = 63; }},
+    {RMSNORM_BAD_STRIDES,
+     "dy has the stride 2 in its last dimension: it needs 1, columns side by side, or 0, one for "
+     "all",
+     [](Arguments& a) { a.dy.layout.strides[2] = 2; }},
     {RMSNORM_BAD_SHAPE, "dweight has 63 elements: it needs one for each of the 64 columns of x",
      [](Arguments& a) { a.dweight.layout.shape[0] = 63; }},
+    {RMSNORM_BAD_SHAPE, "dweight has the shape (3, 64): it needs that of weight, (64)",
+     [](Arguments& a) {
+       a.dweight.lies(contiguous({3, kHidden}));
+     }},
+    {RMSNORM_BAD_STRIDES,
+     "dweight has the stride 65 between heads: it needs 64, heads side by side",
+     [](Arguments& a) {
+       a.weight.lies(contiguous({3, kHidden}));
+       a.dweight.lies({{3, kHidden}, {kHidden + 1, 1}});
+     }},
+    {RMSNORM_BAD_SHAPE, "weight has 65536 heads: the backward pass needs 65535 at most",
+     [](Arguments& a) {
+       constexpr std::int64_t kHeads = 65536;
+       for (Argument* part : {&a.x, &a.y, &a.dy}) part->lies(contiguous({1, kHeads, kHidden}));
+       for (Argument* part : {&a.weight, &a.dweight}) part->lies(contiguous({kHeads, kHidden}));
+       a.rstd.lies(contiguous({kHeads}));
+       a.workspace_bytes = std::size_t{1} << 40;
+     }},
     {RMSNORM_BAD_DTYPE, "dweight has elements of float32: it needs those of weight, bfloat16",
      [](Arguments& a) { a.dweight.view.dtype = dl_type(Dtype::fp32); }},
     {RMSNORM_BAD_OVERLAP, "dx shares memory with dy: an output needs memory of its own",

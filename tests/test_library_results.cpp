@@ -24,6 +24,9 @@ namespace {
 
 constexpr float kEps = 0x1p-10f;
 constexpr Dtype kTypes[] = {Dtype::fp32, Dtype::fp16, Dtype::bf16};
+/// Lengths of rows with less than a group of 8 columns and with many, for a warp and for a block,
+/// that threads keep and that they read twice.
+constexpr int kMixedHidden[] = {1, 7, 8, 64, 111, 512, 520, 769, 4096, 8192, 8193, 20000};
 
 /// What is to be normed.
 using Values = std::function<float(std::int64_t row, std::int64_t col)>;
@@ -54,8 +57,8 @@ std::function<Allowed(std::int64_t, std::int64_t)> norm_of(
 /// Checks that y is the norm of x, and that nothing else of its array has changed.
 void check_norm(
     const DeviceTensor& y, const Values& x, const DeviceTensor* weight = nullptr, float bias = 0) {
-  const auto factor = [=](std::int64_t, std::int64_t col) {
-    return weight == nullptr ? 1 : double{weight->before(0, col)} + bias;
+  const auto factor = [=](std::int64_t row, std::int64_t col) {
+    return weight == nullptr ? 1 : double{weight->before(row % weight->layout.rows(), col)} + bias;
   };
   check_elements(y, norm_of(x, y.layout, y.array.dtype(), factor));
 }
@@ -72,11 +75,15 @@ struct Call {
   std::optional<Layout> residual = {};
   bool in_place = false;  ///< y is x
   std::int64_t weight_offset = 0;
+  std::optional<Dtype> residual_dtype = {};  ///< else that of x
+  bool weight_of_heads = false;              ///< one for each index of the last dimension but one
 };
 
 std::string text(const Call& call) {
   std::string text = to_string(call.types) + (call.in_place ? ", in place" : "") +
                      ", weight from " + std::to_string(call.weight_offset);
+  if (call.weight_of_heads) text += ", of heads";
+  if (call.residual_dtype) text += std::string(", residual ") + to_string(*call.residual_dtype);
   for (const Layout& at : {call.x, call.residual.value_or(call.x), call.y}) {
     for (const std::int64_t size : at.shape) text += ", " + std::to_string(size);
     for (const std::int64_t stride : at.strides) text += " / " + std::to_string(stride);
@@ -85,13 +92,18 @@ std::string text(const Call& call) {
   return text;
 }
 
+Layout weight_layout(const Call& call) {
+  const std::int64_t hidden = call.x.hidden(), offset = call.weight_offset;
+  if (!call.weight_of_heads) return contiguous({hidden}, offset);
+  return {{call.x.shape.end()[-2], hidden}, {hidden + offset, 1}, offset};
+}
+
 void check_call(const Call& call) {
   INFO(text(call));
   const auto& [dtype, weight_dtype, bias] = call.types;
   const DeviceTensor x(dtype, call.x, 1), other(dtype, call.y, 2),
-      residual(dtype, call.residual.value_or(call.x), 3),
-      weight(
-          weight_dtype.value_or(Dtype::fp32), contiguous({call.x.hidden()}, call.weight_offset), 4);
+      residual(call.residual_dtype.value_or(dtype), call.residual.value_or(call.x), 3),
+      weight(weight_dtype.value_or(Dtype::fp32), weight_layout(call), 4);
   const DeviceTensor& y = call.in_place ? x : other;
   const DeviceTensor* const factors = weight_dtype ? &weight : nullptr;
   const DLTensor* const weight_view = weight_dtype ? &weight.view : nullptr;
@@ -110,7 +122,7 @@ void check_call(const Call& call) {
       return x.before(row, col) + residual.before(row, col);
     };
     check_elements(residual, [&](std::int64_t row, std::int64_t col) -> Allowed {
-      return {rounded(dtype, sum(row, col)), 0};
+      return {rounded(residual.array.dtype(), sum(row, col)), 0};
     });
     check_norm(y, sum, factors, bias);
   } else {
@@ -162,31 +174,70 @@ TEST_CASE("the library norms rows and sums at any address, each tensor at its ow
   }
 }
 
-TEST_CASE("the library norms random layouts of two and three dimensions, and sums in them") {
+TEST_CASE("the library norms random layouts of two to four dimensions, and sums in them") {
   NEEDS_GPU();
   std::mt19937 random(20261121);
   const auto draw = [&](int from, int to) {
     return std::uniform_int_distribution<int>(from, to)(random);
   };
-  const std::vector<Types> all = all_types();
-  for (int i = 0; i < 600; ++i) {
+  std::vector<Types> all = all_types();
+  for (const Types& types : types_with_odd_weight()) all.push_back(types);
+  for (int i = 0; i < 800; ++i) {
     const int unit = draw(0, 2) == 0 ? 8 : 1;
     const int hidden = unit * (draw(0, 3) == 0 ? draw(1, 5000 / unit) : draw(1, 300 / unit));
-    const int outer = draw(1, 9), inner = draw(1, 9);
+    std::vector<std::int64_t> shape{hidden};
+    for (int k = draw(1, 3); k > 0; --k) shape.insert(shape.begin(), draw(1, 6));
     const auto layout = [&](bool is_output) {
-      return random_layout(random, outer, inner, hidden, unit, is_output);
+      return random_layout(random, shape, unit, is_output);
     };
     Call call{all[draw(0, static_cast<int>(all.size()) - 1)], layout(false), layout(true)};
     if (draw(0, 2) == 0) call.residual = layout(true);
-    call.weight_offset = draw(0, 1) * draw(0, 9);
+    if (call.residual && draw(0, 1) == 0) call.residual_dtype = kTypes[draw(0, 2)];
+    call.weight_offset = draw(0, 1) * unit * draw(0, 9);
     if (call.types.weight) call.types.weight_bias = static_cast<float>(draw(0, 1));
-    if (!call.residual && draw(0, 1) == 0) {  // the same in two dimensions: the first alone
-      for (Layout* at : {&call.x, &call.y}) {
-        at->shape.erase(at->shape.begin() + 1);
-        at->strides.erase(at->strides.begin() + 1);
+    call.weight_of_heads = call.types.weight && shape.size() > 2 && draw(0, 1) == 0;
+    check_call(call);
+  }
+}
+
+TEST_CASE("the library norms rows beside a weight of any type, at any address") {
+  NEEDS_GPU();
+  for (const int hidden : kMixedHidden) {
+    for (const Types& types : types_with_odd_weight()) {
+      for (const int offset : {0, 1, 8}) {
+        Call call{types, contiguous({5, hidden}, offset), contiguous({5, hidden}, offset * 5 % 9)};
+        call.weight_offset = offset * 7 % 9;
+        call.x.strides[0] += offset * 2 % 9;
+        call.types.weight_bias = static_cast<float>(offset % 2);
+        check_call(call);
+        call.in_place = true;
+        call.y = call.x;
+        check_call(call);
       }
     }
-    check_call(call);
+  }
+}
+
+TEST_CASE("the library adds a residual of any type, beside a weight of any type or none") {
+  NEEDS_GPU();
+  std::vector<Types> all = all_types();
+  for (const Types& types : types_with_odd_weight()) all.push_back(types);
+  for (const int hidden : kMixedHidden) {
+    for (const Types& types : all) {
+      for (const Dtype residual : kTypes) {
+        for (const int offset : {0, 1}) {
+          Call call{types, contiguous({5, hidden}, offset), contiguous({5, hidden}, offset * 5)};
+          call.residual = contiguous({5, hidden}, offset * 3);
+          call.residual_dtype = residual;
+          call.weight_offset = offset * 7;
+          if (types.weight) call.types.weight_bias = 1;
+          check_call(call);
+          call.in_place = true;
+          call.y = call.x;
+          check_call(call);
+        }
+      }
+    }
   }
 }
 
@@ -225,8 +276,10 @@ TEST_CASE(
 
 TEST_CASE("a row's bits do not depend on its address") {
   NEEDS_GPU();
+  std::vector<Types> all = all_types();
+  for (const Types& types : types_with_odd_weight()) all.push_back(types);
   for (const int hidden : {1, 9, 33, 111, 513, 769, 1031, 4097, 12289, 40001}) {  // none of vectors
-    for (const Types& types : all_types()) {
+    for (const Types& types : all) {
       const DeviceTensor weight(types.weight.value_or(Dtype::fp32), contiguous({hidden}), 21);
       const DeviceTensor row(types.dtype, contiguous({1, hidden}), 22);
       std::vector<float> first;
@@ -240,8 +293,9 @@ TEST_CASE("a row's bits do not depend on its address") {
                 static_cast<char*>(x.array.data()) + x.layout.offset * bytes, row.array.data(),
                 hidden * bytes, cudaMemcpyDeviceToDevice) == cudaSuccess);
         REQUIRE(norm(x.view, y.view, types.weight ? &weight.view : nullptr) == RMSNORM_OK);
-        const std::vector<float> all = y.array.now();
-        const std::vector<float> got(all.begin() + offset, all.begin() + offset + hidden);
+        const std::vector<float> numbers = y.array.now();
+        const auto begin = numbers.begin() + offset;
+        const std::vector<float> got(begin, begin + hidden);
         if (offset == 0) first = got;
         CHECK(got == first);
       }
@@ -251,14 +305,16 @@ TEST_CASE("a row's bits do not depend on its address") {
 
 TEST_CASE("a row's bits do not depend on the rows that are with it") {
   NEEDS_GPU();
+  std::vector<Types> all = all_types();
+  for (const Types& types : types_with_odd_weight()) all.push_back(types);
   for (const int hidden : {64, 769, 4096, 8192, 16384, 20000}) {
-    for (const Types& types : all_types()) {
+    for (const Types& types : all) {
       const Layout layout = contiguous({66, hidden});
       const DeviceTensor weight(types.weight.value_or(Dtype::fp32), contiguous({hidden}), 21);
       const DeviceTensor x(types.dtype, layout, 22), y(types.dtype, layout, 23);
       const DLTensor* const factors = types.weight ? &weight.view : nullptr;
       REQUIRE(norm(x.view, y.view, factors) == RMSNORM_OK);
-      const std::vector<float> all = y.array.now();
+      const std::vector<float> whole = y.array.now();
       for (const auto& [begin, count] : {std::pair{0, 1}, {3, 8}, {1, 65}}) {
         const DeviceTensor y_of_part(types.dtype, contiguous({count, hidden}), 24);
         CAPTURE(hidden, to_string(types), begin, count);
@@ -267,8 +323,73 @@ TEST_CASE("a row's bits do not depend on the rows that are with it") {
         part.byte_offset += std::uint64_t{1} * begin * hidden * bytes_of(types.dtype);
         REQUIRE(norm(part, y_of_part.view, factors) == RMSNORM_OK);
         const std::vector<float> got = y_of_part.array.now();
-        const auto at = all.begin() + std::int64_t{begin} * hidden;
+        const auto at = whole.begin() + std::int64_t{begin} * hidden;
         CHECK(std::equal(at, at + std::int64_t{count} * hidden, got.begin()));
+      }
+    }
+  }
+}
+
+TEST_CASE("heads with a weight of their own, and dimensions in any order, for rows of any length") {
+  NEEDS_GPU();
+  std::vector<Types> all = all_types();
+  for (const Types& types : types_with_odd_weight()) all.push_back(types);
+  for (const int hidden : {1, 64, 96, 128, 129, 257, 769, 4096, 12288, 40000, 270336}) {
+    for (const Types& types : all) {
+      if (hidden > 10000 && types.dtype != Dtype::bf16) continue;
+      // (batch, heads, tokens, head_dim) in memory, as (batch, tokens, heads, head_dim).
+      const std::int64_t step = hidden + 8;
+      const Layout x{{2, 2, 3, hidden}, {7 * step, step, 2 * step, 1}, 8};
+      for (const bool is_sum : {false, true}) {
+        Call call{types, x, contiguous({2, 2, 3, hidden})};
+        call.weight_of_heads = types.weight.has_value();
+        if (is_sum) call.residual = contiguous(x.shape);
+        check_call(call);
+      }
+    }
+  }
+}
+
+TEST_CASE("a row's bits do not depend on how the dimensions lie") {
+  NEEDS_GPU();
+  std::vector<Types> all = all_types();
+  for (const Types& types : types_with_odd_weight()) all.push_back(types);
+  for (const std::int64_t hidden : {33, 64, 769, 4096, 20000}) {
+    for (const Types& types : all) {
+      const Layout flat = contiguous({8, hidden});
+      const DeviceTensor weight(types.weight.value_or(Dtype::fp32), contiguous({hidden}), 21);
+      const DeviceTensor x(types.dtype, flat, 22), y(types.dtype, flat, 23);
+      const DLTensor* const factors = types.weight ? &weight.view : nullptr;
+      for (const bool is_sum : {false, true}) {
+        const auto call = [&](const DLTensor& from, const DeviceTensor& sum, const DLTensor& to) {
+          return is_sum ? rmsnorm_residual_add(&from, &sum.view, factors, &to, kEps, 0, nullptr)
+                        : norm(from, to, factors);
+        };
+        const DeviceTensor sum(types.dtype, flat, 24);
+        REQUIRE(call(x.view, sum, y.view) == RMSNORM_OK);
+        const std::vector<float> expected = y.array.now();
+        // Other views of the same rows, in their order or another; what is written goes elsewhere.
+        const std::int64_t step = 8 * hidden;
+        for (Layout at :
+             {Layout{{2, 2, 2, hidden}, {4 * hidden, 2 * hidden, hidden, 1}},
+              Layout{{2, 2, 2, hidden}, {hidden, 4 * hidden, 2 * hidden, 1}},
+              Layout{{2, 2, 2, hidden}, {hidden, 2 * hidden, 4 * hidden, 1}},
+              Layout{{4, 2, hidden}, {hidden, 4 * hidden, 1}}}) {
+          CAPTURE(hidden, to_string(types), is_sum, at.shape.size(), at.strides[0]);
+          Layout wide = contiguous(at.shape);
+          for (std::size_t k = 0; k + 1 < wide.strides.size(); ++k) {
+            wide.strides[k] += k == 0 ? 2 * step : k == 1 ? step : 0;
+          }
+          const DLTensor from = view_of(x.array, at);
+          const DeviceTensor to(types.dtype, wide, 25);
+          const DeviceTensor other(types.dtype, at, 24);  // the same numbers as in `sum`
+          REQUIRE(call(from, other, to.view) == RMSNORM_OK);
+          const std::vector<float> got = to.array.now();
+          for (std::int64_t row = 0; row < at.rows(); ++row) {
+            const auto begin = got.begin() + wide.row(row);
+            CHECK(std::equal(begin, begin + hidden, expected.begin() + at.row(row)));
+          }
+        }
       }
     }
   }

@@ -2,6 +2,7 @@
 /// Which layouts have memory in common, against a count of every byte.
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <set>
 
@@ -15,12 +16,13 @@ namespace {
 /// Every byte, as often as a row has it.
 std::multiset<std::int64_t> bytes_of(const Region& region) {
   std::multiset<std::int64_t> bytes;
-  for (std::int64_t i = 0; i < region.size[0]; ++i) {
-    for (std::int64_t j = 0; j < region.size[1]; ++j) {
-      for (std::int64_t byte = 0; byte < region.row_bytes; ++byte) {
-        bytes.insert(region.begin + i * region.stride[0] + j * region.stride[1] + byte);
-      }
+  for (std::int64_t row = 0; row < region.rows(); ++row) {
+    std::int64_t begin = region.begin, left = row;
+    for (int i = kRowDimensions - 1; i >= 0; --i) {
+      begin += left % region.size[i] * region.stride[i];
+      left /= region.size[i];
     }
+    for (std::int64_t byte = 0; byte < region.row_bytes; ++byte) bytes.insert(begin + byte);
   }
   return bytes;
 }
@@ -49,8 +51,13 @@ TEST_CASE("rows of a region that overlap are always found") {
   auto draw = make_draw();
   int apart = 0;
   for (int i = 0; i < 20000; ++i) {
-    const Region region{1000, {draw(0, 4), draw(0, 4)}, {draw(-20, 20), draw(-20, 20)}, draw(0, 6)};
-    CAPTURE(region.size[0], region.size[1], region.stride[0], region.stride[1], region.row_bytes);
+    const Region region{
+        1000,
+        {draw(0, 2), draw(0, 4), draw(0, 4)},
+        {draw(-60, 60), draw(-20, 20), draw(-20, 20)},
+        draw(0, 6)};
+    CAPTURE(region.size[0], region.size[1], region.size[2], region.row_bytes);
+    CAPTURE(region.stride[0], region.stride[1], region.stride[2]);
     if (rows_overlap(region)) continue;
     ++apart;
     REQUIRE_FALSE(has_twice(region));
@@ -63,15 +70,24 @@ TEST_CASE("rows that lie in one another's order do not overlap") {
   for (int i = 0; i < 2000; ++i) {
     const std::int64_t row_bytes = draw(1, 6);
     const std::int64_t step = row_bytes + draw(0, 5);
-    const std::int64_t inner = draw(1, 5);
+    const std::int64_t inner = draw(1, 5), middle = draw(1, 5);
     const std::int64_t leap = step * (inner - 1) + row_bytes + draw(0, 5);
-    const std::int64_t outer_sign = draw(0, 1) == 0 ? 1 : -1;
-    const std::int64_t inner_sign = draw(0, 1) == 0 ? 1 : -1;
-    Region region{1000, {draw(1, 5), inner}, {outer_sign * leap, inner_sign * step}, row_bytes};
-    CHECK_FALSE(rows_overlap(region));
-    std::swap(region.size[0], region.size[1]);
-    std::swap(region.stride[0], region.stride[1]);
-    CHECK_FALSE(rows_overlap(region));
+    const std::int64_t jump = leap * (middle - 1) + step * (inner - 1) + row_bytes + draw(0, 5);
+    const auto sign = [&] { return draw(0, 1) == 0 ? 1 : -1; };
+    const Region region{
+        1000,
+        {draw(1, 5), middle, inner},
+        {sign() * jump, sign() * leap, sign() * step},
+        row_bytes};
+    std::array<int, kRowDimensions> order{0, 1, 2};
+    do {
+      Region other = region;
+      for (int k = 0; k < kRowDimensions; ++k) {
+        other.size[k] = region.size[order[k]];
+        other.stride[k] = region.stride[order[k]];
+      }
+      CHECK_FALSE(rows_overlap(other));
+    } while (std::next_permutation(order.begin(), order.end()));
   }
 }
 
@@ -79,24 +95,34 @@ TEST_CASE("regions with a byte in common are always found, and in one grid no ot
   auto draw = make_draw();
   int exact = 0;
   int with_common = 0;
-  for (int i = 0; i < 20000; ++i) {
-    const std::int64_t stride[2] = {draw(-30, 30), draw(-12, 12)};
-    Region a{1000, {draw(0, 4), draw(0, 4)}, {stride[0], stride[1]}, draw(1, 5)};
-    Region b{1000 + draw(-90, 90), {draw(0, 4), draw(0, 4)}, {stride[0], stride[1]}, draw(1, 5)};
-    if (draw(0, 3) == 0) b.stride[draw(0, 1)] = draw(-12, 12);
-    CAPTURE(a.size[0], a.size[1], a.stride[0], a.stride[1], a.row_bytes);
-    CAPTURE(b.begin, b.size[0], b.size[1], b.stride[0], b.stride[1], b.row_bytes);
+  for (int i = 0; i < 40000; ++i) {
+    const std::int64_t stride[] = {draw(-90, 90), draw(-30, 30), draw(-12, 12)};
+    const auto part = [&](std::int64_t begin) -> Region {
+      return {
+          begin,
+          {draw(0, 2), draw(0, 4), draw(0, 4)},
+          {stride[0], stride[1], stride[2]},
+          draw(1, 5)};
+    };
+    const Region a = part(1000);
+    Region b = part(1000 + draw(-120, 120));
+    if (draw(0, 3) == 0) b.stride[draw(0, 2)] = draw(-12, 12);
+    CAPTURE(a.size[0], a.size[1], a.size[2], a.row_bytes);
+    CAPTURE(a.stride[0], a.stride[1], a.stride[2]);
+    CAPTURE(b.begin, b.size[0], b.size[1], b.size[2], b.row_bytes);
+    CAPTURE(b.stride[0], b.stride[1], b.stride[2]);
     const bool common = have_common(a, b);
     if (common) REQUIRE(share_memory(a, b));
     if (common) REQUIRE(share_memory(b, a));
 
     // One grid: the rows of both, as far as either goes, do not overlap.
-    const Region grid{
-        0,
-        {std::max(a.size[0], b.size[0]), std::max(a.size[1], b.size[1])},
-        {stride[0], stride[1]},
-        std::max(a.row_bytes, b.row_bytes)};
-    const bool same = a.stride[0] == b.stride[0] && a.stride[1] == b.stride[1];
+    Region grid = a;
+    grid.row_bytes = std::max(a.row_bytes, b.row_bytes);
+    bool same = true;
+    for (int k = 0; k < kRowDimensions; ++k) {
+      grid.size[k] = std::max(a.size[k], b.size[k]);
+      same = same && a.stride[k] == b.stride[k];
+    }
     if (!same || a.is_empty() || b.is_empty() || rows_overlap(grid)) continue;
     ++exact;
     with_common += common;
@@ -108,10 +134,11 @@ TEST_CASE("regions with a byte in common are always found, and in one grid no ot
 }
 
 TEST_CASE("the same rows are the same region, whatever the strides of single rows") {
-  const Region region{8, {1, 4}, {77, 16}, 8};
-  CHECK(region == Region{8, {1, 4}, {0, 16}, 8});
-  CHECK_FALSE(region == Region{8, {1, 4}, {77, 24}, 8});
-  CHECK_FALSE(region == Region{16, {1, 4}, {77, 16}, 8});
-  CHECK_FALSE(region == Region{8, {1, 3}, {77, 16}, 8});
-  CHECK_FALSE(region == Region{8, {1, 4}, {77, 16}, 4});
+  const Region region{8, {2, 1, 4}, {99, 77, 16}, 8};
+  CHECK(region == Region{8, {2, 1, 4}, {99, 0, 16}, 8});
+  CHECK_FALSE(region == Region{8, {2, 1, 4}, {99, 77, 24}, 8});
+  CHECK_FALSE(region == Region{8, {2, 1, 4}, {98, 77, 16}, 8});
+  CHECK_FALSE(region == Region{16, {2, 1, 4}, {99, 77, 16}, 8});
+  CHECK_FALSE(region == Region{8, {2, 1, 3}, {99, 77, 16}, 8});
+  CHECK_FALSE(region == Region{8, {2, 1, 4}, {99, 77, 16}, 4});
 }

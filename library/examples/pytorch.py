@@ -57,6 +57,32 @@ def compare(torch, rmsnorm, dtype):
         same(residual, total.to(dtype), rtol=0, atol=0)
         count += 1
 
+    # The same with a residual in fp32, beside any x.
+    x, weight = (torch.randn(*shape, device=device, dtype=dtype) for shape in ((64, 4096), (4096,)))
+    residual = torch.randn(64, 4096, device=device)
+    total = x.float() + residual
+    rmsnorm.fused_add_rms_norm_(x, residual, weight, EPS)
+    same(x, rms_norm(total, (4096,), weight.float(), EPS).to(dtype))
+    same(residual, total, rtol=0, atol=0)
+    count += 1
+
+    # Four dimensions as an attention layer has them, with a weight for each head, of any type; and
+    # the gradients, of which the sum's is expanded.
+    for weight_dtype in (torch.float32, torch.float16, torch.bfloat16):
+        x = torch.randn(3, 4, 50, 128, device=device, dtype=dtype).transpose(1, 2)
+        weight = torch.randn(4, 128, device=device, dtype=weight_dtype)
+        results = []
+        for norm, inputs in (
+                (lambda x, weight: rmsnorm.rms_norm(x, weight, EPS), (x, weight)),
+                (lambda x, weight: rms_norm(x, (128,), None, EPS) * weight,
+                 (x.double(), weight.double()))):
+            inputs = [tensor.requires_grad_() for tensor in inputs]
+            y = norm(*inputs)
+            dx, dweight = torch.autograd.grad(y.sum(), inputs)
+            results.append([y.detach().to(dtype), dx.to(dtype), dweight.to(weight_dtype)])
+        same(*results)
+        count += 3
+
     # On a stream of its own, whose work comes after that of the tensors' stream.
     stream = torch.cuda.Stream()
     x = torch.randn(1000, 4096, device=device, dtype=dtype)

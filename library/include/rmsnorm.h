@@ -8,18 +8,22 @@
  *
  * Tensors come as DLPack views, which the library reads and does not keep. `x` and `y` are
  *
- * - of 2 dimensions, (rows, hidden), or of 3, (batch, heads, head_dim): the last is normed;
+ * - of 2 dimensions, (rows, hidden), of 3, (batch, heads, head_dim), or of 4, (batch, tokens,
+ *   heads, head_dim): the last is normed, and the others may mean something else;
  * - of the same shape, type and device, and on a CUDA device (kDLCUDA);
  * - of float32, float16 or bfloat16;
  * - contiguous in the last dimension, which has at most 2^30 columns. The other strides are free: 0
- *   and negative ones, too, but two rows of y must not overlap, and of three dimensions one has to
- *   lie within the other, in whichever order. `strides` may be null: then the tensor is contiguous;
+ *   and negative ones, too, but two rows of y must not overlap, and of two of its dimensions one
+ *   has to lie within the other, in whichever order. `strides` may be null: then the tensor is
+ *   contiguous;
  * - at any address that is a multiple of the element's size;
  * - the same tensor (in place), or without a common byte;
  * - empty, if you like. Then nothing is launched, and `data` is not looked at.
  *
- * `weight` has the shape (hidden), contiguous elements of x's type or of float32, and no byte in
- * common with y; null stands for ones, and then weight_bias is 0.
+ * `weight` has elements of float32, float16 or bfloat16, whatever the type of x, and no byte in
+ * common with y. Its shape is (hidden), contiguous. For x of 3 or 4 dimensions it may be (heads,
+ * head_dim): then each index of x's last dimension but one has a row of its own, at any stride.
+ * Null stands for ones, and then weight_bias is 0.
  *
  * **Streams and devices.** Work is enqueued on `stream`, a stream of the tensors' device, and the
  * function returns; null is CUDA's default stream. The tensors must stay until the stream is done
@@ -41,8 +45,8 @@
 #include <stddef.h>
 
 #define RMSNORM_VERSION_MAJOR 1 /**< Grows when a program has to be changed. */
-#define RMSNORM_VERSION_MINOR 1 /**< Grows with each function that is added. */
-#define RMSNORM_VERSION_PATCH 1 /**< Grows otherwise. */
+#define RMSNORM_VERSION_MINOR 2 /**< Grows with each thing that it can do. */
+#define RMSNORM_VERSION_PATCH 0 /**< Grows otherwise. */
 
 #ifdef __cplusplus
 extern "C" {
@@ -75,8 +79,8 @@ const char* rmsnorm_last_error(void);
 
 /** Enqueues y = RMSNorm(x) on `stream`.
  *
- * \param x (rows, hidden) or (batch, heads, head_dim).
- * \param weight (hidden), or null.
+ * \param x (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
+ * \param weight (hidden), (heads, head_dim) or null.
  * \param y As x; may be x.
  * \param eps Added to the mean of the squares: finite, 0 or more. With 0, a row of zeros gives NaN.
  * \param weight_bias Added to the weight in fp32: 0, or 1 for models that store weight - 1.
@@ -90,11 +94,11 @@ rmsnorm_status rmsnorm_forward(
  * same type, device and last dimension, and the weights, where there are two, the same type. No
  * output shares a byte with the other tensor or its output.
  *
- * \param q (rows, hidden) or (batch, heads, head_dim).
- * \param q_weight (hidden), or null.
+ * \param q (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
+ * \param q_weight (hidden), (heads, head_dim) or null.
  * \param q_out As q; may be q.
- * \param k (rows, hidden) or (batch, heads, head_dim), its first sizes being its own.
- * \param k_weight (hidden), or null.
+ * \param k Likewise, its first sizes, and its number of dimensions, being its own.
+ * \param k_weight (hidden), (heads, head_dim) or null.
  * \param k_out As k; may be k.
  * \param eps As in rmsnorm_forward().
  * \param weight_bias Of both weights, as in rmsnorm_forward(): 0 if either is null.
@@ -105,12 +109,16 @@ rmsnorm_status rmsnorm_forward_pair(
     struct CUstream_st* stream);
 
 /** Enqueues two operations in one: the residual becomes x + residual, and y the RMSNorm of that
- * sum. Both are rounded once: the sum is normed as it is in fp32. The residual has the shape, type
- * and device of x, and no byte in common with x, y or weight; two of its rows do not overlap.
+ * sum. Both are rounded once: the sum is normed as it is in fp32. The residual has the shape and
+ * device of x, float32, float16 or bfloat16 as its own type, as a residual stream in fp32 beside x
+ * in bf16, and no byte in common with x, y or weight; two of its rows do not overlap.
  *
- * \param x (rows, hidden) or (batch, heads, head_dim).
- * \param residual As x; overwritten with the sum.
- * \param weight (hidden), or null.
+ * Where three dimensions lie at three distances, which cannot be said by two, this takes a launch
+ * for each index of the shorter of the first two.
+ *
+ * \param x (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
+ * \param residual As x, of any type; overwritten with the sum.
+ * \param weight (hidden), (heads, head_dim) or null.
  * \param y As x; may be x.
  * \param eps As in rmsnorm_forward().
  * \param weight_bias As in rmsnorm_forward().
@@ -123,11 +131,11 @@ rmsnorm_status rmsnorm_residual_add(
  *
  *     rstd[row] = 1 / sqrt(eps + mean over col of x[row][col]^2)
  *
- * For training, no two tensors share a byte, and x has at most 2^30 rows, which in three dimensions
- * are batch * heads.
+ * For training, no two tensors share a byte, and x has at most 2^30 rows: the product of all sizes
+ * but the last. rstd has them in the order of x's indices, wherever they lie.
  *
- * \param x (rows, hidden) or (batch, heads, head_dim).
- * \param weight (hidden), or null.
+ * \param x (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
+ * \param weight (hidden), (heads, head_dim) or null.
  * \param y As x.
  * \param rstd (rows), float32; written.
  * \param eps As in rmsnorm_forward().
@@ -151,15 +159,20 @@ rmsnorm_status rmsnorm_backward_workspace_bytes(const DLTensor* x, size_t* bytes
  *     dx[row][col] = rstd[row] * (g[row][col] - n[row][col] * mean over col of (g * n)[row][col])
  *     dweight[col] = sum over row of dy[row][col] * n[row][col]
  *
+ * For a weight of heads, dweight has the sum over the rows of each head. x, dy and dx have strides
+ * of their own. dy may be expanded: strides of 0 say that one row stands for several, and in the
+ * last dimension that one element stands for all columns.
+ *
  * The order of the additions is fixed: the same tensors give the same bits every time. No rows give
  * a dweight of zeros.
  *
- * \param dy As x.
- * \param x (rows, hidden) or (batch, heads, head_dim), as in rmsnorm_forward_rstd().
- * \param weight (hidden), or null.
+ * \param dy As x, and its last stride may be 0.
+ * \param x As in rmsnorm_forward_rstd().
+ * \param weight (hidden), (heads, head_dim) or null.
  * \param rstd (rows), float32: that of rmsnorm_forward_rstd().
  * \param dx As x, and no two of its rows overlap; written.
- * \param dweight (hidden), of the weight's type; written. Null if it is not wanted.
+ * \param dweight Of the weight's shape and type, contiguous; written. Null if it is not wanted. A
+ *     weight of heads has 65535 at most here, and 2^30 elements.
  * \param workspace Memory of the tensors' device, at a multiple of 256 bytes; overwritten.
  * \param workspace_bytes Its size: what the function above says, or more.
  * \param weight_bias As in rmsnorm_forward_rstd().

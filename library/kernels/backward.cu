@@ -39,14 +39,16 @@ __device__ inline void add_places(const float* of_place, float* sums, int hidden
 
 /// n = x * rstd, g = dy * weight. A block has `block_rows` neighbouring rows,
 /// blockDim.y at a time. If kWhole, its threads hold a row; otherwise only
-/// part blockIdx.x of one, and the means of g * n are known. kPlain: rows of
-/// x, dy and dx lie at one distance, the same in all three.
-template <class T, int kSize, int kVectors, bool kWhole, bool kPlain>
+/// part blockIdx.x of one, and the means of g * n are known. If kVariant is
+/// any, all is that of head blockIdx.z, of which op.rows are the rows.
+template <class T, int kSize, int kVectors, bool kWhole, Variant kVariant>
 __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
     rms_norm_backward(
         const __grid_constant__ Backward op,          // the tensors
         const __grid_constant__ BackwardPlan plan) {  // how blocks share them
   using V = Vector<T, kSize>;
+  constexpr bool kPlain = kVariant == Variant::plain;
+  constexpr bool kAny = kVariant == Variant::any;
   const int vectors = op.hidden / kSize;
   const int thread = threadIdx.x + blockIdx.x * kVectors * blockDim.x;
   const auto vector = [=](int k) { return thread + k * int(blockDim.x); };
@@ -54,6 +56,9 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
   const int end = min(op.rows - first, std::int64_t{plan.shape.block_rows});
   const float* __restrict__ rstd = op.rstd;  // (rows)
   const float* __restrict__ means = plan.means;
+  const auto number = [=](int row) {  // of one of the block's rows, in rstd and means
+    return kAny ? (first + row) * gridDim.z + blockIdx.z : first + row;
+  };
   const auto keep = cuda::access_property::persisting();  // = evict_last
   // Of kPlain, the block's first rows; otherwise those that the thread is at.
   const Place place =
@@ -74,13 +79,22 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     if (vector(k) >= vectors) continue;
-    load_factors<T>(factor[k], op.weight, op.weight_dtype, vector(k), op.weight_bias);
+    if constexpr (kAny) {
+      load_any_factors<T>(factor[k], op, blockIdx.z * plan.weight_head, vector(k));
+    } else {
+      load_factors<T>(factor[k], op.weight, op.weight_dtype, vector(k), op.weight_bias);
+    }
   }
   constexpr bool kAhead = kVectors * kSize <= 16;  // else registers are short
   V next_x[kVectors], next_dy[kVectors];
   float next_rstd;
   const auto load = [&](int row) {  // zeros where nothing is
-    next_rstd = row < end ? rstd[first + row] : 0;
+    next_rstd = row < end ? rstd[number(row)] : 0;
+    if constexpr (kAny) {
+      const Place at = place_of<false>(first + row, op.rows, op.inner);
+      x = find_any<const char>(op.x, plan.x_further, at, plan.period, blockIdx.z);
+      dy = find_any<const char>(op.dy, plan.dy_further, at, plan.period, blockIdx.z);
+    }
     const auto* from_x = reinterpret_cast<const V*>(kPlain ? x + row * op.x.inner_stride : x);
     const auto* from_dy = reinterpret_cast<const V*>(kPlain ? dy + row * op.x.inner_stride : dy);
     from_x = cuda::associate_access_property(from_x, keep);
@@ -90,9 +104,15 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
       next_x[k] = next_dy[k] = V{};
       if (row >= end || vector(k) >= vectors) continue;
       next_x[k] = from_x[vector(k)];
+      if constexpr (kAny) {
+        if (plan.dy_is_expanded) {
+          next_dy[k] = repeated<V, T, kSize>(*reinterpret_cast<const T*>(dy));
+          continue;
+        }
+      }
       next_dy[k] = from_dy[vector(k)];
     }
-    if (kPlain) return;
+    if (kPlain || kAny) return;
     const bool is_across = crosses(inner_of_x);
     x += is_across ? plan.x.across : plan.x.within;
     dy += is_across ? plan.dy.across : plan.dy.within;
@@ -118,10 +138,14 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
     }
     if (kAhead) load(row + blockDim.y);  // while this row is added up
 
-    float mean = kWhole || row >= end ? 0 : means[first + row];
+    float mean = kWhole || row >= end ? 0 : means[number(row)];
     if (kWhole && blockDim.x <= 32) mean = group_sum(sum, blockDim.x) / op.hidden;
     if (kWhole && blockDim.x > 32) mean = row_sum<0>(sum, partial[turn]) / op.hidden;
     turn = 1 - turn;
+    if constexpr (kAny) {
+      const Place at = place_of<false>(first + row, op.rows, op.inner);
+      dx = find_any<char>(op.dx, plan.dx_further, at, plan.period, blockIdx.z);
+    }
     V* const to_dx = reinterpret_cast<V*>(kPlain ? dx + row * op.x.inner_stride : dx);
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
@@ -133,12 +157,13 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
       if (row >= end || vector(k) >= vectors) continue;
       to_dx[vector(k)] = out;
     }
-    if (!kPlain) dx += crosses(inner_of_dx) ? plan.dx.across : plan.dx.within;
+    if (!kPlain && !kAny) dx += crosses(inner_of_dx) ? plan.dx.across : plan.dx.within;
   }
   if (plan.sums == nullptr) return;  // nobody wants dweight
 
   extern __shared__ float of_place[];  // (blockDim.y, hidden)
-  float* const sums = plan.sums + blockIdx.y * std::int64_t{op.hidden};
+  const unsigned line = kAny ? blockIdx.y * gridDim.z + blockIdx.z : blockIdx.y;
+  float* const sums = plan.sums + line * std::int64_t{op.hidden};
   auto* const to = blockDim.y == 1 ? sums : of_place + threadIdx.y * op.hidden;
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
@@ -150,43 +175,53 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
 using Kernel = void (*)(Backward, BackwardPlan);
 
 /// The kernel for aligned rows of which a block has all.
-template <class T, bool kPlain>
+template <class T, Variant kVariant>
 Kernel kernel_for_whole_rows(int vectors) {
   constexpr int kSize = 16 / sizeof(T);
   switch (vectors) {
     case 1:
-      return rms_norm_backward<T, kSize, 1, true, kPlain>;
+      return rms_norm_backward<T, kSize, 1, true, kVariant>;
     case 2:
-      return rms_norm_backward<T, kSize, 2, true, kPlain>;
+      if constexpr (kVariant != Variant::any) return rms_norm_backward<T, kSize, 2, true, kVariant>;
+      break;
     case 3:
-      return rms_norm_backward<T, kSize, 3, true, kPlain>;
-    default:
-      return rms_norm_backward<T, kSize, kMaxVectors, true, kPlain>;
+      if constexpr (kVariant != Variant::any) return rms_norm_backward<T, kSize, 3, true, kVariant>;
+      break;
   }
+  return rms_norm_backward<T, kSize, kMaxVectors, true, kVariant>;
 }
 
-/// The kernel for an operation: one of eleven for each type.
-template <class T>
-Kernel kernel_for(const Backward& op, const BackwardShape& shape) {
+/// The kernel for rows that need not be plain.
+template <class T, Variant kVariant>
+Kernel kernel_of_variant(const BackwardShape& shape) {
   const bool is_whole = shape.parts == 1;
   if (shape.size == 1) {
-    return is_whole ? rms_norm_backward<T, 1, kMaxVectors, true, false>
-                    : rms_norm_backward<T, 1, kMaxVectors, false, false>;
+    return is_whole ? rms_norm_backward<T, 1, kMaxVectors, true, kVariant>
+                    : rms_norm_backward<T, 1, kMaxVectors, false, kVariant>;
   }
-  if (!is_whole) return rms_norm_backward<T, 16 / sizeof(T), kPartVectors, false, false>;
+  if (!is_whole) return rms_norm_backward<T, 16 / sizeof(T), kPartVectors, false, kVariant>;
+  return kernel_for_whole_rows<T, kVariant>(shape.vectors);
+}
+
+/// The kernel for an operation: one of sixteen for each type.
+template <class T>
+Kernel kernel_for(const NestedBackward& op, const BackwardShape& shape) {
+  if (variant_of(op) == Variant::any) return kernel_of_variant<T, Variant::any>(shape);
   const std::int64_t distance = op.x.inner_stride;
   const bool is_plain =
       op.inner >= op.rows && op.dy.inner_stride == distance && op.dx.inner_stride == distance;
-  return is_plain ? kernel_for_whole_rows<T, true>(shape.vectors)
-                  : kernel_for_whole_rows<T, false>(shape.vectors);
+  const bool has_plain_kernel = shape.size > 1 && shape.parts == 1;
+  return is_plain && has_plain_kernel ? kernel_for_whole_rows<T, Variant::plain>(shape.vectors)
+                                      : kernel_of_variant<T, Variant::rows>(shape);
 }
 
-cudaError_t launch_gradients(const Backward& op, const BackwardPlan& plan, cudaStream_t stream) {
+cudaError_t launch_gradients(
+    const NestedBackward& op, const BackwardPlan& plan, cudaStream_t stream) {
   const BackwardShape& shape = plan.shape;
   if (shape.blocks == 0) return cudaSuccess;  // a grid of no blocks is an error
   const Kernel kernel =
       with_type(op.dtype, [&](auto x) { return kernel_for<decltype(x)>(op, shape); });
-  const dim3 grid(shape.parts, shape.blocks), block(shape.threads, shape.places);
+  const dim3 grid(shape.parts, shape.blocks, op.heads), block(shape.threads, shape.places);
   const int bytes = shape.places > 1 ? shape.places * op.hidden * int(sizeof(float)) : 0;
   kernel<<<grid, block, bytes, stream>>>(op, plan);
   return cudaGetLastError();
@@ -194,14 +229,14 @@ cudaError_t launch_gradients(const Backward& op, const BackwardPlan& plan, cudaS
 
 }  // namespace
 
-std::size_t workspace_bytes(int rows, int hidden, Dtype dtype) {
+std::size_t workspace_bytes(int rows, int hidden, int heads, Dtype dtype) {
   const int size = 16 / bytes_of(dtype);
   return std::max(
-      workspace_bytes_with(rows, hidden, 1),
-      hidden % size == 0 ? workspace_bytes_with(rows, hidden, size) : 0);
+      workspace_bytes_with(rows, hidden, heads, 1),
+      hidden % size == 0 ? workspace_bytes_with(rows, hidden, heads, size) : 0);
 }
 
-cudaError_t launch(const Backward& op, cudaStream_t stream) {
+cudaError_t launch(const NestedBackward& op, cudaStream_t stream) {
   const BackwardPlan plan = plan_for(op);
   cudaError_t error = launch_row_means(op, plan, stream);
   if (error == cudaSuccess) error = launch_gradients(op, plan, stream);

@@ -31,10 +31,12 @@ __global__ void add_sums(
 
 }  // namespace
 
-cudaError_t launch_add_sums(const Backward& op, const BackwardPlan& plan, cudaStream_t stream) {
+cudaError_t launch_add_sums(
+    const NestedBackward& op, const BackwardPlan& plan, cudaStream_t stream) {
   if (op.dweight == nullptr) return cudaSuccess;
-  add_sums<<<divide_up(op.hidden, 32), dim3(32, 32), 0, stream>>>(
-      plan.sums, op.dweight, plan.shape.blocks, op.hidden, op.weight_dtype);
+  const int columns = op.heads * op.hidden;
+  add_sums<<<divide_up(columns, 32), dim3(32, 32), 0, stream>>>(
+      plan.sums, op.dweight, plan.shape.blocks, columns, op.weight_dtype);
   return cudaGetLastError();
 }
 

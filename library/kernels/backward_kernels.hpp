@@ -10,9 +10,11 @@ namespace rmsnorm::kernels {
 
 /// Enqueues the computation of each row's mean of g * n, for rows of which a block of the kernel
 /// has only a part; nothing if each has all of its rows.
-cudaError_t launch_row_means(const Backward& op, const BackwardPlan& plan, cudaStream_t stream);
+cudaError_t launch_row_means(
+    const NestedBackward& op, const BackwardPlan& plan, cudaStream_t stream);
 
 /// Enqueues the addition of the blocks' partial sums of dweight, if it is wanted. Rounds once.
-cudaError_t launch_add_sums(const Backward& op, const BackwardPlan& plan, cudaStream_t stream);
+cudaError_t launch_add_sums(
+    const NestedBackward& op, const BackwardPlan& plan, cudaStream_t stream);
 
 }  // namespace rmsnorm::kernels

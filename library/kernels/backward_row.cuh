@@ -2,6 +2,9 @@
 /// \file
 /// What the backward kernels do with a row: vectors of any type, and the factors of its columns.
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include <type_traits>
 
 #include "library/kernels/backward_plan.hpp"
@@ -18,6 +21,15 @@ using Vector = std::conditional_t<kSize == 1, T, uint4>;
 template <class T, class V>
 __device__ T& element(V& vector, int e) {
   return reinterpret_cast<T*>(&vector)[e];
+}
+
+/// A vector of one element, over and over.
+template <class V, class T, int kSize>
+__device__ V repeated(T value) {
+  V vector;
+#pragma unroll
+  for (int e = 0; e < kSize; ++e) element<T>(vector, e) = value;
+  return vector;
 }
 
 /// The factors of a vector's columns: weight, of type W, and bias.
@@ -44,6 +56,38 @@ __device__ void load_factors(
   } else {
     load_factors<T>(factor, weight, vector, bias);
   }
+}
+
+/// The same for a head's weight, of any type. That of 16 bits which are not x's is loaded element
+/// by element.
+template <class T, int kSize>
+__device__ void load_any_factors(
+    float (&factor)[kSize], const Backward& op, std::int64_t to_head, int vector) {
+  const char* const weight = static_cast<const char*>(op.weight) + to_head;
+  if (op.weight == nullptr || !is_odd(op.weight_dtype, op.dtype)) {
+    const bool exists = op.weight != nullptr;
+    load_factors<T>(factor, exists ? weight : nullptr, op.weight_dtype, vector, op.weight_bias);
+    return;
+  }
+#pragma unroll
+  for (int e = 0; e < kSize; ++e) {
+    const int col = vector * kSize + e;
+    const float w = op.weight_dtype == Dtype::fp16
+                        ? static_cast<float>(reinterpret_cast<const __half*>(weight)[col])
+                        : static_cast<float>(reinterpret_cast<const __nv_bfloat16*>(weight)[col]);
+    factor[e] = w + op.weight_bias;
+  }
+}
+
+/// The row of a head, wherever it lies.
+/// \param period  0, or after how many outer indices there is a leap
+template <class T>
+__device__ T* find_any(
+    const Rows& rows, const Further& further, const Place& place, int period, int head) {
+  const std::int64_t leaps = period == 0 ? 0 : static_cast<int>(place.outer) / period;
+  const std::int64_t more = leaps * further.leap + head * further.head;
+  return find<T>(
+      {static_cast<char*>(rows.data) + more, rows.outer_stride, rows.inner_stride}, place);
 }
 
 }  // namespace rmsnorm::kernels

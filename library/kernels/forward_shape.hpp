@@ -13,6 +13,7 @@ enum class Kind {
   cluster,    ///< aligned, and held by the shared memory of up to 8 blocks of a cluster
   long_rows,  ///< aligned, and longer than those, or than a block's registers hold
   unaligned,  ///< of any length, at any address
+  mixed,      ///< likewise, beside a weight of 16 bits that are not x's type
 };
 
 /// A row's squares are added in an order that follows from its length and its shape alone.
@@ -65,7 +66,8 @@ constexpr bool is_for(const ForwardShape& shape, int vectors) {
     const bool exists = (is_short && of_thread == 2) || is_block;
     return exists && cluster == 1 && vectors <= threads * of_thread;
   }
-  if (kind == Kind::unaligned || threads < kShortRows || threads % 32 != 0) return false;
+  if (kind == Kind::unaligned || kind == Kind::mixed) return false;
+  if (threads < kShortRows || threads % 32 != 0) return false;
   if (kind == Kind::long_rows) {  // all vectors in registers exist
     return threads <= kMaxLongThreads && of_thread == 4 && cluster == 1 &&
            vectors >= threads * of_thread;

@@ -110,6 +110,7 @@ ResidualAddKernel kernel_of_width(const ResidualAddPlan& plan) {
 }
 
 ResidualAddKernel kernel_for(const ResidualAdd& op, const ResidualAddPlan& plan) {
+  if (plan.is_mixed) return residual_add_mixed_kernel(op, plan);
   if (plan.columns == 0) return residual_add_long_kernel(op, plan);
   return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
     return kernel_of_width<decltype(x), decltype(weight)>(plan);
@@ -125,6 +126,7 @@ ResidualAdd with_short_outer(ResidualAdd op) {
   if (outer <= op.inner) return op;
   op.inner = outer;
   for (Rows* rows : {&op.x, &op.residual, &op.y}) std::swap(rows->outer_stride, rows->inner_stride);
+  std::swap(op.weight_outer_stride, op.weight_inner_stride);
   return op;
 }
 

@@ -11,21 +11,24 @@
 
 namespace rmsnorm::kernels {
 
-/// What one launch does. In every row: sum = x + residual; the residual becomes sum, and
+/// What it does. In every row: sum = x + residual; the residual becomes sum, and
 /// y = sum / sqrt(eps + mean of sum^2) * (weight + weight_bias). Both are rounded once. y may be x;
 /// otherwise no two tensors share a byte, nor do two rows of y or of the residual.
 struct ResidualAdd {
-  Rows x;              ///< (outer, inner, hidden)  input
-  Rows residual;       ///< (outer, inner, hidden)  input and output
-  Rows y;              ///< (outer, inner, hidden)  output
-  const void* weight;  ///< (hidden)                null: all ones
-  std::int64_t rows;   ///< outer * inner; 0 or more
-  std::int64_t inner;  ///< 1 or more; `rows` or more if outer is 1
-  int hidden;          ///< 1 to 2^30
-  Dtype dtype;         ///< of x, the residual and y
-  Dtype weight_dtype;  ///< `dtype` or fp32
-  float eps;           ///< 0 or more
-  float weight_bias;   ///< added to the weight: 1 for models that store weight - 1; 0 without one
+  Rows x;                ///< (outer, inner, hidden)  input
+  Rows residual;         ///< (outer, inner, hidden)  input and output
+  Rows y;                ///< (outer, inner, hidden)  output
+  const void* weight;    ///< (hidden)                null: all ones
+  std::int64_t rows;     ///< outer * inner; 0 or more
+  std::int64_t inner;    ///< 1 or more; `rows` or more if outer is 1
+  int hidden;            ///< 1 to 2^30
+  Dtype dtype;           ///< of x and y
+  Dtype weight_dtype;    ///< of the weight
+  float eps;             ///< 0 or more
+  float weight_bias;     ///< added to the weight: 1 for models that store weight - 1; 0 without one
+  Dtype residual_dtype;  ///< of the residual
+  /// Bytes from the weight of an outer index to the next one's, and of an inner one.
+  std::int64_t weight_outer_stride = 0, weight_inner_stride = 0;
 };
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no

@@ -12,4 +12,7 @@ using ResidualAddKernel = void (*)(ResidualAdd);
 /// The kernel for rows of any length; plan.width says of what vectors.
 ResidualAddKernel residual_add_long_kernel(const ResidualAdd& op, const ResidualAddPlan& plan);
 
+/// The kernel for a plan that is_mixed.
+ResidualAddKernel residual_add_mixed_kernel(const ResidualAdd& op, const ResidualAddPlan& plan);
+
 }  // namespace rmsnorm::kernels

@@ -15,6 +15,13 @@ struct Rows {
   std::int64_t inner_stride;  ///< bytes from row (i, j) to row (i, j + 1); may be 0 or negative
 };
 
+/// How much a kernel knows of where rows lie: what it can leave out.
+enum class Variant {
+  plain,  ///< one tensor, or several alike, with rows at one distance
+  rows,   ///< rows at two distances
+  any,    ///< at three, and heads with a weight of their own
+};
+
 /// The bits that are set in the address of any row: where the lowest four are not, all rows begin
 /// at multiples of 16 bytes.
 inline std::uintptr_t address_bits(std::initializer_list<Rows> tensors) {

@@ -85,15 +85,31 @@ class Binding(unittest.TestCase):
                 + "eps 1/1024 bias 1 stream 0")
 
     def test_other_dimensions_become_rows(self):
-        for shape, rows in [((7,), (1, 7)), ((2, 3, 4, 5), (24, 5)), ((2, 0, 4, 5), (0, 5)),
-                            ((2, 3, 4, 0), (24, 0))]:
+        for shape, rows in [((7,), (1, 7)), ((2, 3, 2, 2, 5), (24, 5)), ((2, 0, 4, 1, 5), (0, 5)),
+                            ((2, 3, 2, 2, 0), (24, 0))]:
             x = torch.zeros(shape)
             y = self.rmsnorm.rms_norm(x, None, 0.0)
             self.assertEqual((y.shape, y.dtype), (x.shape, x.dtype))
             strides = (max(rows[1], 1), 1)
             self.assertIn(words("x", x, rows, strides) + "weight null", self.said())
         with self.assertRaisesRegex(RuntimeError, "view"):
-            self.rmsnorm.rms_norm(torch.zeros(2, 3, 4, 5).transpose(0, 1), None, 0.0)
+            self.rmsnorm.rms_norm(torch.zeros(2, 3, 4, 5, 6).transpose(0, 1), None, 0.0)
+
+    def test_four_dimensions_and_a_weight_of_heads_are_handed_over_as_they_are(self):
+        x = torch.zeros(2, 4, 3, 8).transpose(1, 2)
+        weight = torch.zeros(4, 8, dtype=torch.bfloat16)
+        y, rstd = self.rmsnorm.rms_norm_rstd(x, weight, 0.0)
+        self.assertEqual(y.stride(), x.stride())
+        self.assertEqual(
+            self.said(), words("x", x) + words("weight", weight) + words("y", y)
+            + words("rstd", rstd, (24,), (1,)) + "eps 0/1024 bias 0 stream 0")
+        dy = torch.zeros(1).expand(2, 3, 4, 8)
+        dx, dweight = self.rmsnorm.backward(dy, x, weight, rstd)
+        self.assertEqual((dweight.shape, dweight.dtype), (weight.shape, weight.dtype))
+        self.assertEqual(
+            self.said(), words("dy", dy) + words("x", x) + words("weight", weight)
+            + words("rstd", rstd, (24,), (1,)) + words("dx", dx) + words("dweight", dweight)
+            + "workspace 1 768 eps 0/1024 bias 0 stream 0")
 
     def test_q_and_k_are_one_call(self):
         q, k = torch.zeros(4, 9, 8).split((6, 3), dim=1)

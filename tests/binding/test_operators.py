@@ -31,6 +31,7 @@ import rmsnorm  # noqa: E402
 
 EPS = 1e-6
 CALLS = []
+STRIDES = []  # of each dy
 NORM = torch.ops.rmsnorm
 trace = functools.partial(torch.compile, backend="aot_eager")  # makes no code
 
@@ -60,11 +61,12 @@ def norm_rstd(x, weight, eps, out=None, weight_bias=0.0):
 
 def backward(dy, x, weight, rstd, out, weight_bias=0.0, workspace=None):
     CALLS.append("backward" if out[1] is not None else "backward without dweight")
-    assert dy.dim() in (2, 3) and dy.stride(-1) == 1 or dy.is_contiguous()
+    assert dy.dim() <= 4 and dy.stride(-1) in (0, 1) or dy.is_contiguous()
+    STRIDES.append(dy.stride())
     normed, g = x * rstd[..., None], scaled(dy, weight, weight_bias)
     out[0].copy_(rstd[..., None] * (g - normed * (g * normed).mean(-1, keepdim=True)))
     if out[1] is not None:
-        out[1].copy_((dy * normed).flatten(0, -2).sum(0))
+        out[1].copy_((dy * normed).flatten(0, -1 - out[1].dim()).sum(0))
     return out
 
 
@@ -92,6 +94,7 @@ class Operators(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(1)
         CALLS.clear()
+        STRIDES.clear()
         patches = contextlib.ExitStack()
         self.addCleanup(patches.close)
         for name, stand_in in STAND_INS.items():
@@ -100,6 +103,7 @@ class Operators(unittest.TestCase):
     def test_opcheck_finds_nothing(self):
         x, dy, weight, rstd = random(3, 5, 8), random(3, 5, 8), random(8), torch.rand(3, 5)
         wanted = random(3, 5, 8, grad=True), random(8, grad=True)
+        heads = random(2, 3, 5, 8, grad=True), random(5, 8, grad=True)
         parts = x.transpose(0, 1)
         for operator, arguments in [
             (NORM.rms_norm, (x, weight, EPS, 1.0)),
@@ -109,7 +113,11 @@ class Operators(unittest.TestCase):
             (NORM.rms_norm_rstd, (*wanted, EPS, 1.0)),
             (NORM.rms_norm_rstd, (parts, None, EPS, 0.0)),
             (NORM.rms_norm_rstd, (wanted[0], None, EPS, 0.0)),
+            (NORM.rms_norm_rstd, (*heads, EPS, 0.0)),
+            (NORM.rms_norm, (heads[0].detach().transpose(1, 2), random(3, 8), EPS, 0.0)),
+            (NORM.fused_add_rms_norm_, (x.bfloat16(), dy, weight, EPS, 0.0)),
             (NORM.rms_norm_backward, (dy, x, weight, rstd, 1.0, True)),
+            (NORM.rms_norm_backward, (dy, x, random(5, 8), rstd, 1.0, True)),
             (NORM.rms_norm_backward, (dy, random(3, 5, 8), None, rstd, 0.0, False)),
         ]:
             with self.subTest(operator=operator, arguments=[type(a) for a in arguments]):
@@ -133,6 +141,20 @@ class Operators(unittest.TestCase):
                 (lambda *inputs: rmsnorm.fused_add_rms_norm(*inputs, EPS), (x, residual, weight)),
             ]:
                 self.assertTrue(torch.autograd.gradcheck(function, inputs, atol=1e-4))
+            if len(shape) > 2:  # a weight for each head
+                of_heads = random(*shape[-2:], grad=True, dtype=torch.float64)
+                self.assertTrue(torch.autograd.gradcheck(
+                    lambda *inputs: rmsnorm.rms_norm(*inputs, EPS), (x, of_heads), atol=1e-4))
+
+    def test_a_residual_of_another_type_keeps_it_and_y_has_the_type_of_x(self):
+        for dtype in (torch.bfloat16, torch.float32):
+            for other in (torch.float16, torch.float32):
+                x, weight = random(4, 8, dtype=dtype, grad=True), random(8, grad=True)
+                residual = random(4, 8, dtype=other, grad=True)
+                y, total = rmsnorm.fused_add_rms_norm(x, residual, weight, EPS)
+                self.assertEqual((y.dtype, total.dtype), (dtype, other))
+                (y.sum() + total.sum()).backward()
+                self.assertEqual((x.grad.dtype, residual.grad.dtype), (dtype, other))
 
     def test_rstd_and_dweight_are_computed_only_where_they_are_needed(self):
         x, weight = random(4, 8, grad=True), random(8, grad=True)
@@ -154,6 +176,11 @@ class Operators(unittest.TestCase):
                 (got,) = torch.autograd.grad(loss(rmsnorm.rms_norm(x, None, EPS)), x)
                 expected = torch.nn.functional.rms_norm(x, shape[-1:], None, EPS)
                 torch.testing.assert_close(got, torch.autograd.grad(loss(expected), x)[0])
+
+    def test_an_expanded_gradient_of_y_is_not_copied(self):
+        for shape in ((4, 8), (2, 3, 8), (2, 3, 2, 8)):
+            rmsnorm.rms_norm(random(*shape, grad=True), None, EPS).sum().backward()
+            self.assertEqual(set(STRIDES.pop()), {0})
 
     def test_a_model_compiles_to_one_graph_for_every_number_of_rows(self):
         model = torch.nn.Sequential(

@@ -4,10 +4,11 @@ them, on the current stream of their device. operators.py makes PyTorch's operat
     from rmsnorm import binding
     y = binding.rms_norm(x, weight, 1e-6)
 
-The last dimension is normed. Tensors of 2 and 3 dimensions are passed as they are, others as
-(rows, hidden), which has to be a view of them. Outputs are new tensors, or those of `out`, which
-may be the inputs. A weight of None stands for ones, and then weight_bias has to be 0. Nothing is
-recorded for autograd.
+The last dimension is normed. Tensors of 2, 3 and 4 dimensions are passed as they are, others as
+(rows, hidden), which has to be a view of them. A weight is (hidden) or, for 3 and 4 dimensions,
+(heads, head_dim): one for each index of the last dimension but one. Outputs are new tensors, or
+those of `out`, which may be the inputs. A weight of None stands for ones, and then weight_bias has
+to be 0. Nothing is recorded for autograd.
 
 What the library refuses is an Error, and what CUDA cannot do a Failure, both with the library's
 sentence. All else raises what PyTorch raises.
@@ -123,7 +124,7 @@ def _loaded():
 
 
 def version():
-    """The library's version, as in (1, 1, 0)."""
+    """The library's version, as in (1, 2, 0)."""
     return _parts(_loaded().rmsnorm_version())
 
 
@@ -160,7 +161,7 @@ def _enqueue(name, x, tensors, numbers):
 
 def _rows(tensor):
     """The tensor as the library takes it."""
-    if tensor.dim() in (0, 2, 3):  # 0 dimensions are for the library to refuse
+    if tensor.dim() in (0, 2, 3, 4):  # 0 dimensions are for the library to refuse
         return tensor
     return tensor.view(tensor.shape[:-1].numel(), tensor.shape[-1])
 
@@ -183,7 +184,7 @@ def rms_norm_pair(q, q_weight, k, k_weight, eps, out=None, weight_bias=0.0):
 
 
 def residual_add(x, residual, weight, eps, out=None, weight_bias=0.0):
-    """RMSNorm of x + residual, which replaces the residual; `out` may be x."""
+    """RMSNorm of x + residual, which replaces the residual, of any type; `out` may be x."""
     if out is None:
         out = torch.empty_like(x)
     tensors = (_rows(x), _rows(residual), weight, _rows(out))
@@ -202,8 +203,9 @@ def rms_norm_rstd(x, weight, eps, out=None, weight_bias=0.0):
 
 
 def backward(dy, x, weight, rstd, out=None, weight_bias=0.0, workspace=None):
-    """The gradients dx and dweight; without a weight, dweight is None. `out` is such a pair, and
-    workspace a tensor of workspace_bytes(x) bytes."""
+    """The gradients dx and dweight, which has the shape and type of the weight; without one, it is
+    None. `out` is such a pair, and workspace a tensor of workspace_bytes(x) bytes. dy may be
+    expanded, its last dimension, too."""
     if out is None:
         out = torch.empty_like(x), None if weight is None else torch.empty_like(weight)
     if workspace is None:

@@ -67,8 +67,9 @@ def _fake_rms_norm_rstd(x, *_):
 
 
 def _run_rms_norm_backward(dy, x, weight, rstd, weight_bias, wants_dweight):
-    # The layout of dy is whatever the operation after the norm has made.
-    if dy.dim() not in (2, 3) or dy.stride(-1) != 1:
+    # The layout of dy is whatever the operation after the norm has made: 0 is that of an expanded
+    # one, as sum() makes it.
+    if dy.dim() > 4 or dy.shape[-1] > 1 and dy.stride(-1) not in (0, 1):
         dy = dy.contiguous()
     out = torch.empty_like(x), torch.empty_like(weight) if wants_dweight else None
     dx, dweight = binding.backward(dy, x, weight, rstd, out, weight_bias)
@@ -144,8 +145,9 @@ def _is_seen(x, *tensors):
 
 
 def rms_norm(x, weight, eps, out=None, weight_bias=0.0):
-    """RMSNorm of x (..., hidden), times weight + weight_bias; the weight may be None. `out` may be
-    x, and then nothing may want a gradient."""
+    """RMSNorm of x (..., hidden), times weight + weight_bias. The weight is (hidden), None or, for
+    x (..., heads, hidden), (heads, hidden). `out` may be x, and then nothing may want a
+    gradient."""
     if _wants_gradient(x, weight):
         if out is not None:
             raise RuntimeError("with out=, rms_norm records no gradient, which a tensor requires")
@@ -158,8 +160,8 @@ def rms_norm(x, weight, eps, out=None, weight_bias=0.0):
 
 
 def fused_add_rms_norm_(x, residual, weight, eps, weight_bias=0.0):
-    """In place and in one launch: residual becomes x + residual, and x the RMSNorm of that sum
-    before it is rounded. Returns both; nothing may want a gradient."""
+    """In place and in one launch: residual, of any type, becomes x + residual, and x the RMSNorm of
+    that sum before it is rounded. Returns both; nothing may want a gradient."""
     if _wants_gradient(x, residual, weight):
         raise RuntimeError(
             "fused_add_rms_norm_ records no gradient, which a tensor requires: "
@@ -170,10 +172,10 @@ def fused_add_rms_norm_(x, residual, weight, eps, weight_bias=0.0):
 
 
 def fused_add_rms_norm(x, residual, weight, eps, weight_bias=0.0):
-    """The RMSNorm of x + residual, and that sum, as new tensors. Two launches, since the sum would
-    have to be copied first to be made in place."""
-    total = x + residual
-    return rms_norm(total, weight, eps, weight_bias=weight_bias), total
+    """The RMSNorm of x + residual, and that sum, as new tensors, of the types of x and of the
+    residual. Two launches, since the sum would have to be copied first to be made in place."""
+    total = (x + residual).to(residual.dtype)
+    return rms_norm(total, weight, eps, weight_bias=weight_bias).to(x.dtype), total
 
 
 class RMSNorm(torch.nn.RMSNorm):
