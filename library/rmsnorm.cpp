@@ -77,31 +77,72 @@ void enqueue_with(
   enqueue(written, read, norms.front().rstd ? 0 : norms.size(), launch);
 }
 
+/// Launches each period of a layout, as a launch has two dimensions of rows. `rows` are those of
+/// the first period, of which launch() has to launch `in_period`, in the order of the layout.
+template <class Launch>
+cudaError_t launch_periods(
+    const Layout& layout, const std::vector<kernels::Rows*>& rows, std::int64_t in_period,
+    Launch launch) {
+  for (std::int64_t left = layout.rows; left > in_period; left -= in_period) {
+    const cudaError_t error = launch();
+    if (error != cudaSuccess) return error;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::int64_t step = layout.period * rows[i]->outer_stride + layout.leaps[i];
+      rows[i]->data = static_cast<char*>(rows[i]->data) + step;
+    }
+  }
+  return launch();
+}
+
+/// The rows of a launch: all, or those of a period.
+std::int64_t rows_of_launch(const Layout& layout) {
+  return layout.period > 0 ? layout.period * layout.inner : layout.rows;
+}
+
 void enqueue_norms(
     const std::vector<Norm>& norms, float eps, float weight_bias, cudaStream_t stream) {
   enqueue_with(norms, eps, [&] {
     const View& x = norms.front().x;
-    kernels::NestedForward op(
+    kernels::HeadsForward op(
         kernels::Forward{{}, static_cast<int>(x.hidden), x.dtype, x.dtype, eps, weight_bias});
-    int count = 0;
+    std::vector<Layout> layouts;
+    bool has_periods = false;
     for (const Norm& norm : norms) {
       if (norm.x.region.is_empty()) continue;
       std::vector<View> views{norm.x, norm.y};
       if (norm.weight) views.push_back(*norm.weight);
       const Layout layout = layout_of(views, norm.rstd ? Order::kept : Order::free);
-      op.nested[count] = {
-          layout.period, layout.leaps[0], layout.leaps[1],
-          norm.weight ? layout.tensors[2].inner_stride : 0};
-      op.tensors[count++] = {
+      const std::size_t i = layouts.size();
+      op.weight_head[i] = norm.weight ? layout.tensors[2].inner_stride : 0;
+      op.tensors[i] = {
           layout.tensors[0],
           layout.tensors[1],
           norm.weight ? data_of(*norm.weight) : nullptr,
           norm.rstd ? static_cast<float*>(data_of(*norm.rstd)) : nullptr,
-          layout.rows,
+          rows_of_launch(layout),
           layout.inner};
       if (norm.weight) op.weight_dtype = norm.weight->dtype;
+      has_periods = has_periods || layout.period > 0;
+      layouts.push_back(layout);
     }
-    return count > 0 ? kernels::launch(op, stream) : cudaSuccess;
+    if (layouts.empty()) return cudaSuccess;
+    if (!has_periods) return kernels::launch(op, stream);
+    for (std::size_t i = 0; i < layouts.size(); ++i) {  // each tensor by itself
+      kernels::HeadsForward one = op;
+      one.tensors[0] = op.tensors[i];
+      one.weight_head[0] = op.weight_head[i];
+      one.tensors[1] = {};
+      one.weight_head[1] = 0;
+      kernels::Tensor& tensor = one.tensors[0];
+      const cudaError_t error =
+          launch_periods(layouts[i], {&tensor.x, &tensor.y}, tensor.rows, [&] {
+            const cudaError_t launched = kernels::launch(one, stream);
+            if (tensor.rstd != nullptr) tensor.rstd += tensor.rows;
+            return launched;
+          });
+      if (error != cudaSuccess) return error;
+    }
+    return cudaSuccess;
   });
 }
 
@@ -116,7 +157,7 @@ void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaSt
     op.x = layout.tensors[0];
     op.residual = layout.tensors[1];
     op.y = layout.tensors[2];
-    op.rows = layout.period > 0 ? layout.period * layout.inner : layout.rows;
+    op.rows = rows_of_launch(layout);
     op.inner = layout.inner;
     op.hidden = static_cast<int>(x.hidden);
     op.dtype = op.weight_dtype = x.dtype;
@@ -128,16 +169,8 @@ void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaSt
     }
     op.eps = eps;
     op.weight_bias = weight_bias;
-    for (std::int64_t left = layout.rows; left > op.rows; left -= op.rows) {  // whole periods
-      const cudaError_t error = kernels::launch(op, stream);
-      if (error != cudaSuccess) return error;
-      int i = 0;
-      for (kernels::Rows* rows : {&op.x, &op.residual, &op.y}) {
-        const std::int64_t step = layout.period * rows->outer_stride + layout.leaps[i++];
-        rows->data = static_cast<char*>(rows->data) + step;
-      }
-    }
-    return kernels::launch(op, stream);
+    return launch_periods(
+        layout, {&op.x, &op.residual, &op.y}, op.rows, [&] { return kernels::launch(op, stream); });
   });
 }
 

@@ -25,6 +25,10 @@
  * head_dim): then each index of x's last dimension but one has a row of its own, at any stride.
  * Null stands for ones, and then weight_bias is 0.
  *
+ * Of a tensor of 4 dimensions, neighbours that lie at one distance count as one. Where three remain,
+ * the forward functions take a launch for each index of the first, or of the second where that is
+ * shorter and no rstd is written; else it is one launch.
+ *
  * **Streams and devices.** Work is enqueued on `stream`, a stream of the tensors' device, and the
  * function returns; null is CUDA's default stream. The tensors must stay until the stream is done
  * with them. The caller's current device may be another one, and is the same afterwards. No memory
@@ -112,9 +116,6 @@ rmsnorm_status rmsnorm_forward_pair(
  * sum. Both are rounded once: the sum is normed as it is in fp32. The residual has the shape and
  * device of x, float32, float16 or bfloat16 as its own type, as a residual stream in fp32 beside x
  * in bf16, and no byte in common with x, y or weight; two of its rows do not overlap.
- *
- * Where three dimensions lie at three distances, which cannot be said by two, this takes a launch
- * for each index of the shorter of the first two.
  *
  * \param x (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
  * \param residual As x, of any type; overwritten with the sum.

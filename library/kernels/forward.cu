@@ -11,14 +11,14 @@ namespace {
 
 constexpr int kSharedBytes = 47 << 10;  // that a block has without asking, beside its variables
 
-ForwardKernel kernel_for(const NestedForward& op, const ForwardPlan& plan) {
+ForwardKernel kernel_for(const HeadsForward& op, const ForwardPlan& plan) {
   switch (plan.kind) {
     case Kind::aligned:
       return aligned_kernel(op, plan);
     case Kind::cluster:
       return cluster_kernel(op, plan);
     case Kind::long_rows:
-      return long_rows_kernel(op, plan);
+      return long_rows_kernel(op);
     case Kind::unaligned:
       return unaligned_kernel(op, plan);
     case Kind::mixed:
@@ -41,7 +41,7 @@ cudaError_t allow_shared_memory(ForwardKernel kernel, ForwardPlan& plan) {
 
 }  // namespace
 
-cudaError_t shape_on_device(const NestedForward& op, ForwardShape* shape) {
+cudaError_t shape_on_device(const HeadsForward& op, ForwardShape* shape) {
   *shape = shape_by_formula(op, false);
   if (shape->kind == Kind::unaligned || shape->kind == Kind::mixed) return cudaSuccess;
   const cudaDeviceProp* device = nullptr;
@@ -53,7 +53,7 @@ cudaError_t shape_on_device(const NestedForward& op, ForwardShape* shape) {
 }
 
 cudaError_t launch_in_shape(
-    const NestedForward& op, const ForwardShape& shape, cudaStream_t stream) {
+    const HeadsForward& op, const ForwardShape& shape, cudaStream_t stream) {
   ForwardPlan plan = plan_for(op, shape);
   const ForwardKernel kernel = kernel_for(op, plan);
   if (plan.blocks > 0 && staged_bytes(plan) > kSharedBytes) {
@@ -65,7 +65,7 @@ cudaError_t launch_in_shape(
       stream, op, plan);
 }
 
-cudaError_t launch(const NestedForward& op, cudaStream_t stream) {
+cudaError_t launch(const HeadsForward& op, cudaStream_t stream) {
   ForwardShape shape;
   cudaError_t error = shape_on_device(op, &shape);
   if (error != cudaSuccess) return error;

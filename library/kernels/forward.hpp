@@ -33,25 +33,18 @@ struct Forward {
   float weight_bias;   ///< added to the weight in fp32: 1 for models that store weight - 1
 };
 
-/// What the kernels seldom need of a tensor.
-struct Nested {
-  std::int64_t period;          ///< outer indices at one distance, over and over; 0: all are
-  std::int64_t x_leap, y_leap;  ///< bytes by which each period's rows lie further than that
-  std::int64_t weight_head;     ///< bytes from the weight of an inner index to the next one's
-};
+/// A launch in which each inner index, a head, may have a weight of its own.
+struct HeadsForward : Forward {
+  std::int64_t weight_head[2];  ///< of each tensor, bytes from a head's weight to the next; or 0
 
-/// A launch that may need it.
-struct NestedForward : Forward {
-  Nested nested[2];  ///< of each tensor
-
-  /// One that does not.
-  NestedForward(const Forward& op) : Forward(op), nested{} {}  // NOLINT: it is the same operation
+  /// One in which none has.
+  HeadsForward(const Forward& op) : Forward(op), weight_head{} {}  // NOLINT: it is the same
 };
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no
 /// rows. Returns what the CUDA calls returned; cudaErrorInvalidConfiguration also for more rows
 /// than a grid has blocks for. The grid may be set up while the kernel before it in the stream
 /// still runs; it reads and writes nothing before that kernel's end.
-cudaError_t launch(const NestedForward& op, cudaStream_t stream);
+cudaError_t launch(const HeadsForward& op, cudaStream_t stream);
 
 }  // namespace rmsnorm::kernels

@@ -12,8 +12,7 @@ template <class T, class W, int kVectors, int kRowThreads, bool kPlain>
 __global__ void __launch_bounds__(kMaxThreads<kRowThreads>) rms_norm_aligned(
     const __grid_constant__ Forward op,          // the tensors
     const __grid_constant__ ForwardPlan plan) {  // how blocks share them
-  constexpr Variant kVariant = kPlain ? Variant::plain : Variant::any;
-  const Task task = task_of<(kRowThreads > 0), kVariant>(op, plan, blockIdx.x);
+  const Task task = task_of<(kRowThreads > 0), kPlain>(op, plan, blockIdx.x);
   wait_for_inputs();
   const auto* row = find<const uint4>(task.x, task.place);
   const auto* x = cuda::associate_access_property(row, plan.policy);

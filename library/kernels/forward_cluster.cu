@@ -140,8 +140,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads, kVectors == 4 ? 3 : 2) rms
   constexpr bool kEarly = kParts == 1;           // else registers are short
 
   const int rank = rank_in_cluster();
-  constexpr Variant kVariant = kPlain ? Variant::plain : Variant::any;
-  const Task task = task_of<false, kVariant>(op, plan, cluster_in_grid());
+  const Task task = task_of<false, kPlain>(op, plan, cluster_in_grid());
   const int begin = rank * plan.part;
   const int mine = min(plan.part, op.hidden / kSize<T> - begin);
   wait_for_inputs();

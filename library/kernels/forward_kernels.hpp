@@ -13,10 +13,10 @@ using ForwardKernel = void (*)(Forward, ForwardPlan);
 
 ForwardKernel aligned_kernel(const Forward& op, const ForwardPlan& plan);
 /// In a launch, all tensors have a weight, or none has.
-ForwardKernel long_rows_kernel(const Forward& op, const ForwardPlan& plan);
+ForwardKernel long_rows_kernel(const Forward& op);
 /// Likewise. plan.cluster blocks share a row.
 ForwardKernel cluster_kernel(const Forward& op, const ForwardPlan& plan);
 ForwardKernel unaligned_kernel(const Forward& op, const ForwardPlan& plan);
-ForwardKernel mixed_kernel(const NestedForward& op);
+ForwardKernel mixed_kernel(const HeadsForward& op);
 
 }  // namespace rmsnorm::kernels

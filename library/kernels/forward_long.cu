@@ -11,11 +11,11 @@ constexpr int kVectors = 4;  // of a thread, in registers
 
 /// A block has one row. Each thread reads from shared memory what it put
 /// there itself: no barrier.
-template <class T, class W, bool kHasWeight, Variant kVariant>
+template <class T, class W, bool kHasWeight>
 __global__ void __launch_bounds__(1024) rms_norm_long(
     const __grid_constant__ Forward op,          // the tensors
     const __grid_constant__ ForwardPlan plan) {  // how blocks share them
-  const Task task = task_of<false, kVariant>(op, plan, blockIdx.x);
+  const Task task = task_of<false, false>(op, plan, blockIdx.x);
   wait_for_inputs();
   const auto* from = find<const uint4>(task.x, task.place);
   const auto* x = cuda::associate_access_property(from, plan.policy);
@@ -67,20 +67,14 @@ __global__ void __launch_bounds__(1024) rms_norm_long(
   for (int i = rest; i < end; i += threads) put(i, again[i]);
 }
 
-template <class T, class W, Variant kVariant>
-ForwardKernel kernel_for(bool has_weight) {
-  return has_weight ? rms_norm_long<T, W, true, kVariant> : rms_norm_long<T, T, false, kVariant>;
-}
-
 }  // namespace
 
-ForwardKernel long_rows_kernel(const Forward& op, const ForwardPlan& plan) {
+ForwardKernel long_rows_kernel(const Forward& op) {
   const bool has_weight = op.tensors[0].weight != nullptr;
   return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) -> ForwardKernel {
     using T = decltype(x);
     using W = decltype(weight);
-    return plan.is_nested ? kernel_for<T, W, Variant::any>(has_weight)
-                          : kernel_for<T, W, Variant::rows>(has_weight);
+    return has_weight ? rms_norm_long<T, W, true> : rms_norm_long<T, T, false>;
   });
 }
 

@@ -13,7 +13,7 @@ template <class T, bool kWhole>
 __global__ void __launch_bounds__(kMaxMixedThreads) rms_norm_mixed(
     const __grid_constant__ Forward op,          // the tensors
     const __grid_constant__ ForwardPlan plan) {  // how blocks share them
-  const Task task = task_of<true, Variant::any>(op, plan, blockIdx.x);
+  const Task task = task_of<true, false>(op, plan, blockIdx.x);
   wait_for_inputs();
   const T* const x = find<const T>(task.x, task.place);
   T* const y = find<T>(task.y, task.place);
@@ -52,22 +52,21 @@ __global__ void __launch_bounds__(kMaxMixedThreads) rms_norm_mixed(
 }
 
 /// Are all groups of columns vectors?
-bool has_whole_groups(const NestedForward& op) {
+bool has_whole_groups(const HeadsForward& op) {
   std::uintptr_t bits = static_cast<std::uintptr_t>(op.hidden);
   for (const Tensor& tensor : op.tensors) {
     bits |= address_bits({tensor.x, tensor.y}) / bytes_of(op.dtype) |
             reinterpret_cast<std::uintptr_t>(tensor.weight) / bytes_of(op.weight_dtype);
   }
-  for (const Nested& of : op.nested) {
-    bits |= static_cast<std::uintptr_t>(of.x_leap | of.y_leap) / bytes_of(op.dtype) |
-            static_cast<std::uintptr_t>(of.weight_head) / bytes_of(op.weight_dtype);
+  for (const std::int64_t bytes : op.weight_head) {
+    bits |= static_cast<std::uintptr_t>(bytes) / bytes_of(op.weight_dtype);
   }
   return bits % kGroup == 0;
 }
 
 }  // namespace
 
-ForwardKernel mixed_kernel(const NestedForward& op) {
+ForwardKernel mixed_kernel(const HeadsForward& op) {
   return with_type(op.dtype, [&](auto x) -> ForwardKernel {
     using T = decltype(x);
     return has_whole_groups(op) ? rms_norm_mixed<T, true> : rms_norm_mixed<T, false>;

@@ -28,8 +28,7 @@ struct ForwardPlan {
   float inverse;                 ///< 1 / hidden
   bool is_large;                 ///< x and y do not fit the L2 cache, which is to keep x then
   cuda::access_property policy;  ///< of x in the L2 cache: the same in an object
-  bool is_nested;                ///< a tensor has what is here
-  Nested nested[2];              ///< those of the operation
+  std::int64_t weight_head[2];   ///< those of the operation
 };
 
 /// The most threads of a block for an unaligned row.
@@ -56,12 +55,12 @@ inline void stage_at_most(int bytes, ForwardPlan& plan) {
 }
 
 /// Are all rows whole vectors of 16 bytes, at 16-byte addresses?
-inline bool is_aligned(const NestedForward& op) {
+inline bool is_aligned(const HeadsForward& op) {
   std::uintptr_t bits = static_cast<std::uintptr_t>(op.hidden) * bytes_of(op.dtype);
   for (const Tensor& tensor : op.tensors) {
     bits |= address_bits({tensor.x, tensor.y}) | reinterpret_cast<std::uintptr_t>(tensor.weight);
   }
-  for (const Nested& of : op.nested) bits |= of.x_leap | of.y_leap | of.weight_head;
+  for (const std::int64_t bytes : op.weight_head) bits |= bytes;
   return bits % 16 == 0;
 }
 
@@ -72,7 +71,7 @@ inline bool has_odd_weight(const Forward& op) {
 }
 
 /// Does the launch have one of the kernels for aligned rows?
-inline bool takes_aligned(const NestedForward& op) {
+inline bool takes_aligned(const HeadsForward& op) {
   const Tensor& second = op.tensors[1];
   const bool same_weights = (op.tensors[0].weight == nullptr) == (second.weight == nullptr);
   return is_aligned(op) && (second.rows == 0 || same_weights);
@@ -84,7 +83,7 @@ inline int vectors_of(const Forward& op) {
 }
 
 /// The shape of an operation by the formula, on a GPU that has clusters or not.
-inline ForwardShape shape_by_formula(const NestedForward& op, bool has_clusters) {
+inline ForwardShape shape_by_formula(const HeadsForward& op, bool has_clusters) {
   if (has_odd_weight(op)) return {Kind::mixed, mixed_threads(op.hidden), kKeptGroups, 1};
   const int vectors = vectors_of(op);
   return takes_aligned(op) ? shape_by_formula(vectors, has_clusters) : shape_unaligned(vectors);
@@ -99,18 +98,15 @@ inline int staged_of(int vectors, const ForwardShape& shape) {
 }
 
 /// The launch of an operation in a shape that is for its rows.
-inline ForwardPlan plan_for(const NestedForward& op, const ForwardShape& shape) {
+inline ForwardPlan plan_for(const HeadsForward& op, const ForwardShape& shape) {
   ForwardPlan plan{};
   const int vectors = vectors_of(op);
   const Tensor& first = op.tensors[0];
   const Tensor& second = op.tensors[1];
   plan.kind = shape.kind;
-  std::copy(op.nested, op.nested + 2, plan.nested);
-  plan.is_nested = std::any_of(op.nested, op.nested + 2, [](const Nested& of) {
-    return of.period > 0 || of.weight_head != 0;
-  });
-  plan.is_plain =
-      second.rows == 0 && first.inner >= first.rows && first.rstd == nullptr && !plan.is_nested;
+  std::copy(op.weight_head, op.weight_head + 2, plan.weight_head);
+  plan.is_plain = second.rows == 0 && first.inner >= first.rows && first.rstd == nullptr &&
+                  plan.weight_head[0] == 0;
   plan.threads = shape.threads;
   plan.vectors = shape.vectors;
   plan.cluster = shape.cluster;
@@ -133,10 +129,9 @@ inline ForwardPlan plan_for(const NestedForward& op, const ForwardShape& shape) 
 
 /// The shape of an operation on the current device: the table's (tuned.hpp) or, if that has none,
 /// the formula's. Returns what the CUDA calls returned; after an error, it is one for any GPU.
-cudaError_t shape_on_device(const NestedForward& op, ForwardShape* shape);
+cudaError_t shape_on_device(const HeadsForward& op, ForwardShape* shape);
 
 /// As launch() in forward.hpp, in a shape that is for the operation's rows.
-cudaError_t launch_in_shape(
-    const NestedForward& op, const ForwardShape& shape, cudaStream_t stream);
+cudaError_t launch_in_shape(const HeadsForward& op, const ForwardShape& shape, cudaStream_t stream);
 
 }  // namespace rmsnorm::kernels

@@ -23,23 +23,10 @@ struct Task {
   float* rstd;         ///< likewise; null: unwanted
 };
 
-/// Finds the row of a nested tensor of so many rows: where its period begins, and its weight.
-__device__ inline void go_further(const Nested& nested, std::int64_t rows, Task& task) {
-  task.weight = static_cast<const char*>(task.weight) + task.place.inner * nested.weight_head;
-  if (nested.period == 0) return;
-  const std::int64_t outer = task.place.outer;
-  const std::int64_t periods =
-      rows >> 32 == 0 ? static_cast<unsigned>(outer) / static_cast<unsigned>(nested.period)
-                      : outer / nested.period;
-  task.x.data = static_cast<char*>(task.x.data) + periods * nested.x_leap;
-  task.y.data = static_cast<char*>(task.y.data) + periods * nested.y_leap;
-}
-
 /// The task of the calling thread. A block has blockDim.y rows, or a cluster of blocks, all with
 /// this number, has one; the first blocks are those of tensors[0].
-template <bool kIsShort, Variant kVariant>
+template <bool kIsShort, bool kPlain>
 __device__ Task task_of(const Forward& op, const ForwardPlan& plan, unsigned number) {
-  constexpr bool kPlain = kVariant == Variant::plain;
   const bool is_second = !kPlain && number >= plan.first_blocks;
   const Tensor& first = op.tensors[0];
   const Tensor& second = op.tensors[1];
@@ -55,8 +42,9 @@ __device__ Task task_of(const Forward& op, const ForwardPlan& plan, unsigned num
       is_second ? second.y : first.y,
       is_second ? second.weight : first.weight,
       is_second ? second.rstd : first.rstd};
-  if constexpr (kVariant == Variant::any) {
-    if (plan.is_nested) go_further(plan.nested[is_second ? 1 : 0], rows, task);
+  if constexpr (!kPlain) {
+    const std::int64_t head = is_second ? plan.weight_head[1] : plan.weight_head[0];
+    task.weight = static_cast<const char*>(task.weight) + task.place.inner * head;
   }
   return task;
 }

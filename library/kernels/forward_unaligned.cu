@@ -120,8 +120,7 @@ template <class T, class W, int kVectors, int kRowThreads, bool kPlain>
 __global__ void __launch_bounds__(kBlock<kVectors>, kOnSm<kVectors>) rms_norm_unaligned(
     const __grid_constant__ Forward op,          // the tensors
     const __grid_constant__ ForwardPlan plan) {  // how blocks share them
-  constexpr Variant kVariant = kPlain ? Variant::plain : Variant::any;
-  const Task task = task_of<(kRowThreads > 0), kVariant>(op, plan, blockIdx.x);
+  const Task task = task_of<(kRowThreads > 0), kPlain>(op, plan, blockIdx.x);
   wait_for_inputs();
   constexpr int kLanes = kRowThreads > 0 ? kRowThreads : 32;  // of a row and warp
   constexpr int kN = kSize<T>, kParts = sizeof(W) / sizeof(T);

@@ -15,7 +15,7 @@ struct Rows {
   std::int64_t inner_stride;  ///< bytes from row (i, j) to row (i, j + 1); may be 0 or negative
 };
 
-/// How much a kernel knows of where rows lie: what it can leave out.
+/// How much a kernel of the backward pass knows of where rows lie: what it can leave out.
 enum class Variant {
   plain,  ///< one tensor, or several alike, with rows at one distance
   rows,   ///< rows at two distances
