@@ -61,9 +61,9 @@ __host__ __device__ inline double saturates_at(Dtype dtype) {
 /// Compares an element with what fp32 arithmetic makes of the expected one, and with what rounding
 /// to its type then makes of that. Written so that a NaN fails where none is expected.
 ///
-/// What a kernel rounds to 16 or 8 bits is an fp32 number within the bound. Rounding keeps the order
-/// of numbers, so the result lies between the two ends of the bound, both rounded: no closer bound is
-/// possible, and it holds for subnormals and for what becomes Inf, or the largest number.
+/// What a kernel rounds to 16 or 8 bits is an fp32 number within the bound. Rounding keeps the
+/// order of numbers, so the result lies between the two ends of the bound, both rounded: no closer
+/// bound is possible, and it holds for subnormals, and for what becomes Inf or the largest number.
 __host__ __device__ inline ElementCheck check_element(float got, Expected wanted, Dtype dtype) {
   const double value = wanted.value;
   if (wanted.may_be_zero && std::isfinite(value) && got == 0) return {0, 0, 0, true};
