@@ -72,17 +72,29 @@ struct RmsNormFp8 {
   Dtype weight_dtype;  ///< fp32, or that of x
 };
 
+/// To e4m3, with a given scale, rounded once.
 using RmsNormE4m3 = RmsNormFp8<Dtype::e4m3, Scaling::given, Rounding::once>;
+/// To e4m3, with a given scale, rounded twice.
 using RmsNormE4m3Twice = RmsNormFp8<Dtype::e4m3, Scaling::given, Rounding::twice>;
+/// To e4m3, with a scale for each row, rounded once.
 using RmsNormE4m3Row = RmsNormFp8<Dtype::e4m3, Scaling::row, Rounding::once>;
+/// To e4m3, with a scale for each row, rounded twice.
 using RmsNormE4m3RowTwice = RmsNormFp8<Dtype::e4m3, Scaling::row, Rounding::twice>;
+/// To e4m3, with a scale for each group, rounded once.
 using RmsNormE4m3Group = RmsNormFp8<Dtype::e4m3, Scaling::group, Rounding::once>;
+/// To e4m3, with a scale for each group, rounded twice.
 using RmsNormE4m3GroupTwice = RmsNormFp8<Dtype::e4m3, Scaling::group, Rounding::twice>;
+/// To e5m2, with a given scale, rounded once.
 using RmsNormE5m2 = RmsNormFp8<Dtype::e5m2, Scaling::given, Rounding::once>;
+/// To e5m2, with a given scale, rounded twice.
 using RmsNormE5m2Twice = RmsNormFp8<Dtype::e5m2, Scaling::given, Rounding::twice>;
+/// To e5m2, with a scale for each row, rounded once.
 using RmsNormE5m2Row = RmsNormFp8<Dtype::e5m2, Scaling::row, Rounding::once>;
+/// To e5m2, with a scale for each row, rounded twice.
 using RmsNormE5m2RowTwice = RmsNormFp8<Dtype::e5m2, Scaling::row, Rounding::twice>;
+/// To e5m2, with a scale for each group, rounded once.
 using RmsNormE5m2Group = RmsNormFp8<Dtype::e5m2, Scaling::group, Rounding::once>;
+/// To e5m2, with a scale for each group, rounded twice.
 using RmsNormE5m2GroupTwice = RmsNormFp8<Dtype::e5m2, Scaling::group, Rounding::twice>;
 
 /// The names of these operations: by type, scaling and rounding.
@@ -97,6 +109,7 @@ inline constexpr const char* kFp8Names[2][3][2] = {
 /// The tensors of these operations.
 template <Elements kY, Scaling kScaling>
 struct Fp8Tensors {
+  /// Those of a scale that the kernel chooses.
   static constexpr TensorSpec kTensors[] = {
       {"x", Role::input, Extent::matrix, Elements::like_x},
       {"weight", Role::input, Extent::row, Elements::like_weight},
@@ -106,8 +119,10 @@ struct Fp8Tensors {
        Elements::fp32},
   };
 };
+/// The same with a scale that is given.
 template <Elements kY>
 struct Fp8Tensors<kY, Scaling::given> {
+  /// All are inputs but y.
   static constexpr TensorSpec kTensors[] = {
       {"x", Role::input, Extent::matrix, Elements::like_x},
       {"weight", Role::input, Extent::row, Elements::like_weight},
@@ -119,8 +134,8 @@ struct Fp8Tensors<kY, Scaling::given> {
 /// All numbers that fp32 arithmetic can make of something: those from the one to the other. Both
 /// are NaN if it makes NaN.
 struct Interval {
-  float least;
-  float most;
+  float least;  ///< the first of them
+  float most;   ///< the last
 };
 
 /// A number of an interval divided by a number greater than 0, or times its reciprocal. Both keep
