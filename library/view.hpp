@@ -50,7 +50,7 @@ inline std::int64_t heads_of(const View& weight) {
 }
 
 /// The tensor as (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
-/// \param may_expand  whether the columns of a row may be one element
+/// The columns of a row may be one element, if it `may_expand`.
 /// \throws Refusal for anything that is wrong with it alone; its memory is not looked at.
 View rows_of(const char* name, const DLTensor* tensor, bool may_expand = false);
 
@@ -104,8 +104,8 @@ enum class Order { kept, free };
 /// three left, a period is no shorter than there are periods, if the order is free. The last
 /// dimension is always the inner one, unless it can be one with another.
 ///
-/// \param tensors     beside them, a weight, which is then one that all rows have, or all of a head
-/// \param dimensions  how many of the rows' are meant, from the first on
+/// Among the tensors may be a weight, which is one that all rows have, or all of a head. Of the
+/// rows' dimensions, so many are meant, from the first on.
 Layout layout_of(const std::vector<View>& tensors, Order order, int dimensions = kRowDimensions);
 
 }  // namespace rmsnorm::library
