@@ -264,7 +264,6 @@ const rmsnorm::Registration<rmsnorm::TypedRmsNorm> alone{{
     .title = "Launch overlap: without it",
     .idea = "No launch begins before the one before it has ended",
     .regime = "decode",
-    .starts_from = "10_half_precision",
     .launch = launch_alone,
     .unsupported = unsupported,
     .traffic = traffic,
