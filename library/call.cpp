@@ -69,21 +69,21 @@ std::optional<View> weight_or_none(
 }
 
 void enqueue(
-    const std::vector<View>& written, const std::vector<View>& read, std::size_t in_place,
+    const Views& written, const Views& read, std::size_t in_place,
     const std::function<cudaError_t()>& launch) {
   const auto is_same = [&](std::size_t i, std::size_t k) {
-    return i == k && i < in_place && written[i].region == read[k].region;
+    return i == k && i < in_place && written[i]->region == read[k]->region;
   };
   for (std::size_t i = 0; i < written.size(); ++i) {
     for (std::size_t k = 0; k < read.size(); ++k) {
-      if (!is_same(i, k)) check_apart(written[i], read[k]);
+      if (!is_same(i, k)) check_apart(*written[i], *read[k]);
     }
-    for (std::size_t k = i + 1; k < written.size(); ++k) check_apart(written[i], written[k]);
+    for (std::size_t k = i + 1; k < written.size(); ++k) check_apart(*written[i], *written[k]);
   }
-  const CurrentDevice device(read.front());
-  for (const View& tensor : read) check_memory(tensor);
+  const CurrentDevice device(*read.front());
+  for (const View* tensor : read) check_memory(*tensor);
   for (std::size_t i = 0; i < written.size(); ++i) {
-    if (!is_same(i, i)) check_memory(written[i]);  // CUDA has been asked of that one
+    if (!is_same(i, i)) check_memory(*written[i]);  // CUDA has been asked of that one
   }
   check_cuda(launch(), "launch the kernel");
 }

@@ -50,7 +50,7 @@ std::optional<View> weight_or_none(
 /// may each be the tensor of `read` with the same index.
 /// \throws Refusal
 void enqueue(
-    const std::vector<View>& written, const std::vector<View>& read, std::size_t in_place,
+    const Views& written, const Views& read, std::size_t in_place,
     const std::function<cudaError_t()>& launch);
 
 }  // namespace rmsnorm::library

@@ -29,8 +29,8 @@ std::int64_t end(const Region& region) {
 std::array<int, kRowDimensions> outer_to_inner(const Region& region) {
   std::array<int, kRowDimensions> dimensions;
   std::iota(dimensions.begin(), dimensions.end(), 0);
-  std::stable_sort(dimensions.begin(), dimensions.end(), [&](int a, int b) {
-    return region.stride[a] > region.stride[b];
+  std::sort(dimensions.begin(), dimensions.end(), [&](int a, int b) {
+    return std::pair(-region.stride[a], a) < std::pair(-region.stride[b], b);
   });
   return dimensions;
 }

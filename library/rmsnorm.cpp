@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -31,6 +33,8 @@ struct Norm {
   std::optional<View> residual = {};
   std::optional<View> rstd = {};
 };
+
+using Norms = std::initializer_list<const Norm*>;
 
 struct Argument {
   const char* name;
@@ -61,20 +65,22 @@ Norm norm_of(const Argument& x, const Argument& weight, const Argument& y, float
 
 /// Checks all that the kernels have in common, and calls launch() on the tensors' device. Without
 /// an rstd, each y may be its x.
-void enqueue_with(
-    const std::vector<Norm>& norms, float eps, const std::function<cudaError_t()>& launch) {
+template <class Launch>
+void enqueue_with(Norms norms, float eps, const Launch& launch) {
   check_number("eps", eps, false);
-  std::vector<View> written, read;
-  for (const Norm& norm : norms) {
-    if (norm.rstd) written.push_back(*norm.rstd);
-    written.push_back(norm.y);
-    read.push_back(norm.x);
+  Views written, read;
+  written.reserve(kMaxTensors);
+  read.reserve(kMaxTensors);
+  for (const Norm* norm : norms) {
+    if (norm->rstd) written.push_back(&*norm->rstd);
+    written.push_back(&norm->y);
+    read.push_back(&norm->x);
   }
-  for (const Norm& norm : norms) {
-    if (norm.residual) written.push_back(*norm.residual);
-    if (norm.weight) read.push_back(*norm.weight);
+  for (const Norm* norm : norms) {
+    if (norm->residual) written.push_back(&*norm->residual);
+    if (norm->weight) read.push_back(&*norm->weight);
   }
-  enqueue(written, read, norms.front().rstd ? 0 : norms.size(), launch);
+  enqueue(written, read, (*norms.begin())->rstd ? 0 : norms.size(), std::ref(launch));
 }
 
 /// Launches each period of a layout, as a launch has two dimensions of rows. `rows` are those of
@@ -99,29 +105,29 @@ std::int64_t rows_of_launch(const Layout& layout) {
   return layout.period > 0 ? layout.period * layout.inner : layout.rows;
 }
 
-void enqueue_norms(
-    const std::vector<Norm>& norms, float eps, float weight_bias, cudaStream_t stream) {
+void enqueue_norms(Norms norms, float eps, float weight_bias, cudaStream_t stream) {
   enqueue_with(norms, eps, [&] {
-    const View& x = norms.front().x;
+    const View& x = (*norms.begin())->x;
     kernels::HeadsForward op(
         kernels::Forward{{}, static_cast<int>(x.hidden), x.dtype, x.dtype, eps, weight_bias});
     std::vector<Layout> layouts;
+    layouts.reserve(norms.size());
     bool has_periods = false;
-    for (const Norm& norm : norms) {
-      if (norm.x.region.is_empty()) continue;
-      std::vector<View> views{norm.x, norm.y};
-      if (norm.weight) views.push_back(*norm.weight);
-      const Layout layout = layout_of(views, norm.rstd ? Order::kept : Order::free);
+    for (const Norm* norm : norms) {
+      if (norm->x.region.is_empty()) continue;
+      Views views{&norm->x, &norm->y};
+      if (norm->weight) views.push_back(&*norm->weight);
+      const Layout layout = layout_of(views, norm->rstd ? Order::kept : Order::free);
       const std::size_t i = layouts.size();
-      op.weight_head[i] = norm.weight ? layout.tensors[2].inner_stride : 0;
+      op.weight_head[i] = norm->weight ? layout.tensors[2].inner_stride : 0;
       op.tensors[i] = {
           layout.tensors[0],
           layout.tensors[1],
-          norm.weight ? data_of(*norm.weight) : nullptr,
-          norm.rstd ? static_cast<float*>(data_of(*norm.rstd)) : nullptr,
+          norm->weight ? data_of(*norm->weight) : nullptr,
+          norm->rstd ? static_cast<float*>(data_of(*norm->rstd)) : nullptr,
           rows_of_launch(layout),
           layout.inner};
-      if (norm.weight) op.weight_dtype = norm.weight->dtype;
+      if (norm->weight) op.weight_dtype = norm->weight->dtype;
       has_periods = has_periods || layout.period > 0;
       layouts.push_back(layout);
     }
@@ -148,10 +154,10 @@ void enqueue_norms(
 
 void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaStream_t stream) {
   const View& x = norm.x;
-  enqueue_with({norm}, eps, [&] {
+  enqueue_with({&norm}, eps, [&] {
     if (x.region.is_empty()) return cudaSuccess;
-    std::vector<View> views{x, *norm.residual, norm.y};
-    if (norm.weight) views.push_back(*norm.weight);
+    Views views{&x, &*norm.residual, &norm.y};
+    if (norm.weight) views.push_back(&*norm.weight);
     const Layout layout = layout_of(views, Order::free);
     kernels::ResidualAdd op{};
     op.x = layout.tensors[0];
@@ -251,7 +257,7 @@ rmsnorm_status rmsnorm_forward(
     CUstream_st* stream) {
   return status_of([&] {
     const Norm norm = norm_of({"x", x}, {"weight", weight}, {"y", y}, weight_bias);
-    enqueue_norms({norm}, eps, weight_bias, stream);
+    enqueue_norms({&norm}, eps, weight_bias, stream);
   });
 }
 
@@ -260,7 +266,7 @@ rmsnorm_status rmsnorm_forward_pair(
     const DLTensor* k_weight, const DLTensor* k_out, float eps, float weight_bias,
     CUstream_st* stream) {
   return status_of([&] {
-    const std::vector<Norm> norms{
+    const Norm norms[] = {
         norm_of({"q", q}, {"q_weight", q_weight}, {"q_out", q_out}, weight_bias),
         norm_of({"k", k}, {"k_weight", k_weight}, {"k_out", k_out}, weight_bias)};
     const View& first = norms[0].x;
@@ -273,7 +279,7 @@ rmsnorm_status rmsnorm_forward_pair(
           first.hidden);
     }
     if (norms[0].weight && norms[1].weight) check_dtype(*norms[1].weight, *norms[0].weight);
-    enqueue_norms(norms, eps, weight_bias, stream);
+    enqueue_norms({&norms[0], &norms[1]}, eps, weight_bias, stream);
   });
 }
 
@@ -295,7 +301,7 @@ rmsnorm_status rmsnorm_forward_rstd(
     input_of(x);
     Norm norm = norm_of({"x", x}, {"weight", weight}, {"y", y}, weight_bias);
     norm.rstd = rstd_of("rstd", rstd, norm.x);
-    enqueue_norms({norm}, eps, weight_bias, stream);
+    enqueue_norms({&norm}, eps, weight_bias, stream);
   });
 }
 
@@ -319,7 +325,8 @@ rmsnorm_status rmsnorm_backward(
     const View rstds = rstd_of("rstd", rstd, input);
     const View d_input = output_as({"dx", dx}, input);
     const View memory = workspace_of(workspace, workspace_bytes, input);
-    std::vector<View> read{input, d_output, rstds}, written;
+    Views read{&input, &d_output, &rstds}, written;
+    std::optional<View> gradient;
     const auto factors = weight_or_none("weight", weight, input, weight_bias);
 
     kernels::NestedBackward op(kernels::Backward{});
@@ -330,40 +337,40 @@ rmsnorm_status rmsnorm_backward(
     op.weight_bias = weight_bias;
     if (factors) {
       check_heads(*factors);
-      read.push_back(*factors);
+      read.push_back(&*factors);
       op.weight = data_of(*factors);
       op.weight_dtype = factors->dtype;
       op.weight_head = factors->region.stride[kRowDimensions - 1];
       op.heads = static_cast<int>(heads_of(*factors));
     }
     if (dweight != nullptr) {
-      const View gradient = weight_of("dweight", dweight, input);
-      if (factors) check_shape(gradient, *factors);
-      if (factors) check_dtype(gradient, *factors);
-      check_heads(gradient);
-      check_heads_together(gradient);
-      op.weight_dtype = gradient.dtype;
-      op.dweight = data_of(gradient);
-      op.heads = static_cast<int>(heads_of(gradient));
-      written.push_back(gradient);
+      gradient = weight_of("dweight", dweight, input);
+      if (factors) check_shape(*gradient, *factors);
+      if (factors) check_dtype(*gradient, *factors);
+      check_heads(*gradient);
+      check_heads_together(*gradient);
+      op.weight_dtype = gradient->dtype;
+      op.dweight = data_of(*gradient);
+      op.heads = static_cast<int>(heads_of(*gradient));
+      written.push_back(&*gradient);
     }
 
     // Heads with a weight of their own are apart: rows are then those of one head.
     constexpr int kHeads = kRowDimensions - 1;
-    const std::vector<View> views{input, d_output, d_input};
+    const Views views{&input, &d_output, &d_input};
     const Layout layout =
         layout_of(views, Order::kept, op.heads == 1 ? kRowDimensions : kRowDimensions - 1);
     kernels::Rows* const rows[] = {&op.x, &op.dy, &op.dx};
     kernels::Further* const further[] = {&op.x_further, &op.dy_further, &op.dx_further};
     for (int i = 0; i < 3; ++i) {
       *rows[i] = layout.tensors[i];
-      *further[i] = {layout.leaps[i], op.heads == 1 ? 0 : views[i].region.stride[kHeads]};
+      *further[i] = {layout.leaps[i], op.heads == 1 ? 0 : views[i]->region.stride[kHeads]};
     }
     op.rows = static_cast<int>(layout.rows);
     op.inner = static_cast<int>(layout.inner);
     op.period = static_cast<int>(layout.period);
     op.dy_is_expanded = d_output.is_expanded;
-    written.insert(written.end(), {memory, d_input});
+    written.insert(written.end(), {&memory, &d_input});
     enqueue(written, read, 0, [&] {
       const bool is_nothing = input.hidden == 0 || op.heads == 0;
       return is_nothing ? cudaSuccess : kernels::launch(op, stream);

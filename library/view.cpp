@@ -212,11 +212,13 @@ void check_device(const View& tensor, const View& other) {
 }
 
 void check_shape(const View& tensor, const View& other) {
-  if (shape_text(tensor) != shape_text(other)) {
-    refuse(
-        RMSNORM_BAD_SHAPE, "{} has the shape {}: it needs that of {}, {}", tensor.name,
-        shape_text(tensor), other.name, shape_text(other));
-  }
+  const bool is_same =
+      tensor.dimensions == other.dimensions && tensor.hidden == other.hidden &&
+      std::equal(std::begin(tensor.region.size), std::end(tensor.region.size), other.region.size);
+  if (is_same) return;
+  refuse(
+      RMSNORM_BAD_SHAPE, "{} has the shape {}: it needs that of {}, {}", tensor.name,
+      shape_text(tensor), other.name, shape_text(other));
 }
 
 void check_dtype(const View& tensor, const View& other) {
@@ -283,7 +285,7 @@ namespace {
 /// A dimension of tensors of one shape.
 struct Dimension {
   std::int64_t size;
-  std::vector<std::int64_t> strides;  ///< bytes, of each tensor
+  std::array<std::int64_t, kMaxTensors> strides;  ///< bytes, of each tensor; 0 for none
 };
 
 /// Do the rows of both dimensions lie at one distance in every tensor, `inner` within `outer`?
@@ -310,21 +312,23 @@ bool merge(std::vector<Dimension>& dimensions, Order order) {
 
 }  // namespace
 
-Layout layout_of(const std::vector<View>& tensors, Order order, int dimensions) {
-  const Region& first = tensors.front().region;
+Layout layout_of(const Views& tensors, Order order, int dimensions) {
+  const Region& first = tensors.front()->region;
   std::vector<Dimension> left;
+  left.reserve(kRowDimensions);
   std::int64_t rows = 1;
   for (int i = 0; i < dimensions; ++i) {
     rows *= first.size[i];
     if (first.size[i] == 1) continue;
     left.push_back({first.size[i], {}});
-    for (const View& tensor : tensors) left.back().strides.push_back(tensor.region.stride[i]);
+    for (std::size_t k = 0; k < tensors.size(); ++k)
+      left.back().strides[k] = tensors[k]->region.stride[i];
   }
   while (merge(left, order)) continue;
   if (left.size() == 3 && order == Order::free && left[1].size < left[0].size) {
     std::swap(left[0], left[1]);
   }
-  while (left.size() < 2) left.insert(left.begin(), {1, std::vector<std::int64_t>(tensors.size())});
+  while (left.size() < 2) left.insert(left.begin(), {1, {}});
 
   const Dimension& inner = left.back();
   const Dimension& outer = left[left.size() - 2];
@@ -337,9 +341,9 @@ Layout layout_of(const std::vector<View>& tensors, Order order, int dimensions) 
       {},
       {}};
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    layout.tensors.push_back({data_of(tensors[i]), outer.strides[i], inner.strides[i]});
+    layout.tensors[i] = {data_of(*tensors[i]), outer.strides[i], inner.strides[i]};
     const std::int64_t leap = left.front().strides[i] - outer.size * outer.strides[i];
-    layout.leaps.push_back(is_nested ? leap : 0);
+    layout.leaps[i] = is_nested ? leap : 0;
   }
   return layout;
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -88,13 +89,19 @@ inline void* data_of(const View& view) {
   return reinterpret_cast<void*>(view.region.begin);
 }
 
+constexpr std::size_t kMaxTensors = 6;  ///< of a call
+
+/// Tensors of a call.
+using Views = std::vector<const View*>;
+
 /// Rows of tensors of one shape, as the kernels take them.
 struct Layout {
-  std::int64_t rows;                   ///< of each tensor
-  std::int64_t inner;                  ///< of them in the inner dimension; all, wherever that is so
-  std::int64_t period;                 ///< of outer indices, with a leap behind it; 0: no leaps
-  std::vector<kernels::Rows> tensors;  ///< in the order of the views
-  std::vector<std::int64_t> leaps;     ///< likewise: bytes by which each period lies further
+  std::int64_t rows;    ///< of each tensor
+  std::int64_t inner;   ///< of them in the inner dimension; all, wherever that is so
+  std::int64_t period;  ///< of outer indices, with a leap behind it; 0: no leaps
+  std::array<kernels::Rows, kMaxTensors> tensors;  ///< in the order of the views
+  std::array<std::int64_t, kMaxTensors>
+      leaps;  ///< likewise: bytes by which each period lies further
 };
 
 /// Whether rows may be gone through in another order than that of their numbers.
@@ -106,6 +113,6 @@ enum class Order { kept, free };
 ///
 /// Among the tensors may be a weight, which is one that all rows have, or all of a head. Of the
 /// rows' dimensions, so many are meant, from the first on.
-Layout layout_of(const std::vector<View>& tensors, Order order, int dimensions = kRowDimensions);
+Layout layout_of(const Views& tensors, Order order, int dimensions = kRowDimensions);
 
 }  // namespace rmsnorm::library
