@@ -384,7 +384,7 @@ TEST_CASE("check rejects every mutant for the right reason") {
   }
 }
 
-TEST_CASE("check accepts every twin of a mutant, which does as much and is right") {
+TEST_CASE("check accepts every twin of a mutant, which does as much and is right", "[whole]") {
   NEEDS_GPU();
   int twins = 0;
   for (const fs::directory_entry& file : fs::directory_iterator(top() / "tests" / "twins")) {
@@ -420,16 +420,19 @@ TEST_CASE("lesson 15's page quotes what check says of a kernel without the clust
 }
 
 // Three, as each takes minutes.
-TEST_CASE("lessons 01 to 09 come through the check, traffic and all, that the mutants fail") {
+TEST_CASE(
+    "lessons 01 to 09 come through the check, traffic and all, that the mutants fail", "[whole]") {
   check_what_begins_with("0");
 }
 
-TEST_CASE("later lessons come through the check, traffic and all, that the mutants fail") {
+TEST_CASE(
+    "later lessons come through the check, traffic and all, that the mutants fail", "[whole]") {
   check_what_begins_with("1");
 }
 
 TEST_CASE(
-    "the library comes through the check, but for lines that it has for other layouts and GPUs") {
+    "the library comes through the check, but for lines that it has for other layouts and GPUs",
+    "[whole]") {
   NEEDS_GPU();
   if (is_cpu_device()) NEEDS_COUNTS();
   const Finished finished = run({RMSNORM_CHECK_PROGRAM, "librmsnorm"});
