@@ -100,6 +100,14 @@ cudaError_t launch_periods(
   return launch();
 }
 
+/// The bits of the distances from a period's rows to the next's, of so many tensors.
+std::int64_t step_bits_of(const Layout& layout, std::size_t tensors) {
+  std::int64_t bits = 0;
+  for (std::size_t i = 0; layout.period > 0 && i < tensors; ++i)
+    bits |= layout.period * layout.tensors[i].outer_stride + layout.leaps[i];
+  return bits;
+}
+
 /// The rows of a launch: all, or those of a period.
 std::int64_t rows_of_launch(const Layout& layout) {
   return layout.period > 0 ? layout.period * layout.inner : layout.rows;
@@ -139,6 +147,7 @@ void enqueue_norms(Norms norms, float eps, float weight_bias, cudaStream_t strea
       one.weight_head[0] = op.weight_head[i];
       one.tensors[1] = {};
       one.weight_head[1] = 0;
+      one.step_bits = step_bits_of(layouts[i], 2);
       kernels::Tensor& tensor = one.tensors[0];
       const cudaError_t error =
           launch_periods(layouts[i], {&tensor.x, &tensor.y}, tensor.rows, [&] {
@@ -164,6 +173,7 @@ void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaSt
     op.residual = layout.tensors[1];
     op.y = layout.tensors[2];
     op.rows = rows_of_launch(layout);
+    op.step_bits = step_bits_of(layout, 3);
     op.inner = layout.inner;
     op.hidden = static_cast<int>(x.hidden);
     op.dtype = op.weight_dtype = x.dtype;
@@ -183,7 +193,7 @@ void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaSt
 /// The tensor as the x of a pass of training.
 View input_of(const DLTensor* tensor) {
   const View x = rows_of("x", tensor);
-  std::int64_t rows = 1;
+  std::int64_t rows = x.region.rows() == 0 ? 0 : 1;
   for (const std::int64_t size : x.region.size) {
     if (rows > 0 && size > kMaxRows / rows) {
       refuse(RMSNORM_BAD_SHAPE, "x needs {} rows at most, and has more", kMaxRows);
@@ -367,8 +377,11 @@ rmsnorm_status rmsnorm_backward(
       *further[i] = {layout.leaps[i], op.heads == 1 ? 0 : views[i]->region.stride[kHeads]};
     }
     op.rows = static_cast<int>(layout.rows);
-    op.inner = static_cast<int>(layout.inner);
-    op.period = static_cast<int>(layout.period);
+    op.inner = 1;
+    if (layout.rows > 0) {  // of none, a dimension may be of any size
+      op.inner = static_cast<int>(layout.inner);
+      op.period = static_cast<int>(layout.period);
+    }
     op.dy_is_expanded = d_output.is_expanded;
     written.insert(written.end(), {&memory, &d_input});
     enqueue(written, read, 0, [&] {

@@ -499,9 +499,15 @@ TEST_CASE("a stream that does not exist is CUDA's error") {
 
 TEST_CASE("without rows the library makes dweight zeros, and needs no workspace") {
   NEEDS_GPU();
+  // Another dimension may be of any size then.
+  const auto [batch, heads] = GENERATE(
+      std::pair<std::int64_t, std::int64_t>{0, 3},
+      std::pair{std::int64_t{0}, std::int64_t{1} << 32},
+      std::pair{std::int64_t{1} << 40, std::int64_t{0}});
   Arguments a;
   for (Argument* rows : {&a.x, &a.dy, &a.y}) {
-    rows->layout.shape[0] = 0;
+    rows->layout.shape[0] = batch;
+    rows->layout.shape[1] = heads;
     rows->view.data = nullptr;
   }
   a.rstd.layout.shape[0] = 0;

@@ -46,8 +46,17 @@ Range changed_words(const std::string& line, const std::string& other) {
          line[line.size() - 1 - same_end] == other[other.size() - 1 - same_end])
     ++same_end;
   Range range = {same, line.size() - same_end};
-  while (range.begin > 0 && is_word(line[range.begin - 1])) --range.begin;
-  while (range.end < line.size() && is_word(line[range.end])) ++range.end;
+  // A boundary within a word, of either line, is moved to the word's end.
+  const auto is_within = [&](const std::string& text, std::size_t at) {
+    return at > 0 && at < text.size() && is_word(text[at - 1]) && is_word(text[at]);
+  };
+  const std::size_t other_end = other.size() - same_end;
+  if (is_within(line, range.begin) || is_within(other, same)) {
+    while (range.begin > 0 && is_word(line[range.begin - 1])) --range.begin;
+  }
+  if (is_within(line, range.end) || is_within(other, other_end)) {
+    while (range.end < line.size() && is_word(line[range.end])) ++range.end;
+  }
   const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
   const std::size_t rest = line.size() - (range.end - range.begin);
   return rest < indent + (line.size() - indent) / 3 ? Range{} : range;

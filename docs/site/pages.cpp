@@ -318,7 +318,7 @@ class Site {
     const auto is_mark = [](const DifferenceLine& line) { return line.text == "// [kernel]"; };
     const auto begin = std::find_if(lines.begin(), lines.end(), is_mark);
     const auto end = std::find_if(lines.rbegin(), lines.rend(), is_mark).base();
-    return begin < end ? std::vector(begin + 1, end - 1) : lines;
+    return end - begin >= 2 ? std::vector(begin + 1, end - 1) : lines;
   }
 
   static std::string size_of_change(const std::vector<DifferenceLine>& lines) {

@@ -27,7 +27,7 @@
  *
  * Of a tensor of 4 dimensions, neighbours that lie at one distance count as one. Where three remain,
  * the forward functions take a launch for each index of the first, or of the second where that is
- * shorter and no rstd is written; else it is one launch.
+ * shorter and no rstd is written; else it is one launch, of two tensors, too.
  *
  * **Streams and devices.** Work is enqueued on `stream`, a stream of the tensors' device, and the
  * function returns; null is CUDA's default stream. The tensors must stay until the stream is done
@@ -37,8 +37,9 @@
  * writes of tensors come after that kernel's end.
  *
  * **Errors.** A function either enqueues all of its work and returns RMSNORM_OK, or enqueues
- * nothing and returns another status. What goes wrong on the GPU later, as with memory that was
- * freed too early, is for the caller's next CUDA call to report.
+ * nothing and returns another status; unless CUDA fails between the launches of one call. What goes
+ * wrong on the GPU later, as with memory that was freed too early, is for the caller's next CUDA
+ * call to report.
  *
  * **Threads.** Any function may be called from any thread at any time.
  */

@@ -36,9 +36,10 @@ struct Forward {
 /// A launch in which each inner index, a head, may have a weight of its own.
 struct HeadsForward : Forward {
   std::int64_t weight_head[2];  ///< of each tensor, bytes from a head's weight to the next; or 0
+  std::int64_t step_bits;  ///< set in any distance to rows of launches that have to be alike; or 0
 
   /// One in which none has.
-  HeadsForward(const Forward& op) : Forward(op), weight_head{} {}  // NOLINT: it is the same
+  HeadsForward(const Forward& op) : Forward(op), weight_head{}, step_bits(0) {}  // NOLINT: the same
 };
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no

@@ -53,7 +53,8 @@ __global__ void __launch_bounds__(kMaxMixedThreads) rms_norm_mixed(
 
 /// Are all groups of columns vectors?
 bool has_whole_groups(const HeadsForward& op) {
-  std::uintptr_t bits = static_cast<std::uintptr_t>(op.hidden);
+  std::uintptr_t bits = static_cast<std::uintptr_t>(op.hidden) |
+                        static_cast<std::uintptr_t>(op.step_bits) / bytes_of(op.dtype);
   for (const Tensor& tensor : op.tensors) {
     bits |= address_bits({tensor.x, tensor.y}) / bytes_of(op.dtype) |
             reinterpret_cast<std::uintptr_t>(tensor.weight) / bytes_of(op.weight_dtype);

@@ -56,7 +56,7 @@ inline void stage_at_most(int bytes, ForwardPlan& plan) {
 
 /// Are all rows whole vectors of 16 bytes, at 16-byte addresses?
 inline bool is_aligned(const HeadsForward& op) {
-  std::uintptr_t bits = static_cast<std::uintptr_t>(op.hidden) * bytes_of(op.dtype);
+  std::uintptr_t bits = static_cast<std::uintptr_t>(op.hidden) * bytes_of(op.dtype) | op.step_bits;
   for (const Tensor& tensor : op.tensors) {
     bits |= address_bits({tensor.x, tensor.y}) | reinterpret_cast<std::uintptr_t>(tensor.weight);
   }

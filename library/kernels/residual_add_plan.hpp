@@ -25,7 +25,7 @@ constexpr int kMaxSummingThreads = 1024;  ///< of a block
 inline int width_of(const ResidualAdd& op) {
   const std::uintptr_t bits =
       static_cast<std::uintptr_t>(op.hidden) |
-      address_bits({op.x, op.residual, op.y}) / bytes_of(op.dtype) |
+      (address_bits({op.x, op.residual, op.y}) | op.step_bits) / bytes_of(op.dtype) |
       reinterpret_cast<std::uintptr_t>(op.weight) / bytes_of(op.weight_dtype);
   return static_cast<int>(std::gcd(bits, 16 / bytes_of(op.dtype)));
 }
@@ -42,8 +42,9 @@ inline bool is_mixed(const ResidualAdd& op) {
 inline ResidualAddPlan mixed_plan_for(const ResidualAdd& op) {
   const int threads = mixed_threads(op.hidden);
   const std::uintptr_t bits =
-      static_cast<std::uintptr_t>(op.hidden) | address_bits({op.x, op.y}) / bytes_of(op.dtype) |
-      address_bits({op.residual}) / bytes_of(op.residual_dtype) |
+      static_cast<std::uintptr_t>(op.hidden) |
+      (address_bits({op.x, op.y}) | op.step_bits) / bytes_of(op.dtype) |
+      (address_bits({op.residual}) | op.step_bits) / bytes_of(op.residual_dtype) |
       reinterpret_cast<std::uintptr_t>(op.weight) / bytes_of(op.weight_dtype);
   const std::uintptr_t weight_bits = op.weight_outer_stride | op.weight_inner_stride;
   const bool is_whole = (bits | weight_bits / bytes_of(op.weight_dtype)) % kGroup == 0;

@@ -213,6 +213,21 @@ class Binding(unittest.TestCase):
         for i, one in enumerate(x):
             self.assertIn(words("x", one), said[i])
 
+    def test_a_call_may_begin_within_another(self):
+        x, other = torch.zeros(2, 8), torch.zeros(3, 16)
+        write = self.rmsnorm._write_view
+        if write is None:
+            self.skipTest("there is nothing that a call within could overwrite")
+
+        def write_and_call(tensor, place):
+            write(tensor, place)
+            if tensor is x:
+                self.rmsnorm.rms_norm(other, None, 0.0)
+
+        with mock.patch.object(self.rmsnorm, "_write_view", write_and_call):
+            self.rmsnorm.rms_norm(x, None, 0.0)
+        self.assertIn(words("x", x), self.said())
+
     def test_the_library_must_have_been_loaded(self):
         unloaded = binding()
         for call in (unloaded.version, lambda: unloaded.rms_norm(torch.zeros(2, 8), None, 0.0)):

@@ -22,6 +22,7 @@ except ImportError:
     print("skipped: PyTorch is not installed")
     sys.exit(4)
 from torch._subclasses import FakeTensorMode
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +32,7 @@ import rmsnorm  # noqa: E402
 
 EPS = 1e-6
 CALLS = []
+TOLERANCE = {torch.bfloat16: {"rtol": 2**-8, "atol": 1e-6}, torch.float32: {"rtol": 1e-5, "atol": 1e-6}}
 STRIDES = []  # of each dy
 NORM = torch.ops.rmsnorm
 trace = functools.partial(torch.compile, backend="aot_eager")  # makes no code
@@ -153,6 +155,8 @@ class Operators(unittest.TestCase):
                 residual = random(4, 8, dtype=other, grad=True)
                 y, total = rmsnorm.fused_add_rms_norm(x, residual, weight, EPS)
                 self.assertEqual((y.dtype, total.dtype), (dtype, other))
+                exact = norm(total.detach().double(), weight.detach().double(), EPS)
+                torch.testing.assert_close(y.detach().double(), exact, **TOLERANCE[dtype])
                 (y.sum() + total.sum()).backward()
                 self.assertEqual((x.grad.dtype, residual.grad.dtype), (dtype, other))
 
@@ -280,6 +284,17 @@ class Operators(unittest.TestCase):
                 seen.append(str(function))
                 return function(*args, **(kwargs or {}))
 
+        class Function(TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                seen.append(str(function))
+                return function(*args, **(kwargs or {}))
+
+        for watch in (Watch(), Function()):
+            seen = []
+            with watch:
+                run(x)
+            for name in ("rms_norm", "rms_norm_out", "fused_add_rms_norm_"):
+                self.assertTrue([one for one in seen if f"rmsnorm.{name}" in one], (watch, name))
         seen = []
         with Watch():
             run(x)
@@ -302,6 +317,7 @@ class Operators(unittest.TestCase):
         for sentence, call in [
             ("has no second derivative", lambda: dx.sum().backward()),
             ("with out=", lambda: rmsnorm.rms_norm(tangent, weight, EPS, out=tangent)),
+            ("with out=", lambda: rmsnorm.rms_norm(tangent, None, EPS, out=x * 2)),
             ("fused_add_rms_norm does",
              lambda: rmsnorm.fused_add_rms_norm_(x * 1, tangent, None, EPS)),
             ("knows neither torch.func", lambda: torch.vmap(plain)(tangent)),

@@ -13,14 +13,13 @@ to be 0. Nothing is recorded for autograd.
 What the library refuses is an Error, and what CUDA cannot do a Failure, both with the library's
 sentence. All else raises what PyTorch raises.
 
-A call writes a DLPack view of each tensor into memory of its thread, asks for the current stream
-and calls the library. It copies nothing, and allocates nothing but the outputs that it was not
+A call writes a DLPack view of each tensor into memory of its own, asks for the current stream and
+calls the library. It copies nothing, and allocates nothing but the outputs that it was not
 given.
 """
 
 import ctypes
 import os
-import threading
 
 import torch
 from torch.utils.dlpack import to_dlpack
@@ -49,10 +48,12 @@ def _view_writer():
     if ctypes.c_uint32.from_address(table).value != 1:  # another major version
         return None
     address = ctypes.c_void_p.from_address(table + 8 + 8 + 3 * 8).value
+    if address is None:
+        return None
     return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(address)
 
 
-class _Places(threading.local):
+class _Places:
     """Where the views of a call are written: a place for each of up to six tensors."""
 
     def __init__(self):
@@ -63,7 +64,7 @@ class _Places(threading.local):
 
 
 _write_view = _view_writer()
-_places = _Places()
+_free_places = []  # of calls that are over; a list's pop and append are atomic
 
 _TENSOR = ctypes.c_void_p
 _STREAM = ctypes.c_void_p
@@ -128,28 +129,36 @@ def version():
     return _parts(_loaded().rmsnorm_version())
 
 
-def _views_of(tensors):
-    """The addresses of the tensors' DLTensors, and what has to live as long as these are read."""
-    if _write_view is None:  # a capsule owns its view, which begins with the DLTensor
-        capsules = [None if tensor is None else to_dlpack(tensor) for tensor in tensors]
-        views = [None if c is None else _capsule_pointer(c, b"dltensor") for c in capsules]
-        return views, capsules
-    views = []
-    for tensor, place in zip(tensors, _places.addresses):
-        if tensor is None:
-            place = None
-        elif isinstance(tensor, torch.Tensor):  # of anything else, PyTorch's function would crash
-            _write_view(tensor, place)
-        else:
-            raise TypeError(f"{tensor!r} is a {type(tensor).__name__}: it needs to be a tensor")
-        views.append(place)
-    return views, tensors  # a view points to its tensor's sizes
+def _call_with_capsules(function, tensors, others):
+    # A capsule owns its view, which begins with the DLTensor: all live until the call is over.
+    capsules = [None if tensor is None else to_dlpack(tensor) for tensor in tensors]
+    views = [None if c is None else _capsule_pointer(c, b"dltensor") for c in capsules]
+    return function(*views, *others)
+
+
+def _call_with_views(function, tensors, others):
+    # Its own memory for each call: another may begin before this one ends, in another thread, or in
+    # what Python runs meanwhile. A view points to its tensor's sizes: the tensors live as long.
+    places = _free_places.pop() if _free_places else _Places()
+    try:
+        views = []
+        for tensor, place in zip(tensors, places.addresses):
+            if tensor is None:
+                place = None
+            elif isinstance(tensor, torch.Tensor):  # anything else would crash
+                _write_view(tensor, place)
+            else:
+                raise TypeError(f"{tensor!r} is a {type(tensor).__name__}: it needs to be a tensor")
+            views.append(place)
+        return function(*views, *others)
+    finally:
+        _free_places.append(places)
 
 
 def _call(name, tensors, others):
     function = getattr(_loaded(), name)
-    views, _owners = _views_of(tensors)
-    status = function(*views, *others)
+    call = _call_with_capsules if _write_view is None else _call_with_views
+    status = call(function, tensors, others)
     if status != 0:
         kind = Error if status < _CUDA_ERROR else Failure
         raise kind(status, _library.rmsnorm_last_error().decode())

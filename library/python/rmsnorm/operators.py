@@ -130,25 +130,29 @@ def _wants_gradient(*tensors):
     return False
 
 
-_PLAIN = {torch.Tensor, torch.nn.Parameter, type(None)}
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
 def _is_seen(x, *tensors):
-    """Whether anything but the library has to see the call: a compiler, a mode that watches PyTorch,
-    a tensor of a class that computes in its own way, or one without memory."""
-    if torch.compiler.is_compiling() or type(x) not in _PLAIN or x.is_meta:
+    """Whether anything but the library has to see the call: a compiler, the profiler, a mode that
+    watches PyTorch, a tensor of a class that computes in its own way, one without memory, or one
+    whose memory has to be negated first."""
+    if torch.compiler.is_compiling() or torch.autograd.profiler._is_profiler_enabled:
         return True
-    for tensor in tensors:
-        if type(tensor) not in _PLAIN:
+    for tensor in (x, *tensors):
+        if tensor is None:
+            continue
+        if type(tensor) not in _PLAIN or tensor.is_meta or tensor.is_neg():
             return True
-    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._get_tracing_state() is not None
+    return (torch._C._len_torch_dispatch_stack() > 0 or torch._C._len_torch_function_stack() > 0 or
+            torch._C._get_tracing_state() is not None)
 
 
 def rms_norm(x, weight, eps, out=None, weight_bias=0.0):
     """RMSNorm of x (..., hidden), times weight + weight_bias. The weight is (hidden), None or, for
     x (..., heads, hidden), (heads, hidden). `out` may be x, and then nothing may want a
     gradient."""
-    if _wants_gradient(x, weight):
+    if _wants_gradient(x, weight, out):
         if out is not None:
             raise RuntimeError("with out=, rms_norm records no gradient, which a tensor requires")
         return _rms_norm_rstd(x, weight, eps, weight_bias)[0]
@@ -175,7 +179,8 @@ def fused_add_rms_norm(x, residual, weight, eps, weight_bias=0.0):
     """The RMSNorm of x + residual, and that sum, as new tensors, of the types of x and of the
     residual. Two launches, since the sum would have to be copied first to be made in place."""
     total = (x + residual).to(residual.dtype)
-    return rms_norm(total, weight, eps, weight_bias=weight_bias).to(x.dtype), total
+    normed = total.to(torch.promote_types(x.dtype, total.dtype))  # its result has x's digits
+    return rms_norm(normed, weight, eps, weight_bias=weight_bias).to(x.dtype), total
 
 
 class RMSNorm(torch.nn.RMSNorm):
