@@ -36,7 +36,8 @@ void for_gpu_implementations(
 /// device the time; says so if not.
 bool fits_on_gpu(int rows, int hidden, int matrices = 4);
 
-/// This shape; for the CPU device with fewer rows, where it would take too long.
+/// This shape; for the CPU device, and under a tool that says it is slow, with fewer rows, where it
+/// would take too long.
 rmsnorm::Shape in_time(int rows, int hidden);
 
 /// Checks that the implementation solves the workload's problem, or says why it does not support

@@ -8,7 +8,10 @@ sanitizer=$1
 tool=$2
 tests=$3
 tags="[sanitizer]"
-case "$tool" in memcheck | initcheck) tags="[sanitizer],[memory]" ;; esac
+case "$tool" in
+  memcheck | initcheck) tags="[sanitizer],[memory]" ;;
+  racecheck) export RMSNORM_TESTS_ARE_SLOW=1 ;; # it takes minutes for what takes others seconds
+esac
 
 if ! command -v "$sanitizer" >/dev/null; then
   echo "skipped: compute-sanitizer was not found (it comes with the CUDA Toolkit)"
