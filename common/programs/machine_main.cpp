@@ -8,12 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "common/base/cuda_check.hpp"
 #include "common/base/device.hpp"
-#include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
-#include "common/base/terminal.hpp"
 #include "common/measure/machine.hpp"
+#include "common/programs/gpu_program.hpp"
 #include "common/programs/output.hpp"
 #include "common/records/csv_fields.hpp"
 
@@ -45,33 +43,11 @@ void run(const std::string& file) {
   csv::write_rows(file, kMachineHeader, rows, for_each_machine_field);
 }
 
-int ended(ExitCode exit_code, const std::string& sentence) {
-  end_progress();
-  fmt::print(stderr, "{}\n", sentence);
-  return exit_code;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   std::string file;
   CLI::App app("Measures the GPU's memories: latencies, bandwidths and conflicts of banks.");
   app.add_option("--csv", file, "The file to write")->type_name("FILE")->required();
-  try {
-    app.parse(argc, argv);
-    run(file);
-    return kAllVerified;
-  } catch (const CLI::Success& success) {
-    return app.exit(success);
-  } catch (const CLI::Error& error) {
-    return ended(kBadUsage, fmt::format("{} (--help lists the options)", error.what()));
-  } catch (const NoGpu& error) {
-    return ended(kNoDevice, error.what());
-  } catch (const CudaError& error) {
-    return ended(kNoDevice, fmt::format("stopped: {}", error.what()));
-  } catch (const WrongProbe& error) {
-    return ended(kLessonWrong, error.what());
-  } catch (const std::runtime_error& error) {
-    return ended(kBadUsage, error.what());
-  }
+  return run_gpu_program<WrongProbe>(app, argc, argv, [&] { run(file); });
 }

@@ -17,7 +17,6 @@
 
 #include "common/base/cuda_check.hpp"
 #include "common/base/device.hpp"
-#include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
 #include "common/base/terminal.hpp"
 #include "common/contract/types.hpp"
@@ -25,6 +24,7 @@
 #include "common/measure/gpu.hpp"
 #include "common/measure/roofline.hpp"
 #include "common/operations/rms_norm.hpp"
+#include "common/programs/gpu_program.hpp"
 #include "common/programs/output.hpp"
 #include "common/verify/verifier.hpp"
 #include "library/registration.hpp"
@@ -168,7 +168,7 @@ std::vector<Width> widths_of(const Wanted& wanted) {
   return widths;
 }
 
-ExitCode run(const Wanted& wanted) {
+void run(const Wanted& wanted) {
   const std::vector<Width> widths = widths_of(wanted);
   std::vector<tune::Plan> plans = tune::read_plans(wanted.table);
   require_writable(wanted.table);
@@ -182,13 +182,6 @@ ExitCode run(const Wanted& wanted) {
     tune::replace(plans, tuned(width, gpu, major >= 9));
     tune::write_plans(wanted.table, plans);
   }
-  return kAllVerified;
-}
-
-int ended(ExitCode exit_code, const std::string& sentence) {
-  end_progress();
-  fmt::print(stderr, "{}\n", sentence);
-  return exit_code;
 }
 
 }  // namespace
@@ -214,22 +207,9 @@ int main(int argc, char** argv) {
       ->type_name("FILE")
       ->required()
       ->take_last();
-  try {
-    app.parse(argc, argv);
+  return run_gpu_program<WrongShape>(app, argc, argv, [&] {
     if (!names.empty()) wanted.dtypes.clear();
     for (const std::string& name : names) wanted.dtypes.push_back(dtypes.at(name));
-    return run(wanted);
-  } catch (const CLI::Success& success) {
-    return app.exit(success);
-  } catch (const CLI::Error& error) {
-    return ended(kBadUsage, fmt::format("{} (--help lists the options)", error.what()));
-  } catch (const NoGpu& error) {
-    return ended(kNoDevice, error.what());
-  } catch (const CudaError& error) {
-    return ended(kNoDevice, fmt::format("stopped: {}", error.what()));
-  } catch (const WrongShape& error) {
-    return ended(kLessonWrong, error.what());
-  } catch (const std::runtime_error& error) {
-    return ended(kBadUsage, error.what());
-  }
+    run(wanted);
+  });
 }
