@@ -63,7 +63,8 @@ std::vector<std::string> law(const std::vector<Limit>& limits, const std::string
       kib(fewest),
       kib(x),
       percent(100 * x / (per_ns * ns)),
-      percent(100 * decode.front().result->copy_gbps.value_or(0) / gbps)};
+      percent(100 * decode.front().result->copy_gbps.value_or(0) / gbps),
+      fmt::format("{:.0f}", instructions_in_time(decode.front()))};
 }
 
 /// The first rows alone are the law.
@@ -79,7 +80,8 @@ std::string law_table(const std::vector<Limit>& limits, bool is_brief) {
       fmt::format("the fewest with which a kernel reaches {:.0f} % of that copy", kNearlyAll),
       "x of a launch in *decode*, an SM's share",
       "bandwidth that the law leaves *decode*, in % of that copy's",
-      "bandwidth of the copy in *decode*, cold, in % of that copy's"};
+      "bandwidth of the copy in *decode*, cold, in % of that copy's",
+      "instructions for a KiB that there are issue slots for, at that copy's bandwidth"};
   const auto fp32 = law(limits, "fp32"), bf16 = law(limits, "bf16");
   std::vector<TableRow> rows = {{"Little's law", "fp32", "bf16"}};
   const std::size_t count = is_brief ? 4 : fp32.size();

@@ -133,13 +133,13 @@ def _wants_gradient(*tensors):
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
-def _is_seen(x, *tensors):
+def _is_seen(*tensors):
     """Whether anything but the library has to see the call: a compiler, the profiler, a mode that
     watches PyTorch, a tensor of a class that computes in its own way, one without memory, or one
     whose memory has to be negated first."""
     if torch.compiler.is_compiling() or torch.autograd.profiler._is_profiler_enabled:
         return True
-    for tensor in (x, *tensors):
+    for tensor in tensors:
         if tensor is None:
             continue
         if type(tensor) not in _PLAIN or tensor.is_meta or tensor.is_neg():
