@@ -83,6 +83,11 @@ void enqueue_with(Norms norms, float eps, const Launch& launch) {
   enqueue(written, read, (*norms.begin())->rstd ? 0 : norms.size(), std::ref(launch));
 }
 
+/// Bytes from a period's rows to the next's.
+std::int64_t step_of(const Layout& layout, std::size_t tensor) {
+  return layout.period * layout.tensors[tensor].outer_stride + layout.leaps[tensor];
+}
+
 /// Launches each period of a layout, as a launch has two dimensions of rows. `rows` are those of
 /// the first period, of which launch() has to launch `in_period`, in the order of the layout.
 template <class Launch>
@@ -93,8 +98,7 @@ cudaError_t launch_periods(
     const cudaError_t error = launch();
     if (error != cudaSuccess) return error;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::int64_t step = layout.period * rows[i]->outer_stride + layout.leaps[i];
-      rows[i]->data = static_cast<char*>(rows[i]->data) + step;
+      rows[i]->data = static_cast<char*>(rows[i]->data) + step_of(layout, i);
     }
   }
   return launch();
@@ -103,8 +107,7 @@ cudaError_t launch_periods(
 /// The bits of the distances from a period's rows to the next's, of so many tensors.
 std::int64_t step_bits_of(const Layout& layout, std::size_t tensors) {
   std::int64_t bits = 0;
-  for (std::size_t i = 0; layout.period > 0 && i < tensors; ++i)
-    bits |= layout.period * layout.tensors[i].outer_stride + layout.leaps[i];
+  for (std::size_t i = 0; layout.period > 0 && i < tensors; ++i) bits |= step_of(layout, i);
   return bits;
 }
 
