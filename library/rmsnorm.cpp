@@ -15,6 +15,7 @@
 #include "library/call.hpp"
 #include "library/kernels/backward.hpp"
 #include "library/kernels/forward.hpp"
+#include "library/kernels/fp8.hpp"
 #include "library/kernels/residual_add.hpp"
 
 namespace rmsnorm::library {
@@ -32,6 +33,15 @@ struct Norm {
   View y;
   std::optional<View> residual = {};
   std::optional<View> rstd = {};
+};
+
+/// Those of one to 8 bits.
+struct Fp8Tensors {
+  View x;
+  std::optional<View> residual, weight;
+  View y;
+  std::optional<View> norm, given, limit;
+  std::optional<Scales> chosen;
 };
 
 using Norms = std::initializer_list<const Norm*>;
@@ -193,6 +203,49 @@ void enqueue_residual_add(const Norm& norm, float eps, float weight_bias, cudaSt
   });
 }
 
+/// Calls the kernels for 8 bits. Every pointer in op to a row is set here.
+void enqueue_fp8(const Fp8Tensors& t, kernels::Fp8Norm op, cudaStream_t stream) {
+  Views views{&t.x, &t.y}, written, read{&t.x};
+  std::vector<kernels::Rows*> rows{&op.x, &op.y};
+  views.reserve(kMaxTensors);
+  const auto add = [&](const std::optional<View>& view, kernels::Rows* to) {
+    if (!view) return;
+    views.push_back(&*view);
+    rows.push_back(to);
+    written.push_back(&*view);
+  };
+  add(t.norm, &op.norm);  // the first, as it may be x
+  add(t.residual, &op.residual);
+  const std::size_t of_elements = views.size();
+  written.push_back(&t.y);
+  if (t.chosen) {
+    views.push_back(&t.chosen->rows);
+    rows.push_back(&op.scale);
+    written.push_back(&t.chosen->memory);
+    op.group_stride = t.chosen->group_bytes;
+  }
+  for (const auto* const input : {&t.weight, &t.given, &t.limit}) {
+    if (*input) read.push_back(&**input);
+  }
+  if (t.weight) views.push_back(&*t.weight);
+  enqueue(written, read, t.norm ? 1 : 0, [&] {
+    if (t.x.region.is_empty()) return cudaSuccess;
+    const Layout layout = layout_of(views, Order::free);
+    for (std::size_t i = 0; i < rows.size(); ++i) *rows[i] = layout.tensors[i];
+    for (std::size_t i = 0; layout.period > 0 && i < of_elements; ++i) {
+      op.step_columns |= step_of(layout, i) / bytes_of(views[i]->dtype);
+    }
+    if (t.weight) {
+      op.weight = data_of(*t.weight);
+      op.weight_inner_stride = layout.tensors[rows.size()].inner_stride;
+      op.weight_outer_stride = layout.tensors[rows.size()].outer_stride;
+    }
+    op.rows = rows_of_launch(layout);
+    op.inner = layout.inner;
+    return launch_periods(layout, rows, op.rows, [&] { return kernels::launch(op, stream); });
+  });
+}
+
 /// The tensor as the x of a pass of training.
 View input_of(const DLTensor* tensor) {
   const View x = rows_of("x", tensor);
@@ -304,6 +357,65 @@ rmsnorm_status rmsnorm_residual_add(
     norm.residual = shaped_as({"residual", residual}, norm.x);
     check_rows_apart(*norm.residual);
     enqueue_residual_add(norm, eps, weight_bias, stream);
+  });
+}
+
+rmsnorm_status rmsnorm_forward_fp8(
+    const DLTensor* x, const DLTensor* residual, const DLTensor* weight, const DLTensor* y,
+    const DLTensor* scale, const DLTensor* limit, const DLTensor* norm, rmsnorm_scaling scaling,
+    rmsnorm_rounding rounding, float eps, float weight_bias, CUstream_st* stream) {
+  return status_of([&] {
+    const bool is_given = scaling == RMSNORM_SCALE_GIVEN;
+    const bool is_row = scaling == RMSNORM_SCALE_ROW;
+    if (!is_given && !is_row && scaling != RMSNORM_SCALE_GROUP) {
+      refuse(
+          RMSNORM_BAD_VALUE, "scaling is {}: it needs to be a value of rmsnorm_scaling",
+          static_cast<int>(scaling));
+    }
+    if (rounding != RMSNORM_ROUND_ONCE && rounding != RMSNORM_ROUND_TWICE) {
+      refuse(
+          RMSNORM_BAD_VALUE, "rounding is {}: it needs to be a value of rmsnorm_rounding",
+          static_cast<int>(rounding));
+    }
+    check_number("eps", eps, false);
+    const View input = rows_of("x", x);
+    Fp8Tensors tensors{input,
+                       {},
+                       weight_or_none("weight", weight, input, weight_bias),
+                       fp8_rows_of("y", y, input),
+                       {},
+                       {},
+                       {},
+                       {}};
+    check_rows_apart(tensors.y);
+    if (residual != nullptr) tensors.residual = output_as({"residual", residual}, input);
+    if (norm != nullptr) tensors.norm = output_as({"norm", norm}, input);
+    if (is_given) {
+      tensors.given = number_of("scale", scale, input);
+      if (limit != nullptr) {
+        refuse(RMSNORM_BAD_VALUE, "limit is a tensor, and the scale is given: it needs to be null");
+      }
+    } else {
+      constexpr std::int64_t kGroup = kernels::kScaleGroup;
+      const std::int64_t groups = is_row ? 1 : (input.hidden + kGroup - 1) / kGroup;
+      tensors.chosen = scales_of("scale", scale, input, groups);
+      if (limit != nullptr) tensors.limit = number_of("limit", limit, input);
+    }
+
+    kernels::Fp8Norm op{};
+    const auto& number = is_given ? tensors.given : tensors.limit;
+    if (number) op.limit_or_scale = static_cast<const float*>(data_of(*number));
+    op.hidden = static_cast<int>(input.hidden);
+    op.dtype = input.dtype;
+    op.weight_dtype = tensors.weight ? tensors.weight->dtype : input.dtype;
+    op.y_dtype = tensors.y.dtype;
+    op.scales = is_given ? kernels::Scales::given
+                : is_row ? kernels::Scales::row
+                         : kernels::Scales::groups;
+    op.rounds_twice = rounding == RMSNORM_ROUND_TWICE;
+    op.eps = eps;
+    op.weight_bias = weight_bias;
+    enqueue_fp8(tensors, op, stream);
   });
 }
 

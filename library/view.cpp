@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -9,6 +10,10 @@
 
 namespace rmsnorm::library {
 namespace {
+
+#if DLPACK_MAJOR_VERSION > 1 || (DLPACK_MAJOR_VERSION == 1 && DLPACK_MINOR_VERSION >= 1)
+static_assert(RMSNORM_FLOAT8_E4M3FN == kDLFloat8_e4m3fn && RMSNORM_FLOAT8_E5M2 == kDLFloat8_e5m2);
+#endif
 
 constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;
 /// Addresses and distances are less than this: no sum of a few overflows.
@@ -19,6 +24,8 @@ std::string text(DLDataType dtype) {
       {kDLInt, "int"},       {kDLUInt, "uint"},       {kDLFloat, "float"},
       {kDLBfloat, "bfloat"}, {kDLComplex, "complex"},
   };
+  if (dtype.bits == 8 && dtype.code == RMSNORM_FLOAT8_E4M3FN) return "float8_e4m3fn";
+  if (dtype.bits == 8 && dtype.code == RMSNORM_FLOAT8_E5M2) return "float8_e5m2";
   const auto kind = kKinds.find(dtype.code);
   if (kind != kKinds.end()) return fmt::format("{}{}", kind->second, dtype.bits);
   return fmt::format("DLPack's type code {} with {} bits", dtype.code, dtype.bits);
@@ -41,11 +48,21 @@ std::string text(DLDevice device) {
   return fmt::format("a device of DLPack's type {}", static_cast<int>(device.device_type));
 }
 
-Dtype dtype_of(const char* name, DLDataType dtype) {
+/// What a tensor may have as elements.
+enum class Kind { numbers, fp8 };
+
+Dtype dtype_of(const char* name, DLDataType dtype, Kind kind) {
   if (dtype.lanes != 1) {
     refuse(
         RMSNORM_BAD_DTYPE, "{} has elements of {} lanes: they need to be single numbers", name,
         dtype.lanes);
+  }
+  if (kind == Kind::fp8) {
+    if (dtype.code == RMSNORM_FLOAT8_E4M3FN && dtype.bits == 8) return Dtype::e4m3;
+    if (dtype.code == RMSNORM_FLOAT8_E5M2 && dtype.bits == 8) return Dtype::e5m2;
+    refuse(
+        RMSNORM_BAD_DTYPE, "{} has elements of {}: they need to be float8_e4m3fn or float8_e5m2",
+        name, text(dtype));
   }
   if (dtype.code == kDLFloat && dtype.bits == 32) return Dtype::fp32;
   if (dtype.code == kDLFloat && dtype.bits == 16) return Dtype::fp16;
@@ -74,7 +91,7 @@ std::int64_t multiply(const char* name, rmsnorm_status status, std::int64_t a, s
 /// What every tensor needs; `needed` are its numbers of dimensions, in words.
 View view_of(
     const char* name, const DLTensor* tensor, int fewest, int most, const char* needed,
-    bool may_expand = false) {
+    bool may_expand = false, Kind kind = Kind::numbers) {
   if (tensor == nullptr) refuse(RMSNORM_BAD_POINTER, "{} is null: it needs to be a tensor", name);
   const DLTensor& t = *tensor;
   if (t.ndim < fewest || t.ndim > most) {
@@ -98,7 +115,7 @@ View view_of(
         RMSNORM_BAD_SHAPE, "{} has {} columns: it needs {} at most", name, t.shape[last],
         kMostColumns);
   }
-  View view{name, dtype_of(name, t.dtype), t.device.device_id, t.ndim, t.shape[last], {}};
+  View view{name, dtype_of(name, t.dtype, kind), t.device.device_id, t.ndim, t.shape[last], {}};
   if (t.device.device_type != kDLCUDA) {
     refuse(
         RMSNORM_BAD_DEVICE, "{} is on {}: it needs to be on a CUDA device", name, text(t.device));
@@ -147,6 +164,9 @@ View view_of(
   return view;
 }
 
+constexpr const char* kRowsNeeded =
+    "2, (rows, hidden), 3, (batch, heads, head_dim), or 4, (batch, tokens, heads, head_dim)";
+
 std::string shape_text(const View& view) {
   const auto& size = view.region.size;
   std::string text;
@@ -154,6 +174,13 @@ std::string shape_text(const View& view) {
     text += fmt::format("{}, ", size[i]);
   }
   return fmt::format("({}{})", text, view.hidden);
+}
+
+void check_fp32(const View& tensor) {
+  if (tensor.dtype == Dtype::fp32) return;
+  refuse(
+      RMSNORM_BAD_DTYPE, "{} has elements of {}: it needs float32", tensor.name,
+      text(tensor.dtype));
 }
 
 void check_one_for_each(
@@ -172,10 +199,14 @@ std::int64_t address_of(const char* name, std::uintptr_t address, int device) {
 }
 
 View rows_of(const char* name, const DLTensor* tensor, bool may_expand) {
-  return view_of(
-      name, tensor, 2, 4,
-      "2, (rows, hidden), 3, (batch, heads, head_dim), or 4, (batch, tokens, heads, head_dim)",
-      may_expand);
+  return view_of(name, tensor, 2, 4, kRowsNeeded, may_expand);
+}
+
+View fp8_rows_of(const char* name, const DLTensor* tensor, const View& x) {
+  const View view = view_of(name, tensor, 2, 4, kRowsNeeded, false, Kind::fp8);
+  check_shape(view, x);
+  check_device(view, x);
+  return view;
 }
 
 View weight_of(const char* name, const DLTensor* tensor, const View& x) {
@@ -197,11 +228,77 @@ View weight_of(const char* name, const DLTensor* tensor, const View& x) {
 View rstd_of(const char* name, const DLTensor* tensor, const View& x) {
   const View rstd = view_of(name, tensor, 1, 1, "1, (rows)");
   check_one_for_each(rstd, x.region.rows(), "rows", x);
-  if (rstd.dtype != Dtype::fp32) {
-    refuse(RMSNORM_BAD_DTYPE, "{} has elements of {}: it needs float32", name, text(rstd.dtype));
-  }
+  check_fp32(rstd);
   check_device(rstd, x);
   return rstd;
+}
+
+View number_of(const char* name, const DLTensor* tensor, const View& x) {
+  const View number = view_of(name, tensor, 1, 1, "1, (1)");
+  if (number.hidden != 1) {
+    refuse(RMSNORM_BAD_SHAPE, "{} has {} elements: it needs one", name, number.hidden);
+  }
+  check_fp32(number);
+  check_device(number, x);
+  return number;
+}
+
+Scales scales_of(const char* name, const DLTensor* tensor, const View& x, std::int64_t groups) {
+  if (tensor == nullptr) refuse(RMSNORM_BAD_POINTER, "{} is null: it needs to be a tensor", name);
+  DLTensor t = *tensor;
+  const int leading = x.dimensions - 1;
+  std::vector<std::int64_t> needed(std::end(x.region.size) - leading, std::end(x.region.size));
+  if (groups != 1 || t.ndim != leading) needed.push_back(groups);
+  if (t.shape == nullptr && t.ndim > 0) {
+    refuse(RMSNORM_BAD_POINTER, "{} has no shape: the pointer to it is null", name);
+  }
+  const std::vector<std::int64_t> shape(t.shape, t.shape + std::max(0, t.ndim));
+  if (shape != needed) {
+    refuse(
+        RMSNORM_BAD_SHAPE, "{} has the shape ({}): it needs ({}), for {} of the shape {}", name,
+        fmt::join(shape, ", "), fmt::join(needed, ", "), x.name, shape_text(x));
+  }
+
+  // Rows at one distance, and a row's numbers at one. The strides of sizes of 1 are never used.
+  const std::int64_t rows = x.region.rows();
+  const bool has_last = static_cast<int>(needed.size()) > leading;
+  const bool has_strides = t.strides != nullptr;
+  const std::int64_t group_stride = has_strides && has_last && groups > 1 ? t.strides[leading] : 1;
+  const bool is_row_order = group_stride == 1;
+  const std::int64_t row_stride = is_row_order ? groups : 1;
+  std::int64_t expected = row_stride;
+  bool is_right = is_row_order || group_stride >= rows;
+  for (int i = leading - 1; i >= 0; expected *= shape[i--]) {
+    if (has_strides && shape[i] > 1 && t.strides[i] != expected) is_right = false;
+  }
+  if (!is_right && !x.region.is_empty()) {
+    refuse(
+        RMSNORM_BAD_STRIDES,
+        "{} has the strides ({}): it needs those of a contiguous tensor, or rows side by side and "
+        "the last stride {} or more",
+        name, fmt::join(t.strides, t.strides + t.ndim, ", "), rows);
+  }
+
+  const std::int64_t group_bytes =
+      multiply(name, RMSNORM_BAD_STRIDES, group_stride, bytes_of(Dtype::fp32));
+  multiply(name, RMSNORM_BAD_STRIDES, groups, group_bytes);  // is no overflow
+  std::int64_t extent[2] = {(rows - 1) * row_stride + (groups - 1) * group_stride + 1, 1};
+  if (x.region.is_empty()) extent[0] = 0;
+  t.ndim = 2;
+  t.shape = extent;
+  t.strides = nullptr;
+  const View memory = view_of(name, &t, 2, 2, "2");
+  check_fp32(memory);
+  check_device(memory, x);
+  Scales scales{memory, memory, group_bytes};
+  Region& region = scales.rows.region;
+  std::int64_t stride = row_stride * bytes_of(Dtype::fp32);
+  for (int i = kRowDimensions - 1; i >= 0; --i) {
+    region.size[i] = x.region.size[i];
+    region.stride[i] = region.size[i] > 1 ? stride : 0;
+    stride *= region.size[i];
+  }
+  return scales;
 }
 
 void check_device(const View& tensor, const View& other) {

@@ -55,6 +55,10 @@ inline std::int64_t heads_of(const View& weight) {
 /// \throws Refusal for anything that is wrong with it alone; its memory is not looked at.
 View rows_of(const char* name, const DLTensor* tensor, bool may_expand = false);
 
+/// The tensor as 8-bit rows like those of x.
+/// \throws Refusal as above, and if it does not fit to x.
+View fp8_rows_of(const char* name, const DLTensor* tensor, const View& x);
+
 /// The tensor as a weight for rows of x.
 /// \throws Refusal as above, and if it does not fit to x.
 View weight_of(const char* name, const DLTensor* tensor, const View& x);
@@ -62,6 +66,22 @@ View weight_of(const char* name, const DLTensor* tensor, const View& x);
 /// The tensor as one fp32 number for each row of x.
 /// \throws Refusal as above, and if it does not fit to x.
 View rstd_of(const char* name, const DLTensor* tensor, const View& x);
+
+/// The tensor as one fp32 number.
+/// \throws Refusal as above, and if it is on another device than x.
+View number_of(const char* name, const DLTensor* tensor, const View& x);
+
+/// Numbers for parts of each row of x.
+struct Scales {
+  View memory;               ///< all of them, those between them included
+  View rows;                 ///< the first of each row, with the shape of x
+  std::int64_t group_bytes;  ///< from one of a row to its next
+};
+
+/// The tensor as so many fp32 numbers for each row of x, in row order or in column order. Of one
+/// for each row, a last size of 1 may be left out.
+/// \throws Refusal as above, and if it does not fit to x.
+Scales scales_of(const char* name, const DLTensor* tensor, const View& x, std::int64_t groups);
 
 /// \throws Refusal if the tensor is on another device than `other`.
 void check_device(const View& tensor, const View& other);
@@ -89,7 +109,7 @@ inline void* data_of(const View& view) {
   return reinterpret_cast<void*>(view.region.begin);
 }
 
-constexpr std::size_t kMaxTensors = 6;  ///< of a call
+constexpr std::size_t kMaxTensors = 7;  ///< of a call
 
 /// Tensors of a call.
 using Views = std::vector<const View*>;

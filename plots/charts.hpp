@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// All charts: of the lessons' results, of what peers.py measured, of what limits a kernel, and of
-/// the CPU device's counts.
+/// All charts: of the lessons' results, of what peers.py measured, of what limits a kernel, of a
+/// GPU's memories, and of the CPU device's counts.
 
 #include <cstdint>
 #include <filesystem>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/records/machine_row.hpp"
 #include "common/records/result.hpp"
 #include "common/records/row_cost.hpp"
 #include "common/records/trace_csv.hpp"
@@ -106,7 +107,8 @@ std::optional<Chart> peers_forward_chart(const std::vector<Result>& results);
 /// was timed.
 std::optional<Chart> peers_decode_chart(const std::vector<Result>& results);
 
-/// The share of the copy's bandwidth in all other cases, in dots. Nothing if there are none.
+/// The share of the copy's bandwidth in all other cases, but those in 8 bits, in dots. Nothing if
+/// there are none.
 std::optional<Chart> peers_other_chart(const std::vector<Result>& results);
 
 // --- what limits a kernel
@@ -118,6 +120,17 @@ std::optional<Chart> bytes_in_flight_chart(const std::vector<Limit>& limits);
 
 /// The same over the instructions that they need, and what the SMs can issue. Likewise.
 std::optional<Chart> roofline_chart(const std::vector<Limit>& limits);
+
+// --- a GPU's memories
+
+/// How long a load takes over its working set, with the levels that are L1, L2 and DRAM.
+/// \throws std::runtime_error as levels_of does
+Chart latency_chart(const std::vector<MachineRow>& rows);
+
+/// The bandwidth of L2 and DRAM over the bytes in flight of an SM, and Little's law with the
+/// latency of a load that is alone.
+/// \throws std::runtime_error as levels_of, reach_of and sms_of do
+Chart in_flight_chart(const std::vector<MachineRow>& rows);
 
 // --- the CPU device's counts
 

@@ -2,7 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <cstddef>
+#include <utility>
+
 namespace rmsnorm::plots {
+namespace {
+
+/// A number as a multiple of 1024^unit, with the largest unit up to 3 that leaves no fraction.
+std::pair<std::int64_t, std::size_t> in_binary_unit(std::int64_t number) {
+  constexpr std::int64_t kKibi = 1024;
+  std::size_t unit = 0;
+  for (; unit < 3 && number >= kKibi && number % kKibi == 0; ++unit) number /= kKibi;
+  return {number, unit};
+}
+
+}  // namespace
 
 std::string microseconds(double us) {
   return fmt::format("{:.{}f} µs", us, us < 10 ? 2 : us < 100 ? 1 : 0);
@@ -17,9 +32,18 @@ std::string percent(double pct) {
 }
 
 std::string binary_count(std::int64_t count) {
-  constexpr std::int64_t kKibi = 1024;
-  if (count >= kKibi && count % kKibi == 0) return fmt::format("{}k", count / kKibi);
-  return fmt::format("{}", count);
+  const auto [number, unit] = in_binary_unit(count);
+  return fmt::format("{}{}", number, std::array{"", "k", "M", "G"}[unit]);
+}
+
+std::string binary_bytes(std::int64_t bytes) {
+  const auto [number, unit] = in_binary_unit(bytes);
+  return fmt::format("{} {}", number, std::array{"bytes", "KiB", "MiB", "GiB"}[unit]);
+}
+
+std::string kibibytes(double bytes) {
+  constexpr double kKiB = 1024;
+  return fmt::format("{:.{}f} KiB", bytes / kKiB, bytes < 10 * kKiB ? 1 : 0);
 }
 
 std::string markdown_table(const std::vector<TableRow>& rows) {

@@ -17,8 +17,15 @@ std::string gigabytes_per_second(double gbps);
 /// A share: "97 %"; "2.1 %" below ten.
 std::string percent(double pct);
 
-/// A length: "512", "4k", "256k" where it is a multiple of 1024, else all its digits.
+/// A length: "512", "4k", "256k", "24M", "1G": in the largest unit of which it is a multiple, each
+/// 1024 times the one before.
 std::string binary_count(std::int64_t count);
+
+/// Bytes in such units: "96 bytes", "24 MiB".
+std::string binary_bytes(std::int64_t bytes);
+
+/// Bytes that are no whole number of a unit: "5.4 KiB", "12 KiB".
+std::string kibibytes(double bytes);
 
 /// What stands in a cell that has nothing to show.
 inline constexpr const char* kNothing = "-";

@@ -8,6 +8,7 @@
 
 #include "common/records/csv_fields.hpp"
 #include "plots/format.hpp"
+#include "plots/machine.hpp"
 #include "plots/select.hpp"
 
 namespace rmsnorm::plots {
@@ -24,14 +25,12 @@ constexpr auto for_each_field = [](auto& l, auto&& visit) {
 
 constexpr double kKiB = 1024;
 constexpr double kThreadsOfSm = 2048;  // at most; the counted share of active warps is of these
-constexpr const char* kGpu = "NVIDIA H200";
-constexpr double kSms = 132;          // of that GPU
-constexpr double kIssuedByCycle = 4;  // instructions of warps, by an SM: one by each scheduler
-constexpr double kCyclesByNs = 1.98;  // with which 67 TFLOP/s stand in the data sheet
-constexpr double kIssuedByNs = kSms * kIssuedByCycle * kCyclesByNs;
+constexpr double kIssuedByCycle = 4;   // instructions of warps, by an SM: one by each scheduler
+constexpr double kCyclesByNs = 1.98;   // with which 67 TFLOP/s stand in the data sheet
 
-std::string kib(double bytes) {
-  return fmt::format("{:.{}f} KiB", bytes / kKiB, bytes < 10 * kKiB ? 1 : 0);
+/// Instructions of warps that all SMs can issue in a nanosecond.
+double issued_by_ns(const Profile& profile) {
+  return sms_of(profile.device) * kIssuedByCycle * kCyclesByNs;
 }
 
 /// The kernels of a regime, or of all, with tensors of a type.
@@ -43,13 +42,13 @@ std::vector<Limit> limits_in(
 }
 
 /// One column of Little's law, for a type.
-std::vector<std::string> law(const std::vector<Limit>& limits, const std::string& dtype) {
+std::vector<std::string> law(
+    const std::vector<Limit>& limits, std::optional<double> ns, const std::string& dtype) {
   const std::vector<Limit> of_type = limits_in(limits, dtype);
   const std::vector<Limit> decode = limits_in(limits, dtype, "decode");
   if (decode.empty()) throw std::runtime_error("there is no profile of decode in " + dtype);
   const double gbps = decode.front().gbps_of_copy;
-  const double per_ns = gbps / 2 / kSms;
-  const double ns = soonest(limits).ns;
+  const double per_ns = gbps / 2 / sms_of(decode.front().profile->device);
   double fewest = std::numeric_limits<double>::infinity();
   for (const Limit& limit : of_type) {
     if (limit.share >= kNearlyAll) fewest = std::min(fewest, limit.in_flight);
@@ -58,31 +57,33 @@ std::vector<std::string> law(const std::vector<Limit>& limits, const std::string
   return {
       gigabytes_per_second(gbps),
       fmt::format("{:.1f} bytes/ns", per_ns),
-      fmt::format("{:.2f} µs", ns / 1e3),
-      kib(per_ns * ns),
-      kib(fewest),
-      kib(x),
-      percent(100 * x / (per_ns * ns)),
+      ns ? microseconds(*ns / 1e3) : kNothing,
+      ns ? kibibytes(per_ns * *ns) : kNothing,
+      microseconds(soonest(limits).ns / 1e3),
+      kibibytes(fewest),
+      kibibytes(x),
+      ns ? percent(100 * x / (per_ns * *ns)) : kNothing,
       percent(100 * decode.front().result->copy_gbps.value_or(0) / gbps),
       fmt::format("{:.0f}", instructions_in_time(decode.front()))};
 }
 
 /// The first rows alone are the law.
-std::string law_table(const std::vector<Limit>& limits, bool is_brief) {
+std::string law_table(const std::vector<Limit>& limits, std::optional<double> ns, bool is_brief) {
   const Loads& shortest = *soonest(limits).loads;
   const std::string quantities[] = {
       "bandwidth of the copy in *prefill*",
       "half of it, the loads, an SM's share",
+      "the latency of DRAM: a load that is alone",
+      "bytes in flight that the law asks of an SM, at least",
       fmt::format(
-          "the latency, at most: the time of {} in *{}*", code(shortest.implementation),
+          "the shortest time of a kernel's bytes: {} in *{}*", code(shortest.implementation),
           shortest.regime),
-      "bytes in flight that the law asks of an SM",
       fmt::format("the fewest with which a kernel reaches {:.0f} % of that copy", kNearlyAll),
       "x of a launch in *decode*, an SM's share",
-      "bandwidth that the law leaves *decode*, in % of that copy's",
+      "bandwidth that the law leaves *decode*, at most, in % of that copy's",
       "bandwidth of the copy in *decode*, cold, in % of that copy's",
       "instructions for a KiB that there are issue slots for, at that copy's bandwidth"};
-  const auto fp32 = law(limits, "fp32"), bf16 = law(limits, "bf16");
+  const auto fp32 = law(limits, ns, "fp32"), bf16 = law(limits, ns, "bf16");
   std::vector<TableRow> rows = {{"Little's law", "fp32", "bf16"}};
   const std::size_t count = is_brief ? 4 : fp32.size();
   for (std::size_t i = 0; i < count; ++i) rows.push_back({quantities[i], fp32[i], bf16[i]});
@@ -111,31 +112,28 @@ std::vector<Limit> limits_of(
     });
     if (of_profile == loads.end() || copy == results.end()) continue;
     if (result == nullptr || !result->gbps) continue;
-    if (profile.device != kGpu) {
-      throw std::runtime_error(
-          fmt::format("bytes in flight: how many SMs a '{}' has is not known", profile.device));
-    }
+    const double sms = sms_of(profile.device);
     const double x = static_cast<double>(result->bytes) / 2;  // the rest is y
     const double threads = profile.active_warps / 100 * kThreadsOfSm;
     Limit limit{};
     limit.result = result;
     limit.profile = &profile;
     limit.loads = &*of_profile;
-    limit.x_of_sm = x / kSms;  // there may not be enough for all of them
+    limit.x_of_sm = x / sms;  // there may not be enough for all of them
     limit.in_flight = std::min(threads * of_profile->x_at_once, limit.x_of_sm);
     limit.gbps_of_copy = *copy->copy_gbps;
     limit.share = 100 * *result->gbps / limit.gbps_of_copy;
-    limit.ns = limit.in_flight / (*result->gbps / 2 / kSms);
+    limit.ns = limit.in_flight / (*result->gbps / 2 / sms);
     limit.instructions = profile.instructions / (2 * x / kKiB);
     const double ns = static_cast<double>(result->bytes) / *result->gbps;
-    limit.issued = 100 * profile.instructions / (ns * kIssuedByNs);
+    limit.issued = 100 * profile.instructions / (ns * issued_by_ns(profile));
     limits.push_back(limit);
   }
   return limits;
 }
 
 double instructions_in_time(const Limit& limit) {
-  return kIssuedByNs / limit.gbps_of_copy * kKiB;
+  return issued_by_ns(*limit.profile) / limit.gbps_of_copy * kKiB;
 }
 
 const Limit& soonest(const std::vector<Limit>& limits) {
@@ -144,10 +142,11 @@ const Limit& soonest(const std::vector<Limit>& limits) {
 }
 
 std::string make_limits_table(
-    const std::vector<Limit>& limits, const std::vector<std::string>& words) {
+    const std::vector<Limit>& limits, const std::vector<std::string>& words,
+    std::optional<double> dram_ns) {
   const bool is_brief = words.size() == 3 && words[2] == "brief";
   if (words.size() > 1 && words[1] == "law" && (words.size() == 2 || is_brief))
-    return law_table(limits, is_brief);
+    return law_table(limits, dram_ns, is_brief);
   const bool has_dtype =
       words.size() > 2 && (words[2].starts_with("fp") || words[2].starts_with("bf"));
   const std::size_t first = has_dtype ? 3 : 2;
@@ -168,8 +167,8 @@ std::string make_limits_table(
     const auto waits = limit->loads->waits;
     rows.push_back(
         {code(words[i]), percent(percent_of_copy(*limit->result).value_or(0)),
-         kib(limit->in_flight), fmt::format("{:.0f}", limit->instructions), percent(limit->issued),
-         waits ? fmt::format("{:.0f}", *waits) : kNothing,
+         kibibytes(limit->in_flight), fmt::format("{:.0f}", limit->instructions),
+         percent(limit->issued), waits ? fmt::format("{:.0f}", *waits) : kNothing,
          fmt::format("{:.0f}", limit->loads->spilled)});
   }
   return fmt::format("{}\n{}.\n", markdown_table(rows), source_of(*of_regime.front().profile));

@@ -67,7 +67,9 @@ const Limit& soonest(const std::vector<Limit>& limits);
 ///                               no type is named
 ///
 /// Ends with a newline. \throws std::runtime_error if something is missing in the words or records
+/// \param dram_ns the latency of DRAM that was measured; without it, the law's rows are empty
 std::string make_limits_table(
-    const std::vector<Limit>& limits, const std::vector<std::string>& words);
+    const std::vector<Limit>& limits, const std::vector<std::string>& words,
+    std::optional<double> dram_ns = {});
 
 }  // namespace rmsnorm::plots

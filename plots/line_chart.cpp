@@ -43,14 +43,16 @@ std::pair<double, double> extent(const std::vector<ChartLine>& lines) {
   return {low, high};
 }
 
-/// 16, 64, 256, ...: every second power of two from the first one that is shown.
+/// 16, 64, 256, ...: every second power of two from the first one that is shown, or every fourth of
+/// many.
 std::string draw_x_axis(
     const LineChart& chart, const Plane& plane, const Theme& theme,
     std::pair<double, double> extent) {
   const Frame& frame = plane.frame();
   std::string text;
+  const double step = extent.second / extent.first > (1 << 16) ? 16 : 4;
   for (double tick = std::exp2(std::ceil(std::log2(extent.first))); tick <= extent.second;
-       tick *= 4) {
+       tick *= step) {
     text += draw(Text{
         .text = binary_count(static_cast<std::int64_t>(tick)),
         .at = {plane.x(tick), frame.bottom - 12},

@@ -23,7 +23,9 @@ struct PeerCase {
   std::optional<double> copy_us;       ///< its time, with as many bytes as have to be moved
 
   /// Whether the time matters, and not the bandwidth: so few rows that no memory is busy.
-  bool is_about_time() const { return regime == "decode"; }
+  bool is_about_time() const { return regime.rfind("decode", 0) == 0; }
+  /// Whether y has 8 bits. No chart has these cases: they are for tables.
+  bool is_in_8_bits() const { return regime.find("_e4m3") != std::string::npos; }
   /// The regime in words: "residual add".
   std::string name() const;
 };

@@ -6,6 +6,7 @@ Needs PyTorch with CUDA and an NVIDIA GPU. docs/peers.md says what is measured, 
 
 import argparse
 import datetime
+import functools
 import importlib.util
 import sys
 import time
@@ -15,7 +16,8 @@ from peers_harness import cases, results
 
 ROOT = Path(__file__).resolve().parent.parent
 IMPLEMENTATIONS = [  # ours is the last bar of each chart
-    "torch", "torch.compile", "torch.compile/max", "liger", "flashinfer", "quack", "librmsnorm"]
+    "torch", "torch.compile", "torch.compile/max", "liger", "flashinfer", "quack", "librmsnorm/two",
+    "librmsnorm"]
 DONE, FAILED, NO_GPU = 0, 1, 3  # 2 is argparse's, for bad usage
 
 
@@ -50,9 +52,9 @@ def parse(arguments):
     return options
 
 
-def load_librmsnorm(library, revision):
+def load_librmsnorm(make, library, revision):
     from peers_harness import machine
-    from peers_harness.implementations import Librmsnorm, Missing
+    from peers_harness.implementations import Missing
 
     if not library.is_file():
         raise Missing(f"there is no {library}: build it, or name it with --library")
@@ -60,7 +62,7 @@ def load_librmsnorm(library, revision):
     binding = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(binding)
     binding.load(str(library))
-    return Librmsnorm(binding, revision or machine.revision())
+    return make(binding, revision or machine.revision())
 
 
 def find_implementations(options):
@@ -70,7 +72,8 @@ def find_implementations(options):
     makers = dict(zip(IMPLEMENTATIONS, [
         implementations.Torch, implementations.TorchCompile, implementations.TorchCompileMax,
         implementations.Liger, implementations.FlashInfer, implementations.Quack,
-        lambda: load_librmsnorm(options.library, options.revision)]))
+        *(functools.partial(load_librmsnorm, make, options.library, options.revision)
+          for make in (implementations.LibrmsnormTwo, implementations.Librmsnorm))]))
     found = []
     for name in options.implementation or IMPLEMENTATIONS:
         try:

@@ -111,13 +111,15 @@ std::optional<Chart> peers_forward_chart(const std::vector<Result>& results) {
 std::optional<Chart> peers_decode_chart(const std::vector<Result>& results) {
   return dots_of(
       results, "decode in bf16: time of a launch in a CUDA graph", "µs",
-      [](const PeerCase& which) { return which.is_about_time(); });
+      [](const PeerCase& which) { return which.is_about_time() && !which.is_in_8_bits(); });
 }
 
 std::optional<Chart> peers_other_chart(const std::vector<Result>& results) {
   return dots_of(
       results, "bandwidth in % of a copy of as many bytes", "% of the measured copy",
-      [](const PeerCase& which) { return !which.is_about_time() && !is_on_the_line(which); });
+      [](const PeerCase& which) {
+        return !which.is_about_time() && !which.is_in_8_bits() && !is_on_the_line(which);
+      });
 }
 
 }  // namespace rmsnorm::plots

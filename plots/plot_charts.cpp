@@ -1,6 +1,6 @@
 /// \file
-/// Draws every chart that a results file, what was counted and read of its kernels, a trace file
-/// and the results of peers.py have data for.
+/// Draws every chart that a results file, what was counted and read of its kernels, a trace file,
+/// the results of peers.py, and a GPU's measured memories have data for.
 
 #include <fmt/format.h>
 
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "plots/charts.hpp"
+#include "plots/machine.hpp"
 #include "plots/tool.hpp"
 
 namespace {
@@ -27,6 +28,7 @@ struct Options {
   std::filesystem::path peers_file;
   std::filesystem::path profile_file;
   std::filesystem::path loads_file;
+  std::filesystem::path machine_file;
   std::filesystem::path folder;
   std::optional<double> l2_mib;
 };
@@ -104,6 +106,12 @@ void draw_peers(const Options& options) {
   }
 }
 
+void draw_machine(const Options& options) {
+  const auto rows = read_machine(options.machine_file);
+  save(latency_chart(rows), options, "machine_latency");
+  save(in_flight_chart(rows), options, "machine_in_flight");
+}
+
 /// Says what is wrong with a number that has to be above 0; CLI::PositiveNumber lets NaN pass.
 std::string positive(const std::string& text) {
   double number = 0;
@@ -123,6 +131,9 @@ int main(int argc, char** argv) {
       app.add_option("--trace", options.trace_file, "The CPU device's counts")->type_name("FILE");
   CLI::Option* peers =
       app.add_option("--peers", options.peers_file, "The results of peers.py")->type_name("FILE");
+  CLI::Option* machine =
+      app.add_option("--machine", options.machine_file, "What ./rmsnorm machine measured")
+          ->type_name("FILE");
   CLI::Option* profile = app.add_option("--profile", options.profile_file, "The profiler's counts")
                              ->needs(csv)
                              ->type_name("FILE");
@@ -137,12 +148,13 @@ int main(int argc, char** argv) {
       ->needs(csv)
       ->type_name("N");
   return run_tool(app, argc, argv, [&] {
-    if (csv->empty() && trace->empty() && peers->empty())
-      throw CLI::RequiredError("--csv, --trace or --peers");
+    if (csv->empty() && trace->empty() && peers->empty() && machine->empty())
+      throw CLI::RequiredError("--csv, --trace, --peers or --machine");
     if (!csv->empty()) draw_results(options);
     if (!loads->empty()) draw_limits(options);
     if (!trace->empty()) draw_trace(options);
     if (!peers->empty()) draw_peers(options);
+    if (!machine->empty()) draw_machine(options);
     return kDone;
   });
 }

@@ -223,7 +223,8 @@ std::string shapes_table(const std::vector<Result>& of_sweep, const Slugs& slugs
 
 // --- all
 
-/// The slugs' results in the first one's operation that are wanted.
+/// The slugs' results that are wanted: in the first one's operation, and those of variants, which
+/// may do another of as many bytes.
 /// \throws std::runtime_error if there are no slugs, or if one has no such result
 template <class Wanted>
 std::vector<Result> results_of(
@@ -234,7 +235,8 @@ std::vector<Result> results_of(
   for (const Result& r : results) {
     if (operation.empty() && r.implementation == slugs.front()) operation = r.operation;
   }
-  const std::vector<Result> found = only(of_operation(results, operation), [&](const Result& r) {
+  const std::vector<Result> found = only(results, [&](const Result& r) {
+    if (r.operation != operation && !is_variant(r.implementation)) return false;
     return is_wanted(r) && std::find(slugs.begin(), slugs.end(), r.implementation) != slugs.end();
   });
   const Slugs known = implementations_of(found);
@@ -331,7 +333,7 @@ std::string make_table(const std::vector<Result>& results, const std::vector<std
   }
   throw std::runtime_error(fmt::format(
       "there is no table '{}'; there are ladder, best, lesson, errors, unaligned, long, profile, "
-      "limits, peers and mutants",
+      "limits, machine, peers and mutants",
       kind));
 }
 

@@ -21,7 +21,7 @@ namespace rmsnorm::plots {
 ///     unaligned SLUG...      the given ones; time and % of copy of odd rows and their neighbours
 ///     long SLUG...           the given ones; time and % of copy of the longest rows over hidden
 ///
-/// A table is of one operation: that of the first slug.
+/// A table is of one operation, that of the first slug; but for variants.
 ///
 /// Ends with a newline.
 /// \throws std::runtime_error if there is no such kind, if a word is missing or one too many, or if

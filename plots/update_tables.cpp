@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 
 #include "common/base/files.hpp"
 #include "plots/limits.hpp"
+#include "plots/machine.hpp"
 #include "plots/markers.hpp"
 #include "plots/mutation.hpp"
 #include "plots/peers.hpp"
@@ -31,6 +33,7 @@ struct Options {
   std::filesystem::path csv_file;
   std::filesystem::path profile_file;
   std::filesystem::path loads_file;
+  std::filesystem::path machine_file;
   std::filesystem::path peers_file;
   std::filesystem::path mutants_file;
   std::filesystem::path root;
@@ -75,6 +78,10 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
   const auto norms = of_operation(results, "rms_norm");  // limits points to it
   const auto counted = of_operation(profiles, "rms_norm");
   const auto limits = limits_of(norms, counted, loads);
+  std::vector<rmsnorm::MachineRow> machine;
+  if (!options.machine_file.empty()) machine = read_machine(options.machine_file);
+  std::optional<double> dram_ns;
+  if (!machine.empty()) dram_ns = levels_of(machine).dram.ns;
   std::vector<rmsnorm::Result> peers;
   if (!options.peers_file.empty()) peers = load_results(options.peers_file);
   std::vector<MutantCount> mutants;
@@ -83,11 +90,12 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
   const MakeBlock make_block = [&](const auto& words) {
     const std::string kind = words.empty() ? "" : words.front();
     if (kind == "peers") return make_peers_table(peers, {words.begin() + 1, words.end()});
+    if (kind == "machine") return make_machine_table(machine, {words.begin() + 1, words.end()});
     if (kind == "mutants") return make_mutants_table(mutants, {words.begin() + 1, words.end()});
     if (kind == "limits") {
       if (limits.empty()) return std::string("Not recorded yet.\n");
       return make_without_new_lessons(lessons, loads, words, [&](const auto& known) {
-        return make_limits_table(limits, known);
+        return make_limits_table(limits, known, dram_ns);
       });
     }
     if (kind == "profile") {
@@ -131,6 +139,8 @@ int main(int argc, char** argv) {
   app.add_option("--csv", options.csv_file, "The results file")->required()->type_name("FILE");
   app.add_option("--profile", options.profile_file, "The profiler's counts")->type_name("FILE");
   app.add_option("--loads", options.loads_file, "What loads_in_flight.py read")->type_name("FILE");
+  app.add_option("--machine", options.machine_file, "What ./rmsnorm machine measured")
+      ->type_name("FILE");
   app.add_option("--peers", options.peers_file, "The results of peers.py")->type_name("FILE");
   app.add_option("--mutants", options.mutants_file, "What mutate.py counted")->type_name("FILE");
   app.add_option("--root", options.root, "The repository's folder")->required()->type_name("DIR");

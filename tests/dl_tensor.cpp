@@ -32,7 +32,11 @@ std::pair<std::int64_t, std::int64_t> ends_of(const Layout& layout) {
 
 DLDataType dl_type(Dtype dtype) {
   const auto bits = static_cast<std::uint8_t>(8 * rmsnorm::bytes_of(dtype));
-  return {static_cast<std::uint8_t>(dtype == Dtype::bf16 ? kDLBfloat : kDLFloat), bits, 1};
+  const int code = dtype == Dtype::e4m3   ? RMSNORM_FLOAT8_E4M3FN
+                   : dtype == Dtype::e5m2 ? RMSNORM_FLOAT8_E5M2
+                   : dtype == Dtype::bf16 ? kDLBfloat
+                                          : kDLFloat;
+  return {static_cast<std::uint8_t>(code), bits, 1};
 }
 
 std::vector<rmsnorm::Types> types_with_odd_weight() {
@@ -42,6 +46,12 @@ std::vector<rmsnorm::Types> types_with_odd_weight() {
       if (weight != dtype) all.push_back({.dtype = dtype, .weight = weight});
     }
   }
+  return all;
+}
+
+std::vector<rmsnorm::Types> types_of_library() {
+  std::vector<rmsnorm::Types> all = rmsnorm::all_types();
+  for (const rmsnorm::Types& types : types_with_odd_weight()) all.push_back(types);
   return all;
 }
 
@@ -96,17 +106,13 @@ Layout contiguous(std::vector<std::int64_t> shape, std::int64_t offset) {
   return {std::move(shape), std::move(strides), offset};
 }
 
-Layout random_layout(
-    std::mt19937& random, std::vector<std::int64_t> shape, int unit, bool is_output) {
-  const auto draw = [&](int from, int to) {
-    return std::uniform_int_distribution<int>(from, to)(random);
-  };
+Layout random_layout(Draw& draw, std::vector<std::int64_t> shape, int unit, bool is_output) {
   const auto gap = [&] { return std::int64_t{unit} * draw(0, 1) * draw(0, 20); };
   Layout at = contiguous(std::move(shape));
   std::vector<std::size_t> order(at.shape.size() - 1);  // from the innermost dimension on
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (draw(0, 1) == 0) std::reverse(order.begin(), order.end());
-  if (draw(0, 1) == 0) std::shuffle(order.begin(), order.end(), random);
+  if (draw(0, 1) == 0) std::shuffle(order.begin(), order.end(), draw.engine);
   std::int64_t step = at.hidden();
   for (const std::size_t k : order) {
     at.strides[k] = step += gap();

@@ -21,6 +21,9 @@ DLDataType dl_type(rmsnorm::Dtype dtype);
 /// The types that only the library takes: a weight of 16 bits beside an x of another type.
 std::vector<rmsnorm::Types> types_with_odd_weight();
 
+/// Those and all others.
+std::vector<rmsnorm::Types> types_of_library();
+
 /// Numbers in the device's memory, and what they were before any kernel ran.
 class DeviceArray {
  public:
@@ -55,11 +58,18 @@ struct Layout {
 /// Rows that lie one after the other.
 Layout contiguous(std::vector<std::int64_t> shape, std::int64_t offset = 0);
 
+/// Random numbers, the same ones in every run.
+struct Draw {
+  std::mt19937 engine;
+
+  /// A number from `from` to `to`, both included.
+  int operator()(int from, int to) { return std::uniform_int_distribution<int>(from, to)(engine); }
+};
+
 /// Rows of this shape, the last size being hidden, with each dimension within another, in any
 /// order, with gaps or without, forwards or backwards. All distances are multiples of `unit`
 /// elements if hidden is. Of an input, all rows of a dimension may be one.
-Layout random_layout(
-    std::mt19937& random, std::vector<std::int64_t> shape, int unit, bool is_output);
+Layout random_layout(Draw& draw, std::vector<std::int64_t> shape, int unit, bool is_output);
 
 /// The layout in the array, which both have to outlive the view.
 DLTensor view_of(const DeviceArray& array, Layout& layout);

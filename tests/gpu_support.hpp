@@ -22,6 +22,9 @@ std::string why_no_gpu();
 /// The one implementation that supports long rows alone.
 inline constexpr std::string_view kOfLongRows = "15_clusters/st_async";
 
+/// How the kernels are called that know 16 bits only.
+inline constexpr std::string_view kOf16Bits = "16_eight_bits/";
+
 /// The registered implementations that run on a GPU.
 std::vector<rmsnorm::Implementation> gpu_implementations();
 

@@ -12,6 +12,7 @@
 #include "plots/charts.hpp"
 #include "plots/layout.hpp"
 #include "tests/catch.hpp"
+#include "tests/memories.hpp"
 
 using namespace rmsnorm;
 using namespace rmsnorm::plots;
@@ -221,6 +222,35 @@ TEST_CASE("errors of all kernels of the GPU share a band") {
   CHECK(chart.data.at(2).points == Points{{128, 6e-6}});
   results[0].max_error = {};
   CHECK_FALSE(error_chart(results, kOverHidden));
+}
+
+TEST_CASE("the chart of latencies names the levels that it finds") {
+  const Chart chart = latency_chart(tests::memories());
+  CHECK(chart.title == "A load takes 40 cycles from L1, 200 from L2, and 600 from DRAM");
+  REQUIRE(chart.data.size() == 4);  // all sets, in grey, and a line for each level
+  CHECK(chart.data[0].points.size() == 14);
+  using Points = std::vector<std::pair<double, double>>;
+  CHECK(chart.data[2].points == Points{{32768, 200}, {65536, 200}, {131072, 202}, {262144, 200}});
+  CHECK_THAT(chart.commands(kLight), contains("'{L2, 100 ns (to 256k)}'"));
+}
+
+TEST_CASE("the chart of bytes in flight shows the best bandwidth and what the law allows") {
+  const Chart chart = in_flight_chart(tests::memories());
+  // An SM reads 40 bytes in a nanosecond, and one load takes 300 ns.
+  CHECK(
+      chart.title ==
+      "32 KiB in flight on each SM suffice for 95 % of DRAM's bandwidth; Little's law asks for 12 "
+      "KiB at least");
+  REQUIRE(chart.data.size() == 4);
+  const auto& [law, dram] = std::pair(chart.data[2].points, chart.data[3].points);
+  CHECK_THAT(law.back().first, Catch::Matchers::WithinRel(12000.0));
+  CHECK_THAT(law.back().second, Catch::Matchers::WithinRel(5.28));
+  REQUIRE(dram.size() == 3);
+  CHECK(dram[1].first == 32768);
+  CHECK_THAT(dram[1].second, Catch::Matchers::WithinRel(0.132 * 39));
+  auto other = tests::memories();
+  for (MachineRow& row : other) row.device = "another GPU";
+  CHECK_THROWS_WITH(in_flight_chart(other), contains("how many SMs"));
 }
 
 TEST_CASE("a long title has lines that fit the canvas") {

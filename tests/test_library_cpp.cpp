@@ -31,10 +31,13 @@ struct Arrays {
   DeviceTensor rstd{Dtype::fp32, contiguous({12}), 8};
   DeviceTensor dweight{dtype, contiguous({kHidden}), 9};
   DeviceArray workspace{Dtype::fp32, 1 << 14, 10};
+  DeviceTensor fp8{Dtype::e4m3, contiguous({3, 4, kHidden}), 11};
+  DeviceTensor scale{Dtype::fp32, contiguous({3, 4, 1}), 12};
+  DeviceTensor limit{Dtype::fp32, contiguous({1}), 13};
 
   std::vector<std::vector<float>> now() const {
     std::vector<std::vector<float>> numbers;
-    for (const DeviceTensor* tensor : {&x, &y, &k, &k_out, &dy, &rstd, &dweight}) {
+    for (const DeviceTensor* tensor : {&x, &y, &k, &k_out, &dy, &rstd, &dweight, &fp8, &scale}) {
       numbers.push_back(tensor->array.now());
     }
     return numbers;
@@ -88,6 +91,17 @@ std::vector<Function> functions() {
              &a.x.view, &a.dy.view, &a.weight.view, &a.y.view, kEps, 1, nullptr);
        },
        [=](Arrays& a) { residual_add(of(a.x), of(a.dy), of(a.weight), of(a.y), kEps, 1); }},
+      {"forward_fp8",
+       [](Arrays& a) {
+         return rmsnorm_forward_fp8(
+             &a.x.view, &a.dy.view, &a.weight.view, &a.fp8.view, &a.scale.view, &a.limit.view,
+             &a.y.view, RMSNORM_SCALE_GROUP, RMSNORM_ROUND_TWICE, kEps, 1, nullptr);
+       },
+       [=](Arrays& a) {
+         forward_fp8(
+             of(a.x), of(a.dy), of(a.weight), view<__nv_fp8_e4m3>(a.fp8), fp32(a.scale),
+             fp32(a.limit), of(a.y), RMSNORM_SCALE_GROUP, RMSNORM_ROUND_TWICE, kEps, 1);
+       }},
       {"forward_rstd and backward",
        [](Arrays& a) {
          std::size_t bytes = 0;

@@ -195,9 +195,9 @@ const std::vector<Mistake> kOfY = {
        a.y.lies(contiguous({12, kHidden}));
      }},
     {RMSNORM_BAD_DTYPE,
-     "y has elements of DLPack's type code 10 with 8 bits: they need to be "
+     "y has elements of DLPack's type code 7 with 8 bits: they need to be "
      "float32, float16 or bfloat16",
-     [](Arguments& a) { a.y.say_elements(10, 8); }},
+     [](Arguments& a) { a.y.say_elements(7, 8); }},
     {RMSNORM_BAD_DTYPE, "y has elements of float16: it needs those of x, bfloat16",
      [](Arguments& a) { a.y.view.dtype = dl_type(Dtype::fp16); }},
     {RMSNORM_BAD_DEVICE, "y is on a device of DLPack's type 7: it needs to be on a CUDA device",

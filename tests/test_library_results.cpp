@@ -176,20 +176,14 @@ TEST_CASE("the library norms rows and sums at any address, each tensor at its ow
 
 TEST_CASE("the library norms random layouts of two to four dimensions, and sums in them") {
   NEEDS_GPU();
-  std::mt19937 random(20261121);
-  const auto draw = [&](int from, int to) {
-    return std::uniform_int_distribution<int>(from, to)(random);
-  };
-  std::vector<Types> all = all_types();
-  for (const Types& types : types_with_odd_weight()) all.push_back(types);
+  Draw draw{std::mt19937(20261121)};
+  const std::vector<Types> all = types_of_library();
   for (int i = 0; i < 800; ++i) {
     const int unit = draw(0, 2) == 0 ? 8 : 1;
     const int hidden = unit * (draw(0, 3) == 0 ? draw(1, 5000 / unit) : draw(1, 300 / unit));
     std::vector<std::int64_t> shape{hidden};
     for (int k = draw(1, 3); k > 0; --k) shape.insert(shape.begin(), draw(1, 6));
-    const auto layout = [&](bool is_output) {
-      return random_layout(random, shape, unit, is_output);
-    };
+    const auto layout = [&](bool is_output) { return random_layout(draw, shape, unit, is_output); };
     Call call{all[draw(0, static_cast<int>(all.size()) - 1)], layout(false), layout(true)};
     if (draw(0, 2) == 0) call.residual = layout(true);
     if (call.residual && draw(0, 1) == 0) call.residual_dtype = kTypes[draw(0, 2)];
@@ -220,8 +214,7 @@ TEST_CASE("the library norms rows beside a weight of any type, at any address") 
 
 TEST_CASE("the library adds a residual of any type, beside a weight of any type or none") {
   NEEDS_GPU();
-  std::vector<Types> all = all_types();
-  for (const Types& types : types_with_odd_weight()) all.push_back(types);
+  const std::vector<Types> all = types_of_library();
   for (const int hidden : kMixedHidden) {
     for (const Types& types : all) {
       for (const Dtype residual : kTypes) {
@@ -276,8 +269,7 @@ TEST_CASE(
 
 TEST_CASE("a row's bits do not depend on its address") {
   NEEDS_GPU();
-  std::vector<Types> all = all_types();
-  for (const Types& types : types_with_odd_weight()) all.push_back(types);
+  const std::vector<Types> all = types_of_library();
   for (const int hidden : {1, 9, 33, 111, 513, 769, 1031, 4097, 12289, 40001}) {  // none of vectors
     for (const Types& types : all) {
       const DeviceTensor weight(types.weight.value_or(Dtype::fp32), contiguous({hidden}), 21);
@@ -305,8 +297,7 @@ TEST_CASE("a row's bits do not depend on its address") {
 
 TEST_CASE("a row's bits do not depend on the rows that are with it") {
   NEEDS_GPU();
-  std::vector<Types> all = all_types();
-  for (const Types& types : types_with_odd_weight()) all.push_back(types);
+  const std::vector<Types> all = types_of_library();
   for (const int hidden : {64, 769, 4096, 8192, 16384, 20000}) {
     for (const Types& types : all) {
       const Layout layout = contiguous({66, hidden});
@@ -332,8 +323,7 @@ TEST_CASE("a row's bits do not depend on the rows that are with it") {
 
 TEST_CASE("heads with a weight of their own, and dimensions in any order, for rows of any length") {
   NEEDS_GPU();
-  std::vector<Types> all = all_types();
-  for (const Types& types : types_with_odd_weight()) all.push_back(types);
+  const std::vector<Types> all = types_of_library();
   for (const int hidden : {1, 64, 96, 128, 129, 257, 769, 4096, 12288, 40000, 270336}) {
     for (const Types& types : all) {
       if (hidden > 10000 && types.dtype != Dtype::bf16) continue;
@@ -352,8 +342,7 @@ TEST_CASE("heads with a weight of their own, and dimensions in any order, for ro
 
 TEST_CASE("a row's bits do not depend on how the dimensions lie") {
   NEEDS_GPU();
-  std::vector<Types> all = all_types();
-  for (const Types& types : types_with_odd_weight()) all.push_back(types);
+  const std::vector<Types> all = types_of_library();
   for (const std::int64_t hidden : {33, 64, 769, 4096, 20000}) {
     for (const Types& types : all) {
       const Layout flat = contiguous({8, hidden});

@@ -216,12 +216,8 @@ TEST_CASE("the bits of dx and rstd do not depend on how the dimensions lie") {
 
 TEST_CASE("the library's passes for training take rows in any layout") {
   NEEDS_GPU();
-  std::mt19937 random(20261123);
-  const auto draw = [&](int from, int to) {
-    return std::uniform_int_distribution<int>(from, to)(random);
-  };
-  std::vector<Types> all = all_types();
-  for (const Types& types : types_with_odd_weight()) all.push_back(types);
+  Draw draw{std::mt19937(20261123)};
+  const std::vector<Types> all = types_of_library();
   for (int i = 0; i < 200; ++i) {
     const int unit = draw(0, 2) == 0 ? 1 : 8;
     const int hidden = i % 40 == 0      ? 20000  // in parts
@@ -230,9 +226,7 @@ TEST_CASE("the library's passes for training take rows in any layout") {
     std::vector<std::int64_t> shape{draw(1, hidden > 300 ? 4 : 20), hidden};
     for (int k = draw(0, 2); k > 0; --k) shape.insert(shape.begin(), draw(1, 9));
     const Types& types = all[draw(0, static_cast<int>(all.size()) - 1)];
-    const auto layout = [&](bool is_output) {
-      return random_layout(random, shape, unit, is_output);
-    };
+    const auto layout = [&](bool is_output) { return random_layout(draw, shape, unit, is_output); };
     const bool weight_of_heads = shape.size() > 2 && draw(0, 1) == 0;
     CAPTURE(to_string(types), i, hidden, unit, weight_of_heads);
     const Layouts at{layout(false), layout(false), layout(true), layout(true)};

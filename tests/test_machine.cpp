@@ -1,5 +1,5 @@
 /// \file
-/// ./rmsnorm machine: what it refuses, and its CSV file.
+/// ./rmsnorm machine: what it refuses, and its CSV file, which tables and charts read.
 
 #include <filesystem>
 #include <string>
@@ -7,10 +7,12 @@
 
 #include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
-#include "common/measure/machine.hpp"
 #include "common/records/csv_fields.hpp"
+#include "common/records/machine_row.hpp"
+#include "plots/machine.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
+#include "tests/memories.hpp"
 #include "tests/repository.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -65,4 +67,46 @@ TEST_CASE("what machine writes can be read") {
   CHECK(rows[1].threads == 64);
   CHECK(rows[1].device == "A, B");
   CHECK(rows[1].date == "2026-11-23");
+}
+
+TEST_CASE("a row of measurements that lacks what its probe measures is reported") {
+  const TemporaryFolder folder;
+  const auto file = folder / "machine.csv";
+  const auto read = [&](const std::vector<MachineRow>& rows) {
+    csv::write_rows(file, kMachineHeader, rows, for_each_machine_field);
+    return plots::read_machine(file);
+  };
+  const std::vector<MachineRow> rows = memories();
+  CHECK(read(rows).size() == rows.size());
+  CHECK_THROWS_WITH(read({}), contains("machine.csv: no measurements"));
+  const auto complaint = [&](const char* memory, auto change) -> std::string {
+    std::vector<MachineRow> changed = rows;
+    for (MachineRow& row : changed) {
+      if (row.memory == memory) change(row);
+    }
+    try {
+      read(changed);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "(none)";
+  };
+  const auto ends_with = [](const std::string& end) { return Catch::Matchers::EndsWith(end); };
+  CHECK_THAT(
+      complaint("shared", [](auto& row) { row.stride_words.reset(); }),
+      ends_with("machine.csv: line 2: a latency of shared memory without a stride"));
+  CHECK_THAT(
+      complaint("global", [](auto& row) { row.set_bytes = 0; }),
+      ends_with("line 5: a latency of global memory without a set"));
+  CHECK_THAT(
+      complaint("global", [](auto& row) { row.ns.reset(); }),
+      ends_with("line 5: a latency without cycles or ns"));
+  CHECK_THAT(
+      complaint("l1", [](auto& row) { row.loads = 0; }),
+      ends_with("a bandwidth without threads, loads or gbps"));
+  CHECK_THAT(
+      complaint("l1", [](auto& row) { row.probe = "colour"; }),
+      ends_with("neither a latency nor a bandwidth"));
+  CHECK_THAT(
+      complaint("dram", [](auto& row) { row.device = "another"; }), ends_with("another GPU"));
 }

@@ -47,6 +47,8 @@ const char* const kRowSum = "return group_sum<32>(lane < kThreads / 32 ? partial
 const char* const kShortRowStore = "if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;";
 const char* const kShortRowSum =
     "value = row_sum<32>(threadIdx.x % 32 < kThreads / 32 ? partial[threadIdx.x % 32] : 0);";
+const char* const kRowValue =
+    "value = threadIdx.x % 32 < kThreads / 32 ? partial[threadIdx.x % 32] : 0;";
 const char* const kTurnStore = "if (lane == 0) partial[turn][threadIdx.x / 32] = value;";
 const char* const kTurnSum =
     "return group_sum(lane < blockDim.x / 32 ? partial[turn][lane] : 0, 32);";
@@ -84,6 +86,7 @@ const MissingBarrier kMissing[] = {
     {"14_backward", 3, kWarpsStore, kWarpsSum, "4096", false},
     {"15_clusters", 1, kShortRowStore, kShortRowSum, "4096", false},
     {"15_clusters", 2, kSend, kSumOfSent, "65536"},
+    {"16_eight_bits", 1, kShortRowStore, kRowValue},
 };
 
 /// "lessons/04_warp_reduce/rms_norm.cu"

@@ -12,6 +12,7 @@
 #include "common/base/device.hpp"
 #include "common/operations/backward.hpp"
 #include "common/operations/rms_norm.hpp"
+#include "common/operations/softmax.hpp"
 #include "common/tensors/random.hpp"
 #include "common/tensors/workload.hpp"
 #include "common/verify/verifier.hpp"
@@ -361,6 +362,18 @@ TEST_CASE("rows of zeros and NaN and Inf and beyond fp32 are what IEEE 754 says"
   CHECK(check_element(-inf, beyond, Dtype::fp32).ok);
   CHECK_FALSE(check_element(inf, beyond, Dtype::fp32).ok);
   CHECK_FALSE(check_element(-FLT_MAX, beyond, Dtype::fp32).ok);
+}
+
+TEST_CASE("a NaN is in the sum of a softmax wherever the adding begins") {
+  using OfY = Description<Softmax>::OfY;
+  const OfY::Sum nan = {NAN, NAN, 0};
+  const OfY::Sum number = {3, 1, 0};
+  for (const auto& [first, second] : {std::pair(nan, number), std::pair(number, nan)}) {
+    OfY::Sum sum;
+    OfY::add(sum, first);
+    OfY::add(sum, second);
+    CHECK(std::isnan(sum.sum));
+  }
 }
 
 TEST_CASE("subnormal results may be off by their own rounding and no more") {

@@ -168,6 +168,19 @@ TEST_CASE("the title of a chart of dots counts the cases in which the library is
   CHECK(peers_other_chart(all)->title == "librmsnorm is the fastest in 0 of 5 cases");
 }
 
+TEST_CASE("what has 8 bits is in tables, by time where rows are few, and in no chart") {
+  std::vector<Result> all = results();
+  all.push_back(result_of("librmsnorm", "rms_norm_e4m3_row", 32768, 4096, 1));
+  all.push_back(result_of("librmsnorm", "decode_rms_norm_e4m3_row", 1, 4096, 0.5));
+  CHECK_THAT(
+      make_peers_table(all, {"decode_rms_norm_e4m3_row"}), contains("| copy, µs | librmsnorm |"));
+  CHECK_THAT(
+      make_peers_table(all, {"rms_norm_e4m3_row"}),
+      contains("| 32768 × 4096 | 4000 | **100.0** |"));
+  CHECK(peers_decode_chart(all)->data[0].points.size() == 2);
+  CHECK(peers_other_chart(all)->data[0].points.size() == 5 + 4);
+}
+
 TEST_CASE("a chart for which nothing was timed is left out") {
   const std::vector<Result> failed = {result_of("zeta", "forward", 32768, 4096, 0)};
   CHECK_FALSE(peers_forward_chart(failed));

@@ -167,6 +167,27 @@ TEST_CASE("what an SM has in flight follows from its threads and what each of th
       table({"limits", "wide", "bf16", "10_a"}), "there are no loads of '10_a' in 'wide', bf16");
   CHECK_THROWS_WITH(table({"limits", "prefill"}), tests::contains("needs a regime and a slug"));
   CHECK_THROWS_WITH(table({"limits", "law"}), tests::contains("no profile of decode in bf16"));
+
+  // An SM of the copy loads 8 bytes in a nanosecond.
+  auto of_both = results;
+  auto profiles_of_both = profiles;
+  auto loads_of_both = loads;
+  for (std::size_t i = 0; i < 2; ++i) {
+    of_both.push_back(results[i]), of_both.back().dtype = "bf16";
+    profiles_of_both.push_back(profiles[i]), profiles_of_both.back().dtype = "bf16";
+    loads_of_both.push_back(loads[i]), loads_of_both.back().dtype = "bf16";
+  }
+  const auto both = rmsnorm::plots::limits_of(of_both, profiles_of_both, loads_of_both);
+  const std::vector<std::string> law = {"limits", "law"};
+  CHECK_THAT(
+      rmsnorm::plots::make_limits_table(both, law, 512),
+      tests::contains("a load that is alone | 0.51 µs | 0.51 µs |\n") &&
+          tests::contains("law asks of an SM, at least | 4.0 KiB | 4.0 KiB |\n") &&
+          tests::contains("`10_a` in *decode* | 2.05 µs | 2.05 µs |\n") &&
+          tests::contains("leaves *decode*, at most, in % of that copy's | 50 % | 50 % |\n"));
+  CHECK_THAT(
+      rmsnorm::plots::make_limits_table(both, law),
+      tests::contains("law asks of an SM, at least | - | - |\n"));
   profiles[0].device = "another GPU";
   CHECK_THROWS_WITH(
       rmsnorm::plots::limits_of(results, profiles, loads),

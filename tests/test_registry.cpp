@@ -111,13 +111,18 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the bound of every kernel notices a divisor that is off by one") {
+TEST_CASE("the bound of every kernel but to 8 bits notices a divisor that is off by one") {
   NEEDS_GPU();
   for (const Implementation& implementation : all_implementations()) {
     for (const int hidden : {1, 128, 1024}) {
       CAPTURE(implementation.slug, hidden);
       const Problem p = tests::problem_of(1, hidden);
       if (!implementation.unsupported(p).empty()) continue;
+      const std::vector<TensorSpec>& tensors = implementation.operation->tensors;
+      const bool is_short = std::any_of(tensors.begin(), tensors.end(), [](const TensorSpec& t) {
+        return bytes_of(dtype_of(t, {})) == 1;
+      });
+      if (is_short) continue;
       // x / sqrt(sum / (hidden + 1)) is too large by about 1 / (2 hidden).
       const double bound =
           implementation.operation->error_bound(p, implementation.sum_depth(p).row);

@@ -69,16 +69,19 @@ void solve(const Workload& workload) {
   const Problem p = workload.problem();
   const int width = Op::kScaling == Scaling::group ? 128 : p.hidden;
   const int scales = (p.hidden + width - 1) / width;
+  const auto number = [&](std::int64_t i) -> float {
+    const float x = p.like_x(Of::kX, i);
+    return Op::kNormed == Normed::sum ? x + p.like_x(Of::kResidual, i) : x;
+  };
   const float largest_code = Op::kType == Dtype::e4m3 ? 448 : 57344;
   for (int row = 0; row < p.rows; ++row) {
     double squares = 0;
     const std::int64_t first = std::int64_t{row} * p.hidden;
-    for (int col = 0; col < p.hidden; ++col) squares += std::pow(p.like_x(Of::kX, first + col), 2);
+    for (int col = 0; col < p.hidden; ++col) squares += std::pow(number(first + col), 2);
     std::vector<float> norms;
     for (int col = 0; col < p.hidden; ++col) {
       const double root = std::sqrt(squares / p.hidden + p.eps);
-      const auto norm =
-          static_cast<float>(p.like_x(Of::kX, first + col) / root * p.factor(Of::kWeight, col));
+      const auto norm = static_cast<float>(number(first + col) / root * p.factor(Of::kWeight, col));
       norms.push_back(Op::kRounding == Rounding::twice ? rounded(p.dtype, norm) : norm);
     }
     float scale = p.fp32(Of::kLimitOrScale, 0);
@@ -95,6 +98,9 @@ void solve(const Workload& workload) {
       const double quotient = norms[col] / scale;
       p.as<std::uint8_t>(Of::kY)[first + col] =
           to_fp8(fp8_of(Op::kType), quotient, Overflow::saturates);
+      if (Op::kNormed != Normed::sum) continue;
+      const std::uint32_t sum = bits_of(p.dtype, number(first + col));
+      set_bits(p.tensors[Of::kResidual], p.dtype, first + col, sum);
     }
   }
 }
@@ -105,8 +111,12 @@ void solve(const Workload& workload) {
   RmsNormE4m3, RmsNormE4m3Twice, RmsNormE4m3Row, RmsNormE4m3RowTwice, RmsNormE4m3Group,          \
       RmsNormE4m3GroupTwice, RmsNormE5m2, RmsNormE5m2Twice, RmsNormE5m2Row, RmsNormE5m2RowTwice, \
       RmsNormE5m2Group, RmsNormE5m2GroupTwice
+#define SUMS_OF_8_BITS                                                                \
+  ResidualAddE4m3, ResidualAddE4m3Twice, ResidualAddE4m3Row, ResidualAddE4m3RowTwice, \
+      ResidualAddE4m3Group, ResidualAddE4m3GroupTwice
 
-TEMPLATE_TEST_CASE("8 bits by the definition are right, and others not", "", ALL_OF_8_BITS) {
+TEMPLATE_TEST_CASE(
+    "8 bits by the definition are right, and others not", "", ALL_OF_8_BITS, SUMS_OF_8_BITS) {
   using Of = Description<TestType>;
   const Operation& operation = operation_of<TestType>();
   for (const char* const types : {"fp32", "bf16", "fp16/fp32", "bf16/none"}) {
@@ -130,6 +140,13 @@ TEMPLATE_TEST_CASE("8 bits by the definition are right, and others not", "", ALL
         y[last] ^= static_cast<std::uint8_t>(change);
         CHECK(complaint() == "y");
         y[last] = code;
+      }
+      if (TestType::kNormed == Normed::sum) {
+        void* const residual = p.tensors[Of::kResidual];
+        const std::uint32_t sum = bits_at(residual, p.dtype, last);
+        set_bits(residual, p.dtype, last, sum ^ 1);
+        CHECK(complaint() == "residual");
+        set_bits(residual, p.dtype, last, sum);
       }
       if (TestType::kScaling == Scaling::given) continue;
       float& scale = p.template as<float>(Of::kScale)[workload.tensor("scale").size() - 1];

@@ -7,11 +7,13 @@
 
 #include "common/base/files.hpp"
 #include "common/records/csv.hpp"
+#include "plots/machine.hpp"
 #include "plots/mutation.hpp"
 #include "plots/select.hpp"
 #include "plots/tables.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
+#include "tests/memories.hpp"
 #include "tests/temporary_folder.hpp"
 
 using rmsnorm::read_file;
@@ -106,6 +108,11 @@ TEST_CASE("a table is of one operation and the ladder has no variants") {
       contains("| prefill, cold | 100 µs, 4000 GB/s | 100 µs, 100 % | unsupported |"));
   CHECK_THROWS_WITH(
       make_table(results, {"lesson", "07_norm", "08_sum"}), contains("no result of '08_sum'"));
+  rmsnorm::Result of_other = sum;
+  of_other.implementation = "07_norm/of_sum";
+  CHECK_THAT(
+      make_table({norm, of_other}, {"lesson", "07_norm", "07_norm/of_sum"}),
+      contains("| 100 µs, 50 % | 100 µs, 100 % |"));
   CHECK_THAT(
       make_table(results, {"ladder", "rms_norm"}), contains("/07_norm/) | 50 % |") &&
                                                        contains("| `ours` | 50 % |") &&
@@ -297,4 +304,34 @@ TEST_CASE("a mutation score leaves out what nobody can tell from the lesson") {
   CHECK_THROWS_WITH(
       make_mutants_table({{"02_naive", "index", "lost", 1}}, {"lessons"}), contains("'lost'"));
   CHECK_THROWS_WITH(make_mutants_table(counts, {}), contains("operators"));
+}
+
+TEST_CASE("the tables of a GPU's memories say what was measured and what follows from it") {
+  using rmsnorm::plots::make_machine_table;
+  const auto rows = tests::memories();
+  CHECK_THAT(
+      make_machine_table(rows, {"latency"}),
+      contains("| shared memory, without conflicts | - | 20 | 10.0 |\n") &&
+          contains("| L1 | 1 KiB to 8 KiB | 40 | 20.0 |\n| L2 | 32 KiB to 256 KiB | 200 | 100 |\n"
+                   "| DRAM | 1 MiB to 8 MiB | 600 | 300 |\n\nMeasured on NVIDIA H200"));
+  CHECK_THAT(
+      make_machine_table(rows, {"banks"}),
+      contains("| 1 | 1 | 20.0 | - |\n| 8 | 8 | 34.0 | 2.00 |\n| 32 | 32 | 82.0 | 2.00 |\n"));
+  // 32768 bytes at 39 a nanosecond; 16384 bytes at 250.
+  CHECK_THAT(
+      make_machine_table(rows, {"bandwidth"}),
+      contains("| DRAM | 5280 GB/s | 40.0 bytes/ns | 12 KiB | 32 KiB | 840 ns | 300 ns |") &&
+          contains("| L2 | 33792 GB/s | 256.0 bytes/ns | 25 KiB | 16 KiB | 66 ns | 100 ns |"));
+  CHECK(make_machine_table({}, {"banks"}) == "Not recorded yet.\n");
+  CHECK_THROWS_WITH(make_machine_table(rows, {}), contains("'machine' needs 'latency', 'banks'"));
+
+  auto other = rows;
+  for (auto& row : other) row.device = "another GPU";
+  CHECK_THROWS_WITH(
+      make_machine_table(other, {"bandwidth"}), contains("how many SMs a 'another GPU' has"));
+  const auto without_l2 = rmsnorm::plots::only(rows, [](const rmsnorm::MachineRow& row) {
+    return row.set_bytes != 65536 && row.memory != "l2";
+  });
+  CHECK_THROWS_WITH(make_machine_table(without_l2, {"latency"}), contains("has 2 levels"));
+  CHECK_THROWS_WITH(rmsnorm::plots::reach_of(without_l2, "l2"), contains("no bandwidth of 'l2'"));
 }

@@ -2,62 +2,22 @@
 /// \file
 /// What the memories of a GPU can do, measured: latency, bandwidth, and conflicts of banks.
 
-#include <cstdint>
-#include <optional>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "common/measure/gpu.hpp"
+#include "common/records/machine_row.hpp"
 
 namespace rmsnorm {
-
-/// One measurement, a line of the CSV file. What a probe does not have is empty:
-///
-/// - latency of shared: a warp's load, the lanes' words a stride apart. It has stride_words, cycles
-///   and ns.
-/// - latency of global: one thread's load from a working set. It has set_bytes, cycles and ns.
-/// - bandwidth of shared, l1, l2, dram: all SMs read. It has set_bytes, threads, loads and gbps.
-struct MachineRow {
-  std::string probe = {};                      ///< "latency" or "bandwidth"
-  std::string memory = {};                     ///< of what
-  std::optional<std::int64_t> set_bytes = {};  ///< read again and again
-  std::optional<int> stride_words = {};        ///< from lane to lane, in words of 4 bytes
-  std::optional<int> threads = {};             ///< of each SM that read
-  std::optional<int> loads = {};               ///< that each of them has in flight, 16 bytes each
-  std::optional<double> cycles = {};           ///< from one load to the next, which needs it
-  std::optional<double> ns = {};               ///< likewise
-  std::optional<double> gbps = {};             ///< of the whole GPU, 1 GB = 10^9 bytes
-  double spread_pct = 0;                       ///< of ns or gbps, as in a Timing
-  int samples = 0;                             ///< of which cycles, ns and gbps are medians
-  std::string device = {};                     ///< as in a Result
-  std::string driver = {};                     ///< likewise
-  std::string cuda = {};                       ///< likewise
-  std::string version = {};                    ///< likewise
-  std::string date = {};                       ///< likewise
-};
-
-/// The first line of the CSV file.
-inline constexpr const char* kMachineHeader =
-    "probe,memory,set_bytes,stride_words,threads,loads,cycles,ns,gbps,spread_pct,samples,device,"
-    "driver,cuda,version,date";
-
-/// Calls visit(field) for every field of a row, in the header's order: csv::write_rows needs it.
-inline constexpr auto for_each_machine_field = [](auto& r, auto&& visit) {
-  visit(r.probe), visit(r.memory), visit(r.set_bytes), visit(r.stride_words), visit(r.threads);
-  visit(r.loads), visit(r.cycles), visit(r.ns), visit(r.gbps), visit(r.spread_pct);
-  visit(r.samples), visit(r.device), visit(r.driver), visit(r.cuda), visit(r.version);
-  visit(r.date);
-};
 
 /// A kernel that measures did not read what it had to read: its time says nothing.
 struct WrongProbe : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Measures everything in the list above: strides from 0 to 33 words, sets from 4 KiB to 1 GiB
-/// (less where a quarter of the free memory is less), and bandwidths over bytes in flight. The
-/// rows' fields from `device` on are the caller's to fill. \throws CudaError, WrongProbe
+/// Measures everything that a MachineRow can hold: strides from 0 to 33 words, sets from 4 KiB to
+/// 1 GiB (less where a quarter of the free memory is less), and bandwidths over bytes in flight.
+/// The rows' fields from `device` on are the caller's to fill. \throws CudaError, WrongProbe
 std::vector<MachineRow> measure_machine(const Gpu& gpu);
 
 }  // namespace rmsnorm

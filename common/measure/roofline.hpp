@@ -32,7 +32,8 @@ cudaError_t copy_with_kernel(const Copy& first, const Copy& second, cudaStream_t
 
 /// GB/s of the best copy of the operation's matrices: each input that has an output to go to, in
 /// the order of the tensors, by cudaMemcpyAsync or copy_with_kernel, whichever is faster. Bytes
-/// read and bytes written both count. \throws CudaError
+/// read and bytes written both count. Where the output has shorter elements, a part of the input is
+/// copied, so that as many bytes move as the two have together. \throws CudaError
 double measure_copy(const Workload& workload, Cache cache, double min_seconds);
 
 }  // namespace rmsnorm

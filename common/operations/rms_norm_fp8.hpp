@@ -5,6 +5,7 @@
 
 #include <type_traits>
 
+#include "common/operations/residual_add.hpp"
 #include "common/operations/rms_norm.hpp"
 
 namespace rmsnorm {
@@ -22,6 +23,12 @@ enum class Rounding {
   twice,  ///< to x's type first: as by two kernels, of which one stores the norm in that type
 };
 
+/// What is normed.
+enum class Normed {
+  x,    ///< x
+  sum,  ///< that of x and a residual, whose place it takes: see ResidualAdd
+};
+
 /// The smallest scale that a kernel chooses: by it, the largest norm that y can hold is 1 / 512.
 __host__ __device__ constexpr float least_scale(Dtype type) {
   return 1 / ((type == Dtype::e4m3 ? 448.0f : 57344.0f) * 512);
@@ -32,6 +39,9 @@ __host__ __device__ constexpr float least_scale(Dtype type) {
 ///     norm[row][col] = x[row][col] / sqrt(eps + mean over col of x[row][col]^2)
 ///                      * (weight[col] + weight_bias)
 ///     y[row][col] = norm[row][col] / s, rounded to kType
+///
+/// With Normed::sum, x[row][col] stands for the sum of x and the residual, in fp32, which is also
+/// stored in the residual, rounded once to its type.
 ///
 /// With Rounding::twice, norm[row][col] is rounded to x's type, and what follows takes that. The
 /// scale s is limit_or_scale[0] with Scaling::given. Else it is the row's or the group's, which is
@@ -52,13 +62,15 @@ __host__ __device__ constexpr float least_scale(Dtype type) {
 ///   numbers become 0 and Inf NaN, as IEEE 754 says.
 ///
 /// The tensors' addresses are multiples of their elements' size, and need not be of more.
-template <Dtype kType_, Scaling kScaling_, Rounding kRounding_>
+template <Dtype kType_, Scaling kScaling_, Rounding kRounding_, Normed kNormed_ = Normed::x>
 struct RmsNormFp8 {
   static constexpr Dtype kType = kType_;             ///< e4m3 or e5m2
   static constexpr Scaling kScaling = kScaling_;     ///< of y
   static constexpr Rounding kRounding = kRounding_;  ///< of the norm
+  static constexpr Normed kNormed = kNormed_;        ///< x, or the sum
 
   const void* x;                ///< (rows, hidden)  input, of type dtype
+  void* residual;               ///< sum: (rows, hidden), input and output, of type dtype; x: null
   const void* weight;           ///< (hidden)        of type weight_dtype; null: all are 1
   const float* limit_or_scale;  ///< (1)    given: the scale, a normal number greater than 0; else
                                 ///<        the most that counts for the largest, likewise, or Inf
@@ -96,39 +108,80 @@ using RmsNormE5m2RowTwice = RmsNormFp8<Dtype::e5m2, Scaling::row, Rounding::twic
 using RmsNormE5m2Group = RmsNormFp8<Dtype::e5m2, Scaling::group, Rounding::once>;
 /// To e5m2, with a scale for each group, rounded twice.
 using RmsNormE5m2GroupTwice = RmsNormFp8<Dtype::e5m2, Scaling::group, Rounding::twice>;
+/// The sum to e4m3, with a given scale, rounded once.
+using ResidualAddE4m3 = RmsNormFp8<Dtype::e4m3, Scaling::given, Rounding::once, Normed::sum>;
+/// The sum to e4m3, with a given scale, rounded twice.
+using ResidualAddE4m3Twice = RmsNormFp8<Dtype::e4m3, Scaling::given, Rounding::twice, Normed::sum>;
+/// The sum to e4m3, with a scale for each row, rounded once.
+using ResidualAddE4m3Row = RmsNormFp8<Dtype::e4m3, Scaling::row, Rounding::once, Normed::sum>;
+/// The sum to e4m3, with a scale for each row, rounded twice.
+using ResidualAddE4m3RowTwice = RmsNormFp8<Dtype::e4m3, Scaling::row, Rounding::twice, Normed::sum>;
+/// The sum to e4m3, with a scale for each group, rounded once.
+using ResidualAddE4m3Group = RmsNormFp8<Dtype::e4m3, Scaling::group, Rounding::once, Normed::sum>;
+/// The sum to e4m3, with a scale for each group, rounded twice.
+using ResidualAddE4m3GroupTwice =
+    RmsNormFp8<Dtype::e4m3, Scaling::group, Rounding::twice, Normed::sum>;
 
-/// The names of these operations: by type, scaling and rounding.
-inline constexpr const char* kFp8Names[2][3][2] = {
+/// The names of these operations: by type, of the sum the third; scaling and rounding.
+inline constexpr const char* kFp8Names[3][3][2] = {
     {{"rms_norm_e4m3", "rms_norm_e4m3_twice"},
      {"rms_norm_e4m3_row", "rms_norm_e4m3_row_twice"},
      {"rms_norm_e4m3_group", "rms_norm_e4m3_group_twice"}},
     {{"rms_norm_e5m2", "rms_norm_e5m2_twice"},
      {"rms_norm_e5m2_row", "rms_norm_e5m2_row_twice"},
-     {"rms_norm_e5m2_group", "rms_norm_e5m2_group_twice"}}};
+     {"rms_norm_e5m2_group", "rms_norm_e5m2_group_twice"}},
+    {{"residual_add_e4m3", "residual_add_e4m3_twice"},
+     {"residual_add_e4m3_row", "residual_add_e4m3_row_twice"},
+     {"residual_add_e4m3_group", "residual_add_e4m3_group_twice"}}};
 
-/// The tensors of these operations.
-template <Elements kY, Scaling kScaling>
+/// A tensor of these operations: the input.
+inline constexpr TensorSpec kFp8X = {"x", Role::input, Extent::matrix, Elements::like_x};
+/// Its weight.
+inline constexpr TensorSpec kFp8Weight = {
+    "weight", Role::input, Extent::row, Elements::like_weight};
+/// What the largest is limited to.
+inline constexpr TensorSpec kFp8Limit = {
+    "limit", Role::input, Extent::one, Elements::fp32, 0x11317};
+/// The scale where it is given.
+inline constexpr TensorSpec kFp8Given = {
+    "scale", Role::input, Extent::one, Elements::fp32, 0x5ca1e};
+/// What x is added to.
+inline constexpr TensorSpec kFp8Residual =
+    Description<ResidualAdd>::kTensors[Description<ResidualAdd>::kResidual];
+/// The result.
+template <Elements kType>
+inline constexpr TensorSpec kFp8Y = {"y", Role::output, Extent::matrix, kType};
+/// The scales where the kernel chooses them.
+template <Scaling kScaling>
+inline constexpr TensorSpec kFp8Scale = {
+    "scale", Role::output, kScaling == Scaling::row ? Extent::column : Extent::groups,
+    Elements::fp32};
+
+/// All of an operation's: of x, with a scale that the kernel chooses.
+template <Elements kY, Scaling kScaling, Normed kNormed>
 struct Fp8Tensors {
-  /// Those of a scale that the kernel chooses.
-  static constexpr TensorSpec kTensors[] = {
-      {"x", Role::input, Extent::matrix, Elements::like_x},
-      {"weight", Role::input, Extent::row, Elements::like_weight},
-      {"limit", Role::input, Extent::one, Elements::fp32, 0x11317},
-      {"y", Role::output, Extent::matrix, kY},
-      {"scale", Role::output, kScaling == Scaling::row ? Extent::column : Extent::groups,
-       Elements::fp32},
-  };
+  /// In the order of the description's numbers.
+  static constexpr TensorSpec kTensors[] = {  //
+      kFp8X, kFp8Weight, kFp8Limit, kFp8Y<kY>, kFp8Scale<kScaling>};
 };
-/// The same with a scale that is given.
+/// Of x, with one that is given.
 template <Elements kY>
-struct Fp8Tensors<kY, Scaling::given> {
-  /// All are inputs but y.
-  static constexpr TensorSpec kTensors[] = {
-      {"x", Role::input, Extent::matrix, Elements::like_x},
-      {"weight", Role::input, Extent::row, Elements::like_weight},
-      {"scale", Role::input, Extent::one, Elements::fp32, 0x5ca1e},
-      {"y", Role::output, Extent::matrix, kY},
-  };
+struct Fp8Tensors<kY, Scaling::given, Normed::x> {
+  /// In the order of the description's numbers.
+  static constexpr TensorSpec kTensors[] = {kFp8X, kFp8Weight, kFp8Given, kFp8Y<kY>};
+};
+/// The same of the sum. As a ResidualAdd's they begin with x and the residual.
+template <Elements kY, Scaling kScaling>
+struct Fp8Tensors<kY, kScaling, Normed::sum> {
+  /// In the order of the description's numbers.
+  static constexpr TensorSpec kTensors[] = {kFp8X,     kFp8Residual, kFp8Weight,
+                                            kFp8Limit, kFp8Y<kY>,    kFp8Scale<kScaling>};
+};
+/// The same with a scale that is given, and a residual.
+template <Elements kY>
+struct Fp8Tensors<kY, Scaling::given, Normed::sum> {
+  /// In the order of the description's numbers.
+  static constexpr TensorSpec kTensors[] = {kFp8X, kFp8Residual, kFp8Weight, kFp8Given, kFp8Y<kY>};
 };
 
 /// All numbers that fp32 arithmetic can make of something: those from the one to the other. Both
@@ -155,19 +208,23 @@ __host__ __device__ inline Expected expected_in(Interval of) {
   return {middle, (most - least) / 2, std::fabs(middle)};
 }
 
-template <Dtype kType, Scaling kScaling, Rounding kRounding>
-struct Description<RmsNormFp8<kType, kScaling, kRounding>>
+template <Dtype kType, Scaling kScaling, Rounding kRounding, Normed kNormed>
+struct Description<RmsNormFp8<kType, kScaling, kRounding, kNormed>>
     : CommonDescription,
-      Fp8Tensors<kType == Dtype::e4m3 ? Elements::e4m3 : Elements::e5m2, kScaling> {
-  using Of = RmsNormFp8<kType, kScaling, kRounding>;
+      Fp8Tensors<kType == Dtype::e4m3 ? Elements::e4m3 : Elements::e5m2, kScaling, kNormed> {
+  using Of = RmsNormFp8<kType, kScaling, kRounding, kNormed>;
+  static constexpr bool kAdds = kNormed == Normed::sum;
+  static_assert(!kAdds || kType == Dtype::e4m3, "the others have no name");
   static constexpr const char* kName =
-      kFp8Names[kType == Dtype::e5m2][static_cast<int>(kScaling)][kRounding == Rounding::twice];
+      kFp8Names[kAdds ? 2 : kType == Dtype::e5m2][static_cast<int>(kScaling)]
+               [kRounding == Rounding::twice];
   static constexpr bool kIsTyped = true;
-  enum { kX, kWeight, kLimitOrScale, kY, kScale };
+  enum { kX, kResidual, kWeight = kAdds ? 2 : 1, kLimitOrScale, kY, kScale };
 
   static Of view(const Problem& p) {
     return {
         p.tensors[kX],
+        kAdds ? p.tensors[kResidual] : nullptr,
         p.tensors[kWeight],
         p.as<float>(kLimitOrScale),
         p.tensors[kY],
@@ -180,10 +237,15 @@ struct Description<RmsNormFp8<kType, kScaling, kRounding>>
         p.weight_dtype};
   }
 
+  /// What is normed of an element.
+  __host__ __device__ static float number(const Problem& p, std::int64_t i) {
+    return kAdds ? Description<ResidualAdd>::sum_of(p, i) : p.like_x(kX, i);
+  }
+
   /// The norm of an element, which is exact if it is 0.
   __host__ __device__ static Interval norm(
       const Problem& p, double rstd, std::int64_t row, std::int64_t col, double bound) {
-    const double x = p.like_x(kX, row * p.hidden + col);
+    const double x = number(p, row * p.hidden + col);
     const Expected norm = rms_norm_element(x, rstd, p.factor(kWeight, col), bound);
     const bool is_exact = norm.value == 0 || !std::isfinite(norm.value);
     const double allowed = is_exact ? 0 : norm.allowed;
@@ -198,7 +260,8 @@ struct Description<RmsNormFp8<kType, kScaling, kRounding>>
     using Sum = Description<RmsNorm>::OfY::Sum;
     __host__ __device__ static void add(Sum& sum, const Sum& more) { sum.squares += more.squares; }
     __host__ __device__ static Sum term(const Problem& p, std::int64_t row, std::int64_t col) {
-      return Description<RmsNorm>::OfY::term(p, row, col);
+      using Norm = std::conditional_t<kAdds, ResidualAdd, RmsNorm>;
+      return Description<Norm>::OfY::term(p, row, col);
     }
     /// Of a norm. What follows is exact, or one of two roundings that are both expected.
     static double bound(int additions, const Types& types) {
@@ -253,7 +316,10 @@ struct Description<RmsNormFp8<kType, kScaling, kRounding>>
     }
   };
 
-  using Outputs = std::conditional_t<kScaling == Scaling::given, Checks<OfY>, Checks<OfScale, OfY>>;
+  using OfResidual = Description<ResidualAdd>::OfResidual;
+  using Outputs = std::conditional_t<
+      kScaling == Scaling::given, std::conditional_t<kAdds, Checks<OfY, OfResidual>, Checks<OfY>>,
+      std::conditional_t<kAdds, Checks<OfScale, OfY, OfResidual>, Checks<OfScale, OfY>>>;
 };
 
 }  // namespace rmsnorm

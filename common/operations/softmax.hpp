@@ -48,7 +48,7 @@ struct Description<Softmax> : CommonDescription {
       const double distance = max - sum.max;
       if (sum.sum == 0 || distance == 0) return {max, sum.sum, sum.distances};
       const double factor = exp(-distance);
-      if (factor == 0) return {max, 0, 0};  // also where max is far away: 0 * Inf is none
+      if (factor == 0) return {max, 0 * sum.sum, 0};  // max may be Inf away; NaN stays
       return {max, factor * sum.sum, factor * (sum.distances + distance * sum.sum)};
     }
     __host__ __device__ static void add(Sum& sum, const Sum& more) {

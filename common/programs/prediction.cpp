@@ -90,8 +90,8 @@ std::vector<Implementation> predecessor_and_lesson(
     if (is_variant(other) || other.slug >= slug) continue;
     has_earlier = true;
     const std::string_view from = lesson->starts_from;
-    if (other.memory != Memory::device || other.operation != lesson->operation) continue;
-    if (from.empty() || from == other.slug) earlier = other;
+    if (other.memory != Memory::device) continue;
+    if (from.empty() ? other.operation == lesson->operation : from == other.slug) earlier = other;
   }
   const std::optional<Implementation> predecessor = earlier || !has_earlier ? earlier : variant;
   if (!predecessor) {
@@ -127,15 +127,23 @@ std::string graded_prediction(
   const bool lacks_bf16 = in_bf16 != nullptr && in_bf16->verdict == Verdict::unsupported;
   const Dtype type = lacks_bf16 ? Dtype::fp32 : Dtype::bf16;
   const Result& first = timed_result(results, after, regime, regime.caches.at(0), type);
+  const Result& earlier = timed_result(results, before, regime, regime.caches.at(0), type);
+  std::string other_run;
+  if (earlier.version != first.version)
+    other_run = fmt::format("; {}: commit {}, {}", before, earlier.version, earlier.date);
   std::string text = fmt::format(
-      "{} after {} in {}, {} x {}, {}: {}, commit {}, {}\n", with_dtype(after, first.dtype), before,
-      regime.name, first.rows, first.hidden, whose, first.device, first.version, first.date);
+      "{} after {} in {}, {} x {}, {}: {}, commit {}, {}{}\n", with_dtype(after, first.dtype),
+      before, regime.name, first.rows, first.hidden, whose, first.device, first.version, first.date,
+      other_run);
   for (const Cache cache : regime.caches) {
     const Result& was = timed_result(results, before, regime, cache, type);
     const Result& is = timed_result(results, after, regime, cache, type);
     for (const Result* result : {&was, &is}) {
-      if (result->device != first.device || result->version != first.version ||
-          result->rows != first.rows || result->hidden != first.hidden) {
+      // Another operation may have been measured later, on the same kind of GPU.
+      const bool is_alike =
+          result->version == first.version || result->operation != first.operation;
+      if (result->device != first.device || !is_alike || result->rows != first.rows ||
+          result->hidden != first.hidden) {
         throw std::runtime_error(fmt::format(
             "{} and {} in {} were not measured in the same run", before, after, regime.name));
       }

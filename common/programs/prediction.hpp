@@ -14,8 +14,9 @@ namespace rmsnorm {
 
 /// The two kernels that a prediction compares: the predecessor of the one lesson that was chosen,
 /// and that lesson. (Variants that were chosen along with it do not count.) The predecessor is the
-/// last lesson on the device before it that does the same operation; the first one follows its own
-/// first variant. Both lists are in the order of their slugs.
+/// lesson that it says it starts from, or else the last one on the device before it that does the
+/// same operation; the first one follows its own first variant. Both lists are in the order of
+/// their slugs.
 /// \throws std::runtime_error with one sentence, if the lesson is about no speed, `all` does not
 /// hold what came before it, or not one lesson was chosen.
 std::vector<Implementation> predecessor_and_lesson(

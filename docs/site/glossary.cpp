@@ -17,7 +17,7 @@ namespace {
 constexpr std::array kEverydayWords = {"problem",        "result",  "lesson", "hidden", "host",
                                        "device",         "bound",   "slug",   "roof",   "vector",
                                        "spread",         "line",    "head",   "tail",   "operation",
-                                       "implementation", "RMSNorm", "loss"};
+                                       "implementation", "RMSNorm", "loss",   "place"};
 
 bool is_word(char c) {
   const auto byte = static_cast<unsigned char>(c);

@@ -85,8 +85,9 @@ constexpr Interactive kInteractives[] = {
 };
 
 /// What the charts' names begin with, in the order of the page of all charts.
-constexpr const char* kChartKinds[] = {"progression",     "lesson",   "sweep", "error", "counts",
-                                       "bytes_in_flight", "roofline", "peers", ""};
+constexpr const char* kChartKinds[] = {"progression", "lesson",  "sweep",           "error",
+                                       "counts",      "machine", "bytes_in_flight", "roofline",
+                                       "peers",       ""};
 
 std::size_t chart_kind(const std::string& name) {
   std::size_t kind = 0;
@@ -514,9 +515,17 @@ class Site {
   void source_page(const std::string& file, const std::string& label) {
     const std::string extension = fs::path(file).extension().string();
     const bool is_code = extension == ".cpp" || extension == ".hpp" || extension == ".cu";
-    add(label, file,
-        is_code ? "\\include{lineno} " + file + "\n"
-                : html_block(fragment(read_file(root_ / file), "text")));
+    if (is_code) {
+      add(label, file, "\\include{lineno} " + file + "\n");
+      return;
+    }
+    std::string text = read_file(root_ / file);
+    constexpr std::size_t kMost = 200000;  // bytes: Doxygen has no room for pages of 256 KiB
+    if (text.size() > kMost) {
+      text.resize(text.rfind('\n', kMost) + 1);
+      text += "... (the file goes on)\n";
+    }
+    add(label, file, html_block(fragment(text, "text")));
   }
 
   fs::path root_;

@@ -1,7 +1,7 @@
 // Exercise 11 - Unaligned rows
 // Given      y's vectors, and those of an x that lies as y does; the weight goes by elements.
 // Goal       at most 75 requests to global memory a row, in rows of 4097 columns of bf16.
-// Within     x crosses global memory once but for a row's ends, at most 1 barrier a row.
+// Within     x crosses global memory once but for single columns, at most 1 barrier a row.
 // Check it   ./rmsnorm exercise 11
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -128,28 +128,28 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_rows(
   x = cuda::associate_access_property(x + row * hidden, keep);
   y += row * hidden;  // in 64 bits: rows * hidden can exceed 2^31
 
-  // Window i is columns i * kN to i * kN + kN - 1. Vector i of y begins where
-  // memory has one, `head` columns further on. All windows but the last two
-  // have a vector, at whatever address the row begins.
+  // Group i is columns i * kN to i * kN + kN - 1, wherever the row begins.
+  // Vector i of y begins where memory has one, `head` columns further on. All
+  // groups but the last two have a vector, at every address.
   const int end = row < rows ? hidden : 0;  // a place behind them idles
-  const int windows = (end + kN - 1) / kN;
-  const int vectors = max(0, windows - 2);
+  const int groups = (end + kN - 1) / kN;
+  const int vectors = max(0, groups - 2);
   const int head = (kN - behind_boundary(y)) % kN;
   const int base = warp * kLanes * kVectors;  // the warp's first vector
   const int begin = base + lane;              // the thread's
 
-  // The ends, the first window and the last two, go element by element. So
-  // does every other warp's first window, but for the sum alone.
-  constexpr int kEnds = (3 * kN - 1) / kLanes + 1;  // of a thread
+  // The first group and the last two are loaded column by column. So is every
+  // other warp's first group, but for the sum alone.
+  constexpr int kSingles = (3 * kN - 1) / kLanes + 1;  // of a thread
   const int count = warp == 0 ? 3 * kN : base < vectors ? kN : 0;
-  T ends[kEnds];
-  int columns[kEnds];
+  T singles[kSingles];
+  int columns[kSingles];
 #pragma unroll
-  for (int n = 0; n < kEnds; ++n) {
+  for (int n = 0; n < kSingles; ++n) {
     const int e = lane + n * kLanes;
-    columns[n] = e + (e < kN ? base : max(0, windows - 3)) * kN;
+    columns[n] = e + (e < kN ? base : max(0, groups - 3)) * kN;
     if (e >= count || columns[n] >= end) columns[n] = -1;
-    ends[n] = columns[n] < 0 ? static_cast<T>(0.0f) : x[columns[n]];
+    singles[n] = columns[n] < 0 ? static_cast<T>(0.0f) : x[columns[n]];
   }
 
   const Windows<T> x_windows(x, head, hidden);
@@ -160,22 +160,22 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_rows(
     v[k] = i < vectors ? x_windows[i] : make_uint4(0, 0, 0, 0);
   }
 
-  // The sum is one of windows, or a row's result would depend on its address.
-  // A window is in two vectors. The lane before has added the squares of its
-  // first columns, sends that sum, and this lane goes on in their order.
-  float sum = 0, before = 0;
+  // The sum is one of groups, or a row's result would depend on its address.
+  // A group lies in two vectors, of two lanes. The lane before adds up the
+  // first columns and sends their sum; this lane goes on with the others.
+  float sum = 0, kept = 0;
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    const float next = add_squares<T>(0, v[k], kN - head, kN);
-    const float out = lane == kLanes - 1 ? before : next;  // by one round
-    const float own = __shfl_sync(0xffffffff, out, lane + kLanes - 1, kLanes);
-    const float all = add_squares<T>(own, v[k], 0, kN - head);
+    const float begun = add_squares<T>(0, v[k], kN - head, kN);
+    const float out = lane == kLanes - 1 ? kept : begun;
+    const float in = __shfl_sync(0xffffffff, out, lane + kLanes - 1, kLanes);
+    const float group = add_squares<T>(in, v[k], 0, kN - head);
     const int i = begin + k * kLanes;
-    if (i > base && i < vectors) sum += all;
-    before = next;
+    if (i > base && i < vectors) sum += group;
+    kept = begun;
   }
 #pragma unroll
-  for (const T value : ends) {
+  for (const T value : singles) {
     sum += static_cast<float>(value) * static_cast<float>(value);
   }
   const float rstd = rsqrtf(row_sum<kThreads>(sum) / hidden + eps);
@@ -193,13 +193,13 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_rows(
     reinterpret_cast<uint4*>(y + head)[i] = scaled<T, W>(v[k], rstd, w, bias);
   }
 #pragma unroll
-  for (int n = 0; n < kEnds; ++n) {
+  for (int n = 0; n < kSingles; ++n) {
     const int col = columns[n];
     const bool has_vector = head <= col && col < head + vectors * kN;
     if (col < 0 || has_vector || warp > 0) continue;
     W factor = static_cast<W>(1.0f);
     if (weight != nullptr) factor = weight[col];
-    const float value = static_cast<float>(ends[n]) * rstd;
+    const float value = static_cast<float>(singles[n]) * rstd;
     y[col] = static_cast<T>(value * (static_cast<float>(factor) + bias));
   }
 }
@@ -239,9 +239,9 @@ const Shape& shape_for(const rmsnorm::TypedRmsNorm& p) {
   } else if (p.dtype == rmsnorm::Dtype::bf16) {
     shape = fp32_weight ? kShapes<nv_bfloat16, float> : kShapes<nv_bfloat16, nv_bfloat16>;
   }
-  const int ends = 2 * 16 / bytes_of(p.dtype);  // two windows without a vector
+  const int rest = 2 * 16 / bytes_of(p.dtype);  // two groups without a vector
   const int hidden = std::min(p.hidden, kMaxColumns);
-  while (shape->threads * shape->columns + ends < hidden) ++shape;
+  while (shape->threads * shape->columns + rest < hidden) ++shape;
   return *shape;
 }
 
@@ -257,9 +257,9 @@ cudaError_t launch(const rmsnorm::TypedRmsNorm& p, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-/// Bytes of the sectors that a row's ends touch, elements `first` to `last` - 1 of them: each warp
-/// asks for as many as it has lanes for the row.
-double end_bytes(int first, int last, int lanes, int bytes) {
+/// Bytes of the sectors that single columns touch, number `first` to `last` - 1 of a row: each
+/// warp asks for as many as it has lanes for the row.
+double single_bytes(int first, int last, int lanes, int bytes) {
   double sum = 0;
   for (int e = first; e < last; e = (e / lanes + 1) * lanes) {
     const int next = std::min(last, (e / lanes + 1) * lanes);
@@ -268,31 +268,32 @@ double end_bytes(int first, int last, int lanes, int bytes) {
   return sum;
 }
 
-/// x once and the weight once a warp; but the ends, which are elements, touch whole sectors.
+/// x once and the weight once a warp; but single columns touch whole sectors.
 rmsnorm::Traffic traffic(const rmsnorm::TypedRmsNorm& p) {
   const Shape& shape = shape_for(p);
   const int bytes = bytes_of(p.dtype), size = 16 / bytes, lanes = std::min(32, shape.threads);
   const int vectors = std::max(0, (p.hidden + size - 1) / size - 2);
   const int all = std::min(3 * size, p.hidden), head = std::max(0, all - 2 * size);
-  const double written = 16.0 * vectors + end_bytes(head, all, lanes, bytes);
+  const double written = 16.0 * vectors + single_bytes(head, all, lanes, bytes);
   const int warps = std::max(1, (vectors - 1) / (lanes * shape.columns / size) + 1);
   double read = 16.0 * vectors + 32.0 * (warps - 1) +
-                (head > 0 ? end_bytes(0, head, lanes, bytes) : 0) +
-                end_bytes(head, all, lanes, bytes);
+                (head > 0 ? single_bytes(0, head, lanes, bytes) : 0) +
+                single_bytes(head, all, lanes, bytes);
   if (p.weight != nullptr) {
     const int weight_bytes = bytes_of(p.weight_dtype), parts = weight_bytes / bytes;
-    read += (16.0 * vectors * parts * parts + end_bytes(head, all, lanes, weight_bytes)) /
+    read += (16.0 * vectors * parts * parts + single_bytes(head, all, lanes, weight_bytes)) /
             std::max(1, 32 / shape.threads);
   }
   return {.read = read, .written = written};
 }
 
-/// The columns of a window, a thread's windows and ends, then the additions of at most two warps'
-/// shuffles.
+/// The columns of a group, a thread's groups and single columns, then the additions of at most two
+/// warps' shuffles.
 int sum_depth(const rmsnorm::TypedRmsNorm& p) {
   const Shape& shape = shape_for(p);
-  const int size = 16 / bytes_of(p.dtype), ends = (3 * size - 1) / std::min(32, shape.threads) + 1;
-  return std::min(p.hidden, size + shape.columns / size + ends) + 5 + 5;
+  const int size = 16 / bytes_of(p.dtype);
+  const int singles = (3 * size - 1) / std::min(32, shape.threads) + 1;
+  return std::min(p.hidden, size + shape.columns / size + singles) + 5 + 5;
 }
 
 const rmsnorm::Registration<rmsnorm::TypedRmsNorm> lesson{{

@@ -4,7 +4,7 @@
  *     y[row][col] = x[row][col] / sqrt(eps + mean over col of x[row][col]^2)
  *                   * (weight[col] + weight_bias)
  *
- * computed in fp32 and rounded once, to the type of y.
+ * computed in fp32 and rounded once, to the type of y. rmsnorm_forward_fp8() stores y in 8 bits.
  *
  * Tensors come as DLPack views, which the library reads and does not keep. `x` and `y` are
  *
@@ -50,8 +50,12 @@
 #include <stddef.h>
 
 #define RMSNORM_VERSION_MAJOR 1 /**< Grows when a program has to be changed. */
-#define RMSNORM_VERSION_MINOR 2 /**< Grows with each thing that it can do. */
+#define RMSNORM_VERSION_MINOR 3 /**< Grows with each thing that it can do. */
 #define RMSNORM_VERSION_PATCH 0 /**< Grows otherwise. */
+
+/* DLPack's codes for types of 8 bits, which its headers name from version 1.1 on. */
+#define RMSNORM_FLOAT8_E4M3FN 10 /**< kDLFloat8_e4m3fn */
+#define RMSNORM_FLOAT8_E5M2 12   /**< kDLFloat8_e5m2 */
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,19 +65,32 @@ struct CUstream_st; /* What CUDA's cudaStream_t and CUstream point to. */
 
 /** What became of a call. rmsnorm_last_error() has the details. */
 typedef enum rmsnorm_status {
-  RMSNORM_OK = 0,             /**< The work has been enqueued. */
-  RMSNORM_BAD_POINTER = 1,    /**< A null pointer where there must be none. */
-  RMSNORM_BAD_SHAPE = 2,      /**< A number of dimensions, or a size. */
-  RMSNORM_BAD_DTYPE = 3,      /**< A type of elements. */
-  RMSNORM_BAD_DEVICE = 4,     /**< A device, or memory that is not the device's. */
-  RMSNORM_BAD_STRIDES = 5,    /**< Columns that are not contiguous, rows that overlap. */
-  RMSNORM_BAD_ALIGNMENT = 6,  /**< An address that is no multiple of what it needs to be. */
-  RMSNORM_BAD_OVERLAP = 7,    /**< Two tensors share memory, and must not. */
-  RMSNORM_BAD_VALUE = 8,      /**< A number: eps, weight_bias, workspace_bytes. */
-  RMSNORM_CUDA_ERROR = 9,     /**< CUDA could not do what was asked of it. */
+  RMSNORM_OK = 0,            /**< The work has been enqueued. */
+  RMSNORM_BAD_POINTER = 1,   /**< A null pointer where there must be none. */
+  RMSNORM_BAD_SHAPE = 2,     /**< A number of dimensions, or a size. */
+  RMSNORM_BAD_DTYPE = 3,     /**< A type of elements. */
+  RMSNORM_BAD_DEVICE = 4,    /**< A device, or memory that is not the device's. */
+  RMSNORM_BAD_STRIDES = 5,   /**< Columns that are not contiguous, rows that overlap. */
+  RMSNORM_BAD_ALIGNMENT = 6, /**< An address that is no multiple of what it needs to be. */
+  RMSNORM_BAD_OVERLAP = 7,   /**< Two tensors share memory, and must not. */
+  RMSNORM_BAD_VALUE = 8,     /**< A number: eps, weight_bias, workspace_bytes, scaling, rounding. */
+  RMSNORM_CUDA_ERROR = 9,    /**< CUDA could not do what was asked of it. */
   RMSNORM_OUT_OF_MEMORY = 10, /**< The computer's, not the GPU's. */
   RMSNORM_INTERNAL_ERROR = 11 /**< A mistake of the library. */
 } rmsnorm_status;
+
+/** Which elements of an 8-bit y share a scale, and who chooses it. */
+typedef enum rmsnorm_scaling {
+  RMSNORM_SCALE_GIVEN = 0, /**< All; the caller. */
+  RMSNORM_SCALE_ROW = 1,   /**< Those of a row; the library, by the largest of them. */
+  RMSNORM_SCALE_GROUP = 2  /**< Those of 128 columns of a row, or of what is left; likewise. */
+} rmsnorm_scaling;
+
+/** How often a norm is rounded before it is stored in 8 bits. */
+typedef enum rmsnorm_rounding {
+  RMSNORM_ROUND_ONCE = 0, /**< From fp32 to 8 bits. */
+  RMSNORM_ROUND_TWICE = 1 /**< To the type of x first, as where a norm is stored and then read. */
+} rmsnorm_rounding;
 
 /** The version of the library at run time: major * 10000 + minor * 100 + patch. */
 int rmsnorm_version(void);
@@ -128,6 +145,56 @@ rmsnorm_status rmsnorm_forward_pair(
 rmsnorm_status rmsnorm_residual_add(
     const DLTensor* x, const DLTensor* residual, const DLTensor* weight, const DLTensor* y,
     float eps, float weight_bias, struct CUstream_st* stream);
+
+/** Enqueues y = RMSNorm(x) / scale, in 8 bits: what a matrix product of 8-bit numbers reads. With a
+ * residual, that becomes x + residual first, and y is of that sum, as in rmsnorm_residual_add().
+ * Arithmetic is fp32's. With RMSNORM_ROUND_TWICE, the norm is rounded to the type of x, and what
+ * follows takes that. A scale that the library chooses is
+ *
+ *     largest = max over the columns that share it, of |norm[row][col]|
+ *     scale = max(min(largest, limit) / most, 1 / (512 * most))
+ *
+ * where `most` is 448 for float8_e4m3fn and 57344 for float8_e5m2. Elements are multiplied by
+ * 1 / scale, rounded to the nearest; what is beyond `most` becomes that, with its sign. A norm that
+ * is NaN becomes NaN, and does not count for the largest; of one that is Inf, without a limit, the
+ * scale is Inf, the norm NaN and all others of the scale 0.
+ *
+ * A scale that is given is to be a normal number greater than 0; it lies on the device, and is not
+ * looked at before. Where it is NaN, y is NaN. Where it is 0, or so small that its reciprocal is
+ * Inf, y is the largest number with the norm's sign, and NaN for a norm of 0. Where it is Inf, y is
+ * 0, and NaN for a norm of Inf. A limit of NaN is none, and one of 0 or less gives the smallest
+ * scale.
+ *
+ * If all rows of x, residual, norm and weight begin at multiples of 16 bytes, those of y at
+ * multiples of 8 (of 4, if x is float32), if a row of x has at most 32 KiB, in whole 16 bytes, and
+ * the weight is float32, of x's type or null, then x is read once, and without a residual the norm
+ * is bit for bit rmsnorm_forward()'s. Else one simple kernel reads x two or three times. The bits
+ * of a row depend on which of the two it is, and not on other rows.
+ *
+ * \param x (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
+ * \param residual As x, with its type; overwritten with the sum. Or null.
+ * \param weight (hidden), (heads, head_dim) or null.
+ * \param y As x, but of float8_e4m3fn or float8_e5m2; written.
+ * \param scale Float32. RMSNORM_SCALE_GIVEN: (1), read. Else written: RMSNORM_SCALE_ROW: the sizes
+ *     of x but the last, or these and 1; RMSNORM_SCALE_GROUP: the sizes of x but the last, and
+ *     (hidden + 127) / 128. Rows and groups are counted in the order of x's indices, whose strides
+ *     are those of a contiguous tensor (row order), or the rows lie side by side, and the stride of
+ *     the last dimension is the number of rows or more (column order). Grouped matrix products of
+ *     Hopper take column order with a stride that is a multiple of 4. What lies between the columns
+ *     of scales is left as it is.
+ * \param limit (1), float32: the most that counts as the largest; null: Inf. Null with
+ *     RMSNORM_SCALE_GIVEN.
+ * \param norm As x, with its type: the norm, rounded once; written. May be x. Null if it is not
+ *     wanted.
+ * \param scaling Who chooses scales.
+ * \param rounding Of the norm.
+ * \param eps As in rmsnorm_forward().
+ * \param weight_bias As in rmsnorm_forward().
+ * \param stream A stream of the tensors' device, or null. */
+rmsnorm_status rmsnorm_forward_fp8(
+    const DLTensor* x, const DLTensor* residual, const DLTensor* weight, const DLTensor* y,
+    const DLTensor* scale, const DLTensor* limit, const DLTensor* norm, rmsnorm_scaling scaling,
+    rmsnorm_rounding rounding, float eps, float weight_bias, struct CUstream_st* stream);
 
 /** The forward pass of training: y = RMSNorm(x), and what rmsnorm_backward() needs of it,
  *

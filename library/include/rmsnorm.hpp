@@ -18,6 +18,8 @@
 
 struct __half;        /* CUDA's, of cuda_fp16.h */
 struct __nv_bfloat16; /* CUDA's, of cuda_bf16.h */
+struct __nv_fp8_e4m3; /* CUDA's, of cuda_fp8.h */
+struct __nv_fp8_e5m2; /* CUDA's, of cuda_fp8.h */
 
 namespace rmsnorm {
 
@@ -36,7 +38,7 @@ class Error : public std::runtime_error {
 /// Where a tensor lies in a GPU's memory, and how. The memory stays the caller's.
 class TensorView {
  public:
-  /// \param data the first element: float, __half or __nv_bfloat16
+  /// \param data the first element: float, __half, __nv_bfloat16, __nv_fp8_e4m3 or __nv_fp8_e5m2
   /// \param sizes of each dimension, 4 at most; the last is a row's columns
   /// \param strides of each dimension, in elements; none: contiguous
   /// \param device the number of the CUDA device whose memory it is
@@ -53,14 +55,19 @@ class TensorView {
     std::copy(strides.begin(), strides.end(), strides_.begin());
     using T = std::remove_const_t<Element>;
     constexpr bool is_bfloat = std::is_same_v<T, __nv_bfloat16>;
+    constexpr bool is_e4m3 = std::is_same_v<T, __nv_fp8_e4m3>;
+    constexpr bool is_8_bits = is_e4m3 || std::is_same_v<T, __nv_fp8_e5m2>;
     static_assert(
-        is_bfloat || std::is_same_v<T, float> || std::is_same_v<T, __half>,
-        "elements are float, __half or __nv_bfloat16");
+        is_8_bits || is_bfloat || std::is_same_v<T, float> || std::is_same_v<T, __half>,
+        "elements are float, __half, __nv_bfloat16, __nv_fp8_e4m3 or __nv_fp8_e5m2");
     tensor_.data = const_cast<T*>(data);
     tensor_.device = {kDLCUDA, device};
     tensor_.ndim = static_cast<int>(sizes.size());
-    tensor_.dtype.code = is_bfloat ? kDLBfloat : kDLFloat;
-    tensor_.dtype.bits = std::is_same_v<T, float> ? 32 : 16;
+    tensor_.dtype.code = is_e4m3     ? RMSNORM_FLOAT8_E4M3FN
+                         : is_8_bits ? RMSNORM_FLOAT8_E5M2
+                         : is_bfloat ? kDLBfloat
+                                     : kDLFloat;
+    tensor_.dtype.bits = std::is_same_v<T, float> ? 32 : is_8_bits ? 8 : 16;
     tensor_.dtype.lanes = 1;
   }
 
@@ -129,6 +136,19 @@ inline void residual_add(
   using detail::Argument;
   detail::check(rmsnorm_residual_add(
       Argument(x), Argument(residual), Argument(weight), Argument(y), eps, weight_bias, stream));
+}
+
+/// rmsnorm_forward_fp8(); tensors of std::nullopt are not there. \throws Error
+inline void forward_fp8(
+    const TensorView& x, const std::optional<TensorView>& residual,
+    const std::optional<TensorView>& weight, const TensorView& y, const TensorView& scale,
+    const std::optional<TensorView>& limit, const std::optional<TensorView>& norm,
+    rmsnorm_scaling scaling, rmsnorm_rounding rounding, float eps, float weight_bias = 0,
+    CUstream_st* stream = nullptr) {
+  using detail::Argument;
+  detail::check(rmsnorm_forward_fp8(
+      Argument(x), Argument(residual), Argument(weight), Argument(y), Argument(scale),
+      Argument(limit), Argument(norm), scaling, rounding, eps, weight_bias, stream));
 }
 
 /// rmsnorm_forward_rstd(). \throws Error

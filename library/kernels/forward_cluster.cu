@@ -110,9 +110,11 @@ __device__ void wait_for_cluster() {
 }
 
 /// Sum over the threads of a cluster, which all have called arrive_at_cluster(). Every one gets it.
+/// \param threads  of each block
 /// \param sums  of each warp of the cluster; the barrier counts their bytes
-__device__ float cluster_sum(float value, int blocks, int rank, float* sums, Mbarrier* barrier) {
-  const int warps = blockDim.x / 32;
+__device__ float cluster_sum(
+    float value, int threads, int blocks, int rank, float* sums, Mbarrier* barrier) {
+  const int warps = threads / 32;
   const int lane = threadIdx.x % 32;
   value = group_sum(value, 32);
   wait_for_cluster();  // every block has begun: its barrier is there
@@ -143,22 +145,23 @@ __global__ void __launch_bounds__(kMaxClusterThreads, kVectors == 4 ? 3 : 2) rms
   const Task task = task_of<false, kPlain>(op, plan, cluster_in_grid());
   const int begin = rank * plan.part;
   const int mine = min(plan.part, op.hidden / kSize<T> - begin);
+  const auto* x = find<const uint4>(task.x, task.place) + begin;
+  const uint4* __restrict__ weight = static_cast<const uint4*>(task.weight);
+  if (plan.is_small && threadIdx.x == 0)
+    ask_for(task, x, weight + begin * kParts, mine, kHasWeight ? mine * kParts : 0);
   wait_for_inputs();
   if (threadIdx.x == 0) {
     init(&sums_are_there);
     init(&x_is_there);
     show_barriers();
-    expect(&sums_are_there, plan.cluster * blockDim.x / 32 * sizeof(float));
+    expect(&sums_are_there, plan.cluster * plan.threads / 32 * sizeof(float));
     expect(&x_is_there, mine * sizeof(uint4));
-    copy_bulk(
-        staged, find<const uint4>(task.x, task.place) + begin, mine * sizeof(uint4), plan.is_large,
-        &x_is_there);
+    copy_bulk(staged, x, mine * sizeof(uint4), plan.is_large, &x_is_there);
   }
   const auto exists = [&](int k, int i) { return k < kVectors - 1 || i < mine; };
-  const uint4* __restrict__ weight = static_cast<const uint4*>(task.weight);
   uint4 w[kEarly ? kVectors : 1][kParts];
   const auto load_weight = [&](int k, uint4* to) {
-    const int i = threadIdx.x + k * blockDim.x;
+    const int i = threadIdx.x + k * plan.threads;
 #pragma unroll
     for (int p = 0; p < kParts; ++p) {
       to[p] = kHasWeight && exists(k, i) ? weight[(begin + i) * kParts + p] : ones<W>();
@@ -176,10 +179,10 @@ __global__ void __launch_bounds__(kMaxClusterThreads, kVectors == 4 ? 3 : 2) rms
   float sum = 0;
 #pragma unroll 2
   for (int k = 0; k < kVectors; ++k) {
-    const int i = threadIdx.x + k * blockDim.x;
+    const int i = threadIdx.x + k * plan.threads;
     if (exists(k, i)) sum += squares<T>(staged[i]);
   }
-  sum = cluster_sum(sum, plan.cluster, rank, sums, &sums_are_there);
+  sum = cluster_sum(sum, plan.threads, plan.cluster, rank, sums, &sums_are_there);
   const float rstd = rsqrtf(sum * plan.inverse + op.eps);
   if (rank == 0) store_rstd(task, rstd);
 
@@ -187,7 +190,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads, kVectors == 4 ? 3 : 2) rms
   uint4* __restrict__ y = find<uint4>(task.y, task.place) + begin;
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    const int i = threadIdx.x + k * blockDim.x;
+    const int i = threadIdx.x + k * plan.threads;
     if (!exists(k, i)) break;
     uint4* const factor = w[kEarly ? k : 0];
     if constexpr (!kEarly) load_weight(k, factor);

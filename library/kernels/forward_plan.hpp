@@ -12,12 +12,18 @@
 
 namespace rmsnorm::kernels {
 
-/// A launch.
+/// A launch. What all kernels read comes first, beside the operation: constants are near, too, once
+/// a line of them has been read.
 struct ForwardPlan {
+  float inverse;                 ///< 1 / hidden
+  int threads;                   ///< of a row: 4 to 32 lanes of a warp, or whole warps
+  bool is_large;                 ///< x and y do not fit the L2 cache, which is to keep x then
+  bool is_small;                 ///< they are few bytes: rows are asked for before the wait
+  cuda::access_property policy;  ///< of x in the L2 cache: the same as is_large, in an object
   Kind kind;                     ///< which kernel
   bool is_plain;                 ///< one tensor, whose rows are at one distance, without rstd
-  int threads;                   ///< of a row: 4 to 32 lanes of a warp, or whole warps
   int vectors;                   ///< of a row that each of them has, 16 bytes each
+  int twins;                     ///< to 8 bits: 2 if each thread has what two of them would have
   int rounds;                    ///< unaligned: vectors of each thread, in registers or not
   int rows;                      ///< of a block; 1 unless a row has fewer than kShortRows threads
   int cluster;                   ///< blocks that share a row; 1 unless kind is Kind::cluster
@@ -25,9 +31,6 @@ struct ForwardPlan {
   int staged;                    ///< vectors that each thread keeps in shared memory
   std::int64_t first_blocks;     ///< blocks, or clusters, of tensors[0]; tensors[1]'s follow
   std::int64_t blocks;           ///< of both
-  float inverse;                 ///< 1 / hidden
-  bool is_large;                 ///< x and y do not fit the L2 cache, which is to keep x then
-  cuda::access_property policy;  ///< of x in the L2 cache: the same in an object
   std::int64_t weight_head[2];   ///< those of the operation
 };
 
@@ -109,6 +112,7 @@ inline ForwardPlan plan_for(const HeadsForward& op, const ForwardShape& shape) {
                   plan.weight_head[0] == 0;
   plan.threads = shape.threads;
   plan.vectors = shape.vectors;
+  plan.twins = 1;
   plan.cluster = shape.cluster;
   plan.rounds = shape.kind == Kind::unaligned ? (vectors - 1) / shape.threads + 1 : 0;
   plan.part = shape.kind == Kind::cluster ? part_of(vectors, shape.cluster) : 0;
@@ -123,6 +127,7 @@ inline ForwardPlan plan_for(const HeadsForward& op, const ForwardShape& shape) {
   const auto rows = static_cast<double>(first.rows + second.rows);
   const double x_and_y = 2.0 * bytes_of(op.dtype) * op.hidden * rows;
   plan.is_large = x_and_y >= kMuch;
+  plan.is_small = x_and_y <= kFewBytes;
   if (plan.is_large) plan.policy = cuda::access_property::persisting();
   return plan;
 }

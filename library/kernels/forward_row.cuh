@@ -23,7 +23,7 @@ struct Task {
   float* rstd;         ///< likewise; null: unwanted
 };
 
-/// The task of the calling thread. A block has blockDim.y rows, or a cluster of blocks, all with
+/// The task of the calling thread. A block has plan.rows rows, or a cluster of blocks, all with
 /// this number, has one; the first blocks are those of tensors[0].
 template <bool kIsShort, bool kPlain>
 __device__ Task task_of(const Forward& op, const ForwardPlan& plan, unsigned number) {
@@ -31,7 +31,7 @@ __device__ Task task_of(const Forward& op, const ForwardPlan& plan, unsigned num
   const Tensor& first = op.tensors[0];
   const Tensor& second = op.tensors[1];
   const std::int64_t block = number - (is_second ? plan.first_blocks : 0);
-  const std::int64_t row = kIsShort ? block * blockDim.y + threadIdx.y : block;
+  const std::int64_t row = kIsShort ? block * plan.rows + threadIdx.y : block;
   const std::int64_t rows = is_second ? second.rows : first.rows;
   const std::int64_t inner = is_second ? second.inner : first.inner;
   Task task{
@@ -47,6 +47,14 @@ __device__ Task task_of(const Forward& op, const ForwardPlan& plan, unsigned num
     task.weight = static_cast<const char*>(task.weight) + task.place.inner * head;
   }
   return task;
+}
+
+/// One thread asks for its part of a row and of the weight before the wait, in vectors of 16 bytes.
+/// Of the rows that share a weight, the first is enough.
+__device__ inline void ask_for(
+    const Task& task, const uint4* x, const uint4* weight, int vectors, int vectors_of_weight) {
+  if (vectors > 0) prefetch(x, vectors * sizeof(uint4));
+  if (task.row == 0 && vectors_of_weight > 0) prefetch(weight, vectors_of_weight * sizeof(uint4));
 }
 
 /// Stores the row's rstd, if it is wanted.

@@ -32,7 +32,7 @@ constexpr int kShortRows = 128;
 
 /// The most threads of a block, where a row has kRowThreads or, if that is 0, a block.
 template <int kRowThreads>
-constexpr int kMaxThreads = kRowThreads > 0 ? kShortRows : 512;
+constexpr int kMaxThreads = kRowThreads > 0 ? std::max(kShortRows, kRowThreads) : 512;
 
 constexpr int kMaxLongThreads = 1024;    ///< of a block for a row that it does not hold
 constexpr int kMaxClusterThreads = 512;  ///< of a block that shares a row with others

@@ -1,8 +1,6 @@
 // The sum with a residual and its norm in one kernel: a row in registers, each byte once.
-#include <algorithm>
 #include <cstdint>
 #include <cuda/annotated_ptr>
-#include <utility>
 
 #include "library/kernels/launch.hpp"
 #include "library/kernels/residual_add.hpp"
@@ -32,7 +30,7 @@ constexpr int threads_on_sm() {
 template <class T, class W, int kWidth, int kThreads, int kColumns>
 __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>() / kBlock<kThreads>)
     rms_norm_residual_add(const __grid_constant__ ResidualAdd op) {
-  const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
+  const auto row = blockIdx.x * std::int64_t{kBlock<kThreads> / kThreads} + threadIdx.y;
   const Place place{blockIdx.y, row};
   auto* const y = find<Vector<T, kWidth>>(op.y, place);
   auto* const residual = find<Vector<T, kWidth>>(op.residual, place);
@@ -43,6 +41,14 @@ __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>()
   before = cuda::associate_access_property(before, keep);
   x = cuda::associate_access_property(x, keep);
   const int end = row < op.inner ? op.hidden / kWidth : 0;
+  if constexpr (kWidth * sizeof(T) == 16) {
+    const bool is_few = op.rows * op.hidden <= kFewBytes / int{4 * sizeof(T)};
+    if (is_few && end > 0 && threadIdx.x == 0) {
+      prefetch(find<const void>(op.x, place), end * 16);
+      prefetch(residual, end * 16);
+      if (row == 0 && blockIdx.y == 0 && weight != nullptr) prefetch(weight, op.hidden * sizeof(W));
+    }
+  }
   wait_for_inputs();
   constexpr int kVectors = kColumns / kWidth;  // of a thread
   constexpr bool kEarly = kColumns <= 16;      // else registers are short
@@ -117,23 +123,11 @@ ResidualAddKernel kernel_for(const ResidualAdd& op, const ResidualAddPlan& plan)
   });
 }
 
-/// The same with an inner dimension that is no shorter than the outer: a line of the grid has the
-/// rows of one outer index, so that no thread has to divide, and lines are few.
-ResidualAdd with_short_outer(ResidualAdd op) {
-  if (op.rows == 0) return op;
-  op.inner = std::min(op.inner, op.rows);
-  const std::int64_t outer = op.rows / op.inner;
-  if (outer <= op.inner) return op;
-  op.inner = outer;
-  for (Rows* rows : {&op.x, &op.residual, &op.y}) std::swap(rows->outer_stride, rows->inner_stride);
-  std::swap(op.weight_outer_stride, op.weight_inner_stride);
-  return op;
-}
-
 }  // namespace
 
 cudaError_t launch(const ResidualAdd& given, cudaStream_t stream) {
-  const ResidualAdd op = with_short_outer(given);
+  const ResidualAdd op =
+      with_short_outer(given, {&ResidualAdd::x, &ResidualAdd::residual, &ResidualAdd::y});
   const ResidualAddPlan plan = plan_for(op);
   const ResidualAddKernel kernel = kernel_for(op, plan);
   const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index

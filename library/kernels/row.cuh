@@ -25,6 +25,15 @@ __device__ inline void let_next_begin() {
 #endif
 }
 
+/// One thread asks for bytes that will be read after the wait: a multiple of 16 of them, at an
+/// address that is one. They come into the L2 cache, where the kernel before may still write them.
+__device__ inline void prefetch(
+    [[maybe_unused]] const void* from, [[maybe_unused]] unsigned bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+#endif
+}
+
 /// A row's place in a tensor (outer, inner, hidden).
 struct Place {
   std::int64_t outer, inner;
@@ -50,32 +59,54 @@ __device__ T* find(const Rows& rows, const Place& place) {
       place.inner * rows.inner_stride);
 }
 
-/// Sum over groups of neighbouring lanes. Every lane gets its group's.
-__device__ inline float group_sum(float value, int lanes) {
+/// Two numbers as one: their sum.
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+
+/// Likewise: the larger one, which is not NaN unless both are.
+struct Larger {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+/// The numbers of a group of neighbouring lanes as one. Every lane gets its group's.
+template <class Fold>
+__device__ float group_fold(float value, int lanes, Fold fold) {
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    value += __shfl_xor_sync(0xffffffff, value, distance);
+    value = fold(value, __shfl_xor_sync(0xffffffff, value, distance));
   }
   return value;
 }
 
-/// Sum over the threads of a row, which every one of them gets: kRowThreads or, if that is 0, a
-/// block. If they are more than 32, `partial` are 32 floats of shared memory; if they are more than
-/// 64, the block has one row.
-template <int kRowThreads>
-__device__ float row_sum(float value, float* partial) {
+/// The numbers of the threads of a row as one, which all of them get: kRowThreads or, if that is 0,
+/// a block, of `threads`. They are 0 or more, if they are not added. If the threads are more than
+/// 32, `partial` are 32 floats of shared memory; if they are more than 64, the block has one row.
+template <int kRowThreads, class Fold>
+__device__ float row_fold(float value, float* partial, int threads, Fold fold) {
   if constexpr (kRowThreads > 0 && kRowThreads <= 32) {
-    return group_sum(value, kRowThreads);
+    return group_fold(value, kRowThreads, fold);
   } else {
-    value = group_sum(value, 32);
+    value = group_fold(value, 32, fold);
     const int lane = threadIdx.x % 32;
     const bool has_block = kRowThreads > 64;
-    const int warp = (has_block ? threadIdx.x : threadIdx.y * blockDim.x + threadIdx.x) / 32;
+    const int warp = (has_block ? threadIdx.x : threadIdx.y * threads + threadIdx.x) / 32;
     if (lane == 0) partial[warp] = value;
-    __syncthreads();  // every warp's sum is in partial[]
-    if constexpr (kRowThreads == 64) return partial[warp / 2 * 2] + partial[warp / 2 * 2 + 1];
-    const int warps = kRowThreads > 0 ? kRowThreads / 32 : blockDim.x / 32;
-    return group_sum(lane < warps ? partial[lane] : 0, 32);
+    __syncthreads();  // every warp's number is in partial[]
+    if constexpr (kRowThreads == 64) return fold(partial[warp / 2 * 2], partial[warp / 2 * 2 + 1]);
+    const int warps = kRowThreads > 0 ? kRowThreads / 32 : threads / 32;
+    return group_fold(lane < warps ? partial[lane] : 0, 32, fold);
   }
+}
+
+/// The sum over groups of neighbouring lanes.
+__device__ inline float group_sum(float value, int lanes) {
+  return group_fold(value, lanes, Sum());
+}
+
+/// The sum over the threads of a row.
+template <int kRowThreads>
+__device__ float row_sum(float value, float* partial, int threads = blockDim.x) {
+  return row_fold<kRowThreads>(value, partial, threads, Sum());
 }
 
 }  // namespace rmsnorm::kernels

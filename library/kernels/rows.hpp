@@ -2,8 +2,10 @@
 /// \file
 /// Where the rows of a tensor lie: the one view of them that all kernels take.
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <utility>
 
 namespace rmsnorm::kernels {
 
@@ -14,6 +16,10 @@ struct Rows {
   std::int64_t outer_stride;  ///< bytes from row (i, j) to row (i + 1, j); may be 0 or negative
   std::int64_t inner_stride;  ///< bytes from row (i, j) to row (i, j + 1); may be 0 or negative
 };
+
+/// The most bytes that a launch reads and writes, for its rows to be asked for before it waits
+/// (prefetch() in row.cuh). Of a larger one, most blocks begin when the wait is over.
+constexpr std::int64_t kFewBytes = 4 << 20;
 
 /// How much a kernel of the backward pass knows of where rows lie: what it can leave out.
 enum class Variant {
@@ -30,6 +36,24 @@ inline std::uintptr_t address_bits(std::initializer_list<Rows> tensors) {
     bits |= reinterpret_cast<std::uintptr_t>(rows.data) | rows.outer_stride | rows.inner_stride;
   }
   return bits;
+}
+
+/// The same operation with an inner dimension that is no shorter than the outer: where a line of
+/// the grid has the rows of one outer index, so that no thread has to divide, lines are few then.
+/// `tensors` are all that have rows.
+template <class Operation>
+Operation with_short_outer(Operation op, std::initializer_list<Rows Operation::*> tensors) {
+  if (op.rows == 0) return op;
+  op.inner = std::min(op.inner, op.rows);
+  const std::int64_t outer = op.rows / op.inner;
+  if (outer <= op.inner) return op;
+  op.inner = outer;
+  for (const auto tensor : tensors) {
+    Rows& rows = op.*tensor;
+    std::swap(rows.outer_stride, rows.inner_stride);
+  }
+  std::swap(op.weight_outer_stride, op.weight_inner_stride);
+  return op;
 }
 
 }  // namespace rmsnorm::kernels

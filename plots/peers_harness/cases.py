@@ -9,8 +9,18 @@ ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 #   forward_3d        q and k; their results. The rows of both count as rows.
 #   residual_add      x, residual; residual, y
 #   backward          dy, x; dx
+#   in 8 bits         x; with a residual, that twice, too. y and the scales come on top.
 # The weight, its gradient and one number a row are small beside them, and are not counted.
 TENSORS_MOVED = {"forward": 2, "decode": 2, "forward_3d": 2, "residual_add": 4, "backward": 3}
+
+# The operations in 8 bits, and their scales: an operation's regimes are it, and "decode_" and it.
+SCALING = {
+    "rms_norm_e4m3": "given", "rms_norm_e4m3_row": "row", "rms_norm_e4m3_group": "group",
+    "residual_add_e4m3": "given", "residual_add_e4m3_group": "group"}
+for _name in SCALING:
+    for _regime in (_name, "decode_" + _name):
+        TENSORS_MOVED[_regime] = 3 if _name.startswith("residual_add") else 1
+GROUP = 128  # columns that share a scale of a group
 
 # The operations of common/operations that have regimes of their own; the others are of rms_norm.
 _OPERATIONS = ("residual_add", "backward")
@@ -27,7 +37,23 @@ class Case:
     @property
     def operation(self):
         """What is computed, as our own results have it."""
-        return self.regime if self.regime in _OPERATIONS else "rms_norm"
+        name = self.regime.removeprefix("decode_")
+        return name if name in _OPERATIONS or name in SCALING else "rms_norm"
+
+    @property
+    def scaling(self):
+        """Who chooses the scale of an 8-bit y: "given", "row" or "group"; None for others."""
+        return SCALING.get(self.operation)
+
+    @property
+    def has_residual(self):
+        """Whether x is added to a residual."""
+        return self.operation.startswith("residual_add")
+
+    @property
+    def scales(self):
+        """Scales that are stored for a row."""
+        return {"row": 1, "group": self.hidden // GROUP}.get(self.scaling, 0)
 
     @property
     def hidden(self):
@@ -45,7 +71,8 @@ class Case:
     @property
     def bytes_per_row(self):
         """Bytes that must cross global memory for a row."""
-        return TENSORS_MOVED[self.regime] * self.hidden * ELEMENT_BYTES[self.dtype]
+        moved = TENSORS_MOVED[self.regime] * self.hidden * ELEMENT_BYTES[self.dtype]
+        return moved + self.hidden + 4 * self.scales if self.scaling else moved
 
     @property
     def bytes_moved(self):
@@ -73,6 +100,9 @@ def all_cases():
     cases += [Case("forward_3d", "bf16", (27030, 24, 128))]
     cases += [Case("residual_add", "bf16", (4096, hidden)) for hidden in (4096, 8192)]
     cases += [Case("backward", "bf16", (16384, 4096))]
+    for name in SCALING:
+        cases += [Case(name, "bf16", (32768, 1024 << i)) for i in range(5)]  # to 16384
+        cases += [Case("decode_" + name, "bf16", (rows, 4096)) for rows in (1, 16, 64)]
     return cases
 
 

@@ -1,8 +1,14 @@
 """Is an implementation right? Every element of its results against fp64."""
 
+from dataclasses import dataclass
+
 import torch
 
+from .cases import GROUP
+
 EPS = 1e-5
+MOST = 448.0  # the largest number of e4m3
+LEAST_SCALE = 1 / (512 * MOST)
 
 # The relative tolerances of torch.testing.assert_close.
 TOLERANCE = {"bf16": 1.6e-2, "fp16": 1e-3, "fp32": 1.3e-6}
@@ -10,9 +16,18 @@ TOLERANCE = {"bf16": 1.6e-2, "fp16": 1e-3, "fp32": 1.3e-6}
 _ELEMENTS_AT_ONCE = 1 << 26
 
 
+@dataclass(frozen=True)
+class Roundings:
+    """What an implementation of a norm in 8 bits rounds to the type of x on its way."""
+
+    of_norm: bool = False
+    of_sum: bool = False  # what is normed, where there is a residual
+
+
 def bound_of(case):
-    """The largest error that is accepted."""
-    return TOLERANCE[case.dtype]
+    """The largest error that is accepted. In 8 bits, an error is what is beyond all numbers that
+    fp32 arithmetic can make."""
+    return 0.0 if case.scaling else TOLERANCE[case.dtype]
 
 
 def _error(got, expected, floor):
@@ -61,16 +76,81 @@ def _check_backward(x, weight, dy, got_dx, got_dweight):
     yield _error(got_dweight, dweight, floor=1)
 
 
-def largest_error(tensors, outputs):
+_PART = 2.0**-19  # of a norm, that fp32 arithmetic can be off
+
+
+def _beyond(got, least, most):
+    """How far the worst element is beyond the two, in parts of what it should be; 0 if none is. NaN
+    if any element is NaN."""
+    nearest = torch.minimum(torch.maximum(got, least), most)
+    return ((got - nearest).abs() / nearest.abs().clamp(min=2.0**-9)).amax().item()
+
+
+_SLACK = 2.0**-21  # of a quotient: that of a compiler may be off by two of the last bits
+
+
+def _codes(norm, scale):
+    """The numbers in e4m3 that the quotient of a norm can be, the outermost of them."""
+    for part in (1 - _SLACK, 1 + _SLACK):
+        yield (norm / scale * part).clamp(-MOST, MOST).to(torch.float8_e4m3fn).float()
+
+
+def _check_fp8(scaling, x, residual, weight, roundings, got_y, scale, got_residual):
+    """Errors of the scales that were chosen, of y by those, and of the residual."""
+    hidden = x.shape[-1]
+    step = _rows_at_once(hidden)
+    width = GROUP if scaling == "group" else hidden
+    for begin in range(0, x.shape[0], step):
+        rows = slice(begin, begin + step)
+        row = x[rows].double()
+        if residual is not None:
+            row = row + residual[rows].double()
+            rounded = row.float().to(x.dtype)
+            yield _beyond(got_residual[rows].double(), rounded.double(), rounded.double())
+            if roundings.of_sum:
+                row = rounded.double()
+        rstd = (row.square().mean(-1, keepdim=True) + EPS).rsqrt()
+        norm = row * rstd * weight.double()
+        least, most = ((norm + sign * _PART * norm.abs()).float() for sign in (-1, 1))
+        if roundings.of_norm:
+            least, most = least.to(x.dtype).float(), most.to(x.dtype).float()
+        least, most, y = (t.float().unflatten(-1, (-1, width)) for t in (least, most, got_y[rows]))
+        if scaling == "given":
+            used = scale.view(1, 1, 1)
+        else:
+            used = scale[rows].reshape(-1, hidden // width, 1)
+            nearest = torch.minimum(least.abs(), most.abs())
+            smallest, largest = (
+                (t.amax(-1, keepdim=True) / MOST).clamp(min=LEAST_SCALE)
+                for t in (nearest, torch.maximum(least.abs(), most.abs())))
+            yield _beyond(used, smallest * (1 - _SLACK), largest * (1 + _SLACK))
+        lower, upper = (list(_codes(t, used)) for t in (least, most))
+        yield _beyond(y, torch.minimum(*lower), torch.maximum(*upper))
+
+
+def _fp8_errors(tensors, outputs, roundings):
+    """Errors of an operation in 8 bits."""
+    scaling = tensors.case.scaling
+    y, *others = outputs
+    scale = tensors.scale[0] if scaling == "given" else others.pop(0)
+    residual, got_residual = (tensors.residual[0], others[0]) if others else (None, None)
+    yield from _check_fp8(
+        scaling, tensors.x[0][0], residual, tensors.weight[0][0], roundings, y, scale, got_residual)
+
+
+def largest_error(tensors, outputs, roundings=Roundings()):
     """The largest error of set 0's outputs; NaN if one of them is NaN. Call it with the inputs as
     they were before the operation.
 
     outputs: (y,) in forward and decode, (y_of_q, y_of_k) in forward_3d, (y, residual) in
-    residual_add, (dx, dweight) in backward
+    residual_add, (dx, dweight) in backward; in 8 bits y, the scales where they are chosen, and the
+    residual where there is one
     """
     regime = tensors.case.regime
     x, weight = tensors.x[0], tensors.weight[0]
-    if regime == "residual_add":
+    if tensors.case.scaling:
+        errors = _fp8_errors(tensors, outputs, roundings)
+    elif regime == "residual_add":
         y, residual = outputs
         errors = _check_forward(x[0], tensors.residual[0], weight[0], y, residual)
     elif regime == "backward":

@@ -12,11 +12,24 @@ import torch
 import torch._functorch.config
 import torch.nn.functional as F
 
-from .check import EPS
+from .cases import GROUP
+from .check import EPS, LEAST_SCALE, MOST, Roundings
 
 
 class Missing(Exception):
     """An implementation, or an operation of one, that is not there; the text says why."""
+
+
+def quantised(norm, scale, scaling):
+    """A norm in 8 bits, and the scales if they are not given. Of whatever type, it counts as it is."""
+    norm = norm.float()
+    if scaling == "given":
+        return ((norm / scale).clamp(-MOST, MOST).to(torch.float8_e4m3fn),)
+    width = GROUP if scaling == "group" else norm.shape[-1]
+    parts = norm.unflatten(-1, (-1, width))
+    scales = (parts.abs().amax(-1) / MOST).clamp(min=LEAST_SCALE)
+    y = (parts / scales[..., None]).clamp(-MOST, MOST).to(torch.float8_e4m3fn).flatten(-2)
+    return y, scales if scaling == "group" else scales.squeeze(-1)
 
 
 class Implementation:
@@ -24,6 +37,7 @@ class Implementation:
 
     name = ""
     version = ""
+    roundings = Roundings()  # of its norms in 8 bits
 
     def norm(self, x, weight, y):
         """Returns the norm of x, in y if the library can write there."""
@@ -36,6 +50,14 @@ class Implementation:
     def add_and_norm(self, x, residual, weight, y):
         """Returns the norm of x + residual, and that sum."""
         raise Missing("has no sum and norm in one")
+
+    def norm_fp8(self, x, weight, y, scale, scaling):
+        """Returns the norm of x in 8 bits, and the scales if they are not given."""
+        raise Missing("has no norm in 8 bits")
+
+    def add_and_norm_fp8(self, x, residual, weight, y, scale, scaling):
+        """Returns the same of x + residual, and that sum."""
+        raise Missing("has no sum and norm in 8 bits")
 
     def backward(self, x, weight, dy):
         """Runs the forward pass and returns a function that returns (dx, dweight).
@@ -55,6 +77,12 @@ class Implementation:
             runs = [self.backward(t.x[i][0], t.weight[i][0], t.dy[i]) for i in range(t.sets)]
             return lambda i: runs[i]()
         parts = [list(zip(t.x[i], t.weight[i], t.y[i])) for i in range(t.sets)]
+        scaling = tensors.case.scaling
+        if scaling and tensors.case.has_residual:
+            return lambda i: self.add_and_norm_fp8(
+                parts[i][0][0], t.residual[i], *parts[i][0][1:], t.scale[i], scaling)
+        if scaling:
+            return lambda i: self.norm_fp8(*parts[i][0], t.scale[i], scaling)
         if regime == "residual_add":
             return lambda i: self.add_and_norm(
                 parts[i][0][0], t.residual[i], parts[i][0][1], parts[i][0][2])
@@ -63,10 +91,26 @@ class Implementation:
         return lambda i: (self.norm(*parts[i][0]),)
 
 
+class Formula(Implementation):
+    """A norm in 8 bits as PyTorch's operations in fp32: what is to be compiled."""
+
+    def norm_fp8(self, x, weight, y, scale, scaling):
+        x = x.float()
+        rstd = (x.square().mean(-1, keepdim=True) + EPS).rsqrt()
+        return quantised(x * rstd * weight.float(), scale, scaling)
+
+    def add_and_norm_fp8(self, x, residual, weight, y, scale, scaling):
+        total = x.float() + residual.float()
+        residual.copy_(total)
+        return *self.norm_fp8(total, weight, y, scale, scaling), residual
+
+
 class Torch(Implementation):
-    """PyTorch, eager. F.rms_norm allocates its result; sum and norm are two kernels."""
+    """PyTorch, eager. F.rms_norm allocates its result; sum and norm are two kernels, and what makes
+    8 bits of it are some more."""
 
     name = "torch"
+    roundings = Roundings(of_norm=True, of_sum=True)
 
     def __init__(self):
         self.version = torch.__version__
@@ -78,22 +122,34 @@ class Torch(Implementation):
         residual.add_(x)
         return self.norm(residual, weight, y), residual
 
+    def norm_fp8(self, x, weight, y, scale, scaling):
+        return quantised(self.norm(x, weight, None), scale, scaling)
+
+    def add_and_norm_fp8(self, x, residual, weight, y, scale, scaling):
+        normed, residual = self.add_and_norm(x, residual, weight, None)
+        return *quantised(normed, scale, scaling), residual
+
 
 class TorchCompile(Torch):
-    """PyTorch, compiled for each shape; q and k, and sum and norm, are one compiled function."""
+    """PyTorch, compiled for each shape; q and k, sum and norm, and the formula of one in 8 bits, are
+    one compiled function each."""
 
     name = "torch.compile"
     mode = "default"
+    roundings = Roundings()
 
     def __init__(self):
         super().__init__()
         torch._functorch.config.donated_buffer = False  # the backward pass runs again and again
 
     def launch_for(self, tensors):
-        eager = Torch()
-        for operation in ("norm", "norm_both", "add_and_norm"):
+        eager, formula = Torch(), Formula()
+        for owner, operation in [
+            (eager, "norm"), (eager, "norm_both"), (eager, "add_and_norm"),
+            (formula, "norm_fp8"), (formula, "add_and_norm_fp8")
+        ]:
             compiled = torch.compile(
-                getattr(eager, operation), dynamic=False, fullgraph=True, mode=self.mode)
+                getattr(owner, operation), dynamic=False, fullgraph=True, mode=self.mode)
             setattr(self, operation, compiled)
         return super().launch_for(tensors)
 
@@ -141,6 +197,24 @@ class FlashInfer(Implementation):
         self._library.fused_add_rmsnorm(x, residual, weight, EPS)
         return x, residual
 
+    def norm_fp8(self, x, weight, y, scale, scaling):
+        if scaling != "given":
+            raise Missing("has no norm in 8 bits that chooses scales")
+        self._function("rmsnorm_quant")(y, x, weight, scale, EPS)
+        return (y,)
+
+    def add_and_norm_fp8(self, x, residual, weight, y, scale, scaling):
+        if scaling != "given":
+            raise Missing("has no sum and norm in 8 bits that chooses scales")
+        self._function("fused_add_rmsnorm_quant")(y, x, residual, weight, scale, EPS)
+        return y, residual
+
+    def _function(self, name):
+        function = getattr(self._library, name, None)
+        if function is None:
+            raise Missing(f"has no {name} in this version")
+        return function
+
     def backward(self, x, weight, dy):
         raise Missing("has no backward pass")
 
@@ -182,7 +256,40 @@ class Librmsnorm(Implementation):
         self._binding.residual_add(x, residual, weight, EPS, out=y)
         return y, residual
 
+    def norm_fp8(self, x, weight, y, scale, scaling):
+        return self._fp8(x, None, weight, y, scale, scaling)
+
+    def add_and_norm_fp8(self, x, residual, weight, y, scale, scaling):
+        return *self._fp8(x, residual, weight, y, scale, scaling), residual
+
+    def _fp8(self, x, residual, weight, y, scale, scaling):
+        binding = self._binding
+        value = {"given": binding.GIVEN, "row": binding.ROW, "group": binding.GROUP}[scaling]
+        binding.rms_norm_fp8(x, weight, EPS, y, scale, value, residual)
+        return (y,) if scaling == "given" else (y, scale)
+
     def backward(self, x, weight, dy):
         """What is timed is the library's backward pass alone, without autograd."""
         _, rstd = self._binding.rms_norm_rstd(x, weight, EPS)
         return lambda: self._binding.backward(dy, x, weight, rstd)
+
+
+class LibrmsnormTwo(Librmsnorm):
+    """Two kernels for a norm in 8 bits: the library's norm in the type of x, and what PyTorch compiles
+    to make 8 bits of that. It does nothing else."""
+
+    name = "librmsnorm/two"
+    roundings = Roundings(of_norm=True)
+
+    def norm_fp8(self, x, weight, y, scale, scaling):
+        return self._quantised(self._binding.rms_norm(x, weight, EPS), scale, scaling)
+
+    def add_and_norm_fp8(self, x, residual, weight, y, scale, scaling):
+        normed = self._binding.residual_add(x, residual, weight, EPS)
+        return *self._quantised(normed, scale, scaling), residual
+
+    def launch_for(self, tensors):
+        if not tensors.case.scaling:
+            raise Missing("is for 8 bits alone")
+        self._quantised = torch.compile(quantised, dynamic=False, fullgraph=True)
+        return super().launch_for(tensors)

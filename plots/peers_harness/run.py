@@ -25,7 +25,7 @@ def _in_words(error):
 
 def _copies(case, sets):
     """Launches that copy as many bytes as the case must move."""
-    size = case.bytes_moved // 2
+    size = case.bytes_moved // 8 * 4  # whole words
     stride = -(-size // 256) * 256
     block = torch.zeros(2, sets, stride, dtype=torch.uint8, device="cuda")
     source, target = ([block[side, i, :size] for i in range(sets)] for side in (0, 1))
@@ -46,21 +46,29 @@ def _warm_up(launch, sets, stream):
     stream.synchronize()
 
 
-def _error_of(launch, tensors, stream):
+def _spoil(output):
+    """Makes NaN of all elements."""
+    if output.element_size() == 1:
+        output.view(torch.uint8).fill_(0x7F)
+    else:
+        output.fill_(float("nan"))
+
+
+def _error_of(launch, tensors, stream, roundings):
     """The largest error of a recorded launch: what will be timed is what is checked."""
     recording = Recording(launch, 1, 1, stream)
     outputs = recording.outputs[0]
     tensors.restore()
     for output in outputs:
         if not tensors.is_input(output):
-            output.fill_(float("nan"))
+            _spoil(output)
     torch.cuda.synchronize()
     recording.replay()
     torch.cuda.synchronize()
     outputs = [output.clone() if tensors.is_input(output) else output for output in outputs]
     tensors.restore()
     with torch.no_grad():
-        return largest_error(tensors, outputs)
+        return largest_error(tensors, outputs, roundings)
 
 
 def _prepare(implementation, tensors, stream, row):
@@ -69,7 +77,7 @@ def _prepare(implementation, tensors, stream, row):
         with torch.cuda.stream(stream):
             launch = implementation.launch_for(tensors)
         _warm_up(launch, tensors.sets, stream)
-        row.max_error = _error_of(launch, tensors, stream)
+        row.max_error = _error_of(launch, tensors, stream, implementation.roundings)
     except Missing:
         raise
     except Exception as error:  # whatever a library throws at a shape that it cannot do

@@ -5,6 +5,7 @@ import torch
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 MOST_SETS = 16384
+GIVEN_SCALE = 0.01  # some norms are beyond what it can hold
 _ALIGNMENT = 256  # bytes; every tensor of every set starts at a multiple
 
 
@@ -16,10 +17,10 @@ def sets_for_cold_cache(bytes_of_one_set, l2_bytes):
 class Tensors:
     """x, weight, y and whatever else the case needs, once for each set.
 
-    Each of `x`, `weight`, `y`, `residual` and `dy` is a list over the sets; `residual` and `dy` are
-    empty where the case has none. An element of x, weight or y is itself a list: one tensor, and
+    Each of `x`, `weight`, `y`, `residual`, `dy` and `scale` is a list over the sets; the last three
+    are empty where the case has none. An element of x, weight or y is itself a list: one tensor, and
     two in forward_3d, which are q and k. Nobody's output is shared: `y` is for implementations that
-    can write where they are told, the others allocate.
+    can write where they are told, the others allocate. A `scale` is an input where it is given.
     """
 
     def __init__(self, case, device, l2_bytes, seed=1):
@@ -31,10 +32,15 @@ class Tensors:
         parts = 2 if case.regime == "forward_3d" else 1
         self.x = self._per_set(case.shape, parts)
         self.weight = self._per_set((case.hidden,), parts)
-        self.y = self._per_set(case.shape, parts)
+        self.y = self._per_set(case.shape, parts, torch.float8_e4m3fn if case.scaling else None)
         self.residual = []
         self.dy = []
-        if case.regime == "residual_add":
+        self.scale = []
+        if case.scaling:
+            shape = {"given": (1,), "row": (case.rows,), "group": (case.rows, case.scales)}
+            self.scale = [
+                parts[0] for parts in self._per_set(shape[case.scaling], 1, torch.float32)]
+        if case.has_residual:
             self.residual = [parts[0] for parts in self._per_set(case.shape, 1)]
         if case.regime == "backward":
             self.dy = [parts[0] for parts in self._per_set(case.shape, 1)]
@@ -43,16 +49,16 @@ class Tensors:
         self._mutable = [self.x[0][0], *self.residual[:1]] if self.residual else []
         self._originals = [tensor.clone() for tensor in self._mutable]
 
-    def _per_set(self, shape, parts):
+    def _per_set(self, shape, parts, dtype=None):
         """A list over the sets of lists of `parts` tensors, all in one block of memory."""
-        size = 1
+        dtype = dtype or self.dtype
+        size = torch.empty((), dtype=dtype).element_size()
         for extent in shape:
             size *= extent
-        step = _ALIGNMENT // torch.empty((), dtype=self.dtype).element_size()
-        stride = -(-size // step) * step
-        block = torch.empty(self.sets, parts, stride, dtype=self.dtype, device=self._device)
-        block.zero_()
-        return [[block[i, j, :size].view(shape) for j in range(parts)] for i in range(self.sets)]
+        stride = -(-size // _ALIGNMENT) * _ALIGNMENT
+        block = torch.zeros(self.sets, parts, stride, dtype=torch.uint8, device=self._device)
+        return [[block[i, j, :size].view(dtype).view(shape) for j in range(parts)]
+                for i in range(self.sets)]
 
     def _random_rows(self, tensor):
         """Normal numbers; each row has a scale of its own, from 2^-4 to 2^3."""
@@ -62,6 +68,9 @@ class Tensors:
         tensor.mul_(torch.exp2(exponents.float()).to(self.dtype))
 
     def _fill(self):
+        if self.case.scaling == "given":
+            for scale in self.scale:
+                scale.fill_(GIVEN_SCALE)
         for i in range(self.sets):
             if i > 0 and self.sets > 64:  # thousands of tiny sets: copies of the first will do
                 for mine, first in zip(self.x[i] + self.weight[i], self.x[0] + self.weight[0]):

@@ -91,6 +91,23 @@ rmsnorm_status rmsnorm_residual_add(
   return end(eps, weight_bias, stream);
 }
 
+rmsnorm_status rmsnorm_forward_fp8(
+    const DLTensor* x, const DLTensor* residual, const DLTensor* weight, const DLTensor* y,
+    const DLTensor* scale, const DLTensor* limit, const DLTensor* norm, rmsnorm_scaling scaling,
+    rmsnorm_rounding rounding, float eps, float weight_bias, struct CUstream_st* stream) {
+  text[0] = '\0';
+  add_tensor("x", x);
+  add_tensor("residual", residual);
+  add_tensor("weight", weight);
+  add_tensor("y", y);
+  add_tensor("scale", scale);
+  add_tensor("limit", limit);
+  add_tensor("norm", norm);
+  add("scaling %lld ", scaling);
+  add("rounding %lld ", rounding);
+  return end(eps, weight_bias, stream);
+}
+
 rmsnorm_status rmsnorm_forward_rstd(
     const DLTensor* x, const DLTensor* weight, const DLTensor* y, const DLTensor* rstd, float eps,
     float weight_bias, struct CUstream_st* stream) {

@@ -4,12 +4,14 @@ place.
 Run by CTest; skipped (exit code 4) where PyTorch is not installed.
 """
 
+import ctypes
 import gc
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import unittest
@@ -24,11 +26,14 @@ except ImportError:
     sys.exit(4)
 
 ROOT = Path(__file__).resolve().parents[2]
-TYPES = {torch.float32: "2.32.1", torch.float16: "2.16.1", torch.bfloat16: "4.16.1"}
+TYPES = {torch.float32: "2.32.1", torch.float16: "2.16.1", torch.bfloat16: "4.16.1",
+         torch.float8_e4m3fn: "10.8.1", torch.float8_e5m2: "12.8.1"}
+OF_X = list(TYPES)[:3]
 REFUSED = 3.0  # a weight_bias that the stub refuses
 FAILED = 4.0  # and one with which CUDA could not do it
 SLOW = 5.0  # and one with which it reads the tensors late
 BINDING = ROOT / "library/python/rmsnorm/binding.py"
+EXTENSION = ROOT / "library/python/rmsnorm/_fast.cpp"
 
 
 def build(folder, *flags):
@@ -38,6 +43,13 @@ def build(folder, *flags):
         [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-Wall", "-Werror", *flags,
          "-I", ROOT / "library/include", ROOT / "tests/binding/stub.c", "-o", path], check=True)
     return path
+
+
+def build_extension(folder):
+    subprocess.run(
+        [os.environ.get("CXX", "c++"), "-std=c++20", "-shared", "-fPIC", "-Wall", "-Wextra",
+         "-Wpedantic", "-Werror", "-isystem", sysconfig.get_path("include"), EXTENSION, "-o",
+         Path(folder, "_fast.abi3.so")], check=True)
 
 
 def binding(path=BINDING):
@@ -63,8 +75,13 @@ class Binding(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.stub = build(cls.folder.name)
+        cls.prepare()
         cls.rmsnorm = binding()
         cls.rmsnorm.load(str(cls.stub))
+
+    @classmethod
+    def prepare(cls):
+        pass
 
     @classmethod
     def tearDownClass(cls):
@@ -75,7 +92,7 @@ class Binding(unittest.TestCase):
         return self.rmsnorm._library.rmsnorm_last_error().decode()
 
     def test_a_tensor_is_handed_over_where_it_lies_with_its_strides(self):
-        for dtype in TYPES:
+        for dtype in OF_X:
             x = torch.zeros(5, 6, 40, dtype=dtype)[1:, ::2, 3:35]
             weight = torch.zeros(32, dtype=torch.float32)
             y = torch.zeros(4, 3, 32, dtype=dtype)
@@ -142,6 +159,36 @@ class Binding(unittest.TestCase):
             + "workspace 1 768 eps 0/1024 bias 1 stream 0")
         self.assertIsNone(self.rmsnorm.backward(other, x, None, rstd)[1])
 
+    def test_8_bits_are_handed_over_with_their_type_and_the_scales_as_they_lie(self):
+        x, weight = torch.zeros(6, 2, 8)[::2], torch.zeros(8)
+        residual, norm = torch.zeros(3, 2, 8), torch.zeros(3, 2, 8)
+        one = torch.zeros(())
+        for dtype, code in ((torch.float8_e4m3fn, 10), (torch.float8_e5m2, 12)):
+            y = torch.zeros(3, 2, 8).to(dtype)
+            scale = torch.zeros(1, 8).t()[:6].view(3, 2, 1)
+            self.rmsnorm.rms_norm_fp8(
+                x, weight, 0.0, y, scale, self.rmsnorm.GROUP, residual, one, norm, True, 1.0)
+            self.assertEqual(
+                self.said(), words("x", x) + words("residual", residual) + words("weight", weight)
+                + words("y", y) + words("scale", scale) + words("limit", one, (1,), (1,))
+                + words("norm", norm) + "scaling 2 rounding 1 eps 0/1024 bias 1 stream 0")
+        y = torch.zeros(5, 8).to(torch.float8_e4m3fn)
+        self.rmsnorm.rms_norm_fp8(torch.zeros(5, 8), None, 0.0, y, one, self.rmsnorm.GIVEN)
+        self.assertIn(
+            words("y", y) + words("scale", one, (1,), (1,)) + "limit null; norm null; "
+            + "scaling 0 rounding 0 ", self.said())
+        self.rmsnorm.rms_norm(x, None, 0.0)  # a type is said of that one call
+        self.assertIn(words("x", x), self.said())
+
+    def test_scales_of_other_dimensions_become_those_of_rows(self):
+        for shape, rows in [((7,), 1), ((2, 3, 2, 2, 5), 24)]:
+            x, y = torch.zeros(shape), torch.zeros(shape).to(torch.float8_e4m3fn)
+            scale, groups = torch.zeros(shape[:-1]), torch.zeros(*shape[:-1], 1)
+            self.rmsnorm.rms_norm_fp8(x, None, 0.0, y, scale, self.rmsnorm.ROW)
+            self.assertIn(words("scale", scale, (rows,), (1,)), self.said())
+            self.rmsnorm.rms_norm_fp8(x, None, 0.0, y, groups, self.rmsnorm.GROUP)
+            self.assertIn(words("scale", groups, (rows, 1), (1, 1)), self.said())
+
     def test_a_refusal_is_an_error_with_its_status_and_sentence(self):
         x = torch.zeros(2, 8)
         with self.assertRaises(self.rmsnorm.Error) as caught:
@@ -158,10 +205,15 @@ class Binding(unittest.TestCase):
         self.assertTrue(issubclass(self.rmsnorm.Error, ValueError))
 
     def test_the_stream_is_the_current_one_of_the_tensors_device(self):
+        class OnGpu(torch.Tensor):
+            is_cuda = True
+
+            def get_device(self):
+                return 3
+
         x = torch.zeros(2, 8)
-        on_gpu = mock.Mock(is_cuda=True, get_device=lambda: 3)
         with mock.patch.object(self.rmsnorm, "_raw_stream", lambda device: 1000 + device):
-            self.rmsnorm._enqueue("rmsnorm_forward", on_gpu, (x, None, x), (0.0, 0.0))
+            self.rmsnorm.rms_norm(x.as_subclass(OnGpu), None, 0.0, out=x)
         self.assertTrue(self.said().endswith("stream 1003"))
 
     def test_a_library_beside_the_binding_is_found(self):
@@ -169,8 +221,12 @@ class Binding(unittest.TestCase):
         folder.mkdir()
         shutil.copy(BINDING, folder)
         shutil.copy(self.stub, folder / "librmsnorm.so")
-        self.assertEqual(
-            binding(folder / "binding.py").version(), self.rmsnorm.version())
+        for extension in Path(self.folder.name).glob("_fast*"):
+            shutil.copy(extension, folder)
+        found = binding(folder / "binding.py")
+        self.assertEqual(found.version(), self.rmsnorm.version())
+        for name, function in self.rmsnorm._functions.items():
+            self.assertIs(type(found._functions[name]), type(function))
 
     def test_a_call_keeps_no_tensor_and_loses_none(self):
         for bias in (0.0, REFUSED):
@@ -194,8 +250,35 @@ class Binding(unittest.TestCase):
         for x in ("x", 1.0, [torch.zeros(8)]):
             with self.assertRaises((TypeError, AttributeError)):
                 self.rmsnorm.rms_norm(x, None, 0.0, out=torch.zeros(2, 8))
-        with self.assertRaises(TypeError):
+        with self.assertRaisesRegex(TypeError, "1.0 is a float: it needs to be a tensor"):
             self.rmsnorm.rms_norm(torch.zeros(2, 8), 1.0, 0.0)
+
+    def test_what_pytorch_makes_no_view_of_is_refused_by_pytorch(self):
+        with self.assertRaisesRegex((RuntimeError, BufferError), "meta"):
+            self.rmsnorm.rms_norm(torch.zeros(2, 8), torch.zeros(8, device="meta"), 0.0)
+
+    def test_what_is_no_number_is_a_mistake_of_the_caller(self):
+        for eps, weight_bias in (("1", 0.0), (0.0, None), (torch.zeros(2), 0.0)):
+            with self.assertRaises((TypeError, ValueError, ctypes.ArgumentError)):
+                self.rmsnorm.rms_norm(torch.zeros(2, 8), None, eps, None, weight_bias)
+        x = torch.zeros(2, 8)
+        self.rmsnorm.rms_norm(x, None, 1, out=x, weight_bias=True)
+        self.assertTrue(self.said().endswith("eps 1024/1024 bias 1 stream 0"))
+
+    def test_references_are_given_back(self):
+        x, weight, eps = torch.zeros(2, 8), torch.zeros(8), 1 / 1024
+        function = self.rmsnorm._functions["rmsnorm_forward"]
+        counted = (x, weight, eps, function, torch.Tensor, str)
+        before = [sys.getrefcount(one) for one in counted]
+        for _ in range(100):
+            self.rmsnorm.rms_norm(x, weight, eps, out=x)
+            for bias in (REFUSED, FAILED):
+                with self.assertRaises((self.rmsnorm.Error, self.rmsnorm.Failure)):
+                    self.rmsnorm.rms_norm(x, weight, eps, out=x, weight_bias=bias)
+            with self.assertRaises((TypeError, AttributeError)):
+                self.rmsnorm.rms_norm(x, "weight", eps, out=x)
+        for one, count in zip(counted, before):
+            self.assertLess(sys.getrefcount(one) - count, 50)
 
     def test_threads_do_not_share_their_views(self):
         x = [torch.zeros(2, 8 + i) for i in range(4)]
@@ -216,7 +299,7 @@ class Binding(unittest.TestCase):
     def test_a_call_may_begin_within_another(self):
         x, other = torch.zeros(2, 8), torch.zeros(3, 16)
         write = self.rmsnorm._write_view
-        if write is None:
+        if type(self) is not Binding:
             self.skipTest("there is nothing that a call within could overwrite")
 
         def write_and_call(tensor, place):
@@ -234,14 +317,15 @@ class Binding(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "load.. has to be called first"):
                 call()
 
-    def test_the_version_is_that_of_the_header_and_another_major_one_is_refused(self):
+    def test_the_version_is_that_of_the_header_and_one_without_all_functions_is_refused(self):
         header = (ROOT / "library/include/rmsnorm.h").read_text()
         parts = [int(header.split(f"RMSNORM_VERSION_{part} ")[1].split()[0])
                  for part in ("MAJOR", "MINOR", "PATCH")]
         self.assertEqual(self.rmsnorm.version(), tuple(parts))
-        other = build(self.folder.name, f"-DSTUB_VERSION={parts[0] + 1}0203")
-        with self.assertRaisesRegex(RuntimeError, f"is librmsnorm {parts[0] + 1}.2.3: "):
-            binding().load(str(other))
+        for major, minor in ((parts[0] + 1, 2), (parts[0], parts[1] - 1)):
+            other = build(self.folder.name, f"-DSTUB_VERSION={major}{minor:02}03")
+            with self.assertRaisesRegex(RuntimeError, f"is librmsnorm {major}.{minor}.3: "):
+                binding().load(str(other))
 
 
 class WithCapsules(Binding):
@@ -251,6 +335,59 @@ class WithCapsules(Binding):
     def setUpClass(cls):
         super().setUpClass()
         cls.rmsnorm._write_view = None
+
+
+HEADER = Path(sysconfig.get_path("include"), "Python.h")
+
+
+@unittest.skipUnless(HEADER.exists(), "Python's headers are not installed")
+@unittest.skipUnless(hasattr(torch.Tensor, "__dlpack_c_exchange_api__"), "PyTorch is older than 2.10")
+class WithExtension(Binding):
+    """The same with the extension beside the library."""
+
+    @classmethod
+    def prepare(cls):
+        build_extension(cls.folder.name)
+
+    def test_every_function_is_the_extensions(self):
+        for name in self.rmsnorm._FUNCTIONS:
+            function = self.rmsnorm._functions[name]
+            self.assertIs(type(function), type(len))
+            self.assertEqual(function.__name__, name)
+
+    def test_the_stream_is_the_current_one_of_the_tensors_device(self):
+        @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+        def view(tensor, place):
+            self.rmsnorm._write_view(tensor, place)
+            device = (ctypes.c_int32 * 2).from_address(place + 8)
+            device[:] = 2, 3  # kDLCUDA and its index
+            return 0
+
+        @ctypes.PYFUNCTYPE(
+            ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+        def current_stream(kind, device, stream):
+            stream[0] = 1000 * kind + device
+            return 0
+
+        functions = [ctypes.cast(one, ctypes.c_void_p).value for one in (view, current_stream)]
+        table = (ctypes.c_uint64 * 7)(1, 0, 0, 0, 0, *functions)
+        rmsnorm = binding()
+        x = torch.zeros(2, 8)
+        with mock.patch.object(rmsnorm, "_table", ctypes.addressof(table)):
+            rmsnorm.load(str(self.stub))
+        rmsnorm.rms_norm(x, None, 0.0)
+        self.assertTrue(self.said().endswith("stream 2003"))
+
+    def test_a_call_has_as_many_arguments_as_its_function(self):
+        x = torch.zeros(2, 8)
+        for arguments in ((), (x, None, x, 0.0), (x, None, x, 0.0, 0.0, 0.0)):
+            with self.assertRaisesRegex(TypeError, f"{len(arguments)} arguments: it needs 5"):
+                self.rmsnorm._functions["rmsnorm_forward"](*arguments)
+
+    def test_an_unknown_function_is_refused(self):
+        extension = self.rmsnorm._extension(self.folder.name)
+        with self.assertRaisesRegex(ValueError, "rmsnorm.h has no rmsnorm_backwards"):
+            extension.bind("rmsnorm_backwards", 0, 0, torch.Tensor)
 
 
 if __name__ == "__main__":

@@ -78,8 +78,31 @@ def residual_add(x, residual, weight, eps, out=None, weight_bias=0.0):
     return y
 
 
+def norm_fp8(x, weight, eps, y, scale, scaling, residual=None, limit=None, norm_out=None,
+             rounds_twice=False, weight_bias=0.0):
+    total = x if residual is None else write(residual, x + residual)
+    normed = norm(total, weight, eps, None, weight_bias)
+    CALLS[-1] = "rms_norm_fp8" + " twice" * rounds_twice
+    if norm_out is not None:
+        write(norm_out, normed)
+    if scaling == rmsnorm.binding.GIVEN:
+        divisor = scale.expand(x.shape[:-1])[..., None]
+    else:
+        width = 128 if scaling == rmsnorm.binding.GROUP else x.shape[-1]
+        parts = normed.float().abs().split(width, -1)
+        largest = torch.stack([part.amax(-1) for part in parts], -1)
+        if limit is not None:
+            largest = largest.clamp(max=limit)
+        chosen = (largest / torch.finfo(y.dtype).max).clamp(min=1e-30)
+        write(scale, chosen if scaling == rmsnorm.binding.GROUP else chosen[..., 0])
+        divisor = chosen.repeat_interleave(width, -1)[..., :x.shape[-1]]
+    most = torch.finfo(y.dtype).max
+    write(y, (normed / divisor).clamp(-most, most).to(y.dtype))
+
+
 STAND_INS = {"rms_norm": norm, "rms_norm_rstd": norm_rstd, "backward": backward,
-             "residual_add": residual_add}
+             "residual_add": residual_add, "rms_norm_fp8": norm_fp8}
+E4M3 = torch.float8_e4m3fn
 
 
 def random(*shape, grad=False, **options):
@@ -124,6 +147,96 @@ class Operators(unittest.TestCase):
         ]:
             with self.subTest(operator=operator, arguments=[type(a) for a in arguments]):
                 torch.library.opcheck(operator, arguments)
+
+    def test_opcheck_finds_nothing_in_8_bits(self):
+        x, residual, weight, one = random(3, 5, 200), random(3, 5, 200), random(200), torch.rand(1)
+        for operator, tensors in [(NORM.rms_norm_fp8, (x,)),
+                                  (NORM.fused_add_rms_norm_fp8_, (x, residual))]:
+            for scale, limit, of_groups, in_columns, wants_norm in [
+                (one, None, False, False, True), (None, one, False, False, False),
+                (None, None, True, False, True), (None, one, True, True, False)
+            ]:
+                arguments = (*tensors, weight, scale, limit, EPS, 1.0, E4M3, of_groups, in_columns,
+                             True, wants_norm)
+                with self.subTest(operator=operator, of_groups=of_groups, in_columns=in_columns):
+                    torch.library.opcheck(
+                        operator, arguments, test_utils=("test_schema", "test_faketensor"))
+
+    def test_8_bits_times_their_scales_are_the_norm(self):
+        for shape in ((4, 300), (2, 3, 300), (300,)):
+            x, residual, weight = random(*shape), random(*shape), random(300)
+            expected = norm(x, weight, EPS)
+            for scale in ("row", "group", torch.tensor(0.02)):
+                for dtype, part in ((E4M3, 2**-4), (torch.float8_e5m2, 2**-3)):
+                    y, scales, normed = rmsnorm.rms_norm_fp8(
+                        x, weight, EPS, scale, dtype=dtype, norm=True)
+                    self.assertEqual((y.dtype, y.shape, y.device), (dtype, x.shape, x.device))
+                    torch.testing.assert_close(normed, expected)
+                    if scale == "group":
+                        self.assertEqual(scales.shape, (*shape[:-1], 3))
+                        scales = scales.repeat_interleave(128, -1)[..., :300]
+                    elif scale == "row":
+                        self.assertEqual(scales.shape, shape[:-1])
+                        scales = scales[..., None]
+                    else:
+                        self.assertIs(scales, scale)
+                    torch.testing.assert_close(
+                        y.float() * scales, expected, rtol=1.01 * part, atol=0.01)
+            total = x + residual
+            y, scales = rmsnorm.fused_add_rms_norm_fp8_(x, residual, weight, EPS)
+            torch.testing.assert_close(residual, total)
+            other, _ = rmsnorm.rms_norm_fp8(total, weight, EPS)
+            torch.testing.assert_close(y.float(), other.float())
+
+    def test_scales_in_columns_lie_as_grouped_products_take_them(self):
+        for shape in ((5, 300), (2, 3, 300)):
+            x = random(*shape)
+            _, scales = rmsnorm.rms_norm_fp8(x, None, EPS, "group", in_columns=True)
+            self.assertEqual(scales.shape, (*shape[:-1], 3))
+            self.assertEqual(scales.stride()[-2:], (1, 8))
+            _, in_rows = rmsnorm.rms_norm_fp8(x, None, EPS, "group")
+            self.assertTrue(in_rows.is_contiguous())
+            torch.testing.assert_close(scales, in_rows)
+
+    def test_8_bits_compile_to_one_graph_for_every_number_of_rows(self):
+        def layer(x, residual, weight):
+            y, scale = rmsnorm.rms_norm_fp8(x, weight, EPS, "group", in_columns=True)
+            z, scales, normed = rmsnorm.fused_add_rms_norm_fp8_(
+                x, residual, weight, EPS, rounding="twice", norm=True)
+            return y.float() * scale, z.float() * scales[:, None], normed + residual
+
+        graph = compiled(layer)
+        weight = random(128)
+        graph(random(3, 128), random(3, 128), weight)
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            for rows in (5, 8, 1000):
+                x, residual = random(rows, 128), random(rows, 128)
+                copy = residual.clone()
+                torch.testing.assert_close(graph(x, residual, weight), layer(x, copy, weight))
+                torch.testing.assert_close(residual, copy)
+        self.assertIn("rms_norm_fp8 twice", CALLS)
+
+    def test_what_8_bits_cannot_do_is_a_sentence(self):
+        x, one = random(4, 8), torch.ones(1)
+        for error, sentence, call in [
+            (ValueError, "scale is 'rows': it needs to be 'row' or 'group'",
+             lambda: rmsnorm.rms_norm_fp8(x, None, EPS, "rows")),
+            (ValueError, "dtype is torch.int8: it needs to be torch.float8_e4m3fn or ",
+             lambda: rmsnorm.rms_norm_fp8(x, None, EPS, dtype=torch.int8)),
+            (ValueError, "rounding is 2: it needs to be 'once' or 'twice'",
+             lambda: rmsnorm.rms_norm_fp8(x, None, EPS, rounding=2)),
+            (ValueError, "limit is a tensor, and the scale is given: it needs to be None",
+             lambda: rmsnorm.rms_norm_fp8(x, None, EPS, one, limit=one)),
+            (ValueError, 'in_columns is True, which needs scale="group"',
+             lambda: rmsnorm.rms_norm_fp8(x, None, EPS, in_columns=True)),
+            (RuntimeError, "record no gradient, which a tensor requires",
+             lambda: rmsnorm.rms_norm_fp8(random(4, 8, grad=True), None, EPS)),
+            (RuntimeError, "record no gradient, which a tensor requires",
+             lambda: rmsnorm.fused_add_rms_norm_fp8_(x, random(4, 8), random(8, grad=True), EPS)),
+        ]:
+            with self.assertRaisesRegex(error, re.escape(sentence)):
+                call()
+        self.assertEqual(CALLS, [])
 
     def test_every_operator_is_checked(self):
         schemas = (PYTHON / "rmsnorm/operators.py").read_text()
@@ -269,15 +382,19 @@ class Operators(unittest.TestCase):
                 rmsnorm.rms_norm(x, weight, EPS)
                 rmsnorm.rms_norm(x, weight, EPS, out=torch.empty_like(x))
                 rmsnorm.fused_add_rms_norm_(x * 1, residual, weight, EPS)
+            if type(x) is torch.Tensor:
+                rmsnorm.rms_norm(x, weight, EPS).sum().backward()
 
-        operators = ("_rms_norm", "_rms_norm_out", "_fused_add_rms_norm_")
+        operators = (
+            "_rms_norm", "_rms_norm_out", "_fused_add_rms_norm_", "_rms_norm_rstd",
+            "_rms_norm_backward")
         with contextlib.ExitStack() as patches:
             asked = [patches.enter_context(mock.patch.object(rmsnorm.operators, name))
                      for name in operators]
             run(x)
-            self.assertEqual([one.call_count for one in asked], [0, 0, 0])
+            self.assertEqual([one.call_count for one in asked], [0, 0, 0, 0, 0])
             run(x.as_subclass(Mine))
-            self.assertEqual([one.call_count for one in asked], [1, 1, 1])
+            self.assertEqual([one.call_count for one in asked], [1, 1, 1, 0, 0])
 
         class Watch(TorchDispatchMode):
             def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -293,12 +410,13 @@ class Operators(unittest.TestCase):
             seen = []
             with watch:
                 run(x)
-            for name in ("rms_norm", "rms_norm_out", "fused_add_rms_norm_"):
+            for name in ("rms_norm", "rms_norm_out", "fused_add_rms_norm_", "rms_norm_rstd"):
                 self.assertTrue([one for one in seen if f"rmsnorm.{name}" in one], (watch, name))
         seen = []
         with Watch():
             run(x)
-        for name in ("rms_norm", "rms_norm_out", "fused_add_rms_norm_"):
+        for name in ("rms_norm", "rms_norm_out", "fused_add_rms_norm_", "rms_norm_rstd",
+                     "rms_norm_backward"):
             self.assertIn(f"rmsnorm.{name}.default", seen)
 
     def test_what_has_no_gradient_says_so(self):

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `pip install ./library` gives a package with its library in it, of the header's version.
+# `pip install ./library` gives a package with its library in it, of the header's version, and with the
+# extension where Python's headers are.
 set -euo pipefail
 
 source=$1 build=$2 nvcc=$3
@@ -23,8 +24,12 @@ CUDACXX=$nvcc python3 -m pip install --no-build-isolation --no-deps --no-index \
 header=$source/library/include/rmsnorm.h
 version=$(sed -n 's/^#define RMSNORM_VERSION_.* \([0-9]*\) .*/\1/p' "$header" | paste -sd.)
 [ -d "$folder/site/rmsnorm-$version.dist-info" ] || fail "it is not $version: $(ls "$folder/site")"
-[ "$(find "$folder/site" -name '*.so*')" = "$folder/site/rmsnorm/librmsnorm.so" ] ||
-  fail "there is not one library: $(find "$folder/site")"
+wanted=librmsnorm.so
+if [ -f "$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ]; then
+  wanted="_fast.abi3.so $wanted"
+fi
+found=$(find "$folder/site" -name '*.so*' -printf '%f\n' | sort | paste -sd' ')
+[ "$found" = "$wanted" ] || fail "of $wanted, there is: $(find "$folder/site")"
 
 python3 -c 'import torch' 2>/dev/null || skip "it is installed, but PyTorch is not"
 cd "$folder"

@@ -41,10 +41,23 @@ class Cases(unittest.TestCase):
             (cases.Case("residual_add", "bf16", (10, 100)), 4 * 1000 * 2),
             (cases.Case("backward", "bf16", (10, 100)), 3 * 1000 * 2),
             (cases.Case("forward_3d", "bf16", (5, 2, 100)), 2 * 2 * 1000 * 2),
+            (cases.Case("rms_norm_e4m3", "bf16", (10, 256)), 2560 * 3),
+            (cases.Case("rms_norm_e4m3_row", "fp32", (10, 256)), 2560 * 5 + 10 * 4),
+            (cases.Case("decode_rms_norm_e4m3_group", "bf16", (1, 256)), 256 * 3 + 2 * 4),
+            (cases.Case("residual_add_e4m3_group", "bf16", (10, 256)), 2560 * 7 + 20 * 4),
         ]:
             with self.subTest(case.label):
                 self.assertEqual(case.bytes_moved, bytes_moved)
                 self.assertEqual(case.rows * case.bytes_per_row, bytes_moved)
+
+    def test_operations_have_the_names_of_the_lessons_results(self):
+        for regime, name, scaling in [
+            ("decode", "rms_norm", None), ("residual_add", "residual_add", None),
+            ("rms_norm_e4m3_row", "rms_norm_e4m3_row", "row"),
+            ("decode_residual_add_e4m3", "residual_add_e4m3", "given"),
+        ]:
+            case = cases.Case(regime, "bf16", (1, 256))
+            self.assertEqual((case.operation, case.scaling), (name, scaling))
 
     def test_odd_lengths_have_an_even_neighbour_with_as_many_rows(self):
         shapes = {case.shape for case in cases.all_cases() if case.regime == "forward"}

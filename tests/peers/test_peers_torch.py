@@ -31,6 +31,12 @@ EVERY_OPERATION = [
     BACKWARD, Case("backward", "fp32", (300, 512))]
 
 
+FP8 = [Case("rms_norm_e4m3", "bf16", (33, 512)), Case("rms_norm_e4m3_row", "fp32", (40, 768)),
+       Case("decode_rms_norm_e4m3_group", "bf16", (16, 512)),
+       Case("residual_add_e4m3", "bf16", (40, 512)),
+       Case("residual_add_e4m3_group", "bf16", (40, 512))]
+
+
 def on_cpu(case):
     return tensors.Tensors(case, "cpu", l2_bytes=1 << 17)
 
@@ -42,7 +48,7 @@ def error_of(implementation, case):
         outputs = [output.clone() for output in implementation.launch_for(t)(0)]
     t.restore()
     with torch.no_grad():
-        return check.largest_error(t, outputs)
+        return check.largest_error(t, outputs, implementation.roundings)
 
 
 class Right(implementations.Torch):
@@ -124,15 +130,130 @@ class Checks(unittest.TestCase):
         self.assertGreater(error_of(Short(), BACKWARD), check.bound_of(BACKWARD))
 
 
+class RoundsFirst(implementations.Formula):
+    """The formula, rounded to the type of x on its way."""
+
+    name = "rounds first"
+    roundings = check.Roundings(of_norm=True, of_sum=True)
+
+    def norm_fp8(self, x, weight, y, scale, scaling):
+        total = x.float()
+        rstd = (total.square().mean(-1, keepdim=True) + check.EPS).rsqrt()
+        normed = (total * rstd * weight.float()).to(x.dtype)
+        return implementations.quantised(normed, scale, scaling)
+
+    def add_and_norm_fp8(self, x, residual, weight, y, scale, scaling):
+        residual.add_(x)
+        return *self.norm_fp8(residual, weight, y, scale, scaling), residual
+
+
+class Spoilt(implementations.Formula):
+    """The formula with a mistake in its results."""
+
+    def __init__(self, mistake):
+        self._mistake = mistake
+
+    def norm_fp8(self, x, weight, y, scale, scaling):
+        return self._mistake(*super().norm_fp8(x, weight, y, scale, scaling))
+
+
+def with_the_next_code(y, *scales):
+    y = y.clone()
+    y.view(torch.uint8)[3, 5] ^= 1
+    return y, *scales
+
+
+def with_nan(y, *scales):
+    y = y.clone()
+    y.view(torch.uint8)[-1, -1] = 0x7F
+    return y, *scales
+
+
+def with_a_larger_scale(y, *scales):
+    return y, *(scale * 1.0001 for scale in scales)
+
+
+class In8Bits(unittest.TestCase):
+    def test_what_is_rounded_once_and_first_are_right_each_by_its_own_roundings(self):
+        for case in FP8:
+            for right in (implementations.Formula(), RoundsFirst()):
+                with self.subTest(case.label, right=type(right).__name__):
+                    self.assertEqual(error_of(right, case), 0)
+
+    def test_that_one_rounds_first_is_no_secret(self):
+        for case in (FP8[0], FP8[2], FP8[4]):
+            for theirs, others in [(implementations.Formula, RoundsFirst),
+                                   (RoundsFirst, implementations.Formula)]:
+                liar = theirs()
+                liar.roundings = others.roundings
+                self.assertGreater(error_of(liar, case), 0)
+
+    def test_one_wrong_code_nan_and_a_wrong_scale_are_found(self):
+        for case in FP8[:3]:
+            for mistake in (with_the_next_code, with_nan, with_a_larger_scale):
+                if mistake is with_a_larger_scale and case.scaling == "given":
+                    continue
+                with self.subTest(case.label, mistake=mistake.__name__):
+                    self.assertFalse(error_of(Spoilt(mistake), case) <= check.bound_of(case))
+
+    def test_a_residual_that_was_not_updated_is_found(self):
+        class Forgetful(implementations.Formula):
+            def add_and_norm_fp8(self, x, residual, *others):
+                return *super().add_and_norm_fp8(x, residual.clone(), *others)[:-1], residual
+
+        self.assertGreater(error_of(Forgetful(), FP8[3]), 0)
+
+    def test_the_library_is_called_once_and_with_two_kernels_twice(self):
+        for case in FP8:
+            for make, calls in [(implementations.Librmsnorm, ["rms_norm_fp8"]),
+                                (implementations.LibrmsnormTwo, None)]:
+                binding = FakeBinding()
+                with mock.patch.object(torch, "compile", lambda function, **_: function):
+                    error = error_of(make(binding, ""), case)
+                self.assertEqual(error, 0, (case.label, make.__name__))
+                norm = "residual_add" if case.has_residual else "rms_norm"
+                self.assertEqual(binding.calls, calls or [norm])
+
+    def test_they_are_timed_and_what_lacks_them_is_not(self):
+        for case in FP8:
+            rows, said = run_on_cpu(
+                case, [implementations.Formula(), RoundsFirst(), implementations.Quack.__new__(
+                    implementations.Quack)])
+            self.assertEqual([row.verdict for row in rows], ["pass"] * 2, said)
+            self.assertEqual(rows[0].operation, case.operation)
+            self.assertIn("in 8 bits", said)
+
+
 class FakeBinding:
     """Stands in for library/python/rmsnorm/binding.py; notes what was called."""
 
     def __init__(self):
         self.calls = []
 
-    def rms_norm(self, x, weight, eps, out):
+    def rms_norm(self, x, weight, eps, out=None):
         self.calls.append("rms_norm")
-        return out.copy_(torch.nn.functional.rms_norm(x, weight.shape, weight, eps))
+        out = torch.empty_like(x) if out is None else out
+        normed = torch.nn.functional.rms_norm(x.float(), weight.shape, weight.float(), eps)
+        return out.copy_(normed)
+
+    GIVEN, ROW, GROUP = "given", "row", "group"
+
+    def residual_add(self, x, residual, weight, eps, out=None):
+        self.calls.append("residual_add")
+        total = x.float() + residual.float()
+        residual.copy_(total)
+        out = torch.empty_like(x) if out is None else out
+        return out.copy_(torch.nn.functional.rms_norm(total, weight.shape, weight.float(), eps))
+
+    def rms_norm_fp8(self, x, weight, eps, y, scale, scaling, residual=None):
+        self.calls.append("rms_norm_fp8")
+        formula = implementations.Formula()
+        if residual is None:
+            results = formula.norm_fp8(x, weight, y, scale, scaling)
+        else:
+            results = formula.add_and_norm_fp8(x, residual, weight, y, scale, scaling)
+        for target, source in zip((y, scale), results[:1 if scaling == "given" else 2]):
+            target.copy_(source)
 
     def rms_norm_pair(self, q, q_weight, k, k_weight, eps, out):
         self.calls.append("rms_norm_pair")

@@ -13,21 +13,25 @@ to be 0. Nothing is recorded for autograd.
 What the library refuses is an Error, and what CUDA cannot do a Failure, both with the library's
 sentence. All else raises what PyTorch raises.
 
-A call writes a DLPack view of each tensor into memory of its own, asks for the current stream and
+A call makes a DLPack view of each tensor in memory of its own, asks for the current stream and
 calls the library. It copies nothing, and allocates nothing but the outputs that it was not
-given.
+given. An extension (_fast.cpp), if it lies beside the library, does all that in C++. Without it,
+or in a PyTorch before 2.10, ctypes does, which takes longer than a launch.
 """
 
 import ctypes
+import importlib.machinery
+import importlib.util
 import os
 
 import torch
 from torch.utils.dlpack import to_dlpack
 
-_MAJOR_VERSION = 1  # of the header that this file was written for
+_VERSION = 1, 3  # major and minor, of the header that this file was written for
 _CUDA_ERROR = 9  # RMSNORM_CUDA_ERROR: it and those after it are no refusals
 _INSTALLED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "librmsnorm.so")
 _library = None
+_functions = {}  # of the library: they take tensors and numbers, and return a status
 
 # As torch.cuda.current_stream(), without making an object; a PyTorch without CUDA has none.
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
@@ -36,47 +40,61 @@ _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
+# DLPack's table of a framework's functions: a version, a pointer to an older table, and the
+# functions. The fourth writes a tensor's DLTensor to an address.
+_VIEW_WRITER_AT = 8 + 8 + 3 * 8
 
-def _view_writer():
-    """PyTorch's function that writes a tensor's DLTensor to an address, which is the fastest way to
-    have one; None in a PyTorch before 2.10. It is in DLPack's table of such functions: a version,
-    a pointer to an older table, and the functions, of which it is the fourth."""
+
+def _exchange_table():
+    """The address of PyTorch's table; None in a PyTorch before 2.10."""
     capsule = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
     if capsule is None:
         return None
     table = _capsule_pointer(capsule, b"dlpack_exchange_api")
     if ctypes.c_uint32.from_address(table).value != 1:  # another major version
         return None
-    address = ctypes.c_void_p.from_address(table + 8 + 8 + 3 * 8).value
-    if address is None:
+    if ctypes.c_void_p.from_address(table + _VIEW_WRITER_AT).value is None:
         return None
+    return table
+
+
+def _view_writer(table):
+    address = ctypes.c_void_p.from_address(table + _VIEW_WRITER_AT).value
     return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(address)
 
 
 class _Places:
-    """Where the views of a call are written: a place for each of up to six tensors."""
+    """Where the views of a call are written: a place for each of up to seven tensors."""
 
     def __init__(self):
         size = 48  # of a DLTensor
-        self._memory = ctypes.create_string_buffer(6 * size)
+        self._memory = ctypes.create_string_buffer(7 * size)
         begin = ctypes.addressof(self._memory)
-        self.addresses = tuple(range(begin, begin + 6 * size, size))
+        self.addresses = tuple(range(begin, begin + 7 * size, size))
 
 
-_write_view = _view_writer()
+_table = _exchange_table()
+_write_view = None if _table is None else _view_writer(_table)
 _free_places = []  # of calls that are over; a list's pop and append are atomic
 
-_TENSOR = ctypes.c_void_p
-_STREAM = ctypes.c_void_p
+# How many tensors a function takes, and the numbers after them. A stream comes last, in all but one.
+_FLOATS = [ctypes.c_float] * 2
 _FUNCTIONS = {
-    "rmsnorm_forward": [_TENSOR] * 3 + [ctypes.c_float] * 2 + [_STREAM],
-    "rmsnorm_forward_pair": [_TENSOR] * 6 + [ctypes.c_float] * 2 + [_STREAM],
-    "rmsnorm_residual_add": [_TENSOR] * 4 + [ctypes.c_float] * 2 + [_STREAM],
-    "rmsnorm_forward_rstd": [_TENSOR] * 4 + [ctypes.c_float] * 2 + [_STREAM],
-    "rmsnorm_backward_workspace_bytes": [_TENSOR, ctypes.POINTER(ctypes.c_size_t)],
-    "rmsnorm_backward": [_TENSOR] * 6
-    + [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float, _STREAM],
+    "rmsnorm_forward": (3, _FLOATS),
+    "rmsnorm_forward_pair": (6, _FLOATS),
+    "rmsnorm_residual_add": (4, _FLOATS),
+    "rmsnorm_forward_fp8": (7, [ctypes.c_int] * 2 + _FLOATS),
+    "rmsnorm_forward_rstd": (4, _FLOATS),
+    "rmsnorm_backward_workspace_bytes": (1, [ctypes.c_void_p]),
+    "rmsnorm_backward": (6, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float]),
 }
+_WITHOUT_STREAM = {"rmsnorm_backward_workspace_bytes"}
+
+# DLPack's codes for types of 8 bits. PyTorch before 2.10 does not hand these over, but the same
+# bytes as uint8: the code is written into the view, which has it at byte 20.
+_FP8_CODES = {torch.float8_e4m3fn: 10, torch.float8_e5m2: 12}
+_CODE_AT = 20
+GIVEN, ROW, GROUP = 0, 1, 2  # the values of rmsnorm_scaling
 
 
 class Error(ValueError):
@@ -98,16 +116,34 @@ class Failure(RuntimeError):
 def load(path):
     """Loads the library from a path. To be called before all else where no librmsnorm.so has been
     installed beside this file, or another is wanted."""
-    global _library
+    global _functions, _library
     library = ctypes.CDLL(path)
     major, minor, patch = _parts(library.rmsnorm_version())
-    if major != _MAJOR_VERSION:
+    if major != _VERSION[0] or minor < _VERSION[1]:
         raise RuntimeError(
-            f"{path} is librmsnorm {major}.{minor}.{patch}: this package is for {_MAJOR_VERSION}.x")
+            f"{path} is librmsnorm {major}.{minor}.{patch}: this package is for {_VERSION[0]}.x, "
+            f"from {_VERSION[0]}.{_VERSION[1]} on")
     library.rmsnorm_last_error.restype = ctypes.c_char_p
-    for name, arguments in _FUNCTIONS.items():
-        getattr(library, name).argtypes = arguments
-    _library = library
+    fast = None if _table is None else _extension(os.path.dirname(os.path.abspath(path)))
+    functions = {}
+    for name, (tensors, numbers) in _FUNCTIONS.items():
+        function = getattr(library, name)
+        if fast is None:
+            functions[name] = _with_ctypes(function, tensors, numbers, name not in _WITHOUT_STREAM)
+        else:
+            address = ctypes.cast(function, ctypes.c_void_p).value
+            functions[name] = fast.bind(name, address, _table, torch.Tensor)
+    _functions, _library = functions, library
+
+
+def _extension(folder):
+    """_fast.cpp's module, or None if the folder has none for this Python."""
+    spec = importlib.machinery.PathFinder.find_spec("_fast", [folder])
+    if spec is None:
+        return None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _parts(version):
@@ -125,15 +161,41 @@ def _loaded():
 
 
 def version():
-    """The library's version, as in (1, 2, 0)."""
+    """The library's version, as in (1, 3, 0)."""
     return _parts(_loaded().rmsnorm_version())
 
 
+def _with_ctypes(function, count, numbers, has_stream):
+    """What the extension makes of a function whose first arguments are `count` tensors."""
+    function.argtypes = [ctypes.c_void_p] * count + numbers + [ctypes.c_void_p] * has_stream
+
+    def called(*arguments):
+        call = _call_with_capsules if _write_view is None else _call_with_views
+        for tensor in arguments[:count]:
+            if tensor is not None and not isinstance(tensor, torch.Tensor):
+                raise TypeError(f"{tensor!r} is a {type(tensor).__name__}: it needs to be a tensor")
+        x, rest = arguments[0], arguments[count:]
+        if has_stream:
+            rest = (*rest, _raw_stream(x.get_device()) if x.is_cuda else None)
+        return call(function, arguments[:count], rest)
+
+    return called
+
+
+def _capsule(tensor):
+    """A capsule that owns a view, and the view, which begins with the DLTensor."""
+    code = _FP8_CODES.get(tensor.dtype)
+    capsule = to_dlpack(tensor if code is None else tensor.view(torch.uint8))
+    view = _capsule_pointer(capsule, b"dltensor")
+    if code is not None:
+        ctypes.c_uint8.from_address(view + _CODE_AT).value = code
+    return capsule, view
+
+
 def _call_with_capsules(function, tensors, others):
-    # A capsule owns its view, which begins with the DLTensor: all live until the call is over.
-    capsules = [None if tensor is None else to_dlpack(tensor) for tensor in tensors]
-    views = [None if c is None else _capsule_pointer(c, b"dltensor") for c in capsules]
-    return function(*views, *others)
+    # The capsules live until the call is over.
+    capsules = [(None, None) if tensor is None else _capsule(tensor) for tensor in tensors]
+    return function(*(view for _, view in capsules), *others)
 
 
 def _call_with_views(function, tensors, others):
@@ -143,29 +205,21 @@ def _call_with_views(function, tensors, others):
     try:
         views = []
         for tensor, place in zip(tensors, places.addresses):
-            if tensor is None:
-                place = None
-            elif isinstance(tensor, torch.Tensor):  # anything else would crash
+            if tensor is not None:
                 _write_view(tensor, place)
-            else:
-                raise TypeError(f"{tensor!r} is a {type(tensor).__name__}: it needs to be a tensor")
-            views.append(place)
+            views.append(None if tensor is None else place)
         return function(*views, *others)
     finally:
         _free_places.append(places)
 
 
-def _call(name, tensors, others):
-    function = getattr(_loaded(), name)
-    call = _call_with_capsules if _write_view is None else _call_with_views
-    status = call(function, tensors, others)
+def _call(name, *arguments):
+    if _library is None:
+        _loaded()
+    status = _functions[name](*arguments)
     if status != 0:
         kind = Error if status < _CUDA_ERROR else Failure
         raise kind(status, _library.rmsnorm_last_error().decode())
-
-
-def _enqueue(name, x, tensors, numbers):
-    _call(name, tensors, (*numbers, _raw_stream(x.get_device()) if x.is_cuda else None))
 
 
 def _rows(tensor):
@@ -179,16 +233,16 @@ def rms_norm(x, weight, eps, out=None, weight_bias=0.0):
     """RMSNorm of x (..., hidden), times weight + weight_bias; the weight may be None."""
     if out is None:
         out = torch.empty_like(x)
-    _enqueue(
-        "rmsnorm_forward", x, (_rows(x), weight, _rows(out)), (eps, weight_bias))
+    _call("rmsnorm_forward", _rows(x), weight, _rows(out), eps, weight_bias)
     return out
 
 
 def rms_norm_pair(q, q_weight, k, k_weight, eps, out=None, weight_bias=0.0):
     """RMSNorm of q and of k, in one launch; `out` is a pair of tensors."""
     q_out, k_out = (torch.empty_like(q), torch.empty_like(k)) if out is None else out
-    tensors = (_rows(q), q_weight, _rows(q_out), _rows(k), k_weight, _rows(k_out))
-    _enqueue("rmsnorm_forward_pair", q, tensors, (eps, weight_bias))
+    _call(
+        "rmsnorm_forward_pair", _rows(q), q_weight, _rows(q_out), _rows(k), k_weight, _rows(k_out),
+        eps, weight_bias)
     return q_out, k_out
 
 
@@ -196,9 +250,26 @@ def residual_add(x, residual, weight, eps, out=None, weight_bias=0.0):
     """RMSNorm of x + residual, which replaces the residual, of any type; `out` may be x."""
     if out is None:
         out = torch.empty_like(x)
-    tensors = (_rows(x), _rows(residual), weight, _rows(out))
-    _enqueue("rmsnorm_residual_add", x, tensors, (eps, weight_bias))
+    _call(
+        "rmsnorm_residual_add", _rows(x), _rows(residual), weight, _rows(out), eps, weight_bias)
     return out
+
+
+def rms_norm_fp8(x, weight, eps, y, scale, scaling, residual=None, limit=None, norm=None,
+                 rounds_twice=False, weight_bias=0.0):
+    """RMSNorm of x, or of x + residual, which replaces the residual, in y, of 8 bits. The scale is
+    read with GIVEN. With ROW it is (...) and written, with GROUP (..., groups), in row order or in
+    column order. `norm`, of x's type, may be x."""
+    rows = _rows(x)
+    if scaling != GIVEN and x.dim() not in (0, 2, 3, 4):
+        scale = scale.view(rows.shape[0]) if scaling == ROW else scale.view(rows.shape[0], -1)
+    if scaling == GIVEN and scale.dim() == 0:
+        scale = scale.view(1)
+    if limit is not None and limit.dim() == 0:
+        limit = limit.view(1)
+    _call(
+        "rmsnorm_forward_fp8", rows, None if residual is None else _rows(residual), weight, _rows(y),
+        scale, limit, None if norm is None else _rows(norm), scaling, rounds_twice, eps, weight_bias)
 
 
 def rms_norm_rstd(x, weight, eps, out=None, weight_bias=0.0):
@@ -206,8 +277,7 @@ def rms_norm_rstd(x, weight, eps, out=None, weight_bias=0.0):
     if out is None:
         out = torch.empty_like(x), torch.empty(x.shape[:-1], dtype=torch.float32, device=x.device)
     y, rstd = out
-    tensors = (_rows(x), weight, _rows(y), rstd.view(-1))
-    _enqueue("rmsnorm_forward_rstd", x, tensors, (eps, weight_bias))
+    _call("rmsnorm_forward_rstd", _rows(x), weight, _rows(y), rstd.view(-1), eps, weight_bias)
     return y, rstd
 
 
@@ -220,14 +290,14 @@ def backward(dy, x, weight, rstd, out=None, weight_bias=0.0, workspace=None):
     if workspace is None:
         workspace = torch.empty(workspace_bytes(x), dtype=torch.uint8, device=x.device)
     dx, dweight = out
-    tensors = (_rows(dy), _rows(x), weight, rstd.view(-1), _rows(dx), dweight)
-    numbers = (workspace.data_ptr(), workspace.nbytes, weight_bias)
-    _enqueue("rmsnorm_backward", x, tensors, numbers)
+    _call(
+        "rmsnorm_backward", _rows(dy), _rows(x), weight, rstd.view(-1), _rows(dx), dweight,
+        workspace.data_ptr(), workspace.nbytes, weight_bias)
     return dx, dweight
 
 
 def workspace_bytes(x):
     """The size of a workspace of backward()."""
     number = ctypes.c_size_t()
-    _call("rmsnorm_backward_workspace_bytes", (_rows(x),), (ctypes.byref(number),))
+    _call("rmsnorm_backward_workspace_bytes", _rows(x), ctypes.addressof(number))
     return number.value

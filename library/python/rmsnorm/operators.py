@@ -8,7 +8,11 @@ Under autocast nothing changes: y has the type of x, and the arithmetic is fp32'
 """
 
 import torch
-from torch.autograd import forward_ad
+from torch._C import (
+    _are_functorch_transforms_active, _increment_version, _is_tracing, _len_torch_dispatch_stack,
+    _len_torch_function_stack)
+from torch.autograd import forward_ad, profiler
+from torch.compiler import is_compiling
 
 from . import binding
 
@@ -35,12 +39,12 @@ def _run_rms_norm(x, weight, eps, weight_bias):
 
 def _run_rms_norm_out(x, weight, y, eps, weight_bias):
     binding.rms_norm(x, weight, eps, y, weight_bias)
-    torch.autograd.graph.increment_version(y)
+    _increment_version((y,))
 
 
 def _run_fused_add_rms_norm_(x, residual, weight, eps, weight_bias):
     binding.residual_add(x, residual, weight, eps, x, weight_bias)
-    torch.autograd.graph.increment_version((x, residual))
+    _increment_version((x, residual))
 
 
 _rms_norm = _define(
@@ -53,6 +57,62 @@ _fused_add_rms_norm_ = _define(
     "fused_add_rms_norm_(Tensor(a!) x, Tensor(b!) residual, Tensor? weight, float eps, "
     "float weight_bias) -> ()",
     _run_fused_add_rms_norm_, lambda *_: None)
+
+
+# In 8 bits, without a gradient. They return y, the scales that the library has chosen and the norm
+# in x's type; of the latter two, a tensor of nothing stands for what is not there.
+
+
+def _fp8_outputs(x, scale, dtype, of_groups, in_columns, wants_norm):
+    nothing = x.new_empty(0, dtype=torch.float32)
+    leading = x.shape[:-1]
+    if scale is not None:
+        chosen = nothing
+    elif not of_groups:
+        chosen = x.new_empty(leading, dtype=torch.float32)
+    else:
+        groups = (x.shape[-1] + 127) // 128
+        stride, strides = 1 if in_columns else groups, []
+        for size in reversed(leading):
+            strides.append(stride)
+            stride = stride * size
+        last = (stride + 3) // 4 * 4 if in_columns else 1
+        chosen = x.new_empty_strided(
+            (*leading, groups), (*reversed(strides), last), dtype=torch.float32)
+    norm = torch.empty_like(x) if wants_norm else x.new_empty(0)
+    return torch.empty_like(x, dtype=dtype), chosen, norm
+
+
+def _run_rms_norm_fp8(x, weight, scale, limit, eps, weight_bias, dtype, of_groups, in_columns,
+                      rounds_twice, wants_norm, residual=None):
+    outputs = y, chosen, norm = _fp8_outputs(x, scale, dtype, of_groups, in_columns, wants_norm)
+    scaling = binding.GIVEN if scale is not None else binding.GROUP if of_groups else binding.ROW
+    binding.rms_norm_fp8(
+        x, weight, eps, y, chosen if scale is None else scale, scaling, residual, limit,
+        norm if wants_norm else None, rounds_twice, weight_bias)
+    return outputs
+
+
+def _fake_rms_norm_fp8(x, weight, scale, limit, eps, weight_bias, dtype, of_groups, in_columns,
+                       rounds_twice, wants_norm):
+    return _fp8_outputs(x, scale, dtype, of_groups, in_columns, wants_norm)
+
+
+def _run_fused_add_rms_norm_fp8_(x, residual, weight, *others):
+    outputs = _run_rms_norm_fp8(x, weight, *others, residual)
+    _increment_version((residual,))
+    return outputs
+
+
+_FP8_SCHEMA = (
+    "Tensor? weight, Tensor? scale, Tensor? limit, float eps, float weight_bias, ScalarType dtype, "
+    "bool of_groups, bool in_columns, bool rounds_twice, bool wants_norm) "
+    "-> (Tensor, Tensor, Tensor)")
+_rms_norm_fp8 = _define(
+    "rms_norm_fp8(Tensor x, " + _FP8_SCHEMA, _run_rms_norm_fp8, _fake_rms_norm_fp8)
+_fused_add_rms_norm_fp8_ = _define(
+    "fused_add_rms_norm_fp8_(Tensor x, Tensor(a!) residual, " + _FP8_SCHEMA,
+    _run_fused_add_rms_norm_fp8_, lambda x, residual, *others: _fake_rms_norm_fp8(x, *others))
 
 
 # With one: the forward pass also returns rstd (...), which the backward pass needs.
@@ -117,46 +177,68 @@ torch.library.register_autograd(
     "rmsnorm::rms_norm_backward", _refuse_second_derivative, lib=_operators)
 
 
-def _wants_gradient(*tensors):
-    """Whether autograd is to record. What it could only do by other rules is refused."""
-    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
-        raise RuntimeError(
-            "rmsnorm knows neither torch.func (vmap, grad, jvp, ...) nor forward-mode gradients: "
-            "use torch.nn.functional.rms_norm for them")
-    if torch.is_grad_enabled():
-        for tensor in tensors:
-            if tensor is not None and tensor.requires_grad:
-                return True
-    return False
+class _Recorded(torch.autograd.Function):
+    """The same for a call that nothing but autograd has to see: without the dispatcher, which takes
+    longer than all else that the call does on the CPU."""
+
+    @staticmethod
+    def forward(ctx, x, weight, eps, weight_bias):
+        y, rstd = _run_rms_norm_rstd(x, weight, eps, weight_bias)
+        ctx.weight_bias = weight_bias
+        ctx.save_for_backward(x, weight, rstd)
+        ctx.set_materialize_grads(False)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        if dy is None:
+            return None, None, None, None
+        x, weight, rstd = ctx.saved_tensors
+        wants_dweight = ctx.needs_input_grad[1]
+        # The operator refuses what would be recorded here: the second derivative.
+        is_seen = torch.is_grad_enabled() or _look_at(dy, x, weight)[1]
+        run = _rms_norm_backward if is_seen else _run_rms_norm_backward
+        dx, dweight = run(dy, x, weight, rstd, ctx.weight_bias, wants_dweight)
+        return dx, dweight if wants_dweight else None, None, None
 
 
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
-def _is_seen(*tensors):
-    """Whether anything but the library has to see the call: a compiler, the profiler, a mode that
-    watches PyTorch, a tensor of a class that computes in its own way, one without memory, or one
-    whose memory has to be negated first."""
-    if torch.compiler.is_compiling() or torch.autograd.profiler._is_profiler_enabled:
-        return True
+def _look_at(*tensors):
+    """Whether autograd is to record a call, and whether anything else has to see it: a compiler, the
+    profiler, a mode that watches PyTorch, a tensor of a class that computes in its own way, one
+    without memory, or one whose memory has to be negated first. What autograd could only record by
+    other rules is refused."""
+    if _are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        raise RuntimeError(
+            "rmsnorm knows neither torch.func (vmap, grad, jvp, ...) nor forward-mode gradients: "
+            "use torch.nn.functional.rms_norm for them")
+    records, wants_gradient = torch.is_grad_enabled(), False
+    is_seen = (
+        is_compiling() or profiler._is_profiler_enabled or _is_tracing() or
+        _len_torch_dispatch_stack() > 0 or _len_torch_function_stack() > 0)
     for tensor in tensors:
         if tensor is None:
             continue
-        if type(tensor) not in _PLAIN or tensor.is_meta or tensor.is_neg():
-            return True
-    return (torch._C._len_torch_dispatch_stack() > 0 or torch._C._len_torch_function_stack() > 0 or
-            torch._C._get_tracing_state() is not None)
+        if records and tensor.requires_grad:
+            wants_gradient = True
+        if not is_seen:
+            is_seen = type(tensor) not in _PLAIN or tensor.is_meta or tensor.is_neg()
+    return wants_gradient, is_seen
 
 
 def rms_norm(x, weight, eps, out=None, weight_bias=0.0):
     """RMSNorm of x (..., hidden), times weight + weight_bias. The weight is (hidden), None or, for
     x (..., heads, hidden), (heads, hidden). `out` may be x, and then nothing may want a
     gradient."""
-    if _wants_gradient(x, weight, out):
+    wants_gradient, is_seen = _look_at(x, weight, out)
+    if wants_gradient:
         if out is not None:
             raise RuntimeError("with out=, rms_norm records no gradient, which a tensor requires")
-        return _rms_norm_rstd(x, weight, eps, weight_bias)[0]
-    is_seen = _is_seen(x, weight, out)
+        if is_seen:
+            return _rms_norm_rstd(x, weight, eps, weight_bias)[0]
+        return _Recorded.apply(x, weight, eps, weight_bias)
     if out is None:
         return (_rms_norm if is_seen else _run_rms_norm)(x, weight, eps, weight_bias)
     (_rms_norm_out if is_seen else _run_rms_norm_out)(x, weight, out, eps, weight_bias)
@@ -166,11 +248,12 @@ def rms_norm(x, weight, eps, out=None, weight_bias=0.0):
 def fused_add_rms_norm_(x, residual, weight, eps, weight_bias=0.0):
     """In place and in one launch: residual, of any type, becomes x + residual, and x the RMSNorm of
     that sum before it is rounded. Returns both; nothing may want a gradient."""
-    if _wants_gradient(x, residual, weight):
+    wants_gradient, is_seen = _look_at(x, residual, weight)
+    if wants_gradient:
         raise RuntimeError(
             "fused_add_rms_norm_ records no gradient, which a tensor requires: "
             "fused_add_rms_norm does")
-    run = _fused_add_rms_norm_ if _is_seen(x, residual, weight) else _run_fused_add_rms_norm_
+    run = _fused_add_rms_norm_ if is_seen else _run_fused_add_rms_norm_
     run(x, residual, weight, eps, weight_bias)
     return x, residual
 
@@ -183,12 +266,75 @@ def fused_add_rms_norm(x, residual, weight, eps, weight_bias=0.0):
     return rms_norm(normed, weight, eps, weight_bias=weight_bias).to(x.dtype), total
 
 
+def _check_choices(**choices):
+    for name, (value, allowed) in choices.items():
+        if value not in allowed:
+            words = " or ".join(map(repr, allowed))
+            raise ValueError(f"{name} is {value!r}: it needs to be {words}")
+
+
+def _fp8(x, residual, weight, eps, scale, limit, dtype, rounding, in_columns, norm, weight_bias):
+    given = scale if isinstance(scale, torch.Tensor) else None
+    if given is None:
+        _check_choices(scale=(scale, ("row", "group")))
+    _check_choices(
+        dtype=(dtype, (torch.float8_e4m3fn, torch.float8_e5m2)),
+        rounding=(rounding, ("once", "twice")))
+    if given is not None and limit is not None:
+        raise ValueError("limit is a tensor, and the scale is given: it needs to be None")
+    of_groups = given is None and scale == "group"
+    if in_columns and not of_groups:
+        raise ValueError('in_columns is True, which needs scale="group"')
+    wants_gradient, is_seen = _look_at(x, residual, weight, given, limit)
+    if wants_gradient:
+        raise RuntimeError(
+            "rmsnorm's norms in 8 bits record no gradient, which a tensor requires: use "
+            "torch.no_grad(), or rms_norm and a conversion that has one")
+    tensors = (x, weight) if residual is None else (x, residual, weight)
+    if is_seen:
+        run = _rms_norm_fp8 if residual is None else _fused_add_rms_norm_fp8_
+    else:
+        run = _run_rms_norm_fp8 if residual is None else _run_fused_add_rms_norm_fp8_
+    y, chosen, normed = run(
+        *tensors, given, limit, eps, weight_bias, dtype, of_groups, in_columns,
+        rounding == "twice", norm)
+    scales = chosen if given is None else given
+    return (y, scales, normed) if norm else (y, scales)
+
+
+def rms_norm_fp8(
+        x, weight, eps, scale="row", *, limit=None, dtype=torch.float8_e4m3fn, rounding="once",
+        in_columns=False, norm=False, weight_bias=0.0):
+    """RMSNorm of x in 8 bits, and its scales: y * scale is about the norm. Nothing may want a
+    gradient.
+
+    scale: a tensor of one fp32 number, or "row" or "group": then the library chooses one for each
+        row, (...), or for each 128 columns, (..., groups), by the largest norm.
+    limit: a tensor of one fp32 number, the most that counts as the largest.
+    dtype: torch.float8_e4m3fn or torch.float8_e5m2.
+    rounding: "once", from fp32, or "twice", to the type of x first, as two kernels do.
+    in_columns: scales of groups lie side by side for all rows, and columns of them at a multiple of
+        4 numbers: grouped products of Hopper take them so.
+    norm: returns (y, scale, norm), with the norm in x's type, instead of (y, scale)."""
+    return _fp8(
+        x, None, weight, eps, scale, limit, dtype, rounding, in_columns, norm, weight_bias)
+
+
+def fused_add_rms_norm_fp8_(
+        x, residual, weight, eps, scale="row", *, limit=None, dtype=torch.float8_e4m3fn,
+        rounding="once", in_columns=False, norm=False, weight_bias=0.0):
+    """The same of x + residual, in one launch: the residual, of the type of x, becomes that sum."""
+    return _fp8(
+        x, residual, weight, eps, scale, limit, dtype, rounding, in_columns, norm, weight_bias)
+
+
 class RMSNorm(torch.nn.RMSNorm):
     """torch.nn.RMSNorm, computed by librmsnorm: the same arguments and the same state. Without eps,
     it is float32's smallest step from 1 for every type, as PyTorch has it by now. weight_bias is
     added to the weight: 1 for models that store weight - 1."""
 
     weight_bias = 0.0
+    _default_eps = torch.finfo(torch.float32).eps
 
     def __init__(
             self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None, *,
@@ -203,17 +349,22 @@ class RMSNorm(torch.nn.RMSNorm):
             torch.nn.init.constant_(self.weight, 1 - self.weight_bias)
 
     def forward(self, x):
-        normed = len(self.normalized_shape)
-        if x.shape[-normed:] != self.normalized_shape:
+        sizes = self.normalized_shape
+        normed = len(sizes)
+        fits = x.shape[-1] == sizes[0] if normed == 1 and x.dim() > 0 else x.shape[-normed:] == sizes
+        if not fits:
             raise ValueError(
-                f"x has the shape {tuple(x.shape)}: its last sizes need to be "
-                f"{self.normalized_shape}")
-        eps = torch.finfo(torch.float32).eps if self.eps is None else self.eps
+                f"x has the shape {tuple(x.shape)}: its last sizes need to be {sizes}")
+        eps = self._default_eps if self.eps is None else self.eps
+        weight = self._parameters.get("weight")  # self.weight takes as long as all else here
+        if weight is None:
+            weight = self.weight  # there is none, or something else makes it
         if normed == 1:
-            return rms_norm(x, self.weight, eps, weight_bias=self.weight_bias)
-        weight = None if self.weight is None else self.weight.flatten()
+            return rms_norm(x, weight, eps, None, self.weight_bias)
+        if weight is not None:
+            weight = weight.flatten()
         rows = x.flatten(-normed)  # a view, if the normed sizes lie side by side
-        return rms_norm(rows, weight, eps, weight_bias=self.weight_bias).view(x.shape)
+        return rms_norm(rows, weight, eps, None, self.weight_bias).view(x.shape)
 
     def extra_repr(self):
         bias = f", weight_bias={self.weight_bias}" if self.weight_bias else ""

@@ -25,5 +25,9 @@ int main(void) {
   size_t bytes = 0;
   if (rmsnorm_backward_workspace_bytes(&x, &bytes) == RMSNORM_OK) return 7;
   if (rmsnorm_backward(&x, &x, NULL, NULL, &x, NULL, NULL, bytes, 0, NULL) == RMSNORM_OK) return 8;
+  if (rmsnorm_forward_fp8(
+          &x, NULL, NULL, &x, NULL, NULL, NULL, RMSNORM_SCALE_ROW, RMSNORM_ROUND_ONCE, 1e-6f, 0,
+          NULL) == RMSNORM_OK)
+    return 9;
   return 0;
 }

@@ -1,5 +1,5 @@
 // RMSNorm to 8 bits, naive: one block a row, a tree for each sum and each largest number, and x is
-// read anew whenever it is needed. All twelve operations are one kernel.
+// read anew whenever it is needed. All operations are one kernel.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -13,6 +13,7 @@ namespace {
 
 using rmsnorm::Dtype;
 using rmsnorm::kGroup;
+using rmsnorm::Normed;
 using rmsnorm::Rounding;
 using rmsnorm::Scaling;
 
@@ -24,6 +25,13 @@ __device__ float load(const void* from, Dtype dtype, std::int64_t i) {
   if (dtype == Dtype::fp32) return static_cast<const float*>(from)[i];
   if (dtype == Dtype::fp16) return __half2float(static_cast<const __half*>(from)[i]);
   return __bfloat162float(static_cast<const __nv_bfloat16*>(from)[i]);
+}
+
+/// Stores a number in a type's nearest.
+__device__ void store(void* to, Dtype dtype, std::int64_t i, float value) {
+  if (dtype == Dtype::fp32) static_cast<float*>(to)[i] = value;
+  if (dtype == Dtype::fp16) static_cast<__half*>(to)[i] = __float2half_rn(value);
+  if (dtype == Dtype::bf16) static_cast<__nv_bfloat16*>(to)[i] = __float2bfloat16_rn(value);
 }
 
 /// A number as a type can store it.
@@ -61,10 +69,17 @@ __device__ float block_max(float value, float* partial) {
   return largest;
 }
 
+/// What is normed of an element: x, or the sum, as long as it is not stored.
+template <class Op>
+__device__ float number(const Op& p, std::int64_t i) {
+  const float x = load(p.x, p.dtype, i);
+  return Op::kNormed == Normed::sum ? x + load(p.residual, p.dtype, i) : x;
+}
+
 /// The norm of an element.
 template <class Op>
 __device__ float norm(const Op& p, float rstd, std::int64_t row, int col) {
-  const float x = load(p.x, p.dtype, row * p.hidden + col);
+  const float x = number(p, row * p.hidden + col);
   const float factor =
       p.weight == nullptr ? 1 : load(p.weight, p.weight_dtype, col) + p.weight_bias;
   const float value = x * rstd * factor;
@@ -94,7 +109,7 @@ __global__ void rms_norm_fp8(Op p) {
   __shared__ float partial[kThreads];
   float sum = 0;
   for (int col = threadIdx.x; col < p.hidden; col += kThreads) {
-    const float x = load(p.x, p.dtype, row * p.hidden + col);
+    const float x = number(p, row * p.hidden + col);
     sum += x * x;
   }
   const float rstd = rsqrtf(block_sum(sum, partial) / p.hidden + p.eps);
@@ -114,6 +129,10 @@ __global__ void rms_norm_fp8(Op p) {
     }
     for (int col = begin + threadIdx.x; col < end; col += kThreads) {
       y[col] = Code(norm(p, rstd, row, col) / scale);  // it saturates
+      if constexpr (Op::kNormed == Normed::sum) {
+        const std::int64_t i = row * p.hidden + col;
+        store(p.residual, p.dtype, i, number(p, i));  // nobody needs what was there
+      }
     }
   }
 }
@@ -133,17 +152,20 @@ cudaError_t launch(const Op& p, cudaStream_t stream) {
 
 /// What a row asks of global memory, in bytes: x and the weight once for each pass over them, the
 /// limit or the scale once a warp, a sector each, and y; a scale that is stored is a sector, too.
+/// The sum is computed anew, too, and once more to be stored.
 template <class Op>
 rmsnorm::Traffic traffic(const Op& p) {
   constexpr int kSector = 32;
   const bool chooses = Op::kScaling != Scaling::given;
+  constexpr bool kAdds = Op::kNormed == Normed::sum;
   const double x = static_cast<double>(bytes_of(p.dtype)) * p.hidden;
   const double weight =
       p.weight == nullptr ? 0 : static_cast<double>(bytes_of(p.weight_dtype)) * p.hidden;
   const double scales = kSector * scales_of(p);
   return {
-      .read = (2 + chooses) * x + (1 + chooses) * weight + kThreads / 32 * scales,
-      .written = p.hidden + chooses * scales};
+      .read =
+          (2 + chooses + kAdds) * (1 + kAdds) * x + (1 + chooses) * weight + kThreads / 32 * scales,
+      .written = p.hidden + chooses * scales + kAdds * x};
 }
 
 /// The most additions that a term goes through: a thread's own, then the tree's.
@@ -179,5 +201,11 @@ const Registered<rmsnorm::RmsNormE5m2Row> e5m2_row;
 const Registered<rmsnorm::RmsNormE5m2RowTwice> e5m2_row_twice;
 const Registered<rmsnorm::RmsNormE5m2Group> e5m2_group;
 const Registered<rmsnorm::RmsNormE5m2GroupTwice> e5m2_group_twice;
+const Registered<rmsnorm::ResidualAddE4m3> sum_e4m3;
+const Registered<rmsnorm::ResidualAddE4m3Twice> sum_e4m3_twice;
+const Registered<rmsnorm::ResidualAddE4m3Row> sum_e4m3_row;
+const Registered<rmsnorm::ResidualAddE4m3RowTwice> sum_e4m3_row_twice;
+const Registered<rmsnorm::ResidualAddE4m3Group> sum_e4m3_group;
+const Registered<rmsnorm::ResidualAddE4m3GroupTwice> sum_e4m3_group_twice;
 
 }  // namespace

@@ -1,0 +1,49 @@
+#pragma once
+/// \file
+/// What the memories of a GPU can do, as ./rmsnorm machine writes it: rows of a CSV file.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace rmsnorm {
+
+/// One measurement, a line of the CSV file. What a probe does not have is empty:
+///
+/// - latency of shared: a warp's load, the lanes' words a stride apart. It has stride_words, cycles
+///   and ns.
+/// - latency of global: one thread's load from a working set. It has set_bytes, cycles and ns.
+/// - bandwidth of shared, l1, l2, dram: all SMs read. It has set_bytes, threads, loads and gbps.
+struct MachineRow {
+  std::string probe = {};                      ///< "latency" or "bandwidth"
+  std::string memory = {};                     ///< of what
+  std::optional<std::int64_t> set_bytes = {};  ///< read again and again
+  std::optional<int> stride_words = {};        ///< from lane to lane, in words of 4 bytes
+  std::optional<int> threads = {};             ///< of each SM that read
+  std::optional<int> loads = {};               ///< that each of them has in flight, 16 bytes each
+  std::optional<double> cycles = {};           ///< from one load to the next, which needs it
+  std::optional<double> ns = {};               ///< likewise
+  std::optional<double> gbps = {};             ///< of the whole GPU, 1 GB = 10^9 bytes
+  double spread_pct = 0;                       ///< of ns or gbps, as in a Timing
+  int samples = 0;                             ///< of which cycles, ns and gbps are medians
+  std::string device = {};                     ///< as in a Result
+  std::string driver = {};                     ///< likewise
+  std::string cuda = {};                       ///< likewise
+  std::string version = {};                    ///< likewise
+  std::string date = {};                       ///< likewise
+};
+
+/// The first line of the CSV file.
+inline constexpr const char* kMachineHeader =
+    "probe,memory,set_bytes,stride_words,threads,loads,cycles,ns,gbps,spread_pct,samples,device,"
+    "driver,cuda,version,date";
+
+/// Calls visit(field) for every field of a row, in the header's order: csv::write_rows needs it.
+inline constexpr auto for_each_machine_field = [](auto& r, auto&& visit) {
+  visit(r.probe), visit(r.memory), visit(r.set_bytes), visit(r.stride_words), visit(r.threads);
+  visit(r.loads), visit(r.cycles), visit(r.ns), visit(r.gbps), visit(r.spread_pct);
+  visit(r.samples), visit(r.device), visit(r.driver), visit(r.cuda), visit(r.version);
+  visit(r.date);
+};
+
+}  // namespace rmsnorm

@@ -1,0 +1,22 @@
+/// \file
+/// What exercise.cu is to reach.
+
+#include "common/programs/exercise.hpp"
+
+namespace {
+
+using namespace rmsnorm;
+
+const ExerciseRegistration exercise{{
+    .lesson = "16_eight_bits",
+    .shape = {.rows = 32, .hidden = 4096},
+    .types = {.dtype = Dtype::bf16, .weight = Dtype::bf16},
+    .goals =
+        {
+            {"at most 2 barriers a row", Quantity::barriers, Goal::at_most, 2},
+            {"at most 660 sectors a row", Quantity::sectors, Goal::at_most, 660},
+        },
+    .within = {},
+}};
+
+}  // namespace

@@ -1,0 +1,226 @@
+// Rows of whole vectors at 16-byte addresses, which the registers of a block hold: each byte once.
+#include "library/kernels/forward_row.cuh"
+#include "library/kernels/fp8_kernels.hpp"
+#include "library/kernels/fp8_row.cuh"
+#include "library/kernels/types.hpp"
+
+namespace rmsnorm::kernels {
+namespace {
+
+/// The numbers of a row's threads as one. kIsShort: these are 4 to 64 of a block of several rows;
+/// else a block.
+template <bool kIsShort, class Fold>
+__device__ float over_row(float value, float* partial, int threads, Fold fold) {
+  if constexpr (!kIsShort) return row_fold<0>(value, partial, threads, fold);
+  if (threads > 32) return row_fold<64>(value, partial, threads, fold);
+  return group_fold(value, threads, fold);
+}
+
+/// The sum over twice as many threads as a block has: each has the numbers of two, so many places
+/// apart. Added in the same order as theirs.
+__device__ float sum_of_twins(float a, float b, float* partial, int threads) {
+  a = group_sum(a, 32);
+  b = group_sum(b, 32);
+  const int lane = threadIdx.x % 32, warps = threads / 32;
+  if (lane == 0) {
+    partial[threadIdx.x / 32] = a;
+    partial[warps + threadIdx.x / 32] = b;
+  }
+  __syncthreads();  // every warp's two sums are in partial[]
+  return group_sum(lane < 2 * warps ? partial[lane] : 0, 32);
+}
+
+/// The elements of a vector in fp32.
+template <class T>
+__device__ void widen_all(const uint4& v, float* number) {
+#pragma unroll
+  for (int i = 0; i < kSize<T> / 2; ++i) {
+    const float2 pair = widen(reinterpret_cast<const Pair<T>*>(&v)[i]);
+    number[2 * i] = pair.x;
+    number[2 * i + 1] = pair.y;
+  }
+}
+
+/// The same, each rounded to the nearest.
+template <class T>
+__device__ uint4 narrow_all(const float* number) {
+  uint4 v;
+#pragma unroll
+  for (int i = 0; i < kSize<T> / 2; ++i) {
+    reinterpret_cast<Pair<T>*>(&v)[i] = narrow<T>({number[2 * i], number[2 * i + 1]});
+  }
+  return v;
+}
+
+/// plan.threads share a row, and have kVectors of it each.
+template <class T, class W, int kVectors, bool kIsShort, Scales kScales, bool kResidual>
+__global__ void __launch_bounds__(kMaxThreads<kIsShort ? 1 : 0>) rms_norm_fp8_aligned(
+    const __grid_constant__ Fp8Norm op,          // the tensors
+    const __grid_constant__ ForwardPlan plan) {  // how blocks share them
+  constexpr int kElements = kSize<T>;            // of a vector
+  const auto number = blockIdx.x * std::int64_t{plan.rows} + threadIdx.y;
+  const Place place{blockIdx.y, number};
+  const int end = number < op.inner ? op.hidden / kElements : 0;
+  const int threads = plan.threads;
+  const auto* row = find<const uint4>(op.x, place);
+  auto* const residual = find<uint4>(op.residual, place);
+  const auto* weight = reinterpret_cast<const uint4*>(
+      static_cast<const char*>(op.weight) + place.outer * op.weight_outer_stride +
+      place.inner * op.weight_inner_stride);
+  const int end_of_weight = op.weight == nullptr ? 0 : end;
+  constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
+  if (plan.is_small && threadIdx.x == 0 && end > 0) {
+    prefetch(row, end * sizeof(uint4));
+    if (kResidual) prefetch(residual, end * sizeof(uint4));
+    const bool is_first = number == 0 && blockIdx.y == 0;
+    if (is_first && op.weight != nullptr) prefetch(weight, end * kParts * sizeof(uint4));
+  }
+  wait_for_inputs();
+  const auto* x = cuda::associate_access_property(row, plan.policy);
+  constexpr int kFactors = kVectors * kParts;
+  constexpr bool kEarly = kVectors == 2;  // registers
+  uint4 v[kVectors], r[kVectors], w[kEarly ? kFactors : kParts];
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int i = threadIdx.x + k * threads;
+    v[k] = i < end ? x[i] : make_uint4(0, 0, 0, 0);
+  }
+  if constexpr (kResidual) {
+    const auto* before = cuda::associate_access_property(
+        static_cast<const uint4*>(residual), plan.policy);  // the same memory: what is loaded
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int i = threadIdx.x + k * threads;
+      r[k] = i < end ? before[i] : make_uint4(0, 0, 0, 0);
+    }
+  }
+  if constexpr (kEarly) {
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      load_weight<T, W>(weight, threadIdx.x + k * threads, end_of_weight, &w[k * kParts]);
+    }
+  }
+  const float limit = limit_or_scale(op);
+  let_next_begin();
+
+  float value[kVectors][kElements];  // of x or the sum, and then of the norm
+  // With twins, the vectors of one are those of even numbers.
+  const bool has_twins = kVectors == 4 && !kIsShort && !kResidual && plan.twins == 2;
+  float squares_of_thread = 0, squares_of_twin = 0;
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    widen_all<T>(v[k], value[k]);
+    if constexpr (kResidual) {
+      float other[kElements], sum = 0;
+      widen_all<T>(r[k], other);
+#pragma unroll
+      for (int j = 0; j < kElements; ++j) {
+        value[k][j] += other[j];
+        sum += value[k][j] * value[k][j];
+      }
+      squares_of_thread += sum;
+      const int i = threadIdx.x + k * threads;
+      if (i < end) residual[i] = narrow_all<T>(value[k]);
+    } else {
+      float& sum = has_twins && k % 2 == 1 ? squares_of_twin : squares_of_thread;
+      sum += squares<T>(v[k]);  // as in a forward launch
+    }
+  }
+  __shared__ float partial[32];
+  const float sum_of_row = has_twins
+                               ? sum_of_twins(squares_of_thread, squares_of_twin, partial, threads)
+                               : over_row<kIsShort>(squares_of_thread, partial, threads, Sum());
+  const float rstd = rsqrtf(sum_of_row * plan.inverse + op.eps);
+
+  auto* const norm = find<uint4>(op.norm, place);
+  float largest[kVectors];
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int i = threadIdx.x + k * threads;
+    uint4* const factors = &w[kEarly ? k * kParts : 0];
+    if (!kEarly) load_weight<T, W>(weight, i, end_of_weight, factors);
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      float factor[kSize<W>];
+      widen_all<W>(factors[part], factor);
+#pragma unroll
+      for (int j = 0; j < kSize<W>; ++j) {
+        float& element = value[k][part * kSize<W> + j];
+        element = element * rstd * (factor[j] + op.weight_bias);
+      }
+    }
+    if (op.rounds_twice || op.norm.data != nullptr) {
+      const uint4 stored = narrow_all<T>(value[k]);
+      if (op.norm.data != nullptr && i < end) norm[i] = stored;
+      if (op.rounds_twice) widen_all<T>(stored, value[k]);
+    }
+    largest[k] = largest_of<kElements>(value[k]);
+  }
+
+  constexpr int kLanes = kScaleGroup / kElements;  // that have a group
+  const int lanes = kIsShort && threads < kLanes ? threads : kLanes;
+  const bool is_one_scale = kScales == Scales::row || (kIsShort && lanes < kLanes);
+  float scale = limit;
+  if (kScales != Scales::given && is_one_scale) {
+    float most = largest[0];
+#pragma unroll
+    for (int k = 1; k < kVectors; ++k) most = fmaxf(most, largest[k]);
+    if constexpr (kScales == Scales::row) {
+      __shared__ float partial_largest[32];  // partial[] may still be read
+      most = over_row<kIsShort>(most, partial_largest, threads, Larger());
+    } else {
+      most = group_fold(most, lanes, Larger());
+    }
+    scale = scale_for(most, limit, op.y_dtype);
+    if (threadIdx.x == 0 && end > 0) store_scale(op, place, 0, scale);
+  }
+  float inverse = 1 / scale;
+  auto* const y = find<Codes<kElements>>(op.y, place);
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int i = threadIdx.x + k * threads;
+    if (kScales == Scales::groups && !is_one_scale) {
+      scale = scale_for(group_fold(largest[k], kLanes, Larger()), limit, op.y_dtype);
+      inverse = 1 / scale;
+      if (i % kLanes == 0 && i < end) store_scale(op, place, i / kLanes, scale);
+    }
+    const Codes<kElements> codes = codes_of<kElements>(value[k], inverse, op.y_dtype);
+    if (i < end) y[i] = codes;
+  }
+}
+
+template <class T, class W, Scales kScales, bool kResidual>
+Fp8Kernel kernel_for(const ForwardPlan& plan) {
+  if (plan.twins == 1 && plan.threads <= kShortRows / 2)
+    return rms_norm_fp8_aligned<T, W, 2, true, kScales, kResidual>;
+  const int vectors = plan.vectors * plan.twins;
+  return vectors == 2   ? rms_norm_fp8_aligned<T, W, 2, false, kScales, kResidual>
+         : vectors == 3 ? rms_norm_fp8_aligned<T, W, 3, false, kScales, kResidual>
+                        : rms_norm_fp8_aligned<T, W, 4, false, kScales, kResidual>;
+}
+
+template <class T, class W, bool kResidual>
+Fp8Kernel kernel_for(const Fp8Norm& op, const ForwardPlan& plan) {
+  switch (op.scales) {
+    case Scales::given:
+      return kernel_for<T, W, Scales::given, kResidual>(plan);
+    case Scales::row:
+      return kernel_for<T, W, Scales::row, kResidual>(plan);
+    case Scales::groups:
+      return kernel_for<T, W, Scales::groups, kResidual>(plan);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Fp8Kernel fp8_aligned_kernel(const Fp8Norm& op, const ForwardPlan& plan) {
+  return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
+    using T = decltype(x);
+    using W = decltype(weight);
+    return op.residual.data == nullptr ? kernel_for<T, W, false>(op, plan)
+                                       : kernel_for<T, W, true>(op, plan);
+  });
+}
+
+}  // namespace rmsnorm::kernels

@@ -1,0 +1,61 @@
+#pragma once
+/// \file
+/// How a norm to 8 bits is spread over the GPU: as a forward launch of the same rows, wherever that
+/// keeps them in the registers of a block. So norm has the same bits.
+
+#include "library/kernels/forward_plan.hpp"
+#include "library/kernels/fp8.hpp"
+
+namespace rmsnorm::kernels {
+
+/// The forward launch of the same rows. Of the tensors, it is as if only x and the weight were
+/// there.
+inline HeadsForward forward_of(const Fp8Norm& op) {
+  HeadsForward forward(Forward{{}, op.hidden, op.dtype, op.weight_dtype, op.eps, op.weight_bias});
+  forward.tensors[0] = {op.x, op.x, op.weight, nullptr, op.rows, op.inner};
+  forward.weight_head[0] = op.weight_outer_stride | op.weight_inner_stride;
+  forward.step_bits = op.step_columns * bytes_of(op.dtype);
+  return forward;
+}
+
+/// What is set in the place of any row, in elements of its tensor, and in the length of a row:
+/// where a number's lower bits are not, vectors of so many elements begin at multiples of it.
+inline std::uintptr_t columns_bits(const Fp8Norm& op) {
+  return static_cast<std::uintptr_t>(op.hidden | op.step_columns) | address_bits({op.y}) |
+         address_bits({op.x, op.residual, op.norm}) / bytes_of(op.dtype);
+}
+
+/// Can vectors of 16 bytes of x be what a thread moves?
+inline bool is_aligned(const Fp8Norm& op) {
+  return columns_bits(op) % (16 / bytes_of(op.dtype)) == 0 && is_aligned(forward_of(op));
+}
+
+/// Is each thread to do the work of two? With a second reduction and conversions, half as many
+/// threads with twice as many vectors each have less to do beside them. That pays off in launches
+/// of many rows. A residual leaves no registers for it.
+inline bool has_twins(const Fp8Norm& op, const ForwardPlan& plan) {
+  return plan.is_large && plan.kind == Kind::aligned && plan.vectors == 2 &&
+         plan.threads % 64 == 0 && plan.threads >= kShortRows && op.residual.data == nullptr;
+}
+
+/// The launch of an operation: as that of its forward launch, but for twins.
+inline ForwardPlan plan_for(const Fp8Norm& op, const ForwardShape& shape) {
+  ForwardPlan plan = plan_for(forward_of(op), shape);
+  if (has_twins(op, plan)) plan.threads /= 2, plan.twins = 2;
+  return plan;
+}
+
+/// The shape of an operation: of Kind::aligned, or of Kind::mixed for the kernel that takes
+/// everything. Returns what the CUDA calls returned.
+inline cudaError_t shape_on_device(const Fp8Norm& op, ForwardShape* shape) {
+  *shape = {Kind::aligned, 0, 0, 1};
+  const HeadsForward forward = forward_of(op);
+  if (is_aligned(op) && !has_odd_weight(forward)) {
+    const cudaError_t error = shape_on_device(forward, shape);
+    if (error != cudaSuccess || shape->kind == Kind::aligned) return error;
+  }
+  *shape = {Kind::mixed, mixed_threads(op.hidden), 0, 1};
+  return cudaSuccess;
+}
+
+}  // namespace rmsnorm::kernels

@@ -1,0 +1,569 @@
+/// \file
+/// librmsnorm's norms in 8 bits: what is stored is what the header says, for every layout that they
+/// take, and nothing else is touched. On contiguous tensors, the operation's own check has them.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/base/watching.hpp"
+#include "common/contract/expected.hpp"
+#include "common/contract/types.hpp"
+#include "common/operations/rms_norm.hpp"
+#include "common/operations/rms_norm_fp8.hpp"
+#include "tests/dl_tensor.hpp"
+#include "tests/gpu_support.hpp"
+
+using namespace rmsnorm;
+using namespace tests;
+
+namespace {
+
+constexpr float kEps = 0x1p-10f;
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr rmsnorm_scaling kScalings[] = {
+    RMSNORM_SCALE_GIVEN, RMSNORM_SCALE_ROW, RMSNORM_SCALE_GROUP};
+constexpr Dtype kFp8[] = {Dtype::e4m3, Dtype::e5m2};
+
+/// One call of rmsnorm_forward_fp8.
+struct Call {
+  Types types;
+  Dtype y_dtype;
+  rmsnorm_scaling scaling;
+  rmsnorm_rounding rounding;
+  Layout x, y;
+  std::optional<Layout> residual = {}, norm = {};
+  bool in_place = false;    ///< norm is x
+  bool in_columns = false;  ///< scales are in column order
+  bool has_limit = false;   ///< of 1.5
+  std::int64_t weight_offset = 0;
+  bool weight_of_heads = false;  ///< one for each index of the last dimension but one
+};
+
+std::string text(const Call& call) {
+  std::string text = to_string(call.types) + " to " + to_string(call.y_dtype) + ", scaling " +
+                     std::to_string(call.scaling) + ", rounding " + std::to_string(call.rounding) +
+                     (call.residual ? ", residual" : "") + (call.norm ? ", norm" : "") +
+                     (call.in_place ? ", in place" : "") + (call.in_columns ? ", in columns" : "");
+  for (const Layout& at : {call.x, call.y}) {
+    for (const std::int64_t size : at.shape) text += ", " + std::to_string(size);
+    for (const std::int64_t stride : at.strides) text += " / " + std::to_string(stride);
+    text += " from " + std::to_string(at.offset);
+  }
+  return text;
+}
+
+/// How many columns share a scale that the library chooses.
+std::int64_t width_of(const Call& call) {
+  return call.scaling == RMSNORM_SCALE_GROUP ? kGroup : call.x.hidden();
+}
+
+std::int64_t groups_of(const Call& call) {
+  return (call.x.hidden() - 1) / width_of(call) + 1;
+}
+
+/// Where scales lie.
+Layout scale_layout(const Call& call) {
+  if (call.scaling == RMSNORM_SCALE_GIVEN) return contiguous({1}, 3);
+  std::vector<std::int64_t> shape(call.x.shape.begin(), call.x.shape.end() - 1);
+  Layout rows = contiguous(shape, 3);
+  const bool is_row = call.scaling == RMSNORM_SCALE_ROW;
+  if (is_row && !call.in_columns) return rows;
+  shape.push_back(groups_of(call));
+  if (!call.in_columns) return contiguous(shape, 3);
+  rows.shape = shape;
+  rows.strides.push_back((call.x.rows() + 3) / 4 * 4);
+  return rows;
+}
+
+/// The scale for elements whose largest is this, as the header has it.
+float scale_for(float largest, float limit, Dtype type) {
+  const float most = type == Dtype::e4m3 ? 448 : 57344;
+  return std::max(std::min(largest, limit) / most, 1 / (512 * most));
+}
+
+void set_number(const DeviceArray& array, std::int64_t i, float number) {
+  auto* const to = static_cast<float*>(array.data()) + i;
+  REQUIRE(cudaMemcpy(to, &number, sizeof(number), cudaMemcpyHostToDevice) == cudaSuccess);
+}
+
+/// The norm of what was in x or the sum: its own part of each result is checked alone.
+std::function<Allowed(std::int64_t, std::int64_t)> norm_of(
+    const Call& call, const DeviceTensor& x, const DeviceTensor* residual,
+    const DeviceTensor* weight) {
+  const auto number = [=, &x](std::int64_t row, std::int64_t col) {
+    const float other = residual == nullptr ? 0 : residual->before(row, col);
+    return x.before(row, col) + other;
+  };
+  const std::int64_t hidden = call.x.hidden();
+  std::vector<double> rstd;
+  for (std::int64_t row = 0; row < call.x.rows(); ++row) {
+    double sum = 0;
+    for (std::int64_t col = 0; col < hidden; ++col) sum += std::pow(double{number(row, col)}, 2);
+    rstd.push_back(reference_rstd(sum, static_cast<int>(hidden), kEps));
+  }
+  const double part = rms_norm_bound(64, {}) + 1.001 * rounding_error(call.types.dtype);
+  return [=](std::int64_t row, std::int64_t col) -> Allowed {
+    const double factor =
+        weight == nullptr
+            ? 1
+            : double{weight->before(row % weight->layout.rows(), col)} + call.types.weight_bias;
+    const double value = number(row, col) * rstd[row] * factor;
+    return {value, part * std::abs(value) + 0x1p-24};
+  };
+}
+
+/// Checks one call: the residual and the norm against fp64; scales and y against the norm that was
+/// stored, or against fp64's where none was. With RMSNORM_ROUND_TWICE, or in fp32, y and the scales
+/// are bit for bit those of the stored norm.
+void check_call(const Call& call) {
+  INFO(text(call));
+  const auto& [dtype, weight_dtype, bias] = call.types;
+  const std::int64_t hidden = call.x.hidden();
+  const Layout of_weight =
+      call.weight_of_heads
+          ? Layout{{call.x.shape.end()[-2], hidden}, {hidden + 8, 1}, call.weight_offset}
+          : contiguous({hidden}, call.weight_offset);
+  const DeviceTensor x(dtype, call.x, 1), residual(dtype, call.residual.value_or(call.x), 2),
+      weight(weight_dtype.value_or(Dtype::fp32), of_weight, 3), y(call.y_dtype, call.y, 4),
+      other(dtype, call.norm.value_or(contiguous({1})), 5);
+  const DeviceTensor& norm = call.in_place ? x : other;
+  const bool has_norm = call.norm || call.in_place;
+  Layout scales = scale_layout(call);
+  const std::int64_t rows_of_scale = scales.rows();
+  const std::int64_t end = scales.offset + 1 + (rows_of_scale + 3) * (groups_of(call) + 4);
+  const DeviceArray scale(Dtype::fp32, end, 6), limit(Dtype::fp32, 1, 7);
+  const DLTensor scale_view = view_of(scale, scales);
+  Layout one = contiguous({1});
+  const DLTensor limit_view = view_of(limit, one);
+  const bool is_given = call.scaling == RMSNORM_SCALE_GIVEN;
+  constexpr float kGiven = 0.013f, kLimit = 1.5f;
+  if (is_given) set_number(scale, scales.offset, kGiven);
+  set_number(limit, 0, kLimit);
+
+  std::vector<KnownMemory> touched{
+      extent("x", x), extent("y", y), {"scale", scale.data(), end * sizeof(float), 4}};
+  touched.push_back({"limit", limit.data(), sizeof(float), 4});
+  if (weight_dtype) touched.push_back(extent("weight", weight));
+  if (call.residual) touched.push_back(extent("residual", residual));
+  if (call.norm) touched.push_back(extent("norm", norm));
+  start_watching(touched);
+  const rmsnorm_status status = rmsnorm_forward_fp8(
+      &x.view, call.residual ? &residual.view : nullptr, weight_dtype ? &weight.view : nullptr,
+      &y.view, &scale_view, call.has_limit && !is_given ? &limit_view : nullptr,
+      has_norm ? &norm.view : nullptr, call.scaling, call.rounding, kEps, bias, nullptr);
+  INFO(rmsnorm_last_error());
+  REQUIRE(status == RMSNORM_OK);
+  std::vector<float> scales_now = scale.now();
+  stop_watching();
+  CHECK(take_hazards() == std::vector<std::string>());
+
+  const auto expected =
+      norm_of(call, x, call.residual ? &residual : nullptr, weight_dtype ? &weight : nullptr);
+  if (has_norm) check_elements(norm, expected);
+  if (call.residual) {
+    check_elements(residual, [&](std::int64_t row, std::int64_t col) -> Allowed {
+      return {rounded(dtype, x.before(row, col) + residual.before(row, col)), 0};
+    });
+  }
+
+  // From here on, what was stored as the norm is right.
+  const bool is_exact = has_norm && (call.rounding == RMSNORM_ROUND_TWICE || dtype == Dtype::fp32);
+  const std::vector<float> norms = has_norm ? norm.array.now() : std::vector<float>();
+  const double unsure = is_exact ? 0 : 2.1 * rounding_error(dtype) + 0x1p-17;  // relative
+  const auto number = [&](std::int64_t row, std::int64_t col) {
+    return has_norm ? norms[norm.layout.row(row) + col]
+                    : static_cast<float>(expected(row, col).value);
+  };
+  const float most_counts = call.has_limit ? kLimit : kInf;
+  std::vector<float> scale_of;  // of each row, and of each group in it
+  int wrong = 0;
+  for (std::int64_t row = 0; row < call.x.rows(); ++row) {
+    for (std::int64_t begin = 0; begin < hidden; begin += width_of(call)) {
+      if (is_given) {
+        scale_of.push_back(kGiven);
+        continue;
+      }
+      float largest = 0;
+      for (std::int64_t col = begin; col < std::min(begin + width_of(call), hidden); ++col) {
+        largest = std::max(largest, std::abs(number(row, col)));
+      }
+      const float is = scale_for(largest, most_counts, call.y_dtype);
+      const bool is_column = static_cast<int>(scales.shape.size()) == x.view.ndim;
+      const std::int64_t at = is_column
+                                  ? scales.row(row) + begin / width_of(call) * scales.strides.back()
+                                  : scales.offset + row;
+      if (!(std::abs(scales_now[at] - is) <= unsure * is) && wrong++ == 0) {
+        UNSCOPED_INFO(row << ", " << begin << ": " << scales_now[at] << " instead of " << is);
+      }
+      scale_of.push_back(scales_now[at]);
+      scales_now[at] = scale.before()[at];
+    }
+  }
+  CHECK(wrong == 0);
+  if (is_given) scales_now[scales.offset] = scale.before()[scales.offset];
+  CHECK((scales_now == scale.before()));  // and nothing beside them has changed
+  const double half_step = call.y_dtype == Dtype::e4m3 ? 0x1p-10 : 0x1p-17;  // of the smallest
+  check_elements(y, [&](std::int64_t row, std::int64_t col) -> Allowed {
+    const float inverse = 1 / scale_of[row * groups_of(call) + col / width_of(call)];
+    const float value = number(row, col) * inverse;
+    if (is_exact) return {rounded(call.y_dtype, value), 0};
+    const double most = call.y_dtype == Dtype::e4m3 ? 448 : 57344;
+    const double saturated = std::clamp(double{value}, -most, most);
+    const double part = 1.01 * rounding_error(call.y_dtype) + unsure;
+    return {saturated, part * std::abs(saturated) + half_step};
+  });
+}
+
+/// All ways to scale and to round, each with one of the types of y.
+std::vector<Call> ways(const Types& types, const Layout& x, const Layout& y) {
+  std::vector<Call> calls;
+  for (const rmsnorm_scaling scaling : kScalings) {
+    for (const rmsnorm_rounding rounding : {RMSNORM_ROUND_ONCE, RMSNORM_ROUND_TWICE}) {
+      const Dtype to = kFp8[(static_cast<int>(scaling) + rounding) % 2];
+      calls.push_back({types, to, scaling, rounding, x, y});
+    }
+  }
+  return calls;
+}
+
+rmsnorm_status to_e4m3(
+    const DLTensor& x, const DLTensor* weight, const DLTensor& y, const DLTensor& scale,
+    rmsnorm_scaling scaling, const DLTensor* limit = nullptr, float eps = kEps,
+    const DLTensor* norm = nullptr, rmsnorm_rounding rounding = RMSNORM_ROUND_ONCE) {
+  return rmsnorm_forward_fp8(
+      &x, nullptr, weight, &y, &scale, limit, norm, scaling, rounding, eps, 0, nullptr);
+}
+
+}  // namespace
+
+TEST_CASE("8 bits of rows of any length, with every scaling, both roundings, and a residual") {
+  NEEDS_GPU();
+  const std::vector<Types> all = types_of_library();
+  std::size_t number = 0;
+  for (const int hidden : {1, 7, 8, 32, 64, 100, 128, 136, 256, 512, 769, 1024, 4096, 8192}) {
+    for (const Types& types : all) {
+      const Layout at = contiguous({hidden > 1000 ? 2 : 5, hidden});
+      const auto calls = ways(types, at, at);
+      for (int k = 0; k < 2; ++k) {  // in turn: each with each, soon
+        Call call = calls[number++ * 7 % calls.size()];
+        if (number % 3 != 0) call.norm = at;
+        if (number % 4 == 0) call.residual = at;
+        call.in_columns = number % 5 == 0;
+        call.has_limit = number % 2 == 0;
+        check_call(call);
+      }
+    }
+  }
+  for (const int hidden : {12288, 16384, 16392, 20001}) {
+    const Layout at = contiguous({2, hidden});
+    for (Call call : ways({.dtype = Dtype::bf16, .weight = Dtype::bf16}, at, at)) {
+      call.norm = at;
+      if (call.rounding == RMSNORM_ROUND_ONCE) call.residual = at;
+      check_call(call);
+    }
+  }
+}
+
+TEST_CASE("8 bits of random layouts of two to four dimensions, with scales in rows or in columns") {
+  NEEDS_GPU();
+  Draw draw{std::mt19937(20261123)};
+  const std::vector<Types> all = types_of_library();
+  for (int i = 0; i < 250; ++i) {
+    const int unit = draw(0, 1) == 0 ? 8 : 1;
+    const int hidden = unit * (draw(0, 3) == 0 ? draw(1, 3000 / unit) : draw(1, 300 / unit));
+    std::vector<std::int64_t> shape{hidden};
+    for (int k = draw(1, 3); k > 0; --k) shape.insert(shape.begin(), draw(1, 5));
+    const auto layout = [&](bool is_output) { return random_layout(draw, shape, unit, is_output); };
+    Call call{
+        all[draw(0, static_cast<int>(all.size()) - 1)],
+        kFp8[draw(0, 1)],
+        kScalings[draw(0, 2)],
+        draw(0, 1) == 0 ? RMSNORM_ROUND_ONCE : RMSNORM_ROUND_TWICE,
+        layout(false),
+        layout(true)};
+    if (draw(0, 2) == 0) call.residual = layout(true);
+    if (draw(0, 1) == 0) call.norm = layout(true);
+    if (!call.norm && draw(0, 2) == 0) {
+      call.x = layout(true);
+      call.in_place = true;
+    }
+    call.in_columns = draw(0, 1) == 0;
+    call.has_limit = draw(0, 1) == 0;
+    call.weight_offset = draw(0, 1) * unit * draw(0, 9);
+    if (call.types.weight) call.types.weight_bias = static_cast<float>(draw(0, 1));
+    call.weight_of_heads = call.types.weight && shape.size() > 2 && draw(0, 1) == 0;
+    check_call(call);
+  }
+}
+
+TEST_CASE("the norm beside 8 bits is bit for bit the forward pass's") {
+  NEEDS_GPU();
+  for (const int hidden : {8, 64, 128, 256, 512, 1024, 4096, 8192, 12288, 16384}) {
+    for (const Types& types : all_types()) {
+      if (hidden * bytes_of(types.dtype) > (32 << 10)) continue;
+      CAPTURE(hidden, to_string(types));
+      const Layout at = contiguous({3, hidden});
+      const DeviceTensor x(types.dtype, at, 1), y(Dtype::e4m3, at, 2), norm(types.dtype, at, 3),
+          forward(types.dtype, at, 3), scale(Dtype::fp32, contiguous({3}), 4),
+          weight(types.weight.value_or(Dtype::fp32), contiguous({hidden}), 5);
+      const DLTensor* const factors = types.weight ? &weight.view : nullptr;
+      const auto rounding = hidden % 512 == 0 ? RMSNORM_ROUND_TWICE : RMSNORM_ROUND_ONCE;
+      REQUIRE(rmsnorm_forward(&x.view, factors, &forward.view, kEps, 0, nullptr) == RMSNORM_OK);
+      REQUIRE(
+          to_e4m3(
+              x.view, factors, y.view, scale.view, RMSNORM_SCALE_ROW, nullptr, kEps, &norm.view,
+              rounding) == RMSNORM_OK);
+      CHECK((norm.array.now() == forward.array.now()));
+    }
+  }
+}
+
+TEST_CASE("8 bits of a row and its scales do not depend on the rows that are with it") {
+  NEEDS_GPU();
+  // Of 4000 rows of 2048 columns, each thread does the work of two.
+  for (const auto& [rows, hidden] :
+       {std::pair{21, 64}, {21, 130}, {21, 4096}, {21, 20000}, {4000, 2048}}) {
+    for (const rmsnorm_scaling scaling : {RMSNORM_SCALE_ROW, RMSNORM_SCALE_GROUP}) {
+      const std::int64_t groups = scaling == RMSNORM_SCALE_ROW ? 1 : (hidden + 127) / 128;
+      const Layout layout = contiguous({rows, hidden});
+      const DeviceTensor x(Dtype::bf16, layout, 1), y(Dtype::e4m3, layout, 2),
+          scale(Dtype::fp32, contiguous({rows, groups}), 3);
+      REQUIRE(to_e4m3(x.view, nullptr, y.view, scale.view, scaling) == RMSNORM_OK);
+      const std::vector<float> codes = y.array.now(), scales = scale.array.now();
+      for (const auto& [begin, count] : {std::pair{0, 1}, {3, 8}, {1, 20}}) {
+        CAPTURE(hidden, scaling, begin, count);
+        const DeviceTensor y_of_part(Dtype::e4m3, contiguous({count, hidden}), 4),
+            scale_of_part(Dtype::fp32, contiguous({count, groups}), 5);
+        DLTensor part = x.view;
+        part.shape = y_of_part.view.shape;
+        part.byte_offset += std::uint64_t{2} * begin * hidden;
+        REQUIRE(to_e4m3(part, nullptr, y_of_part.view, scale_of_part.view, scaling) == RMSNORM_OK);
+        const auto same = [begin = begin, count = count](
+                              const std::vector<float>& whole, const std::vector<float>& got,
+                              std::int64_t width) {
+          const auto at = whole.begin() + begin * width;
+          return std::equal(at, at + count * width, got.begin());
+        };
+        CHECK(same(codes, y_of_part.array.now(), hidden));
+        CHECK(same(scales, scale_of_part.array.now(), groups));
+      }
+    }
+  }
+}
+
+TEST_CASE("at the edges of 8 bits, scales and limits are what the header says") {
+  NEEDS_GPU();
+  for (const int hidden : {256, 250}) {  // with either kernel
+    const Layout at = contiguous({1, hidden});
+    const DeviceTensor x(Dtype::fp32, at, 1), y(Dtype::e4m3, at, 2),
+        scale(Dtype::fp32, contiguous({1}), 3), limit(Dtype::fp32, contiguous({1}), 4);
+    std::vector<float> row(hidden, 0);
+    /// Column 0, and a column that has a value of its own, and the scale.
+    const auto results = [&](rmsnorm_scaling scaling, float number, const DLTensor* most) {
+      if (scaling == RMSNORM_SCALE_GIVEN) set_number(scale.array, 0, number);
+      if (most != nullptr) set_number(limit.array, 0, number);
+      REQUIRE(
+          cudaMemcpy(x.array.data(), row.data(), hidden * 4, cudaMemcpyHostToDevice) ==
+          cudaSuccess);
+      REQUIRE(to_e4m3(x.view, nullptr, y.view, scale.view, scaling, most, 0x1p-20f) == RMSNORM_OK);
+      const std::vector<float> codes = y.array.now();
+      return std::vector<float>{codes[0], codes[9], scale.array.now()[0]};
+    };
+    const float nan = std::numeric_limits<float>::quiet_NaN(), least = 1 / (448.0f * 512);
+    const auto none = [&](rmsnorm_scaling scaling) { return results(scaling, 1, nullptr); };
+    CAPTURE(hidden);
+    CHECK((none(RMSNORM_SCALE_ROW) == std::vector<float>{0, 0, least}));
+
+    std::fill(row.begin(), row.end(), 1.0f);
+    row[9] = 0;
+    const float one = std::sqrt(static_cast<float>(hidden) / static_cast<float>(hidden - 1));
+    std::vector<float> got = none(RMSNORM_SCALE_ROW);
+    CHECK((got[0] == 448 && got[1] == 0));
+    CHECK(std::abs(got[2] - one / 448) < 1e-6f * one);
+    got = results(RMSNORM_SCALE_ROW, 0.5f, &limit.view);
+    CHECK((got == std::vector<float>{448, 0, 0.5f / 448}));
+    got = results(RMSNORM_SCALE_ROW, nan, &limit.view);
+    CHECK(std::abs(got[2] - one / 448) < 1e-6f * one);
+    CHECK(results(RMSNORM_SCALE_ROW, -1, &limit.view)[2] == least);
+
+    got = results(RMSNORM_SCALE_GIVEN, 0, nullptr);
+    CHECK((got[0] == 448 && std::isnan(got[1])));
+    CHECK(std::isnan(results(RMSNORM_SCALE_GIVEN, nan, nullptr)[0]));
+    got = results(RMSNORM_SCALE_GIVEN, kInf, nullptr);
+    CHECK((got[0] == 0 && got[1] == 0));
+
+    row[9] = nan;  // and so is every norm of the row
+    got = none(RMSNORM_SCALE_ROW);
+    CHECK((std::isnan(got[0]) && std::isnan(got[1]) && got[2] == least));
+  }
+}
+
+TEST_CASE("8 bits of empty tensors launch nothing and need no memory") {
+  NEEDS_GPU();
+  for (std::vector<std::int64_t> shape :
+       std::vector<std::vector<std::int64_t>>{{0, 64}, {4, 0}, {3, 0, 64}}) {
+    DLTensor x{};
+    x.device = {kDLCUDA, 0};
+    x.ndim = static_cast<int>(shape.size());
+    x.dtype = dl_type(Dtype::bf16);
+    x.shape = shape.data();
+    DLTensor y = x;
+    y.dtype = dl_type(Dtype::e4m3);
+    DLTensor scale = x;
+    scale.dtype = dl_type(Dtype::fp32);
+    scale.ndim -= 1;
+    CHECK(to_e4m3(x, nullptr, y, scale, RMSNORM_SCALE_ROW) == RMSNORM_OK);
+    CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  }
+}
+
+namespace {
+
+/// Right arguments, to be spoilt.
+struct Arguments {
+  static constexpr std::int64_t kHidden = 320;
+  DeviceTensor x{Dtype::bf16, contiguous({2, 3, kHidden}), 1};
+  DeviceTensor residual{Dtype::bf16, contiguous({2, 3, kHidden}), 2};
+  DeviceTensor y{Dtype::e4m3, contiguous({2, 3, kHidden}), 3};
+  DeviceTensor norm{Dtype::bf16, contiguous({2, 3, kHidden}), 4};
+  DeviceTensor scale{Dtype::fp32, contiguous({2, 3, 3}), 5};
+  DeviceTensor limit{Dtype::fp32, contiguous({1}), 6};
+  int scaling = RMSNORM_SCALE_GROUP;
+  int rounding = RMSNORM_ROUND_ONCE;
+  float eps = kEps, weight_bias = 0;
+  bool has_limit = true, has_y = true, has_scale = true;
+
+  rmsnorm_status call() {
+    return rmsnorm_forward_fp8(
+        &x.view, &residual.view, nullptr, has_y ? &y.view : nullptr,
+        has_scale ? &scale.view : nullptr, has_limit ? &limit.view : nullptr, &norm.view,
+        static_cast<rmsnorm_scaling>(scaling), static_cast<rmsnorm_rounding>(rounding), eps,
+        weight_bias, nullptr);
+  }
+  /// What the arrays that a call may write hold after all work has ended.
+  std::vector<std::vector<float>> outputs() const {
+    return {residual.array.now(), y.array.now(), norm.array.now(), scale.array.now()};
+  }
+};
+
+void lies(DeviceTensor& tensor, Layout at) {
+  tensor.layout = std::move(at);
+  tensor.view = view_of(tensor.array, tensor.layout);
+}
+
+struct Mistake {
+  rmsnorm_status status;
+  std::string sentence;  ///< or a part of it
+  std::function<void(Arguments&)> make;
+};
+
+const std::vector<Mistake> kMistakes = {
+    {RMSNORM_BAD_VALUE, "scaling is 3: it needs to be a value of rmsnorm_scaling",
+     [](Arguments& a) { a.scaling = 3; }},
+    {RMSNORM_BAD_VALUE, "rounding is -1: it needs to be a value of rmsnorm_rounding",
+     [](Arguments& a) { a.rounding = -1; }},
+    {RMSNORM_BAD_VALUE, "eps is -1: it needs to be finite and not negative",
+     [](Arguments& a) { a.eps = -1; }},
+    {RMSNORM_BAD_VALUE, "weight_bias is 1, and weight null: it needs to be 0",
+     [](Arguments& a) { a.weight_bias = 1; }},
+    {RMSNORM_BAD_POINTER, "y is null: it needs to be a tensor",
+     [](Arguments& a) { a.has_y = false; }},
+    {RMSNORM_BAD_POINTER, "scale is null: it needs to be a tensor",
+     [](Arguments& a) { a.has_scale = false; }},
+    {RMSNORM_BAD_POINTER, "scale has no shape: the pointer to it is null",
+     [](Arguments& a) { a.scale.view.shape = nullptr; }},
+    {RMSNORM_BAD_DTYPE, "y has elements of bfloat16: they need to be float8_e4m3fn or float8_e5m2",
+     [](Arguments& a) { a.y.view.dtype = dl_type(Dtype::bf16); }},
+    {RMSNORM_BAD_DTYPE, "y has elements of uint8: they need to be float8_e4m3fn or float8_e5m2",
+     [](Arguments& a) {
+       a.y.view.dtype = {kDLUInt, 8, 1};
+     }},
+    {RMSNORM_BAD_DTYPE,
+     "x has elements of float8_e4m3fn: they need to be float32, float16 or bfloat16",
+     [](Arguments& a) { a.x.view.dtype = dl_type(Dtype::e4m3); }},
+    {RMSNORM_BAD_DTYPE, "residual has elements of float32: it needs those of x, bfloat16",
+     [](Arguments& a) { a.residual.view.dtype = dl_type(Dtype::fp32); }},
+    {RMSNORM_BAD_DTYPE, "norm has elements of float16: it needs those of x, bfloat16",
+     [](Arguments& a) { a.norm.view.dtype = dl_type(Dtype::fp16); }},
+    {RMSNORM_BAD_DTYPE, "scale has elements of bfloat16: it needs float32",
+     [](Arguments& a) { a.scale.view.dtype = dl_type(Dtype::bf16); }},
+    {RMSNORM_BAD_DTYPE, "limit has elements of float16: it needs float32",
+     [](Arguments& a) { a.limit.view.dtype = dl_type(Dtype::fp16); }},
+    {RMSNORM_BAD_SHAPE, "y has the shape (2, 3, 64): it needs that of x, (2, 3, 320)",
+     [](Arguments& a) {
+       lies(a.y, contiguous({2, 3, 64}));
+     }},
+    {RMSNORM_BAD_SHAPE,
+     "scale has the shape (2, 3): it needs (2, 3, 3), for x of the shape (2, 3, 320)",
+     [](Arguments& a) {
+       lies(a.scale, contiguous({2, 3}));
+     }},
+    {RMSNORM_BAD_SHAPE,
+     "scale has the shape (2, 3, 3): it needs (2, 3, 1), for x of the shape (2, 3, 320)",
+     [](Arguments& a) { a.scaling = RMSNORM_SCALE_ROW; }},
+    {RMSNORM_BAD_SHAPE, "scale has 3 dimensions: it needs 1, (1)",
+     [](Arguments& a) { a.scaling = RMSNORM_SCALE_GIVEN; }},
+    {RMSNORM_BAD_SHAPE, "scale has 2 elements: it needs one",
+     [](Arguments& a) {
+       a.scaling = RMSNORM_SCALE_GIVEN;
+       lies(a.scale, contiguous({2}));
+     }},
+    {RMSNORM_BAD_VALUE, "limit is a tensor, and the scale is given: it needs to be null",
+     [](Arguments& a) {
+       a.scaling = RMSNORM_SCALE_GIVEN;
+       lies(a.scale, contiguous({1}));
+     }},
+    {RMSNORM_BAD_STRIDES,
+     "scale has the strides (12, 4, 1): it needs those of a contiguous tensor, or rows side by "
+     "side and the last stride 6 or more",
+     [](Arguments& a) {
+       lies(a.scale, {{2, 3, 3}, {12, 4, 1}});
+     }},
+    {RMSNORM_BAD_STRIDES, "scale has the strides (3, 1, 5): ",
+     [](Arguments& a) {
+       lies(a.scale, {{2, 3, 3}, {3, 1, 5}});
+     }},
+    {RMSNORM_BAD_STRIDES, "scale is larger than any memory: ",
+     [](Arguments& a) {
+       lies(a.scale, {{2, 3, 3}, {3, 1, std::int64_t{1} << 60}});
+     }},
+    {RMSNORM_BAD_STRIDES, "y has the strides 960 and 64, with which its rows overlap",
+     [](Arguments& a) {
+       lies(a.y, {{2, 3, 320}, {960, 64, 1}});
+     }},
+    {RMSNORM_BAD_DEVICE, "scale is on CUDA device 1, x on 0: they need to be on the same",
+     [](Arguments& a) { a.scale.view.device.device_id = 1; }},
+    {RMSNORM_BAD_DEVICE, "y is on the CPU: it needs to be on a CUDA device",
+     [](Arguments& a) { a.y.view.device.device_type = kDLCPU; }},
+    {RMSNORM_BAD_ALIGNMENT, ": float32 needs a multiple of 4",
+     [](Arguments& a) { a.scale.view.byte_offset = 2; }},
+    {RMSNORM_BAD_OVERLAP, "y shares memory with x: an output needs memory of its own",
+     [](Arguments& a) { a.y.view.data = a.x.view.data; }},
+    {RMSNORM_BAD_OVERLAP, "residual shares memory with x: an output needs memory of its own",
+     [](Arguments& a) { a.residual.view.data = a.x.view.data; }},
+    {RMSNORM_BAD_OVERLAP, "y shares memory with scale: an output needs memory of its own",
+     [](Arguments& a) { a.scale.view.data = a.y.view.data; }},
+};
+
+}  // namespace
+
+TEST_CASE("what cannot be stored in 8 bits is refused in a sentence, and nothing is written") {
+  NEEDS_GPU();
+  Arguments right;
+  const auto before = right.outputs();
+  for (const Mistake& mistake : kMistakes) {
+    CAPTURE(mistake.sentence);
+    Arguments a;
+    mistake.make(a);
+    CHECK(a.call() == mistake.status);
+    CHECK_THAT(rmsnorm_last_error(), contains(mistake.sentence));
+    CHECK((a.outputs() == before));
+  }
+  CHECK(right.call() == RMSNORM_OK);
+  CHECK((right.outputs() != before));
+}
