@@ -184,8 +184,8 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
   };
   // Adds a page of its own, and returns the link to it.
   const auto further = [&](const std::string& name, const std::string& title,
-                           const std::vector<Result>& results) {
-    pages.push_back({label_of("results_" + name), "Results: " + title, html_block(times(results))});
+                           const std::string& table) {
+    pages.push_back({label_of("results_" + name), "Results: " + title, html_block(table)});
     return "<a href=\"" + pages.back().label + ".html\">" + escape_html(pages.back().title) +
            "</a>";
   };
@@ -200,15 +200,15 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
       counted += section(name, "The CPU device's counts") +
                  words(
                      "What a row costs each implementation, the same on every machine. Its "
-                     "problems have fewer rows.") +
-                 html_block(counts(read_trace(file)));
+                     "problems have fewer rows. " +
+                     further(name, "the CPU device's counts", counts(read_trace(file))));
       continue;
     }
     const auto results = plots::load_results(file);
     const std::string device = device_of(results);
     if (name.ends_with("-peers")) {
       peers += section(name, "Other libraries: " + device) +
-               words(further(name, "other libraries, " + device, results));
+               words(further(name, "other libraries, " + device, times(results)));
       continue;
     }
     const auto is_sweep = [](const Result& r) { return plots::is_sweep(r.regime); };
@@ -221,7 +221,7 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
       links += "<li>" +
                further(
                    name + "_" + sweep, replace_all(sweep, "_", " over ") + ", " + device,
-                   plots::of_regime(results, sweep)) +
+                   times(plots::of_regime(results, sweep))) +
                "</li>\n";
     }
     if (!links.empty()) {
