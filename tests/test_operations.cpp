@@ -376,6 +376,18 @@ TEST_CASE("a NaN is in the sum of a softmax wherever the adding begins") {
   }
 }
 
+TEST_CASE("a softmax's sum of a row that begins with -Inf is that of its numbers") {
+  using Of = Description<Softmax>;
+  std::vector<float> row = {-INFINITY, -INFINITY, 3, -INFINITY, 2};
+  Problem p;
+  p.tensors[Of::kX] = row.data();
+  p.rows = 1;
+  p.hidden = static_cast<int>(row.size());
+  Of::OfY::Sum sum;
+  for (int col = 0; col < p.hidden; ++col) Of::OfY::add(sum, Of::OfY::term(p, 0, col));
+  CHECK_THAT(sum.sum, WithinRel(1 + std::exp(-1.0), 1e-12));
+}
+
 TEST_CASE("subnormal results may be off by their own rounding and no more") {
   const float x = FLT_MIN / 4;  // the results' spacing is 2^-149 there
   const auto check = [&](float got) {

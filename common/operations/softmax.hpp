@@ -59,7 +59,7 @@ struct Description<Softmax> : CommonDescription {
     }
     __host__ __device__ static Sum term(const Problem& p, std::int64_t row, std::int64_t col) {
       const double x = p.like_x(kX, row * p.hidden + col);
-      return {x, exp(x - x), 0};  // NaN for NaN and for both Inf
+      return {x, x == -INFINITY ? 0 : exp(x - x), 0};  // NaN for NaN and Inf
     }
     __host__ __device__ static Expected expected(
         const Problem& p, const Sum& sum, std::int64_t row, std::int64_t col, double bound) {

@@ -1,6 +1,5 @@
 // Exercise 16 - Eight bits
-// Given      the right scale for each row; for it, x and the weight are loaded anew, and a tree in
-//            shared memory finds the largest norm. y loads them once more.
+// Given      the right y; each step loads x anew: the sum, a tree for the largest norm, and y.
 // Goal       at most 2 barriers a row, at most 660 sectors a row, in bf16.
 // Within     the traffic that the lesson predicts.
 // Check it   ./rmsnorm exercise 16
