@@ -247,6 +247,17 @@ std::vector<Result> results_of(
   return found;
 }
 
+/// What the words behind "lesson" ask for: slugs, or a type and slugs, for that type alone.
+std::string lesson(const std::vector<Result>& results, const Slugs& words) {
+  const bool has_dtype =
+      !words.empty() && (words.front().starts_with("fp") || words.front().starts_with("bf"));
+  const Slugs slugs(words.begin() + (has_dtype ? 1 : 0), words.end());
+  const auto is_wanted = [&](const Result& r) {
+    return !is_sweep(r.regime) && (!has_dtype || r.dtype == words.front());
+  };
+  return lesson_table(results_of(results, slugs, "outside the sweeps", is_wanted), slugs);
+}
+
 // --- best
 
 /// Times that are no further apart count as the same.
@@ -309,10 +320,7 @@ std::string make_table(const std::vector<Result>& results, const std::vector<std
     if (slugs.size() != 1) throw std::runtime_error("'best' needs an operation, and no more");
     return best_table(of_operation(results, slugs.front()));
   }
-  if (kind == "lesson") {
-    const auto is_wanted = [](const Result& r) { return !is_sweep(r.regime); };
-    return lesson_table(results_of(results, slugs, "outside the sweeps", is_wanted), slugs);
-  }
+  if (kind == "lesson") return lesson(results, slugs);
   if (kind == "errors") {
     const auto is_wanted = [](const Result& r) {
       return r.regime == "sweep_hidden" && r.dtype == "fp32";

@@ -16,7 +16,8 @@ namespace rmsnorm::plots {
 ///                            lessons are right
 ///     best OPERATION         for each shape, the first lesson that is as fast as the fastest, with
 ///                            less than a per cent between them, and librmsnorm; in fp32 and bf16
-///     lesson SLUG...         the given ones; time, bandwidth and % of copy in every regime
+///     lesson [TYPE] SLUG...  the given ones; time, bandwidth and % of copy in every regime, for
+///                            every type or for one
 ///     errors SLUG...         the given ones; largest error and its bound over hidden
 ///     unaligned SLUG...      the given ones; time and % of copy of odd rows and their neighbours
 ///     long SLUG...           the given ones; time and % of copy of the longest rows over hidden

@@ -227,6 +227,13 @@ TEST_CASE("a lesson's measured results are folded, so that a prediction is made 
       CHECK_THAT(line, !contains("<img") || !contains("plots/charts/"));
     }
   }
+  // The README is read before any lesson. It may show counts, and the library's times.
+  for (const std::string& line : open_lines_of(top() / "README.md")) {
+    CHECK_THAT(line, !contains("<!-- results:begin"));
+    CHECK_THAT(
+        line, !contains("<img") || !contains("plots/charts/") || contains("plots/charts/counts_") ||
+                  contains("plots/charts/peers_"));
+  }
 }
 
 TEST_CASE("a lesson's page asks three questions behind its prediction, with folded answers") {
@@ -250,6 +257,8 @@ TEST_CASE(
       2);
   for (const fs::path& folder : lesson_folders()) {
     CAPTURE(folder.string());
-    CHECK(words_in(open_lines_of(folder / "README.md")) <= 1800);
+    // Lesson 11 has the hardest kernel: its page has to be the shorter for it.
+    const int most = folder.filename() == "11_unaligned_rows" ? 1200 : 1800;
+    CHECK(words_in(open_lines_of(folder / "README.md")) <= most);
   }
 }

@@ -284,6 +284,12 @@ TEST_CASE("a lesson's table has a row for each type that was measured") {
       table(), contains("| decode, cold, fp32 | 50.0 µs, 4000 GB/s | 100 µs, 50 % | 100 µs"));
   CHECK_THAT(
       table(), contains("| decode, cold, bf16/none | 50.0 µs, 4000 GB/s | - | 40.0 µs, 50 %"));
+  const auto of_type = [&](const char* dtype) {
+    return rmsnorm::plots::make_table(results, {"lesson", dtype, "10_a"});
+  };
+  CHECK_THAT(of_type("bf16/none"), contains("| 40.0 µs, 50 % |") && !contains("fp32"));
+  CHECK_THAT(of_type("fp32"), contains("| decode, cold | ") && !contains("bf16"));
+  CHECK_THROWS_WITH(of_type("fp16"), contains("no result of '10_a'"));
   CHECK(rmsnorm::plots::of_fp32(results).size() == 2);
 }
 

@@ -14,10 +14,10 @@ namespace {
 
 /// Words that everybody reads without a glossary, mostly in an everyday sense or another one: a
 /// line of a program, a head of attention.
-constexpr std::array kEverydayWords = {"problem",        "result",  "lesson", "hidden", "host",
-                                       "device",         "bound",   "slug",   "roof",   "vector",
-                                       "spread",         "line",    "head",   "tail",   "operation",
-                                       "implementation", "RMSNorm", "loss",   "place"};
+constexpr std::array kEverydayWords = {
+    "problem",   "result",         "lesson",  "hidden", "host",  "device", "bound",
+    "slug",      "roof",           "vector",  "spread", "line",  "head",   "tail",
+    "operation", "implementation", "RMSNorm", "loss",   "place", "scale",  "group"};
 
 bool is_word(char c) {
   const auto byte = static_cast<unsigned char>(c);
