@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "common/programs/report.hpp"
 #include "common/programs/trace_report.hpp"
 #include "common/records/row_cost.hpp"
+#include "common/verify/attempts.hpp"
 #include "common/verify/gauntlet.hpp"
 
 namespace rmsnorm {
@@ -159,13 +161,29 @@ bool reaches_all(const Exercise& exercise, const std::vector<Watched>& launches)
   return true;
 }
 
-/// Checks a kernel and says how it went.
-ExitCode check(const Implementation& kernel, const Exercise& exercise) {
+/// Runs a kernel on the problems that are counted; on all others, too, unless they are to be alone.
+GauntletResult run(
+    const Implementation& kernel, const std::vector<Counted>& counted, bool are_alone) {
   const auto failed = [](std::string_view slug, std::string_view why) {
     return line_of(slug, "WRONG", why);
   };
+  if (!are_alone) return run_gauntlet(kernel, {.counted = counted, .failed = failed});
+  GauntletResult all;
+  for (const auto& [shape, types] : counted) {
+    const Attempt attempt{{.rows = shape.rows, .hidden = shape.hidden, .types = types}};
+    GauntletResult one =
+        run_gauntlet(kernel, {.only = text_of(*kernel.operation, attempt), .failed = failed});
+    if (!one.ok()) return one;
+    all.right += one.right;
+    std::move(one.launches.begin(), one.launches.end(), std::back_inserter(all.launches));
+  }
+  return all;
+}
+
+/// Checks a kernel and says how it went.
+ExitCode check(const Implementation& kernel, const Exercise& exercise, bool goals_alone) {
   const std::vector<Counted> counted = counted_of(exercise);
-  const GauntletResult verdict = run_gauntlet(kernel, {.counted = counted, .failed = failed});
+  const GauntletResult verdict = run(kernel, counted, goals_alone);
   if (!verdict.ok()) {
     say(kernel.slug, "WRONG", text_of(verdict));
     return kLessonWrong;
@@ -261,16 +279,15 @@ int run_exercise(int argc, const char* const* argv) {
     fmt::print(stderr, "the file has to register '{}', once\n", slug);
     return kBadUsage;
   }
-  if (argc == 2 && std::string_view(argv[1]) == "--time") {
-    return time_kernel(lessons[0], *exercise, argv[0]);
-  }
-  if (argc != 1) {
-    fmt::print(stderr, "usage: {} [--time]\n", argv[0]);
+  const std::string_view option = argc == 2 ? argv[1] : "";
+  if (option == "--time") return time_kernel(lessons[0], *exercise, argv[0]);
+  if (argc > 2 || !(option.empty() || option == "--goals")) {
+    fmt::print(stderr, "usage: {} [--time | --goals]\n", argv[0]);
     return kBadUsage;
   }
   try {
     find_gpu();
-    return check(lessons[0], *exercise);
+    return check(lessons[0], *exercise, option == "--goals");
   } catch (const NoGpu& reason) {
     fmt::print(stderr, "{}\n", reason.what());
     return kNoDevice;

@@ -189,6 +189,9 @@ struct Registered {
   }};
 };
 
+#ifdef RMSNORM_ONE_OPERATION  // which shows the mistake of a mutant
+const Registered<rmsnorm::RMSNORM_ONE_OPERATION> one;
+#else
 const Registered<rmsnorm::RmsNormE4m3> e4m3;
 const Registered<rmsnorm::RmsNormE4m3Twice> e4m3_twice;
 const Registered<rmsnorm::RmsNormE4m3Row> e4m3_row;
@@ -207,5 +210,6 @@ const Registered<rmsnorm::ResidualAddE4m3Row> sum_e4m3_row;
 const Registered<rmsnorm::ResidualAddE4m3RowTwice> sum_e4m3_row_twice;
 const Registered<rmsnorm::ResidualAddE4m3Group> sum_e4m3_group;
 const Registered<rmsnorm::ResidualAddE4m3GroupTwice> sum_e4m3_group_twice;
+#endif
 
 }  // namespace
