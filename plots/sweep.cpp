@@ -90,7 +90,7 @@ std::string finding(
   }
   if (most <= 1) return otherwise;
   return fmt::format(
-      "{} is up to {:.1f} times as fast as {}: at {} {}", sweep.coloured[0], most,
+      "{} is up to {} times as fast as {}: at {} {}", sweep.coloured[0], factor(most),
       sweep.coloured[1], binary_count(where), sweep.unit);
 }
 
@@ -141,11 +141,11 @@ std::optional<Chart> sweep_chart(
   double highest = 0;
   for (const std::string& name : implementations_of(of_sweep)) {
     const Curve curve = curve_of(of_sweep, sweep, percent_of_copy, name);
-    for (const auto& [x, y] : curve) highest = std::max(highest, y);
-    if (curve.empty()) continue;
     const auto place =
         std::find(std::begin(sweep.coloured), std::end(sweep.coloured), name) - sweep.coloured;
     const bool is_coloured = place < std::ssize(sweep.coloured);
+    if (curve.empty() || (!is_coloured && (!sweep.has_others || is_variant(name)))) continue;
+    for (const auto& [x, y] : curve) highest = std::max(highest, y);
     ChartLine line{
         .label = {name},
         .points = points_of(curve, xs),
