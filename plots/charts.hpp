@@ -97,7 +97,8 @@ inline constexpr Sweep kOverHidden{
     "about 67 million elements",
     {"07_multi_row", "06_float4", "15_clusters"}};
 
-/// The same sweep for a lesson's page: these implementations alone.
+/// The same sweep for a lesson's page: these implementations alone, and no lower part of the axis
+/// that they leave empty.
 constexpr Sweep of_lesson(
     Sweep sweep, const char* name, const char* first, const char* second, const char* third) {
   return {name,           sweep.regime,           sweep.x, sweep.x_name, sweep.unit,
@@ -112,17 +113,17 @@ inline constexpr Sweep kSweeps[] = {
         kOverHidden, "lesson_02_naive_hidden", "02_naive/thread_per_row", "02_naive", "librmsnorm"),
     of_lesson(kOverHidden, "lesson_07_multi_row_hidden", "07_multi_row", "06_float4", "librmsnorm"),
     of_lesson(
-        kOverRows, "lesson_09_cache_policy_rows", "09_cache_policy", "08_registers", "librmsnorm"),
+        kOverRows, "lesson_09_cache_policy_rows", "09_cache_policy", "09_cache_policy/none",
+        "08_registers"),
     of_lesson(
-        kOverHidden, "lesson_10_half_precision_hidden", "10_half_precision", "09_cache_policy",
-        "librmsnorm"),
+        kOverHidden, "lesson_10_half_precision_hidden", "10_half_precision", "09_cache_policy", ""),
     of_lesson(
         kOverHidden, "lesson_15_clusters_hidden", "15_clusters/st_async", "12_launch_overlap",
         "15_clusters"),
 };
 
-/// Bandwidth along a sweep in % of the copy's, a line for each implementation (variants in colour
-/// only); nothing if no time was measured. With `l2_mib`, a mark shows where x and y fill the L2.
+/// Bandwidth along a sweep in % of the copy's, a line for each implementation; nothing if no time
+/// was measured. With `l2_mib`, a mark shows where x and y fill the L2.
 std::optional<Chart> sweep_chart(
     const std::vector<Result>& results, const Sweep& sweep, std::optional<double> l2_mib);
 

@@ -57,8 +57,10 @@ void draw_results(const Options& options) {
     const auto chart = lesson_chart(results, rung);
     if (chart) save_if_any(chart, fmt::format("lesson_{}", rung.lesson));
   }
-  for (const Sweep& sweep : kSweeps)
-    save_if_any(sweep_chart(with_variants, sweep, options.l2_mib), sweep.name);
+  for (const Sweep& sweep : kSweeps) {
+    const auto& shown = sweep.has_others ? norms : with_variants;
+    save_if_any(sweep_chart(shown, sweep, options.l2_mib), sweep.name);
+  }
   save_if_any(error_chart(norms, kOverHidden), "error");
   if (drawn == 0) {
     throw std::runtime_error(

@@ -14,8 +14,10 @@ Compared compared(
     });
     return found == results.end() ? nullptr : &*found;
   };
-  const Result* const refused = find(before, "bf16");
-  const bool lacks_bf16 = refused != nullptr && refused->verdict == Verdict::unsupported;
+  const bool lacks_bf16 = std::any_of(results.begin(), results.end(), [&](const Result& r) {
+    return r.implementation == before && r.regime == regime && r.dtype == "bf16" &&
+           r.verdict == Verdict::unsupported;
+  });
   const auto best = [&](const std::string& implementation) {
     const Result* const in_bf16 = lacks_bf16 ? nullptr : find(implementation, "bf16");
     return in_bf16 != nullptr ? in_bf16 : find(implementation, "fp32");
