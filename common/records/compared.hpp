@@ -12,8 +12,8 @@ namespace rmsnorm {
 
 /// The results of two implementations; null where there is none.
 struct Compared {
-  const Result* before;
-  const Result* lesson;
+  const Result* before;  ///< of what the lesson starts from
+  const Result* lesson;  ///< of the lesson
 };
 
 /// Their results in a regime, with this state of the cache or not timed. They are in bf16, in which
