@@ -31,13 +31,12 @@ std::string progression_name(const std::vector<Result>& results, const Condition
 Chart progression_chart(const std::vector<Result>& results, const Condition& condition);
 
 /// What a lesson's chart compares: the lesson with an earlier one or a variant, where its idea
-/// shows.
+/// shows. `compared` chooses the types, as it does for predictions.
 struct Rung {
   const char* lesson;
   const char* before;
   const char* regime;
   Cache cache = Cache::cold;
-  std::string_view dtype = "fp32";  ///< of the lesson; all else is in fp32
 };
 
 /// The lessons whose pages have a chart of their own.
@@ -50,37 +49,47 @@ inline constexpr Rung kRungs[] = {
     {"07_multi_row", "06_float4", "heads"},
     {"08_registers", "07_multi_row", "decode", Cache::warm},
     {"09_cache_policy", "08_registers", "prefill"},
-    {"10_half_precision", "09_cache_policy", "prefill", Cache::cold, "bf16"},
+    {"10_half_precision", "09_cache_policy", "prefill"},
     {"11_unaligned_rows", "10_half_precision", "heads"},
     {"12_launch_overlap", "10_half_precision", "decode", Cache::cold},
     {"13_residual_add", "13_residual_add/two_kernels", "prefill"},
     {"14_backward", "14_backward/two_passes", "backward"},
     {"15_clusters", "12_launch_overlap", "wide"},
+    {"16_eight_bits", "10_half_precision", "prefill"},
 };
 
-/// A lesson's chart: the lesson, what it is compared with and its variants in colour, the other
-/// implementations in grey. Nothing if the two were not timed.
+/// A lesson's chart: the lesson, what it is compared with and its variants in colour, the lessons
+/// before it and the library in grey. Later lessons have predictions of their own, and are left
+/// out. Nothing if the two were not timed.
 std::optional<Chart> lesson_chart(const std::vector<Result>& results, const Rung& rung);
 
 // --- sweeps
 
 /// What changes along a sweep's x axis.
 struct Sweep {
+  const char* name;  ///< of the chart
   const char* regime;
   std::int64_t Result::*x;  ///< rows or hidden
   const char* x_name;
   const char* unit;         ///< of x, in a sentence
   const char* constant;     ///< what stays the same
   const char* coloured[3];  ///< the implementations in colour; the title compares the first two
+  bool has_others = true;   ///< also shows the other lessons, in grey
 };
 
 /// The sweep over the number of rows, all of one length.
-inline constexpr Sweep kOverRows{"sweep_rows",  &Result::rows,
-                                 "rows",        "rows",
-                                 "hidden 4096", {"12_launch_overlap", "02_naive", "librmsnorm"}};
+inline constexpr Sweep kOverRows{
+    "sweep_rows",
+    "sweep_rows",
+    &Result::rows,
+    "rows",
+    "rows",
+    "hidden 4096",
+    {"12_launch_overlap", "02_naive", "librmsnorm"}};
 
 /// The sweep over the rows' length, with about the same number of elements everywhere.
 inline constexpr Sweep kOverHidden{
+    "sweep_hidden",
     "sweep_hidden",
     &Result::hidden,
     "hidden",
@@ -88,8 +97,33 @@ inline constexpr Sweep kOverHidden{
     "about 67 million elements",
     {"07_multi_row", "06_float4", "15_clusters"}};
 
-/// Bandwidth along a sweep in % of the copy's, a line for each implementation; nothing if the
-/// results hold no time of that sweep. If `l2_mib` is given, a mark shows where x and y fill it.
+/// The same sweep for a lesson's page: these implementations alone, and no lower part of the axis
+/// that they leave empty.
+constexpr Sweep of_lesson(
+    Sweep sweep, const char* name, const char* first, const char* second, const char* third) {
+  return {name,           sweep.regime,           sweep.x, sweep.x_name, sweep.unit,
+          sweep.constant, {first, second, third}, false};
+}
+
+/// All charts of sweeps.
+inline constexpr Sweep kSweeps[] = {
+    kOverRows,
+    kOverHidden,
+    of_lesson(
+        kOverHidden, "lesson_02_naive_hidden", "02_naive/thread_per_row", "02_naive", "librmsnorm"),
+    of_lesson(kOverHidden, "lesson_07_multi_row_hidden", "07_multi_row", "06_float4", "librmsnorm"),
+    of_lesson(
+        kOverRows, "lesson_09_cache_policy_rows", "09_cache_policy", "09_cache_policy/none",
+        "08_registers"),
+    of_lesson(
+        kOverHidden, "lesson_10_half_precision_hidden", "10_half_precision", "09_cache_policy", ""),
+    of_lesson(
+        kOverHidden, "lesson_15_clusters_hidden", "15_clusters/st_async", "12_launch_overlap",
+        "15_clusters"),
+};
+
+/// Bandwidth along a sweep in % of the copy's, a line for each implementation; nothing if no time
+/// was measured. With `l2_mib`, a mark shows where x and y fill the L2.
 std::optional<Chart> sweep_chart(
     const std::vector<Result>& results, const Sweep& sweep, std::optional<double> l2_mib);
 

@@ -31,6 +31,10 @@ std::string percent(double pct) {
   return fmt::format("{:.{}f} %", pct, pct < 10 ? 1 : 0);
 }
 
+std::string factor(double times) {
+  return fmt::format("{:.{}f}", times, times < 10 ? 2 : 1);
+}
+
 std::string binary_count(std::int64_t count) {
   const auto [number, unit] = in_binary_unit(count);
   return fmt::format("{}{}", number, std::array{"", "k", "M", "G"}[unit]);

@@ -17,6 +17,9 @@ std::string gigabytes_per_second(double gbps);
 /// A share: "97 %"; "2.1 %" below ten.
 std::string percent(double pct);
 
+/// How many times as much: "1.03", "12.4".
+std::string factor(double times);
+
 /// A length: "512", "4k", "256k", "24M", "1G": in the largest unit of which it is a multiple, each
 /// 1024 times the one before.
 std::string binary_count(std::int64_t count);

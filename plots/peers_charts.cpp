@@ -103,8 +103,8 @@ std::optional<Chart> dots_of(
 }  // namespace
 
 std::optional<Chart> peers_forward_chart(const std::vector<Result>& results) {
-  const Sweep forward{"forward", &Result::hidden, "hidden",
-                      "columns", "forward",       {kOurs, "torch", "quack"}};
+  const Sweep forward{"peers_forward", "forward", &Result::hidden,          "hidden",
+                      "columns",       "forward", {kOurs, "torch", "quack"}};
   return sweep_chart(only(results, is_on_the_line<Result>), forward, {});
 }
 

@@ -49,15 +49,18 @@ void draw_results(const Options& options) {
       fmt::print("{} left out: {} has no results for it\n", name, options.csv_file.string());
     }
   };
-  const auto norms = without_variants(of_operation(of_fp32(results), kMain));
+  const auto with_variants = of_operation(of_fp32(results), kMain);
+  const auto norms = without_variants(with_variants);
   for (const Condition& condition : timed_conditions(norms))
     save_if_any(progression_chart(norms, condition), progression_name(norms, condition));
   for (const Rung& rung : kRungs) {
     const auto chart = lesson_chart(results, rung);
     if (chart) save_if_any(chart, fmt::format("lesson_{}", rung.lesson));
   }
-  save_if_any(sweep_chart(norms, kOverRows, options.l2_mib), "sweep_rows");
-  save_if_any(sweep_chart(norms, kOverHidden, options.l2_mib), "sweep_hidden");
+  for (const Sweep& sweep : kSweeps) {
+    const auto& shown = sweep.has_others ? norms : with_variants;
+    save_if_any(sweep_chart(shown, sweep, options.l2_mib), sweep.name);
+  }
   save_if_any(error_chart(norms, kOverHidden), "error");
   if (drawn == 0) {
     throw std::runtime_error(

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
+#include "common/records/compared.hpp"
 #include "plots/charts.hpp"
 #include "plots/format.hpp"
 #include "plots/row_chart.hpp"
@@ -25,6 +27,11 @@ struct Step {
 
 bool is_lesson(const std::string& name) {
   return !name.empty() && name.front() >= '0' && name.front() <= '9';
+}
+
+/// By the lessons' numbers.
+bool is_later(const std::string& name, const std::string& lesson) {
+  return is_lesson(name) && name.substr(0, 2) > lesson.substr(0, 2);
 }
 
 /// What the lesson is compared with where kRungs has no say: the lesson before.
@@ -58,7 +65,7 @@ std::string finding(const Step& step, const std::string& lesson) {
   const std::string& before = step.before->implementation;
   if (times >= 0.995 && times < 1.005) return fmt::format("{} is as fast as {}", lesson, before);
   const double ratio = std::max(times, 1 / times);
-  const std::string number = fmt::format("{:.{}f}", ratio, ratio < 10 ? 2 : 1);
+  const std::string number = factor(ratio);
   return times > 1 ? fmt::format("{} is {} times as fast as {}", lesson, number, before)
                    : fmt::format("{} takes {} times as long as {}", lesson, number, before);
 }
@@ -69,11 +76,14 @@ std::optional<double> copy_us(const Result& r) {
   return static_cast<double>(r.bytes) / *r.copy_gbps / 1e3;
 }
 
-/// The row of a result; its label names a type that is not the chart's.
+/// What a row is called: the name says a type that is not the chart's.
+std::string name_of(const Result& r, const std::string& dtype) {
+  return r.dtype == dtype ? r.implementation : r.implementation + ", " + r.dtype;
+}
+
 ChartRow row_of(const Result& r, Kind kind, bool is_about_time, const std::string& dtype) {
   const Colour colours[] = {text_colour, accent<2>, accent<1>, accent<0>};
-  const std::string name = r.dtype == dtype ? r.implementation : r.implementation + ", " + r.dtype;
-  ChartRow row{.label = {{name, colours[kind]}}};
+  ChartRow row{.label = {{name_of(r, dtype), colours[kind]}}};
   const auto share = percent_of_copy(r);
   const auto length = is_about_time ? r.median_us : share;
   if (!r.median_us || !length) {
@@ -84,6 +94,26 @@ ChartRow row_of(const Result& r, Kind kind, bool is_about_time, const std::strin
   row.text = {{microseconds(*r.median_us), colours[kind]}};
   if (share) row.text[0].text = percent(*share) + "  " + row.text[0].text;
   return row;
+}
+
+/// The copies of one run differ by less than this share.
+constexpr double kSameCopy = 0.005;
+
+/// "measured copy, 2015 µs; 10_half_precision, bf16: 1001 µs": the first row's copy, and those of
+/// the first rows that were compared with another. Empty if none was measured.
+std::string copy_label(
+    const std::vector<Result>& shown, bool is_about_time, const std::string& dtype) {
+  std::string label;
+  std::vector<double> named;
+  for (const Result& r : shown) {
+    const auto copy = is_about_time ? copy_us(r) : r.copy_gbps;
+    const auto is_same = [&](double other) { return std::abs(other / *copy - 1) < kSameCopy; };
+    if (!copy || std::any_of(named.begin(), named.end(), is_same)) continue;
+    label += named.empty() ? "measured copy, " : "; " + name_of(r, dtype) + ": ";
+    label += is_about_time ? microseconds(*copy) : gigabytes_per_second(*copy);
+    named.push_back(*copy);
+  }
+  return label;
 }
 
 /// Bars of the given results; `step` is what they show.
@@ -110,7 +140,7 @@ Chart bars_of(
       is_about_time ? "time of a launch; shorter is better"
                     : "bandwidth in % of the measured copy, and time of a launch");
   chart.x_name = is_about_time ? "µs" : "% of the measured copy";
-  Roof copy{{}, "", text_colour, "(6,4)"};
+  Roof copy{{}, copy_label(shown, is_about_time, dtype), text_colour, "(6,4)"};
   Roof peak{{}, "", muted_colour, "(14,5)"};
   double highest = 100;
   for (const Result& r : shown) {
@@ -123,20 +153,14 @@ Chart bars_of(
     chart.rows.push_back(row_of(r, kind, is_about_time, dtype));
     for (const Mark& mark : chart.rows.back().marks) highest = std::max(highest, mark.value);
     copy.values.push_back(is_about_time ? copy_us(r) : std::optional<double>(100));
-    if (r.copy_gbps) {
-      copy.label = is_about_time ? "measured copy, " + microseconds(*copy_us(r))
-                                 : "measured copy, " + gigabytes_per_second(*r.copy_gbps);
-      if (r.peak_gbps) {
-        peak.values = {100 * *r.peak_gbps / *r.copy_gbps};
-        peak.label = "data-sheet peak, " + gigabytes_per_second(*r.peak_gbps);
-      }
-    }
+    peak.values.push_back(
+        r.peak_gbps && r.copy_gbps ? std::optional(100 * *r.peak_gbps / *r.copy_gbps)
+                                   : std::nullopt);
+    if (r.peak_gbps) peak.label = "data-sheet peak, " + gigabytes_per_second(*r.peak_gbps);
   }
   if (!copy.label.empty()) chart.roofs.push_back(copy);
-  if (!is_about_time && !peak.values.empty() && *peak.values.front() <= kPeakInSight * highest) {
-    peak.values.resize(shown.size(), peak.values.front());
-    chart.roofs.push_back(peak);
-  }
+  const double peak_at = peak.values.front().value_or(INFINITY);
+  if (!is_about_time && peak_at <= kPeakInSight * highest) chart.roofs.push_back(peak);
   return draw(std::move(chart));
 }
 
@@ -162,28 +186,27 @@ Chart progression_chart(const std::vector<Result>& results, const Condition& con
 }
 
 std::optional<Chart> lesson_chart(const std::vector<Result>& results, const Rung& rung) {
-  const Condition condition{rung.regime, rung.cache};
   const std::string lesson = rung.lesson;
-  std::string operation;
-  for (const Result& r : results)
-    if (r.implementation == lesson) operation = r.operation;
-  const std::vector<Result> shown = only(of_operation(results, operation), [&](const Result& r) {
-    const bool is_of_lesson = r.implementation == lesson || r.implementation == rung.before ||
-                              r.implementation.starts_with(lesson + "/");
-    if (is_variant(r.implementation) && !is_of_lesson) return false;
-    if (r.implementation == lesson &&
-        is_shown(r, {rung.regime, rung.cache, std::string(rung.dtype)}))
-      return true;
-    return is_shown(r, condition);
+  const Compared pair = compared(results, rung.before, lesson, rung.regime, rung.cache);
+  if (!pair.before || !pair.before->median_us || !pair.lesson || !pair.lesson->median_us)
+    return std::nullopt;
+  const Condition condition = condition_of(*pair.before);
+  const Condition of_lesson = condition_of(*pair.lesson);
+  std::vector<Result> shown = only(results, [&](const Result& r) {
+    const bool is_in_it = is_shown(r, condition);
+    if (r.implementation == lesson) return is_in_it || is_shown(r, of_lesson);
+    // A variant may be of another operation, and so may be what the lesson starts from.
+    if (r.implementation == rung.before || r.implementation.starts_with(lesson + "/"))
+      return is_in_it;
+    return is_in_it && r.operation == pair.lesson->operation && !is_variant(r.implementation) &&
+           !is_later(r.implementation, lesson);
   });
-  Step step;
-  for (const Result& r : shown) {
-    if (!r.median_us) continue;
-    if (r.implementation == lesson && r.dtype == rung.dtype) step.lesson = &r;
-    if (r.implementation == rung.before && r.dtype == condition.dtype) step.before = &r;
-  }
-  if (!step.lesson || !step.before) return std::nullopt;
-  const bool is_about_time = condition.regime == "decode" || rung.dtype != condition.dtype;
+  std::stable_partition(
+      shown.begin(), shown.end(), [](const Result& r) { return is_lesson(r.implementation); });
+  const Step step{
+      find_result(shown, lesson, of_lesson), find_result(shown, rung.before, condition)};
+  const bool is_about_time =
+      condition.regime == "decode" || step.lesson->bytes != step.before->bytes;
   return bars_of(shown, step, condition.dtype, is_about_time);
 }
 

@@ -90,7 +90,7 @@ std::string finding(
   }
   if (most <= 1) return otherwise;
   return fmt::format(
-      "{} is up to {:.1f} times as fast as {}: at {} {}", sweep.coloured[0], most,
+      "{} is up to {} times as fast as {}: at {} {}", sweep.coloured[0], factor(most),
       sweep.coloured[1], binary_count(where), sweep.unit);
 }
 
@@ -139,13 +139,17 @@ std::optional<Chart> sweep_chart(
   std::vector<ChartLine> family;
   std::vector<ChartLine> coloured;
   double highest = 0;
+  double lowest = sweep.has_others ? 0 : 100;
   for (const std::string& name : implementations_of(of_sweep)) {
     const Curve curve = curve_of(of_sweep, sweep, percent_of_copy, name);
-    for (const auto& [x, y] : curve) highest = std::max(highest, y);
-    if (curve.empty()) continue;
     const auto place =
         std::find(std::begin(sweep.coloured), std::end(sweep.coloured), name) - sweep.coloured;
     const bool is_coloured = place < std::ssize(sweep.coloured);
+    if (curve.empty() || (!is_coloured && !sweep.has_others)) continue;
+    for (const auto& [x, y] : curve) {
+      highest = std::max(highest, y);
+      lowest = std::min(lowest, y);
+    }
     ChartLine line{
         .label = {name},
         .points = points_of(curve, xs),
@@ -176,7 +180,9 @@ std::optional<Chart> sweep_chart(
   roof.marked = false;
   chart.lines.push_back(roof);
   chart.lines.insert(chart.lines.end(), coloured.begin(), coloured.end());
-  chart.y = {0, 1.06 * std::max(100.0, highest)};
+  chart.y.low = 10 * std::floor(lowest / 10);
+  chart.y.high = std::max(100.0, highest);
+  chart.y.high += 0.06 * (chart.y.high - chart.y.low);
   return draw(std::move(chart));
 }
 

@@ -149,6 +149,17 @@ class BuiltSite(unittest.TestCase):
                     is_described = e["role"] == "img" and "aria-labelledby" in e
                     self.assertNotEqual(is_described, "aria-hidden" in e)
 
+    def test_all_charts_are_in_the_order_of_the_regimes_and_counts_behind_their_times(self):
+        self.page = "charts"
+        names = re.findall(r'<img class="only-light"[^>]* src="charts/(.*?)\.svg"',
+                           self.pages["charts"].source)
+        first = [name for name in names if name.startswith(("progression_", "counts_"))]
+        self.assertEqual(names[:len(first)], first)
+        self.assertEqual([name for name in first if not name.endswith("_warm")], [
+            "progression_prefill", "counts_prefill", "progression_batch_cold",
+            "progression_decode_cold", "progression_heads", "counts_heads", "progression_wide",
+            "counts_wide"])
+
     def test_an_explanation_of_the_glossary_follows_its_heading_whatever_names_it_has(self):
         text = self.pages["glossary"].source
         self.assertIn('<p class="meaning"><a id=', text)

@@ -5,14 +5,19 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/base/files.hpp"
+#include "common/contract/registry.hpp"
+#include "common/programs/prediction.hpp"
 #include "plots/charts.hpp"
 #include "plots/layout.hpp"
 #include "tests/catch.hpp"
 #include "tests/memories.hpp"
+#include "tests/repository.hpp"
 
 using namespace rmsnorm;
 using namespace rmsnorm::plots;
@@ -154,6 +159,16 @@ TEST_CASE("where rows are few, the axis is time") {
   CHECK_THAT(chart.commands(kLight), contains("'{µs}'") && contains("measured copy, 10.0"));
 }
 
+TEST_CASE("the copy's label says which rows were compared with another copy") {
+  std::vector<Result> results = {
+      result_of("02_naive", 20), result_of("03_shared_memory", 16), result_of("librmsnorm", 15)};
+  results[1].copy_gbps = 1.001 * *results[0].copy_gbps;  // the same run
+  results[2].copy_gbps = 2 * *results[0].copy_gbps;
+  CHECK_THAT(
+      chart_of(results).commands(kLight),
+      contains("'{measured copy, 102 GB/s; librmsnorm: 205 GB/s}'"));
+}
+
 TEST_CASE("a lesson's chart shows its variants, and no other lesson's") {
   const std::vector<Result> results = {
       result_of("06_float4", 40), result_of("06_float4/512", 45), result_of("07_multi_row", 80),
@@ -171,11 +186,90 @@ TEST_CASE("a lesson about a type has a bar for it") {
   std::vector<Result> results = {
       result_of("09_a", 20), result_of("10_b", 20), result_of("10_b", 10)};
   results[2].dtype = "bf16";
-  const Rung rung{"10_b", "09_a", "heads", Cache::cold, "bf16"};
+  results[2].bytes /= 2;
+  const Rung rung{"10_b", "09_a", "heads"};
   const Chart chart = lesson_chart(results, rung).value();
   CHECK(chart.title == "10_b with bf16 is 2.00 times as fast as 09_a in heads");
   CHECK(lengths(chart, 3) == Lengths{10});
-  CHECK_THAT(chart.commands(kLight), contains("'{10\\_b, bf16}'"));
+  CHECK_THAT(
+      chart.commands(kLight), contains("'{10\\_b, bf16}'") &&
+                                  contains("'{measured copy, 10.0 µs; 10\\_b, bf16: 5.00 µs}'"));
+}
+
+TEST_CASE("a lesson's chart has the types in which its prediction is graded") {
+  std::vector<Result> results = {
+      result_of("10_a", 30), result_of("11_b", 20), result_of("10_a", 15), result_of("11_b", 12)};
+  results[2].dtype = results[3].dtype = "bf16";
+  const Rung rung{"11_b", "10_a", "heads"};
+  CHECK(lesson_chart(results, rung).value().title == "11_b is 1.25 times as fast as 10_a in heads");
+  results[2].verdict = Verdict::unsupported;
+  results[2].median_us = results[2].gbps = {};
+  CHECK(lesson_chart(results, rung).value().title == "11_b is 1.50 times as fast as 10_a in heads");
+}
+
+TEST_CASE("a lesson's chart shows no later lesson, and the library last") {
+  const std::vector<Result> results = {
+      result_of("06_float4", 40), result_of("librmsnorm", 5), result_of("07_multi_row", 20),
+      result_of("08_registers", 16)};
+  const Chart chart = lesson_chart(results, {"07_multi_row", "06_float4", "heads"}).value();
+  CHECK_THAT(chart.commands(kLight), !contains("registers"));
+  CHECK(chart.data.at(0).points == std::vector<std::pair<double, double>>{{2, 200}});
+}
+
+TEST_CASE("a lesson about another operation is compared in time where it moves fewer bytes") {
+  std::vector<Result> results = {
+      result_of("10_a", 20), result_of("11_b", 20), result_of("16_c", 16),
+      result_of("librmsnorm", 18), result_of("16_c/given", 15)};
+  for (std::size_t i = 2; i < 5; ++i) results[i].operation = i == 4 ? "given" : "in_8_bits";
+  for (std::size_t i = 2; i < 5; ++i) results[i].bytes = results[i].bytes * 3 / 4;
+  const Chart chart = lesson_chart(results, {"16_c", "10_a", "heads"}).value();
+  CHECK(chart.title == "16_c is 1.25 times as fast as 10_a in heads");
+  CHECK(lengths(chart, 0) == Lengths{18});  // not 11_b
+  CHECK(lengths(chart, 1) == Lengths{15});
+  CHECK(lengths(chart, 2) == Lengths{20});
+  CHECK(lengths(chart, 3) == Lengths{16});
+}
+
+TEST_CASE("every lesson that is timed has a chart on its page, of what its prediction compares") {
+  for (const Implementation& lesson : all_implementations()) {
+    const std::string slug = lesson.slug;
+    if (lesson.memory != Memory::device || is_variant(slug) || slug == "librmsnorm") continue;
+    CAPTURE(slug);
+    const auto rung = std::find_if(
+        std::begin(kRungs), std::end(kRungs), [&](const Rung& one) { return one.lesson == slug; });
+    REQUIRE(rung != std::end(kRungs));
+    CHECK(rung->regime == std::string(lesson.regime));
+    CHECK(
+        rung->before ==
+        std::string(predecessor_and_lesson(all_implementations(), {lesson})[0].slug));
+    const std::string page = read_file(tests::top() / "lessons" / slug / "README.md");
+    for (const char* theme : {"", "-dark"}) {
+      const std::string chart = "plots/charts/lesson_" + slug + theme + ".svg";
+      CHECK_THAT(page, contains("\"../../" + chart + "\""));
+      CHECK(std::filesystem::exists(tests::top() / chart));
+    }
+  }
+}
+
+TEST_CASE("a lesson's page shows charts of no later lesson") {
+  for (const Sweep& sweep : kSweeps) {
+    if (sweep.has_others) continue;
+    CAPTURE(sweep.name);
+    const std::string number = std::string(sweep.name).substr(7, 2);  // behind "lesson_"
+    for (const std::string name : sweep.coloured)
+      CHECK((name == "librmsnorm" || name.substr(0, 2) <= number));
+  }
+  for (const std::filesystem::path& folder : tests::lesson_folders()) {
+    CAPTURE(folder.string());
+    const std::string page = read_file(folder / "README.md");
+    const std::string begin = "plots/charts/";
+    for (std::size_t at = page.find(begin); at != page.npos; at = page.find(begin, at + 1)) {
+      const std::string chart = page.substr(at + begin.size(), 60);
+      CAPTURE(chart);
+      CHECK((
+          chart.starts_with("lesson_" + folder.filename().string()) || chart.starts_with("error")));
+    }
+  }
 }
 
 TEST_CASE("what was not timed has a word instead of a bar") {
@@ -198,11 +292,21 @@ TEST_CASE("a sweep's title says where one is most ahead of the other") {
     }
   }
   const Chart chart = sweep_chart(results, kOverHidden, {}).value();
-  CHECK(chart.title == "07_multi_row is up to 2.5 times as fast as 06_float4: at 64 columns");
+  CHECK(chart.title == "07_multi_row is up to 2.50 times as fast as 06_float4: at 64 columns");
   REQUIRE(chart.data.size() == 4);  // grey, the copy, and the two in colour
   CHECK(chart.data[1].points.front().second == 100);
   CHECK(std::round(chart.data[2].points.front().second) == 33);
   CHECK_FALSE(sweep_chart(results, kOverRows, {}));
+}
+
+TEST_CASE("a sweep for a lesson's page shows what it compares, and nothing else") {
+  std::vector<Result> results;
+  for (const char* name : {"02_a", "02_a/one", "03_b", "03_b/two"})
+    results.push_back(result_of(name, 20, "sweep_hidden"));
+  const Sweep sweep =
+      of_lesson(kOverHidden, "lesson_02_a_hidden", "02_a/one", "02_a", "librmsnorm");
+  CHECK(sweep_chart(results, sweep, {}).value().data.size() == 3);  // with the copy
+  CHECK(sweep_chart(results, kOverHidden, {}).value().data.size() == 5);
 }
 
 TEST_CASE("errors of all kernels of the GPU share a band") {

@@ -6,9 +6,11 @@
 #include <cmath>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "common/contract/types.hpp"
 #include "common/programs/report.hpp"
+#include "common/records/compared.hpp"
 
 namespace rmsnorm {
 namespace {
@@ -39,24 +41,10 @@ std::string percent_text(double percent) {
   return fmt::format("{:.{}f} %", percent, percent < 0.1 ? 2 : 1);
 }
 
-/// The result of a lesson in a type; null if there is none.
-const Result* find(
-    const std::vector<Result>& results, const std::string& lesson, const Regime& regime,
-    Cache cache, Dtype dtype) {
-  const auto found = std::find_if(results.begin(), results.end(), [&](const Result& r) {
-    return r.implementation == lesson && r.regime == regime.name && r.dtype == to_string(dtype) &&
-           (!r.cache || r.cache == cache);
-  });
-  return found == results.end() ? nullptr : &*found;
-}
-
-/// The result to grade by, in the preferred type if the lesson has one.
-const Result& timed_result(
-    const std::vector<Result>& results, const std::string& lesson, const Regime& regime,
-    Cache cache, Dtype preferred) {
+/// A result to grade by. \throws std::runtime_error if it is none
+const Result& timed(
+    const Result* found, const std::string& lesson, const Regime& regime, Cache cache) {
   const std::string where = fmt::format("{} in {}, {}", lesson, regime.name, to_string(cache));
-  const Result* found = find(results, lesson, regime, cache, preferred);
-  if (found == nullptr) found = find(results, lesson, regime, cache, Dtype::fp32);
   if (found == nullptr) throw std::runtime_error("there is no result of " + where);
   if (found->verdict != Verdict::pass) {
     throw std::runtime_error(
@@ -122,12 +110,12 @@ std::string grade(double guess, const Result& before, const Result& after) {
 std::string graded_prediction(
     double guess, const std::string& before, const std::string& after, const Regime& regime,
     const std::vector<Result>& results, std::string_view whose) {
-  // A lesson that knows bf16 is used in it. But both have to do the same.
-  const Result* in_bf16 = find(results, before, regime, regime.caches.at(0), Dtype::bf16);
-  const bool lacks_bf16 = in_bf16 != nullptr && in_bf16->verdict == Verdict::unsupported;
-  const Dtype type = lacks_bf16 ? Dtype::fp32 : Dtype::bf16;
-  const Result& first = timed_result(results, after, regime, regime.caches.at(0), type);
-  const Result& earlier = timed_result(results, before, regime, regime.caches.at(0), type);
+  const auto pair_in = [&](Cache cache) -> std::pair<const Result&, const Result&> {
+    const Compared pair = compared(results, before, after, regime.name, cache);
+    const Result& lesson = timed(pair.lesson, after, regime, cache);
+    return {timed(pair.before, before, regime, cache), lesson};
+  };
+  const auto [earlier, first] = pair_in(regime.caches.at(0));
   std::string other_run;
   if (earlier.version != first.version)
     other_run = fmt::format("; {}: commit {}, {}", before, earlier.version, earlier.date);
@@ -136,8 +124,7 @@ std::string graded_prediction(
       before, regime.name, first.rows, first.hidden, whose, first.device, first.version, first.date,
       other_run);
   for (const Cache cache : regime.caches) {
-    const Result& was = timed_result(results, before, regime, cache, type);
-    const Result& is = timed_result(results, after, regime, cache, type);
+    const auto [was, is] = pair_in(cache);
     for (const Result* result : {&was, &is}) {
       // Another operation may have been measured later, on the same kind of GPU.
       const bool is_alike =

@@ -7,9 +7,11 @@
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "common/base/files.hpp"
+#include "common/contract/regime.hpp"
 #include "docs/site/difference.hpp"
 #include "docs/site/glossary.hpp"
 #include "docs/site/markdown.hpp"
@@ -85,14 +87,32 @@ constexpr Interactive kInteractives[] = {
 };
 
 /// What the charts' names begin with, in the order of the page of all charts.
-constexpr const char* kChartKinds[] = {"progression", "lesson",  "sweep",           "error",
-                                       "counts",      "machine", "bytes_in_flight", "roofline",
-                                       "peers",       ""};
+constexpr const char* kChartKinds[] = {
+    "progression_",
+    "lesson_",
+    "sweep_rows",
+    "sweep_hidden",
+    "error",
+    "machine_latency",
+    "machine_in_flight",
+    "bytes_in_flight",
+    "roofline",
+    "peers_forward",
+    "peers_decode",
+    "peers_other",
+    ""};
 
-std::size_t chart_kind(const std::string& name) {
+/// What the page of all charts is sorted by: the kind, the regime, and counts behind the times of
+/// theirs.
+std::tuple<std::size_t, std::size_t, bool, std::string> chart_place(
+    const std::string& name, const std::vector<std::string>& regimes) {
+  const bool is_counts = name.starts_with("counts_");
+  const std::string times = is_counts ? replace_all(name, "counts_", "progression_") : name;
   std::size_t kind = 0;
-  while (!name.starts_with(kChartKinds[kind])) ++kind;
-  return kind;
+  while (!times.starts_with(kChartKinds[kind])) ++kind;
+  std::size_t regime = 0;
+  while (regime < regimes.size() && !times.starts_with("progression_" + regimes[regime])) ++regime;
+  return {kind, regime, is_counts, name};
 }
 
 /// The HTML of a picture that exists twice, for a light and a dark page; wide ones scroll.
@@ -418,8 +438,10 @@ class Site {
       const std::string name = entry.path().stem().string();
       if (entry.path().extension() == ".svg" && !name.ends_with("-dark")) names.push_back(name);
     }
-    std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-      return std::pair(chart_kind(a), a) < std::pair(chart_kind(b), b);
+    std::vector<std::string> order;
+    for (const Regime& regime : regimes()) order.push_back(regime.name);
+    std::sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+      return chart_place(a, order) < chart_place(b, order);
     });
     std::string text = html_block(
         "<p>Every chart that was drawn from the recorded results. " +
