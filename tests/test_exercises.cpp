@@ -464,6 +464,10 @@ TEST_CASE("a goal is judged by all lines, by the worst of them, or by the blocks
   LineCount one = barrier;
   one.requests = 1;
   CHECK(judge(barriers, launch_of({one, barrier, one})).parts.at(0).first == 8);  // worst first
+  const Goal enough{"at least 20 barriers", Quantity::barriers, Goal::at_least, 20};
+  const auto counting = judge(enough, launch_of({one, x, barrier})).parts;  // largest first
+  REQUIRE(counting.size() == 2);
+  CHECK((counting[0].first == 8 && counting[1].first == 1));
   REQUIRE(judge(lanes, launch_of({x, weight})).parts.size() == 1);
   CHECK(judge(lanes, launch_of({x, weight})).parts[0].second.what == "weight");
 }
