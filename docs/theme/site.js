@@ -165,7 +165,8 @@ const search = {
     const textOf = (node) => node.textContent.replace(/[\s\u25c6]+/g, " ").trim();
     const title = textOf(page.querySelector("h1"));
     const found = [{ address: name, page: title, section: "", text: "" }];
-    const aside = "h1, script, style, svg, button, select, nav, .toc, .lesson-links, [hidden]";
+    const aside = "h1, script, style, svg, button, select, nav, .toc, .lesson-links, " +
+      "details:has(> .diff), [hidden]";
     for (const part of page.querySelectorAll(aside)) part.remove();
     const walker = document.createTreeWalker(page, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {
