@@ -349,7 +349,7 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
       {"06_float4.parts_of_vectors", kGoalMissed, "BUT NOT  the traffic that this file predicts"},
       {"06_float4.reads_x_twice", kGoalMissed,
        "BUT NOT  at least 256 wavefronts of shared memory a row: 18 counted in 32 x 4096\n"
-       "  lessons/06_float4/"},
+       "  line  48  8 of 18     shared store of partial "},
       {"08_registers.shared_memory", kGoalMissed, "BUT NOT  at most 32 wavefronts of shared"},
       {"09_cache_policy.evict_first", kGoalMissed, "NOT YET  every load of x asks the L2"},
       {"09_cache_policy.not_used", kGoalMissed, "NOT YET  every load of x asks the L2"},
