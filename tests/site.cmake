@@ -3,6 +3,10 @@ add_executable(site_tests test_site.cpp)
 target_link_libraries(site_tests PRIVATE tests_common site_pages rmsnorm_warnings)
 catch_discover_tests(site_tests PROPERTIES SKIP_RETURN_CODE 4 LABELS unit TIMEOUT 60)
 
+add_test(NAME site.repository_address
+  COMMAND "${CMAKE_COMMAND}" -P "${CMAKE_CURRENT_SOURCE_DIR}/repository_address.cmake")
+set_tests_properties(site.repository_address PROPERTIES LABELS unit TIMEOUT 60)
+
 # The site is the same for every device.
 if(RMSNORM_DEVICE STREQUAL "cpu" AND NOT RMSNORM_SANITIZE)
   add_test(NAME site.is_built

@@ -115,6 +115,17 @@ class BuiltSite(unittest.TestCase):
                         and not address.startswith(("data:", "javascript:"))}
             self.assertEqual(mistakes - {None}, set())
 
+    def test_pages_lead_to_their_files_in_the_repository_or_none_does(self):
+        links = {name: [e["href"] for e in page.elements if e.text == "Edit this page"]
+                 for name, page in self.each()}
+        files = {name: found[0].partition("/main/")[2] for name, found in links.items() if found}
+        if not any(e.text == "Repository" for page in self.pages.values() for e in page.elements):
+            self.assertEqual(files, {})
+        elif files:
+            self.assertEqual([file for file in files.values() if not (TOP / file).is_file()], [])
+            for lesson in LESSONS:
+                self.assertEqual(files[f"lesson_{lesson.name}"], f"lessons/{lesson.name}/README.md")
+
     def test_no_page_loads_anything_from_another_host(self):
         for _, page in self.each():
             for e in page.elements:

@@ -54,12 +54,28 @@ class Repository {
         std::to_string(exit_code) + "\\n' >$program; chmod +x $program");
   }
 
-  Finished exercise(std::vector<std::string> arguments) const {
+  /// Runs a command that finds the programs written here before the system's.
+  Finished run(std::vector<std::string> command) const {
     const std::string path = (folder() / "bin").string() + ":" + std::getenv("PATH");
-    std::vector<std::string> command = {
-        "env", "PATH=" + path, (folder() / "rmsnorm").string(), "--no-install", "exercise"};
-    command.insert(command.end(), arguments.begin(), arguments.end());
+    command.insert(command.begin(), {"env", "PATH=" + path});
     return run_without_gpu(command);
+  }
+
+  std::string script() const { return (folder() / "rmsnorm").string(); }
+
+  /// The script says where it is after one second, not after ten.
+  void hurry() const {
+    std::string text = rmsnorm::read_file(script());
+    const std::string ten_seconds = "-ge 10 ]";
+    REQUIRE(text.find(ten_seconds) != text.npos);
+    text.replace(text.find(ten_seconds), ten_seconds.size(), "-ge 1 ]");
+    rmsnorm::write_file(script(), text);
+    fs::permissions(script(), fs::perms::owner_all);
+  }
+
+  Finished exercise(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {script(), "exercise", "--no-install"});
+    return run(arguments);
   }
 
   /// The line of the overview about exercise 04.
@@ -282,7 +298,7 @@ TEST_CASE("watching checks again after each save") {
   // Each save waits for the check before it; a slow machine has a minute for each.
   rmsnorm::write_file(repository.folder() / "bin/saves", R"sh(
 cd "$1"
-PATH="$1/bin:$PATH" ./rmsnorm --no-install exercise 4 --watch >out 2>/dev/null &
+PATH="$1/bin:$PATH" ./rmsnorm exercise 4 --watch --no-install >out 2>/dev/null &
 for checks in 1 2 3; do
   for ((i = 0; i < 600; ++i)); do
     if [ "$(grep -c checked out)" -ge $checks ]; then break; fi
@@ -298,6 +314,64 @@ cat out)sh");
   std::size_t checks = 0;
   for (const std::string& line : lines_in(finished.out)) checks += line == "checked";
   CHECK(checks == 3);  // at the start, and after each of two saves
+}
+
+TEST_CASE("whatever takes long says every ten seconds, or in one line of a terminal, where it is") {
+  Repository repository;
+  repository.check_ends_with(0, "08_registers");
+  repository.write_program("nvcc", "exit 0");
+  const std::vector<std::string> steps = {
+      "configuring cpu, ", "building for cpu, ", "compiling exercises/08_registers.cu with nvcc, "};
+  const Finished quick = repository.exercise({"8"});
+  CHECK(quick.exit_code == 0);
+  for (const std::string& step : steps) CHECK_THAT(quick.err, !contains(step));
+
+  fs::rename(repository.folder() / "bin/cmake", repository.folder() / "bin/cmake-itself");
+  const std::string says = "echo '[1/9] this'; printf 'half a line'; sleep 2.5; echo\n";
+  repository.write_program("cmake", says + "exec cmake-itself \"$@\"");
+  repository.write_program("nvcc", says);
+  repository.hurry();
+  const Finished slow = repository.exercise({"8"});
+  CHECK(slow.out == quick.out);
+  for (const std::string& step : steps) {
+    CHECK_THAT(slow.err, contains("rmsnorm: " + step) && contains(" s: [1/9] this\n"));
+  }
+
+  if (repository.run({"script", "--version"}).exit_code != 0) return;
+  const Finished terminal = repository.run(
+      {"script", "-qec", repository.script() + " exercise 8 --no-install", "/dev/null"});
+  for (const std::string& step : steps) {
+    CHECK_THAT(terminal.out, contains("\r\x1b[K\x1b[?7l" + step));
+    CHECK_THAT(terminal.out, !contains("\n" + step));
+  }
+}
+
+TEST_CASE("installing packages says where it is, and what went wrong") {
+  Repository repository;
+  repository.write_program("dpkg-query", "exit 1");
+  repository.write_program("sudo", "[ \"$1\" = -v ] || exec \"$@\"");
+  repository.write_program("apt-get", "echo \"Get: $1\"; sleep 2.5");
+  repository.hurry();
+  const Finished setup = repository.run({repository.script(), "setup"});
+  CHECK(setup.exit_code == 0);
+  CHECK_THAT(
+      setup.err, contains("rmsnorm: apt-get update, ") && contains(" s: Get: update\n") &&
+                     contains("rmsnorm: apt-get install, ") && contains(" s: Get: install\n"));
+  repository.write_program("apt-get", "echo 'E: no network'; exit 100");
+  const Finished failed = repository.run({repository.script(), "setup"});
+  CHECK(failed.exit_code == 2);
+  CHECK_THAT(
+      failed.err, contains("E: no network\nrmsnorm: apt-get update failed (the whole text: "));
+}
+
+TEST_CASE("of a build that fails the reader sees what failed, not all that did not") {
+  Repository repository;
+  repository.build_does("echo '[1/9] one'; echo 'FAILED: two.o'; echo 'error: three'; exit 1");
+  const Finished finished = repository.run({repository.script(), "lesson", "4", "--no-install"});
+  CHECK(finished.exit_code == 2);
+  CHECK_THAT(
+      finished.err, contains("FAILED: two.o\nerror: three\nrmsnorm: the build failed (") &&
+                        !contains("[1/9] one"));
 }
 
 TEST_CASE("what ./rmsnorm exercise cannot do it says in one sentence") {

@@ -352,6 +352,9 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
       {"04_warp_reduce.nothing_in_32_rows", kLessonWrong, "WRONG    on 32 x 4096:"},
       {"05_cub_warp_reduce.atomic_add", kLessonWrong, kChain},
       {"06_float4.parts_of_vectors", kGoalMissed, "BUT NOT  the traffic that this file predicts"},
+      {"06_float4.reads_x_twice", kGoalMissed,
+       "BUT NOT  at least 256 wavefronts of shared memory a row: 18 counted in 32 x 4096\n"
+       "  line  48  8 of 18     shared store of partial "},
       {"08_registers.shared_memory", kGoalMissed, "BUT NOT  at most 32 wavefronts of shared"},
       {"09_cache_policy.evict_first", kGoalMissed, "NOT YET  every load of x asks the L2"},
       {"09_cache_policy.not_used", kGoalMissed, "NOT YET  every load of x asks the L2"},
@@ -471,6 +474,10 @@ TEST_CASE("a goal is judged by all lines, by the worst of them, or by the blocks
   LineCount one = barrier;
   one.requests = 1;
   CHECK(judge(barriers, launch_of({one, barrier, one})).parts.at(0).first == 8);  // worst first
+  const Goal enough{"at least 20 barriers", Quantity::barriers, Goal::at_least, 20};
+  const auto counting = judge(enough, launch_of({one, x, barrier})).parts;  // largest first
+  REQUIRE(counting.size() == 2);
+  CHECK((counting[0].first == 8 && counting[1].first == 1));
   REQUIRE(judge(lanes, launch_of({x, weight})).parts.size() == 1);
   CHECK(judge(lanes, launch_of({x, weight})).parts[0].second.what == "weight");
 }

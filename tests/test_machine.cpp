@@ -30,7 +30,7 @@ TEST_CASE("machine says in one sentence that it cannot measure") {
   };
   const std::string script = top() / "rmsnorm";
   CHECK_THAT(
-      refusal({script, "--device", "cpu", "machine"}, kNoDevice), contains("machine needs a GPU"));
+      refusal({script, "machine", "--device", "cpu"}, kNoDevice), contains("machine needs a GPU"));
   CHECK_THAT(refusal({script, "machine", "a.csv", "b.csv"}, kBadUsage), contains("one CSV file"));
 #ifdef RMSNORM_MACHINE
   const TemporaryFolder folder;

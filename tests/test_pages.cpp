@@ -218,6 +218,23 @@ TEST_CASE("no measured number on a lesson's or a project's page was typed by han
   }
 }
 
+TEST_CASE("no table on a page waits for its results") {
+  for (const fs::path& page : files_with({".md"})) {
+    CAPTURE(page.string());
+    CHECK_THAT(text_of(page), !contains("Not recorded yet"));
+  }
+}
+
+TEST_CASE("the options of ./rmsnorm stand behind its command everywhere") {
+  std::vector<fs::path> files = files_with({".md", ".sh", ".cpp", ".cu"});
+  files.insert(files.end(), {top() / "rmsnorm", top() / ".github/workflows/pages.yml"});
+  const std::regex option_first("\\./rmsnorm (\\[)?--(device|no-install)");
+  for (const fs::path& file : files) {
+    CAPTURE(file.string());
+    CHECK_FALSE(std::regex_search(text_of(file), option_first));
+  }
+}
+
 TEST_CASE("a lesson's measured results are folded, so that a prediction is made first") {
   for (const fs::path& folder : lesson_folders()) {
     CAPTURE(folder.string());

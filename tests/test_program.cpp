@@ -66,6 +66,7 @@ TEST_CASE(
     CHECK_THAT(
         finished.out, contains("01_sequential_cpu") && contains(rows + std::string(" x 100")));
     CHECK_THAT(finished.out, contains("PASS") && contains("on the CPU") && !contains("\033"));
+    CHECK_THAT(finished.out, contains("not timed; error ") && contains(", bound "));
     CHECK(finished.err == "");
   }
 }

@@ -60,6 +60,16 @@ TEST_CASE("the line of a result has every column or says that it was not timed a
   CHECK(
       words_of(result_line(untimed(), "06_float4 needs hidden % 4 == 0", false)) ==
       "06_float4 custom 3 x 5 not timed UNSUPPORTED 06_float4 needs hidden % 4 == 0");
+  Result of_host = untimed();
+  of_host.device = "cpu";
+  of_host.max_error = 8.2e-6;
+  of_host.error_bound = 2.0e-3;
+  of_host.verdict = Verdict::pass;
+  CHECK(
+      words_of(result_line(of_host, "on the CPU", false)) ==
+      "06_float4 custom 3 x 5 not timed; error 8.2e-06, bound 2.0e-03 PASS on the CPU");
+  of_host.device = "CPU device";
+  CHECK_THAT(result_line(of_host, "", false), !contains("error"));
   CHECK(
       words_of(skipped_line("04_warp_reduce", "there is no GPU")) ==
       "04_warp_reduce cannot run: there is no GPU");
@@ -90,6 +100,11 @@ TEST_CASE("the verdict stands in the same column on every line") {
   result.copy_gbps = 4000;
   CHECK(result_line(result, "", false).find("PASS") == column);
   CHECK(result_line(untimed(), "", false).find("UNSUPPORTED") == column);
+  Result of_host = result;
+  of_host.device = "cpu";
+  of_host.median_us.reset();
+  of_host.max_error = of_host.error_bound = 1.0e-300;
+  CHECK(result_line(of_host, "", false).find("PASS") == column);
   for (const Implementation& lesson : all_implementations()) {
     CAPTURE(lesson.slug);
     result.implementation = lesson.slug;

@@ -3,8 +3,10 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "common/base/files.hpp"
 #include "docs/site/difference.hpp"
 #include "docs/site/document.hpp"
 #include "docs/site/glossary.hpp"
@@ -13,7 +15,9 @@
 #include "docs/site/site.hpp"
 #include "docs/site/text.hpp"
 #include "tests/catch.hpp"
+#include "tests/command.hpp"
 #include "tests/repository.hpp"
+#include "tests/temporary_folder.hpp"
 
 using namespace rmsnorm::site;
 
@@ -183,6 +187,35 @@ TEST_CASE("the words that differ are marked where lines were replaced by as many
   CHECK(html({"a b c"}, {"a b c", "d"}).find("<mark>") == std::string::npos);
   CHECK(html({"one"}, {"two"}).find("<mark>") == std::string::npos);
   CHECK(html({"x = 1;", "y = 2;"}, {"z();"}).find("<mark>") == std::string::npos);
+}
+
+TEST_CASE("a page leads to its file in the repository if the repository has an address") {
+  CHECK(
+      edit_address("https://github.com/a/b", "docs/method.md") ==
+      "https://github.com/a/b/edit/main/docs/method.md");
+  CHECK(edit_address("https://gitlab.com/a/b", "c") == "https://gitlab.com/a/b/-/edit/main/c");
+  CHECK(edit_address("https://codeberg.org/a/b", "c") == "https://codeberg.org/a/b/_edit/main/c");
+  CHECK(edit_address("https://git.example.com/a/b", "c") == "");
+
+  const tests::TemporaryFolder folder;
+  rmsnorm::write_file(
+      folder / "lessons.tsv", tests::run({tests::top() / "rmsnorm", "list", "--tabs"}).out);
+  const auto links = [&](const std::string& repository, const std::string& page) {
+    write_pages(tests::top(), folder / "lessons.tsv", folder / "pages", repository);
+    const std::string text = rmsnorm::read_file(folder / "pages" / (page + ".dox"));
+    return between(text, "<p class=\"lesson-links\"><a href=\"https://", "</p>");
+  };
+  for (const auto& [page, file] : std::vector<std::pair<std::string, std::string>>{
+           {"index", "README.md"},
+           {"glossary", "docs/glossary.md"},
+           {"lesson_04_warp_reduce", "lessons/04_warp_reduce/README.md"}}) {
+    CHECK(
+        links("https://github.com/a/b", page) ==
+        "github.com/a/b/edit/main/" + file +
+            "\">Edit this page</a> &middot; <a href=\"https://github.com/a/b\">Repository</a>");
+    CHECK(links("https://git.example.com/a/b", page) == "git.example.com/a/b\">Repository</a>");
+    CHECK(links("", page) == "");
+  }
 }
 
 TEST_CASE("a drawing has the colours of the page that it is for") {

@@ -237,9 +237,10 @@ Outcome judge(const Goal& goal, const Watched& launch) {
   for (const LineCount& line : launch.counts.lines) {
     if (const auto value = part_of(line, goal, launch)) parts.emplace_back(*value, line);
   }
-  // The worst first; where they are equal, in the order of the source.
+  // The worst first, or what adds most; where they are equal, in the order of the source.
+  const bool smallest_first = is_of_worst_line(goal.quantity) && goal.bound == Goal::at_least;
   std::stable_sort(parts.begin(), parts.end(), [&](const auto& a, const auto& b) {
-    return goal.bound == Goal::at_most ? a.first > b.first : a.first < b.first;
+    return smallest_first ? a.first < b.first : a.first > b.first;
   });
 
   Outcome outcome;
@@ -249,7 +250,6 @@ Outcome judge(const Goal& goal, const Watched& launch) {
     std::erase_if(parts, [&](const auto& part) { return is_within(part.first, goal); });
   } else {
     for (const auto& [value, line] : parts) outcome.counted += value;
-    if (goal.bound == Goal::at_least) parts.clear();  // what is missing is on no line
   }
   outcome.reached = is_within(outcome.counted, goal);
   if (!outcome.reached) outcome.parts = parts;

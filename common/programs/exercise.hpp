@@ -46,7 +46,8 @@ struct Goal {
 struct Outcome {
   bool reached = false;  ///< whether the goal is met
   double counted = 0;    ///< the quantity
-  /// The lines that stand in the way and what each contributes, the worst first.
+  /// The lines that stand in the way and what each contributes, the worst first. Of a sum that is
+  /// too small: the lines that count, the largest first.
   std::vector<std::pair<double, LineCount>> parts = {};
 };
 

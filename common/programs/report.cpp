@@ -21,8 +21,14 @@ std::string verdict_text(const Result& result, bool colour) {
   return colour ? fmt::format(fmt::fg(shade), "{}", text) : text;
 }
 
+/// Without a time: a lesson on the host is about its error.
+std::string untimed_text(const Result& r) {
+  if (r.device != "cpu" || !r.max_error || !r.error_bound) return "not timed";
+  return fmt::format("not timed; error {:.1e}, bound {:.1e}", *r.max_error, *r.error_bound);
+}
+
 std::string time_columns(const Result& r) {
-  if (!r.median_us) return fmt::format("{:44}", "not timed");
+  if (!r.median_us) return fmt::format("{:44}", untimed_text(r));
   const auto pct = percent_of_copy(r);
   return fmt::format(
       "{:>9} +-{:4.1f}% {:>7.0f} GB/s {:>5} of copy", microseconds(*r.median_us),

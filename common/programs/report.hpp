@@ -19,7 +19,8 @@ std::string microseconds(double us);
 ///
 ///     04_warp_reduce  decode  16 x 4096  warm  3.41 us +- 0.6%  154 GB/s  93% of copy  PASS
 ///
-/// With colour, the verdict is green or red.
+/// A lesson on the host has no times: its largest error and the bound stand there. With colour, the
+/// verdict is green or red.
 std::string result_line(const Result& result, std::string_view remark, bool colour);
 
 /// One line for what cannot run here, with the reason.

@@ -3,12 +3,14 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <string>
 
 #include "docs/site/site.hpp"
 #include "plots/tool.hpp"
 
 int main(int argc, char** argv) {
   std::filesystem::path root, lessons, folder, katex;
+  std::string repository;
   CLI::App app("The site's pages: before Doxygen (pages) and after it (finish).");
   app.require_subcommand(1);
   CLI::App* pages = app.add_subcommand("pages", "Write the pages that Doxygen reads");
@@ -20,10 +22,12 @@ int main(int argc, char** argv) {
   pages->add_option("--lessons", lessons, "What ./rmsnorm list --tabs prints")
       ->required()
       ->type_name("FILE");
+  pages->add_option("--repository", repository, "The repository's address; empty: no links to it")
+      ->type_name("URL");
   finish->add_option("--katex", katex, "KaTeX's folder")->required()->type_name("DIR");
   return rmsnorm::plots::run_tool(app, argc, argv, [&] {
     if (*pages) {
-      rmsnorm::site::write_pages(root, lessons, folder);
+      rmsnorm::site::write_pages(root, lessons, folder, repository);
     } else {
       rmsnorm::site::finish(root, folder, katex);
     }

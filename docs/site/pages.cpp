@@ -144,9 +144,10 @@ bool is_inside(const fs::path& file, const fs::path& folder) {
 
 class Site {
  public:
-  Site(fs::path root, std::vector<Lesson> lessons, fs::path folder)
+  Site(fs::path root, std::vector<Lesson> lessons, fs::path folder, std::string_view repository)
       : root_(std::move(root)),
         folder_(std::move(folder)),
+        repository_(repository),
         lessons_(std::move(lessons)),
         terms_(terms_of(read_file(root_ / "docs/glossary.md"))) {}
 
@@ -274,6 +275,17 @@ class Site {
     }
   }
 
+  /// Links to the file that a page was made of, and to the repository.
+  std::string repository_links(const std::string& file) const {
+    if (repository_.empty()) return "";
+    const std::string edit = edit_address(repository_, file);
+    const std::string edit_link =
+        edit.empty() ? "" : link(escape_html(edit), "Edit this page") + " &middot; ";
+    return html_block(
+        "<p class=\"lesson-links\">" + edit_link + link(escape_html(repository_), "Repository") +
+        "</p>\n");
+  }
+
   /// Makes links of what the CPU device says, "lessons/04_warp_reduce/rms_norm.cu:49".
   static std::string with_linked_lines(const std::string& text) {
     static const std::regex kLine(R"(lessons/(\w+)/rms_norm\.cu:(\d+))");
@@ -385,7 +397,7 @@ class Site {
             html_block(previous_and_next(
                 i > 0 ? lessons_[i - 1] : kStart,
                 i + 1 < lessons_.size() ? lessons_[i + 1] : kYourTurn)) +
-            hidden(subpages)));
+            repository_links("lessons/" + lesson.slug + "/README.md") + hidden(subpages)));
     add(kernel, "The file of lesson " + lesson.number,
         html_block(
             ladder(i) + "<p>" + link(label + ".html", escape_html(lesson.title)) +
@@ -417,7 +429,7 @@ class Site {
 
   void file_page(const FilePage& page) {
     const std::string label = page.label;
-    const std::string text = text_of(page.file, label);
+    const std::string text = text_of(page.file, label) + "\n" + repository_links(page.file);
     const int levels = label == "glossary" ? 1 : 2;  // its terms are sections, and many
     add(label, title_of(read_file(root_ / page.file)), with_contents(text, levels));
   }
@@ -495,7 +507,7 @@ class Site {
         "<nav class=\"cards\" aria-label=\"Next\">\n" + card(false, lessons_.at(0)) + "</nav>\n";
     write_page(
         "index", "\\mainpage " + title + "\n\n" + with_contents(text_of("README.md", "index")) +
-                     others + html_block(next) + hidden(tree));
+                     others + html_block(next) + repository_links("README.md") + hidden(tree));
   }
 
   // --- files that the pages lead to
@@ -552,6 +564,7 @@ class Site {
 
   fs::path root_;
   fs::path folder_;
+  std::string repository_;  // its address, or ""
   std::vector<Lesson> lessons_;
   std::vector<Term> terms_;
   std::map<std::string, std::string> pages_;  // labels, by file
@@ -561,8 +574,21 @@ class Site {
 
 }  // namespace
 
-void write_pages(const fs::path& root, const fs::path& lessons, const fs::path& folder) {
-  Site(root, read_lessons(lessons), folder).write();
+void write_pages(
+    const fs::path& root, const fs::path& lessons, const fs::path& folder,
+    std::string_view repository) {
+  Site(root, read_lessons(lessons), folder, repository).write();
+}
+
+std::string edit_address(std::string_view repository, std::string_view file) {
+  static constexpr std::pair<std::string_view, std::string_view> kForges[] = {
+      {"https://github.com/", "/edit/main/"},
+      {"https://gitlab.com/", "/-/edit/main/"},
+      {"https://codeberg.org/", "/_edit/main/"}};
+  for (const auto& [forge, edit] : kForges) {
+    if (repository.starts_with(forge)) return fmt::format("{}{}{}", repository, edit, file);
+  }
+  return "";
 }
 
 }  // namespace rmsnorm::site

@@ -9,13 +9,17 @@
 namespace rmsnorm::site {
 
 /// Writes every page of the site, for Doxygen to read.
-/// \param root     the repository's top folder
-/// \param lessons  what `./rmsnorm list --tabs` prints
-/// \param folder   where the pages go; files of an earlier run are removed
+/// \param root        the repository's top folder
+/// \param lessons     what `./rmsnorm list --tabs` prints
+/// \param folder      where the pages go; files of an earlier run are removed
+/// \param repository  the repository's address; "": the pages have no links to it
 /// \throws std::runtime_error with the page and the reason
 void write_pages(
     const std::filesystem::path& root, const std::filesystem::path& lessons,
-    const std::filesystem::path& folder);
+    const std::filesystem::path& folder, std::string_view repository);
+
+/// Where a file can be edited on the forge that has the repository; "" if that is not known.
+std::string edit_address(std::string_view repository, std::string_view file);
 
 /// Finishes every page that Doxygen has written, and adds the files that they use: charts,
 /// drawings, the program that sets formulas.

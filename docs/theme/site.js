@@ -154,6 +154,9 @@ function filterTable(table) {
 
 // Search: every word of the question must begin a word of the section, or stand in its heading.
 const search = {
+  // The kinds of pages, in the order in which they answer a question that is a term.
+  lesson: 1, other: 2, reference: 3,
+
   words: (text) => text.toLowerCase().split(/[^\p{L}\p{N}_]+/u).filter(Boolean),
 
   // The sections of a page, and what stands before the first, each with its address and its text.
@@ -162,7 +165,8 @@ const search = {
     const textOf = (node) => node.textContent.replace(/[\s\u25c6]+/g, " ").trim();
     const title = textOf(page.querySelector("h1"));
     const found = [{ address: name, page: title, section: "", text: "" }];
-    const aside = "h1, script, style, svg, button, select, nav, .toc, .lesson-links, [hidden]";
+    const aside = "h1, script, style, svg, button, select, nav, .toc, .lesson-links, " +
+      "details:has(> .diff), [hidden]";
     for (const part of page.querySelectorAll(aside)) part.remove();
     const walker = document.createTreeWalker(page, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {
@@ -191,8 +195,12 @@ const search = {
           const { page, section } = entry;
           const text = entry.text.replace(/\s+/g, " ").trim();
           const heading = section || page;
-          const isReference = /^(class|struct|source_)|_8hp*\b/.test(entry.address);
-          return { ...entry, heading, text, rank, isReference, heads: search.words(heading),
+          const kind = /^(class|struct|source_)|_8hp*\b/.test(entry.address) ? search.reference :
+            entry.address.startsWith("lesson_") ? search.lesson : search.other;
+          // What the glossary explains there: "L1, L2".
+          const terms = entry.address.startsWith("glossary.html#s_term_") ?
+            heading.split(", ").map((name) => search.words(name).join(" ")) : [];
+          return { ...entry, heading, text, rank, kind, terms, heads: search.words(heading),
             all: new Set(search.words(`${page} ${section} ${text}`)) };
         });
         done();
@@ -209,10 +217,11 @@ const search = {
       const begins = exact || entry.heads.some((head) => head.startsWith(word));
       const inText = begins || entry.all.has(word) || [...entry.all].some((w) => w.startsWith(word));
       if (!inText) return 0;
-      score += exact ? 100 / entry.heads.length + 20 : begins && !entry.isReference ? 15 : 1;
+      score += exact ? 100 / entry.heads.length + 20 :
+        begins && entry.kind !== search.reference ? 15 : 1;
     }
     // Lessons come before other pages, and those before the reference, if it has not the very name.
-    return score * (entry.isReference ? 0.5 : entry.address.startsWith("lesson_") ? 2 : 1);
+    return score * (entry.kind === search.reference ? 0.5 : entry.kind === search.lesson ? 2 : 1);
   },
 
   // How many letters have to be changed, added, left out or swapped with the next; at most 2 count.
@@ -242,12 +251,19 @@ const search = {
   },
 
   find(question) {
-    const words = search.words(question);
+    let words = search.words(question);
     if (words.length === 0) return [];
+    // A term, or its plural: first what it means, then the lessons, then the other pages.
+    const asked = words.join(" ");
+    const term = search.entries.flatMap((entry) => entry.terms)
+      .find((name) => name === asked || `${name}s` === asked);
+    if (term) words = search.words(term);
+    const place = (entry) => !term || entry.terms.includes(term) ? 0 : entry.kind;
     return search.entries
       .map((entry) => ({ entry, score: search.score(entry, words) }))
       .filter(({ score }) => score > 0)
-      .sort((a, b) => b.score - a.score || a.entry.rank - b.entry.rank)
+      .sort((a, b) => place(a.entry) - place(b.entry) || b.score - a.score ||
+        a.entry.rank - b.entry.rank)
       .slice(0, 12)
       .map(({ entry }) => entry);
   },

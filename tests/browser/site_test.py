@@ -118,6 +118,23 @@ class SiteTest(PageTest):
         # What only leads to other pages is no text.
         self.assertTrue(self.js("search.entries.every(({text}) => !/What changed since/.test(text))"))
 
+    def test_a_term_is_answered_by_the_glossary_then_the_lessons_then_the_rest(self):
+        """In the singular and the plural; what is no term, by the page that is about it."""
+        for question, term in (("bank conflict", "bank_conflict"), ("Barriers", "barrier"), ("L2", "L1")):
+            with self.subTest(question=question):
+                self.search(question)
+                found = self.js("""[...document.querySelectorAll("#search-results a")]
+                  .map((link) => link.getAttribute("href"))""")
+                self.assertEqual(found[0], f"glossary.html#s_term_{term}")
+                is_lesson = [one.startswith("lesson_") for one in found[1:]]
+                self.assertGreaterEqual(is_lesson.count(True), 3)
+                self.assertEqual(is_lesson, sorted(is_lesson, reverse=True))
+        lessons = [one.partition("#")[0] for one in found if one.startswith("lesson_")]
+        self.assertEqual(lessons, sorted(lessons))  # none has L2 in a heading
+        self.search("contributing")
+        self.assertEqual(self.js("document.querySelector('#search-results a').getAttribute('href')"),
+                         "contributing.html")
+
     def test_on_a_phone_the_list_of_all_pages_is_a_drawer(self):
         """Which a button opens, and the Escape key closes."""
         self.open(width=PHONE)
