@@ -189,39 +189,6 @@ TEST_CASE("a prediction about a wrong kernel is not graded") {
   CHECK(tests::lines_in(finished.out).back() == "wrong: 99_on_gpu/variant in decode (see above)");
 }
 
-TEST_CASE("a mistake is told once and the output ends with what is wrong") {
-  NEEDS_COUNTS();
-  const Finished finished =
-      tests::run({RMSNORM_MISSING_BARRIERS, "--lesson", "02_naive_without_barrier_2"});
-  CHECK(finished.exit_code == kLessonWrong);
-  int told = 0;
-  int as_above = 0;
-  int right = 0;
-  bool in_costs = false;
-  const std::vector<std::string> lines = tests::lines_in(finished.out);
-  for (const std::string& line : lines) {
-    told += line.find(": a race: ") != line.npos;
-    as_above += line.starts_with("02_naive_without_barrier_2 ") && line.ends_with("FAIL  as above");
-    right += line.starts_with("02_naive_without_barrier_2/") && line.find("PASS") != line.npos;
-    // The costs are those of the kernel that is right.
-    in_costs = in_costs || line.starts_with("What a row costs: ");
-    if (in_costs) CHECK_FALSE(line.starts_with("02_naive_without_barrier_2 "));
-  }
-  CHECK(in_costs);
-  CHECK(told == 1);
-  CHECK(as_above == 3);
-  CHECK(right == 4);
-  CHECK(
-      lines.back() ==
-      "wrong: 02_naive_without_barrier_2 in prefill, decode, heads, wide (see above)");
-
-  // Another mistake of the same lesson is told in full: in wide, this one takes another kernel.
-  CHECK_THAT(
-      tests::run({RMSNORM_MISSING_BARRIERS, "--lesson", "07_multi_row_without_barrier_1"}).out,
-      contains("kernel rms_norm_multi_row<512>") && contains("kernel rms_norm_multi_row<1024>") &&
-          contains("FAIL  as above"));
-}
-
 TEST_CASE("a trace shows each lesson in its own regime unless another is asked for") {
   NEEDS_COUNTS();
   const auto traced = [](std::vector<std::string> arguments) {

@@ -1,6 +1,6 @@
 /// \file
-/// The lessons' pages quote what the CPU device says: about the lesson without one of its barriers
-/// (missing_barriers.cmake builds these), and what its lines cost.
+/// What the CPU device says of a lesson without one of its barriers, and what a lesson's page
+/// quotes of that and of what its lines cost.
 
 #include <algorithm>
 #include <filesystem>
@@ -58,6 +58,7 @@ const char* const kPlaceStore = "reinterpret_cast<float4*>(to + vector(k) * kSiz
 const char* const kWarpsStore = "of_warp[threadIdx.y][threadIdx.x] = sum;";
 const char* const kWarpsSum =
     "for (int warp = 1; warp < 32; ++warp) sum += of_warp[warp][threadIdx.x];";
+const char* const kTwinsSum = "return group_sum(lane < 2 * warps ? partial[lane] : 0, 32);";
 
 const char* const kSend = "*cluster.map_shared_rank(&partial[place], lane) = value;";
 const char* const kSumOfSent =
@@ -109,6 +110,30 @@ std::string place_of(const std::string& file, const std::string& code) {
   return file + ":" + std::to_string(at - lines.begin() + 1);
 }
 
+/// The lines of a file's barriers, in their order.
+std::vector<int> barriers_in(const std::string& file) {
+  std::vector<int> barriers;
+  int number = 0;
+  for (const std::string& line : lines_of(top() / file)) {
+    ++number;
+    for (const char* const call : {"__syncthreads();", "cluster.sync();"}) {
+      if (line.find(call) != line.npos) barriers.push_back(number);
+    }
+  }
+  return barriers;
+}
+
+/// Runs lessons without the n-th barrier of a file.
+Finished run_without(const std::string& file, int number, const std::vector<std::string>& options) {
+  const std::vector<int> barriers = barriers_in(file);
+  CAPTURE(file, number);
+  REQUIRE(static_cast<std::size_t>(number) <= barriers.size());
+  const std::string line = std::to_string(barriers[static_cast<std::size_t>(number) - 1]);
+  std::vector<std::string> command = {RMSNORM_WITHOUT_ONE_BARRIER, file, line};
+  command.insert(command.end(), options.begin(), options.end());
+  return run(command);
+}
+
 /// The text with one space wherever it has blanks or ends a line: a page breaks long lines.
 std::string with_single_spaces(const std::string& text) {
   std::istringstream words(text);
@@ -153,13 +178,13 @@ std::string first_message(const std::string& out, const std::string& file) {
 TEST_CASE("without one of its barriers every lesson has a race, which its page quotes") {
   if (!rmsnorm::can_watch()) SKIP_TEST("this build cannot watch kernels");
   for (const MissingBarrier& missing : kMissing) {
-    const std::string name = missing.slug + "_without_barrier_" + std::to_string(missing.number);
-    CAPTURE(name);
-    const Finished finished = run(
-        {RMSNORM_MISSING_BARRIERS, "--lesson", name, "--rows", "32", "--hidden", missing.hidden});
+    const std::string file = file_of(missing);
+    CAPTURE(file, missing.number);
+    const Finished finished = run_without(
+        file, missing.number,
+        {"--lesson", missing.slug, "--rows", "32", "--hidden", missing.hidden});
     CHECK(finished.exit_code == rmsnorm::kLessonWrong);
 
-    const std::string file = file_of(missing);
     const std::string message = first_message(finished.out, file);
     CHECK(message.starts_with(place_of(file, missing.seen_at) + ": a race: "));
     CHECK_THAT(message, contains(" at " + place_of(file, missing.other_at) + ", and no"));
@@ -173,19 +198,19 @@ TEST_CASE("without one of its barriers every lesson has a race, which its page q
 TEST_CASE("without one of its barriers the library has a race") {
   if (!rmsnorm::can_watch()) SKIP_TEST("this build cannot watch kernels");
   struct Missing {
-    std::string stem, extension, seen_at, operation, hidden;
+    std::string file, seen_at, operation, rows, hidden;
   };
   const Missing all[] = {
-      {"row", ".cuh", "if (lane == 0) partial[warp] = value;", "residual_add", "1024"},
-      {"backward", ".cu", "sum += of_place[place * hidden + col];", "backward", "128"},
-      {"backward_columns", ".cu", kWarpsStore, "backward", "128"},
-      {"forward_cluster", ".cu", "asm volatile(  // asks the barrier", "rms_norm", "16384"}};
-  for (const auto& [stem, extension, seen_at, operation, hidden] : all) {
-    const std::string file = "library/kernels/" + stem + extension;
-    const fs::path programs = fs::path(RMSNORM_MISSING_BARRIERS).parent_path();
-    const Finished finished = run(
-        {programs / ("library_without_barrier_" + stem), "--lesson", "librmsnorm", "--operation",
-         operation, "--rows", "32", "--hidden", hidden});
+      {"row.cuh", "if (lane == 0) partial[warp] = value;", "residual_add", "32", "1024"},
+      {"backward.cu", "sum += of_place[place * hidden + col];", "backward", "32", "128"},
+      {"backward_columns.cu", kWarpsStore, "backward", "32", "128"},
+      {"forward_cluster.cu", "asm volatile(  // asks the barrier", "rms_norm", "32", "16384"},
+      {"fp8_aligned.cu", kTwinsSum, "rms_norm_e4m3", "4096", "1024"}};
+  for (const auto& [name, seen_at, operation, rows, hidden] : all) {
+    const std::string file = "library/kernels/" + name;
+    const Finished finished = run_without(
+        file, 1,
+        {"--lesson", "librmsnorm", "--operation", operation, "--rows", rows, "--hidden", hidden});
     CAPTURE(file, finished.out);
     CHECK(finished.exit_code == rmsnorm::kLessonWrong);
     CHECK(first_message(finished.out, file).starts_with(place_of(file, seen_at) + ": a race: "));
@@ -193,25 +218,19 @@ TEST_CASE("without one of its barriers the library has a race") {
   std::size_t barriers = 0;
   for (const fs::path& file : files_with({".cu", ".cuh"})) {
     if (file.parent_path() != top() / "library/kernels") continue;
-    for (const std::string& line : lines_of(file)) {
-      barriers += line.find("__syncthreads();") != line.npos;
-    }
+    barriers += barriers_in(file.lexically_relative(top())).size();
   }
   CHECK(barriers == std::size(all));
 }
 
 TEST_CASE("no lesson's barrier is left out of the test of missing barriers") {
   std::vector<std::string> barriers;
-  for (const fs::path& file : files_with({".cu", ".cuh"})) {
-    const fs::path folder = file.parent_path();
-    if (folder.parent_path() != top() / "lessons") continue;
-    if (file.stem() == "exercise" || file.stem() == "variants") continue;
-    int number = 0;
-    for (const std::string& line : lines_of(file)) {
-      const bool is_of_cluster = line.find("cluster.sync();") != line.npos;
-      if (line.find("__syncthreads();") == line.npos && !is_of_cluster) continue;
-      barriers.push_back(text_of(++number, file.lexically_relative(top())));
-    }
+  for (const fs::path& path : files_with({".cu", ".cuh"})) {
+    if (path.parent_path().parent_path() != top() / "lessons") continue;
+    if (path.stem() == "exercise" || path.stem() == "variants") continue;
+    const std::string file = path.lexically_relative(top());
+    const int in_file = static_cast<int>(barriers_in(file).size());
+    for (int number = 1; number <= in_file; ++number) barriers.push_back(text_of(number, file));
   }
   std::vector<std::string> missing;
   for (const MissingBarrier& barrier : kMissing) {
@@ -220,6 +239,37 @@ TEST_CASE("no lesson's barrier is left out of the test of missing barriers") {
   std::sort(barriers.begin(), barriers.end());
   std::sort(missing.begin(), missing.end());
   CHECK(missing == barriers);
+}
+
+TEST_CASE("a mistake is told once and the output ends with what is wrong") {
+  if (!rmsnorm::can_watch()) SKIP_TEST("this build cannot watch kernels");
+  const Finished finished =
+      run_without("lessons/02_naive/rms_norm.cu", 2, {"--lesson", "02_naive"});
+  CHECK(finished.exit_code == rmsnorm::kLessonWrong);
+  int told = 0;
+  int as_above = 0;
+  int right = 0;
+  bool in_costs = false;
+  const std::vector<std::string> lines = lines_in(finished.out);
+  for (const std::string& line : lines) {
+    told += line.find(": a race: ") != line.npos;
+    as_above += line.starts_with("02_naive ") && line.ends_with("FAIL  as above");
+    right += line.starts_with("02_naive/") && line.find("PASS") != line.npos;
+    // The costs are those of the kernel that is right.
+    in_costs = in_costs || line.starts_with("What a row costs: ");
+    if (in_costs) CHECK_FALSE(line.starts_with("02_naive "));
+  }
+  CHECK(in_costs);
+  CHECK(told == 1);
+  CHECK(as_above == 3);
+  CHECK(right == 4);
+  CHECK(lines.back() == "wrong: 02_naive in prefill, decode, heads, wide (see above)");
+
+  // Another mistake of the same lesson is told in full: in wide, this one takes another kernel.
+  CHECK_THAT(
+      run_without("lessons/07_multi_row/rms_norm.cu", 1, {"--lesson", "07_multi_row"}).out,
+      contains("kernel rms_norm_multi_row<512>") && contains("kernel rms_norm_multi_row<1024>") &&
+          contains("FAIL  as above"));
 }
 
 TEST_CASE("the rows of a trace on a lesson's page are those that the lesson prints") {

@@ -75,11 +75,23 @@ constexpr const char* kMaskAdvice =
     "Name in the mask the lanes that make this call, no others: 0xffffffff is for code that the "
     "whole warp reaches";
 
+std::string_view left_out_file;
+int left_out_line = 0;
+
 }  // namespace
 
 BlockRunner& block_runner() {
   if (running == nullptr) grid_runner();
   return *running;
+}
+
+void leave_out_barrier(std::string_view file, int line) {
+  left_out_file = file;
+  left_out_line = line;
+}
+
+bool is_left_out(Place place) {
+  return place.line == left_out_line && std::string_view(place.file).ends_with(left_out_file);
 }
 
 BlockRunner::BlockRunner() : all_(new Thread[kMaxThreads]) {}

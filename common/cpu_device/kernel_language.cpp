@@ -13,6 +13,7 @@
 namespace rmsnorm::cpu_device {
 
 int barrier(Place place, bool predicate) {
+  if (is_left_out(place)) return predicate ? 1 : 0;
   return running->barrier(place, predicate);
 }
 
@@ -95,10 +96,12 @@ int cluster_rank() {
 }
 
 void cluster_arrive(bool is_ordered, Place place) {
+  if (is_left_out(place)) return;
   if (cluster_blocks() > 1) grid_runner().cluster()->arrive(cluster_rank(), is_ordered, place);
 }
 
 void cluster_wait(Place place) {
+  if (is_left_out(place)) return;
   if (cluster_blocks() == 1) return static_cast<void>(running->barrier(place));
   grid_runner().cluster()->wait(cluster_rank(), place);
 }
