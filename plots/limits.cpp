@@ -14,13 +14,11 @@
 namespace rmsnorm::plots {
 namespace {
 
-constexpr const char* kHeader =
-    "implementation,regime,dtype,kernel,threads,registers,spilled_bytes,x_bytes_at_once,waits";
-
-/// Calls visit(field) for every field, in the header's order.
+/// Calls visit(name, field) for every field, in the header's order.
 constexpr auto for_each_field = [](auto& l, auto&& visit) {
-  visit(l.implementation), visit(l.regime), visit(l.dtype), visit(l.kernel), visit(l.threads);
-  visit(l.registers), visit(l.spilled), visit(l.x_at_once), visit(l.waits);
+  visit("implementation", l.implementation), visit("regime", l.regime), visit("dtype", l.dtype);
+  visit("kernel", l.kernel), visit("threads", l.threads), visit("registers", l.registers);
+  visit("spilled_bytes", l.spilled), visit("x_bytes_at_once", l.x_at_once), visit("waits", l.waits);
 };
 
 constexpr double kKiB = 1024;
@@ -93,7 +91,7 @@ std::string law_table(const std::vector<Limit>& limits, std::optional<double> ns
 }  // namespace
 
 std::vector<Loads> read_loads(const std::filesystem::path& file) {
-  return csv::read_rows<Loads>(file, kHeader, for_each_field);
+  return csv::read_rows<Loads>(file, for_each_field);
 }
 
 std::vector<Limit> limits_of(

@@ -132,7 +132,7 @@ std::string bandwidth_table(const std::vector<MachineRow>& rows) {
 }  // namespace
 
 std::vector<MachineRow> read_machine(const std::filesystem::path& file) {
-  const auto rows = csv::read_rows<MachineRow>(file, kMachineHeader, for_each_machine_field);
+  const auto rows = csv::read_rows<MachineRow>(file, for_each_machine_field);
   if (rows.empty()) throw std::runtime_error(fmt::format("{}: no measurements", file.string()));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto complain = [&](const std::string& what) {

@@ -30,10 +30,10 @@ TableRow row_of(const std::string& name, const Counts& counts) {
 }  // namespace
 
 std::vector<MutantCount> read_mutant_counts(const std::filesystem::path& file) {
-  return csv::read_rows<MutantCount>(
-      file, "lesson,operator,verdict,mutants", [](auto& c, auto&& visit) {
-        visit(c.lesson), visit(c.by), visit(c.verdict), visit(c.mutants);
-      });
+  return csv::read_rows<MutantCount>(file, [](auto& c, auto&& visit) {
+    visit("lesson", c.lesson), visit("operator", c.by), visit("verdict", c.verdict);
+    visit("mutants", c.mutants);
+  });
 }
 
 std::string make_mutants_table(

@@ -48,10 +48,6 @@ bool is_sweep(std::string_view regime) {
   return regime.starts_with("sweep_");
 }
 
-bool is_variant(std::string_view slug) {
-  return slug.find('/') != std::string_view::npos;
-}
-
 std::string short_name(const std::string& slug) {
   const std::size_t slash = std::min(slug.find('/'), slug.size());
   const std::size_t number = std::min(slug.find('_'), slash);

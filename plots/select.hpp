@@ -21,9 +21,6 @@ std::vector<Result> load_results(const std::filesystem::path& file);
 /// Whether the regime is a sweep: many shapes under one name.
 bool is_sweep(std::string_view regime);
 
-/// Whether the slug names a second kernel of a lesson, as in "02_naive/thread_per_row".
-bool is_variant(std::string_view slug);
-
 /// The slug's number, "04" of "04_warp_reduce", with the rest of a variant: "02/thread_per_row".
 std::string short_name(const std::string& slug);
 

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "common/base/cuda_check.hpp"
+#include "common/contract/expected.hpp"
 #include "common/contract/types.hpp"
+#include "common/operations/rms_norm.hpp"
 #include "common/tensors/random.hpp"
 #include "tests/catch.hpp"
 
@@ -170,6 +172,50 @@ void check_elements(
   }
   CHECK(wrong == 0);
   CHECK((now == got.array.before()));  // and nothing beside it has changed
+}
+
+Values values_of(const DeviceTensor& x) {
+  return [&](std::int64_t row, std::int64_t col) { return x.before(row, col); };
+}
+
+Factors factors_of(const DeviceTensor* weight, float bias) {
+  return [=](std::int64_t row, std::int64_t col) {
+    return weight == nullptr ? 1 : double{weight->before(row % weight->layout.rows(), col)} + bias;
+  };
+}
+
+std::function<Allowed(std::int64_t, std::int64_t)> norm_of(
+    const Values& x, const Layout& at, Dtype dtype, const Factors& factors) {
+  const double part = rmsnorm::rms_norm_bound(64, {}) + 1.001 * rmsnorm::rounding_error(dtype);
+  std::vector<double> rstd;
+  for (std::int64_t row = 0; row < at.rows(); ++row) {
+    double sum = 0;
+    for (std::int64_t col = 0; col < at.hidden(); ++col) sum += std::pow(double{x(row, col)}, 2);
+    rstd.push_back(rmsnorm::reference_rstd(sum, static_cast<int>(at.hidden()), kEps));
+  }
+  return [=](std::int64_t row, std::int64_t col) -> Allowed {
+    const double value = x(row, col) * rstd[row] * factors(row, col);
+    return {value, part * std::abs(value) + 0x1p-24};
+  };
+}
+
+std::string text(const NormCall& call) {
+  std::string text = to_string(call.types) + (call.in_place ? ", in place" : "") +
+                     ", weight from " + std::to_string(call.weight_offset);
+  if (call.weight_of_heads) text += ", of heads";
+  if (call.residual_dtype) text += std::string(", residual ") + to_string(*call.residual_dtype);
+  for (const Layout& at : {call.x, call.residual.value_or(call.x), call.y}) {
+    for (const std::int64_t size : at.shape) text += ", " + std::to_string(size);
+    for (const std::int64_t stride : at.strides) text += " / " + std::to_string(stride);
+    text += " from " + std::to_string(at.offset);
+  }
+  return text;
+}
+
+Layout weight_layout(const NormCall& call) {
+  const std::int64_t hidden = call.x.hidden(), offset = call.weight_offset;
+  if (!call.weight_of_heads) return contiguous({hidden}, offset);
+  return {{call.x.shape.end()[-2], hidden}, {hidden + offset, 1}, offset};
 }
 
 }  // namespace tests

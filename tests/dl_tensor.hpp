@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -101,5 +102,42 @@ struct Allowed {
 void check_elements(
     const DeviceTensor& got,
     const std::function<Allowed(std::int64_t row, std::int64_t col)>& expected);
+
+/// What all norms are called with.
+constexpr float kEps = 0x1p-10f;
+
+/// What is to be normed.
+using Values = std::function<float(std::int64_t row, std::int64_t col)>;
+
+/// What a norm is multiplied by.
+using Factors = std::function<double(std::int64_t row, std::int64_t col)>;
+
+/// A tensor's elements as they were before any kernel ran.
+Values values_of(const DeviceTensor& x);
+
+/// The weight and its bias, or ones if it is null.
+Factors factors_of(const DeviceTensor* weight, float bias = 0);
+
+/// The norm of x, which lies in rows as `at` has them. Of y, rounding can move a part: that of an
+/// fp32 kernel, and once more that to the type. No kernel adds a square more often than is said here.
+std::function<Allowed(std::int64_t row, std::int64_t col)> norm_of(
+    const Values& x, const Layout& at, rmsnorm::Dtype dtype, const Factors& factors);
+
+/// One call of rmsnorm_forward or, if there is a residual, of rmsnorm_residual_add.
+struct NormCall {
+  rmsnorm::Types types;
+  Layout x, y;
+  std::optional<Layout> residual = {};
+  bool in_place = false;  ///< the norm is written to x
+  std::int64_t weight_offset = 0;
+  std::optional<rmsnorm::Dtype> residual_dtype = {};  ///< else that of x
+  bool weight_of_heads = false;  ///< one for each index of the last dimension but one
+};
+
+/// All that the call is about, for a message.
+std::string text(const NormCall& call);
+
+/// Where the call's weight lies.
+Layout weight_layout(const NormCall& call);
 
 }  // namespace tests

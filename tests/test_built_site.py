@@ -192,11 +192,12 @@ class BuiltSite(unittest.TestCase):
             self.assertEqual([mark for mark in MARKS if mark in prose], [])
 
     def test_the_difference_that_a_page_shows_makes_one_kernel_of_the_other(self):
-        by_number = {lesson.name[:2]: lesson for lesson in LESSONS}
         for previous, after in zip(LESSONS, LESSONS[1:]):
-            origin = re.search(
+            origin = re.search(r'\.starts_from = "(.+)"', (after / "rms_norm.cu").read_text())
+            before = after.parent / origin[1] if origin else previous
+            said = re.search(
                 r"starts\s+from\s+lesson\s+(\d+)'s\s+kernel", (after / "README.md").read_text())
-            before = by_number[origin[1]] if origin else previous
+            self.assertEqual(said and said[1], origin and origin[1][:2])
             page = self.pages[f"change_{before.name[:2]}_{after.name[:2]}"]
             kinds = [e["class"] for e in page.elements if e.name == "tr"]
             kinds = [kind for kind in kinds if kind in ("both", "added", "removed")]

@@ -221,7 +221,7 @@ TEST_CASE("a trace shows each lesson in its own regime unless another is asked f
 std::map<std::string, std::string> types_in(const std::string& file, Verdict verdict) {
   std::map<std::string, std::string> types;
   for (const Result& result : read_csv(file)) {
-    if (result.verdict != verdict || result.implementation.find('/') != std::string::npos) continue;
+    if (result.verdict != verdict || is_variant(result.implementation)) continue;
     types[result.implementation + " " + result.operation] += result.dtype + " ";
   }
   return types;
@@ -241,7 +241,7 @@ TEST_CASE("tensors have the types that were asked for, or in a regime those that
   std::map<std::string, std::string> right, unsupported, in_decode;
   for (const Implementation& i : all_implementations()) {
     const std::string name = i.slug + std::string(" ") + i.operation->name;
-    if (name.find('/') != std::string::npos) continue;
+    if (is_variant(name)) continue;
     // Lesson 01 is in fp32, whatever was asked for.
     right[name] = i.is_typed ? "bf16/none fp32 " : "fp32 ";
     if (!i.is_typed && i.memory == Memory::device) unsupported[name] = "bf16/none ";

@@ -15,7 +15,6 @@ using namespace tests;
 namespace {
 
 constexpr std::int64_t kHidden = 96;
-constexpr float kEps = 0x1p-10f;
 
 /// Tensors of each role, the same for the same type.
 struct Arrays {

@@ -37,11 +37,12 @@ struct Argument : DeviceTensor {
   const DLTensor* pointer = &view;
 };
 
-/// Right arguments of all functions.
+/// Right arguments of all functions that write a y of this type.
 struct Arguments {
+  explicit Arguments(Dtype of_y = Dtype::bf16) : y({4, 3, kHidden}, of_y, 3) {}
   Argument x{{4, 3, kHidden}, Dtype::bf16, 1};
   Argument weight{{kHidden}, Dtype::bf16, 2};
-  Argument y{{4, 3, kHidden}, Dtype::bf16, 3};  // of the backward pass: dx
+  Argument y;  // of the backward pass: dx
   Argument k{{4, 2, kHidden}, Dtype::bf16, 4};
   Argument k_weight{{kHidden}, Dtype::bf16, 5};
   Argument k_out{{4, 2, kHidden}, Dtype::bf16, 6};
@@ -49,6 +50,11 @@ struct Arguments {
   Argument dy{{4, 3, kHidden}, Dtype::bf16, 8};
   Argument rstd{{12}, Dtype::fp32, 9};
   Argument dweight{{kHidden}, Dtype::bf16, 10};
+  Argument norm{{4, 3, kHidden}, Dtype::bf16, 12};
+  Argument scale{{4, 3, 1}, Dtype::fp32, 13};
+  Argument limit{{1}, Dtype::fp32, 14};
+  int scaling = RMSNORM_SCALE_GROUP;
+  int rounding = RMSNORM_ROUND_ONCE;
   DeviceArray memory{Dtype::fp32, 1 << 16, 11};
   void* workspace = memory.data();
   std::size_t workspace_bytes = (1 << 16) * sizeof(float);
@@ -57,14 +63,21 @@ struct Arguments {
   cudaStream_t stream = nullptr;
 
   void on_device(int device) {
-    for (Argument* tensor : {&x, &weight, &y, &residual, &dy, &rstd, &dweight}) {
+    for (Argument* tensor :
+         {&x, &weight, &y, &residual, &dy, &rstd, &dweight, &norm, &scale, &limit}) {
       tensor->view.device.device_id = device;
     }
+  }
+  /// Rows that have two scales each.
+  void with_two_groups() {
+    for (Argument* rows : {&x, &y, &residual, &norm}) rows->lies(contiguous({2, 2, 3 * kHidden}));
+    scale.lies(contiguous({2, 2, 2}));
+    weight.pointer = nullptr;
   }
   /// What the arrays that a call may write hold after all work has ended.
   std::vector<std::vector<float>> outputs() const {
     std::vector<std::vector<float>> numbers;
-    for (const Argument* output : {&y, &k_out, &residual, &rstd, &dweight}) {
+    for (const Argument* output : {&y, &k_out, &residual, &rstd, &dweight, &norm, &scale}) {
       numbers.push_back(output->array.now());
     }
     return numbers;
@@ -194,12 +207,6 @@ const std::vector<Mistake> kOfY = {
      [](Arguments& a) {
        a.y.lies(contiguous({12, kHidden}));
      }},
-    {RMSNORM_BAD_DTYPE,
-     "y has elements of DLPack's type code 7 with 8 bits: they need to be "
-     "float32, float16 or bfloat16",
-     [](Arguments& a) { a.y.say_elements(7, 8); }},
-    {RMSNORM_BAD_DTYPE, "y has elements of float16: it needs those of x, bfloat16",
-     [](Arguments& a) { a.y.view.dtype = dl_type(Dtype::fp16); }},
     {RMSNORM_BAD_DEVICE, "y is on a device of DLPack's type 7: it needs to be on a CUDA device",
      [](Arguments& a) { a.y.view.device.device_type = kDLVulkan; }},
     {RMSNORM_BAD_DEVICE, "y is on CUDA device 1, x on 0: they need to be on the same",
@@ -223,8 +230,6 @@ const std::vector<Mistake> kOfY = {
      [](Arguments& a) {
        for (Argument* part : {&a.x, &a.y}) part->lies({{4, kHidden}, {63, 1}, 0});
      }},
-    {RMSNORM_BAD_ALIGNMENT, ": bfloat16 needs a multiple of 2",
-     [](Arguments& a) { a.y.view.byte_offset = 17; }},
     {RMSNORM_BAD_SHAPE, "weight has 2 dimensions: it needs 1, (hidden)",
      [](Arguments& a) {  // whose rows are no heads
        for (Argument* part : {&a.x, &a.y, &a.residual}) part->lies(contiguous({12, kHidden}));
@@ -261,6 +266,94 @@ const std::vector<Mistake> kOfY = {
      [](Arguments& a) { a.eps = NAN; }},
     {RMSNORM_BAD_VALUE, "eps is inf: it needs to be finite and not negative",
      [](Arguments& a) { a.eps = INFINITY; }},
+};
+
+/// Of those whose y has the type of x.
+const std::vector<Mistake> kOfYLikeX = {
+    {RMSNORM_BAD_DTYPE,
+     "y has elements of DLPack's type code 7 with 8 bits: they need to be "
+     "float32, float16 or bfloat16",
+     [](Arguments& a) { a.y.say_elements(7, 8); }},
+    {RMSNORM_BAD_DTYPE, "y has elements of float16: it needs those of x, bfloat16",
+     [](Arguments& a) { a.y.view.dtype = dl_type(Dtype::fp16); }},
+    {RMSNORM_BAD_ALIGNMENT, ": bfloat16 needs a multiple of 2",
+     [](Arguments& a) { a.y.view.byte_offset = 17; }},
+};
+
+/// Of the norm in 8 bits.
+const std::vector<Mistake> kOfFp8 = {
+    {RMSNORM_BAD_VALUE, "scaling is 3: it needs to be a value of rmsnorm_scaling",
+     [](Arguments& a) { a.scaling = 3; }},
+    {RMSNORM_BAD_VALUE, "rounding is -1: it needs to be a value of rmsnorm_rounding",
+     [](Arguments& a) { a.rounding = -1; }},
+    {RMSNORM_BAD_POINTER, "scale is null: it needs to be a tensor",
+     [](Arguments& a) { a.scale.pointer = nullptr; }},
+    {RMSNORM_BAD_POINTER, "scale has no shape: the pointer to it is null",
+     [](Arguments& a) { a.scale.view.shape = nullptr; }},
+    {RMSNORM_BAD_DTYPE, "y has elements of bfloat16: they need to be float8_e4m3fn or float8_e5m2",
+     [](Arguments& a) { a.y.view.dtype = dl_type(Dtype::bf16); }},
+    {RMSNORM_BAD_DTYPE, "y has elements of uint8: they need to be float8_e4m3fn or float8_e5m2",
+     [](Arguments& a) { a.y.say_elements(kDLUInt, 8); }},
+    {RMSNORM_BAD_DTYPE,
+     "x has elements of float8_e4m3fn: they need to be float32, float16 or bfloat16",
+     [](Arguments& a) { a.x.view.dtype = dl_type(Dtype::e4m3); }},
+    {RMSNORM_BAD_DTYPE, "residual has elements of float32: it needs those of x, bfloat16",
+     [](Arguments& a) { a.residual.view.dtype = dl_type(Dtype::fp32); }},
+    {RMSNORM_BAD_DTYPE, "norm has elements of float16: it needs those of x, bfloat16",
+     [](Arguments& a) { a.norm.view.dtype = dl_type(Dtype::fp16); }},
+    {RMSNORM_BAD_DTYPE, "scale has elements of bfloat16: it needs float32",
+     [](Arguments& a) { a.scale.view.dtype = dl_type(Dtype::bf16); }},
+    {RMSNORM_BAD_DTYPE, "limit has elements of float16: it needs float32",
+     [](Arguments& a) { a.limit.view.dtype = dl_type(Dtype::fp16); }},
+    {RMSNORM_BAD_SHAPE,
+     "scale has the shape (2, 2): it needs (2, 2, 2), for x of the shape (2, 2, 192)",
+     [](Arguments& a) {
+       a.with_two_groups();
+       a.scale.lies(contiguous({2, 2}));
+     }},
+    {RMSNORM_BAD_SHAPE,
+     "scale has the shape (2, 2, 2): it needs (2, 2, 1), for x of the shape (2, 2, 192)",
+     [](Arguments& a) {
+       a.with_two_groups();
+       a.scaling = RMSNORM_SCALE_ROW;
+     }},
+    {RMSNORM_BAD_SHAPE, "scale has 3 dimensions: it needs 1, (1)",
+     [](Arguments& a) { a.scaling = RMSNORM_SCALE_GIVEN; }},
+    {RMSNORM_BAD_SHAPE, "scale has 2 elements: it needs one",
+     [](Arguments& a) {
+       a.scaling = RMSNORM_SCALE_GIVEN;
+       a.scale.lies(contiguous({2}));
+     }},
+    {RMSNORM_BAD_VALUE, "limit is a tensor, and the scale is given: it needs to be null",
+     [](Arguments& a) {
+       a.scaling = RMSNORM_SCALE_GIVEN;
+       a.scale.lies(contiguous({1}));
+     }},
+    {RMSNORM_BAD_STRIDES,
+     "scale has the strides (8, 4, 1): it needs those of a contiguous tensor, or rows side by "
+     "side and the last stride 4 or more",
+     [](Arguments& a) {
+       a.with_two_groups();
+       a.scale.lies({{2, 2, 2}, {8, 4, 1}});
+     }},
+    {RMSNORM_BAD_STRIDES, "scale has the strides (2, 1, 3): ",
+     [](Arguments& a) {
+       a.with_two_groups();
+       a.scale.lies({{2, 2, 2}, {2, 1, 3}});
+     }},
+    {RMSNORM_BAD_STRIDES, "scale is larger than any memory: ",
+     [](Arguments& a) {
+       a.with_two_groups();
+       a.scale.lies({{2, 2, 2}, {2, 1, std::int64_t{1} << 60}});
+     }},
+    {RMSNORM_BAD_DEVICE, "scale is on CUDA device 1, x on 0: they need to be on the same",
+     [](Arguments& a) { a.scale.view.device.device_id = 1; }},
+    {RMSNORM_BAD_ALIGNMENT, ": float32 needs a multiple of 4",
+     [](Arguments& a) { a.scale.view.byte_offset = 2; }},
+    {RMSNORM_BAD_OVERLAP, "residual shares memory with x: an output needs memory of its own",
+     [](Arguments& a) { a.residual.view.data = a.x.view.data; }},
+    {RMSNORM_BAD_OVERLAP, "y shares memory with scale: an output needs memory of its own",
+     [](Arguments& a) { a.scale.view.data = a.y.view.data; }},
 };
 
 /// Mistakes that only two tensors make possible; x is q here.
@@ -442,6 +535,13 @@ rmsnorm_status residual_add(const Arguments& a) {
       a.stream);
 }
 
+rmsnorm_status forward_fp8(const Arguments& a) {
+  return rmsnorm_forward_fp8(
+      a.x.pointer, a.residual.pointer, a.weight.pointer, a.y.pointer, a.scale.pointer,
+      a.limit.pointer, a.norm.pointer, static_cast<rmsnorm_scaling>(a.scaling),
+      static_cast<rmsnorm_rounding>(a.rounding), a.eps, a.weight_bias, a.stream);
+}
+
 rmsnorm_status forward_rstd(const Arguments& a) {
   return rmsnorm_forward_rstd(
       a.x.pointer, a.weight.pointer, a.y.pointer, a.rstd.pointer, a.eps, a.weight_bias, a.stream);
@@ -454,10 +554,12 @@ rmsnorm_status backward(const Arguments& a) {
 }
 
 /// Makes each mistake alone: each of the calls says so, and changes nothing.
-void check_mistakes(const std::vector<Mistake>& mistakes, const std::vector<Call>& calls) {
+void check_mistakes(
+    const std::vector<Mistake>& mistakes, const std::vector<Call>& calls,
+    Dtype of_y = Dtype::bf16) {
   for (const Mistake& mistake : mistakes) {
     for (const Call call : calls) {
-      Arguments arguments;
+      Arguments arguments(of_y);
       INFO(mistake.sentence);
       REQUIRE(call(arguments) == RMSNORM_OK);  // without the mistake
       const auto before = arguments.outputs();
@@ -476,6 +578,10 @@ TEST_CASE("each wrong argument is refused with its status and a sentence") {
   NEEDS_GPU();
   check_mistakes(kOfInputs, {forward, residual_add, forward_rstd, backward});
   check_mistakes(kOfY, {forward, residual_add, forward_rstd});
+  check_mistakes(kOfYLikeX, {forward, residual_add, forward_rstd});
+  for (const std::vector<Mistake>* mistakes : {&kOfInputs, &kOfY, &kOfFp8}) {
+    check_mistakes(*mistakes, {forward_fp8}, Dtype::e4m3);
+  }
   check_mistakes(kOfPairs, {forward_pair});
   check_mistakes(kOfResiduals, {residual_add});
   check_mistakes(kOfTraining, {forward_rstd, backward});

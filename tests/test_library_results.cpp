@@ -2,17 +2,13 @@
 /// librmsnorm's norms are right for every layout that they take, and touch nothing else. Its passes
 /// for training: test_library_training.cpp.
 
-#include <cmath>
 #include <limits>
-#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "common/base/watching.hpp"
-#include "common/contract/expected.hpp"
 #include "common/contract/types.hpp"
-#include "common/operations/rms_norm.hpp"
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/plan_of_row.hpp"
@@ -22,45 +18,15 @@ using namespace tests;
 
 namespace {
 
-constexpr float kEps = 0x1p-10f;
 constexpr Dtype kTypes[] = {Dtype::fp32, Dtype::fp16, Dtype::bf16};
 /// Lengths of rows with less than a group of 8 columns and with many, for a warp and for a block,
 /// that threads keep and that they read twice.
 constexpr int kMixedHidden[] = {1, 7, 8, 64, 111, 512, 520, 769, 4096, 8192, 8193, 20000};
 
-/// What is to be normed.
-using Values = std::function<float(std::int64_t row, std::int64_t col)>;
-
-Values values_of(const DeviceTensor& x) {
-  return [&](std::int64_t row, std::int64_t col) { return x.before(row, col); };
-}
-
-/// The norm of x, whose rows have `hidden` columns. Of y, rounding can move a part: that of an fp32
-/// kernel, and once more that to the type. No kernel adds a square more often than is said here.
-/// \param factor  of a column: the weight and its bias
-std::function<Allowed(std::int64_t, std::int64_t)> norm_of(
-    const Values& x, const Layout& at, Dtype dtype,
-    const std::function<double(std::int64_t row, std::int64_t col)>& factor) {
-  const double part = rms_norm_bound(64, {}) + 1.001 * rounding_error(dtype);
-  std::vector<double> rstd;
-  for (std::int64_t row = 0; row < at.rows(); ++row) {
-    double sum = 0;
-    for (std::int64_t col = 0; col < at.hidden(); ++col) sum += std::pow(double{x(row, col)}, 2);
-    rstd.push_back(reference_rstd(sum, static_cast<int>(at.hidden()), kEps));
-  }
-  return [=](std::int64_t row, std::int64_t col) -> Allowed {
-    const double value = x(row, col) * rstd[row] * factor(row, col);
-    return {value, part * std::abs(value) + 0x1p-24};
-  };
-}
-
 /// Checks that y is the norm of x, and that nothing else of its array has changed.
 void check_norm(
     const DeviceTensor& y, const Values& x, const DeviceTensor* weight = nullptr, float bias = 0) {
-  const auto factor = [=](std::int64_t row, std::int64_t col) {
-    return weight == nullptr ? 1 : double{weight->before(row % weight->layout.rows(), col)} + bias;
-  };
-  check_elements(y, norm_of(x, y.layout, y.array.dtype(), factor));
+  check_elements(y, norm_of(x, y.layout, y.array.dtype(), factors_of(weight, bias)));
 }
 
 rmsnorm_status norm(
@@ -68,37 +34,7 @@ rmsnorm_status norm(
   return rmsnorm_forward(&x, weight, &y, kEps, bias, nullptr);
 }
 
-/// One call of rmsnorm_forward or, if there is a residual, rmsnorm_residual_add.
-struct Call {
-  Types types;
-  Layout x, y;
-  std::optional<Layout> residual = {};
-  bool in_place = false;  ///< y is x
-  std::int64_t weight_offset = 0;
-  std::optional<Dtype> residual_dtype = {};  ///< else that of x
-  bool weight_of_heads = false;              ///< one for each index of the last dimension but one
-};
-
-std::string text(const Call& call) {
-  std::string text = to_string(call.types) + (call.in_place ? ", in place" : "") +
-                     ", weight from " + std::to_string(call.weight_offset);
-  if (call.weight_of_heads) text += ", of heads";
-  if (call.residual_dtype) text += std::string(", residual ") + to_string(*call.residual_dtype);
-  for (const Layout& at : {call.x, call.residual.value_or(call.x), call.y}) {
-    for (const std::int64_t size : at.shape) text += ", " + std::to_string(size);
-    for (const std::int64_t stride : at.strides) text += " / " + std::to_string(stride);
-    text += " from " + std::to_string(at.offset);
-  }
-  return text;
-}
-
-Layout weight_layout(const Call& call) {
-  const std::int64_t hidden = call.x.hidden(), offset = call.weight_offset;
-  if (!call.weight_of_heads) return contiguous({hidden}, offset);
-  return {{call.x.shape.end()[-2], hidden}, {hidden + offset, 1}, offset};
-}
-
-void check_call(const Call& call) {
+void check_call(const NormCall& call) {
   INFO(text(call));
   const auto& [dtype, weight_dtype, bias] = call.types;
   const DeviceTensor x(dtype, call.x, 1), other(dtype, call.y, 2),
@@ -156,7 +92,8 @@ TEST_CASE("the library norms rows and sums at any address, each tensor at its ow
         65536}) {
     for (int offset = 0; offset < 9; ++offset) {
       for (const Types& types : all_types()) {
-        Call call{types, contiguous({4, hidden}, offset), contiguous({4, hidden}, offset * 5 % 9)};
+        NormCall call{
+            types, contiguous({4, hidden}, offset), contiguous({4, hidden}, offset * 5 % 9)};
         call.weight_offset = offset * 7 % 9;
         call.x.strides[0] += offset * 2 % 9;
         call.y.strides[0] += offset * 4 % 9;
@@ -184,7 +121,7 @@ TEST_CASE("the library norms random layouts of two to four dimensions, and sums 
     std::vector<std::int64_t> shape{hidden};
     for (int k = draw(1, 3); k > 0; --k) shape.insert(shape.begin(), draw(1, 6));
     const auto layout = [&](bool is_output) { return random_layout(draw, shape, unit, is_output); };
-    Call call{all[draw(0, static_cast<int>(all.size()) - 1)], layout(false), layout(true)};
+    NormCall call{all[draw(0, static_cast<int>(all.size()) - 1)], layout(false), layout(true)};
     if (draw(0, 2) == 0) call.residual = layout(true);
     if (call.residual && draw(0, 1) == 0) call.residual_dtype = kTypes[draw(0, 2)];
     call.weight_offset = draw(0, 1) * unit * draw(0, 9);
@@ -199,7 +136,8 @@ TEST_CASE("the library norms rows beside a weight of any type, at any address") 
   for (const int hidden : kMixedHidden) {
     for (const Types& types : types_with_odd_weight()) {
       for (const int offset : {0, 1, 8}) {
-        Call call{types, contiguous({5, hidden}, offset), contiguous({5, hidden}, offset * 5 % 9)};
+        NormCall call{
+            types, contiguous({5, hidden}, offset), contiguous({5, hidden}, offset * 5 % 9)};
         call.weight_offset = offset * 7 % 9;
         call.x.strides[0] += offset * 2 % 9;
         call.types.weight_bias = static_cast<float>(offset % 2);
@@ -219,7 +157,8 @@ TEST_CASE("the library adds a residual of any type, beside a weight of any type 
     for (const Types& types : all) {
       for (const Dtype residual : kTypes) {
         for (const int offset : {0, 1}) {
-          Call call{types, contiguous({5, hidden}, offset), contiguous({5, hidden}, offset * 5)};
+          NormCall call{
+              types, contiguous({5, hidden}, offset), contiguous({5, hidden}, offset * 5)};
           call.residual = contiguous({5, hidden}, offset * 3);
           call.residual_dtype = residual;
           call.weight_offset = offset * 7;
@@ -331,7 +270,7 @@ TEST_CASE("heads with a weight of their own, and dimensions in any order, for ro
       const std::int64_t step = hidden + 8;
       const Layout x{{2, 2, 3, hidden}, {7 * step, step, 2 * step, 1}, 8};
       for (const bool is_sum : {false, true}) {
-        Call call{types, x, contiguous({2, 2, 3, hidden})};
+        NormCall call{types, x, contiguous({2, 2, 3, hidden})};
         call.weight_of_heads = types.weight.has_value();
         if (is_sum) call.residual = contiguous(x.shape);
         check_call(call);

@@ -30,7 +30,7 @@ struct Layouts {
 /// Checks both passes, the second with and without a dweight.
 /// \param weight_of_heads  whether each index of the last dimension but one has a weight of its own
 void check_passes(
-    const Types& types, const Layouts& at, float eps = 0x1p-10f, bool weight_of_heads = false) {
+    const Types& types, const Layouts& at, float eps = kEps, bool weight_of_heads = false) {
   const std::int64_t rows = at.x.rows(), hidden = at.x.hidden();
   const Dtype weight_dtype = types.weight.value_or(types.dtype);
   const std::int64_t heads = weight_of_heads ? at.x.shape.end()[-2] : 1;
@@ -75,9 +75,7 @@ void check_passes(
   };
   std::vector<double> squares(rows), means(rows), mean_sizes(rows), dweights(heads * hidden),
       dweight_sizes(heads * hidden);
-  const auto factor = [&](std::int64_t row, std::int64_t col) {
-    return types.weight ? double{weight.before(row % heads, col)} + bias : 1;
-  };
+  const Factors factor = factors_of(types.weight ? &weight : nullptr, bias);
   const auto n = [&](std::int64_t row, std::int64_t col) {
     return double{x.before(row, col)} * rstds[row];
   };

@@ -52,14 +52,14 @@ TEST_CASE("what machine writes can be read") {
   bandwidth.cuda = "13.0", bandwidth.version = "abc", bandwidth.date = "2026-11-23";
   const TemporaryFolder folder;
   const auto file = folder / "machine.csv";
-  csv::write_rows(file, kMachineHeader, std::vector{latency, bandwidth}, for_each_machine_field);
+  csv::write_rows(file, std::vector{latency, bandwidth}, for_each_machine_field);
   CHECK(
       read_file(file) ==
       "probe,memory,set_bytes,stride_words,threads,loads,cycles,ns,gbps,spread_pct,samples,device,"
       "driver,cuda,version,date\n"
       "latency,global,1073741824,,,,1000.5,500.25,,1.5,11,,,,,\n"
       "bandwidth,l2,,,64,8,,,5000,0,0,\"A, B\",580.1,13.0,abc,2026-11-23\n");
-  const auto rows = csv::read_rows<MachineRow>(file, kMachineHeader, for_each_machine_field);
+  const auto rows = csv::read_rows<MachineRow>(file, for_each_machine_field);
   REQUIRE(rows.size() == 2);
   CHECK(rows[0].set_bytes == 1 << 30);
   CHECK(rows[0].cycles == 1000.5);
@@ -73,7 +73,7 @@ TEST_CASE("a row of measurements that lacks what its probe measures is reported"
   const TemporaryFolder folder;
   const auto file = folder / "machine.csv";
   const auto read = [&](const std::vector<MachineRow>& rows) {
-    csv::write_rows(file, kMachineHeader, rows, for_each_machine_field);
+    csv::write_rows(file, rows, for_each_machine_field);
     return plots::read_machine(file);
   };
   const std::vector<MachineRow> rows = memories();

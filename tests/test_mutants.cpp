@@ -36,8 +36,9 @@ enum class Shows {
 
 /// How a mistake shows on one device.
 struct Symptom {
-  std::string says;     ///< how the complaint begins, or a part of it; see below
-  std::string on = {};  ///< the first problem that shows it, if it is always the same
+  std::string says;         ///< how the complaint begins, or a part of it; see below
+  std::string on = {};      ///< the first problem that shows it, if it is always the same
+  std::string advice = {};  ///< of the CPU device, if no mistake was seen that explains the result
   Shows shows = Shows::always;
 };
 
@@ -55,14 +56,27 @@ const std::string kRefusedByGpu = "the launch failed: invalid ";
 const std::string kOtherCode = "an H200 with CUDA 13.0 returns cudaErrorInvalidValue";
 const std::string kWatched = "the CPU device sees the access, a GPU what comes of it";
 const std::string kOwnQueue = "the CPU device knows what a launch asks of it";
-const Symptom kUnseen = {"", "", Shows::at_times};
-const Symptom kLineNotRun = {"NOT CHECKED  MISTAKE was never run by any of ", "", Shows::not_run};
+const Symptom kUnseen = {"", "", "", Shows::at_times};
+const Symptom kNever = {"", "", "", Shows::never};
+const Symptom kLineNotRun = {
+    "NOT CHECKED  MISTAKE was never run by any of ", "", "", Shows::not_run};
 const std::string kUntold =
     "a GPU does not tell which lines have run: only the fixed list is tried";
 const std::string kLarge = "8264705 x 520, of which few blocks ran";
 const std::string kInPart =
     "the CPU device runs a part of a problem that is larger than a GPU's memory";
 const std::string kByChance = "on a GPU a race may end well";
+const std::string kNoMistakeSeen = "no mistake was seen on the way: ";
+const std::string kBound =
+    kNoMistakeSeen + "is an index or a bound of a loop off, or the formula wrong?";
+const std::string kUnset = kNoMistakeSeen + "is a variable read before it is written?";
+const std::string kOwn = kUnset + " One without __shared__ is each thread's own";
+const std::string kShared =
+    kNoMistakeSeen +
+    "threads meet at a __syncthreads() and share no memory: is a __shared__ missing?";
+const std::string kSumOfInf =
+    "a sum of this row is Inf, for which the formula gives 0 here; NaN comes of Inf - Inf, as in a "
+    "sum with a correction (Kahan, Welford), or of 0 * Inf";
 
 // "MISTAKE" stands for "tests/mutants/NAME.edit:5", the line with the mark "// <-- mistake"; "SEEN"
 // and "OTHER" likewise.
@@ -71,34 +85,35 @@ const Mutant kMutants[] = {
      {"SEEN: thread 64 writes 4 bytes, 1 element past the end of staged (320 elements)", "2 x 321"},
      {"row 0, column 320: expected ", "2 x 321"},
      kWatched},
-    {"backward_adds_mean", {"dx's row 0, column 0: expected ", "1 x 4"}},
+    {"backward_adds_mean", {"dx's row 0, column 0: expected ", "1 x 4", kBound}},
     {"backward_atomics",
      {"the second launch left other bits in dx and dweight than the first", "65 x 100"},
-     {"the second launch left other bits in dx and dweight than the first", "", Shows::at_times},
+     {"the second launch left other bits in dx and dweight than the first", "", "",
+      Shows::at_times},
      "on a GPU blocks may happen to come in the same order"},
     {"backward_forgets_bias", {"dx's row 0, column 0: expected ", "3 x 4, fp32, 1 + the weight"}},
-    {"backward_forgets_mean", {"dx's row 0, column 0: expected ", "1 x 4"}},
-    {"backward_forgets_rstd", {"dweight's column 0: expected ", "1 x 4"}},
-    {"backward_last_block", {"dweight's column 0: expected ", "1 x 4"}},
-    {"backward_no_rows", {"dweight's column 0 was not written (expected 0)", "0 x 4"}},
-    {"backward_own_rstd", {"dx's row 0, column 0: expected ", "1 x 4"}},
+    {"backward_forgets_mean", {"dx's row 0, column 0: expected ", "1 x 4", kBound}},
+    {"backward_forgets_rstd", {"dweight's column 0: expected ", "1 x 4", kBound}},
+    {"backward_last_block", {"dweight's column 0: expected ", "1 x 4", kOwn}},
+    {"backward_no_rows", {"dweight's column 0 was not written (expected 0)", "0 x 4", kUnset}},
+    {"backward_own_rstd", {"dx's row 0, column 0: expected ", "1 x 4", kBound}},
     {"backward_sum_in_half", {"dweight's column ", "64 x 4096, bf16"}},
-    {"backward_weighs_dweight", {"dweight's column 0: expected ", "1 x 4"}},
+    {"backward_weighs_dweight", {"dweight's column 0: expected ", "1 x 4", kBound}},
     {"band_of_numbers",
      {kFirst},
      {kFirst, "9 x 1024, every second row far from 0"},
      "the CPU device sees the constants and tries numbers between them first"},
-    {"between_sizes", kLineNotRun, {"", "", Shows::never}, kUntold},
+    {"between_sizes", kLineNotRun, kNever, kUntold},
     {"bias_in_half", {"row 0, column 3: expected ", "3 x 128, bf16, 1 + the weight"}},
     {"changes_x",
      {"MISTAKE: thread 0 writes x[0]", "1 x 1"},
      {"changed memory outside y", "1 x 1"},
      kWatched},
     {"claims_few", {"row ", "9 x 1024, one number in every row"}},
-    {"claims_many", {kFirst, "1 x 1"}},
+    {"claims_many", {kFirst, "1 x 1", kBound}},
     {"claims_too_many",
      {"sum_depth() claims 1048576 additions for the sum of a row, which has 1 terms", "0 x 1"}},
-    {"clips_y", {"row 0, column "}, {"", "", Shows::never}, kUntold},
+    {"clips_y", {"row 0, column "}, kNever, kUntold},
     {"cluster_leaves_early",
      {"MISTAKE: a thread of block 1 of the cluster writes shared memory of block 0, which may have "
       "returned",
@@ -125,13 +140,13 @@ const Mutant kMutants[] = {
       "2 x 20000"},
      kUnseen,
      kByChance},
-    {"cluster_same_part", {kFirst, "2 x 20000"}},
+    {"cluster_same_part", {kFirst, "2 x 20000", kBound}},
     {"cluster_skips_every_test",
      {"MISTAKE: thread 260 reads 16 bytes, 1 element past the end of x (40000 elements)",
       "2 x 20000"},
      {": expected "},
      kWatched},
-    {"columns_of_16_bits", {"row 0, column 65536 was not written (expected ", "2 x 65544"}},
+    {"columns_of_16_bits", {"row 0, column 65536 was not written (expected ", "2 x 65544", kOwn}},
     {"copies_null",
      {"the launch failed: invalid argument (MISTAKE: cudaMemcpyAsync(): the source is a null "
       "pointer)",
@@ -139,7 +154,7 @@ const Mutant kMutants[] = {
      {kRefusedByGpu},
      "the CPU device knows which call it was"},
     {"corrects_sum",
-     {"row 0, column 1: expected 0, got nan", "9 x 1024, an Inf in every third row"}},
+     {"row 0, column 1: expected 0, got nan", "9 x 1024, an Inf in every third row", kSumOfInf}},
     {"crashes_later",
      {"MISTAKE: thread 0 uses a null pointer (kernel rms_norm_warp_reduce, block 0, thread 0)",
       "1 x 1"},
@@ -147,18 +162,18 @@ const Mutant kMutants[] = {
      kWatched},
     {"crashes_on_host",
      {"MISTAKE: the host's code uses a null pointer. ", "1 x 1"},
-     {"", "", Shows::at_times},
+     kUnseen,
      "only the CPU device ends such a program with a sentence"},
     {"default_seed", {kFirst, "7 x 37, seed 0"}},
     {"default_stream",
      {"the launch puts work on another stream than the one that it is given", "1 x 1"},
      kUnseen,
      kOwnQueue},
-    {"eight_bits_first_vector", {"scale's row 1, column 0: expected ", "3 x 256"}},
+    {"eight_bits_first_vector", {"scale's row 1, column 0: expected ", "3 x 256", kBound}},
     {"eight_bits_idle_rows", {"the end of scale", "1 x 4"}},
-    {"eight_bits_largest_of_warp", {"scale's row 0, column 0: expected ", "1 x 1000"}},
-    {"eight_bits_no_limit", {"scale's row 0, column 0: expected ", "1 x 4"}},
-    {"eight_bits_no_weight", {"scale's row 0, column 0: expected ", "1 x 32"}},
+    {"eight_bits_largest_of_warp", {"scale's row 0, column 0: expected ", "1 x 1000", kBound}},
+    {"eight_bits_no_limit", {"scale's row 0, column 0: expected ", "1 x 4", kBound}},
+    {"eight_bits_no_weight", {"scale's row 0, column 0: expected ", "1 x 32", kBound}},
     {"eight_bits_one_array",
      {"MISTAKE: a race: thread 0 writes partial[0] here, thread 32 reads it at OTHER, and no",
       "1 x 1000"},
@@ -166,10 +181,10 @@ const Mutant kMutants[] = {
      kByChance},
     {"eps_hard_coded", {kFirst, "7 x 37, eps 0"}},
     {"eps_has_floor", {kFirst, "9 x 1024, eps 0, every row small"}},
-    {"eps_in_sum", {kFirst, "1 x 2"}},
-    {"eps_missing", {kFirst, "1 x 1"}},
-    {"eps_of_5120", {kFirst, "1 x 5120, eps 0.01"}, {"", "", Shows::never}, kUntold},
-    {"eps_on_root", {kFirst, "1 x 1"}},
+    {"eps_in_sum", {kFirst, "1 x 2", kBound}},
+    {"eps_missing", {kFirst, "1 x 1", kBound}},
+    {"eps_of_5120", {kFirst, "1 x 5120, eps 0.01"}, kNever, kUntold},
+    {"eps_on_root", {kFirst, "1 x 1", kBound}},
     {"far_out_of_bounds",
      {"MISTAKE: thread 0 reads 4 bytes, 42949", "1 x 1"},
      {"mutant/far_out_of_bounds: the kernel: an illegal memory access was encountered"},
@@ -180,42 +195,42 @@ const Mutant kMutants[] = {
      "a GPU's logarithm loses more digits than the fp32 logarithm of the CPU device"},
     {"first_launch_only", {"(at the second launch; the first was right)", "1 x 1"}},
     {"forgets_bias", {kFirst, "3 x 4, fp32, 1 + the weight"}},
-    {"forgets_weight", {kFirst, "1 x 1"}},
+    {"forgets_weight", {kFirst, "1 x 1", kBound}},
     {"grid_of_no_blocks", {kRefused, "0 x 1"}, {kRefusedByGpu, "0 x 1"}, kOtherCode},
-    {"half_lanes", {kFirst, "1 x 31"}},
+    {"half_lanes", {kFirst, "1 x 31", kBound}},
     {"half_mask",
      {"MISTAKE: lane 0 of warp 0 takes a value from lane 16, which takes no part in this shuffle",
       "1 x 1"},
-     {"", "", Shows::at_times},
+     kUnseen,
      "CUDA leaves undefined what comes of it: a GPU may give the right sum"},
-    {"hidden_plus_one", {kFirst, "1 x 1"}},
+    {"hidden_plus_one", {kFirst, "1 x 1", kBound}},
     {"host_reads_weight",
      {"MISTAKE: the host's code reads weight, which is in the device's memory", "1 x 1"},
      kUnseen,
      kWatched},
     {"keeps_pointers", {"(at the second launch; the first was right)", "1 x 1"}},
-    {"keeps_residual", {"residual's row 0, column 0: expected ", "1 x 4"}},
+    {"keeps_residual", {"residual's row 0, column 0: expected ", "1 x 4", kBound}},
     {"keeps_weight", {"(at the second launch; the first was right)", "1 x 1"}},
-    {"last_column_again", {kFirst, "1 x 1"}},
-    {"last_partial_warp", {kFirst, "1 x 1"}},
-    {"last_row", {"row 64, column 0 was not written (expected ", "65 x 4"}},
-    {"layer_norm", {kFirst, "1 x 1"}},
+    {"last_column_again", {kFirst, "1 x 1", kBound}},
+    {"last_partial_warp", {kFirst, "1 x 1", kBound}},
+    {"last_row", {"row 64, column 0 was not written (expected ", "65 x 4", kUnset}},
+    {"layer_norm", {kFirst, "1 x 1", kOwn}},
     {"leaks", {"each launch allocates memory that nobody frees", "1 x 1"}, kUnseen, kOwnQueue},
     {"leaks_events", {"each launch makes a stream or an event", "1 x 1"}, kUnseen, kOwnQueue},
     {"loses_error",
      {"an error that a call before the launch had left is lost", "1 x 1"},
-     {"", "", Shows::never},
+     kNever,
      "a GPU's runtime loses it, too: see complaint_about_rehearsal()"},
-    {"mixes_rows", {kFirst, "3 x 4"}},
+    {"mixes_rows", {kFirst, "3 x 4", kBound}},
     {"multiples_of_128",
      {"SEEN: thread 1 reads 4 bytes, 1 element past the end of x (1 element)", "1 x 1"},
      {kFirst, "1 x 1"},
      kWatched},
     {"nan_at_3333",
      {"row 0, column 0: expected nan, got 0", "1 x 3333, eps 0.01, a NaN in one row"},
-     {"", "", Shows::never},
+     kNever,
      kUntold},
-    {"neighbour_weight", {kFirst, "1 x 2"}},
+    {"neighbour_weight", {kFirst, "1 x 2", kBound}},
     {"next_row",
      {"MISTAKE: thread 1 writes 4 bytes, 1 element past the end of y (1 element)", "1 x 1"},
      {"wrote 31 elements after the end of y, the first at y[rows * hidden + 0]", "1 x 1"},
@@ -224,21 +239,21 @@ const Mutant kMutants[] = {
     {"no_barrier_after_partial",
      {"MISTAKE: a race: thread 32 writes partial[1] here, thread 1 reads it at OTHER, and no",
       "1 x 1"},
-     {"", "", Shows::at_times},
+     kUnseen,
      kByChance},
     {"no_barrier_before_reuse",
      {"MISTAKE: a race: thread 0 writes partial[0] here, thread ", "3 x 1"},
-     {"", "", Shows::at_times},
+     kUnseen,
      kByChance},
-    {"no_power_of_two", {kFirst, "1 x 3"}},
+    {"no_power_of_two", {kFirst, "1 x 3", kBound}},
     {"norms_rounded_sum", {"row 0, column ", "64 x 4096, bf16"}},
     {"offset_32_bit",
      {"SEEN: thread 0 reads 4 bytes, 2146144256 elements before the start of x", kLarge},
-     {"mutant/offset_32_bit: the kernel: an illegal memory access was encountered", "",
+     {"mutant/offset_32_bit: the kernel: an illegal memory access was encountered", "", "",
       Shows::beyond_32_bits},
      kInPart},
-    {"offset_unsigned", {": expected ", kLarge}, {"", "", Shows::never}, kInPart},
-    {"one_bit_pattern", kLineNotRun, {"", "", Shows::never}, kUntold},
+    {"offset_unsigned", {": expected ", kLarge}, kNever, kInPart},
+    {"one_bit_pattern", kLineNotRun, kNever, kUntold},
     {"one_column_too_many",
      {"SEEN: thread 1 reads 4 bytes, 1 element past the end of x (1 element)", "1 x 1"},
      {kFirst, "1 x 1"},
@@ -257,36 +272,36 @@ const Mutant kMutants[] = {
      {"MISTAKE: thread 0 uses index 4 of an array of type 'float [4]'", "1 x 1025"},
      kUnseen,
      kWatched},
-    {"own_total", {"row 0, column 1: expected ", "1 x 2"}, kUnseen, kWatched},
-    {"own_tree", {kFirst, "1 x 1"}, kUnseen, kWatched},
+    {"own_total", {"row 0, column 1: expected ", "1 x 2", kOwn}, kUnseen, kWatched},
+    {"own_tree", {kFirst, "1 x 1", kShared}, kUnseen, kWatched},
     {"puts_x_back", {"MISTAKE: thread 0 writes x[0]", "1 x 1"}, kUnseen, kWatched},
     {"reuses_pinned",
      {"(at the second launch, with another behind it on the stream; the first was right)", "3 x 1"},
      kUnseen,
      kByChance},
     {"rounds_before_weight", {"row 0, column ", "64 x 4096, bf16"}},
-    {"rounds_to_bf16", {kFirst, "1 x 1"}},
-    {"rows_and_columns", {kFirst}, {"", "", Shows::never}, kUntold},
+    {"rounds_to_bf16", {kFirst, "1 x 1", kBound}},
+    {"rows_and_columns", {kFirst}, kNever, kUntold},
     {"rows_in_grid_y",
      {kRefused, kLarge},
-     {"the launch failed: invalid", "4194305 x 513", Shows::beyond_32_bits},
+     {"the launch failed: invalid", "4194305 x 513", "", Shows::beyond_32_bits},
      kInPart},
     {"rows_of_16_bits",
      {"row 8264704 was not written: the last blocks do that where there are 30001 rows", kLarge},
-     {"row 65536, column 0 was not written (expected ", "4194305 x 513", Shows::beyond_32_bits},
+     {"row 65536, column 0 was not written (expected ", "4194305 x 513", "", Shows::beyond_32_bits},
      kInPart},
     {"scratch_in_y",
      {"MISTAKE: a race: thread 1 reads y[0] here", "1 x 2"},
      {": expected "},
      "a warp reads the factor before it overwrites it: on a GPU it takes more than one"},
     {"sets_weight", {"a copy or a memset changes weight. ", "1 x 1"}, kUnseen, kWatched},
-    {"sizes_by_hash", kLineNotRun, {"", "", Shows::never}, kUntold},
-    {"sum_in_fp16", {"row 3, column 0: expected ", "65 x 4096"}},
+    {"sizes_by_hash", kLineNotRun, kNever, kUntold},
+    {"sum_in_fp16", {"row 3, column 0: expected ", "65 x 4096", kOwn}},
     {"sum_in_half", {"row 0, column ", "64 x 4096, bf16"}},
     {"swallows_nan", {"row 7, column 0: expected nan, got ", "9 x 1024, a NaN in one row"}},
     {"swaps_halves", {kFirst, "64 x 4096, bf16"}},
-    {"table_of_sizes", {kFirst}, {"", "", Shows::never}, kUntold},
-    {"tail_of_vectors", {kFirstUnwritten, "1 x 1"}},
+    {"table_of_sizes", {kFirst}, kNever, kUntold},
+    {"tail_of_vectors", {kFirstUnwritten, "1 x 1", kOwn}},
     {"too_many_threads", {kRefused, "1 x 1"}, {kRefusedByGpu, "1 x 1"}, kOtherCode},
     {"truncates", {"row 0, column ", "64 x 4096, bf16"}},
     {"trusts_active_mask",
@@ -299,7 +314,7 @@ const Mutant kMutants[] = {
       "1 x 1"},
      {": expected "},
      "on a GPU the memory holds what an earlier block left there, which may be zero"},
-    {"unset_sum", {kFirst, "1 x 1"}, kUnseen, kWatched},
+    {"unset_sum", {kFirst, "1 x 1", kOwn}, kUnseen, kWatched},
     {"vectors_at_any_address",
      {"SEEN: thread 0 reads 16 bytes of x at an address that is no multiple of 16",
       "3 x 4, with tensors that begin 4 bytes behind a 16-byte boundary"},
@@ -308,11 +323,11 @@ const Mutant kMutants[] = {
     {"waits_for_nobody", {kFirst, "1 x 1"}, kUnseen, kByChance},
     {"waits_for_stream", {"the launch waits for the device: ", "1 x 1"}, kUnseen, kOwnQueue},
     {"weight_of_x_type", {kFirst, "64 x 4096, fp16/fp32"}},
-    {"writes_nan", {"nan, off by nan", "1 x 1"}},
-    {"writes_nothing", {kFirstUnwritten, "1 x 1"}},
-    {"wrong_above_5000", {kFirst}, {"", "", Shows::never}, kUntold},
-    {"wrong_for_525", {kFirst, "2 x 525"}},
-    {"wrong_for_777_rows", {kFirst, "777 x 128, eps 0.01"}, {"", "", Shows::never}, kUntold},
+    {"writes_nan", {"nan, off by nan", "1 x 1", kOwn}},
+    {"writes_nothing", {kFirstUnwritten, "1 x 1", kUnset}},
+    {"wrong_above_5000", {kFirst}, kNever, kUntold},
+    {"wrong_for_525", {kFirst, "2 x 525", kBound}},
+    {"wrong_for_777_rows", {kFirst, "777 x 128, eps 0.01"}, kNever, kUntold},
     {"zero_weight", {"row 0, column 0: expected nan, got 0", "9 x 1024, NaN in every even row"}},
 };
 
@@ -350,7 +365,8 @@ void check(const Mutant& mutant) {
     CHECK(finished.exit_code == kAllVerified);
   } else if (expected.shows == Shows::not_run) {
     CHECK(finished.exit_code == kNotChecked);
-    CHECK_THAT(finished.out, contains(with_places(expected.says, mutant)));
+    CHECK_THAT(finished.out, contains(with_places(expected.says, mutant)) && !contains("PASS"));
+    CHECK_THAT(finished.out, contains(" problems\n  else right on "));
   } else {
     CHECK(finished.exit_code == kLessonWrong);
     // "SLUG  FAIL  on 3 x 5:", then the complaint; without the first if the GPU is lost.
@@ -358,6 +374,12 @@ void check(const Mutant& mutant) {
     REQUIRE(lines.size() >= 2);
     CHECK_THAT(lines[1], contains(with_places(expected.says, mutant)));
     if (!expected.on.empty()) CHECK(lines[0].ends_with("FAIL  on " + expected.on + ":"));
+    if (!is_cpu_device()) return;
+    if (expected.advice.empty()) {
+      CHECK_THAT(finished.out, !contains(kNoMistakeSeen));
+    } else {
+      CHECK_THAT(finished.out, contains("\n  " + expected.advice + "\n"));
+    }
   }
 }
 

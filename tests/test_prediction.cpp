@@ -83,8 +83,7 @@ std::string graded(const std::vector<Result>& results) {
 /// Whether this is a lesson, neither a variant nor the library, about speed.
 bool is_about_speed(const Implementation& implementation) {
   const std::string slug = implementation.slug;
-  return implementation.memory == Memory::device && std::isdigit(slug[0]) != 0 &&
-         slug.find('/') == slug.npos;
+  return implementation.memory == Memory::device && std::isdigit(slug[0]) != 0 && !is_variant(slug);
 }
 
 /// The page's text from the heading "Predict, then look" to the first table.

@@ -40,7 +40,7 @@ void run(const std::string& file) {
     row.date = today();
     print(row);
   }
-  csv::write_rows(file, kMachineHeader, rows, for_each_machine_field);
+  csv::write_rows(file, rows, for_each_machine_field);
 }
 
 }  // namespace

@@ -23,10 +23,6 @@ constexpr double kRightAtLeast = 0.01;
 constexpr double kCloseAtLeast = 0.03;
 constexpr double kRounding = 1e-9;  // a guess on the border is within it
 
-bool is_variant(const Implementation& implementation) {
-  return std::string_view(implementation.slug).find('/') != std::string_view::npos;
-}
-
 double spread_us(const Result& result) {
   return *result.median_us * result.spread_pct.value_or(0) / 100;
 }
@@ -60,7 +56,7 @@ std::vector<Implementation> predecessor_and_lesson(
     const std::vector<Implementation>& all, const std::vector<Implementation>& chosen) {
   std::optional<Implementation> lesson;
   for (const Implementation& candidate : chosen) {
-    if (is_variant(candidate)) continue;
+    if (is_variant(candidate.slug)) continue;
     if (lesson) throw std::runtime_error("one lesson at a time: --lesson NAME chooses it");
     lesson = candidate;
   }
@@ -75,7 +71,7 @@ std::vector<Implementation> predecessor_and_lesson(
   std::optional<Implementation> variant;
   for (const Implementation& other : all) {
     if (!variant && std::string_view(other.slug).starts_with(slug + "/")) variant = other;
-    if (is_variant(other) || other.slug >= slug) continue;
+    if (is_variant(other.slug) || other.slug >= slug) continue;
     has_earlier = true;
     const std::string_view from = lesson->starts_from;
     if (other.memory != Memory::device) continue;

@@ -119,7 +119,7 @@ std::string summary(const std::vector<Result>& results) {
 
 std::vector<Result> without_variants(std::vector<Result> results) {
   std::erase_if(results, [](const Result& r) {
-    return r.implementation.find('/') != r.implementation.npos && r.verdict != Verdict::fail;
+    return is_variant(r.implementation) && r.verdict != Verdict::fail;
   });
   return results;
 }

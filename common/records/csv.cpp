@@ -13,35 +13,31 @@
 
 namespace rmsnorm {
 
-const char* const kCsvHeader =
-    "operation,implementation,regime,dtype,rows,hidden,cache,median_us,spread_pct,samples,bytes,"
-    "gbps,copy_gbps,peak_gbps,bytes_per_row_predicted,max_error,error_bound,verdict,device,driver,"
-    "cuda,version,date";
-
-const char* const kTraceHeader =
-    "operation,implementation,regime,dtype,rows,hidden,blocks,file,line,kind,what,bytes,requests,"
-    "lanes,sectors,wavefronts,conflicts,version,date";
-
 namespace {
 
-/// Calls visit(field) for every field of a result, in the header's order.
+/// Calls visit(name, field) for every field of a result, in the header's order.
 constexpr auto for_each_field = [](auto& r, auto&& visit) {
-  visit(r.operation), visit(r.implementation), visit(r.regime), visit(r.dtype);
-  visit(r.rows), visit(r.hidden), visit(r.cache);
-  visit(r.median_us), visit(r.spread_pct), visit(r.samples);
-  visit(r.bytes), visit(r.gbps), visit(r.copy_gbps), visit(r.peak_gbps);
-  visit(r.bytes_per_row_predicted), visit(r.max_error), visit(r.error_bound), visit(r.verdict);
-  visit(r.device), visit(r.driver), visit(r.cuda), visit(r.version), visit(r.date);
+  visit("operation", r.operation), visit("implementation", r.implementation);
+  visit("regime", r.regime), visit("dtype", r.dtype), visit("rows", r.rows);
+  visit("hidden", r.hidden), visit("cache", r.cache), visit("median_us", r.median_us);
+  visit("spread_pct", r.spread_pct), visit("samples", r.samples), visit("bytes", r.bytes);
+  visit("gbps", r.gbps), visit("copy_gbps", r.copy_gbps), visit("peak_gbps", r.peak_gbps);
+  visit("bytes_per_row_predicted", r.bytes_per_row_predicted), visit("max_error", r.max_error);
+  visit("error_bound", r.error_bound), visit("verdict", r.verdict), visit("device", r.device);
+  visit("driver", r.driver), visit("cuda", r.cuda), visit("version", r.version);
+  visit("date", r.date);
 };
 
 /// The same for a row of a trace.
 constexpr auto for_each_trace_field = [](auto& r, auto&& visit) {
-  visit(r.operation), visit(r.implementation), visit(r.regime), visit(r.dtype);
-  visit(r.rows), visit(r.hidden), visit(r.blocks);
   auto& c = r.count;
-  visit(c.file), visit(c.line), visit(c.kind), visit(c.what), visit(c.bytes), visit(c.requests);
-  visit(c.lanes), visit(c.sectors), visit(c.wavefronts), visit(c.conflicts);
-  visit(r.version), visit(r.date);
+  visit("operation", r.operation), visit("implementation", r.implementation);
+  visit("regime", r.regime), visit("dtype", r.dtype), visit("rows", r.rows);
+  visit("hidden", r.hidden), visit("blocks", r.blocks), visit("file", c.file);
+  visit("line", c.line), visit("kind", c.kind), visit("what", c.what), visit("bytes", c.bytes);
+  visit("requests", c.requests), visit("lanes", c.lanes), visit("sectors", c.sectors);
+  visit("wavefronts", c.wavefronts), visit("conflicts", c.conflicts), visit("version", r.version);
+  visit("date", r.date);
 };
 constexpr std::size_t kKindField = 9;  // of a trace, from 0
 
@@ -113,15 +109,15 @@ void write_records(
 }
 
 std::vector<Result> read_csv(const std::filesystem::path& file) {
-  return csv::read_rows<Result>(file, kCsvHeader, for_each_field);
+  return csv::read_rows<Result>(file, for_each_field);
 }
 
 void write_csv(const std::filesystem::path& file, const std::vector<Result>& results) {
-  csv::write_rows(file, kCsvHeader, results, for_each_field);
+  csv::write_rows(file, results, for_each_field);
 }
 
 std::vector<TraceRow> read_trace(const std::filesystem::path& file) {
-  std::vector<TraceRow> rows = csv::read_rows<TraceRow>(file, kTraceHeader, for_each_trace_field);
+  std::vector<TraceRow> rows = csv::read_rows<TraceRow>(file, for_each_trace_field);
   std::size_t line = 1;
   for (const TraceRow& row : rows) {
     ++line;
@@ -133,7 +129,7 @@ std::vector<TraceRow> read_trace(const std::filesystem::path& file) {
 }
 
 void write_trace(const std::filesystem::path& file, const std::vector<TraceRow>& rows) {
-  csv::write_rows(file, kTraceHeader, rows, for_each_trace_field);
+  csv::write_rows(file, rows, for_each_trace_field);
 }
 
 }  // namespace rmsnorm

@@ -10,9 +10,6 @@
 
 namespace rmsnorm {
 
-/// The first line of every results file.
-extern const char* const kCsvHeader;
-
 /// The lines of a CSV file after its first, each split into its fields.
 /// \throws std::runtime_error with the file and the line, if the first is not `header` or another
 /// has more or fewer fields.

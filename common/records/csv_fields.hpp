@@ -81,18 +81,27 @@ inline std::runtime_error field_error(
       "{}: line {}: field {} '{}' {}", file.string(), line, column + 1, text, what_is_wrong));
 }
 
-/// Reads a file's rows. `for_each_field(row, visit)` calls visit(field) for every field of a row,
-/// in the header's order.
+/// The first line of a file. `for_each_field(row, visit)` calls visit(name, field) for every field of
+/// a row, in the header's order.
+template <class Row, class ForEachField>
+std::string header_of(ForEachField for_each_field) {
+  std::vector<std::string> names;
+  Row row{};
+  for_each_field(row, [&](const char* name, const auto&) { names.push_back(name); });
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
+/// Reads a file's rows; `for_each_field` as above.
 /// \throws std::runtime_error with the file, the line and the field that is not as expected
 template <class Row, class ForEachField>
-std::vector<Row> read_rows(
-    const std::filesystem::path& file, const std::string& header, ForEachField for_each_field) {
+std::vector<Row> read_rows(const std::filesystem::path& file, ForEachField for_each_field) {
   std::vector<Row> rows;
   std::size_t line = 1;
+  const std::string header = header_of<Row>(for_each_field);
   for (const std::vector<std::string>& record : read_records(file, header)) {
     ++line;
     std::size_t column = 0;
-    for_each_field(rows.emplace_back(), [&](auto& field) {
+    for_each_field(rows.emplace_back(), [&](const char*, auto& field) {
       try {
         from_text(record[column], field);
       } catch (const std::runtime_error& error) {
@@ -107,14 +116,13 @@ std::vector<Row> read_rows(
 /// Writes a file's rows, as write_records does; `for_each_field` as above.
 template <class Row, class ForEachField>
 void write_rows(
-    const std::filesystem::path& file, const std::string& header, const std::vector<Row>& rows,
-    ForEachField for_each_field) {
+    const std::filesystem::path& file, const std::vector<Row>& rows, ForEachField for_each_field) {
   std::vector<std::vector<std::string>> records;
   for (const Row& row : rows) {
     auto& record = records.emplace_back();
-    for_each_field(row, [&](const auto& field) { record.push_back(to_text(field)); });
+    for_each_field(row, [&](const char*, const auto& field) { record.push_back(to_text(field)); });
   }
-  write_records(file, header, records);
+  write_records(file, header_of<Row>(for_each_field), records);
 }
 
 }  // namespace rmsnorm::csv

@@ -33,17 +33,15 @@ struct MachineRow {
   std::string date = {};                       ///< likewise
 };
 
-/// The first line of the CSV file.
-inline constexpr const char* kMachineHeader =
-    "probe,memory,set_bytes,stride_words,threads,loads,cycles,ns,gbps,spread_pct,samples,device,"
-    "driver,cuda,version,date";
-
-/// Calls visit(field) for every field of a row, in the header's order: csv::write_rows needs it.
+/// Calls visit(name, field) for every field of a row, in the header's order: csv::write_rows needs
+/// it.
 inline constexpr auto for_each_machine_field = [](auto& r, auto&& visit) {
-  visit(r.probe), visit(r.memory), visit(r.set_bytes), visit(r.stride_words), visit(r.threads);
-  visit(r.loads), visit(r.cycles), visit(r.ns), visit(r.gbps), visit(r.spread_pct);
-  visit(r.samples), visit(r.device), visit(r.driver), visit(r.cuda), visit(r.version);
-  visit(r.date);
+  visit("probe", r.probe), visit("memory", r.memory), visit("set_bytes", r.set_bytes);
+  visit("stride_words", r.stride_words), visit("threads", r.threads), visit("loads", r.loads);
+  visit("cycles", r.cycles), visit("ns", r.ns), visit("gbps", r.gbps);
+  visit("spread_pct", r.spread_pct), visit("samples", r.samples), visit("device", r.device);
+  visit("driver", r.driver), visit("cuda", r.cuda), visit("version", r.version);
+  visit("date", r.date);
 };
 
 }  // namespace rmsnorm

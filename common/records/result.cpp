@@ -14,6 +14,10 @@ const char* to_string(Verdict verdict) {
   return "";
 }
 
+bool is_variant(std::string_view slug) {
+  return slug.find('/') != slug.npos;
+}
+
 std::optional<double> percent_of_copy(const Result& result) {
   if (!result.gbps || !result.copy_gbps || !(*result.copy_gbps > 0)) return std::nullopt;
   return 100 * *result.gbps / *result.copy_gbps;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/contract/cache.hpp"
 
@@ -52,6 +53,9 @@ struct Result {
                              ///< it, "-dirty" if changed
   std::string date = {};     ///< UTC, YYYY-MM-DD
 };
+
+/// Whether the slug names a second kernel of a lesson, as in "02_naive/thread_per_row".
+bool is_variant(std::string_view slug);
 
 /// Bandwidth in per cent of the copy's, if both were measured.
 std::optional<double> percent_of_copy(const Result& result);

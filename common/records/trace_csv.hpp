@@ -25,9 +25,6 @@ struct TraceRow {
   std::string date;            ///< UTC, YYYY-MM-DD
 };
 
-/// The first line of every trace file.
-extern const char* const kTraceHeader;
-
 /// Reads a trace file. \throws std::runtime_error with the file, the line and the field that is not
 /// as expected; a kind has to be one of kKinds.
 std::vector<TraceRow> read_trace(const std::filesystem::path& file);

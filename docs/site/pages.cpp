@@ -26,11 +26,12 @@ namespace fs = std::filesystem;
 
 /// A lesson, as it is registered.
 struct Lesson {
-  std::string slug;    ///< "04_warp_reduce"
-  std::string number;  ///< "04"
-  std::string label;   ///< of its page
-  std::string title;   ///< "Lesson 04: Warp reduce"
-  std::string idea;    ///< one sentence
+  std::string slug;              ///< "04_warp_reduce"
+  std::string number;            ///< "04"
+  std::string label;             ///< of its page
+  std::string title;             ///< "Lesson 04: Warp reduce"
+  std::string idea;              ///< one sentence
+  std::string starts_from = {};  ///< the slug of the lesson that it changes; "": the one before
 };
 
 /// What comes before the first lesson and after the last.
@@ -42,10 +43,13 @@ std::vector<Lesson> read_lessons(const fs::path& file) {
   std::vector<Lesson> lessons;
   for (const std::string& line : split_lines(read_file(file))) {
     std::istringstream fields(line);
-    std::string slug, title, idea;
-    std::getline(std::getline(std::getline(fields, slug, '\t'), title, '\t'), idea);
+    std::string slug, title, idea, starts_from;
+    for (std::string* field : {&slug, &title, &idea, &starts_from}) {
+      std::getline(fields, *field, '\t');
+    }
     const std::string number = slug.substr(0, 2);
-    lessons.push_back({slug, number, "lesson_" + slug, "Lesson " + number + ": " + title, idea});
+    lessons.push_back(
+        {slug, number, "lesson_" + slug, "Lesson " + number + ": " + title, idea, starts_from});
   }
   return lessons;
 }
@@ -328,17 +332,13 @@ class Site {
            card(false, next) + "</nav>\n";
   }
 
-  /// The lesson that a later one is compared with: the one before, if its page names no other.
+  /// The lesson that a later one is compared with.
   std::size_t origin_of(std::size_t i) const {
-    static const std::regex kOrigin(R"(starts\s+from\s+lesson\s+(\d+)'s\s+kernel)");
-    const std::string page = read_file(root_ / "lessons" / lessons_[i].slug / "README.md");
-    std::smatch origin;
-    if (!std::regex_search(page, origin, kOrigin)) return i - 1;
-    const auto has_number = [&](const Lesson& lesson) { return lesson.number == origin[1]; };
-    const auto found = std::find_if(lessons_.begin(), lessons_.end(), has_number);
-    if (found == lessons_.end()) {
-      throw std::runtime_error(lessons_[i].slug + "/README.md: no lesson " + origin.str(1));
-    }
+    const std::string& from = lessons_[i].starts_from;
+    if (from.empty()) return i - 1;
+    const auto is_it = [&](const Lesson& lesson) { return lesson.slug == from; };
+    const auto found = std::find_if(lessons_.begin(), lessons_.end(), is_it);
+    if (found == lessons_.end()) throw std::runtime_error("there is no lesson " + from);
     return static_cast<std::size_t>(found - lessons_.begin());
   }
 

@@ -328,6 +328,7 @@ const rmsnorm::Registration<rmsnorm::TypedRmsNorm> lesson{{
     .title = "Clusters",
     .idea = "Up to 8 blocks share a long row, and send each other partial sums",
     .regime = "wide",
+    .starts_from = "12_launch_overlap",
     .launch = launch,
     .unsupported = unsupported,
     .traffic = traffic,

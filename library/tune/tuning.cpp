@@ -14,14 +14,12 @@ namespace {
 using kernels::ForwardShape;
 using kernels::Kind;
 
-const char* const kHeader =
-    "device,operation,element_bytes,vectors,kind,threads,thread_vectors,cluster,gain,driver,"
-    "version,date";
-
 constexpr auto for_each_field = [](auto& p, auto&& visit) {
-  visit(p.device), visit(p.operation), visit(p.element_bytes), visit(p.vectors);
-  visit(p.kind), visit(p.threads), visit(p.thread_vectors), visit(p.cluster);
-  visit(p.gain), visit(p.driver), visit(p.version), visit(p.date);
+  visit("device", p.device), visit("operation", p.operation);
+  visit("element_bytes", p.element_bytes), visit("vectors", p.vectors), visit("kind", p.kind);
+  visit("threads", p.threads), visit("thread_vectors", p.thread_vectors);
+  visit("cluster", p.cluster), visit("gain", p.gain), visit("driver", p.driver);
+  visit("version", p.version), visit("date", p.date);
 };
 
 /// What the lines ascend by.
@@ -81,11 +79,11 @@ Choice choose(const std::vector<std::vector<double>>& times) {
 }
 
 std::vector<Plan> read_plans(const std::filesystem::path& file) {
-  return csv::read_rows<Plan>(file, kHeader, for_each_field);
+  return csv::read_rows<Plan>(file, for_each_field);
 }
 
 void write_plans(const std::filesystem::path& file, const std::vector<Plan>& plans) {
-  csv::write_rows(file, kHeader, plans, for_each_field);
+  csv::write_rows(file, plans, for_each_field);
 }
 
 void replace(std::vector<Plan>& plans, const Plan& plan) {

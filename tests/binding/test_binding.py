@@ -296,21 +296,6 @@ class Binding(unittest.TestCase):
         for i, one in enumerate(x):
             self.assertIn(words("x", one), said[i])
 
-    def test_a_call_may_begin_within_another(self):
-        x, other = torch.zeros(2, 8), torch.zeros(3, 16)
-        write = self.rmsnorm._write_view
-        if type(self) is not Binding:
-            self.skipTest("there is nothing that a call within could overwrite")
-
-        def write_and_call(tensor, place):
-            write(tensor, place)
-            if tensor is x:
-                self.rmsnorm.rms_norm(other, None, 0.0)
-
-        with mock.patch.object(self.rmsnorm, "_write_view", write_and_call):
-            self.rmsnorm.rms_norm(x, None, 0.0)
-        self.assertIn(words("x", x), self.said())
-
     def test_the_library_must_have_been_loaded(self):
         unloaded = binding()
         for call in (unloaded.version, lambda: unloaded.rms_norm(torch.zeros(2, 8), None, 0.0)):
@@ -326,15 +311,6 @@ class Binding(unittest.TestCase):
             other = build(self.folder.name, f"-DSTUB_VERSION={major}{minor:02}03")
             with self.assertRaisesRegex(RuntimeError, f"is librmsnorm {major}.{minor}.3: "):
                 binding().load(str(other))
-
-
-class WithCapsules(Binding):
-    """The same with a PyTorch before 2.10, which gives views in capsules alone."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.rmsnorm._write_view = None
 
 
 HEADER = Path(sysconfig.get_path("include"), "Python.h")
@@ -356,9 +332,13 @@ class WithExtension(Binding):
             self.assertEqual(function.__name__, name)
 
     def test_the_stream_is_the_current_one_of_the_tensors_device(self):
-        @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+        view_writer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+        at = self.rmsnorm._table + self.rmsnorm._VIEW_WRITER_AT
+        write_view = view_writer(ctypes.c_void_p.from_address(at).value)
+
+        @view_writer
         def view(tensor, place):
-            self.rmsnorm._write_view(tensor, place)
+            write_view(tensor, place)
             device = (ctypes.c_int32 * 2).from_address(place + 8)
             device[:] = 2, 3  # kDLCUDA and its index
             return 0

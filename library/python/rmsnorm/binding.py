@@ -13,10 +13,10 @@ to be 0. Nothing is recorded for autograd.
 What the library refuses is an Error, and what CUDA cannot do a Failure, both with the library's
 sentence. All else raises what PyTorch raises.
 
-A call makes a DLPack view of each tensor in memory of its own, asks for the current stream and
-calls the library. It copies nothing, and allocates nothing but the outputs that it was not
-given. An extension (_fast.cpp), if it lies beside the library, does all that in C++. Without it,
-or in a PyTorch before 2.10, ctypes does, which takes longer than a launch.
+A call makes a DLPack view of each tensor, asks for the current stream and calls the library. It
+copies nothing, and makes no tensors but the outputs that it was not given. An extension
+(_fast.cpp), if it lies beside the library, does all that in C++. Without it, or in a PyTorch before
+2.10, ctypes does, with views in capsules, which takes longer than a launch.
 """
 
 import ctypes
@@ -40,8 +40,8 @@ _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
-# DLPack's table of a framework's functions: a version, a pointer to an older table, and the
-# functions. The fourth writes a tensor's DLTensor to an address.
+# The table of a framework's functions, which the extension calls: a version, a pointer to an older
+# table, and the functions. The fourth writes a tensor's DLTensor to an address.
 _VIEW_WRITER_AT = 8 + 8 + 3 * 8
 
 
@@ -58,24 +58,7 @@ def _exchange_table():
     return table
 
 
-def _view_writer(table):
-    address = ctypes.c_void_p.from_address(table + _VIEW_WRITER_AT).value
-    return ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(address)
-
-
-class _Places:
-    """Where the views of a call are written: a place for each of up to seven tensors."""
-
-    def __init__(self):
-        size = 48  # of a DLTensor
-        self._memory = ctypes.create_string_buffer(7 * size)
-        begin = ctypes.addressof(self._memory)
-        self.addresses = tuple(range(begin, begin + 7 * size, size))
-
-
 _table = _exchange_table()
-_write_view = None if _table is None else _view_writer(_table)
-_free_places = []  # of calls that are over; a list's pop and append are atomic
 
 # How many tensors a function takes, and the numbers after them. A stream comes last, in all but one.
 _FLOATS = [ctypes.c_float] * 2
@@ -170,14 +153,15 @@ def _with_ctypes(function, count, numbers, has_stream):
     function.argtypes = [ctypes.c_void_p] * count + numbers + [ctypes.c_void_p] * has_stream
 
     def called(*arguments):
-        call = _call_with_capsules if _write_view is None else _call_with_views
         for tensor in arguments[:count]:
             if tensor is not None and not isinstance(tensor, torch.Tensor):
                 raise TypeError(f"{tensor!r} is a {type(tensor).__name__}: it needs to be a tensor")
         x, rest = arguments[0], arguments[count:]
         if has_stream:
             rest = (*rest, _raw_stream(x.get_device()) if x.is_cuda else None)
-        return call(function, arguments[:count], rest)
+        # The capsules live until the call is over.
+        capsules = [(None, None) if one is None else _capsule(one) for one in arguments[:count]]
+        return function(*(view for _, view in capsules), *rest)
 
     return called
 
@@ -190,27 +174,6 @@ def _capsule(tensor):
     if code is not None:
         ctypes.c_uint8.from_address(view + _CODE_AT).value = code
     return capsule, view
-
-
-def _call_with_capsules(function, tensors, others):
-    # The capsules live until the call is over.
-    capsules = [(None, None) if tensor is None else _capsule(tensor) for tensor in tensors]
-    return function(*(view for _, view in capsules), *others)
-
-
-def _call_with_views(function, tensors, others):
-    # Its own memory for each call: another may begin before this one ends, in another thread, or in
-    # what Python runs meanwhile. A view points to its tensor's sizes: the tensors live as long.
-    places = _free_places.pop() if _free_places else _Places()
-    try:
-        views = []
-        for tensor, place in zip(tensors, places.addresses):
-            if tensor is not None:
-                _write_view(tensor, place)
-            views.append(None if tensor is None else place)
-        return function(*views, *others)
-    finally:
-        _free_places.append(places)
 
 
 def _call(name, *arguments):
