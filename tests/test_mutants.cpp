@@ -272,7 +272,7 @@ const Mutant kMutants[] = {
      {"MISTAKE: thread 0 uses index 4 of an array of type 'float [4]'", "1 x 1025"},
      kUnseen,
      kWatched},
-    {"own_total", {"row 0, column 1: expected ", "1 x 2", kOwn}, kUnseen, kWatched},
+    {"own_total", {"row 0, column 32: expected ", "1 x 33", kOwn}, kUnseen, kWatched},
     {"own_tree", {kFirst, "1 x 1", kShared}, kUnseen, kWatched},
     {"puts_x_back", {"MISTAKE: thread 0 writes x[0]", "1 x 1"}, kUnseen, kWatched},
     {"reuses_pinned",

@@ -86,9 +86,9 @@ struct ExerciseRegistration {
 
 /// The main function of an exercise's program, which holds one kernel and one exercise. Without
 /// arguments it checks the kernel, prints what is wrong or how far it is from the goals, and gives
-/// an ExitCode (base/exit_code.hpp). With `--goals` it does so on the problems alone that are counted.
-/// With `--time` it verifies and times the kernel in the lesson's regime, or in the exercise's, whose
-/// results are graded, under the name "yours".
+/// an ExitCode (base/exit_code.hpp). With `--goals` it does so on the problems alone that are
+/// counted. With `--time` it verifies and times the kernel in the lesson's regime, or in the
+/// exercise's, whose results are graded, under the name "yours".
 int run_exercise(int argc, const char* const* argv);
 
 }  // namespace rmsnorm

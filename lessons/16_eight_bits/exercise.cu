@@ -264,8 +264,7 @@ int sum_depth(const rmsnorm::RmsNormE4m3Row& p) {
 const rmsnorm::Registration<rmsnorm::RmsNormE4m3Row> lesson{{
     .slug = "16_eight_bits",
     .title = "Eight bits",
-    .idea =
-        "A norm in 8 bits for a matrix product, with a scale for each row, and x still read once",
+    .idea = "A norm in 8 bits for a matrix product: a scale for each row, and x still read once",
     .regime = "prefill",
     .starts_from = "10_half_precision",
     .launch = launch,
