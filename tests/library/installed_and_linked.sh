@@ -29,7 +29,7 @@ library=$(find "$folder/installed" -name 'librmsnorm.so')
 [ -n "$library" ] || fail "nothing has been installed: $(cat "$folder/log")"
 
 header=$folder/installed/include/rmsnorm.h
-declared=$(grep -oE '^[a-z_ *]+\brmsnorm_[a-z0-9_]+\(' "$header" |
+declared=$(grep -oE '^[a-z][a-z_ *]*\brmsnorm_[a-z0-9_]+\(' "$header" |
   grep -oE 'rmsnorm_[a-z0-9_]+\(' | tr -d '(' | sort)
 [ "$(wc -l <<<"$declared")" -ge 4 ] || fail "not all functions were found in the header: $declared"
 # All but A, which is the name of the version itself.
