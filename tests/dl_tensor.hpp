@@ -119,7 +119,8 @@ Values values_of(const DeviceTensor& x);
 Factors factors_of(const DeviceTensor* weight, float bias = 0);
 
 /// The norm of x, which lies in rows as `at` has them. Of y, rounding can move a part: that of an
-/// fp32 kernel, and once more that to the type. No kernel adds a square more often than is said here.
+/// fp32 kernel, and once more that to the type. No kernel adds a square more often than is said
+/// here.
 std::function<Allowed(std::int64_t row, std::int64_t col)> norm_of(
     const Values& x, const Layout& at, rmsnorm::Dtype dtype, const Factors& factors);
 

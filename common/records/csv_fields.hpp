@@ -81,8 +81,8 @@ inline std::runtime_error field_error(
       "{}: line {}: field {} '{}' {}", file.string(), line, column + 1, text, what_is_wrong));
 }
 
-/// The first line of a file. `for_each_field(row, visit)` calls visit(name, field) for every field of
-/// a row, in the header's order.
+/// The first line of a file. `for_each_field(row, visit)` calls visit(name, field) for every field
+/// of a row, in the header's order.
 template <class Row, class ForEachField>
 std::string header_of(ForEachField for_each_field) {
   std::vector<std::string> names;
