@@ -1,4 +1,6 @@
 // Rows of whole vectors at 16-byte addresses, which the registers of a block hold: each byte once.
+#include <type_traits>
+
 #include "library/kernels/forward_row.cuh"
 #include "library/kernels/fp8_kernels.hpp"
 #include "library/kernels/fp8_row.cuh"
@@ -52,12 +54,21 @@ __device__ uint4 narrow_all(const float* number) {
   return v;
 }
 
+/// Blocks that an SM is to hold, of 512 threads each: two have 64 registers a thread. A residual or
+/// a second rounding needs more.
+template <bool kIsShort, bool kResidual, bool kRounded>
+constexpr int kMinBlocks = kIsShort || kResidual || kRounded ? 1 : 2;
+
 /// plan.threads share a row, and have kVectors of it each.
-template <class T, class W, int kVectors, bool kIsShort, Scales kScales, bool kResidual>
-__global__ void __launch_bounds__(kMaxThreads<kIsShort ? 1 : 0>) rms_norm_fp8_aligned(
-    const __grid_constant__ Fp8Norm op,          // the tensors
-    const __grid_constant__ ForwardPlan plan) {  // how blocks share them
-  constexpr int kElements = kSize<T>;            // of a vector
+/// \tparam kRounded  whether the norm is rounded to T, to be stored or for what follows
+template <
+    class T, class W, int kVectors, bool kIsShort, Scales kScales, bool kResidual, bool kRounded>
+__global__ void __launch_bounds__(
+    kMaxThreads<kIsShort ? 1 : 0>, kMinBlocks<kIsShort, kResidual, kRounded>)
+    rms_norm_fp8_aligned(
+        const __grid_constant__ Fp8Norm op,          // the tensors
+        const __grid_constant__ ForwardPlan plan) {  // how blocks share them
+  constexpr int kElements = kSize<T>;                // of a vector
   const auto number = blockIdx.x * std::int64_t{plan.rows} + threadIdx.y;
   const Place place{blockIdx.y, number};
   const int end = number < op.inner ? op.hidden / kElements : 0;
@@ -109,8 +120,8 @@ __global__ void __launch_bounds__(kMaxThreads<kIsShort ? 1 : 0>) rms_norm_fp8_al
   float squares_of_thread = 0, squares_of_twin = 0;
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    widen_all<T>(v[k], value[k]);
     if constexpr (kResidual) {
+      widen_all<T>(v[k], value[k]);
       float other[kElements], sum = 0;
       widen_all<T>(r[k], other);
 #pragma unroll
@@ -139,6 +150,7 @@ __global__ void __launch_bounds__(kMaxThreads<kIsShort ? 1 : 0>) rms_norm_fp8_al
     const int i = threadIdx.x + k * threads;
     uint4* const factors = &w[kEarly ? k * kParts : 0];
     if (!kEarly) load_weight<T, W>(weight, i, end_of_weight, factors);
+    if constexpr (!kResidual) widen_all<T>(v[k], value[k]);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       float factor[kSize<W>];
@@ -149,7 +161,7 @@ __global__ void __launch_bounds__(kMaxThreads<kIsShort ? 1 : 0>) rms_norm_fp8_al
         element = element * rstd * (factor[j] + op.weight_bias);
       }
     }
-    if (op.rounds_twice || op.norm.data != nullptr) {
+    if constexpr (kRounded) {
       const uint4 stored = narrow_all<T>(value[k]);
       if (op.norm.data != nullptr && i < end) norm[i] = stored;
       if (op.rounds_twice) widen_all<T>(stored, value[k]);
@@ -174,40 +186,48 @@ __global__ void __launch_bounds__(kMaxThreads<kIsShort ? 1 : 0>) rms_norm_fp8_al
     scale = scale_for(most, limit, op.y_dtype);
     if (threadIdx.x == 0 && end > 0) store_scale(op, place, 0, scale);
   }
-  float inverse = 1 / scale;
   auto* const y = find<Codes<kElements>>(op.y, place);
+  const auto store = [&](auto constant) {  // so that its branch is not in the loop
+    constexpr Dtype type = decltype(constant)::value;
+    float inverse = kScales == Scales::given ? 1 / scale : reciprocal(scale);
 #pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    const int i = threadIdx.x + k * threads;
-    if (kScales == Scales::groups && !is_one_scale) {
-      scale = scale_for(group_fold(largest[k], kLanes, Larger()), limit, op.y_dtype);
-      inverse = 1 / scale;
-      if (i % kLanes == 0 && i < end) store_scale(op, place, i / kLanes, scale);
+    for (int k = 0; k < kVectors; ++k) {
+      const int i = threadIdx.x + k * threads;
+      if (kScales == Scales::groups && !is_one_scale) {
+        scale = scale_for(group_fold(largest[k], kLanes, Larger()), limit, type);
+        inverse = reciprocal(scale);
+        if (i % kLanes == 0 && i < end) store_scale(op, place, i / kLanes, scale);
+      }
+      const Codes<kElements> codes = codes_of<kElements>(value[k], inverse, type);
+      if (i < end) y[i] = codes;
     }
-    const Codes<kElements> codes = codes_of<kElements>(value[k], inverse, op.y_dtype);
-    if (i < end) y[i] = codes;
+  };
+  if (op.y_dtype == Dtype::e4m3) {
+    store(std::integral_constant<Dtype, Dtype::e4m3>());
+  } else {
+    store(std::integral_constant<Dtype, Dtype::e5m2>());
   }
 }
 
-template <class T, class W, Scales kScales, bool kResidual>
+template <class T, class W, Scales kScales, bool kResidual, bool kRounded>
 Fp8Kernel kernel_for(const ForwardPlan& plan) {
   if (plan.twins == 1 && plan.threads <= kShortRows / 2)
-    return rms_norm_fp8_aligned<T, W, 2, true, kScales, kResidual>;
+    return rms_norm_fp8_aligned<T, W, 2, true, kScales, kResidual, kRounded>;
   const int vectors = plan.vectors * plan.twins;
-  return vectors == 2   ? rms_norm_fp8_aligned<T, W, 2, false, kScales, kResidual>
-         : vectors == 3 ? rms_norm_fp8_aligned<T, W, 3, false, kScales, kResidual>
-                        : rms_norm_fp8_aligned<T, W, 4, false, kScales, kResidual>;
+  return vectors == 2   ? rms_norm_fp8_aligned<T, W, 2, false, kScales, kResidual, kRounded>
+         : vectors == 3 ? rms_norm_fp8_aligned<T, W, 3, false, kScales, kResidual, kRounded>
+                        : rms_norm_fp8_aligned<T, W, 4, false, kScales, kResidual, kRounded>;
 }
 
-template <class T, class W, bool kResidual>
+template <class T, class W, bool kResidual, bool kRounded>
 Fp8Kernel kernel_for(const Fp8Norm& op, const ForwardPlan& plan) {
   switch (op.scales) {
     case Scales::given:
-      return kernel_for<T, W, Scales::given, kResidual>(plan);
+      return kernel_for<T, W, Scales::given, kResidual, kRounded>(plan);
     case Scales::row:
-      return kernel_for<T, W, Scales::row, kResidual>(plan);
+      return kernel_for<T, W, Scales::row, kResidual, kRounded>(plan);
     case Scales::groups:
-      return kernel_for<T, W, Scales::groups, kResidual>(plan);
+      return kernel_for<T, W, Scales::groups, kResidual, kRounded>(plan);
   }
   return nullptr;
 }
@@ -218,8 +238,13 @@ Fp8Kernel fp8_aligned_kernel(const Fp8Norm& op, const ForwardPlan& plan) {
   return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
     using T = decltype(x);
     using W = decltype(weight);
-    return op.residual.data == nullptr ? kernel_for<T, W, false>(op, plan)
-                                       : kernel_for<T, W, true>(op, plan);
+    const bool is_rounded = op.rounds_twice || op.norm.data != nullptr;
+    if (op.residual.data == nullptr) {
+      return is_rounded ? kernel_for<T, W, false, true>(op, plan)
+                        : kernel_for<T, W, false, false>(op, plan);
+    }
+    return is_rounded ? kernel_for<T, W, true, true>(op, plan)
+                      : kernel_for<T, W, true, false>(op, plan);
   });
 }
 

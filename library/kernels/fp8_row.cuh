@@ -24,8 +24,27 @@ __device__ inline float limit_or_scale(const Fp8Norm& op) {
 __device__ inline float scale_for(float largest, float limit, Dtype type) {
   const bool is_e4m3 = type == Dtype::e4m3;
   const float most = is_e4m3 ? 448 : 57344;
+  const float of_most = is_e4m3 ? 1 / 448.0f : 1 / 57344.0f;
   const float least = is_e4m3 ? 1 / (448.0f * 512) : 1 / (57344.0f * 512);
-  return fmaxf(fminf(largest, limit) / most, least);
+  largest = fminf(largest, limit);
+  // largest / most, bit for bit: the product with the reciprocal, and what is left of largest. It
+  // has no need of a division's branch. Where that would give something else, least is more.
+  const float product = largest * of_most;
+  const float quotient = fmaf(fmaf(-product, most, largest), of_most, product);
+  return largest < INFINITY ? fmaxf(quotient, least) : INFINITY;
+}
+
+/// 1 / scale, bit for bit, for a scale of scale_for(). No reciprocal of these is subnormal, but that
+/// of infinity: so it has no need of a division's branch.
+__device__ inline float reciprocal(float scale) {
+#ifdef __CUDA_ARCH__
+  float nearly;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(nearly) : "f"(scale));
+  const float better = fmaf(nearly, fmaf(-scale, nearly, 1), nearly);  // one step of Newton's
+  return scale < INFINITY ? better : 0;
+#else
+  return 1 / scale;
+#endif
 }
 
 /// Stores the scale of a group of a row.
