@@ -8,11 +8,19 @@
 namespace rmsnorm::kernels {
 namespace {
 
+/// Threads that an SM is to hold: 1536 have 40 registers each. Turing has no room for more than 1024.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kThreadsOnSm = 1024;
+#else
+constexpr int kThreadsOnSm = 1536;
+#endif
+
 /// A warp has a row, or a block has one.
 template <class T, bool kWhole>
-__global__ void __launch_bounds__(kMaxMixedThreads) rms_norm_fp8_any(
-    const __grid_constant__ Fp8Norm op,          // the tensors
-    const __grid_constant__ ForwardPlan plan) {  // how blocks share them
+__global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThreads)
+    rms_norm_fp8_any(
+        const __grid_constant__ Fp8Norm op,          // the tensors
+        const __grid_constant__ ForwardPlan plan) {  // how blocks share them
   const auto number = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
   const Place place{blockIdx.y, number};
   const T* const x = find<const T>(op.x, place);
