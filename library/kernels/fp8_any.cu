@@ -8,7 +8,7 @@
 namespace rmsnorm::kernels {
 namespace {
 
-/// Threads that an SM is to hold: 1536 have 40 registers each. Turing has no room for more than 1024.
+/// Threads that an SM is to hold: 1536 have 40 registers each. Turing has room for 1024 alone.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 constexpr int kThreadsOnSm = 1024;
 #else

@@ -34,8 +34,8 @@ __device__ inline float scale_for(float largest, float limit, Dtype type) {
   return largest < INFINITY ? fmaxf(quotient, least) : INFINITY;
 }
 
-/// 1 / scale, bit for bit, for a scale of scale_for(). No reciprocal of these is subnormal, but that
-/// of infinity: so it has no need of a division's branch.
+/// 1 / scale, bit for bit, for a scale of scale_for(). None of these has a subnormal reciprocal: so
+/// it has no need of a division's branch.
 __device__ inline float reciprocal(float scale) {
 #ifdef __CUDA_ARCH__
   float nearly;
