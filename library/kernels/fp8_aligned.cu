@@ -9,27 +9,41 @@
 namespace rmsnorm::kernels {
 namespace {
 
-/// The numbers of a row's threads as one. kIsShort: these are 4 to 64 of a block of several rows;
-/// else a block.
-template <bool kIsShort, class Fold>
-__device__ float over_row(float value, float* partial, int threads, Fold fold) {
-  if constexpr (!kIsShort) return row_fold<0>(value, partial, threads, fold);
-  if (threads > 32) return row_fold<64>(value, partial, threads, fold);
-  return group_fold(value, threads, fold);
+/// How many threads share a row: plan.threads, 4 to 64 of a block of several rows; plan.threads, a
+/// block; or a block of so many.
+constexpr int kShort = -1, kBlock = 0;
+
+/// The largest of a row's threads, which have 0 or more each.
+template <int kRowThreads>
+__device__ float largest_of_row(float value, float* partial, int threads) {
+  if constexpr (kRowThreads == kShort) {
+    return threads > 32 ? row_fold<64>(value, partial, threads, Larger())
+                        : group_fold(value, threads, Larger());
+  }
+  value = largest_of_warp(value);
+  const int lane = threadIdx.x % 32;
+  if (lane == 0) partial[threadIdx.x / 32] = value;
+  __syncthreads();  // every warp's largest is in partial[]
+  return largest_of_warp(lane < threads / 32 ? partial[lane] : 0);
 }
 
-/// The sum over twice as many threads as a block has: each has the numbers of two, so many places
-/// apart. Added in the same order as theirs.
-__device__ float sum_of_twins(float a, float b, float* partial, int threads) {
-  a = group_sum(a, 32);
-  b = group_sum(b, 32);
-  const int lane = threadIdx.x % 32, warps = threads / 32;
-  if (lane == 0) {
-    partial[threadIdx.x / 32] = a;
-    partial[warps + threadIdx.x / 32] = b;
+/// The sum of a row's threads: of a thread's two numbers, if these are what twice as many threads
+/// would have had. It is added in the same order as theirs.
+template <int kRowThreads, bool kTwins>
+__device__ float sum_of_row(float (&of_thread)[2], float* partial, int threads) {
+  if constexpr (kRowThreads == kShort) {
+    return threads > 32 ? row_sum<64>(of_thread[0], partial, threads)
+                        : group_sum(of_thread[0], threads);
+  } else if constexpr (!kTwins) {
+    return row_sum<kRowThreads>(of_thread[0], partial, threads);
+  } else {
+    const float sum = fold_each(of_thread, 32, Sum());
+    const int lane = threadIdx.x % 32, warps = threads / 32;
+    if (lane % 16 == 0) partial[lane / 16 * warps + threadIdx.x / 32] = sum;
+    __syncthreads();  // every warp's two sums are in partial[]
+    if constexpr (kRowThreads == 128) return group_sum(partial[lane % 8], 8);
+    return group_sum(lane < 2 * warps ? partial[lane] : 0, 32);
   }
-  __syncthreads();  // every warp's two sums are in partial[]
-  return group_sum(lane < 2 * warps ? partial[lane] : 0, 32);
 }
 
 /// The elements of a vector in fp32.
@@ -54,25 +68,31 @@ __device__ uint4 narrow_all(const float* number) {
   return v;
 }
 
-/// Blocks that an SM is to hold, of 512 threads each: two have 64 registers a thread. A residual or
-/// a second rounding needs more.
-template <bool kIsShort, bool kResidual, bool kRounded>
-constexpr int kMinBlocks = kIsShort || kResidual || kRounded ? 1 : 2;
+/// The most threads of a block.
+template <int kRowThreads>
+constexpr int kMost = kMaxThreads<(kRowThreads == kShort ? 1 : kRowThreads)>;
 
-/// plan.threads share a row, and have kVectors of it each.
+/// Blocks that an SM is to hold: 1024 threads have 64 registers each. A residual or a second
+/// rounding needs more.
+template <int kRowThreads, bool kResidual, bool kRounded>
+constexpr int kMinBlocks =
+    kRowThreads == kShort || kResidual || kRounded ? 1 : 2 * 512 / kMost<kRowThreads>;
+
+/// kRowThreads share a row, and have kVectors of it each.
 /// \tparam kRounded  whether the norm is rounded to T, to be stored or for what follows
 template <
-    class T, class W, int kVectors, bool kIsShort, Scales kScales, bool kResidual, bool kRounded>
-__global__ void __launch_bounds__(
-    kMaxThreads<kIsShort ? 1 : 0>, kMinBlocks<kIsShort, kResidual, kRounded>)
+    class T, class W, int kVectors, int kRowThreads, Scales kScales, bool kResidual, bool kRounded>
+__global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kResidual, kRounded>)
     rms_norm_fp8_aligned(
         const __grid_constant__ Fp8Norm op,          // the tensors
         const __grid_constant__ ForwardPlan plan) {  // how blocks share them
   constexpr int kElements = kSize<T>;                // of a vector
-  const auto number = blockIdx.x * std::int64_t{plan.rows} + threadIdx.y;
+  constexpr bool kIsShort = kRowThreads == kShort;
+  const std::int64_t number =
+      kIsShort ? blockIdx.x * std::int64_t{plan.rows} + threadIdx.y : blockIdx.x;
   const Place place{blockIdx.y, number};
-  const int end = number < op.inner ? op.hidden / kElements : 0;
-  const int threads = plan.threads;
+  const int end = !kIsShort || number < op.inner ? op.hidden / kElements : 0;
+  const int threads = kRowThreads > 0 ? kRowThreads : plan.threads;
   const auto* row = find<const uint4>(op.x, place);
   auto* const residual = find<uint4>(op.residual, place);
   const auto* weight = reinterpret_cast<const uint4*>(
@@ -89,7 +109,7 @@ __global__ void __launch_bounds__(
   wait_for_inputs();
   const auto* x = cuda::associate_access_property(row, plan.policy);
   constexpr int kFactors = kVectors * kParts;
-  constexpr bool kEarly = kVectors == 2;  // registers
+  constexpr bool kEarly = kFactors <= 4;  // registers
   uint4 v[kVectors], r[kVectors], w[kEarly ? kFactors : kParts];
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
@@ -116,8 +136,9 @@ __global__ void __launch_bounds__(
 
   float value[kVectors][kElements];  // of x or the sum, and then of the norm
   // With twins, the vectors of one are those of even numbers.
-  const bool has_twins = kVectors == 4 && !kIsShort && !kResidual && plan.twins == 2;
-  float squares_of_thread = 0, squares_of_twin = 0;
+  constexpr bool kMayTwin = kVectors == 4 && kRowThreads == kBlock && !kResidual;
+  const bool has_twins = kRowThreads == 128 || (kMayTwin && plan.twins == 2);
+  float squares_of_thread[2] = {};
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     if constexpr (kResidual) {
@@ -129,19 +150,17 @@ __global__ void __launch_bounds__(
         value[k][j] += other[j];
         sum += value[k][j] * value[k][j];
       }
-      squares_of_thread += sum;
+      squares_of_thread[0] += sum;
       const int i = threadIdx.x + k * threads;
       if (i < end) residual[i] = narrow_all<T>(value[k]);
     } else {
-      float& sum = has_twins && k % 2 == 1 ? squares_of_twin : squares_of_thread;
-      sum += squares<T>(v[k]);  // as in a forward launch
+      squares_of_thread[has_twins && k % 2 == 1] += squares<T>(v[k]);  // as in a forward launch
     }
   }
   __shared__ float partial[32];
-  const float sum_of_row = has_twins
-                               ? sum_of_twins(squares_of_thread, squares_of_twin, partial, threads)
-                               : over_row<kIsShort>(squares_of_thread, partial, threads, Sum());
-  const float rstd = rsqrtf(sum_of_row * plan.inverse + op.eps);
+  const float sum = has_twins ? sum_of_row<kRowThreads, true>(squares_of_thread, partial, threads)
+                              : sum_of_row<kRowThreads, false>(squares_of_thread, partial, threads);
+  const float rstd = rsqrtf(sum * plan.inverse + op.eps);
 
   auto* const norm = find<uint4>(op.norm, place);
   float largest[kVectors];
@@ -179,7 +198,7 @@ __global__ void __launch_bounds__(
     for (int k = 1; k < kVectors; ++k) most = fmaxf(most, largest[k]);
     if constexpr (kScales == Scales::row) {
       __shared__ float partial_largest[32];  // partial[] may still be read
-      most = over_row<kIsShort>(most, partial_largest, threads, Larger());
+      most = largest_of_row<kRowThreads>(most, partial_largest, threads);
     } else {
       most = group_fold(most, lanes, Larger());
     }
@@ -189,16 +208,27 @@ __global__ void __launch_bounds__(
   auto* const y = find<Codes<kElements>>(op.y, place);
   const auto store = [&](auto constant) {  // so that its branch is not in the loop
     constexpr Dtype type = decltype(constant)::value;
-    float inverse = kScales == Scales::given ? 1 / scale : reciprocal(scale);
+    constexpr bool kHasGroups = kScales == Scales::groups;
+    constexpr int kEach = kVectors == 2 ? 2 : 4;  // lanes of a group that have a scale
+    if (kHasGroups && !is_one_scale) {
+      float most[kEach] = {};
+#pragma unroll
+      for (int k = 0; k < kVectors; ++k) most[k] = largest[k];
+      scale = scale_for(fold_each(most, kLanes, Larger()), limit, type);
+      constexpr int kPart = kLanes / kEach;
+      const int k = threadIdx.x % kLanes / kPart;  // the vector whose group it is
+      const int i = threadIdx.x / kLanes * kLanes + k * threads;
+      if (threadIdx.x % kPart == 0 && i < end) store_scale(op, place, i / kLanes, scale);
+    }
+    const float inverse = kScales == Scales::given ? 1 / scale : reciprocal(scale);
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int i = threadIdx.x + k * threads;
-      if (kScales == Scales::groups && !is_one_scale) {
-        scale = scale_for(group_fold(largest[k], kLanes, Larger()), limit, type);
-        inverse = reciprocal(scale);
-        if (i % kLanes == 0 && i < end) store_scale(op, place, i / kLanes, scale);
+      float factor = inverse;
+      if (kHasGroups && !is_one_scale) {
+        factor = __shfl_sync(0xffffffff, inverse, k * (kLanes / kEach), kLanes);
       }
-      const Codes<kElements> codes = codes_of<kElements>(value[k], inverse, type);
+      const Codes<kElements> codes = codes_of<kElements>(value[k], factor, type);
       if (i < end) y[i] = codes;
     }
   };
@@ -211,12 +241,19 @@ __global__ void __launch_bounds__(
 
 template <class T, class W, Scales kScales, bool kResidual, bool kRounded>
 Fp8Kernel kernel_for(const ForwardPlan& plan) {
-  if (plan.twins == 1 && plan.threads <= kShortRows / 2)
-    return rms_norm_fp8_aligned<T, W, 2, true, kScales, kResidual, kRounded>;
+  const bool has_twins = plan.twins == 2;
+  if (!has_twins && plan.threads <= kShortRows / 2)
+    return rms_norm_fp8_aligned<T, W, 2, kShort, kScales, kResidual, kRounded>;
   const int vectors = plan.vectors * plan.twins;
-  return vectors == 2   ? rms_norm_fp8_aligned<T, W, 2, false, kScales, kResidual, kRounded>
-         : vectors == 3 ? rms_norm_fp8_aligned<T, W, 3, false, kScales, kResidual, kRounded>
-                        : rms_norm_fp8_aligned<T, W, 4, false, kScales, kResidual, kRounded>;
+  if constexpr (!kResidual) {  // of 4096 and 8192 columns: a number that the compiler knows
+    if (has_twins && plan.threads == 128)
+      return rms_norm_fp8_aligned<T, W, 4, 128, kScales, kResidual, kRounded>;
+    if (vectors == 4 && plan.threads == 256)
+      return rms_norm_fp8_aligned<T, W, 4, 256, kScales, kResidual, kRounded>;
+  }
+  return vectors == 2   ? rms_norm_fp8_aligned<T, W, 2, kBlock, kScales, kResidual, kRounded>
+         : vectors == 3 ? rms_norm_fp8_aligned<T, W, 3, kBlock, kScales, kResidual, kRounded>
+                        : rms_norm_fp8_aligned<T, W, 4, kBlock, kScales, kResidual, kRounded>;
 }
 
 template <class T, class W, bool kResidual, bool kRounded>

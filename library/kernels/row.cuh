@@ -98,6 +98,35 @@ __device__ float row_fold(float value, float* partial, int threads, Fold fold) {
   }
 }
 
+/// The numbers of a group of neighbouring lanes as one, for each of a thread's kCount numbers, a
+/// power of 2. Of a group's lanes, each kCount-th part gets one: the first that of number[0]. Lanes
+/// swap what is not theirs: fewer shuffles than kCount group_folds, which combine in this order.
+template <int kCount, class Fold>
+__device__ float fold_each(float (&number)[kCount], int lanes, Fold fold) {
+  int distance = lanes / 2;
+#pragma unroll
+  for (int left = kCount / 2; left > 0; left /= 2, distance /= 2) {
+    const bool has_second = (threadIdx.x & distance) != 0;
+#pragma unroll
+    for (int i = 0; i < left; ++i) {
+      const float kept = has_second ? number[left + i] : number[i];
+      const float given = has_second ? number[i] : number[left + i];
+      number[i] = fold(kept, __shfl_xor_sync(0xffffffff, given, distance));
+    }
+  }
+  return group_fold(number[0], 2 * distance, fold);
+}
+
+/// The largest of a warp's numbers, which are 0 or more.
+__device__ inline float largest_of_warp(float value) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  // The bits of such numbers have their order.
+  return __uint_as_float(__reduce_max_sync(0xffffffff, __float_as_uint(value)));
+#else
+  return group_fold(value, 32, Larger());
+#endif
+}
+
 /// The sum over groups of neighbouring lanes.
 __device__ inline float group_sum(float value, int lanes) {
   return group_fold(value, lanes, Sum());
