@@ -27,6 +27,7 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
   T* const residual = find<T>(op.residual, place);
   T* const stored = find<T>(op.norm, place);
   auto* const y = find<std::uint8_t>(op.y, place);
+  auto* const scales = find<char>(op.scale, place);
   const void* const weight = op.weight == nullptr ? nullptr
                                                   : static_cast<const char*>(op.weight) +
                                                         place.outer * op.weight_outer_stride +
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
     largest = blockDim.x == 32 ? group_fold(largest, 32, Larger())
                                : row_fold<0>(largest, partial_largest, blockDim.x, Larger());
     scale = scale_for(largest, limit, op.y_dtype);
-    if (threadIdx.x == 0 && groups > 0) store_scale(op, place, 0, scale);
+    if (threadIdx.x == 0 && groups > 0) store_scale(op, scales, 0, scale);
   }
   for (int first = 0; first < groups; first += blockDim.x) {  // whole warps
     const int i = first + threadIdx.x;
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
       constexpr int kLanes = kScaleGroup / kGroup;
       const float largest = group_fold(largest_of<kGroup>(norm.number), kLanes, Larger());
       scale = scale_for(largest, limit, op.y_dtype);
-      if (i % kLanes == 0 && i < groups) store_scale(op, place, i / kLanes, scale);
+      if (i % kLanes == 0 && i < groups) store_scale(op, scales, i / kLanes, scale);
     }
     const Codes<kGroup> codes = codes_of<kGroup>(norm.number, 1 / scale, op.y_dtype);
     if (kWhole && i < groups) reinterpret_cast<Codes<kGroup>*>(y)[i] = codes;

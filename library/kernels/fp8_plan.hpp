@@ -30,18 +30,36 @@ inline bool is_aligned(const Fp8Norm& op) {
   return columns_bits(op) % (16 / bytes_of(op.dtype)) == 0 && is_aligned(forward_of(op));
 }
 
+/// Is the norm rounded to the type of x, to be stored or for y?
+inline bool is_rounded(const Fp8Norm& op) {
+  return op.rounds_twice || op.norm.data != nullptr;
+}
+
+/// Does a row fill the vectors of its threads, beside a weight? Kernels for such rows need not ask
+/// what is there.
+inline bool is_full(const Fp8Norm& op, const ForwardPlan& plan) {
+  const int vectors = plan.threads * plan.vectors * plan.twins;
+  return op.weight != nullptr && vectors_of(forward_of(op)) == vectors;
+}
+
 /// Is each thread to do the work of two? With a second reduction and conversions, half as many
 /// threads with twice as many vectors each have less to do beside them. That pays off in launches
-/// of many rows. A residual leaves no registers for it.
+/// of many rows. A residual or a second rounding leaves no registers for it. For rows that share a
+/// block, there are kernels for full ones alone.
 inline bool has_twins(const Fp8Norm& op, const ForwardPlan& plan) {
-  return plan.is_large && plan.kind == Kind::aligned && plan.vectors == 2 &&
-         plan.threads % 64 == 0 && plan.threads >= kShortRows && op.residual.data == nullptr;
+  if (!plan.is_large || plan.kind != Kind::aligned || plan.vectors != 2) return false;
+  if (op.residual.data != nullptr || is_rounded(op)) return false;
+  return plan.threads >= kShortRows ? plan.threads % 64 == 0
+                                    : plan.threads >= 8 && is_full(op, plan);
 }
 
 /// The launch of an operation: as that of its forward launch, but for twins.
 inline ForwardPlan plan_for(const Fp8Norm& op, const ForwardShape& shape) {
   ForwardPlan plan = plan_for(forward_of(op), shape);
-  if (has_twins(op, plan)) plan.threads /= 2, plan.twins = 2;
+  if (has_twins(op, plan)) {
+    plan.threads /= 2, plan.twins = 2;
+    if (plan.threads < 64) plan.rows = kShortRows / plan.threads;
+  }
   return plan;
 }
 
