@@ -55,6 +55,8 @@ cudaError_t shape_on_device(const HeadsForward& op, ForwardShape* shape) {
 cudaError_t launch_in_shape(
     const HeadsForward& op, const ForwardShape& shape, cudaStream_t stream) {
   ForwardPlan plan = plan_for(op, shape);
+  if (plan.kind == Kind::unaligned && plan.rows == 1 && plan.is_plain)
+    plan.ahead = rows_ahead(std::int64_t{op.hidden} * bytes_of(op.dtype), op.tensors[0].rows);
   const ForwardKernel kernel = kernel_for(op, plan);
   if (plan.blocks > 0 && staged_bytes(plan) > kSharedBytes) {
     const cudaError_t error = allow_shared_memory(kernel, plan);

@@ -26,6 +26,7 @@ struct ForwardPlan {
   int twins;                     ///< to 8 bits: 2 if each thread has what two of them would have
   int rounds;                    ///< unaligned: vectors of each thread, in registers or not
   int rows;                      ///< of a block; 1 unless a row has fewer than kShortRows threads
+  int ahead;                     ///< rows: rows_ahead(), or 0
   int cluster;                   ///< blocks that share a row; 1 unless kind is Kind::cluster
   int part;                      ///< of a cluster's row: vectors of each block but the last
   int staged;                    ///< vectors that each thread keeps in shared memory

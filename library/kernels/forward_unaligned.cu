@@ -125,6 +125,11 @@ __global__ void __launch_bounds__(kBlock<kVectors>, kOnSm<kVectors>) rms_norm_un
   constexpr int kLanes = kRowThreads > 0 ? kRowThreads : 32;  // of a row and warp
   constexpr int kN = kSize<T>, kParts = sizeof(W) / sizeof(T);
   const T* x = find<const T>(task.x, task.place);
+  if (kPlain && kRowThreads == 0 && threadIdx.x == 0) {
+    const Tensor& tensor = op.tensors[0];
+    const auto bytes = op.hidden * std::int64_t{sizeof(T)};
+    prefetch_ahead(x, tensor.x.inner_stride, plan.ahead, tensor.rows - task.row, bytes);
+  }
   x = cuda::associate_access_property(x, plan.policy);
   const auto* weight = static_cast<const W*>(task.weight);
   auto* y = find<T>(task.y, task.place);

@@ -137,6 +137,8 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
     if (is_first && op.weight != nullptr) prefetch(weight, end * kParts * sizeof(uint4));
   }
   wait_for_inputs();
+  if (!kTwins && !kHasRows<kRowThreads> && !kResidual && threadIdx.x == 0)
+    prefetch_ahead(row, op.x.inner_stride, plan.ahead, left, end * int{sizeof(uint4)});
   const auto* x = cuda::associate_access_property(row, plan.policy);
   constexpr int kFactors = kVectors * kParts;
   const int end_of_weight = op.weight == nullptr ? 0 : end;
@@ -292,10 +294,14 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
 
 template <class T, class W, Scales kScales>
 Fp8Kernel full_kernel_for(const ForwardPlan& plan) {
-  if (plan.vectors * plan.twins == 2) {
-    if (plan.threads != 256) return nullptr;
-    return rms_norm_fp8_aligned<T, W, 2, 256, kScales, false, false>;
+  const int vectors = plan.vectors * plan.twins;
+  if (vectors == 2) {
+    return plan.threads == 256 ? rms_norm_fp8_aligned<T, W, 2, 256, kScales, false, false>
+           : plan.threads < kShortRows
+               ? nullptr
+               : rms_norm_fp8_aligned<T, W, 2, kFullBlock, kScales, false, false>;
   }
+  if (vectors == 3) return rms_norm_fp8_aligned<T, W, 3, kFullBlock, kScales, false, false>;
   switch (plan.threads) {
     case 4:
       return rms_norm_fp8_aligned<T, W, 4, 4, kScales, false, false>;

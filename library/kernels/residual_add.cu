@@ -27,6 +27,10 @@ constexpr int threads_on_sm() {
   return 1024;
 }
 
+/// Is one block all that an SM holds? Then nothing is on its way while that adds up.
+template <int kColumns>
+constexpr bool kHasFewBlocks = kColumns > 16;
+
 template <class T, class W, int kWidth, int kThreads, int kColumns>
 __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>() / kBlock<kThreads>)
     rms_norm_residual_add(const __grid_constant__ ResidualAdd op) {
@@ -50,6 +54,12 @@ __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>()
     }
   }
   wait_for_inputs();
+  if (kHasFewBlocks<kColumns> && threadIdx.x == 0) {
+    const auto bytes = op.hidden * std::int64_t{sizeof(T)};
+    const std::int64_t left = op.inner - row;
+    prefetch_ahead(find<const void>(op.x, place), op.x.inner_stride, op.ahead, left, bytes);
+    prefetch_ahead(residual, op.residual.inner_stride, op.ahead, left, bytes);
+  }
   constexpr int kVectors = kColumns / kWidth;  // of a thread
   constexpr bool kEarly = kColumns <= 16;      // else registers are short
   Vector<T, kWidth> u[kVectors] = {};          // of x; zeros behind the row
@@ -126,8 +136,9 @@ ResidualAddKernel kernel_for(const ResidualAdd& op, const ResidualAddPlan& plan)
 }  // namespace
 
 cudaError_t launch(const ResidualAdd& given, cudaStream_t stream) {
-  const ResidualAdd op =
+  ResidualAdd op =
       with_short_outer(given, {&ResidualAdd::x, &ResidualAdd::residual, &ResidualAdd::y});
+  op.ahead = rows_ahead(std::int64_t{2} * op.hidden * bytes_of(op.dtype), op.inner);
   const ResidualAddPlan plan = plan_for(op);
   const ResidualAddKernel kernel = kernel_for(op, plan);
   const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index

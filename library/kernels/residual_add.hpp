@@ -30,6 +30,7 @@ struct ResidualAdd {
   /// Bytes from the weight of an outer index to the next one's, and of an inner one.
   std::int64_t weight_outer_stride = 0, weight_inner_stride = 0;
   std::int64_t step_bits = 0;  ///< set in any distance to rows of launches that have to be alike
+  int ahead = 0;               ///< rows, set by launch(): see rows_ahead() in launch.hpp
 };
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no

@@ -34,6 +34,16 @@ __device__ inline void prefetch(
 #endif
 }
 
+/// Of a launch of many bytes, one thread of a block asks for most of a later block's row, so many
+/// rows behind its own, if there are so many `left`: that block's loads are then short.
+__device__ inline void prefetch_ahead(
+    const void* row, std::int64_t stride, int ahead, std::int64_t left, std::int64_t bytes) {
+  if (ahead == 0 || ahead >= left) return;
+  const auto address = reinterpret_cast<std::uintptr_t>(row) + ahead * stride;
+  const auto begin = address / 16 * 16, end = (address + bytes) / 16 * 16;
+  prefetch(reinterpret_cast<const void*>(begin), static_cast<unsigned>(end - begin));
+}
+
 /// A row's place in a tensor (outer, inner, hidden).
 struct Place {
   std::int64_t outer, inner;
