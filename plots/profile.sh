@@ -15,6 +15,7 @@ columns=(
 )
 runs=()
 for regime in prefill decode heads wide; do runs+=("--operation rms_norm --regime $regime"); done
+runs+=("--operation residual_add --regime prefill" "--operation rms_norm_e4m3_row --regime prefill")
 
 trap 'rm -f "$output.partial"' EXIT
 "$(dirname "$0")/ncu_counts.sh" "$program" "${columns[@]}" -- "${runs[@]}" >"$output.partial"

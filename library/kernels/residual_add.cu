@@ -27,9 +27,10 @@ constexpr int threads_on_sm() {
   return 1024;
 }
 
-/// Is one block all that an SM holds? Then nothing is on its way while that adds up.
-template <int kColumns>
-constexpr bool kHasFewBlocks = kColumns > 16;
+/// Is one block all that an SM holds? Then nothing is on its way while that adds up. In fp32, where
+/// a load brings half as many columns, it did not help.
+template <class T, int kColumns>
+constexpr bool kAsksAhead = kColumns > 16 && sizeof(T) == 2;
 
 template <class T, class W, int kWidth, int kThreads, int kColumns>
 __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>() / kBlock<kThreads>)
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>()
     }
   }
   wait_for_inputs();
-  if (kHasFewBlocks<kColumns> && threadIdx.x == 0) {
+  if (kAsksAhead<T, kColumns> && threadIdx.x == 0) {
     const auto bytes = op.hidden * std::int64_t{sizeof(T)};
     const std::int64_t left = op.inner - row;
     prefetch_ahead(find<const void>(op.x, place), op.x.inner_stride, op.ahead, left, bytes);
