@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Lets NVIDIA's profiler count what each kernel of RMSNorm does in four regimes, and those of
-# lesson 16 in prefill, and writes a CSV.
+# Lets NVIDIA's profiler count what each kernel of RMSNorm does in four regimes, and writes a CSV.
 # usage: plots/profile.sh PROGRAM OUTPUT.csv    PROGRAM is all_lessons, OUTPUT is replaced
 set -euo pipefail
 
@@ -16,7 +15,6 @@ columns=(
 )
 runs=()
 for regime in prefill decode heads wide; do runs+=("--operation rms_norm --regime $regime"); done
-runs+=("--operation rms_norm_e4m3_row --regime prefill")
 
 trap 'rm -f "$output.partial"' EXIT
 "$(dirname "$0")/ncu_counts.sh" "$program" "${columns[@]}" -- "${runs[@]}" >"$output.partial"
