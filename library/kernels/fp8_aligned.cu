@@ -292,6 +292,8 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
   }
 }
 
+/// The kernel for full rows, or null if it is that for all. Where the compiler knows up to 128
+/// threads, they have the work of twins.
 template <class T, class W, Scales kScales>
 Fp8Kernel full_kernel_for(const ForwardPlan& plan) {
   const int vectors = plan.vectors * plan.twins;
@@ -302,7 +304,9 @@ Fp8Kernel full_kernel_for(const ForwardPlan& plan) {
                : rms_norm_fp8_aligned<T, W, 2, kFullBlock, kScales, false, false>;
   }
   if (vectors == 3) return rms_norm_fp8_aligned<T, W, 3, kFullBlock, kScales, false, false>;
-  switch (plan.threads) {
+  if (plan.twins == 1 && plan.threads == 256)
+    return rms_norm_fp8_aligned<T, W, 4, 256, kScales, false, false>;
+  switch (plan.twins == 2 ? plan.threads : 0) {
     case 4:
       return rms_norm_fp8_aligned<T, W, 4, 4, kScales, false, false>;
     case 8:
@@ -315,8 +319,6 @@ Fp8Kernel full_kernel_for(const ForwardPlan& plan) {
       return rms_norm_fp8_aligned<T, W, 4, 64, kScales, false, false>;
     case 128:
       return rms_norm_fp8_aligned<T, W, 4, 128, kScales, false, false>;
-    case 256:
-      return rms_norm_fp8_aligned<T, W, 4, 256, kScales, false, false>;
   }
   return rms_norm_fp8_aligned<T, W, 4, kFullBlock, kScales, false, false>;
 }
