@@ -13,8 +13,8 @@ namespace rmsnorm::kernels {
 
 /// How many rows ahead of its own a block is to ask for one (prefetch_ahead() in row.cuh), where
 /// the blocks of an SM are too few to hide how long a load takes: those of 16 KiB for each SM, so
-/// that they are there in time. Four times as many are lost from the L2 cache again before they are
-/// read. 0 if a launch reads no more than the cache holds.
+/// that they are there in time. Four times as many made launches slower. 0 if a launch reads no
+/// more than the L2 cache holds, or after an error.
 inline int rows_ahead(std::int64_t row_bytes, std::int64_t rows) {
   constexpr std::int64_t kMuch = 16000000, kAhead = 16 << 10;  // bytes
   const cudaDeviceProp* device = nullptr;
