@@ -133,7 +133,7 @@ void enqueue_norms(Norms norms, float eps, float weight_bias, cudaStream_t strea
         kernels::Forward{{}, static_cast<int>(x.hidden), x.dtype, x.dtype, eps, weight_bias});
     std::vector<Layout> layouts;
     layouts.reserve(norms.size());
-    bool has_periods = false;
+    bool is_by_itself = false;  // each tensor: for its periods, or as kernels know one weight or two
     for (const Norm* norm : norms) {
       if (norm->x.region.is_empty()) continue;
       Views views{&norm->x, &norm->y};
@@ -149,12 +149,14 @@ void enqueue_norms(Norms norms, float eps, float weight_bias, cudaStream_t strea
           rows_of_launch(layout),
           layout.inner};
       if (norm->weight) op.weight_dtype = norm->weight->dtype;
-      has_periods = has_periods || layout.period > 0;
+      const bool is_like_first =
+          (op.tensors[0].weight == nullptr) == (op.tensors[i].weight == nullptr);
+      is_by_itself = is_by_itself || layout.period > 0 || !is_like_first;
       layouts.push_back(layout);
     }
     if (layouts.empty()) return cudaSuccess;
-    if (!has_periods) return kernels::launch(op, stream);
-    for (std::size_t i = 0; i < layouts.size(); ++i) {  // each tensor by itself
+    if (!is_by_itself) return kernels::launch(op, stream);
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
       kernels::HeadsForward one = op;
       one.tensors[0] = op.tensors[i];
       one.weight_head[0] = op.weight_head[i];

@@ -12,6 +12,7 @@ namespace {
 constexpr int kSharedBytes = 47 << 10;  // that a block has without asking, beside its variables
 
 ForwardKernel kernel_for(const HeadsForward& op, const ForwardPlan& plan) {
+  if (plan.is_elsewhere) return elsewhere_kernel(op);
   switch (plan.kind) {
     case Kind::aligned:
       return aligned_kernel(op, plan);
@@ -39,6 +40,24 @@ cudaError_t allow_shared_memory(ForwardKernel kernel, ForwardPlan& plan) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
 }
 
+cudaError_t launch_plan(const HeadsForward& op, ForwardPlan plan, cudaStream_t stream) {
+  if (plan.kind == Kind::unaligned && plan.rows == 1 && plan.is_plain)
+    plan.ahead = rows_ahead(std::int64_t{op.hidden} * bytes_of(op.dtype), op.tensors[0].rows);
+  const ForwardKernel kernel = kernel_for(op, plan);
+  if (plan.is_elsewhere) {
+    return launch_overlapping(
+        kernel, plan.blocks / plan.cluster, 1, 1, dim3(elsewhere_threads(plan), plan.rows), 0,
+        stream, op, plan);
+  }
+  if (plan.blocks > 0 && staged_bytes(plan) > kSharedBytes) {
+    const cudaError_t error = allow_shared_memory(kernel, plan);
+    if (error != cudaSuccess) return error;
+  }
+  return launch_overlapping(
+      kernel, plan.blocks, 1, plan.cluster, dim3(plan.threads, plan.rows), staged_bytes(plan),
+      stream, op, plan);
+}
+
 }  // namespace
 
 cudaError_t shape_on_device(const HeadsForward& op, ForwardShape* shape) {
@@ -54,30 +73,22 @@ cudaError_t shape_on_device(const HeadsForward& op, ForwardShape* shape) {
 
 cudaError_t launch_in_shape(
     const HeadsForward& op, const ForwardShape& shape, cudaStream_t stream) {
-  ForwardPlan plan = plan_for(op, shape);
-  if (plan.kind == Kind::unaligned && plan.rows == 1 && plan.is_plain)
-    plan.ahead = rows_ahead(std::int64_t{op.hidden} * bytes_of(op.dtype), op.tensors[0].rows);
-  const ForwardKernel kernel = kernel_for(op, plan);
-  if (plan.blocks > 0 && staged_bytes(plan) > kSharedBytes) {
-    const cudaError_t error = allow_shared_memory(kernel, plan);
-    if (error != cudaSuccess) return error;
-  }
-  return launch_overlapping(
-      kernel, plan.blocks, 1, plan.cluster, dim3(plan.threads, plan.rows), staged_bytes(plan),
-      stream, op, plan);
+  return launch_plan(op, plan_for(op, shape), stream);
 }
 
 cudaError_t launch(const HeadsForward& op, cudaStream_t stream) {
   ForwardShape shape;
   cudaError_t error = shape_on_device(op, &shape);
   if (error != cudaSuccess) return error;
-  error = launch_in_shape(op, shape, stream);
+  ForwardPlan plan = plan_for(op, shape);
+  error = launch_plan(op, plan, stream);
   const bool is_too_large =
       error == cudaErrorInvalidClusterSize || error == cudaErrorLaunchOutOfResources;
-  if (shape.cluster == 1 || !is_too_large) return error;
-  // A part of a GPU may be too small for the cluster: it gets the next best kernel.
+  if (plan.kind != Kind::cluster || !is_too_large) return error;
+  // A part of a GPU may be too small for the cluster: one block does the same, with the same bits.
   cudaGetLastError();
-  return launch_in_shape(op, shape_by_formula(op, false), stream);
+  plan.is_elsewhere = true;
+  return launch_plan(op, plan, stream);
 }
 
 }  // namespace rmsnorm::kernels

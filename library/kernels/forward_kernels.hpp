@@ -12,10 +12,12 @@ namespace rmsnorm::kernels {
 using ForwardKernel = void (*)(Forward, ForwardPlan);
 
 ForwardKernel aligned_kernel(const Forward& op, const ForwardPlan& plan);
-/// In a launch, all tensors have a weight, or none has.
 ForwardKernel long_rows_kernel(const Forward& op);
-/// Likewise. plan.cluster blocks share a row.
+/// plan.cluster blocks share a row.
 ForwardKernel cluster_kernel(const Forward& op, const ForwardPlan& plan);
+/// For a plan that is_elsewhere: one block does what a cluster would, without shared memory.
+/// blockDim is (elsewhere_threads(plan), plan.rows).
+ForwardKernel elsewhere_kernel(const Forward& op);
 ForwardKernel unaligned_kernel(const Forward& op, const ForwardPlan& plan);
 ForwardKernel mixed_kernel(const HeadsForward& op);
 

@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kMaxMixedThreads) rms_norm_mixed(
     sum += squares(load_group<kWhole>(x, i, hidden));
   }
   __shared__ float partial[32];
-  const float rstd = rsqrtf(mixed_row_sum(sum, partial) * plan.inverse + op.eps);
+  const float rstd = rsqrtf(warp_or_block_sum(sum, partial) * plan.inverse + op.eps);
   store_rstd(task, rstd);
 
   const auto put = [&](int i, const Group& group) {

@@ -22,13 +22,14 @@ struct ForwardPlan {
   cuda::access_property policy;  ///< of x in the L2 cache: the same as is_large, in an object
   Kind kind;                     ///< which kernel
   bool is_plain;                 ///< one tensor, whose rows are at one distance, without rstd
+  bool is_elsewhere;             ///< whole vectors that do not lie where the kernel has them
   int vectors;                   ///< of a row that each of them has, 16 bytes each
   int twins;                     ///< to 8 bits: 2 if each thread has what two of them would have
   int rounds;                    ///< unaligned: vectors of each thread, in registers or not
   int rows;                      ///< of a block; 1 unless a row has fewer than kShortRows threads
   int ahead;                     ///< rows: rows_ahead(), or 0
   int cluster;                   ///< blocks that share a row; 1 unless kind is Kind::cluster
-  int part;                      ///< of a cluster's row: vectors of each block but the last
+  int part;                      ///< of a row: vectors of each block but the last
   int staged;                    ///< vectors that each thread keeps in shared memory
   std::int64_t first_blocks;     ///< blocks, or clusters, of tensors[0]; tensors[1]'s follow
   std::int64_t blocks;           ///< of both
@@ -38,7 +39,7 @@ struct ForwardPlan {
 /// The most threads of a block for an unaligned row.
 constexpr int kMaxUnalignedThreads = 256;
 
-/// The shape for rows of so many vectors at any address.
+/// The shape for rows of so many vectors and a part of one.
 inline ForwardShape shape_unaligned(int vectors) {
   if (vectors <= 64) return {Kind::unaligned, lanes_for(vectors), 2, 1};
   if (vectors <= 128) return {Kind::unaligned, 32, vectors <= 96 ? 3 : 4, 1};
@@ -58,6 +59,14 @@ inline void stage_at_most(int bytes, ForwardPlan& plan) {
   plan.staged = std::min(plan.staged, bytes / (plan.threads * 16));
 }
 
+/// The most threads of a block for a row that is_elsewhere.
+constexpr int kMaxElsewhereThreads = 1024;
+
+/// Those of a row, in one block, whatever the plan has for it.
+inline int elsewhere_threads(const ForwardPlan& plan) {
+  return std::min(kMaxElsewhereThreads, plan.cluster * plan.threads);
+}
+
 /// Are all rows whole vectors of 16 bytes, at 16-byte addresses?
 inline bool is_aligned(const HeadsForward& op) {
   std::uintptr_t bits = static_cast<std::uintptr_t>(op.hidden) * bytes_of(op.dtype) | op.step_bits;
@@ -74,23 +83,18 @@ inline bool has_odd_weight(const Forward& op) {
   return has_weight && is_odd(op.weight_dtype, op.dtype);
 }
 
-/// Does the launch have one of the kernels for aligned rows?
-inline bool takes_aligned(const HeadsForward& op) {
-  const Tensor& second = op.tensors[1];
-  const bool same_weights = (op.tensors[0].weight == nullptr) == (second.weight == nullptr);
-  return is_aligned(op) && (second.rows == 0 || same_weights);
-}
-
 /// Vectors of a row, without what fills none.
 inline int vectors_of(const Forward& op) {
   return op.hidden / (16 / bytes_of(op.dtype));
 }
 
-/// The shape of an operation by the formula, on a GPU that has clusters or not.
-inline ForwardShape shape_by_formula(const HeadsForward& op, bool has_clusters) {
+/// The shape of an operation by the formula, on a GPU that has clusters or not. It follows from
+/// hidden and the types: wherever a row lies, its squares are added in one order.
+inline ForwardShape shape_by_formula(const Forward& op, bool has_clusters) {
   if (has_odd_weight(op)) return {Kind::mixed, mixed_threads(op.hidden), kKeptGroups, 1};
   const int vectors = vectors_of(op);
-  return takes_aligned(op) ? shape_by_formula(vectors, has_clusters) : shape_unaligned(vectors);
+  const bool are_whole = vectors * (16 / bytes_of(op.dtype)) == op.hidden;
+  return are_whole ? shape_by_formula(vectors, has_clusters) : shape_unaligned(vectors);
 }
 
 /// Vectors of a row that each thread keeps in shared memory.
@@ -111,12 +115,14 @@ inline ForwardPlan plan_for(const HeadsForward& op, const ForwardShape& shape) {
   std::copy(op.weight_head, op.weight_head + 2, plan.weight_head);
   plan.is_plain = second.rows == 0 && first.inner >= first.rows && first.rstd == nullptr &&
                   plan.weight_head[0] == 0;
+  plan.is_elsewhere =
+      shape.kind != Kind::unaligned && shape.kind != Kind::mixed && !is_aligned(op);
   plan.threads = shape.threads;
   plan.vectors = shape.vectors;
   plan.twins = 1;
   plan.cluster = shape.cluster;
   plan.rounds = shape.kind == Kind::unaligned ? (vectors - 1) / shape.threads + 1 : 0;
-  plan.part = shape.kind == Kind::cluster ? part_of(vectors, shape.cluster) : 0;
+  plan.part = part_of(vectors, shape.cluster);
   plan.staged = staged_of(vectors, shape);
   plan.rows = std::max(1, kShortRows / plan.threads);
   plan.first_blocks = (first.rows + plan.rows - 1) / plan.rows;

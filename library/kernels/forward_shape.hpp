@@ -7,13 +7,14 @@
 
 namespace rmsnorm::kernels {
 
-/// What kind of rows a kernel is for.
+/// What kind of rows a kernel is for. The first three are for whole vectors of 16 bytes at 16-byte
+/// addresses; for those at other ones, one kernel adds in the order of any of the three.
 enum class Kind {
-  aligned,    ///< whole vectors of 16 bytes, at 16-byte addresses
-  cluster,    ///< aligned, and held by the shared memory of up to 8 blocks of a cluster
-  long_rows,  ///< aligned, and longer than those, or than a block's registers hold
-  unaligned,  ///< of any length, at any address
-  mixed,      ///< likewise, beside a weight of 16 bits that are not x's type
+  aligned,    ///< held by the registers of a block
+  cluster,    ///< held by the shared memory of up to 8 blocks of a cluster
+  long_rows,  ///< longer than those, or than a block's registers hold
+  unaligned,  ///< of any other length, at any address
+  mixed,      ///< of any length, at any address, beside a weight of 16 bits that are not x's type
 };
 
 /// A row's squares are added in an order that follows from its length and its shape alone.

@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
   for (int i = threadIdx.x; i < groups; i += blockDim.x) sum += squares(load(i));
   let_next_begin();
   __shared__ float partial[32];
-  const float rstd = rsqrtf(mixed_row_sum(sum, partial) * plan.inverse + op.eps);
+  const float rstd = rsqrtf(warp_or_block_sum(sum, partial) * plan.inverse + op.eps);
   const auto norm_of = [&](int i, const Group& group) {
     const Group factors = load_factors<kWhole>(weight, op.weight_dtype, i, hidden, op.weight_bias);
     Group norm = scaled(group, rstd, factors);

@@ -86,9 +86,4 @@ __device__ inline Group scaled(const Group& group, float rstd, const Group& fact
   return result;
 }
 
-/// Sum over the threads of a row: a warp, or the block. `partial` are 32 floats of shared memory.
-__device__ inline float mixed_row_sum(float value, float* partial) {
-  return blockDim.x == 32 ? group_sum(value, 32) : row_sum<0>(value, partial);
-}
-
 }  // namespace rmsnorm::kernels

@@ -141,6 +141,7 @@ cudaError_t launch(const ResidualAdd& given, cudaStream_t stream) {
       with_short_outer(given, {&ResidualAdd::x, &ResidualAdd::residual, &ResidualAdd::y});
   op.ahead = rows_ahead(std::int64_t{2} * op.hidden * bytes_of(op.dtype), op.inner);
   const ResidualAddPlan plan = plan_for(op);
+  op.pieces = plan.width / plan.step;
   const ResidualAddKernel kernel = kernel_for(op, plan);
   const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index
   const std::int64_t outer = op.rows == 0 ? 0 : op.rows / op.inner;

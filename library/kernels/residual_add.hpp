@@ -31,6 +31,7 @@ struct ResidualAdd {
   std::int64_t weight_outer_stride = 0, weight_inner_stride = 0;
   std::int64_t step_bits = 0;  ///< set in any distance to rows of launches that have to be alike
   int ahead = 0;               ///< rows, set by launch(): see rows_ahead() in launch.hpp
+  int pieces = 1;              ///< set by launch(): loads that a thread needs for a vector
 };
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no

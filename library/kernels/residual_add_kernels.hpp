@@ -9,7 +9,7 @@ namespace rmsnorm::kernels {
 
 using ResidualAddKernel = void (*)(ResidualAdd);
 
-/// The kernel for rows of any length; plan.width says of what vectors.
+/// The kernel for rows of any length at any address, and for weights of heads.
 ResidualAddKernel residual_add_long_kernel(const ResidualAdd& op, const ResidualAddPlan& plan);
 
 /// The kernel for a plan that is_mixed.

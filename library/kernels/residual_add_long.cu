@@ -1,4 +1,5 @@
-// Rows that are longer than a block's registers: x and the residual are read twice.
+// Rows that are longer than a block's registers, and those whose vectors cannot be moved at once:
+// x and the residual are read twice.
 #include <cuda/annotated_ptr>
 
 #include "library/kernels/residual_add_kernels.hpp"
@@ -8,36 +9,53 @@
 namespace rmsnorm::kernels {
 namespace {
 
-/// A block has one row. Each thread reads again, and then overwrites, what it read before.
-template <class T, class W, int kWidth>
+/// kLong: a block has one row, in vectors of kWidth, and all rows have one weight. Each thread reads
+/// again, and then overwrites, what it read before.
+///
+/// Otherwise a warp has a row, or a block has one. A vector is op.pieces of kWidth, and squares are
+/// added in the order in which the kernel for whole vectors adds them. For the rest, neighbouring
+/// threads have neighbouring pieces.
+template <class T, class W, int kWidth, bool kLong>
 __global__ void __launch_bounds__(kMaxSummingThreads)
     rms_norm_residual_add_long(const __grid_constant__ ResidualAdd op) {
-  const Place place{blockIdx.y, blockIdx.x};
+  const Place place{
+      blockIdx.y, kLong ? blockIdx.x : blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y};
+  const int threads = kLong ? kMaxSummingThreads : blockDim.x;
+  const int pieces = kLong ? 1 : op.pieces;
   auto* const y = find<Vector<T, kWidth>>(op.y, place);
   auto* const residual = find<Vector<T, kWidth>>(op.residual, place);
   const auto* const x = find<const Vector<T, kWidth>>(op.x, place);
-  const auto* const weight = static_cast<const Vector<W, kWidth>*>(op.weight);
+  const auto* weight = static_cast<const Vector<W, kWidth>*>(op.weight);
+  if (!kLong && weight != nullptr) {
+    const Rows weights{
+        const_cast<void*>(op.weight), op.weight_outer_stride, op.weight_inner_stride};
+    weight = find<const Vector<W, kWidth>>(weights, place);
+  }
   const auto* before = residual;                          // the same memory: what is loaded
   const auto keep = cuda::access_property::persisting();  // = evict_last
   const auto* const x_to_keep = cuda::associate_access_property(x, keep);
   before = cuda::associate_access_property(before, keep);
-  const int end = op.hidden / kWidth;
+  const int end = kLong || place.inner < op.inner ? op.hidden / kWidth : 0;
   wait_for_inputs();
   float squares = 0;
 #pragma unroll 4
-  for (int i = threadIdx.x; i < end; i += kMaxSummingThreads) {
-    const Vector<T, kWidth> u = x_to_keep[i], v = before[i];
+  for (int first = threadIdx.x * pieces; first < end; first += threads * pieces) {
+    for (int i = first; i < first + pieces; ++i) {
+      const Vector<T, kWidth> u = x_to_keep[i], v = before[i];
 #pragma unroll
-    for (int j = 0; j < kWidth; ++j) {
-      const float sum = element(u, j) + element(v, j);
-      squares += sum * sum;
+      for (int j = 0; j < kWidth; ++j) {
+        const float sum = element(u, j) + element(v, j);
+        squares += sum * sum;
+      }
     }
   }
   let_next_begin();
   __shared__ float partial[32];
-  const float mean = row_sum<kMaxSummingThreads>(squares, partial) / op.hidden;
-  const float rstd = rsqrtf(mean + op.eps), bias = op.weight_bias;
-  for (int i = threadIdx.x; i < end; i += kMaxSummingThreads) {
+  const float total = kLong ? row_sum<kMaxSummingThreads>(squares, partial)
+                            : warp_or_block_sum(squares, partial);
+  if (!kLong) __syncwarp();  // a lane stores where others have loaded
+  const float rstd = rsqrtf(total / op.hidden + op.eps), bias = op.weight_bias;
+  for (int i = threadIdx.x; i < end; i += threads) {
     const Vector<T, kWidth> u = x[i], v = residual[i];
     Vector<W, kWidth> w;
     if (weight != nullptr) w = weight[i];
@@ -55,19 +73,21 @@ __global__ void __launch_bounds__(kMaxSummingThreads)
   }
 }
 
-/// The kernel for the width.
+/// The kernel for the plan.
 template <class T, class W, int kWidth = 16 / sizeof(T)>
-ResidualAddKernel kernel_of_width(int width) {
+ResidualAddKernel kernel_for(const ResidualAdd& op, const ResidualAddPlan& plan) {
   if constexpr (kWidth > 1)
-    if (width < kWidth) return kernel_of_width<T, W, kWidth / 2>(width);
-  return rms_norm_residual_add_long<T, W, kWidth>;
+    if (plan.step < kWidth) return kernel_for<T, W, kWidth / 2>(op, plan);
+  const bool is_long = plan.threads == kMaxSummingThreads && plan.step == plan.width;
+  return is_long && !has_heads(op) ? rms_norm_residual_add_long<T, W, kWidth, true>
+                                   : rms_norm_residual_add_long<T, W, kWidth, false>;
 }
 
 }  // namespace
 
 ResidualAddKernel residual_add_long_kernel(const ResidualAdd& op, const ResidualAddPlan& plan) {
   return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
-    return kernel_of_width<decltype(x), decltype(weight)>(plan.width);
+    return kernel_for<decltype(x), decltype(weight)>(op, plan);
   });
 }
 

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kMaxMixedThreads)
 #pragma unroll 4
   for (int i = rest; i < groups; i += blockDim.x) sum += squares(load_sum(i));
   __shared__ float partial[32];
-  const float rstd = rsqrtf(mixed_row_sum(sum, partial) / op.hidden + op.eps);
+  const float rstd = rsqrtf(warp_or_block_sum(sum, partial) / op.hidden + op.eps);
 
   const auto put = [&](int i, const Group& group) {  // not rounded, in the norm
     store_group<kWhole>(residual, i, hidden, group);
@@ -67,7 +67,7 @@ ResidualAddKernel residual_add_mixed_kernel(const ResidualAdd& op, const Residua
     return with_type(op.residual_dtype, [&](auto residual) -> ResidualAddKernel {
       using T = decltype(x);
       using R = decltype(residual);
-      return plan.width == kGroup ? rms_norm_residual_add_mixed<T, R, true>
+      return plan.step == kGroup ? rms_norm_residual_add_mixed<T, R, true>
                                   : rms_norm_residual_add_mixed<T, R, false>;
     });
   });

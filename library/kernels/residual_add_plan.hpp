@@ -16,46 +16,53 @@ struct ResidualAddPlan {
   int columns;    ///< that each of them keeps in registers; 0: none
   int rows;       ///< of a block
   int width;      ///< columns of a vector
+  int step;       ///< columns that are loaded or stored at once: a vector's, or fewer
   bool is_mixed;  ///< it has a kernel that knows all types
 };
 
 constexpr int kMaxSummingThreads = 1024;  ///< of a block
 
-/// Columns of a vector: 16 bytes, or as many as every row and tensor begins at a multiple of.
+/// Columns of a vector: 16 bytes, or as many as a row is a multiple of. A thread adds up those of
+/// its vectors: the order follows from hidden and the type.
 inline int width_of(const ResidualAdd& op) {
-  const std::uintptr_t bits =
-      static_cast<std::uintptr_t>(op.hidden) |
-      (address_bits({op.x, op.residual, op.y}) | op.step_bits) / bytes_of(op.dtype) |
-      reinterpret_cast<std::uintptr_t>(op.weight) / bytes_of(op.weight_dtype);
-  return static_cast<int>(std::gcd(bits, 16 / bytes_of(op.dtype)));
+  return std::gcd(op.hidden, 16 / bytes_of(op.dtype));
 }
 
-/// Has the residual another type than x, the weight one that is neither x's nor fp32, or has not
-/// every row the same?
+/// Columns that can be moved at once, if they are `width` at most: as many as every row and tensor
+/// begins at a multiple of.
+inline int step_of(const ResidualAdd& op, int width) {
+  const std::uintptr_t bits =
+      (address_bits({op.x, op.y}) | op.step_bits) / bytes_of(op.dtype) |
+      (address_bits({op.residual}) | op.step_bits) / bytes_of(op.residual_dtype) |
+      (reinterpret_cast<std::uintptr_t>(op.weight) | op.weight_outer_stride |
+       op.weight_inner_stride) /
+          bytes_of(op.weight_dtype);
+  return static_cast<int>(std::gcd(bits, width));
+}
+
+/// Has the residual another type than x, or the weight one that is neither x's nor fp32?
 inline bool is_mixed(const ResidualAdd& op) {
   return op.residual_dtype != op.dtype ||
-         (op.weight != nullptr && is_odd(op.weight_dtype, op.dtype)) ||
-         op.weight_outer_stride != 0 || op.weight_inner_stride != 0;
+         (op.weight != nullptr && is_odd(op.weight_dtype, op.dtype));
+}
+
+/// Has each outer or inner index a weight of its own?
+inline bool has_heads(const ResidualAdd& op) {
+  return op.weight_outer_stride != 0 || op.weight_inner_stride != 0;
 }
 
 /// The launch of a mixed operation.
 inline ResidualAddPlan mixed_plan_for(const ResidualAdd& op) {
   const int threads = mixed_threads(op.hidden);
-  const std::uintptr_t bits =
-      static_cast<std::uintptr_t>(op.hidden) |
-      (address_bits({op.x, op.y}) | op.step_bits) / bytes_of(op.dtype) |
-      (address_bits({op.residual}) | op.step_bits) / bytes_of(op.residual_dtype) |
-      reinterpret_cast<std::uintptr_t>(op.weight) / bytes_of(op.weight_dtype);
-  const std::uintptr_t weight_bits = op.weight_outer_stride | op.weight_inner_stride;
-  const bool is_whole = (bits | weight_bits / bytes_of(op.weight_dtype)) % kGroup == 0;
-  const int width = is_whole ? kGroup : 1;
-  return {threads, kKeptGroups * kGroup, threads == 32 ? 4 : 1, width, true};
+  const bool is_whole = step_of(op, std::gcd(op.hidden, kGroup)) == kGroup;
+  const int step = is_whole ? kGroup : 1;
+  return {threads, kKeptGroups * kGroup, threads == 32 ? 4 : 1, kGroup, step, true};
 }
 
-/// The launch of an operation: the first shape with room for a row.
-inline ResidualAddPlan plan_for(const ResidualAdd& op) {
-  if (is_mixed(op)) return mixed_plan_for(op);
-  ResidualAddPlan plan{32, 16, 4, width_of(op), false};
+/// The first shape with room for a row.
+inline ResidualAddPlan shape_for(const ResidualAdd& op) {
+  const int width = width_of(op);
+  ResidualAddPlan plan{32, 16, 4, width, width, false};
   if (op.hidden <= plan.threads * plan.columns) return plan;
   plan.rows = 1;
   plan.threads = 128;
@@ -67,6 +74,16 @@ inline ResidualAddPlan plan_for(const ResidualAdd& op) {
   if (op.hidden <= plan.threads * plan.columns) return plan;
   plan.threads = kMaxSummingThreads;
   plan.columns = 0;
+  return plan;
+}
+
+/// The launch of an operation. Where vectors are not what can be moved, and for weights of heads,
+/// the kernel for long rows takes all, in the shape that the others would have.
+inline ResidualAddPlan plan_for(const ResidualAdd& op) {
+  if (is_mixed(op)) return mixed_plan_for(op);
+  ResidualAddPlan plan = shape_for(op);
+  plan.step = step_of(op, plan.width);
+  if (plan.step < plan.width || has_heads(op)) plan.columns = 0;
   return plan;
 }
 

@@ -148,4 +148,9 @@ __device__ float row_sum(float value, float* partial, int threads = blockDim.x) 
   return row_fold<kRowThreads>(value, partial, threads, Sum());
 }
 
+/// The same where a row has a warp, or a block of more threads.
+__device__ inline float warp_or_block_sum(float value, float* partial) {
+  return blockDim.x == 32 ? group_sum(value, 32) : row_sum<0>(value, partial);
+}
+
 }  // namespace rmsnorm::kernels
