@@ -115,11 +115,12 @@ Traffic traffic_of_residual_add(const rmsnorm::ResidualAdd& p) {
   return {.read = times * 2 * row + factor * p.hidden * loads, .written = 2 * row};
 }
 
-/// A thread's columns one by one, then the additions of at most two warps' shuffles.
+/// A thread's columns one by one, then the additions of at most two warps' shuffles; and one for
+/// 1 / hidden.
 int depth_of_residual_add(const rmsnorm::ResidualAdd& p) {
   const kernels::ResidualAddPlan plan = plan_for(residual_add_of(p));
   const std::int64_t vectors = divide_up(p.hidden / plan.width, plan.threads);  // of a thread
-  return std::min(p.hidden, plan.width * static_cast<int>(vectors)) + 5 + 5;
+  return std::min(p.hidden, plan.width * static_cast<int>(vectors)) + 5 + 5 + 1;
 }
 
 const Registration<rmsnorm::ResidualAdd> residual_add{{
@@ -173,7 +174,7 @@ Traffic traffic_of_backward(const rmsnorm::Backward& p) {
     weight = p.hidden * bytes_of(p.weight_dtype) * (p.weight_dtype == Dtype::fp32 ? halves : 1);
   }
   const double rstd = shape.threads * shape.parts;  // a sector a warp
-  const double warps_with_all = shape.places > 1 ? kernels::kMaxBlock / 32 : 1;
+  const double warps_with_all = shape.threads > 32 ? shape.places : kernels::kMaxBlock / 32;
   const double blocks_of_row = static_cast<double>(shape.blocks) / std::max(1, p.rows);
   Traffic result{.read = 2 * row + rstd + blocks_of_row * warps_with_all * weight, .written = row};
   if (shape.parts > 1) {
@@ -189,11 +190,12 @@ Traffic traffic_of_backward(const rmsnorm::Backward& p) {
   return result;
 }
 
-/// A thread's own additions, then those of two warps' shuffles.
+/// A thread's own additions, then those of two warps' shuffles; and one for 1 / hidden, which is
+/// rounded before it is a factor.
 int row_depth_of_backward(const rmsnorm::Backward& p) {
   const kernels::BackwardShape shape = shape_of(backward_of(p));
   const auto threads = shape.parts > 1 ? kernels::kMaxBlock : shape.threads;
-  return static_cast<int>(divide_up(p.hidden / shape.size, threads)) * shape.size + 5 + 5;
+  return static_cast<int>(divide_up(p.hidden / shape.size, threads)) * shape.size + 5 + 5 + 1;
 }
 
 /// Those of a thread, of the rows that a block has at a time, of every 32nd block, and of 32 warps.

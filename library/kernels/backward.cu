@@ -6,6 +6,7 @@
 #include "library/kernels/backward_kernels.hpp"
 #include "library/kernels/backward_plan.hpp"
 #include "library/kernels/backward_row.cuh"
+#include "library/kernels/launch.hpp"
 #include "library/kernels/types.hpp"
 
 namespace rmsnorm::kernels {
@@ -37,6 +38,25 @@ __device__ inline void add_places(const float* of_place, float* sums, int hidden
   }
 }
 
+/// Keeps the compiler from keeping what it has computed of a vector: there are too few registers.
+__device__ inline void forget([[maybe_unused]] uint4& vector) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+r"(vector.x), "+r"(vector.y), "+r"(vector.z), "+r"(vector.w));
+#endif
+}
+
+/// The sum over the threads of a row: some lanes of a warp or, in one of the block's places, whole
+/// warps. `partial` are those of every warp.
+__device__ inline float place_sum(float value, float* partial) {
+  if (blockDim.x <= 32) return group_sum(value, blockDim.x);
+  value = group_sum(value, 32);
+  const int warps = blockDim.x / 32, lane = threadIdx.x % 32;
+  float* const own = partial + threadIdx.y * warps;
+  if (lane == 0) own[threadIdx.x / 32] = value;
+  __syncthreads();  // every warp's sum is in partial[]
+  return group_sum(lane < warps ? own[lane] : 0, 32);
+}
+
 /// n = x * rstd, g = dy * weight. A block has `block_rows` neighbouring rows,
 /// blockDim.y at a time. If kWhole, its threads hold a row; otherwise only
 /// part blockIdx.x of one, and the means of g * n are known. If kVariant is
@@ -59,7 +79,6 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
   const auto number = [=](int row) {  // of one of the block's rows, in rstd and means
     return kAny ? (first + row) * gridDim.z + blockIdx.z : first + row;
   };
-  const auto keep = cuda::access_property::persisting();  // = evict_last
   // Of kPlain, the block's first rows; otherwise those that the thread is at.
   const Place place =
       place_of<false>(first + (kPlain ? 0 : threadIdx.y), op.rows, kPlain ? op.rows : op.inner);
@@ -75,6 +94,7 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
     return is_across;
   };
 
+  wait_for_inputs();
   float factor[kVectors][kSize] = {};
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
@@ -97,8 +117,11 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
     }
     const auto* from_x = reinterpret_cast<const V*>(kPlain ? x + row * op.x.inner_stride : x);
     const auto* from_dy = reinterpret_cast<const V*>(kPlain ? dy + row * op.x.inner_stride : dy);
-    from_x = cuda::associate_access_property(from_x, keep);
-    from_dy = cuda::associate_access_property(from_dy, keep);
+    if constexpr (kVectors == 2) {                            // elsewhere it is no gain, or a loss
+      const auto keep = cuda::access_property::persisting();  // = evict_last
+      from_x = cuda::associate_access_property(from_x, keep);
+      from_dy = cuda::associate_access_property(from_dy, keep);
+    }
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       next_x[k] = next_dy[k] = V{};
@@ -112,6 +135,13 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
       }
       next_dy[k] = from_dy[vector(k)];
     }
+    if constexpr (kPlain && !kAhead) {  // the next row is on its way to the L2 cache meanwhile
+      const int next = row + blockDim.y;
+      if (threadIdx.x == 0 && next < end) {
+        prefetch(x + next * op.x.inner_stride, op.hidden * int{sizeof(T)});
+        prefetch(dy + next * op.x.inner_stride, op.hidden * int{sizeof(T)});
+      }
+    }
     if (kPlain || kAny) return;
     const bool is_across = crosses(inner_of_x);
     x += is_across ? plan.x.across : plan.x.within;
@@ -120,27 +150,30 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
   if (kAhead) load(threadIdx.y);
 
   float column[kVectors][kSize] = {};  // of dweight, from this block's rows
-  __shared__ float partial[2][32];
+  __shared__ float partial[2][kMaxBlock / 32];
   int turn = 0;  // two sums one after the other have different memory
   // While any place of the block has a row: no thread must miss a shuffle or a barrier.
   for (int row = threadIdx.y; row < end + threadIdx.y; row += blockDim.y) {
     if (!kAhead) load(row);
     float sum = 0, n[kVectors][kSize], g[kVectors][kSize];
     const float r = next_rstd;
-#pragma unroll
-    for (int i = 0; i < kVectors * kSize; ++i) {
-      const int k = i / kSize, e = i % kSize;
+    const auto set = [&](int k, int e) {  // returns dy
       const float d = float(element<T>(next_dy[k], e));
       n[k][e] = float(element<T>(next_x[k], e)) * r;
       g[k][e] = d * factor[k][e];
+      return d;
+    };
+#pragma unroll
+    for (int i = 0; i < kVectors * kSize; ++i) {
+      const int k = i / kSize, e = i % kSize;
+      const float d = set(k, e);
       sum += g[k][e] * n[k][e];
       column[k][e] += d * n[k][e];
     }
     if (kAhead) load(row + blockDim.y);  // while this row is added up
 
     float mean = kWhole || row >= end ? 0 : means[number(row)];
-    if (kWhole && blockDim.x <= 32) mean = group_sum(sum, blockDim.x) / op.hidden;
-    if (kWhole && blockDim.x > 32) mean = row_sum<0>(sum, partial[turn]) / op.hidden;
+    if (kWhole) mean = place_sum(sum, partial[turn]) * plan.inverse;
     turn = 1 - turn;
     if constexpr (kAny) {
       const Place at = place_of<false>(first + row, op.rows, op.inner);
@@ -150,8 +183,10 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       V out;
+      if constexpr (!kAhead) forget(next_x[k]), forget(next_dy[k]);
 #pragma unroll
       for (int e = 0; e < kSize; ++e) {
+        if (!kAhead) set(k, e);
         element<T>(out, e) = T(r * (g[k][e] - n[k][e] * mean));
       }
       if (row >= end || vector(k) >= vectors) continue;
@@ -159,6 +194,7 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
     }
     if (!kPlain && !kAny) dx += crosses(inner_of_dx) ? plan.dx.across : plan.dx.within;
   }
+  let_next_begin();
   if (plan.sums == nullptr) return;  // nobody wants dweight
 
   extern __shared__ float of_place[];  // (blockDim.y, hidden)
@@ -218,13 +254,12 @@ Kernel kernel_for(const NestedBackward& op, const BackwardShape& shape) {
 cudaError_t launch_gradients(
     const NestedBackward& op, const BackwardPlan& plan, cudaStream_t stream) {
   const BackwardShape& shape = plan.shape;
-  if (shape.blocks == 0) return cudaSuccess;  // a grid of no blocks is an error
   const Kernel kernel =
       with_type(op.dtype, [&](auto x) { return kernel_for<decltype(x)>(op, shape); });
-  const dim3 grid(shape.parts, shape.blocks, op.heads), block(shape.threads, shape.places);
   const int bytes = shape.places > 1 ? shape.places * op.hidden * int(sizeof(float)) : 0;
-  kernel<<<grid, block, bytes, stream>>>(op, plan);
-  return cudaGetLastError();
+  return launch_overlapping(
+      kernel, {shape.parts, shape.blocks, op.heads}, dim3(shape.threads, shape.places), bytes,
+      stream, op, plan);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include <cstdint>
 
 #include "library/kernels/backward_kernels.hpp"
+#include "library/kernels/launch.hpp"
+#include "library/kernels/row.cuh"
 #include "library/kernels/types.hpp"
 
 namespace rmsnorm::kernels {
@@ -14,6 +16,7 @@ __global__ void add_sums(
     void* __restrict__ dweight,      // (hidden)          written once
     int blocks, int hidden, Dtype dtype) {
   const int col = blockIdx.x * 32 + threadIdx.x;
+  wait_for_inputs();
   float sum = 0;
 #pragma unroll 8
   for (int i = threadIdx.y; i < blocks; i += 32) {
@@ -35,9 +38,9 @@ cudaError_t launch_add_sums(
     const NestedBackward& op, const BackwardPlan& plan, cudaStream_t stream) {
   if (op.dweight == nullptr) return cudaSuccess;
   const int columns = op.heads * op.hidden;
-  add_sums<<<divide_up(columns, 32), dim3(32, 32), 0, stream>>>(
-      plan.sums, op.dweight, plan.shape.blocks, columns, op.weight_dtype);
-  return cudaGetLastError();
+  return launch_overlapping(
+      add_sums, {divide_up(columns, 32)}, dim3(32, 32), 0, stream, plan.sums, op.dweight,
+      plan.shape.blocks, columns, op.weight_dtype);
 }
 
 }  // namespace rmsnorm::kernels

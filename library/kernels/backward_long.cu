@@ -1,6 +1,7 @@
 // Rows that no block can keep in its registers: their means, before their parts are worked on.
 #include "library/kernels/backward_kernels.hpp"
 #include "library/kernels/backward_row.cuh"
+#include "library/kernels/launch.hpp"
 #include "library/kernels/types.hpp"
 
 namespace rmsnorm::kernels {
@@ -21,6 +22,7 @@ __global__ void row_means(
   V* __restrict__ dy =
       kAny ? find_any<V>(op.dy, plan.dy_further, place, plan.period, head) : find<V>(op.dy, place);
   const unsigned row = kAny ? blockIdx.x * gridDim.z + head : blockIdx.x;
+  wait_for_inputs();
   const float r = op.rstd[row];
   float sum = 0;
 #pragma unroll 2
@@ -42,7 +44,7 @@ __global__ void row_means(
   }
   __shared__ float partial[32];
   sum = row_sum<kMaxBlock>(sum, partial);
-  if (threadIdx.x == 0) means[row] = sum / op.hidden;
+  if (threadIdx.x == 0) means[row] = sum * plan.inverse;
 }
 
 template <class T, int kSize>
@@ -54,15 +56,15 @@ auto kernel_for(Variant variant) {
 
 cudaError_t launch_row_means(
     const NestedBackward& op, const BackwardPlan& plan, cudaStream_t stream) {
-  if (plan.shape.parts == 1 || op.rows == 0) return cudaSuccess;
+  if (plan.shape.parts == 1) return cudaSuccess;
   const auto kernel = with_type(op.dtype, [&](auto x) {
     using T = decltype(x);
     const Variant variant = variant_of(op);
     return plan.shape.size == 1 ? kernel_for<T, 1>(variant)
                                 : kernel_for<T, 16 / sizeof(T)>(variant);
   });
-  kernel<<<dim3(op.rows, 1, op.heads), kMaxBlock, 0, stream>>>(op, plan.means, plan);
-  return cudaGetLastError();
+  return launch_overlapping(
+      kernel, {.columns = op.rows, .layers = op.heads}, kMaxBlock, 0, stream, op, plan.means, plan);
 }
 
 }  // namespace rmsnorm::kernels

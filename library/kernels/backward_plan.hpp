@@ -37,6 +37,7 @@ struct Step {
 /// A launch.
 struct BackwardPlan {
   BackwardShape shape;
+  float inverse;   ///< 1 / hidden
   int inner_step;  ///< from a row of a thread to its next one, in the inner dimension
   Step x, dy, dx;  ///< likewise, in each tensor
   float* sums;     ///< (blocks, heads, hidden)  partial sums of dweight; null: it is unwanted
@@ -67,12 +68,13 @@ inline BackwardShape shape_for(int rows, int hidden, int heads, int size) {
                                           : kPartVectors;
   const auto threads = static_cast<unsigned>(divide_up(vectors, shape.vectors));
   shape.threads = static_cast<int>(std::clamp(std::bit_ceil(threads), 8u, 512u));
-  shape.places = shape.threads <= 32 ? kMaxBlock / shape.threads : 1;
+  shape.places = kMaxBlock / shape.threads;
   shape.parts = static_cast<int>(divide_up(vectors, shape.threads * shape.vectors));
 
-  constexpr int kGridThreads = 1 << 17;     // about half of what the largest GPUs have at a time
+  // As many blocks as an H200 has at a time: each of its 132 SMs has room for two, or for one.
+  const int of_gpu = shape.vectors == 1 ? 256 : 132;
   constexpr std::int64_t kFewestTurns = 4;  // else partial sums cost more than rows
-  const int of_all = std::max(1, kGridThreads / (shape.threads * shape.places * shape.parts));
+  const int of_all = std::max(1, of_gpu / shape.parts);
   const int blocks = std::max(1, of_all / heads);
   const std::int64_t turns = divide_up(divide_up(rows, blocks), shape.places);
   shape.block_rows = static_cast<int>(std::max(kFewestTurns, turns) * shape.places);
@@ -115,6 +117,7 @@ inline Step step_of(const Rows& tensor, int rows, int inner) {
 inline BackwardPlan plan_for(const NestedBackward& op) {
   BackwardPlan plan{};
   plan.shape = shape_of(op);
+  plan.inverse = 1.0f / static_cast<float>(op.hidden);
   const int rows = plan.shape.places;
   plan.inner_step = rows % op.inner;
   plan.x = step_of(op.x, rows, op.inner);

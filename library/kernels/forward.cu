@@ -43,19 +43,21 @@ cudaError_t allow_shared_memory(ForwardKernel kernel, ForwardPlan& plan) {
 cudaError_t launch_plan(const HeadsForward& op, ForwardPlan plan, cudaStream_t stream) {
   if (plan.kind == Kind::unaligned && plan.rows == 1 && plan.is_plain)
     plan.ahead = rows_ahead(std::int64_t{op.hidden} * bytes_of(op.dtype), op.tensors[0].rows);
+  const std::int64_t row_bytes = std::int64_t{op.hidden} * bytes_of(op.dtype);
+  plan.asking = asking_blocks(plan.rows * row_bytes / plan.cluster, plan.blocks);
   const ForwardKernel kernel = kernel_for(op, plan);
   if (plan.is_elsewhere) {
     return launch_overlapping(
-        kernel, plan.blocks / plan.cluster, 1, 1, dim3(elsewhere_threads(plan), plan.rows), 0,
-        stream, op, plan);
+        kernel, {plan.blocks / plan.cluster}, dim3(elsewhere_threads(plan), plan.rows), 0, stream,
+        op, plan);
   }
   if (plan.blocks > 0 && staged_bytes(plan) > kSharedBytes) {
     const cudaError_t error = allow_shared_memory(kernel, plan);
     if (error != cudaSuccess) return error;
   }
   return launch_overlapping(
-      kernel, plan.blocks, 1, plan.cluster, dim3(plan.threads, plan.rows), staged_bytes(plan),
-      stream, op, plan);
+      kernel, {.columns = plan.blocks, .cluster = plan.cluster}, dim3(plan.threads, plan.rows),
+      staged_bytes(plan), stream, op, plan);
 }
 
 }  // namespace
@@ -82,9 +84,7 @@ cudaError_t launch(const HeadsForward& op, cudaStream_t stream) {
   if (error != cudaSuccess) return error;
   ForwardPlan plan = plan_for(op, shape);
   error = launch_plan(op, plan, stream);
-  const bool is_too_large =
-      error == cudaErrorInvalidClusterSize || error == cudaErrorLaunchOutOfResources;
-  if (plan.kind != Kind::cluster || !is_too_large) return error;
+  if (plan.kind != Kind::cluster || !is_too_large(error)) return error;
   // A part of a GPU may be too small for the cluster: one block does the same, with the same bits.
   cudaGetLastError();
   plan.is_elsewhere = true;

@@ -20,13 +20,13 @@ __global__ void __launch_bounds__(kMaxThreads<kRowThreads>) rms_norm_aligned(
   const int end = task.exists ? op.hidden / kSize<T> : 0;
 
   constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
-  if (plan.is_small && threadIdx.x == 0)
+  if (blockIdx.x < plan.asking && threadIdx.x == 0)
     ask_for(task, row, weight, end, weight == nullptr ? 0 : end * kParts);
   wait_for_inputs();
   const auto* x = cuda::associate_access_property(row, plan.policy);
   const int end_of_weight = weight == nullptr ? 0 : end;
   constexpr int kFactors = kVectors * kParts;
-  constexpr bool kEarly = kFactors <= 2 || kFactors == 4;  // registers
+  constexpr bool kEarly = kFactors <= 2 || kFactors == 4 || kRowThreads == 32;  // registers
   uint4 v[kVectors], w[kEarly ? kFactors : kParts];
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
@@ -67,7 +67,8 @@ ForwardKernel kernel_for(const ForwardPlan& plan) {
     case 16:
       return rms_norm_aligned<T, W, 2, 16, kPlain>;
     case 32:
-      return rms_norm_aligned<T, W, 2, 32, kPlain>;
+      return plan.vectors == 2 ? rms_norm_aligned<T, W, 2, 32, kPlain>
+                               : rms_norm_aligned<T, W, 3, 32, kPlain>;
     case 64:
       return rms_norm_aligned<T, W, 2, 64, kPlain>;
   }

@@ -18,7 +18,7 @@ struct ForwardPlan {
   float inverse;                 ///< 1 / hidden
   int threads;                   ///< of a row: 4 to 32 lanes of a warp, or whole warps
   bool is_large;                 ///< x and y do not fit the L2 cache, which is to keep x then
-  bool is_small;                 ///< they are few bytes: rows are asked for before the wait
+  unsigned asking;               ///< so many blocks ask for their rows before the wait
   cuda::access_property policy;  ///< of x in the L2 cache: the same as is_large, in an object
   Kind kind;                     ///< which kernel
   bool is_plain;                 ///< one tensor, whose rows are at one distance, without rstd
@@ -94,7 +94,8 @@ inline ForwardShape shape_by_formula(const Forward& op, bool has_clusters) {
   if (has_odd_weight(op)) return {Kind::mixed, mixed_threads(op.hidden), kKeptGroups, 1};
   const int vectors = vectors_of(op);
   const bool are_whole = vectors * (16 / bytes_of(op.dtype)) == op.hidden;
-  return are_whole ? shape_by_formula(vectors, has_clusters) : shape_unaligned(vectors);
+  return are_whole ? shape_by_formula(vectors, bytes_of(op.dtype), has_clusters)
+                   : shape_unaligned(vectors);
 }
 
 /// Vectors of a row that each thread keeps in shared memory.
@@ -115,8 +116,7 @@ inline ForwardPlan plan_for(const HeadsForward& op, const ForwardShape& shape) {
   std::copy(op.weight_head, op.weight_head + 2, plan.weight_head);
   plan.is_plain = second.rows == 0 && first.inner >= first.rows && first.rstd == nullptr &&
                   plan.weight_head[0] == 0;
-  plan.is_elsewhere =
-      shape.kind != Kind::unaligned && shape.kind != Kind::mixed && !is_aligned(op);
+  plan.is_elsewhere = shape.kind != Kind::unaligned && shape.kind != Kind::mixed && !is_aligned(op);
   plan.threads = shape.threads;
   plan.vectors = shape.vectors;
   plan.twins = 1;
@@ -134,7 +134,6 @@ inline ForwardPlan plan_for(const HeadsForward& op, const ForwardShape& shape) {
   const auto rows = static_cast<double>(first.rows + second.rows);
   const double x_and_y = 2.0 * bytes_of(op.dtype) * op.hidden * rows;
   plan.is_large = x_and_y >= kMuch;
-  plan.is_small = x_and_y <= kFewBytes;
   if (plan.is_large) plan.policy = cuda::access_property::persisting();
   return plan;
 }

@@ -64,7 +64,8 @@ constexpr bool is_for(const ForwardShape& shape, int vectors) {
         threads == 4 || threads == 8 || threads == 16 || threads == 32 || threads == kShortRows / 2;
     const bool is_block = threads > kShortRows / 2 && threads <= kMaxThreads<0> &&
                           threads % 32 == 0 && of_thread >= 2 && of_thread <= 4;
-    const bool exists = (is_short && of_thread == 2) || is_block;
+    const bool is_warp = threads == 32 && of_thread == 3;
+    const bool exists = (is_short && of_thread == 2) || is_warp || is_block;
     return exists && cluster == 1 && vectors <= threads * of_thread;
   }
   if (kind == Kind::unaligned || kind == Kind::mixed) return false;
@@ -88,11 +89,13 @@ constexpr int lanes_for(int vectors) {
 
 /// The shape for aligned rows of so many vectors, on a GPU that has clusters or not. The numbers
 /// were found by measurement. More blocks of a row end it sooner; smaller ones fill an SM better.
-constexpr ForwardShape shape_by_formula(int vectors, bool has_clusters) {
+constexpr ForwardShape shape_by_formula(int vectors, int element_bytes, bool has_clusters) {
   if (vectors <= 64) return {Kind::aligned, lanes_for(vectors), 2, 1};
+  if (vectors <= 96) return {Kind::aligned, 32, 3, 1};
   if (vectors <= 128) return {Kind::aligned, 64, 2, 1};
   if (vectors <= 2048) {
-    const int of_thread = vectors <= 512 ? 2 : vectors <= 1024 ? 4 : vectors <= 1536 ? 3 : 4;
+    const int few = element_bytes == 4 ? 1024 : 512;  // vectors of 4 elements are less work
+    const int of_thread = vectors <= few ? 2 : vectors <= 1024 ? 4 : vectors <= 1536 ? 3 : 4;
     return {Kind::aligned, std::max(kShortRows, threads_for(vectors, of_thread)), of_thread, 1};
   }
   constexpr int kMaxVectors = 8;  // of a thread

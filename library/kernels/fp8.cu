@@ -19,8 +19,10 @@ cudaError_t launch(const Fp8Norm& given, cudaStream_t stream) {
       shape.kind == Kind::aligned ? fp8_aligned_kernel(op, plan) : fp8_any_kernel(op);
   const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index
   const std::int64_t outer = op.rows == 0 ? 0 : op.rows / op.inner;
+  const std::int64_t tensors = op.residual.data == nullptr ? 1 : 2;
+  plan.asking = asking_blocks(tensors * plan.rows * op.hidden * bytes_of(op.dtype), blocks * outer);
   return launch_overlapping(
-      kernel, blocks, outer, 1, dim3(plan.threads, plan.rows), 0, stream, op, plan);
+      kernel, {blocks, outer}, dim3(plan.threads, plan.rows), 0, stream, op, plan);
 }
 
 }  // namespace rmsnorm::kernels

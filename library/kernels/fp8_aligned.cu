@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
       {const_cast<void*>(op.weight), op.weight_outer_stride, op.weight_inner_stride}, first,
       in_block);
   constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
-  if (!kTwins && plan.is_small && threadIdx.x == 0 && end > 0) {
+  if (blockIdx.x < plan.asking && threadIdx.x == 0 && end > 0) {
     prefetch(row, end * sizeof(uint4));
     if (kResidual) prefetch(residual, end * sizeof(uint4));
     const bool is_first = first.inner + in_block + blockIdx.y == 0;
@@ -303,7 +303,11 @@ Fp8Kernel full_kernel_for(const ForwardPlan& plan) {
                ? nullptr
                : rms_norm_fp8_aligned<T, W, 2, kFullBlock, kScales, false, false>;
   }
-  if (vectors == 3) return rms_norm_fp8_aligned<T, W, 3, kFullBlock, kScales, false, false>;
+  if (vectors == 3) {
+    return plan.threads < kShortRows
+               ? nullptr
+               : rms_norm_fp8_aligned<T, W, 3, kFullBlock, kScales, false, false>;
+  }
   if (plan.twins == 1 && plan.threads == 256)
     return rms_norm_fp8_aligned<T, W, 4, 256, kScales, false, false>;
   switch (plan.twins == 2 ? plan.threads : 0) {
@@ -329,8 +333,10 @@ Fp8Kernel kernel_for(const Fp8Norm& op, const ForwardPlan& plan) {
     const Fp8Kernel kernel = is_full(op, plan) ? full_kernel_for<T, W, kScales>(plan) : nullptr;
     if (kernel != nullptr) return kernel;
   }
-  if (plan.threads <= kShortRows / 2 && plan.twins == 1)
-    return rms_norm_fp8_aligned<T, W, 2, kShort, kScales, kResidual, kRounded>;
+  if (plan.threads <= kShortRows / 2 && plan.twins == 1) {
+    return plan.vectors == 2 ? rms_norm_fp8_aligned<T, W, 2, kShort, kScales, kResidual, kRounded>
+                             : rms_norm_fp8_aligned<T, W, 3, kShort, kScales, kResidual, kRounded>;
+  }
   const int vectors = plan.vectors * plan.twins;
   return vectors == 2   ? rms_norm_fp8_aligned<T, W, 2, kBlock, kScales, kResidual, kRounded>
          : vectors == 3 ? rms_norm_fp8_aligned<T, W, 3, kBlock, kScales, kResidual, kRounded>

@@ -22,18 +22,43 @@ inline int rows_ahead(std::int64_t row_bytes, std::int64_t rows) {
   return static_cast<int>(device->multiProcessorCount * kAhead / row_bytes);
 }
 
-/// Enqueues a kernel on the stream of the current device, in columns * lines blocks, `cluster` of
-/// which, neighbours in a line, are a cluster; nothing if there are none. Returns what the CUDA
-/// calls returned; cudaErrorInvalidConfiguration also for more blocks than a grid can have. From
-/// Hopper on, the grid may be set up while the kernel before it in the stream still runs; the
+/// How many blocks of a launch ask for their rows before they wait (prefetch() in row.cuh): all of a
+/// small one; of others the first, which alone can begin before the wait is over, and of these as
+/// many as ask for 16 KiB on each SM. 0 after an error.
+/// \param bytes  that a block reads
+inline unsigned asking_blocks(std::int64_t bytes, std::int64_t blocks) {
+  constexpr std::int64_t kFew = 2 << 20, kAsked = 16 << 10;  // bytes
+  const cudaDeviceProp* device = nullptr;
+  if (bytes * blocks <= kFew) return ~0u;
+  if (properties_of_device(&device) != cudaSuccess) return 0;
+  return static_cast<unsigned>(device->multiProcessorCount * kAsked / bytes);
+}
+
+/// The blocks of a launch.
+struct Blocks {
+  std::int64_t columns;
+  std::int64_t lines = 1;
+  std::int64_t layers = 1;
+  int cluster = 1;  ///< so many neighbours in a line are a cluster
+};
+
+/// Does an error say that a part of a GPU is too small for the clusters of a launch?
+inline bool is_too_large(cudaError_t error) {
+  return error == cudaErrorInvalidClusterSize || error == cudaErrorLaunchOutOfResources;
+}
+
+/// Enqueues a kernel on the stream of the current device; nothing if it has no blocks. Returns what
+/// the CUDA calls returned; cudaErrorInvalidConfiguration also for more blocks than a grid can have.
+/// From Hopper on, the grid may be set up while the kernel before it in the stream still runs; the
 /// kernel has to call wait_for_inputs(), which waits for that one's end.
 template <class... Parameters>
 cudaError_t launch_overlapping(
-    void (*kernel)(Parameters...), std::int64_t columns, std::int64_t lines, int cluster,
-    dim3 threads, int shared_bytes, cudaStream_t stream,
-    const std::type_identity_t<Parameters>&... arguments) {
-  if (columns == 0 || lines == 0) return cudaSuccess;  // a grid of no blocks is an error
-  if (columns > 0x7fffffff || lines > 0xffff) return cudaErrorInvalidConfiguration;
+    void (*kernel)(Parameters...), const Blocks& blocks, dim3 threads, int shared_bytes,
+    cudaStream_t stream, const std::type_identity_t<Parameters>&... arguments) {
+  const auto [columns, lines, layers, cluster] = blocks;
+  if (columns == 0 || lines == 0 || layers == 0) return cudaSuccess;  // else an error of CUDA's
+  if (columns > 0x7fffffff || lines > 0xffff || layers > 0xffff)
+    return cudaErrorInvalidConfiguration;
   const cudaDeviceProp* device = nullptr;
   const cudaError_t error = properties_of_device(&device);
   if (error != cudaSuccess) return error;
@@ -43,7 +68,8 @@ cudaError_t launch_overlapping(
   attributes[1].id = cudaLaunchAttributeClusterDimension;
   attributes[1].val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(columns), static_cast<unsigned>(lines));
+  config.gridDim = dim3(
+      static_cast<unsigned>(columns), static_cast<unsigned>(lines), static_cast<unsigned>(layers));
   config.blockDim = threads;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;

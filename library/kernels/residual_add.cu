@@ -20,7 +20,7 @@ constexpr int kBlock = kThreads > 32 ? kThreads : 128;
 /// of 512 128. In fp32, what a thread loads fills 48. Turing has no room for more than 1024.
 template <class T, int kColumns>
 constexpr int threads_on_sm() {
-  if (kColumns > 16) return 512;
+  if (kColumns > 32) return 512;
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
   if (sizeof(T) == 2) return 1280;
 #endif
@@ -30,7 +30,7 @@ constexpr int threads_on_sm() {
 /// Is one block all that an SM holds? Then nothing is on its way while that adds up. In fp32, where
 /// a load brings half as many columns, it did not help.
 template <class T, int kColumns>
-constexpr bool kAsksAhead = kColumns > 16 && sizeof(T) == 2;
+constexpr bool kAsksAhead = kColumns > 32 && sizeof(T) == 2;
 
 template <class T, class W, int kWidth, int kThreads, int kColumns>
 __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>() / kBlock<kThreads>)
@@ -42,13 +42,13 @@ __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>()
   const auto* before = residual;  // the same memory: what is loaded
   const auto* x = find<const Vector<T, kWidth>>(op.x, place);
   const auto* weight = static_cast<const Vector<W, kWidth>*>(op.weight);
-  const auto keep = cuda::access_property::persisting();  // = evict_last
-  before = cuda::associate_access_property(before, keep);
-  x = cuda::associate_access_property(x, keep);
+  const auto policy = op.is_large ? cuda::access_property(cuda::access_property::persisting())
+                                  : cuda::access_property();
+  before = cuda::associate_access_property(before, policy);
+  x = cuda::associate_access_property(x, policy);
   const int end = row < op.inner ? op.hidden / kWidth : 0;
   if constexpr (kWidth * sizeof(T) == 16) {
-    const bool is_few = op.rows * op.hidden <= kFewBytes / int{4 * sizeof(T)};
-    if (is_few && end > 0 && threadIdx.x == 0) {
+    if (blockIdx.x < op.asking && end > 0 && threadIdx.x == 0) {
       prefetch(find<const void>(op.x, place), end * 16);
       prefetch(residual, end * 16);
       if (row == 0 && blockIdx.y == 0 && weight != nullptr) prefetch(weight, op.hidden * sizeof(W));
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>()
     if (kEarly && i < end) residual[i] = rounded<T, kWidth>(sum + k * kWidth);
   }
   __shared__ float partial[32];
-  const float mean = row_sum<kThreads>(squares, partial) / op.hidden;
+  const float mean = row_sum<kThreads>(squares, partial) * op.inverse;
   const float rstd = rsqrtf(mean + op.eps), bias = op.weight_bias;
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
@@ -111,6 +111,8 @@ template <class T, class W, int kWidth = 16 / sizeof(T)>
 ResidualAddKernel kernel_of_width(const ResidualAddPlan& plan) {
   if constexpr (kWidth > 1)
     if (plan.width < kWidth) return kernel_of_width<T, W, kWidth / 2>(plan);
+  if constexpr (sizeof(T) == 2)
+    if (plan.columns == 32) return rms_norm_residual_add<T, W, kWidth, 512, 32>;
   if (plan.columns == 96) return rms_norm_residual_add<T, W, kWidth, 512, 96>;
   switch (plan.threads) {
     case 32:
@@ -139,13 +141,18 @@ ResidualAddKernel kernel_for(const ResidualAdd& op, const ResidualAddPlan& plan)
 cudaError_t launch(const ResidualAdd& given, cudaStream_t stream) {
   ResidualAdd op =
       with_short_outer(given, {&ResidualAdd::x, &ResidualAdd::residual, &ResidualAdd::y});
-  op.ahead = rows_ahead(std::int64_t{2} * op.hidden * bytes_of(op.dtype), op.inner);
+  op.inverse = 1.0f / static_cast<float>(op.hidden);
+  const std::int64_t row_bytes = std::int64_t{2} * op.hidden * bytes_of(op.dtype);  // that are read
+  op.ahead = rows_ahead(row_bytes, op.inner);
+  constexpr std::int64_t kMuch = 250'000'000;  // of fewer, the policy makes a launch slower
+  op.is_large = row_bytes * op.rows >= kMuch;
   const ResidualAddPlan plan = plan_for(op);
   op.pieces = plan.width / plan.step;
   const ResidualAddKernel kernel = kernel_for(op, plan);
   const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index
   const std::int64_t outer = op.rows == 0 ? 0 : op.rows / op.inner;
-  return launch_overlapping(kernel, blocks, outer, 1, dim3(plan.threads, plan.rows), 0, stream, op);
+  op.asking = asking_blocks(plan.rows * row_bytes, blocks * outer);
+  return launch_overlapping(kernel, {blocks, outer}, dim3(plan.threads, plan.rows), 0, stream, op);
 }
 
 }  // namespace rmsnorm::kernels

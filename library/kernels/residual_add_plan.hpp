@@ -68,6 +68,10 @@ inline ResidualAddPlan shape_for(const ResidualAdd& op) {
   plan.threads = 128;
   while (plan.threads < kMaxSummingThreads && op.hidden > plan.threads * plan.columns)
     plan.threads *= 2;
+  // An SM holds two blocks of 512 threads, and one of more. That is worth it up to this length.
+  constexpr int kMaxOfTwo = 28 * 512;
+  const bool has_two = plan.threads > 512 && op.hidden <= kMaxOfTwo && bytes_of(op.dtype) == 2;
+  if (has_two) plan.threads = 512, plan.columns = 32;
   if (op.hidden <= plan.threads * plan.columns) return plan;
   plan.threads = 512;
   plan.columns = 96;

@@ -17,10 +17,6 @@ struct Rows {
   std::int64_t inner_stride;  ///< bytes from row (i, j) to row (i, j + 1); may be 0 or negative
 };
 
-/// The most bytes that a launch reads and writes, for its rows to be asked for before it waits
-/// (prefetch() in row.cuh). Of a larger one, most blocks begin when the wait is over.
-constexpr std::int64_t kFewBytes = 4 << 20;
-
 /// How much a kernel of the backward pass knows of where rows lie: what it can leave out.
 enum class Variant {
   plain,  ///< one tensor, or several alike, with rows at one distance

@@ -42,8 +42,9 @@ std::string text_of(const ForwardShape& shape) {
       "{}, {}{} threads x {} vectors", text_of(shape.kind), blocks, shape.threads, shape.vectors);
 }
 
-std::vector<ForwardShape> candidates(int vectors, bool has_clusters) {
-  std::vector<ForwardShape> shapes = {kernels::shape_by_formula(vectors, has_clusters)};
+std::vector<ForwardShape> candidates(int vectors, int element_bytes, bool has_clusters) {
+  std::vector<ForwardShape> shapes = {
+      kernels::shape_by_formula(vectors, element_bytes, has_clusters)};
   const auto add = [&](const ForwardShape& shape) {
     const bool is_known = std::find(shapes.begin(), shapes.end(), shape) != shapes.end();
     if (is_for(shape, vectors) && !is_known) shapes.push_back(shape);
@@ -54,7 +55,9 @@ std::vector<ForwardShape> candidates(int vectors, bool has_clusters) {
   for (const int each : {1, 2, 3, 4}) {  // vectors that a thread gets
     add({Kind::aligned, kernels::threads_for(vectors, each), std::max(2, each), 1});
   }
-  if (vectors < 1024) return shapes;  // one block has enough to do, and not too much
+  // A block has enough to do, and not too much. Besides, norms to 8 bits share these shapes, and
+  // keep a row in the registers of a block alone.
+  if (vectors <= 2048) return shapes;
   for (const int threads : {256, 512, 768, 1024}) add({Kind::long_rows, threads, 4, 1});
   for (int blocks = 2; has_clusters && blocks <= kernels::kMaxCluster; ++blocks) {
     for (const int each : {4, 8}) add(kernels::cluster_shape(vectors, each, blocks));

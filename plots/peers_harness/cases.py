@@ -22,6 +22,8 @@ for _name in SCALING:
         TENSORS_MOVED[_regime] = 3 if _name.startswith("residual_add") else 1
 GROUP = 128  # columns that share a scale of a group
 
+MODEL_WIDTHS = (2560, 5120, 7168, 14336)  # of models, and no powers of two
+
 # The operations of common/operations that have regimes of their own; the others are of rms_norm.
 _OPERATIONS = ("residual_add", "backward")
 
@@ -93,13 +95,18 @@ def all_cases():
         cases += [Case("forward", "bf16", shape)]
     # Odd lengths, whose rows are not aligned, and their even neighbours.
     cases += [Case("forward", "bf16", (32768, hidden)) for hidden in (768, 769, 12288, 12289)]
+    for hidden in MODEL_WIDTHS:
+        cases += [Case("forward", "bf16", (rows, hidden)) for rows in (2048, 32768)]
     cases += [Case("forward", "fp32", (262144, 4096))]
+    cases += [Case("forward", "fp32", (8192, hidden)) for hidden in (32768, 65536, 131072)]
     for hidden in (4096, 8192):
         cases += [Case("decode", "bf16", (rows, hidden)) for rows in (1, 8, 64, 512)]
+    cases += [Case("decode", "bf16", (64, hidden)) for hidden in MODEL_WIDTHS]
     cases += [Case("decode", "bf16", (rows, 65536)) for rows in (1, 16)]
     cases += [Case("forward_3d", "bf16", (27030, 24, 128))]
-    cases += [Case("residual_add", "bf16", (4096, hidden)) for hidden in (4096, 8192)]
-    cases += [Case("backward", "bf16", (16384, 4096))]
+    for hidden in (4096, 8192):
+        cases += [Case("residual_add", "bf16", (rows, hidden)) for rows in (64, 4096, 32768)]
+    cases += [Case("backward", "bf16", (16384, hidden)) for hidden in (1024, 4096, 8192, 32768)]
     for name in SCALING:
         cases += [Case(name, "bf16", (32768, 1024 << i)) for i in range(5)]  # to 16384
         cases += [Case("decode_" + name, "bf16", (rows, 4096)) for rows in (1, 16, 64)]
