@@ -34,12 +34,6 @@ TEST_CASE("check says of a right kernel what the page about the CPU device quote
   const std::vector<std::string> said = lines_in(finished.out);
   REQUIRE_FALSE(said.empty());
   CHECK(std::find(page.begin(), page.end(), said[0]) != page.end());
-  const std::size_t at = said[0].find("right on ");
-  REQUIRE(at != std::string::npos);
-  const std::string number = said[0].substr(at + 9, said[0].find(" problems") - at - 9);
-  CHECK(std::any_of(page.begin(), page.end(), [&](const std::string& line) {
-    return line.starts_with("It runs on " + number + " problems: ");
-  }));
 }
 
 TEST_CASE("check rejects a kernel whose traffic is not as predicted") {

@@ -73,6 +73,7 @@ constexpr FilePage kFilePages[] = {
     {"docs/peers.md", "peers"},
     {"library/README.md", "librmsnorm"},
     {"docs/cpu_device.md", "cpu_device"},
+    {"docs/cpu_device_inside.md", "cpu_device_inside"},
     {"docs/glossary.md", "glossary"},
     {"docs/going_further.md", "going_further"},
     {"docs/contributing.md", "contributing"},

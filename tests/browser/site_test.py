@@ -20,9 +20,9 @@ TOO_WIDE = """[
 # Pages of every kind; each is looked at in light and dark.
 KINDS = (
     "index", "lesson_01_sequential_cpu", "lesson_04_warp_reduce", "change_03_04",
-    "kernel_04_warp_reduce", "results", "charts", "glossary", "method", "cpu_device", "contributing",
-    "going_further", "files", "annotated", "lesson_8hpp", "structrmsnorm_1_1Lesson",
-    "classrmsnorm_1_1CudaError", "source_common_cpu_device_rewrite_cpp",
+    "kernel_04_warp_reduce", "results", "charts", "glossary", "method", "cpu_device",
+    "cpu_device_inside", "contributing", "going_further", "files", "annotated", "lesson_8hpp",
+    "structrmsnorm_1_1Lesson", "classrmsnorm_1_1CudaError", "source_common_cpu_device_rewrite_cpp",
 )
 
 # The name of what has the focus, or null.
