@@ -17,6 +17,7 @@ constexpr auto for_each_field = [](auto& p, auto&& visit) {
   visit("regime", p.regime), visit("dtype", p.dtype), visit("rows", p.rows);
   visit("hidden", p.hidden), visit("sectors_read", p.sectors_read);
   visit("sectors_written", p.sectors_written), visit("dram_bytes_read", p.dram_read);
+  visit("dram_bytes_written", p.dram_written);
   visit("instructions", p.instructions), visit("registers", p.registers);
   visit("active_warps_pct", p.active_warps), visit("device", p.device), visit("cuda", p.cuda);
   visit("version", p.version), visit("date", p.date);
@@ -58,7 +59,7 @@ std::string make_profile_table(
 
   std::vector<TableRow> rows = {
       {has_dtype ? regime + ", " + dtype : regime, "bytes a row, predicted", "counted",
-       "from DRAM a row", "instructions a row", "registers", "occupancy"}};
+       "from DRAM a row", "to DRAM a row", "instructions a row", "registers", "occupancy"}};
   std::string source;
   const auto whole = [](double number) { return fmt::format("{:.0f}", number); };
   for (std::size_t i = first; i < words.size(); ++i) {
@@ -67,8 +68,8 @@ std::string make_profile_table(
     rows.push_back(
         {code(words[i]), whole(r.bytes_per_row_predicted),
          whole(kSectorBytes * (p.sectors_read + p.sectors_written) / p.rows),
-         whole(p.dram_read / p.rows), whole(p.instructions / p.rows), whole(p.registers),
-         whole(p.active_warps) + " %"});
+         whole(p.dram_read / p.rows), whole(p.dram_written / p.rows),
+         whole(p.instructions / p.rows), whole(p.registers), whole(p.active_warps) + " %"});
     source = source_of(p);
   }
   return fmt::format("{}\n{}.\n", markdown_table(rows), source);

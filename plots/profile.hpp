@@ -21,6 +21,7 @@ struct Profile {
   double sectors_read = 0;     ///< asked of global memory, 32 bytes each
   double sectors_written = 0;  ///< likewise
   double dram_read = 0;        ///< bytes that came from DRAM: the caches answered the rest
+  double dram_written = 0;     ///< bytes that went there
   double instructions = 0;     ///< of all warps
   double registers = 0;        ///< of a thread
   double active_warps = 0;     ///< occupancy: mean share of an SM's places for warps in use, %

@@ -9,6 +9,7 @@ columns=(
   sectors_read=l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum
   sectors_written=l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum
   dram_bytes_read=dram__bytes_read.sum
+  dram_bytes_written=dram__bytes_write.sum
   instructions=smsp__inst_executed.sum
   registers=launch__registers_per_thread
   active_warps_pct=sm__warps_active.avg.pct_of_peak_sustained_active

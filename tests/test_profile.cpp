@@ -69,10 +69,11 @@ TEST_CASE("a table of profiles is of one type") {
   const tests::TemporaryFolder folder;
   const std::string header =
       "operation,implementation,regime,dtype,rows,hidden,sectors_read,sectors_written,"
-      "dram_bytes_read,instructions,registers,active_warps_pct,device,cuda,version,date\n";
+      "dram_bytes_read,dram_bytes_written,instructions,registers,active_warps_pct,device,cuda,"
+      "version,date\n";
   rmsnorm::write_file(
-      folder / "p.csv", header + "rms_norm,10_a,prefill,fp32,2,8,4,2,64,20,30,50,G,13.0,c,d\n" +
-                            "rms_norm,10_a,prefill,bf16,2,8,2,1,32,20,31,50,G,13.0,c,d\n");
+      folder / "p.csv", header + "rms_norm,10_a,prefill,fp32,2,8,4,2,64,48,20,30,50,G,13.0,c,d\n" +
+                            "rms_norm,10_a,prefill,bf16,2,8,2,1,32,24,20,31,50,G,13.0,c,d\n");
   const auto profiles = rmsnorm::plots::read_profiles(folder / "p.csv");
   REQUIRE(profiles.size() == 2);
   CHECK((profiles[0].regime == "prefill" && profiles[0].dtype == "fp32"));
@@ -89,16 +90,17 @@ TEST_CASE("a table of profiles is of one type") {
     return rmsnorm::plots::make_profile_table({fp32, bf16}, profiles, words);
   };
   CHECK_THAT(
-      table({"profile", "prefill", "10_a"}), tests::contains("| `10_a` | 96 | 96 | 32 | 10"));
+      table({"profile", "prefill", "10_a"}), tests::contains("| `10_a` | 96 | 96 | 32 | 24 | 10"));
   CHECK_THAT(
       table({"profile", "prefill", "bf16", "10_a"}),
-      tests::contains("| prefill, bf16 |") && tests::contains("| `10_a` | 48 | 48 | 16 | 10"));
+      tests::contains("| prefill, bf16 |") && tests::contains("| `10_a` | 48 | 48 | 16 | 12 | 10"));
   CHECK_THROWS_WITH(
       table({"profile", "prefill", "fp16", "10_a"}),
       "there is no profile of '10_a' in 'prefill', fp16");
   CHECK_THROWS_WITH(table({"profile", "prefill", "bf16"}), tests::contains("needs a regime"));
   rmsnorm::write_file(
-      folder / "p.csv", header + "rms_norm,10_a,prefill,fp32,2,8,many,2,64,20,30,50,G,13.0,c,d\n");
+      folder / "p.csv",
+      header + "rms_norm,10_a,prefill,fp32,2,8,many,2,64,48,20,30,50,G,13.0,c,d\n");
   CHECK_THROWS_WITH(
       rmsnorm::plots::read_profiles(folder / "p.csv"),
       tests::contains("line 2: field 7 'many' is not a number"));
