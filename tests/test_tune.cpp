@@ -90,7 +90,7 @@ const std::string kGood = "NVIDIA H200,rms_norm,2,96,aligned,96,2,1,1.02,580.1,a
 TEST_CASE("the formula and the candidates of tune have kernels for rows of every length") {
   for (int vectors = 1; vectors <= 40000; vectors += vectors < 3000 ? 1 : 7) {
     CAPTURE(vectors);
-    for (const auto [element_bytes, has_clusters] : {std::pair(2, false), {2, true}, {4, true}}) {
+    for (const auto& [element_bytes, has_clusters] : {std::pair(2, false), {2, true}, {4, true}}) {
       const std::vector<ForwardShape> shapes =
           tune::candidates(vectors, element_bytes, has_clusters);
       REQUIRE(shapes[0] == shape_by_formula(vectors, element_bytes, has_clusters));
