@@ -115,8 +115,7 @@ inline ForwardPlan plan_for(const HeadsForward& op, const ForwardShape& shape) {
   std::copy(op.weight_head, op.weight_head + 2, plan.weight_head);
   plan.is_plain = second.rows == 0 && first.inner >= first.rows && first.rstd == nullptr &&
                   plan.weight_head[0] == 0;
-  plan.is_elsewhere =
-      shape.kind != Kind::unaligned && shape.kind != Kind::mixed && !is_aligned(op);
+  plan.is_elsewhere = shape.kind != Kind::unaligned && shape.kind != Kind::mixed && !is_aligned(op);
   plan.threads = shape.threads;
   plan.vectors = shape.vectors;
   plan.twins = 1;

@@ -51,8 +51,8 @@ __global__ void __launch_bounds__(kMaxSummingThreads)
   }
   let_next_begin();
   __shared__ float partial[32];
-  const float total = kLong ? row_sum<kMaxSummingThreads>(squares, partial)
-                            : warp_or_block_sum(squares, partial);
+  const float total =
+      kLong ? row_sum<kMaxSummingThreads>(squares, partial) : warp_or_block_sum(squares, partial);
   if (!kLong) __syncwarp();  // a lane stores where others have loaded
   const float rstd = rsqrtf(total / op.hidden + op.eps), bias = op.weight_bias;
   for (int i = threadIdx.x; i < end; i += threads) {
