@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/device.hpp"
+#include "common/base/watching.hpp"
 #include "common/contract/types.hpp"
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"
@@ -245,6 +246,19 @@ TEST_CASE("the bits of a row that no cluster holds do not depend on its address"
       }
     }
   }
+}
+
+TEST_CASE("a row has the same bits where a part of a GPU holds no cluster for it") {
+  NEEDS_GPU();
+  if (!is_cpu_device()) SKIP_TEST("clusters are those of the GPU");
+  const Rows rows(*types_named("bf16"), 20000, 2);  // with clusters
+  limit_clusters(1);
+  for (const Pass pass : kPasses) {
+    CAPTURE(static_cast<int>(pass));
+    CHECK(rows.wrong(pass, {1, 0}, contiguous_places(2, 20000)) == kNone);
+  }
+  limit_clusters(0);
+  CHECK(cudaGetLastError() == cudaSuccess);
 }
 
 TEST_CASE("a row's bits do not depend on the rows that are with it") {
