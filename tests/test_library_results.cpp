@@ -111,11 +111,12 @@ TEST_CASE("the library norms rows and sums at any address, each tensor at its ow
   }
 }
 
-TEST_CASE("the library norms random layouts of two to four dimensions, and sums in them") {
+TEST_CASE(
+    "the library norms random layouts of two to four dimensions, and sums in them", "[sanitizer]") {
   NEEDS_GPU();
   Draw draw{std::mt19937(20261121)};
   const std::vector<Types> all = types_of_library();
-  for (int i = 0; i < 800; ++i) {
+  for (int i = 0; i < in_time(800); ++i) {
     const int unit = draw(0, 2) == 0 ? 8 : 1;
     const int hidden = unit * (draw(0, 3) == 0 ? draw(1, 5000 / unit) : draw(1, 300 / unit));
     std::vector<std::int64_t> shape{hidden};

@@ -37,7 +37,7 @@ cudaError_t allow_shared_memory(ForwardKernel kernel, ForwardPlan& plan) {
   constexpr int kVariables = 1024;  // bytes of the kernel's own
   const int most = static_cast<int>(device->sharedMemPerBlockOptin) - kVariables;
   stage_at_most(most, plan);
-  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+  return allow_shared_memory(reinterpret_cast<const void*>(kernel), most);
 }
 
 cudaError_t launch_plan(const HeadsForward& op, ForwardPlan plan, cudaStream_t stream) {
