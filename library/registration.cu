@@ -49,13 +49,14 @@ kernels::ForwardPlan forward_plan_of(const TypedRmsNorm& p) {
   return plan_for(forward_of(p), shape);
 }
 
-/// What an aligned row costs: x and y once, twice what of x neither registers nor shared memory
+/// What a row of vectors costs: x and y once, twice what of x neither registers nor shared memory
 /// hold, and the weight once for all rows that one warp holds. A vector of 32 bytes of the weight
 /// is two loads, both of all sectors.
 Traffic traffic_of_forward(const TypedRmsNorm& p) {
   const kernels::ForwardPlan plan = forward_plan_of(p);
   const double x = 1.0 * bytes_of(p.dtype) * p.hidden;
-  const double held = 16.0 * plan.cluster * plan.threads * (plan.vectors + plan.staged);
+  const int held_vectors = plan.is_elsewhere ? 0 : plan.vectors + plan.staged;
+  const double held = 16.0 * plan.cluster * plan.threads * held_vectors;
   const int loads = bytes_of(p.weight_dtype) / bytes_of(p.dtype);
   const double weight = p.weight == nullptr ? 0 : 1.0 * bytes_of(p.weight_dtype) * p.hidden * loads;
   const double rows_of_warp = std::max(1.0, 32.0 / plan.threads);
@@ -110,8 +111,9 @@ cudaError_t launch_residual_add(const rmsnorm::ResidualAdd& p, cudaStream_t stre
 Traffic traffic_of_residual_add(const rmsnorm::ResidualAdd& p) {
   const double row = bytes_of(p.dtype) * static_cast<double>(p.hidden);
   const double factor = p.weight == nullptr ? 0 : bytes_of(p.weight_dtype);  // bytes of one
-  const int loads = factor * width_of(residual_add_of(p)) == 32 ? 2 : 1;
-  const int times = plan_for(residual_add_of(p)).columns > 0 ? 1 : 2;
+  const kernels::ResidualAddPlan plan = plan_for(residual_add_of(p));
+  const int loads = factor * plan.step == 32 ? 2 : 1;
+  const int times = plan.columns > 0 ? 1 : 2;
   return {.read = times * 2 * row + factor * p.hidden * loads, .written = 2 * row};
 }
 

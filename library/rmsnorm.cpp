@@ -133,7 +133,7 @@ void enqueue_norms(Norms norms, float eps, float weight_bias, cudaStream_t strea
         kernels::Forward{{}, static_cast<int>(x.hidden), x.dtype, x.dtype, eps, weight_bias});
     std::vector<Layout> layouts;
     layouts.reserve(norms.size());
-    bool is_by_itself = false;  // each tensor: for its periods, or as kernels know one weight or two
+    bool is_by_itself = false;  // each tensor: for its periods, or as one alone has a weight
     for (const Norm* norm : norms) {
       if (norm->x.region.is_empty()) continue;
       Views views{&norm->x, &norm->y};

@@ -79,6 +79,7 @@ std::vector<fs::path> pages_below(const fs::path& root) {
     throw std::runtime_error(fmt::format("{} is not a folder", root.string()));
   std::vector<fs::path> pages;
   add_if_file(pages, root / "README.md");
+  add_if_file(pages, root / "library" / "README.md");
   if (fs::is_directory(root / "lessons")) {
     for (const auto& entry : fs::directory_iterator(root / "lessons"))
       add_if_file(pages, entry.path() / "README.md");

@@ -19,7 +19,8 @@ using MakeBlock = std::function<std::string(const std::vector<std::string>& word
 std::string with_blocks(
     const std::string& text, const std::string& name, const MakeBlock& make_block);
 
-/// The pages that may have markers, sorted: README.md, lessons/*/README.md and docs/*.md.
+/// The pages that may have markers, sorted: README.md, lessons/*/README.md, docs/*.md and
+/// library/README.md.
 /// \throws std::runtime_error if `root` is not a folder
 std::vector<std::filesystem::path> pages_below(const std::filesystem::path& root);
 

@@ -123,4 +123,19 @@ std::string make_peers_table(
   return table_of_regimes(results, words);
 }
 
+std::string make_host_table(const std::vector<Result>& results) {
+  if (results.empty()) throw std::runtime_error("'host' needs the results of host_cost.py");
+  const Result& first = results.front();
+  std::vector<TableRow> rows = {{"call", "µs of the CPU", "of " + code(first.implementation)}};
+  for (const Result& r : results) {
+    const double us = r.median_us.value();
+    rows.push_back(
+        {code(r.implementation), without_unit(microseconds(us)),
+         fmt::format("{:.2f}", us / first.median_us.value())});
+  }
+  return fmt::format(
+      "{}\n{} × {}, {}. Measured on {}.\n", markdown_table(rows), first.rows, first.hidden,
+      first.dtype, sources_of(results, "; "));
+}
+
 }  // namespace rmsnorm::plots

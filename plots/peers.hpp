@@ -45,4 +45,8 @@ std::vector<PeerCase> peer_cases_of(const std::vector<Result>& results);
 std::string make_peers_table(
     const std::vector<Result>& results, const std::vector<std::string>& words);
 
+/// The table of the results of host_cost.py: what a call costs the CPU. Ends with a newline.
+/// \throws std::runtime_error if there are none
+std::string make_host_table(const std::vector<Result>& results);
+
 }  // namespace rmsnorm::plots

@@ -35,6 +35,7 @@ struct Options {
   std::filesystem::path loads_file;
   std::filesystem::path machine_file;
   std::filesystem::path peers_file;
+  std::filesystem::path host_file;
   std::filesystem::path mutants_file;
   std::filesystem::path root;
   bool check = false;
@@ -84,12 +85,15 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
   if (!machine.empty()) dram_ns = levels_of(machine).dram.ns;
   std::vector<rmsnorm::Result> peers;
   if (!options.peers_file.empty()) peers = load_results(options.peers_file);
+  std::vector<rmsnorm::Result> host;
+  if (!options.host_file.empty()) host = load_results(options.host_file);
   std::vector<MutantCount> mutants;
   if (!options.mutants_file.empty()) mutants = read_mutant_counts(options.mutants_file);
   const auto lessons = options.root / "lessons";
   const MakeBlock make_block = [&](const auto& words) {
     const std::string kind = words.empty() ? "" : words.front();
     if (kind == "peers") return make_peers_table(peers, {words.begin() + 1, words.end()});
+    if (kind == "host") return make_host_table(host);
     if (kind == "machine") return make_machine_table(machine, {words.begin() + 1, words.end()});
     if (kind == "mutants") return make_mutants_table(mutants, {words.begin() + 1, words.end()});
     if (kind == "limits") {
@@ -135,13 +139,15 @@ int update(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app(
-      "Rewrites the tables between the markers in README.md, lessons/*/README.md and docs/*.md.");
+      "Rewrites the tables between the markers in README.md, lessons/*/README.md, docs/*.md and "
+      "library/README.md.");
   app.add_option("--csv", options.csv_file, "The results file")->required()->type_name("FILE");
   app.add_option("--profile", options.profile_file, "The profiler's counts")->type_name("FILE");
   app.add_option("--loads", options.loads_file, "What loads_in_flight.py read")->type_name("FILE");
   app.add_option("--machine", options.machine_file, "What ./rmsnorm machine measured")
       ->type_name("FILE");
   app.add_option("--peers", options.peers_file, "The results of peers.py")->type_name("FILE");
+  app.add_option("--host", options.host_file, "The results of host_cost.py")->type_name("FILE");
   app.add_option("--mutants", options.mutants_file, "What mutate.py counted")->type_name("FILE");
   app.add_option("--root", options.root, "The repository's folder")->required()->type_name("DIR");
   app.add_flag("--check", options.check, "Write nothing; fail if a table is out of date");

@@ -65,22 +65,31 @@ DeviceArray::DeviceArray(Dtype dtype, std::int64_t size, std::uint64_t seed)
     rmsnorm::set_bits(bytes.data(), dtype, i, rmsnorm::bits_of(dtype, before_[i]));
   }
   rmsnorm::cuda_check(cudaMalloc(&data_, bytes.size()), "allocating an array");
-  rmsnorm::cuda_check(
-      cudaMemcpy(data_, bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "filling it");
+  fill(bytes);
 }
 
 DeviceArray::~DeviceArray() {
   cudaFree(data_);
 }
 
-std::vector<float> DeviceArray::now() const {
+std::vector<std::byte> DeviceArray::bytes() const {
   rmsnorm::cuda_check(cudaDeviceSynchronize(), "waiting for the kernels");
   std::vector<std::byte> bytes(before_.size() * rmsnorm::bytes_of(dtype_));
   rmsnorm::cuda_check(
       cudaMemcpy(bytes.data(), data_, bytes.size(), cudaMemcpyDeviceToHost), "reading an array");
+  return bytes;
+}
+
+void DeviceArray::fill(const std::vector<std::byte>& bytes) const {
+  rmsnorm::cuda_check(
+      cudaMemcpy(data_, bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "filling an array");
+}
+
+std::vector<float> DeviceArray::now() const {
+  const std::vector<std::byte> read = bytes();
   std::vector<float> numbers(before_.size());
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    numbers[i] = rmsnorm::value_at(bytes.data(), dtype_, i);
+    numbers[i] = rmsnorm::value_at(read.data(), dtype_, i);
   }
   return numbers;
 }

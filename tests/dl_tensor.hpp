@@ -2,6 +2,7 @@
 /// \file
 /// DLPack tensors for the tests of the library: any layout in an array of the device.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -37,7 +38,9 @@ class DeviceArray {
   rmsnorm::Dtype dtype() const { return dtype_; }               ///< of the elements
   void* data() const { return data_; }                          ///< the first element
   const std::vector<float>& before() const { return before_; }  ///< the numbers
-  std::vector<float> now() const;  ///< what has become of them, after all work has ended
+  std::vector<float> now() const;        ///< what has become of them, after all work has ended
+  std::vector<std::byte> bytes() const;  ///< the same, as it lies in memory
+  void fill(const std::vector<std::byte>& bytes) const;  ///< other numbers, before any kernel runs
 
  private:
   rmsnorm::Dtype dtype_;

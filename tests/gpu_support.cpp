@@ -40,9 +40,17 @@ void for_gpu_implementations(
   }
 }
 
+/// Does a tool run the tests that takes minutes for what takes others seconds?
+static bool is_slow() {
+  return std::getenv("RMSNORM_TESTS_ARE_SLOW") != nullptr;  // sanitizer.sh
+}
+
+int in_time(int repetitions) {
+  return is_slow() ? repetitions / 4 : repetitions;
+}
+
 Shape in_time(int rows, int hidden) {
-  const bool is_slow = std::getenv("RMSNORM_TESTS_ARE_SLOW") != nullptr;  // sanitizer.sh
-  if (!is_cpu_device() && !is_slow) return {rows, hidden};
+  if (!is_cpu_device() && !is_slow()) return {rows, hidden};
   // A block costs something too, however short its rows are.
   const int cost_of_row = std::max(hidden, 1024);
   const int most = can_watch() ? 1 << 18 : 1 << 16;  // with sanitizers, it takes longer

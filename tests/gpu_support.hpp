@@ -43,6 +43,9 @@ bool fits_on_gpu(int rows, int hidden, int matrices = 4);
 /// would take too long.
 rmsnorm::Shape in_time(int rows, int hidden);
 
+/// So many repetitions; a fourth of them under such a tool.
+int in_time(int repetitions);
+
 /// Checks that the implementation solves the workload's problem, or says why it does not support
 /// it, with a sentence that begins with its folder's name. Whether it solved it. A small problem is
 /// watched: where the CPU device sees a mistake, it is not solved.

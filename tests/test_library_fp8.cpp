@@ -227,11 +227,13 @@ TEST_CASE("8 bits of rows of any length, with every scaling, both roundings, and
   }
 }
 
-TEST_CASE("8 bits of random layouts of two to four dimensions, with scales in rows or in columns") {
+TEST_CASE(
+    "8 bits of random layouts of two to four dimensions, with scales in rows or in columns",
+    "[sanitizer]") {
   NEEDS_GPU();
   Draw draw{std::mt19937(20261123)};
   const std::vector<Types> all = types_of_library();
-  for (int i = 0; i < 250; ++i) {
+  for (int i = 0; i < in_time(250); ++i) {
     const int unit = draw(0, 1) == 0 ? 8 : 1;
     const int hidden = unit * (draw(0, 3) == 0 ? draw(1, 3000 / unit) : draw(1, 300 / unit));
     std::vector<std::int64_t> shape{hidden};

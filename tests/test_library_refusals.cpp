@@ -659,27 +659,48 @@ TEST_CASE("no exception leaves the library") {
   CHECK(std::string(rmsnorm_last_error()) == std::string(511, '.'));
 }
 
-TEST_CASE("threads may call the library at the same time") {
+TEST_CASE("threads may call the library at the same time, each on a stream of its own") {
   NEEDS_GPU();
   if (is_cpu_device()) SKIP_TEST("the CPU device has one thread");
-  // Rows that one kernel keeps in shared memory, in blocks with different sizes of it.
-  constexpr std::array<std::int64_t, 4> kColumns{70000, 80000, 100000, 131072};
-  std::array<int, kColumns.size()> failed{};
+  // Rows for each kernel, and some that one kernel keeps in blocks with shared memory of different
+  // sizes.
+  constexpr std::array<std::int64_t, 8> kColumns{64, 769, 4096, 20000, 40000, 131072, 300000, 4096};
+  constexpr int kCalls = 1000, kRounds = 20;
+  std::array<int, kColumns.size()> refused{}, wrong{};
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < kColumns.size(); ++i) {
     threads.emplace_back([&, i] {
-      Layout at = contiguous({2, kColumns[i]});
-      const DeviceArray x(Dtype::bf16, 2 * kColumns[i], 8);
-      const DeviceArray y(Dtype::bf16, 2 * kColumns[i], 9);
-      const DLTensor from = view_of(x, at), to = view_of(y, at);
-      for (int k = 0; k < 1000; ++k) {
-        failed[i] += rmsnorm_forward(&from, nullptr, &to, 0, 0, nullptr) != RMSNORM_OK;
+      constexpr std::int64_t kRows = 3;
+      const bool is_sum = i % 4 == 3;
+      Layout at = contiguous({kRows, kColumns[i]}, i % 2 == 0 ? 0 : 1);
+      const DeviceTensor x(Dtype::bf16, at, 8), y(Dtype::bf16, at, 9);
+      const DeviceTensor residual(Dtype::bf16, at, 10);
+      const std::vector<std::byte> y_before = y.array.bytes(), sum_before = residual.array.bytes();
+      cudaStream_t stream = nullptr;
+      refused[i] += cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess;
+      const auto call = [&](cudaStream_t on) {
+        const rmsnorm_status status =
+            is_sum ? rmsnorm_residual_add(&x.view, &residual.view, nullptr, &y.view, 0, 0, on)
+                   : rmsnorm_forward(&x.view, nullptr, &y.view, 0, 0, on);
+        refused[i] += status != RMSNORM_OK;
+      };
+      std::vector<std::byte> y_expected, sum_expected;
+      for (int round = 0; round <= kRounds; ++round) {  // the first on the default stream
+        y.array.fill(y_before);
+        residual.array.fill(sum_before);
+        refused[i] += cudaDeviceSynchronize() != cudaSuccess;
+        for (int k = 0; k < kCalls / kRounds; ++k) call(round == 0 ? nullptr : stream);
+        refused[i] += cudaStreamSynchronize(stream) != cudaSuccess;
+        const std::vector<std::byte> got = y.array.bytes(), sum = residual.array.bytes();
+        if (round == 0) y_expected = got, sum_expected = sum;
+        wrong[i] += got != y_expected || sum != sum_expected || got == y_before;
       }
+      cudaStreamDestroy(stream);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  CHECK(failed == std::array<int, kColumns.size()>{});
-  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  CHECK(refused == std::array<int, kColumns.size()>{});
+  CHECK(wrong == std::array<int, kColumns.size()>{});
 }
 
 TEST_CASE("every thread has its own last error, which a success leaves alone") {

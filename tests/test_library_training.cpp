@@ -212,11 +212,11 @@ TEST_CASE("the bits of dx and rstd do not depend on how the dimensions lie") {
   }
 }
 
-TEST_CASE("the library's passes for training take rows in any layout") {
+TEST_CASE("the library's passes for training take rows in any layout", "[memory]") {
   NEEDS_GPU();
   Draw draw{std::mt19937(20261123)};
   const std::vector<Types> all = types_of_library();
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < in_time(200); ++i) {
     const int unit = draw(0, 2) == 0 ? 1 : 8;
     const int hidden = i % 40 == 0      ? 20000  // in parts
                        : draw(0, 3) > 0 ? unit * draw(1, 300 / unit)

@@ -131,17 +131,16 @@ TEST_CASE("every shape that has a kernel for rows of a length gives the right re
   CHECK(shapes_for(257).size() > 30);
 }
 
-TEST_CASE("the order of a row's additions depends on hidden, type and alignment alone") {
+TEST_CASE("the order of a row's additions depends on hidden and type alone") {
   NEEDS_GPU();
   for (const Dtype dtype : {Dtype::fp32, Dtype::fp16, Dtype::bf16}) {
     for (const int hidden : {8, 100, 128, 768, 769, 1024, 4096, 5120, 8192, 12289, 65536, 524288}) {
-      for (const std::uintptr_t address : {0x1000, 0x1004}) {
-        const auto first = order_of_additions({hidden, dtype, 1, 1, address, false});
-        for (const std::int64_t rows : {2, 64, 4096, 1 << 30}) {
+      const auto first = order_of_additions({hidden, dtype, 1, 1, 0x1000, false});
+      for (const std::int64_t rows : {1, 2, 64, 4096, 1 << 30}) {
+        for (const std::uintptr_t address : {0x1000, 0x1004, 0x2230}) {
           CAPTURE(hidden, static_cast<int>(dtype), rows, address);
-          const std::uintptr_t other = address + 0x1230;
-          CHECK(order_of_additions({hidden, dtype, rows, rows, other, false}) == first);
-          CHECK(order_of_additions({hidden, dtype, rows, 2, other, true}) == first);
+          CHECK(order_of_additions({hidden, dtype, rows, rows, address, false}) == first);
+          CHECK(order_of_additions({hidden, dtype, rows, 2, address, true}) == first);
         }
       }
     }

@@ -111,6 +111,10 @@ void say_before_crash(const std::string& text);
 /// order of its own.
 void change_order(bool changed, CUstream_st* given);
 
+/// Lets no later launch have clusters of more blocks, as a part of a GPU may hold no more; 0: as
+/// many as ever.
+void limit_clusters(int blocks);
+
 /// The mistakes that the device has seen since the last call, each as one line with the place and
 /// an advice. Barriers and shuffles are always watched, loads and stores while watching.
 std::vector<std::string> take_hazards();

@@ -34,6 +34,9 @@ void let_others_hurry(bool hurry, cudaStream_t patient);
 /// Notes that a kernel could not go on: the next call that waits for it returns this.
 void set_fault(cudaError_t error);
 
+/// Lets no cluster have more blocks; 0: as many as ever.
+void limit_clusters(int blocks);
+
 /// Lets a call fail, as rmsnorm::let_call_fail() says.
 void let_fail(int calls_before);
 

@@ -73,6 +73,7 @@ struct Device {
   std::map<const void*, std::size_t> dynamic_limits;  // of kernels that asked for more
   std::map<const void*, std::size_t> static_bytes;    // of kernels that have run
   std::set<const void*> large_clusters;               // kernels that may have them
+  int most_of_cluster = kMaxCluster;                  // blocks, whatever a kernel may have
   cudaError_t last_error = cudaSuccess;
   FailedCall failed;  // that left it
   cudaError_t fault = cudaSuccess;
@@ -188,8 +189,9 @@ cudaError_t check(const Launch& launch, Call& call) {
             "a block of {} threads, and it has 1 to {}, of which z counts {} at most",
             text_of(block), kMaxThreads, kMaxBlockZ));
   }
+  const bool may_be_large = device().large_clusters.contains(call.kernel());
   const int most =
-      device().large_clusters.contains(call.kernel()) ? kMaxCluster : kMaxPortableCluster;
+      std::min(device().most_of_cluster, may_be_large ? kMaxCluster : kMaxPortableCluster);
   if (cluster < 1 || cluster > most) {
     return refuse_launch(
         cudaErrorInvalidClusterSize,
@@ -449,6 +451,10 @@ cudaError_t release(const char* call, void* data) {
 }
 
 }  // namespace
+
+void limit_clusters(int blocks) {
+  device().most_of_cluster = blocks > 0 ? blocks : kMaxCluster;
+}
 
 void let_fail(int calls_before) {
   device().calls_until_failure = calls_before;

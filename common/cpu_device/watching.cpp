@@ -54,6 +54,10 @@ HostCalls host_calls() {
   return cpu_device::host_calls();
 }
 
+void limit_clusters(int blocks) {
+  cpu_device::limit_clusters(blocks);
+}
+
 void change_order(bool changed, CUstream_st* given) {
   cpu_device::grid_runner().change_order(changed);
   cpu_device::let_others_hurry(changed, given);

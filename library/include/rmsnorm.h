@@ -36,6 +36,11 @@
  * Hopper on, the launch may overlap the end of the kernel before it in the stream; all reads and
  * writes of tensors come after that kernel's end.
  *
+ * **Bits.** In the forward functions and in rmsnorm_residual_add(), the bits of a row depend on its
+ * values, on hidden, the types, the weight, weight_bias and eps: not on the other rows or their
+ * number, nor on strides and addresses. In rmsnorm_forward_fp8(), they also depend on which of its
+ * two kernels takes the rows.
+ *
  * **Errors.** A function either enqueues all of its work and returns RMSNORM_OK, or enqueues
  * nothing and returns another status; unless CUDA fails between the launches of one call. What goes
  * wrong on the GPU later, as with memory that was freed too early, is for the caller's next CUDA
@@ -113,8 +118,8 @@ rmsnorm_status rmsnorm_forward(
     struct CUstream_st* stream);
 
 /** The same for two tensors in one launch: an attention layer's queries and keys. They have the
- * same type, device and last dimension, and the weights, where there are two, the same type. No
- * output shares a byte with the other tensor or its output.
+ * same type, device and last dimension, and the weights, where there are two, the same type. Where
+ * there is one, it is two launches. No output shares a byte with the other tensor or its output.
  *
  * \param q (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
  * \param q_weight (hidden), (heads, head_dim) or null.

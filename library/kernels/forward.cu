@@ -30,14 +30,14 @@ ForwardKernel kernel_for(const HeadsForward& op, const ForwardPlan& plan) {
 
 /// Lets the kernel have the shared memory of its plan, or as much of it as the GPU has. The limit
 /// is that of the GPU, and not the plan's: other threads may launch the same kernel meanwhile.
-cudaError_t allow_shared_memory(ForwardKernel kernel, ForwardPlan& plan) {
+cudaError_t allow_staging(ForwardKernel kernel, ForwardPlan& plan) {
   const cudaDeviceProp* device = nullptr;
   const cudaError_t error = properties_of_device(&device);
   if (error != cudaSuccess) return error;
   constexpr int kVariables = 1024;  // bytes of the kernel's own
   const int most = static_cast<int>(device->sharedMemPerBlockOptin) - kVariables;
   stage_at_most(most, plan);
-  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+  return allow_shared_memory(reinterpret_cast<const void*>(kernel), most);
 }
 
 cudaError_t launch_plan(const HeadsForward& op, ForwardPlan plan, cudaStream_t stream) {
@@ -52,7 +52,7 @@ cudaError_t launch_plan(const HeadsForward& op, ForwardPlan plan, cudaStream_t s
         op, plan);
   }
   if (plan.blocks > 0 && staged_bytes(plan) > kSharedBytes) {
-    const cudaError_t error = allow_shared_memory(kernel, plan);
+    const cudaError_t error = allow_staging(kernel, plan);
     if (error != cudaSuccess) return error;
   }
   return launch_overlapping(

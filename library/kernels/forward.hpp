@@ -23,9 +23,9 @@ struct Tensor {
 };
 
 /// What one launch does. In every row: rstd = 1 / sqrt(eps + mean of x^2), and
-/// y = x * rstd * (weight + weight_bias).
+/// y = x * rstd * (weight + weight_bias). Of two tensors, both have a weight, or none has.
 struct Forward {
-  Tensor tensors[2];   ///< neither writes what the other reads or writes; both have a weight, or none
+  Tensor tensors[2];   ///< neither writes what the other reads or writes
   int hidden;          ///< of all tensors; 1 to 2^30
   Dtype dtype;         ///< of x and y
   Dtype weight_dtype;  ///< of all weights

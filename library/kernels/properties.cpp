@@ -2,15 +2,23 @@
 
 #include <map>
 #include <mutex>
+#include <set>
+#include <utility>
 
 namespace rmsnorm::kernels {
 
 cudaError_t properties_of_device(const cudaDeviceProp** properties) {
   static std::mutex mutex;
   static std::map<int, cudaDeviceProp> known;  // by the device's number
+  thread_local int last_device = -1;  // of this thread's last call: asked for without a lock
+  thread_local const cudaDeviceProp* last = nullptr;
   int device = 0;
   cudaError_t error = cudaGetDevice(&device);
   if (error != cudaSuccess) return error;
+  if (device == last_device) {
+    *properties = last;
+    return cudaSuccess;
+  }
   const std::lock_guard lock(mutex);
   auto found = known.find(device);
   if (found == known.end()) {
@@ -19,8 +27,19 @@ cudaError_t properties_of_device(const cudaDeviceProp** properties) {
     if (error != cudaSuccess) return error;
     found = known.emplace(device, asked).first;
   }
-  *properties = &found->second;
+  *properties = last = &found->second;
+  last_device = device;
   return cudaSuccess;
+}
+
+cudaError_t allow_shared_memory(const void* kernel, int bytes) {
+  thread_local std::set<std::pair<int, const void*>> allowed;  // on a device, a kernel
+  int device = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error != cudaSuccess || allowed.contains({device, kernel})) return error;
+  error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  if (error == cudaSuccess) allowed.insert({device, kernel});
+  return error;
 }
 
 }  // namespace rmsnorm::kernels

@@ -9,8 +9,8 @@
 namespace rmsnorm::kernels {
 namespace {
 
-/// kLong: a block has one row, in vectors of kWidth, and all rows have one weight. Each thread reads
-/// again, and then overwrites, what it read before.
+/// kLong: a block has one row, in vectors of kWidth, and all rows have one weight. Each thread
+/// reads again, and then overwrites, what it read before.
 ///
 /// Otherwise a warp has a row, or a block has one. A vector is op.pieces of kWidth, and squares are
 /// added in the order in which the kernel for whole vectors adds them. For the rest, neighbouring

@@ -68,7 +68,7 @@ ResidualAddKernel residual_add_mixed_kernel(const ResidualAdd& op, const Residua
       using T = decltype(x);
       using R = decltype(residual);
       return plan.step == kGroup ? rms_norm_residual_add_mixed<T, R, true>
-                                  : rms_norm_residual_add_mixed<T, R, false>;
+                                 : rms_norm_residual_add_mixed<T, R, false>;
     });
   });
 }

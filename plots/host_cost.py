@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Measures what an eager call of the norm costs the CPU, and writes a CSV as the lessons do.
+
+Needs PyTorch with CUDA and an NVIDIA GPU. The GPU is never waited for: a batch of calls is fewer
+than a stream can queue, and it works between batches, which are not timed.
+"""
+
+import argparse
+import ctypes
+import datetime
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from peers_harness import results, turns
+
+ROOT = Path(__file__).resolve().parent.parent
+DONE, FAILED, NO_GPU = 0, 1, 3  # 2 is argparse's, for bad usage
+ROWS, HIDDEN, EPS = 4, 256, 1e-6
+CALLS = 200  # of a batch
+TORCH, NEW, OUT, IN_C = (
+    "F.rms_norm(x)", "rmsnorm.rms_norm(x)", "rmsnorm.rms_norm(x out=y)", "rmsnorm_forward() in C")
+
+LOOP = """
+typedef int (*forward)(const void*, const void*, const void*, float, float, void*);
+int call(forward f, const void* x, const void* w, const void* y, void* stream, int times) {
+  int status = 0;
+  while (times-- > 0) status |= f(x, w, y, 1e-6f, 0, stream);
+  return status;
+}
+"""
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the results to FILE")
+    parser.add_argument(
+        "--library", type=Path, metavar="FILE", default=ROOT / "build/cuda/library/librmsnorm.so",
+        help="librmsnorm, beside which _fast.abi3.so may be (default: %(default)s)")
+    parser.add_argument(
+        "--revision", metavar="TEXT",
+        help="the revision that librmsnorm was built from, if it is not this checkout's")
+    parser.add_argument(
+        "--seconds", type=float, default=1, metavar="N", help="for each call (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    if not options.seconds > 0:
+        parser.error("--seconds needs to be more than 0")
+    return options
+
+
+class Batches:
+    """What turns.py times: batches of CALLS calls."""
+
+    launches = CALLS
+
+    def __init__(self, batch, settle):
+        self._batch, self._settle = batch, settle
+
+    def time(self, count):
+        """Times of `count` batches in microseconds, of the CPU alone."""
+        times = []
+        for _ in range(count):
+            begin = time.perf_counter_ns()
+            self._batch()
+            times.append((time.perf_counter_ns() - begin) / 1e3)
+            self._settle()
+        return lambda: times
+
+
+def repeated(call):
+    def batch():
+        for _ in range(CALLS):
+            call()
+    return batch
+
+
+def loop_in_c(folder):
+    """LOOP's function, compiled; None without a compiler."""
+    source, library = Path(folder, "loop.c"), Path(folder, "loop.so")
+    source.write_text(LOOP)
+    try:
+        subprocess.run(
+            ["cc", "-O2", "-shared", "-fPIC", "-o", library, source], check=True,
+            capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return ctypes.CDLL(str(library)).call
+
+
+def batches_of(options, folder):
+    """The calls by name, each a Batches; and whether they give the same norm."""
+    import torch
+    import torch.nn.functional as F
+
+    sys.path.insert(0, str(ROOT / "library/python"))
+    import rmsnorm
+    from rmsnorm import binding
+
+    rmsnorm.load(str(options.library))
+    x = torch.randn(ROWS, HIDDEN, device="cuda", dtype=torch.bfloat16)
+    weight = torch.randn(HIDDEN, device="cuda", dtype=torch.bfloat16)
+    y = torch.empty_like(x)
+    calls = {
+        TORCH: repeated(lambda: F.rms_norm(x, (HIDDEN,), weight, EPS)),
+        NEW: repeated(lambda: rmsnorm.rms_norm(x, weight, EPS)),
+        OUT: repeated(lambda: rmsnorm.rms_norm(x, weight, EPS, out=y)),
+    }
+    loop = loop_in_c(folder)
+    if loop is None:
+        say(f"{IN_C:26} left out: there is no C compiler, cc")
+    else:
+        capsules = [binding._capsule(tensor) for tensor in (x, weight, y)]
+        views = [ctypes.c_void_p(view) for _, view in capsules]
+        forward = ctypes.cast(ctypes.CDLL(str(options.library)).rmsnorm_forward, ctypes.c_void_p)
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+
+        def in_c(capsules=capsules):  # which live as long as this
+            if loop(forward, *views, stream, CALLS) != 0:
+                raise RuntimeError("rmsnorm_forward() failed")
+        calls[IN_C] = in_c
+    expected = F.rms_norm(x.float(), (HIDDEN,), weight.float(), EPS)
+    rmsnorm.rms_norm(x, weight, EPS, out=y)
+    is_right = torch.allclose(y.float(), expected, rtol=2**-7, atol=2**-9)
+    settle = torch.cuda.synchronize
+    return {name: Batches(batch, settle) for name, batch in calls.items()}, is_right
+
+
+def table(timings):
+    """The results as lines of text."""
+    return [
+        f"{name:26} {timing.median_us:6.2f} us  ± {timing.spread_pct:.0f} %"
+        f"  {timing.median_us / timings[TORCH].median_us:5.2f} of {TORCH}"
+        for name, timing in timings.items()]
+
+
+def rows_of(timings, versions, common):
+    return [
+        results.Row(
+            "rms_norm", name, "host", "bf16", ROWS, HIDDEN, "warm", timing.median_us,
+            timing.spread_pct, timing.samples, 2 * 2 * ROWS * HIDDEN, verdict="pass",
+            version=versions[name], **common)
+        for name, timing in timings.items()]
+
+
+def measure(options):
+    import torch
+    from peers_harness import machine
+
+    common = machine.describe()
+    common["date"] = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    own = options.revision or machine.revision()
+    with tempfile.TemporaryDirectory() as folder:
+        batches, is_right = batches_of(options, folder)
+        if not is_right:
+            say("the norms differ: nothing was timed")
+            return FAILED
+        timings = turns.time_in_turns(batches, options.seconds)
+    print("\n".join(table(timings)))
+    versions = {name: torch.__version__ if name == TORCH else own for name in timings}
+    if options.csv:
+        results.write_csv(options.csv, rows_of(timings, versions, common))
+    return DONE
+
+
+def main(arguments=None):
+    options = parse(arguments)
+    try:
+        import torch
+    except ImportError:
+        say("host_cost.py needs PyTorch with CUDA: this Python has no module torch")
+        return NO_GPU
+    if not torch.cuda.is_available():
+        say("host_cost.py needs an NVIDIA GPU and a PyTorch that can use it: torch finds none")
+        return NO_GPU
+    if not options.library.is_file():
+        say(f"there is no {options.library}: build it, or name it with --library")
+        return FAILED
+    return measure(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""plots/host_cost.py: what needs no PyTorch. Run by CTest."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "plots"))
+import host_cost  # noqa: E402
+from peers_harness import results  # noqa: E402
+
+COMMON = {"device": "a GPU", "driver": "1.2", "cuda": "13.0", "date": "2026-01-01"}
+
+
+def run_program(*arguments, torch):
+    """Runs host_cost.py as a user would, on a Python whose module torch is this text."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "torch.py").write_text(torch)
+        return subprocess.run(
+            [sys.executable, str(ROOT / "plots/host_cost.py"), *arguments],
+            capture_output=True, text=True, check=False,
+            env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", PYTHONPATH=folder))
+
+
+def torch_that_finds(gpu):
+    return f"class cuda:\n    is_available = staticmethod(lambda: {gpu})\n"
+
+
+def timings(**microseconds):
+    names = dict(zip("torch new out c".split(), [
+        host_cost.TORCH, host_cost.NEW, host_cost.OUT, host_cost.IN_C]))
+    return {names[name]: results.Timing(us, 1.0, 33) for name, us in microseconds.items()}
+
+
+class Batches(unittest.TestCase):
+    def test_a_batch_is_timed_without_what_comes_after_it(self):
+        log = []
+        batches = host_cost.Batches(
+            host_cost.repeated(lambda: log.append("call")), lambda: log.append("settle"))
+        times = batches.time(2)()
+        one = ["call"] * host_cost.CALLS + ["settle"]
+        self.assertEqual(log, one + one)
+        self.assertEqual(len(times), 2)
+        self.assertGreater(min(times), 0)
+
+    def test_the_loop_in_c_calls_as_often_as_it_is_told_and_keeps_an_error(self):
+        import ctypes
+        with tempfile.TemporaryDirectory() as folder:
+            loop = host_cost.loop_in_c(folder)
+        if loop is None:
+            self.skipTest("there is no C compiler")
+        seen = []
+        pointer, real = ctypes.c_void_p, ctypes.c_float
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer, pointer, real, real, pointer)
+        forward = kind(lambda *arguments: seen.append(arguments) or int(len(seen) == 2))
+        self.assertEqual(loop(forward, *map(pointer, (1, 2, 3, 4)), 3), 1)
+        self.assertEqual([(x, w, y, stream) for x, w, y, _, _, stream in seen], [(1, 2, 3, 4)] * 3)
+
+
+class Results(unittest.TestCase):
+    def test_each_call_is_compared_with_pytorch(self):
+        lines = host_cost.table(timings(torch=8.0, new=6.0))
+        self.assertIn("8.00 us", lines[0])
+        self.assertIn("0.75 of F.rms_norm(x)", lines[1])
+
+    def test_the_programs_of_plots_read_them(self):
+        program = os.environ.get("RMSNORM_UPDATE_TABLES")
+        if not program:
+            self.skipTest("RMSNORM_UPDATE_TABLES does not name the program")
+        measured = timings(torch=8.0, new=6.0, out=4.0, c=1.5)
+        rows = host_cost.rows_of(measured, {name: "9.9" for name in measured}, COMMON)
+        with tempfile.TemporaryDirectory() as folder:
+            file, page = Path(folder, "host.csv"), Path(folder, "README.md")
+            results.write_csv(file, rows)
+            page.write_text("<!-- results:begin host -->\n<!-- results:end -->\n")
+            subprocess.run(
+                [program, "--csv", ROOT / "plots/data/nvidia-h200.csv", "--host", file,
+                 "--root", folder], check=True, capture_output=True)
+            text = page.read_text()
+        self.assertIn("| `rmsnorm.rms_norm(x out=y)` | 4.00 | 0.50 |", text)
+        self.assertIn("4 × 256, bf16.", text)
+
+
+class Program(unittest.TestCase):
+    def check(self, finished, code, sentence):
+        self.assertEqual(finished.returncode, code)
+        self.assertEqual(finished.stdout, "")
+        self.assertEqual(len(finished.stderr.splitlines()), 1)
+        self.assertIn(sentence, finished.stderr)
+
+    def test_without_pytorch_it_says_so_in_one_sentence_and_fails(self):
+        self.check(run_program(torch="raise ImportError('hidden by a test')\n"), 3, "needs PyTorch")
+
+    def test_without_a_gpu_it_says_so_in_one_sentence_and_fails(self):
+        self.check(run_program(torch=torch_that_finds(gpu=False)), 3, "needs an NVIDIA GPU")
+
+    def test_a_library_that_is_not_there_is_named(self):
+        finished = run_program("--library", "/no/such.so", torch=torch_that_finds(gpu=True))
+        self.check(finished, 1, "there is no /no/such.so")
+
+    def test_bad_usage_has_the_code_2(self):
+        self.assertEqual(run_program("--seconds", "0", torch="").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
