@@ -16,8 +16,8 @@ from peers_harness import cases, results
 
 ROOT = Path(__file__).resolve().parent.parent
 IMPLEMENTATIONS = [  # ours is the last bar of each chart
-    "torch", "torch.compile", "torch.compile/max", "liger", "flashinfer", "quack", "librmsnorm/two",
-    "librmsnorm"]
+    "torch", "torch.compile", "torch.compile/max", "liger", "flashinfer", "quack", "cudnn",
+    "librmsnorm/two", "librmsnorm"]
 DONE, FAILED, NO_GPU = 0, 1, 3  # 2 is argparse's, for bad usage
 
 
@@ -72,6 +72,7 @@ def find_implementations(options):
     makers = dict(zip(IMPLEMENTATIONS, [
         implementations.Torch, implementations.TorchCompile, implementations.TorchCompileMax,
         implementations.Liger, implementations.FlashInfer, implementations.Quack,
+        implementations.CuDnn,
         *(functools.partial(load_librmsnorm, make, options.library, options.revision)
           for make in (implementations.LibrmsnormTwo, implementations.Librmsnorm))]))
     found = []

@@ -235,6 +235,65 @@ class Quack(Implementation):
         return self._norm(x, weight, residual=residual, eps=EPS, prenorm=True)
 
 
+class CuDnn(Implementation):
+    """cuDNN, through its Python frontend: a graph of one norm, for inference, with the plan that cuDNN
+    chooses. It writes where it is told."""
+
+    name = "cudnn"
+    _X, _WEIGHT, _EPS, _Y = range(1, 5)  # tensors of a graph
+
+    def __init__(self):
+        self._cudnn = importlib.import_module("cudnn")
+        number = self._cudnn.backend_version()
+        self.version = f"{number // 10000}.{number % 10000 // 100}.{number % 100}"
+        self._handle = self._cudnn.create_handle()
+        self._graphs = {}  # of a shape and type: a graph and its workspace
+
+    def norm(self, x, weight, y):
+        key = x.shape, x.dtype
+        if key not in self._graphs:
+            self._graphs[key] = self._build(*x.shape, x.dtype)
+        graph, workspace = self._graphs[key]
+        self._cudnn.set_stream(handle=self._handle, stream=torch.cuda.current_stream().cuda_stream)
+        eps = torch.full((1, 1, 1, 1), EPS)  # on the host
+        graph.execute(
+            (x[..., None, None], weight[None, :, None, None], eps, y[..., None, None]), workspace,
+            handle=self._handle, tensor_uids=(self._X, self._WEIGHT, self._EPS, self._Y))
+        return y
+
+    def norm_both(self, q, k):
+        raise Missing("has no norm of two tensors")
+
+    def backward(self, x, weight, dy):
+        raise Missing("is here for its forward pass")
+
+    def _build(self, rows, hidden, dtype):
+        types = self._cudnn.data_type
+        io = {torch.bfloat16: types.BFLOAT16, torch.float16: types.HALF, torch.float32: types.FLOAT}
+        graph = self._cudnn.pygraph(
+            handle=self._handle, intermediate_data_type=types.FLOAT, compute_data_type=types.FLOAT)
+        strides = [hidden, 1, 1, 1]
+        x = graph.tensor(
+            name="x", dim=[rows, hidden, 1, 1], stride=strides, data_type=io[dtype], uid=self._X)
+        weight = graph.tensor(
+            name="weight", dim=[1, hidden, 1, 1], stride=strides, data_type=io[dtype],
+            uid=self._WEIGHT)
+        eps = graph.tensor(
+            name="eps", dim=[1] * 4, stride=[1] * 4, data_type=types.FLOAT, uid=self._EPS,
+            is_pass_by_value=True)
+        y, _ = graph.rmsnorm(
+            name="norm", norm_forward_phase=self._cudnn.norm_forward_phase.INFERENCE, input=x,
+            scale=weight, bias=None, epsilon=eps)
+        y.set_uid(self._Y).set_output(True).set_data_type(io[dtype])
+        graph.validate()
+        graph.build_operation_graph()
+        graph.create_execution_plans([self._cudnn.heur_mode.A, self._cudnn.heur_mode.FALLBACK])
+        graph.check_support()
+        graph.build_plans()
+        size = max(graph.get_workspace_size(), 1)
+        return graph, torch.empty(size, dtype=torch.uint8, device="cuda")
+
+
 class Librmsnorm(Implementation):
     """This project's library, through its binding library/python/rmsnorm/binding.py. It writes where it is
     told; q and k are one launch."""
