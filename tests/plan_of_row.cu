@@ -7,7 +7,7 @@ namespace tests {
 
 int staged_bytes_of_row(int vectors, int most) {
   ForwardPlan plan{};
-  const ForwardShape shape = shape_by_formula(vectors, 2, false);
+  const ForwardShape shape = shape_by_formula(vectors, false);
   plan.threads = shape.threads;
   plan.staged = staged_of(vectors, shape);
   stage_at_most(most, plan);

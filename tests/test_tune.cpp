@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <regex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/base/device.hpp"
@@ -90,10 +89,9 @@ const std::string kGood = "NVIDIA H200,rms_norm,2,96,aligned,96,2,1,1.02,580.1,a
 TEST_CASE("the formula and the candidates of tune have kernels for rows of every length") {
   for (int vectors = 1; vectors <= 40000; vectors += vectors < 3000 ? 1 : 7) {
     CAPTURE(vectors);
-    for (const auto& [element_bytes, has_clusters] : {std::pair(2, false), {2, true}, {4, true}}) {
-      const std::vector<ForwardShape> shapes =
-          tune::candidates(vectors, element_bytes, has_clusters);
-      REQUIRE(shapes[0] == shape_by_formula(vectors, element_bytes, has_clusters));
+    for (const bool has_clusters : {false, true}) {
+      const std::vector<ForwardShape> shapes = tune::candidates(vectors, has_clusters);
+      REQUIRE(shapes[0] == shape_by_formula(vectors, has_clusters));
       for (std::size_t i = 0; i < shapes.size(); ++i) {
         CAPTURE(tune::text_of(shapes[i]));
         REQUIRE(is_for(shapes[i], vectors));
@@ -102,12 +100,12 @@ TEST_CASE("the formula and the candidates of tune have kernels for rows of every
       }
     }
   }
-  CHECK(shape_by_formula(2048, 2, true).cluster == 1);
-  CHECK(shape_by_formula(2049, 2, true).cluster == 3);
-  CHECK(shape_by_formula(32768, 2, true).cluster == 8);
-  CHECK(shape_by_formula(32769, 2, true).cluster == 1);
-  CHECK(tune::candidates(512, 2, true).size() > 3);
-  CHECK(tune::candidates(8192, 2, true).size() > 8);
+  CHECK(shape_by_formula(2048, true).cluster == 1);
+  CHECK(shape_by_formula(2049, true).cluster == 3);
+  CHECK(shape_by_formula(32768, true).cluster == 8);
+  CHECK(shape_by_formula(32769, true).cluster == 1);
+  CHECK(tune::candidates(512, true).size() > 3);
+  CHECK(tune::candidates(8192, true).size() > 8);
 }
 
 TEST_CASE("every shape that has a kernel for rows of a length gives the right result") {
@@ -120,8 +118,7 @@ TEST_CASE("every shape that has a kernel for rows of a length gives the right re
       const Workload workload(operation_of<RmsNorm>(), spec);
       const bool is_quick = vectors < 300;  // of longer rows, those that tune would try
       for (const ForwardShape& shape :
-           is_quick ? shapes_for(vectors)
-                    : tune::candidates(vectors, bytes_of(types.dtype), true)) {
+           is_quick ? shapes_for(vectors) : tune::candidates(vectors, true)) {
         CAPTURE(name, vectors, tune::text_of(shape));
         const Watch watch = is_quick ? Watch::yes : Watch::no;
         CHECK(verify(forward_in_shape(shape), workload, nullptr, watch).complaint == "");

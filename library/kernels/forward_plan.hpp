@@ -94,8 +94,7 @@ inline ForwardShape shape_by_formula(const Forward& op, bool has_clusters) {
   if (has_odd_weight(op)) return {Kind::mixed, mixed_threads(op.hidden), kKeptGroups, 1};
   const int vectors = vectors_of(op);
   const bool are_whole = vectors * (16 / bytes_of(op.dtype)) == op.hidden;
-  return are_whole ? shape_by_formula(vectors, bytes_of(op.dtype), has_clusters)
-                   : shape_unaligned(vectors);
+  return are_whole ? shape_by_formula(vectors, has_clusters) : shape_unaligned(vectors);
 }
 
 /// Vectors of a row that each thread keeps in shared memory.

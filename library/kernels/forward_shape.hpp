@@ -89,13 +89,12 @@ constexpr int lanes_for(int vectors) {
 
 /// The shape for aligned rows of so many vectors, on a GPU that has clusters or not. The numbers
 /// were found by measurement. More blocks of a row end it sooner; smaller ones fill an SM better.
-constexpr ForwardShape shape_by_formula(int vectors, int element_bytes, bool has_clusters) {
+constexpr ForwardShape shape_by_formula(int vectors, bool has_clusters) {
   if (vectors <= 64) return {Kind::aligned, lanes_for(vectors), 2, 1};
   if (vectors <= 96) return {Kind::aligned, 32, 3, 1};
   if (vectors <= 128) return {Kind::aligned, 64, 2, 1};
   if (vectors <= 2048) {
-    const int few = element_bytes == 4 ? 1024 : 512;  // vectors of 4 elements are less work
-    const int of_thread = vectors <= few ? 2 : vectors <= 1024 ? 4 : vectors <= 1536 ? 3 : 4;
+    const int of_thread = vectors <= 512 ? 2 : vectors <= 1024 ? 4 : vectors <= 1536 ? 3 : 4;
     return {Kind::aligned, std::max(kShortRows, threads_for(vectors, of_thread)), of_thread, 1};
   }
   constexpr int kMaxVectors = 8;  // of a thread

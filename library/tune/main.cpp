@@ -105,8 +105,7 @@ std::vector<double> measure(const std::vector<ForwardShape>& shapes, const Workl
 /// and says what the table is to have of it.
 tune::Plan tuned(const Width& width, const Gpu& gpu, bool has_clusters) {
   const Operation& operation = operation_of<RmsNorm>();
-  const std::vector<ForwardShape> shapes =
-      tune::candidates(width.vectors(), bytes_of(width.dtype), has_clusters);
+  const std::vector<ForwardShape> shapes = tune::candidates(width.vectors(), has_clusters);
   const Workload few(operation, width.spec(67));
   for (const ForwardShape& shape : shapes) check(width, shape, few);
 

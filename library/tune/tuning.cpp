@@ -42,9 +42,8 @@ std::string text_of(const ForwardShape& shape) {
       "{}, {}{} threads x {} vectors", text_of(shape.kind), blocks, shape.threads, shape.vectors);
 }
 
-std::vector<ForwardShape> candidates(int vectors, int element_bytes, bool has_clusters) {
-  std::vector<ForwardShape> shapes = {
-      kernels::shape_by_formula(vectors, element_bytes, has_clusters)};
+std::vector<ForwardShape> candidates(int vectors, bool has_clusters) {
+  std::vector<ForwardShape> shapes = {kernels::shape_by_formula(vectors, has_clusters)};
   const auto add = [&](const ForwardShape& shape) {
     const bool is_known = std::find(shapes.begin(), shapes.end(), shape) != shapes.end();
     if (is_for(shape, vectors) && !is_known) shapes.push_back(shape);

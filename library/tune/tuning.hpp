@@ -35,7 +35,7 @@ std::string text_of(const kernels::ForwardShape& shape);
 
 /// The shapes worth measuring for aligned rows of so many vectors, on a GPU that has clusters or
 /// not. The first is the formula's.
-std::vector<kernels::ForwardShape> candidates(int vectors, int element_bytes, bool has_clusters);
+std::vector<kernels::ForwardShape> candidates(int vectors, bool has_clusters);
 
 /// The shape that the table should have.
 struct Choice {
