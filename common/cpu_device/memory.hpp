@@ -34,7 +34,13 @@ void let_others_hurry(bool hurry, cudaStream_t patient);
 /// Notes that a kernel could not go on: the next call that waits for it returns this.
 void set_fault(cudaError_t error);
 
+/// The same as rmsnorm::set_registers().
+void set_registers(const std::string& symbol, int count);
+
 /// Lets a call fail, as rmsnorm::let_call_fail() says.
 void let_fail(int calls_before);
+
+/// The same as rmsnorm::call_that_failed().
+std::string call_that_failed();
 
 }  // namespace rmsnorm::cpu_device
