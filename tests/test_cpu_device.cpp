@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/coverage.hpp"
+#include "common/base/device.hpp"
 #include "common/base/watching.hpp"
 #include "common/cpu_device/grid.hpp"
 #include "tests/catch.hpp"
@@ -623,8 +624,44 @@ TEST_CASE("the distance of a shuffle counts by its last five bits") {
   }
 }
 
+TEST_CASE("a launch whose threads need more registers than there are is refused") {
+  const Floats y;
+  const auto launch = [&](int threads) {
+    has_scratch->*Launch(1, threads)(y.data);
+    return cudaGetLastError();
+  };
+  rmsnorm::set_registers("_ZN5tests11has_scratchEPf", 57);  // 64 are given
+  CHECK(launch(1024) == cudaSuccess);
+  rmsnorm::set_registers("_ZN5tests11has_scratchEPf", 65);
+  CHECK(launch(896) == cudaSuccess);
+  CHECK(launch(1024) == cudaErrorLaunchOutOfResources);
+  CHECK_THAT(
+      rmsnorm::take_failed_call(), contains("1024 threads of 72 registers, and a block has 65536"));
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+}
+
+TEST_CASE("a device has as many multiprocessors as it is told, and says who has asked") {
+  const auto count = [] {
+    int value = 0;
+    cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 0);
+    cudaDeviceProp properties{};
+    cudaGetDeviceProperties(&properties, 0);
+    CHECK(properties.multiProcessorCount == value);
+    return value;
+  };
+  rmsnorm::take_asked_for_multiprocessors();
+  CHECK_FALSE(rmsnorm::take_asked_for_multiprocessors());
+  CHECK(count() == 2);
+  CHECK(rmsnorm::take_asked_for_multiprocessors());
+  rmsnorm::set_multiprocessors(132);
+  CHECK(count() == 132);
+  rmsnorm::set_multiprocessors(0);
+  CHECK(count() == 2);
+}
+
 TEST_CASE("a CUDA call fails when it is to, and none after it") {
   rmsnorm::let_call_fail(1);
+  CHECK(rmsnorm::call_that_failed() == "");
   for (const cudaError_t expected : {cudaSuccess, cudaErrorMemoryAllocation, cudaSuccess}) {
     void* data = nullptr;
     CHECK(cudaMalloc(&data, 4) == expected);
@@ -632,21 +669,25 @@ TEST_CASE("a CUDA call fails when it is to, and none after it") {
     CHECK((data != nullptr) == (expected == cudaSuccess));
     cudaFree(data);
   }
+  CHECK_THAT(rmsnorm::call_that_failed(), contains("cudaMalloc()"));
 }
 
-TEST_CASE("work in a copy of the process changes nothing here, and may end the copy") {
+TEST_CASE(
+    "work in a copy of the process gives a text, changes nothing else, and may end the copy") {
   constexpr int kWorks = 5;
   const auto flags = std::shared_ptr<char>(
       static_cast<char*>(
           mmap(nullptr, kWorks, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)),
       [](char* memory) { munmap(memory, kWorks); });
   int number = 1;
-  rmsnorm::cover_apart(kWorks, [&](int i) {
+  const std::string text = rmsnorm::cover_apart(kWorks, [&](int i) {
     number = 2;
     flags.get()[i] = 1;  // which all processes see
     if (i == 1) std::exit(1);
     if (i == 2) std::abort();
+    return i < 3 ? "" : std::to_string(i);
   });
+  CHECK(text == "3");
   CHECK(number == 1);
   CHECK(std::string(flags.get(), kWorks) == std::string(kWorks, 1));
 }

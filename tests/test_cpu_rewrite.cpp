@@ -70,6 +70,12 @@ std::string variable(const std::string& name, const std::string& type) {
          " = ::rmsnorm::cpu_device::shared<" + type + ">(" + record + ", \"" + name + "\");";
 }
 
+/// The same with this between the brackets of its alignas().
+std::string aligned(const std::string& name, const std::string& type, const std::string& as) {
+  return "struct alignas(" + as + ") rmsnorm_aligned_" + name + " {}; " +
+         variable(name, type + ", alignof(rmsnorm_aligned_" + name + ")");
+}
+
 std::string dynamic(const std::string& name, const std::string& type) {
   return "auto* const " + name + " = ::rmsnorm::cpu_device::dynamic_shared<" + type + ">(\"" +
          name + "\");";
@@ -171,7 +177,7 @@ TEST_CASE("a greater-than sign in a bound does not end the template's arguments"
   check_rewritten(
       {{"__shared__ int a[n > 2 ? n : 2];", variable("a", "int [(n > 2 ? n : 2)]")},
        {"__shared__ int a[kRows<2> * 4];", variable("a", "int [(kRows<2> * 4)]")},
-       {"__shared__ alignas(n > 2 ? n : 2) int a;", variable("a", "int, (n > 2 ? n : 2)")}});
+       {"__shared__ alignas(n > 2 ? n : 2) int a;", aligned("a", "int", "n > 2 ? n : 2")}});
 }
 
 TEST_CASE("the alignment of a shared variable is kept") {
@@ -181,9 +187,10 @@ TEST_CASE("the alignment of a shared variable is kept") {
         "static __align__(16) __shared__ float a[2][33];",
         "__shared__ float a alignas(16)[2][33];"}) {
     CAPTURE(source);
-    CHECK(rewritten(source) == variable("a", "float [2][33], 16"));
+    CHECK(rewritten(source) == aligned("a", "float [2][33]", "16"));
   }
-  CHECK(rewritten("__shared__ alignas(sizeof(T)) T a;") == variable("a", "T, sizeof(T)"));
+  CHECK(rewritten("__shared__ alignas(sizeof(T)) T a;") == aligned("a", "T", "sizeof(T)"));
+  CHECK(rewritten("__shared__ alignas(A<T>) char a[8];") == aligned("a", "char [8]", "A<T>"));
 }
 
 TEST_CASE("shared variables that are declared together become one reference each") {
@@ -193,7 +200,7 @@ TEST_CASE("shared variables that are declared together become one reference each
                                                            variable("c", "float [4]"));
   CHECK(
       rewritten("__shared__ alignas(8) A<int, 4> *a, b[2];") ==
-      variable("a", "A<int, 4> *, 8") + " " + variable("b", "A<int, 4> [2], 8"));
+      aligned("a", "A<int, 4> *", "8") + " " + aligned("b", "A<int, 4> [2]", "8"));
 }
 
 TEST_CASE("a shared variable is found wherever a statement can stand") {
@@ -368,6 +375,66 @@ TEST_CASE("what of std:: has no __device__ is refused in a kernel") {
   CHECK(refusal("__global__ void k() {}\nint host() { return std::max(1, 2); }") == "");
 }
 
+TEST_CASE("a kernel that calls a functor of the host is refused, or is launched with one") {
+  const std::string functor =
+      "struct Square { float operator()(float x) const { return x * x; } };\n";
+  const std::string message =
+      "k.cu:2: a kernel cannot call Square's operator(): it has no __device__";
+  CHECK(refusal(functor + "__global__ void k(float* y) { *y = Square{}(*y); }") == message);
+  CHECK(
+      refusal(
+          functor +
+          "template <class Op> __global__ void k(); void f() { k<Square><<<1, 2>>>(); }") ==
+      message);
+  CHECK(
+      refusal(
+          functor + "__global__ void k(float* y) {}\nfloat f(float x) { return Square{}(x); }") ==
+      "");
+  const std::string of_device =
+      "struct Square { __device__ float operator()(float x) const { return x * x; } };\n";
+  CHECK(refusal(of_device + "__global__ void k(float* y) { *y = Square{}(*y); }") == "");
+}
+
+TEST_CASE("a kernel that looks into an array of the host is refused") {
+  const std::string message =
+      "k.cu:2: a kernel cannot use all: it is the host's (__device__ const makes it one's own)";
+  for (const std::string array :
+       {"constexpr int all[] = {1, 2};\n", "const float all[2] = {1, 2};\n"}) {
+    CAPTURE(array);
+    CHECK(refusal(array + "__global__ void k(int* y) { *y = all[threadIdx.x]; }") == message);
+    CHECK(refusal(array + "__device__ int f(int i) { return all[i]; }") == message);
+    CHECK(
+        refusal("__device__ " + array + "__global__ void k(int* y) { *y = all[threadIdx.x]; }") ==
+        "");
+    CHECK(
+        refusal(array + "template <int n> __global__ void k(int* y) { *y = all[n] + all[1]; }") ==
+        "");
+    CHECK(
+        refusal(array + "__global__ void k() { constexpr int i = 1; constexpr int n = all[i]; }") ==
+        "");
+    CHECK(refusal(array + "__global__ void k() {}\nint f(int i) { return all[i]; }") == "");
+  }
+  CHECK(
+      refusal("__global__ void k(int* y) { const int all[] = {1, 2}; *y = all[threadIdx.x]; }") ==
+      "");
+}
+
+TEST_CASE("variables in constant memory are added up, as far as they are seen") {
+  const std::string begin = "__attribute__((section(\"rmsnorm_device\")))";
+  const auto limit = [](const std::string& sum) {
+    return " static_assert(" + sum +
+           " <= 65536, \"a GPU has 65536 bytes for __constant__ variables\");";
+  };
+  check_rewritten(
+      {{"__constant__ float a[2], b; __constant__ A<int> c = {1};",
+        begin + " float a[2], b;" + limit("0 + sizeof(a)") + " " + begin + " A<int> c = {1};" +
+            limit("0 + sizeof(a) + sizeof(c)")},
+       {"namespace n { __constant__ int a; } __constant__ int b;",
+        "namespace n { " + begin + " int a;" + limit("0 + sizeof(a)") + " } " + begin + " int b;" +
+            limit("0 + sizeof(b)")},
+       {"extern __constant__ int a[];", "extern " + begin + " int a[];"}});
+}
+
 TEST_CASE("a missing brace is left to the compiler, which knows better where it is") {
   CHECK(refusal("__global__ void k() {\nint f() { return std::max(1, 2); }") == "");
 }
@@ -434,16 +501,14 @@ TEST_CASE("inline PTX that is known becomes C++ in as many lines") {
 
 TEST_CASE("a word that the CPU device lacks is refused by name") {
   check_refused(
-      {{"\n__global__ void __cluster_dims__(2, 1, 1) k();",
-        "k.cu:2: the CPU device has no __cluster_dims__: name the cluster's size in the launch"},
-       {"long t = clock64();", "k.cu:1: the CPU device has no clock64(): there is no clock"}});
+      {{"long t = clock64();", "k.cu:1: the CPU device has no clock64(): there is no clock"}});
 }
 
 TEST_CASE("a variable of the device gets a section of the program") {
   const std::string section = "__attribute__((section(\"rmsnorm_device\")))";
   check_rewritten(
       {{"#include <a.h>\n__device__ float a[3];", "#include <a.h>\n" + section + " float a[3];"},
-       {"__constant__ int* a = nullptr;", section + " int* a = nullptr;"},
+       {"__device__ int* a = nullptr;", section + " int* a = nullptr;"},
        {"__device__ float f(int a);", "__device__ float f(int a);"},
        {"__device__ const float a = 1;", "__device__ const float a = 1;"}});
 }
@@ -452,12 +517,15 @@ TEST_CASE("a header of cuda::std is one of C++'s own") {
   check_rewritten({{"#include <cuda/std/array>  // a", "#include <array>  // a"}});
 }
 
-TEST_CASE("the promise of __launch_bounds__ is a kernel's first statement") {
+TEST_CASE("what a kernel promises of its launches is its first statement") {
   const std::string check = " ::rmsnorm::cpu_device::check_launch_bounds({__FILE__, __LINE__}, ";
   const std::string bounds = "__global__ void __launch_bounds__(n<a, b> / 2,\n 1) f(int x = g())";
   check_rewritten(
       {{bounds + " {}", bounds + " {" + check + "n<a, b> / 2, 1);}"},
-       {bounds + "; void h() {}", bounds + "; void h() {}"}});
+       {bounds + "; void h() {}", bounds + "; void h() {}"},
+       {"__global__ void __cluster_dims__(2 * n, 1, 1) f() {}",
+        "__global__ void __cluster_dims__(2 * n, 1, 1) f() { "
+        "::rmsnorm::cpu_device::check_cluster<2 * n, 1, 1>({__FILE__, __LINE__});}"}});
 }
 
 TEST_CASE("a shared variable of a type without a name gets one") {

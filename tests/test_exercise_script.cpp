@@ -240,6 +240,39 @@ TEST_CASE("an exercise about registers is not solved by a kernel that spills the
   CHECK(repository.exercise({"4"}).exit_code == 0);  // which is not about registers
 }
 
+TEST_CASE("check lets nvcc compile what the CPU device has taken, and passes its registers on") {
+  Repository repository;
+  repository.build_does(
+      "mkdir -p build/cpu/common; program=build/cpu/common/check_file\n"
+      "printf '#!/bin/sh\\necho checked \"$@\"\\n' >$program; chmod +x $program");
+  const std::string file = repository.folder() / "my.cu";
+  rmsnorm::write_file(file, given());
+  const auto check_where_nvcc = [&](const std::string& does) {
+    repository.write_program("nvcc", does);
+    return repository.run({repository.script(), "check", "--no-install", file});
+  };
+  const Finished checked = check_where_nvcc("exit 0");
+  CHECK(checked.exit_code == 0);
+  const std::string log = fs::weakly_canonical(repository.folder() / "build/cpu/nvcc.log");
+  CHECK(checked.out == "checked --registers " + log + "\n");
+
+  const Finished refused = check_where_nvcc(
+      "echo \"" + file + "(3): error: identifier \\\"a\\\" is undefined\" >&2; exit 1");
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.out == "");
+  CHECK_THAT(
+      refused.err, contains("my.cu(3): error: identifier \"a\" is undefined\n") &&
+                       contains("nvcc does not compile '"));
+  const Finished too_large = check_where_nvcc("echo 'ptxas error   : too much' >&2; exit 1");
+  CHECK(too_large.exit_code == 2);
+  CHECK_THAT(too_large.err, contains("nvcc: error: too much\n"));
+
+  const Finished broken = check_where_nvcc("echo 'no host compiler' >&2; exit 1");
+  CHECK(broken.exit_code == 0);
+  CHECK(broken.out == "checked\n");
+  CHECK_THAT(broken.err, contains("not checked, as nvcc does not work here: registers"));
+}
+
 TEST_CASE("a project has a name for a number, and its solution is shown when it is solved") {
   Repository repository;
   repository.check_ends_with(4, "softmax");

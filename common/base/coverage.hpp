@@ -53,11 +53,16 @@ std::vector<std::size_t> places_run();
 std::vector<Threshold> thresholds_not_crossed();
 
 /// Does works 0 to count - 1 in a copy of this process, and counts what runs there as run. Nothing
-/// else comes of it. A work may end the copy: the next one gets another. Each has 10 s.
-void cover_apart(int count, const std::function<void(int)>& work);
+/// else comes of it but the first text that is not empty. A work may end the copy: the next one
+/// gets another. Each has 10 s.
+std::string cover_apart(int count, const std::function<std::string(int)>& work);
 
 /// Lets a CUDA call fail, after so many others that are made from now on; if -1, none.
 void let_call_fail(int calls_before);
+
+/// The call that failed for that reason since then: "FILE:LINE: cudaMalloc()"; "" if there were not
+/// so many calls.
+std::string call_that_failed();
 
 /// The lines with code that has not run in any problem until now: of the functions that some
 /// problem has entered or, with `every_function`, of all. Not the harness's own, and not what only

@@ -19,6 +19,14 @@ std::string cuda_version() {
   return fmt::format("{}.{}", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 }
 
+void set_multiprocessors(int) {}
+
+void set_registers(const std::string&, int) {}
+
+bool take_asked_for_multiprocessors() {
+  return false;
+}
+
 bool can_watch() {
   return false;
 }
@@ -80,9 +88,15 @@ std::vector<SizeTest> size_tests() {
   return {};
 }
 
-void cover_apart(int, const std::function<void(int)>&) {}
+std::string cover_apart(int, const std::function<std::string(int)>&) {
+  return "";
+}
 
 void let_call_fail(int) {}
+
+std::string call_that_failed() {
+  return "";
+}
 
 std::vector<Lines> lines_never_run(bool) {
   return {};

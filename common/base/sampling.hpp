@@ -13,7 +13,8 @@ namespace rmsnorm {
 struct Sample {
   static constexpr std::size_t kPage = 4096;  ///< bytes, at a multiple of so many
 
-  std::uint64_t blocks = 0;            ///< of the whole launch; 0: no kernel was launched
+  int kernels = 0;                     ///< of the launch
+  std::uint64_t blocks = 0;            ///< of the last kernel
   std::string obstacle = {};           ///< why these blocks say nothing of the whole; or ""
   std::vector<std::byte*> pages = {};  ///< that were written, in order
 };
@@ -24,7 +25,8 @@ struct Sample {
 void start_sampling(std::uint64_t least_blocks);
 
 /// Ends it. The blocks' results are those of the whole launch unless there is an obstacle: a block
-/// may depend on another one.
+/// may depend on another one. Of several kernels, one may read what only a block of another one
+/// would have written that did not run: then it finds NaN.
 Sample stop_sampling();
 
 /// So many bytes of the device's memory, on a boundary of a page, in which some bytes are repeated.

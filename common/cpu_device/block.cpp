@@ -101,6 +101,7 @@ void BlockRunner::begin_grid(dim3 grid, dim3 block, const std::function<void()>&
   blockDim = block;
   body_ = &body;
   threads_in_block_ = static_cast<int>(block.x * block.y * block.z);
+  is_reversed_ = grid_runner().is_order_changed();
   const auto threads = static_cast<std::size_t>(threads_in_block_);
   if (stacks_ == nullptr || stacks_->count() < threads) {
     forget();
@@ -129,7 +130,7 @@ Progress BlockRunner::begin_block(uint3 index) {
   live_ = threads_in_block_;
   at_barrier_ = agreeing_ = 0;
   is_looking_ = false;
-  current_ = 0;
+  current_ = is_reversed_ ? threads_in_block_ - 1 : 0;
   return go_on();
 }
 
@@ -198,8 +199,24 @@ void BlockRunner::switch_to(int next) {
   me.switch_to(all_[next].fiber);
 }
 
+/// The next thread in front of the running one that need not wait, or -1.
+int BlockRunner::last_ready() const {
+  const auto highest = [](std::uint32_t bits) { return std::bit_width(bits) - 1; };
+  const int first_warp = warp();
+  if (const std::uint32_t bits = warps_[first_warp].ready & ((1u << lane()) - 1); bits != 0) {
+    return first_warp * kWarpThreads + highest(bits);
+  }
+  int warp = first_warp;
+  do {
+    warp = (warp == 0 ? (threads_in_block_ - 1) / kWarpThreads + 1 : warp) - 1;
+    if (warps_[warp].ready != 0) return warp * kWarpThreads + highest(warps_[warp].ready);
+  } while (warp != first_warp);
+  return -1;
+}
+
 /// The next thread after the running one that need not wait, or -1.
 int BlockRunner::next_ready() const {
+  if (is_reversed_) return last_ready();
   const int first_warp = warp();
   const std::uint32_t behind = lane() == 31 ? 0 : ~0u << (lane() + 1);
   if (const std::uint32_t bits = warps_[first_warp].ready & behind; bits != 0) {
@@ -505,6 +522,16 @@ void BlockRunner::report_launch_bounds(int threads, Place place) {
   stop();
 }
 
+void BlockRunner::report_cluster(int wanted, int now, Place place) {
+  Watcher::leave_kernel();
+  report(
+      "cluster dims " + text_of(place), place, current_,
+      "A GPU refuses such a launch: let the numbers agree",
+      "the kernel's __cluster_dims__ ask for clusters of {} blocks, and the launch has {}", wanted,
+      now == 1 ? fmt::format("{} blocks", gridDim.x) : fmt::format("clusters of {}", now));
+  stop();
+}
+
 void BlockRunner::report_no_count(Place place) {
   Watcher::leave_kernel();
   report(
@@ -545,8 +572,15 @@ void BlockRunner::report_bulk_size(unsigned bytes, Place place) {
   stop();
 }
 
-void BlockRunner::report_storage_outside(Place place) {
+void BlockRunner::report_storage_outside(const void* storage, Place place) {
   const NotWatching pause;
+  if (shared_memory().contains(storage)) {
+    return report(
+        "storage beyond " + text_of(place), place, current_,
+        "Compare the index with the size of the array",
+        "thread {} reduces with a TempStorage that is beyond {}", current_,
+        shared_memory().nearest(shared_memory().offset_of(storage)).name);
+  }
   report(
       "storage outside " + text_of(place), place, current_,
       "Declare it __shared__: the threads exchange their values through it",

@@ -73,6 +73,10 @@ class BlockRunner {
   /// Reports a block of more threads than the kernel is made for, and gives up the grid.
   [[gnu::cold]] void report_launch_bounds(int threads, Place place);
 
+  /// Reports clusters of `now` blocks of a kernel whose __cluster_dims__ are others, or a grid that
+  /// cannot have them, and gives it up.
+  [[gnu::cold]] void report_cluster(int wanted, int now, Place place);
+
   /// Reports a cuda::barrier without init(), and gives up the grid.
   [[gnu::cold]] void report_no_count(Place place);
   /// Reports a barrier that too few arrive at, and gives up the grid.
@@ -82,8 +86,8 @@ class BlockRunner {
   /// Reports a bulk copy of so many bytes, and gives up the grid.
   [[gnu::cold]] void report_bulk_size(unsigned bytes, Place place);
 
-  /// Reports temporary storage of a library that is not in shared memory.
-  [[gnu::cold]] void report_storage_outside(Place place);
+  /// Reports temporary storage of a library that is not in shared memory, or in no variable there.
+  [[gnu::cold]] void report_storage_outside(const void* storage, Place place);
 
   /// The running warp uses shared memory that is a warp's own up to the next barrier: reports it
   /// if another warp has used it since the last one.
@@ -149,6 +153,7 @@ class BlockRunner {
   void wait();
   void switch_to(int next);
   int next_ready() const;
+  int last_ready() const;
   bool resume_paused();
   bool resume_gathering();
   void release_barrier();
@@ -188,7 +193,8 @@ class BlockRunner {
   int looker_ = 0;
   int looks_ = 0;
   std::uint64_t block_number_ = 0;
-  bool is_looking_ = false;  ///< since a thread waits for other blocks, nobody was ready
+  bool is_reversed_ = false;  ///< whether the last thread that is ready has its turn first
+  bool is_looking_ = false;   ///< since a thread waits for other blocks, nobody was ready
   Progress progress_ = Progress::ended;
 };
 

@@ -138,6 +138,7 @@ void Cluster::wait(int rank, Place place) {
                 gone - parts_.begin()),
             kReachAll);
       }
+      running->pause();  // the others go on beside it, and what they do is one request
       break;
     }
     if (round == kPatience) {

@@ -72,7 +72,7 @@ bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body, i
   }
   next_ = arrived_ = 0;
   const auto threads = static_cast<int>(block.x * block.y * block.z);
-  most_resident_ = std::max(kMultiprocessors * blocks_of_sm(threads), cluster);
+  most_resident_ = std::max(multiprocessors * blocks_of_sm(threads), cluster);
   clusters_.clear();
   ++grids_;
 
@@ -121,6 +121,11 @@ bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body, i
     }
   }
   return true;
+}
+
+void GridRunner::want_cluster(int blocks) {
+  wanted_cluster_ = blocks;
+  running->stop();
 }
 
 void GridRunner::barrier(Place place) {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/cpu_device/block.hpp"
@@ -16,9 +17,12 @@
 
 namespace rmsnorm::cpu_device {
 
-inline constexpr int kMultiprocessors = 2;    ///< that the device seems to have
+inline constexpr int kMultiprocessors = 2;    ///< that the device seems to have, first
 inline constexpr int kMaxBlocksOfSm = 32;     ///< that one holds, as of compute capability 9.0
 inline constexpr int kMaxThreadsOfSm = 2048;  ///< likewise
+
+inline int multiprocessors = kMultiprocessors;  ///< that it seems to have now
+inline bool asked_for_multiprocessors = false;  ///< whether somebody has asked
 
 /// Blocks of so many threads, 1 or more, that one holds.
 constexpr int blocks_of_sm(int threads) {
@@ -35,8 +39,8 @@ class GridRunner {
   /// cluster. False if a mistake made the rest impossible.
   bool run(dim3 grid, dim3 block, const std::function<void()>& body, int cluster = 1);
 
-  /// Changes the order of blocks: from the last to the first, and another one's turn comes with
-  /// each atomic operation. A GPU has no order of blocks.
+  /// Changes the order of blocks, and of the threads of each: from the last to the first, and
+  /// another block's turn comes with each atomic operation. A GPU has no order of them.
   void change_order(bool changed) { is_changed_ = changed; }
   bool is_order_changed() const { return is_changed_; }  ///< whether it is
 
@@ -49,6 +53,11 @@ class GridRunner {
   /// That of the running block, or null where the launch has none.
   Cluster* cluster() const { return current_ == nullptr ? nullptr : current_->cluster.get(); }
   int rank() const { return current_->rank; }  ///< of the running block in its cluster
+
+  /// Ends the grid: it is to begin again, with clusters of so many blocks.
+  void want_cluster(int blocks);
+  /// How many that were; 0: it did not end for that.
+  int take_wanted_cluster() { return std::exchange(wanted_cluster_, 0); }
 
  private:
   /// A block that has begun, and what belongs to it alone.
@@ -81,6 +90,7 @@ class GridRunner {
   std::uint64_t arrived_ = 0;  // blocks, at the grid's barrier
   std::uint64_t rounds_ = 0;   // how often all have
   bool is_changed_ = false;
+  int wanted_cluster_ = 0;
 };
 
 /// The device has one.

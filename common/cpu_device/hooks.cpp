@@ -3,10 +3,12 @@
 /// sanitizer itself is not linked: here, they lead to the watcher.
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "common/cpu_device/kernel_language.hpp"
 #include "common/cpu_device/sanitizer.hpp"
 #include "common/cpu_device/vectors.hpp"
 #include "common/cpu_device/watcher.hpp"
@@ -15,8 +17,9 @@ using rmsnorm::cpu_device::in_watched_kernel;
 using rmsnorm::cpu_device::Touch;
 using rmsnorm::cpu_device::watcher;
 
+constexpr int kMost = 16;  // bytes: a GPU moves more in parts
+
 void rmsnorm::cpu_device::copy_vector(const void* caller, void* to, const void* from, int bytes) {
-  constexpr int kMost = 16;  // a GPU moves more than 16 bytes in parts
   for (int i = 0; in_watched_kernel && i < bytes; i += kMost) {
     const int part = std::min(kMost, bytes - i);
     watcher().access({caller, static_cast<const char*>(from) + i, part, Touch::load});
@@ -58,6 +61,16 @@ void touch_parts(const void* pc, const void* address, std::size_t bytes, Touch h
 }
 
 }  // namespace
+
+void rmsnorm::cpu_device::touch_whole(
+    const void* caller, const void* data, std::size_t bytes, bool is_read_only) {
+  if (is_read_only) watcher().read_only(caller, data, static_cast<int>(bytes));
+  if (!std::has_single_bit(bytes)) return touch_parts(caller, data, bytes, Touch::load);
+  for (std::size_t i = 0; i < bytes; i += kMost) {
+    const auto part = std::min(kMost, static_cast<int>(bytes));
+    touch(caller, static_cast<const char*>(data) + i, part, Touch::load);
+  }
+}
 
 #define RMSNORM_HOOKS_OF_SIZE(bytes)                                        \
   void __tsan_read##bytes(void* address) {                                  \

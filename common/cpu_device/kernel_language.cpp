@@ -68,13 +68,26 @@ void check_launch_bounds(Place place, int threads, int, int) {
   running->report_launch_bounds(threads, place);
 }
 
+void check_cluster(Place place, int blocks) {
+  const int now = cluster_blocks();
+  if (now == blocks) return;
+  if (now == 1 && gridDim.x % static_cast<unsigned>(blocks) == 0)
+    grid_runner().want_cluster(blocks);
+  set_fault(cudaErrorInvalidClusterSize);
+  running->report_cluster(blocks, now, place);
+}
+
 void report_distance(int distance, Place place) {
   running->report_distance(distance, place);
 }
 
 bool check_storage(const void* storage, Place place) {
-  if (shared_memory().contains(storage)) return true;
-  running->report_storage_outside(place);
+  if (shared_memory().contains(storage)) {
+    const std::size_t offset = shared_memory().offset_of(storage);
+    const SharedPiece& piece = shared_memory().nearest(offset);
+    if (offset >= piece.begin && offset - piece.begin < piece.bytes) return true;
+  }
+  running->report_storage_outside(storage, place);
   return false;
 }
 
@@ -118,10 +131,6 @@ int rank_of_shared(const void* address) {
 
 void fence(bool of_block) {
   watcher().fence(of_block ? Scope::block : Scope::device);
-}
-
-void note_read_only(const void* caller, const void* data, int bytes) {
-  watcher().read_only(caller, data, bytes);
 }
 
 void look(const void* flag) {

@@ -22,7 +22,9 @@
 #define __managed__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__  // a header of C++'s own writes it, too, where an attribute may be empty
-#define __launch_bounds__(...)  // the rewriter lets the kernel itself compare (check_launch_bounds)
+// The rewriter lets the kernel itself compare: check_launch_bounds(), check_cluster().
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __grid_constant__
 
@@ -75,6 +77,14 @@ void fence(bool of_block);
 /// Ends the grid if the block has more threads than the kernel's __launch_bounds__ promise: the
 /// first statement of such a kernel, from the rewriter.
 void check_launch_bounds(Place place, int threads, int blocks = 0, int cluster = 0);
+/// Lets the grid begin again, in clusters of so many blocks, if it has none.
+void check_cluster(Place place, int blocks);
+/// The same: the first statement of a kernel with __cluster_dims__, from the rewriter.
+template <int x, int y = 1, int z = 1>
+void check_cluster(Place place) {
+  static_assert(y == 1 && z == 1, "the CPU device has no clusters in y or z");
+  check_cluster(place, x);
+}
 
 /// A value of any size goes through as many shuffles as it has words of 4 bytes, as on a GPU.
 template <class T>
@@ -235,12 +245,16 @@ RMSNORM_REDUCE(xor, Unsigned32, a ^ b)
 #undef RMSNORM_REDUCE
 
 namespace rmsnorm::cpu_device {
-/// Says that these bytes are about to be loaded, and that the launch may not change them.
-void note_read_only(const void* caller, const void* data, int bytes);
-template <class T>
-[[gnu::noinline]] const T* read_only(const T* data) {
-  note_read_only(__builtin_return_address(0), data, static_cast<int>(sizeof(T)));
-  return data;
+/// Says that the bytes at an address are loaded at once, as far as a GPU can. `is_read_only`: by
+/// the cache that hears of no store.
+void touch_whole(const void* caller, const void* data, std::size_t bytes, bool is_read_only);
+/// The value there, for whatever the kernel takes of it.
+template <bool is_read_only, class T>
+__attribute__((noinline, no_sanitize("thread"))) T load_whole(const T* data) {
+  touch_whole(__builtin_return_address(0), data, sizeof(T), is_read_only);
+  T value;
+  std::memcpy(static_cast<void*>(&value), data, sizeof(T));
+  return value;
 }
 }  // namespace rmsnorm::cpu_device
 
@@ -248,12 +262,12 @@ template <class T>
 
 // Loads and stores with a hint for the caches, of which this device has none. Macros, so that the
 // access is that of the kernel's line.
-#define __ldg(...) (*::rmsnorm::cpu_device::read_only(__VA_ARGS__))
-#define __ldcs(...) (*(__VA_ARGS__))
-#define __ldcg(...) (*(__VA_ARGS__))
-#define __ldca(...) (*(__VA_ARGS__))
-#define __ldcv(...) (*(__VA_ARGS__))
-#define __ldlu(...) (*(__VA_ARGS__))
+#define __ldg(...) ::rmsnorm::cpu_device::load_whole<true>(__VA_ARGS__)
+#define __ldcs(...) ::rmsnorm::cpu_device::load_whole<false>(__VA_ARGS__)
+#define __ldcg(...) ::rmsnorm::cpu_device::load_whole<false>(__VA_ARGS__)
+#define __ldca(...) ::rmsnorm::cpu_device::load_whole<false>(__VA_ARGS__)
+#define __ldcv(...) ::rmsnorm::cpu_device::load_whole<false>(__VA_ARGS__)
+#define __ldlu(...) ::rmsnorm::cpu_device::load_whole<false>(__VA_ARGS__)
 #define __stwb(address, value) (void)(*(address) = (value))
 #define __stwt(address, value) (void)(*(address) = (value))
 #define __stcs(address, value) (void)(*(address) = (value))

@@ -37,7 +37,13 @@ void set_fault(cudaError_t error);
 /// Lets no cluster have more blocks; 0: as many as ever.
 void limit_clusters(int blocks);
 
+/// The same as rmsnorm::set_registers().
+void set_registers(const std::string& symbol, int count);
+
 /// Lets a call fail, as rmsnorm::let_call_fail() says.
 void let_fail(int calls_before);
+
+/// The same as rmsnorm::call_that_failed().
+std::string call_that_failed();
 
 }  // namespace rmsnorm::cpu_device

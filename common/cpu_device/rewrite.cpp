@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <iomanip>
 #include <map>
+#include <set>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -60,12 +61,16 @@ constexpr std::string_view kOfHost[] = {
 // And what is no calculation.
 constexpr std::string_view kNotOfCudaStd[] = {"atomic", "barrier", "chrono", "latch", "semaphore"};
 constexpr std::array kMissingWords{
-    Feature{"__cluster_dims__", "__cluster_dims__: name the cluster's size in the launch"},
     Feature{"clock64", "clock64(): there is no clock"},
     Feature{"__trap", "__trap()"},
     Feature{"tex1Dfetch", "tex1Dfetch(): there are no textures"},
     Feature{"cudaTextureObject_t", "cudaTextureObject_t: there are no textures"},
 };
+
+// What a kernel says of its launches, and what looks whether a launch is like that.
+constexpr std::pair<std::string_view, const char*> kPromises[] = {
+    {"__launch_bounds__", "check_launch_bounds({{__FILE__, __LINE__}}, {})"},
+    {"__cluster_dims__", "check_cluster<{}>({{__FILE__, __LINE__}})"}};
 
 struct Token {
   enum class Kind { blank, word, literal, mark, directive };
@@ -226,7 +231,11 @@ class Functions {
     for (const Token& token : tokens) {
       if (!token.is_blank() && !token.in_directive) tokens_.push_back(token);
     }
-    for (std::size_t i = 1; i < tokens_.size(); ++i) find(i);
+    for (std::size_t i = 1; i < tokens_.size(); ++i) {
+      find_class(i);
+      find_array(i);
+      find(i);
+    }
   }
 
   /// \throws std::runtime_error with the line of the first mistake.
@@ -260,6 +269,18 @@ class Functions {
     for_uses("::", [&](const Function& caller, const Token& token) {
       if (caller.is_of_device && token.is("std")) check_std(&token - tokens_.data());
     });
+    for_uses("[", [&](const Function& caller, const Token& token) {
+      const bool is_of_kernel = caller.is_of_device || caller.is_kernel;
+      if (is_of_kernel && host_arrays_.contains(token.text) && has_variable_index(caller, token)) {
+        refuse(
+            token,
+            "a kernel cannot use {0}: it is the host's (__device__ const makes it one's own)",
+            token.text);
+      }
+    });
+    for (const auto& [name, range] : classes_) {
+      if (is_functor_of_host(range)) check_functor(name);
+    }
   }
 
  private:
@@ -269,9 +290,99 @@ class Functions {
     bool is_constant = false;   ///< constexpr: of host and device if need be
     bool is_of_host = false;    ///< alone
     bool is_of_device = false;  ///< alone
-    std::size_t body = 0;       ///< its tokens; none of a declaration
+    std::size_t begin = 0;      ///< its tokens, from its name on
+    std::size_t body = 0;       ///< likewise, of what it does; none of a declaration
     std::size_t end = 0;
   };
+  using Range = std::pair<std::size_t, std::size_t>;  ///< of tokens
+
+  /// Notes the class that begins with token i, if one does.
+  void find_class(std::size_t i) {
+    if (!tokens_[i - 1].is("struct") && !tokens_[i - 1].is("class")) return;
+    std::size_t open = i + 1;  // behind what it may inherit from
+    while (open < tokens_.size() && (tokens_[open].kind == Token::Kind::word ||
+                                     tokens_[open].is(":") || tokens_[open].is("::"))) {
+      ++open;
+    }
+    if (open < tokens_.size() && tokens_[open].is("{")) {
+      classes_.emplace(tokens_[i].text, Range(open, group_end(tokens_, open)));
+    }
+  }
+
+  /// Notes the constant array outside of functions that is declared with token i as its name, if
+  /// one is: without another word, it is the host's.
+  void find_array(std::size_t i) {
+    if (i + 1 >= tokens_.size() || tokens_[i].kind != Token::Kind::word ||
+        !tokens_[i + 1].is("[")) {
+      return;
+    }
+    bool is_constant = false;
+    for (std::size_t k = i; k-- > 0;) {
+      const Token& token = tokens_[k];
+      if (token.is(";") || token.is("{") || token.is("}")) break;
+      if (token.is("(") || token.is("=") || token.text.starts_with("__")) return;
+      is_constant = is_constant || token.is("const") || token.is("constexpr");
+    }
+    if (is_constant) host_arrays_.insert(tokens_[i].text);
+  }
+
+  /// Whether the index behind an array's name has a variable of the function, and no constant.
+  bool has_variable_index(const Function& function, const Token& array) const {
+    const auto at = static_cast<std::size_t>(&array - tokens_.data());
+    for (std::size_t k = at; k-- > function.body && !tokens_[k].is(";") && !tokens_[k].is("}");) {
+      if (tokens_[k].is("constexpr") || tokens_[k].is("static_assert")) return false;
+    }
+    const std::size_t end = group_end(tokens_, at + 1);
+    for (std::size_t i = at + 2; i < end; ++i) {
+      if (tokens_[i].kind == Token::Kind::word && is_variable(function, i)) return true;
+    }
+    return false;
+  }
+
+  /// Whether a word in a function is a parameter or a variable of its own, or a kernel's index.
+  bool is_variable(const Function& function, std::size_t word) const {
+    constexpr std::string_view kIndices[] = {"threadIdx", "blockIdx", "blockDim", "gridDim"};
+    const std::string& name = tokens_[word].text;
+    if (std::find(std::begin(kIndices), std::end(kIndices), name) != std::end(kIndices))
+      return true;
+    for (std::size_t i = function.begin + 1; i < word; ++i) {
+      const Token& type = tokens_[i - 1];
+      if (tokens_[i].text != name || type.kind != Token::Kind::word || type.is("return")) continue;
+      return !tokens_[i - 2].is("constexpr") && !tokens_[i - 3].is("constexpr");
+    }
+    return false;
+  }
+
+  /// Whether a class has an operator(), and each is of the host alone.
+  bool is_functor_of_host(const Range& range) const {
+    bool any = false;
+    for (const Function& function : functions_) {
+      if (function.name != "operator" || !tokens_[function.begin + 1].is("(") ||
+          function.begin < range.first || function.begin > range.second) {
+        continue;
+      }
+      if (!function.is_of_host) return false;
+      any = true;
+    }
+    return any;
+  }
+
+  /// Refuses a functor of the host in a kernel, or as an argument of a kernel's template.
+  void check_functor(const std::string& name) const {
+    const auto look = [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        if (!tokens_[i].is(name) || tokens_[i].kind != Token::Kind::word) continue;
+        refuse(tokens_[i], "a kernel cannot call {}'s operator(): it has no __device__", name);
+      }
+    };
+    for (const Function& function : functions_) {
+      if (function.is_kernel || function.is_of_device) look(function.begin, function.end);
+    }
+    for_uses("<<<", [&](const Function&, const Token& kernel) {
+      const auto at = static_cast<std::size_t>(&kernel - tokens_.data());
+      look(at, behind_template_arguments(at + 1));
+    });
+  }
 
   /// Notes the function that is declared with token i as its name, if one is; skips its body.
   void find(std::size_t& i) {
@@ -289,7 +400,7 @@ class Functions {
         std::find(std::begin(kNoNames), std::end(kNoNames), name) != std::end(kNoNames)) {
       return;
     }
-    Function found{.name = tokens_[i].text, .is_of_host = true};
+    Function found{.name = tokens_[i].text, .is_of_host = true, .begin = i};
     int angles = 0;
     bool returns = true;  // something
     bool is_of_both = false;
@@ -412,6 +523,8 @@ class Functions {
   const std::string& file_;
   Tokens tokens_;  // without blanks and directives
   std::vector<Function> functions_;
+  std::map<std::string, Range> classes_;  // by name, what stands in their braces
+  std::set<std::string> host_arrays_;
 };
 
 class Rewriter {
@@ -431,13 +544,18 @@ class Rewriter {
       for (const Feature& feature : kMissingWords) {
         if (token.is(feature.word)) throw missing(token, std::string(feature.name));
       }
+      if (token.is("__constant__")) constant(i);
       if (token.is("__device__") || token.is("__constant__")) device_variable(i);
+      if (token.is("{")) constants_.emplace_back();
+      if (token.is("}") && constants_.size() > 1) constants_.pop_back();
       if (token.is("asm") || token.is("__asm__") || token.is("__asm")) {
         assembly(i);
       }
     }
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
-      if (tokens_[i].is("__launch_bounds__") && !tokens_[i].in_directive) launch_bounds(i);
+      for (const auto& [keyword, check] : kPromises) {
+        if (tokens_[i].is(keyword) && !tokens_[i].in_directive) promise(i, check);
+      }
     }
     std::string text;
     for (const Token& token : tokens_) text += token.text;
@@ -485,14 +603,14 @@ class Rewriter {
   }
 
   /// The promise becomes a kernel's first statement, which holds the launch against it.
-  void launch_bounds(std::size_t keyword) {
+  void promise(std::size_t keyword, const char* check) {
     std::size_t open = keyword + 1;
     while (open < tokens_.size() && tokens_[open].is_blank()) ++open;
     const std::size_t close = open < tokens_.size() ? group_end(tokens_, open) : open;
     for (std::size_t i = close; i < tokens_.size() && !tokens_[i].is(";"); ++i) {
       if (tokens_[i].is("{")) {
-        tokens_[i].text += " ::rmsnorm::cpu_device::check_launch_bounds({__FILE__, __LINE__}, " +
-                           joined(tokens_, open + 1, close) + ");";
+        tokens_[i].text += " ::rmsnorm::cpu_device::" +
+                           fmt::format(fmt::runtime(check), joined(tokens_, open + 1, close)) + ";";
         return;
       }
       if (tokens_[i].opens()) i = group_end(tokens_, i);
@@ -634,6 +752,35 @@ class Rewriter {
     throw error(tokens_[open], "this <<< has no >>>");
   }
 
+  /// Of constants there is room for so many bytes; nobody knows of those in braces that are closed.
+  void constant(std::size_t keyword) {
+    const auto ends = [&](std::size_t i) {
+      return tokens_[i].in_directive || tokens_[i].is("=") || tokens_[i].is("{") ||
+             tokens_[i].is("[") || tokens_[i].is(";");
+    };
+    std::size_t name = keyword;  // the last word in front of the bounds or the value
+    std::size_t i = keyword + 1;
+    for (; i < tokens_.size() && !ends(i); ++i) {
+      if (tokens_[i].is("(") || tokens_[i].is("<")) i = group_end(tokens_, i);
+      if (i < tokens_.size() && tokens_[i].kind == Token::Kind::word) name = i;
+    }
+    while (i < tokens_.size() && !tokens_[i].is(";")) {
+      i = tokens_[i].opens() ? group_end(tokens_, i) + 1 : i + 1;
+    }
+    const std::size_t before = keyword > 1 && tokens_[keyword - 1].is_blank() ? keyword - 2 : 0;
+    if (i >= tokens_.size() || tokens_[i].in_directive || tokens_[before].is("extern")) return;
+    constants_.back().push_back(tokens_[name].text);
+    std::string sum = "0";
+    for (const auto& of_scope : constants_) {
+      for (const std::string& constant : of_scope) sum += fmt::format(" + sizeof({})", constant);
+    }
+    Token check = tokens_[i];
+    check.kind = Token::Kind::blank;
+    check.text = fmt::format(
+        " static_assert({} <= 65536, \"a GPU has 65536 bytes for __constant__ variables\");", sum);
+    tokens_.insert(tokens_.begin() + static_cast<std::ptrdiff_t>(i) + 1, std::move(check));
+  }
+
   /// A variable of the device that can change gets a section of the program where the watcher
   /// knows it. (A template's cannot have one.)
   void device_variable(std::size_t keyword) {
@@ -728,7 +875,12 @@ class Rewriter {
       const std::string& name = words.back().text;
       std::string type = joined(words, 0, words.size() - 1) + (bounds.empty() ? "" : " ") + bounds;
       if (is_open) check_type(words.back(), type);
-      if (!alignment.empty() && !is_open) type += ", " + alignment;
+      if (!alignment.empty() && !is_open) {
+        text += fmt::format(
+            "{}struct alignas{} rmsnorm_aligned_{} {{}}", text.empty() ? "" : "; ", alignment,
+            name);
+        type += fmt::format(", alignof(rmsnorm_aligned_{})", name);
+      }
       const char* const form =
           is_open ? "auto* const {0} = ::rmsnorm::cpu_device::dynamic_shared<{1}>(\"{0}\")"
                   : "static constinit ::rmsnorm::cpu_device::SharedVariable rmsnorm_shared_{0}; "
@@ -760,8 +912,7 @@ class Rewriter {
       } else if (
           bracket == '(' && has_type &&
           (words.back().is("alignas") || words.back().is("__align__"))) {
-        const bool is_bare = token.text.find('>') == token.text.npos;
-        alignment = is_bare ? token.text.substr(1, token.text.size() - 2) : token.text;
+        alignment = token.text;  // a number, or a type that has it
         words.pop_back();
       } else if (has_type && (bracket == '<' || (bracket == '(' && words.back().is("decltype")))) {
         words.back().text += token.text;
@@ -803,6 +954,7 @@ class Rewriter {
   const std::string& file_;
   Tokens tokens_;
   std::map<std::string, std::pair<std::string, int>> dynamic_;  // each array's type and line
+  std::vector<std::vector<std::string>> constants_{1};          // of each brace that is open
 };
 
 }  // namespace

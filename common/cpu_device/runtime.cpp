@@ -55,13 +55,13 @@ constexpr std::size_t kSharedBytesOfSm = std::size_t{228} << 10;
 constexpr std::size_t kSharedBytesReserved = 1024;  // of each block
 constexpr unsigned kMaxGridY = 65535;
 constexpr unsigned kMaxGridX = 0x7fffffff;
-constexpr std::size_t kMostBesideSample = 1 << 26;  // bytes
+constexpr std::size_t kMostBesideSample = 1 << 28;  // bytes
 constexpr unsigned kMaxBlockZ = 64;
 
 /// A call that was refused.
 struct FailedCall {
-  std::string why;  ///< "cudaFree(): ..."; "": there was none
-  std::vector<const void*> callers;
+  std::string why = {};  ///< "cudaFree(): ..."; "": there was none
+  std::vector<const void*> callers = {};
 };
 
 /// Everything that CUDA remembers between two calls.
@@ -74,11 +74,14 @@ struct Device {
   std::map<const void*, std::size_t> static_bytes;    // of kernels that have run
   std::set<const void*> large_clusters;               // kernels that may have them
   int most_of_cluster = kMaxCluster;                  // blocks, whatever a kernel may have
+  std::map<const void*, int> clusters;                // of kernels that name them themselves
+  std::map<std::string, int> registers;               // of a thread, by the kernel's name
   cudaError_t last_error = cudaSuccess;
   FailedCall failed;  // that left it
   cudaError_t fault = cudaSuccess;
   std::int64_t waits = 0;
   int calls_until_failure = -1;    // none is to come
+  FailedCall made_to_fail;         // that one
   bool others_hurry = false;       // all streams but one work as soon as they can
   cudaStream_t patient = nullptr;  // that one
 };
@@ -95,9 +98,17 @@ cudaError_t note(cudaError_t error) {
 }
 
 /// Whether this call is the one that is to fail.
-bool has_to_fail() {
+bool has_to_fail(const char* call) {
   int& calls = device().calls_until_failure;
-  return calls >= 0 && calls-- == 0;
+  if (calls < 0 || calls-- > 0) return false;
+  device().made_to_fail = {call, callers()};
+  return true;
+}
+
+std::string text_of(const FailedCall& call) {
+  if (call.why.empty()) return "";
+  const SourceLine line = readers_line(call.callers);
+  return line.file.empty() ? call.why : fmt::format("{}: {}", place_text(line), call.why);
 }
 
 /// Null for a stream that does not exist.
@@ -144,7 +155,7 @@ cudaError_t refuse_stream(const char* call) {
 
 cudaError_t add_work(const char* call, cudaStream_t stream, std::function<void()> work) {
   CUstream_st* const queue = queue_of(stream);
-  if (queue == nullptr || has_to_fail()) return refuse_stream(call);
+  if (queue == nullptr || has_to_fail(call)) return refuse_stream(call);
   queue->work.push_back(std::move(work));
   if (device().others_hurry && queue != queue_of(device().patient)) work_off(*queue);
   return cudaSuccess;
@@ -159,6 +170,15 @@ std::size_t dynamic_limit(const void* kernel, std::size_t static_bytes) {
 }
 
 std::size_t static_bytes_of(Call& call);
+
+/// Registers of a thread, which gets eight at a time; 0: nobody has said how many it needs.
+int registers_of(const Call& call) {
+  constexpr int kTogether = 8;
+  if (device().registers.empty()) return 0;
+  const auto known = device().registers.find(name_of_function(call.kernel()));
+  if (known == device().registers.end()) return 0;
+  return (known->second + kTogether - 1) / kTogether * kTogether;
+}
 
 /// Why the device cannot carry out a launch, if it cannot.
 cudaError_t check(const Launch& launch, Call& call) {
@@ -204,6 +224,15 @@ cudaError_t check(const Launch& launch, Call& call) {
         cudaErrorInvalidClusterSize,
         fmt::format("{} blocks are no multiple of a cluster of {}", grid.x, cluster));
   }
+  if (const int registers = registers_of(call);
+      threads * static_cast<std::uint64_t>(registers) > kRegisters) {
+    return refuse_launch(
+        cudaErrorLaunchOutOfResources,
+        fmt::format(
+            "{0} threads of {1} registers, and a block has {2}: __launch_bounds__({0}) lets nvcc "
+            "take fewer",
+            threads, registers, kRegisters));
+  }
   const std::size_t room =
       shared_bytes == 0 ? 0 : dynamic_limit(call.kernel(), static_bytes_of(call));
   if (shared_bytes > room) {
@@ -217,14 +246,29 @@ cudaError_t check(const Launch& launch, Call& call) {
   return queue_of(stream) == nullptr ? refuse_stream("a launch") : cudaSuccess;
 }
 
+/// Runs a grid: again if only its kernel knew that it has clusters. False if that ended early.
+bool run_grid(Call& call, dim3 grid, dim3 block, int cluster) {
+  if (const auto known = device().clusters.find(call.kernel());
+      known != device().clusters.end() && cluster == 1 &&
+      grid.x % static_cast<unsigned>(known->second) == 0) {
+    cluster = known->second;
+  }
+  if (grid_runner().run(
+          grid, block, [&] { call.run(); }, cluster))
+    return true;
+  const int wanted = grid_runner().take_wanted_cluster();
+  if (wanted == 0) return false;
+  device().clusters[call.kernel()] = wanted;
+  return grid_runner().run(
+      grid, block, [&] { call.run(); }, wanted);
+}
+
 void run(const Launch& launch, Call& call) {
   if (device().fault != cudaSuccess) return;  // a GPU would not do anything any more
   shared_memory().begin_launch(launch.shared_bytes);
   watcher().launch_begins(call.kernel(), &call, call.bytes(), launch.may_overlap);
   const CrashGuard guard(Code::kernel);
-  const bool done = grid_runner().run(
-      launch.grid, launch.block, [&] { call.run(); }, launch.cluster);
-  if (done) {
+  if (run_grid(call, launch.grid, launch.block, launch.cluster)) {
     std::size_t& known = device().static_bytes[call.kernel()];
     known = std::max(known, shared_memory().static_bytes());  // not every launch declares all
   } else if (device().fault == cudaSuccess) {
@@ -248,7 +292,9 @@ std::size_t learn_static_bytes(Call& call) {
     shared_memory().begin_launch(0);
     shared_memory().publish_static_bytes(bytes);
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) close(stream);
-    grid_runner().run(dim3(1), dim3(kWarpThreads), [&] { call.run(); });
+    for (const int blocks : {1, kMaxCluster}) {  // of clusters, it may have no single block
+      if (run_grid(call, dim3(static_cast<unsigned>(blocks)), dim3(kWarpThreads), 1)) break;
+    }
     _exit(0);
   }
   if (child > 0) waitpid(child, nullptr, 0);
@@ -421,7 +467,7 @@ bool is_event(cudaEvent_t event) {
 /// Adds an allocation.
 cudaError_t allocate(const char* call, void** data, std::size_t bytes, cudaMemoryType type) {
   *data = nullptr;
-  if (has_to_fail()) return note(cudaErrorMemoryAllocation);
+  if (has_to_fail(call)) return note(cudaErrorMemoryAllocation);
   if (bytes == 0) return cudaSuccess;
   // Linux would promise more than there is.
   const std::size_t most = sampler().is_on() ? kMostBesideSample : physical_memory(_SC_PHYS_PAGES);
@@ -456,8 +502,18 @@ void limit_clusters(int blocks) {
   device().most_of_cluster = blocks > 0 ? blocks : kMaxCluster;
 }
 
+void set_registers(const std::string& symbol, int count) {
+  int& known = device().registers[name_of_symbol(symbol)];
+  known = std::max(known, count);
+}
+
 void let_fail(int calls_before) {
   device().calls_until_failure = calls_before;
+  if (calls_before >= 0) device().made_to_fail = {};
+}
+
+std::string call_that_failed() {
+  return text_of(device().made_to_fail);
 }
 
 cudaError_t refuse(cudaError_t error, std::string why) {
@@ -466,10 +522,7 @@ cudaError_t refuse(cudaError_t error, std::string why) {
 }
 
 std::string take_failed_call() {
-  const auto [why, callers] = std::exchange(device().failed, {});
-  if (why.empty()) return "";
-  const SourceLine line = readers_line(callers);
-  return line.file.empty() ? why : fmt::format("{}: {}", place_text(line), why);
+  return text_of(std::exchange(device().failed, {}));
 }
 
 const Allocation* find_allocation(const void* address) {
@@ -526,7 +579,7 @@ int blocks_that_fit(std::shared_ptr<Call> empty, int threads, std::size_t dynami
 bool fits_together(const Launch& launch, int blocks_of_multiprocessor) {
   const dim3 grid = launch.grid;
   const std::size_t blocks = std::size_t{grid.x} * grid.y * grid.z;
-  const int most = kMultiprocessors * blocks_of_multiprocessor;
+  const int most = multiprocessors * blocks_of_multiprocessor;
   if (blocks <= static_cast<std::size_t>(most)) return true;
   refuse(
       cudaErrorCooperativeLaunchTooLarge,
@@ -633,7 +686,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 
 cudaError_t cudaGetDevice(int* number) {
   *number = 0;
-  return has_to_fail() ? note(cudaErrorNoDevice) : cudaSuccess;
+  return has_to_fail("cudaGetDevice()") ? note(cudaErrorNoDevice) : cudaSuccess;
 }
 
 static cudaError_t refuse_device(const char* call, int number) {
@@ -648,7 +701,9 @@ cudaError_t cudaSetDevice(int number) {
 constexpr int kComputeMajor = 9;  // as an H200 has it
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
-  if (number != 0 || has_to_fail()) return refuse_device("cudaGetDeviceProperties()", number);
+  const char* const call = "cudaGetDeviceProperties()";
+  if (number != 0 || has_to_fail(call)) return refuse_device(call, number);
+  asked_for_multiprocessors = true;
   *properties = {
       .name = "CPU device",
       .totalGlobalMem = physical_memory(_SC_PHYS_PAGES),
@@ -658,7 +713,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
       .maxThreadsPerBlock = kMaxThreads,
       .major = kComputeMajor,
       .minor = 0,
-      .multiProcessorCount = kMultiprocessors,
+      .multiProcessorCount = multiprocessors,
       .l2CacheSize = 0,
       .maxThreadsPerMultiProcessor = kMaxThreadsOfSm,
       .maxBlocksPerMultiProcessor = kMaxBlocksOfSm,
@@ -673,12 +728,17 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int number) {
-  if (number != 0 || has_to_fail()) return refuse_device("cudaDeviceGetAttribute()", number);
+  const char* const call = "cudaDeviceGetAttribute()";
+  if (number != 0 || has_to_fail(call)) return refuse_device(call, number);
+  if (attribute == cudaDevAttrMultiProcessorCount) {
+    asked_for_multiprocessors = true;
+    *value = multiprocessors;
+    return cudaSuccess;
+  }
   static const std::map<cudaDeviceAttr, int> kAttributes = {
       {cudaDevAttrMaxThreadsPerBlock, kMaxThreads},
       {cudaDevAttrMaxSharedMemoryPerBlock, kSharedBytes},
       {cudaDevAttrWarpSize, kWarpThreads},
-      {cudaDevAttrMultiProcessorCount, kMultiprocessors},
       {cudaDevAttrComputeCapabilityMajor, kComputeMajor},
       {cudaDevAttrComputeCapabilityMinor, 0},
       {cudaDevAttrMaxBlockDimX, kMaxThreads},
@@ -818,7 +878,7 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
-  if (has_to_fail()) return note(cudaErrorMemoryAllocation);
+  if (has_to_fail("cudaStreamCreate()")) return note(cudaErrorMemoryAllocation);
   device().streams.push_back(std::make_unique<CUstream_st>());
   *stream = device().streams.back().get();
   (*stream)->has_own_queue = flags == cudaStreamNonBlocking;
@@ -849,7 +909,7 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) {
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  if (has_to_fail()) return note(cudaErrorMemoryAllocation);
+  if (has_to_fail("cudaEventCreate()")) return note(cudaErrorMemoryAllocation);
   device().events.push_back(std::make_unique<CUevent_st>());
   *event = device().events.back().get();
   return cudaSuccess;
@@ -895,7 +955,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 }
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
-  if (has_to_fail()) return note(cudaErrorInvalidValue);
+  if (has_to_fail("cudaFuncSetAttribute()")) return note(cudaErrorInvalidValue);
   if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed && value != 0) {
     device().large_clusters.insert(kernel);
   }

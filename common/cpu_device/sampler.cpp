@@ -43,7 +43,7 @@ void Sampler::access(const Access& access) {
 }
 
 std::vector<std::uint64_t> Sampler::choose(std::uint64_t blocks, int cluster) {
-  if (sample_.blocks > 0) obstruct("it launches several kernels");
+  ++sample_.kernels;
   sample_.blocks = blocks;
   if (blocks < least_blocks_) obstruct("each of its blocks has too much to do");
   if (!sample_.obstacle.empty()) return {};

@@ -314,6 +314,10 @@ std::string name_of_function(const void* address) {
   return symbol.empty() ? "a kernel" : without_decoration(demangled(symbol));
 }
 
+std::string name_of_symbol(const std::string& symbol) {
+  return without_decoration(demangled(symbol));
+}
+
 std::string name_of_variable(const void* address) {
   const std::string symbol = symbol_at(address);
   return symbol.starts_with("_ZZ") ? "" : without_decoration(demangled(symbol));

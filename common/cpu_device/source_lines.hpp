@@ -24,6 +24,9 @@ SourceLine line_of_call(const void* pc);
 /// The name of the function at an address, without its parameters; "a kernel" if it is not known.
 std::string name_of_function(const void* address);
 
+/// The same, of the function that the linker knows by this symbol.
+std::string name_of_symbol(const std::string& symbol);
+
 /// The name of the variable at an address; "" of a function's own, and if it is not known.
 std::string name_of_variable(const void* address);
 

@@ -23,6 +23,18 @@ std::string cuda_version() {
   return "";
 }
 
+void set_multiprocessors(int count) {
+  cpu_device::multiprocessors = count > 0 ? count : cpu_device::kMultiprocessors;
+}
+
+void set_registers(const std::string& symbol, int count) {
+  cpu_device::set_registers(symbol, count);
+}
+
+bool take_asked_for_multiprocessors() {
+  return std::exchange(cpu_device::asked_for_multiprocessors, false);
+}
+
 bool can_watch() {
 #ifdef RMSNORM_CPU_WATCHES
   return true;

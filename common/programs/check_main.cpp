@@ -2,18 +2,45 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 #include <string_view>
 
+#include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
+#include "common/base/files.hpp"
 #include "common/contract/registry.hpp"
 #include "common/programs/check.hpp"
 #include "common/programs/program.hpp"
 
+namespace {
+
+/// Notes the registers of kernels that ptxas names in a text, two lines for each.
+void note_registers(const std::string& text) {
+  std::istringstream lines(text);
+  std::string kernel;
+  for (std::string line; std::getline(lines, line);) {
+    const auto behind = [&](std::string_view begin) {
+      const std::size_t at = line.find(begin);
+      return at == line.npos ? "" : line.substr(at + begin.size());
+    };
+    if (const std::string name = behind("Compiling entry function '"); !name.empty()) {
+      kernel = name.substr(0, name.find('\''));
+    }
+    if (const std::string used = behind("Used "); !used.empty()) {
+      rmsnorm::set_registers(kernel, std::atoi(used.c_str()));
+    }
+  }
+}
+
+}  // namespace
+
 /// With `--operation NAME`, only kernels of that operation. With `--small`, problems stay below
 /// 2^31 elements: for tools under which a kernel is very slow. With `--time`, the kernels are
 /// verified and timed in their regimes, and nothing else. With `--seed N`, random problems are
-/// others. With `--only TEXT`, the one problem runs that check calls so.
+/// others. With `--only TEXT`, the one problem runs that check calls so. With `--registers FILE`,
+/// launches may not need more registers than there are, of which kernels have as many as nvcc says
+/// in that file.
 int main(int argc, char** argv) {
   std::vector<rmsnorm::Implementation> implementations = rmsnorm::all_implementations();
   bool small = false;
@@ -25,6 +52,7 @@ int main(int argc, char** argv) {
     timed = timed || argument == "--time";
     if (argument == "--seed" && i + 1 < argc) limits.seed = std::strtoull(argv[++i], nullptr, 10);
     if (argument == "--only" && i + 1 < argc) limits.only = argv[++i];
+    if (argument == "--registers" && i + 1 < argc) note_registers(rmsnorm::read_file(argv[++i]));
     if (argument != "--operation" || i + 1 == argc) continue;
     const std::string_view operation = argv[++i];
     std::erase_if(implementations, [&](const rmsnorm::Implementation& implementation) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <cstdint>
@@ -25,9 +26,9 @@ constexpr int kHiddenOfTypes[] = {1, 4, 6, 8, 9, 33, 128, 1000, 4096, 4100, 1228
 constexpr int kLongOfTypes = 20000;
 /// Up to so many columns, every length is tried.
 constexpr int kEveryHidden = 1100;
-/// Shapes of their own: many rows, and long ones; more columns than 16 bits can count, and than 8
-/// blocks of a cluster keep.
-constexpr Shape kMore[] = {{3000, 128}, {2, 20000}, {2, 49152}, {2, 65544}, {1, 131080}};
+/// Shapes of their own: more rows than an array may have, and long ones; more columns than 16 bits
+/// can count, and than 8 blocks of a cluster keep.
+constexpr Shape kMore[] = {{4097, 128}, {2, 20000}, {2, 49152}, {2, 65544}, {1, 131080}};
 
 bool is_in_second(int row) {
   return row % 2 == 0;
@@ -55,6 +56,9 @@ const std::vector<Values>& all_values() {
       // Beside every row, once, rows that nobody may look at.
       {"NaN in every even row", [](float x, Shape at, Shape) { return at.rows % 2 == 0 ? NAN : x; },
        "x", 0.0f},
+      // What is 0 need not be multiplied, but for this.
+      {"zeros in every second row and every third weight NaN",
+       [](float x, Shape at, Shape) { return is_in_second(at.rows) ? 0 : x; }, "x", NAN},
       {"NaN in every odd row", [](float x, Shape at, Shape) { return at.rows % 2 != 0 ? NAN : x; }},
       // Where all additions round in the same direction.
       {"one number in every row",
@@ -121,6 +125,12 @@ class Attempts {
         add(spec, values);
       }
     }
+    const auto is_weight = [&](const TensorSpec& tensor) {
+      return tensor.role == Role::input && tensor.extent == Extent::row &&
+             is_there(tensor, spec.types);
+    };
+    if (std::none_of(operation_.tensors.begin(), operation_.tensors.end(), is_weight)) return;
+    for (const float weight : {NAN, INFINITY}) add(spec, every_third_weight(weight));
   }
 
   std::vector<Attempt> all;
@@ -133,7 +143,7 @@ class Attempts {
 }  // namespace
 
 std::string text_of(const Operation& operation, const Attempt& attempt) {
-  const auto& [spec, values, keep_launch] = attempt;
+  const auto& [spec, values, multiprocessors, keep_launch] = attempt;
   std::string text = fmt::format("{} x {}", spec.rows, spec.hidden);
   if (spec.types != Types{}) text += fmt::format(", {}", to_string(spec.types));
   if (spec.types.weight_bias != 0) text += fmt::format(", {} + the weight", spec.types.weight_bias);
@@ -155,6 +165,7 @@ std::string text_of(const Operation& operation, const Attempt& attempt) {
         ", with {} alone {} bytes behind a 16-byte boundary", tensor.name,
         bytes_of(dtype_of(tensor, spec.types)));
   }
+  if (multiprocessors != 0) text += fmt::format(", on {} multiprocessors", multiprocessors);
   if (values.change) text += fmt::format(", {}", values.name);
   if (values.input != std::string_view("x")) text += fmt::format(" of {}", values.input);
   return text;
@@ -191,6 +202,8 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
     }
   }
   read(", with tensors that begin 0, ", "%d", &spec.spread);
+  int multiprocessors = 0;
+  read(", on ", "%d", &multiprocessors);
   int bytes = 0;
   read(", with tensors that begin ", "%d", &bytes);
   std::vector<Values> every_values = all_values();
@@ -216,7 +229,7 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
     for (Values& values : every_values) {
       for (const TensorSpec& tensor : operation.tensors) {
         values.input = tensor.name;
-        const Attempt attempt{spec, values};
+        const Attempt attempt{spec, values, multiprocessors};
         if (is_input_matrix(tensor) && text_of(operation, attempt) == text) return attempt;
       }
     }
@@ -264,6 +277,7 @@ std::vector<Attempt> attempts_for(
     }
   }
   for (const Shape shape : kMore) attempts.add({.rows = shape.rows, .hidden = shape.hidden});
+  if (implementation.memory == Memory::host) attempts.add({.rows = 70001, .hidden = 1});  // quick
   for (const auto& [shape, types] : counted) {
     attempts.add({.rows = shape.rows, .hidden = shape.hidden, .types = types});
     attempts.all.back().keep_launch = true;

@@ -33,6 +33,7 @@ struct Values {
 struct Attempt {
   WorkloadSpec spec;         ///< its tensors
   Values values = {};        ///< in one of them
+  int multiprocessors = 0;   ///< that the device is to have; 0: what it has
   bool keep_launch = false;  ///< to be counted
 };
 

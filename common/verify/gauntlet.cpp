@@ -88,8 +88,18 @@ class Gauntlet {
       is_through = solves(*attempt);
     }
     result_.drawn = search_.drawn();
+    set_multiprocessors(0);
     if (is_through && result_.right > 0) is_through = is_right_on_large();
-    if (is_through && !lines_never_run(limits_.every_function).empty()) search_.let_calls_fail();
+    if (is_through) {
+      result_.complaint = complaint_about_support();
+      is_through = result_.ok();
+      if (!is_through) result_.where.clear();
+    }
+    if (is_through && can_cover()) {
+      result_.complaint = search_.let_calls_fail();
+      is_through = result_.ok();
+      if (!is_through) result_.where.clear();  // that problem alone is right
+    }
     if (is_through && result_.right == 0) {
       result_.complaint = "it supports no shape: " + result_.last_reason;
     }
@@ -126,6 +136,7 @@ class Gauntlet {
   bool is_right_on(const Attempt& attempt) {
     const std::string text = text_of(*implementation_.operation, attempt);
     progress(fmt::format("checking {} on {}", implementation_.slug, text));
+    set_multiprocessors(attempt.multiprocessors);
     const Workload workload(*implementation_.operation, attempt.spec);
     say_before_crash(limits_.failed(implementation_.slug, fmt::format("on {}:\n  ", text)));
     std::optional<TimeLimit> limit;
@@ -183,6 +194,34 @@ class Gauntlet {
     if (!is_no_result) return begin + "is an index or a bound of a loop off, or the formula wrong?";
     return begin + "is a variable read before it is written?" +
            (any("barrier") ? " One without __shared__ is each thread's own" : "");
+  }
+
+  /// Between two sizes that are supported, no power of two is refused: else a product of the
+  /// largest has come back to a small number. One sentence, or "".
+  std::string complaint_about_support() const {
+    constexpr int kMostBits = 30;
+    const Workload workload(
+        *implementation_.operation, {.memory = implementation_.memory, .rows = 1, .hidden = 128});
+    for (const auto& [size, name] :
+         {std::pair(&Problem::rows, "rows"), std::pair(&Problem::hidden, "columns")}) {
+      int supported = 0;
+      int refused = 0;
+      for (int bits = 0; bits <= kMostBits; ++bits) {
+        Problem p = workload.problem();
+        p.*size = 1 << bits;
+        if (!implementation_.unsupported(p).empty()) {
+          refused = p.*size;
+        } else if (supported > 0 && refused > supported) {
+          return fmt::format(
+              "unsupported() lets {} {} pass, and {}, but not {}: is a product larger than its "
+              "type?",
+              p.*size, name, supported, refused);
+        } else {
+          supported = p.*size;
+        }
+      }
+    }
+    return "";
   }
 
   /// Of what is too large for the CPU device as a whole.

@@ -12,7 +12,9 @@
 #include <string>
 #include <utility>
 
+#include "common/base/device.hpp"
 #include "common/tensors/random.hpp"
+#include "common/verify/verifier.hpp"
 
 namespace rmsnorm {
 namespace {
@@ -46,8 +48,10 @@ Search::Search(const Implementation& implementation, std::uint64_t seed)
       seed_(seed),
       left_for_sizes_(4 * kMostWork),
       left_for_pairs_(kMostWork),
+      left_for_multiprocessors_(kMostWork),
       left_for_values_(kMostWork) {
   forget_comparisons();
+  take_asked_for_multiprocessors();
 }
 
 void Search::begin(const Attempt& attempt) {
@@ -72,12 +76,14 @@ void Search::end(bool supported) {
     if (attempt.values.change || !supported) with_values_.insert(place);
   }
   if (last_was_drawn_) in_vain_ = is_new ? 0 : in_vain_ + 1;
+  asks_for_multiprocessors_ |= take_asked_for_multiprocessors();
 }
 
 std::optional<Attempt> Search::next() {
   last_was_drawn_ = false;
   if (queue_.empty()) propose_at_constants();
   if (queue_.empty()) propose_pairs();
+  if (queue_.empty()) propose_multiprocessors();
   if (queue_.empty()) propose_values();
   if (queue_.empty()) {
     if (in_vain_ == kMostInVain || drawn_ == kMostDrawn) return std::nullopt;
@@ -153,7 +159,6 @@ void Search::propose_shape(Attempt attempt, double rows, double hidden) {
 
 void Search::propose_numbers(const Threshold& threshold) {
   const auto constant = static_cast<float>(std::abs(threshold.constant));
-  if (!std::isfinite(constant) || constant == 0) return;
   WorkloadSpec base = attempts_[threshold.problem].spec;
   if (base.rows == 0) return;
   std::set<float>& numbers = numbers_[to_string(base.types)];
@@ -166,13 +171,14 @@ void Search::propose_numbers(const Threshold& threshold) {
   const auto at = numbers.find(constant);  // and between it and its neighbours
   if (at != numbers.begin()) values.push_back((*std::prev(at) + constant) / 2);
   if (std::next(at) != numbers.end()) values.push_back((*std::next(at) + constant) / 2);
+  if (constant == 0 || std::isinf(constant)) values = {constant, -constant};
   for (const float value : values) {
     Attempt attempt{base};
     attempt.values = one_in_every_second_row(value);
     queue_.push_back(attempt);
     attempt.values = every_third_weight(value);
     if (base.types.weight) queue_.push_back(attempt);
-    if (!implementation_.operation->has_eps) continue;
+    if (!implementation_.operation->has_eps || !(value >= 0 && std::isfinite(value))) continue;
     attempt = {base};
     attempt.spec.eps = value;
     queue_.push_back(attempt);
@@ -213,6 +219,24 @@ void Search::propose_pairs() {
   keep_small(left_for_pairs_);
 }
 
+/// A problem of each kind once more, on GPUs of other sizes.
+void Search::propose_multiprocessors() {
+  if (!std::exchange(asks_for_multiprocessors_, false)) return;
+  std::set<int> numbers;
+  for (const auto& [place, number] : reached_by_) numbers.insert(number);
+  for (const int number : numbers) {
+    for (const int multiprocessors : {1, 16, 132}) {
+      Attempt attempt = attempts_[number];
+      attempt.multiprocessors = multiprocessors;
+      attempt.keep_launch = false;
+      if (texts_.insert(text_of(*implementation_.operation, attempt)).second) {
+        queue_.push_back(attempt);
+      }
+    }
+  }
+  keep_small(left_for_multiprocessors_);
+}
+
 void Search::propose_values() {
   // One problem for many places: the next is asked for when these values have been there.
   int next = -1;
@@ -229,32 +253,42 @@ void Search::propose_values() {
   keep_small(left_for_values_);
 }
 
-void Search::let_calls_fail() const {
+std::string Search::let_calls_fail() const {
   constexpr int kMostCalls = 8;
-  if (implementation_.memory == Memory::host) return;
+  if (implementation_.memory == Memory::host) return "";
   std::set<int> numbers;
   for (const auto& [place, number] : reached_by_) {
     if (work(attempts_[number].spec) <= kMostWork / 10) numbers.insert(number);
   }
   const std::vector<int> all(numbers.begin(), numbers.end());
-  cover_apart(static_cast<int>(all.size()) * kMostCalls, [&](int i) {
-    const WorkloadSpec& spec = attempts_[all[i / kMostCalls]].spec;
-    const Workload workload(*implementation_.operation, spec);
-    Problem p = workload.problem();
-    const GuardedTensor workspace = make_workspace(spec.memory, implementation_.workspace_bytes(p));
-    p.workspace = workspace.data();
-    Problem many = p, wide = p;  // what it says of these needs no memory
+  return cover_apart(static_cast<int>(all.size()) * kMostCalls, [&](int i) -> std::string {
+    cudaGetLastError();  // that of the work before
+    const Attempt& attempt = attempts_[all[i / kMostCalls]];
+    set_multiprocessors(attempt.multiprocessors);
+    const Workload workload(*implementation_.operation, attempt.spec);
+    Problem many = workload.problem(), wide = many;  // what it says of these needs no memory
     many.rows = std::numeric_limits<int>::max();
     wide.hidden = 1 << 30;
     for (const Problem& large : {many, wide}) implementation_.unsupported(large);
-    if (!implementation_.unsupported(p).empty()) return;
-    cudaGetLastError();  // that of the work before
-    let_call_fail(i % kMostCalls);
+    if (!implementation_.unsupported(workload.problem()).empty()) return "";
+    Implementation failing = implementation_;
+    failing.launch = [&](const Problem& p, cudaStream_t stream) {
+      let_call_fail(i % kMostCalls);
+      const bool is_supported = implementation_.unsupported(p).empty();
+      const cudaError_t error =
+          is_supported ? implementation_.launch(p, stream) : cudaErrorNotSupported;
+      let_call_fail(-1);  // what cleans up works
+      return error;
+    };
     try {
-      if (implementation_.unsupported(p).empty()) implementation_.launch(p, nullptr);
+      const Verification found = verify_once(failing, workload);
+      if (!found.mismatch || call_that_failed().empty()) return "";
+      return fmt::format(
+          "on {}, while one call fails, {}, and the launch returns no error:\n  {}",
+          text_of(*implementation_.operation, {attempt.spec}), call_that_failed(), found.complaint);
     } catch (const std::exception&) {  // that is an answer, too
+      return "";
     }
-    let_call_fail(-1);  // what cleans up works
   });
 }
 

@@ -37,8 +37,9 @@ class Search {
   std::optional<Attempt> next();
 
   /// Launches once more, on some problems, while a CUDA call fails: what is there for errors runs,
-  /// too. And asks what is said of the largest problems that there can be.
-  void let_calls_fail() const;
+  /// too. Where the launch says of no error, its result has to be right: gives the first complaint,
+  /// or "". And asks what is said of the largest problems that there can be.
+  std::string let_calls_fail() const;
 
   int drawn() const { return drawn_; }  ///< random problems until now
 
@@ -47,6 +48,7 @@ class Search {
   void propose_sizes(const Threshold& threshold);
   void propose_numbers(const Threshold& threshold);
   void propose_pairs();
+  void propose_multiprocessors();
   void propose_shape(Attempt attempt, double rows, double hidden);
   void propose_values();
   void keep_small(double& left);
@@ -62,11 +64,13 @@ class Search {
   std::set<std::string> texts_;            ///< of all that were tried or proposed
   std::map<std::string, std::set<float>> numbers_;  ///< of types: constants that were proposed
   bool has_pairs_ = false;                          ///< whether sizes were combined
-  double left_for_sizes_;   ///< of the work that these problems may cost, in elements
-  double left_for_pairs_;   ///< likewise
-  double left_for_values_;  ///< likewise
-  int drawn_ = 0;           ///< random problems
-  int in_vain_ = 0;         ///< the last ones of them that reached nothing new
+  bool asks_for_multiprocessors_ = false;           ///< whether their number may decide something
+  double left_for_sizes_;            ///< of the work that these problems may cost, in elements
+  double left_for_pairs_;            ///< likewise
+  double left_for_multiprocessors_;  ///< likewise
+  double left_for_values_;           ///< likewise
+  int drawn_ = 0;                    ///< random problems
+  int in_vain_ = 0;                  ///< the last ones of them that reached nothing new
   bool last_was_drawn_ = false;
 };
 

@@ -324,4 +324,10 @@ Verification verify(
   return second;
 }
 
+Verification verify_once(const Implementation& implementation, const Workload& workload) {
+  const GuardedTensor workspace =
+      make_workspace(workload.spec().memory, implementation.workspace_bytes(workload.problem()));
+  return verify_launch(implementation, workload, workspace, {nullptr, Watch::no});
+}
+
 }  // namespace rmsnorm

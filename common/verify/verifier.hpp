@@ -57,4 +57,7 @@ Verification verify(
     const Implementation& implementation, const Workload& workload, cudaStream_t stream = nullptr,
     Watch watch = Watch::no);
 
+/// Runs the implementation once, on the default stream, and checks that. \throws CudaError
+Verification verify_once(const Implementation& implementation, const Workload& workload);
+
 }  // namespace rmsnorm

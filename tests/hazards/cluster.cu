@@ -104,6 +104,20 @@ __global__ void leaves_variable(const float* x, float* y, bool correct) {
   cluster.sync();
 }
 
+/// In clusters of two without a word of the launch.
+__global__ void __cluster_dims__(2, 1, 1) names_clusters(const float* x, float* y) {  // <-- dims
+  __shared__ float row[kThreads];
+  const auto cluster = cg::this_cluster();
+  row[threadIdx.x] = x[place()];
+  cluster.sync();
+  y[place()] = cluster.map_shared_rank(row, cluster.block_rank() ^ 1)[threadIdx.x];
+  cluster.sync();
+}
+
+void launch_as_clusters(Memory memory, bool correct) {
+  names_clusters<<<correct ? 4 : 3, kThreads>>>(memory.x, memory.y);
+}
+
 }  // namespace
 
 std::vector<Case> cluster_cases() {
@@ -142,6 +156,11 @@ std::vector<Case> cluster_cases() {
       {"an index beyond another block's variable", on_cluster(leaves_variable, kThreads),
        "<beyond>: thread 63 reads 4 bytes, ...", "leaves_variable, block ..., thread 63", "...",
        cudaErrorIllegalAddress},
+      {"a grid that is no multiple of __cluster_dims__", launch_as_clusters,
+       "<dims>: the kernel's __cluster_dims__ ask for clusters of 2 blocks, and the launch has 3 "
+       "blocks",
+       "names_clusters, block 0, thread 0", "A GPU refuses such a launch: let the numbers agree",
+       cudaErrorInvalidClusterSize},
   };
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 __device__ float of_device = 2;
 __constant__ float table[2] = {2, 2};
-const float constants[] = {2, 2, 2};
+__device__ const float constants[] = {2, 2, 2};
 
 __global__ void reads_variable(const float* x, float* y, bool correct) {
   static float own = 2;  // as CUDA allows

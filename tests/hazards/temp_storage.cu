@@ -36,6 +36,13 @@ __global__ void one_for_all(const float* x, float* y, bool correct) {
   y[threadIdx.x] = WarpReduce(scratch[correct ? warp : 1]).Sum(x[threadIdx.x]);  // <-- all
 }
 
+/// As many as there are warps, counted from 1.
+__global__ void beyond_the_last(const float* x, float* y, bool correct) {
+  __shared__ WarpReduce::TempStorage scratch[2];
+  const int warp = static_cast<int>(threadIdx.x / 32);
+  y[threadIdx.x] = WarpReduce(scratch[warp + (correct ? 0 : 1)]).Sum(x[threadIdx.x]);  // <-- beyond
+}
+
 /// Warp 2 takes the storage of warp 1, and then the same again after a __syncwarp().
 __global__ void anothers(const float* x, float* y, bool correct) {
   __shared__ WarpReduce::TempStorage scratch[2];
@@ -78,6 +85,9 @@ std::vector<Case> temp_storage_cases() {
        "<all>: warp 1 uses the TempStorage scratch[1] here, warp 0 uses it at <all>, and no "
        "barrier is between them",
        "one_for_all, block 0, thread 32", separate},
+      {"one beyond the last of an array", on(beyond_the_last, {2, 64}),
+       "<beyond>: thread 32 reduces with a TempStorage that is beyond scratch",
+       "beyond_the_last, block 0, thread 32", "Compare the index with the size of the array"},
       {"a warp takes another one's", on(anothers, {2, 96}),
        "<second use>: warp 2 uses the TempStorage scratch[1] here, warp 1 uses it at <first use>, "
        "and no barrier is between them",

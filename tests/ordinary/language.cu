@@ -45,6 +45,18 @@ __global__ void symbols(const float* x, float* y) {
       value * __frsqrt_rn(__fmaf_rn(sum, 1.0f / kHidden, epsilon)) * factors[threadIdx.x];
 }
 
+/// Loads parts of vectors through the read-only cache, and aligns bytes as a type is aligned.
+__global__ void parts(const float* x, float* y) {
+  __shared__ alignas(float4) char bytes[8 * sizeof(float)];
+  auto* const partial = reinterpret_cast<float*>(bytes);
+  const int i = blockIdx.x * kHidden + threadIdx.x;
+  const auto* const vectors = reinterpret_cast<const float4*>(x);
+  const float value =
+      i % 2 == 0 ? i % 4 == 0 ? __ldg(&vectors[i / 4]).x : __ldg(&vectors[i / 4]).z : __ldcs(x + i);
+  const float sum = block_sum(value * value, partial);
+  y[i] = value * rstd_of(sum);
+}
+
 /// A quarter of the lanes adds up the partial sums, and asks who they are.
 __global__ void active_lanes(const float* x, float* y) {
   __shared__ float partial[8], total;
@@ -200,6 +212,8 @@ std::vector<Ordinary> language_kernels() {
       {"atomics, and votes with barriers",
        [](Rows rows) { atomics<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
       {"__constant__ and __device__ variables", launch_symbols},
+      {"__ldg of a part, and alignas of a type",
+       [](Rows rows) { parts<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
       {"__activemask", [](Rows rows) { active_lanes<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
       {"__reduce and __match",
        [](Rows rows) { warp_functions<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
