@@ -26,7 +26,7 @@ void start_sampling(std::uint64_t least_blocks);
 
 /// Ends it. The blocks' results are those of the whole launch unless there is an obstacle: a block
 /// may depend on another one. Of several kernels, one may read what only a block of another one
-/// would have written that did not run: then it finds NaN.
+/// would have written that did not run: then it finds NaN, or what was there before.
 Sample stop_sampling();
 
 /// So many bytes of the device's memory, on a boundary of a page, in which some bytes are repeated.

@@ -100,7 +100,7 @@ class Launch {
     if (!hazards_.empty()) return fmt::format("{}", fmt::join(hazards_, "\n  "));
     for (const std::int64_t row : rows_written()) {
       std::optional<Mismatch> mismatch = mismatch_in(row);
-      if (!mismatch || (sample_.kernels > 1 && std::isnan(mismatch->got))) continue;
+      if (!mismatch || may_lack_a_block(*mismatch)) continue;
       mismatch->row = row;
       return to_sentence(*mismatch);
     }
@@ -144,6 +144,16 @@ class Launch {
         .compare_on_host(
             row_of(before_, row), row_of(after_, row), implementation_.sum_depth(after_))
         .mismatch;
+  }
+
+  /// Whether a kernel may have read what no block of the kernel before has written, as none of the
+  /// right number ran: NaN, or what was in place before.
+  bool may_lack_a_block(const Mismatch& mismatch) const {
+    const auto& tensors = operation_.tensors;
+    const bool is_in_place = std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
+      return tensor.role == Role::in_place;
+    });
+    return sample_.kernels > 1 && (is_in_place || std::isnan(mismatch.got));
   }
 
   /// The same problem, of one row.
