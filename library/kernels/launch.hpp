@@ -22,8 +22,8 @@ inline int rows_ahead(std::int64_t row_bytes, std::int64_t rows) {
   return static_cast<int>(device->multiProcessorCount * kAhead / row_bytes);
 }
 
-/// How many blocks of a launch ask for their rows before they wait (prefetch() in row.cuh): all of a
-/// small one; of others the first, which alone can begin before the wait is over, and of these as
+/// How many blocks of a launch ask for their rows before they wait (prefetch() in row.cuh): all of
+/// a small one; of others the first, which alone can begin before the wait is over, and of these as
 /// many as ask for 16 KiB on each SM. 0 after an error.
 /// \param bytes  that a block reads
 inline unsigned asking_blocks(std::int64_t bytes, std::int64_t blocks) {
@@ -48,9 +48,9 @@ inline bool is_too_large(cudaError_t error) {
 }
 
 /// Enqueues a kernel on the stream of the current device; nothing if it has no blocks. Returns what
-/// the CUDA calls returned; cudaErrorInvalidConfiguration also for more blocks than a grid can have.
-/// From Hopper on, the grid may be set up while the kernel before it in the stream still runs; the
-/// kernel has to call wait_for_inputs(), which waits for that one's end.
+/// the CUDA calls returned; cudaErrorInvalidConfiguration also for more blocks than a grid can
+/// have. From Hopper on, the grid may be set up while the kernel before it in the stream still
+/// runs; the kernel has to call wait_for_inputs(), which waits for that one's end.
 template <class... Parameters>
 cudaError_t launch_overlapping(
     void (*kernel)(Parameters...), const Blocks& blocks, dim3 threads, int shared_bytes,
