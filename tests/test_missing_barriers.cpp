@@ -126,12 +126,14 @@ std::vector<int> barriers_in(const std::string& file) {
 }
 
 /// Runs lessons without the n-th barrier of a file.
-Finished run_without(const std::string& file, int number, const std::vector<std::string>& options) {
+Finished run_without(
+    const std::string& file, int number, const std::vector<std::string>& options,
+    const std::string& most_of_cluster = "0") {
   const std::vector<int> barriers = barriers_in(file);
   CAPTURE(file, number);
   REQUIRE(static_cast<std::size_t>(number) <= barriers.size());
   const std::string line = std::to_string(barriers[static_cast<std::size_t>(number) - 1]);
-  std::vector<std::string> command = {RMSNORM_WITHOUT_ONE_BARRIER, file, line};
+  std::vector<std::string> command = {RMSNORM_WITHOUT_ONE_BARRIER, file, line, most_of_cluster};
   command.insert(command.end(), options.begin(), options.end());
   return run(command);
 }
@@ -201,20 +203,25 @@ TEST_CASE("without one of its barriers the library has a race") {
   if (!rmsnorm::can_watch()) SKIP_TEST("this build cannot watch kernels");
   struct Missing {
     std::string file, seen_at, operation, rows, hidden;
-    int number = 1;  // of the file's barriers
+    int number = 1;                     // of the file's barriers
+    std::string most_of_cluster = "0";  // blocks; 0: any number
   };
   const Missing all[] = {
       {"row.cuh", "if (lane == 0) partial[warp] = value;", "residual_add", "32", "1024"},
       {"backward.cu", "sum += of_place[place * hidden + col];", "backward", "32", "128"},
+      {"backward.cu", "if (lane == 0) own[threadIdx.x / 32] = value;", "backward", "32", "1024", 2},
       {"backward_columns.cu", kWarpsStore, "backward", "32", "128"},
       {"forward_cluster.cu", "asm volatile(  // asks the barrier", "rms_norm", "32", "16384"},
+      {"forward_elsewhere.cu", "if (lane == 0) of_row[warp] = sum;", "rms_norm", "32", "16384", 1,
+       "1"},
       {"fp8_aligned.cu", kWarpsLargest, "rms_norm_e4m3_row", "32", "1024"},
       {"fp8_aligned.cu", kTwinsSum, "rms_norm_e4m3", "4096", "1024", 2}};
-  for (const auto& [name, seen_at, operation, rows, hidden, number] : all) {
+  for (const auto& [name, seen_at, operation, rows, hidden, number, most] : all) {
     const std::string file = "library/kernels/" + name;
     const Finished finished = run_without(
         file, number,
-        {"--lesson", "librmsnorm", "--operation", operation, "--rows", rows, "--hidden", hidden});
+        {"--lesson", "librmsnorm", "--operation", operation, "--rows", rows, "--hidden", hidden},
+        most);
     CAPTURE(file, finished.out);
     CHECK(finished.exit_code == rmsnorm::kLessonWrong);
     CHECK(first_message(finished.out, file).starts_with(place_of(file, seen_at) + ": a race: "));
