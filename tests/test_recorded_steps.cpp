@@ -202,8 +202,8 @@ std::string json_of(const Implementation& lesson, int columns) {
   }
   return fmt::format(
       "{{\"slug\":\"{}\",\"title\":\"{}\",\"columns\":{},\"blocks\":{},\"threads\":{},"
-      "\"steps\":[\n{}]}}",
-      lesson.slug, lesson.title, columns, outcome.seen.blocks, threads, fmt::join(moments, ",\n"));
+      "\"steps\":[{}]}}",
+      lesson.slug, lesson.title, columns, outcome.seen.blocks, threads, fmt::join(moments, ","));
 }
 
 }  // namespace
@@ -227,7 +227,7 @@ TEST_CASE("what threads do in the lessons on short rows is what the figure of th
   const std::vector<float> x = numbers(kRows * *std::prev(std::end(kColumns)));
   std::ofstream(written) << fmt::format(
       "/* What the CPU device recorded of the lessons (tests/test_recorded_steps.cpp). */\n"
-      "figures.ladderSteps = {{\"rows\":{},\"eps\":{},\"x\":[{}],\"runs\":[\n{}]}};\n",
+      "figures.ladderSteps = {{\"rows\":{},\"eps\":{},\n\"x\":[{}],\n\"runs\":[\n{}]}};\n",
       kRows, kEps, fmt::join(x, ","), fmt::join(runs, ",\n"));
   INFO("If the lessons changed on purpose: cp " << written << " " << recorded);
   CHECK(lines_of(written) == lines_of(recorded));
