@@ -56,8 +56,8 @@ void write_script(const Chart& chart, const fs::path& script) {
   const double height = chart.height + height_of_title(chart);
   for (const Theme* theme : {&kLight, &kDark}) {
     gp << "reset\n"
-       << canvas(height) << "set terminal svg size " << kCanvasWidth << "," << height
-       << " dynamic enhanced font 'DejaVu Sans,12'\nset output '"
+       << fmt::format("H = {:.3f}\n", height) << "set terminal svg size " << kCanvasWidth << ","
+       << height << " dynamic enhanced font 'DejaVu Sans,12'\nset output '"
        << (theme == &kLight ? "light" : "dark") << ".svg'\n"
        << draw_title(chart, *theme) << chart.commands(*theme) << "\nunset output\n";
   }

@@ -23,6 +23,10 @@ std::string microseconds(double us) {
   return fmt::format("{:.{}f} µs", us, us < 10 ? 2 : us < 100 ? 1 : 0);
 }
 
+std::string without_unit(const std::string& text) {
+  return text.substr(0, text.find(' '));
+}
+
 std::string gigabytes_per_second(double gbps) {
   return fmt::format("{:.{}f} GB/s", gbps, gbps < 10 ? 1 : 0);
 }

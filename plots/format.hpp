@@ -11,6 +11,9 @@ namespace rmsnorm::plots {
 /// A time with three or four significant digits: "1.62 µs", "16.2 µs", "2094 µs".
 std::string microseconds(double us);
 
+/// The number of such a text, for a column whose head has the unit.
+std::string without_unit(const std::string& text);
+
 /// A rate: "4118 GB/s"; "3.1 GB/s" where a whole number would say too little.
 std::string gigabytes_per_second(double gbps);
 

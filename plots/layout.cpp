@@ -76,8 +76,8 @@ std::string draw(const Text& text) {
                       : text.align == Align::center ? "center"
                                                     : "right";
   return fmt::format(
-      "set label {} at {} {} rotate by {} font ',{}' textcolor rgb '{}' front\n", quoted(text),
-      screen(text.at), align, text.degrees, text.size, text.colour);
+      "set label {} at {} {} rotate by 0 font ',{}' textcolor rgb '{}' front\n", quoted(text),
+      screen(text.at), align, text.size, text.colour);
 }
 
 std::string draw_lines(const std::vector<std::string>& lines, Text first, double height) {
@@ -95,6 +95,26 @@ std::string draw(const Line& line) {
       "set arrow from {} to {} nohead linecolor rgb '{}' linewidth {} dashtype {} {}\n",
       screen(line.from), screen(line.to), line.colour, line.width, line.dash,
       line.behind ? "back" : "front");
+}
+
+std::string draw_numbers(
+    const Plane& plane, const std::vector<std::pair<double, std::string>>& numbers,
+    const std::string& name, const Theme& theme) {
+  const Frame& frame = plane.frame();
+  std::string text;
+  for (const auto& [number, as_text] : numbers) {
+    text += draw(Text{
+        .text = as_text,
+        .at = {plane.x(number), frame.bottom - 12},
+        .colour = theme.muted,
+        .size = 11,
+        .align = Align::center});
+  }
+  return text + draw(Text{
+                    .text = name,
+                    .at = {(frame.left + frame.right) / 2, frame.bottom - 32},
+                    .colour = theme.text,
+                    .align = Align::center});
 }
 
 double width_of(const std::string& text, double size) {
@@ -116,10 +136,6 @@ std::vector<std::string> wrapped(const std::string& text, double size, double wi
     }
   }
   return lines;
-}
-
-std::string canvas(double height) {
-  return fmt::format("H = {:.3f}\n", height);
 }
 
 /// The title's lines, and those below it.

@@ -3,7 +3,10 @@
 /// Where things stand on the canvas. gnuplot draws the data and the grid; every text is placed
 /// here, in points from the lower left corner of the canvas, so that no two texts meet.
 
+#include <algorithm>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plots/chart.hpp"
@@ -23,6 +26,17 @@ struct Axis {
   double low;
   double high;
   double log_base = 0;  ///< 0 = linear
+};
+
+/// The lowest and the highest of some numbers above 0.
+struct Extent {
+  double low = std::numeric_limits<double>::infinity();
+  double high = 0;
+
+  void hold(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
 };
 
 /// Maps numbers to the canvas, the way gnuplot does after `commands`.
@@ -59,7 +73,6 @@ struct Text {
   double size = 12;
   bool bold = false;
   Align align = Align::left;
-  int degrees = 0;  ///< turned counter-clockwise
 };
 
 /// The gnuplot command for a text. Whatever the text holds, it is printed as it stands.
@@ -81,14 +94,16 @@ struct Line {
 /// The gnuplot command for a line.
 std::string draw(const Line& line);
 
+/// The numbers along x, each at its place, and below them what they count.
+std::string draw_numbers(
+    const Plane& plane, const std::vector<std::pair<double, std::string>>& numbers,
+    const std::string& name, const Theme& theme);
+
 /// About as wide as the text is in DejaVu Sans, in points, on the safe side.
 double width_of(const std::string& text, double size);
 
 /// The words in lines that are no wider than `width` points.
 std::vector<std::string> wrapped(const std::string& text, double size, double width);
-
-/// The gnuplot command that says how high the canvas is, for all that is drawn after it.
-std::string canvas(double height);
 
 /// The height of a chart's title and of the smaller lines below it, on top of the chart.
 double height_of_title(const Chart& chart);

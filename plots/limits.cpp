@@ -99,16 +99,14 @@ std::vector<Limit> limits_of(
     const std::vector<Loads>& loads) {
   std::vector<Limit> limits;
   for (const Profile& profile : profiles) {
-    const auto of_profile = std::find_if(loads.begin(), loads.end(), [&](const Loads& l) {
-      return l.implementation == profile.implementation && l.regime == profile.regime &&
-             l.dtype == profile.dtype;
-    });
+    const Loads* of_profile =
+        find_row(loads, profile.implementation, profile.regime, profile.dtype);
     const Result* result =
         find_result(results, profile.implementation, {profile.regime, Cache::cold, profile.dtype});
     const auto copy = std::find_if(results.begin(), results.end(), [&](const Result& r) {
       return r.regime == "prefill" && r.dtype == profile.dtype && r.copy_gbps;
     });
-    if (of_profile == loads.end() || copy == results.end()) continue;
+    if (of_profile == nullptr || copy == results.end()) continue;
     if (result == nullptr || !result->gbps) continue;
     const double sms = sms_of(profile.device);
     const double x = static_cast<double>(result->bytes) / 2;  // the rest is y
@@ -116,7 +114,7 @@ std::vector<Limit> limits_of(
     Limit limit{};
     limit.result = result;
     limit.profile = &profile;
-    limit.loads = &*of_profile;
+    limit.loads = of_profile;
     limit.x_of_sm = x / sms;  // there may not be enough for all of them
     limit.in_flight = std::min(threads * of_profile->x_at_once, limit.x_of_sm);
     limit.gbps_of_copy = *copy->copy_gbps;
@@ -145,26 +143,22 @@ std::string make_limits_table(
   const bool is_brief = words.size() == 3 && words[2] == "brief";
   if (words.size() > 1 && words[1] == "law" && (words.size() == 2 || is_brief))
     return law_table(limits, dram_ns, is_brief);
-  const bool has_dtype =
-      words.size() > 2 && (words[2].starts_with("fp") || words[2].starts_with("bf"));
-  const std::size_t first = has_dtype ? 3 : 2;
-  if (words.size() <= first) throw std::runtime_error("'limits' needs a regime and a slug, or law");
-  const std::string dtype = has_dtype ? words[2] : "fp32";
+  const Wanted wanted = wanted_by(words);
   std::vector<TableRow> rows = {
-      {fmt::format("{}, {}", words[1], dtype), "of the copy", "x in flight, an SM",
+      {fmt::format("{}, {}", wanted.regime, wanted.dtype), "of the copy", "x in flight, an SM",
        "instructions a KiB", "issue slots", "waits a row", "spilled"}};
-  const std::vector<Limit> of_regime = limits_in(limits, dtype, words[1]);
-  for (std::size_t i = first; i < words.size(); ++i) {
+  const std::vector<Limit> of_regime = limits_in(limits, wanted.dtype, wanted.regime);
+  for (const std::string& slug : wanted.slugs) {
     const auto limit = std::find_if(of_regime.begin(), of_regime.end(), [&](const Limit& l) {
-      return l.loads->implementation == words[i];
+      return l.loads->implementation == slug;
     });
     if (limit == of_regime.end()) {
       throw std::runtime_error(
-          fmt::format("there are no loads of '{}' in '{}', {}", words[i], words[1], dtype));
+          fmt::format("there are no loads of '{}' in '{}', {}", slug, wanted.regime, wanted.dtype));
     }
     const auto waits = limit->loads->waits;
     rows.push_back(
-        {code(words[i]), percent(percent_of_copy(*limit->result).value_or(0)),
+        {code(slug), percent(percent_of_copy(*limit->result).value_or(0)),
          kibibytes(limit->in_flight), fmt::format("{:.0f}", limit->instructions),
          percent(limit->issued), waits ? fmt::format("{:.0f}", *waits) : kNothing,
          fmt::format("{:.0f}", limit->loads->spilled)});

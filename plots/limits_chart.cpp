@@ -67,19 +67,10 @@ std::string draw_texts(
         .size = 10.5,
         .align = roof.name});
   }
-  for (double tick = roof.first_tick; tick < roof.x.high; tick *= 4) {
-    text += draw(Text{
-        .text = fmt::format("{:g}", tick),
-        .at = {plane.x(tick), kFrame.bottom - 12},
-        .colour = theme.muted,
-        .size = 11,
-        .align = Align::center});
-  }
-  text += draw(Text{
-      .text = roof.x_text,
-      .at = {(kFrame.left + kFrame.right) / 2, kFrame.bottom - 32},
-      .colour = theme.text,
-      .align = Align::center});
+  std::vector<std::pair<double, std::string>> ticks;
+  for (double tick = roof.first_tick; tick < roof.x.high; tick *= 4)
+    ticks.emplace_back(tick, fmt::format("{:g}", tick));
+  text += draw_numbers(plane, ticks, roof.x_text, theme);
   for (std::size_t i = 0; i < std::size(kRegimes); ++i) {
     text += draw(Text{
         .text = fmt::format("● {}", kRegimes[i]),

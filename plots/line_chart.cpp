@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "plots/format.hpp"
 
@@ -31,42 +30,27 @@ std::pair<double, double> last_point(const ChartLine& line) {
 }
 
 /// The lowest and the highest x of all points.
-std::pair<double, double> extent(const std::vector<ChartLine>& lines) {
-  double low = std::numeric_limits<double>::infinity();
-  double high = 0;
-  for (const ChartLine& line : lines) {
-    for (const auto& [x, y] : line.points) {
-      low = std::min(low, x);
-      high = std::max(high, x);
-    }
-  }
-  return {low, high};
+Extent extent_of(const std::vector<ChartLine>& lines) {
+  Extent extent;
+  for (const ChartLine& line : lines)
+    for (const auto& [x, y] : line.points) extent.hold(x);
+  return extent;
 }
 
 /// 16, 64, 256, ...: every second power of two from the first one that is shown, or every fourth of
 /// many.
 std::string draw_x_axis(
-    const LineChart& chart, const Plane& plane, const Theme& theme,
-    std::pair<double, double> extent) {
-  const Frame& frame = plane.frame();
+    const LineChart& chart, const Plane& plane, const Theme& theme, const Extent& extent) {
+  const double bottom = plane.frame().bottom;
   std::string text;
-  const double step = extent.second / extent.first > (1 << 16) ? 16 : 4;
-  for (double tick = std::exp2(std::ceil(std::log2(extent.first))); tick <= extent.second;
+  std::vector<std::pair<double, std::string>> ticks;
+  const double step = extent.high / extent.low > (1 << 16) ? 16 : 4;
+  for (double tick = std::exp2(std::ceil(std::log2(extent.low))); tick <= extent.high;
        tick *= step) {
-    text += draw(Text{
-        .text = binary_count(static_cast<std::int64_t>(tick)),
-        .at = {plane.x(tick), frame.bottom - 12},
-        .colour = theme.muted,
-        .size = 11,
-        .align = Align::center});
-    text +=
-        draw(Line{{plane.x(tick), frame.bottom - 4}, {plane.x(tick), frame.bottom}, theme.grid});
+    ticks.emplace_back(tick, binary_count(static_cast<std::int64_t>(tick)));
+    text += draw(Line{{plane.x(tick), bottom - 4}, {plane.x(tick), bottom}, theme.grid});
   }
-  return text + draw(Text{
-                    .text = chart.x_name,
-                    .at = {(frame.left + frame.right) / 2, frame.bottom - 32},
-                    .colour = theme.text,
-                    .align = Align::center});
+  return text + draw_numbers(plane, ticks, chart.x_name, theme);
 }
 
 std::string draw_mark(const VerticalMark& mark, const Plane& plane, const Theme& theme) {
@@ -106,15 +90,16 @@ std::vector<EndLabel> end_labels(
 }
 
 std::string commands(const LineChart& chart, const Theme& theme) {
-  const auto [first_x, last_x] = extent(chart.lines);
-  const Axis x_axis{first_x / kRoomLeft, last_x * kRoomRight, 2};
+  const Extent extent = extent_of(chart.lines);
+  const double last_x = extent.high;
+  const Axis x_axis{extent.low / kRoomLeft, last_x * kRoomRight, 2};
   Frame frame{.left = kLeft, .right = kCanvasWidth / 2, .bottom = kBottom, .top = kBottom + kPlot};
   // How wide the labels are does not depend on the frame, only where they stand does.
   frame.right =
       kCanvasWidth - 8 - width_of(end_labels(chart, Plane(frame, x_axis, chart.y), theme, last_x));
   const Plane plane(frame, x_axis, chart.y);
 
-  std::string text = plane.commands(theme) + draw_x_axis(chart, plane, theme, {first_x, last_x}) +
+  std::string text = plane.commands(theme) + draw_x_axis(chart, plane, theme, extent) +
                      draw_end_labels(frame, end_labels(chart, plane, theme, last_x));
   if (chart.mark && chart.mark->x > x_axis.low && chart.mark->x < x_axis.high) {
     text += draw_mark(*chart.mark, plane, theme);

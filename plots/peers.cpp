@@ -11,11 +11,6 @@
 namespace rmsnorm::plots {
 namespace {
 
-/// A time of microseconds(), or a bandwidth, whose unit is in the heading: the tables are wide.
-std::string without_unit(const std::string& text) {
-  return text.substr(0, text.find(' '));
-}
-
 /// The implementation's name. Those of PyTorch's compiler go without the word that they share, and
 /// can be broken: "compile max" is torch.compile/max.
 std::string heading(const std::string& implementation) {
@@ -108,10 +103,7 @@ std::vector<PeerCase> peer_cases_of(const std::vector<Result>& results) {
       its->results.resize(names.size());
     }
     its->results[std::find(names.begin(), names.end(), r.implementation) - names.begin()] = &r;
-    if (r.copy_gbps.value_or(0) > 0) {
-      its->copy_gbps = r.copy_gbps;
-      its->copy_us = static_cast<double>(r.bytes) / *r.copy_gbps / 1e3;
-    }
+    if (const auto us = copy_us(r)) its->copy_gbps = r.copy_gbps, its->copy_us = us;
   }
   return cases;
 }

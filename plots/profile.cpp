@@ -7,6 +7,7 @@
 #include "common/base/watching.hpp"
 #include "common/records/csv_fields.hpp"
 #include "plots/format.hpp"
+#include "plots/select.hpp"
 
 namespace rmsnorm::plots {
 namespace {
@@ -23,19 +24,6 @@ constexpr auto for_each_field = [](auto& p, auto&& visit) {
   visit("version", p.version), visit("date", p.date);
 };
 
-/// The profile or the result of an implementation in a regime, with tensors of a type.
-template <class Row>
-const Row& find(
-    const std::vector<Row>& rows, const char* kind, const std::string& implementation,
-    const std::string& regime, const std::string& dtype) {
-  for (const Row& row : rows) {
-    if (row.implementation == implementation && row.regime == regime && row.dtype == dtype)
-      return row;
-  }
-  throw std::runtime_error(
-      fmt::format("there is no {} of '{}' in '{}', {}", kind, implementation, regime, dtype));
-}
-
 }  // namespace
 
 std::string source_of(const Profile& p) {
@@ -50,27 +38,26 @@ std::vector<Profile> read_profiles(const std::filesystem::path& file) {
 std::string make_profile_table(
     const std::vector<Result>& results, const std::vector<Profile>& profiles,
     const std::vector<std::string>& words) {
-  const bool has_dtype =
-      words.size() > 2 && (words[2].starts_with("fp") || words[2].starts_with("bf"));
-  const std::size_t first = has_dtype ? 3 : 2;
-  if (words.size() <= first) throw std::runtime_error("'profile' needs a regime and a slug");
-  const std::string& regime = words[1];
-  const std::string dtype = has_dtype ? words[2] : "fp32";
-
+  const auto [regime, has_dtype, dtype, slugs] = wanted_by(words);
   std::vector<TableRow> rows = {
       {has_dtype ? regime + ", " + dtype : regime, "bytes a row, predicted", "counted",
        "from DRAM a row", "to DRAM a row", "instructions a row", "registers", "occupancy"}};
   std::string source;
   const auto whole = [](double number) { return fmt::format("{:.0f}", number); };
-  for (std::size_t i = first; i < words.size(); ++i) {
-    const Profile& p = find(profiles, "profile", words[i], regime, dtype);
-    const Result& r = find(results, "result", words[i], regime, dtype);
+  for (const std::string& slug : slugs) {
+    const Profile* p = find_row(profiles, slug, regime, dtype);
+    const Result* r = find_row(results, slug, regime, dtype);
+    if (p == nullptr || r == nullptr) {
+      throw std::runtime_error(fmt::format(
+          "there is no {} of '{}' in '{}', {}", p == nullptr ? "profile" : "result", slug, regime,
+          dtype));
+    }
     rows.push_back(
-        {code(words[i]), whole(r.bytes_per_row_predicted),
-         whole(kSectorBytes * (p.sectors_read + p.sectors_written) / p.rows),
-         whole(p.dram_read / p.rows), whole(p.dram_written / p.rows),
-         whole(p.instructions / p.rows), whole(p.registers), whole(p.active_warps) + " %"});
-    source = source_of(p);
+        {code(slug), whole(r->bytes_per_row_predicted),
+         whole(kSectorBytes * (p->sectors_read + p->sectors_written) / p->rows),
+         whole(p->dram_read / p->rows), whole(p->dram_written / p->rows),
+         whole(p->instructions / p->rows), whole(p->registers), whole(p->active_warps) + " %"});
+    source = source_of(*p);
   }
   return fmt::format("{}\n{}.\n", markdown_table(rows), source);
 }

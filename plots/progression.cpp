@@ -25,10 +25,6 @@ struct Step {
   double times() const { return *before->median_us / *lesson->median_us; }
 };
 
-bool is_lesson(const std::string& name) {
-  return !name.empty() && name.front() >= '0' && name.front() <= '9';
-}
-
 /// By the lessons' numbers.
 bool is_later(const std::string& name, const std::string& lesson) {
   return is_lesson(name) && name.substr(0, 2) > lesson.substr(0, 2);
@@ -68,12 +64,6 @@ std::string finding(const Step& step, const std::string& lesson) {
   const std::string number = factor(ratio);
   return times > 1 ? fmt::format("{} is {} times as fast as {}", lesson, number, before)
                    : fmt::format("{} takes {} times as long as {}", lesson, number, before);
-}
-
-/// The time of the copy of as many bytes, in microseconds.
-std::optional<double> copy_us(const Result& r) {
-  if (!r.copy_gbps) return {};
-  return static_cast<double>(r.bytes) / *r.copy_gbps / 1e3;
 }
 
 /// What a row is called: the name says a type that is not the chart's.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "plots/layout.hpp"
@@ -47,17 +46,13 @@ double height_above(const RowChart& chart) {
 }
 
 Axis axis_of(const RowChart& chart) {
-  double low = std::numeric_limits<double>::infinity();
-  double high = 0;
-  const auto hold = [&](double value) {
-    low = std::min(low, value);
-    high = std::max(high, value);
-  };
+  Extent extent;
   for (const ChartRow& row : chart.rows)
-    for (const Mark& mark : row.marks) hold(mark.value * (1 + mark.spread_pct / 100));
+    for (const Mark& mark : row.marks) extent.hold(mark.value * (1 + mark.spread_pct / 100));
   for (const Roof& roof : chart.roofs)
     for (const auto& value : roof.values)
-      if (value) hold(*value);
+      if (value) extent.hold(*value);
+  const auto [low, high] = extent;
   if (high == 0) return {0, 1};
   return chart.is_logarithmic ? Axis{low / 1.15, high * 1.15, 10} : Axis{0, 1.03 * high};
 }

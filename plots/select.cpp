@@ -44,6 +44,10 @@ std::vector<Result> load_results(const std::filesystem::path& file) {
   return results;
 }
 
+bool is_lesson(std::string_view implementation) {
+  return !implementation.empty() && implementation[0] >= '0' && implementation[0] <= '9';
+}
+
 bool is_sweep(std::string_view regime) {
   return regime.starts_with("sweep_");
 }
@@ -79,6 +83,23 @@ const Result* find_result(
     if (r.implementation == implementation && condition_of(r) == condition) return &r;
   }
   return nullptr;
+}
+
+bool is_dtype(std::string_view word) {
+  return word.starts_with("fp") || word.starts_with("bf");
+}
+
+Wanted wanted_by(const std::vector<std::string>& words) {
+  const bool has_dtype = words.size() > 2 && is_dtype(words[2]);
+  const std::size_t first = has_dtype ? 3 : 2;
+  if (words.size() <= first)
+    throw std::runtime_error(fmt::format("'{}' needs a regime and a slug", words.at(0)));
+  return {words[1], has_dtype, has_dtype ? words[2] : "fp32", {words.begin() + first, words.end()}};
+}
+
+std::optional<double> copy_us(const Result& result) {
+  if (result.copy_gbps.value_or(0) <= 0) return {};
+  return static_cast<double>(result.bytes) / *result.copy_gbps / 1e3;
 }
 
 std::string sources_of(const std::vector<Result>& results, std::string_view between) {

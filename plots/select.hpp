@@ -18,6 +18,9 @@ namespace rmsnorm::plots {
 /// implementation where a table or a chart has room for one.
 std::vector<Result> load_results(const std::filesystem::path& file);
 
+/// Whether the name is a lesson's, or that of a variant of one.
+bool is_lesson(std::string_view implementation);
+
 /// Whether the regime is a sweep: many shapes under one name.
 bool is_sweep(std::string_view regime);
 
@@ -82,6 +85,36 @@ std::vector<Condition> timed_conditions(const std::vector<Result>& results);
 const Result* find_result(
     const std::vector<Result>& results, const std::string& implementation,
     const Condition& condition);
+
+/// The result, the profile or the loads of an implementation in a regime, with tensors of a type; null
+/// if there is none.
+template <class Row>
+const Row* find_row(
+    const std::vector<Row>& rows, std::string_view implementation, std::string_view regime,
+    std::string_view dtype) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row& row) {
+    return row.implementation == implementation && row.regime == regime && row.dtype == dtype;
+  });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+/// What the words behind "results:begin" ask for, "KIND REGIME [DTYPE] SLUG...": fp32 if no type is
+/// named.
+struct Wanted {
+  std::string regime;
+  bool has_dtype;
+  std::string dtype;
+  std::vector<std::string> slugs;
+};
+
+/// \throws std::runtime_error if a regime or a slug is missing
+Wanted wanted_by(const std::vector<std::string>& words);
+
+/// Whether a word is a type: "fp32", "bf16/none".
+bool is_dtype(std::string_view word);
+
+/// The time of the copy of as many bytes, in microseconds, if it was measured.
+std::optional<double> copy_us(const Result& result);
 
 /// Where results were measured, without what is different for each implementation: "NVIDIA H200,
 /// driver 580, CUDA 13.0, 2026-11-21". Each source once, `between` them.

@@ -102,17 +102,12 @@ Curve positive(Curve curve) {
 
 /// A logarithmic axis that holds all points.
 Axis axis_around(const std::vector<Points>& all) {
-  double low = std::numeric_limits<double>::infinity();
-  double high = 0;
-  for (const Points& points : all) {
-    for (const auto& [x, y] : points) {
-      if (!std::isfinite(y)) continue;
-      low = std::min(low, y);
-      high = std::max(high, y);
-    }
-  }
+  Extent extent;
+  for (const Points& points : all)
+    for (const auto& [x, y] : points)
+      if (std::isfinite(y)) extent.hold(y);
   constexpr double kRoom = 1.6;
-  return {low / kRoom, high * kRoom, 10};
+  return {extent.low / kRoom, extent.high * kRoom, 10};
 }
 
 /// What the implementations' curves span; no point where none has one.

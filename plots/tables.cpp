@@ -17,18 +17,15 @@ constexpr const char* kLibrary = "librmsnorm";
 using Slugs = std::vector<std::string>;
 using Row = TableRow;
 
-/// One line on where the results come from: each machine once, with all revisions. Lessons that run
-/// on the CPU have no say in it if there are results of a GPU.
+/// One line on where the results come from: each GPU once, with all revisions. Lessons that run on
+/// the CPU have no say in it.
 std::string provenance(const std::vector<const Result*>& results) {
-  const auto on_gpu = [](const Result* result) { return result->device != "cpu"; };
-  const bool any_on_gpu = std::any_of(results.begin(), results.end(), on_gpu);
   std::vector<std::string> machines;
   std::map<std::string, std::vector<std::string>> revisions;
   for (const Result* r : results) {
-    if (any_on_gpu && !on_gpu(r)) continue;
-    std::string machine = "Verified on the CPU";
-    if (any_on_gpu) machine = fmt::format("Measured on {}, driver {}", r->device, r->driver);
-    machine += fmt::format(", CUDA {}", r->cuda);
+    if (r->device == "cpu") continue;
+    const std::string machine =
+        fmt::format("Measured on {}, driver {}, CUDA {}", r->device, r->driver, r->cuda);
     add_if_new(machines, machine);
     add_if_new(revisions[machine], fmt::format("commit {}, {}", code(r->version), r->date));
   }
@@ -71,8 +68,7 @@ std::string ladder_cell(const Result* result, bool shows_time) {
 
 /// A lesson's slug with a link to its folder; others have none.
 std::string linked(const std::string& slug) {
-  const bool is_lesson = slug.front() >= '0' && slug.front() <= '9';
-  return is_lesson ? fmt::format("[{}](lessons/{}/)", code(slug), slug) : code(slug);
+  return is_lesson(slug) ? fmt::format("[{}](lessons/{}/)", code(slug), slug) : code(slug);
 }
 
 std::string ladder(const std::vector<Result>& results) {
@@ -111,9 +107,9 @@ std::string time_cell(const Result& result) {
 }
 
 std::string copy_cell(const Result& result) {
-  if (!result.copy_gbps || !(*result.copy_gbps > 0)) return kNothing;
-  const double us = static_cast<double>(result.bytes) / *result.copy_gbps / 1e3;
-  return fmt::format("{}, {}", microseconds(us), gigabytes_per_second(*result.copy_gbps));
+  const auto us = copy_us(result);
+  if (!us) return kNothing;
+  return fmt::format("{}, {}", microseconds(*us), gigabytes_per_second(*result.copy_gbps));
 }
 
 /// The conditions in which there is any result, in the order of the file. What has no time
@@ -249,8 +245,7 @@ std::vector<Result> results_of(
 
 /// What the words behind "lesson" ask for: slugs, or a type and slugs, for that type alone.
 std::string lesson(const std::vector<Result>& results, const Slugs& words) {
-  const bool has_dtype =
-      !words.empty() && (words.front().starts_with("fp") || words.front().starts_with("bf"));
+  const bool has_dtype = !words.empty() && is_dtype(words.front());
   const Slugs slugs(words.begin() + (has_dtype ? 1 : 0), words.end());
   const auto is_wanted = [&](const Result& r) {
     return !is_sweep(r.regime) && (!has_dtype || r.dtype == words.front());

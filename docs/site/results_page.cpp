@@ -32,13 +32,8 @@ struct Cell {
 const std::vector<std::string> kFirstColumns = {"implementation", "operation", "regime",
                                                 "type",           "rows",      "hidden"};
 
-/// The number of "94 %" or "2.71 µs": the unit stands in the column's head.
-std::string without_unit(const std::string& text) {
-  return text.substr(0, text.find(' '));
-}
-
 Cell number(std::optional<double> value, const std::function<std::string(double)>& write) {
-  return value ? Cell{without_unit(write(*value)), value} : Cell{"-"};
+  return value ? Cell{plots::without_unit(write(*value)), value} : Cell{"-"};
 }
 
 Cell whole(double value) {
