@@ -155,7 +155,7 @@ figures.coalescing = (function () {
 })();
 
 figures.start("coalescing", function (place) {
-  const {element, field, choice, button, scrollBox, readWhole, plural, newId, coalescing} = figures;
+  const {element, field, choice, button, readWhole, plural, newId, coalescing} = figures;
   const {kLanes, kBanks, kWordBytes, kSectorBytes} = coalescing;
 
   const patterns = {
@@ -290,7 +290,9 @@ figures.start("coalescing", function (place) {
     sectorsDrawing,
     sharing,
     element("p", {class: "figure-title"}, "Wavefronts through the 32 banks"),
-    scrollBox("Banks", banksDrawing));
+    element(
+      "div", {class: "figure-scroll", role: "group", "aria-label": "Banks", tabindex: "0"},
+      banksDrawing));
   // A shortcut for the mouse; the lanes above do the same.
   drawings.addEventListener("click", (event) => {
     const lane = event.target.dataset.lane;

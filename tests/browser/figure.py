@@ -1,4 +1,4 @@
-"""What pages with interactive figures promise, and what both figures do."""
+"""What both interactive figures promise."""
 
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
@@ -8,12 +8,8 @@ from browser import PHONE, PageTest
 NEED_NAMES = ("button", "textbox", "combobox", "radio", "slider", "spinbutton", "link", "checkbox")
 
 
-class FigurePage(PageTest):
-    """A page with figures."""
-
-    def states(self):
-        """Brings the figure into its states, one after the other."""
-        yield
+class FigureTest(PageTest):
+    """What a figure promises. Its own test's states() brings it into one state after the other."""
 
     def test_names(self):
         """Everything that can be used has a name for a screen reader."""
@@ -30,10 +26,6 @@ class FigurePage(PageTest):
                     self.assert_fits()
                     self.assert_contrast()
                     self.assertEqual(self.js("root.getAnimations({subtree: true}).length"), 0, "motion")
-
-
-class FigureTest(FigurePage):
-    """What a figure promises."""
 
     def press(self, *texts):
         """Clicks on the buttons with these texts, one after the other."""

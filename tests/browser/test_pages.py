@@ -7,7 +7,6 @@ import tempfile
 import unittest
 
 from browser import PageTest, find_browser, start_browser
-from figure import FigurePage
 from figure_coalescing import CoalescingFigure  # pylint: disable=unused-import
 from figure_ladder import LadderFigure  # pylint: disable=unused-import
 from site_test import SiteTest  # pylint: disable=unused-import
@@ -25,23 +24,11 @@ body { background: Canvas; }
 """
 
 
-class BothFigures(FigurePage):
-    """Two figures on one page."""
-
-    page = "both"
-
-
 def write_pages(folder):
-    """A page for each figure and one with both, beside their scripts and styles."""
-    fragments = {}
-    for file in sorted(INTERACTIVE.iterdir()):
-        text = file.read_text(encoding="utf-8")
-        if file.suffix == ".html":
-            fragments[f"figure_{file.stem}"] = text
-        else:
-            (folder / file.name).write_text(text, encoding="utf-8")
-    fragments["both"] = "\n".join(fragments.values())
-    for name, fragment in fragments.items():
+    """A page for each figure, beside their scripts and styles."""
+    shutil.copytree(INTERACTIVE, folder, dirs_exist_ok=True)
+    for file in INTERACTIVE.glob("*.html"):
+        name, fragment = f"figure_{file.stem}", file.read_text(encoding="utf-8")
         (folder / f"{name}.html").write_text(
             '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width">\n'
@@ -65,7 +52,7 @@ def main(options):
         PageTest.folder = pathlib.Path(site or own).resolve()
         PageTest.driver = start_browser()
         try:
-            tests = ["LadderFigure", "CoalescingFigure", "SiteTest" if site else "BothFigures"]
+            tests = ["LadderFigure", "CoalescingFigure", *(["SiteTest"] if site else [])]
             run = unittest.main(argv=[sys.argv[0], *options], defaultTest=tests, verbosity=2, exit=False)
         finally:
             PageTest.driver.quit()
