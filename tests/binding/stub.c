@@ -1,6 +1,7 @@
 /* Stands in for librmsnorm: writes down what it is called with. It refuses a call with a weight_bias
  * of 3, with one of 4 CUDA could not do it, with one of 5 rmsnorm_forward() reads the tensors late.
  * rmsnorm_last_error() says what this thread's latest call has written down. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <threads.h>
@@ -39,6 +40,17 @@ static void add_tensor(const char* name, const DLTensor* t) {
   add("; ", 0);
 }
 
+/* Begins a call, whose tensors have these names. */
+static void begin(const char* names, ...) {
+  va_list tensors;
+  va_start(tensors, names);
+  text[0] = '\0';
+  char name[16];
+  for (int length = 0; sscanf(names, "%15s%n", name, &length) == 1; names += length)
+    add_tensor(name, va_arg(tensors, const DLTensor*));
+  va_end(tensors);
+}
+
 static rmsnorm_status end(float eps, float weight_bias, struct CUstream_st* stream) {
   add("eps %lld/1024 ", (long long)(eps * 1024));
   add("bias %lld ", (long long)weight_bias);
@@ -58,11 +70,8 @@ const char* rmsnorm_last_error(void) {
 rmsnorm_status rmsnorm_forward(
     const DLTensor* x, const DLTensor* weight, const DLTensor* y, float eps, float weight_bias,
     struct CUstream_st* stream) {
-  text[0] = '\0';
   if (weight_bias == 5) thrd_sleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-  add_tensor("x", x);
-  add_tensor("weight", weight);
-  add_tensor("y", y);
+  begin("x weight y", x, weight, y);
   return end(eps, weight_bias, stream);
 }
 
@@ -70,24 +79,14 @@ rmsnorm_status rmsnorm_forward_pair(
     const DLTensor* q, const DLTensor* q_weight, const DLTensor* q_out, const DLTensor* k,
     const DLTensor* k_weight, const DLTensor* k_out, float eps, float weight_bias,
     struct CUstream_st* stream) {
-  text[0] = '\0';
-  add_tensor("q", q);
-  add_tensor("q_weight", q_weight);
-  add_tensor("q_out", q_out);
-  add_tensor("k", k);
-  add_tensor("k_weight", k_weight);
-  add_tensor("k_out", k_out);
+  begin("q q_weight q_out k k_weight k_out", q, q_weight, q_out, k, k_weight, k_out);
   return end(eps, weight_bias, stream);
 }
 
 rmsnorm_status rmsnorm_residual_add(
     const DLTensor* x, const DLTensor* residual, const DLTensor* weight, const DLTensor* y,
     float eps, float weight_bias, struct CUstream_st* stream) {
-  text[0] = '\0';
-  add_tensor("x", x);
-  add_tensor("residual", residual);
-  add_tensor("weight", weight);
-  add_tensor("y", y);
+  begin("x residual weight y", x, residual, weight, y);
   return end(eps, weight_bias, stream);
 }
 
@@ -95,14 +94,7 @@ rmsnorm_status rmsnorm_forward_fp8(
     const DLTensor* x, const DLTensor* residual, const DLTensor* weight, const DLTensor* y,
     const DLTensor* scale, const DLTensor* limit, const DLTensor* norm, rmsnorm_scaling scaling,
     rmsnorm_rounding rounding, float eps, float weight_bias, struct CUstream_st* stream) {
-  text[0] = '\0';
-  add_tensor("x", x);
-  add_tensor("residual", residual);
-  add_tensor("weight", weight);
-  add_tensor("y", y);
-  add_tensor("scale", scale);
-  add_tensor("limit", limit);
-  add_tensor("norm", norm);
+  begin("x residual weight y scale limit norm", x, residual, weight, y, scale, limit, norm);
   add("scaling %lld ", scaling);
   add("rounding %lld ", rounding);
   return end(eps, weight_bias, stream);
@@ -111,17 +103,12 @@ rmsnorm_status rmsnorm_forward_fp8(
 rmsnorm_status rmsnorm_forward_rstd(
     const DLTensor* x, const DLTensor* weight, const DLTensor* y, const DLTensor* rstd, float eps,
     float weight_bias, struct CUstream_st* stream) {
-  text[0] = '\0';
-  add_tensor("x", x);
-  add_tensor("weight", weight);
-  add_tensor("y", y);
-  add_tensor("rstd", rstd);
+  begin("x weight y rstd", x, weight, y, rstd);
   return end(eps, weight_bias, stream);
 }
 
 rmsnorm_status rmsnorm_backward_workspace_bytes(const DLTensor* x, size_t* bytes) {
-  text[0] = '\0';
-  add_tensor("x", x);
+  begin("x", x);
   *bytes = 768;
   return RMSNORM_OK;
 }
@@ -130,13 +117,7 @@ rmsnorm_status rmsnorm_backward(
     const DLTensor* dy, const DLTensor* x, const DLTensor* weight, const DLTensor* rstd,
     const DLTensor* dx, const DLTensor* dweight, void* workspace, size_t workspace_bytes,
     float weight_bias, struct CUstream_st* stream) {
-  text[0] = '\0';
-  add_tensor("dy", dy);
-  add_tensor("x", x);
-  add_tensor("weight", weight);
-  add_tensor("rstd", rstd);
-  add_tensor("dx", dx);
-  add_tensor("dweight", dweight);
+  begin("dy x weight rstd dx dweight", dy, x, weight, rstd, dx, dweight);
   add("workspace %lld", workspace != NULL);
   add(" %lld ", (long long)workspace_bytes);
   return end(0, weight_bias, stream);

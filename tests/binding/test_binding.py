@@ -60,14 +60,19 @@ def binding(path=BINDING):
     return module
 
 
-def words(name, tensor, shape=None, strides=None):
-    """What the stub writes down of a tensor."""
-    if tensor is None:
-        return f"{name} null; "
-    numbers = [" ".join(map(str, some)) for some in
-               (shape or tensor.shape, strides or tensor.stride())]
-    return (f"{name}@{tensor.data_ptr()}+0 device 1 type {TYPES[tensor.dtype]}"
-            f" shape {numbers[0]} strides {numbers[1]}; ")
+def words(**tensors):
+    """What the stub writes down of tensors: each is one, one with another shape and strides, or None."""
+    text = ""
+    for name, tensor in tensors.items():
+        tensor, *other = tensor if isinstance(tensor, tuple) else (tensor,)
+        if tensor is None:
+            text += f"{name} null; "
+            continue
+        shape, strides = [" ".join(map(str, some)) for some in
+                          other or (tensor.shape, tensor.stride())]
+        text += (f"{name}@{tensor.data_ptr()}+0 device 1 type {TYPES[tensor.dtype]}"
+                 f" shape {shape} strides {strides}; ")
+    return text
 
 
 class Binding(unittest.TestCase):
@@ -91,15 +96,16 @@ class Binding(unittest.TestCase):
         """What the stub wrote down of the last call."""
         return self.rmsnorm._library.rmsnorm_last_error().decode()
 
+    def assert_said(self, end, **tensors):
+        self.assertEqual(self.said(), words(**tensors) + end)
+
     def test_a_tensor_is_handed_over_where_it_lies_with_its_strides(self):
         for dtype in OF_X:
             x = torch.zeros(5, 6, 40, dtype=dtype)[1:, ::2, 3:35]
             weight = torch.zeros(32, dtype=torch.float32)
             y = torch.zeros(4, 3, 32, dtype=dtype)
             self.assertIs(self.rmsnorm.rms_norm(x, weight, 1 / 1024, y, 1.0), y)
-            self.assertEqual(
-                self.said(), words("x", x) + words("weight", weight) + words("y", y)
-                + "eps 1/1024 bias 1 stream 0")
+            self.assert_said("eps 1/1024 bias 1 stream 0", x=x, weight=weight, y=y)
 
     def test_other_dimensions_become_rows(self):
         for shape, rows in [((7,), (1, 7)), ((2, 3, 2, 2, 5), (24, 5)), ((2, 0, 4, 1, 5), (0, 5)),
@@ -108,7 +114,7 @@ class Binding(unittest.TestCase):
             y = self.rmsnorm.rms_norm(x, None, 0.0)
             self.assertEqual((y.shape, y.dtype), (x.shape, x.dtype))
             strides = (max(rows[1], 1), 1)
-            self.assertIn(words("x", x, rows, strides) + "weight null", self.said())
+            self.assertIn(words(x=(x, rows, strides)) + "weight null", self.said())
         with self.assertRaisesRegex(RuntimeError, "view"):
             self.rmsnorm.rms_norm(torch.zeros(2, 3, 4, 5, 6).transpose(0, 1), None, 0.0)
 
@@ -117,77 +123,68 @@ class Binding(unittest.TestCase):
         weight = torch.zeros(4, 8, dtype=torch.bfloat16)
         y, rstd = self.rmsnorm.rms_norm_rstd(x, weight, 0.0)
         self.assertEqual(y.stride(), x.stride())
-        self.assertEqual(
-            self.said(), words("x", x) + words("weight", weight) + words("y", y)
-            + words("rstd", rstd, (24,), (1,)) + "eps 0/1024 bias 0 stream 0")
+        self.assert_said(
+            "eps 0/1024 bias 0 stream 0", x=x, weight=weight, y=y, rstd=(rstd, (24,), (1,)))
         dy = torch.zeros(1).expand(2, 3, 4, 8)
         dx, dweight = self.rmsnorm.backward(dy, x, weight, rstd)
         self.assertEqual((dweight.shape, dweight.dtype), (weight.shape, weight.dtype))
-        self.assertEqual(
-            self.said(), words("dy", dy) + words("x", x) + words("weight", weight)
-            + words("rstd", rstd, (24,), (1,)) + words("dx", dx) + words("dweight", dweight)
-            + "workspace 1 768 eps 0/1024 bias 0 stream 0")
+        self.assert_said(
+            "workspace 1 768 eps 0/1024 bias 0 stream 0", dy=dy, x=x, weight=weight,
+            rstd=(rstd, (24,), (1,)), dx=dx, dweight=dweight)
 
     def test_q_and_k_are_one_call(self):
         q, k = torch.zeros(4, 9, 8).split((6, 3), dim=1)
         weights = torch.zeros(2, 8)
         out = self.rmsnorm.rms_norm_pair(q, weights[0], k, None, 0.0, out=(q, k))
         self.assertTrue(out[0] is q and out[1] is k)
-        self.assertEqual(
-            self.said(), words("q", q) + words("q_weight", weights[0]) + words("q_out", q)
-            + words("k", k) + words("k_weight", None) + words("k_out", k)
-            + "eps 0/1024 bias 0 stream 0")
+        self.assert_said("eps 0/1024 bias 0 stream 0", q=q, q_weight=weights[0], q_out=q, k=k,
+                         k_weight=None, k_out=k)
 
     def test_a_residual_and_both_passes_of_training_have_their_arguments_in_order(self):
         x, other, y = torch.zeros(3, 4, 8), torch.zeros(3, 4, 8), torch.zeros(3, 4, 8)
         weight = torch.zeros(8)
         self.rmsnorm.residual_add(x, other, weight, 0.0, out=y, weight_bias=1.0)
-        self.assertEqual(
-            self.said(), words("x", x) + words("residual", other) + words("weight", weight)
-            + words("y", y) + "eps 0/1024 bias 1 stream 0")
+        self.assert_said("eps 0/1024 bias 1 stream 0", x=x, residual=other, weight=weight, y=y)
 
         y, rstd = self.rmsnorm.rms_norm_rstd(x, weight, 0.0)
         self.assertEqual((rstd.shape, rstd.dtype), ((3, 4), torch.float32))
-        self.assertEqual(
-            self.said(), words("x", x) + words("weight", weight) + words("y", y)
-            + words("rstd", rstd, (12,), (1,)) + "eps 0/1024 bias 0 stream 0")
+        self.assert_said(
+            "eps 0/1024 bias 0 stream 0", x=x, weight=weight, y=y, rstd=(rstd, (12,), (1,)))
 
         dx, dweight = self.rmsnorm.backward(other, x, weight, rstd, weight_bias=1.0)
-        self.assertEqual(
-            self.said(), words("dy", other) + words("x", x) + words("weight", weight)
-            + words("rstd", rstd, (12,), (1,)) + words("dx", dx) + words("dweight", dweight)
-            + "workspace 1 768 eps 0/1024 bias 1 stream 0")
+        self.assert_said(
+            "workspace 1 768 eps 0/1024 bias 1 stream 0", dy=other, x=x, weight=weight,
+            rstd=(rstd, (12,), (1,)), dx=dx, dweight=dweight)
         self.assertIsNone(self.rmsnorm.backward(other, x, None, rstd)[1])
 
     def test_8_bits_are_handed_over_with_their_type_and_the_scales_as_they_lie(self):
         x, weight = torch.zeros(6, 2, 8)[::2], torch.zeros(8)
         residual, norm = torch.zeros(3, 2, 8), torch.zeros(3, 2, 8)
         one = torch.zeros(())
-        for dtype, code in ((torch.float8_e4m3fn, 10), (torch.float8_e5m2, 12)):
+        for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
             y = torch.zeros(3, 2, 8).to(dtype)
             scale = torch.zeros(1, 8).t()[:6].view(3, 2, 1)
             self.rmsnorm.rms_norm_fp8(
                 x, weight, 0.0, y, scale, self.rmsnorm.GROUP, residual, one, norm, True, 1.0)
-            self.assertEqual(
-                self.said(), words("x", x) + words("residual", residual) + words("weight", weight)
-                + words("y", y) + words("scale", scale) + words("limit", one, (1,), (1,))
-                + words("norm", norm) + "scaling 2 rounding 1 eps 0/1024 bias 1 stream 0")
+            self.assert_said(
+                "scaling 2 rounding 1 eps 0/1024 bias 1 stream 0", x=x, residual=residual,
+                weight=weight, y=y, scale=scale, limit=(one, (1,), (1,)), norm=norm)
         y = torch.zeros(5, 8).to(torch.float8_e4m3fn)
         self.rmsnorm.rms_norm_fp8(torch.zeros(5, 8), None, 0.0, y, one, self.rmsnorm.GIVEN)
         self.assertIn(
-            words("y", y) + words("scale", one, (1,), (1,)) + "limit null; norm null; "
+            words(y=y, scale=(one, (1,), (1,))) + "limit null; norm null; "
             + "scaling 0 rounding 0 ", self.said())
         self.rmsnorm.rms_norm(x, None, 0.0)  # a type is said of that one call
-        self.assertIn(words("x", x), self.said())
+        self.assertIn(words(x=x), self.said())
 
     def test_scales_of_other_dimensions_become_those_of_rows(self):
         for shape, rows in [((7,), 1), ((2, 3, 2, 2, 5), 24)]:
             x, y = torch.zeros(shape), torch.zeros(shape).to(torch.float8_e4m3fn)
             scale, groups = torch.zeros(shape[:-1]), torch.zeros(*shape[:-1], 1)
             self.rmsnorm.rms_norm_fp8(x, None, 0.0, y, scale, self.rmsnorm.ROW)
-            self.assertIn(words("scale", scale, (rows,), (1,)), self.said())
+            self.assertIn(words(scale=(scale, (rows,), (1,))), self.said())
             self.rmsnorm.rms_norm_fp8(x, None, 0.0, y, groups, self.rmsnorm.GROUP)
-            self.assertIn(words("scale", groups, (rows, 1), (1, 1)), self.said())
+            self.assertIn(words(scale=(groups, (rows, 1), (1, 1))), self.said())
 
     def test_a_refusal_is_an_error_with_its_status_and_sentence(self):
         x = torch.zeros(2, 8)
@@ -244,7 +241,7 @@ class Binding(unittest.TestCase):
     def test_parameters_can_be_passed(self):
         weight = torch.nn.Parameter(torch.zeros(8))
         self.rmsnorm.rms_norm(torch.zeros(2, 8, requires_grad=True), weight, 0.0)
-        self.assertIn(words("weight", weight), self.said())
+        self.assertIn(words(weight=weight), self.said())
 
     def test_what_is_no_tensor_is_a_mistake_of_the_caller(self):
         for x in ("x", 1.0, [torch.zeros(8)]):
@@ -294,7 +291,7 @@ class Binding(unittest.TestCase):
         for thread in threads:
             thread.join()
         for i, one in enumerate(x):
-            self.assertIn(words("x", one), said[i])
+            self.assertIn(words(x=one), said[i])
 
     def test_the_library_must_have_been_loaded(self):
         unloaded = binding()
