@@ -5,9 +5,7 @@ Needs PyTorch with CUDA and an NVIDIA GPU. The GPU is never waited for: a batch 
 than a stream can queue, and it works between batches, which are not timed.
 """
 
-import argparse
 import ctypes
-import datetime
 import subprocess
 import sys
 import tempfile
@@ -15,11 +13,11 @@ import time
 from pathlib import Path
 
 from peers_harness import results, turns
+from peers_harness.program import DONE, FAILED, ROOT, parser_for, run, say
 
-ROOT = Path(__file__).resolve().parent.parent
-DONE, FAILED, NO_GPU = 0, 1, 3  # 2 is argparse's, for bad usage
 ROWS, HIDDEN, EPS = 4, 256, 1e-6
 CALLS = 200  # of a batch
+SECONDS = 1  # for each call, at least
 TORCH, NEW, OUT, IN_C = (
     "F.rms_norm(x)", "rmsnorm.rms_norm(x)", "rmsnorm.rms_norm(x out=y)", "rmsnorm_forward() in C")
 
@@ -31,27 +29,6 @@ int call(forward f, const void* x, const void* w, const void* y, void* stream, i
   return status;
 }
 """
-
-
-def say(text):
-    print(text, file=sys.stderr, flush=True)
-
-
-def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the results to FILE")
-    parser.add_argument(
-        "--library", type=Path, metavar="FILE", default=ROOT / "build/cuda/library/librmsnorm.so",
-        help="librmsnorm, beside which _fast.abi3.so may be (default: %(default)s)")
-    parser.add_argument(
-        "--revision", metavar="TEXT",
-        help="the revision that librmsnorm was built from, if it is not this checkout's")
-    parser.add_argument(
-        "--seconds", type=float, default=1, metavar="N", help="for each call (default: %(default)s)")
-    options = parser.parse_args(arguments)
-    if not options.seconds > 0:
-        parser.error("--seconds needs to be more than 0")
-    return options
 
 
 class Batches:
@@ -152,15 +129,17 @@ def measure(options):
     import torch
     from peers_harness import machine
 
+    if not options.library.is_file():
+        say(f"there is no {options.library}: build it, or name it with --library")
+        return FAILED
     common = machine.describe()
-    common["date"] = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     own = options.revision or machine.revision()
     with tempfile.TemporaryDirectory() as folder:
         batches, is_right = batches_of(options, folder)
         if not is_right:
             say("the norms differ: nothing was timed")
             return FAILED
-        timings = turns.time_in_turns(batches, options.seconds)
+        timings = turns.time_in_turns(batches, SECONDS)
     print("\n".join(table(timings)))
     versions = {name: torch.__version__ if name == TORCH else own for name in timings}
     if options.csv:
@@ -168,21 +147,5 @@ def measure(options):
     return DONE
 
 
-def main(arguments=None):
-    options = parse(arguments)
-    try:
-        import torch
-    except ImportError:
-        say("host_cost.py needs PyTorch with CUDA: this Python has no module torch")
-        return NO_GPU
-    if not torch.cuda.is_available():
-        say("host_cost.py needs an NVIDIA GPU and a PyTorch that can use it: torch finds none")
-        return NO_GPU
-    if not options.library.is_file():
-        say(f"there is no {options.library}: build it, or name it with --library")
-        return FAILED
-    return measure(options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("host_cost.py", measure, parser_for(__doc__).parse_args()))

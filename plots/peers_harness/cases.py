@@ -111,11 +111,3 @@ def all_cases():
         cases += [Case(name, "bf16", (32768, 1024 << i)) for i in range(5)]  # to 16384
         cases += [Case("decode_" + name, "bf16", (rows, 4096)) for rows in (1, 16, 64)]
     return cases
-
-
-def quick_cases():
-    """One case of each regime: does everything work?"""
-    first = {}
-    for case in all_cases():
-        first.setdefault(case.regime, case)
-    return list(first.values())

@@ -1,11 +1,11 @@
 """What the results were measured on."""
 
+import datetime
 import subprocess
-from pathlib import Path
 
 import torch
 
-ROOT = Path(__file__).resolve().parents[2]
+from .program import ROOT
 
 
 def _output_of(*command):
@@ -25,7 +25,7 @@ def revision():
 
 
 def describe():
-    """The fields of a result that say where it was measured."""
+    """The fields of a result that say where and when it was measured."""
     gpu = torch.cuda.get_device_properties(0)
     drivers = _output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     return {
@@ -34,4 +34,5 @@ def describe():
         "device": gpu.name,
         "driver": drivers.partition("\n")[0],
         "cuda": torch.version.cuda,
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
     }

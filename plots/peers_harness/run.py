@@ -1,20 +1,14 @@
 """One case: every implementation is checked, and those that are right are timed in turns."""
 
-import sys
-
 import torch
 
 from .check import bound_of, largest_error
 from .clock import Recording, record_for_timing
 from .implementations import Missing
+from .program import say
 from .results import Row, gbps
 from .tensors import Tensors
 from .turns import time_in_turns
-
-
-def say(text):
-    """Progress and reasons go to stderr."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def _in_words(error):

@@ -15,20 +15,6 @@ from peers_harness import results  # noqa: E402
 COMMON = {"device": "a GPU", "driver": "1.2", "cuda": "13.0", "date": "2026-01-01"}
 
 
-def run_program(*arguments, torch):
-    """Runs host_cost.py as a user would, on a Python whose module torch is this text."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "torch.py").write_text(torch)
-        return subprocess.run(
-            [sys.executable, str(ROOT / "plots/host_cost.py"), *arguments],
-            capture_output=True, text=True, check=False,
-            env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", PYTHONPATH=folder))
-
-
-def torch_that_finds(gpu):
-    return f"class cuda:\n    is_available = staticmethod(lambda: {gpu})\n"
-
-
 def timings(**microseconds):
     names = dict(zip("torch new out c".split(), [
         host_cost.TORCH, host_cost.NEW, host_cost.OUT, host_cost.IN_C]))
@@ -82,27 +68,6 @@ class Results(unittest.TestCase):
             text = page.read_text()
         self.assertIn("| `rmsnorm.rms_norm(x out=y)` | 4.00 | 0.50 |", text)
         self.assertIn("4 × 256, bf16.", text)
-
-
-class Program(unittest.TestCase):
-    def check(self, finished, code, sentence):
-        self.assertEqual(finished.returncode, code)
-        self.assertEqual(finished.stdout, "")
-        self.assertEqual(len(finished.stderr.splitlines()), 1)
-        self.assertIn(sentence, finished.stderr)
-
-    def test_without_pytorch_it_says_so_in_one_sentence_and_fails(self):
-        self.check(run_program(torch="raise ImportError('hidden by a test')\n"), 3, "needs PyTorch")
-
-    def test_without_a_gpu_it_says_so_in_one_sentence_and_fails(self):
-        self.check(run_program(torch=torch_that_finds(gpu=False)), 3, "needs an NVIDIA GPU")
-
-    def test_a_library_that_is_not_there_is_named(self):
-        finished = run_program("--library", "/no/such.so", torch=torch_that_finds(gpu=True))
-        self.check(finished, 1, "there is no /no/such.so")
-
-    def test_bad_usage_has_the_code_2(self):
-        self.assertEqual(run_program("--seconds", "0", torch="").returncode, 2)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""plots/peers.py: what needs no PyTorch. Run by CTest."""
+"""plots/peers.py, and what host_cost.py has in common with it: what needs no PyTorch. Run by CTest."""
 
 import csv
 import os
@@ -12,17 +12,21 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "plots"))
 from peers_harness import cases, results, turns  # noqa: E402
 
+PROGRAMS = ("peers.py", "host_cost.py")
 
-def run_program(*arguments, without_torch=False):
-    """Runs peers.py as a user would; if asked, on a Python that has no PyTorch."""
+
+def run_program(name, *arguments, torch="raise ImportError('hidden by a test')"):
+    """Runs a program as a user would, on a Python whose module torch is this text."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
-        if without_torch:
-            Path(folder, "torch.py").write_text("raise ImportError('hidden by a test')\n")
-            environment["PYTHONPATH"] = folder
+        Path(folder, "torch.py").write_text(torch)
         return subprocess.run(
-            [sys.executable, str(ROOT / "plots/peers.py"), *arguments],
-            capture_output=True, text=True, env=environment, check=False)
+            [sys.executable, str(ROOT / "plots" / name), *arguments],
+            capture_output=True, text=True, check=False,
+            env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", PYTHONPATH=folder))
+
+
+def torch_that_finds(gpu):
+    return f"class cuda:\n    is_available = staticmethod(lambda: {gpu})\n"
 
 
 class Cases(unittest.TestCase):
@@ -30,9 +34,8 @@ class Cases(unittest.TestCase):
         labels = [case.label for case in cases.all_cases()]
         self.assertEqual(len(labels), len(set(labels)))
 
-    def test_every_operation_is_measured_also_in_the_quick_run(self):
-        for some in (cases.all_cases(), cases.quick_cases()):
-            self.assertEqual({case.regime for case in some}, set(cases.TENSORS_MOVED))
+    def test_every_operation_is_measured(self):
+        self.assertEqual({case.regime for case in cases.all_cases()}, set(cases.TENSORS_MOVED))
 
     def test_bytes_are_those_that_the_operation_must_move(self):
         for case, bytes_moved in [
@@ -167,19 +170,26 @@ class Turns(unittest.TestCase):
 
 
 class Program(unittest.TestCase):
-    def test_without_pytorch_it_says_so_in_one_sentence_and_fails(self):
-        finished = run_program(without_torch=True)
-        self.assertEqual(finished.returncode, 3)
-        self.assertEqual(finished.stdout, "")
-        self.assertEqual(len(finished.stderr.splitlines()), 1)
-        self.assertIn("needs PyTorch", finished.stderr)
+    def test_what_is_missing_is_said_in_one_sentence(self):
+        no_library = "--library", "/no/such.so"
+        for program, finished, code, sentence in [
+            *((name, run_program(name), 3, f"{name} needs PyTorch") for name in PROGRAMS),
+            *((name, run_program(name, torch=torch_that_finds(gpu=False)), 3,
+               f"{name} needs an NVIDIA GPU") for name in PROGRAMS),
+            ("host_cost.py",
+             run_program("host_cost.py", *no_library, torch=torch_that_finds(gpu=True)), 1,
+             "there is no /no/such.so")]:
+            with self.subTest(program, sentence=sentence):
+                self.assertEqual((finished.returncode, finished.stdout), (code, ""))
+                self.assertEqual(len(finished.stderr.splitlines()), 1, finished.stderr)
+                self.assertIn(sentence, finished.stderr)
 
     def test_list_prints_the_cases_and_the_filter_takes_parts_of_their_labels(self):
-        finished = run_program("--list", without_torch=True)
+        finished = run_program("peers.py", "--list")
         self.assertEqual(finished.returncode, 0)
         self.assertEqual(
             finished.stdout.splitlines(), [case.label for case in cases.all_cases()])
-        some = run_program("--list", "--shape", "decode bf16 1x", "--shape", "27030")
+        some = run_program("peers.py", "--list", "--shape", "decode bf16 1x", "--shape", "27030")
         self.assertEqual(
             some.stdout.splitlines(),
             ["decode bf16 1x4096", "decode bf16 1x8192", "decode bf16 1x65536",
@@ -188,7 +198,7 @@ class Program(unittest.TestCase):
     def test_a_filter_that_fits_nothing_and_an_unknown_implementation_are_bad_usage(self):
         for arguments in (["--shape", "7x7"], ["--implementation", "nobody"]):
             with self.subTest(arguments):
-                finished = run_program(*arguments)
+                finished = run_program("peers.py", *arguments)
                 self.assertEqual(finished.returncode, 2)
                 self.assertIn(arguments[1], finished.stderr)
 
