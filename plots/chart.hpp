@@ -46,6 +46,11 @@ std::string accent(const Theme& theme) {
   return theme.accents[i];
 }
 
+/// A colour for a text: grey bars and lines are too pale for one.
+inline std::string for_text(const Colour& colour, const Theme& theme) {
+  return colour(theme) == theme.family ? theme.muted : colour(theme);
+}
+
 /// Points that the script plots as $name. A point whose y is NaN breaks a line.
 struct Series {
   std::string name;

@@ -175,8 +175,7 @@ struct CountedCost {
 };
 
 /// Reads a trace file for charts of an operation with fp32 tensors.
-/// \throws std::runtime_error as read_trace does; also if there is no row, if a launch has no rows
-/// or no columns, if one count stands there twice, or if a regime has launches of different shapes.
+/// \throws std::runtime_error as read_trace does; also if there is no row
 std::vector<TraceRow> load_trace(const std::filesystem::path& file, const std::string& operation);
 
 /// Regimes in which a row costs every implementation the same.

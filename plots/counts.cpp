@@ -4,9 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <set>
 #include <stdexcept>
-#include <tuple>
 
 #include "plots/charts.hpp"
 #include "plots/layout.hpp"
@@ -212,54 +210,12 @@ std::string draw_panel(
   return text + "\nunset label\nunset arrow\n";
 }
 
-void require_unique(const std::filesystem::path& file, const std::vector<TraceRow>& trace) {
-  std::set<std::tuple<
-      std::string, std::string, std::int64_t, int, std::string, int, std::string, std::string, int>>
-      seen;
-  for (const TraceRow& row : trace) {
-    const LineCount& c = row.count;
-    if (seen.emplace(
-                row.implementation, row.regime, row.rows, row.hidden, c.file, c.line, c.kind,
-                c.what, c.bytes)
-            .second) {
-      continue;
-    }
-    throw std::runtime_error(fmt::format(
-        "{}: {} in {} has two counts of {} at {}:{}", file.string(), row.implementation, row.regime,
-        c.kind, c.file, c.line));
-  }
-}
-
-/// A chart has one title for all, and one launch for each.
-void require_one_shape(const std::filesystem::path& file, const std::vector<TraceRow>& trace) {
-  std::map<std::string, int> hidden_of;
-  std::map<std::pair<std::string, std::string>, std::int64_t> rows_of;
-  for (const TraceRow& row : trace) {
-    if (is_sweep(row.regime)) continue;
-    if (hidden_of.emplace(row.regime, row.hidden).first->second == row.hidden &&
-        rows_of.emplace(std::pair(row.implementation, row.regime), row.rows).first->second ==
-            row.rows) {
-      continue;
-    }
-    throw std::runtime_error(
-        fmt::format("{}: there are launches of different shapes in {}", file.string(), row.regime));
-  }
-}
-
 }  // namespace
 
 std::vector<TraceRow> load_trace(const std::filesystem::path& file, const std::string& operation) {
   const std::vector<TraceRow> trace = of_fp32(of_operation(read_trace(file), operation));
   if (trace.empty())
     throw std::runtime_error(fmt::format("{}: no counts of {}", file.string(), operation));
-  for (const TraceRow& row : trace) {
-    if (row.rows >= 1 && row.hidden >= 1) continue;
-    throw std::runtime_error(fmt::format(
-        "{}: a count of {} has {} rows of {} columns", file.string(), row.implementation, row.rows,
-        row.hidden));
-  }
-  require_unique(file, trace);
-  require_one_shape(file, trace);
   return trace;
 }
 

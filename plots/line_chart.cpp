@@ -71,10 +71,7 @@ std::vector<EndLabel> end_labels(
   for (const ChartLine& line : chart.lines) {
     if (line.label.empty()) continue;
     const auto [x, y] = last_point(line);
-    EndLabel label{
-        .y = plane.y(y),
-        .lines = line.label,
-        .colour = (line.label_colour ? line.label_colour : line.colour)(theme)};
+    EndLabel label{.y = plane.y(y), .lines = line.label, .colour = for_text(line.colour, theme)};
     if (x < last_x) {
       label.lines.back() += fmt::format(" (to {})", binary_count(static_cast<std::int64_t>(x)));
       label.leader = false;

@@ -14,10 +14,9 @@ namespace rmsnorm::plots {
 
 /// One line. A point whose y is NaN is a gap.
 struct ChartLine {
-  std::vector<std::string> label;  ///< its lines of text; none: it has no label
+  std::vector<std::string> label;  ///< its lines of text, in its colour; none: it has no label
   std::vector<std::pair<double, double>> points;
   Colour colour;
-  Colour label_colour = {};  ///< the line's own if there is none
   double width = 2;
   std::string dash = "solid";  ///< a gnuplot dashtype
   bool marked = true;          ///< a dot at each point

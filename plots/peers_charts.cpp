@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <string>
 #include <utility>
@@ -34,25 +35,33 @@ std::string number(const PeerCase& which, double value) {
                                : fmt::format("{:.0f}", value);
 }
 
+/// Our result in a case, and the best of the others; null if none was timed.
+struct Race {
+  const Result* ours = nullptr;
+  const Result* best = nullptr;
+};
+
+Race race_of(const PeerCase& which) {
+  Race race;
+  for (const Result* result : which.results) {
+    if (!value_of(which, result)) continue;
+    auto& first = result->implementation == kOurs ? race.ours : race.best;
+    if (first == nullptr || *result->median_us < *first->median_us) first = result;
+  }
+  return race;
+}
+
 /// The dots of a case, and what is written beside them: ours, and the best of the others.
 ChartRow row_of(const PeerCase& which) {
   ChartRow row;
   row.label = {{fmt::format("{} × {}", which.rows, which.hidden)}};
   if (!which.is_about_time())
     row.label.insert(row.label.begin(), {which.name() + ", " + which.dtype});
-  const Result* best = nullptr;
-  std::optional<double> ours;
-  for (const Result* result : which.results) {
-    const auto value = value_of(which, result);
-    if (!value) continue;
-    if (result->implementation == kOurs) {
-      ours = value;
-    } else if (!best || *result->median_us < *best->median_us) {
-      best = result;
-    }
-    row.marks.push_back({result->implementation == kOurs ? kOur : kOthers, *value});
-  }
-  if (ours) row.text.push_back({number(which, *ours), accent<0>});
+  const auto [ours, best] = race_of(which);
+  for (const Result* result : which.results)
+    if (const auto value = value_of(which, result))
+      row.marks.push_back({result == ours ? kOur : kOthers, *value});
+  if (ours) row.text.push_back({number(which, *value_of(which, ours)), accent<0>});
   if (best) {
     const double value = *value_of(which, best);
     row.marks.push_back({kBest, value});
@@ -63,16 +72,10 @@ ChartRow row_of(const PeerCase& which) {
 
 /// In how many of the cases ours is at least as fast as the best of the others.
 std::string finding(const std::vector<PeerCase>& cases) {
-  std::size_t ahead = 0;
-  for (const PeerCase& which : cases) {
-    std::optional<double> ours, others;
-    for (const Result* result : which.results) {
-      if (result == nullptr || !result->median_us) continue;
-      auto& least = result->implementation == kOurs ? ours : others;
-      if (!least || *result->median_us < *least) least = result->median_us;
-    }
-    if (ours && (!others || *ours <= *others)) ++ahead;
-  }
+  const auto ahead = std::count_if(cases.begin(), cases.end(), [](const PeerCase& which) {
+    const auto [ours, best] = race_of(which);
+    return ours && (!best || *ours->median_us <= *best->median_us);
+  });
   return fmt::format("{} is the fastest in {} of {} cases", kOurs, ahead, cases.size());
 }
 

@@ -9,7 +9,9 @@
 #include <filesystem>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "plots/charts.hpp"
 #include "plots/machine.hpp"
@@ -33,39 +35,41 @@ struct Options {
   std::optional<double> l2_mib;
 };
 
-void save(const Chart& chart, const Options& options, const std::string& name) {
-  render(chart, options.folder / name);
-  fmt::print("{}\n", name);
+/// Draws those charts of a file that it has data for.
+void save(
+    const std::vector<std::pair<std::string, std::optional<Chart>>>& charts, const Options& options,
+    const std::filesystem::path& file) {
+  int drawn = 0;
+  for (const auto& [name, chart] : charts) {
+    if (!chart) {
+      fmt::print("{} left out: {} has no results for it\n", name, file.string());
+      continue;
+    }
+    render(*chart, options.folder / name);
+    fmt::print("{}\n", name);
+    ++drawn;
+  }
+  if (drawn == 0)
+    throw std::runtime_error(fmt::format("{}: nothing that a chart could show", file.string()));
 }
 
 void draw_results(const Options& options) {
   const auto results = load_results(options.csv_file);
-  int drawn = 0;
-  const auto save_if_any = [&](const std::optional<Chart>& chart, const std::string& name) {
-    if (chart) {
-      save(*chart, options, name);
-      ++drawn;
-    } else {
-      fmt::print("{} left out: {} has no results for it\n", name, options.csv_file.string());
-    }
-  };
   const auto with_variants = of_operation(of_fp32(results), kMain);
   const auto norms = without_variants(with_variants);
+  std::vector<std::pair<std::string, std::optional<Chart>>> charts;
   for (const Condition& condition : timed_conditions(norms))
-    save_if_any(progression_chart(norms, condition), progression_name(norms, condition));
+    charts.emplace_back(progression_name(norms, condition), progression_chart(norms, condition));
   for (const Rung& rung : kRungs) {
-    const auto chart = lesson_chart(results, rung);
-    if (chart) save_if_any(chart, fmt::format("lesson_{}", rung.lesson));
+    if (auto chart = lesson_chart(results, rung))
+      charts.emplace_back(fmt::format("lesson_{}", rung.lesson), std::move(chart));
   }
   for (const Sweep& sweep : kSweeps) {
     const auto& shown = sweep.has_others ? norms : with_variants;
-    save_if_any(sweep_chart(shown, sweep, options.l2_mib), sweep.name);
+    charts.emplace_back(sweep.name, sweep_chart(shown, sweep, options.l2_mib));
   }
-  save_if_any(error_chart(norms, kOverHidden), "error");
-  if (drawn == 0) {
-    throw std::runtime_error(
-        fmt::format("{}: no results that a chart could show", options.csv_file.string()));
-  }
+  charts.emplace_back("error", error_chart(norms, kOverHidden));
+  save(charts, options, options.csv_file);
 }
 
 void draw_limits(const Options& options) {
@@ -73,46 +77,33 @@ void draw_limits(const Options& options) {
   const auto profiles = of_operation(read_profiles(options.profile_file), kMain);
   const auto loads = read_loads(options.loads_file);
   const auto limits = limits_of(results, profiles, loads);
-  const auto bytes_in_flight = bytes_in_flight_chart(limits);
-  const auto roofline = roofline_chart(limits);
-  if (!bytes_in_flight || !roofline) {
-    throw std::runtime_error(fmt::format(
-        "{}: no loads of a kernel that was timed and counted", options.loads_file.string()));
-  }
-  save(*bytes_in_flight, options, "bytes_in_flight");
-  save(*roofline, options, "roofline");
+  save(
+      {{"bytes_in_flight", bytes_in_flight_chart(limits)}, {"roofline", roofline_chart(limits)}},
+      options, options.loads_file);
 }
 
 void draw_trace(const Options& options) {
   const auto trace = load_trace(options.trace_file, kMain);
-  const auto regimes = counted_regimes(trace);
-  for (const Regimes& same : regimes)
-    save(counts_chart(trace, same), options, "counts_" + same.front());
-  if (regimes.empty()) {
-    throw std::runtime_error(
-        fmt::format("{}: no regime has counts of two lessons", options.trace_file.string()));
-  }
+  std::vector<std::pair<std::string, std::optional<Chart>>> charts;
+  for (const Regimes& same : counted_regimes(trace))
+    charts.emplace_back("counts_" + same.front(), counts_chart(trace, same));
+  save(charts, options, options.trace_file);
 }
 
 void draw_peers(const Options& options) {
   const auto results = load_results(options.peers_file);
-  const std::pair<const char*, std::optional<Chart>> charts[] = {
-      {"peers_forward", peers_forward_chart(results)},
-      {"peers_decode", peers_decode_chart(results)},
-      {"peers_other", peers_other_chart(results)}};
-  for (const auto& [name, chart] : charts) {
-    if (!chart) {
-      throw std::runtime_error(
-          fmt::format("{}: no results for {}", options.peers_file.string(), name));
-    }
-    save(*chart, options, name);
-  }
+  save(
+      {{"peers_forward", peers_forward_chart(results)},
+       {"peers_decode", peers_decode_chart(results)},
+       {"peers_other", peers_other_chart(results)}},
+      options, options.peers_file);
 }
 
 void draw_machine(const Options& options) {
   const auto rows = read_machine(options.machine_file);
-  save(latency_chart(rows), options, "machine_latency");
-  save(in_flight_chart(rows), options, "machine_in_flight");
+  save(
+      {{"machine_latency", latency_chart(rows)}, {"machine_in_flight", in_flight_chart(rows)}},
+      options, options.machine_file);
 }
 
 /// Says what is wrong with a number that has to be above 0; CLI::PositiveNumber lets NaN pass.
@@ -128,21 +119,17 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app(
       "Draws the charts of the files that it is given, each as NAME.svg and NAME-dark.svg.");
-  CLI::Option* csv =
-      app.add_option("--csv", options.csv_file, "The results file")->type_name("FILE");
-  CLI::Option* trace =
-      app.add_option("--trace", options.trace_file, "The CPU device's counts")->type_name("FILE");
-  CLI::Option* peers =
-      app.add_option("--peers", options.peers_file, "The results of peers.py")->type_name("FILE");
-  CLI::Option* machine =
-      app.add_option("--machine", options.machine_file, "What ./rmsnorm machine measured")
-          ->type_name("FILE");
-  CLI::Option* profile = app.add_option("--profile", options.profile_file, "The profiler's counts")
-                             ->needs(csv)
-                             ->type_name("FILE");
-  CLI::Option* loads = app.add_option("--loads", options.loads_file, "What loads_in_flight.py read")
-                           ->needs(csv, profile)
-                           ->type_name("FILE");
+  const auto file = [&](const char* name, std::filesystem::path& path, const char* what) {
+    return app.add_option(name, path, what)->type_name("FILE");
+  };
+  CLI::Option* csv = file("--csv", options.csv_file, "The results file");
+  CLI::Option* trace = file("--trace", options.trace_file, "The CPU device's counts");
+  CLI::Option* peers = file("--peers", options.peers_file, "The results of peers.py");
+  CLI::Option* machine = file("--machine", options.machine_file, "What ./rmsnorm machine measured");
+  CLI::Option* profile = file("--profile", options.profile_file, "The profiler's counts");
+  CLI::Option* loads = file("--loads", options.loads_file, "What loads_in_flight.py read");
+  profile->needs(csv);
+  loads->needs(csv, profile);
   app.add_option("--out", options.folder, "The folder for the charts")
       ->required()
       ->type_name("DIR");

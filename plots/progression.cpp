@@ -46,11 +46,9 @@ Step largest_step(const std::vector<Result>& shown) {
     if (!is_lesson(r.implementation) || is_variant(r.implementation)) continue;
     const std::string before = before_of(r.implementation, previous);
     previous = r.implementation;
-    for (const Result& other : shown) {
-      const Step step{&r, &other};
-      if (other.implementation != before || !r.median_us || !other.median_us) continue;
-      if (!largest.lesson || step.times() > largest.times()) largest = step;
-    }
+    const Step step{&r, find_result(shown, before, condition_of(r))};
+    if (!step.before || !r.median_us || !step.before->median_us) continue;
+    if (!largest.lesson || step.times() > largest.times()) largest = step;
   }
   return largest;
 }

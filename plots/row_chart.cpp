@@ -183,11 +183,10 @@ std::string draw_names(const RowChart& chart, double y, const Theme& theme) {
   for (auto kind = chart.kinds.rbegin(); kind != chart.kinds.rend(); ++kind) {
     if (kind->name.empty()) continue;
     const std::string name = "● " + kind->name;
-    const std::string colour = kind->colour(theme);
     text += draw(Text{
         .text = name,
         .at = {x, y},
-        .colour = colour == theme.family ? theme.muted : colour,
+        .colour = for_text(kind->colour, theme),
         .size = kTextSize,
         .bold = true});
     x += 1.08 * width_of(name, kTextSize) + 12;

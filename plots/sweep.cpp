@@ -165,7 +165,6 @@ std::optional<Chart> sweep_chart(
     chart.subtitle += fmt::format("; grey: {} others", family.size());
     for (ChartLine& line : family) line.label.clear();
   }
-  for (ChartLine& line : family) line.label_colour = muted_colour;
   chart.x_name = sweep.x_name;
   chart.mark = l2_mark(of_sweep, sweep, l2_mib);
   chart.lines = std::move(family);

@@ -69,26 +69,27 @@ std::string make_without_new_lessons(
   return make_block(known) + "\n" + note;
 }
 
+/// What a file has; nothing if none is named.
+template <class Row>
+std::vector<Row> read_if_named(
+    const std::filesystem::path& file, std::vector<Row> (*read)(const std::filesystem::path&)) {
+  return file.empty() ? std::vector<Row>() : read(file);
+}
+
 /// The pages whose text differs from what it should be, with that text.
 std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Options& options) {
   const auto results = load_results(options.csv_file);
-  std::vector<Profile> profiles;
-  if (!options.profile_file.empty()) profiles = read_profiles(options.profile_file);
-  std::vector<Loads> loads;
-  if (!options.loads_file.empty()) loads = read_loads(options.loads_file);
+  const auto profiles = read_if_named(options.profile_file, read_profiles);
+  const auto loads = read_if_named(options.loads_file, read_loads);
   const auto norms = of_operation(results, "rms_norm");  // limits points to it
   const auto counted = of_operation(profiles, "rms_norm");
   const auto limits = limits_of(norms, counted, loads);
-  std::vector<rmsnorm::MachineRow> machine;
-  if (!options.machine_file.empty()) machine = read_machine(options.machine_file);
+  const auto machine = read_if_named(options.machine_file, read_machine);
   std::optional<double> dram_ns;
   if (!machine.empty()) dram_ns = levels_of(machine).dram.ns;
-  std::vector<rmsnorm::Result> peers;
-  if (!options.peers_file.empty()) peers = load_results(options.peers_file);
-  std::vector<rmsnorm::Result> host;
-  if (!options.host_file.empty()) host = load_results(options.host_file);
-  std::vector<MutantCount> mutants;
-  if (!options.mutants_file.empty()) mutants = read_mutant_counts(options.mutants_file);
+  const auto peers = read_if_named(options.peers_file, load_results);
+  const auto host = read_if_named(options.host_file, load_results);
+  const auto mutants = read_if_named(options.mutants_file, read_mutant_counts);
   const auto lessons = options.root / "lessons";
   const MakeBlock make_block = [&](const auto& words) {
     const std::string kind = words.empty() ? "" : words.front();
@@ -141,14 +142,16 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Rewrites the tables between the markers in README.md, lessons/*/README.md, docs/*.md and "
       "library/README.md.");
-  app.add_option("--csv", options.csv_file, "The results file")->required()->type_name("FILE");
-  app.add_option("--profile", options.profile_file, "The profiler's counts")->type_name("FILE");
-  app.add_option("--loads", options.loads_file, "What loads_in_flight.py read")->type_name("FILE");
-  app.add_option("--machine", options.machine_file, "What ./rmsnorm machine measured")
-      ->type_name("FILE");
-  app.add_option("--peers", options.peers_file, "The results of peers.py")->type_name("FILE");
-  app.add_option("--host", options.host_file, "The results of host_cost.py")->type_name("FILE");
-  app.add_option("--mutants", options.mutants_file, "What mutate.py counted")->type_name("FILE");
+  const auto file = [&](const char* name, std::filesystem::path& path, const char* what) {
+    return app.add_option(name, path, what)->type_name("FILE");
+  };
+  file("--csv", options.csv_file, "The results file")->required();
+  file("--profile", options.profile_file, "The profiler's counts");
+  file("--loads", options.loads_file, "What loads_in_flight.py read");
+  file("--machine", options.machine_file, "What ./rmsnorm machine measured");
+  file("--peers", options.peers_file, "The results of peers.py");
+  file("--host", options.host_file, "The results of host_cost.py");
+  file("--mutants", options.mutants_file, "What mutate.py counted");
   app.add_option("--root", options.root, "The repository's folder")->required()->type_name("DIR");
   app.add_flag("--check", options.check, "Write nothing; fail if a table is out of date");
   return run_tool(app, argc, argv, [&] { return update(options); });

@@ -7,7 +7,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "common/base/files.hpp"
@@ -91,33 +90,23 @@ constexpr Interactive kInteractives[] = {
     {"coalescing", "Try it: sectors and banks", "02 03 06"},
 };
 
-/// What the charts' names begin with, in the order of the page of all charts.
-constexpr const char* kChartKinds[] = {
-    "progression_",
-    "lesson_",
-    "sweep_rows",
-    "sweep_hidden",
-    "error",
-    "machine_latency",
-    "machine_in_flight",
-    "bytes_in_flight",
-    "roofline",
-    "peers_forward",
-    "peers_decode",
-    "peers_other",
-    ""};
+/// What the charts' names begin with, in the order of the page of all charts: the times of each
+/// regime, with its counts behind them, and then the others.
+std::vector<std::string> chart_beginnings() {
+  std::vector<std::string> all;
+  for (const Regime& regime : regimes())
+    for (const char* kind : {"progression_", "counts_"}) all.push_back(kind + regime.name);
+  for (const char* other :
+       {"lesson_", "sweep_rows", "sweep_hidden", "error", "machine_latency", "machine_in_flight",
+        "bytes_in_flight", "roofline", "peers_forward", "peers_decode", "peers_other"})
+    all.emplace_back(other);
+  return all;
+}
 
-/// What the page of all charts is sorted by: the kind, the regime, and counts behind the times of
-/// theirs.
-std::tuple<std::size_t, std::size_t, bool, std::string> chart_place(
-    const std::string& name, const std::vector<std::string>& regimes) {
-  const bool is_counts = name.starts_with("counts_");
-  const std::string times = is_counts ? replace_all(name, "counts_", "progression_") : name;
-  std::size_t kind = 0;
-  while (!times.starts_with(kChartKinds[kind])) ++kind;
-  std::size_t regime = 0;
-  while (regime < regimes.size() && !times.starts_with("progression_" + regimes[regime])) ++regime;
-  return {kind, regime, is_counts, name};
+std::size_t place_of_chart(const std::string& name) {
+  static const std::vector<std::string> kBeginnings = chart_beginnings();
+  const auto is_its = [&](const std::string& begin) { return name.starts_with(begin); };
+  return std::find_if(kBeginnings.begin(), kBeginnings.end(), is_its) - kBeginnings.begin();
 }
 
 /// The HTML of a picture that exists twice, for a light and a dark page; wide ones scroll.
@@ -451,10 +440,9 @@ class Site {
       const std::string name = entry.path().stem().string();
       if (entry.path().extension() == ".svg" && !name.ends_with("-dark")) names.push_back(name);
     }
-    std::vector<std::string> order;
-    for (const Regime& regime : regimes()) order.push_back(regime.name);
-    std::sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
-      return chart_place(a, order) < chart_place(b, order);
+    std::sort(names.begin(), names.end());
+    std::stable_sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+      return place_of_chart(a) < place_of_chart(b);
     });
     std::string text = html_block(
         "<p>Every chart that was drawn from the recorded results. " +
