@@ -79,8 +79,8 @@ struct Sweep {
 
 /// The sweep over the number of rows, all of one length.
 inline constexpr Sweep kOverRows{
-    "sweep_rows",
-    "sweep_rows",
+    kRowsSweep,
+    kRowsSweep,
     &Result::rows,
     "rows",
     "rows",
@@ -89,8 +89,8 @@ inline constexpr Sweep kOverRows{
 
 /// The sweep over the rows' length, with about the same number of elements everywhere.
 inline constexpr Sweep kOverHidden{
-    "sweep_hidden",
-    "sweep_hidden",
+    kHiddenSweep,
+    kHiddenSweep,
     &Result::hidden,
     "hidden",
     "columns",
@@ -189,7 +189,6 @@ std::vector<Regimes> counted_regimes(const std::vector<TraceRow>& trace);
 std::vector<CountedCost> row_costs(const std::vector<TraceRow>& trace, const std::string& regime);
 
 /// The chart of such regimes: four panels of bars, one bar for each implementation.
-/// \throws std::runtime_error if the trace holds nothing of the first
 Chart counts_chart(const std::vector<TraceRow>& trace, const Regimes& regimes);
 
 }  // namespace rmsnorm::plots

@@ -43,7 +43,7 @@ std::vector<Limit> limits_in(
 std::vector<std::string> law(
     const std::vector<Limit>& limits, std::optional<double> ns, const std::string& dtype) {
   const std::vector<Limit> of_type = limits_in(limits, dtype);
-  const std::vector<Limit> decode = limits_in(limits, dtype, "decode");
+  const std::vector<Limit> decode = limits_in(limits, dtype, kDecodeRegime);
   if (decode.empty()) throw std::runtime_error("there is no profile of decode in " + dtype);
   const double gbps = decode.front().gbps_of_copy;
   const double per_ns = gbps / 2 / sms_of(decode.front().profile->device);
@@ -104,7 +104,7 @@ std::vector<Limit> limits_of(
     const Result* result =
         find_result(results, profile.implementation, {profile.regime, Cache::cold, profile.dtype});
     const auto copy = std::find_if(results.begin(), results.end(), [&](const Result& r) {
-      return r.regime == "prefill" && r.dtype == profile.dtype && r.copy_gbps;
+      return r.regime == kPrefillRegime && r.dtype == profile.dtype && r.copy_gbps;
     });
     if (of_profile == nullptr || copy == results.end()) continue;
     if (result == nullptr || !result->gbps) continue;

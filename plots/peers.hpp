@@ -8,9 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "common/contract/regime.hpp"
 #include "common/records/result.hpp"
 
 namespace rmsnorm::plots {
+
+/// The regime that most cases are of: RMSNorm alone.
+inline constexpr const char* kForwardRegime = "forward";
 
 /// What all implementations do alike: an operation on tensors of one type and shape.
 struct PeerCase {
@@ -23,7 +27,7 @@ struct PeerCase {
   std::optional<double> copy_us;       ///< its time, with as many bytes as have to be moved
 
   /// Whether the time matters, and not the bandwidth: so few rows that no memory is busy.
-  bool is_about_time() const { return regime.rfind("decode", 0) == 0; }
+  bool is_about_time() const { return regime.starts_with(kDecodeRegime); }
   /// Whether y has 8 bits. No chart has these cases: they are for tables.
   bool is_in_8_bits() const { return regime.find("_e4m3") != std::string::npos; }
   /// The regime in words: "residual add".

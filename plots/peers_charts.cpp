@@ -18,7 +18,7 @@ constexpr const char* kOurs = "librmsnorm";
 /// Whether a result or a case is a point of the chart of lines.
 template <class Measured>
 bool is_on_the_line(const Measured& it) {
-  return it.regime == "forward" && it.dtype == "bf16" &&
+  return it.regime == kForwardRegime && it.dtype == "bf16" &&
          std::has_single_bit(static_cast<std::uint64_t>(it.hidden));
 }
 
@@ -106,8 +106,8 @@ std::optional<Chart> dots_of(
 }  // namespace
 
 std::optional<Chart> peers_forward_chart(const std::vector<Result>& results) {
-  const Sweep forward{"peers_forward", "forward", &Result::hidden,          "hidden",
-                      "columns",       "forward", {kOurs, "torch", "quack"}};
+  const Sweep forward{"peers_forward", kForwardRegime, &Result::hidden,          "hidden",
+                      "columns",       "forward",      {kOurs, "torch", "quack"}};
   return sweep_chart(only(results, is_on_the_line<Result>), forward, {});
 }
 

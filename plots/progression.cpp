@@ -170,7 +170,7 @@ std::string progression_name(const std::vector<Result>& results, const Condition
 Chart progression_chart(const std::vector<Result>& results, const Condition& condition) {
   const std::vector<Result> shown =
       only(results, [&](const Result& r) { return is_shown(r, condition); });
-  return bars_of(shown, largest_step(shown), condition.dtype, condition.regime == "decode");
+  return bars_of(shown, largest_step(shown), condition.dtype, condition.regime == kDecodeRegime);
 }
 
 std::optional<Chart> lesson_chart(const std::vector<Result>& results, const Rung& rung) {
@@ -194,7 +194,7 @@ std::optional<Chart> lesson_chart(const std::vector<Result>& results, const Rung
   const Step step{
       find_result(shown, lesson, of_lesson), find_result(shown, rung.before, condition)};
   const bool is_about_time =
-      condition.regime == "decode" || step.lesson->bytes != step.before->bytes;
+      condition.regime == kDecodeRegime || step.lesson->bytes != step.before->bytes;
   return bars_of(shown, step, condition.dtype, is_about_time);
 }
 

@@ -48,10 +48,6 @@ bool is_lesson(std::string_view implementation) {
   return !implementation.empty() && implementation[0] >= '0' && implementation[0] <= '9';
 }
 
-bool is_sweep(std::string_view regime) {
-  return regime.starts_with("sweep_");
-}
-
 std::string short_name(const std::string& slug) {
   const std::size_t slash = std::min(slug.find('/'), slug.size());
   const std::size_t number = std::min(slug.find('_'), slash);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/contract/regime.hpp"
 #include "common/records/result.hpp"
 
 namespace rmsnorm::plots {
@@ -20,9 +21,6 @@ std::vector<Result> load_results(const std::filesystem::path& file);
 
 /// Whether the name is a lesson's, or that of a variant of one.
 bool is_lesson(std::string_view implementation);
-
-/// Whether the regime is a sweep: many shapes under one name.
-bool is_sweep(std::string_view regime);
 
 /// The slug's number, "04" of "04_warp_reduce", with the rest of a variant: "02/thread_per_row".
 std::string short_name(const std::string& slug);
@@ -86,8 +84,8 @@ const Result* find_result(
     const std::vector<Result>& results, const std::string& implementation,
     const Condition& condition);
 
-/// The result, the profile or the loads of an implementation in a regime, with tensors of a type; null
-/// if there is none.
+/// The result, the profile or the loads of an implementation in a regime, with tensors of a type, or
+/// null.
 template <class Row>
 const Row* find_row(
     const std::vector<Row>& rows, std::string_view implementation, std::string_view regime,

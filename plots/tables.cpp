@@ -53,9 +53,11 @@ struct LadderColumn {
 };
 
 const LadderColumn kLadderColumns[] = {
-    {"prefill", {"prefill", Cache::cold}, false},    {"batch, warm", {"batch", Cache::warm}, false},
-    {"heads", {"heads", Cache::cold}, false},        {"wide", {"wide", Cache::cold}, false},
-    {"decode, warm", {"decode", Cache::warm}, true},
+    {"prefill", {kPrefillRegime, Cache::cold}, false},
+    {"batch, warm", {"batch", Cache::warm}, false},
+    {"heads", {"heads", Cache::cold}, false},
+    {"wide", {"wide", Cache::cold}, false},
+    {"decode, warm", {kDecodeRegime, Cache::warm}, true},
 };
 
 std::string ladder_cell(const Result* result, bool shows_time) {
@@ -274,7 +276,7 @@ const Result* first_of_fastest(const std::vector<const Result*>& of_shape) {
 std::string best_table(const std::vector<Result>& results) {
   std::vector<std::vector<const Result*>> shapes;
   for (const Result& r : results) {
-    if (!r.cache || r.regime == "sweep_rows" || r.dtype == "fp16") continue;
+    if (!r.cache || r.regime == kRowsSweep || r.dtype == "fp16") continue;
     const auto same = std::find_if(shapes.begin(), shapes.end(), [&](const auto& of_shape) {
       return condition_of(*of_shape.front()) == condition_of(r) &&
              of_shape.front()->hidden == r.hidden;
@@ -289,7 +291,7 @@ std::string best_table(const std::vector<Result>& results) {
       return r->implementation == kLibrary;
     });
     if (best == nullptr || library == of_shape.end()) continue;
-    const bool is_repeated = best->regime == "sweep_hidden" && best->hidden < kLongRow &&
+    const bool is_repeated = best->regime == kHiddenSweep && best->hidden < kLongRow &&
                              rows.back()[2] == code(best->implementation);
     if (is_repeated) continue;  // a length that is like the one above
     rows.push_back(
@@ -318,19 +320,19 @@ std::string make_table(const std::vector<Result>& results, const std::vector<std
   if (kind == "lesson") return lesson(results, slugs);
   if (kind == "errors") {
     const auto is_wanted = [](const Result& r) {
-      return r.regime == "sweep_hidden" && r.dtype == "fp32";
+      return r.regime == kHiddenSweep && r.dtype == "fp32";
     };
     return errors_table(results_of(results, slugs, "in sweep_hidden", is_wanted), slugs);
   }
   if (kind == "unaligned") {
-    const std::vector<Result> of_sweep = of_regime(results, "sweep_unaligned");
+    const std::vector<Result> of_sweep = of_regime(results, kUnalignedSweep);
     if (of_sweep.empty()) return "Not recorded yet.\n";
     const auto is_wanted = [](const Result&) { return true; };
     return shapes_table(results_of(of_sweep, slugs, "in sweep_unaligned", is_wanted), slugs);
   }
   if (kind == "long") {
     const auto is_wanted = [](const Result& r) {
-      return r.regime == "sweep_hidden" && r.dtype == "fp32" && r.hidden >= kLongRow;
+      return r.regime == kHiddenSweep && r.dtype == "fp32" && r.hidden >= kLongRow;
     };
     return shapes_table(results_of(results, slugs, "of long rows", is_wanted), slugs);
   }

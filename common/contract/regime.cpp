@@ -26,9 +26,9 @@ std::vector<Shape> shapes_over_hidden() {
 
 const std::vector<Regime>& regimes() {
   static const std::vector<Regime> all = {
-      {"prefill", {{262144, 4096}}, {Cache::cold}},
+      {kPrefillRegime, {{262144, 4096}}, {Cache::cold}},
       {"batch", {{1024, 4096}}, {Cache::cold, Cache::warm}},
-      {"decode", {{16, 4096}}, {Cache::cold, Cache::warm}},
+      {kDecodeRegime, {{16, 4096}}, {Cache::cold, Cache::warm}},
       {"heads", {{1048576, 128}}, {Cache::cold}},
       {"wide", {{4096, 49152}}, {Cache::cold}},
       {"backward", {{16384, 4096}}, {Cache::cold}, /*is_of_one=*/true},
@@ -38,8 +38,8 @@ const std::vector<Regime>& regimes() {
 
 const std::vector<Regime>& sweeps() {
   static const std::vector<Regime> all = {
-      {"sweep_rows", shapes_over_rows(), {Cache::warm}},
-      {"sweep_hidden", shapes_over_hidden(), {Cache::cold}},
+      {kRowsSweep, shapes_over_rows(), {Cache::warm}},
+      {kHiddenSweep, shapes_over_hidden(), {Cache::cold}},
       {kUnalignedSweep,
        {{32768, 768}, {32768, 769}, {32768, 12288}, {32768, 12289}},
        {Cache::cold}},

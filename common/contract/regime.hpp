@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/contract/cache.hpp"
@@ -27,12 +28,29 @@ struct Regime {
   bool is_of_one = false;     ///< whether it is only for operations that name it as theirs
 };
 
+/// The name of the regime whose copy others are compared with: it has rows enough for any GPU.
+inline constexpr const char* kPrefillRegime = "prefill";
+
+/// The name of the regime with so few rows that times are compared, and not bandwidths.
+inline constexpr const char* kDecodeRegime = "decode";
+
 /// The name of the regime that holds a problem of the reader's own.
 inline constexpr const char* kCustomRegime = "custom";
+
+/// The name of the sweep over the number of rows, all of one length.
+inline constexpr const char* kRowsSweep = "sweep_rows";
+
+/// The name of the sweep over the rows' length, with as many elements everywhere.
+inline constexpr const char* kHiddenSweep = "sweep_hidden";
 
 /// The name of the sweep over odd rows and their even neighbours, which is about 16-bit types:
 /// every second odd row begins at no multiple of 4 bytes.
 inline constexpr const char* kUnalignedSweep = "sweep_unaligned";
+
+/// Whether the name is a sweep's: many shapes under one name.
+inline bool is_sweep(std::string_view regime) {
+  return regime.starts_with("sweep_");
+}
 
 /// The regimes of the tutorial, one shape each: five for most operations, one of backward passes.
 const std::vector<Regime>& regimes();

@@ -75,7 +75,7 @@ std::string cell_of(const Result& r) {
   if (r.verdict == Verdict::unsupported) return "-";
   if (r.verdict == Verdict::fail) return "FAIL";
   if (!r.median_us) return "";
-  if (r.regime == "decode") return microseconds(*r.median_us);
+  if (r.regime == kDecodeRegime) return microseconds(*r.median_us);
   const auto pct = percent_of_copy(r);
   return pct ? fmt::format("{:.0f}%", *pct) : "";
 }
@@ -97,7 +97,7 @@ std::string summary(const std::vector<Result>& results) {
   std::vector<std::pair<std::string, std::string>> columns;  // regime, state of the cache
   std::map<std::pair<std::size_t, std::size_t>, std::string> cells;
   for (const Result& r : results) {
-    const bool is_listed = !r.regime.starts_with("sweep") && r.regime != kCustomRegime;
+    const bool is_listed = !is_sweep(r.regime) && r.regime != kCustomRegime;
     if (!is_listed || r.dtype == "fp16" || !r.cache) continue;
     const std::size_t line = place_in(lines, line_name(r));
     cells[{line, place_in(columns, {r.regime, cache_text(r)})}] = cell_of(r);

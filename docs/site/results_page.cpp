@@ -207,7 +207,7 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
                words(further(name, "other libraries, " + device, times(results)));
       continue;
     }
-    const auto is_sweep = [](const Result& r) { return plots::is_sweep(r.regime); };
+    const auto is_sweep = [](const Result& r) { return rmsnorm::is_sweep(r.regime); };
     measured += section(name, "Times: " + device) +
                 html_block(times(plots::only(results, std::not_fn(is_sweep))));
     std::set<std::string> sweeps;

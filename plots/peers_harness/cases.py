@@ -53,6 +53,16 @@ class Case:
         return self.operation.startswith("residual_add")
 
     @property
+    def is_backward(self):
+        """Whether it is about gradients."""
+        return self.operation == "backward"
+
+    @property
+    def is_of_pair(self):
+        """Whether there are two tensors, q and k."""
+        return self.regime == "forward_3d"
+
+    @property
     def scales(self):
         """Scales that are stored for a row."""
         return {"row": 1, "group": self.hidden // GROUP}.get(self.scaling, 0)
@@ -68,7 +78,7 @@ class Case:
         rows = 1
         for extent in self.shape[:-1]:
             rows *= extent
-        return 2 * rows if self.regime == "forward_3d" else rows
+        return 2 * rows if self.is_of_pair else rows
 
     @property
     def bytes_per_row(self):

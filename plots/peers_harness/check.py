@@ -146,14 +146,14 @@ def largest_error(tensors, outputs, roundings=Roundings()):
     residual_add, (dx, dweight) in backward; in 8 bits y, the scales where they are chosen, and the
     residual where there is one
     """
-    regime = tensors.case.regime
+    case = tensors.case
     x, weight = tensors.x[0], tensors.weight[0]
-    if tensors.case.scaling:
+    if case.scaling:
         errors = _fp8_errors(tensors, outputs, roundings)
-    elif regime == "residual_add":
+    elif case.has_residual:
         y, residual = outputs
         errors = _check_forward(x[0], tensors.residual[0], weight[0], y, residual)
-    elif regime == "backward":
+    elif case.is_backward:
         errors = _check_backward(x[0], weight[0], tensors.dy[0], *outputs)
     else:
         errors = (

@@ -71,22 +71,20 @@ class Implementation:
 
     def launch_for(self, tensors):
         """The launch for a case. \\throws Missing"""
-        regime = tensors.case.regime
-        t = tensors
-        if regime == "backward":
+        t, case, scaling = tensors, tensors.case, tensors.case.scaling
+        if case.is_backward:
             runs = [self.backward(t.x[i][0], t.weight[i][0], t.dy[i]) for i in range(t.sets)]
             return lambda i: runs[i]()
         parts = [list(zip(t.x[i], t.weight[i], t.y[i])) for i in range(t.sets)]
-        scaling = tensors.case.scaling
-        if scaling and tensors.case.has_residual:
+        if scaling and case.has_residual:
             return lambda i: self.add_and_norm_fp8(
                 parts[i][0][0], t.residual[i], *parts[i][0][1:], t.scale[i], scaling)
         if scaling:
             return lambda i: self.norm_fp8(*parts[i][0], t.scale[i], scaling)
-        if regime == "residual_add":
+        if case.has_residual:
             return lambda i: self.add_and_norm(
                 parts[i][0][0], t.residual[i], parts[i][0][1], parts[i][0][2])
-        if regime == "forward_3d":
+        if case.is_of_pair:
             return lambda i: self.norm_both(*parts[i])
         return lambda i: (self.norm(*parts[i][0]),)
 

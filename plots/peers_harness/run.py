@@ -92,7 +92,7 @@ def _prepare(implementation, tensors, stream, row):
 def run_case(case, implementations, common, min_seconds):
     """The rows of a case; `common` are the fields that all rows share."""
     torch.compiler.reset()  # many shapes of one function would count as too many recompilations
-    with torch.set_grad_enabled(case.regime == "backward"):
+    with torch.set_grad_enabled(case.is_backward):
         l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
         stream = torch.cuda.Stream()
         tensors = Tensors(case, "cuda", l2_bytes)

@@ -29,7 +29,7 @@ class Tensors:
         self._device = device
         self._generator = torch.Generator(device).manual_seed(seed)
         self.sets = sets_for_cold_cache(case.bytes_moved, l2_bytes)
-        parts = 2 if case.regime == "forward_3d" else 1
+        parts = 2 if case.is_of_pair else 1
         self.x = self._per_set(case.shape, parts)
         self.weight = self._per_set((case.hidden,), parts)
         self.y = self._per_set(case.shape, parts, torch.float8_e4m3fn if case.scaling else None)
@@ -42,7 +42,7 @@ class Tensors:
                 parts[0] for parts in self._per_set(shape[case.scaling], 1, torch.float32)]
         if case.has_residual:
             self.residual = [parts[0] for parts in self._per_set(case.shape, 1)]
-        if case.regime == "backward":
+        if case.is_backward:
             self.dy = [parts[0] for parts in self._per_set(case.shape, 1)]
         self._fill()
         # An operation may work in place; the checks begin with the same input each time.

@@ -44,7 +44,7 @@ def on_cpu(case):
 def error_of(implementation, case):
     """The largest error of an implementation's first launch."""
     t = on_cpu(case)
-    with torch.set_grad_enabled(case.regime == "backward"):
+    with torch.set_grad_enabled(case.is_backward):
         outputs = [output.clone() for output in implementation.launch_for(t)(0)]
     t.restore()
     with torch.no_grad():
