@@ -145,10 +145,10 @@ TEST_CASE("a chart's title is the largest step of the ladder, and its two bars a
 }
 
 TEST_CASE("a lesson that starts from an earlier one is compared with that") {
-  const Chart chart = chart_of(
-      {result_of("10_half_precision", 12), result_of("11_unaligned_rows", 30),
-       result_of("12_launch_overlap", 10)});
-  CHECK(chart.title == "12_launch_overlap is 1.20 times as fast as 10_half_precision in heads");
+  CHECK(
+      chart_of({result_of("10_half_precision", 12), result_of("11_unaligned_rows", 30),
+                result_of("12_launch_overlap", 10)})
+          .title == "12_launch_overlap is 1.20 times as fast as 10_half_precision in heads");
 }
 
 TEST_CASE("where rows are few, the axis is time") {
@@ -173,8 +173,7 @@ TEST_CASE("a lesson's chart shows its variants, and no other lesson's") {
   const std::vector<Result> results = {
       result_of("06_float4", 40), result_of("06_float4/512", 45), result_of("07_multi_row", 80),
       result_of("07_multi_row/one", 15)};
-  const Rung rung{"07_multi_row", "06_float4", "heads"};
-  const Chart chart = lesson_chart(results, rung).value();
+  const Chart chart = lesson_chart(results, {"07_multi_row", "06_float4", "heads"}).value();
   CHECK(chart.title == "07_multi_row takes 2.00 times as long as 06_float4 in heads");
   CHECK(lengths(chart, 0).empty());
   CHECK(lengths(chart, 1) == Lengths{67});  // the variant
@@ -187,8 +186,7 @@ TEST_CASE("a lesson about a type has a bar for it") {
       result_of("09_a", 20), result_of("10_b", 20), result_of("10_b", 10)};
   results[2].dtype = "bf16";
   results[2].bytes /= 2;
-  const Rung rung{"10_b", "09_a", "heads"};
-  const Chart chart = lesson_chart(results, rung).value();
+  const Chart chart = lesson_chart(results, {"10_b", "09_a", "heads"}).value();
   CHECK(chart.title == "10_b with bf16 is 2.00 times as fast as 09_a in heads");
   CHECK(lengths(chart, 3) == Lengths{10});
   CHECK_THAT(

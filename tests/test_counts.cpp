@@ -87,29 +87,10 @@ Points points_of(const Chart& chart, const std::string& name) {
   return {};
 }
 
-/// What load_trace says about these rows.
-std::string complaint_about(const std::vector<TraceRow>& trace) {
-  const TemporaryFolder folder;
-  write_trace(folder / "trace.csv", trace);
-  try {
-    load_trace(folder / "trace.csv", "norm");
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "(none)";
-}
-
 }  // namespace
 
-TEST_CASE("counts of other regimes are not added") {
-  std::vector<TraceRow> trace = trace_of_three();
-  add(trace, "02_naive", "heads");
-  CHECK(row_costs(trace, "prefill").at(0).cost.wavefronts == 38);
-  CHECK(row_costs(trace, "heads").at(0).cost.wavefronts == 1);
-  CHECK(row_costs(trace, "wide").empty());
-}
-
-TEST_CASE("a trace is loaded without other operations and types") {
+TEST_CASE(
+    "a trace is loaded without other operations and types, and has to have counts of its own") {
   const TemporaryFolder folder;
   std::vector<TraceRow> trace = trace_of_three();
   trace.push_back(trace.front());
@@ -119,6 +100,8 @@ TEST_CASE("a trace is loaded without other operations and types") {
   trace.back().rows = 2 * kRows;
   write_trace(folder / "trace.csv", trace);
   CHECK(load_trace(folder / "trace.csv", "norm").size() == trace_of_three().size());
+  CHECK_THROWS_WITH(
+      load_trace(folder / "trace.csv", "other"), contains("trace.csv: no counts of other"));
 }
 
 TEST_CASE("a regime is drawn if two lessons were counted in it") {
@@ -131,6 +114,7 @@ TEST_CASE("a regime is drawn if two lessons were counted in it") {
   add(trace, "03_shared_memory", "decode");
   add(trace, "02_naive", "wide");
   add(trace, "03_shared_memory", "wide");
+  CHECK(row_costs(trace, "heads").at(0).cost.wavefronts == 1);  // those of prefill are not added
   // In decode and wide a row costs the same: they share a chart.
   CHECK(counted_regimes(trace) == std::vector<Regimes>{{"prefill"}, {"decode", "wide"}});
 }
@@ -152,9 +136,8 @@ TEST_CASE("the chart plots every lesson's costs and what the lesson before neede
 TEST_CASE("the chart prints every number and says what it shows") {
   const Chart chart = counts_chart(trace_of_three(), {"prefill", "decode"});
   const std::string commands = chart.commands(kLight);
-  for (const char* number :
+  for (const std::string text :
        {"2048", "1536", "1152", "512", "384", "288", "38", "294", "16", "9", "0.25"}) {
-    const std::string text = number;
     CAPTURE(text);
     CHECK_THAT(commands, contains("'{" + text + "}'") || contains("'{/:Bold " + text + "}'"));
   }
@@ -163,9 +146,8 @@ TEST_CASE("the chart prints every number and says what it shows") {
       chart.title ==
       "From 02_naive to 07_multi_row, a row costs 2048 → 1152 sectors, 512 → 288 requests, 38 → 16 "
       "wavefronts, 9 → 0.25 barriers");
-  for (const char* series : {"$sectors ", "$requests ", "$wavefronts ", "$barriers "}) {
+  for (const char* series : {"$sectors ", "$requests ", "$wavefronts ", "$barriers "})
     CHECK_THAT(commands, contains(series));
-  }
   CHECK_THAT(commands, !contains("variant"));
 }
 
@@ -192,25 +174,4 @@ TEST_CASE("a quantity that no lesson has is drawn as zeros") {
   CHECK(points_of(chart, "barriers") == Points{{0, 0}, {1, 0}});
   const std::string commands = chart.commands(kLight);
   CHECK_THAT(commands, contains("'{0}'") && !contains("nan") && !contains("inf"));
-}
-
-TEST_CASE("a chart of a regime that was not counted is an error that names it") {
-  CHECK_THROWS_WITH(counts_chart(trace_of_three(), {"wide"}), contains("'wide'"));
-}
-
-TEST_CASE("a trace that a chart cannot show is explained") {
-  CHECK(complaint_about(trace_of_three()) == "(none)");
-  CHECK_THAT(complaint_about({}), contains("trace.csv: no counts of norm"));
-  using Trace = std::vector<TraceRow>;
-  const std::vector<std::pair<void (*)(Trace&), std::string>> cases = {
-      {[](Trace& trace) { trace.back().rows = 0; }, "03_shared_memory has 0 rows of 4096 columns"},
-      {[](Trace& trace) { trace.push_back(trace.back()); },
-       "two counts of shuffle at rms_norm.cu:7"},
-      {[](Trace& trace) { trace.back().rows = 16; }, "different shapes in prefill"},
-      {[](Trace& trace) { trace.back().hidden = 128; }, "different shapes in prefill"}};
-  for (const auto& [change, sentence] : cases) {
-    Trace trace = trace_of_three();
-    change(trace);
-    CHECK_THAT(complaint_about(trace), contains(sentence));
-  }
 }

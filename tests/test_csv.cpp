@@ -225,19 +225,6 @@ TEST_CASE("every verdict and cache can be read and another is reported by its fi
   }
 }
 
-TEST_CASE("records of any header can be read") {
-  const TemporaryFolder folder;
-  write_file(folder / "any.csv", "a,b\n1,\"x,y\"\n,\n");
-  CHECK(
-      read_records(folder / "any.csv", "a,b") ==
-      std::vector<std::vector<std::string>>{{"1", "x,y"}, {"", ""}});
-  CHECK_THROWS_WITH(
-      read_records(folder / "any.csv", "a,c"), contains("any.csv: line 1 is not the header 'a,c'"));
-  write_file(folder / "any.csv", "a,b\n1,2\n3\n");
-  CHECK_THROWS_WITH(
-      read_records(folder / "any.csv", "a,b"), contains("any.csv: line 3 has 1 fields"));
-}
-
 TEST_CASE("every kind of operation can be read and another is reported by its field") {
   const TemporaryFolder folder;
   for (const char* kind : kKinds) {

@@ -15,7 +15,9 @@
 #include "tests/repository.hpp"
 #include "tests/temporary_folder.hpp"
 
-using rmsnorm::plots::Profile;
+using namespace rmsnorm;
+using namespace rmsnorm::plots;
+using tests::contains;
 
 namespace {
 
@@ -31,32 +33,31 @@ std::vector<std::filesystem::path> profile_files() {
 }  // namespace
 
 TEST_CASE("every lesson's predicted traffic is what the profiler counted, within two per cent") {
-  constexpr double kSectorBytes = 32;
   // With 16 rows, the variant of lesson 02 has half a warp, which shares the weight among fewer
   // rows.
   constexpr double kTolerance = 0.02;
   REQUIRE_FALSE(profile_files().empty());
   for (const auto& file : profile_files()) {
-    for (const Profile& profile : rmsnorm::plots::read_profiles(file)) {
+    for (const Profile& profile : read_profiles(file)) {
       CAPTURE(file.string(), profile.implementation, profile.regime);
       bool found = false;
-      for (const auto& implementation : rmsnorm::all_implementations()) {
+      for (const auto& implementation : all_implementations()) {
         if (profile.implementation != implementation.slug) continue;
         if (profile.operation != implementation.operation->name) continue;
         found = true;
-        const rmsnorm::Workload workload(
-            *implementation.operation, {.memory = rmsnorm::Memory::host,
+        const Workload workload(
+            *implementation.operation, {.memory = Memory::host,
                                         .rows = 1,
                                         .hidden = profile.hidden,
-                                        .types = *rmsnorm::types_named(profile.dtype)});
-        const rmsnorm::Traffic predicted = implementation.traffic(workload.problem());
+                                        .types = *types_named(profile.dtype)});
+        const Traffic predicted = implementation.traffic(workload.problem());
         const double read = kSectorBytes * profile.sectors_read / profile.rows;
         const double written = kSectorBytes * profile.sectors_written / profile.rows;
         // The unit that the profiler counts loads of does not see what is copied in bulk.
         const bool copies_x = profile.implementation == "librmsnorm" &&
                               profile.operation == "rms_norm" && profile.regime == "wide";
         const double in_bulk =
-            copies_x ? profile.hidden * rmsnorm::bytes_of(workload.spec().types.dtype) : 0;
+            copies_x ? profile.hidden * bytes_of(workload.spec().types.dtype) : 0;
         CHECK_THAT(read, Catch::Matchers::WithinRel(predicted.read - in_bulk, kTolerance));
         CHECK_THAT(written, Catch::Matchers::WithinRel(predicted.written, kTolerance));
       }
@@ -71,48 +72,46 @@ TEST_CASE("a table of profiles is of one type") {
       "operation,implementation,regime,dtype,rows,hidden,sectors_read,sectors_written,"
       "dram_bytes_read,dram_bytes_written,instructions,registers,active_warps_pct,device,cuda,"
       "version,date\n";
-  rmsnorm::write_file(
+  write_file(
       folder / "p.csv", header + "rms_norm,10_a,prefill,fp32,2,8,4,2,64,48,20,30,50,G,13.0,c,d\n" +
                             "rms_norm,10_a,prefill,bf16,2,8,2,1,32,24,20,31,50,G,13.0,c,d\n");
-  const auto profiles = rmsnorm::plots::read_profiles(folder / "p.csv");
+  const auto profiles = read_profiles(folder / "p.csv");
   REQUIRE(profiles.size() == 2);
   CHECK((profiles[0].regime == "prefill" && profiles[0].dtype == "fp32"));
   CHECK((profiles[1].regime == "prefill" && profiles[1].dtype == "bf16"));
 
-  rmsnorm::Result fp32;
+  Result fp32;
   fp32.implementation = "10_a";
   fp32.regime = "prefill";
   fp32.bytes_per_row_predicted = 96;
-  rmsnorm::Result bf16 = fp32;
+  Result bf16 = fp32;
   bf16.dtype = "bf16";
   bf16.bytes_per_row_predicted = 48;
   const auto table = [&](const std::vector<std::string>& words) {
-    return rmsnorm::plots::make_profile_table({fp32, bf16}, profiles, words);
+    return make_profile_table({fp32, bf16}, profiles, words);
   };
-  CHECK_THAT(
-      table({"profile", "prefill", "10_a"}), tests::contains("| `10_a` | 96 | 96 | 32 | 24 | 10"));
+  CHECK_THAT(table({"profile", "prefill", "10_a"}), contains("| `10_a` | 96 | 96 | 32 | 24 | 10"));
   CHECK_THAT(
       table({"profile", "prefill", "bf16", "10_a"}),
-      tests::contains("| prefill, bf16 |") && tests::contains("| `10_a` | 48 | 48 | 16 | 12 | 10"));
+      contains("| prefill, bf16 |") && contains("| `10_a` | 48 | 48 | 16 | 12 | 10"));
   CHECK_THROWS_WITH(
       table({"profile", "prefill", "fp16", "10_a"}),
       "there is no profile of '10_a' in 'prefill', fp16");
-  CHECK_THROWS_WITH(table({"profile", "prefill", "bf16"}), tests::contains("needs a regime"));
-  rmsnorm::write_file(
+  CHECK_THROWS_WITH(table({"profile", "prefill", "bf16"}), contains("needs a regime"));
+  write_file(
       folder / "p.csv",
       header + "rms_norm,10_a,prefill,fp32,2,8,many,2,64,48,20,30,50,G,13.0,c,d\n");
   CHECK_THROWS_WITH(
-      rmsnorm::plots::read_profiles(folder / "p.csv"),
-      tests::contains("line 2: field 7 'many' is not a number"));
+      read_profiles(folder / "p.csv"), contains("line 2: field 7 'many' is not a number"));
 }
 
 TEST_CASE("what an SM has in flight follows from its threads and what each of them asks for") {
   const tests::TemporaryFolder folder;
-  rmsnorm::write_file(
+  write_file(
       folder / "l.csv",
       "implementation,regime,dtype,kernel,threads,registers,spilled_bytes,x_bytes_at_once,waits\n"
       "10_a,prefill,fp32,a,256,30,8,64,3\n10_a,decode,fp32,a,256,30,8,64,\n");
-  const auto loads = rmsnorm::plots::read_loads(folder / "l.csv");
+  const auto loads = read_loads(folder / "l.csv");
   Profile prefill;
   prefill.implementation = "10_a";
   prefill.regime = "prefill";
@@ -122,21 +121,21 @@ TEST_CASE("what an SM has in flight follows from its threads and what each of th
   prefill.device = "NVIDIA H200";
   Profile decode = prefill;
   decode.regime = "decode";
-  rmsnorm::Result timed;
+  Result timed;
   timed.implementation = "10_a";
   timed.regime = "prefill";
-  timed.cache = rmsnorm::Cache::cold;
+  timed.cache = Cache::cold;
   timed.bytes = 33792 * 1024;  // 128 KiB of x for each of 132 SMs
   timed.gbps = 1056;           // 4 bytes/ns of x for each
   timed.copy_gbps = 2112;
-  rmsnorm::Result few = timed;
+  Result few = timed;
   few.regime = "decode";
   few.bytes /= 64;
   few.gbps = 264;
-  const std::vector<rmsnorm::Result> results = {timed, few};
+  const std::vector<Result> results = {timed, few};
   std::vector<Profile> profiles = {prefill, decode};
 
-  const auto limits = rmsnorm::plots::limits_of(results, profiles, loads);
+  const auto limits = limits_of(results, profiles, loads);
   REQUIRE(limits.size() == 2);
   CHECK(limits[0].in_flight == 1024 * 64);  // half of 2048 threads
   CHECK(limits[0].share == 50);             // of the copy
@@ -145,30 +144,28 @@ TEST_CASE("what an SM has in flight follows from its threads and what each of th
   // 132 SMs issue four in each of 1.98 cycles a nanosecond, for 32768 ns.
   const double slots = 32768 * 132 * 4 * 1.98;
   CHECK(std::abs(limits[0].issued - 100 * 33792 * 40 / slots) < 1e-9);
-  CHECK(
-      std::abs(rmsnorm::plots::instructions_in_time(limits[0]) - slots / 32768 / 2112 * 1024) <
-      1e-9);
+  CHECK(std::abs(instructions_in_time(limits[0]) - slots / 32768 / 2112 * 1024) < 1e-9);
   CHECK(limits[1].in_flight == 2 * 1024);  // the launch has no more
   CHECK(limits[1].share == 12.5);          // of the copy in prefill
-  CHECK(rmsnorm::plots::soonest(limits).loads == &loads[1]);
-  CHECK(rmsnorm::plots::bytes_in_flight_chart(limits));
-  CHECK_FALSE(rmsnorm::plots::bytes_in_flight_chart({}));
-  CHECK(rmsnorm::plots::roofline_chart(limits));
-  CHECK_FALSE(rmsnorm::plots::roofline_chart({}));
+  CHECK(soonest(limits).loads == &loads[1]);
+  CHECK(bytes_in_flight_chart(limits));
+  CHECK_FALSE(bytes_in_flight_chart({}));
+  CHECK(roofline_chart(limits));
+  CHECK_FALSE(roofline_chart({}));
 
   const auto table = [&](const std::vector<std::string>& words) {
-    return rmsnorm::plots::make_limits_table(limits, words);
+    return make_limits_table(limits, words);
   };
   CHECK_THAT(
       table({"limits", "prefill", "10_a"}),
-      tests::contains("| `10_a` | 50 % | 64 KiB | 40 | 3.9 % | 3 | 8"));
+      contains("| `10_a` | 50 % | 64 KiB | 40 | 3.9 % | 3 | 8"));
   CHECK_THAT(
       table({"limits", "decode", "10_a"}),
-      tests::contains("| `10_a` | 12 % | 2.0 KiB |") && tests::contains("| - | 8 |"));
+      contains("| `10_a` | 12 % | 2.0 KiB |") && contains("| - | 8 |"));
   CHECK_THROWS_WITH(
       table({"limits", "wide", "bf16", "10_a"}), "there are no loads of '10_a' in 'wide', bf16");
-  CHECK_THROWS_WITH(table({"limits", "prefill"}), tests::contains("needs a regime and a slug"));
-  CHECK_THROWS_WITH(table({"limits", "law"}), tests::contains("no profile of decode in bf16"));
+  CHECK_THROWS_WITH(table({"limits", "prefill"}), contains("needs a regime and a slug"));
+  CHECK_THROWS_WITH(table({"limits", "law"}), contains("no profile of decode in bf16"));
 
   // An SM of the copy loads 8 bytes in a nanosecond.
   auto of_both = results;
@@ -179,19 +176,16 @@ TEST_CASE("what an SM has in flight follows from its threads and what each of th
     profiles_of_both.push_back(profiles[i]), profiles_of_both.back().dtype = "bf16";
     loads_of_both.push_back(loads[i]), loads_of_both.back().dtype = "bf16";
   }
-  const auto both = rmsnorm::plots::limits_of(of_both, profiles_of_both, loads_of_both);
+  const auto both = limits_of(of_both, profiles_of_both, loads_of_both);
   const std::vector<std::string> law = {"limits", "law"};
   CHECK_THAT(
-      rmsnorm::plots::make_limits_table(both, law, 512),
-      tests::contains("a load that is alone | 0.51 µs | 0.51 µs |\n") &&
-          tests::contains("law asks of an SM, at least | 4.0 KiB | 4.0 KiB |\n") &&
-          tests::contains("`10_a` in *decode* | 2.05 µs | 2.05 µs |\n") &&
-          tests::contains("leaves *decode*, at most, in % of that copy's | 50 % | 50 % |\n"));
-  CHECK_THAT(
-      rmsnorm::plots::make_limits_table(both, law),
-      tests::contains("law asks of an SM, at least | - | - |\n"));
+      make_limits_table(both, law, 512),
+      contains("a load that is alone | 0.51 µs | 0.51 µs |\n") &&
+          contains("law asks of an SM, at least | 4.0 KiB | 4.0 KiB |\n") &&
+          contains("`10_a` in *decode* | 2.05 µs | 2.05 µs |\n") &&
+          contains("leaves *decode*, at most, in % of that copy's | 50 % | 50 % |\n"));
+  CHECK_THAT(make_limits_table(both, law), contains("law asks of an SM, at least | - | - |\n"));
   profiles[0].device = "another GPU";
   CHECK_THROWS_WITH(
-      rmsnorm::plots::limits_of(results, profiles, loads),
-      tests::contains("how many SMs a 'another GPU' has"));
+      limits_of(results, profiles, loads), contains("how many SMs a 'another GPU' has"));
 }

@@ -200,21 +200,22 @@ TEST_CASE("a page leads to its file in the repository if the repository has an a
   const tests::TemporaryFolder folder;
   rmsnorm::write_file(
       folder / "lessons.tsv", tests::run({tests::top() / "rmsnorm", "list", "--tabs"}).out);
-  const auto links = [&](const std::string& repository, const std::string& page) {
+  for (const std::string repository :
+       {"https://github.com/a/b", "https://git.example.com/a/b", ""}) {
     write_pages(tests::top(), folder / "lessons.tsv", folder / "pages", repository);
-    const std::string text = rmsnorm::read_file(folder / "pages" / (page + ".dox"));
-    return between(text, "<p class=\"lesson-links\"><a href=\"https://", "</p>");
-  };
-  for (const auto& [page, file] : std::vector<std::pair<std::string, std::string>>{
-           {"index", "README.md"},
-           {"glossary", "docs/glossary.md"},
-           {"lesson_04_warp_reduce", "lessons/04_warp_reduce/README.md"}}) {
-    CHECK(
-        links("https://github.com/a/b", page) ==
-        "github.com/a/b/edit/main/" + file +
-            "\">Edit this page</a> &middot; <a href=\"https://github.com/a/b\">Repository</a>");
-    CHECK(links("https://git.example.com/a/b", page) == "git.example.com/a/b\">Repository</a>");
-    CHECK(links("", page) == "");
+    for (const auto& [page, file] :
+         {std::pair("index", "README.md"),
+          {"glossary", "docs/glossary.md"},
+          {"lesson_04_warp_reduce", "lessons/04_warp_reduce/README.md"}}) {
+      CAPTURE(repository, page);
+      const std::string text = rmsnorm::read_file(folder / "pages" / (std::string(page) + ".dox"));
+      const std::string edit = edit_address(repository, file);
+      const std::string links =
+          (edit.empty() ? "" : edit + "\">Edit this page</a> &middot; <a href=\"") + repository;
+      CHECK(
+          between(text, "<p class=\"lesson-links\"><a href=\"https://", "\">Repository</a>") ==
+          (repository.empty() ? "" : links.substr(8)));
+    }
   }
 }
 

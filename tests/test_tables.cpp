@@ -16,21 +16,21 @@
 #include "tests/memories.hpp"
 #include "tests/temporary_folder.hpp"
 
-using rmsnorm::read_file;
-using rmsnorm::write_file;
+using namespace rmsnorm;
+using namespace rmsnorm::plots;
 using tests::contains;
 using tests::Finished;
 
 namespace {
 
 /// 25 million elements, loaded and stored in 100 us, at half of the copy's speed.
-rmsnorm::Result timed(const char* implementation, const char* regime) {
-  rmsnorm::Result result;
+Result timed(const char* implementation, const char* regime) {
+  Result result;
   result.implementation = implementation;
   result.regime = regime;
   result.rows = 1000;
   result.hidden = 25000;
-  result.cache = rmsnorm::Cache::cold;
+  result.cache = Cache::cold;
   result.median_us = 100;
   result.bytes = 200'000'000;
   result.gbps = 2000;
@@ -50,9 +50,9 @@ class Pages {
   }
 
   void record(double gbps) const {
-    rmsnorm::Result result = timed("02_naive", "prefill");
+    Result result = timed("02_naive", "prefill");
     result.gbps = gbps;
-    rmsnorm::write_csv(folder_ / "results.csv", {result});
+    write_csv(folder_ / "results.csv", {result});
   }
 
   Finished update(const std::string& option = "") const {
@@ -77,29 +77,28 @@ class Pages {
 }  // namespace
 
 TEST_CASE("the copy in a table moves as many bytes as the lesson") {
-  rmsnorm::Result result = timed("14_backward", "backward");
+  Result result = timed("14_backward", "backward");
   result.bytes = 300'000'000;  // three tensors
   result.gbps = 3000;
   CHECK_THAT(
-      rmsnorm::plots::make_table({result}, {"lesson", "14_backward"}),
+      make_table({result}, {"lesson", "14_backward"}),
       contains("| backward, cold | 75.0 µs, 4000 GB/s | 100 µs, 75 % |"));
 }
 
 TEST_CASE("a table is of one operation and the ladder has no variants") {
-  const rmsnorm::Result norm = timed("07_norm", "prefill");
-  const rmsnorm::Result variant = timed("07_norm/variant", "prefill");
-  rmsnorm::Result sum = timed("08_sum", "prefill");
+  const Result norm = timed("07_norm", "prefill");
+  const Result variant = timed("07_norm/variant", "prefill");
+  Result sum = timed("08_sum", "prefill");
   sum.operation = "sum";
   sum.bytes = 400'000'000;
   sum.gbps = 4000;
-  rmsnorm::Result ours = timed("ours", "prefill");
-  rmsnorm::Result our_sum = sum;
+  Result ours = timed("ours", "prefill");
+  Result our_sum = sum;
   our_sum.implementation = "ours";
   our_sum.gbps.reset();
   our_sum.median_us.reset();
-  our_sum.verdict = rmsnorm::Verdict::unsupported;
-  const std::vector<rmsnorm::Result> results = {norm, variant, ours, sum, our_sum};
-  using rmsnorm::plots::make_table;
+  our_sum.verdict = Verdict::unsupported;
+  const std::vector<Result> results = {norm, variant, ours, sum, our_sum};
   CHECK_THAT(
       make_table(results, {"lesson", "07_norm", "ours"}),
       contains("| prefill, cold | 50.0 µs, 4000 GB/s | 100 µs, 50 % | 100 µs, 50 % |"));
@@ -108,7 +107,7 @@ TEST_CASE("a table is of one operation and the ladder has no variants") {
       contains("| prefill, cold | 100 µs, 4000 GB/s | 100 µs, 100 % | unsupported |"));
   CHECK_THROWS_WITH(
       make_table(results, {"lesson", "07_norm", "08_sum"}), contains("no result of '08_sum'"));
-  rmsnorm::Result of_other = sum;
+  Result of_other = sum;
   of_other.implementation = "07_norm/of_sum";
   CHECK_THAT(
       make_table({norm, of_other}, {"lesson", "07_norm", "07_norm/of_sum"}),
@@ -125,96 +124,92 @@ TEST_CASE("a table is of one operation and the ladder has no variants") {
 }
 
 TEST_CASE("a table of unaligned rows has a row for each length of the sweep") {
-  std::vector<rmsnorm::Result> results = {timed("10_a", "prefill")};
+  std::vector<Result> results = {timed("10_a", "prefill")};
   const std::vector<std::string> words = {"unaligned", "10_a", "11_b"};
-  CHECK(rmsnorm::plots::make_table(results, words) == "Not recorded yet.\n");
+  CHECK(make_table(results, words) == "Not recorded yet.\n");
   for (const char* name : {"10_a", "11_b"}) {
     for (const int hidden : {768, 769}) {
-      rmsnorm::Result result = timed(name, "sweep_unaligned");
+      Result result = timed(name, "sweep_unaligned");
       result.dtype = "bf16";
       result.hidden = hidden;
       if (std::string(name) == "10_a" && hidden == 769) {
         result.median_us.reset();
-        result.verdict = rmsnorm::Verdict::unsupported;
+        result.verdict = Verdict::unsupported;
       }
       results.push_back(result);
     }
   }
-  const std::string table = rmsnorm::plots::make_table(results, words);
+  const std::string table = make_table(results, words);
   CHECK_THAT(table, contains("| rows × hidden, bf16 | copy | `10_a` | `11_b` |"));
   CHECK_THAT(table, contains("| 1000 × 768 | 50.0 µs, 4000 GB/s | 100 µs, 50 % | 100 µs, 50 % |"));
   CHECK_THAT(table, contains("| 1000 × 769 | 50.0 µs, 4000 GB/s | unsupported | 100 µs, 50 % |"));
 }
 
 TEST_CASE("a table of long rows leaves out the others") {
-  std::vector<rmsnorm::Result> results;
+  std::vector<Result> results;
   for (const int hidden : {8192, 16384, 65536}) {
     results.push_back(timed("10_a", "sweep_hidden"));
     results.back().hidden = hidden;
   }
-  const std::string table = rmsnorm::plots::make_table(results, {"long", "10_a"});
+  const std::string table = make_table(results, {"long", "10_a"});
   CHECK_THAT(
       table,
       contains("| rows × hidden, fp32 | copy | `10_a` |") &&
           contains("| 1000 × 16384 | 50.0 µs, 4000 GB/s | 100 µs, 50 % |\n| 1000 × 65536 |") &&
           !contains("8192"));
-  CHECK_THROWS_WITH(
-      rmsnorm::plots::make_table(results, {"long", "11_b"}),
-      contains("no result of '11_b' of long"));
+  CHECK_THROWS_WITH(make_table(results, {"long", "11_b"}), contains("no result of '11_b' of long"));
 }
 
 TEST_CASE("the table of the best names the first lesson that is as fast as the fastest") {
   const auto in = [](const char* implementation, const char* regime, int hidden, double us) {
-    rmsnorm::Result result = timed(implementation, regime);
+    Result result = timed(implementation, regime);
     result.hidden = hidden;
     result.median_us = us;
     return result;
   };
-  std::vector<rmsnorm::Result> results = {
+  std::vector<Result> results = {
       in("02_naive", "prefill", 4096, 100.9),    in("03_a", "prefill", 4096, 100),
       in("03_a/variant", "prefill", 4096, 50),   in("librmsnorm", "prefill", 4096, 90),
       in("02_naive", "sweep_hidden", 64, 102),   in("03_a", "sweep_hidden", 64, 100),
       in("librmsnorm", "sweep_hidden", 64, 110), in("02_naive", "sweep_hidden", 128, 102),
       in("03_a", "sweep_hidden", 128, 100),      in("librmsnorm", "sweep_hidden", 128, 110),
       in("02_naive", "decode", 4096, 100)};
-  const std::string table = rmsnorm::plots::make_table(results, {"best", "rms_norm"});
+  const std::string table = make_table(results, {"best", "rms_norm"});
   CHECK_THAT(table, contains("| 1000 × 4096, fp32 | cold | `02_naive` | 101 µs, 50 % | 90.0 µs"));
   CHECK_THAT(table, contains("| 1000 × 64, fp32 | cold | `03_a` | 100 µs, 50 % | 110 µs"));
   CHECK_THAT(table, !contains("× 128"));                     // as the line above
   CHECK(std::count(table.begin(), table.end(), '\n') == 6);  // decode has no library beside it
-  CHECK_THROWS_WITH(
-      rmsnorm::plots::make_table(results, {"best"}), "'best' needs an operation, and no more");
+  CHECK_THROWS_WITH(make_table(results, {"best"}), "'best' needs an operation, and no more");
 }
 
 TEST_CASE("a table of errors has a row for each length and a dash where nothing was measured") {
-  rmsnorm::Result short_rows = timed("10_a", "sweep_hidden");
+  Result short_rows = timed("10_a", "sweep_hidden");
   short_rows.max_error = 2e-7;
   short_rows.error_bound = 9e-7;
-  rmsnorm::Result long_rows = short_rows;
+  Result long_rows = short_rows;
   long_rows.hidden = 65536;
   long_rows.implementation = "11_b";
   long_rows.max_error.reset();
   long_rows.error_bound.reset();
-  long_rows.verdict = rmsnorm::Verdict::unsupported;
-  const auto table =
-      rmsnorm::plots::make_table({long_rows, short_rows}, {"errors", "10_a", "11_b"});
+  long_rows.verdict = Verdict::unsupported;
+  const auto table = make_table({long_rows, short_rows}, {"errors", "10_a", "11_b"});
   CHECK_THAT(table, contains("| hidden | `10_a` | bound | `11_b` | bound |"));
   CHECK_THAT(table, contains("| 25000 | 2.0e-07 | 9.0e-07 | - | - |\n| 65536 | - | - | unsupp"));
 }
 
 TEST_CASE("what cannot be shown as one result is reported") {
   const tests::TemporaryFolder folder;
-  const auto complaint = [&](const std::vector<rmsnorm::Result>& results) -> std::string {
-    rmsnorm::write_csv(folder / "r.csv", results);
+  const auto complaint = [&](const std::vector<Result>& results) -> std::string {
+    write_csv(folder / "r.csv", results);
     try {
-      rmsnorm::plots::load_results(folder / "r.csv");
+      load_results(folder / "r.csv");
     } catch (const std::runtime_error& error) {
       return error.what();
     }
     return "(none)";
   };
-  rmsnorm::Result result = timed("10_a", "prefill");
-  rmsnorm::Result other = result;
+  Result result = timed("10_a", "prefill");
+  Result other = result;
   other.operation = "sum";
   CHECK(complaint({result, other}) == "(none)");
   CHECK_THAT(complaint({}), contains("r.csv: no results"));
@@ -271,11 +266,9 @@ TEST_CASE("a table leaves out a lesson that is newer than the results and says s
 }
 
 TEST_CASE("a lesson's table has a row for each type that was measured") {
-  rmsnorm::Result result = timed("10_a", "decode");
-  std::vector<rmsnorm::Result> results = {timed("09_b", "decode"), result};
-  const auto table = [&] {
-    return rmsnorm::plots::make_table(results, {"lesson", "09_b", "10_a"});
-  };
+  Result result = timed("10_a", "decode");
+  std::vector<Result> results = {timed("09_b", "decode"), result};
+  const auto table = [&] { return make_table(results, {"lesson", "09_b", "10_a"}); };
   CHECK_THAT(table(), contains("| decode, cold | ") && !contains("fp32"));
   result.dtype = "bf16/none";
   result.median_us = 40;
@@ -285,17 +278,16 @@ TEST_CASE("a lesson's table has a row for each type that was measured") {
   CHECK_THAT(
       table(), contains("| decode, cold, bf16/none | 50.0 µs, 4000 GB/s | - | 40.0 µs, 50 %"));
   const auto of_type = [&](const char* dtype) {
-    return rmsnorm::plots::make_table(results, {"lesson", dtype, "10_a"});
+    return make_table(results, {"lesson", dtype, "10_a"});
   };
   CHECK_THAT(of_type("bf16/none"), contains("| 40.0 µs, 50 % |") && !contains("fp32"));
   CHECK_THAT(of_type("fp32"), contains("| decode, cold | ") && !contains("bf16"));
   CHECK_THROWS_WITH(of_type("fp16"), contains("no result of '10_a'"));
-  CHECK(rmsnorm::plots::of_fp32(results).size() == 2);
+  CHECK(of_fp32(results).size() == 2);
 }
 
 TEST_CASE("a mutation score leaves out what nobody can tell from the lesson") {
-  using rmsnorm::plots::make_mutants_table;
-  const std::vector<rmsnorm::plots::MutantCount> counts = {
+  const std::vector<MutantCount> counts = {
       {"02_naive", "constant", "rejected", 2}, {"02_naive", "index", "no end", 1},
       {"02_naive", "index", "not found", 1},   {"02_naive", "index", "same code", 9},
       {"03_more", "index", "equivalent", 8},   {"03_more", "index", "not compiled", 7}};
@@ -313,7 +305,6 @@ TEST_CASE("a mutation score leaves out what nobody can tell from the lesson") {
 }
 
 TEST_CASE("the tables of a GPU's memories say what was measured and what follows from it") {
-  using rmsnorm::plots::make_machine_table;
   const auto rows = tests::memories();
   CHECK_THAT(
       make_machine_table(rows, {"latency"}),
@@ -335,9 +326,8 @@ TEST_CASE("the tables of a GPU's memories say what was measured and what follows
   for (auto& row : other) row.device = "another GPU";
   CHECK_THROWS_WITH(
       make_machine_table(other, {"bandwidth"}), contains("how many SMs a 'another GPU' has"));
-  const auto without_l2 = rmsnorm::plots::only(rows, [](const rmsnorm::MachineRow& row) {
-    return row.set_bytes != 65536 && row.memory != "l2";
-  });
+  const auto without_l2 = only(
+      rows, [](const MachineRow& row) { return row.set_bytes != 65536 && row.memory != "l2"; });
   CHECK_THROWS_WITH(make_machine_table(without_l2, {"latency"}), contains("has 2 levels"));
-  CHECK_THROWS_WITH(rmsnorm::plots::reach_of(without_l2, "l2"), contains("no bandwidth of 'l2'"));
+  CHECK_THROWS_WITH(reach_of(without_l2, "l2"), contains("no bandwidth of 'l2'"));
 }
