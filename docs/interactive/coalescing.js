@@ -25,23 +25,38 @@ figures.coalescing = (function () {
     return lanes;
   }
 
+  /** What the lanes load: the vector, or the float of a row a lane, at which each begins, and that in
+   * CUDA. Some have a parameter: what it is called, its largest value and its first. */
+  const patterns = {
+    neighbours: {text: "neighbours", at: (lane) => lane, index: () => "lane"},
+    stride: {
+      text: "stride", label: "Stride, in vectors", most: 64, value: 2,
+      at: (lane, stride) => lane * stride, index: (stride) => `${stride} * lane`,
+    },
+    row_a_lane: {
+      text: "one row a lane", label: "Columns of a row", most: 1024, value: 32,
+      at: (lane, columns) => lane * columns, index: (columns) => `${columns} * lane`,
+    },
+    same: {text: "the same address", at: () => 0, index: () => "0"},
+    repeated: {
+      text: "neighbours, repeated", label: "Repeated after", most: 32, value: 8,
+      at: (lane, period) => lane % period, index: (period) => `lane % ${period}`,
+    },
+    shuffled: {
+      text: "shuffled", label: "Shuffle number", most: 99, value: 1,
+      at: (lane, number) => permutation(number)[lane], index: () => "order[lane]",
+    },
+  };
+
   /**
    * The byte at which each lane's load begins.
    *
-   * @param access {pattern, parameter, bytes, offset}: bytes a lane, 4, 8 or 16; offset in floats;
-   *   parameter: stride in vectors, columns of a row, period, or number of the permutation
+   * @param access {pattern, parameter, bytes, offset}: bytes a lane, 4, 8 or 16; offset in floats
    */
   function addressesOf({pattern, parameter, bytes, offset}) {
-    const order = pattern === "shuffled" ? permutation(parameter) : [];
-    const begin = {
-      neighbours: (lane) => lane * bytes,
-      stride: (lane) => lane * parameter * bytes,
-      row_a_lane: (lane) => lane * parameter * kWordBytes,
-      same: () => 0,
-      repeated: (lane) => (lane % parameter) * bytes,
-      shuffled: (lane) => order[lane] * bytes,
-    }[pattern];
-    return Array.from({length: kLanes}, (_, lane) => offset * kWordBytes + begin(lane));
+    const size = pattern === "row_a_lane" ? kWordBytes : bytes;
+    return Array.from({length: kLanes}, (_, lane) =>
+      offset * kWordBytes + size * patterns[pattern].at(lane, parameter));
   }
 
   /** Whether this address is one that a load of so many bytes may have. */
@@ -133,14 +148,7 @@ figures.coalescing = (function () {
 
   /** The load as CUDA has it. */
   function codeOf({pattern, parameter, bytes, offset}) {
-    const index = {
-      neighbours: "lane",
-      stride: `${parameter} * lane`,
-      row_a_lane: `${parameter} * lane`,
-      same: "0",
-      repeated: `lane % ${parameter}`,
-      shuffled: "order[lane]",
-    }[pattern];
+    const index = patterns[pattern].index(parameter);
     const shift = offset === 0 ? "" : `${offset} + `;
     if (bytes === 4) return `const float v = x[${shift}${index}];`;
     const type = bytes === 8 ? "float2" : "float4";
@@ -151,21 +159,12 @@ figures.coalescing = (function () {
     return `const ${type} v = reinterpret_cast<const ${type}*>(${from})[${index}];`;
   }
 
-  return {kLanes, kBanks, kWordBytes, kSectorBytes, costOf, isAligned, percent, codeOf};
+  return {kLanes, kBanks, kWordBytes, kSectorBytes, patterns, costOf, isAligned, percent, codeOf};
 })();
 
 figures.start("coalescing", function (place) {
   const {element, field, choice, button, readWhole, plural, newId, coalescing} = figures;
-  const {kLanes, kBanks, kWordBytes, kSectorBytes} = coalescing;
-
-  const patterns = {
-    neighbours: {text: "neighbours"},
-    stride: {text: "stride", label: "Stride, in vectors", most: 64, value: 2},
-    row_a_lane: {text: "one row a lane", label: "Columns of a row", most: 1024, value: 32},
-    same: {text: "the same address"},
-    repeated: {text: "neighbours, repeated", label: "Repeated after", most: 32, value: 8},
-    shuffled: {text: "shuffled", label: "Shuffle number", most: 99, value: 1},
-  };
+  const {kLanes, kBanks, kWordBytes, kSectorBytes, patterns} = coalescing;
   const examples = [
     ["Neighbours", {pattern: "neighbours", bytes: 4, offset: 0}],
     ["float4", {pattern: "neighbours", bytes: 16, offset: 0}],
