@@ -74,9 +74,6 @@ std::vector<Case> barrier_cases() {
        "<branch second>: thread 32 waits at this __syncthreads(), and thread 0 at another, at "
        "<branch first>",
        "two_branches, block 0, thread 32", advice},
-      {"one thread leaves before it", on(leave_early<33>, {2, 34}),
-       "<leave>: thread 33 has returned, and 33 others wait for it at this __syncthreads()",
-       "leave_early<33>, block 0, thread 33", advice},
       {"most threads leave before it", on(leave_early<40>, {1, 256}),
        "<leave>: thread 40 has returned, and 40 others wait for it at this __syncthreads()",
        "leave_early<40>, block 0, thread 40", advice},

@@ -15,11 +15,6 @@ namespace cg = cooperative_groups;
 constexpr int kThreads = 64;
 constexpr unsigned kBytes = kThreads * sizeof(float);
 
-/// A launch of one block.
-auto alone(Kernel kernel) {
-  return on(kernel, {1, kThreads});
-}
-
 __device__ unsigned address_of(const void* shared) {
   return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
@@ -66,7 +61,7 @@ struct Way {
 };
 
 /// One thread copies a row, of which each thread writes one element.
-__device__ void copy_row(const float* x, float* y, const Way& way) {
+__global__ void copy_row(const float* x, float* y, Way way) {
   __shared__ alignas(16) float row[kThreads];
   __shared__ std::uint64_t barrier;
   const unsigned own = address_of(&barrier);
@@ -80,50 +75,11 @@ __device__ void copy_row(const float* x, float* y, const Way& way) {
   y[threadIdx.x] = row[threadIdx.x];
 }
 
-/// Reads without a look at the barrier.
-__global__ void does_not_wait(const float* x, float* y, bool correct) {
-  copy_row(x, y, {.waits = correct});
-}
-
-/// Waits for a phase that is over before the barrier's first.
-__global__ void waits_for_other_phase(const float* x, float* y, bool correct) {
-  copy_row(x, y, {.parity = correct ? 0u : 1u});
-}
-
-/// Lets the barrier expect nothing: its phase ends at once.
-__global__ void expects_nothing(const float* x, float* y, bool correct) {
-  copy_row(x, y, {.expected = correct ? kBytes : 0});
-}
-
-/// Lets it expect more than comes.
-__global__ void expects_too_much(const float* x, float* y, bool correct) {
-  copy_row(x, y, {.expected = correct ? kBytes : kBytes + 16});
-}
-
-/// Lets it expect less than comes.
-__global__ void expects_too_little(const float* x, float* y, bool correct) {
-  copy_row(x, y, {.expected = correct ? kBytes : kBytes - 16});
-}
-
-/// Arrives where nobody has said how many threads the barrier waits for.
-__global__ void does_not_init(const float* x, float* y, bool correct) {
-  copy_row(x, y, {.inits = correct});
-}
-
-/// Looks at a barrier that another thread may not have made yet.
-__global__ void waits_unordered(const float* x, float* y, bool correct) {
-  copy_row(x, y, {.syncs = correct});
-}
-
-/// Copies a part of a vector.
-__global__ void copies_a_part(const float* x, float* y, bool correct) {
-  const unsigned bytes = correct ? kBytes : kBytes - 4;
-  copy_row(x, y, {.bytes = bytes, .expected = bytes});
-}
-
-/// Copies from an address that is no multiple of 16.
-__global__ void copies_unaligned(const float* x, float* y, bool correct) {
-  copy_row(x, y, {.first = correct ? 4 : 1});
+/// A launch of one block that copies in a wrong way.
+auto copying(Way wrong) {
+  return [=](Memory memory, bool correct) {
+    copy_row<<<1, kThreads>>>(memory.x, memory.y, correct ? Way() : wrong);
+  };
 }
 
 /// Sends each thread's number to the other block, which gets it at the same place.
@@ -194,33 +150,33 @@ std::vector<Case> bulk_copy_cases() {
   const std::string expects =
       "Let the barrier expect as many bytes as are copied or stored with it";
   return {
-      {"a read of what is still on its way", alone(does_not_wait), left,
-       "does_not_wait, block 0, thread ...", kReceive},
-      {"a wait for a phase that is over", alone(waits_for_other_phase), left,
-       "waits_for_other_phase, block 0, thread ...", kReceive},
-      {"a barrier that expects no bytes", alone(expects_nothing), left,
-       "expects_nothing, block 0, thread ...", kReceive},
-      {"a barrier that expects too many bytes", alone(expects_too_much),
+      {"a read of what is still on its way", copying({.waits = false}), left,
+       "copy_row, block 0, thread ...", kReceive},
+      {"a wait for a phase that is over", copying({.parity = 1}), left,
+       "copy_row, block 0, thread ...", kReceive},
+      {"a barrier that expects no bytes", copying({.expected = 0}), left,
+       "copy_row, block 0, thread ...", kReceive},
+      {"a barrier that expects too many bytes", copying({.expected = kBytes + 16}),
        "<waits>: thread ... waits at a barrier for 16 bytes that never come",
-       "expects_too_much, block 0, thread ...", expects, cudaErrorLaunchFailure},
-      {"a barrier that expects too few bytes", alone(expects_too_little),
+       "copy_row, block 0, thread ...", expects, cudaErrorLaunchFailure},
+      {"a barrier that expects too few bytes", copying({.expected = kBytes - 16}),
        "<waits>: thread ... waits at a barrier to which 16 bytes came that it does not expect",
-       "expects_too_little, block 0, thread ...", expects, cudaErrorLaunchFailure},
-      {"a barrier without a count", alone(does_not_init),
+       "copy_row, block 0, thread ...", expects, cudaErrorLaunchFailure},
+      {"a barrier without a count", copying({.inits = false}),
        "<expects>: thread 0 arrives at a barrier that does not know yet how many threads it waits "
        "for",
-       "does_not_init, block 0, thread 0", "...", cudaErrorLaunchFailure},
-      {"a look at a barrier that may not be there yet", alone(waits_unordered),
-       "<waits>: a race: ...", "waits_unordered, block 0, thread ...",
+       "copy_row, block 0, thread 0", "...", cudaErrorLaunchFailure},
+      {"a look at a barrier that may not be there yet", copying({.syncs = false}),
+       "<waits>: a race: ...", "copy_row, block 0, thread ...",
        "Put __syncthreads() between the two"},
-      {"a bulk copy of a part of a vector", alone(copies_a_part),
+      {"a bulk copy of a part of a vector", copying({.bytes = kBytes - 4, .expected = kBytes - 4}),
        "<copies>: thread 0 copies 252 bytes, which are no multiple of 16",
-       "copies_a_part, block 0, thread 0",
+       "copy_row, block 0, thread 0",
        "cp.async.bulk moves whole vectors of 16 bytes: copy the rest in another way",
        cudaErrorLaunchFailure},
-      {"a bulk copy from any address", alone(copies_unaligned),
+      {"a bulk copy from any address", copying({.first = 1}),
        "<copies>: thread 0 reads 256 bytes of x at an address that is no multiple of 16",
-       "copies_unaligned, block 0, thread 0", "...", cudaErrorMisalignedAddress},
+       "copy_row, block 0, thread 0", "...", cudaErrorMisalignedAddress},
       {"a store to a block that may not have begun", on_cluster(sends_early, kThreads),
        "<sends>: thread ... writes shared memory of block 1 of the cluster, which may not have "
        "begun",

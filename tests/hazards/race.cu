@@ -32,18 +32,6 @@ __global__ void read_back(const float* x, float* y, bool correct) {
   if (t > 0) y[t] = row[t - 1];  // <-- back read
 }
 
-__global__ void overwrite_before_read(const float* x, float* y, bool correct) {
-  __shared__ float staged[64];
-  const int t = threadIdx.x;
-  staged[t] = x[t];
-  __syncthreads();
-  const float other = staged[t ^ 1];  // <-- overwrite read
-  if (correct) __syncthreads();
-  staged[t] = other;  // <-- overwrite written
-  __syncthreads();
-  y[t] = staged[t];
-}
-
 /// Every row is right by itself; only a second one overwrites what others still read.
 template <int kThreads>
 __global__ void reverse_rows(const float* x, float* y, bool correct) {
@@ -90,16 +78,6 @@ __global__ void vote_between(const float* x, float* y, bool correct) {
   const unsigned votes = __ballot_sync(kAll, x[threadIdx.x] > 0);
   if (correct) __syncwarp();
   if (threadIdx.x == 20) y[0] = static_cast<float>(votes) + found;  // <-- vote read
-}
-
-/// Each half of the warp waits for itself, and reads from the other.
-__global__ void half_warps(const float* x, float* y, bool correct) {
-  __shared__ float staged[32];
-  const int lane = threadIdx.x;
-  const unsigned half = lane < 16 ? 0x0000ffffu : 0xffff0000u;
-  staged[lane] = x[lane];  // <-- half written
-  __syncwarp(correct ? kAll : half);
-  y[lane] = staged[(lane + 16) % 32];  // <-- half read
 }
 
 /// The masks are the same; who reads from whom is not.
@@ -287,11 +265,6 @@ std::vector<Case> race_cases() {
       {"a thread reads its left neighbour's element", on(read_back, {1, 33, 33 * sizeof(float)}),
        "<back read>: a race: thread 1 reads row[0] here, thread 0 writes it at <back written>",
        "read_back, block 0, thread 1", kBarrier},
-      {"an element is overwritten before the neighbour has read it",
-       on(overwrite_before_read, {1, 64}),
-       "<overwrite read>: a race: thread ... reads staged[...] here, thread ... writes it at "
-       "<overwrite written>",
-       "overwrite_before_read, block 0, thread ...", kBarrier},
       {"the second round reuses scratch", on(reverse_rows<64>, {1, 64}),
        "<rows read>: a race: thread ... reads scratch[...] here, thread ... writes it at <rows "
        "written>",
@@ -306,10 +279,6 @@ std::vector<Case> race_cases() {
       {"a vote is taken for a barrier", on(vote_between, {1, 32}),
        "<vote read>: a race: thread 20 reads found here, thread 7 writes it at <vote written>",
        "vote_between, block 0, thread 20", kBarrier},
-      {"half warps wait for themselves and read from each other", on(half_warps, {1, 32}),
-       "<half written>: a race: thread 31 writes staged[31] here, thread 15 reads it at <half "
-       "read>",
-       "half_warps, block 0, thread ...", kBarrier},
       {"quarter warps read too far", on(quarter_warps, {1, 64}),
        "<quarter written>: a race: thread ... writes staged[...] here, thread ... reads it at "
        "<quarter read>",
@@ -360,14 +329,10 @@ std::vector<Case> race_cases() {
       {"only one block of many", on(last_block, {dim3(3, 2), 32}),
        "<last block>: a race: thread 1 writes turn[0] here, thread 0 writes it at <last block>",
        "last_block, block (2, 1, 0), thread 1", kOneWriter},
-      {"a device function's scratch is used twice, in float", on(two_sums<float>, {1, 128}),
+      {"a device function's scratch is used twice", on(two_sums<float>, {1, 128}),
        "<sum written>: a race: thread ... writes scratch[...] here, thread ... reads it at <sum "
        "read>",
        "two_sums<float>, block 0, thread ...", kBarrier},
-      {"a device function's scratch is used twice, in double", on(two_sums<double>, {1, 128}),
-       "<sum written>: a race: thread ... writes scratch[...] here, thread ... reads it at <sum "
-       "read>",
-       "two_sums<double>, block 0, thread ...", kBarrier},
   };
   for (Case& c : cases) c.what += ", and no barrier is between them";
   return cases;

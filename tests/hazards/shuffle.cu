@@ -8,13 +8,6 @@ namespace {
 
 constexpr unsigned kAll = 0xffffffff;
 
-/// The other half of the warp has nothing to do, and returns.
-__global__ void half_in_branch(const float* x, float* y, bool correct) {
-  const int t = threadIdx.x;
-  if (t >= 16) return;
-  y[t] = __shfl_xor_sync(correct ? 0xffffu : kAll, x[t], 1);  // <-- half
-}
-
 template <class Scalar>
 __device__ Scalar warp_sum(Scalar value, unsigned mask) {
   for (int offset = 16; offset > 0; offset /= 2) {
@@ -159,13 +152,6 @@ __global__ void negative_up(const float* x, float* y, bool correct) {
   y[t] = __shfl_up_sync(kAll, x[t], static_cast<unsigned>(distance));  // <-- up
 }
 
-/// From the lane before; that of lane 0 is lane 31, and a source beyond 31 begins again at 0.
-__global__ void negative_xor(const float* x, float* y, bool correct) {
-  const int t = threadIdx.x;
-  const float before = __shfl_sync(kAll, x[t], t + 31);
-  y[t] = correct ? before : __shfl_xor_sync(kAll, before, -1);  // <-- xor
-}
-
 }  // namespace
 
 std::vector<Case> shuffle_cases() {
@@ -176,15 +162,9 @@ std::vector<Case> shuffle_cases() {
       "A warp has 32 lanes, so distances are 0 to 31: sums of more threads go through shared "
       "memory";
   return {
-      {"half of the lanes have returned", on(half_in_branch, {1, 32}),
-       "<half>: the mask of this shuffle names lanes 16 to 31 of warp 0, which have returned",
-       "half_in_branch, block 0, thread 0", advice},
-      {"lanes beyond the row have returned, in float", on(row_ends<float, 63>, {1, dim3(16, 4)}),
+      {"lanes beyond the row have returned", on(row_ends<float, 63>, {1, dim3(16, 4)}),
        "<sum>: the mask of this shuffle names lane 31 of warp 1, which has returned",
        "row_ends<float, 63>, block 0, thread (0, 2, 0)", advice},
-      {"lanes beyond the row have returned, in double", on(row_ends<double, 70>, {3, 96}),
-       "<sum>: the mask of this shuffle names lanes 6 to 31 of warp 2, which have returned",
-       "row_ends<double, 70>, block 0, thread 64", advice},
       {"not all lanes have a last round", on(last_round, {1, 32}),
        "<round>: the mask of this shuffle names lanes 8 to 31 of warp 0, which have returned",
        "last_round, block 0, thread 0", advice},
@@ -244,9 +224,6 @@ std::vector<Case> shuffle_cases() {
       {"a shuffle up by less than nothing", on(negative_up, {1, 32}),
        "<up>: lane 0 shuffles over a distance of -17, which leaves the warp",
        "negative_up, block 0, thread 0", distance},
-      {"a shuffle over a negative distance", on(negative_xor, {1, 32}),
-       "<xor>: lane 31 shuffles over a distance of -1, which leaves the warp",
-       "negative_xor, block 0, thread 31", distance},
   };
 }
 

@@ -23,4 +23,11 @@ __device__ inline float rstd_of(float sum) {
   return rsqrtf(sum / Rows::kHidden + Rows::kEps);
 }
 
+/// One block for each row, of so many threads.
+template <void kernel(const float*, float*), int kThreads = Rows::kHidden>
+void launch(Rows rows) {
+  void* arguments[] = {&rows.x, &rows.y};
+  cudaLaunchKernel(kernel, Rows::kRows, kThreads, arguments, 0, nullptr);
+}
+
 }  // namespace tests

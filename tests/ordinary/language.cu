@@ -161,11 +161,6 @@ __global__ void vectors(const float* x, float* y) {
   y[blockIdx.x * kHidden + threadIdx.x] = value * rstd_of(sum);
 }
 
-template <class Vector>
-void launch_vectors(Rows rows) {
-  vectors<Vector><<<Rows::kRows, kHidden>>>(rows.x, rows.y);
-}
-
 struct Padded {
   char sign;  // three bytes behind it belong to nobody
   float square;
@@ -209,14 +204,11 @@ void launch_symbols(Rows rows) {
 
 std::vector<Ordinary> language_kernels() {
   return {
-      {"atomics, and votes with barriers",
-       [](Rows rows) { atomics<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
+      {"atomics, and votes with barriers", launch<atomics>},
       {"__constant__ and __device__ variables", launch_symbols},
-      {"__ldg of a part, and alignas of a type",
-       [](Rows rows) { parts<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
-      {"__activemask", [](Rows rows) { active_lanes<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
-      {"__reduce and __match",
-       [](Rows rows) { warp_functions<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
+      {"__ldg of a part, and alignas of a type", launch<parts>},
+      {"__activemask", launch<active_lanes>},
+      {"__reduce and __match", launch<warp_functions>},
       {"a template whose arguments are deduced, of other types than its parameters",
        [](Rows rows) { deduced<<<Rows::kRows, kHidden>>>(rows.x, rows.y, kHidden, 1e-5); }},
       {"a template whose arguments are deduced, from pointers that are not const",
@@ -230,17 +222,14 @@ std::vector<Ordinary> language_kernels() {
        }},
       {"a kernel of two with its name",
        [](Rows rows) { overloaded<<<Rows::kRows, kHidden>>>(rows.x, rows.y, 1e-5f); }},
-      {"operators of one's own, and __builtin_assume",
-       [](Rows rows) { operators<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
-      {"arithmetic of half", [](Rows rows) { halves<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
-      {"double4, which goes in two parts", launch_vectors<Double4>},
-      {"ulonglong2", launch_vectors<ulonglong2>},
-      {"ushort4", launch_vectors<ushort4>},
-      {"char4", launch_vectors<char4>},
-      {"a struct with padding in shared memory",
-       [](Rows rows) { padded<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
-      {"warps that return before a barrier",
-       [](Rows rows) { idle_warps<<<Rows::kRows, 2 * kHidden>>>(rows.x, rows.y); }},
+      {"operators of one's own, and __builtin_assume", launch<operators>},
+      {"arithmetic of half", launch<halves>},
+      {"double4, which goes in two parts", launch<vectors<Double4>>},
+      {"ulonglong2", launch<vectors<ulonglong2>>},
+      {"ushort4", launch<vectors<ushort4>>},
+      {"char4", launch<vectors<char4>>},
+      {"a struct with padding in shared memory", launch<padded>},
+      {"warps that return before a barrier", launch<idle_warps, 2 * kHidden>},
   };
 }
 

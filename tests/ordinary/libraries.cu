@@ -214,11 +214,6 @@ __global__ void atomics(const float* x, float* y) {
   y[blockIdx.x * kHidden + threadIdx.x] = values[0] * min(most, rstd_of(sum));
 }
 
-template <void kernel(const float*, float*), int kThreads = kHidden>
-void launch(Rows rows) {
-  kernel<<<Rows::kRows, kThreads>>>(rows.x, rows.y);
-}
-
 }  // namespace
 
 std::vector<Ordinary> libraries_kernels() {

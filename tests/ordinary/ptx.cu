@@ -99,12 +99,9 @@ __global__ void producer(const float* x, float* y) {
 
 std::vector<Ordinary> ptx_kernels() {
   return {
-      {"ld and st with hints, and special registers",
-       [](Rows rows) { hints<<<Rows::kRows, kHidden / 4>>>(rows.x, rows.y); }},
-      {"cp.async, and named barriers",
-       [](Rows rows) { copies<<<Rows::kRows, kHidden>>>(rows.x, rows.y); }},
-      {"bar.arrive, and a cache policy",
-       [](Rows rows) { producer<<<Rows::kRows, kHidden + 32>>>(rows.x, rows.y); }},
+      {"ld and st with hints, and special registers", launch<hints, kHidden / 4>},
+      {"cp.async, and named barriers", launch<copies>},
+      {"bar.arrive, and a cache policy", launch<producer, kHidden + 32>},
   };
 }
 
