@@ -84,8 +84,8 @@ const Result* find_result(
     const std::vector<Result>& results, const std::string& implementation,
     const Condition& condition);
 
-/// The result, the profile or the loads of an implementation in a regime, with tensors of a type, or
-/// null.
+/// The result, the profile or the loads of an implementation in a regime, with tensors of a type,
+/// or null.
 template <class Row>
 const Row* find_row(
     const std::vector<Row>& rows, std::string_view implementation, std::string_view regime,
