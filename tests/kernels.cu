@@ -17,11 +17,6 @@ __global__ void increment(float* y) {
   y[0] = y[0] + 1;
 }
 
-__global__ void with_workspace(const float* x, float* workspace, float* y) {
-  workspace[0] = x[0];
-  y[0] = workspace[0] + 1;
-}
-
 __global__ void large_static(float* y) {
   __shared__ float memory[10000];
   memory[threadIdx.x] = 1;
@@ -92,7 +87,6 @@ __global__ void store_shared(Addresses at) {
   *reinterpret_cast<T*>(staged + at[threadIdx.x]) = T();
 }
 template __global__ void store_shared<float>(Addresses);
-template __global__ void store_shared<float2>(Addresses);
 template __global__ void store_shared<float4>(Addresses);
 
 __global__ void halves(const __nv_bfloat16* x, __half* y) {
@@ -126,13 +120,6 @@ __global__ void past_the_end(const float* x, float* y) {
   y[0] = cuda::associate_access_property(x, cuda::access_property::persisting())[1];
 }
 
-__global__ void barriers(float* y) {
-  float value = 1;
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(~0u, value, offset);
-  for (int i = 0; i < 3; ++i) __syncthreads();
-  y[threadIdx.x] = value;
-}
-
 __global__ void triggers(float* y, int early, int late) {
   const int t = threadIdx.x;
   if (t < early) cudaTriggerProgrammaticLaunchCompletion();
@@ -154,20 +141,10 @@ __global__ void lanes_behind_loop(float* y) {
   if (t == 0) y[24] = together;
 }
 
-template <int kLanes>
-__global__ void warp_reduce(const float* x, float* y) {
-  using Reduce = cub::WarpReduce<float, kLanes>;
-  __shared__ typename Reduce::TempStorage storage;
-  if (threadIdx.x >= kLanes) return;
-  const float sum = Reduce(storage).Sum(x[threadIdx.x]);
-  if (threadIdx.x == 0) y[0] = sum;
-}
-template __global__ void warp_reduce<32>(const float*, float*);
-template __global__ void warp_reduce<16>(const float*, float*);
-
-__global__ void block_reduce(const float* x, float* y) {
-  using Reduce = cub::BlockReduce<float, 96>;
+__global__ void half_warp_reduce(const float* x, float* y) {
+  using Reduce = cub::WarpReduce<float, 16>;
   __shared__ Reduce::TempStorage storage;
+  if (threadIdx.x >= 16) return;
   const float sum = Reduce(storage).Sum(x[threadIdx.x]);
   if (threadIdx.x == 0) y[0] = sum;
 }

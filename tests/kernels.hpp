@@ -16,8 +16,6 @@ __global__ void fill(float* y);
 /// y[0] = value; and y[0] = y[0] + 1.
 __global__ void set(float* y, float value);
 __global__ void increment(float* y);
-/// y[0] = x[0] + 1, by way of a workspace in global memory.
-__global__ void with_workspace(const float* x, float* workspace, float* y);
 
 /// 40000 bytes of variables; more than a block can have; float[100] in a device function; and there
 /// double[50], behind int[7].
@@ -55,17 +53,12 @@ __global__ void past_the_end(const float* x, float* y);
 /// y[t] = the lanes that are with the t-th of 24 behind a loop of t / 8 rounds; y[24] = those that
 /// are with the first of them when all 24 have met.
 __global__ void lanes_behind_loop(float* y);
-/// 3 barriers and, in each warp, 5 shuffles.
-__global__ void barriers(float* y);
 /// Of 96 threads, which write to y, `early` ones let the next kernel begin before that, and `late`
 /// ones after it.
 __global__ void triggers(float* y, int early, int late);
 /// y[t] = the t of the lane that __shfl_xor_sync(..., distance) leads to, in a warp.
 __global__ void shuffle_xor(float* y, int distance);
-/// y[0] = the sum of x[0 .. kLanes), by cub::WarpReduce<float, kLanes>; kLanes is 32 or 16.
-template <int kLanes>
-__global__ void warp_reduce(const float* x, float* y);
-/// y[0] = the sum of x[0 .. 96), by cub::BlockReduce.
-__global__ void block_reduce(const float* x, float* y);
+/// y[0] = the sum of x[0 .. 16), by cub::WarpReduce<float, 16>.
+__global__ void half_warp_reduce(const float* x, float* y);
 
 }  // namespace tests

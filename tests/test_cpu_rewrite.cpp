@@ -10,11 +10,9 @@
 #include "common/base/files.hpp"
 #include "common/cpu_device/rewrite.hpp"
 #include "tests/catch.hpp"
-#include "tests/repository.hpp"
-#ifdef RMSNORM_CPU_DEVICE_REWRITE
 #include "tests/command.hpp"
+#include "tests/repository.hpp"
 #include "tests/temporary_folder.hpp"
-#endif
 
 using rmsnorm::cpu_device::MissingFeature;
 using rmsnorm::cpu_device::rewrite;
@@ -552,7 +550,6 @@ TEST_CASE("a header that the CPU device lacks is refused as a missing feature") 
   }
 }
 
-#ifdef RMSNORM_CPU_DEVICE_REWRITE
 TEST_CASE("the rewriter's exit code tells a missing feature from a malformed file") {
   const TemporaryFolder folder;
   const auto run_on = [&](const std::string& source) {
@@ -576,16 +573,4 @@ TEST_CASE("the rewriter's exit code tells a missing feature from a malformed fil
       rmsnorm::read_file(folder / "k.cpp"), contains("k.cu\"\n" + launch_of("f") + "1, 2)();"));
   CHECK(run_without_gpu({RMSNORM_CPU_DEVICE_REWRITE}).exit_code == 2);
   CHECK(run_without_gpu({RMSNORM_CPU_DEVICE_REWRITE, "/no/file", "/dev/null"}).exit_code == 1);
-}
-#endif
-
-TEST_CASE("every line of a lesson stays where it is") {
-  for (const fs::path& folder : lesson_folders()) {
-    const fs::path file = folder / "rms_norm.cu";
-    if (!fs::exists(file)) continue;
-    const std::string text = rewrite(rmsnorm::read_file(file), file.string());
-    CAPTURE(file);
-    CHECK(text.starts_with("#line 1 \"" + file.string() + "\"\n"));
-    CHECK(lines_in(text).size() == lines_of(file).size() + 1);
-  }
 }

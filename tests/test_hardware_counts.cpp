@@ -119,18 +119,6 @@ bool is_exact(const Recorded& row, const std::string& column) {
   return true;
 }
 
-/// The lines of a launch, with all counts doubled.
-std::vector<LineCount> doubled(std::vector<LineCount> lines) {
-  for (LineCount& line : lines) {
-    for (const auto count :
-         {&LineCount::requests, &LineCount::lanes, &LineCount::sectors, &LineCount::wavefronts,
-          &LineCount::conflicts}) {
-      line.*count *= 2;
-    }
-  }
-  return lines;
-}
-
 }  // namespace
 
 TEST_CASE("the CPU device counts exactly what the profiler counted on a GPU") {
@@ -178,22 +166,6 @@ TEST_CASE("every kernel's predicted traffic is what the CPU device counts, withi
       const double read = bytes_per_row("global load") + bytes_per_row("bulk load");
       CHECK_THAT(read, WithinRel(predicted.read, kTolerance));
       CHECK_THAT(bytes_per_row("global store"), WithinRel(predicted.written, kTolerance));
-    }
-  }
-}
-
-TEST_CASE(
-    "the CPU device's counts are the same each time, and twice as large with twice the rows") {
-  NEEDS_COUNTS();
-  for (const int hidden : {128, 4096}) {
-    for (const Implementation& lesson : tests::gpu_implementations()) {
-      if (!lesson.unsupported(workload_of(lesson, {64, hidden}).problem()).empty()) continue;
-      CAPTURE(lesson.slug, hidden);
-      const LaunchCounts once = counts_of(lesson, {32, hidden});
-      REQUIRE_FALSE(once.lines.empty());
-      CHECK(counts_of(lesson, {32, hidden}).lines == once.lines);
-      if (!is_by_rows(*lesson.operation)) continue;
-      CHECK(counts_of(lesson, {64, hidden}).lines == doubled(once.lines));
     }
   }
 }
