@@ -61,6 +61,16 @@ std::vector<fs::path> project_folders() {
   return folders_of_lessons(false);
 }
 
+std::vector<std::string> exercises() {
+  std::vector<std::string> names;
+  for (const auto& folders : {lesson_folders(), project_folders()}) {
+    for (const fs::path& folder : folders) {
+      if (fs::exists(folder / "goals.cpp")) names.push_back(folder.filename());
+    }
+  }
+  return names;
+}
+
 std::vector<std::string> lines_of(const fs::path& file) {
   return lines_in(rmsnorm::read_file(file));
 }

@@ -22,6 +22,9 @@ std::vector<std::filesystem::path> lesson_folders();
 /// The folders lessons/NAME/ of the projects, sorted.
 std::vector<std::filesystem::path> project_folders();
 
+/// The names of all exercises, those of the projects last.
+std::vector<std::string> exercises();
+
 /// A file's lines, or a text's, without the newlines.
 std::vector<std::string> lines_of(const std::filesystem::path& file);
 std::vector<std::string> lines_in(std::string_view text);

@@ -97,17 +97,6 @@ std::string given() {
   return rmsnorm::read_file(top() / "lessons/04_warp_reduce/exercise.cu");
 }
 
-/// The names of all exercises, those of the projects last.
-std::vector<std::string> exercises() {
-  std::vector<std::string> names;
-  for (const auto& folders : {lesson_folders(), project_folders()}) {
-    for (const fs::path& folder : folders) {
-      if (fs::exists(folder / "goals.cpp")) names.push_back(folder.filename());
-    }
-  }
-  return names;
-}
-
 /// The exercise with another text in one place.
 std::string with(const std::string& old_text, const std::string& new_text) {
   std::string source = given();
@@ -485,57 +474,42 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
   }
 }
 
-TEST_CASE("what of CUDA the CPU device lacks is said by its name and line") {
-  const TemporaryFolder folder;
-  const std::string log = (folder / "log").string();
-  rmsnorm::write_file(log, R"(/r/my.cu:3:38: error: '__vadd4' was not declared in this scope
+TEST_CASE("what the compilers say becomes what the reader needs, in words about its own file") {
+  const std::string awk = (top() / "common/programs/compiler_messages.awk").string();
+  struct Log {
+    std::string text, shown;
+  };
+  for (const Log& log : std::vector<Log>{
+           // What of CUDA the CPU device lacks is said by its name and line.
+           {R"(/r/my.cu:3:38: error: '__vadd4' was not declared in this scope
 /r/my.cu:4:82: error: 'this_multi' is not a member of 'cooperative_groups'
 /r/my.cu:5:96: error: 'foo' was not declared in this scope
 /r/cuda/barrier: In instantiation of 'class cuda::barrier<cuda::thread_scope_system>':
 /r/my.cu:6:3:   required from here
 /r/cuda/barrier:13:5: error: static assertion failed: the CPU device has no barrier of blocks
-)");
-  const Finished finished = run_without_gpu(
-      {"bash", "-c", "awk -v path=/r/my.cu -v name=my.cu -f \"$1\" <\"$2\"", "-",
-       (top() / "common/programs/compiler_messages.awk").string(), log});
-  CHECK(finished.out == R"(my.cu:3:38: error: the CPU device has no __vadd4
+)",
+            R"(my.cu:3:38: error: the CPU device has no __vadd4
 my.cu:4:82: error: the CPU device has no this_multi
 my.cu:5:96: error: 'foo' was not declared in this scope
 my.cu:6: error: the CPU device has no barrier of blocks
-)");
-}
-
-TEST_CASE(
-    "a mistake that shows in a header or a macro of another file is one of the reader's line") {
-  const TemporaryFolder folder;
-  const std::string log = (folder / "log").string();
-  const auto shown = [&](const std::string& text) {
-    rmsnorm::write_file(log, text);
-    return run_without_gpu({"bash", "-c", "awk -v path=/r/my.cu -v name=my.cu -f \"$1\" <\"$2\"",
-                            "-", (top() / "common/programs/compiler_messages.awk").string(), log})
-        .out;
-  };
-  CHECK(
-      shown("/usr/include/sort.h: In instantiation of 'void sort(T, T)':\n"
-            "/r/my.cu:6:3:   required from here\n"
-            "/usr/include/sort.h:13:5: error: no match for 'operator<'\n") ==
-      "my.cu:6: error: no match for 'operator<'\n");
-  CHECK(
-      shown("/r/common/checks.hpp:25:27: error: 'w' was not declared in this scope\n"
-            "/r/my.cu:40:12: note: in expansion of macro 'SQUARE'\n") ==
-      "my.cu:40: error: 'w' was not declared in this scope\n");
-  CHECK(
-      shown("/usr/bin/ld: check.cpp:(.text.startup+0x0): multiple definition of `main'; my.o\n") ==
-      "my.cu: error: it has a main() of its own, and is to be a part of a program that has one\n");
-  CHECK(
-      shown("/r/my.cu:3:9: warning: unused variable 'a'\n/r/my.cu:4:9: error: no 'b'\n") ==
-      "my.cu:4:9: error: no 'b'\n");
-}
-
-TEST_CASE("of what nvcc and clang say only the words about the reader's file are shown") {
-  const TemporaryFolder folder;
-  const std::string log = (folder / "log").string();
-  rmsnorm::write_file(log, R"([1/2] Building CUDA object my.dir/my.cu.o
+)"},
+           // A mistake that shows in a header or a macro of another file is one of the reader's.
+           {R"(/usr/include/sort.h: In instantiation of 'void sort(T, T)':
+/r/my.cu:6:3:   required from here
+/usr/include/sort.h:13:5: error: no match for 'operator<'
+)",
+            "my.cu:6: error: no match for 'operator<'\n"},
+           {R"(/r/common/checks.hpp:25:27: error: 'w' was not declared in this scope
+/r/my.cu:40:12: note: in expansion of macro 'SQUARE'
+)",
+            "my.cu:40: error: 'w' was not declared in this scope\n"},
+           {"/usr/bin/ld: check.cpp:(.text.startup+0x0): multiple definition of `main'; my.o\n",
+            "my.cu: error: it has a main() of its own, and is to be a part of a program that has "
+            "one\n"},
+           {"/r/my.cu:3:9: warning: unused variable 'a'\n/r/my.cu:4:9: error: no 'b'\n",
+            "my.cu:4:9: error: no 'b'\n"},
+           // Of what nvcc and clang say, the words about the reader's file alone.
+           {R"([1/2] Building CUDA object my.dir/my.cu.o
 FAILED: my.dir/my.cu.o
 /usr/local/cuda/bin/nvcc -I/r -c /r/my.cu -o my.dir/my.cu.o
 /r/my.cu(43): error: identifier "smu" is undefined
@@ -555,11 +529,8 @@ FAILED: my.dir/my.cu.o
 /r/my.cu:75:8: note: in instantiation of function template specialization 'f<int *>' requested here
 /usr/bin/ld: /r/my.cu:81: undefined reference to `warp_sum'
 ninja: build stopped: subcommand failed.
-)");
-  const Finished finished = run_without_gpu(
-      {"bash", "-c", "awk -v path=/r/my.cu -v name=my.cu -f \"$1\" <\"$2\"", "-",
-       (top() / "common/programs/compiler_messages.awk").string(), log});
-  CHECK(finished.out == R"(my.cu(43): error: identifier "smu" is undefined
+)",
+            R"(my.cu(43): error: identifier "smu" is undefined
     partial[warp] = smu;
                     ^
 my.cu:50:3: error: use of undeclared identifier 'total'
@@ -567,6 +538,14 @@ my.cu:50:3: error: use of undeclared identifier 'total'
   ^
 my.cu:75: error: it does not fit
 my.cu:81: undefined reference to `warp_sum'
-)");
-  CHECK(finished.err == "");
+)"}}) {
+    CAPTURE(log.text);
+    const TemporaryFolder folder;
+    rmsnorm::write_file(folder / "log", log.text);
+    const Finished finished = run_without_gpu(
+        {"bash", "-c", "awk -v path=/r/my.cu -v name=my.cu -f \"$1\" <\"$2\"", "-", awk,
+         (folder / "log").string()});
+    CHECK(finished.out == log.shown);
+    CHECK(finished.err == "");
+  }
 }

@@ -24,59 +24,6 @@ using namespace tests;
 
 namespace {
 
-/// What the check says about an exercise that nobody has touched.
-struct Given {
-  const char* slug;
-  std::vector<std::string> missed;
-};
-
-const std::vector<Given> kGiven = {
-    {"02_naive",
-     {"every request to global memory touches at most 4 sectors: 32 counted in 32 x 4096"}},
-    {"03_shared_memory",
-     {"x crosses global memory once: 2 counted in 32 x 4096",
-      "at least 256 wavefronts of shared memory a row: 52 counted in 32 x 4096"}},
-    {"04_warp_reduce", {"at most 2 barriers a row: 9 counted in 32 x 4096"}},
-    {"05_cub_warp_reduce",
-     {"no bank conflict: 152 counted in 32 x 4096",
-      "at most 300 wavefronts of shared memory a row: 555 counted in 32 x 4096"}},
-    {"06_float4", {"every request to global memory touches 16 sectors: 4 counted in 32 x 4096"}},
-    {"07_multi_row",
-     {"no barrier in rows of 128 columns: 5 counted in 256 x 128",
-      "every request to global memory has 32 lanes: 16 counted in 256 x 128"}},
-    {"08_registers", {"x crosses global memory once: 2 counted in 32 x 4096"}},
-    {"09_cache_policy",
-     {"every load of x asks the L2 to evict its line last: 1 counted in 32 x 4096"}},
-    {"10_half_precision",
-     {"every request to global memory touches 16 sectors: 2 counted in 32 x 4096 bf16"}},
-    {"11_unaligned_rows",
-     {"at most 75 requests to global memory a row: 156 counted in 32 x 4097 bf16"}},
-    {"12_launch_overlap",
-     {"every block lets the next kernel begin before it writes: 0 counted in 32 x 4096 bf16"}},
-    {"13_residual_add",
-     {"x crosses global memory once: 2 counted in 32 x 4096 bf16",
-      "at most 80 requests a row: 112 counted in 32 x 4096 bf16"}},
-    {"14_backward", {"x crosses global memory once: 2 counted in 64 x 4096"}},
-    {"15_clusters", {"at most 8 barriers a row: 12 counted in 4 x 65536"}},
-    {"16_eight_bits",
-     {"at most 2 barriers a row: 9 counted in 32 x 4096 bf16",
-      "at most 660 sectors a row: 1413 counted in 32 x 4096 bf16"}},
-    {"layer_norm",
-     {"x crosses global memory once: 3 counted in 32 x 4096",
-      "at most 2048 sectors a row: 3072 counted in 32 x 4096",
-      "every request to global memory touches 16 sectors: 4 counted in 32 x 4096",
-      "at most 2 barriers a row: 20 counted in 32 x 4096",
-      "at most 64 wavefronts of shared memory a row: 104 counted in 32 x 4096",
-      "no barrier in rows of 128 columns: 20 counted in 256 x 128"}},
-    {"softmax",
-     {"x crosses global memory once: 3 counted in 32 x 4096",
-      "at most 1024 sectors a row: 2048 counted in 32 x 4096",
-      "every request to global memory touches 16 sectors: 4 counted in 32 x 4096",
-      "at most 1 barrier a row: 19 counted in 32 x 4096",
-      "at most 64 wavefronts of shared memory a row: 104 counted in 32 x 4096",
-      "no barrier in rows of 128 columns: 19 counted in 256 x 128"}},
-};
-
 Finished run_program(const std::string& name, const std::vector<std::string>& options = {}) {
   std::vector<std::string> command = {std::string(RMSNORM_LESSONS_DIR) + "/" + name};
   command.insert(command.end(), options.begin(), options.end());
@@ -123,35 +70,43 @@ std::ptrdiff_t count_of(const std::vector<std::string>& lines, const std::string
 const char* const kBegin = "// >>> your turn";
 const char* const kEnd = "// <<<";
 
-fs::path folder_of(const Given& given) {
-  return top() / "lessons" / given.slug;
+fs::path folder_of(const std::string& slug) {
+  return top() / "lessons" / slug;
 }
 
-bool is_project(const Given& given) {
-  return !fs::exists(folder_of(given) / "rms_norm.cu");
+bool is_project(const std::string& slug) {
+  return !fs::exists(folder_of(slug) / "rms_norm.cu");
 }
 
 /// The file that solves it: the lesson's kernel, or ours for a project.
-fs::path solution_of(const Given& given) {
-  return is_project(given) ? top() / "tests/operations" / given.slug / "solution.cu"
-                           : folder_of(given) / "rms_norm.cu";
+fs::path solution_of(const std::string& slug) {
+  return is_project(slug) ? top() / "tests/operations" / slug / "solution.cu"
+                          : folder_of(slug) / "rms_norm.cu";
 }
 
 /// What it is called behind ./rmsnorm exercise.
-std::string name_of(const Given& given) {
-  return is_project(given) ? given.slug : std::to_string(std::stoi(given.slug));
+std::string name_of(const std::string& slug) {
+  return is_project(slug) ? slug : std::to_string(std::stoi(slug));
 }
 
-/// The texts of the goals in a lesson's goals.cpp: {"at most 2 barriers a row", Quantity...
-std::vector<std::string> texts_of_goals(const fs::path& file) {
+/// The texts of all that is checked in an exercise's goals.cpp: {"at most 2 barriers a row", ...
+std::vector<std::string> texts_of(const std::vector<std::string>& lines) {
   std::vector<std::string> texts;
-  for (const std::string& line : lines_of(file)) {
+  for (const std::string& line : lines) {
     const std::size_t begin = line.find("{\"");
     if (begin == line.npos || line.find(".regimes") != line.npos) continue;
     texts.push_back(line.substr(begin + 2, line.find('"', begin + 2) - begin - 2));
   }
   REQUIRE_FALSE(texts.empty());
   return texts;
+}
+
+/// Those of its goals, without what a solution has to stay within.
+std::vector<std::string> goals_of(const std::string& slug) {
+  std::vector<std::string> lines = lines_of(folder_of(slug) / "goals.cpp");
+  const auto is_within = [](const std::string& line) { return line.find(".within") != line.npos; };
+  lines.erase(std::find_if(lines.begin(), lines.end(), is_within), lines.end());
+  return texts_of(lines);
 }
 
 LineCount global_load(const char* what, int lanes, int sectors) {
@@ -174,55 +129,66 @@ Watched launch_of(std::vector<LineCount> lines) {
 
 }  // namespace
 
-TEST_CASE("an exercise that nobody has touched is right, misses its goals and keeps the rest") {
-  for (const Given& given : kGiven) {
-    CAPTURE(given.slug);
-    const Finished finished = run_program("exercise_" + std::string(given.slug));
+TEST_CASE(
+    "an exercise that nobody has touched is right, misses its goals and keeps the rest, as the "
+    "pages show") {
+  const std::string front_page = read_file(top() / "README.md");
+  for (const std::string& slug : exercises()) {
+    CAPTURE(slug);
+    const Finished finished = run_program("exercise_" + slug);
     if (finished.exit_code == kNoDevice) SKIP_TEST("there is no GPU");
     CAPTURE(finished.out);
-    CHECK(verdicts(finished.out, given.slug, "RIGHT") == 1);
+    CHECK(verdicts(finished.out, slug, "RIGHT") == 1);
     if (!can_watch()) {
       CHECK(finished.exit_code == kAllVerified);  // nothing is counted on a GPU
       continue;
     }
     CHECK(finished.exit_code == kGoalMissed);
-    CHECK(verdicts(finished.out, given.slug, "NOT") == std::ssize(given.missed));
-    CHECK(verdicts(finished.out, given.slug, "GOAL") == 0);
-    CHECK(verdicts(finished.out, given.slug, "BUT") == 0);
-    for (const std::string& missed : given.missed) {
-      CHECK_THAT(finished.out, contains("NOT YET  " + missed + "\n"));
+    CHECK(verdicts(finished.out, slug, "NOT") == std::ssize(goals_of(slug)));
+    CHECK(verdicts(finished.out, slug, "GOAL") == 0);
+    CHECK(verdicts(finished.out, slug, "BUT") == 0);
+    for (const std::string& goal : goals_of(slug)) {
+      CHECK_THAT(finished.out, contains("NOT YET  " + goal + ": "));
     }
+    if (slug == "04_warp_reduce") {
+      CHECK_THAT(front_page, contains("```text\n" + finished.out + "```\n"));
+    }
+    if (!is_project(slug)) continue;
+    std::string verdicts_on_page = "```text\n";
+    for (const std::string& line : lines_in(finished.out)) {
+      if (line.starts_with(slug)) verdicts_on_page += line + "\n";
+    }
+    CHECK_THAT(read_file(folder_of(slug) / "README.md"), contains(verdicts_on_page + "```\n"));
   }
 }
 
 TEST_CASE("the lesson's kernel in the place of the exercise's, or ours, reaches every goal") {
-  for (const Given& given : kGiven) {
-    CAPTURE(given.slug);
+  for (const std::string& slug : exercises()) {
+    CAPTURE(slug);
     // That a lesson's kernel is right on all problems, test_mutants.cpp shows.
     std::vector<std::string> options;
-    if (!is_project(given)) options = {"--goals"};
-    const Finished finished = run_program("solution_" + std::string(given.slug), options);
+    if (!is_project(slug)) options = {"--goals"};
+    const Finished finished = run_program("solution_" + slug, options);
     if (finished.exit_code == kNoDevice) SKIP_TEST("there is no GPU");
     CAPTURE(finished.out);
     CHECK(finished.exit_code == kAllVerified);
-    CHECK(verdicts(finished.out, given.slug, "RIGHT") == 1);
+    CHECK(verdicts(finished.out, slug, "RIGHT") == 1);
     if (!can_watch()) continue;
-    CHECK(verdicts(finished.out, given.slug, "GOAL") == std::ssize(given.missed));
-    CHECK(std::ssize(lines_in(finished.out)) == 1 + std::ssize(given.missed));
+    CHECK(verdicts(finished.out, slug, "GOAL") == std::ssize(goals_of(slug)));
+    CHECK(std::ssize(lines_in(finished.out)) == 1 + std::ssize(goals_of(slug)));
   }
 }
 
 TEST_CASE("on a GPU our kernels of the projects are as fast as a copy") {
-  for (const Given& given : kGiven) {
-    if (!is_project(given)) continue;
-    CAPTURE(given.slug);
-    const Finished finished =
-        run({RMSNORM_LESSONS_DIR "/solution_" + std::string(given.slug), "--time"});
+  for (const std::string& slug : exercises()) {
+    if (!is_project(slug)) continue;
+    CAPTURE(slug);
+    const Finished finished = run({RMSNORM_LESSONS_DIR "/solution_" + slug, "--time"});
     if (finished.exit_code == kNoDevice) SKIP_TEST("there is no GPU");
     CAPTURE(finished.out, finished.err);
     CHECK(finished.exit_code == kAllVerified);
     for (const char* regime : {"prefill", "heads"}) CHECK_THAT(finished.out, contains(regime));
-    CHECK(verdicts(finished.out, given.slug, "GOAL") == (is_cpu_device() ? 0 : 2));
+    CHECK(verdicts(finished.out, slug, "GOAL") == (is_cpu_device() ? 0 : 2));
   }
 }
 
@@ -238,10 +204,10 @@ TEST_CASE("the time of a project's kernel is graded against the copy's") {
 }
 
 TEST_CASE("outside of its marks an exercise is its lesson's kernel file, or our solution's") {
-  for (const Given& given : kGiven) {
-    CAPTURE(given.slug);
-    const std::vector<std::string> exercise = body_of(folder_of(given) / "exercise.cu");
-    const std::vector<std::string> lesson = body_of(solution_of(given));
+  for (const std::string& slug : exercises()) {
+    CAPTURE(slug);
+    const std::vector<std::string> exercise = body_of(folder_of(slug) / "exercise.cu");
+    const std::vector<std::string> lesson = body_of(solution_of(slug));
     const auto holds = [](const char* mark) {
       return [mark](const std::string& line) { return line.find(mark) != line.npos; };
     };
@@ -269,23 +235,20 @@ TEST_CASE("every lesson on the device and every project has goals, three hints a
       slugs.push_back(folder.filename());
   }
   for (const fs::path& folder : project_folders()) slugs.push_back(folder.filename());
-  std::vector<std::string> given;
-  for (const Given& exercise : kGiven) given.push_back(exercise.slug);
-  CHECK(given == slugs);
+  CHECK(exercises() == slugs);
 
-  for (const Given& exercise : kGiven) {
-    CAPTURE(exercise.slug);
-    const std::string name = name_of(exercise);
-    CHECK(fs::exists(folder_of(exercise) / "goals.cpp"));
-    const std::vector<std::string> lines = lines_of(folder_of(exercise) / "exercise.cu");
+  for (const std::string& slug : exercises()) {
+    CAPTURE(slug);
+    const std::string name = name_of(slug);
+    const std::vector<std::string> lines = lines_of(folder_of(slug) / "exercise.cu");
     REQUIRE(lines.size() > 4);
-    const std::string page = read_file(folder_of(exercise) / "README.md");
-    if (is_project(exercise)) {
+    const std::string page = read_file(folder_of(slug) / "README.md");
+    if (is_project(slug)) {
       REQUIRE(lines[0].starts_with("// Your turn - "));
       const std::string title = lines[0].substr(std::string("// Your turn - ").size());
       CHECK(page.starts_with("# Your turn: " + title + "\n"));
     } else {
-      const std::string title = lines_of(folder_of(exercise) / "rms_norm.cu").front();
+      const std::string title = lines_of(folder_of(slug) / "rms_norm.cu").front();
       CHECK(lines[0] == "// Exercise" + title.substr(std::string("// Lesson").size()));
     }
     CHECK(lines[1].starts_with("// Given      "));
@@ -303,33 +266,14 @@ TEST_CASE("every lesson on the device and every project has goals, three hints a
     }
     CHECK(within == 1);
     // It says all that is checked, in the same words.
-    for (const std::string& text : texts_of_goals(folder_of(exercise) / "goals.cpp")) {
+    for (const std::string& text : texts_of(lines_of(folder_of(slug) / "goals.cpp"))) {
       CHECK_THAT(head, contains(text));
     }
 
-    CHECK_THAT(page, contains("./rmsnorm exercise " + name + (is_project(exercise) ? "\n" : "`")));
+    CHECK_THAT(page, contains("./rmsnorm exercise " + name + (is_project(slug) ? "\n" : "`")));
     for (const char* hint : {"Hint 1", "Hint 2", "Hint 3"}) {
       CHECK_THAT(page, contains("<details><summary>" + std::string(hint) + "</summary>"));
     }
-  }
-}
-
-TEST_CASE("what the README shows of an exercise is what its check prints") {
-  if (!can_watch()) SKIP_TEST("this build cannot watch kernels");
-  CHECK_THAT(
-      read_file(top() / "README.md"),
-      contains("```text\n" + run_program("exercise_04_warp_reduce").out + "```\n"));
-}
-
-TEST_CASE("what the projects' pages show of a check are the verdicts that it prints") {
-  if (!can_watch()) SKIP_TEST("this build cannot watch kernels");
-  for (const Given& given : kGiven) {
-    if (!is_project(given)) continue;
-    CAPTURE(given.slug);
-    std::string verdicts_on_page = "```text\n";
-    for (const std::string& line : lines_in(run_program("exercise_" + std::string(given.slug)).out))
-      if (line.starts_with(given.slug)) verdicts_on_page += line + "\n";
-    CHECK_THAT(read_file(folder_of(given) / "README.md"), contains(verdicts_on_page + "```\n"));
   }
 }
 
