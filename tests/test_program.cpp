@@ -274,15 +274,3 @@ TEST_CASE("a results file that cannot be written makes the exit code 2 and one s
   }
   CHECK(read_file(folder / "file") == "kept");
 }
-
-TEST_CASE("the same seed gives the same numbers and another seed gives others") {
-  const TemporaryFolder folder;
-  const auto max_error = [&](const std::string& seed) {
-    const std::string file = folder / (seed + ".csv");
-    run_lesson_01({"--rows", "9", "--hidden", "500", "--seed", seed, "--csv", file});
-    return read_csv(file).at(0).max_error;
-  };
-  const auto first = max_error("3");
-  CHECK(max_error("3") == first);
-  CHECK(max_error("4") != first);
-}

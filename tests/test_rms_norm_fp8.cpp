@@ -17,6 +17,19 @@ namespace {
 
 constexpr float kInf = INFINITY;
 
+using Codes = std::vector<int>;
+const Codes kZeros = {0x00, 0x80};
+
+/// Those that are right for an element.
+Codes right_codes(const Expected& expected, Dtype dtype) {
+  Codes right;
+  for (int code = 0; code < 0x100; ++code) {
+    const float got = value_of(dtype, static_cast<std::uint32_t>(code));
+    if (check_element(got, expected, dtype).ok) right.push_back(code);
+  }
+  return right;
+}
+
 /// A row in fp32 that is to be normed, without a mistake of its sum.
 template <class Op>
 struct Row {
@@ -48,19 +61,10 @@ struct Row {
   /// The scale that the kernel is to choose, if its arithmetic is exact.
   double chosen() { return Of::OfScale::expected(problem(), sum(), 0, 0, 0).value; }
   /// The codes that are right for a column.
-  std::vector<int> codes(int col, double bound = 0) {
-    const Expected expected = Of::OfY::expected(problem(), sum(), 0, col, bound);
-    std::vector<int> right;
-    for (int code = 0; code < 0x100; ++code) {
-      const float got = value_of(Op::kType, static_cast<std::uint32_t>(code));
-      if (check_element(got, expected, Op::kType).ok) right.push_back(code);
-    }
-    return right;
+  Codes codes(int col, double bound = 0) {
+    return right_codes(Of::OfY::expected(problem(), sum(), 0, col, bound), Op::kType);
   }
 };
-
-using Codes = std::vector<int>;
-const Codes kZeros = {0x00, 0x80};
 
 /// The problem's solution in fp64, but for what is rounded by the definition.
 template <class Op>
@@ -171,12 +175,8 @@ TEMPLATE_TEST_CASE(
   int twofold = 0;
   for (int col = 0; col < 2000; ++col) {
     const double bound = rms_norm_bound(64, {});
-    const Expected expected = Description<TestType>::OfY::expected(p, sum, 0, col, bound);
-    Codes right;
-    for (int code = 0; code < 0x100; ++code) {
-      const float got = value_of(TestType::kType, static_cast<std::uint32_t>(code));
-      if (check_element(got, expected, TestType::kType).ok) right.push_back(code);
-    }
+    const Codes right =
+        right_codes(Description<TestType>::OfY::expected(p, sum, 0, col, bound), TestType::kType);
     CAPTURE(col, right);
     const bool is_zero = right.front() == 0;
     REQUIRE(right.size() <= (is_zero ? 3u : 2u));

@@ -100,23 +100,16 @@ TEST_CASE("the verifier rejects every fault, wrong writes in every type, and say
   }
 }
 
+// That it is the first wrong element, and its values: test_operations.cpp.
 TEST_CASE("a mismatch names the place and what was expected and got and allowed") {
-  float expected = 0;
-  const Verification found = verify_change([&](const Problem&, float* y) {
-    expected = y[3 * kHidden + 17];
-    y[3 * kHidden + 17] *= 2;
-  });
+  const Verification found =
+      verify_change([](const Problem&, float* y) { y[3 * kHidden + 17] *= 2; });
   REQUIRE(found.mismatch.has_value());
-  CHECK(found.mismatch->row == 3);
-  CHECK(found.mismatch->col == 17);
-  CHECK(found.mismatch->got == expected * 2);
-  CHECK_THAT(found.mismatch->expected, WithinRel(double{expected}, 1e-7));
-  CHECK_THAT(found.mismatch->allowed, WithinRel(std::abs(expected) * found.error_bound, 1e-6));
-  CHECK_THAT(*found.max_error, WithinRel(1.0, 1e-6));
   CHECK(found.complaint == to_sentence(*found.mismatch));
   CHECK_THAT(
       found.complaint, contains("row 3, column 17: expected ") && contains(", got ") &&
                            contains(", off by ") && contains(" is allowed"));
+  CHECK_THAT(*found.max_error, WithinRel(1.0, 1e-6));
   Mismatch other{"dx", 3, 5, 1, 2, 0.5};
   CHECK(
       to_sentence(other) ==
