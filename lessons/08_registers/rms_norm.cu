@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(1024) rms_norm_registers(
   // The last block may have more places than rows are left. Their threads get
   // nothing to do, but stay: the shuffles need every lane of a warp.
   const int end = row < rows ? vectors : 0;
-  constexpr bool kEarly = kVectors <= 2;  // else registers are short
-  float4 v[kVectors] = {};                // of x; zeros behind the row
+  constexpr bool kEarly = kVectors <= 2;  // else registers run short
+  float4 v[kVectors] = {};                // of x; zeros past the row
   float4 w[kVectors];                     // of the weight; not set there
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {

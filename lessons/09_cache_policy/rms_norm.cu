@@ -54,8 +54,8 @@ __global__ void __launch_bounds__(1024) rms_norm_cache_policy(
 
   // Places behind the last row have nothing to do, but stay for the shuffles.
   const int end = row < rows ? vectors : 0;
-  constexpr bool kEarly = kVectors <= 2;  // else registers are short
-  float4 v[kVectors] = {};                // of x; zeros behind the row
+  constexpr bool kEarly = kVectors <= 2;  // else registers run short
+  float4 v[kVectors] = {};                // of x; zeros past the row
   float4 w[kVectors];                     // of the weight; not set there
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads) rms_norm_policies(
   y = cuda::associate_access_property(y + offset, policies.y);
 
   constexpr bool kEarly = kVectors <= 2;  // as in lesson 08
-  float4 v[kVectors] = {};                // of x; zeros behind the row
+  float4 v[kVectors] = {};                // of x; zeros past the row
   float4 w[kVectors];                     // of the weight; not set there
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {

@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(  //
 
   constexpr int kColumns = kSize<T> * kVectors;  // of a thread
   const int end = row < rows ? hidden : 0;       // a place behind them idles
-  T v[kColumns] = {};                            // of x; zeros behind the row
+  T v[kColumns] = {};                            // of x; zeros past the row
   float sum = 0;
 #pragma unroll
   for (int k = 0; k < kColumns; ++k) {

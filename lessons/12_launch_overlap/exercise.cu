@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(  //
   const int end = row < rows ? vectors : 0;  // a place behind them idles
   const int end_of_weight = weight == nullptr ? 0 : end;
   constexpr int kParts = sizeof(W) / sizeof(T);    // of weight, for one of x
-  constexpr bool kEarly = kVectors * kParts <= 4;  // else registers are short
+  constexpr bool kEarly = kVectors * kParts <= 4;  // else registers run short
   uint4 v[kVectors], w[kEarly ? kVectors : 1][kParts];
   const auto load_weight = [&](bool is_there, int i, uint4* to) {
 #pragma unroll

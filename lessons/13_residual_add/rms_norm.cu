@@ -117,8 +117,8 @@ __global__ void __launch_bounds__(  //
   constexpr int kSize = 16 / sizeof(T);          // columns of a vector
   constexpr int kVectors = kColumns / kSize;     // of a thread
   constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
-  constexpr bool kEarly = kColumns <= 16;        // else registers are short
-  uint4 u[kVectors] = {};                        // of x; zeros behind the row
+  constexpr bool kEarly = kColumns <= 16;        // else registers run short
+  uint4 u[kVectors] = {};                        // of x; zeros past the row
   uint4 v[kVectors] = {};                        // of the residual, likewise
   uint4 w[kVectors][kParts];                     // of the weight, if any
 #pragma unroll

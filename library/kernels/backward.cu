@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
       load_factors<T>(factor[k], op.weight, op.weight_dtype, vector(k), op.weight_bias);
     }
   }
-  constexpr bool kAhead = kVectors * kSize <= 16;  // else registers are short
+  constexpr bool kAhead = kVectors * kSize <= 16;  // else registers run short
   V next_x[kVectors], next_dy[kVectors];
   float next_rstd;
   const auto load = [&](int row) {  // zeros where nothing is

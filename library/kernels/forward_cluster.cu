@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads, kVectors == 4 ? 3 : 2) rms
   __shared__ Mbarrier x_is_there;
   __shared__ Mbarrier sums_are_there;
   constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
-  constexpr bool kEarly = kParts == 1;           // else registers are short
+  constexpr bool kEarly = kParts == 1;           // else registers run short
 
   const int rank = rank_in_cluster();
   const Task task = task_of<false, kPlain>(op, plan, cluster_in_grid());

@@ -62,8 +62,8 @@ __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>()
     prefetch_ahead(residual, op.residual.inner_stride, op.ahead, left, bytes);
   }
   constexpr int kVectors = kColumns / kWidth;  // of a thread
-  constexpr bool kEarly = kColumns <= 16;      // else registers are short
-  Vector<T, kWidth> u[kVectors] = {};          // of x; zeros behind the row
+  constexpr bool kEarly = kColumns <= 16;      // else registers run short
+  Vector<T, kWidth> u[kVectors] = {};          // of x; zeros past the row
   Vector<T, kWidth> v[kVectors] = {};          // of the residual, likewise
   Vector<W, kWidth> w[kVectors];               // of the weight, if any
 #pragma unroll

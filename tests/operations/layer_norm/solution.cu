@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kBlock<kThreads>) layer_norm(
   const int end = row < rows ? vectors : 0;  // a place behind the rows idles
   __shared__ float partial[2][32];           // a sum each
 
-  float4 v[kVectors] = {};  // of x; zeros behind the row
+  float4 v[kVectors] = {};  // of x; zeros past the row
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = threadIdx.x + k * kThreads;
