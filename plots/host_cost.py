@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from peers_harness import results, turns
-from peers_harness.program import DONE, FAILED, ROOT, parser_for, run, say
+from peers_harness.program import DONE, FAILED, ROOT, parser_for, revision_for, run, say
 
 ROWS, HIDDEN, EPS = 4, 256, 1e-6
 CALLS = 200  # of a batch
@@ -133,7 +133,7 @@ def measure(options):
         say(f"there is no {options.library}: build it, or name it with --library")
         return FAILED
     common = machine.describe()
-    own = options.revision or machine.revision()
+    own = revision_for(options)
     with tempfile.TemporaryDirectory() as folder:
         batches, is_right = batches_of(options, folder)
         if not is_right:
