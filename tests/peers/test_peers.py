@@ -165,7 +165,8 @@ class Resuming(unittest.TestCase):
     def test_new_rows_replace_old_ones_and_all_have_the_cases_order(self):
         small, large = (
             cases.Case("decode", "bf16", (1, 4096)), cases.Case("decode", "bf16", (8, 4096)))
-        old = [row_of(large, "torch", "1"), row_of(small, "liger", "1"), row_of(small, "torch", "1")]
+        old = [row_of(large, "torch", "1"), row_of(small, "liger", "1"),
+               row_of(small, "torch", "1")]
         new = [row_of(small, "torch", "2"), row_of(small, "librmsnorm", "2")]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "peers.csv")
