@@ -338,6 +338,19 @@ TEST_CASE("of a row that is too long for a GPU's shared memory, less is kept the
   CHECK(staged_bytes_of_row(kVectors, 15 << 10) == 0);
 }
 
+TEST_CASE("after cudaDeviceReset(), blocks get as much shared memory as before") {
+  NEEDS_GPU();
+  for (const int vectors : {8750, 32800}) {  // more than 48 KiB for a block of a cluster, or alone
+    const Layout row = contiguous({1, 8 * vectors});
+    for (int reset = 0; reset < 2; ++reset) {
+      CAPTURE(vectors, reset);
+      check_call({*types_named("bf16"), row, row});
+      CHECK(cudaGetLastError() == cudaSuccess);
+      REQUIRE(cudaDeviceReset() == cudaSuccess);
+    }
+  }
+}
+
 TEST_CASE("host_cost.py's empty kernel has as many bytes of parameters as the forward kernel") {
   const std::string wanted = fmt::format("PARAMETER_BYTES = {} ", parameter_bytes());
   const auto lines = lines_of(top() / "plots/peers_harness/empty_kernel.py");
