@@ -12,20 +12,27 @@ import tempfile
 import time
 from pathlib import Path
 
-from peers_harness import results, turns
-from peers_harness.program import DONE, FAILED, ROOT, parser_for, run, say
+from peers_harness import empty_kernel, results, turns
+from peers_harness.program import DONE, FAILED, ROOT, parser_for, revision_for, run, say
 
 ROWS, HIDDEN, EPS = 4, 256, 1e-6
 CALLS = 200  # of a batch
 SECONDS = 1  # for each call, at least
 TORCH, NEW, OUT, IN_C = (
     "F.rms_norm(x)", "rmsnorm.rms_norm(x)", "rmsnorm.rms_norm(x out=y)", "rmsnorm_forward() in C")
+EMPTY, EMPTY_ALONE = "empty kernel in C", "empty kernel in C without overlap"
 
 LOOP = """
 typedef int (*forward)(const void*, const void*, const void*, float, float, void*);
-int call(forward f, const void* x, const void* w, const void* y, void* stream, int times) {
+int call_forward(forward f, const void* x, const void* w, const void* y, void* stream, int times) {
   int status = 0;
   while (times-- > 0) status |= f(x, w, y, 1e-6f, 0, stream);
+  return status;
+}
+typedef int (*launch)(const void*, const void*, void**);
+int call_launch(launch f, const void* config, const void* kernel, void** parameters, int times) {
+  int status = 0;
+  while (times-- > 0) status |= f(config, kernel, parameters);
   return status;
 }
 """
@@ -57,8 +64,8 @@ def repeated(call):
     return batch
 
 
-def loop_in_c(folder):
-    """LOOP's function, compiled; None without a compiler."""
+def loops_in_c(folder):
+    """LOOP's functions, compiled; None without a compiler."""
     source, library = Path(folder, "loop.c"), Path(folder, "loop.so")
     source.write_text(LOOP)
     try:
@@ -67,7 +74,27 @@ def loop_in_c(folder):
             capture_output=True)
     except (OSError, subprocess.CalledProcessError):
         return None
-    return ctypes.CDLL(str(library)).call
+    return ctypes.CDLL(str(library))
+
+
+def empty_kernels(loops, cudart, stream, names):
+    """Batches of an empty kernel's launches, by these names; {} where CUDA cannot.
+
+    `cudart` is the file of CUDA's runtime, which PyTorch has loaded.
+    """
+    try:
+        runtime = ctypes.CDLL(cudart)
+        kernel = empty_kernel.load(runtime)
+        batches = {
+            name: empty_kernel.launches(
+                loops.call_launch, runtime, kernel, stream, name == EMPTY, CALLS)
+            for name in names}
+        for batch in batches.values():
+            batch()
+    except (OSError, AttributeError, RuntimeError) as reason:  # no such file, an older CUDA, others
+        say(f"{EMPTY:26} left out: {reason}")
+        return {}
+    return batches
 
 
 def batches_of(options, folder):
@@ -88,8 +115,8 @@ def batches_of(options, folder):
         NEW: repeated(lambda: rmsnorm.rms_norm(x, weight, EPS)),
         OUT: repeated(lambda: rmsnorm.rms_norm(x, weight, EPS, out=y)),
     }
-    loop = loop_in_c(folder)
-    if loop is None:
+    loops = loops_in_c(folder)
+    if loops is None:
         say(f"{IN_C:26} left out: there is no C compiler, cc")
     else:
         capsules = [binding._capsule(tensor) for tensor in (x, weight, y)]
@@ -98,9 +125,13 @@ def batches_of(options, folder):
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
 
         def in_c(capsules=capsules):  # which live as long as this
-            if loop(forward, *views, stream, CALLS) != 0:
+            if loops.call_forward(forward, *views, stream, CALLS) != 0:
                 raise RuntimeError("rmsnorm_forward() failed")
         calls[IN_C] = in_c
+        has_overlap = torch.cuda.get_device_capability()[0] >= 9
+        calls |= empty_kernels(
+            loops, f"libcudart.so.{torch.version.cuda.split('.')[0]}", stream,
+            [EMPTY, EMPTY_ALONE] if has_overlap else [EMPTY_ALONE])
     expected = F.rms_norm(x.float(), (HIDDEN,), weight.float(), EPS)
     rmsnorm.rms_norm(x, weight, EPS, out=y)
     is_right = torch.allclose(y.float(), expected, rtol=2**-7, atol=2**-9)
@@ -110,8 +141,9 @@ def batches_of(options, folder):
 
 def table(timings):
     """The results as lines of text."""
+    width = max(map(len, timings))
     return [
-        f"{name:26} {timing.median_us:6.2f} us  ± {timing.spread_pct:.0f} %"
+        f"{name:{width}} {timing.median_us:6.2f} us  ± {timing.spread_pct:.0f} %"
         f"  {timing.median_us / timings[TORCH].median_us:5.2f} of {TORCH}"
         for name, timing in timings.items()]
 
@@ -120,7 +152,8 @@ def rows_of(timings, versions, common):
     return [
         results.Row(
             "rms_norm", name, "host", "bf16", ROWS, HIDDEN, "warm", timing.median_us,
-            timing.spread_pct, timing.samples, 2 * 2 * ROWS * HIDDEN, verdict="pass",
+            timing.spread_pct, timing.samples,
+            0 if name in (EMPTY, EMPTY_ALONE) else 2 * 2 * ROWS * HIDDEN, verdict="pass",
             version=versions[name], **common)
         for name, timing in timings.items()]
 
@@ -133,7 +166,7 @@ def measure(options):
         say(f"there is no {options.library}: build it, or name it with --library")
         return FAILED
     common = machine.describe()
-    own = options.revision or machine.revision()
+    own = revision_for(options)
     with tempfile.TemporaryDirectory() as folder:
         batches, is_right = batches_of(options, folder)
         if not is_right:
@@ -141,7 +174,9 @@ def measure(options):
             return FAILED
         timings = turns.time_in_turns(batches, SECONDS)
     print("\n".join(table(timings)))
-    versions = {name: torch.__version__ if name == TORCH else own for name in timings}
+    others = {
+        TORCH: torch.__version__, EMPTY: torch.version.cuda, EMPTY_ALONE: torch.version.cuda}
+    versions = {name: others.get(name, own) for name in timings}
     if options.csv:
         results.write_csv(options.csv, rows_of(timings, versions, common))
     return DONE

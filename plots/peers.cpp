@@ -115,6 +115,23 @@ std::string make_peers_table(
   return table_of_regimes(results, words);
 }
 
+/// How long CUDA takes to launch an empty kernel, beside a call of the library in C, in a sentence;
+/// "" if only one of them was measured.
+static std::string share_of_launch(const std::vector<Result>& results) {
+  const auto us_of = [&](const std::string& name) {
+    const std::vector<Result> its =
+        only(results, [&](const Result& r) { return r.implementation == name; });
+    return its.empty() ? std::nullopt : its.front().median_us;
+  };
+  const std::string call = "rmsnorm_forward() in C", empty = "empty kernel in C";
+  const auto all = us_of(call), launch = us_of(empty);
+  if (!all || !launch) return "";
+  return fmt::format(
+      "\n{} is a launch by the same function of CUDA, with the same attribute and as many bytes of "
+      "parameters, of a\nkernel that does nothing. It takes {:.0f} % of the time of {}.\n",
+      code(empty), 100 * *launch / *all, code(call));
+}
+
 std::string make_host_table(const std::vector<Result>& results) {
   if (results.empty()) throw std::runtime_error("'host' needs the results of host_cost.py");
   const Result& first = results.front();
@@ -126,8 +143,8 @@ std::string make_host_table(const std::vector<Result>& results) {
          fmt::format("{:.2f}", us / first.median_us.value())});
   }
   return fmt::format(
-      "{}\n{} × {}, {}. Measured on {}.\n", markdown_table(rows), first.rows, first.hidden,
-      first.dtype, sources_of(results, "; "));
+      "{}{}\n{} × {}, {}. Measured on {}.\n", markdown_table(rows), share_of_launch(results),
+      first.rows, first.hidden, first.dtype, sources_of(results, "; "));
 }
 
 }  // namespace rmsnorm::plots

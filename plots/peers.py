@@ -9,8 +9,8 @@ import importlib.util
 import sys
 import time
 
-from peers_harness import cases, results
-from peers_harness.program import DONE, FAILED, ROOT, parser_for, run, say
+from peers_harness import cases, results, resume
+from peers_harness.program import DONE, FAILED, ROOT, parser_for, revision_for, run, say
 
 IMPLEMENTATIONS = [  # ours is the last bar of each chart
     "torch", "torch.compile", "torch.compile/max", "liger", "flashinfer", "quack", "cudnn",
@@ -25,6 +25,10 @@ def parse():
     parser.add_argument(
         "--implementation", action="append", choices=IMPLEMENTATIONS, metavar="NAME", default=[],
         help=f"only this one of {', '.join(IMPLEMENTATIONS)}; may be repeated")
+    parser.add_argument(
+        "--resume", nargs="*", metavar="REVISION",
+        help="keep the results that the file of --csv has, and measure only cases of which it has"
+             " none of librmsnorm of the same revision, or of one of these")
     parser.add_argument("--list", action="store_true", help="print the cases' labels")
     options = parser.parse_args()
     options.cases = [
@@ -32,11 +36,17 @@ def parse():
         if not options.shape or any(text in case.label for text in options.shape)]
     if not options.cases:
         parser.error(f"no case has {' or '.join(options.shape)} in its label; --list shows them")
+    options.kept = []
+    if options.resume is not None:
+        if not options.csv:
+            parser.error("--resume needs --csv, the file to go on with")
+        options.kept = resume.read(options.csv)
+        revisions = {revision_for(options), *options.resume}
+        options.cases = resume.lacking(options.kept, options.cases, revisions)
     return options
 
 
 def load_librmsnorm(make, library, revision):
-    from peers_harness import machine
     from peers_harness.implementations import Missing
 
     if not library.is_file():
@@ -45,7 +55,7 @@ def load_librmsnorm(make, library, revision):
     binding = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(binding)
     binding.load(str(library))
-    return make(binding, revision or machine.revision())
+    return make(binding, revision)
 
 
 def find_implementations(options):
@@ -56,7 +66,7 @@ def find_implementations(options):
         implementations.Torch, implementations.TorchCompile, implementations.TorchCompileMax,
         implementations.Liger, implementations.FlashInfer, implementations.Quack,
         implementations.CuDnn,
-        *(functools.partial(load_librmsnorm, make, options.library, options.revision)
+        *(functools.partial(load_librmsnorm, make, options.library, revision_for(options))
           for make in (implementations.LibrmsnormTwo, implementations.Librmsnorm))]))
     found = []
     for name in options.implementation or IMPLEMENTATIONS:
@@ -70,17 +80,23 @@ def find_implementations(options):
 
 def measure(options):
     from peers_harness import machine
+
+    common = machine.describe()
+    others = {row.device for row in options.kept} - {common["device"]}
+    if others:
+        say(f"{options.csv} is of another GPU, {others.pop()}: this is {common['device']}")
+        return FAILED
+
     from peers_harness.run import run_case
 
     found = find_implementations(options)
-    common = machine.describe()
     started = time.monotonic()
     rows = []
     for case in options.cases if found else []:
         say(f"{case.label}  ({time.monotonic() - started:.0f} s)")
         rows += run_case(case, found, common, min_seconds=0.1)
         if options.csv:
-            results.write_csv(options.csv, rows)
+            results.write_csv(options.csv, resume.merged(options.kept, rows))
     say(f"{len(rows)} results in {time.monotonic() - started:.0f} s")
     # Others may be missing, but not the one that this is about, nor one that was asked for.
     wanted = set(options.implementation or ["librmsnorm"])

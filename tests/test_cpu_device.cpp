@@ -280,6 +280,30 @@ TEST_CASE("a stream's work is done when someone waits for it") {
   cudaGetLastError();
 }
 
+TEST_CASE("cudaDeviceReset() does what is queued, and leaves nothing") {
+  void* memory = nullptr;
+  cudaStream_t stream = nullptr;
+  cudaEvent_t event = nullptr;
+  REQUIRE(cudaMalloc(&memory, 4) == cudaSuccess);
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  REQUIRE(cudaEventCreate(&event) == cudaSuccess);
+  constexpr auto kMost = cudaFuncAttributeMaxDynamicSharedMemorySize;
+  REQUIRE(cudaFuncSetAttribute(fill, kMost, 100000) == cudaSuccess);
+  bool is_done = false;
+  REQUIRE(
+      cudaLaunchHostFunc(
+          stream, [](void* done) { *static_cast<bool*>(done) = true; }, &is_done) == cudaSuccess);
+  CHECK(cudaDeviceReset() == cudaSuccess);
+  CHECK(is_done);
+  CHECK(cudaFree(memory) == cudaErrorInvalidValue);
+  CHECK(cudaStreamDestroy(stream) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaEventDestroy(event) == cudaErrorInvalidResourceHandle);
+  cudaGetLastError();
+  const Floats y;
+  fill->*Launch(1, 1, 100000)(y.data);
+  CHECK(cudaGetLastError() == cudaErrorInvalidValue);
+}
+
 TEST_CASE("copies and fills refuse what is no memory, and stay within their allocation") {
   const Floats y;
   const Floats z;

@@ -2,6 +2,9 @@
 /// librmsnorm's norms are right for every layout that they take, and touch nothing else. Its passes
 /// for training: test_library_training.cpp.
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <limits>
 #include <random>
 #include <string>
@@ -12,6 +15,7 @@
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/plan_of_row.hpp"
+#include "tests/repository.hpp"
 
 using namespace rmsnorm;
 using namespace tests;
@@ -332,6 +336,27 @@ TEST_CASE("of a row that is too long for a GPU's shared memory, less is kept the
   CHECK(staged_bytes_of_row(kVectors, 226 << 10) == 192 << 10);
   CHECK(staged_bytes_of_row(kVectors, 98 << 10) == 96 << 10);
   CHECK(staged_bytes_of_row(kVectors, 15 << 10) == 0);
+}
+
+TEST_CASE("after cudaDeviceReset(), blocks get as much shared memory as before") {
+  NEEDS_GPU();
+  for (const int vectors : {8750, 32800}) {  // more than 48 KiB for a block of a cluster, or alone
+    const Layout row = contiguous({1, 8 * vectors});
+    for (int reset = 0; reset < 2; ++reset) {
+      CAPTURE(vectors, reset);
+      check_call({*types_named("bf16"), row, row});
+      CHECK(cudaGetLastError() == cudaSuccess);
+      REQUIRE(cudaDeviceReset() == cudaSuccess);
+    }
+  }
+}
+
+TEST_CASE("host_cost.py's empty kernel has as many bytes of parameters as the forward kernel") {
+  const std::string wanted = fmt::format("PARAMETER_BYTES = {} ", parameter_bytes());
+  const auto lines = lines_of(top() / "plots/peers_harness/empty_kernel.py");
+  CHECK(std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+    return line.starts_with(wanted);
+  }));
 }
 
 TEST_CASE("empty tensors launch nothing and need no memory") {

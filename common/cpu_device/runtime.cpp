@@ -775,6 +775,22 @@ cudaError_t cudaDeviceSynchronize() {
   return take_fault();
 }
 
+/// Nothing is left but the variables of kernels, which keep their values here.
+cudaError_t cudaDeviceReset() {
+  const cudaError_t before = cudaDeviceSynchronize();
+  Device& d = device();
+  std::vector<void*> memory;
+  for (const auto& [begin, allocation] : d.allocations) {
+    if (!allocation.is_symbol) memory.push_back(allocation.data);
+  }
+  for (void* const data : memory) release("cudaDeviceReset()", data);
+  d.streams.clear();
+  for (const auto& event : d.events) event->is_destroyed = true;
+  d.dynamic_limits.clear();
+  d.large_clusters.clear();
+  return before;
+}
+
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   return allocate("cudaMalloc()", data, bytes, cudaMemoryTypeDevice);
 }

@@ -86,6 +86,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaDeviceReset();
 
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,

@@ -46,7 +46,8 @@
  * wrong on the GPU later, as with memory that was freed too early, is for the caller's next CUDA
  * call to report.
  *
- * **Threads.** Any function may be called from any thread at any time.
+ * **Threads.** Any function may be called from any thread at any time. Between two
+ * calls, cudaDeviceReset() does no harm.
  */
 #ifndef RMSNORM_H
 #define RMSNORM_H

@@ -60,13 +60,21 @@ cudaError_t launch_plan(const HeadsForward& op, ForwardPlan plan, cudaStream_t s
         kernel, {plan.blocks / plan.cluster}, dim3(elsewhere_threads(plan), plan.rows), 0, stream,
         op, plan);
   }
-  if (plan.blocks > 0 && staged_bytes(plan) > kSharedBytes) {
-    const cudaError_t error = allow_staging(kernel, plan);
-    if (error != cudaSuccess) return error;
-  }
-  return launch_overlapping(
-      kernel, {.columns = plan.blocks, .cluster = plan.cluster}, dim3(plan.threads, plan.rows),
-      shared_bytes(op, plan), stream, op, plan);
+  const auto launch_planned = [&] {
+    return launch_overlapping(
+        kernel, {.columns = plan.blocks, .cluster = plan.cluster}, dim3(plan.threads, plan.rows),
+        shared_bytes(op, plan), stream, op, plan);
+  };
+  if (plan.blocks == 0 || staged_bytes(plan) <= kSharedBytes) return launch_planned();
+  cudaError_t error = allow_staging(kernel, plan);
+  if (error != cudaSuccess) return error;
+  error = launch_planned();
+  if (error != cudaErrorInvalidValue) return error;
+  // What CUDA allowed is gone after cudaDeviceReset(): it is asked again, once.
+  cudaGetLastError();
+  forget_shared_memory();
+  error = allow_staging(kernel, plan);
+  return error == cudaSuccess ? launch_planned() : error;
 }
 
 }  // namespace

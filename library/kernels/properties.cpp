@@ -6,6 +6,11 @@
 #include <utility>
 
 namespace rmsnorm::kernels {
+namespace {
+
+thread_local std::set<std::pair<int, const void*>> allowed;  // on a device, a kernel
+
+}  // namespace
 
 cudaError_t properties_of_device(const cudaDeviceProp** properties) {
   static std::mutex mutex;
@@ -33,13 +38,16 @@ cudaError_t properties_of_device(const cudaDeviceProp** properties) {
 }
 
 cudaError_t allow_shared_memory(const void* kernel, int bytes) {
-  thread_local std::set<std::pair<int, const void*>> allowed;  // on a device, a kernel
   int device = 0;
   cudaError_t error = cudaGetDevice(&device);
   if (error != cudaSuccess || allowed.contains({device, kernel})) return error;
   error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (error == cudaSuccess) allowed.insert({device, kernel});
   return error;
+}
+
+void forget_shared_memory() {
+  allowed.clear();
 }
 
 }  // namespace rmsnorm::kernels

@@ -15,4 +15,7 @@ cudaError_t properties_of_device(const cudaDeviceProp** properties);
 /// CUDA calls returned.
 cudaError_t allow_shared_memory(const void* kernel, int bytes);
 
+/// Lets the next call of that function in this thread ask CUDA again, for any kernel.
+void forget_shared_memory();
+
 }  // namespace rmsnorm::kernels

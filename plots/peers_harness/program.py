@@ -1,6 +1,7 @@
 """What peers.py and host_cost.py do alike: options, and what they need. Needs no PyTorch."""
 
 import argparse
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +12,22 @@ DONE, FAILED, NO_GPU = 0, 1, 3  # 2 is argparse's, for bad usage
 def say(text):
     """Progress and reasons go to stderr."""
     print(text, file=sys.stderr, flush=True)
+
+
+def output_of(*command):
+    """What a program prints; "" if it is not there or fails."""
+    try:
+        finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return finished.stdout.strip()
+
+
+def revision_for(options):
+    """That of --revision, or that of this checkout, as cmake/commit.cmake finds it."""
+    return options.revision or output_of(
+        "git", "-c", "safe.directory=*", "describe", "--always", "--exclude=*", "--abbrev=12",
+        "--dirty") or "unknown"
 
 
 def parser_for(doc):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "plots"))
-from peers_harness import cases, results, turns  # noqa: E402
+from peers_harness import cases, results, resume, turns  # noqa: E402
 
 PROGRAMS = ("peers.py", "host_cost.py")
 
@@ -122,6 +122,63 @@ class Csv(unittest.TestCase):
         self.assertIn("| 4000 | **102.5** | 50.0 |", text)
 
 
+def row_of(case, implementation, version, median_us=1.0):
+    return results.Row(
+        case.operation, implementation, case.regime, case.dtype, case.rows, case.hidden,
+        median_us=median_us, verdict="pass", device="a GPU", version=version)
+
+
+class Resuming(unittest.TestCase):
+    def test_only_cases_without_librmsnorms_row_of_a_revision_are_measured(self):
+        first, second, pair, other = (
+            cases.Case("decode", "bf16", (1, 4096)), cases.Case("decode", "bf16", (8, 4096)),
+            cases.Case("forward_3d", "bf16", (27030, 24, 128)),
+            cases.Case("decode", "bf16", (64, 4096)))
+        rows = [
+            row_of(first, "librmsnorm", "new"), row_of(second, "librmsnorm", "old"),
+            row_of(pair, "librmsnorm", "older"), row_of(other, "torch", "new")]
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "peers.csv")
+            results.write_csv(file, rows)
+            usual = ["--list", "--csv", str(file), "--revision", "new"]
+            for case in (first, second, pair, other):
+                usual += ["--shape", case.label]
+            for arguments, expected in [
+                ([], [first, second, other, pair]), (["--resume"], [second, other, pair]),
+                (["--resume", "old", "older"], [other])]:
+                finished = run_program("peers.py", *usual, *arguments)
+                self.assertEqual(
+                    finished.stdout.splitlines(), [case.label for case in expected])
+
+    def test_results_of_another_gpu_are_not_added_to(self):
+        torch = torch_that_finds(gpu=True) + (
+            "    get_device_properties = staticmethod(lambda number: Gpu)\n"
+            "class Gpu:\n    name, memory_clock_rate, memory_bus_width = 'this GPU', 1, 1\n"
+            "class version:\n    cuda = '13.0'\n")
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "peers.csv")
+            results.write_csv(file, [row_of(cases.all_cases()[0], "librmsnorm", "1")])
+            finished = run_program("peers.py", "--csv", str(file), "--resume", torch=torch)
+        self.assertEqual(finished.returncode, 1)
+        self.assertIn("is of another GPU, a GPU: this is this GPU", finished.stderr)
+
+    def test_new_rows_replace_old_ones_and_all_have_the_cases_order(self):
+        small, large = (
+            cases.Case("decode", "bf16", (1, 4096)), cases.Case("decode", "bf16", (8, 4096)))
+        old = [row_of(large, "torch", "1"), row_of(small, "liger", "1"),
+               row_of(small, "torch", "1")]
+        new = [row_of(small, "torch", "2"), row_of(small, "librmsnorm", "2")]
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "peers.csv")
+            self.assertEqual(resume.read(file), [])
+            results.write_csv(file, old)
+            results.write_csv(file, resume.merged(resume.read(file), new))
+            found = [(row.implementation, row.rows, row.version) for row in resume.read(file)]
+        self.assertEqual(
+            found, [("liger", "1", "1"), ("torch", "1", "2"), ("librmsnorm", "1", "2"),
+                    ("torch", "8", "1")])
+
+
 class FakeRecording:
     """A recording whose replays take the given times, in turn, and note who was timed."""
 
@@ -195,12 +252,14 @@ class Program(unittest.TestCase):
             ["decode bf16 1x4096", "decode bf16 1x8192", "decode bf16 1x65536",
              "forward_3d bf16 27030x24x128"])
 
-    def test_a_filter_that_fits_nothing_and_an_unknown_implementation_are_bad_usage(self):
-        for arguments in (["--shape", "7x7"], ["--implementation", "nobody"]):
+    def test_what_cannot_be_meant_is_bad_usage(self):
+        for arguments, said in [
+            (["--shape", "7x7"], "7x7"), (["--implementation", "nobody"], "nobody"),
+            (["--resume"], "--resume needs --csv")]:
             with self.subTest(arguments):
                 finished = run_program("peers.py", *arguments)
                 self.assertEqual(finished.returncode, 2)
-                self.assertIn(arguments[1], finished.stderr)
+                self.assertIn(said, finished.stderr)
 
 
 if __name__ == "__main__":
