@@ -3,6 +3,20 @@
 add_library(cuda_runtime INTERFACE)
 target_link_libraries(cuda_runtime INTERFACE cpu_device)
 
+# A header with inline PTX is rewritten like a .cu file, and found before the original. The compiler
+# looks into its folder first.
+set(header library/kernels/cluster.cuh)
+set(rewritten "${PROJECT_BINARY_DIR}/rewritten/${header}")
+add_custom_command(
+  OUTPUT "${rewritten}"
+  COMMAND cpu_device_rewrite "${PROJECT_SOURCE_DIR}/${header}" "${rewritten}"
+  DEPENDS "${PROJECT_SOURCE_DIR}/${header}" cpu_device_rewrite
+  COMMENT "Rewriting ${header} as C++"
+  VERBATIM)
+add_custom_target(rewritten_headers DEPENDS "${rewritten}")
+add_dependencies(cuda_runtime rewritten_headers)
+target_compile_options(cuda_runtime INTERFACE "SHELL:-iquote \"${PROJECT_BINARY_DIR}/rewritten\"")
+
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 15)
   message(FATAL_ERROR "clang ${CMAKE_CXX_COMPILER_VERSION} is too old: clang 15 or g++ 12 is needed.")
 endif()

@@ -14,6 +14,7 @@
 #include "library/kernels/fp8.hpp"
 #include "library/kernels/fp8_plan.hpp"
 #include "library/kernels/residual_add.hpp"
+#include "library/kernels/properties.hpp"
 #include "library/kernels/residual_add_plan.hpp"
 #include "library/registration.hpp"
 
@@ -166,7 +167,7 @@ std::size_t workspace_bytes(const rmsnorm::Backward& p) {
 /// A row costs x, dy and dx; a block costs the weight, and its partial sums of dweight, which are
 /// written, and read once more.
 Traffic traffic_of_backward(const rmsnorm::Backward& p) {
-  const kernels::BackwardShape shape = shape_of(backward_of(p));
+  const kernels::BackwardShape shape = shape_of(backward_of(p), kernels::has_clusters());
   const double row = 1.0 * p.hidden * bytes_of(p.dtype);
   // Of a vector of 8, the factors and the partial sums are two vectors of fp32: a request for one
   // touches the sectors of both.
@@ -179,7 +180,7 @@ Traffic traffic_of_backward(const rmsnorm::Backward& p) {
   const double warps_with_all = shape.threads > 32 ? shape.places : kernels::kMaxBlock / 32;
   const double blocks_of_row = static_cast<double>(shape.blocks) / std::max(1, p.rows);
   Traffic result{.read = 2 * row + rstd + blocks_of_row * warps_with_all * weight, .written = row};
-  if (shape.parts > 1) {
+  if (shape.parts > 1 && !shape.is_cluster) {
     result.read += 2 * row + kernels::kMaxBlock + weight + rstd;  // for the mean, and the mean
     result.written += 32;
   }
@@ -195,16 +196,18 @@ Traffic traffic_of_backward(const rmsnorm::Backward& p) {
 /// A thread's own additions, then those of two warps' shuffles; and one for 1 / hidden, which is
 /// rounded before it is a factor.
 int row_depth_of_backward(const rmsnorm::Backward& p) {
-  const kernels::BackwardShape shape = shape_of(backward_of(p));
+  const kernels::BackwardShape shape = shape_of(backward_of(p), kernels::has_clusters());
+  if (shape.is_cluster) {  // a lane of the second warp begins with up to 4 of the warps' sums
+    return kernels::kPartVectors * shape.size + 5 + 4 + 5 + 1;
+  }
   const auto threads = shape.parts > 1 ? kernels::kMaxBlock : shape.threads;
   return static_cast<int>(divide_up(p.hidden / shape.size, threads)) * shape.size + 5 + 5 + 1;
 }
 
 /// Those of a thread, of the rows that a block has at a time, of every 32nd block, and of 32 warps.
 int column_depth_of_backward(const rmsnorm::Backward& p) {
-  const kernels::BackwardShape shape = shape_of(backward_of(p));
-  return shape.block_rows / shape.places + shape.places +
-         static_cast<int>(divide_up(shape.blocks, 32)) + 32;
+  const kernels::BackwardShape shape = shape_of(backward_of(p), kernels::has_clusters());
+  return shape.turns + shape.places + static_cast<int>(divide_up(shape.blocks, 32)) + 32;
 }
 
 SumDepth depth_of_backward(const rmsnorm::Backward& p) {

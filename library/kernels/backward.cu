@@ -57,12 +57,13 @@ __device__ inline float place_sum(float value, float* partial) {
   return group_sum(lane < warps ? own[lane] : 0, 32);
 }
 
-/// n = x * rstd, g = dy * weight. A block has `block_rows` neighbouring rows,
-/// blockDim.y at a time. If kWhole, its threads hold a row; otherwise only
-/// part blockIdx.x of one, and the means of g * n are known. If kVariant is
-/// any, all is that of head blockIdx.z, of which op.rows are the rows.
+/// n = x * rstd, g = dy * weight. A block has blockDim.y rows at a time, and
+/// all blocks together have neighbouring ones. If kWhole, its threads hold a
+/// row; otherwise only part blockIdx.x of one, and the means of g * n are
+/// known. If kVariant is any, all is that of head blockIdx.z, of which op.rows
+/// are the rows.
 template <class T, int kSize, int kVectors, bool kWhole, Variant kVariant>
-__global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
+__global__ void __launch_bounds__(kVectors == 1 ? kMaxWide : kMaxBlock, 1)  //
     rms_norm_backward(
         const __grid_constant__ Backward op,          // the tensors
         const __grid_constant__ BackwardPlan plan) {  // how blocks share them
@@ -72,16 +73,15 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
   const int vectors = op.hidden / kSize;
   const int thread = threadIdx.x + blockIdx.x * kVectors * blockDim.x;
   const auto vector = [=](int k) { return thread + k * int(blockDim.x); };
-  const std::int64_t first = blockIdx.y * std::int64_t{plan.shape.block_rows};
-  const int end = min(op.rows - first, std::int64_t{plan.shape.block_rows});
+  const int first = blockIdx.y * blockDim.y + threadIdx.y, end = op.rows;
+  const int step = gridDim.y * blockDim.y;   // to the thread's next row
   const float* __restrict__ rstd = op.rstd;  // (rows)
   const float* __restrict__ means = plan.means;
-  const auto number = [=](int row) {  // of one of the block's rows, in rstd and means
-    return kAny ? (first + row) * gridDim.z + blockIdx.z : first + row;
+  const auto number = [](int row) {  // in rstd and means
+    return kAny ? row * std::int64_t{gridDim.z} + blockIdx.z : row;
   };
-  // Of kPlain, the block's first rows; otherwise those that the thread is at.
-  const Place place =
-      place_of<false>(first + (kPlain ? 0 : threadIdx.y), op.rows, kPlain ? op.rows : op.inner);
+  // Of kPlain, the first rows; otherwise those that the thread is at.
+  const Place place = place_of<false>(kPlain ? 0 : first, op.rows, kPlain ? op.rows : op.inner);
   const char* x = find<const char>(op.x, place);
   const char* dy = find<const char>(op.dy, place);
   char* __restrict__ dx = find<char>(op.dx, place);
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
   const auto load = [&](int row) {  // zeros where nothing is
     next_rstd = row < end ? rstd[number(row)] : 0;
     if constexpr (kAny) {
-      const Place at = place_of<false>(first + row, op.rows, op.inner);
+      const Place at = place_of<false>(row, op.rows, op.inner);
       x = find_any<const char>(op.x, plan.x_further, at, plan.period, blockIdx.z);
       dy = find_any<const char>(op.dy, plan.dy_further, at, plan.period, blockIdx.z);
     }
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
       next_dy[k] = from_dy[vector(k)];
     }
     if constexpr (kPlain && !kAhead) {  // the next row is on its way to the L2 cache meanwhile
-      const int next = row + blockDim.y;
+      const int next = row + step;
       if (threadIdx.x == 0 && next < end) {
         prefetch(x + next * op.x.inner_stride, op.hidden * int{sizeof(T)});
         prefetch(dy + next * op.x.inner_stride, op.hidden * int{sizeof(T)});
@@ -147,13 +147,13 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
     x += is_across ? plan.x.across : plan.x.within;
     dy += is_across ? plan.dy.across : plan.dy.within;
   };
-  if (kAhead) load(threadIdx.y);
+  if (kAhead) load(first);
 
   float column[kVectors][kSize] = {};  // of dweight, from this block's rows
-  __shared__ float partial[2][kMaxBlock / 32];
+  __shared__ float partial[2][kMaxWide / 32];
   int turn = 0;  // two sums one after the other have different memory
   // While any place of the block has a row: no thread must miss a shuffle or a barrier.
-  for (int row = threadIdx.y; row < end + threadIdx.y; row += blockDim.y) {
+  for (int row = first; row < end + threadIdx.y; row += step) {
     if (!kAhead) load(row);
     float sum = 0, n[kVectors][kSize], g[kVectors][kSize];
     const float r = next_rstd;
@@ -170,13 +170,13 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
       sum += g[k][e] * n[k][e];
       column[k][e] += d * n[k][e];
     }
-    if (kAhead) load(row + blockDim.y);  // while this row is added up
+    if (kAhead) load(row + step);  // while this row is added up
 
     float mean = kWhole || row >= end ? 0 : means[number(row)];
     if (kWhole) mean = place_sum(sum, partial[turn]) * plan.inverse;
     turn = 1 - turn;
     if constexpr (kAny) {
-      const Place at = place_of<false>(first + row, op.rows, op.inner);
+      const Place at = place_of<false>(row, op.rows, op.inner);
       dx = find_any<char>(op.dx, plan.dx_further, at, plan.period, blockIdx.z);
     }
     V* const to_dx = reinterpret_cast<V*>(kPlain ? dx + row * op.x.inner_stride : dx);
@@ -208,11 +208,9 @@ __global__ void __launch_bounds__(kMaxBlock, kVectors == 1 ? 2 : 1)  //
   if (blockDim.y > 1) add_places(of_place, sums, op.hidden);
 }
 
-using Kernel = void (*)(Backward, BackwardPlan);
-
 /// The kernel for aligned rows of which a block has all.
 template <class T, Variant kVariant>
-Kernel kernel_for_whole_rows(int vectors) {
+BackwardKernel kernel_for_whole_rows(int vectors) {
   constexpr int kSize = 16 / sizeof(T);
   switch (vectors) {
     case 1:
@@ -229,7 +227,7 @@ Kernel kernel_for_whole_rows(int vectors) {
 
 /// The kernel for rows that need not be plain.
 template <class T, Variant kVariant>
-Kernel kernel_of_variant(const BackwardShape& shape) {
+BackwardKernel kernel_of_variant(const BackwardShape& shape) {
   const bool is_whole = shape.parts == 1;
   if (shape.size == 1) {
     return is_whole ? rms_norm_backward<T, 1, kMaxVectors, true, kVariant>
@@ -239,27 +237,34 @@ Kernel kernel_of_variant(const BackwardShape& shape) {
   return kernel_for_whole_rows<T, kVariant>(shape.vectors);
 }
 
+/// Do the rows of all tensors lie at one distance?
+bool are_plain(const NestedBackward& op) {
+  const std::int64_t distance = op.x.inner_stride;
+  return op.inner >= op.rows && op.dy.inner_stride == distance && op.dx.inner_stride == distance;
+}
+
 /// The kernel for an operation: one of sixteen for each type.
 template <class T>
-Kernel kernel_for(const NestedBackward& op, const BackwardShape& shape) {
+BackwardKernel kernel_for(const NestedBackward& op, const BackwardShape& shape) {
   if (variant_of(op) == Variant::any) return kernel_of_variant<T, Variant::any>(shape);
-  const std::int64_t distance = op.x.inner_stride;
-  const bool is_plain =
-      op.inner >= op.rows && op.dy.inner_stride == distance && op.dx.inner_stride == distance;
   const bool has_plain_kernel = shape.size > 1 && shape.parts == 1;
-  return is_plain && has_plain_kernel ? kernel_for_whole_rows<T, Variant::plain>(shape.vectors)
-                                      : kernel_of_variant<T, Variant::rows>(shape);
+  return are_plain(op) && has_plain_kernel ? kernel_for_whole_rows<T, Variant::plain>(shape.vectors)
+                                           : kernel_of_variant<T, Variant::rows>(shape);
 }
 
 cudaError_t launch_gradients(
     const NestedBackward& op, const BackwardPlan& plan, cudaStream_t stream) {
   const BackwardShape& shape = plan.shape;
-  const Kernel kernel =
-      with_type(op.dtype, [&](auto x) { return kernel_for<decltype(x)>(op, shape); });
+  const cudaError_t error = launch_row_means(op, plan, stream);
+  if (error != cudaSuccess) return error;
+  const BackwardKernel kernel =
+      shape.is_cluster
+          ? cluster_kernel(op, variant_of(op) != Variant::any && are_plain(op))
+          : with_type(op.dtype, [&](auto x) { return kernel_for<decltype(x)>(op, shape); });
   const int bytes = shape.places > 1 ? shape.places * op.hidden * int(sizeof(float)) : 0;
   return launch_overlapping(
-      kernel, {shape.parts, shape.blocks, op.heads}, dim3(shape.threads, shape.places), bytes,
-      stream, op, plan);
+      kernel, {shape.parts, shape.blocks, op.heads, shape.is_cluster ? shape.parts : 1},
+      dim3(shape.threads, shape.places), bytes, stream, op, plan);
 }
 
 }  // namespace
@@ -272,9 +277,12 @@ std::size_t workspace_bytes(int rows, int hidden, int heads, Dtype dtype) {
 }
 
 cudaError_t launch(const NestedBackward& op, cudaStream_t stream) {
-  const BackwardPlan plan = plan_for(op);
-  cudaError_t error = launch_row_means(op, plan, stream);
-  if (error == cudaSuccess) error = launch_gradients(op, plan, stream);
+  BackwardPlan plan = plan_for(op, shape_of(op, has_clusters()));
+  cudaError_t error = launch_gradients(op, plan, stream);
+  if (plan.shape.is_cluster && is_too_large(error)) {  // for a part of this GPU
+    plan = plan_for(op, shape_of(op, false));
+    error = launch_gradients(op, plan, stream);
+  }
   return error == cudaSuccess ? launch_add_sums(op, plan, stream) : error;
 }
 

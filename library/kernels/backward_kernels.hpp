@@ -8,8 +8,13 @@
 
 namespace rmsnorm::kernels {
 
+using BackwardKernel = void (*)(Backward, BackwardPlan);
+
+/// The kernel for rows that a cluster shares. are_plain: they lie at one distance.
+BackwardKernel cluster_kernel(const NestedBackward& op, bool are_plain);
+
 /// Enqueues the computation of each row's mean of g * n, for rows of which a block of the kernel
-/// has only a part; nothing if each has all of its rows.
+/// has only a part; nothing if each, or a cluster, has all of its rows.
 cudaError_t launch_row_means(
     const NestedBackward& op, const BackwardPlan& plan, cudaStream_t stream);
 

@@ -1,4 +1,4 @@
-// Rows that no block can keep in its registers: their means, before their parts are worked on.
+// Rows that no block and no cluster can keep in their registers: their means, before their parts are worked on.
 #include "library/kernels/backward_kernels.hpp"
 #include "library/kernels/backward_row.cuh"
 #include "library/kernels/launch.hpp"
@@ -56,7 +56,7 @@ auto kernel_for(Variant variant) {
 
 cudaError_t launch_row_means(
     const NestedBackward& op, const BackwardPlan& plan, cudaStream_t stream) {
-  if (plan.shape.parts == 1) return cudaSuccess;
+  if (plan.shape.parts == 1 || plan.shape.is_cluster) return cudaSuccess;
   const auto kernel = with_type(op.dtype, [&](auto x) {
     using T = decltype(x);
     const Variant variant = variant_of(op);

@@ -1,5 +1,6 @@
 // Aligned rows that keep several small blocks busy: the blocks of a cluster share them. x waits in
 // their shared memory, and the weight, which is there sooner, in their registers.
+#include "library/kernels/cluster.cuh"
 #include "library/kernels/forward_kernels.hpp"
 #include "library/kernels/forward_row.cuh"
 #include "library/kernels/types.hpp"
@@ -8,106 +9,6 @@ namespace rmsnorm::kernels {
 namespace {
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900  // no plan for older GPUs has these kernels
-
-/// A barrier, whose first phase ends when one thread has arrived and all bytes have.
-using Mbarrier = std::uint64_t;
-
-/// An address of shared memory as the instructions take it.
-__device__ unsigned shared_address(const void* data) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(data));
-}
-
-/// The address of the same thing in the block of this rank in the cluster.
-__device__ unsigned address_in_block(unsigned address, int rank) {
-  unsigned mapped;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
-  return mapped;
-}
-
-/// One thread makes the barrier.
-__device__ void init(Mbarrier* barrier) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(1)
-               : "memory");
-}
-
-/// It lets others see them: what copies, and the blocks that send.
-__device__ void show_barriers() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-/// It arrives: so many bytes are to come.
-__device__ void expect(Mbarrier* barrier, unsigned bytes) {
-  const unsigned address = shared_address(barrier);
-  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
-               : "memory");
-}
-
-/// Waits until all have come.
-__device__ void wait_for_bytes(const Mbarrier* barrier) {
-  unsigned is_over = 0;
-  while (is_over == 0) {
-    asm volatile(  // asks the barrier
-        "{ .reg .pred p;"
-        "  mbarrier.try_wait.parity.shared.b64 p, [%1], %2;"
-        "  selp.b32 %0, 1, 0, p; }"
-        : "=r"(is_over)
-        : "r"(shared_address(barrier)), "r"(0)
-        : "memory");
-  }
-}
-
-/// One thread begins a copy to shared memory, of a multiple of 16 bytes. `keep`: the L2 cache is to
-/// let go of other lines first, as of those that are written.
-__device__ void copy_bulk(
-    void* to, const void* from, unsigned bytes, bool keep, Mbarrier* barrier) {
-  const unsigned address = shared_address(to), counter = shared_address(barrier);
-  if (keep) {
-    std::uint64_t policy;
-    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-        "[%0], [%1], %2, [%3], %4;" ::"r"(address),
-        "l"(from), "r"(bytes), "r"(counter), "l"(policy)
-        : "memory");
-  } else {
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-            "r"(address),
-        "l"(from), "r"(bytes), "r"(counter)
-        : "memory");
-  }
-}
-
-/// Stores a number in the block of this rank: to the address, and its 4 bytes to the barrier's
-/// count, that these have there.
-__device__ void store_in_block(float* to, float value, Mbarrier* barrier, int rank) {
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(
-                   address_in_block(shared_address(to), rank)),
-               "f"(value), "r"(address_in_block(shared_address(barrier), rank))
-               : "memory");
-}
-
-/// The block's number in its cluster, and the cluster's in the grid.
-__device__ int rank_in_cluster() {
-  int rank;
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-__device__ unsigned cluster_in_grid() {
-  unsigned number;
-  asm("mov.u32 %0, %%clusterid.x;" : "=r"(number));
-  return number;
-}
-
-/// Arrives at the cluster's barrier, which hands nothing on: it says that the block has begun.
-__device__ void arrive_at_cluster() {
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-
-/// Waits until all threads of the cluster have arrived.
-__device__ void wait_for_cluster() {
-  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
-}
 
 /// Sum over the threads of a cluster, which all have called arrive_at_cluster(). Every one gets it.
 /// \param threads  of each block

@@ -12,9 +12,8 @@ cudaError_t launch(const Fp8Norm& given, cudaStream_t stream) {
   const cudaError_t error = shape_on_device(op, &shape);
   if (error != cudaSuccess) return error;
   ForwardPlan plan = plan_for(op, shape);
-  const bool has_few_blocks = plan.threads > 128 && op.residual.data == nullptr;  // of an SM
-  if (shape.kind == Kind::aligned && has_few_blocks)
-    plan.ahead = rows_ahead(std::int64_t{op.hidden} * bytes_of(op.dtype), op.inner);
+  if (shape.kind == Kind::aligned && asks_ahead(op, plan))
+    plan.ahead = rows_ahead(std::int64_t{op.hidden} * bytes_of(op.dtype), op.inner, 32 << 10);
   const Fp8Kernel kernel =
       shape.kind == Kind::aligned ? fp8_aligned_kernel(op, plan) : fp8_any_kernel(op);
   const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index

@@ -63,6 +63,15 @@ inline ForwardPlan plan_for(const Fp8Norm& op, const ForwardShape& shape) {
   return plan;
 }
 
+/// Is a block to ask for a row ahead of its own? Not where an SM has so many blocks that they ask
+/// for enough, which takes more if they have a scale to find, too, before they store.
+inline bool asks_ahead(const Fp8Norm& op, const ForwardPlan& plan) {
+  if (plan.threads <= 128 || op.residual.data != nullptr) return false;
+  const int blocks = 1024 / plan.threads;  // of an SM: with 64 registers a thread
+  const bool is_enough = blocks >= 4 && blocks * op.hidden * bytes_of(op.dtype) >= 60 << 10;
+  return op.scales != Scales::given || !is_enough;
+}
+
 /// The shape of an operation: of Kind::aligned, or of Kind::mixed for the kernel that takes
 /// everything. Returns what the CUDA calls returned.
 inline cudaError_t shape_on_device(const Fp8Norm& op, ForwardShape* shape) {

@@ -37,6 +37,11 @@ cudaError_t properties_of_device(const cudaDeviceProp** properties) {
   return cudaSuccess;
 }
 
+bool has_clusters() {
+  const cudaDeviceProp* device = nullptr;
+  return properties_of_device(&device) == cudaSuccess && device->major >= 9;
+}
+
 cudaError_t allow_shared_memory(const void* kernel, int bytes) {
   int device = 0;
   cudaError_t error = cudaGetDevice(&device);

@@ -10,6 +10,9 @@ namespace rmsnorm::kernels {
 /// it takes longer to answer than to launch a kernel. Returns what the CUDA calls returned.
 cudaError_t properties_of_device(const cudaDeviceProp** properties);
 
+/// Has the current device clusters of blocks? False after an error, too.
+bool has_clusters();
+
 /// Lets a kernel have so many bytes of dynamic shared memory on the current device: for each kernel
 /// always the same number. CUDA is asked once for each kernel, device and thread. Returns what the
 /// CUDA calls returned.
