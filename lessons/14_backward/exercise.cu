@@ -75,8 +75,8 @@ __device__ void add_places(const float* of_place, float* sums, int hidden) {
   }
 }
 
-/// n = x * rstd, g = dy * (weight + bias). A block has `block_rows` rows side
-/// by side, blockDim.y at a time. These places have blockDim.x threads each.
+/// n = x * rstd, g = dy * (weight + bias). A block has blockDim.y rows at a
+/// time, and all blocks together have neighbours. A row has blockDim.x threads.
 template <class T, class W, int kVectors>
 __global__ void __launch_bounds__(kMaxThreads, kVectors == 1 ? 2 : 1)  //
     rms_norm_backward(
@@ -86,15 +86,14 @@ __global__ void __launch_bounds__(kMaxThreads, kVectors == 1 ? 2 : 1)  //
         const uint4* __restrict__ weight,  // (vectors)         once a block
         uint4* __restrict__ dx,            // (rows, vectors)   written once
         float* __restrict__ partial_sums,  // (blocks, hidden)  written once
-        int rows, int vectors, int block_rows, float bias) {
+        int rows, int vectors, float bias) {
   constexpr int kSize = 16 / sizeof(T);  // columns of a vector
   const auto vector = [](int k) { return threadIdx.x + k * int(blockDim.x); };
-  const std::int64_t first = blockIdx.x * std::int64_t{block_rows};
-  const int end = min(rows - first, std::int64_t{block_rows});
+  const std::int64_t first = blockIdx.x * blockDim.y + threadIdx.y;
+  const int step = gridDim.x * blockDim.y;                // from a place's row to its next
   const auto keep = cuda::access_property::persisting();  // = evict_last
-  x = cuda::associate_access_property(x + first * vectors, keep);
-  dy = cuda::associate_access_property(dy + first * vectors, keep);
-  dx += first * vectors;
+  x = cuda::associate_access_property(x, keep);
+  dy = cuda::associate_access_property(dy, keep);
 
   float factor[kVectors][kSize] = {};  // the same for all rows
 #pragma unroll
@@ -106,23 +105,23 @@ __global__ void __launch_bounds__(kMaxThreads, kVectors == 1 ? 2 : 1)  //
   // nobody else has bytes in flight while one of them waits.
   uint4 next_x[kVectors], next_dy[kVectors];
   float next_rstd;
-  const auto load = [&](int row) {  // zeros where nothing is
-    next_rstd = row < end ? rstd[first + row] : 0;
+  const auto load = [&](std::int64_t row) {  // zeros where nothing is
+    next_rstd = row < rows ? rstd[row] : 0;
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       next_x[k] = next_dy[k] = uint4{};
-      if (row >= end || vector(k) >= vectors) continue;
-      next_x[k] = x[row * std::int64_t{vectors} + vector(k)];
-      next_dy[k] = dy[row * std::int64_t{vectors} + vector(k)];
+      if (row >= rows || vector(k) >= vectors) continue;
+      next_x[k] = x[row * vectors + vector(k)];
+      next_dy[k] = dy[row * vectors + vector(k)];
     }
   };
-  load(threadIdx.y);
+  load(first);
 
   // >>> your turn
   int turn = 0;
   // row - threadIdx.y is the row of place 0. While that exists, no thread
   // leaves, not even where a place has none: shuffles and barriers need all.
-  for (int row = threadIdx.y; row < end + threadIdx.y; row += blockDim.y) {
+  for (std::int64_t row = first; row < rows + threadIdx.y; row += step) {
     float sum = 0, n[kVectors][kSize], g[kVectors][kSize];
     const float r = next_rstd;
 #pragma unroll
@@ -132,7 +131,7 @@ __global__ void __launch_bounds__(kMaxThreads, kVectors == 1 ? 2 : 1)  //
       g[k][e] = float(element<T>(next_dy[k], e)) * factor[k][e];
       sum += g[k][e] * n[k][e];
     }
-    load(row + blockDim.y);  // while this row is added up
+    load(row + step);  // while this row is added up
     const float mean = row_sum(sum, turn) / (kSize * vectors);
     turn = 1 - turn;
 #pragma unroll
@@ -142,14 +141,14 @@ __global__ void __launch_bounds__(kMaxThreads, kVectors == 1 ? 2 : 1)  //
       for (int e = 0; e < kSize; ++e) {
         element<T>(out, e) = T(r * (g[k][e] - n[k][e] * mean));
       }
-      if (row >= end || vector(k) >= vectors) continue;
-      dx[row * std::int64_t{vectors} + vector(k)] = out;
+      if (row >= rows || vector(k) >= vectors) continue;
+      dx[row * vectors + vector(k)] = out;
     }
   }
 
   // Over the place's rows once more, for dweight.
   float dw[kVectors][kSize] = {};
-  for (int row = threadIdx.y; row < end; row += blockDim.y) {
+  for (std::int64_t row = first; row < rows; row += step) {
     load(row);
     const float r = next_rstd;
 #pragma unroll
@@ -201,11 +200,11 @@ __global__ void add_partial_sums(
 /// How threads share a problem. Nothing here asks for the GPU: its sums have to be the same on
 /// every one.
 struct Shape {
-  int vectors;     // of a row, that a thread keeps
-  int threads;     // of a row
-  int places;      // rows that a block has at a time
-  int block_rows;  // rows of a block
-  int blocks;      // together they have all rows
+  int vectors;  // of a row, that a thread keeps
+  int threads;  // of a row
+  int places;   // rows that a block has at a time
+  int turns;    // rows that a place has at most, one after the other
+  int blocks;   // together they have all rows
 };
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) {
@@ -226,8 +225,8 @@ Shape shape_for(const Backward& p) {
   constexpr std::int64_t kFewestTurns = 4;  // else partial sums cost more than rows
   const int blocks = kGridThreads / (shape.threads * shape.places);
   const std::int64_t turns = divide_up(divide_up(p.rows, blocks), shape.places);
-  shape.block_rows = static_cast<int>(std::max(kFewestTurns, turns) * shape.places);
-  shape.blocks = static_cast<int>(divide_up(p.rows, shape.block_rows));
+  shape.turns = static_cast<int>(std::max(kFewestTurns, turns));
+  shape.blocks = static_cast<int>(divide_up(p.rows, std::int64_t{shape.turns} * shape.places));
   return shape;
 }
 
@@ -258,7 +257,7 @@ cudaError_t launch_for(const Backward& p, cudaStream_t stream) {
     kernel<<<shape.blocks, dim3(shape.threads, shape.places), bytes, stream>>>(
         static_cast<const uint4*>(p.x), static_cast<const uint4*>(p.dy), p.rstd,
         static_cast<const uint4*>(p.weight), static_cast<uint4*>(p.dx), partial_sums, p.rows,
-        static_cast<int>(p.hidden * sizeof(T) / 16), shape.block_rows, p.weight_bias);
+        static_cast<int>(p.hidden * sizeof(T) / 16), p.weight_bias);
   }
   if (p.dweight != nullptr) {
     add_partial_sums<W><<<divide_up(p.hidden, 32), dim3(32, 32), 0, stream>>>(
@@ -307,8 +306,7 @@ rmsnorm::SumDepth sum_depth(const Backward& p) {
   const Shape shape = shape_for(p);
   const auto every_32nd = static_cast<int>(divide_up(shape.blocks, 32));
   return {
-      shape.vectors * 16 / bytes_of(p.dtype) + 5 + 5,
-      shape.block_rows / shape.places + shape.places + every_32nd + 32};
+      shape.vectors * 16 / bytes_of(p.dtype) + 5 + 5, shape.turns + shape.places + every_32nd + 32};
 }
 
 const rmsnorm::Registration<rmsnorm::Backward> lesson{{

@@ -1,7 +1,9 @@
-// Lesson 14 - Backward, variant
+// Lesson 14 - Backward, variants
 // Given      the kernel of lesson 14, for rows that 512 threads share.
-// Changed    it is launched twice: for dx, and for dweight, which loads x and dy again.
-// Expect     the time of five tensors instead of three.
+// Changed    two_passes: it is launched twice, for dx, and for dweight, which loads x and dy again;
+//            neighbouring_rows: a block has rows side by side, not in turn with the other blocks.
+// Expect     two_passes: the time of five tensors instead of three;
+//            neighbouring_rows: the same bytes, so the same time. Measure it.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -43,23 +45,25 @@ __device__ float row_sum(float value, int turn) {
   return warp_sum(lane < kThreads / 32 ? partial[turn][lane] : 0);
 }
 
-/// dx of a block's rows, or else their partial sums of dweight. Here weight is of the type of x.
-template <class T, bool kDx>
-__global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 2 : 1) rms_norm_one_gradient(
+/// dx of a block's rows, their partial sums of dweight, or both. Here weight is of the type of x.
+/// A block has `block_rows` neighbours or, if that is 0, rows in turn with the others.
+template <class T, bool kDx, bool kDweight>
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 2 : 1) rms_norm_gradients(
     const uint4* x,                    // (rows, vectors)   read once
     const uint4* dy,                   // (rows, vectors)   read once
     const float* __restrict__ rstd,    // (rows)            once a warp
     const uint4* __restrict__ weight,  // (vectors)         once a block, for dx
-    uint4* __restrict__ dx,            // (rows, vectors)   written once, or not
-    float* __restrict__ partial_sums,  // (blocks, hidden)  written once, or not
+    uint4* __restrict__ dx,            // (rows, vectors)   written once, for dx
+    float* __restrict__ partial_sums,  // (blocks, hidden)  written once, for dweight
     int rows, int vectors, int block_rows, float bias) {
   constexpr int kSize = 16 / sizeof(T), kVectors = kColumns / kSize;
-  const std::int64_t first = blockIdx.x * std::int64_t{block_rows};
-  const int end = min(rows - first, std::int64_t{block_rows});
+  const bool in_turn = block_rows == 0;
+  const std::int64_t first = blockIdx.x * std::int64_t{in_turn ? 1 : block_rows};
+  const std::int64_t end = in_turn ? rows : min(std::int64_t{rows}, first + block_rows);
+  const int step = in_turn ? gridDim.x : 1;
   const auto keep = cuda::access_property::persisting();  // = evict_last
-  x = cuda::associate_access_property(x + first * vectors, keep);
-  dy = cuda::associate_access_property(dy + first * vectors, keep);
-  dx += first * vectors;
+  x = cuda::associate_access_property(x, keep);
+  dy = cuda::associate_access_property(dy, keep);
 
   float factor[kVectors][kSize] = {}, dw[kVectors][kSize] = {};
 #pragma unroll
@@ -74,19 +78,20 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 2 : 1) rms_norm_one
   }
   uint4 next_x[kVectors], next_dy[kVectors];
   float next_rstd;
-  const auto load = [&](int row) {  // zeros where nothing is
-    next_rstd = row < end ? rstd[first + row] : 0;
+  const auto load = [&](std::int64_t row) {  // zeros where nothing is
+    next_rstd = row < end ? rstd[row] : 0;
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int i = threadIdx.x + k * kThreads;
       next_x[k] = next_dy[k] = uint4{};
       if (row >= end || i >= vectors) continue;
-      next_x[k] = x[row * std::int64_t{vectors} + i];
-      next_dy[k] = dy[row * std::int64_t{vectors} + i];
+      next_x[k] = x[row * vectors + i];
+      next_dy[k] = dy[row * vectors + i];
     }
   };
-  load(0);
-  for (int row = 0; row < end; ++row) {
+  load(first);
+  int turn = 0;
+  for (std::int64_t row = first; row < end; row += step) {
     float sum = 0, n[kVectors][kSize], g[kVectors][kSize];
     const float r = next_rstd;
 #pragma unroll
@@ -96,11 +101,12 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 2 : 1) rms_norm_one
       n[k][e] = static_cast<float>(element<T>(next_x[k], e)) * r;
       g[k][e] = d * factor[k][e];
       sum += g[k][e] * n[k][e];
-      dw[k][e] += d * n[k][e];
+      if (kDweight) dw[k][e] += d * n[k][e];
     }
-    load(row + 1);  // while this row is added up
+    load(row + step);  // while this row is added up
     if constexpr (!kDx) continue;
-    const float mean = row_sum(sum, row % 2) / (kSize * vectors);
+    const float mean = row_sum(sum, turn) / (kSize * vectors);
+    turn = 1 - turn;
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       uint4 out;
@@ -109,10 +115,10 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 2 : 1) rms_norm_one
         element<T>(out, e) = static_cast<T>(r * (g[k][e] - n[k][e] * mean));
       }
       const int i = threadIdx.x + k * kThreads;
-      if (i < vectors) dx[row * std::int64_t{vectors} + i] = out;
+      if (i < vectors) dx[row * vectors + i] = out;
     }
   }
-  if constexpr (kDx) return;
+  if (!kDweight || partial_sums == nullptr) return;
   partial_sums += blockIdx.x * std::int64_t{kSize * vectors};
 #pragma unroll
   for (int i = 0; i < kVectors * kSize; i += 4) {
@@ -143,7 +149,7 @@ __global__ void add_partial_sums_of_blocks(
   dweight[col] = static_cast<T>(sum);
 }
 
-/// Rows of a block: as in the lesson.
+/// Rows of a block, at most: as in the lesson.
 int block_rows_of(const Backward& p) {
   return std::max(4, (p.rows + 255) / 256);
 }
@@ -160,47 +166,49 @@ std::string unsupported(const Backward& p) {
            "load needs a 16-byte address";
   }
   if (p.hidden > kColumns * kThreads) {
-    return "14_backward in two passes has room for 4096 columns: 512 threads keep 8 each";
+    return "these variants of 14_backward have room for 4096 columns: 512 threads keep 8 each";
   }
   if (p.rows > 1 << 24) {
-    return "14_backward in two passes has 256 blocks: of more than 2^24 rows, each would add up so "
+    return "these variants of 14_backward have 256 blocks: of more than 2^24 rows, each adds up so "
            "many that fp32 loses their digits";
   }
   if (p.dtype == p.weight_dtype) return "";
-  return "14_backward in two passes has no kernel for a weight of another type than that of x";
+  return "these variants of 14_backward have no kernel for a weight of another type than that of x";
 }
 
-template <class T>
+template <class T, bool kTwoPasses>
 cudaError_t launch_for(const Backward& p, cudaStream_t stream) {
   const int vectors = static_cast<int>(p.hidden * sizeof(T) / 16), blocks = blocks_of(p);
-  auto* const partial_sums = static_cast<float*>(p.workspace);
-  const auto for_dx = rms_norm_one_gradient<T, true>;
-  const auto for_dweight = rms_norm_one_gradient<T, false>;
-  for (const auto kernel : {for_dx, for_dweight}) {
-    if (p.rows == 0 || (kernel == for_dweight && p.dweight == nullptr)) continue;
+  auto* const partial_sums = static_cast<float*>(p.dweight == nullptr ? nullptr : p.workspace);
+  const auto launch_one = [&](auto kernel) {
+    if (p.rows == 0) return;  // a grid of no blocks is an error
     kernel<<<blocks, kThreads, 0, stream>>>(
         static_cast<const uint4*>(p.x), static_cast<const uint4*>(p.dy), p.rstd,
         static_cast<const uint4*>(p.weight), static_cast<uint4*>(p.dx), partial_sums, p.rows,
-        vectors, block_rows_of(p), p.weight_bias);
-  }
+        vectors, kTwoPasses ? 0 : block_rows_of(p), p.weight_bias);
+  };
+  launch_one(rms_norm_gradients<T, true, !kTwoPasses>);
   if (p.dweight != nullptr) {
+    if (kTwoPasses) launch_one(rms_norm_gradients<T, false, true>);
     add_partial_sums_of_blocks<T><<<(p.hidden + 31) / 32, dim3(32, 32), 0, stream>>>(
         partial_sums, static_cast<T*>(p.dweight), blocks, p.hidden);
   }
   return cudaGetLastError();
 }
 
+template <bool kTwoPasses>
 cudaError_t launch(const Backward& p, cudaStream_t stream) {
-  if (p.dtype == Dtype::fp32) return launch_for<float>(p, stream);
-  if (p.dtype == Dtype::fp16) return launch_for<half>(p, stream);
-  return launch_for<nv_bfloat16>(p, stream);
+  if (p.dtype == Dtype::fp32) return launch_for<float, kTwoPasses>(p, stream);
+  if (p.dtype == Dtype::fp16) return launch_for<half, kTwoPasses>(p, stream);
+  return launch_for<nv_bfloat16, kTwoPasses>(p, stream);
 }
 
 std::size_t workspace_bytes(const Backward& p) {
   return sizeof(float) * blocks_of(p) * p.hidden;
 }
 
-/// As the lesson's, and x, dy and rstd twice.
+/// As the lesson's, and in two passes x, dy and rstd twice.
+template <bool kTwoPasses>
 rmsnorm::Traffic traffic(const Backward& p) {
   const double row = 1.0 * p.hidden * bytes_of(p.dtype), rows = std::max(1, p.rows);
   const double blocks_of_row = blocks_of(p) / rows;
@@ -209,7 +217,7 @@ rmsnorm::Traffic traffic(const Backward& p) {
   rmsnorm::Traffic result{.read = 2 * row + rstd + weight, .written = row};
   if (p.dweight != nullptr) {
     const double partial_sums = blocks_of_row * p.hidden * 4;
-    result.read += 2 * row + rstd + partial_sums;
+    result.read += partial_sums + (kTwoPasses ? 2 * row + rstd : 0);
     // Of a vector of 8 columns, two of fp32: either touches the sectors of both.
     result.written += partial_sums * (4 / bytes_of(p.dtype)) + row / rows;
   }
@@ -222,14 +230,26 @@ rmsnorm::SumDepth sum_depth(const Backward& p) {
   return {kColumns + 5 + 5, block_rows_of(p) + (blocks_of(p) + 31) / 32 + 32};
 }
 
-const rmsnorm::Registration<rmsnorm::Backward> variant{{
+const rmsnorm::Registration<rmsnorm::Backward> two_passes{{
     .slug = "14_backward/two_passes",
     .title = "Backward, two passes",
     .idea = "As 14_backward, but dweight has a launch of its own, which loads x and dy again",
     .regime = "backward",
-    .launch = launch,
+    .launch = launch<true>,
     .unsupported = unsupported,
-    .traffic = traffic,
+    .traffic = traffic<true>,
+    .sum_depth = sum_depth,
+    .workspace_bytes = workspace_bytes,
+}};
+
+const rmsnorm::Registration<rmsnorm::Backward> neighbouring_rows{{
+    .slug = "14_backward/neighbouring_rows",
+    .title = "Backward, neighbouring rows",
+    .idea = "As 14_backward, but a block has rows side by side, not in turn with the other blocks",
+    .regime = "backward",
+    .launch = launch<false>,
+    .unsupported = unsupported,
+    .traffic = traffic<false>,
     .sum_depth = sum_depth,
     .workspace_bytes = workspace_bytes,
 }};
