@@ -149,28 +149,33 @@ TEST_CASE("without one of its barriers the library has a race") {
     std::string file, seen_at, operation, rows, hidden;
     int number = 1;                     // of the file's barriers
     std::string most_of_cluster = "0";  // blocks; 0: any number
+    std::string seen_in = "";           // another file
   };
+  const char* const kAsks = "asm volatile(  // asks the barrier";
   const Missing all[] = {
       {"row.cuh", "if (lane == 0) partial[warp] = value;", "residual_add", "32", "1024"},
       {"backward.cu", "sum += of_place[place * hidden + col];", "backward", "32", "128"},
       {"backward.cu", "if (lane == 0) own[threadIdx.x / 32] = value;", "backward", "32", "1024", 2},
       {"backward_columns.cu", "of_warp[threadIdx.y][threadIdx.x] = sum;", "backward", "32", "128"},
-      {"forward_cluster.cu", "asm volatile(  // asks the barrier", "rms_norm", "32", "16384"},
+      {"backward_cluster.cu", kAsks, "backward", "32", "16384", 1, "0", "cluster.cuh"},
+      {"forward_cluster.cu", kAsks, "rms_norm", "32", "16384", 1, "0", "cluster.cuh"},
       {"forward_elsewhere.cu", "if (lane == 0) of_row[warp] = sum;", "rms_norm", "32", "16384", 1,
        "1"},
       {"fp8_aligned.cu", "if (lane == 0) partial[threadIdx.x / 32] = value;", "rms_norm_e4m3_row",
        "32", "1024"},
       {"fp8_aligned.cu", "if (lane % 16 == 0) partial[lane / 16 * warps + threadIdx.x / 32] = sum;",
        "rms_norm_e4m3", "4096", "1024", 2}};
-  for (const auto& [name, seen_at, operation, rows, hidden, number, most] : all) {
+  for (const auto& [name, seen_at, operation, rows, hidden, number, most, other] : all) {
     const std::string file = "library/kernels/" + name;
+    const std::string seen_in = other.empty() ? file : "library/kernels/" + other;
     const Finished finished = run_without(
         file, number,
         {"--lesson", "librmsnorm", "--operation", operation, "--rows", rows, "--hidden", hidden},
         most);
     CAPTURE(file, finished.out);
     CHECK(finished.exit_code == rmsnorm::kLessonWrong);
-    CHECK(first_message(finished.out, file).starts_with(place_of(file, seen_at) + ": a race: "));
+    CHECK(first_message(finished.out, seen_in)
+              .starts_with(place_of(seen_in, seen_at) + ": a race: "));
   }
   std::size_t barriers = 0;
   for (const fs::path& file : files_with({".cu", ".cuh"})) {

@@ -56,7 +56,8 @@ std::size_t workspace_bytes(int rows, int hidden, int heads, Dtype dtype);
 
 /// Enqueues the operation on the stream of the current device. The same operation gives the same
 /// bits in every run, and every GPU adds in the same order, as long as its rows and its weight all
-/// begin at multiples of 16 bytes, or do not. Returns what the CUDA calls returned.
+/// begin at multiples of 16 bytes, or do not. (Long rows have an order of their own on GPUs with
+/// clusters.) Returns what the CUDA calls returned.
 cudaError_t launch(const NestedBackward& op, cudaStream_t stream);
 
 }  // namespace rmsnorm::kernels
