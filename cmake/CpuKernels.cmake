@@ -55,10 +55,11 @@ function(add_kernels target)
       COMMAND_EXPAND_LISTS
       VERBATIM)
     # Lessons compare threadIdx with signed numbers, and look at
-    # floats as float4, as CUDA files do.
+    # floats as float4, as CUDA files do. By the frame pointers the device
+    # finds which calls a barrier is in (common/cpu_device/arrival.hpp).
     set_source_files_properties("${rewritten}" PROPERTIES
       SKIP_PRECOMPILE_HEADERS ON
-      COMPILE_OPTIONS "${line_names};-fno-strict-aliasing;-Wno-sign-compare;-Wno-unknown-pragmas")
+      COMPILE_OPTIONS "${line_names};-fno-omit-frame-pointer;-fno-strict-aliasing;-Wno-sign-compare;-Wno-unknown-pragmas")
     target_sources(${target} PRIVATE "${rewritten}")
     cmake_path(GET file PARENT_PATH folder)
     target_compile_options(${target} PRIVATE "SHELL:-iquote \"${folder}\"")  # its own headers

@@ -2,6 +2,7 @@
 /// \file
 /// Mistakes that the device sees while a kernel runs.
 
+#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,11 +11,41 @@
 
 namespace rmsnorm::cpu_device {
 
+/// Functions of CUDA in which lanes of a warp may meet wherever each of them calls it.
+enum class WarpCall : int {
+  other,  ///< none of them: a library's function
+  sync,
+  shfl,
+  shfl_up,
+  shfl_down,
+  shfl_xor,
+  ballot,
+  any,
+  all,
+  match_any,
+  match_all,
+  reduce_add,
+  reduce_min,
+  reduce_max,
+  reduce_and,
+  reduce_or,
+  reduce_xor,
+};
+
 /// A place in the source.
 struct Place {
   const char* file = "";  ///< as the compiler names it
   int line = 0;           ///< from 1
+  WarpCall call = WarpCall::other;
+
+  /// The same, of such a call.
+  Place of(WarpCall which) const { return {file, line, which}; }
 };
+
+/// Whether two of them are the same line.
+inline bool same_place(Place a, Place b) {
+  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
+}
 
 /// One mistake.
 struct Hazard {
