@@ -19,7 +19,8 @@ endif()
 # Counts are those of the source: each thread keeps its own loads, one for each in the source. So
 # neither compiler may merge them into vectors, leave one unreported because a store follows, take a
 # struct apart that is loaded as a whole, or make two loads of one, for lanes that differ in a
-# condition (g++ 13 does).
+# condition (g++ 13 does). Nor may they make one of two calls that end two branches: a barrier has to
+# tell them apart.
 add_library(watched_code INTERFACE)
 if(NOT RMSNORM_SANITIZE)
   # A call at a kernel's end has to come back there: the address that it returns to is its line.
@@ -28,7 +29,7 @@ if(NOT RMSNORM_SANITIZE)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(watched_code INTERFACE
       -Wno-tsan --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1
-      -fno-tree-vectorize -fno-tree-sra -fno-thread-jumps)
+      -fno-tree-vectorize -fno-tree-sra -fno-thread-jumps -fno-crossjumping -fno-tree-tail-merge)
   else()
     target_compile_options(watched_code INTERFACE
       -fno-vectorize -fno-slp-vectorize

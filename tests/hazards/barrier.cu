@@ -84,6 +84,16 @@ __global__ void sum_in_branches(const float* x, float* y, bool correct) {
   }
 }
 
+/// Branches that do nothing else.
+__global__ void wait_in_branches(const float* x, float* y, bool correct) {
+  if ((correct ? blockIdx.x : threadIdx.x) % 2 == 0) {
+    wait_for_all();  // <-- wait first
+  } else {
+    wait_for_all();  // <-- wait second
+  }
+  y[blockIdx.x * blockDim.x + threadIdx.x] = x[threadIdx.x];
+}
+
 /// The same of a function that is not inlined, and that has another one wait. Its threads are whole
 /// warps.
 __device__ __attribute__((noinline)) float next_sum(float value, float* values) {
@@ -139,6 +149,10 @@ std::vector<Case> barrier_cases() {
        "<sum>: thread 1 waits at this __syncthreads(), called at <sum second>, and thread 0 at the "
        "same, called at <sum first>",
        "sum_in_branches, block 0, thread 1", advice},
+      {"lanes do nothing but call a function that waits", on(wait_in_branches, {2, 64}),
+       "<helper>: thread 1 waits at this __syncthreads(), called at <wait second>, and thread 0 at "
+       "the same, called at <wait first>",
+       "wait_in_branches, block 0, thread 1", advice},
       {"two warps call a function that is not inlined", on(sum_of_warps, {2, 64}),
        "<sum>: thread 32 waits at this __syncthreads(), called at <next second>, and thread 0 at "
        "the same, called at <next first>",
