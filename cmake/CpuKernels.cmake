@@ -33,7 +33,8 @@ endif()
 # Counts are those of the source: each thread keeps its own loads, one for each in the source. So
 # neither compiler may merge them into vectors, leave one unreported because a store follows, take a
 # struct apart that is loaded as a whole, or make two loads of one, for lanes that differ in a
-# condition (g++ 13 does).
+# condition (g++ 13 does). Nor may they make one of two calls that end two branches: a barrier has to
+# tell them apart.
 add_library(watched_code INTERFACE)
 if(NOT RMSNORM_SANITIZE)
   # A call at a kernel's end has to come back there: the address that it returns to is its line.
@@ -42,7 +43,7 @@ if(NOT RMSNORM_SANITIZE)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(watched_code INTERFACE
       -Wno-tsan --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1
-      -fno-tree-vectorize -fno-tree-sra -fno-thread-jumps)
+      -fno-tree-vectorize -fno-tree-sra -fno-thread-jumps -fno-crossjumping -fno-tree-tail-merge)
   else()
     target_compile_options(watched_code INTERFACE
       -fno-vectorize -fno-slp-vectorize
@@ -69,10 +70,11 @@ function(add_kernels target)
       COMMAND_EXPAND_LISTS
       VERBATIM)
     # Lessons compare threadIdx with signed numbers, and look at
-    # floats as float4, as CUDA files do.
+    # floats as float4, as CUDA files do. By the frame pointers the device
+    # finds which calls a barrier is in (common/cpu_device/arrival.hpp).
     set_source_files_properties("${rewritten}" PROPERTIES
       SKIP_PRECOMPILE_HEADERS ON
-      COMPILE_OPTIONS "${line_names};-fno-strict-aliasing;-Wno-sign-compare;-Wno-unknown-pragmas")
+      COMPILE_OPTIONS "${line_names};-fno-omit-frame-pointer;-fno-strict-aliasing;-Wno-sign-compare;-Wno-unknown-pragmas")
     target_sources(${target} PRIVATE "${rewritten}")
     cmake_path(GET file PARENT_PATH folder)
     target_compile_options(${target} PRIVATE "SHELL:-iquote \"${folder}\"")  # its own headers

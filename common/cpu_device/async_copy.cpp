@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "common/cpu_device/arrival.hpp"
 #include "common/cpu_device/block.hpp"
 #include "common/cpu_device/per_block.hpp"
 #include "common/cpu_device/shared_memory.hpp"
@@ -31,10 +32,20 @@ struct Copies {
 
 constexpr unsigned kNamed = 16;
 
+/// Where the first thread of a warp has come to a named barrier, in one of its phases.
+struct OfWarp {
+  unsigned number;  // of the barrier
+  int warp;
+  unsigned phase;
+  int thread;
+  Arrival arrival;
+};
+
 /// What a block has under way.
 struct OfBlock {
   std::array<Copies, kMaxThreads> copies;
   std::array<SplitBarrier, kNamed> named{};
+  std::vector<OfWarp> warps;
 };
 
 /// That of the running block. Blocks take turns.
@@ -151,6 +162,22 @@ SplitBarrier& named(unsigned number, unsigned threads) {
   return barrier;
 }
 
+/// A warp comes as a whole: all its threads to one place. Another warp may come to another one.
+void check_warp(unsigned number, unsigned phase, const Arrival& arrival) {
+  const OfWarp now{number % kNamed, running->warp(), phase, running->current(), arrival};
+  std::vector<OfWarp>& warps = own().warps;
+  const auto known = std::ranges::find_if(warps, [&](const OfWarp& other) {
+    return other.number == now.number && other.warp == now.warp;
+  });
+  if (known == warps.end()) {
+    warps.push_back(now);
+  } else if (known->phase != phase) {
+    *known = now;
+  } else if (arrival != known->arrival) {
+    running->report_if_elsewhere(arrival, known->arrival, known->thread, true);
+  }
+}
+
 /// Each block has its own, at an address of shared memory where nothing is.
 const void* flag_of_named(unsigned number) {
   return shared_memory().begin() + number % kNamed;
@@ -162,12 +189,15 @@ void named_barrier(unsigned number, unsigned threads, Place place) {
   SplitBarrier& barrier = named(number, threads);
   const bool is_syncthreads = number % kNamed == 0 && barrier.expected == running->threads();
   if (is_syncthreads) return running->barrier(place), void();
+  check_warp(number, barrier.phase, arrival_at(place, running->stack_end()));
   const void* const flag = flag_of_named(number);
   wait_until_passed(barrier, count_in(barrier, 1, flag), flag, place);
 }
 
-void arrive_at_named_barrier(unsigned number, unsigned threads) {
-  count_in(named(number, threads), 1, flag_of_named(number));
+void arrive_at_named_barrier(unsigned number, unsigned threads, Place place) {
+  SplitBarrier& barrier = named(number, threads);
+  check_warp(number, barrier.phase, arrival_at(place, running->stack_end()));
+  count_in(barrier, 1, flag_of_named(number));
 }
 
 }  // namespace rmsnorm::cpu_device

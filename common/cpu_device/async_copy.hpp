@@ -58,6 +58,6 @@ void wait_for_all(const SplitBarrier& barrier, std::uint32_t phase, Place place)
 /// The barrier of a block that PTX gives a number, 0 to 15; 0 threads are all of the block.
 void named_barrier(unsigned number, unsigned threads, Place place);
 /// The same without a wait.
-void arrive_at_named_barrier(unsigned number, unsigned threads);
+void arrive_at_named_barrier(unsigned number, unsigned threads, Place place);
 
 }  // namespace rmsnorm::cpu_device

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "common/cpu_device/access.hpp"
@@ -35,8 +35,10 @@ void report(
       key, [&] { return hazard_at(line_of(place), thread, fmt::format(what, values...), advice); });
 }
 
-bool same_place(Place a, Place b) {
-  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
+/// Whether lanes of a warp can meet in two calls: in those of one function of CUDA, wherever they
+/// are. A library's functions have to be called together.
+bool same_call(Place a, Place b) {
+  return a.call == b.call && (a.call != WarpCall::other || same_place(a, b));
 }
 
 /// "lane 3", "lanes 0 to 15 and 31"
@@ -68,9 +70,35 @@ const char* name_of(Meeting kind) {
   return "";
 }
 
+/// The name of a function of CUDA, or what a library's function does.
+const char* name_of(Meeting kind, WarpCall call) {
+  constexpr std::array kNames = {
+      "",
+      "__syncwarp()",
+      "__shfl_sync()",
+      "__shfl_up_sync()",
+      "__shfl_down_sync()",
+      "__shfl_xor_sync()",
+      "__ballot_sync()",
+      "__any_sync()",
+      "__all_sync()",
+      "__match_any_sync()",
+      "__match_all_sync()",
+      "__reduce_add_sync()",
+      "__reduce_min_sync()",
+      "__reduce_max_sync()",
+      "__reduce_and_sync()",
+      "__reduce_or_sync()",
+      "__reduce_xor_sync()"};
+  return call == WarpCall::other ? name_of(kind) : kNames[static_cast<std::size_t>(call)];
+}
+
 constexpr const char* kSameForAll =
     "Every thread of a block has to reach the same __syncthreads(): take it out of the branch, or "
     "let the threads that have nothing to do come along";
+constexpr const char* kSameForWarp =
+    "The threads of a warp have to reach the same bar.sync or bar.arrive: let whole warps take a "
+    "branch, or take it out";
 constexpr const char* kMaskAdvice =
     "Name in the mask the lanes that make this call, no others: 0xffffffff is for code that the "
     "whole warp reaches";
@@ -318,11 +346,12 @@ void BlockRunner::stop() {
 int BlockRunner::barrier(Place place, bool predicate) {
   Watcher::leave_kernel();
   keep_way();
+  const Arrival arrival = arrival_at(place, stack_end());
   if (at_barrier_ == 0) {
-    barrier_ = place;
+    barrier_ = arrival;
     first_at_barrier_ = current_;
-  } else if (!same_place(place, barrier_)) {
-    report_other_barrier(place);
+  } else if (arrival != barrier_) {
+    report_if_elsewhere(arrival, barrier_, first_at_barrier_, false);
   }
   warps_[warp()].ready &= ~(1u << lane());
   warps_[warp()].at_barrier |= 1u << lane();
@@ -339,7 +368,7 @@ int BlockRunner::barrier(Place place, bool predicate) {
 
 void BlockRunner::release_barrier() {
   if (live_ < threads_in_block_) report_gone_of_warp();
-  if (is_watching) watcher().barrier_passed(barrier_, live_);
+  if (is_watching) watcher().barrier_passed(barrier_.place, live_);
   std::fill_n(ways_.begin(), threads_in_block_, 0);
   at_barrier_ = 0;
   agreed_ = std::exchange(agreeing_, 0);
@@ -392,7 +421,7 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
     if ((needed >> lane & 1) == 0) continue;
     const Thread& thread = thread_of(warp_number, lane);
     values[lane] = thread.value;
-    if (thread.kind != first.kind || !same_place(thread.place, first.place)) {
+    if (thread.kind != first.kind || !same_call(thread.place, first.place)) {
       report_other_meeting(warp_number, lane, first_lane);
       stop();
     }
@@ -447,11 +476,20 @@ void BlockRunner::use_warp_storage(const void* storage, Place place) {
 
 // The mistakes. Each is described once for each pair of lines.
 
-void BlockRunner::report_other_barrier(Place place) {
+void BlockRunner::report_if_elsewhere(
+    const Arrival& arrival, const Arrival& of_other, int other, bool is_named) {
+  const NotWatching pause;
+  const auto lines = difference(arrival, of_other);
+  if (!lines) return;
+  const std::string here = place_text(lines->first);
+  const std::string there = place_text(lines->second);
+  const bool is_same_line = same_place(arrival.place, of_other.place);
   report(
-      "barriers " + text_of(barrier_) + text_of(place), place, current_, kSameForAll,
-      "thread {} waits at this __syncthreads(), and thread {} at another, at {}", current_,
-      first_at_barrier_, text_of(barrier_));
+      "barriers " + here + there, arrival.place, current_, is_named ? kSameForWarp : kSameForAll,
+      "thread {} {} this {}{}, and thread {}{} at {}", current_, is_named ? "comes to" : "waits at",
+      is_named ? "barrier" : "__syncthreads()", is_same_line ? ", called at " + here : "", other,
+      is_named ? " of its warp" : "",
+      (is_same_line ? "the same, called at " : "another, at ") + there);
 }
 
 /// A barrier does not wait for a warp that has returned, but wants a warp as a whole.
@@ -463,7 +501,7 @@ void BlockRunner::report_gone_of_warp() {
   const auto gone =
       static_cast<int>(part - warps_.begin()) * kWarpThreads + std::countr_zero(part->returned);
   report(
-      "gone " + text_of(barrier_), barrier_, gone, kSameForAll,
+      "gone " + text_of(barrier_.place), barrier_.place, gone, kSameForAll,
       "thread {} has returned, and {} wait{} for it at this __syncthreads()", gone,
       live_ == 1 ? "another" : fmt::format("{} others", live_), live_ == 1 ? "s" : "");
 }
@@ -483,8 +521,8 @@ void BlockRunner::report_other_meeting(int warp, int lane, int first_lane) {
       warp * kWarpThreads + lane, kMaskAdvice,
       "lane {} of warp {} meets lane {} here, which is in another call ({}, mask {:#010x}, at {}) "
       "than its own ({}, mask {:#010x})",
-      lane, warp, first_lane, name_of(first.kind), first.mask, text_of(first.place),
-      name_of(thread.kind), thread.mask);
+      lane, warp, first_lane, name_of(first.kind, first.place.call), first.mask,
+      text_of(first.place), name_of(thread.kind, thread.place.call), thread.mask);
 }
 
 void BlockRunner::report_returned(int warp, std::uint32_t gone, int lane) {
@@ -615,7 +653,7 @@ void BlockRunner::report_deadlock() {
   if (missing != 0) {
     elsewhere = fmt::format(
         ": lane {} waits at the __syncthreads() at {}", std::countr_zero(missing),
-        text_of(barrier_));
+        text_of(barrier_.place));
   }
   report(
       "deadlock " + text_of(thread.place), thread.place, waiting, kMaskAdvice,

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/cpu_device/arrival.hpp"
 #include "common/cpu_device/fiber.hpp"
 #include "common/cpu_device/hazard.hpp"
 #include "common/cpu_device/vectors.hpp"
@@ -77,6 +78,10 @@ class BlockRunner {
   /// cannot have them, and gives it up.
   [[gnu::cold]] void report_cluster(int wanted, int now, Place place);
 
+  /// Reports that the running thread has come to another place of the source than thread `other`,
+  /// with which it meets at a barrier: if it has.
+  [[gnu::cold]] void report_if_elsewhere(
+      const Arrival& arrival, const Arrival& of_other, int other, bool is_named);
   /// Reports a cuda::barrier without init(), and gives up the grid.
   [[gnu::cold]] void report_no_count(Place place);
   /// Reports a barrier that too few arrive at, and gives up the grid.
@@ -115,7 +120,8 @@ class BlockRunner {
   int live() const { return live_; }                               ///< that have not returned
   uint3 index_of(int thread) const { return all_[thread].index; }  ///< threadIdx
   uint3 block_index() const { return block_; }                     ///< blockIdx
-  const Stacks& stacks() const { return *stacks_; }                ///< of the threads
+  const char* stack_end() const { return stacks_->top(static_cast<std::size_t>(current_)); }
+  const Stacks& stacks() const { return *stacks_; }  ///< of the threads
 
  private:
   struct alignas(64) Thread {
@@ -159,7 +165,6 @@ class BlockRunner {
   void release_barrier();
   bool try_to_meet(int warp, std::uint32_t mask);
 
-  [[gnu::cold]] void report_other_barrier(Place place);
   [[gnu::cold]] void report_gone_of_warp();
   [[gnu::cold]] void report_unnamed(Meeting kind, std::uint32_t mask, Place place);
   [[gnu::cold]] void report_other_meeting(int warp, int lane, int first_lane);
@@ -187,7 +192,6 @@ class BlockRunner {
   int at_barrier_ = 0;  ///< of them, those that wait at the barrier
   int agreeing_ = 0;    ///< of them, those that brought `true`
   int agreed_ = 0;      ///< the same, of the last barrier that was passed
-  Place barrier_;       ///< where the first of them waits
   int first_at_barrier_ = 0;
   const void* flag_ = nullptr;  ///< that `looker_` has looked at last, so many times
   int looker_ = 0;
@@ -196,6 +200,7 @@ class BlockRunner {
   bool is_reversed_ = false;  ///< whether the last thread that is ready has its turn first
   bool is_looking_ = false;   ///< since a thread waits for other blocks, nobody was ready
   Progress progress_ = Progress::ended;
+  Arrival barrier_;  ///< where the first thread at the barrier waits
 };
 
 /// The one that runs now or, between two grids, has run last.

@@ -2,6 +2,7 @@
 /// \file
 /// Mistakes that the device sees while a kernel runs.
 
+#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,11 +11,41 @@
 
 namespace rmsnorm::cpu_device {
 
+/// Functions of CUDA in which lanes of a warp may meet wherever each of them calls it.
+enum class WarpCall : int {
+  other,       ///< none of them: a library's function
+  sync,        ///< __syncwarp
+  shfl,        ///< __shfl_sync
+  shfl_up,     ///< __shfl_up_sync
+  shfl_down,   ///< __shfl_down_sync
+  shfl_xor,    ///< __shfl_xor_sync
+  ballot,      ///< __ballot_sync
+  any,         ///< __any_sync
+  all,         ///< __all_sync
+  match_any,   ///< __match_any_sync
+  match_all,   ///< __match_all_sync
+  reduce_add,  ///< __reduce_add_sync
+  reduce_min,  ///< __reduce_min_sync
+  reduce_max,  ///< __reduce_max_sync
+  reduce_and,  ///< __reduce_and_sync
+  reduce_or,   ///< __reduce_or_sync
+  reduce_xor,  ///< __reduce_xor_sync
+};
+
 /// A place in the source.
 struct Place {
-  const char* file = "";  ///< as the compiler names it
-  int line = 0;           ///< from 1
+  const char* file = "";            ///< as the compiler names it
+  int line = 0;                     ///< from 1
+  WarpCall call = WarpCall::other;  ///< of what there
+
+  /// The same, of a call of this function.
+  Place of(WarpCall which) const { return {file, line, which}; }
 };
+
+/// Whether two of them are the same line.
+inline bool same_place(Place a, Place b) {
+  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
+}
 
 /// One mistake.
 struct Hazard {

@@ -164,7 +164,7 @@ inline int __syncthreads_and(int predicate, RMSNORM_PLACE) {
   return rmsnorm::cpu_device::barrier(place, predicate == 0) == 0;
 }
 inline void __syncwarp(unsigned mask = 0xffffffff, RMSNORM_PLACE) {
-  rmsnorm::cpu_device::sync_lanes(mask, place);
+  rmsnorm::cpu_device::sync_lanes(mask, place.of(rmsnorm::cpu_device::WarpCall::sync));
 }
 inline void __threadfence() {
   rmsnorm::cpu_device::fence(false);
@@ -182,7 +182,8 @@ inline void __nanosleep(unsigned) {
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = warpSize, RMSNORM_PLACE) {
   const int lane = rmsnorm::cpu_device::group(width) + (source & (width - 1));
-  return rmsnorm::cpu_device::shuffle_words(mask, value, lane, place);
+  return rmsnorm::cpu_device::shuffle_words(
+      mask, value, lane, place.of(rmsnorm::cpu_device::WarpCall::shfl));
 }
 /// A lane whose source would lie outside of its group gets its own value.
 template <class T>
@@ -190,31 +191,37 @@ T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = warpSize
   const int own = rmsnorm::cpu_device::lane();
   const int source = own - rmsnorm::cpu_device::distance_in_warp(static_cast<int>(distance), place);
   const bool inside = source >= rmsnorm::cpu_device::group(width);
-  return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, place);
+  return rmsnorm::cpu_device::shuffle_words(
+      mask, value, inside ? source : own, place.of(rmsnorm::cpu_device::WarpCall::shfl_up));
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = warpSize, RMSNORM_PLACE) {
   const int own = rmsnorm::cpu_device::lane();
   const int source = own + rmsnorm::cpu_device::distance_in_warp(static_cast<int>(distance), place);
   const bool inside = source < rmsnorm::cpu_device::group(width) + width;
-  return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, place);
+  return rmsnorm::cpu_device::shuffle_words(
+      mask, value, inside ? source : own, place.of(rmsnorm::cpu_device::WarpCall::shfl_down));
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int distance, int width = warpSize, RMSNORM_PLACE) {
   const int own = rmsnorm::cpu_device::lane();
   const int source = own ^ rmsnorm::cpu_device::distance_in_warp(distance, place);
   const bool inside = source < rmsnorm::cpu_device::group(width) + width;
-  return rmsnorm::cpu_device::shuffle_words(mask, value, inside ? source : own, place);
+  return rmsnorm::cpu_device::shuffle_words(
+      mask, value, inside ? source : own, place.of(rmsnorm::cpu_device::WarpCall::shfl_xor));
 }
 
 inline unsigned __ballot_sync(unsigned mask, int predicate, RMSNORM_PLACE) {
-  return rmsnorm::cpu_device::ballot(mask, predicate != 0, place);
+  return rmsnorm::cpu_device::ballot(
+      mask, predicate != 0, place.of(rmsnorm::cpu_device::WarpCall::ballot));
 }
 inline int __any_sync(unsigned mask, int predicate, RMSNORM_PLACE) {
-  return rmsnorm::cpu_device::ballot(mask, predicate != 0, place) != 0;
+  return rmsnorm::cpu_device::ballot(
+             mask, predicate != 0, place.of(rmsnorm::cpu_device::WarpCall::any)) != 0;
 }
 inline int __all_sync(unsigned mask, int predicate, RMSNORM_PLACE) {
-  return rmsnorm::cpu_device::ballot(mask, predicate == 0, place) == 0;
+  return rmsnorm::cpu_device::ballot(
+             mask, predicate == 0, place.of(rmsnorm::cpu_device::WarpCall::all)) == 0;
 }
 
 inline unsigned __activemask(RMSNORM_PLACE) {
@@ -222,19 +229,22 @@ inline unsigned __activemask(RMSNORM_PLACE) {
 }
 template <class T>
 unsigned __match_any_sync(unsigned mask, T value, RMSNORM_PLACE) {
-  return rmsnorm::cpu_device::matching_lanes(mask, value, place);
+  return rmsnorm::cpu_device::matching_lanes(
+      mask, value, place.of(rmsnorm::cpu_device::WarpCall::match_any));
 }
 template <class T>
 unsigned __match_all_sync(unsigned mask, T value, int* all_match, RMSNORM_PLACE) {
-  *all_match = rmsnorm::cpu_device::matching_lanes(mask, value, place) == mask;
+  *all_match = rmsnorm::cpu_device::matching_lanes(
+                   mask, value, place.of(rmsnorm::cpu_device::WarpCall::match_all)) == mask;
   return *all_match != 0 ? mask : 0;
 }
 
-#define RMSNORM_REDUCE(name, Types, result)                                   \
-  template <rmsnorm::cpu_device::Types T>                                     \
-  T __reduce_##name##_sync(unsigned mask, T value, RMSNORM_PLACE) {           \
-    return rmsnorm::cpu_device::reduce_lanes(                                 \
-        mask, value, [](T a, T b) { return static_cast<T>(result); }, place); \
+#define RMSNORM_REDUCE(name, Types, result)                           \
+  template <rmsnorm::cpu_device::Types T>                             \
+  T __reduce_##name##_sync(unsigned mask, T value, RMSNORM_PLACE) {   \
+    return rmsnorm::cpu_device::reduce_lanes(                         \
+        mask, value, [](T a, T b) { return static_cast<T>(result); }, \
+        place.of(rmsnorm::cpu_device::WarpCall::reduce_##name));      \
   }
 RMSNORM_REDUCE(add, Integer32, static_cast<unsigned>(a) + static_cast<unsigned>(b))
 RMSNORM_REDUCE(min, Integer32, std::min(a, b))

@@ -108,8 +108,8 @@ inline void bar_sync(Place place, unsigned number, unsigned threads = 0) {
   named_barrier(number, threads, place);
 }
 /// bar.arrive
-inline void bar_arrive(Place, unsigned number, unsigned threads) {
-  arrive_at_named_barrier(number, threads);
+inline void bar_arrive(Place place, unsigned number, unsigned threads) {
+  arrive_at_named_barrier(number, threads, place);
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <future>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -160,6 +161,14 @@ SourceLine look_up_line(Dwarf_Addr address) {
   return result;
 }
 
+std::vector<SourceLine> look_up_readers_lines(Dwarf_Addr address) {
+  std::optional<Unit> unit = unit_at(address);
+  std::vector<SourceLine> lines = {own_line(unit, address)};
+  if (unit) std::ranges::copy(inlining_calls(*unit, address), std::back_inserter(lines));
+  std::erase_if(lines, [](const SourceLine& line) { return is_of_library(line.file); });
+  return lines;
+}
+
 std::string look_up_symbol(Dwarf_Addr address) {
   Dwfl_Module* module = program().module_at(address);
   // Static data that begins as zeros is in no file: it is not said to be the program's.
@@ -211,6 +220,14 @@ SourceLine line_of_call(const void* pc) {
   const SourceLine line = on_a_large_stack([&] { return look_up_line(address); });
   known[pc] = line;
   return line;
+}
+
+const std::vector<SourceLine>& readers_lines(const void* pc) {
+  static std::map<const void*, std::vector<SourceLine>> known;
+  const auto [found, is_new] = known.try_emplace(pc);
+  const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(pc) - 1;
+  if (is_new) found->second = on_a_large_stack([&] { return look_up_readers_lines(address); });
+  return found->second;
 }
 
 std::vector<const void*> callers() {

@@ -21,6 +21,10 @@ struct SourceLine {
 /// The line of the call that returns to `pc`.
 SourceLine line_of_call(const void* pc);
 
+/// That line and those of the calls that it was inlined from, the innermost first: the reader's
+/// alone, and one without a file where it is not known.
+const std::vector<SourceLine>& readers_lines(const void* pc);
+
 /// The name of the function at an address, without its parameters; "a kernel" if it is not known.
 std::string name_of_function(const void* address);
 

@@ -18,6 +18,18 @@ __global__ void two_branches(const float* x, float* y, bool correct) {
   }
 }
 
+/// Lanes of one warp.
+__global__ void odd_and_even(const float* x, float* y, bool correct) {
+  const int t = threadIdx.x;
+  if (correct ? t < 0 : t % 2 == 0) {
+    y[t] = x[t];
+    __syncthreads();  // <-- even
+  } else {
+    y[t] = 2 * x[t];
+    __syncthreads();  // <-- odd
+  }
+}
+
 /// The threads that have no element leave early.
 template <int kColumns>
 __global__ void leave_early(const float* x, float* y, bool correct) {
@@ -52,6 +64,52 @@ __global__ void one_warp_calls(const float* x, float* y, bool correct) {
   __syncthreads();  // <-- after helper
 }
 
+__device__ float sum_of_block(float value, float* values) {
+  values[threadIdx.x] = value;
+  __syncthreads();  // <-- sum
+  float sum = 0;
+  for (unsigned i = 0; i < blockDim.x; ++i) sum += values[i];
+  return sum;
+}
+
+/// One function, called from two branches: which, all threads decide alike, or not.
+__global__ void sum_in_branches(const float* x, float* y, bool correct) {
+  __shared__ float values[64];
+  const unsigned t = threadIdx.x;
+  const unsigned own = blockIdx.x * blockDim.x + t;
+  if ((correct ? blockIdx.x : t) % 2 == 0) {
+    y[own] = sum_of_block(x[t], values);  // <-- sum first
+  } else {
+    y[own] = sum_of_block(2 * x[t], values);  // <-- sum second
+  }
+}
+
+/// Branches that do nothing else.
+__global__ void wait_in_branches(const float* x, float* y, bool correct) {
+  if ((correct ? blockIdx.x : threadIdx.x) % 2 == 0) {
+    wait_for_all();  // <-- wait first
+  } else {
+    wait_for_all();  // <-- wait second
+  }
+  y[blockIdx.x * blockDim.x + threadIdx.x] = x[threadIdx.x];
+}
+
+/// The same of a function that is not inlined, and that has another one wait. Its threads are whole
+/// warps.
+__device__ __attribute__((noinline)) float next_sum(float value, float* values) {
+  return 1 + sum_of_block(value, values);
+}
+__global__ void sum_of_warps(const float* x, float* y, bool correct) {
+  __shared__ float values[64];
+  const unsigned t = threadIdx.x;
+  const unsigned own = blockIdx.x * blockDim.x + t;
+  if ((correct ? blockIdx.x : t / 32) == 0) {
+    y[own] = next_sum(x[t], values);  // <-- next first
+  } else {
+    y[own] = next_sum(2 * x[t], values);  // <-- next second
+  }
+}
+
 template <class Scalar>
 __global__ void stop_searching(const float* x, float* y, bool correct) {
   for (int round = 0; round < 4; ++round) {
@@ -74,6 +132,9 @@ std::vector<Case> barrier_cases() {
        "<branch second>: thread 32 waits at this __syncthreads(), and thread 0 at another, at "
        "<branch first>",
        "two_branches, block 0, thread 32", advice},
+      {"lanes of one warp have two", on(odd_and_even, {1, 32}),
+       "<odd>: thread 1 waits at this __syncthreads(), and thread 0 at another, at <even>",
+       "odd_and_even, block 0, thread 1", advice},
       {"most threads leave before it", on(leave_early<40>, {1, 256}),
        "<leave>: thread 40 has returned, and 40 others wait for it at this __syncthreads()",
        "leave_early<40>, block 0, thread 40", advice},
@@ -84,6 +145,18 @@ std::vector<Case> barrier_cases() {
        "<after helper>: thread 32 waits at this __syncthreads(), and thread 0 at another, at "
        "<helper>",
        "one_warp_calls, block 0, thread 32", advice},
+      {"lanes of one warp call a function that waits in two branches", on(sum_in_branches, {2, 64}),
+       "<sum>: thread 1 waits at this __syncthreads(), called at <sum second>, and thread 0 at the "
+       "same, called at <sum first>",
+       "sum_in_branches, block 0, thread 1", advice},
+      {"lanes do nothing but call a function that waits", on(wait_in_branches, {2, 64}),
+       "<helper>: thread 1 waits at this __syncthreads(), called at <wait second>, and thread 0 at "
+       "the same, called at <wait first>",
+       "wait_in_branches, block 0, thread 1", advice},
+      {"two warps call a function that is not inlined", on(sum_of_warps, {2, 64}),
+       "<sum>: thread 32 waits at this __syncthreads(), called at <next second>, and thread 0 at "
+       "the same, called at <next first>",
+       "sum_of_warps, block 0, thread 32", advice},
       {"a thread of a later block ends its loop early",
        on(stop_searching<double>, {dim3(2, 2), 31}),
        "<search>: thread 5 has returned, and 30 others wait for it at this __syncthreads()",

@@ -90,11 +90,42 @@ __global__ void half_arrives(const float* x, float* y, bool correct) {
   if (threadIdx.x < 32 || correct) asm volatile("bar.sync 1, 64;" ::: "memory");  // <-- half
 }
 
+/// Two branches have the same barrier: of a warp's lanes or, which is right, of two warps.
+__global__ void lanes_at_two_barriers(const float* x, float* y, bool correct) {
+  const int t = threadIdx.x;
+  if ((correct ? t / 32 : t) % 2 == 0) {
+    y[t] = x[t];
+    asm volatile("bar.sync 1, 64;" ::: "memory");  // <-- even
+  } else {
+    y[t] = 2 * x[t];
+    asm volatile("bar.sync 1, 64;" ::: "memory");  // <-- odd
+  }
+}
+
+__device__ void arrive_at_one() {
+  asm volatile("bar.arrive 1, 64;" ::: "memory");  // <-- arrive
+}
+
+/// The same of a function that only arrives, and is called in two branches.
+__global__ void lanes_arrive(const float* x, float* y, bool correct) {
+  const int t = threadIdx.x;
+  if ((correct ? t / 32 : t) % 2 == 0) {
+    y[t] = x[t];
+    arrive_at_one();  // <-- arrive even
+  } else {
+    y[t] = 2 * x[t];
+    arrive_at_one();  // <-- arrive odd
+  }
+}
+
 }  // namespace
 
 std::vector<Case> construct_cases() {
   const std::string no_value = "Shared memory begins with no value: let a thread write it first";
   const std::string barrier = "Put __syncthreads() between the two";
+  const std::string warp =
+      "The threads of a warp have to reach the same bar.sync or bar.arrive: let whole warps take a "
+      "branch, or take it out";
   return {
       {"a copy that nobody waits for", on(copy_without_wait, {1, 64}),
        "<copy>: thread 0 reads row[0], which no thread of this block has written before",
@@ -126,6 +157,13 @@ std::vector<Case> construct_cases() {
        "<half>: thread 0 waits at a barrier for 64 threads, of which 32 never arrive",
        "half_arrives, block 0, thread 0", "Let as many threads arrive as the barrier expects",
        cudaErrorLaunchFailure},
+      {"lanes of a warp at two named barriers", on(lanes_at_two_barriers, {1, 64}),
+       "<odd>: thread 1 comes to this barrier, and thread 0 of its warp at another, at <even>",
+       "lanes_at_two_barriers, block 0, thread 1", warp},
+      {"lanes of a warp that arrive in two branches", on(lanes_arrive, {1, 64}),
+       "<arrive>: thread 1 comes to this barrier, called at <arrive odd>, and thread 0 of its warp "
+       "at the same, called at <arrive even>",
+       "lanes_arrive, block 0, thread 1", warp},
       {"more threads than promised",
        [](Memory m, bool correct) { promised<<<1, correct ? 64 : 65>>>(m.x, m.y); },
        "<promise>: the launch has 65 threads in a block, and the kernel's __launch_bounds__ "

@@ -78,14 +78,36 @@ __global__ void sync_without_oneself(const float*, float* y, bool correct) {
   y[threadIdx.x] = 1;
 }
 
+/// Lanes may meet in two calls, but only of the same function.
 __global__ void two_calls(const float* x, float* y, bool correct) {
   const int t = threadIdx.x;
-  const unsigned half = t < 16 ? 0xffffu : 0xffff0000u;
   if (t < 16) {
-    y[t] = __shfl_xor_sync(correct ? half : kAll, x[t], 1);  // <-- call first
+    y[t] = __shfl_xor_sync(kAll, x[t], 1);  // <-- call first
+  } else if (correct) {
+    y[t] = __shfl_xor_sync(kAll, x[t], 2);
   } else {
-    y[t] = __shfl_xor_sync(correct ? half : kAll, x[t], 2);  // <-- call second
+    y[t] = __shfl_down_sync(kAll, x[t], 2);  // <-- call second
   }
+}
+
+__global__ void two_votes(const float* x, float* y, bool correct) {
+  const int t = threadIdx.x;
+  const bool is_large = x[t] > 3;
+  if (t % 2 == 0) {
+    y[t] = static_cast<float>(__any_sync(kAll, is_large));  // <-- vote
+  } else if (correct) {
+    y[t] = static_cast<float>(-__any_sync(kAll, is_large));
+  } else {
+    y[t] = static_cast<float>(__all_sync(kAll, is_large));  // <-- other vote
+  }
+}
+
+/// On one line.
+__global__ void two_reductions(const float*, float* y, bool correct) {
+  const unsigned t = threadIdx.x;
+  const bool adds = t != 9 || correct;
+  y[t] = static_cast<float>(
+      adds ? __reduce_add_sync(kAll, t) : __reduce_max_sync(kAll, t));  // <-- both
 }
 
 __global__ void shuffle_meets_sync(const float* x, float* y, bool correct) {
@@ -193,16 +215,27 @@ std::vector<Case> shuffle_cases() {
        "its own lane, 0",
        "sync_without_oneself, block 0, thread 0", advice, cudaErrorLaunchFailure},
       {"lanes meet in two shuffles", on(two_calls, {1, 32}),
-       "<call second>: lane 16 of warp 0 meets lane 0 here, which is in another call (a shuffle, "
-       "mask 0xffffffff, at <call first>) than its own (a shuffle, mask 0xffffffff)",
+       "<call second>: lane 16 of warp 0 meets lane 0 here, which is in another call "
+       "(__shfl_xor_sync(), mask 0xffffffff, at <call first>) than its own (__shfl_down_sync(), "
+       "mask 0xffffffff)",
        "two_calls, block 0, thread 16", advice, cudaErrorLaunchFailure},
+      {"lanes meet in two votes", on(two_votes, {1, 32}),
+       "<other vote>: lane 1 of warp 0 meets lane 0 here, which is in another call (__any_sync(), "
+       "mask 0xffffffff, at <vote>) than its own (__all_sync(), mask 0xffffffff)",
+       "two_votes, block 0, thread 1", advice, cudaErrorLaunchFailure},
+      {"lanes meet in two reductions", on(two_reductions, {1, 32}),
+       "<both>: lane 9 of warp 0 meets lane 0 here, which is in another call (__reduce_add_sync(), "
+       "mask 0xffffffff, at <both>) than its own (__reduce_max_sync(), mask 0xffffffff)",
+       "two_reductions, block 0, thread 9", advice, cudaErrorLaunchFailure},
       {"a shuffle meets a __syncwarp", on(shuffle_meets_sync, {1, 64}),
-       "<kind second>: lane 1 of warp 0 meets lane 0 here, which is in another call (a shuffle, "
-       "mask 0xffffffff, at <kind first>) than its own (__syncwarp(), mask 0xffffffff)",
+       "<kind second>: lane 1 of warp 0 meets lane 0 here, which is in another call "
+       "(__shfl_xor_sync(), mask 0xffffffff, at <kind first>) than its own (__syncwarp(), mask "
+       "0xffffffff)",
        "shuffle_meets_sync, block 0, thread 1", advice, cudaErrorLaunchFailure},
       {"lanes wait for each other with two masks", on(two_masks, {1, 32}),
-       "<masks second>: lane 2 of warp 0 meets lane 0 here, which is in another call (a shuffle, "
-       "mask 0x0000000f, at <masks first>) than its own (__syncwarp(), mask 0x0000000f)",
+       "<masks second>: lane 2 of warp 0 meets lane 0 here, which is in another call "
+       "(__shfl_xor_sync(), mask 0x0000000f, at <masks first>) than its own (__syncwarp(), mask "
+       "0x0000000f)",
        "two_masks, block 0, thread 2", advice, cudaErrorLaunchFailure},
       {"a value from a lane outside of the mask", on(source_outside, {1, 32}),
        "<outside>: lane 8 of warp 0 takes a value from lane 16, which takes no part in this "

@@ -187,6 +187,43 @@ __global__ void idle_warps(const float* x, float* y) {
   y[blockIdx.x * kHidden + threadIdx.x] = value * rstd_of(block_sum(value * value, partial));
 }
 
+/// Lanes of a warp meet in two calls of one function, and a block takes one of two branches as a
+/// whole, in which it waits.
+__global__ void branches(const float* x, float* y) {
+  __shared__ float partial[8];
+  const float value = x[blockIdx.x * kHidden + threadIdx.x];
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  float* const of_warp = partial + threadIdx.x / 32;
+  float sum = value * value;
+  for (int distance = 16; distance > 0; distance /= 2) {
+    if (lane < 16) {
+      sum += __shfl_xor_sync(~0u, sum, distance);
+    } else {
+      const float other = __shfl_xor_sync(~0u, sum, distance);
+      sum = other + sum;
+    }
+  }
+  float total = sum;
+  if (lane == 0) {
+    *of_warp = sum;
+    __syncwarp();
+  } else {
+    __syncwarp();
+    total = *of_warp;
+  }
+  const int is_same = lane % 2 == 0 ? __all_sync(~0u, total == sum)
+                                    : static_cast<int>(__all_sync(~0u, sum == total) != 0);
+  __syncthreads();
+  const float share = is_same != 0 ? total / 32 : NAN;
+  float of_block = 0;
+  if (blockIdx.x % 2 == 0) {
+    of_block = block_sum(share, partial);
+  } else {
+    of_block = 2 * block_sum(share / 2, partial);
+  }
+  y[blockIdx.x * kHidden + threadIdx.x] = value * rstd_of(of_block);
+}
+
 void launch_symbols(Rows rows) {
   float ones[kHidden];
   for (float& one : ones) one = 1;
@@ -229,6 +266,7 @@ std::vector<Ordinary> language_kernels() {
       {"ushort4", launch<vectors<ushort4>>},
       {"char4", launch<vectors<char4>>},
       {"a struct with padding in shared memory", launch<padded>},
+      {"one function called in two branches", launch<branches>},
       {"warps that return before a barrier", launch<idle_warps, 2 * kHidden>},
   };
 }

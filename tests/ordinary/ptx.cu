@@ -95,12 +95,37 @@ __global__ void producer(const float* x, float* y) {
   y[blockIdx.x * kHidden + threadIdx.x] = value * rstd_of(sum);
 }
 
+__device__ void meet(int number) {
+  asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory");
+}
+
+/// Each half of the block calls one function from a branch of its own.
+__global__ void halves_meet(const float* x, float* y) {
+  __shared__ float partial[8];
+  const float value = x[blockIdx.x * kHidden + threadIdx.x];
+  float sum = value * value;
+  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = sum;
+  if (threadIdx.x < 128) {
+    meet(1);
+    sum = partial[0] + partial[1] + partial[2] + partial[3];
+  } else {
+    meet(2);
+    sum = partial[4] + partial[5] + partial[6] + partial[7];
+  }
+  __syncthreads();
+  if (threadIdx.x % 128 == 0) partial[threadIdx.x / 128] = sum;
+  __syncthreads();
+  y[blockIdx.x * kHidden + threadIdx.x] = value * rstd_of(partial[0] + partial[1]);
+}
+
 }  // namespace
 
 std::vector<Ordinary> ptx_kernels() {
   return {
       {"ld and st with hints, and special registers", launch<hints, kHidden / 4>},
       {"cp.async, and named barriers", launch<copies>},
+      {"two halves at named barriers of one function", launch<halves_meet>},
       {"bar.arrive, and a cache policy", launch<producer, kHidden + 32>},
   };
 }
