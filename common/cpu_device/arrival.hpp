@@ -4,7 +4,6 @@
 /// one function that waits.
 
 #include <array>
-#include <cstdint>
 #include <optional>
 
 #include "common/cpu_device/hazard.hpp"

@@ -120,8 +120,8 @@ class BlockRunner {
   int live() const { return live_; }                               ///< that have not returned
   uint3 index_of(int thread) const { return all_[thread].index; }  ///< threadIdx
   uint3 block_index() const { return block_; }                     ///< blockIdx
-  const char* stack_end() const { return stacks_->top(static_cast<std::size_t>(current_)); }
-  const Stacks& stacks() const { return *stacks_; }  ///< of the threads
+  const void* stack_end() const { return all_[current_].fiber.stack_end(); }  ///< of its stack
+  const Stacks& stacks() const { return *stacks_; }                           ///< of the threads
 
  private:
   struct alignas(64) Thread {

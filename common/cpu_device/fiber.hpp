@@ -64,6 +64,9 @@ class Fiber {
     arrive();
   }
 
+  /// Where its stack begins to grow from.
+  const void* stack_end() const { return static_cast<const char*>(stack_bottom_) + stack_bytes_; }
+
   /// Brings the top of the fiber's stack into the CPU's cache.
   void prefetch() const {
     __builtin_prefetch(context_);
