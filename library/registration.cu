@@ -13,8 +13,8 @@
 #include "library/kernels/forward_plan.hpp"
 #include "library/kernels/fp8.hpp"
 #include "library/kernels/fp8_plan.hpp"
-#include "library/kernels/residual_add.hpp"
 #include "library/kernels/properties.hpp"
+#include "library/kernels/residual_add.hpp"
 #include "library/kernels/residual_add_plan.hpp"
 #include "library/registration.hpp"
 

@@ -75,8 +75,8 @@ __device__ void add_places(const float* of_place, float* sums, int hidden) {
   }
 }
 
-/// n = x * rstd, g = dy * (weight + bias). A block has blockDim.y rows at a
-/// time, and all blocks together have neighbours. A row has blockDim.x threads.
+/// n = x * rstd, g = dy * (weight + bias). Blocks take rows in turn, each
+/// blockDim.y at a time. These places have blockDim.x threads each.
 template <class T, class W, int kVectors>
 __global__ void __launch_bounds__(kMaxThreads, kVectors == 1 ? 2 : 1)  //
     rms_norm_backward(
@@ -89,11 +89,11 @@ __global__ void __launch_bounds__(kMaxThreads, kVectors == 1 ? 2 : 1)  //
         int rows, int vectors, float bias) {
   constexpr int kSize = 16 / sizeof(T);  // columns of a vector
   const auto vector = [](int k) { return threadIdx.x + k * int(blockDim.x); };
-  const std::int64_t first = blockIdx.x * blockDim.y + threadIdx.y;
-  const int step = gridDim.x * blockDim.y;                // from a place's row to its next
   const auto keep = cuda::access_property::persisting();  // = evict_last
   x = cuda::associate_access_property(x, keep);
   dy = cuda::associate_access_property(dy, keep);
+  const std::int64_t first = blockIdx.x * blockDim.y + threadIdx.y;
+  const int step = gridDim.x * blockDim.y;  // rows of all blocks at a time
 
   float factor[kVectors][kSize] = {};  // the same for all rows
 #pragma unroll

@@ -1,9 +1,9 @@
 // Lesson 14 - Backward, variants
 // Given      the kernel of lesson 14, for rows that 512 threads share.
 // Changed    two_passes: it is launched twice, for dx, and for dweight, which loads x and dy again;
-//            neighbouring_rows: a block has rows side by side, not in turn with the other blocks.
+//            without_turns: a block has rows side by side, not in turn with the other blocks.
 // Expect     two_passes: the time of five tensors instead of three;
-//            neighbouring_rows: the same bytes, so the same time. Measure it.
+//            without_turns: the same bytes, so the same time. Measure it.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -166,14 +166,14 @@ std::string unsupported(const Backward& p) {
            "load needs a 16-byte address";
   }
   if (p.hidden > kColumns * kThreads) {
-    return "these variants of 14_backward have room for 4096 columns: 512 threads keep 8 each";
+    return "14_backward in its variants has room for 4096 columns: 512 threads keep 8 each";
   }
   if (p.rows > 1 << 24) {
-    return "these variants of 14_backward have 256 blocks: of more than 2^24 rows, each adds up so "
+    return "14_backward in its variants has 256 blocks: of more than 2^24 rows, each adds up so "
            "many that fp32 loses their digits";
   }
   if (p.dtype == p.weight_dtype) return "";
-  return "these variants of 14_backward have no kernel for a weight of another type than that of x";
+  return "14_backward in its variants has no kernel for a weight of another type than that of x";
 }
 
 template <class T, bool kTwoPasses>
@@ -242,9 +242,9 @@ const rmsnorm::Registration<rmsnorm::Backward> two_passes{{
     .workspace_bytes = workspace_bytes,
 }};
 
-const rmsnorm::Registration<rmsnorm::Backward> neighbouring_rows{{
-    .slug = "14_backward/neighbouring_rows",
-    .title = "Backward, neighbouring rows",
+const rmsnorm::Registration<rmsnorm::Backward> without_turns{{
+    .slug = "14_backward/without_turns",
+    .title = "Backward, without turns",
     .idea = "As 14_backward, but a block has rows side by side, not in turn with the other blocks",
     .regime = "backward",
     .launch = launch<false>,

@@ -1,4 +1,4 @@
-// Rows that no block and no cluster can keep in their registers: their means, before their parts are worked on.
+// Rows that no block and no cluster can keep: their means, before their parts are worked on.
 #include "library/kernels/backward_kernels.hpp"
 #include "library/kernels/backward_row.cuh"
 #include "library/kernels/launch.hpp"

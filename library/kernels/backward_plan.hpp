@@ -56,8 +56,8 @@ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-/// The fewest threads that can have all vectors, so many each: whole warps or, of a warp, a power of
-/// two, whose lanes shuffles can add up.
+/// The fewest threads that can have all vectors, so many each: whole warps or, of a warp, a power
+/// of two, whose lanes shuffles can add up.
 inline int threads_of(int vectors, int of_thread, int most) {
   const auto threads = static_cast<unsigned>(divide_up(vectors, of_thread));
   if (threads <= 32) return static_cast<int>(std::max(8u, std::bit_ceil(threads)));

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What the blocks of a cluster do together, from Hopper on: barriers that count bytes, and stores to
-/// each other's shared memory.
+/// What the blocks of a cluster do together, from Hopper on: barriers that count bytes, and stores
+/// to each other's shared memory.
 
 #include <cuda_runtime.h>
 
