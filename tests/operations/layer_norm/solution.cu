@@ -2,7 +2,6 @@
 // mean and one for its variance. Several short rows share a block.
 #include <algorithm>
 #include <cstdint>
-#include <cuda/annotated_ptr>
 
 #include "common/operations/layer_norm.hpp"
 
@@ -44,13 +43,12 @@ __global__ void __launch_bounds__(kBlock<kThreads>) layer_norm(
     float4* __restrict__ y,             // (rows, vectors)  written once
     int rows, int vectors, float eps) {
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
-  y += row * vectors;  // in 64 bits: rows * hidden can exceed 2^31
-  const auto keep = cuda::access_property::persisting();  // = evict_last, as in lesson 09
-  x = cuda::associate_access_property(x + row * vectors, keep);
+  x += row * vectors;  // in 64 bits: rows * hidden can exceed 2^31
+  y += row * vectors;
   const int end = row < rows ? vectors : 0;  // a place behind the rows idles
   __shared__ float partial[2][32];           // a sum each
 
-  float4 v[kVectors] = {};  // of x; zeros past the row
+  float4 v[kVectors] = {};  // of x; zeros behind the row
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = threadIdx.x + k * kThreads;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cuda/annotated_ptr>
 
 #include "common/operations/softmax.hpp"
 
@@ -37,9 +36,8 @@ __global__ void __launch_bounds__(kBlock<kThreads>) softmax(
     float4* __restrict__ y,        // (rows, vectors)  written once
     int rows, int vectors) {
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
-  y += row * vectors;  // in 64 bits: rows * hidden can exceed 2^31
-  const auto keep = cuda::access_property::persisting();  // = evict_last, as in lesson 09
-  x = cuda::associate_access_property(x + row * vectors, keep);
+  x += row * vectors;  // in 64 bits: rows * hidden can exceed 2^31
+  y += row * vectors;
   const int end = row < rows ? vectors : 0;  // a place behind the rows idles
 
   float4 v[kVectors];  // of x; -Inf behind the row
