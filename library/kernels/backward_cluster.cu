@@ -99,7 +99,6 @@ __global__ void __launch_bounds__(kMaxBlock, 1) rms_norm_backward_cluster(
     for (auto& barrier : sums_are_there) init(&barrier), expect(&barrier, bytes);
     show_barriers();
   }
-  __syncthreads();  // the barriers are there
   arrive_at_cluster();
   const auto send = [&](float sum, int turn) {
     sum = group_sum(sum, 32);
