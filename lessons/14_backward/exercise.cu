@@ -224,9 +224,10 @@ Shape shape_for(const Backward& p) {
   constexpr int kGridThreads = 1 << 17;     // about half of what the largest GPUs have at a time
   constexpr std::int64_t kFewestTurns = 4;  // else partial sums cost more than rows
   const int blocks = kGridThreads / (shape.threads * shape.places);
-  const std::int64_t turns = divide_up(divide_up(p.rows, blocks), shape.places);
-  shape.turns = static_cast<int>(std::max(kFewestTurns, turns));
-  shape.blocks = static_cast<int>(divide_up(p.rows, std::int64_t{shape.turns} * shape.places));
+  const std::int64_t needed_turns = divide_up(divide_up(p.rows, blocks), shape.places);
+  const std::int64_t turns = std::max(kFewestTurns, needed_turns);
+  shape.turns = static_cast<int>(turns);
+  shape.blocks = static_cast<int>(divide_up(p.rows, turns * shape.places));
   return shape;
 }
 
