@@ -41,8 +41,8 @@ struct Arrival {
 
 /// The lines of two calls.
 struct TwoLines {
-  SourceLine first;
-  SourceLine second;
+  SourceLine first;   ///< of the one arrival
+  SourceLine second;  ///< of the other
 };
 
 /// Where two arrivals differ in the source: the lines of the barriers or, if these are the same, of
