@@ -3,7 +3,7 @@
 // Changed    two_passes: it is launched twice, for dx, and for dweight, which loads x and dy again;
 //            without_turns: a block has rows side by side, not in turn with the other blocks.
 // Expect     two_passes: the time of five tensors instead of three;
-//            without_turns: the same bytes, so the same time. Measure it.
+//            without_turns: the same bytes. Whether the same time, the page has measured.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
