@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// How threads share the rows of a backward pass. Of the GPU, only this counts: has it clusters? Its
-/// sums have to be the same on all that do, and on all that do not.
+/// How threads share the rows of a backward pass. Nothing here asks for the GPU, but for whether it
+/// has clusters: sums have to be the same on all that do, and on all that do not.
 
 #include <algorithm>
 #include <bit>
