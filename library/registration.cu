@@ -103,34 +103,41 @@ kernels::ResidualAdd residual_add_of(const rmsnorm::ResidualAdd& p) {
       p.dtype};
 }
 
+kernels::ResidualAddPlan residual_add_plan_of(const rmsnorm::ResidualAdd& p) {
+  return plan_for(residual_add_of(p), kernels::has_clusters());
+}
+
 cudaError_t launch_residual_add(const rmsnorm::ResidualAdd& p, cudaStream_t stream) {
   return kernels::launch(residual_add_of(p), stream);
 }
 
-/// x and the residual once, or twice if registers do not hold them; the weight once, of which a
-/// vector of 32 bytes is two loads, both of all sectors. The residual and y are written.
+/// x and the residual once, or twice if neither a block nor a cluster holds them; the weight once,
+/// of which a vector of 32 bytes is two loads, both of all sectors. The residual and y are written.
 Traffic traffic_of_residual_add(const rmsnorm::ResidualAdd& p) {
   const double row = bytes_of(p.dtype) * static_cast<double>(p.hidden);
   const double factor = p.weight == nullptr ? 0 : bytes_of(p.weight_dtype);  // bytes of one
-  const kernels::ResidualAddPlan plan = plan_for(residual_add_of(p));
+  const kernels::ResidualAddPlan plan = residual_add_plan_of(p);
   const int loads = factor * plan.step == 32 ? 2 : 1;
-  const int times = plan.columns > 0 ? 1 : 2;
+  const bool are_held = !plan.is_elsewhere && (plan.columns > 0 || plan.cluster > 1);
+  const int times = are_held ? 1 : 2;
   return {.read = times * 2 * row + factor * p.hidden * loads, .written = 2 * row};
 }
 
-/// A thread's columns one by one, then the additions of at most two warps' shuffles; and one for
-/// 1 / hidden.
+/// A thread's columns one by one, the additions of a warp's shuffles, of the warps' sums, and of
+/// their shuffles; and one for 1 / hidden.
 int depth_of_residual_add(const rmsnorm::ResidualAdd& p) {
-  const kernels::ResidualAddPlan plan = plan_for(residual_add_of(p));
-  const std::int64_t vectors = divide_up(p.hidden / plan.width, plan.threads);  // of a thread
-  return std::min(p.hidden, plan.width * static_cast<int>(vectors)) + 5 + 5 + 1;
+  const kernels::ResidualAddPlan plan = residual_add_plan_of(p);
+  const int threads = plan.cluster * plan.threads;
+  const std::int64_t vectors = divide_up(p.hidden / plan.width, threads);  // of a thread
+  const int of_lane = (threads - 1) / (32 * 32);  // additions of warps' sums
+  return std::min(p.hidden, plan.width * static_cast<int>(vectors)) + 5 + of_lane + 5 + 1;
 }
 
 const Registration<rmsnorm::ResidualAdd> residual_add{{
     .slug = "librmsnorm",
     .title = "librmsnorm, residual add",
     .idea =
-        "The sum with the residual and its norm in one kernel, each byte once if registers hold it",
+        "The sum with the residual and its norm in one kernel, each byte once if the SMs hold it",
     .regime = "",
     .launch = launch_residual_add,
     .traffic = traffic_of_residual_add,

@@ -236,7 +236,7 @@ TEST_CASE("a long row's bits do not depend on its address", "[memory]") {
   NEEDS_GPU();
   for (const char* const name : {"fp32", "bf16/fp32", "fp16"}) {
     const Types types = *types_named(name);
-    for (const int vectors : {2500, 32800}) {  // for a cluster, and too many for any
+    for (const int vectors : {2500, 9000, 32800}) {  // for clusters, and too many for any
       const int hidden = 16 / bytes_of(types.dtype) * vectors;
       const Rows rows(types, hidden, 2);
       for (const int offset : {0, 1, 2}) {

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "library/kernels/row.cuh"
+
 namespace rmsnorm::kernels {
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900  // no plan for older GPUs has these kernels
@@ -109,6 +111,22 @@ __device__ inline void arrive_at_cluster() {
 /// Waits until all threads of the cluster have arrived.
 __device__ inline void wait_for_cluster() {
   asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+}
+
+/// Sum over the threads of a cluster, which all have called arrive_at_cluster(). Every one gets it.
+/// \param threads  of each block
+/// \param sums  of each warp of the cluster; the barrier counts their bytes
+__device__ inline float cluster_sum(
+    float value, int threads, int blocks, int rank, float* sums, Mbarrier* barrier) {
+  const int warps = threads / 32;
+  const int lane = threadIdx.x % 32;
+  value = group_sum(value, 32);
+  wait_for_cluster();  // every block has begun: its barrier is there
+  if (lane < blocks) store_in_block(&sums[rank * warps + threadIdx.x / 32], value, barrier, lane);
+  wait_for_bytes(barrier);  // every warp's sum is in this block's sums[]
+  value = 0;
+  for (int i = lane; i < warps * blocks; i += 32) value += sums[i];
+  return group_sum(value, 32);
 }
 
 #endif

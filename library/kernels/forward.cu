@@ -9,8 +9,6 @@
 namespace rmsnorm::kernels {
 namespace {
 
-constexpr int kSharedBytes = 47 << 10;  // that a block has without asking, beside its variables
-
 ForwardKernel kernel_for(const HeadsForward& op, const ForwardPlan& plan) {
   if (plan.is_elsewhere) return elsewhere_kernel(op);
   switch (plan.kind) {
@@ -26,18 +24,6 @@ ForwardKernel kernel_for(const HeadsForward& op, const ForwardPlan& plan) {
       return mixed_kernel(op);
   }
   return nullptr;
-}
-
-/// Lets the kernel have the shared memory of its plan, or as much of it as the GPU has. The limit
-/// is that of the GPU, and not the plan's: other threads may launch the same kernel meanwhile.
-cudaError_t allow_staging(ForwardKernel kernel, ForwardPlan& plan) {
-  const cudaDeviceProp* device = nullptr;
-  const cudaError_t error = properties_of_device(&device);
-  if (error != cudaSuccess) return error;
-  constexpr int kVariables = 1024;  // bytes of the kernel's own
-  const int most = static_cast<int>(device->sharedMemPerBlockOptin) - kVariables;
-  stage_at_most(most, plan);
-  return allow_shared_memory(reinterpret_cast<const void*>(kernel), most);
 }
 
 /// Bytes of shared memory of a block of the plan. Some that nobody uses leave an SM room for four
@@ -60,21 +46,15 @@ cudaError_t launch_plan(const HeadsForward& op, ForwardPlan plan, cudaStream_t s
         kernel, {plan.blocks / plan.cluster}, dim3(elsewhere_threads(plan), plan.rows), 0, stream,
         op, plan);
   }
-  const auto launch_planned = [&] {
-    return launch_overlapping(
-        kernel, {.columns = plan.blocks, .cluster = plan.cluster}, dim3(plan.threads, plan.rows),
-        shared_bytes(op, plan), stream, op, plan);
-  };
-  if (plan.blocks == 0 || staged_bytes(plan) <= kSharedBytes) return launch_planned();
-  cudaError_t error = allow_staging(kernel, plan);
-  if (error != cudaSuccess) return error;
-  error = launch_planned();
-  if (error != cudaErrorInvalidValue) return error;
-  // What CUDA allowed is gone after cudaDeviceReset(): it is asked again, once.
-  cudaGetLastError();
-  forget_shared_memory();
-  error = allow_staging(kernel, plan);
-  return error == cudaSuccess ? launch_planned() : error;
+  if (plan.blocks > 0 && staged_bytes(plan) > kSharedBytes) {
+    int most = 0;
+    const cudaError_t error = most_shared_bytes(&most);
+    if (error != cudaSuccess) return error;
+    stage_at_most(most, plan);
+  }
+  return launch_staged(
+      kernel, {.columns = plan.blocks, .cluster = plan.cluster}, dim3(plan.threads, plan.rows),
+      shared_bytes(op, plan), stream, op, plan);
 }
 
 }  // namespace

@@ -8,26 +8,6 @@
 namespace rmsnorm::kernels {
 namespace {
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900  // no plan for older GPUs has these kernels
-
-/// Sum over the threads of a cluster, which all have called arrive_at_cluster(). Every one gets it.
-/// \param threads  of each block
-/// \param sums  of each warp of the cluster; the barrier counts their bytes
-__device__ float cluster_sum(
-    float value, int threads, int blocks, int rank, float* sums, Mbarrier* barrier) {
-  const int warps = threads / 32;
-  const int lane = threadIdx.x % 32;
-  value = group_sum(value, 32);
-  wait_for_cluster();  // every block has begun: its barrier is there
-  if (lane < blocks) store_in_block(&sums[rank * warps + threadIdx.x / 32], value, barrier, lane);
-  wait_for_bytes(barrier);  // every warp's sum is in this block's sums[]
-  value = 0;
-  for (int i = lane; i < warps * blocks; i += 32) value += sums[i];
-  return group_sum(value, 32);
-}
-
-#endif
-
 /// Each thread has kVectors vectors, of which the last may not exist.
 template <class T, class W, bool kHasWeight, bool kPlain, int kVectors>
 __global__ void __launch_bounds__(kMaxClusterThreads, kVectors == 4 ? 3 : 2) rms_norm_cluster(

@@ -79,4 +79,40 @@ cudaError_t launch_overlapping(
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
+/// Dynamic shared memory that a block has without asking, beside a kernel's variables.
+constexpr int kSharedBytes = 47 << 10;
+
+/// The most that a block of the current device can ask for. Returns what the CUDA calls returned.
+inline cudaError_t most_shared_bytes(int* bytes) {
+  constexpr int kVariables = 1024;  // bytes of a kernel's own
+  const cudaDeviceProp* device = nullptr;
+  const cudaError_t error = properties_of_device(&device);
+  if (error == cudaSuccess) *bytes = static_cast<int>(device->sharedMemPerBlockOptin) - kVariables;
+  return error;
+}
+
+/// The same for a kernel whose blocks may need more than kSharedBytes. The kernel is then allowed
+/// the most that there is, and not what it needs: other threads may launch it meanwhile.
+template <class... Parameters>
+cudaError_t launch_staged(
+    void (*kernel)(Parameters...), const Blocks& blocks, dim3 threads, int shared_bytes,
+    cudaStream_t stream, const std::type_identity_t<Parameters>&... arguments) {
+  const auto launch = [&] {
+    return launch_overlapping(kernel, blocks, threads, shared_bytes, stream, arguments...);
+  };
+  const bool is_empty = blocks.columns == 0 || blocks.lines == 0;
+  if (is_empty || shared_bytes <= kSharedBytes) return launch();
+  int most = 0;
+  cudaError_t error = most_shared_bytes(&most);
+  const auto* const function = reinterpret_cast<const void*>(kernel);
+  if (error == cudaSuccess) error = allow_shared_memory(function, most);
+  if (error == cudaSuccess) error = launch();
+  if (error != cudaErrorInvalidValue) return error;
+  // What CUDA allowed is gone after cudaDeviceReset(): it is asked again, once.
+  cudaGetLastError();
+  forget_shared_memory();
+  error = allow_shared_memory(function, most);
+  return error == cudaSuccess ? launch() : error;
+}
+
 }  // namespace rmsnorm::kernels

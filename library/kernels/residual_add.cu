@@ -130,10 +130,27 @@ ResidualAddKernel kernel_of_width(const ResidualAddPlan& plan) {
 
 ResidualAddKernel kernel_for(const ResidualAdd& op, const ResidualAddPlan& plan) {
   if (plan.is_mixed) return residual_add_mixed_kernel(op, plan);
-  if (plan.columns == 0) return residual_add_long_kernel(op, plan);
+  if (!plan.is_elsewhere && plan.cluster > 1) return residual_add_cluster_kernel(op);
+  if (plan.is_elsewhere || plan.columns == 0) return residual_add_long_kernel(op, plan);
   return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
     return kernel_of_width<decltype(x), decltype(weight)>(plan);
   });
+}
+
+cudaError_t launch_plan(ResidualAdd op, const ResidualAddPlan& plan, cudaStream_t stream) {
+  op.pieces = plan.width / plan.step;
+  op.threads = plan.threads, op.cluster = plan.cluster, op.part = plan.part;
+  const ResidualAddKernel kernel = kernel_for(op, plan);
+  const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index
+  const std::int64_t outer = op.rows == 0 ? 0 : op.rows / op.inner;
+  const std::int64_t row_bytes = std::int64_t{2} * op.hidden * bytes_of(op.dtype);  // that are read
+  const bool is_shared = plan.cluster > 1 && !plan.is_elsewhere;
+  const int cluster = is_shared ? plan.cluster : 1;
+  op.asking = asking_blocks(plan.rows * row_bytes / cluster, blocks * cluster * outer);
+  return launch_staged(
+      kernel, {.columns = blocks * cluster, .lines = outer, .cluster = cluster},
+      dim3(is_shared ? plan.threads : long_threads(plan), plan.rows),
+      is_shared ? staged_bytes(plan) : 0, stream, op);
 }
 
 }  // namespace
@@ -146,13 +163,13 @@ cudaError_t launch(const ResidualAdd& given, cudaStream_t stream) {
   op.ahead = rows_ahead(row_bytes, op.inner);
   constexpr std::int64_t kMuch = 250'000'000;  // of fewer, the policy makes a launch slower
   op.is_large = row_bytes * op.rows >= kMuch;
-  const ResidualAddPlan plan = plan_for(op);
-  op.pieces = plan.width / plan.step;
-  const ResidualAddKernel kernel = kernel_for(op, plan);
-  const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index
-  const std::int64_t outer = op.rows == 0 ? 0 : op.rows / op.inner;
-  op.asking = asking_blocks(plan.rows * row_bytes, blocks * outer);
-  return launch_overlapping(kernel, {blocks, outer}, dim3(plan.threads, plan.rows), 0, stream, op);
+  ResidualAddPlan plan = plan_for(op, has_clusters());
+  cudaError_t error = launch_plan(op, plan, stream);
+  if (plan.cluster == 1 || plan.is_elsewhere || !is_too_large(error)) return error;
+  // A part of a GPU may be too small for the cluster: one block does the same, with the same bits.
+  cudaGetLastError();
+  plan.is_elsewhere = true;
+  return launch_plan(op, plan, stream);
 }
 
 }  // namespace rmsnorm::kernels

@@ -32,6 +32,9 @@ struct ResidualAdd {
   std::int64_t step_bits = 0;  ///< set in any distance to rows of launches that have to be alike
   int ahead = 0;               ///< rows, set by launch(): see rows_ahead() in launch.hpp
   int pieces = 1;              ///< set by launch(): loads that a thread needs for a vector
+  int threads = 0;             ///< of a row, in each block: set by launch(), as are the next two
+  int cluster = 1;             ///< blocks that share a row
+  int part = 0;                ///< of a row: vectors of each block but the last
   unsigned asking = 0;         ///< blocks, likewise: see asking_blocks() there
   bool is_large = false;       ///< set by launch(): so much is read that the L2 is to keep it
   float inverse = 0;           ///< set by launch(): 1 / hidden

@@ -13,14 +13,15 @@ namespace {
 /// reads again, and then overwrites, what it read before.
 ///
 /// Otherwise a warp has a row, or a block has one. A vector is op.pieces of kWidth, and squares are
-/// added in the order in which the kernel for whole vectors adds them. For the rest, neighbouring
-/// threads have neighbouring pieces.
+/// added in the order in which the kernel for whole vectors adds them: warps do the work of all its
+/// warps for a row, one after the other. For the rest, neighbouring threads have neighbouring
+/// pieces.
 template <class T, class W, int kWidth, bool kLong>
 __global__ void __launch_bounds__(kMaxSummingThreads)
     rms_norm_residual_add_long(const __grid_constant__ ResidualAdd op) {
   const Place place{
       blockIdx.y, kLong ? blockIdx.x : blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y};
-  const int threads = kLong ? kMaxSummingThreads : blockDim.x;
+  const int threads = kLong ? kMaxSummingThreads : op.threads;  // of the other kernel
   const int pieces = kLong ? 1 : op.pieces;
   auto* const y = find<Vector<T, kWidth>>(op.y, place);
   auto* const residual = find<Vector<T, kWidth>>(op.residual, place);
@@ -37,25 +38,48 @@ __global__ void __launch_bounds__(kMaxSummingThreads)
   before = cuda::associate_access_property(before, keep);
   const int end = kLong || place.inner < op.inner ? op.hidden / kWidth : 0;
   wait_for_inputs();
-  float squares = 0;
+  // The squares of thread t of the block of this rank.
+  const auto squares_of_thread = [&](int rank, int t) {
+    const int past = kLong ? end : min(end, (rank + 1) * op.part * pieces);
+    float squares = 0;
 #pragma unroll 4
-  for (int first = threadIdx.x * pieces; first < end; first += threads * pieces) {
-    for (int i = first; i < first + pieces; ++i) {
-      const Vector<T, kWidth> u = x_to_keep[i], v = before[i];
+    for (int first = (rank * op.part + t) * pieces; first < past; first += threads * pieces) {
+      for (int i = first; i < first + pieces; ++i) {
+        const Vector<T, kWidth> u = x_to_keep[i], v = before[i];
 #pragma unroll
-      for (int j = 0; j < kWidth; ++j) {
-        const float sum = element(u, j) + element(v, j);
-        squares += sum * sum;
+        for (int j = 0; j < kWidth; ++j) {
+          const float sum = element(u, j) + element(v, j);
+          squares += sum * sum;
+        }
       }
     }
+    return squares;
+  };
+  __shared__ float sums[kMaxCluster * kMaxClusterThreads / 32];
+  float total;
+  if (kLong) {
+    const float squares = squares_of_thread(0, threadIdx.x);
+    let_next_begin();
+    total = row_sum<kMaxSummingThreads>(squares, sums);
+  } else if (threads == 32) {
+    total = group_sum(squares_of_thread(0, threadIdx.x), 32);
+    let_next_begin();
+    __syncwarp();  // a lane stores where others have loaded
+  } else {
+    const int lane = threadIdx.x % 32, warps = threads / 32, all = warps * op.cluster;
+    for (int warp = threadIdx.x / 32; warp < all; warp += blockDim.x / 32) {
+      const float sum = squares_of_thread(warp / warps, warp % warps * 32 + lane);
+      const float of_warp = group_sum(sum, 32);
+      if (lane == 0) sums[warp] = of_warp;
+    }
+    let_next_begin();
+    __syncthreads();  // every warp's sum is in sums[]
+    total = 0;
+    for (int i = lane; i < all; i += 32) total += sums[i];
+    total = group_sum(total, 32);
   }
-  let_next_begin();
-  __shared__ float partial[32];
-  const float total =
-      kLong ? row_sum<kMaxSummingThreads>(squares, partial) : warp_or_block_sum(squares, partial);
-  if (!kLong) __syncwarp();  // a lane stores where others have loaded
   const float rstd = rsqrtf(total * op.inverse + op.eps), bias = op.weight_bias;
-  for (int i = threadIdx.x; i < end; i += threads) {
+  for (int i = threadIdx.x; i < end; i += kLong ? kMaxSummingThreads : blockDim.x) {
     const Vector<T, kWidth> u = x[i], v = residual[i];
     Vector<W, kWidth> w;
     if (weight != nullptr) w = weight[i];
@@ -78,9 +102,8 @@ template <class T, class W, int kWidth = 16 / sizeof(T)>
 ResidualAddKernel kernel_for(const ResidualAdd& op, const ResidualAddPlan& plan) {
   if constexpr (kWidth > 1)
     if (plan.step < kWidth) return kernel_for<T, W, kWidth / 2>(op, plan);
-  const bool is_long = plan.threads == kMaxSummingThreads && plan.step == plan.width;
-  return is_long && !has_heads(op) ? rms_norm_residual_add_long<T, W, kWidth, true>
-                                   : rms_norm_residual_add_long<T, W, kWidth, false>;
+  return !plan.is_elsewhere ? rms_norm_residual_add_long<T, W, kWidth, true>
+                            : rms_norm_residual_add_long<T, W, kWidth, false>;
 }
 
 }  // namespace

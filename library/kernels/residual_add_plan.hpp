@@ -2,9 +2,11 @@
 /// \file
 /// How a residual add is spread over the GPU.
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 
+#include "library/kernels/forward_shape.hpp"
 #include "library/kernels/mixed.hpp"
 #include "library/kernels/residual_add.hpp"
 
@@ -12,15 +14,34 @@ namespace rmsnorm::kernels {
 
 /// How a row is shared.
 struct ResidualAddPlan {
-  int threads;    ///< of a row: a warp, or whole warps
-  int columns;    ///< that each of them keeps in registers; 0: none
-  int rows;       ///< of a block
-  int width;      ///< columns of a vector
-  int step;       ///< columns that are loaded or stored at once: a vector's, or fewer
-  bool is_mixed;  ///< it has a kernel that knows all types
+  int threads;                ///< of a row, in each block: a warp, or whole warps
+  int columns;                ///< that each of them keeps in registers; 0: none
+  int rows;                   ///< of a block
+  int width;                  ///< columns of a vector
+  int step;                   ///< columns that are loaded or stored at once: a vector's, or fewer
+  bool is_mixed;              ///< it has a kernel that knows all types
+  int cluster = 1;            ///< blocks that share a row; if more than 1, columns is 0
+  int part = 0;               ///< of a row: vectors of each block but the last
+  bool is_elsewhere = false;  ///< the kernel for rows at any address has it
 };
 
 constexpr int kMaxSummingThreads = 1024;  ///< of a block
+constexpr int kSummingVectors = 4;        ///< that each thread of a cluster has of x, of 16 bytes
+
+/// The shared memory of a block of a cluster: for x and the residual.
+inline int staged_bytes(const ResidualAddPlan& plan) {
+  return 2 * plan.part * 16;
+}
+
+/// The threads of a block of the kernel for rows at any address.
+inline int long_threads(const ResidualAddPlan& plan) {
+  return std::min(kMaxSummingThreads, plan.cluster * plan.threads);
+}
+
+/// Rows of more whole vectors than a block has are shared by the blocks of a cluster, which can
+/// have so many.
+constexpr int kMaxOfBlock = 2048;
+constexpr int kMaxOfCluster = kMaxCluster * kMaxClusterThreads * kSummingVectors;
 
 /// Columns of a vector: 16 bytes, or as many as a row is a multiple of. A thread adds up those of
 /// its vectors: the order follows from hidden and the type.
@@ -59,11 +80,22 @@ inline ResidualAddPlan mixed_plan_for(const ResidualAdd& op) {
   return {threads, kKeptGroups * kGroup, threads == 32 ? 4 : 1, kGroup, step, true};
 }
 
-/// The first shape with room for a row.
-inline ResidualAddPlan shape_for(const ResidualAdd& op) {
-  const int width = width_of(op);
+/// The first shape with room for a row, on a GPU that has clusters or not.
+inline ResidualAddPlan shape_for(const ResidualAdd& op, bool has_clusters) {
+  const int width = width_of(op), vectors = op.hidden / width;
   ResidualAddPlan plan{32, 16, 4, width, width, false};
+  plan.part = vectors;
   if (op.hidden <= plan.threads * plan.columns) return plan;
+  const bool are_whole = width * bytes_of(op.dtype) == 16;
+  if (has_clusters && are_whole && vectors > kMaxOfBlock && vectors <= kMaxOfCluster) {
+    const int of_block = kSummingVectors * (vectors <= 4096 ? 256 : kMaxClusterThreads);
+    const ForwardShape shape =
+        cluster_shape(vectors, kSummingVectors, (vectors - 1) / of_block + 1);
+    plan.rows = 1, plan.columns = 0;
+    plan.threads = shape.threads, plan.cluster = shape.cluster;
+    plan.part = part_of(vectors, shape.cluster);
+    return plan;
+  }
   plan.rows = 1;
   plan.threads = 128;
   while (plan.threads < kMaxSummingThreads && op.hidden > plan.threads * plan.columns)
@@ -83,11 +115,11 @@ inline ResidualAddPlan shape_for(const ResidualAdd& op) {
 
 /// The launch of an operation. Where vectors are not what can be moved, and for weights of heads,
 /// the kernel for long rows takes all, in the shape that the others would have.
-inline ResidualAddPlan plan_for(const ResidualAdd& op) {
+inline ResidualAddPlan plan_for(const ResidualAdd& op, bool has_clusters) {
   if (is_mixed(op)) return mixed_plan_for(op);
-  ResidualAddPlan plan = shape_for(op);
+  ResidualAddPlan plan = shape_for(op, has_clusters);
   plan.step = step_of(op, plan.width);
-  if (plan.step < plan.width || has_heads(op)) plan.columns = 0;
+  plan.is_elsewhere = plan.step < plan.width || has_heads(op);
   return plan;
 }
 
