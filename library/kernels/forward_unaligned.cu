@@ -54,23 +54,32 @@ constexpr int kFewVectors = 4;
 template <int kVectors>
 constexpr int kBlock = kVectors <= kFewVectors ? kShortRows : kMaxUnalignedThreads;
 
-/// The blocks that an SM is to hold: threads have 48 registers each or, for more vectors, 80.
-/// Turing has room for no more than 1024 threads.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int kMostOnSm = 8;
-#else
-constexpr int kMostOnSm = 10;
+/// Does a thread load its factors together with its vectors of x? Beside many of these, registers
+/// run short, as they do where a factor has more bytes than an element.
+template <class T, class W, int kVectors>
+constexpr bool kEarly = kVectors <= kFewVectors && sizeof(W) == sizeof(T);
+
+/// The blocks that an SM is to hold: threads have 48 registers each, 64 if factors are early or,
+/// for many vectors, 80. Turing has room for no more than 1024 threads.
+template <int kVectors, bool kAreEarly>
+constexpr int blocks_on_sm() {
+  if (kVectors > kFewVectors) return 3;
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  if (!kAreEarly) return 10;
 #endif
-template <int kVectors>
-constexpr int kOnSm = kVectors <= kFewVectors ? kMostOnSm : 3;
+  return 8;
+}
 
 /// Window i of a row is its columns i * kN to i * kN + kN - 1. Vector i of y
 /// begins where memory has one, `head` columns further on. All windows but
 /// the last two have a vector, at whatever address the row begins.
 template <class T, class W, int kVectors, int kRowThreads, bool kPlain>
-__global__ void __launch_bounds__(kBlock<kVectors>, kOnSm<kVectors>) rms_norm_unaligned(
-    const __grid_constant__ Forward op,          // the tensors
-    const __grid_constant__ ForwardPlan plan) {  // how blocks share them
+__global__ void __launch_bounds__(
+    kBlock<kVectors>, (blocks_on_sm<kVectors, kEarly<T, W, kVectors>>()))
+    rms_norm_unaligned(
+        const __grid_constant__ Forward op,          // the tensors
+        const __grid_constant__ ForwardPlan plan) {  // how blocks share them
+  constexpr bool kAreEarly = kEarly<T, W, kVectors>;
   const Task task = task_of<(kRowThreads > 0), kPlain>(op, plan, blockIdx.x);
   wait_for_inputs();
   constexpr int kLanes = kRowThreads > 0 ? kRowThreads : 32;  // of a row and warp
@@ -118,6 +127,23 @@ __global__ void __launch_bounds__(kBlock<kVectors>, kOnSm<kVectors>) rms_norm_un
     const int i = begin + k * kLanes;
     v[k] = i < end ? of_x[i] : make_uint4(0, 0, 0, 0);
   }
+  const Stretches<W> of_weight(weight, weight == nullptr ? 0 : head, hidden);
+  const auto end_factor = [&](int col) {
+    return weight == nullptr ? 1 : static_cast<float>(weight[col]);
+  };
+  uint4 factors[kAreEarly ? kVectors : kParts];
+  float end_factors[kEnds];
+  if constexpr (kAreEarly) {
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int i = begin + k * kLanes;
+      if (i < end) load_weight<T>(weight, of_weight, i, &factors[k]);
+    }
+#pragma unroll
+    for (int n = 0; n < kEnds; ++n) {
+      if (columns[n] >= 0) end_factors[n] = end_factor(columns[n]);
+    }
+  }
   let_next_begin();
 
   // The sum is one of windows, or a row's result would depend on its address.
@@ -160,26 +186,29 @@ __global__ void __launch_bounds__(kBlock<kVectors>, kOnSm<kVectors>) rms_norm_un
   if constexpr (!kPlain) store_rstd(task, rstd);
   if (kRowThreads > 0) __syncwarp();  // in place, a lane stores where others have loaded
 
-  const Stretches<W> of_weight(weight, weight == nullptr ? 0 : head, hidden);
-  const auto put = [&](int i, const uint4& u) {
-    uint4 w[kParts];
-    load_weight<T>(weight, of_weight, i, w);
+  const auto put = [&](int i, const uint4& u, const uint4* w) {
     reinterpret_cast<uint4*>(y + head)[i] = scaled<T, W>(u, rstd, w, op.weight_bias);
   };
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = begin + k * kLanes;
-    if (i < end) put(i, v[k]);
+    uint4* const w = &factors[kAreEarly ? k : 0];
+    if (i >= end) continue;
+    if constexpr (!kAreEarly) load_weight<T>(weight, of_weight, i, w);
+    put(i, v[k], w);
   }
   if (kVectors > kFewVectors) {
-    for (int i = begin + kVectors * kLanes; i < end; i += kLanes) put(i, of_x[i]);
+    for (int i = begin + kVectors * kLanes; i < end; i += kLanes) {
+      load_weight<T>(weight, of_weight, i, factors);
+      put(i, of_x[i], factors);
+    }
   }
 #pragma unroll
   for (int n = 0; n < kEnds; ++n) {
     const int col = columns[n];
     const bool has_vector = head <= col && col < head + vectors * kN;
     if (col < 0 || has_vector || warp > 0) continue;
-    const float factor = weight == nullptr ? 1 : static_cast<float>(weight[col]);
+    const float factor = kAreEarly ? end_factors[n] : end_factor(col);
     y[col] = static_cast<T>(static_cast<float>(ends[n]) * rstd * (factor + op.weight_bias));
   }
 }
