@@ -134,7 +134,8 @@ std::optional<Chart> error_chart(const std::vector<Result>& results, const Sweep
 // --- what peers.py measured
 
 /// Bandwidth over the rows' length, forward in bf16 where it is a power of two: a line for each
-/// implementation. Nothing if no such case was timed.
+/// implementation. The title compares ours with the best of the others. Nothing if no such case was
+/// timed.
 std::optional<Chart> peers_forward_chart(const std::vector<Result>& results);
 
 /// The time of a launch where rows are few, a dot for each implementation. Nothing if no such case

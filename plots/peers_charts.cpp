@@ -79,6 +79,17 @@ std::string finding(const std::vector<PeerCase>& cases) {
   return fmt::format("{} is the fastest in {} of {} cases", kOurs, ahead, cases.size());
 }
 
+/// How far ours is ahead of the best of the others where that is most; "" if it is nowhere.
+std::string lead(const std::vector<PeerCase>& cases) {
+  double most = 1;
+  for (const PeerCase& which : cases) {
+    const auto [ours, best] = race_of(which);
+    if (ours && best) most = std::max(most, *best->median_us / *ours->median_us);
+  }
+  if (most <= 1) return "";
+  return fmt::format(", up to {} times as fast as the best other", factor(most));
+}
+
 /// The dots of some cases, where anything was timed.
 template <class Wanted>
 std::optional<Chart> dots_of(
@@ -108,7 +119,12 @@ std::optional<Chart> dots_of(
 std::optional<Chart> peers_forward_chart(const std::vector<Result>& results) {
   const Sweep forward{"peers_forward", kForwardRegime, &Result::hidden,          "hidden",
                       "columns",       "forward",      {kOurs, "torch", "quack"}};
-  return sweep_chart(only(results, is_on_the_line<Result>), forward, {});
+  const std::vector<Result> shown = only(results, is_on_the_line<Result>);
+  std::optional<Chart> chart = sweep_chart(shown, forward, {});
+  if (!chart) return std::nullopt;
+  const std::vector<PeerCase> cases = peer_cases_of(shown);
+  chart->title = finding(cases) + lead(cases);
+  return chart;
 }
 
 std::optional<Chart> peers_decode_chart(const std::vector<Result>& results) {

@@ -162,8 +162,12 @@ std::optional<Chart> sweep_chart(
       "bandwidth in % of the measured copy, {}, {}, {}, {} L2", sweep.constant, first.dtype,
       first.device, cache_text(first));
   if (family.size() > kFew) {
-    chart.subtitle += fmt::format("; grey: {} others", family.size());
-    for (ChartLine& line : family) line.label.clear();
+    std::vector<std::string> names;
+    for (ChartLine& line : family) {
+      names.push_back(short_name(line.label.front()));
+      line.label.clear();
+    }
+    chart.subtitle += fmt::format("; grey: {}", fmt::join(names, ", "));
   }
   chart.x_name = sweep.x_name;
   chart.mark = l2_mark(of_sweep, sweep, l2_mib);

@@ -1,8 +1,9 @@
 #!/bin/sh
 # usage: sanitizer.sh COMPUTE_SANITIZER TOOL PROGRAM
-# Runs the program's tests tagged [sanitizer] under a tool of compute-sanitizer: memcheck, racecheck, initcheck
-# or synccheck; those tagged [memory] under the first and third alone. The others report errors in
-# right kernels that order threads by flags, and by barriers that wait for copies. Exit code: 0 clean, 4 skipped (CTest's word for "cannot run here"), else not clean.
+# Runs the program's tests tagged [sanitizer] under a tool of compute-sanitizer: memcheck, racecheck,
+# initcheck or synccheck; those tagged [memory] under the first and third alone. The others report
+# errors in right kernels that order threads by flags, and by barriers that wait for copies.
+# Exit code: 0 clean, 4 skipped (CTest's word for "cannot run here"), else not clean.
 set -u
 sanitizer=$1
 tool=$2

@@ -244,6 +244,11 @@ TEST_CASE("a lesson's measured results are folded, so that a prediction is made 
       CHECK_THAT(line, !contains("<img") || !contains("plots/charts/"));
     }
   }
+  // Lessons link to this page before they are over.
+  for (const std::string& line : open_lines_of(top() / "docs/what_limits_a_norm.md")) {
+    CHECK_THAT(line, !contains("<!-- results:begin"));
+    CHECK_THAT(line, !contains("<img"));
+  }
   // The README is read before any lesson. It may show counts, and the library's times.
   for (const std::string& line : open_lines_of(top() / "README.md")) {
     CHECK_THAT(line, !contains("<!-- results:begin"));
@@ -267,8 +272,7 @@ TEST_CASE("a lesson's page asks three questions behind its prediction, with fold
   }
 }
 
-TEST_CASE(
-    "a lesson's page is read in one sitting: at most 1800 words, what is folded not counted") {
+TEST_CASE("a page is read in one sitting: at most 1800 words, what is folded not counted") {
   CHECK(
       words_in({"Two `words` - |", "| a | table |", "![an image](x)", "  <img alt=\"b\">", ""}) ==
       2);
@@ -277,5 +281,25 @@ TEST_CASE(
     // Lesson 11 has the hardest kernel: its page has to be the shorter for it.
     const int most = folder.filename() == "11_unaligned_rows" ? 1200 : 1800;
     CHECK(words_in(open_lines_of(folder / "README.md")) <= most);
+  }
+  for (const char* page : {"docs/machine.md", "docs/what_limits_a_norm.md"}) {
+    CAPTURE(page);
+    CHECK(words_in(open_lines_of(top() / page)) <= 1800);
+  }
+}
+
+TEST_CASE("no line of text on a page is wider than 120 columns") {
+  for (const fs::path& page : files_with({".md"})) {
+    std::size_t number = 0;
+    bool is_code = false, is_result = false;
+    for (const std::string& line : lines_of(page)) {
+      INFO(page.string() << ":" << ++number);
+      if (line.starts_with("```")) is_code = !is_code;
+      if (line.starts_with("<!-- results:")) is_result = line.starts_with("<!-- results:begin");
+      // Tables, pictures and the links around a lesson cannot be broken.
+      const bool is_one = line.starts_with("|") || line.starts_with("![") ||
+                          line.starts_with("previous:") || line.starts_with("  <img");
+      if (!is_code && !is_result && !is_one) CHECK(columns(line) <= 120);
+    }
   }
 }

@@ -139,6 +139,26 @@ TEST_CASE("the lines of the forward chart are the powers of two of bf16 in order
       chart.commands(kLight), contains("zeta") && contains("alpha") && contains("measured copy"));
 }
 
+TEST_CASE("the title of the forward chart compares the library with the best of the others") {
+  std::vector<Result> all = results();
+  all.push_back(result_of("librmsnorm", "forward", 32768, 4096, 1.5 * 1.018));
+  all.push_back(result_of("librmsnorm", "forward", 4194304, 128, 0.9));
+  CHECK(
+      peers_forward_chart(all)->title ==
+      "librmsnorm is the fastest in 1 of 2 cases, up to 1.50 times as fast as the best other");
+  CHECK(peers_forward_chart(results())->title == "librmsnorm is the fastest in 0 of 2 cases");
+}
+
+TEST_CASE("the grey lines of a chart have their names below its title if there are many") {
+  std::vector<Result> all;
+  for (const char* name : {"torch", "liger", "flashinfer", "cudnn", "alpha", "torch.compile/max"})
+    all.push_back(result_of(name, "forward", 32768, 4096, 1));
+  const Chart chart = peers_forward_chart(all).value();
+  CHECK_THAT(
+      chart.subtitle, contains("; grey: liger, flashinfer, cudnn, alpha, torch.compile/max"));
+  CHECK_THAT(chart.commands(kLight), !contains("cudnn"));
+}
+
 TEST_CASE("dots show every other case, the best in colour, and the copy's mark across all") {
   const Chart decode = peers_decode_chart(results()).value();
   REQUIRE(decode.data.size() == 3);  // the others, the best of them, ours

@@ -144,8 +144,11 @@ TEST_CASE("a term is linked where it first occurs, also in the plural and over t
   CHECK(linker.link("warp L2 sm").find("#s_term_L2") != std::string::npos);
 }
 
-TEST_CASE("terms are not linked inside code, links and headings") {
+TEST_CASE("terms are not linked inside code, links, headings and what a click unfolds") {
   TermLinker linker(terms(), "g.html");
+  CHECK(
+      site_of("<details><summary>A warp</summary>\n\nb\n\n</details>", &linker).find("s_term") ==
+      std::string::npos);
   CHECK(site_of("## A warp\n\n`warp` [a warp](b.md)", &linker).find("s_term") == std::string::npos);
   CHECK(site_of("a warp", &linker).find("s_term_warp") != std::string::npos);
 }

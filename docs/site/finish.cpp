@@ -159,7 +159,11 @@ void finish(const fs::path& root, const fs::path& html, const fs::path& katex) {
   write_file(html / "menudata.js", replace_all(read_file(html / "menudata.js"), entry, ""));
   for (const auto& entry : fs::directory_iterator(html)) {
     if (entry.path().extension() != ".html") continue;
-    write_file(entry.path(), finished_page(read_file(entry.path())));
+    const std::string name = entry.path().stem().string();
+    write_file(
+        entry.path(),
+        replace_all(
+            finished_page(read_file(entry.path())), "<body>", "<body data-page=\"" + name + "\">"));
   }
   write_file(html / "search_index.js", search_index(html));
   fs::copy(root / "plots/charts", html / "charts");

@@ -134,10 +134,11 @@ class Writer {
                     between(text, " src=\"", "\""), between(text, "srcset=\"", "\""),
                     between(text, "alt=\"", "\"")));
     } else if (!summary.empty()) {
+      Surroundings unlinked = surroundings_;
+      unlinked.terms = nullptr;  // a click is to unfold
       replace(
           node,
-          replace_all(
-              text, "<summary>" + summary, "<summary>" + inline_html(summary, surroundings_)));
+          replace_all(text, "<summary>" + summary, "<summary>" + inline_html(summary, unlinked)));
     }
   }
 

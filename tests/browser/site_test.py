@@ -1,7 +1,8 @@
 """The built site: its pages load, fit a phone and can be read in light and dark, with or without a
 mouse; formulas, search, tables and the theme's switch do what they should."""
 
-from itertools import islice
+import base64
+import re
 
 from selenium.webdriver.common.keys import Keys
 
@@ -24,6 +25,15 @@ KINDS = (
     "cpu_device_inside", "contributing", "going_further", "files", "annotated", "lesson_8hpp",
     "structrmsnorm_1_1Lesson", "classrmsnorm_1_1CudaError", "source_common_cpu_device_rewrite_cpp",
 )
+
+# The size of the smallest letters of the text, in points on paper.
+LEAST_LETTERS = """Math.min(...[...document.querySelectorAll(".contents *")]
+  .filter((element) => element.checkVisibility() &&
+    [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
+  .map((element) => parseFloat(getComputedStyle(element).fontSize) * element.currentCSSZoom)) * 72 / 96"""
+
+# Width and height in inches.
+SHEETS = {"A4": (8.27, 11.69), "Letter": (8.5, 11)}
 
 # The name of what has the focus, or null.
 STOP = """((at) => at === document.body ? null : at.ariaLabel || at.textContent.trim() || at.id ||
@@ -185,6 +195,24 @@ class SiteTest(PageTest):
         for name in ("All pages", "The ladder", "Previous and next"):
             self.assertIn(("navigation", name), found)
         self.assertIn(("searchbox", "Search"), found)
+
+    def sheets_of(self, page, size):
+        """How many sheets of paper a page is printed on."""
+        self.open(page)
+        width, height = SHEETS[size]
+        pdf = self.driver.execute_cdp_cmd(
+            "Page.printToPDF", {"paperWidth": width, "paperHeight": height})
+        return len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(pdf["data"])))
+
+    def test_the_page_to_keep_prints_on_one_sheet_and_can_be_read(self):
+        """Of A4 or of Letter, in letters of 6.5 points at least."""
+        for size in SHEETS:
+            with self.subTest(size=size):
+                self.assertGreater(self.sheets_of("lesson_04_warp_reduce", size), 1)
+                self.assertEqual(self.sheets_of("one_page", size), 1)
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        self.assertGreaterEqual(self.js(LEAST_LETTERS), 6.5)
+        self.assertFalse(self.js("document.getElementById('side-nav').checkVisibility()"))
 
     def stops(self):
         """Presses the Tab key until the page ends; the name of what has the focus each time."""
