@@ -36,11 +36,14 @@ struct LineCount {
 
 /// The kinds of LineCount, in the order in which a reader meets them.
 ///
+/// Remote is the shared memory of the other blocks of a cluster. Where lanes of one instruction are
+/// at that of their own block, these are a shared load or store beside it.
+///
 /// A trigger lets the next kernel begin, when each thread of a block has called it or has returned.
 /// It is late if one of them wrote to global memory before.
-inline constexpr const char* kKinds[] = {"global load", "global store", "bulk load",
-                                         "shared load", "shared store", "barrier",
-                                         "shuffle",     "trigger",      "late trigger"};
+inline constexpr const char* kKinds[] = {
+    "global load",  "global store", "bulk load", "shared load", "shared store", "remote load",
+    "remote store", "barrier",      "shuffle",   "trigger",     "late trigger"};
 
 /// Memory that a kernel is given: a tensor.
 struct KnownMemory {

@@ -114,17 +114,19 @@ void begin_bulk_copy(
 void send(void* to, std::uint64_t value, unsigned bytes, SplitBarrier& barrier) {
   const void* const caller = __builtin_return_address(0);
   Transfer transfer{caller, 0, nullptr, value, bytes};
+  const Access access{caller, to, static_cast<int>(bytes), Touch::store};
   Cluster* const cluster = grid_runner().cluster();
   if (cluster == nullptr) {
     transfer.to = shared_memory().offset_of(to);
+    watcher().sends(access, {0, transfer.to});
     of(*running).coming[shared_memory().offset_of(&barrier)].push_back(transfer);
     return;
   }
   const int rank = grid_runner().rank();
   const SharedByte byte = cluster->find(rank, to);
   const SharedByte counter = cluster->find(rank, &barrier);
-  const BlockRunner* const receiver =
-      cluster->receiver(rank, counter.rank, {caller, to, static_cast<int>(bytes), Touch::store});
+  watcher().sends(access, byte);
+  const BlockRunner* const receiver = cluster->receiver(rank, counter.rank, access);
   if (receiver == nullptr) {  // nobody knows what a GPU would do
     if (cluster->has_ended(counter.rank)) report_left(transfer, counter.rank);
     running->stop();

@@ -20,11 +20,11 @@ LaunchCounts Counter::result() const {
   std::map<Key, LineCount> lines;
   for (const Site& site : sites_) {
     const SourceLine source = line_of_call(site.pc);
-    const std::string kind = std::string(
-                                 site.is_bulk     ? "bulk"
-                                 : site.is_shared ? "shared"
-                                                  : "global") +
-                             (site.is_store ? " store" : " load");
+    const char* const space = site.is_bulk                  ? "bulk"
+                              : site.space == Space::global ? "global"
+                              : site.space == Space::shared ? "shared"
+                                                            : "remote";
+    const std::string kind = std::string(space) + (site.is_store ? " store" : " load");
     LineCount& line = lines[{source.file, source.line, kind, names_[site.what], site.policy}];
     line.file = source.file;
     line.line = source.line;
@@ -47,6 +47,11 @@ LaunchCounts Counter::result() const {
 
 void Counter::block_met() {
   for (int warp = 0; warp < kMaxWarps; ++warp) warp_met(warp);
+}
+
+void Counter::swap_block(OfBlock& other) {
+  std::swap(pending_, other.pending);
+  pending_.resize(sites_.size());
 }
 
 void Counter::all_paused() {
@@ -74,20 +79,20 @@ int Counter::name(const std::string& text) {
   return static_cast<int>(names_.size()) - 1;
 }
 
-std::size_t Counter::site_of(const Access& access, bool is_shared, const std::string& of) {
+std::size_t Counter::site_of(const Access& access, Space space, const std::string& of) {
   const int what = name(of);
   const bool is_store = access.touch != Touch::load;
   const bool is_atomic = access.touch == Touch::atomic;
   // Addresses have 48 bits.
-  const std::uint64_t key = reinterpret_cast<std::uintptr_t>(access.pc) << 12 ^
-                            static_cast<std::uint64_t>(access.policy) << 10 ^
-                            static_cast<std::uint64_t>(what) << 3 ^ (is_atomic ? 4u : 0u) ^
-                            (is_store ? 2u : 0u) ^ (is_shared ? 1u : 0u);
+  const std::uint64_t key = reinterpret_cast<std::uintptr_t>(access.pc) << 13 ^
+                            static_cast<std::uint64_t>(access.policy) << 11 ^
+                            static_cast<std::uint64_t>(what) << 4 ^ (is_atomic ? 8u : 0u) ^
+                            (is_store ? 4u : 0u) ^ static_cast<unsigned>(space);
   const auto [found, is_new] = known_sites_.try_emplace(key, sites_.size());
   if (is_new) {
     sites_.push_back(
         {.pc = access.pc,
-         .is_shared = is_shared,
+         .space = space,
          .is_store = is_store,
          .is_atomic = is_atomic,
          .is_bulk = access.is_bulk,
@@ -100,7 +105,7 @@ std::size_t Counter::site_of(const Access& access, bool is_shared, const std::st
 }
 
 void Counter::bulk_load(const Access& access, const std::string& of) {
-  Site& site = sites_[site_of(access, false, of)];
+  Site& site = sites_[site_of(access, Space::global, of)];
   const auto first = reinterpret_cast<std::uintptr_t>(access.address);
   const std::uintptr_t last = first + static_cast<std::uintptr_t>(access.bytes) - 1;
   ++site.requests;
@@ -110,8 +115,8 @@ void Counter::bulk_load(const Access& access, const std::string& of) {
 }
 
 void Counter::access(
-    const Access& access, bool is_shared, const std::string& of, std::uintptr_t address) {
-  const std::size_t site = site_of(access, is_shared, of);
+    const Access& access, Space space, const std::string& of, std::uintptr_t address) {
+  const std::size_t site = site_of(access, space, of);
   const int warp = block_runner().warp();
   const int lane = block_runner().lane();
   Pending& pending = pending_[site][warp];
@@ -137,11 +142,8 @@ void Counter::count(std::size_t site_number, int warp) {
     Request& request = pending.requests[n];
     ++site.requests;
     site.lanes += request.lanes;
-    if (site.is_shared) {
-      count_wavefronts(request, site);
-    } else {
-      count_sectors(request, site);
-    }
+    if (site.space == Space::global) count_sectors(request, site);
+    if (site.space == Space::shared) count_wavefronts(request, site);
     request.lanes = 0;
   }
   if (pending.used > 0) pending.times.fill(0);

@@ -123,7 +123,7 @@ void Watcher::add_padding(std::size_t offset) {
 void Watcher::swap_block(OfBlock& other) {
   if (!is_watching) return;
   settle();
-  counter_.block_met();
+  counter_.swap_block(other.counter);
   order_.swap_block(other.order);
   races_.swap_block(other.races);
   std::swap(overlap_, other.overlap);
@@ -378,7 +378,7 @@ void Watcher::global_access(const Access& access) {
   if (access.is_bulk) {
     counter_.bulk_load(access, memory.name);
   } else {
-    counter_.access(access, false, memory.name, address);  // others may run meanwhile
+    counter_.access(access, Space::global, memory.name, address);  // others may run meanwhile
     if (recorder_.is_on()) recorder_.access(access, false, memory.name, memory.data);
   }
   if (sampler().is_on()) sampler().access(access);
@@ -469,19 +469,25 @@ void Watcher::remote_access(const Access& access, const SharedByte& byte) {
   Access own = access;  // as if it were the block's own
   own.address = shared_memory().begin() + byte.offset;
   const SharedPiece& piece = bounds_.shared(own);
-  const std::string name = piece.name + " of another block";
-  counter_.access(own, true, name, byte.offset);
+  counter_.access(own, Space::remote, piece.name, byte.offset);
   const Finding finding = access_of_cluster(piece, byte, access, past_of(access));
   const std::string element = element_text(piece, byte.offset) + " of another block";
   if (finding.is_race) found_race(access, finding.other, element, true);
   if (finding.is_unwritten) report_unwritten(access, element, true);
 }
 
+void Watcher::sends(const Access& access, const SharedByte& byte) {
+  if (!is_watching) return;
+  Access own = access;
+  own.address = shared_memory().begin() + byte.offset;
+  counter_.access(own, Space::remote, bounds_.shared(own).name, byte.offset);
+}
+
 void Watcher::shared_access(const Access& access) {
   const SharedPiece& piece = bounds_.shared(access);
   const std::size_t offset = shared_memory().offset_of(access.address);
   // Others may run meanwhile. What comes by itself is no request of a warp.
-  if (!access.is_bulk) counter_.access(access, true, piece.name, offset);
+  if (!access.is_bulk) counter_.access(access, Space::shared, piece.name, offset);
   if (!access.is_bulk && recorder_.is_on()) {
     recorder_.access(access, true, piece.name, shared_memory().begin() + piece.begin);
   }

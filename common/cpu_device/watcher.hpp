@@ -54,6 +54,7 @@ class Watcher {
   };
   /// What is known of one block.
   struct OfBlock {
+    Counter::OfBlock counter;     ///< what is not counted yet
     Order::OfBlock order;         ///< of its threads' steps
     RaceDetector::OfBlock races;  ///< what was done to its shared memory
     Overlap overlap;              ///< with the kernels before and after
@@ -110,6 +111,8 @@ class Watcher {
 
   /// A load or store of the running thread.
   void access(Access access);
+  /// It sends a number to the shared memory of a block of its cluster: the store is still to come.
+  void sends(const Access& access, const SharedByte& byte);
 
   Views& views() { return views_; }  ///< of the launch
 
