@@ -279,7 +279,8 @@ std::size_t workspace_bytes(int rows, int hidden, int heads, Dtype dtype) {
 cudaError_t launch(const NestedBackward& op, cudaStream_t stream) {
   BackwardPlan plan = plan_for(op, shape_of(op, has_clusters()));
   cudaError_t error = launch_gradients(op, plan, stream);
-  if (plan.shape.is_cluster && is_too_large(error)) {  // for a part of this GPU
+  if (plan.shape.is_cluster && is_refused(error)) {
+    cudaGetLastError();
     plan = plan_for(op, shape_of(op, false));
     error = launch_gradients(op, plan, stream);
   }
