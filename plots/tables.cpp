@@ -153,7 +153,9 @@ std::string lesson_table(const std::vector<Result>& results, const Slugs& slugs)
       row.push_back(result == nullptr ? kNothing : time_cell(*result));
       if (result == nullptr) continue;
       used.push_back(result);
-      if (result->copy_gbps) row[1] = copy_cell(*result);
+      // The library's is of another run.
+      const bool is_wanted = slug != kLibrary || row[1] == kNothing;
+      if (result->copy_gbps && is_wanted) row[1] = copy_cell(*result);
     }
     rows.push_back(row);
   }

@@ -25,6 +25,11 @@ inline constexpr std::string_view kOfLongRows = "15_clusters/st_async";
 /// How the kernels are called that know 16 bits only.
 inline constexpr std::string_view kOf16Bits = "16_eight_bits/";
 
+/// What a launch may return whose clusters a GPU, or a part of one, does not hold.
+inline constexpr cudaError_t kNoClusters[] = {
+    cudaErrorInvalidClusterSize, cudaErrorInvalidConfiguration, cudaErrorLaunchOutOfResources,
+    cudaErrorNotSupported};
+
 /// The registered implementations that run on a GPU.
 std::vector<rmsnorm::Implementation> gpu_implementations();
 

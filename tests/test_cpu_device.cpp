@@ -246,6 +246,20 @@ TEST_CASE("variables and dynamic shared memory have to fit together") {
   counts_of(y, y, [&] { fill->*Launch(1, 32)(y.data); });
 }
 
+TEST_CASE("a launch returns its own error, and cudaGetLastError() gives that, too") {
+  const Floats y;
+  const auto launch = [&](int threads) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = 1;
+    config.blockDim = threads;
+    return cudaLaunchKernelEx(&config, fill, y.data);
+  };
+  CHECK(launch(1025) == cudaErrorInvalidConfiguration);
+  CHECK(launch(32) == cudaSuccess);
+  CHECK(cudaGetLastError() == cudaErrorInvalidConfiguration);
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
 TEST_CASE("a kernel's variables are known before it was ever launched") {
   const auto static_bytes = [](auto kernel) {
     cudaFuncAttributes attributes;

@@ -318,6 +318,8 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
        "a thread of block 1 of the cluster reads shared memory of block 0, which may have "
        "returned"},
       {"15_clusters.relaxed", kLessonWrong, "a race: "},
+      {"16_eight_bits.largest_of_warp", kLessonWrong, "WRONG    on 1 x 1000:\n  scale's row 0,"},
+      {"16_eight_bits.rounds_first", kLessonWrong, "WRONG    on 32 x 4096, bf16:"},
       {"layer_norm.mean_of_squares", kLessonWrong,
        "WRONG    on 9 x 1024, every second row far from 0:"},
       {"layer_norm.through_y", kGoalMissed, "NOT YET  at most 2048 sectors a row: 3584 counted"},

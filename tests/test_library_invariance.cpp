@@ -257,13 +257,15 @@ TEST_CASE("a row has the same bits where a part of a GPU holds no cluster for it
   NEEDS_GPU();
   if (!is_cpu_device()) SKIP_TEST("clusters are those of the GPU");
   const Rows rows(*types_named("bf16"), 20000, 2);  // with clusters
-  limit_clusters(1);
-  for (const Pass pass : kPasses) {
-    CAPTURE(static_cast<int>(pass));
-    CHECK(rows.wrong(pass, {1, 0}, contiguous_places(2, 20000)) == kNone);
+  for (const cudaError_t error : kNoClusters) {
+    limit_clusters(1, error);
+    for (const Pass pass : kPasses) {
+      CAPTURE(error, static_cast<int>(pass));
+      CHECK(rows.wrong(pass, {1, 0}, contiguous_places(2, 20000)) == kNone);
+      CHECK(cudaGetLastError() == cudaSuccess);
+    }
   }
   limit_clusters(0);
-  CHECK(cudaGetLastError() == cudaSuccess);
 }
 
 TEST_CASE("a row's bits do not depend on the rows that are with it") {

@@ -155,6 +155,21 @@ TEST_CASE("in training, heads may have weights, and each tensor its own order of
   }
 }
 
+TEST_CASE("the library's passes for training are right where a part of a GPU holds no cluster") {
+  NEEDS_GPU();
+  if (!is_cpu_device()) SKIP_TEST("clusters are those of the GPU");
+  const Layout at = contiguous({3, 20000});
+  for (const char* const name : {"fp32", "bf16/fp32"}) {
+    for (const cudaError_t error : kNoClusters) {
+      CAPTURE(name, error);
+      limit_clusters(1, error);
+      check_passes(*types_named(name), {at, at, at, at});
+      CHECK(cudaGetLastError() == cudaSuccess);
+    }
+  }
+  limit_clusters(0);
+}
+
 TEST_CASE("the bits of dx and rstd do not depend on how the dimensions lie") {
   NEEDS_GPU();
   for (const std::int64_t hidden : {33, 64, 264, 4096, 8200, 12288, 20000}) {

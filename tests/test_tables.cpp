@@ -85,6 +85,18 @@ TEST_CASE("the copy in a table moves as many bytes as the lesson") {
       contains("| backward, cold | 75.0 µs, 4000 GB/s | 100 µs, 75 % |"));
 }
 
+TEST_CASE("the copy in a table is the lesson's, not that of the library's run") {
+  const Result lesson = timed("07_norm", "prefill");
+  Result library = timed("librmsnorm", "prefill");
+  library.copy_gbps = 2500;
+  CHECK_THAT(
+      make_table({lesson, library}, {"lesson", "07_norm", "librmsnorm"}),
+      contains("| prefill, cold | 50.0 µs, 4000 GB/s | 100 µs, 50 % | 100 µs, 80 % |"));
+  CHECK_THAT(
+      make_table({library}, {"lesson", "librmsnorm"}),
+      contains("| prefill, cold | 80.0 µs, 2500 GB/s | 100 µs, 80 % |"));
+}
+
 TEST_CASE("a table is of one operation and the ladder has no variants") {
   const Result norm = timed("07_norm", "prefill");
   const Result variant = timed("07_norm/variant", "prefill");

@@ -115,8 +115,8 @@ void say_before_crash(const std::string& text);
 void change_order(bool changed, CUstream_st* given);
 
 /// Lets no later launch have clusters of more blocks, as a part of a GPU may hold no more; 0: as
-/// many as ever.
-void limit_clusters(int blocks);
+/// many as ever. Launches that ask for more return the cudaError_t of this number.
+void limit_clusters(int blocks, int error = 912 /* cudaErrorInvalidClusterSize */);
 
 /// The mistakes that the device has seen since the last call, each as one line with the place and
 /// an advice. Barriers and shuffles are always watched, loads and stores while watching.

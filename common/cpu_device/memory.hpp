@@ -34,8 +34,9 @@ void let_others_hurry(bool hurry, cudaStream_t patient);
 /// Notes that a kernel could not go on: the next call that waits for it returns this.
 void set_fault(cudaError_t error);
 
-/// Lets no cluster have more blocks; 0: as many as ever.
-void limit_clusters(int blocks);
+/// Lets no cluster have more blocks, and launches that ask for more return an error; 0: as many as
+/// ever.
+void limit_clusters(int blocks, cudaError_t error);
 
 /// The same as rmsnorm::set_registers().
 void set_registers(const std::string& symbol, int count);

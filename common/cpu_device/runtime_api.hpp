@@ -214,6 +214,10 @@ cudaError_t attributes_of(cudaFuncAttributes* attributes, std::shared_ptr<Call> 
 /// Notes an error for cudaGetLastError(), with the reason, "cudaFree(): ...", and returns it.
 cudaError_t refuse(cudaError_t error, std::string why);
 
+/// The error of the last launch, which cudaGetLastError() gives, too; or cudaSuccess, whatever
+/// other calls have left before.
+cudaError_t error_of_last_launch();
+
 /// Whether the blocks of a cooperative launch fit on the device together; if not, that is noted.
 bool fits_together(const Launch& launch, int blocks_of_multiprocessor);
 
@@ -240,7 +244,7 @@ cudaError_t launch_by_addresses(void (*kernel)(Parameters...), const Launch& lau
     kernel->*launch(*static_cast<std::remove_cvref_t<Parameters>*>(with[i])...);
   }
   (std::index_sequence_for<Parameters...>());
-  return cudaGetLastError();
+  return error_of_last_launch();
 }
 
 }  // namespace rmsnorm::cpu_device
@@ -382,7 +386,7 @@ cudaError_t cudaLaunchKernelEx(
     }
   }
   kernel->*launch(std::forward<Arguments>(arguments)...);
-  return cudaGetLastError();
+  return rmsnorm::cpu_device::error_of_last_launch();
 }
 
 /// Clusters that the device holds at the same time.

@@ -66,8 +66,8 @@ HostCalls host_calls() {
   return cpu_device::host_calls();
 }
 
-void limit_clusters(int blocks) {
-  cpu_device::limit_clusters(blocks);
+void limit_clusters(int blocks, int error) {
+  cpu_device::limit_clusters(blocks, static_cast<cudaError_t>(error));
 }
 
 void change_order(bool changed, CUstream_st* given) {

@@ -310,6 +310,10 @@ void measure_bandwidths(const Gpu& gpu, std::vector<MachineRow>& rows) {
   measure_bandwidth<From::l2>("dram", most, sms, set, rows);
 }
 
+// ------------------------------------------------------------------------------------- clusters
+
+__global__ void fill_multiprocessor() {}  // with its shared memory: all that a block can have
+
 }  // namespace
 
 std::vector<MachineRow> measure_machine(const Gpu& gpu) {
@@ -318,6 +322,37 @@ std::vector<MachineRow> measure_machine(const Gpu& gpu) {
   measure_bandwidths(gpu, rows);
   end_progress();
   return rows;
+}
+
+int clusters_at_a_time(int blocks) {
+  const auto kernel = fill_multiprocessor;
+  cudaDeviceProp device{};
+  cuda_check(cudaGetDeviceProperties(&device, 0), "asking what the GPU has");
+  if (device.major < 9) return 0;
+  const auto bytes = static_cast<int>(device.sharedMemPerBlockOptin);
+  cuda_check(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+      "asking for all shared memory");
+  cuda_check(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+      "asking for large clusters");
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = 512;
+  config.dynamicSmemBytes = bytes;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int clusters = 0;
+  const cudaError_t error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+  if (error == cudaErrorInvalidClusterSize) {
+    cudaGetLastError();
+    return 0;
+  }
+  cuda_check(error, "asking how many clusters fit");
+  return clusters;
 }
 
 }  // namespace rmsnorm

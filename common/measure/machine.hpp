@@ -20,4 +20,8 @@ struct WrongProbe : std::runtime_error {
 /// The rows' fields from `device` on are the caller's to fill. \throws CudaError, WrongProbe
 std::vector<MachineRow> measure_machine(const Gpu& gpu);
 
+/// Clusters of so many blocks, one on an SM, that the GPU has room for at a time: 0 if it takes
+/// none of that size, as before Hopper. \throws CudaError
+int clusters_at_a_time(int blocks);
+
 }  // namespace rmsnorm

@@ -28,6 +28,20 @@ void print(const MachineRow& row) {
   if (row.gbps) fmt::print("{:60} {:8.0f} GB/s\n", what, *row.gbps);
 }
 
+void print_clusters(const Gpu& gpu) {
+  if (clusters_at_a_time(1) == 0) {
+    fmt::print("no clusters: GPUs before Hopper have none\n");
+    return;
+  }
+  for (const int blocks : {2, 4, 8, 16}) {
+    const int clusters = clusters_at_a_time(blocks);
+    fmt::print(
+        "{:60} {:8} at a time, on {} of {} SMs\n",
+        fmt::format("clusters of {} blocks of 512 threads, each on its own SM", blocks), clusters,
+        clusters * blocks, gpu.multiprocessors);
+  }
+}
+
 void run(const std::string& file) {
   require_writable(file);
   const Gpu gpu = find_gpu();
@@ -41,6 +55,7 @@ void run(const std::string& file) {
     print(row);
   }
   csv::write_rows(file, rows, for_each_machine_field);
+  print_clusters(gpu);
 }
 
 }  // namespace

@@ -154,8 +154,9 @@ rmsnorm_status rmsnorm_residual_add(
 
 /** Enqueues y = RMSNorm(x) / scale, in 8 bits: what a matrix product of 8-bit numbers reads. With a
  * residual, that becomes x + residual first, and y is of that sum, as in rmsnorm_residual_add().
- * Arithmetic is fp32's. With RMSNORM_ROUND_TWICE, the norm is rounded to the type of x, and what
- * follows takes that. A scale that the library chooses is
+ * Arithmetic is fp32's. Before compute capability 8.9, software converts to 8 bits, to the same
+ * codes. With RMSNORM_ROUND_TWICE, the norm is rounded to the type of x, and what follows takes
+ * that. A scale that the library chooses is
  *
  *     largest = max over the columns that share it, of |norm[row][col]|
  *     scale = max(min(largest, limit) / most, 1 / (512 * most))

@@ -99,11 +99,7 @@ __global__ void __launch_bounds__(kVectors == 1 ? kMaxWide : kMaxBlock, 1)  //
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     if (vector(k) >= vectors) continue;
-    if constexpr (kAny) {
-      load_any_factors<T>(factor[k], op, blockIdx.z * plan.weight_head, vector(k));
-    } else {
-      load_factors<T>(factor[k], op.weight, op.weight_dtype, vector(k), op.weight_bias);
-    }
+    load_factors_of<T, kAny>(factor[k], op, blockIdx.z * plan.weight_head, vector(k));
   }
   constexpr bool kAhead = kVectors * kSize <= 16;  // else registers run short
   V next_x[kVectors], next_dy[kVectors];
@@ -279,7 +275,8 @@ std::size_t workspace_bytes(int rows, int hidden, int heads, Dtype dtype) {
 cudaError_t launch(const NestedBackward& op, cudaStream_t stream) {
   BackwardPlan plan = plan_for(op, shape_of(op, has_clusters()));
   cudaError_t error = launch_gradients(op, plan, stream);
-  if (plan.shape.is_cluster && is_too_large(error)) {  // for a part of this GPU
+  if (plan.shape.is_cluster && is_refused(error)) {
+    cudaGetLastError();
     plan = plan_for(op, shape_of(op, false));
     error = launch_gradients(op, plan, stream);
   }

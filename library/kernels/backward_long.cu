@@ -32,11 +32,7 @@ __global__ void row_means(
                  ? repeated<Vector<T, kSize>, T, kSize>(*reinterpret_cast<const T*>(dy))
                  : dy[i];
     float factor[kSize];
-    if constexpr (kAny) {
-      load_any_factors<T>(factor, op, head * plan.weight_head, i);
-    } else {
-      load_factors<T>(factor, op.weight, op.weight_dtype, i, op.weight_bias);
-    }
+    load_factors_of<T, kAny>(factor, op, head * plan.weight_head, i);
 #pragma unroll
     for (int e = 0; e < kSize; ++e) {
       sum += float(element<T>(d, e)) * factor[e] * (float(element<T>(v, e)) * r);

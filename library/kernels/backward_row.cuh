@@ -79,6 +79,17 @@ __device__ void load_any_factors(
   }
 }
 
+/// The factors of a vector's columns in an operation: of a head's weight, of any type, if kAny.
+template <class T, bool kAny, int kSize>
+__device__ void load_factors_of(
+    float (&factor)[kSize], const Backward& op, std::int64_t to_head, int vector) {
+  if constexpr (kAny) {
+    load_any_factors<T>(factor, op, to_head, vector);
+  } else {
+    load_factors<T>(factor, op.weight, op.weight_dtype, vector, op.weight_bias);
+  }
+}
+
 /// The row of a head, wherever it lies.
 /// \param period  0, or after how many outer indices there is a leap
 template <class T>

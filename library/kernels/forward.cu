@@ -81,7 +81,7 @@ cudaError_t launch(const HeadsForward& op, cudaStream_t stream) {
   if (error != cudaSuccess) return error;
   ForwardPlan plan = plan_for(op, shape);
   error = launch_plan(op, plan, stream);
-  if (plan.kind != Kind::cluster || !is_too_large(error)) return error;
+  if (plan.kind != Kind::cluster || !is_refused(error)) return error;
   // A part of a GPU may be too small for the cluster: one block does the same, with the same bits.
   cudaGetLastError();
   plan.is_elsewhere = true;

@@ -43,9 +43,11 @@ struct Blocks {
   int cluster = 1;  ///< so many neighbours in a line are a cluster
 };
 
-/// Does an error say that a part of a GPU is too small for the clusters of a launch?
-inline bool is_too_large(cudaError_t error) {
-  return error == cudaErrorInvalidClusterSize || error == cudaErrorLaunchOutOfResources;
+/// Does an error of a launch with clusters say that a GPU, or a part of one, does not take them?
+/// CUDA has several for that. A launch without clusters may still do.
+inline bool is_refused(cudaError_t error) {
+  return error == cudaErrorInvalidClusterSize || error == cudaErrorInvalidConfiguration ||
+         error == cudaErrorLaunchOutOfResources || error == cudaErrorNotSupported;
 }
 
 /// Enqueues a kernel on the stream of the current device; nothing if it has no blocks. Returns what
