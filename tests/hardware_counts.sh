@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Lets NVIDIA's profiler count what a GPU does for each kernel of RMSNorm, and the CPU device counts
-# too, on two small shapes, and writes a CSV.
+# too, on two small shapes, for lesson 15 on one more, and writes a CSV.
 # usage: tests/hardware_counts.sh PROGRAM OUTPUT.csv    PROGRAM is all_lessons, OUTPUT is replaced
 set -euo pipefail
 
@@ -27,8 +27,12 @@ columns=(
   shared_store_wavefronts_sass=smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum
   shared_load_instructions=smsp__inst_executed_op_shared_ld.sum
   shared_store_instructions=smsp__inst_executed_op_shared_st.sum
+  remote_stores=smsp__sass_inst_executed_op_dshared_st.sum
+  remote_async_stores=smsp__sass_inst_executed_op_dshared_stas.sum
+  cluster_barriers=sass__inst_executed_per_opcode:UCGABAR_WAIT
 )
 runs=(
+  "--lesson 15 --rows 8 --hidden 32768"
   "--operation rms_norm --rows 256 --hidden 4096"
   "--operation rms_norm --rows 1024 --hidden 128"
 )

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <sstream>
 #include <string>
@@ -51,7 +52,8 @@ std::int64_t sum(
   return all;
 }
 
-/// The hardware counts a barrier once for each warp, the CPU device once for each block.
+/// The hardware counts a barrier, and one of a cluster, once for each warp, the CPU device once for
+/// each block.
 std::int64_t barriers_of_warps(const LaunchCounts& seen) {
   std::int64_t all = 0;
   for (const LineCount& line : seen.lines) {
@@ -73,6 +75,7 @@ std::map<std::string, std::int64_t> columns_of(const LaunchCounts& seen) {
     columns[shared + "_requests"] = sum(seen, "shared " + way, &LineCount::requests);
     columns[shared + "_wavefronts_sass"] = sum(seen, "shared " + way, &LineCount::wavefronts);
   }
+  columns["remote_stores"] = sum(seen, "remote store", &LineCount::requests);
   columns["shuffles"] = sum(seen, "shuffle", &LineCount::requests);
   columns["barriers"] = barriers_of_warps(seen);
   return columns;
@@ -81,8 +84,7 @@ std::map<std::string, std::int64_t> columns_of(const LaunchCounts& seen) {
 /// A row of the recorded file: its fields by the names of their columns.
 using Recorded = std::map<std::string, std::string>;
 
-std::vector<Recorded> recorded_counts() {
-  const auto file = tests::top() / "tests/data/nvidia-h200-counts.csv";
+std::vector<Recorded> recorded_counts(const std::filesystem::path& file) {
   const std::string header = tests::lines_of(file).at(0);
   std::vector<std::string> names;
   std::istringstream columns(header);
@@ -93,6 +95,20 @@ std::vector<Recorded> recorded_counts() {
     for (std::size_t i = 0; i < names.size(); ++i) row[names[i]] = record[i];
   }
   return rows;
+}
+
+/// A number of a recorded row. Files that were recorded before lesson 15 lack what its kernels have.
+std::int64_t count(const Recorded& row, const std::string& column) {
+  const auto found = row.find(column);
+  return found == row.end() ? 0 : std::stoll(found->second);
+}
+
+/// What the profiler counted: it has two counts of barriers, and of stores to other blocks.
+std::int64_t profiled(const Recorded& row, const std::string& column) {
+  std::int64_t all = count(row, column);
+  if (column == "barriers") all += count(row, "cluster_barriers");
+  if (column == "remote_stores") all += count(row, "remote_async_stores");
+  return all;
 }
 
 /// How much more the CPU device counts for each row, where nvcc makes other loads of the source
@@ -111,8 +127,10 @@ std::int64_t known_difference(const std::string& slug, Shape shape, const std::s
 
 /// The profiler's shared requests are exact unless an instruction was switched off for whole warps:
 /// it counts some of those. That is so in the trees of lessons 02 and 03, where each request is one
-/// wavefront, and the wavefronts are exact.
+/// wavefront, and the wavefronts are exact. A store that may be to another block's shared memory is
+/// none of them, although the lanes that stay in their own take wavefronts there.
 bool is_exact(const Recorded& row, const std::string& column) {
+  if (column == "shared_store_requests" && count(row, "remote_stores") > 0) return false;
   for (const std::string kind : {"shared_load", "shared_store"}) {
     if (column == kind + "_requests") return row.at(column) == row.at(kind + "_instructions");
   }
@@ -123,11 +141,12 @@ bool is_exact(const Recorded& row, const std::string& column) {
 
 TEST_CASE("the CPU device counts exactly what the profiler counted on a GPU") {
   NEEDS_COUNTS();
+  const char* const name = GENERATE("nvidia-h200-counts.csv", "nvidia-h100-80gb-hbm3-counts.csv");
   int differences = 0;
-  for (const Recorded& row : recorded_counts()) {
+  for (const Recorded& row : recorded_counts(tests::top() / "tests/data" / name)) {
     const std::string slug = row.at("implementation");
     const Shape shape{std::stoi(row.at("rows")), std::stoi(row.at("hidden"))};
-    CAPTURE(slug, shape.rows, shape.hidden);
+    CAPTURE(name, slug, shape.rows, shape.hidden);
     const std::vector<Implementation> lessons =
         find_implementations(tests::gpu_implementations(), slug);
     REQUIRE_FALSE(lessons.empty());
@@ -137,7 +156,7 @@ TEST_CASE("the CPU device counts exactly what the profiler counted on a GPU") {
       const std::int64_t difference = known_difference(slug, shape, column);
       if (difference != 0) ++differences;
       CAPTURE(column);
-      CHECK(counted == std::stoll(row.at(column)) + difference * shape.rows);
+      CHECK(counted == profiled(row, column) + difference * shape.rows);
     }
   }
   CHECK(differences == 2);  // each was looked for

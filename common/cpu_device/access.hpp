@@ -25,7 +25,9 @@ struct Access {
   Touch touch;               ///< load, store or both
   bool is_volatile = false;  ///< whether its pointer is
   CachePolicy policy = CachePolicy::normal;  ///< of the pointer that it goes through
-  bool is_bulk = false;  ///< of any length, by itself, 16 bytes at a time (bulk_copy.hpp)
+  /// No request of a warp: a bulk copy, of any length, 16 bytes at a time (bulk_copy.hpp), or what
+  /// is done to a barrier that counts.
+  bool is_bulk = false;
 };
 
 /// "reads", "writes", "atomically changes".

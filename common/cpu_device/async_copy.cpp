@@ -92,7 +92,12 @@ int copies_in_flight() {
 }
 
 void start_barrier(SplitBarrier& barrier, std::ptrdiff_t threads) {
-  watcher().access({__builtin_return_address(0), &barrier, sizeof barrier, Touch::store});
+  watcher().access(
+      {.pc = __builtin_return_address(0),
+       .address = &barrier,
+       .bytes = sizeof barrier,
+       .touch = Touch::store,
+       .is_bulk = true});
   barrier = {.expected = static_cast<std::uint16_t>(threads), .arrived = 0, .bytes = 0, .phase = 0};
 }
 

@@ -165,7 +165,7 @@ cudaError_t launch(const ResidualAdd& given, cudaStream_t stream) {
   op.is_large = row_bytes * op.rows >= kMuch;
   ResidualAddPlan plan = plan_for(op, has_clusters());
   cudaError_t error = launch_plan(op, plan, stream);
-  if (plan.cluster == 1 || plan.is_elsewhere || !is_too_large(error)) return error;
+  if (plan.cluster == 1 || plan.is_elsewhere || !is_refused(error)) return error;
   // A part of a GPU may be too small for the cluster: one block does the same, with the same bits.
   cudaGetLastError();
   plan.is_elsewhere = true;
