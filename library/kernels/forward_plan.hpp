@@ -37,13 +37,13 @@ struct ForwardPlan {
 };
 
 /// The most threads of a block for an unaligned row.
-constexpr int kMaxUnalignedThreads = 256;
+constexpr int kMaxUnalignedThreads = 512;
 
 /// The shape for rows of so many vectors and a part of one.
 inline ForwardShape shape_unaligned(int vectors) {
   if (vectors <= 64) return {Kind::unaligned, lanes_for(vectors), 2, 1};
   if (vectors <= 128) return {Kind::unaligned, 32, vectors <= 96 ? 3 : 4, 1};
-  const int of_thread = vectors <= 3 * kShortRows ? 3 : 6;
+  const int of_thread = vectors <= 3 * kMaxUnalignedThreads ? 3 : 4;
   const int threads = std::clamp(threads_for(vectors, of_thread), kShortRows, kMaxUnalignedThreads);
   return {Kind::unaligned, threads, of_thread, 1};
 }

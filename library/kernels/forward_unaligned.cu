@@ -47,27 +47,23 @@ __device__ void add_squares(const uint4& v, float* sums) {
   }
 }
 
-/// The most vectors of a thread in a block of the fewest threads.
-constexpr int kFewVectors = 4;
-
 /// The most threads of a block.
-template <int kVectors>
-constexpr int kBlock = kVectors <= kFewVectors ? kShortRows : kMaxUnalignedThreads;
+template <int kRowThreads>
+constexpr int kBlock = kRowThreads > 0 ? kShortRows : kMaxUnalignedThreads;
 
-/// Does a thread load its factors together with its vectors of x? Beside many of these, registers
-/// run short, as they do where a factor has more bytes than an element.
-template <class T, class W, int kVectors>
-constexpr bool kEarly = kVectors <= kFewVectors && sizeof(W) == sizeof(T);
+/// Does a thread load its factors together with its vectors of x? Where a factor has more bytes
+/// than an element, registers run short.
+template <class T, class W>
+constexpr bool kEarly = sizeof(W) == sizeof(T);
 
-/// The blocks that an SM is to hold: threads have 48 registers each, 64 if factors are early or,
-/// for many vectors, 80. Turing has room for no more than 1024 threads.
-template <int kVectors, bool kAreEarly>
-constexpr int blocks_on_sm() {
-  if (kVectors > kFewVectors) return 3;
+/// The threads that an SM is to hold: with 48 registers each, or 64 if factors are early. Turing has
+/// room for no more than 1024.
+template <bool kAreEarly>
+constexpr int threads_on_sm() {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
-  if (!kAreEarly) return 10;
+  if (!kAreEarly) return 1280;
 #endif
-  return 8;
+  return 1024;
 }
 
 /// Window i of a row is its columns i * kN to i * kN + kN - 1. Vector i of y
@@ -75,11 +71,12 @@ constexpr int blocks_on_sm() {
 /// the last two have a vector, at whatever address the row begins.
 template <class T, class W, int kVectors, int kRowThreads, bool kPlain>
 __global__ void __launch_bounds__(
-    kBlock<kVectors>, (blocks_on_sm<kVectors, kEarly<T, W, kVectors>>()))
+    kBlock<kRowThreads>, threads_on_sm<kEarly<T, W>>() / kBlock<kRowThreads>)
     rms_norm_unaligned(
         const __grid_constant__ Forward op,          // the tensors
         const __grid_constant__ ForwardPlan plan) {  // how blocks share them
-  constexpr bool kAreEarly = kEarly<T, W, kVectors>;
+  constexpr bool kAreEarly = kEarly<T, W>;
+  constexpr bool kMayBeLong = kRowThreads == 0 && kVectors == 4;  // rows of any length
   const Task task = task_of<(kRowThreads > 0), kPlain>(op, plan, blockIdx.x);
   wait_for_inputs();
   constexpr int kLanes = kRowThreads > 0 ? kRowThreads : 32;  // of a row and warp
@@ -160,7 +157,7 @@ __global__ void __launch_bounds__(
     const uint4 own = front.of(v[k], k > 0 ? all : if_negative(-lane), if_negative(i + 1 - end));
     add_squares<T>(own, sums);
   }
-  if (kVectors > kFewVectors) {
+  if (kMayBeLong) {
     for (int i = begin + kVectors * kLanes; i < end; i += kLanes) {
       add_squares<T>(front.of(of_x[i], 0xffffffff, if_negative(i + 1 - end)), sums);
     }
@@ -197,7 +194,7 @@ __global__ void __launch_bounds__(
     if constexpr (!kAreEarly) load_weight<T>(weight, of_weight, i, w);
     put(i, v[k], w);
   }
-  if (kVectors > kFewVectors) {
+  if (kMayBeLong) {
     for (int i = begin + kVectors * kLanes; i < end; i += kLanes) {
       load_weight<T>(weight, of_weight, i, factors);
       put(i, of_x[i], factors);
@@ -228,7 +225,7 @@ ForwardKernel kernel_for(const ForwardPlan& plan) {
                                  : rms_norm_unaligned<T, W, 4, 32, kPlain>;
   }
   return plan.vectors == 3 ? rms_norm_unaligned<T, W, 3, 0, kPlain>
-                           : rms_norm_unaligned<T, W, 6, 0, kPlain>;
+                           : rms_norm_unaligned<T, W, 4, 0, kPlain>;
 }
 
 }  // namespace
