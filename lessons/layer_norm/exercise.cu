@@ -8,6 +8,7 @@
 // Check it   ./rmsnorm exercise layer_norm
 #include <algorithm>
 #include <cstdint>
+#include <cuda/annotated_ptr>
 
 #include "common/operations/layer_norm.hpp"
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cuda/annotated_ptr>
 
 #include "common/operations/softmax.hpp"
 

@@ -2,6 +2,7 @@
 // mean and one for its variance. Several short rows share a block.
 #include <algorithm>
 #include <cstdint>
+#include <cuda/annotated_ptr>
 
 #include "common/operations/layer_norm.hpp"
 
@@ -45,6 +46,8 @@ __global__ void __launch_bounds__(kBlock<kThreads>) layer_norm(
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
   x += row * vectors;  // in 64 bits: rows * hidden can exceed 2^31
   y += row * vectors;
+  const auto keep = cuda::access_property::persisting();  // = evict_last, as in lesson 09
+  x = cuda::associate_access_property(x, keep);
   const int end = row < rows ? vectors : 0;  // a place behind the rows idles
   __shared__ float partial[2][32];           // a sum each
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cuda/annotated_ptr>
 
 #include "common/operations/softmax.hpp"
 
@@ -38,6 +39,8 @@ __global__ void __launch_bounds__(kBlock<kThreads>) softmax(
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
   x += row * vectors;  // in 64 bits: rows * hidden can exceed 2^31
   y += row * vectors;
+  const auto keep = cuda::access_property::persisting();  // = evict_last, as in lesson 09
+  x = cuda::associate_access_property(x, keep);
   const int end = row < rows ? vectors : 0;  // a place behind the rows idles
 
   float4 v[kVectors];  // of x; -Inf behind the row
