@@ -97,7 +97,7 @@ std::vector<Recorded> recorded_counts(const std::filesystem::path& file) {
   return rows;
 }
 
-/// A number of a recorded row. Files that were recorded before lesson 15 lack what its kernels have.
+/// A number of a recorded row; 0 if its file has no such column, as before there was lesson 15.
 std::int64_t count(const Recorded& row, const std::string& column) {
   const auto found = row.find(column);
   return found == row.end() ? 0 : std::stoll(found->second);
