@@ -34,7 +34,7 @@ struct Options {
   std::filesystem::path profile_file;
   std::filesystem::path loads_file;
   std::filesystem::path machine_file;
-  std::filesystem::path peers_file;
+  std::vector<std::filesystem::path> peers_files;  // the first is of the results file's GPU
   std::filesystem::path host_file;
   std::filesystem::path mutants_file;
   std::filesystem::path root;
@@ -76,6 +76,31 @@ std::vector<Row> read_if_named(
   return file.empty() ? std::vector<Row>() : read(file);
 }
 
+/// What peers.py measured on one GPU.
+struct Peers {
+  std::string gpu;  ///< of "nvidia-h100-peers.csv", "nvidia-h100"
+  std::vector<rmsnorm::Result> results;
+};
+
+std::vector<Peers> read_peers(const std::vector<std::filesystem::path>& files) {
+  std::vector<Peers> all;
+  for (const std::filesystem::path& file : files) {
+    const std::string name = file.stem();
+    all.push_back({name.substr(0, name.rfind("-peers")), load_results(file)});
+  }
+  return all;
+}
+
+/// The table of peers.py's results on the GPU that the first word names, or else on the first.
+std::string make_table_of_gpu(const std::vector<Peers>& all, std::vector<std::string> words) {
+  for (const Peers& peers : all) {
+    if (words.empty() || words.front() != peers.gpu) continue;
+    words.erase(words.begin());
+    return make_peers_table(peers.results, words);
+  }
+  return make_peers_table(all.empty() ? std::vector<rmsnorm::Result>() : all.front().results, words);
+}
+
 /// The pages whose text differs from what it should be, with that text.
 std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Options& options) {
   const auto results = load_results(options.csv_file);
@@ -87,13 +112,13 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
   const auto machine = read_if_named(options.machine_file, read_machine);
   std::optional<double> dram_ns;
   if (!machine.empty()) dram_ns = levels_of(machine).dram.ns;
-  const auto peers = read_if_named(options.peers_file, load_results);
+  const auto peers = read_peers(options.peers_files);
   const auto host = read_if_named(options.host_file, load_results);
   const auto mutants = read_if_named(options.mutants_file, read_mutant_counts);
   const auto lessons = options.root / "lessons";
   const MakeBlock make_block = [&](const auto& words) {
     const std::string kind = words.empty() ? "" : words.front();
-    if (kind == "peers") return make_peers_table(peers, {words.begin() + 1, words.end()});
+    if (kind == "peers") return make_table_of_gpu(peers, {words.begin() + 1, words.end()});
     if (kind == "host") return make_host_table(host);
     if (kind == "machine") return make_machine_table(machine, {words.begin() + 1, words.end()});
     if (kind == "mutants") return make_mutants_table(mutants, {words.begin() + 1, words.end()});
@@ -149,7 +174,8 @@ int main(int argc, char** argv) {
   file("--profile", options.profile_file, "The profiler's counts");
   file("--loads", options.loads_file, "What loads_in_flight.py read");
   file("--machine", options.machine_file, "What ./rmsnorm machine measured");
-  file("--peers", options.peers_file, "The results of peers.py");
+  app.add_option("--peers", options.peers_files, "The results of peers.py on one GPU or several")
+      ->type_name("FILE");
   file("--host", options.host_file, "The results of host_cost.py");
   file("--mutants", options.mutants_file, "What mutate.py counted");
   app.add_option("--root", options.root, "The repository's folder")->required()->type_name("DIR");

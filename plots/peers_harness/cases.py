@@ -116,6 +116,7 @@ def all_cases():
     cases += [Case("forward_3d", "bf16", (27030, 24, 128))]
     for hidden in (4096, 8192):
         cases += [Case("residual_add", "bf16", (rows, hidden)) for rows in (64, 4096, 32768)]
+    cases += [Case("residual_add", "bf16", (rows, 65536)) for rows in (16, 4096)]
     cases += [Case("backward", "bf16", (16384, hidden)) for hidden in (1024, 4096, 8192, 32768)]
     for name in SCALING:
         cases += [Case(name, "bf16", (32768, 1024 << i)) for i in range(5)]  # to 16384
