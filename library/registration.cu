@@ -118,7 +118,7 @@ Traffic traffic_of_residual_add(const rmsnorm::ResidualAdd& p) {
   const double factor = p.weight == nullptr ? 0 : bytes_of(p.weight_dtype);  // bytes of one
   const kernels::ResidualAddPlan plan = residual_add_plan_of(p);
   const int loads = factor * plan.step == 32 ? 2 : 1;
-  const bool are_held = !plan.is_elsewhere && (plan.columns > 0 || plan.cluster > 1);
+  const bool are_held = is_shared(plan) || (plan.columns > 0 && !plan.is_elsewhere);
   const int times = are_held ? 1 : 2;
   return {.read = times * 2 * row + factor * p.hidden * loads, .written = 2 * row};
 }

@@ -34,7 +34,7 @@ struct Options {
   std::filesystem::path profile_file;
   std::filesystem::path loads_file;
   std::filesystem::path machine_file;
-  std::vector<std::filesystem::path> peers_files;  // the first is of the results file's GPU
+  std::vector<std::filesystem::path> peers_files;
   std::filesystem::path host_file;
   std::filesystem::path mutants_file;
   std::filesystem::path root;
@@ -91,14 +91,19 @@ std::vector<Peers> read_peers(const std::vector<std::filesystem::path>& files) {
   return all;
 }
 
-/// The table of peers.py's results on the GPU that the first word names, or else on the first.
-std::string make_table_of_gpu(const std::vector<Peers>& all, std::vector<std::string> words) {
-  for (const Peers& peers : all) {
-    if (words.empty() || words.front() != peers.gpu) continue;
+/// The table of peers.py's results on the GPU that the first word names, as "nvidia-h100" does, or
+/// else on `gpu`.
+std::string make_table_of_gpu(
+    const std::vector<Peers>& all, std::string gpu, std::vector<std::string> words) {
+  if (!words.empty() && words.front().find('-') != std::string::npos) {  // no regime has one
+    gpu = words.front();
     words.erase(words.begin());
-    return make_peers_table(peers.results, words);
   }
-  return make_peers_table(all.empty() ? std::vector<rmsnorm::Result>() : all.front().results, words);
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Peers& peers) { return peers.gpu == gpu; });
+  if (found == all.end())
+    throw std::runtime_error(fmt::format("'peers' needs {}-peers.csv, by --peers", gpu));
+  return make_peers_table(found->results, words);
 }
 
 /// The pages whose text differs from what it should be, with that text.
@@ -113,12 +118,13 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
   std::optional<double> dram_ns;
   if (!machine.empty()) dram_ns = levels_of(machine).dram.ns;
   const auto peers = read_peers(options.peers_files);
+  const std::string gpu = options.csv_file.stem();
   const auto host = read_if_named(options.host_file, load_results);
   const auto mutants = read_if_named(options.mutants_file, read_mutant_counts);
   const auto lessons = options.root / "lessons";
   const MakeBlock make_block = [&](const auto& words) {
     const std::string kind = words.empty() ? "" : words.front();
-    if (kind == "peers") return make_table_of_gpu(peers, {words.begin() + 1, words.end()});
+    if (kind == "peers") return make_table_of_gpu(peers, gpu, {words.begin() + 1, words.end()});
     if (kind == "host") return make_host_table(host);
     if (kind == "machine") return make_machine_table(machine, {words.begin() + 1, words.end()});
     if (kind == "mutants") return make_mutants_table(mutants, {words.begin() + 1, words.end()});
@@ -174,7 +180,7 @@ int main(int argc, char** argv) {
   file("--profile", options.profile_file, "The profiler's counts");
   file("--loads", options.loads_file, "What loads_in_flight.py read");
   file("--machine", options.machine_file, "What ./rmsnorm machine measured");
-  app.add_option("--peers", options.peers_files, "The results of peers.py on one GPU or several")
+  app.add_option("--peers", options.peers_files, "The results of peers.py: GPU-peers.csv of each")
       ->type_name("FILE");
   file("--host", options.host_file, "The results of host_cost.py");
   file("--mutants", options.mutants_file, "What mutate.py counted");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Lets NVIDIA's profiler count what a GPU does for each kernel of RMSNorm, and the CPU device counts
-# too, on two small shapes, for lesson 15 on one more, and writes a CSV.
+# Lets NVIDIA's profiler count, for each kernel of RMSNorm, what the CPU device counts, too: on two
+# small shapes, and lesson 15's kernels on a third. Writes a CSV.
 # usage: tests/hardware_counts.sh PROGRAM OUTPUT.csv    PROGRAM is all_lessons, OUTPUT is replaced
 set -euo pipefail
 

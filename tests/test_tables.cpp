@@ -55,11 +55,21 @@ class Pages {
     write_csv(folder_ / "results.csv", {result});
   }
 
+  void record_peers(const std::string& gpu, double gbps) {
+    Result result = timed("torch", "forward");
+    result.gbps = gbps;
+    write_csv(folder_ / (gpu + "-peers.csv"), {result});
+    gpus_.push_back(gpu);
+  }
+
   Finished update(const std::string& option = "") const {
     std::vector<std::string> command = {
         RMSNORM_UPDATE_TABLES, "--csv", (folder_ / "results.csv").string(), "--root",
         (folder_ / "").string()};
     if (!option.empty()) command.push_back(option);
+    for (const std::string& gpu : gpus_) {
+      command.insert(command.end(), {"--peers", (folder_ / (gpu + "-peers.csv")).string()});
+    }
     return tests::run_without_gpu(command);
   }
 
@@ -72,6 +82,7 @@ class Pages {
 
  private:
   tests::TemporaryFolder folder_;
+  std::vector<std::string> gpus_;  // of which there are other libraries' results
 };
 
 }  // namespace
@@ -249,6 +260,23 @@ TEST_CASE("tables that are out of date or changed by hand are noticed and then m
   pages.write(made);
   pages.record(3000);
   CHECK(pages.update("--check").exit_code == 1);
+}
+
+TEST_CASE(
+    "a table beside other libraries is of the GPU that its block names or says what is missing") {
+  Pages pages;
+  pages.record_peers("results", 1500);
+  pages.record_peers("nvidia-h9", 2500);
+  pages.write("<!-- results:begin peers forward -->\n<!-- results:end -->\n");
+  CHECK(pages.update().exit_code == 0);
+  CHECK_THAT(pages.text(), contains("**37.5**"));  // % of the copy
+  pages.write("<!-- results:begin peers nvidia-h9 forward -->\n<!-- results:end -->\n");
+  CHECK(pages.update().exit_code == 0);
+  CHECK_THAT(pages.text(), contains("**62.5**"));
+  pages.write("<!-- results:begin peers nvidia-h8 forward -->\n<!-- results:end -->\n");
+  const Finished finished = pages.update();
+  CHECK(finished.exit_code != 0);
+  CHECK_THAT(finished.err, contains("'peers' needs nvidia-h8-peers.csv, by --peers"));
 }
 
 TEST_CASE("a table leaves out a lesson that is newer than the results and says so") {

@@ -13,6 +13,7 @@
 #include "common/base/files.hpp"
 #include "common/operations/rms_norm.hpp"
 #include "common/verify/verifier.hpp"
+#include "library/kernels/residual_add_plan.hpp"
 #include "library/kernels/tuned.hpp"
 #include "library/registration.hpp"
 #include "library/tune/tuning.hpp"
@@ -99,6 +100,10 @@ TEST_CASE("the formula and the candidates of tune have kernels for rows of every
         for (std::size_t j = 0; j < i; ++j) REQUIRE(shapes[i] != shapes[j]);
       }
     }
+  }
+  for (int vectors = kMostVectorsOfBlock + 1; vectors <= kMostVectorsOfCluster; ++vectors) {
+    CAPTURE(vectors);  // of a row with a residual
+    REQUIRE(is_for(cluster_for(vectors, kSummingVectors), vectors));
   }
   CHECK(shape_by_formula(2048, true).cluster == 1);
   CHECK(shape_by_formula(2049, true).cluster == 3);

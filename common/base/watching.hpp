@@ -37,7 +37,8 @@ struct LineCount {
 /// The kinds of LineCount, in the order in which a reader meets them.
 ///
 /// Remote is the shared memory of the other blocks of a cluster. Where lanes of one instruction are
-/// at that of their own block, these are a shared load or store beside it.
+/// at that of their own block, these are a shared load or store beside it; but st.async is a remote
+/// store as a whole.
 ///
 /// A trigger lets the next kernel begin, when each thread of a block has called it or has returned.
 /// It is late if one of them wrote to global memory before.

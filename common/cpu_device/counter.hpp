@@ -19,7 +19,7 @@
 
 namespace rmsnorm::cpu_device {
 
-/// What is counted apart.
+/// Which memory a request is for.
 enum class Space {
   global,  ///< tensors
   shared,  ///< the block's own shared memory

@@ -70,13 +70,13 @@ struct Device {
   CUstream_st default_stream;
   std::vector<std::unique_ptr<CUstream_st>> streams;
   std::vector<std::unique_ptr<CUevent_st>> events;
-  std::map<const void*, std::size_t> dynamic_limits;     // of kernels that asked for more
-  std::map<const void*, std::size_t> static_bytes;       // of kernels that have run
-  std::set<const void*> large_clusters;                  // kernels that may have them
-  int most_of_cluster = kMaxCluster;                     // blocks, whatever a kernel may have
-  cudaError_t of_cluster = cudaErrorInvalidClusterSize;  // that has more of them
-  std::map<const void*, int> clusters;                   // of kernels that name them themselves
-  std::map<std::string, int> registers;                  // of a thread, by the kernel's name
+  std::map<const void*, std::size_t> dynamic_limits;        // of kernels that asked for more
+  std::map<const void*, std::size_t> static_bytes;          // of kernels that have run
+  std::set<const void*> large_clusters;                     // kernels that may have them
+  int most_of_cluster = kMaxCluster;                        // blocks, whatever a kernel may have
+  cudaError_t cluster_error = cudaErrorInvalidClusterSize;  // of a launch with larger ones
+  std::map<const void*, int> clusters;                      // of kernels that name them themselves
+  std::map<std::string, int> registers;                     // of a thread, by the kernel's name
   cudaError_t last_error = cudaSuccess;
   cudaError_t of_last_launch = cudaSuccess;
   FailedCall failed;  // that left it
@@ -216,9 +216,10 @@ cudaError_t check(const Launch& launch, Call& call) {
       std::min(device().most_of_cluster, may_be_large ? kMaxCluster : kMaxPortableCluster);
   if (cluster < 1 || cluster > most) {
     return refuse_launch(
-        device().of_cluster, fmt::format(
-                                 "a cluster of {} blocks, and it has 1 to {}{}", cluster, most,
-                                 most == kMaxCluster ? "" : ", or more by cudaFuncSetAttribute()"));
+        device().cluster_error,
+        fmt::format(
+            "a cluster of {} blocks, and it has 1 to {}{}", cluster, most,
+            most == kMaxCluster ? "" : ", or more by cudaFuncSetAttribute()"));
   }
   if (grid.x % static_cast<unsigned>(cluster) != 0) {
     return refuse_launch(
@@ -501,7 +502,7 @@ cudaError_t release(const char* call, void* data) {
 
 void limit_clusters(int blocks, cudaError_t error) {
   device().most_of_cluster = blocks > 0 ? blocks : kMaxCluster;
-  device().of_cluster = error;
+  device().cluster_error = error;
 }
 
 void set_registers(const std::string& symbol, int count) {

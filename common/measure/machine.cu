@@ -347,7 +347,10 @@ int clusters_at_a_time(int blocks) {
   config.numAttrs = 1;
   int clusters = 0;
   const cudaError_t error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
-  if (error == cudaErrorInvalidClusterSize) {
+  for (const cudaError_t refusal :
+       {cudaErrorInvalidClusterSize, cudaErrorInvalidConfiguration, cudaErrorLaunchOutOfResources,
+        cudaErrorNotSupported}) {
+    if (error != refusal) continue;
     cudaGetLastError();
     return 0;
   }

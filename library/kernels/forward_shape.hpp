@@ -56,6 +56,13 @@ constexpr ForwardShape cluster_shape(int vectors, int of_thread, int cluster) {
   return {Kind::cluster, threads_for(part_of(vectors, cluster), of_thread), of_thread, cluster};
 }
 
+/// The shape with as few blocks as hold the row, if each thread has so many vectors. Longer rows
+/// have larger blocks.
+constexpr ForwardShape cluster_for(int vectors, int of_thread) {
+  const int of_block = of_thread * (vectors <= 4096 ? 256 : kMaxClusterThreads);
+  return cluster_shape(vectors, of_thread, (vectors - 1) / of_block + 1);
+}
+
 /// Is there a kernel of this shape, and is it right for aligned rows of so many vectors?
 constexpr bool is_for(const ForwardShape& shape, int vectors) {
   const auto [kind, threads, of_thread, cluster] = shape;
@@ -98,11 +105,8 @@ constexpr ForwardShape shape_by_formula(int vectors, bool has_clusters) {
     return {Kind::aligned, std::max(kShortRows, threads_for(vectors, of_thread)), of_thread, 1};
   }
   constexpr int kMaxVectors = 8;  // of a thread
-  if (has_clusters && vectors <= kMaxCluster * kMaxClusterThreads * kMaxVectors) {
-    const int of_thread = vectors <= 8192 ? 4 : kMaxVectors;
-    const int of_block = of_thread * (vectors <= 4096 ? 256 : kMaxClusterThreads);
-    return cluster_shape(vectors, of_thread, (vectors - 1) / of_block + 1);
-  }
+  if (has_clusters && vectors <= kMaxCluster * kMaxClusterThreads * kMaxVectors)
+    return cluster_for(vectors, vectors <= 8192 ? 4 : kMaxVectors);
   return {Kind::long_rows, vectors <= 4096 ? 512 : kMaxLongThreads, 4, 1};
 }
 

@@ -56,8 +56,8 @@ constexpr int kBlock = kRowThreads > 0 ? kShortRows : kMaxUnalignedThreads;
 template <class T, class W>
 constexpr bool kEarly = sizeof(W) == sizeof(T);
 
-/// The threads that an SM is to hold: with 48 registers each, or 64 if factors are early. Turing
-/// has room for no more than 1024.
+/// The threads that an SM is to hold, in whole blocks: with 64 registers each or, if factors are
+/// late, 48. Turing has room for no more than 1024.
 template <bool kAreEarly>
 constexpr int threads_on_sm() {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800

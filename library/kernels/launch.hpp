@@ -43,6 +43,11 @@ struct Blocks {
   int cluster = 1;  ///< so many neighbours in a line are a cluster
 };
 
+/// Is there no block?
+inline bool is_empty(const Blocks& blocks) {
+  return blocks.columns == 0 || blocks.lines == 0 || blocks.layers == 0;
+}
+
 /// Does an error of a launch with clusters say that a GPU, or a part of one, does not take them?
 /// CUDA has several for that. A launch without clusters may still do.
 inline bool is_refused(cudaError_t error) {
@@ -59,7 +64,7 @@ cudaError_t launch_overlapping(
     void (*kernel)(Parameters...), const Blocks& blocks, dim3 threads, int shared_bytes,
     cudaStream_t stream, const std::type_identity_t<Parameters>&... arguments) {
   const auto [columns, lines, layers, cluster] = blocks;
-  if (columns == 0 || lines == 0 || layers == 0) return cudaSuccess;  // else an error of CUDA's
+  if (is_empty(blocks)) return cudaSuccess;  // else an error of CUDA's
   if (columns > 0x7fffffff || lines > 0xffff || layers > 0xffff)
     return cudaErrorInvalidConfiguration;
   const cudaDeviceProp* device = nullptr;
@@ -93,8 +98,8 @@ inline cudaError_t most_shared_bytes(int* bytes) {
   return error;
 }
 
-/// The same for a kernel whose blocks may need more than kSharedBytes. The kernel is then allowed
-/// the most that there is, and not what it needs: other threads may launch it meanwhile.
+/// As launch_overlapping(), for a kernel whose blocks may need more than kSharedBytes. It is then
+/// allowed the most that there is, and not what it needs: other threads may launch it meanwhile.
 template <class... Parameters>
 cudaError_t launch_staged(
     void (*kernel)(Parameters...), const Blocks& blocks, dim3 threads, int shared_bytes,
@@ -102,8 +107,7 @@ cudaError_t launch_staged(
   const auto launch = [&] {
     return launch_overlapping(kernel, blocks, threads, shared_bytes, stream, arguments...);
   };
-  const bool is_empty = blocks.columns == 0 || blocks.lines == 0;
-  if (is_empty || shared_bytes <= kSharedBytes) return launch();
+  if (is_empty(blocks) || shared_bytes <= kSharedBytes) return launch();
   int most = 0;
   cudaError_t error = most_shared_bytes(&most);
   const auto* const function = reinterpret_cast<const void*>(kernel);

@@ -130,11 +130,16 @@ ResidualAddKernel kernel_of_width(const ResidualAddPlan& plan) {
 
 ResidualAddKernel kernel_for(const ResidualAdd& op, const ResidualAddPlan& plan) {
   if (plan.is_mixed) return residual_add_mixed_kernel(op, plan);
-  if (!plan.is_elsewhere && plan.cluster > 1) return residual_add_cluster_kernel(op);
+  if (is_shared(plan)) return residual_add_cluster_kernel(op);
   if (plan.is_elsewhere || plan.columns == 0) return residual_add_long_kernel(op, plan);
   return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
     return kernel_of_width<decltype(x), decltype(weight)>(plan);
   });
+}
+
+/// Bytes of a row that are read.
+std::int64_t bytes_read(const ResidualAdd& op) {
+  return std::int64_t{2} * op.hidden * bytes_of(op.dtype);
 }
 
 cudaError_t launch_plan(ResidualAdd op, const ResidualAddPlan& plan, cudaStream_t stream) {
@@ -143,14 +148,12 @@ cudaError_t launch_plan(ResidualAdd op, const ResidualAddPlan& plan, cudaStream_
   const ResidualAddKernel kernel = kernel_for(op, plan);
   const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index
   const std::int64_t outer = op.rows == 0 ? 0 : op.rows / op.inner;
-  const std::int64_t row_bytes = std::int64_t{2} * op.hidden * bytes_of(op.dtype);  // that are read
-  const bool is_shared = plan.cluster > 1 && !plan.is_elsewhere;
-  const int cluster = is_shared ? plan.cluster : 1;
-  op.asking = asking_blocks(plan.rows * row_bytes / cluster, blocks * cluster * outer);
+  const int cluster = is_shared(plan) ? plan.cluster : 1;
+  op.asking = asking_blocks(plan.rows * bytes_read(op) / cluster, blocks * cluster * outer);
   return launch_staged(
       kernel, {.columns = blocks * cluster, .lines = outer, .cluster = cluster},
-      dim3(is_shared ? plan.threads : long_threads(plan), plan.rows),
-      is_shared ? staged_bytes(plan) : 0, stream, op);
+      dim3(is_shared(plan) ? plan.threads : long_threads(plan), plan.rows),
+      is_shared(plan) ? staged_bytes(plan) : 0, stream, op);
 }
 
 }  // namespace
@@ -159,13 +162,12 @@ cudaError_t launch(const ResidualAdd& given, cudaStream_t stream) {
   ResidualAdd op =
       with_short_outer(given, {&ResidualAdd::x, &ResidualAdd::residual, &ResidualAdd::y});
   op.inverse = 1.0f / static_cast<float>(op.hidden);
-  const std::int64_t row_bytes = std::int64_t{2} * op.hidden * bytes_of(op.dtype);  // that are read
-  op.ahead = rows_ahead(row_bytes, op.inner);
+  op.ahead = rows_ahead(bytes_read(op), op.inner);
   constexpr std::int64_t kMuch = 250'000'000;  // of fewer, the policy makes a launch slower
-  op.is_large = row_bytes * op.rows >= kMuch;
+  op.is_large = bytes_read(op) * op.rows >= kMuch;
   ResidualAddPlan plan = plan_for(op, has_clusters());
-  cudaError_t error = launch_plan(op, plan, stream);
-  if (plan.cluster == 1 || plan.is_elsewhere || !is_refused(error)) return error;
+  const cudaError_t error = launch_plan(op, plan, stream);
+  if (!is_shared(plan) || !is_refused(error)) return error;
   // A part of a GPU may be too small for the cluster: one block does the same, with the same bits.
   cudaGetLastError();
   plan.is_elsewhere = true;

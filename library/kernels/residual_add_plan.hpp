@@ -14,19 +14,24 @@ namespace rmsnorm::kernels {
 
 /// How a row is shared.
 struct ResidualAddPlan {
-  int threads;                ///< of a row, in each block: a warp, or whole warps
-  int columns;                ///< that each of them keeps in registers; 0: none
-  int rows;                   ///< of a block
-  int width;                  ///< columns of a vector
-  int step;                   ///< columns that are loaded or stored at once: a vector's, or fewer
-  bool is_mixed;              ///< it has a kernel that knows all types
-  int cluster = 1;            ///< blocks that share a row; if more than 1, columns is 0
-  int part = 0;               ///< of a row: vectors of each block but the last
+  int threads;      ///< of a row, in each block: a warp, or whole warps
+  int columns;      ///< that each of them keeps in registers, unless is_elsewhere; 0: none
+  int rows;         ///< of a block
+  int width;        ///< columns of a vector
+  int step;         ///< columns that are loaded or stored at once: a vector's, or fewer
+  bool is_mixed;    ///< it has a kernel that knows all types
+  int cluster = 1;  ///< blocks that share a row; if more than 1, columns is 0
+  int part = 0;     ///< of a row: vectors of each block but the last
   bool is_elsewhere = false;  ///< the kernel for rows at any address has it
 };
 
 constexpr int kMaxSummingThreads = 1024;  ///< of a block
 constexpr int kSummingVectors = 4;        ///< that each thread of a cluster has of x, of 16 bytes
+
+/// Does a cluster have a row, and not the kernel for rows at any address in its place?
+inline bool is_shared(const ResidualAddPlan& plan) {
+  return plan.cluster > 1 && !plan.is_elsewhere;
+}
 
 /// The shared memory of a block of a cluster: for x and the residual.
 inline int staged_bytes(const ResidualAddPlan& plan) {
@@ -38,10 +43,10 @@ inline int long_threads(const ResidualAddPlan& plan) {
   return std::min(kMaxSummingThreads, plan.cluster * plan.threads);
 }
 
-/// Rows of more whole vectors than a block has are shared by the blocks of a cluster, which can
-/// have so many.
-constexpr int kMaxOfBlock = 2048;
-constexpr int kMaxOfCluster = kMaxCluster * kMaxClusterThreads * kSummingVectors;
+/// Where there are clusters, rows of more whole vectors of 16 bytes than the first are shared by
+/// one, if they have no more than the second.
+constexpr int kMostVectorsOfBlock = 2048;
+constexpr int kMostVectorsOfCluster = kMaxCluster * kMaxClusterThreads * kSummingVectors;
 
 /// Columns of a vector: 16 bytes, or as many as a row is a multiple of. A thread adds up those of
 /// its vectors: the order follows from hidden and the type.
@@ -87,10 +92,9 @@ inline ResidualAddPlan shape_for(const ResidualAdd& op, bool has_clusters) {
   plan.part = vectors;
   if (op.hidden <= plan.threads * plan.columns) return plan;
   const bool are_whole = width * bytes_of(op.dtype) == 16;
-  if (has_clusters && are_whole && vectors > kMaxOfBlock && vectors <= kMaxOfCluster) {
-    const int of_block = kSummingVectors * (vectors <= 4096 ? 256 : kMaxClusterThreads);
-    const ForwardShape shape =
-        cluster_shape(vectors, kSummingVectors, (vectors - 1) / of_block + 1);
+  const bool are_long = vectors > kMostVectorsOfBlock && vectors <= kMostVectorsOfCluster;
+  if (has_clusters && are_whole && are_long) {
+    const ForwardShape shape = cluster_for(vectors, kSummingVectors);
     plan.rows = 1, plan.columns = 0;
     plan.threads = shape.threads, plan.cluster = shape.cluster;
     plan.part = part_of(vectors, shape.cluster);
