@@ -112,7 +112,7 @@ class Csv(unittest.TestCase):
                 "13.0", "9.9", "2026-01-01")
             for name, us in (("librmsnorm", 4.1), ("torch", 2.0))]
         with tempfile.TemporaryDirectory() as folder:
-            file, page = Path(folder, "peers.csv"), Path(folder, "README.md")
+            file, page = Path(folder, "nvidia-h200-peers.csv"), Path(folder, "README.md")
             results.write_csv(file, rows)
             page.write_text("<!-- results:begin peers forward -->\n<!-- results:end -->\n")
             subprocess.run(
