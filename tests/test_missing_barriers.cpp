@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <iterator>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/exit_code.hpp"
@@ -158,17 +160,17 @@ TEST_CASE("without one of its barriers the library has a race") {
       {"backward_columns.cu", "of_warp[threadIdx.y][threadIdx.x] = sum;", "backward", "32", "128"},
       {"forward_cluster.cu", "asm volatile(  // asks the barrier", "rms_norm", "32", "16384", 1,
        "0", "cluster.cuh"},
-      {"forward_elsewhere.cu", "if (lane == 0) of_row[warp] = sum;", "rms_norm", "32", "16384", 1,
-       "1"},
+      {"row.cuh", "if (lane == 0) sums[warp] = sum;", "rms_norm", "32", "16384", 2, "1"},
       {"residual_add_cluster.cu", "asm volatile(  // asks the barrier", "residual_add", "32",
        "16384", 1, "0", "cluster.cuh"},
-      {"residual_add_long.cu", "if (lane == 0) sums[warp] = of_warp;", "residual_add", "32",
-       "16384", 1, "1"},
+      {"row.cuh", "if (lane == 0) sums[warp] = sum;", "residual_add", "32", "16384", 2, "1"},
       {"fp8_aligned.cu", "if (lane == 0) partial[threadIdx.x / 32] = value;", "rms_norm_e4m3_row",
        "32", "1024"},
       {"fp8_aligned.cu", "if (lane % 16 == 0) partial[lane / 16 * warps + threadIdx.x / 32] = sum;",
        "rms_norm_e4m3", "4096", "1024", 2}};
+  std::set<std::pair<std::string, int>> left_out;
   for (const auto& [name, seen_at, operation, rows, hidden, number, most, other] : all) {
+    left_out.emplace(name, number);
     const std::string file = "library/kernels/" + name;
     const std::string seen_in = other.empty() ? file : "library/kernels/" + other;
     const Finished finished = run_without(
@@ -185,7 +187,7 @@ TEST_CASE("without one of its barriers the library has a race") {
     if (file.parent_path() != top() / "library/kernels") continue;
     barriers += barriers_in(file.lexically_relative(top())).size();
   }
-  CHECK(barriers == std::size(all));
+  CHECK(barriers == left_out.size());
 }
 
 TEST_CASE("a mistake is told once and the output ends with what is wrong") {

@@ -124,9 +124,7 @@ __device__ inline float cluster_sum(
   wait_for_cluster();  // every block has begun: its barrier is there
   if (lane < blocks) store_in_block(&sums[rank * warps + threadIdx.x / 32], value, barrier, lane);
   wait_for_bytes(barrier);  // every warp's sum is in this block's sums[]
-  value = 0;
-  for (int i = lane; i < warps * blocks; i += 32) value += sums[i];
-  return group_sum(value, 32);
+  return sum_of(sums, warps * blocks);
 }
 
 #endif

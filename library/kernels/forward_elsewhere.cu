@@ -46,19 +46,10 @@ __global__ void __launch_bounds__(kMaxElsewhereThreads) rms_norm_elsewhere(
     __syncwarp();  // in place, a lane stores where others have loaded
   } else {
     __shared__ float sums[kMaxCluster * kMaxClusterThreads / 32];
-    const int lane = threadIdx.x % 32, warps = plan.threads / 32, all = warps * plan.cluster;
-    float* const of_row = sums + threadIdx.y * all;
-    for (int warp = threadIdx.x / 32; warp < all; warp += blockDim.x / 32) {
-      const int t = warp % warps * 32 + lane;
-      sum = squares_of_thread(from_begin, hidden / kN, plan, warp / warps, t);
-      sum = group_sum(sum, 32);
-      if (lane == 0) of_row[warp] = sum;
-    }
-    let_next_begin();
-    __syncthreads();  // every warp's sum is in sums[]
-    sum = 0;
-    for (int i = lane; i < all; i += 32) sum += of_row[i];
-    sum = group_sum(sum, 32);
+    const int warps = plan.threads / 32;
+    sum = sum_in_order_of(
+        plan.cluster, warps, sums + threadIdx.y * warps * plan.cluster,
+        [&](int rank, int t) { return squares_of_thread(from_begin, hidden / kN, plan, rank, t); });
   }
   const float rstd = rsqrtf(sum * plan.inverse + op.eps);
   store_rstd(task, rstd);

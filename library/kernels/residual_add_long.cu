@@ -66,17 +66,7 @@ __global__ void __launch_bounds__(kMaxSummingThreads)
     let_next_begin();
     __syncwarp();  // a lane stores where others have loaded
   } else {
-    const int lane = threadIdx.x % 32, warps = threads / 32, all = warps * op.cluster;
-    for (int warp = threadIdx.x / 32; warp < all; warp += blockDim.x / 32) {
-      const float sum = squares_of_thread(warp / warps, warp % warps * 32 + lane);
-      const float of_warp = group_sum(sum, 32);
-      if (lane == 0) sums[warp] = of_warp;
-    }
-    let_next_begin();
-    __syncthreads();  // every warp's sum is in sums[]
-    total = 0;
-    for (int i = lane; i < all; i += 32) total += sums[i];
-    total = group_sum(total, 32);
+    total = sum_in_order_of(op.cluster, threads / 32, sums, squares_of_thread);
   }
   const float rstd = rsqrtf(total * op.inverse + op.eps), bias = op.weight_bias;
   for (int i = threadIdx.x; i < end; i += kLong ? kMaxSummingThreads : blockDim.x) {

@@ -153,4 +153,27 @@ __device__ inline float warp_or_block_sum(float value, float* partial) {
   return blockDim.x == 32 ? group_sum(value, 32) : row_sum<0>(value, partial);
 }
 
+/// The sum of what so many warps have left in shared memory. Every lane of a warp gets it.
+__device__ inline float sum_of(const float* sums, int warps) {
+  float sum = 0;
+  for (int i = threadIdx.x % 32; i < warps; i += 32) sum += sums[i];
+  return group_sum(sum, 32);
+}
+
+/// The sum over the threads of another launch, in which `blocks` of so many warps share a row. The
+/// warps of this row do the work of theirs one after the other, and add in their order.
+/// \param sums  a float of shared memory for each of their warps
+/// \param of_thread  what thread t of the block of a rank has: of_thread(rank, t)
+template <class OfThread>
+__device__ float sum_in_order_of(int blocks, int warps, float* sums, OfThread of_thread) {
+  const int lane = threadIdx.x % 32;
+  for (int warp = threadIdx.x / 32; warp < blocks * warps; warp += blockDim.x / 32) {
+    const float sum = group_sum(of_thread(warp / warps, warp % warps * 32 + lane), 32);
+    if (lane == 0) sums[warp] = sum;
+  }
+  let_next_begin();
+  __syncthreads();  // every warp's sum is in sums[]
+  return sum_of(sums, blocks * warps);
+}
+
 }  // namespace rmsnorm::kernels
