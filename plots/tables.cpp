@@ -252,7 +252,8 @@ std::string lesson(const std::vector<Result>& results, const Slugs& words) {
   const bool has_dtype = !words.empty() && is_dtype(words.front());
   const Slugs slugs(words.begin() + (has_dtype ? 1 : 0), words.end());
   const auto is_wanted = [&](const Result& r) {
-    return !is_sweep(r.regime) && (!has_dtype || r.dtype == words.front());
+    return !is_sweep(r.regime) && r.regime != kCustomRegime &&
+           (!has_dtype || r.dtype == words.front());
   };
   return lesson_table(results_of(results, slugs, "outside the sweeps", is_wanted), slugs);
 }
@@ -338,9 +339,13 @@ std::string make_table(const std::vector<Result>& results, const std::vector<std
     };
     return shapes_table(results_of(results, slugs, "of long rows", is_wanted), slugs);
   }
+  if (kind == "custom") {
+    const auto is_wanted = [](const Result& r) { return r.regime == kCustomRegime; };
+    return shapes_table(results_of(results, slugs, "in problems of one's own", is_wanted), slugs);
+  }
   throw std::runtime_error(fmt::format(
-      "there is no table '{}'; there are ladder, best, lesson, errors, unaligned, long, profile, "
-      "limits, machine, peers and mutants",
+      "there is no table '{}'; there are ladder, best, lesson, errors, unaligned, long, custom, "
+      "profile, limits, machine, peers, host and mutants",
       kind));
 }
 

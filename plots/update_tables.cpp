@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -31,12 +32,7 @@ using namespace rmsnorm::plots;
 
 struct Options {
   std::filesystem::path csv_file;
-  std::filesystem::path profile_file;
-  std::filesystem::path loads_file;
-  std::filesystem::path machine_file;
-  std::vector<std::filesystem::path> peers_files;
-  std::filesystem::path host_file;
-  std::filesystem::path mutants_file;
+  std::filesystem::path data;
   std::filesystem::path root;
   bool check = false;
 };
@@ -69,62 +65,88 @@ std::string make_without_new_lessons(
   return make_block(known) + "\n" + note;
 }
 
-/// What a file has; nothing if none is named.
-template <class Row>
-std::vector<Row> read_if_named(
-    const std::filesystem::path& file, std::vector<Row> (*read)(const std::filesystem::path&)) {
-  return file.empty() ? std::vector<Row>() : read(file);
-}
-
-/// What peers.py measured on one GPU.
-struct Peers {
-  std::string gpu;  ///< of "nvidia-h100-peers.csv", "nvidia-h100"
+/// What was recorded on one GPU.
+struct Recorded {
+  std::filesystem::path stem;  ///< of the files: "plots/data/nvidia-h200"
   std::vector<rmsnorm::Result> results;
+  std::vector<rmsnorm::Result> peers;
+  std::vector<Profile> profiles;
 };
 
-std::vector<Peers> read_peers(const std::vector<std::filesystem::path>& files) {
-  std::vector<Peers> all;
-  for (const std::filesystem::path& file : files) {
-    const std::string name = file.stem();
-    all.push_back({name.substr(0, name.rfind("-peers")), load_results(file)});
-  }
-  return all;
+/// The rows of STEM-KIND.csv; nothing if there is no such file.
+template <class Row>
+std::vector<Row> read_if_there(
+    const std::filesystem::path& stem, const char* kind,
+    std::vector<Row> (*read)(const std::filesystem::path&)) {
+  const std::string file = fmt::format("{}-{}.csv", stem.string(), kind);
+  return std::filesystem::exists(file) ? read(file) : std::vector<Row>();
 }
 
-/// The table of peers.py's results on the GPU that the first word names, as "nvidia-h100" does, or
-/// else on `gpu`.
-std::string make_table_of_gpu(
-    const std::vector<Peers>& all, std::string gpu, std::vector<std::string> words) {
-  if (!words.empty() && words.front().find('-') != std::string::npos) {  // no regime has one
-    gpu = words.front();
-    words.erase(words.begin());
+/// All that lies beside GPU.csv, whether or not that is there.
+Recorded read_recorded(const std::filesystem::path& stem) {
+  const std::string file = stem.string() + ".csv";
+  return {
+      stem,
+      std::filesystem::exists(file) ? load_results(file) : std::vector<rmsnorm::Result>(),
+      read_if_there(stem, "peers", load_results),
+      read_if_there(stem, "profile", read_profiles),
+  };
+}
+
+/// Makes a block from what was recorded on one GPU.
+std::string make_block_of(
+    const Recorded& recorded, const std::filesystem::path& lessons,
+    const std::vector<std::string>& words) {
+  const auto& [stem, results, peers, profiles] = recorded;
+  const std::string kind = words.empty() ? "" : words.front();
+  if (kind == "peers") {
+    if (peers.empty())
+      throw std::runtime_error(fmt::format("there is no {}-peers.csv", stem.string()));
+    return make_peers_table(peers, {words.begin() + 1, words.end()});
   }
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Peers& peers) { return peers.gpu == gpu; });
-  if (found == all.end())
-    throw std::runtime_error(fmt::format("'peers' needs {}-peers.csv, by --peers", gpu));
-  return make_peers_table(found->results, words);
+  if (kind == "profile") {
+    return make_without_new_lessons(lessons, profiles, words, [&](const auto& known) {
+      return make_profile_table(results, profiles, known);
+    });
+  }
+  return make_without_new_lessons(
+      lessons, results, words, [&](const auto& known) { return make_table(results, known); });
+}
+
+/// Takes the GPU out of the words behind the kind, as in "peers nvidia-h100 forward"; "" if none is
+/// named. Nothing else in its place has such a dash.
+std::string take_gpu(std::vector<std::string>& words) {
+  if (words.size() < 2 || words[1].find('-') == std::string::npos) return "";
+  std::string gpu = std::move(words[1]);
+  words.erase(words.begin() + 1);
+  return gpu;
 }
 
 /// The pages whose text differs from what it should be, with that text.
 std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Options& options) {
-  const auto results = load_results(options.csv_file);
-  const auto profiles = read_if_named(options.profile_file, read_profiles);
-  const auto loads = read_if_named(options.loads_file, read_loads);
-  const auto norms = of_operation(results, "rms_norm");  // limits points to it
-  const auto counted = of_operation(profiles, "rms_norm");
+  const Recorded main = read_recorded(std::filesystem::path(options.csv_file).replace_extension());
+  if (main.results.empty())
+    throw std::runtime_error(fmt::format("there is no file '{}'", options.csv_file.string()));
+  const auto loads = read_if_there(main.stem, "loads", read_loads);
+  const auto norms = of_operation(main.results, "rms_norm");  // limits points to it
+  const auto counted = of_operation(main.profiles, "rms_norm");
   const auto limits = limits_of(norms, counted, loads);
-  const auto machine = read_if_named(options.machine_file, read_machine);
+  const auto machine = read_if_there(main.stem, "machine", read_machine);
   std::optional<double> dram_ns;
   if (!machine.empty()) dram_ns = levels_of(machine).dram.ns;
-  const auto peers = read_peers(options.peers_files);
-  const std::string gpu = options.csv_file.stem();
-  const auto host = read_if_named(options.host_file, load_results);
-  const auto mutants = read_if_named(options.mutants_file, read_mutant_counts);
-  const auto lessons = options.root / "lessons";
-  const MakeBlock make_block = [&](const auto& words) {
+  const auto host = read_if_there(main.stem, "host", load_results);
+  const std::filesystem::path mutants_file = options.data / "mutants.csv";
+  const auto mutants = std::filesystem::exists(mutants_file) ? read_mutant_counts(mutants_file)
+                                                             : std::vector<MutantCount>();
+  const std::filesystem::path lessons = options.root / "lessons";
+  std::map<std::string, Recorded> others;  // of each GPU that a block names
+  const MakeBlock make_block = [&](std::vector<std::string> words) {
+    const std::string gpu = take_gpu(words);
+    if (!gpu.empty() && options.data / gpu != main.stem) {
+      if (!others.contains(gpu)) others[gpu] = read_recorded(options.data / gpu);
+      return make_block_of(others[gpu], lessons, words);
+    }
     const std::string kind = words.empty() ? "" : words.front();
-    if (kind == "peers") return make_table_of_gpu(peers, gpu, {words.begin() + 1, words.end()});
     if (kind == "host") return make_host_table(host);
     if (kind == "machine") return make_machine_table(machine, {words.begin() + 1, words.end()});
     if (kind == "mutants") return make_mutants_table(mutants, {words.begin() + 1, words.end()});
@@ -134,13 +156,7 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
         return make_limits_table(limits, known, dram_ns);
       });
     }
-    if (kind == "profile") {
-      return make_without_new_lessons(lessons, profiles, words, [&](const auto& known) {
-        return make_profile_table(results, profiles, known);
-      });
-    }
-    return make_without_new_lessons(
-        lessons, results, words, [&](const auto& known) { return make_table(results, known); });
+    return make_block_of(main, lessons, words);
   };
   std::vector<std::pair<std::filesystem::path, std::string>> stale;
   for (const auto& page : pages_below(options.root)) {
@@ -173,18 +189,16 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Rewrites the tables between the markers in README.md, lessons/*/README.md, docs/*.md and "
       "library/README.md.");
-  const auto file = [&](const char* name, std::filesystem::path& path, const char* what) {
-    return app.add_option(name, path, what)->type_name("FILE");
+  const auto path = [&](const char* name, std::filesystem::path& to, const char* what) {
+    return app.add_option(name, to, what);
   };
-  file("--csv", options.csv_file, "The results file")->required();
-  file("--profile", options.profile_file, "The profiler's counts");
-  file("--loads", options.loads_file, "What loads_in_flight.py read");
-  file("--machine", options.machine_file, "What ./rmsnorm machine measured");
-  app.add_option("--peers", options.peers_files, "The results of peers.py: GPU-peers.csv of each")
+  path("--csv", options.csv_file, "The results, GPU.csv; beside it lies what else was recorded")
+      ->required()
       ->type_name("FILE");
-  file("--host", options.host_file, "The results of host_cost.py");
-  file("--mutants", options.mutants_file, "What mutate.py counted");
-  app.add_option("--root", options.root, "The repository's folder")->required()->type_name("DIR");
+  path("--data", options.data, "Where mutants.csv lies, and what was recorded on other GPUs")
+      ->required()
+      ->type_name("DIR");
+  path("--root", options.root, "The repository's folder")->required()->type_name("DIR");
   app.add_flag("--check", options.check, "Write nothing; fail if a table is out of date");
   return run_tool(app, argc, argv, [&] { return update(options); });
 }

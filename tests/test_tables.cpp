@@ -55,21 +55,23 @@ class Pages {
     write_csv(folder_ / "results.csv", {result});
   }
 
-  void record_peers(const std::string& gpu, double gbps) {
-    Result result = timed("torch", "forward");
+  /// \param name  of the file: "nvidia-h9-peers"
+  void record(const std::string& name, const char* implementation, double gbps) const {
+    Result result = timed(implementation, "forward");
     result.gbps = gbps;
-    write_csv(folder_ / (gpu + "-peers.csv"), {result});
-    gpus_.push_back(gpu);
+    write_csv(folder_ / (name + ".csv"), {result});
   }
 
   Finished update(const std::string& option = "") const {
     std::vector<std::string> command = {
-        RMSNORM_UPDATE_TABLES, "--csv", (folder_ / "results.csv").string(), "--root",
+        RMSNORM_UPDATE_TABLES,
+        "--csv",
+        (folder_ / "results.csv").string(),
+        "--data",
+        (folder_ / "").string(),
+        "--root",
         (folder_ / "").string()};
     if (!option.empty()) command.push_back(option);
-    for (const std::string& gpu : gpus_) {
-      command.insert(command.end(), {"--peers", (folder_ / (gpu + "-peers.csv")).string()});
-    }
     return tests::run_without_gpu(command);
   }
 
@@ -82,7 +84,6 @@ class Pages {
 
  private:
   tests::TemporaryFolder folder_;
-  std::vector<std::string> gpus_;  // of which there are other libraries' results
 };
 
 }  // namespace
@@ -262,21 +263,24 @@ TEST_CASE("tables that are out of date or changed by hand are noticed and then m
   CHECK(pages.update("--check").exit_code == 1);
 }
 
-TEST_CASE(
-    "a table beside other libraries is of the GPU that its block names or says what is missing") {
-  Pages pages;
-  pages.record_peers("results", 1500);
-  pages.record_peers("nvidia-h9", 2500);
-  pages.write("<!-- results:begin peers forward -->\n<!-- results:end -->\n");
-  CHECK(pages.update().exit_code == 0);
-  CHECK_THAT(pages.text(), contains("**37.5**"));  // % of the copy
-  pages.write("<!-- results:begin peers nvidia-h9 forward -->\n<!-- results:end -->\n");
-  CHECK(pages.update().exit_code == 0);
-  CHECK_THAT(pages.text(), contains("**62.5**"));
+TEST_CASE("a table is of the GPU that its block names or says what is missing") {
+  const Pages pages;
+  pages.record("results-peers", "torch", 1500);
+  pages.record("nvidia-h9-peers", "torch", 2500);
+  pages.record("nvidia-h9", "02_naive", 3000);
+  const auto made_by = [&](const std::string& words) {
+    pages.write("<!-- results:begin " + words + " -->\n<!-- results:end -->\n");
+    CHECK(pages.update().exit_code == 0);
+    return pages.text();
+  };
+  CHECK_THAT(made_by("peers forward"), contains("**37.5**"));  // % of the copy
+  CHECK_THAT(made_by("peers nvidia-h9 forward"), contains("**62.5**"));
+  CHECK_THAT(made_by("lesson 02_naive"), contains("| 100 µs, 50 % |"));
+  CHECK_THAT(made_by("lesson nvidia-h9 02_naive"), contains("| 100 µs, 75 % |"));
   pages.write("<!-- results:begin peers nvidia-h8 forward -->\n<!-- results:end -->\n");
   const Finished finished = pages.update();
   CHECK(finished.exit_code != 0);
-  CHECK_THAT(finished.err, contains("'peers' needs nvidia-h8-peers.csv, by --peers"));
+  CHECK_THAT(finished.err, contains("nvidia-h8-peers.csv"));
 }
 
 TEST_CASE("a table leaves out a lesson that is newer than the results and says so") {

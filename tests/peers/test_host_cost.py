@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -144,12 +145,13 @@ class Results(unittest.TestCase):
     def page_of(self, program, measured):
         rows = host_cost.rows_of(measured, {name: "9.9" for name in measured}, COMMON)
         with tempfile.TemporaryDirectory() as folder:
-            file, page = Path(folder, "host.csv"), Path(folder, "README.md")
-            results.write_csv(file, rows)
+            recorded, page = Path(folder, "a-gpu.csv"), Path(folder, "README.md")
+            shutil.copy(ROOT / "plots/data/nvidia-h200.csv", recorded)
+            results.write_csv(Path(folder, "a-gpu-host.csv"), rows)
             page.write_text("<!-- results:begin host -->\n<!-- results:end -->\n")
             subprocess.run(
-                [program, "--csv", ROOT / "plots/data/nvidia-h200.csv", "--host", file,
-                 "--root", folder], check=True, capture_output=True)
+                [program, "--csv", recorded, "--data", folder, "--root", folder], check=True,
+                capture_output=True)
             return page.read_text()
 
 

@@ -112,11 +112,11 @@ class Csv(unittest.TestCase):
                 "13.0", "9.9", "2026-01-01")
             for name, us in (("librmsnorm", 4.1), ("torch", 2.0))]
         with tempfile.TemporaryDirectory() as folder:
-            file, page = Path(folder, "nvidia-h200-peers.csv"), Path(folder, "README.md")
-            results.write_csv(file, rows)
-            page.write_text("<!-- results:begin peers forward -->\n<!-- results:end -->\n")
+            page = Path(folder, "README.md")
+            results.write_csv(Path(folder, "a-gpu-peers.csv"), rows)
+            page.write_text("<!-- results:begin peers a-gpu forward -->\n<!-- results:end -->\n")
             subprocess.run(
-                [program, "--csv", ROOT / "plots/data/nvidia-h200.csv", "--peers", file,
+                [program, "--csv", ROOT / "plots/data/nvidia-h200.csv", "--data", folder,
                  "--root", folder], check=True, capture_output=True)
             text = page.read_text()
         self.assertIn("| 4000 | **102.5** | 50.0 |", text)
