@@ -27,8 +27,8 @@ struct ForwardShape {
   bool operator==(const ForwardShape&) const = default;  ///< whether all are the same
 };
 
-/// The threads of a block of several rows, and the fewest of any block. An SM holds 32 blocks at
-/// most: of smaller ones, those of the next launch that wait could take places that this one needs.
+/// The threads of a block of several rows, and the fewest of any block. Its wait and its trigger
+/// take each block some time: smaller blocks are more of them.
 constexpr int kShortRows = 128;
 
 /// The most threads of a block, where a row has kRowThreads or, if that is 0, a block.
