@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Lets NVIDIA's profiler count what each kernel of RMSNorm does in four regimes, and writes a CSV.
+# Lets NVIDIA's profiler count what each kernel of RMSNorm does in four regimes, and those of lessons 13
+# and 16 in two, and writes a CSV.
 # usage: plots/profile.sh PROGRAM OUTPUT.csv    PROGRAM is all_lessons, OUTPUT is replaced
 set -euo pipefail
 
@@ -16,6 +17,10 @@ columns=(
 )
 runs=()
 for regime in prefill decode heads wide; do runs+=("--operation rms_norm --regime $regime"); done
+# In bf16, lessons 13 and 16 and those of their variants that support it have one kernel each.
+for regime in prefill decode; do
+  for lesson in 13 16; do runs+=("--lesson $lesson --dtype bf16 --regime $regime"); done
+done
 
 trap 'rm -f "$output.partial"' EXIT
 "$(dirname "$0")/ncu_counts.sh" "$program" "${columns[@]}" -- "${runs[@]}" >"$output.partial"

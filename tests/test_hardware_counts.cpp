@@ -171,9 +171,6 @@ TEST_CASE("every kernel's predicted traffic is what the CPU device counts, withi
   constexpr double kTolerance = 0.01;
   for (const Shape shape : {Shape{64, 4096}, {1024, 128}, {32, 4096}, {32, 49152}, {16, 4096}}) {
     for (const Implementation& lesson : tests::gpu_implementations()) {
-      // Its prediction is for whole warps: the 32 rows of a warp share the weight, so with 16 rows
-      // each of them has twice the share.
-      if (std::string(lesson.slug) == "02_naive/thread_per_row" && shape.rows % 32 != 0) continue;
       if (!is_by_rows(*lesson.operation)) continue;
       const Workload workload = workload_of(lesson, shape);
       if (!lesson.unsupported(workload.problem()).empty()) continue;

@@ -17,7 +17,11 @@
 
 namespace {
 
-enum class Way { given, group, one_barrier };
+enum class Way { given, given_256, group, one_barrier };
+
+/// Is the scale given?
+template <Way kWay>
+constexpr bool kIsGiven = kWay == Way::given || kWay == Way::given_256;
 
 constexpr float kLargest = 448;  // of e4m3
 constexpr float kLeast = rmsnorm::least_scale(rmsnorm::Dtype::e4m3);
@@ -130,8 +134,7 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_scaled(
   for (int k = 0; k < kVectors; ++k) {
     const int i = threadIdx.x + k * kThreads;
     if (kWay == Way::group) largest = of_lanes<kLanes>(of_norm[k]).y;
-    const float divisor =
-        kWay == Way::given ? given : fmaxf(fminf(largest, given) / kLargest, kLeast);
+    const float divisor = kIsGiven<kWay> ? given : fmaxf(fminf(largest, given) / kLargest, kLeast);
     if (kWay == Way::group && i % kLanes == 0 && i < end) {
       scale[row * ((vectors - 1) / kLanes + 1) + i / kLanes] = divisor;
     }
@@ -157,11 +160,17 @@ template <Way kWay, class T, int kThreads, int kVectors>
 constexpr Shape kShape = {
     kThreads, kBlock<kThreads> / kThreads, kVectors, rms_norm_scaled<kWay, T, kThreads, kVectors>};
 
+/// The shape for rows of 2056 to 4096 columns.
+template <Way kWay, class T>
+constexpr Shape kShapeOf4096 = kShape<kWay, T, 128, 4>;
+template <class T>
+constexpr Shape kShapeOf4096<Way::given_256, T> = kShape<Way::given_256, T, 256, 2>;
+
 /// The first with room for a row is taken.
 constexpr int kMaxColumns = 512 * 4 * kSize;
 template <Way kWay, class T>
 constexpr Shape kShapes[] = {kShape<kWay, T, 16, 1>,  kShape<kWay, T, 32, 2>,
-                             kShape<kWay, T, 128, 2>, kShape<kWay, T, 128, 4>,
+                             kShape<kWay, T, 128, 2>, kShapeOf4096<kWay, T>,
                              kShape<kWay, T, 256, 4>, kShape<kWay, T, 512, 4>};
 
 template <Way kWay, class Op>
@@ -207,7 +216,7 @@ rmsnorm::Traffic traffic(const Op& p) {
   const double rows_of_warp = std::max(1.0, 32.0 / shape.threads);
   const double weight = p.weight == nullptr ? 0 : row / rows_of_warp;
   const double warps = kWay == Way::group ? std::max(1, (p.hidden - 1) / (32 * kSize) + 1) : 1;
-  const double scales = kWay == Way::given ? 0 : 32 * warps / rows_of_warp;
+  const double scales = kIsGiven<kWay> ? 0 : 32 * warps / rows_of_warp;
   return {.read = row + weight + shape.threads, .written = p.hidden + scales};
 }
 
@@ -233,6 +242,10 @@ rmsnorm::Lesson<Op> variant(const char* slug, const char* title, const char* ide
 
 const rmsnorm::Registration<rmsnorm::RmsNormE4m3> given{variant<Way::given, rmsnorm::RmsNormE4m3>(
     "16_eight_bits/given", "Eight bits: a given scale", "No search for the largest norm")};
+const rmsnorm::Registration<rmsnorm::RmsNormE4m3> given_256{
+    variant<Way::given_256, rmsnorm::RmsNormE4m3>(
+        "16_eight_bits/given_256", "Eight bits: a given scale, 256 threads",
+        "As given, but 4096 columns have 256 threads, which load the weight early")};
 const rmsnorm::Registration<rmsnorm::RmsNormE4m3Group> group{
     variant<Way::group, rmsnorm::RmsNormE4m3Group>(
         "16_eight_bits/group", "Eight bits: groups",
