@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "plots/format.hpp"
 #include "plots/select.hpp"
@@ -164,17 +165,18 @@ std::string lesson_table(const std::vector<Result>& results, const Slugs& slugs)
 
 // --- sweeps
 
-/// A row for each length of a row in a sweep. It begins with begin(results in it), and then has
+/// A row for each shape in a sweep, by the rows' length. It begins with begin(results in it), and then has
 /// cells(result) for each slug; there may be no result.
 template <class Begin, class Cells>
 std::string sweep_table(
     const std::vector<Result>& of_sweep, const Slugs& slugs, const Row& header, Begin begin,
     Cells cells) {
-  std::map<std::int64_t, std::map<std::string, const Result*>> by_length;
-  for (const Result& result : of_sweep) by_length[result.hidden][result.implementation] = &result;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::map<std::string, const Result*>> by_shape;
+  for (const Result& result : of_sweep)
+    by_shape[{result.hidden, result.rows}][result.implementation] = &result;
   std::vector<Row> rows = {header};
   std::vector<const Result*> used;
-  for (auto& [hidden, result_of] : by_length) {
+  for (auto& [shape, result_of] : by_shape) {
     Row row;
     std::vector<const Result*> of_row;
     for (const std::string& slug : slugs) {

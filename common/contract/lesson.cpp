@@ -2,16 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
+#include <string>
 
 namespace rmsnorm {
 
 std::string unsupported_types(const char* slug, const Problem& p) {
   if (types_of(p) == Types{}) return "";
-  const std::string_view name = slug;
-  return fmt::format(
-      "{} knows fp32 alone: its kernel takes float*, and adds no bias",
-      name.substr(0, name.find('/')));
+  std::string who = slug;  // "02_naive", "02_naive as 'thread_per_row'"
+  if (const std::size_t slash = who.find('/'); slash != who.npos)
+    who.replace(slash, 1, " as '").push_back('\'');
+  return fmt::format("{} knows fp32 alone: its kernel takes float*, and adds no bias", who);
 }
 
 std::int64_t shared_memory_of_block() {

@@ -1,7 +1,8 @@
 // Lesson 12 - Launch overlap, variants
-// Changed    where the trigger stands: in front of all else, behind the loads, or behind the stores.
+// Changed    where the trigger stands: in front of all else, behind the loads, or behind the stores;
+//            and the last of these, launched apart: without the attribute.
 // Unchanged  the wait before the first load, the row in registers, one barrier; fp32 alone.
-// Expect     the first to be worth as much as the second, and the last as little as no trigger.
+// Expect     the earlier the trigger, the sooner the next grid is there.
 #include <cstdint>
 #include <string>
 
@@ -9,7 +10,7 @@
 
 namespace {
 
-enum class Trigger { first, middle, last };
+enum class Trigger { first, middle, last, apart };
 
 constexpr int kThreads = 256;  // of a block, which has one row
 constexpr int kVectors = 4;    // of a thread, 4 columns each
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(kThreads) rms_norm_trigger(
     if (i < vectors)
       y[i] = {u.x * rstd * f.x, u.y * rstd * f.y, u.z * rstd * f.z, u.w * rstd * f.w};
   }
-  if (kTrigger == Trigger::last) let_next_begin();
+  if (kTrigger == Trigger::last || kTrigger == Trigger::apart) let_next_begin();
 }
 
 std::string unsupported(const rmsnorm::RmsNorm& p) {
@@ -80,11 +81,13 @@ std::string unsupported(const rmsnorm::RmsNorm& p) {
                          reinterpret_cast<std::uintptr_t>(p.weight) |
                          reinterpret_cast<std::uintptr_t>(p.y);
   if (p.hidden % 4 != 0 || addresses % 16 != 0) {
-    return "12_launch_overlap's variants need rows of whole 16-byte vectors at 16-byte addresses: "
+    return "12_launch_overlap as a variant needs rows of whole 16-byte vectors at 16-byte "
+           "addresses: "
            "a 16-byte load needs a 16-byte address, in every row";
   }
   if (p.hidden <= kMaxColumns) return "";
-  return "12_launch_overlap's variants have room for 4096 columns: 256 threads load 4 vectors each";
+  return "12_launch_overlap as a variant has room for 4096 columns: 256 threads load 4 vectors "
+         "each";
 }
 
 template <Trigger kTrigger>
@@ -104,7 +107,7 @@ cudaError_t launch(const rmsnorm::RmsNorm& p, cudaStream_t stream) {
   config.blockDim = dim3(kThreads);
   config.stream = stream;
   config.attrs = &overlap;
-  config.numAttrs = major >= 9 ? 1 : 0;
+  config.numAttrs = kTrigger != Trigger::apart && major >= 9 ? 1 : 0;
   return cudaLaunchKernelEx(
       &config, rms_norm_trigger<kTrigger>, reinterpret_cast<const float4*>(p.x),
       reinterpret_cast<const float4*>(p.weight), reinterpret_cast<float4*>(p.y), p.hidden / 4,
@@ -142,5 +145,7 @@ const rmsnorm::Registration<rmsnorm::RmsNorm> middle{variant<Trigger::middle>(
     "12_launch_overlap/middle", "The next grid may be set up when all loads have been issued")};
 const rmsnorm::Registration<rmsnorm::RmsNorm> last{variant<Trigger::last>(
     "12_launch_overlap/last", "The next grid may be set up when all blocks are about to end")};
+const rmsnorm::Registration<rmsnorm::RmsNorm> apart{variant<Trigger::apart>(
+    "12_launch_overlap/apart", "As last, but no launch begins before the one before it has ended")};
 
 }  // namespace
