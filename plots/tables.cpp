@@ -165,15 +165,15 @@ std::string lesson_table(const std::vector<Result>& results, const Slugs& slugs)
 
 // --- sweeps
 
-/// A row for each shape in a sweep, by the rows' length. It begins with begin(results in it), and then has
+/// A row for each length of a row in a sweep or, `by_rows`, for each shape. It begins with begin(results in it), and then has
 /// cells(result) for each slug; there may be no result.
 template <class Begin, class Cells>
 std::string sweep_table(
-    const std::vector<Result>& of_sweep, const Slugs& slugs, const Row& header, Begin begin,
-    Cells cells) {
+    const std::vector<Result>& of_sweep, const Slugs& slugs, const Row& header, bool by_rows,
+    Begin begin, Cells cells) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::map<std::string, const Result*>> by_shape;
   for (const Result& result : of_sweep)
-    by_shape[{result.hidden, result.rows}][result.implementation] = &result;
+    by_shape[{result.hidden, by_rows ? result.rows : 0}][result.implementation] = &result;
   std::vector<Row> rows = {header};
   std::vector<const Result*> used;
   for (auto& [shape, result_of] : by_shape) {
@@ -205,7 +205,7 @@ std::string errors_table(const std::vector<Result>& of_sweep, const Slugs& slugs
         result->max_error ? text(*result->max_error) : word_for(*result, kNothing),
         result->error_bound ? text(*result->error_bound) : kNothing};
   };
-  return sweep_table(of_sweep, slugs, header, begin, cells);
+  return sweep_table(of_sweep, slugs, header, false, begin, cells);
 }
 
 constexpr int kLongRow = 16384;  // columns from which on the table of long rows has one
@@ -220,7 +220,7 @@ std::string shapes_table(const std::vector<Result>& of_sweep, const Slugs& slugs
   const auto cells = [](const Result* result) -> Row {
     return {result == nullptr ? kNothing : time_cell(*result)};
   };
-  return sweep_table(of_sweep, slugs, header, begin, cells);
+  return sweep_table(of_sweep, slugs, header, true, begin, cells);
 }
 
 // --- all
@@ -342,7 +342,9 @@ std::string make_table(const std::vector<Result>& results, const std::vector<std
     return shapes_table(results_of(results, slugs, "of long rows", is_wanted), slugs);
   }
   if (kind == "custom") {
-    const auto is_wanted = [](const Result& r) { return r.regime == kCustomRegime; };
+    const auto is_wanted = [](const Result& r) {
+      return r.regime == kCustomRegime && r.cache == Cache::cold;
+    };
     return shapes_table(results_of(results, slugs, "in problems of one's own", is_wanted), slugs);
   }
   throw std::runtime_error(fmt::format(
