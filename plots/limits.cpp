@@ -74,8 +74,8 @@ std::string law_table(const std::vector<Limit>& limits, std::optional<double> ns
       "the latency of DRAM: a load that is alone",
       "bytes in flight that the law asks of an SM, at least",
       fmt::format(
-          "the shortest time of a kernel's bytes: {} in *{}*", code(shortest.implementation),
-          shortest.regime),
+          "time in which a kernel's bytes in flight arrive, the shortest: {} in *{}*",
+          code(shortest.implementation), shortest.regime),
       fmt::format("the fewest with which a kernel reaches {:.0f} % of that copy", kNearlyAll),
       "x of a launch in *decode*, an SM's share",
       "bandwidth that the law leaves *decode*, at most, in % of that copy's",

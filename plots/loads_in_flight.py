@@ -158,6 +158,8 @@ def chosen(kernels, implementation, dtype, vectors):
     A kernel of most lessons is for a shape, threads of a row times vectors of a thread, and they
     take the first with room for the row."""
     lesson, _, variant = implementation.partition("/")
+    if lesson == "12_launch_overlap" and variant not in ("", "alone"):
+        raise LookupError(f"{implementation}: its kernel is not one of many shapes")
     of_policies = lesson == "09_cache_policy" and variant
     name = ("policies" if of_policies else variant if variant == "st_async" else lesson[3:])
     types = (TYPES[dtype],) * 2
@@ -226,7 +228,9 @@ def main():
         with options.profile.open() as file:
             for profile in csv.DictReader(file):
                 # A thread of this variant has a row of its own: its sectors are not used in full.
-                if not profile["implementation"].endswith("thread_per_row"):
+                # Other operations load more than x.
+                is_of_row = not profile["implementation"].endswith("thread_per_row")
+                if is_of_row and profile["operation"] == "rms_norm":
                     try:
                         rows.append(row_of(kernels, profile))
                     except LookupError as error:

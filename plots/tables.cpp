@@ -165,8 +165,8 @@ std::string lesson_table(const std::vector<Result>& results, const Slugs& slugs)
 
 // --- sweeps
 
-/// A row for each length of a row in a sweep or, `by_rows`, for each shape. It begins with begin(results in it), and then has
-/// cells(result) for each slug; there may be no result.
+/// A row for each length of a row in a sweep or, `by_rows`, for each shape. It begins with
+/// begin(results in it), and then has cells(result) for each slug; there may be no result.
 template <class Begin, class Cells>
 std::string sweep_table(
     const std::vector<Result>& of_sweep, const Slugs& slugs, const Row& header, bool by_rows,

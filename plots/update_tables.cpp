@@ -99,11 +99,15 @@ std::string make_block_of(
     const std::vector<std::string>& words) {
   const auto& [stem, results, peers, profiles] = recorded;
   const std::string kind = words.empty() ? "" : words.front();
+  const auto require = [&](const auto& rows, const char* ending) {
+    if (rows.empty())
+      throw std::runtime_error(fmt::format("'{}' needs {}{}.csv", kind, stem.string(), ending));
+  };
   if (kind == "peers") {
-    if (peers.empty())
-      throw std::runtime_error(fmt::format("there is no {}-peers.csv", stem.string()));
+    require(peers, "-peers");
     return make_peers_table(peers, {words.begin() + 1, words.end()});
   }
+  require(results, "");
   if (kind == "profile") {
     return make_without_new_lessons(lessons, profiles, words, [&](const auto& known) {
       return make_profile_table(results, profiles, known);
@@ -124,17 +128,17 @@ std::string take_gpu(std::vector<std::string>& words) {
 
 /// The pages whose text differs from what it should be, with that text.
 std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Options& options) {
-  const Recorded main = read_recorded(std::filesystem::path(options.csv_file).replace_extension());
-  if (main.results.empty())
+  const Recorded own = read_recorded(std::filesystem::path(options.csv_file).replace_extension());
+  if (own.results.empty())
     throw std::runtime_error(fmt::format("there is no file '{}'", options.csv_file.string()));
-  const auto loads = read_if_there(main.stem, "loads", read_loads);
-  const auto norms = of_operation(main.results, "rms_norm");  // limits points to it
-  const auto counted = of_operation(main.profiles, "rms_norm");
+  const auto loads = read_if_there(own.stem, "loads", read_loads);
+  const auto norms = of_operation(own.results, "rms_norm");  // limits points to it
+  const auto counted = of_operation(own.profiles, "rms_norm");
   const auto limits = limits_of(norms, counted, loads);
-  const auto machine = read_if_there(main.stem, "machine", read_machine);
+  const auto machine = read_if_there(own.stem, "machine", read_machine);
   std::optional<double> dram_ns;
   if (!machine.empty()) dram_ns = levels_of(machine).dram.ns;
-  const auto host = read_if_there(main.stem, "host", load_results);
+  const auto host = read_if_there(own.stem, "host", load_results);
   const std::filesystem::path mutants_file = options.data / "mutants.csv";
   const auto mutants = std::filesystem::exists(mutants_file) ? read_mutant_counts(mutants_file)
                                                              : std::vector<MutantCount>();
@@ -142,11 +146,13 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
   std::map<std::string, Recorded> others;  // of each GPU that a block names
   const MakeBlock make_block = [&](std::vector<std::string> words) {
     const std::string gpu = take_gpu(words);
-    if (!gpu.empty() && options.data / gpu != main.stem) {
+    const std::string kind = words.empty() ? "" : words.front();
+    if (!gpu.empty() && options.data / gpu != own.stem) {
+      if (kind == "host" || kind == "machine" || kind == "mutants" || kind == "limits")
+        throw std::runtime_error(fmt::format("'{}' is of the GPU of --csv alone", kind));
       if (!others.contains(gpu)) others[gpu] = read_recorded(options.data / gpu);
       return make_block_of(others[gpu], lessons, words);
     }
-    const std::string kind = words.empty() ? "" : words.front();
     if (kind == "host") return make_host_table(host);
     if (kind == "machine") return make_machine_table(machine, {words.begin() + 1, words.end()});
     if (kind == "mutants") return make_mutants_table(mutants, {words.begin() + 1, words.end()});
@@ -156,7 +162,7 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
         return make_limits_table(limits, known, dram_ns);
       });
     }
-    return make_block_of(main, lessons, words);
+    return make_block_of(own, lessons, words);
   };
   std::vector<std::pair<std::filesystem::path, std::string>> stale;
   for (const auto& page : pages_below(options.root)) {

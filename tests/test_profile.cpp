@@ -47,7 +47,7 @@ TEST_CASE("every lesson's predicted traffic is what the profiler counted, within
         found = true;
         const Workload workload(
             *implementation.operation, {.memory = Memory::host,
-                                        .rows = 1,
+                                        .rows = profile.rows < 32 ? int(profile.rows) : 32,
                                         .hidden = profile.hidden,
                                         .types = *types_named(profile.dtype)});
         const Traffic predicted = implementation.traffic(workload.problem());

@@ -277,10 +277,15 @@ TEST_CASE("a table is of the GPU that its block names or says what is missing") 
   CHECK_THAT(made_by("peers nvidia-h9 forward"), contains("**62.5**"));
   CHECK_THAT(made_by("lesson 02_naive"), contains("| 100 µs, 50 % |"));
   CHECK_THAT(made_by("lesson nvidia-h9 02_naive"), contains("| 100 µs, 75 % |"));
-  pages.write("<!-- results:begin peers nvidia-h8 forward -->\n<!-- results:end -->\n");
-  const Finished finished = pages.update();
-  CHECK(finished.exit_code != 0);
-  CHECK_THAT(finished.err, contains("nvidia-h8-peers.csv"));
+  const auto complaint_about = [&](const std::string& words) {
+    pages.write("<!-- results:begin " + words + " -->\n<!-- results:end -->\n");
+    const Finished finished = pages.update();
+    CHECK(finished.exit_code != 0);
+    return finished.err;
+  };
+  CHECK_THAT(complaint_about("peers nvidia-h8 forward"), contains("nvidia-h8-peers.csv"));
+  CHECK_THAT(complaint_about("lesson nvidia-h8 02_naive"), contains("nvidia-h8.csv"));
+  CHECK_THAT(complaint_about("limits nvidia-h9 law"), contains("'limits' is of the GPU of --csv alone"));
 }
 
 TEST_CASE("a table leaves out a lesson that is newer than the results and says so") {

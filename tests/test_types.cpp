@@ -51,7 +51,7 @@ TEST_CASE("who knows fp32 alone supports nothing else and says so in one sentenc
       CHECK(types_of(p) == types);
       const std::string reason = unsupported_types("07_typed/variant", p);
       CHECK(reason.empty() == (types == Types{}));
-      if (!reason.empty()) CHECK(reason.starts_with("07_typed knows fp32 alone: "));
+      if (!reason.empty()) CHECK(reason.starts_with("07_typed as 'variant' knows fp32 alone: "));
     }
   }
 }

@@ -2,7 +2,6 @@
 // Changed    the loops move to the GPU, and 256 threads share the work of each row.
 // Unchanged  the arithmetic: sum the squares, take the root, scale.
 // Expect     neighbouring threads read neighbouring columns: several times the variant's bandwidth.
-#include <algorithm>
 #include <cstdint>
 
 #include "common/operations/rms_norm.hpp"
@@ -43,8 +42,8 @@ cudaError_t launch_thread_per_row(const rmsnorm::RmsNorm& p, cudaStream_t stream
 /// Each lane's 4 bytes of x or y lie in a sector of 32 bytes of their own; the rows of a warp share
 /// each sector of the weight.
 rmsnorm::Traffic thread_per_row_traffic(const rmsnorm::RmsNorm& p) {
-  const double rows_of_warp = std::min(32, p.rows);
-  return {.read = (32.0 + 32.0 + 32.0 / rows_of_warp) * p.hidden, .written = 32.0 * p.hidden};
+  const double warps = (p.rows - 1) / 32 + 1;
+  return {.read = (32.0 + 32.0 + 32.0 * warps / p.rows) * p.hidden, .written = 32.0 * p.hidden};
 }
 
 /// The first square takes part in every later addition.

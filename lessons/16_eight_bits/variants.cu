@@ -244,7 +244,7 @@ const rmsnorm::Registration<rmsnorm::RmsNormE4m3> given{variant<Way::given, rmsn
     "16_eight_bits/given", "Eight bits: a given scale", "No search for the largest norm")};
 const rmsnorm::Registration<rmsnorm::RmsNormE4m3> given_256{
     variant<Way::given_256, rmsnorm::RmsNormE4m3>(
-        "16_eight_bits/given_256", "Eight bits: a given scale, 256 threads",
+        "16_eight_bits/given_256", "Eight bits: 256 threads",
         "As given, but 4096 columns have 256 threads, which load the weight early")};
 const rmsnorm::Registration<rmsnorm::RmsNormE4m3Group> group{
     variant<Way::group, rmsnorm::RmsNormE4m3Group>(
