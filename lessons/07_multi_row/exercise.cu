@@ -44,7 +44,7 @@ __global__ void rms_norm_multi_row(
   y += row * vectors;
 
   // The last block may have more places than rows are left. Their threads get
-  // nothing to do, but stay: your shuffles will need every lane of a warp.
+  // nothing to do, but stay: the shuffles need every lane of a warp.
   const int end = row < rows ? vectors : 0;
 
   extern __shared__ float4 shared[];
