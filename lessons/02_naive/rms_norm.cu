@@ -39,8 +39,7 @@ cudaError_t launch_thread_per_row(const rmsnorm::RmsNorm& p, cudaStream_t stream
   return cudaGetLastError();
 }
 
-/// Each lane's 4 bytes of x or y lie in a sector of 32 bytes of their own; the rows of a warp share
-/// each sector of the weight.
+/// A sector for each lane's 4 bytes of x and y; the rows of a warp share those of the weight.
 rmsnorm::Traffic thread_per_row_traffic(const rmsnorm::RmsNorm& p) {
   const double warps = (p.rows - 1) / 32 + 1;
   return {.read = (32.0 + 32.0 + 32.0 * warps / p.rows) * p.hidden, .written = 32.0 * p.hidden};

@@ -102,16 +102,17 @@ class Rows(unittest.TestCase):
         row = row_of(kernels, self.PROFILE | {"hidden": "32"})
         self.assertEqual((row["x_bytes_at_once"], row["waits"]), (16, ""))
 
-    def test_every_recorded_count_but_that_of_a_thread_per_row_has_loads(self):
+    def test_every_recorded_count_of_a_norm_but_that_of_a_thread_per_row_has_loads(self):
         for profile in (ROOT / "plots/data").glob("*-profile.csv"):
             def keys(file):
                 with file.open() as lines:
                     return {(row["implementation"], row["regime"], row["dtype"], row["registers"])
-                            for row in csv.DictReader(lines)}
+                            for row in csv.DictReader(lines)
+                            if row.get("operation", "rms_norm") == "rms_norm"}
 
             counted = {key for key in keys(profile) if not key[0].endswith("thread_per_row")}
             loads = profile.with_name(profile.name.replace("-profile", "-loads"))
-            self.assertEqual(keys(loads), counted)
+            self.assertEqual(keys(loads) if counted else set(), counted)
 
 
 if __name__ == "__main__":
