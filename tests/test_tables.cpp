@@ -285,7 +285,8 @@ TEST_CASE("a table is of the GPU that its block names or says what is missing") 
   };
   CHECK_THAT(complaint_about("peers nvidia-h8 forward"), contains("nvidia-h8-peers.csv"));
   CHECK_THAT(complaint_about("lesson nvidia-h8 02_naive"), contains("nvidia-h8.csv"));
-  CHECK_THAT(complaint_about("limits nvidia-h9 law"), contains("'limits' is of the GPU of --csv alone"));
+  CHECK_THAT(
+      complaint_about("limits nvidia-h9 law"), contains("'limits' is of the GPU of --csv alone"));
 }
 
 TEST_CASE("a table leaves out a lesson that is newer than the results and says so") {
