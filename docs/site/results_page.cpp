@@ -208,10 +208,13 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
       continue;
     }
     const auto is_sweep = [](const Result& r) { return rmsnorm::is_sweep(r.regime); };
-    measured += section(name, "Times: " + device) +
-                html_block(times(plots::only(results, std::not_fn(is_sweep))));
     std::set<std::string> sweeps;
     for (const Result& r : plots::only(results, is_sweep)) sweeps.insert(r.regime);
+    // A run of every lesson is on this page; another would make it long.
+    const bool is_whole = !sweeps.empty();
+    measured += section(name, "Times: " + device) +
+                (is_whole ? html_block(times(plots::only(results, std::not_fn(is_sweep))))
+                          : words(further(name, "times, " + device, times(results))));
     std::string links;
     for (const std::string& sweep : sweeps) {
       links += "<li>" +
