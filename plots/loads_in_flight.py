@@ -159,7 +159,7 @@ def chosen(kernels, implementation, dtype, vectors):
     take the first with room for the row."""
     lesson, _, variant = implementation.partition("/")
     if lesson == "12_launch_overlap" and variant not in ("", "alone"):
-        raise LookupError(f"{implementation}: its kernel is not one of many shapes")
+        raise LookupError(f"{implementation}: it has a kernel of its own, which is not looked for")
     of_policies = lesson == "09_cache_policy" and variant
     name = ("policies" if of_policies else variant if variant == "st_async" else lesson[3:])
     types = (TYPES[dtype],) * 2

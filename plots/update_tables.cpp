@@ -73,23 +73,22 @@ struct Recorded {
   std::vector<Profile> profiles;
 };
 
-/// The rows of STEM-KIND.csv; nothing if there is no such file.
+/// The rows of STEM and the ending; nothing if there is no such file.
 template <class Row>
 std::vector<Row> read_if_there(
-    const std::filesystem::path& stem, const char* kind,
+    const std::filesystem::path& stem, const char* ending,
     std::vector<Row> (*read)(const std::filesystem::path&)) {
-  const std::string file = fmt::format("{}-{}.csv", stem.string(), kind);
+  const std::string file = stem.string() + ending;
   return std::filesystem::exists(file) ? read(file) : std::vector<Row>();
 }
 
 /// All that lies beside GPU.csv, whether or not that is there.
 Recorded read_recorded(const std::filesystem::path& stem) {
-  const std::string file = stem.string() + ".csv";
   return {
       stem,
-      std::filesystem::exists(file) ? load_results(file) : std::vector<rmsnorm::Result>(),
-      read_if_there(stem, "peers", load_results),
-      read_if_there(stem, "profile", read_profiles),
+      read_if_there(stem, ".csv", load_results),
+      read_if_there(stem, "-peers.csv", load_results),
+      read_if_there(stem, "-profile.csv", read_profiles),
   };
 }
 
@@ -101,13 +100,13 @@ std::string make_block_of(
   const std::string kind = words.empty() ? "" : words.front();
   const auto require = [&](const auto& rows, const char* ending) {
     if (rows.empty())
-      throw std::runtime_error(fmt::format("'{}' needs {}{}.csv", kind, stem.string(), ending));
+      throw std::runtime_error(fmt::format("'{}' needs {}{}", kind, stem.string(), ending));
   };
   if (kind == "peers") {
-    require(peers, "-peers");
+    require(peers, "-peers.csv");
     return make_peers_table(peers, {words.begin() + 1, words.end()});
   }
-  require(results, "");
+  require(results, ".csv");
   if (kind == "profile") {
     return make_without_new_lessons(lessons, profiles, words, [&](const auto& known) {
       return make_profile_table(results, profiles, known);
@@ -131,17 +130,15 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
   const Recorded own = read_recorded(std::filesystem::path(options.csv_file).replace_extension());
   if (own.results.empty())
     throw std::runtime_error(fmt::format("there is no file '{}'", options.csv_file.string()));
-  const auto loads = read_if_there(own.stem, "loads", read_loads);
+  const auto loads = read_if_there(own.stem, "-loads.csv", read_loads);
   const auto norms = of_operation(own.results, "rms_norm");  // limits points to it
   const auto counted = of_operation(own.profiles, "rms_norm");
   const auto limits = limits_of(norms, counted, loads);
-  const auto machine = read_if_there(own.stem, "machine", read_machine);
+  const auto machine = read_if_there(own.stem, "-machine.csv", read_machine);
   std::optional<double> dram_ns;
   if (!machine.empty()) dram_ns = levels_of(machine).dram.ns;
-  const auto host = read_if_there(own.stem, "host", load_results);
-  const std::filesystem::path mutants_file = options.data / "mutants.csv";
-  const auto mutants = std::filesystem::exists(mutants_file) ? read_mutant_counts(mutants_file)
-                                                             : std::vector<MutantCount>();
+  const auto host = read_if_there(own.stem, "-host.csv", load_results);
+  const auto mutants = read_if_there(options.data / "mutants", ".csv", read_mutant_counts);
   const std::filesystem::path lessons = options.root / "lessons";
   std::map<std::string, Recorded> others;  // of each GPU that a block names
   const MakeBlock make_block = [&](std::vector<std::string> words) {
@@ -195,16 +192,15 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Rewrites the tables between the markers in README.md, lessons/*/README.md, docs/*.md and "
       "library/README.md.");
-  const auto path = [&](const char* name, std::filesystem::path& to, const char* what) {
-    return app.add_option(name, to, what);
-  };
-  path("--csv", options.csv_file, "The results, GPU.csv; beside it lies what else was recorded")
+  app.add_option(
+         "--csv", options.csv_file, "The results, GPU.csv; beside it lies what else was recorded")
       ->required()
       ->type_name("FILE");
-  path("--data", options.data, "Where mutants.csv lies, and what was recorded on other GPUs")
+  app.add_option(
+         "--data", options.data, "Where mutants.csv lies, and what was recorded on other GPUs")
       ->required()
       ->type_name("DIR");
-  path("--root", options.root, "The repository's folder")->required()->type_name("DIR");
+  app.add_option("--root", options.root, "The repository's folder")->required()->type_name("DIR");
   app.add_flag("--check", options.check, "Write nothing; fail if a table is out of date");
   return run_tool(app, argc, argv, [&] { return update(options); });
 }

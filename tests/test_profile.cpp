@@ -1,6 +1,7 @@
 /// \file
 /// The profiler's counts, recorded on GPUs, against what the lessons predict.
 
+#include <algorithm>
 #include <filesystem>
 #include <vector>
 
@@ -47,7 +48,7 @@ TEST_CASE("every lesson's predicted traffic is what the profiler counted, within
         found = true;
         const Workload workload(
             *implementation.operation, {.memory = Memory::host,
-                                        .rows = profile.rows < 32 ? int(profile.rows) : 32,
+                                        .rows = static_cast<int>(std::min(profile.rows, 32.0)),
                                         .hidden = profile.hidden,
                                         .types = *types_named(profile.dtype)});
         const Traffic predicted = implementation.traffic(workload.problem());

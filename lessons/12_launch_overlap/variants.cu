@@ -82,8 +82,7 @@ std::string unsupported(const rmsnorm::RmsNorm& p) {
                          reinterpret_cast<std::uintptr_t>(p.y);
   if (p.hidden % 4 != 0 || addresses % 16 != 0) {
     return "12_launch_overlap as a variant needs rows of whole 16-byte vectors at 16-byte "
-           "addresses: a "
-           "16-byte load needs a 16-byte address, in every row";
+           "addresses: a 16-byte load needs a 16-byte address, in every row";
   }
   if (p.hidden <= kMaxColumns) return "";
   return "12_launch_overlap as a variant has room for 4096 columns: 256 threads load 4 vectors "
