@@ -184,7 +184,7 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
     return "<a href=\"" + pages.back().label + ".html\">" + escape_html(pages.back().title) +
            "</a>";
   };
-  std::string measured, peers, counted;
+  std::string measured, parts, peers, counted;
   for (const fs::path& file : files) {
     const std::string name = file.stem().string();
     if (name.ends_with("-profile")) continue;
@@ -210,11 +210,17 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
     const auto is_sweep = [](const Result& r) { return rmsnorm::is_sweep(r.regime); };
     std::set<std::string> sweeps;
     for (const Result& r : plots::only(results, is_sweep)) sweeps.insert(r.regime);
+    const fs::path profile = folder / (name + "-profile.csv");
+    const std::string profiled =
+        fs::exists(profile) ? profiles(plots::read_profiles(profile)) : std::string();
     // A run of every lesson is on this page; another would make it long.
-    const bool is_whole = !sweeps.empty();
+    if (sweeps.empty()) {
+      parts += section(name, "A part of the lessons: " + device) +
+               words(further(name, device, times(results) + profiled));
+      continue;
+    }
     measured += section(name, "Times: " + device) +
-                (is_whole ? html_block(times(plots::only(results, std::not_fn(is_sweep))))
-                          : words(further(name, "times, " + device, times(results))));
+                html_block(times(plots::only(results, std::not_fn(is_sweep))));
     std::string links;
     for (const std::string& sweep : sweeps) {
       links += "<li>" +
@@ -227,10 +233,9 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
       measured +=
           words("More shapes have pages of their own:") + html_block("<ul>\n" + links + "</ul>\n");
     }
-    const fs::path profile = folder / (name + "-profile.csv");
-    if (fs::exists(profile)) {
-      measured += section(name + "_profile", "The profiler's counts: " + device) +
-                  html_block(profiles(plots::read_profiles(profile)));
+    if (!profiled.empty()) {
+      measured +=
+          section(name + "_profile", "The profiler's counts: " + device) + html_block(profiled);
     }
   }
   pages[0].text =
@@ -240,7 +245,7 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
           "a second click turns the order round. A time is that of a launch. A bandwidth is what "
           "the operation must move at "
           "least, in the time of a launch: x once and y once for RMSNorm.") +
-      measured + peers + counted;
+      measured + parts + peers + counted;
   return pages;
 }
 
