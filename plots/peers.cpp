@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 #include "plots/format.hpp"
@@ -54,7 +55,13 @@ std::string table_of_regimes(
   const bool are_times = cases.front().is_about_time();
   const std::string dtype = cases.front().dtype;  // the others say theirs
   std::vector<TableRow> rows = {{"rows × hidden, " + dtype, are_times ? "copy, µs" : "copy, GB/s"}};
-  for (const std::string& name : implementations_of(shown)) rows[0].push_back(heading(name));
+  // The library first: what a reader compares the others with stands beside the copy.
+  const std::vector<std::string> names = implementations_of(shown);
+  std::vector<std::size_t> columns(names.size());
+  std::iota(columns.begin(), columns.end(), 0);
+  std::stable_partition(
+      columns.begin(), columns.end(), [&](std::size_t i) { return names[i] == "librmsnorm"; });
+  for (const std::size_t i : columns) rows[0].push_back(heading(names[i]));
   for (const PeerCase& which : cases) {
     if (which.is_about_time() != are_times)
       throw std::runtime_error("one table has either times or shares of the copy");
@@ -67,8 +74,10 @@ std::string table_of_regimes(
         "{}{} × {}{}", regimes.size() > 1 ? which.name() + ", " : "", which.rows, which.hidden,
         which.dtype == dtype ? "" : ", " + which.dtype));
     row.push_back(copy_cell(which));
-    for (const Result* result : which.results)
+    for (const std::size_t i : columns) {
+      const Result* result = which.results[i];
       row.push_back(cell(result, which, result != nullptr && result->gbps == best));
+    }
   }
   return fmt::format("{}\nMeasured on {}.\n", markdown_table(rows), sources_of(shown, "; "));
 }

@@ -40,7 +40,8 @@ std::vector<PeerCase> peer_cases_of(const std::vector<Result>& results);
 /// The table that the words behind "results:begin peers" ask for:
 ///
 ///     REGIME...   a row for each case of these regimes; share of the copy's bandwidth in per cent,
-///                 or the time in microseconds where that matters; the best in bold
+///                 or the time in microseconds where that matters; the best in bold;
+///                 librmsnorm's column is the first
 ///     versions    the implementations' versions
 ///
 /// Ends with a newline.

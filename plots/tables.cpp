@@ -249,13 +249,26 @@ std::vector<Result> results_of(
   return found;
 }
 
-/// What the words behind "lesson" ask for: slugs, or a type and slugs, for that type alone.
+/// What the words behind "lesson" ask for: slugs; before them types and regimes, if not all of
+/// either are wanted.
 std::string lesson(const std::vector<Result>& results, const Slugs& words) {
-  const bool has_dtype = !words.empty() && is_dtype(words.front());
-  const Slugs slugs(words.begin() + (has_dtype ? 1 : 0), words.end());
+  const auto is_regime = [&](const std::string& word) {
+    return std::any_of(
+        results.begin(), results.end(), [&](const Result& r) { return r.regime == word; });
+  };
+  const auto first_slug = std::find_if(words.begin(), words.end(), [&](const std::string& word) {
+    return !is_dtype(word) && !is_regime(word);
+  });
+  Slugs types, regimes;
+  for (auto word = words.begin(); word != first_slug; ++word)
+    (is_dtype(*word) ? types : regimes).push_back(*word);
+  const Slugs slugs(first_slug, words.end());
+  const auto is_among = [](const Slugs& wanted, const std::string& word) {
+    return wanted.empty() || std::find(wanted.begin(), wanted.end(), word) != wanted.end();
+  };
   const auto is_wanted = [&](const Result& r) {
-    return !is_sweep(r.regime) && r.regime != kCustomRegime &&
-           (!has_dtype || r.dtype == words.front());
+    return !is_sweep(r.regime) && r.regime != kCustomRegime && is_among(types, r.dtype) &&
+           is_among(regimes, r.regime);
   };
   return lesson_table(results_of(results, slugs, "outside the sweeps", is_wanted), slugs);
 }

@@ -16,8 +16,9 @@ namespace rmsnorm::plots {
 ///                            lessons are right
 ///     best OPERATION         for each shape, the first lesson that is as fast as the fastest, with
 ///                            less than a per cent between them, and librmsnorm; in fp32 and bf16
-///     lesson [TYPE] SLUG...  the given ones; time, bandwidth and % of copy in every regime, for
-///                            every type or for one
+///     lesson [TYPE...] [REGIME...] SLUG...
+///                            the given ones; time, bandwidth and % of copy, for every type and in
+///                            every regime, or for those that stand in front
 ///     errors SLUG...         the given ones; largest error and its bound over hidden
 ///     unaligned SLUG...      the given ones; time and % of copy of odd rows and their neighbours
 ///     long SLUG...           the given ones; time and % of copy of the longest rows over hidden

@@ -46,12 +46,15 @@ class Repository {
   }
 
   /// The check of the copy of an exercise ends like this from now on.
-  void check_ends_with(int exit_code, const std::string& slug = "04_warp_reduce") {
+  /// \param before  commands that run while it checks, each with a semicolon behind it
+  void check_ends_with(
+      int exit_code, const std::string& slug = "04_warp_reduce", const std::string& before = "") {
     build_does(
         "mkdir -p build/cpu/lessons; program=build/cpu/lessons/my_" + slug +
         "\n"
-        "printf '#!/bin/sh\\necho checked; exit " +
-        std::to_string(exit_code) + "\\n' >$program; chmod +x $program");
+        "printf '#!/bin/sh\\n" +
+        before + "echo checked; exit " + std::to_string(exit_code) +
+        "\\n' >$program; chmod +x $program");
   }
 
   /// Runs a command that finds the programs written here before the system's.
@@ -336,6 +339,16 @@ cat out)sh");
   std::size_t checks = 0;
   for (const std::string& line : lines_in(finished.out)) checks += line == "checked";
   CHECK(checks == 3);  // at the start, and after each of two saves
+}
+
+TEST_CASE("a copy that is saved while it is checked is said to have changed") {
+  const std::string said = "exercises/04_warp_reduce.cu has changed since";
+  Repository repository;
+  repository.check_ends_with(4);
+  CHECK_THAT(repository.exercise({"4"}).err, !contains(said));
+  repository.check_ends_with(4, "04_warp_reduce", "echo // more >>exercises/04_warp_reduce.cu; ");
+  CHECK_THAT(repository.exercise({"4"}).err, contains(said));
+  CHECK_THAT(repository.exercise({}).out, contains("04_warp_reduce        changed"));
 }
 
 TEST_CASE("whatever takes long says every ten seconds, or in one line of a terminal, where it is") {

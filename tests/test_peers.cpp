@@ -89,6 +89,15 @@ TEST_CASE("a table of short launches shows their times and the copy's") {
           contains("| 8 × 4096 | 0.03 | **0.03** | 0.07 |"));
 }
 
+TEST_CASE("the library's column stands beside the copy's") {
+  std::vector<Result> some;
+  for (const char* name : {"torch", "librmsnorm/two", "librmsnorm"})
+    some.push_back(result_of(name, "forward", 8, 4096, 1));
+  CHECK_THAT(
+      make_peers_table(some, {"forward"}),
+      contains("| copy, GB/s | librmsnorm | torch | librmsnorm two |"));
+}
+
 TEST_CASE("implementations of PyTorch's compiler have short headings") {
   std::vector<Result> some;
   for (const char* name : {"torch", "torch.compile", "torch.compile/max", "torchless"})

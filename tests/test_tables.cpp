@@ -336,6 +336,23 @@ TEST_CASE("a lesson's table has a row for each type that was measured") {
   CHECK(of_fp32(results).size() == 2);
 }
 
+TEST_CASE("a lesson's table can be of some types and regimes alone") {
+  std::vector<Result> results;
+  for (const char* regime : {"prefill", "batch", "decode"}) {
+    for (const char* dtype : {"fp32", "bf16", "fp16"}) {
+      results.push_back(timed("10_a", regime));
+      results.back().dtype = dtype;
+    }
+  }
+  const std::string table =
+      make_table(results, {"lesson", "bf16", "fp32", "decode", "batch", "10_a"});
+  for (const char* row : {"batch, cold, fp32", "batch, cold, bf16", "decode, cold, bf16"})
+    CHECK_THAT(table, contains(std::string("| ") + row + " |"));
+  CHECK_THAT(table, !contains("prefill") && !contains("fp16"));
+  CHECK_THROWS_WITH(
+      make_table(results, {"lesson", "bf16", "heads", "10_a"}), contains("no result of 'heads'"));
+}
+
 TEST_CASE("a mutation score leaves out what nobody can tell from the lesson") {
   const std::vector<MutantCount> counts = {
       {"02_naive", "constant", "rejected", 2}, {"02_naive", "index", "no end", 1},

@@ -40,6 +40,7 @@ LaunchCounts Counter::result() const {
   }
   LaunchCounts counts;
   counts.blocks = blocks_;
+  counts.overlapping_blocks = overlapping_blocks_;
   for (auto& [key, line] : lines) counts.lines.push_back(std::move(line));
   for (const auto& [key, line] : meetings_) counts.lines.push_back(line);
   return counts;

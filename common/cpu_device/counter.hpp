@@ -53,7 +53,8 @@ class Counter {
   /// What was counted, line by line.
   LaunchCounts result() const;
 
-  void block_begins() { ++blocks_; }  ///< the next block of the launch
+  /// The next block of the launch, which may overlap the launch before it.
+  void block_begins(bool may_overlap) { ++blocks_, overlapping_blocks_ += may_overlap; }
   /// All lanes of a warp, or all threads of the block, have come to the same point: what they do
   /// from now on is no request of before.
   void warp_met(int warp);
@@ -91,7 +92,7 @@ class Counter {
   static void count_sectors(const Request& request, Site& site);
   static void count_wavefronts(const Request& request, Site& site);
 
-  std::int64_t blocks_ = 0;
+  std::int64_t blocks_ = 0, overlapping_blocks_ = 0;
   std::vector<std::string> names_;
   std::vector<Site> sites_;
   std::unordered_map<std::uint64_t, std::size_t> known_sites_;

@@ -98,7 +98,7 @@ std::string Watcher::kernel() const {
 
 void Watcher::block_begins() {
   if (!is_watching) return;
-  counter_.block_begins();
+  counter_.block_begins(may_overlap_);
   recorder_.block_begins();
   order_.begin_block(block_runner().threads());
   races_.begin_block();

@@ -40,6 +40,8 @@ std::optional<double> part_of(const LineCount& count, const Goal& goal, const Wa
   switch (goal.quantity) {
     case Quantity::barriers:
       return part(count.kind == "barrier", a_row(count.requests));
+    case Quantity::overlaps:  // a launch's, not a line's: judge()
+      return std::nullopt;
     case Quantity::triggers:
       return part(count.kind == "trigger", ratio(count.requests, launch.counts.blocks));
     case Quantity::requests:
@@ -248,6 +250,8 @@ Outcome judge(const Goal& goal, const Watched& launch) {
     if (parts.empty()) return outcome;  // nothing was asked for: no goal about requests is reached
     outcome.counted = parts.front().first;
     std::erase_if(parts, [&](const auto& part) { return is_within(part.first, goal); });
+  } else if (goal.quantity == Quantity::overlaps) {
+    outcome.counted = ratio(launch.counts.overlapping_blocks, launch.counts.blocks);
   } else {
     for (const auto& [value, line] : parts) outcome.counted += value;
   }

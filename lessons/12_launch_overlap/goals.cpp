@@ -13,6 +13,7 @@ const ExerciseRegistration exercise{{
     .types = {.dtype = Dtype::bf16, .weight = Dtype::bf16},
     .goals =
         {
+            {"every launch may overlap the one before it", Quantity::overlaps, Goal::at_least, 1},
             {"every block lets the next kernel begin before it writes", Quantity::triggers,
              Goal::at_least, 1},
         },

@@ -206,15 +206,15 @@ cudaError_t launch_kernel(const rmsnorm::TypedRmsNorm& p, cudaStream_t stream, b
   error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   if (error != cudaSuccess) return error;
 
-  // Without the attribute, nothing overlaps: the wait is over at once.
-  cudaLaunchAttribute overlap{};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
   const Shape& shape = shape_for(p);
   cudaLaunchConfig_t config{};
   config.gridDim = dim3((p.rows - 1) / shape.rows + 1);
   config.blockDim = dim3(shape.threads, shape.rows);
   config.stream = stream;
+  // Without the attribute, nothing overlaps: the wait is over at once.
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &overlap;
   config.numAttrs = may_overlap && major >= 9 ? 1 : 0;
   return cudaLaunchKernelEx(
