@@ -346,7 +346,8 @@ TEST_CASE("a copy that is saved while it is checked is said to have changed") {
   Repository repository;
   repository.check_ends_with(4);
   CHECK_THAT(repository.exercise({"4"}).err, !contains(said));
-  repository.check_ends_with(4, "04_warp_reduce", "echo // more >>exercises/04_warp_reduce.cu; ");
+  repository.check_ends_with(
+      4, "04_warp_reduce", "echo // more >>$(dirname $0)/../../../exercises/04_warp_reduce.cu; ");
   CHECK_THAT(repository.exercise({"4"}).err, contains(said));
   CHECK_THAT(repository.exercise({}).out, contains("04_warp_reduce        changed"));
 }

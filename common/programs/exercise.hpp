@@ -24,7 +24,7 @@ enum class Quantity {
   sectors,          ///< of global memory, a row
   wavefronts,       ///< of shared memory, a row
   bank_conflicts,   ///< wavefronts that a better layout would save, a row
-  reads_of_x,       ///< how many times x crosses global memory, in whole sectors
+  reads_of_x,       ///< how many times x is read from global memory, in whole sectors
   unkept_x,         ///< the same of the loads that do not carry the policy evict_last
   most_sectors,     ///< that a request to global memory touches, in the worst line
   fewest_sectors,   ///< likewise

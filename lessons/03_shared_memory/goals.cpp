@@ -12,7 +12,7 @@ const ExerciseRegistration exercise{{
     .shape = {.rows = 32, .hidden = 4096},
     .goals =
         {
-            {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
+            {"x is read from global memory once", Quantity::reads_of_x, Goal::at_most, 1},
             {"at least 256 wavefronts of shared memory a row", Quantity::wavefronts, Goal::at_least,
              256},
         },

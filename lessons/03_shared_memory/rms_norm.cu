@@ -1,7 +1,7 @@
 // Lesson 03 - Shared memory
 // Changed    the first loop leaves the row in shared memory, the second loop takes it from there.
 // Unchanged  one block a row, and the tree that adds the threads' sums.
-// Expect     x crosses global memory once instead of twice: three quarters of the traffic.
+// Expect     x is read from global memory once instead of twice: three quarters of the traffic.
 #include <cstdint>
 
 #include "common/operations/rms_norm.hpp"

@@ -1,7 +1,7 @@
 // Lesson 04 - Warp reduce
 // Changed    the tree becomes five shuffles in each warp; then one warp adds the warps' sums.
 // Unchanged  one block a row; the row waits in shared memory.
-// Expect     2 barriers instead of 9: faster where latency rules, nothing where bandwidth does.
+// Expect     2 barriers instead of 9: faster where latency is the limit, not where bandwidth is.
 #include <cstdint>
 
 #include "common/operations/rms_norm.hpp"

@@ -1,7 +1,7 @@
 // Exercise 07 - Multi-row
 // Given      16 threads for a row of 128 columns, and a block for each row: half a warp.
 // Goal       no barrier in rows of 128 columns, and every request to global memory has 32 lanes.
-// Within     x crosses global memory once, the traffic that this file predicts.
+// Within     x is read from global memory once, the traffic that this file predicts.
 // Check it   ./rmsnorm exercise 7
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Exercise 08 - Registers
 // Given      each thread reads its vectors of x twice: for the sum, and for the result.
-// Goal       x crosses global memory once.
+// Goal       x is read from global memory once.
 // Within     at most 32 wavefronts of shared memory a row, at most 1 barrier a row, the traffic
 //            that this file predicts, no spilled register (nvcc tells, where it is).
 // Check it   ./rmsnorm exercise 8
@@ -131,7 +131,7 @@ int sum_depth(const rmsnorm::RmsNorm& p) {
 const rmsnorm::Registration<rmsnorm::RmsNorm> lesson{{
     .slug = "08_registers",
     .title = "Registers",
-    .idea = "The row waits in registers, and every load goes out before the first is used",
+    .idea = "The row waits in registers; up to 4096 columns, all loads go out before the first use",
     .regime = "decode",
     .launch = launch,
     .unsupported = unsupported,

@@ -12,7 +12,7 @@ const ExerciseRegistration exercise{{
     .shape = {.rows = 32, .hidden = 4096},
     .goals =
         {
-            {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
+            {"x is read from global memory once", Quantity::reads_of_x, Goal::at_most, 1},
         },
     .within =
         {

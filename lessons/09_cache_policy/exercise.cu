@@ -1,7 +1,7 @@
 // Exercise 09 - Cache policy
 // Given      lesson 08 once more: its loads say nothing to the L2.
 // Goal       every load of x asks the L2 to evict its line last.
-// Within     x crosses global memory once, the traffic that this file predicts.
+// Within     x is read from global memory once, the traffic that this file predicts.
 // Check it   ./rmsnorm exercise 9
 #include <algorithm>
 #include <cstdint>

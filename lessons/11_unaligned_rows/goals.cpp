@@ -17,7 +17,7 @@ const ExerciseRegistration exercise{{
         },
     .within =
         {
-            {"x crosses global memory once but for single columns", Quantity::reads_of_x,
+            {"x is read from global memory once but for single columns", Quantity::reads_of_x,
              Goal::at_most, 1.1},
             {"at most 1 barrier a row", Quantity::barriers, Goal::at_most, 1},
         },

@@ -1,6 +1,6 @@
 // Exercise 13 - Residual add
 // Given      the right sum, normed and stored, but loaded twice: once for the mean, once for y.
-// Goal       x crosses global memory once, at most 80 requests a row.
+// Goal       x is read from global memory once, at most 80 requests a row.
 // Within     at most 1 barrier a row, the traffic that the lesson predicts.
 // Check it   ./rmsnorm exercise 13
 #include <cuda_bf16.h>

@@ -13,7 +13,7 @@ const ExerciseRegistration exercise{{
     .types = {.dtype = Dtype::bf16, .weight = Dtype::bf16},
     .goals =
         {
-            {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
+            {"x is read from global memory once", Quantity::reads_of_x, Goal::at_most, 1},
             {"at most 80 requests a row", Quantity::requests, Goal::at_most, 80},
         },
     .within =

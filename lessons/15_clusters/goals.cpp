@@ -17,7 +17,7 @@ const ExerciseRegistration exercise{{
         },
     .within =
         {
-            {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
+            {"x is read from global memory once", Quantity::reads_of_x, Goal::at_most, 1},
         },
 }};
 

@@ -14,7 +14,7 @@ const ExerciseRegistration exercise{{
     .shape = {.rows = 32, .hidden = 4096},
     .goals =
         {
-            {"x crosses global memory once", Quantity::reads_of_x, Goal::at_most, 1},
+            {"x is read from global memory once", Quantity::reads_of_x, Goal::at_most, 1},
             // x and y, of 512 sectors each
             {"at most 1024 sectors a row", Quantity::sectors, Goal::at_most, 1024},
             {"every request to global memory touches 16 sectors", Quantity::fewest_sectors,

@@ -168,10 +168,15 @@ class Check:
         return known.get(ran.returncode, f"the check ended with {ran.returncode}")
 
 
-def verdicts_on(mutants, build):
+def verdicts_on(mutants, build, believed):
+    """The verdicts; those that are believed to survive are not built and checked again."""
     check, verdicts = Check(build), {}
+
+    def verdict_on(mutant):
+        return "survived" if identity(mutant) in believed else check.verdict(mutant)
+
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for mutant, verdict in zip(mutants, pool.map(check.verdict, mutants)):
+        for mutant, verdict in zip(mutants, pool.map(verdict_on, mutants)):
             verdicts[mutant] = verdict
             print(f"{verdict:12} {mutant.lesson}:{mutant.line} {mutant.operator}: {mutant.new}",
                   flush=True)
@@ -233,13 +238,14 @@ def main():
     parser.add_argument("--count", type=int, default=10, help="of each lesson (%(default)s)")
     parser.add_argument("--lesson", help="its mutants alone, as in 04_warp_reduce")
     parser.add_argument("--keep", metavar="DIR", help="a folder: write the survivors there")
-    parser.add_argument("--record", action="store_true", help="write plots/data/mutants.csv")
+    parser.add_argument("--record", action="store_true", help="check also what survivors.txt lists, and write plots/data/mutants.csv")
     options = parser.parse_args()
     lessons = sorted(path.parent.name for path in ROOT.glob("lessons/*/rms_norm.cu"))
     mutants = [mutant for lesson in lessons if options.lesson in (None, lesson)
                for mutant in drawn(lesson, options.seed or 1, options.count)]
-    verdicts = verdicts_on(mutants, os.path.abspath(options.build))
-    known = listed(LISTED.read_text()) if options.seed is None else {}
+        known = listed(LISTED.read_text()) if options.seed is None else {}
+    verdicts = verdicts_on(mutants, os.path.abspath(options.build), {} if options.record else known)
+
     wrong = complaints(verdicts, known)
     for key, why in sorted(wrong.items()):
         print(f"\n{why}:\n{described(key)}")

@@ -68,6 +68,34 @@ __global__ void scans(const float* x, float* y) {
   }
 }
 
+/// Two numbers at once, each with an operator of its own. Lesson 05's page shows this.
+struct SumAndLargest {
+  float sum, largest;
+};
+struct Combine {
+  __device__ SumAndLargest operator()(SumAndLargest a, SumAndLargest b) const {
+    return {a.sum + b.sum, fmaxf(a.largest, b.largest)};
+  }
+};
+
+/// A warp a row.
+__global__ void pairs(const float* x, float* y) {
+  using WarpReduce = cub::WarpReduce<SumAndLargest>;
+  __shared__ WarpReduce::TempStorage storage;
+  __shared__ SumAndLargest of_row;
+  x += blockIdx.x * kHidden;
+  y += blockIdx.x * kHidden;
+  SumAndLargest own = {0, 0};
+  for (int i = threadIdx.x; i < kHidden; i += 32) own = Combine{}(own, {x[i] * x[i], fabsf(x[i])});
+  own = WarpReduce(storage).Reduce(own, Combine{});
+  if (threadIdx.x == 0) of_row = own;
+  __syncwarp();
+  bool is_right = false;
+  for (int i = threadIdx.x; i < kHidden; i += 32) is_right |= fabsf(x[i]) == of_row.largest;
+  is_right = __any_sync(0xffffffff, is_right);
+  for (int i = threadIdx.x; i < kHidden; i += 32) y[i] = is_right ? x[i] * rstd_of(of_row.sum) : 0;
+}
+
 template <cub::BlockLoadAlgorithm kLoad, cub::BlockStoreAlgorithm kStore>
 void launch(Rows rows) {
   whole_row<kLoad, kStore, cub::BLOCK_REDUCE_RAKING><<<Rows::kRows, 64>>>(rows.x, rows.y);
@@ -88,6 +116,8 @@ std::vector<Ordinary> cub_kernels() {
        launch<BLOCK_LOAD_WARP_TRANSPOSE, BLOCK_STORE_WARP_TRANSPOSE>},
       {"scans, and blocks that end in a part of a warp",
        [](Rows rows) { scans<<<Rows::kRows, dim3(50, 5)>>>(rows.x, rows.y); }},
+      {"a reduction of a struct, by an operator of one's own",
+       [](Rows rows) { pairs<<<Rows::kRows, 32>>>(rows.x, rows.y); }},
   };
 }
 
