@@ -1,5 +1,5 @@
 // Lesson 09 - Cache policy
-// Changed    the loads of x ask the L2 to evict their lines last: one statement of the kernel.
+// Changed    the loads of x ask the L2 to evict their lines last: one hint, and nothing else.
 // Unchanged  everything else: the row in registers, every load in front, one barrier.
 // Expect     faster than a copy in prefill and heads; nothing where the L2 holds x and y.
 #include <algorithm>

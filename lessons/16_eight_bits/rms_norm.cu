@@ -1,5 +1,5 @@
 // Lesson 16 - Eight bits
-// Changed    y in e4m3, divided by a scale for each row: its largest norm takes a second barrier.
+// Changed    y in e4m3, divided by a scale for each row: its largest value takes a second barrier.
 // Unchanged  lesson 10's loads and sum; the row in registers, so x is read once.
 // Expect     in 16 bits, 3 bytes a column instead of 4: 3/4 of lesson 10's time in prefill.
 #include <cuda_bf16.h>
