@@ -135,11 +135,7 @@ TEST_CASE(
   const std::string front_page = read_file(top() / "README.md");
   for (const std::string& slug : exercises()) {
     CAPTURE(slug);
-    // Those that the pages quote on all problems; the others, too, on a GPU, where that is quick.
-    const bool is_quoted = is_project(slug) || slug == "04_warp_reduce";
-    std::vector<std::string> options;
-    if (can_watch() && !is_quoted) options = {"--goals"};
-    const Finished finished = run_program("exercise_" + slug, options);
+    const Finished finished = run_program("exercise_" + slug);
     if (finished.exit_code == kNoDevice) SKIP_TEST("there is no GPU");
     CAPTURE(finished.out);
     CHECK(verdicts(finished.out, slug, "RIGHT") == 1);
@@ -231,6 +227,7 @@ TEST_CASE("outside of its marks an exercise is its lesson's kernel file, or our 
       const auto found = i + 1 == parts.size()
                              ? lesson.end() - std::ssize(part)
                              : std::search(at, lesson.end(), part.begin(), part.end());
+      REQUIRE_FALSE(part.empty());
       CAPTURE(part.front());
       REQUIRE(found != lesson.end());
       CHECK(std::equal(part.begin(), part.end(), found));

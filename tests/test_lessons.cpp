@@ -137,7 +137,8 @@ class Gate {
 
 }  // namespace
 
-TEST_CASE("every kernel is right on every shape and address or says why it does not support it") {
+TEST_CASE(
+    "every kernel is right on every shape, and on some at every address, or says why it does not") {
   NEEDS_GPU();
   // In time, the CPU device has no more of 70000 rows than of 1000.
   const auto is_another = [](int rows) { return rows <= 1000 || !is_cpu_device(); };

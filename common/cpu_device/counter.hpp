@@ -54,7 +54,10 @@ class Counter {
   LaunchCounts result() const;
 
   /// The next block of the launch, which may overlap the launch before it.
-  void block_begins(bool may_overlap) { ++blocks_, overlapping_blocks_ += may_overlap; }
+  void block_begins(bool may_overlap) {
+    ++blocks_;
+    if (may_overlap) ++overlapping_blocks_;
+  }
   /// All lanes of a warp, or all threads of the block, have come to the same point: what they do
   /// from now on is no request of before.
   void warp_met(int warp);

@@ -18,7 +18,7 @@ namespace rmsnorm {
 /// What can be counted of a launch.
 enum class Quantity {
   barriers,         ///< a row
-  overlaps,         ///< blocks of launches that may overlap the one before, of all blocks
+  overlaps,         ///< the share of blocks whose launch may overlap the one before
   triggers,         ///< that are not late, a block
   requests,         ///< to global memory, a row
   sectors,          ///< of global memory, a row

@@ -174,7 +174,7 @@ exercise_check_copy() { # SLUG
     note "exercises/$1.cu does not compile"
   fi
   if [ "$checksum" != "$(cksum 2>/dev/null <"$copy")" ]; then # an editor has saved it
-    note "exercises/$1.cu has changed since: lines that are shown above may be those of the new text"
+    note "exercises/$1.cu was saved while it was checked: lines shown above may be those of the new text"
   fi
   exercise_remember "$1" "$(exercise_state "$1" 1 0)" "$outcome" "$checksum"
   return "$status"

@@ -216,7 +216,10 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
     // A run of every lesson is on this page; another would make it long.
     if (sweeps.empty()) {
       parts += section(name, "A part of the lessons: " + device) +
-               words(further(name, device, times(results) + profiled));
+               words(further(
+                   name, device,
+                   times(results) + (profiled.empty() ? "" : "<h2>The profiler's counts</h2>\n") +
+                       profiled));
       continue;
     }
     measured += section(name, "Times: " + device) +

@@ -1,6 +1,6 @@
 // Lesson 09 - Cache policy
-// Changed    the loads of x ask the L2 to evict their lines last: one hint, and nothing else.
-// Unchanged  everything else: the row in registers, every load in front, one barrier.
+// Changed    the loads of x ask the L2 to evict their lines last.
+// Unchanged  everything else: the row in registers, the early loads, one barrier.
 // Expect     faster than a copy in prefill and heads; nothing where the L2 holds x and y.
 #include <algorithm>
 #include <cstdint>

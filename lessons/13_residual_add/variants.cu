@@ -1,7 +1,7 @@
 // Lesson 13 - Residual add, variant
 // Changed    two kernels: one adds, the other norms what the first has stored.
 // Unchanged  the row in registers, loads first, one barrier.
-// Expect     the sum crosses memory once more: five tensors instead of four.
+// Expect     the sum is read from memory once more: five tensors instead of four.
 #include <cstddef>
 #include <cstdint>
 #include <string>

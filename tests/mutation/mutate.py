@@ -168,15 +168,12 @@ class Check:
         return known.get(ran.returncode, f"the check ended with {ran.returncode}")
 
 
-def verdicts_on(mutants, build, believed):
-    """The verdicts; those that are believed to survive are not built and checked again."""
-    check, verdicts = Check(build), {}
-
-    def verdict_on(mutant):
-        return "survived" if identity(mutant) in believed else check.verdict(mutant)
-
+def verdicts_on(mutants, verdict_on, believed):
+    """What verdict_on says of each; those that are believed to survive are not checked again."""
+    verdicts = {mutant: "survived" for mutant in mutants}
+    checked = [mutant for mutant in mutants if identity(mutant) not in believed]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for mutant, verdict in zip(mutants, pool.map(verdict_on, mutants)):
+        for mutant, verdict in zip(checked, pool.map(verdict_on, checked)):
             verdicts[mutant] = verdict
             print(f"{verdict:12} {mutant.lesson}:{mutant.line} {mutant.operator}: {mutant.new}",
                   flush=True)
@@ -238,14 +235,15 @@ def main():
     parser.add_argument("--count", type=int, default=10, help="of each lesson (%(default)s)")
     parser.add_argument("--lesson", help="its mutants alone, as in 04_warp_reduce")
     parser.add_argument("--keep", metavar="DIR", help="a folder: write the survivors there")
-    parser.add_argument("--record", action="store_true", help="check also what survivors.txt lists, and write plots/data/mutants.csv")
+    parser.add_argument("--record", action="store_true",
+                        help="check what survivors.txt lists, too; write plots/data/mutants.csv")
     options = parser.parse_args()
     lessons = sorted(path.parent.name for path in ROOT.glob("lessons/*/rms_norm.cu"))
     mutants = [mutant for lesson in lessons if options.lesson in (None, lesson)
                for mutant in drawn(lesson, options.seed or 1, options.count)]
-        known = listed(LISTED.read_text()) if options.seed is None else {}
-    verdicts = verdicts_on(mutants, os.path.abspath(options.build), {} if options.record else known)
-
+    known = listed(LISTED.read_text()) if options.seed is None else {}
+    believed = {} if options.record or options.lesson else known
+    verdicts = verdicts_on(mutants, Check(os.path.abspath(options.build)).verdict, believed)
     wrong = complaints(verdicts, known)
     for key, why in sorted(wrong.items()):
         print(f"\n{why}:\n{described(key)}")

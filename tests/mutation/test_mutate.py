@@ -38,6 +38,14 @@ class List(unittest.TestCase):
         gone = (KEY[0], 1, "gone", "gone + 1")
         self.assertEqual(list(mutate.complaints({MUTANT: "rejected"}, {gone: "not found"})), [gone])
 
+    def test_what_is_believed_to_survive_is_not_checked_again(self):
+        few = mutate.drawn("04_warp_reduce", 1, 3)
+        seen = []
+        verdicts = mutate.verdicts_on(few, lambda mutant: seen.append(mutant) or "rejected", {KEY})
+        self.assertEqual(list(verdicts.values()), ["survived", "rejected", "rejected"])
+        self.assertEqual(list(verdicts), few)
+        self.assertEqual(set(seen), set(few[1:]))
+
     def test_a_check_that_crashes_is_a_complaint(self):
         self.assertEqual(list(mutate.complaints({MUTANT: "the check ended with -11"}, {})), [KEY])
 

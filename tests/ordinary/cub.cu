@@ -68,7 +68,8 @@ __global__ void scans(const float* x, float* y) {
   }
 }
 
-/// Two numbers at once, each with an operator of its own. Lesson 05's page shows this.
+/// Two numbers at once, each with an operator of its own. It is code of
+/// lessons/05_cub_warp_reduce/README.md.
 struct SumAndLargest {
   float sum, largest;
 };
@@ -90,9 +91,12 @@ __global__ void pairs(const float* x, float* y) {
   own = WarpReduce(storage).Reduce(own, Combine{});
   if (threadIdx.x == 0) of_row = own;
   __syncwarp();
-  bool is_right = false;
-  for (int i = threadIdx.x; i < kHidden; i += 32) is_right |= fabsf(x[i]) == of_row.largest;
-  is_right = __any_sync(0xffffffff, is_right);
+  bool is_there = false, is_largest = true;
+  for (int i = threadIdx.x; i < kHidden; i += 32) {
+    is_there |= fabsf(x[i]) == of_row.largest;
+    is_largest &= fabsf(x[i]) <= of_row.largest;
+  }
+  const bool is_right = __any_sync(0xffffffff, is_there) && __all_sync(0xffffffff, is_largest);
   for (int i = threadIdx.x; i < kHidden; i += 32) y[i] = is_right ? x[i] * rstd_of(of_row.sum) : 0;
 }
 
