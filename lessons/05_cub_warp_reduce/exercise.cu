@@ -35,7 +35,7 @@ __global__ void rms_norm_cub_warp_reduce(
 
   // >>> your turn
   // Each warp adds its own sums, then warp 0 adds the warps': in shared memory,
-  // where a value of any type has room.
+  // where a value of any type has room. Each has a power of two of values.
   __shared__ float scratch[32][kWarps];
   __shared__ float total;
   const int lane = threadIdx.x % 32;
