@@ -130,12 +130,16 @@ Watched launch_of(std::vector<LineCount> lines) {
 }  // namespace
 
 TEST_CASE(
-    "an exercise that nobody has touched is right, misses its goals and keeps the rest, as the "
-    "pages show") {
+    "an exercise that nobody has touched is right where it is counted, misses its goals and keeps "
+    "the rest, as the pages show") {
   const std::string front_page = read_file(top() / "README.md");
   for (const std::string& slug : exercises()) {
     CAPTURE(slug);
-    const Finished finished = run_program("exercise_" + slug);
+    // On all problems where a page quotes that, and on a GPU, where it takes less time.
+    const bool is_whole = !can_watch() || is_project(slug) || slug == "04_warp_reduce";
+    const Finished finished = run_program(
+        "exercise_" + slug,
+        is_whole ? std::vector<std::string>{} : std::vector<std::string>{"--goals"});
     if (finished.exit_code == kNoDevice) SKIP_TEST("there is no GPU");
     CAPTURE(finished.out);
     CHECK(verdicts(finished.out, slug, "RIGHT") == 1);

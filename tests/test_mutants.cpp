@@ -14,6 +14,7 @@
 #include "common/base/files.hpp"
 #include "common/base/watching.hpp"
 #include "common/contract/registry.hpp"
+#include "common/records/result.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/gpu_support.hpp"
@@ -363,20 +364,15 @@ void check(const Mutant& mutant) {
   }
 }
 
-bool is_mutant(const Implementation& implementation) {
-  const std::string slug = implementation.slug;
-  return slug.starts_with("mutant/") || slug.starts_with("twin/");
-}
-
-/// Holds what is registered under slugs that begin so to what the mutants fail.
+/// Holds the lessons whose slugs begin so to what the mutants fail. Variants have to do what
+/// test_lessons.cpp demands.
 void check_what_begins_with(const std::string& begin) {
   NEEDS_GPU();
   if (is_cpu_device()) NEEDS_COUNTS();
-  std::set<std::string> slugs;  // librmsnorm is there once for each operation
+  std::set<std::string> slugs;
   for (const Implementation& lesson : all_implementations()) {
-    if (!is_mutant(lesson) && std::string(lesson.slug).starts_with(begin)) {
-      slugs.insert(lesson.slug);
-    }
+    const std::string slug = lesson.slug;
+    if (!is_variant(slug) && slug.starts_with(begin)) slugs.insert(slug);
   }
   REQUIRE(!slugs.empty());
   for (const std::string& slug : slugs) {

@@ -1,6 +1,5 @@
 // Exercise 12 - Launch overlap
-// Given      lesson 10's kernel, launched so that it cannot overlap the kernel before it; the wait
-//            and the trigger stand at its very end.
+// Given      lesson 10's kernel and launch; a wait and a trigger stand at the kernel's very end.
 // Goal       every launch may overlap the one before it, every block lets the next kernel begin
 //            before it writes.
 // Within     nothing is touched before the wait, x is read from global memory once, at most 1
