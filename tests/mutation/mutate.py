@@ -23,6 +23,7 @@ RECORDED = ROOT / "plots/data/mutants.csv"
 ENDS = ("not compiled", "same code", "rejected", "no end")  # of what does not survive
 BUILT_FROM = "02_naive"  # of the program check_mutant
 KERNEL = "check_mutant_kernel"
+COUNT = 10  # of each lesson, in what is recorded
 
 # `nth` counts the lines of the lesson that read `old`.
 Mutant = collections.namedtuple("Mutant", "lesson operator line nth old new")
@@ -232,7 +233,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("build", help="a build for the CPU device, with the program check_mutant")
     parser.add_argument("--seed", type=int, help="draw others, none of which is listed")
-    parser.add_argument("--count", type=int, default=10, help="of each lesson (%(default)s)")
+    parser.add_argument("--count", type=int, default=COUNT, help="of each lesson (%(default)s)")
     parser.add_argument("--lesson", help="its mutants alone, as in 04_warp_reduce")
     parser.add_argument("--keep", metavar="DIR", help="a folder: write the survivors there")
     parser.add_argument("--record", action="store_true",
@@ -242,6 +243,8 @@ def main():
     mutants = [mutant for lesson in lessons if options.lesson in (None, lesson)
                for mutant in drawn(lesson, options.seed or 1, options.count)]
     known = listed(LISTED.read_text()) if options.seed is None else {}
+    if options.count < COUNT:  # it lists others, too
+        known = {key: known[key] for key in map(identity, mutants) if key in known}
     believed = {} if options.record or options.lesson else known
     verdicts = verdicts_on(mutants, Check(os.path.abspath(options.build)).verdict, believed)
     wrong = complaints(verdicts, known)
@@ -251,7 +254,7 @@ def main():
         if verdicts[mutant] == "survived":
             name = f"{mutant.lesson}_{mutant.line}_{number}.cu"
             Path(options.keep, name).write_text(text_of(mutant))
-    if wrong or options.seed is not None or options.lesson:
+    if wrong or options.seed is not None or options.lesson or options.count != COUNT:
         sys.exit(bool(wrong))
     if options.record:
         RECORDED.write_text(scores(verdicts, known))
