@@ -73,7 +73,6 @@ function(add_kernels target)
     # floats as float4, as CUDA files do. By the frame pointers the device
     # finds which calls a barrier is in (common/cpu_device/arrival.hpp).
     set_source_files_properties("${rewritten}" PROPERTIES
-      SKIP_PRECOMPILE_HEADERS ON
       COMPILE_OPTIONS "${line_names};-fno-omit-frame-pointer;-fno-strict-aliasing;-Wno-sign-compare;-Wno-unknown-pragmas")
     target_sources(${target} PRIVATE "${rewritten}")
     cmake_path(GET file PARENT_PATH folder)

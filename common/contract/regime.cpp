@@ -1,5 +1,7 @@
 #include "common/contract/regime.hpp"
 
+#include "common/contract/operation.hpp"
+
 namespace rmsnorm {
 namespace {
 

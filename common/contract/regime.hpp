@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "common/contract/cache.hpp"
-#include "common/contract/operation.hpp"
 
 namespace rmsnorm {
+
+struct Operation;  // contract/operation.hpp
 
 /// Rows and columns of x.
 struct Shape {
