@@ -1,9 +1,6 @@
-# Warnings are errors in this project's own code, in every compiler that sees it
-# (cmake --compile-no-warning-as-error lets them pass).
-if(NOT DEFINED CMAKE_COMPILE_WARNING_AS_ERROR)
-  set(CMAKE_COMPILE_WARNING_AS_ERROR ON)
-endif()
-
+# Warnings are shown, and end no reader's build: newer compilers know more of them. Where the project tests
+# itself, they are errors (./rmsnorm test --all sets CMAKE_COMPILE_WARNING_AS_ERROR).
+#
 # -Wpedantic stays with the host compiler: nvcc's generated code uses GNU line directives.
 add_library(rmsnorm_warnings INTERFACE)
 target_compile_options(rmsnorm_warnings INTERFACE

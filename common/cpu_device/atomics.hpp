@@ -46,11 +46,11 @@ concept Comparable = Integer<T> || std::same_as<T, unsigned short>;
   RMSNORM_ATOMIC_NAMED(name, Types, changed)         \
   RMSNORM_ATOMIC_NAMED(name##_block, Types, changed) \
   RMSNORM_ATOMIC_NAMED(name##_system, Types, changed)
-#define RMSNORM_ATOMIC_NAMED(name, Types, changed)                       \
-  template <rmsnorm::cpu_device::Types T>                                \
-  inline T name(T* address, std::type_identity_t<T> value) {             \
-    return rmsnorm::cpu_device::atomically(                              \
-        address, [&](const T& old) { return static_cast<T>(changed); }); \
+#define RMSNORM_ATOMIC_NAMED(name, Types, changed)                                        \
+  template <rmsnorm::cpu_device::Types T>                                                 \
+  inline T name(T* address, std::type_identity_t<T> value) {                              \
+    return rmsnorm::cpu_device::atomically(                                               \
+        address, [&]([[maybe_unused]] const T& old) { return static_cast<T>(changed); }); \
   }
 #define RMSNORM_ATOMIC_CAS(name)                                                               \
   template <rmsnorm::cpu_device::Comparable T>                                                 \

@@ -114,6 +114,8 @@ struct Named {
   Use use;    ///< hands the name to a function
   Call call;  ///< calls it
 };
+template <class Use, class Call>
+Named(Use, Call) -> Named<Use, Call>;  // clang 16 does not find it itself
 
 /// Takes a kernel with these parameters; of several, the one that has them.
 template <class... Parameters>
