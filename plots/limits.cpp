@@ -148,6 +148,7 @@ std::string make_limits_table(
       {fmt::format("{}, {}", wanted.regime, wanted.dtype), "of the copy", "x in flight, an SM",
        "instructions a KiB", "issue slots", "waits a row", "spilled"}};
   const std::vector<Limit> of_regime = limits_in(limits, wanted.dtype, wanted.regime);
+  std::vector<const Result*> used;
   for (const std::string& slug : wanted.slugs) {
     const auto limit = std::find_if(of_regime.begin(), of_regime.end(), [&](const Limit& l) {
       return l.loads->implementation == slug;
@@ -156,14 +157,17 @@ std::string make_limits_table(
       throw std::runtime_error(
           fmt::format("there are no loads of '{}' in '{}', {}", slug, wanted.regime, wanted.dtype));
     }
+    used.push_back(limit->result);
     const auto waits = limit->loads->waits;
     rows.push_back(
-        {code(slug), percent(percent_of_copy(*limit->result).value_or(0)),
+        {code(slug), percent(percent_of_copy(*limit->result).value_or(0)) + mark_of(*limit->result),
          kibibytes(limit->in_flight), fmt::format("{:.0f}", limit->instructions),
          percent(limit->issued), waits ? fmt::format("{:.0f}", *waits) : kNothing,
          fmt::format("{:.0f}", limit->loads->spilled)});
   }
-  return fmt::format("{}\n{}.\n", markdown_table(rows), source_of(*of_regime.front().profile));
+  return fmt::format(
+      "{}\n{}{}.\n", markdown_table(rows), words_for_mark(used, "", ".\n\n"),
+      source_of(*of_regime.front().profile));
 }
 
 }  // namespace rmsnorm::plots

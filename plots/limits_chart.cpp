@@ -59,9 +59,10 @@ std::string draw_texts(
   std::string text;
   const double gap = roof.name == Align::right ? -8 : 8;
   for (const Limit& limit : limits) {
-    if (!roof.is_named(limit)) continue;
+    const std::string mark = mark_of(*limit.result);
+    if (!roof.is_named(limit) && mark.empty()) continue;
     text += draw(Text{
-        .text = short_name(limit.loads->implementation),
+        .text = (roof.is_named(limit) ? short_name(limit.loads->implementation) : "") + mark,
         .at = {plane.x(roof.x_of(limit)) + gap, plane.y(limit.share)},
         .colour = theme.text,
         .size = 10.5,
@@ -139,6 +140,9 @@ Chart chart_of(const std::vector<Limit>& shown, const Roof& roof, const std::str
       "bandwidth in % of the copy's in prefill, for each kernel and regime, {}, cold L2; ● fp32, "
       "○ bf16",
       shown.front().profile->device);
+  std::vector<const Result*> results;
+  for (const Limit& limit : shown) results.push_back(limit.result);
+  chart.subtitle += words_for_mark(results, "; ", "");
   chart.height = kFrame.top + kAbove;
   chart.commands = [shown, roof](const Theme& theme) { return commands(shown, roof, theme); };
   return chart;

@@ -101,6 +101,10 @@ std::string commands(const LineChart& chart, const Theme& theme) {
   if (chart.mark && chart.mark->x > x_axis.low && chart.mark->x < x_axis.high) {
     text += draw_mark(*chart.mark, plane, theme);
   }
+  for (const auto& [x, y] : chart.disturbed) {
+    const Point above = {plane.x(x), plane.y(y) + 9};
+    text += draw(Text{.text = "†", .at = above, .colour = theme.text, .align = Align::center});
+  }
   text += "plot NaN";
   if (chart.band) {
     text += fmt::format(

@@ -45,6 +45,7 @@ struct LineChart {
   std::optional<Band> band;      ///< behind the lines
   std::vector<ChartLine> lines;  ///< the later ones are drawn over the earlier ones
   std::optional<VerticalMark> mark;
+  std::vector<std::pair<double, double>> disturbed = {};  ///< points with a † above
 };
 
 /// The chart. Lines without any point are left out. A line that ends before the others do says so

@@ -32,7 +32,7 @@ std::string cell(const Result* result, const PeerCase& which, bool best) {
   if (best) text = "**" + text + "**";
   if (result->spread_pct.value_or(0) > kNoisyPct)
     text += fmt::format(" ± {}", percent(*result->spread_pct));
-  return text;
+  return text + mark_of(*result);
 }
 
 std::string copy_cell(const PeerCase& which) {
@@ -79,7 +79,9 @@ std::string table_of_regimes(
       row.push_back(cell(result, which, result != nullptr && result->gbps == best));
     }
   }
-  return fmt::format("{}\nMeasured on {}.\n", markdown_table(rows), sources_of(shown, "; "));
+  return fmt::format(
+      "{}\n{}Measured on {}.\n", markdown_table(rows), words_for_mark(shown, "", ".\n\n"),
+      sources_of(shown, "; "));
 }
 
 std::string table_of_versions(const std::vector<Result>& results) {

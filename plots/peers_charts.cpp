@@ -54,7 +54,10 @@ Race race_of(const PeerCase& which) {
 /// The dots of a case, and what is written beside them: ours, and the best of the others.
 ChartRow row_of(const PeerCase& which) {
   ChartRow row;
-  row.label = {{fmt::format("{} × {}", which.rows, which.hidden)}};
+  const bool is_disturbed = std::any_of(
+      which.results.begin(), which.results.end(),
+      [](const Result* r) { return r != nullptr && r->disturbed; });
+  row.label = {{fmt::format("{} × {}{}", which.rows, which.hidden, is_disturbed ? kMark : "")}};
   if (!which.is_about_time())
     row.label.insert(row.label.begin(), {which.name() + ", " + which.dtype});
   const auto [ours, best] = race_of(which);
@@ -100,16 +103,20 @@ std::optional<Chart> dots_of(
   chart.kinds = {{family_colour, "the others"}, {accent<1>, "the best other"}, {accent<0>, kOurs}};
   Roof copy{{}, "measured copy", text_colour, "solid"};
   std::vector<PeerCase> cases;
+  std::vector<const Result*> shown;
   for (const PeerCase& which : peer_cases_of(results)) {
     if (!is_wanted(which) || !which.copy_gbps) continue;
     cases.push_back(which);
+    shown.insert(shown.end(), which.results.begin(), which.results.end());
     chart.rows.push_back(row_of(which));
     copy.values.push_back(which.is_about_time() ? which.copy_us : 100);
     chart.is_logarithmic = which.is_about_time();
   }
   if (cases.empty()) return std::nullopt;
   chart.title = finding(cases);
-  chart.subtitle = fmt::format("{}, rows × hidden, {}, cold L2", what, results.front().device);
+  std::erase(shown, nullptr);
+  chart.subtitle = fmt::format("{}, rows × hidden, {}, cold L2", what, results.front().device) +
+                   words_for_mark(shown, "; ", "");
   chart.roofs = {copy};
   return draw(std::move(chart));
 }

@@ -81,6 +81,7 @@ ChartRow row_of(const Result& r, Kind kind, bool is_about_time, const std::strin
   row.marks = {{kind, *length, std::clamp(r.spread_pct.value_or(0), 0.0, 100.0)}};
   row.text = {{microseconds(*r.median_us), colours[kind]}};
   if (share) row.text[0].text = percent(*share) + "  " + row.text[0].text;
+  row.text[0].text += mark_of(r);
   return row;
 }
 
@@ -127,6 +128,7 @@ Chart bars_of(
       cache,
       is_about_time ? "time of a launch; shorter is better"
                     : "bandwidth in % of the measured copy, and time of a launch");
+  chart.subtitle += words_for_mark(shown, "; ", "");
   chart.x_name = is_about_time ? "µs" : "% of the measured copy";
   Roof copy{{}, copy_label(shown, is_about_time, dtype), text_colour, "(6,4)"};
   Roof peak{{}, "", muted_colour, "(14,5)"};

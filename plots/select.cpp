@@ -98,6 +98,27 @@ std::optional<double> copy_us(const Result& result) {
   return static_cast<double>(result.bytes) / *result.copy_gbps / 1e3;
 }
 
+std::string mark_of(const Result& result) {
+  return result.disturbed ? kMark : "";
+}
+
+std::string words_for_mark(
+    const std::vector<const Result*>& results, std::string_view before, std::string_view after) {
+  std::set<std::string> disturbed;
+  for (const Result* r : results) {
+    if (r->disturbed) disturbed.insert(in_words(*r->disturbed));
+  }
+  if (disturbed.empty()) return "";
+  return fmt::format("{}†: the GPU was {}{}", before, fmt::join(disturbed, " or "), after);
+}
+
+std::string words_for_mark(
+    const std::vector<Result>& results, std::string_view before, std::string_view after) {
+  std::vector<const Result*> all;
+  for (const Result& r : results) all.push_back(&r);
+  return words_for_mark(all, before, after);
+}
+
 std::string sources_of(const std::vector<Result>& results, std::string_view between) {
   std::vector<std::string> sources;
   for (const Result& r : results) {

@@ -114,6 +114,20 @@ bool is_dtype(std::string_view word);
 /// The time of the copy of as many bytes, in microseconds, if it was measured.
 std::optional<double> copy_us(const Result& result);
 
+/// Stands behind the numbers of a result that was disturbed.
+inline constexpr const char* kMark = " †";
+
+/// That mark, or "" if the result was not.
+std::string mark_of(const Result& result);
+
+/// What the mark says, "†: the GPU was at the power cap", between `before` and
+/// `after`; "" if none of the results has one.
+std::string words_for_mark(
+    const std::vector<const Result*>& results, std::string_view before, std::string_view after);
+/// Likewise.
+std::string words_for_mark(
+    const std::vector<Result>& results, std::string_view before, std::string_view after);
+
 /// Where results were measured, without what is different for each implementation: "NVIDIA H200,
 /// driver 580, CUDA 13.0, 2026-11-21". Each source once, `between` them.
 std::string sources_of(const std::vector<Result>& results, std::string_view between);

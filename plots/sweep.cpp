@@ -133,6 +133,7 @@ std::optional<Chart> sweep_chart(
 
   std::vector<ChartLine> family;
   std::vector<ChartLine> coloured;
+  std::vector<const Result*> disturbed;
   double highest = 0;
   double lowest = sweep.has_others ? 0 : 100;
   for (const std::string& name : implementations_of(of_sweep)) {
@@ -145,6 +146,8 @@ std::optional<Chart> sweep_chart(
       highest = std::max(highest, y);
       lowest = std::min(lowest, y);
     }
+    for (const Result& r : of_sweep)
+      if (r.implementation == name && r.disturbed && percent_of_copy(r)) disturbed.push_back(&r);
     ChartLine line{
         .label = {name},
         .points = points_of(curve, xs),
@@ -169,6 +172,9 @@ std::optional<Chart> sweep_chart(
     }
     chart.subtitle += fmt::format("; grey: {}", fmt::join(names, ", "));
   }
+  chart.subtitle += words_for_mark(disturbed, "; ", "");
+  for (const Result* r : disturbed)
+    chart.disturbed.emplace_back(static_cast<double>(r->*sweep.x), *percent_of_copy(*r));
   chart.x_name = sweep.x_name;
   chart.mark = l2_mark(of_sweep, sweep, l2_mib);
   chart.lines = std::move(family);

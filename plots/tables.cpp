@@ -36,7 +36,9 @@ std::string provenance(const std::vector<const Result*>& results) {
 }
 
 std::string with_provenance(const std::vector<Row>& rows, const std::vector<const Result*>& used) {
-  return markdown_table(rows) + "\n" + provenance(used);
+  const std::string table = markdown_table(rows);
+  const bool has_mark = table.find(kMark) != std::string::npos;  // not where there are no times
+  return table + "\n" + (has_mark ? words_for_mark(used, "", ".\n\n") : "") + provenance(used);
 }
 
 /// The word for a result without a time.
@@ -64,9 +66,9 @@ const LadderColumn kLadderColumns[] = {
 std::string ladder_cell(const Result* result, bool shows_time) {
   if (result == nullptr) return kNothing;
   if (!result->median_us) return word_for(*result, kNothing);
-  if (shows_time) return microseconds(*result->median_us);
+  if (shows_time) return microseconds(*result->median_us) + mark_of(*result);
   const auto pct = percent_of_copy(*result);
-  return pct ? percent(*pct) : kNothing;
+  return pct ? percent(*pct) + mark_of(*result) : kNothing;
 }
 
 /// A lesson's slug with a link to its folder; others have none.
@@ -106,7 +108,7 @@ std::string time_cell(const Result& result) {
   } else if (result.gbps) {
     text += ", " + gigabytes_per_second(*result.gbps);
   }
-  return text;
+  return text + mark_of(result);
 }
 
 std::string copy_cell(const Result& result) {

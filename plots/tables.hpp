@@ -23,6 +23,8 @@ namespace rmsnorm::plots {
 ///     unaligned SLUG...      the given ones; time and % of copy of odd rows and their neighbours
 ///     long SLUG...           the given ones; time and % of copy of the longest rows over hidden
 ///
+/// Behind the time of what was disturbed stands a mark, and below the table what the mark says.
+///
 /// A table is of one operation, that of the first slug; but for variants.
 ///
 /// Ends with a newline.

@@ -169,6 +169,23 @@ TEST_CASE("the copy's label says which rows were compared with another copy") {
       contains("'{measured copy, 102 GB/s; librmsnorm: 205 GB/s}'"));
 }
 
+TEST_CASE("what was disturbed has a mark beside its bar or over its point, which is explained") {
+  std::vector<Result> results = {result_of("02_naive", 20), result_of("03_shared_memory", 16)};
+  CHECK_THAT(chart_of(results).subtitle + chart_of(results).commands(kLight), !contains("†"));
+  results[1].disturbed = Disturbance::power;
+  const Chart bars = chart_of(results);
+  CHECK_THAT(bars.subtitle, contains("; †: the GPU was at the power cap"));
+  CHECK_THAT(
+      bars.commands(kLight), contains("'{50 %  20.0 µs}'") && contains("'{62 %  16.0 µs †}'"));
+
+  for (Result& r : results) r.regime = kRowsSweep;
+  const Chart lines = sweep_chart(results, kOverRows, {}).value();
+  CHECK_THAT(lines.subtitle, contains("; †: the GPU was at the power cap"));
+  CHECK_THAT(lines.commands(kLight), contains("'{†}'"));
+  results[1].disturbed.reset();
+  CHECK_THAT(sweep_chart(results, kOverRows, {})->commands(kLight), !contains("†"));
+}
+
 TEST_CASE("a lesson's chart shows its variants, and no other lesson's") {
   const std::vector<Result> results = {
       result_of("06_float4", 40), result_of("06_float4/512", 45), result_of("07_multi_row", 80),

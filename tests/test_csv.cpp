@@ -31,17 +31,18 @@ struct ResultsFile {
   using Row = Result;
   static constexpr auto kWrite = write_csv;
   static constexpr auto kRead = read_csv;
-  static constexpr int kFields = 23;
+  static constexpr int kFields = 24;
   static inline const std::string kHeader =
-      "operation,implementation,regime,dtype,rows,hidden,cache,median_us,spread_pct,samples,bytes,"
-      "gbps,copy_gbps,peak_gbps,bytes_per_row_predicted,max_error,error_bound,verdict,device,"
-      "driver,cuda,version,date";
+      "operation,implementation,regime,dtype,rows,hidden,cache,median_us,spread_pct,samples,"
+      "disturbed,bytes,gbps,copy_gbps,peak_gbps,bytes_per_row_predicted,max_error,error_bound,"
+      "verdict,device,driver,cuda,version,date";
   static inline const std::string kLine =
-      "rms_norm,04_warp_reduce,decode,fp32,16,4096,warm,3.41,0.6,99,524288,153.8,165.4,4814,49152,"
+      "rms_norm,04_warp_reduce,decode,fp32,16,4096,warm,3.41,0.6,99,power,524288,153.8,165.4,4814,"
+      "49152,"
       "1.5e-07,8.125e-07,pass,NVIDIA H200,580.159.03,13.0,0123456789ab,2026-11-21";
   static inline const std::vector<Bad> kBad = {{4, "many"},  {5, "4096.5"},      {7, "3.41us"},
-                                               {9, ""},      {9, "99999999999"}, {16, "1 2"},
-                                               {14, "0x10"}, {10, "5e5"}};
+                                               {9, ""},      {9, "99999999999"}, {17, "1 2"},
+                                               {15, "0x10"}, {11, "5e5"}};
   static std::string& text_in(Result& row) { return row.device; }
   static Result full_row() {
     return {
@@ -53,6 +54,7 @@ struct ResultsFile {
         .median_us = 3.41,
         .spread_pct = 0.6,
         .samples = 99,
+        .disturbed = Disturbance::power,
         .bytes = 524288,
         .gbps = 153.8,
         .copy_gbps = 165.4,
@@ -188,10 +190,10 @@ TEST_CASE("a number that does not apply is an empty field, and none is infinite 
   write_csv(folder / "results.csv", {{.implementation = "01_a", .rows = 2, .hidden = 3}});
   CHECK(
       read_file(folder / "results.csv") ==
-      ResultsFile::kHeader + "\nrms_norm,01_a,,fp32,2,3,,,,0,0,,,,0,,,pass,,,,,\n");
+      ResultsFile::kHeader + "\nrms_norm,01_a,,fp32,2,3,,,,0,,0,,,,0,,,pass,,,,,\n");
   const Result read = read_csv(folder / "results.csv").at(0);
   CHECK_FALSE((read.cache || read.median_us || read.spread_pct || read.gbps || read.copy_gbps));
-  CHECK_FALSE((read.peak_gbps || read.max_error || read.error_bound));
+  CHECK_FALSE((read.peak_gbps || read.max_error || read.error_bound || read.disturbed));
   for (const char* value : {"nan", "inf", "-inf"}) {
     CHECK_THAT(
         complaint_about<ResultsFile>(
@@ -200,9 +202,14 @@ TEST_CASE("a number that does not apply is an empty field, and none is infinite 
   }
 }
 
-TEST_CASE("every verdict and cache can be read and another is reported by its field") {
+TEST_CASE("every verdict, cache and disturbance can be read and another is reported by its field") {
   const TemporaryFolder folder;
   Result result = ResultsFile::full_row();
+  for (const Disturbance disturbed : {Disturbance::power, Disturbance::heat}) {
+    result.disturbed = disturbed;
+    write_csv(folder / "results.csv", {result});
+    CHECK(read_csv(folder / "results.csv").at(0).disturbed == disturbed);
+  }
   for (const Verdict verdict : {Verdict::pass, Verdict::fail, Verdict::unsupported}) {
     for (const Cache cache : {Cache::cold, Cache::warm}) {
       result.verdict = verdict;
@@ -214,7 +221,7 @@ TEST_CASE("every verdict and cache can be read and another is reported by its fi
       CHECK(read_csv(folder / "results.csv").at(0).rows == 5'000'000'000);
     }
   }
-  for (const Bad& bad : {Bad{6, "hot"}, {17, "skipped"}, {17, ""}}) {
+  for (const Bad& bad : {Bad{6, "hot"}, {10, "noise"}, {18, "skipped"}, {18, ""}}) {
     CAPTURE(bad.field, bad.value);
     CHECK_THAT(
         complaint_about<ResultsFile>(

@@ -118,6 +118,22 @@ TEST_CASE("a time that is noisy says so and an implementation that was not there
   CHECK_THAT(table, contains("8192 × 4096 | 4000 | **100.0** | 50.0 |"));
 }
 
+TEST_CASE("a case that was disturbed has marks in its table and its chart, which explain them") {
+  std::vector<Result> some = results();
+  CHECK_THAT(make_peers_table(some, {"residual_add"}), !contains("†"));
+  CHECK_THAT(peers_other_chart(some)->subtitle, !contains("†"));
+  for (Result& r : some)
+    if (r.regime == "residual_add") r.disturbed = Disturbance::heat;
+  CHECK_THAT(
+      make_peers_table(some, {"residual_add"}),
+      contains("| **101.8** † | 50.0 † |\n\n†: the GPU was at the heat cap.\n\nMeasured on"));
+  CHECK_THAT(make_peers_table(some, {"backward"}), !contains("†"));
+  const Chart chart = peers_other_chart(some).value();
+  CHECK_THAT(chart.subtitle, contains("cold L2; †: the GPU was at the heat cap"));
+  CHECK(count(chart.commands(kLight), "'{4096 × 8192 †}'") == 1);
+  CHECK(count(chart.commands(kLight), "†") == 1);
+}
+
 TEST_CASE("the table of versions names every implementation once") {
   const std::string table = make_peers_table(results(), {"versions"});
   CHECK(count(table, "| `zeta` | `version of zeta` |") == 1);

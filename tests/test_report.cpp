@@ -132,6 +132,21 @@ TEST_CASE("a result with a spread above 5 per cent is called noisy") {
   CHECK_THAT(result_line(result, "", false), contains("PASS  noisy"));
 }
 
+TEST_CASE("a disturbed result says so on its line and has a mark in the summary") {
+  Result result = timed();
+  result.disturbed = Disturbance::power;
+  CHECK_THAT(result_line(result, "", false), contains("PASS  at the power cap"));
+  CHECK_THAT(summary({timed()}), !contains("*") && !contains("cap"));
+  CHECK_THAT(summary({result}), contains(" 3.41 us*\n* the GPU was at the power cap\n"));
+  result.regime = "prefill";
+  Result hot = result;
+  hot.disturbed = Disturbance::heat;
+  hot.cache = Cache::cold;
+  CHECK_THAT(
+      summary({result, hot}),
+      contains(" 93%*") && contains("at the heat cap or at the power cap\n"));
+}
+
 TEST_CASE("the list has a line for each lesson with slug, title and idea in the same columns") {
   std::set<std::pair<std::size_t, std::size_t>> columns;
   for (const Implementation& lesson : all_implementations()) {

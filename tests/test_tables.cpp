@@ -109,6 +109,23 @@ TEST_CASE("the copy in a table is the lesson's, not that of the library's run") 
       contains("| prefill, cold | 80.0 µs, 2500 GB/s | 100 µs, 80 % |"));
 }
 
+TEST_CASE("what was disturbed has a mark in a table of times, which is explained below it") {
+  std::vector<Result> results = {timed("07_norm", "prefill"), timed("08_norm", "prefill")};
+  const std::vector<std::string> lesson = {"lesson", "07_norm", "08_norm"};
+  const std::vector<std::string> ladder = {"ladder", "rms_norm"};
+  for (const auto& words : {lesson, ladder}) CHECK_THAT(make_table(results, words), !contains("†"));
+  results[1].disturbed = Disturbance::power;
+  CHECK_THAT(
+      make_table(results, lesson),
+      contains("| 100 µs, 50 % | 100 µs, 50 % † |\n\n†: the GPU was at the power cap.\n\nMeas"));
+  CHECK_THAT(
+      make_table(results, ladder),
+      contains("/08_norm/) | 50 % † |") && contains("\n\n†: the GPU was at the power cap.\n\n"));
+  for (Result& r : results) r.regime = "sweep_hidden";
+  CHECK_THAT(make_table(results, {"long", "07_norm", "08_norm"}), contains("50 % † |\n\n†: the"));
+  CHECK_THAT(make_table(results, {"errors", "07_norm", "08_norm"}), !contains("†"));
+}
+
 TEST_CASE("a table is of one operation and the ladder has no variants") {
   const Result norm = timed("07_norm", "prefill");
   const Result variant = timed("07_norm/variant", "prefill");

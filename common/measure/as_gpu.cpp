@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include "common/measure/gpu.hpp"
+#include "common/measure/nvml.hpp"
 
 namespace rmsnorm {
 
@@ -20,6 +21,10 @@ Gpu find_gpu() {
       .l2_bytes = 0,
       .peak_gbps = 0,
       .free_bytes = free_bytes};
+}
+
+std::optional<unsigned long long> reasons_for_lower_clocks() {
+  return std::nullopt;
 }
 
 }  // namespace rmsnorm

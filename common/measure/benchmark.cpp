@@ -1,13 +1,19 @@
 #include "common/measure/benchmark.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/base/cuda_check.hpp"
 #include "common/base/own_stream.hpp"
-#include "common/records/result.hpp"
+#include "common/base/terminal.hpp"
+#include "common/measure/calm.hpp"
+#include "common/measure/nvml.hpp"
 
 namespace rmsnorm {
 namespace {
@@ -16,6 +22,7 @@ constexpr double kGraphMicroseconds = 2000;  // long against the events' resolut
 constexpr int kMaxLaunches = 16384;
 constexpr int kMinSamples = 11;
 constexpr int kMaxSamples = 1000;
+constexpr std::chrono::milliseconds kBetweenLooks{5};
 
 /// Owns what CUDA made, and gives it back.
 template <class Handle, cudaError_t (*destroy)(Handle)>
@@ -69,15 +76,31 @@ ExecutableGraph record(const LaunchOnSet& launch, int launches, int sets, cudaSt
   return executable;
 }
 
+/// Looks until the event is there: of an idle GPU no cap is seen, so it is looked at while it works,
+/// and once more as soon as it is done.
+void look_until(const Event& event, const Calm::Look& look) {
+  look();
+  cudaError_t state = cudaErrorNotReady;
+  while (state == cudaErrorNotReady) {
+    std::this_thread::sleep_for(kBetweenLooks);
+    state = cudaEventQuery(event.get());
+    if (state == cudaErrorNotReady) cudaGetLastError();  // it is no error, but remembered as one
+    look();
+  }
+  cuda_check(state, "running the timed kernels");
+}
+
 /// Microseconds of `count` replays. One more goes first: when the first event fires, the GPU has
 /// work, and the time that the CPU takes to ask for a replay does not count.
-std::vector<double> time_replays(cudaGraphExec_t graph, int count, cudaStream_t stream) {
+std::vector<double> time_replays(
+    cudaGraphExec_t graph, int count, cudaStream_t stream, const Calm::Look& look = {}) {
   std::vector<Event> events;
   for (int i = 0; i <= count; ++i) events.push_back(make_event());
   for (const Event& event : events) {
     cuda_check(cudaGraphLaunch(graph, stream), "replaying a graph");
     cuda_check(cudaEventRecord(event.get(), stream), "recording an event");
   }
+  if (look) look_until(events.back(), look);
   cuda_check(cudaEventSynchronize(events.back().get()), "running the timed kernels");
   std::vector<double> microseconds;
   for (int i = 0; i < count; ++i) {
@@ -108,12 +131,22 @@ Timing summarise(std::vector<double> samples) {
       .samples = static_cast<int>(samples.size())};
 }
 
+std::optional<Disturbance> gpu_is_disturbed() {
+  const auto reasons = reasons_for_lower_clocks();
+  return reasons ? disturbance_of(*reasons) : std::nullopt;
+}
+
+void let_gpu_rest(Disturbance why, int seconds) {
+  progress(fmt::format("the GPU is {}: waiting {} s to time it again", in_words(why), seconds));
+  std::this_thread::sleep_for(std::chrono::seconds(seconds));
+}
+
 }  // namespace
 
 int sets_for_cold_cache(std::size_t bytes_of_one_set, std::size_t l2_bytes) {
   const std::size_t one = std::max<std::size_t>(1, bytes_of_one_set);
   const std::size_t sets = (4 * l2_bytes + one - 1) / one;
-  return static_cast<int>(std::clamp<std::size_t>(sets, 1, kMaxLaunches));
+  return static_cast<int>(std::clamp<std::size_t>(sets, 2, kMaxLaunches));
 }
 
 Timing time_launch(const LaunchOnSet& launch, Cache cache, int sets, double min_seconds) {
@@ -133,16 +166,19 @@ Timing time_launch(const LaunchOnSet& launch, Cache cache, int sets, double min_
   const int replays = static_cast<int>(
       std::clamp(std::ceil(1e6 * min_seconds / graph_us), 1.0 * kMinSamples, 1.0 * kMaxSamples));
 
-  std::vector<double> samples;
-  Timing timing{};
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    for (const double us : time_replays(graph.get(), replays, stream.get())) {
-      samples.push_back(us / launches);
+  static Calm calm(gpu_is_disturbed, let_gpu_rest);
+  return calm.timed([&](const Calm::Look& look) {
+    std::vector<double> samples;
+    Timing timing{};
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      for (const double us : time_replays(graph.get(), replays, stream.get(), look)) {
+        samples.push_back(us / launches);
+      }
+      timing = summarise(samples);
+      if (timing.spread_pct <= kNoisyPct) break;
     }
-    timing = summarise(samples);
-    if (timing.spread_pct <= kNoisyPct) break;
-  }
-  return timing;
+    return timing;
+  });
 }
 
 }  // namespace rmsnorm

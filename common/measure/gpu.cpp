@@ -1,10 +1,10 @@
 #include "common/measure/gpu.hpp"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "common/base/cuda_check.hpp"
 #include "common/base/device.hpp"
+#include "common/measure/nvml.hpp"
 #include "common/measure/roofline.hpp"
 
 namespace rmsnorm {
@@ -16,27 +16,11 @@ int attribute(cudaDeviceAttr which) {
   return value;
 }
 
-/// The driver's version as nvidia-smi prints it. NVML comes with the driver, not with the toolkit,
-/// so it is looked up at run time: the program must start on machines that have no driver.
 std::string driver_version() {
+  if (const auto version = driver_version_of_nvml()) return *version;
   int newest_cuda = 0;
   cuda_check(cudaDriverGetVersion(&newest_cuda), "asking for the driver's version");
-  std::string version =
-      "for CUDA " + fmt::format("{}.{}", newest_cuda / 1000, newest_cuda % 1000 / 10);
-
-  void* nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-  if (nvml == nullptr) return version;
-  const auto init = reinterpret_cast<int (*)()>(dlsym(nvml, "nvmlInit_v2"));
-  const auto get =
-      reinterpret_cast<int (*)(char*, unsigned)>(dlsym(nvml, "nvmlSystemGetDriverVersion"));
-  const auto shutdown = reinterpret_cast<int (*)()>(dlsym(nvml, "nvmlShutdown"));
-  if (init != nullptr && get != nullptr && shutdown != nullptr && init() == 0) {
-    char text[96] = {};
-    if (get(text, sizeof text) == 0) version = text;
-    shutdown();
-  }
-  dlclose(nvml);
-  return version;
+  return fmt::format("for CUDA {}.{}", newest_cuda / 1000, newest_cuda % 1000 / 10);
 }
 
 std::string why_no_gpu(cudaError_t error) {

@@ -79,7 +79,7 @@ cudaError_t copy_with_kernel(const Copy& first, const Copy& second, cudaStream_t
   return cudaGetLastError();
 }
 
-double measure_copy(const Workload& workload, Cache cache, double min_seconds) {
+CopyRate measure_copy(const Workload& workload, Cache cache, double min_seconds) {
   double bytes = 0;
   std::size_t room = 0;  // for what has no room of its own, in a set
   for (const Copy& copy : copies_of(workload, 0, nullptr)) {
@@ -98,10 +98,10 @@ double measure_copy(const Workload& workload, Cache cache, double min_seconds) {
     return copy_with_runtime(copies_in(set), stream);
   };
   const int sets = workload.spec().sets;
-  const double best_us = std::min(
-      time_launch(with_kernel, cache, sets, min_seconds).median_us,
-      time_launch(with_runtime, cache, sets, min_seconds).median_us);
-  return gbps(bytes, best_us);
+  const Timing kernel = time_launch(with_kernel, cache, sets, min_seconds);
+  const Timing runtime = time_launch(with_runtime, cache, sets, min_seconds);
+  const Timing& best = kernel.median_us < runtime.median_us ? kernel : runtime;
+  return {gbps(bytes, best.median_us), best.disturbed};
 }
 
 }  // namespace rmsnorm

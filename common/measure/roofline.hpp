@@ -5,8 +5,10 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "common/contract/regime.hpp"
+#include "common/records/result.hpp"
 #include "common/tensors/workload.hpp"
 
 namespace rmsnorm {
@@ -30,10 +32,16 @@ struct Copy {
 /// Copies with 16-byte loads and stores, one a thread; in one launch.
 cudaError_t copy_with_kernel(const Copy& first, const Copy& second, cudaStream_t stream);
 
-/// GB/s of the best copy of the operation's matrices: each input that has an output to go to, in
-/// the order of the tensors, by cudaMemcpyAsync or copy_with_kernel, whichever is faster. Bytes
-/// read and bytes written both count. Where the output has shorter elements, a part of the input is
-/// copied, so that as many bytes move as the two have together. \throws CudaError
-double measure_copy(const Workload& workload, Cache cache, double min_seconds);
+/// How fast a copy was.
+struct CopyRate {
+  double gbps;                           ///< bytes read and bytes written both count
+  std::optional<Disturbance> disturbed;  ///< as in a Timing
+};
+
+/// The best copy of the operation's matrices: each input that has an output to go to, in
+/// the order of the tensors, by cudaMemcpyAsync or copy_with_kernel, whichever is faster. Where
+/// the output has shorter elements, a part of the input is copied, so that as many bytes move as
+/// the two have together. \throws CudaError
+CopyRate measure_copy(const Workload& workload, Cache cache, double min_seconds);
 
 }  // namespace rmsnorm

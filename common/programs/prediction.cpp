@@ -131,12 +131,13 @@ std::string graded_prediction(
             "{} and {} in {} were not measured in the same run", before, after, regime.name));
       }
     }
+    const auto disturbed = was.disturbed ? was.disturbed : is.disturbed;
     text += fmt::format(
-        "{}, {}   you said {:g} x, measured {} x: {} -> {}, spreads {} and {}   {}\n", regime.name,
-        to_string(cache), guess, factor_text(*was.median_us / *is.median_us),
+        "{}, {}   you said {:g} x, measured {} x: {} -> {}, spreads {} and {}{}   {}\n",
+        regime.name, to_string(cache), guess, factor_text(*was.median_us / *is.median_us),
         microseconds(*was.median_us), microseconds(*is.median_us),
         percent_text(was.spread_pct.value_or(0)), percent_text(is.spread_pct.value_or(0)),
-        grade(guess, was, is));
+        disturbed ? fmt::format(", {}", in_words(*disturbed)) : "", grade(guess, was, is));
   }
   return text +
          fmt::format(

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "common/contract/regime.hpp"
@@ -46,6 +47,7 @@ std::string result_line(const Result& r, std::string_view remark, bool colour) {
       "{:27} {:12} {:>7} x {:<6} {:5} {}  {}", r.implementation, with_dtype(r.regime, r.dtype),
       r.rows, r.hidden, cache_text(r), time_columns(r), verdict_text(r, colour));
   if (r.spread_pct.value_or(0) > kNoisyPct) line += "  noisy";
+  if (r.disturbed) line += fmt::format("  {}", in_words(*r.disturbed));
   if (!remark.empty()) line += fmt::format("  {}", remark);
   return line;
 }
@@ -64,6 +66,9 @@ std::string implementation_list(const std::vector<Implementation>& implementatio
 
 namespace {
 
+/// Behind what was disturbed, in the summary.
+constexpr const char* kMark = "*";
+
 /// The line of the summary that a result belongs to.
 std::string line_name(const Result& r) {
   std::string name = r.implementation;
@@ -75,9 +80,10 @@ std::string cell_of(const Result& r) {
   if (r.verdict == Verdict::unsupported) return "-";
   if (r.verdict == Verdict::fail) return "FAIL";
   if (!r.median_us) return "";
-  if (r.regime == kDecodeRegime) return microseconds(*r.median_us);
+  const char* const mark = r.disturbed ? kMark : "";
+  if (r.regime == kDecodeRegime) return microseconds(*r.median_us) + mark;
   const auto pct = percent_of_copy(r);
-  return pct ? fmt::format("{:.0f}%", *pct) : "";
+  return pct ? fmt::format("{:.0f}%{}", *pct, mark) : "";
 }
 
 /// The place of a name in a list, to which it is added if it is not there.
@@ -96,11 +102,13 @@ std::string summary(const std::vector<Result>& results) {
   std::vector<std::string> lines;
   std::vector<std::pair<std::string, std::string>> columns;  // regime, state of the cache
   std::map<std::pair<std::size_t, std::size_t>, std::string> cells;
+  std::set<std::string> disturbed;
   for (const Result& r : results) {
     const bool is_listed = !is_sweep(r.regime) && r.regime != kCustomRegime;
     if (!is_listed || r.dtype == "fp16" || !r.cache) continue;
     const std::size_t line = place_in(lines, line_name(r));
     cells[{line, place_in(columns, {r.regime, cache_text(r)})}] = cell_of(r);
+    if (r.disturbed) disturbed.insert(in_words(*r.disturbed));
   }
   if (columns.empty()) return "";
 
@@ -113,6 +121,9 @@ std::string summary(const std::vector<Result>& results) {
     for (std::size_t i = 0; i < columns.size(); ++i) {
       table += fmt::format(" {:>8}", cells[{line, i}]);
     }
+  }
+  if (!disturbed.empty()) {
+    table += fmt::format("\n{} the GPU was {}", kMark, fmt::join(disturbed, " or "));
   }
   return table + "\n";
 }

@@ -31,7 +31,8 @@ std::string implementation_list(const std::vector<Implementation>& implementatio
 
 /// The results as a table of at most 100 columns: a line for each implementation and type, a column
 /// for each regime and state of the cache, with the time of one launch in decode and % of the copy
-/// elsewhere. Sweeps and problems of the reader's own are left out, and fp16, which is like bf16.
+/// elsewhere; a "*" behind what was disturbed, and a last line that says so. Sweeps and problems of
+/// the reader's own are left out, and fp16, which is like bf16.
 /// "" if nothing was timed.
 std::string summary(const std::vector<Result>& results);
 

@@ -37,17 +37,19 @@ class Runner {
     std::vector<std::optional<Cache>> caches(job_.caches.begin(), job_.caches.end());
     if (caches.empty()) caches.push_back(std::nullopt);
     for (const std::optional<Cache> cache : caches) {
-      std::optional<double> copy_gbps;
-      if (cache && (cache == Cache::warm || job_.is_cold)) {
+      std::optional<CopyRate> copy;
+      if (cache && (cache == Cache::warm || job_.not_cold.empty())) {
         progress(fmt::format("copying {}, {}", text(), to_string(*cache)));
-        copy_gbps = measure_copy(workload_, *cache, min_seconds_);
+        copy = measure_copy(workload_, *cache, min_seconds_);
       }
       for (std::size_t i = 0; i < findings.size(); ++i) {
         Finding finding = findings[i];
-        if (copy_gbps) finding.result.cache = cache;
-        finding.result.copy_gbps = copy_gbps;
+        if (copy) {
+          finding.result.cache = cache;
+          finding.result.copy_gbps = copy->gbps;
+        }
         if (finding.result.verdict == Verdict::pass) {
-          finding.remark = timed(job_.implementations[i], cache, finding.result);
+          finding.remark = timed(job_.implementations[i], cache, copy, finding.result);
         }
         output_.add(finding);
       }
@@ -97,13 +99,14 @@ class Runner {
 
   /// Fills in the times if there is a copy to compare them with; says what is to be said of it.
   std::string timed(
-      const Implementation& implementation, std::optional<Cache> cache, Result& result) {
+      const Implementation& implementation, std::optional<Cache> cache,
+      const std::optional<CopyRate>& copy, Result& result) {
     if (job_.spec.memory == Memory::host) {
       return job_.has_fewer_rows ? "on the CPU, fewer rows" : "on the CPU";
     }
     if (is_cpu_device()) return "on the CPU device";
     if (!cache) return "";
-    if (!result.copy_gbps) return "too small to be timed with a cold L2";
+    if (!copy) return job_.not_cold;
     progress(fmt::format("timing {} on {}, {}", implementation.slug, text(), to_string(*cache)));
     // One workspace for all sets, as in a framework, which gives the same memory to the next that
     // asks.
@@ -119,6 +122,7 @@ class Runner {
       result.median_us = timing.median_us;
       result.spread_pct = timing.spread_pct;
       result.samples = timing.samples;
+      result.disturbed = timing.disturbed ? timing.disturbed : copy->disturbed;
       result.gbps = gbps(static_cast<double>(result.bytes), timing.median_us);
       return "";
     } catch (const CudaError& error) {

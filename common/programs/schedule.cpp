@@ -17,6 +17,19 @@ namespace {
 /// A lesson that runs on the CPU gets as many rows as make this many elements: enough to verify it.
 constexpr std::int64_t kElementsForCpuLesson = std::int64_t{1} << 22;
 
+std::size_t bytes_of_set(const Operation& operation, const WorkloadSpec& spec) {
+  return static_cast<std::size_t>(bytes_of_tensors(operation, spec.rows, spec.hidden, spec.types));
+}
+
+/// Why it is not timed with a cold L2, as a remark; "" if it can be.
+std::string why_not_cold(
+    const Operation& operation, const WorkloadSpec& spec, std::size_t l2_bytes) {
+  const std::string what = "to be timed with a cold L2";
+  if (spec.sets * bytes_of_set(operation, spec) < 2 * l2_bytes) return "too small " + what;
+  if (spec.sets == 1) return "too large " + what + ", which takes two sets of tensors";
+  return "";
+}
+
 /// Makes a schedule, regime by regime.
 class Scheduler {
  public:
@@ -57,7 +70,7 @@ class Scheduler {
           shape.hidden, needed / 0x1p30, memory / 0x1p30));
     }
     schedule_.jobs.push_back(
-        {&operation, {implementation}, regime.name, spec, {}, false, shape.rows < wanted.rows});
+        {&operation, {implementation}, regime.name, spec, {}, "", shape.rows < wanted.rows});
   }
 
   /// A job for each type, or a place in the job with this shape, from `first` on.
@@ -82,18 +95,20 @@ class Scheduler {
       const Implementation& implementation, const Regime& regime, Shape wanted,
       const Types& types) {
     const Operation& operation = *implementation.operation;
-    WorkloadSpec spec = spec_of(Memory::device, fit(operation, regime, wanted, types), types);
-    const auto bytes =
-        static_cast<std::size_t>(bytes_of_tensors(operation, spec.rows, spec.hidden, types));
-    spec.sets = sets_for_cold_cache(bytes, gpu_->l2_bytes);
-    const bool is_cold = spec.sets * bytes >= 2 * gpu_->l2_bytes;
+    const WorkloadSpec spec = fit(operation, regime, wanted, types);
     std::vector<Cache> caches;
     if (!options_.verify_only && spec.rows > 0 && !is_cpu_device()) {
       caches = options_.only_cache ? std::vector{*options_.only_cache} : regime.caches;
     }
     const bool has_fewer_rows = spec.rows < wanted.rows;
     schedule_.jobs.push_back(
-        {&operation, {implementation}, regime.name, spec, caches, is_cold, has_fewer_rows});
+        {&operation,
+         {implementation},
+         regime.name,
+         spec,
+         caches,
+         why_not_cold(operation, spec, gpu_->l2_bytes),
+         has_fewer_rows});
   }
 
   /// Whether it has been scheduled for this shape: with fewer rows, many shapes of a sweep become
@@ -115,21 +130,31 @@ class Scheduler {
     return true;
   }
 
-  Shape fit(
+  /// With as many sets as a cold L2 takes; with one on the CPU device, which has no clock.
+  WorkloadSpec with_sets(const Operation& operation, Shape shape, const Types& types) const {
+    WorkloadSpec spec = spec_of(Memory::device, shape, types);
+    if (is_cpu_device()) return spec;
+    spec.sets = sets_for_cold_cache(bytes_of_set(operation, spec), gpu_->l2_bytes);
+    return spec;
+  }
+
+  WorkloadSpec fit(
       const Operation& operation, const Regime& regime, Shape shape, const Types& types) const {
     const std::size_t budget = gpu_->free_bytes / 10 * 9;
     // A regime has the same shape in every type, that of fp32.
     while (regime.name != kCustomRegime && shape.rows > 1 &&
-           Workload::bytes(operation, spec_of(Memory::device, shape, {})) > budget) {
+           Workload::bytes(operation, with_sets(operation, shape, {})) > budget) {
       shape.rows /= 2;
     }
-    const std::size_t needed = Workload::bytes(operation, spec_of(Memory::device, shape, types));
+    WorkloadSpec spec = with_sets(operation, shape, types);
+    if (Workload::bytes(operation, spec) > budget) spec.sets = 1;
+    const std::size_t needed = Workload::bytes(operation, spec);
     if (needed > budget) {
       throw TooLarge(fmt::format(
           "{} x {} needs {:.1f} GiB on the {}, which has {:.1f} GiB to spare", shape.rows,
           shape.hidden, needed / 0x1p30, is_cpu_device() ? "CPU device" : "GPU", budget / 0x1p30));
     }
-    return shape;
+    return spec;
   }
 
   WorkloadSpec spec_of(Memory memory, Shape shape, const Types& types) const {

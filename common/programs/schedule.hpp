@@ -22,8 +22,8 @@ struct Job {
   std::string regime;                           ///< its name
   WorkloadSpec spec;                            ///< of the tensors: of a shape that fits
   std::vector<Cache> caches;                    ///< in which it is timed; empty: it is not
-  bool is_cold;         ///< whether the sets in turn leave nothing of each other in the L2
-  bool has_fewer_rows;  ///< than the regime
+  std::string not_cold;  ///< why it is not timed with a cold L2, as a remark; "" if it can be
+  bool has_fewer_rows;   ///< than the regime
 };
 
 /// The memory cannot hold the tensors of a problem that the reader asked for.
@@ -39,8 +39,9 @@ struct Schedule {
 
 /// The schedule for these options; without a GPU, only of what runs on the CPU.
 ///
-/// Regimes shrink to the GPU's memory, and to what the CPU device has done in a moment; a problem
-/// of the reader's own has to fit. \throws TooLarge
+/// Regimes shrink until two sets of their tensors fit the GPU's memory, and to what the CPU device
+/// has done in a moment. A problem of the reader's own has to fit, once: then it is not timed with
+/// a cold L2. \throws TooLarge
 Schedule make_schedule(const Options& options, const std::optional<Gpu>& gpu);
 
 /// A regime's shape on this device.

@@ -27,6 +27,9 @@ inline constexpr std::array kValues<Verdict>{Verdict::pass, Verdict::fail, Verdi
 /// Those of a cache.
 template <>
 inline constexpr std::array kValues<Cache>{Cache::cold, Cache::warm};
+/// Those of a disturbance.
+template <>
+inline constexpr std::array kValues<Disturbance>{Disturbance::power, Disturbance::heat};
 
 /// A value as a field's text: an integer with all its digits, another number with six significant
 /// ones, an enum by its name.

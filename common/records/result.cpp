@@ -14,6 +14,14 @@ const char* to_string(Verdict verdict) {
   return "";
 }
 
+const char* to_string(Disturbance disturbance) {
+  return disturbance == Disturbance::power ? "power" : "heat";
+}
+
+const char* in_words(Disturbance disturbance) {
+  return disturbance == Disturbance::power ? "at the power cap" : "at the heat cap";
+}
+
 bool is_variant(std::string_view slug) {
   return slug.find('/') != slug.npos;
 }

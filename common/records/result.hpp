@@ -24,6 +24,18 @@ enum class Verdict {
 /// "pass", "fail" or "unsupported".
 const char* to_string(Verdict verdict);
 
+/// What held the GPU's clocks down while something was timed.
+enum class Disturbance {
+  power,  ///< the GPU, or what supplies it, was at the limit of its power
+  heat,   ///< the GPU was at the limit of its temperature
+};
+
+/// "power" or "heat".
+const char* to_string(Disturbance disturbance);
+
+/// "at the power cap" or "at the heat cap", where the GPU was.
+const char* in_words(Disturbance disturbance);
+
 /// The outcome of one implementation on one problem. Numbers that do not apply are empty: what was
 /// only verified has no time, what is unsupported has no error either.
 struct Result {
@@ -36,8 +48,9 @@ struct Result {
   std::int64_t hidden = 0;               ///< columns of x
   std::optional<Cache> cache = {};       ///< empty where nothing was timed
   std::optional<double> median_us = {};  ///< median time of one launch, microseconds
-  std::optional<double> spread_pct = {};   ///< half the 10-90 % range, in % of the median
-  int samples = 0;                         ///< timed samples behind the median
+  std::optional<double> spread_pct = {};      ///< half the 10-90 % range, in % of the median
+  int samples = 0;                            ///< timed samples behind the median
+  std::optional<Disturbance> disturbed = {};  ///< it or the copy, in each repeat
   std::int64_t bytes = 0;                  ///< that any implementation has to move: what is counted
   std::optional<double> gbps = {};         ///< bytes / median, GB/s
   std::optional<double> copy_gbps = {};    ///< the best copy of as many bytes, in the same run

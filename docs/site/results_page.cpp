@@ -101,16 +101,20 @@ std::string device_of(const std::vector<Result>& results) {
 std::string times(const std::vector<Result>& results) {
   const auto on_gpu = plots::only(results, [](const Result& r) { return r.device != "cpu"; });
   Table table(
-      escape_html("Measured on " + plots::sources_of(on_gpu, "; ")),
+      escape_html(
+          "Measured on " + plots::sources_of(on_gpu, "; ") +
+          plots::words_for_mark(results, ". ", "")),
       {"L2", "time, µs", "spread, %", "bandwidth, GB/s", "of copy, %", "of peak, %",
        "largest error", "bound", "verdict", "version"});
   const auto error = [](double e) { return fmt::format("{:.1e}", e); };
   for (const Result& r : results) {
     const auto of_peak = r.gbps && r.peak_gbps ? std::optional(100 * *r.gbps / *r.peak_gbps)
                                                : std::optional<double>();
+    Cell time = number(r.median_us, plots::microseconds);
+    time.text += plots::mark_of(r);
     table.add(
         r, {{r.cache ? to_string(*r.cache) : "-"},
-            number(r.median_us, plots::microseconds),
+            time,
             number(r.spread_pct, plots::percent),
             number(r.gbps, plots::gigabytes_per_second),
             number(percent_of_copy(r), plots::percent),

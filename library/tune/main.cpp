@@ -119,7 +119,7 @@ tune::Plan tuned(const Width& width, const Gpu& gpu, bool has_clusters) {
     if (spec.sets * bytes < 2 * gpu.l2_bytes) continue;  // they are never out of the L2
     progress(fmt::format("timing {} x {}", rows, width.text()));
     const Workload workload(operation, spec);
-    const double copy = measure_copy(workload, Cache::cold, kSeconds);
+    const double copy = measure_copy(workload, Cache::cold, kSeconds).gbps;
     const std::vector<double> medians = measure(shapes, workload);
     heading += fmt::format(" {:>9}", rows);
     for (std::size_t i = 0; i < shapes.size(); ++i) {
