@@ -153,7 +153,7 @@ def rows_of(timings, versions, common):
         results.Row(
             "rms_norm", name, "host", "bf16", ROWS, HIDDEN, "warm", timing.median_us,
             timing.spread_pct, timing.samples,
-            0 if name in (EMPTY, EMPTY_ALONE) else 2 * 2 * ROWS * HIDDEN, verdict="pass",
+            bytes=0 if name in (EMPTY, EMPTY_ALONE) else 2 * 2 * ROWS * HIDDEN, verdict="pass",
             version=versions[name], **common)
         for name, timing in timings.items()]
 

@@ -9,7 +9,8 @@ import importlib.util
 import sys
 import time
 
-from peers_harness import cases, results, resume
+from peers_harness import cases, nvml, results, resume
+from peers_harness.calm import Calm
 from peers_harness.program import DONE, FAILED, ROOT, parser_for, revision_for, run, say
 
 IMPLEMENTATIONS = [  # ours is the last bar of each chart
@@ -78,6 +79,11 @@ def find_implementations(options):
     return found
 
 
+def let_gpu_rest(disturbance, seconds):
+    say(f"  the GPU is at the {disturbance} cap: waiting {seconds} s to time the case again")
+    time.sleep(seconds)
+
+
 def measure(options):
     from peers_harness import machine
 
@@ -91,10 +97,11 @@ def measure(options):
 
     found = find_implementations(options)
     started = time.monotonic()
+    calm = Calm(nvml.reading(), let_gpu_rest)
     rows = []
     for case in options.cases if found else []:
         say(f"{case.label}  ({time.monotonic() - started:.0f} s)")
-        rows += run_case(case, found, common, min_seconds=0.1)
+        rows += run_case(case, found, common, min_seconds=0.1, calm=calm)
         if options.csv:
             results.write_csv(options.csv, resume.merged(options.kept, rows))
     say(f"{len(rows)} results in {time.monotonic() - started:.0f} s")

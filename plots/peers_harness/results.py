@@ -29,6 +29,7 @@ class Row:
     median_us: float | None = None
     spread_pct: float | None = None
     samples: int = 0
+    disturbed: str = ""
     bytes: int = 0
     gbps: float | None = None
     copy_gbps: float | None = None

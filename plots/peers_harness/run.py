@@ -2,6 +2,7 @@
 
 import torch
 
+from .calm import Calm
 from .check import bound_of, largest_error
 from .clock import Recording, record_for_timing
 from .implementations import Missing
@@ -89,8 +90,17 @@ def _prepare(implementation, tensors, stream, row):
     return None
 
 
-def run_case(case, implementations, common, min_seconds):
-    """The rows of a case; `common` are the fields that all rows share."""
+def run_case(case, implementations, common, min_seconds, calm=None):
+    """The rows of a case; `common` are the fields that all rows share. None if it is too large."""
+    try:
+        return _run_case(case, implementations, common, min_seconds, calm or Calm())
+    except torch.cuda.OutOfMemoryError:
+        say("  left out: the GPU has no memory for two sets of tensors, and of all results")
+    torch.cuda.empty_cache()  # by now nothing of the case is in use
+    return []
+
+
+def _run_case(case, implementations, common, min_seconds, calm):
     torch.compiler.reset()  # many shapes of one function would count as too many recompilations
     with torch.set_grad_enabled(case.is_backward):
         l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
@@ -118,7 +128,8 @@ def run_case(case, implementations, common, min_seconds):
         recordings = {
             name: record_for_timing(launch, tensors.sets, stream)
             for name, launch in {**copies, **launches}.items()}
-        timings = time_in_turns(recordings, min_seconds)
+        timings, disturbed = calm.timed(
+            lambda look: time_in_turns(recordings, min_seconds, look))
 
     copy_gbps = max(gbps(case.bytes_moved, timings[name].median_us) for name in copies)
     for row in rows:
@@ -126,11 +137,12 @@ def run_case(case, implementations, common, min_seconds):
             timing = timings[row.implementation]
             row.cache = "cold"
             row.median_us, row.spread_pct = timing.median_us, timing.spread_pct
-            row.samples = timing.samples
+            row.samples, row.disturbed = timing.samples, disturbed
             row.gbps = gbps(case.bytes_moved, timing.median_us)
             row.copy_gbps = copy_gbps
     for name, timing in timings.items():
         rate = gbps(case.bytes_moved, timing.median_us)
         say(f"  {name:14} {timing.median_us:10.2f} us +- {timing.spread_pct:4.1f} %"
-            f" {rate:7.0f} GB/s {100 * rate / copy_gbps:6.1f} % of copy")
+            f" {rate:7.0f} GB/s {100 * rate / copy_gbps:6.1f} % of copy"
+            + (f"  at the {disturbed} cap" if disturbed else ""))
     return rows

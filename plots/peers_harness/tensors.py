@@ -10,8 +10,8 @@ _ALIGNMENT = 256  # bytes; every tensor of every set starts at a multiple
 
 
 def sets_for_cold_cache(bytes_of_one_set, l2_bytes):
-    """Sets that together are four times as large as the L2 cache; at least one."""
-    return min(max(-(-4 * l2_bytes // max(bytes_of_one_set, 1)), 1), MOST_SETS)
+    """Sets that together are four times as large as the L2 cache; at least two."""
+    return min(max(-(-4 * l2_bytes // max(bytes_of_one_set, 1)), 2), MOST_SETS)
 
 
 class Tensors:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "plots"))
-from peers_harness import cases, results, resume, turns  # noqa: E402
+from peers_harness import calm, cases, nvml, results, resume, turns  # noqa: E402
 
 PROGRAMS = ("peers.py", "host_cost.py")
 
@@ -107,7 +107,7 @@ class Csv(unittest.TestCase):
             self.skipTest("RMSNORM_UPDATE_TABLES does not name the program")
         rows = [
             results.Row(
-                "rms_norm", name, "forward", "bf16", 32768, 4096, "cold", us, 0.2, 11,
+                "rms_norm", name, "forward", "bf16", 32768, 4096, "cold", us, 0.2, 11, "",
                 536870912, 1e3 * us, 4000.0, 4814.0, 16384, 0.004, 0.016, "pass", "a GPU", "1.2",
                 "13.0", "9.9", "2026-01-01")
             for name, us in (("librmsnorm", 4.1), ("torch", 2.0))]
@@ -224,6 +224,120 @@ class Turns(unittest.TestCase):
 
     def test_nobody_to_time_is_no_mistake(self):
         self.assertEqual(turns.time_in_turns({}, min_seconds=0.1), {})
+
+
+class Gpu:
+    """A GPU with a reading for each measurement, of which the last one stays."""
+
+    def __init__(self, *readings):
+        self.measured, self.rests = 0, []
+        self._readings = readings
+        self._calm = calm.Calm(
+            lambda: self._readings[min(self.measured, len(self._readings) - 1)],
+            lambda disturbance, seconds: self.rests.append(seconds))
+
+    def timed(self):
+        """The number of measurements so far, and what disturbed the last."""
+        def measure(look):
+            look()
+            self.measured += 1
+            return self.measured
+        return self._calm.timed(measure)
+
+
+class Disturbances(unittest.TestCase):
+    """The rules of tests/test_calm.cpp."""
+
+    def test_what_nothing_disturbs_is_measured_once_and_not_marked(self):
+        gpu = Gpu("")
+        self.assertEqual(gpu.timed(), (1, ""))
+        self.assertEqual(gpu.rests, [])
+
+    def test_what_was_disturbed_is_measured_again_after_a_rest_and_the_last_one_counts(self):
+        gpu = Gpu("power", "heat", "")
+        self.assertEqual(gpu.timed(), (3, ""))
+        self.assertEqual(gpu.rests, [2, 4])
+
+    def test_what_stays_disturbed_is_repeated_three_times_and_says_by_what(self):
+        gpu = Gpu("power", "power", "power", "heat")
+        self.assertEqual(gpu.timed(), (4, "heat"))
+        self.assertEqual(gpu.rests, [2, 4, 8])
+
+    def test_a_gpu_that_is_always_at_its_cap_is_not_waited_for_again_and_again(self):
+        gpu = Gpu(*["power"] * (3 * 4 + 1), "", "power")
+        self.assertEqual([gpu.timed()[1] for _ in range(5)], ["power"] * 4 + [""])
+        self.assertEqual(len(gpu.rests), 9)
+        self.assertEqual(gpu.timed()[1], "power")  # it can be undisturbed: worth a wait
+        self.assertEqual(len(gpu.rests), 12)
+
+    def test_caps_of_power_and_of_heat_disturb_and_an_idle_gpu_or_chosen_clocks_do_not(self):
+        for word, all_reasons in [
+            ("", (0x0, 0x1, 0x2, 0x10, 0x100, 0x113)), ("power", (0x4, 0x8, 0x80, 0x88, 0x5)),
+            ("heat", (0x20, 0x40, 0x48, 0x24))]:
+            for reasons in all_reasons:
+                self.assertEqual(calm.disturbance_of(reasons), word, hex(reasons))
+
+    def test_turns_look_while_implementations_are_timed_and_not_before(self):
+        log = []
+        recordings = {name: FakeRecording(name, 1, [2000.0], log) for name in ("a", "b")}
+        turns.time_in_turns(recordings, 0.1, lambda: log.append("look"))
+        self.assertEqual(log[:6], ["a", "b", "a", "b", "look", "a"])  # how many; the first turn
+        self.assertEqual(log[-1], "look")
+
+
+class FakeLibraries:
+    """NVML and CUDA's driver, for nvml.reading(): CUDA's device 0 is at a place that NVML knows."""
+
+    def __init__(self, reasons, has=(), status=0):
+        self._functions = set(has)
+        self._reasons, self._status = reasons, status
+
+    def load(self, name):
+        if "libnvidia-ml.so.1" not in self._functions:
+            raise OSError(name)
+        return self
+
+    def __getattr__(self, name):
+        fixed = {"nvmlInit_v2", "cuInit", "cuDeviceGet"}
+        if name in fixed:
+            return lambda *arguments: 0
+        if name not in self._functions:
+            raise AttributeError(name)
+        return {
+            "cuDeviceGetPCIBusId": self._place, "nvmlDeviceGetHandleByPciBusId_v2": self._handle,
+        }.get(name, self._get)
+
+    @staticmethod
+    def _place(place, size, number):
+        place.value = b"0000:1B:00.0"
+        return 0
+
+    @staticmethod
+    def _handle(place, device):
+        device._obj.value = 0x1B
+        return 0 if place.value == b"0000:1B:00.0" else 6
+
+    def _get(self, device, reasons):
+        reasons._obj.value = self._reasons
+        return self._status if device.value == 0x1B else 2
+
+
+class Nvml(unittest.TestCase):
+    LIBRARY = ("libnvidia-ml.so.1", "cuDeviceGetPCIBusId", "nvmlDeviceGetHandleByPciBusId_v2")
+    NEW, OLD = (
+        "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+
+    def test_the_reasons_are_those_of_cudas_device_by_the_newer_or_the_older_name(self):
+        for name in (self.NEW, self.OLD):
+            fakes = FakeLibraries(0x4, (*self.LIBRARY, name))
+            self.assertEqual(nvml.reading(fakes.load)(), "power")
+
+    def test_where_nvml_is_not_there_or_does_not_know_nothing_is_disturbed(self):
+        for has, status in [
+            ((), 0), (self.LIBRARY, 0), ((*self.LIBRARY, self.NEW), 3),
+            ((self.LIBRARY[0], self.LIBRARY[1], self.NEW), 0)]:
+            fakes = FakeLibraries(0x4, has, status)
+            self.assertEqual(nvml.reading(fakes.load)(), "")
 
 
 class Program(unittest.TestCase):

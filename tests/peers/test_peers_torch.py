@@ -20,6 +20,7 @@ except ImportError:
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "plots"))
 from peers_harness import check, implementations, run, tensors  # noqa: E402
+from peers_harness.calm import Calm  # noqa: E402
 from peers_harness.cases import Case  # noqa: E402
 
 FORWARD = Case("forward", "fp32", (64, 768))
@@ -280,7 +281,7 @@ class Sets(unittest.TestCase):
     def test_all_sets_together_are_four_times_the_cache(self):
         self.assertEqual(tensors.sets_for_cold_cache(1000, 10000), 40)
         self.assertEqual(tensors.sets_for_cold_cache(1001, 10000), 40)
-        self.assertEqual(tensors.sets_for_cold_cache(10**9, 10000), 1)
+        self.assertEqual(tensors.sets_for_cold_cache(10**9, 10000), 2)  # at least
         self.assertEqual(tensors.sets_for_cold_cache(1, 1 << 40), tensors.MOST_SETS)
 
     def test_no_two_tensors_of_any_sets_overlap_and_all_are_aligned(self):
@@ -324,7 +325,7 @@ def record_for_timing(launch, sets, stream):
     return CpuRecording(launch, 100, sets, stream)
 
 
-def run_on_cpu(case, those):
+def run_on_cpu(case, those, calm=None):
     """run_case() with CPU tensors and CpuRecordings; returns the rows and what was said."""
     properties = mock.Mock(L2_cache_size=1 << 17)
     copies = {"copy_": lambda i: (torch.zeros(1),)}
@@ -342,7 +343,8 @@ def run_on_cpu(case, those):
         ]:
             patches.enter_context(mock.patch.object(target, name, stand_in))
         patches.enter_context(contextlib.redirect_stderr(said))
-        return run.run_case(case, those, {"device": "no GPU"}, min_seconds=0.1), said.getvalue()
+        rows = run.run_case(case, those, {"device": "no GPU"}, min_seconds=0.1, calm=calm)
+        return rows, said.getvalue()
 
 
 class Run(unittest.TestCase):
@@ -366,6 +368,24 @@ class Run(unittest.TestCase):
         self.assertEqual((wrong.median_us, wrong.cache, wrong.samples), (None, "", 0))
         self.assertEqual(right.verdict, "pass")
         self.assertIn("FAIL", said)
+
+    def test_what_stays_disturbed_is_marked_in_every_row_that_was_timed(self):
+        rows, said = run_on_cpu(
+            FORWARD, [Right(), Wrong(without_weight)], calm=Calm(lambda: "power"))
+        self.assertEqual([row.disturbed for row in rows], ["power", ""])
+        self.assertIn("% of copy  at the power cap", said)
+        (row,), said = run_on_cpu(FORWARD, [Right()])
+        self.assertEqual(row.disturbed, "")
+        self.assertNotIn("cap", said)
+
+    def test_a_case_that_does_not_fit_the_memory_is_left_out_and_the_next_is_measured(self):
+        def too_large(launch, sets, stream):
+            raise torch.cuda.OutOfMemoryError()
+
+        with mock.patch.object(sys.modules[__name__], "record_for_timing", too_large):
+            rows, said = run_on_cpu(FORWARD, [Right()])
+        self.assertEqual(rows, [])
+        self.assertIn("left out: the GPU has no memory", said)
 
     def test_one_that_throws_is_unsupported_and_its_reason_told(self):
         class Picky(Right):
