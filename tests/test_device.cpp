@@ -220,6 +220,24 @@ TEST_CASE("only the chosen state of the cache is timed, and nothing if it is to 
   CHECK_THAT(decode("--verify-only"), contains("not timed") && contains("PASS"));
 }
 
+TEST_CASE(
+    "what stays at the power cap says so on its line and in the file, and is not waited for "
+    "without end") {
+  NEEDS_CLOCK();
+  const tests::TemporaryFolder folder;
+  const std::string file = (folder / "results.csv").string();
+  // Two copies and the first kernel wait, 14 seconds each.
+  const tests::Finished finished = tests::run(
+      {"env", "LD_PRELOAD=" RMSNORM_FAKE_NVML, RMSNORM_LESSONS_DIR "/all_lessons", "--lesson", "4",
+       "--lesson", "6", "--regime", "decode", "--warm", "--min-time", "0.001", "--csv", file});
+  INFO(finished.out << finished.err);
+  CHECK(finished.exit_code == kAllVerified);
+  CHECK_THAT(finished.err, contains("driver of a stand-in"));
+  CHECK_THAT(finished.err, contains("the GPU is at the power cap: waiting"));
+  CHECK_THAT(finished.out, contains("PASS  at the power cap"));
+  for (const Result& result : read_csv(file)) CHECK(result.disturbed == Disturbance::power);
+}
+
 TEST_CASE("the size of the cache is printed as a number alone") {
   NEEDS_CLOCK();
   const tests::Finished finished = run_all_lessons({"--l2"});

@@ -76,8 +76,8 @@ ExecutableGraph record(const LaunchOnSet& launch, int launches, int sets, cudaSt
   return executable;
 }
 
-/// Looks until the event is there: of an idle GPU no cap is seen, so it is looked at while it works,
-/// and once more as soon as it is done.
+/// Looks until the event is there: an idle GPU is at no cap, so it is looked at while it works, and
+/// once more as soon as it is done.
 void look_until(const Event& event, const Calm::Look& look) {
   look();
   cudaError_t state = cudaErrorNotReady;
