@@ -189,6 +189,14 @@ TEST_CASE("a graded prediction says whose it is and has a line a cache state and
   CHECK(lines[3] == "The reason is discussed in lessons/04_b/README.md, \"Predict, then look\".");
 }
 
+TEST_CASE("a graded prediction says where the GPU was at a cap") {
+  std::vector<Result> results = four_results();
+  results[1].disturbed = Disturbance::heat;
+  const std::vector<std::string> lines = tests::lines_in(graded(results));
+  CHECK_THAT(lines.at(1), contains(" and 0.1 %, at the heat cap   a smaller step"));
+  CHECK_THAT(lines.at(2), !contains("cap"));
+}
+
 TEST_CASE("factors have three digits and all of their whole part") {
   const auto measured = [](double before, double after) {
     std::vector<Result> results = four_results();

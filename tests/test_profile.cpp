@@ -168,6 +168,18 @@ TEST_CASE("what an SM has in flight follows from its threads and what each of th
   CHECK_THROWS_WITH(table({"limits", "prefill"}), contains("needs a regime and a slug"));
   CHECK_THROWS_WITH(table({"limits", "law"}), contains("no profile of decode in bf16"));
 
+  // What was disturbed has a mark, which is explained.
+  std::vector<Result> disturbed = results;
+  disturbed[0].disturbed = Disturbance::power;
+  const auto marked = limits_of(disturbed, profiles, loads);
+  CHECK_THAT(
+      make_limits_table(marked, {"limits", "prefill", "10_a"}),
+      contains("| 50 % † |") && contains("\n\n†: the GPU was at the power cap.\n\n"));
+  CHECK_THAT(make_limits_table(marked, {"limits", "decode", "10_a"}), !contains("†"));
+  CHECK_THAT(bytes_in_flight_chart(marked)->subtitle, contains("†: the GPU was at the power cap"));
+  CHECK_THAT(bytes_in_flight_chart(marked)->commands(kLight), contains("†"));
+  CHECK_THAT(bytes_in_flight_chart(limits)->commands(kLight), !contains("†"));
+
   // An SM of the copy loads 8 bytes in a nanosecond.
   auto of_both = results;
   auto profiles_of_both = profiles;
