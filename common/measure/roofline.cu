@@ -28,31 +28,54 @@ __global__ void copy_float4(Copy first, Copy second) {
 
 __global__ void nothing() {}
 
-/// What is to be copied of a set: one or two matrices, each with as many bytes as it and the one
-/// that it is copied to have on average. Where that one is too short, they go to `spare` instead.
+/// A matrix and the one that it is copied to, by their numbers.
+struct Pair {
+  std::size_t from;
+  std::size_t to;
+  std::int64_t bytes;  ///< as many as both have on average, but no more than there are
+  bool has_room;       ///< whether `to` has so many
+};
+
+std::vector<Pair> pairs_of(const Operation& operation, const WorkloadSpec& spec) {
+  std::vector<std::size_t> from;
+  std::vector<std::size_t> to;
+  for (std::size_t i = 0; i < operation.tensors.size(); ++i) {
+    if (operation.tensors[i].extent != Extent::matrix) continue;
+    if (is_read(operation.tensors[i])) from.push_back(i);
+    if (is_written(operation.tensors[i])) to.push_back(i);
+  }
+  const auto bytes_in = [&](std::size_t i) {
+    return std::int64_t{spec.rows} * spec.hidden *
+           bytes_of(dtype_of(operation.tensors[i], spec.types));
+  };
+  std::vector<Pair> pairs;
+  for (std::size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
+    const std::int64_t there = bytes_in(from[i]);
+    const std::int64_t room = bytes_in(to[i]);
+    const std::int64_t bytes = std::min(there, (there + room) / 4 * 2);
+    pairs.push_back({from[i], to[i], bytes, bytes <= room});
+  }
+  return pairs;
+}
+
+/// What is to be copied of a set. What has no room goes to `spare` instead.
 std::vector<Copy> copies_of(const Workload& workload, int set, std::byte* spare) {
   const Problem p = workload.problem(set);
-  const std::vector<TensorSpec>& tensors = workload.operation().tensors;
-  struct Matrix {
-    void* data;
-    std::int64_t bytes;
-  };
-  std::vector<Matrix> from;
-  std::vector<Matrix> to;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].extent != Extent::matrix) continue;
-    const int element = bytes_of(dtype_of(tensors[i], workload.spec().types));
-    const Matrix matrix = {p.tensors[i], std::int64_t{p.rows} * p.hidden * element};
-    if (is_read(tensors[i])) from.push_back(matrix);
-    if (is_written(tensors[i])) to.push_back(matrix);
-  }
   std::vector<Copy> copies;
-  for (std::size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
-    const std::int64_t mean = (from[i].bytes + to[i].bytes) / 4 * 2;
-    const std::int64_t bytes = std::min(from[i].bytes, mean);
-    copies.push_back({from[i].data, bytes > to[i].bytes ? spare : to[i].data, bytes});
+  for (const Pair& pair : pairs_of(workload.operation(), workload.spec())) {
+    void* const to = pair.has_room ? p.tensors[pair.to] : spare;
+    copies.push_back({p.tensors[pair.from], to, pair.bytes});
   }
   return copies;
+}
+
+/// Bytes for what has no room of its own, in a set.
+std::size_t room_in_set(const Operation& operation, const WorkloadSpec& spec) {
+  std::size_t room = 0;
+  for (const Pair& pair : pairs_of(operation, spec)) {
+    if (!pair.has_room) room = (static_cast<std::size_t>(pair.bytes) + 15) / 16 * 16;
+  }
+  return room;
 }
 
 cudaError_t copy_with_runtime(const std::vector<Copy>& copies, cudaStream_t stream) {
@@ -79,14 +102,17 @@ cudaError_t copy_with_kernel(const Copy& first, const Copy& second, cudaStream_t
   return cudaGetLastError();
 }
 
+std::size_t room_for_copy(const Operation& operation, const WorkloadSpec& spec) {
+  return room_in_set(operation, spec) * spec.sets;
+}
+
 CopyRate measure_copy(const Workload& workload, Cache cache, double min_seconds) {
   double bytes = 0;
-  std::size_t room = 0;  // for what has no room of its own, in a set
   for (const Copy& copy : copies_of(workload, 0, nullptr)) {
     bytes += 2.0 * static_cast<double>(copy.bytes);
-    if (copy.to == nullptr) room = (static_cast<std::size_t>(copy.bytes) + 15) / 16 * 16;
   }
-  const Buffer spare(Memory::device, room * workload.spec().sets);
+  const std::size_t room = room_in_set(workload.operation(), workload.spec());
+  const Buffer spare(Memory::device, room_for_copy(workload.operation(), workload.spec()));
   const auto copies_in = [&](int set) {
     return copies_of(workload, set, spare.data() + set * room);
   };

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -43,5 +44,8 @@ struct CopyRate {
 /// the output has shorter elements, a part of the input is copied, so that as many bytes move as
 /// the two have together. \throws CudaError
 CopyRate measure_copy(const Workload& workload, Cache cache, double min_seconds);
+
+/// Bytes that measure_copy takes beside such a workload, for what has no room in the output.
+std::size_t room_for_copy(const Operation& operation, const WorkloadSpec& spec);
 
 }  // namespace rmsnorm
