@@ -54,6 +54,7 @@ if(NOT RMSNORM_SANITIZE)
   else()
     target_compile_options(watched_code INTERFACE
       -fno-vectorize -fno-slp-vectorize -Wno-pass-failed
+      "-fsanitize-ignorelist=${PROJECT_SOURCE_DIR}/common/cpu_device/clang_ignores.txt"
       "SHELL:-mllvm -tsan-instrument-func-entry-exit=0"
       "SHELL:-mllvm -tsan-distinguish-volatile=1"
       "SHELL:-mllvm -tsan-instrument-read-before-write=1")

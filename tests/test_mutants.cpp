@@ -407,6 +407,16 @@ TEST_CASE("check accepts every twin of a mutant, which does as much and is right
   CHECK(twins >= 3);
 }
 
+TEST_CASE("a check of one problem accepts every twin of a mutant") {
+  NEEDS_GPU();
+  for (const fs::directory_entry& file : fs::directory_iterator(top() / "tests" / "twins")) {
+    const Finished finished =
+        run({RMSNORM_CHECK_PROGRAM, "twin/" + file.path().stem().string(), "--only", "64 x 4096"});
+    CAPTURE(file.path(), finished.out, finished.err);
+    CHECK(finished.exit_code == kAllVerified);
+  }
+}
+
 TEST_CASE("the pages of lessons 14 and 15 quote what check says of mutants of theirs") {
   const auto says = [](const std::string& name) {
     const auto mutant = std::find_if(
