@@ -1,18 +1,23 @@
 #include "common/programs/check.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
+#include "common/base/terminal.hpp"
 #include "common/contract/registry.hpp"
 #include "common/measure/gpu.hpp"
 #include "common/programs/report.hpp"
+#include "common/programs/table.hpp"
 #include "common/programs/trace_report.hpp"
 
 namespace rmsnorm {
@@ -31,6 +36,23 @@ std::vector<Counted> counted_for(const Implementation& implementation) {
   return counted;
 }
 
+/// The text in lines as wide as the terminal.
+std::string in_columns(std::string_view text) {
+  return wrapped(text, width_of(STDOUT_FILENO));
+}
+
+/// How many problems it does not support, and the reason of most; or "".
+std::string text_of_unsupported(const GauntletResult& verdict) {
+  if (verdict.reasons.empty()) return "";
+  const auto most = std::max_element(
+      verdict.reasons.begin(), verdict.reasons.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
+  return fmt::format(
+      "  does not support {} others{}: {}\n", verdict.unsupported,
+      most->second == verdict.unsupported ? "" : fmt::format(", {} of them because", most->second),
+      most->first);
+}
+
 /// A kernel that is right wherever it has run.
 struct Right {
   std::string slug;
@@ -44,7 +66,7 @@ ExitCode check(
   limits.counted = counted_for(implementation);
   const GauntletResult verdict = run_gauntlet(implementation, limits);
   const auto fail = [&](const std::string& sentence) {
-    fmt::print("{}\n", failed_line(implementation.slug, sentence));
+    fmt::print("{}\n", in_columns(failed_line(implementation.slug, sentence)));
     return kLessonWrong;
   };
   if (const std::size_t at = verdict.last_reason.find(kNeedsGpu);
@@ -62,20 +84,19 @@ ExitCode check(
     const std::string problem = text_of(
         *implementation.operation,
         {{.rows = static_cast<int>(launch.rows), .hidden = launch.hidden, .types = launch.types}});
-    return fail(
-        fmt::format("on {}:\n  {}{}\n{}", problem, difference, again(problem), line_table(launch)));
+    return fail(fmt::format(
+        "on {}:\n  {}{}\n{}", problem, difference, again(problem),
+        line_table(launch, width_of(STDOUT_FILENO))));
   }
   std::string text = fmt::format(
-      "right on {} problem{}{}{}\n", verdict.right, verdict.right == 1 ? "" : "s",
-      verdict.drawn == 0 ? ""
-                         : fmt::format(", {} of all drawn by seed {}", verdict.drawn, limits.seed),
-      can_watch() ? "; no mistakes seen; traffic as predicted" : "");
-  if (verdict.unsupported > 0) {
-    text += fmt::format(
-        "  does not support {} (the last: {})\n", verdict.unsupported, verdict.last_reason);
-  }
+      "on {} problem{}{}\n", verdict.right, verdict.right == 1 ? "" : "s",
+      verdict.drawn == 0
+          ? ""
+          : fmt::format(", {} of them random (seed {})", verdict.drawn, limits.seed));
+  if (can_watch()) text += "  no mistakes seen; traffic as predicted\n";
+  text += text_of_unsupported(verdict);
   for (const std::string& note : verdict.notes) text += fmt::format("  {}\n", note);
-  for (const Watched& launch : verdict.launches) text += cost_table({launch});
+  text += cost_table(verdict.launches);
   right.push_back({implementation.slug, text, verdict.right});
   return kAllVerified;
 }
@@ -87,9 +108,11 @@ ExitCode say(const std::vector<Right>& right, bool has_to_run, bool every_functi
   const std::string never_run = has_to_run ? text_of_lines_never_run(every_function, problems) : "";
   for (const Right& kernel : right) {
     if (never_run.empty()) {
-      fmt::print("{:27} PASS  {}", kernel.slug, kernel.text);
+      fmt::print("{}", in_columns(fmt::format("{:27} PASS  {}", kernel.slug, kernel.text)));
     } else {
-      fmt::print("{:27} NOT CHECKED  {}  else {}", kernel.slug, never_run, kernel.text);
+      fmt::print(
+          "{}", in_columns(fmt::format(
+                    "{:27} NOT CHECKED  {}  else right {}", kernel.slug, never_run, kernel.text)));
     }
   }
   return never_run.empty() ? kAllVerified : kNotChecked;
@@ -130,7 +153,7 @@ int check_implementations(
   }
   try {
     const Gpu gpu = find_gpu();
-    fmt::print(stderr, "checking on {}\n", is_cpu_device() ? "the CPU device" : gpu.name);
+    if (!is_cpu_device()) fmt::print(stderr, "checking on {}\n", gpu.name);
     limits.every_function = implementations.size() == all_implementations().size();
     ExitCode worst = kAllVerified;
     std::vector<Right> right;

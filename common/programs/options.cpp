@@ -1,23 +1,28 @@
 #include "common/programs/options.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <string_view>
 
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
+#include "common/base/terminal.hpp"
 #include "common/base/watching.hpp"
 #include "common/contract/registry.hpp"
 #include "common/programs/prediction.hpp"
+#include "common/records/result.hpp"
 
 namespace rmsnorm {
 namespace {
 
 constexpr const char* kAll = "all";
+constexpr int kHelpColumn = 28;  // at which the options are explained
 constexpr const char* kCannotCount =
     "only the CPU device counts what source lines do: ./rmsnorm lesson N --device cpu --trace";
 
@@ -120,6 +125,31 @@ CLI::Validator finite_in(double lowest, double highest, const std::string& compl
   return CLI::Validator(check, "NUMBER");
 }
 
+/// Whether it is a kernel of a numbered lesson.
+bool is_of_lesson(const Implementation& implementation) {
+  return implementation.slug[0] >= '0' && implementation.slug[0] <= '9';
+}
+
+/// Whether all are kernels of one lesson.
+bool are_one_lesson(const std::vector<Implementation>& all) {
+  const auto lesson = [](const Implementation& one) {
+    const std::string_view slug = one.slug;
+    return slug.substr(0, slug.find('/'));
+  };
+  return std::all_of(all.begin(), all.end(), [&](const Implementation& one) {
+    return lesson(one) == lesson(all.front());
+  });
+}
+
+/// Of what is no lesson's, leaves these operations alone. How many are left out.
+int keep_beside(
+    const std::vector<std::string>& operations, std::vector<Implementation>& implementations) {
+  return static_cast<int>(std::erase_if(implementations, [&](const Implementation& one) {
+    const bool is_named = std::count(operations.begin(), operations.end(), one.operation->name) > 0;
+    return !operations.empty() && !is_of_lesson(one) && !is_named;
+  }));
+}
+
 /// Narrows the options to what a prediction is about.
 void choose_step(Options& options, const std::vector<Implementation>& among) {
   if (is_cpu_device() && options.recorded_file.empty()) {
@@ -161,6 +191,8 @@ ParsedOptions parse_options(
   constexpr int kMaxColumns = 1 << 30;
   std::vector<std::string> lesson_names;
   std::string operation;
+  std::vector<std::string> beside;
+  bool wants_variants = false;
   std::vector<std::string> names_of_regimes;
   std::vector<std::string> names_of_types;
   std::optional<int> rows;
@@ -177,12 +209,18 @@ ParsedOptions parse_options(
       "--version", is_cpu_device()
                        ? fmt::format("built from {} for the CPU device", build_commit())
                        : fmt::format("built from {} with CUDA {}", build_commit(), cuda_version()));
-  app.get_formatter()->column_width(34);
+  app.get_formatter()->column_width(kHelpColumn);
 
   app.add_option("--lesson", lesson_names, "Only this lesson: a number or a slug; may be repeated")
       ->type_name("NAME");
   app.add_option("--operation", operation, "Only implementations of this operation")
       ->type_name("NAME");
+  app.add_option(
+         "--beside", beside,
+         "Of kernels that are no lesson's, only those of this operation; may be repeated")
+      ->type_name("NAME");
+  app.add_flag(
+      "--variants", wants_variants, "In a program of one lesson: the lesson's variants as well");
   auto* regime_option =
       app.add_option(
              "--regime", names_of_regimes,
@@ -246,8 +284,8 @@ ParsedOptions parse_options(
          "--recorded", options.recorded_file, "Results to grade it by where nothing can be timed")
       ->type_name("FILE")
       ->take_last();
-  app.add_flag(
-      "--summary", options.summary, "Print a table at the end, not a line for each result");
+  app.add_flag("--summary", options.summary, "A line for each lesson, not for each result");
+  app.add_flag("--verbose", options.verbose, "Print each result as well, as soon as it is there");
   app.add_flag("--list", options.list, "List the lessons of this program and exit");
   app.add_flag("--l2", options.l2, "Print the size of the GPU's L2 cache in MiB and exit");
 
@@ -262,6 +300,12 @@ ParsedOptions parse_options(
         operation.empty() ? implementations : of_operation(operation, implementations);
     options.implementations =
         lesson_names.empty() ? among : implementations_named(lesson_names, among);
+    options.left_out = keep_beside(beside, options.implementations);
+    const bool is_short = !wants_variants && !options.list && lesson_names.empty();
+    if (is_short && are_one_lesson(implementations)) {
+      std::erase_if(
+          options.implementations, [](const Implementation& one) { return is_variant(one.slug); });
+    }
     if (rows || hidden) {
       options.regimes = {
           {kCustomRegime,
@@ -273,7 +317,10 @@ ParsedOptions parse_options(
     options.types = types_with_names(names_of_types);
     options.trace_all = rows || hidden || !names_of_regimes.empty();
     if (options.predicted) choose_step(options, among);
-  } catch (const CLI::Success& success) {  // --help, --version
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", wrapped(app.help(), width_of(STDOUT_FILENO), kHelpColumn));
+    parsed.exit_code = kAllVerified;
+  } catch (const CLI::Success& success) {  // --version
     parsed.exit_code = app.exit(success);
   } catch (const CLI::Error& error) {
     fmt::print(stderr, "{} (--help lists the options)\n", error.what());

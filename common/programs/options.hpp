@@ -29,7 +29,9 @@ struct Options {
                                     ///< the lesson, and `regimes` is the lesson's own
   std::string recorded_file;        ///< results to grade it by where nothing can be timed
   bool verify_only = false;         ///< time nothing
-  bool summary = false;             ///< a table at the end instead of a line for each result
+  bool summary = false;             ///< a line for each lesson instead of one for each result
+  bool verbose = false;             ///< a line for each result, as soon as it is there
+  int left_out = 0;                 ///< kernels that --beside has left out
   bool list = false;                ///< print the lessons only
   bool l2 = false;                  ///< print the size of the L2 cache in MiB, for the charts
 };

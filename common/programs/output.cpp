@@ -14,6 +14,7 @@
 #include "common/base/terminal.hpp"
 #include "common/programs/report.hpp"
 #include "common/programs/schedule.hpp"
+#include "common/programs/table.hpp"
 #include "common/programs/trace_report.hpp"
 #include "common/records/csv.hpp"
 
@@ -32,15 +33,25 @@ Output::Output(const Options& options) : options_(options) {
 void Output::add(const Finding& finding) {
   const Result& result = finding.result;
   results_.push_back(result);
-  if (options_.summary && result.verdict != Verdict::fail) return;
   std::string message = finding.hazards.empty() ? finding.remark : "the CPU device saw:";
   for (const std::string& hazard : finding.hazards) message += "\n  " + hazard;
-  if (result.verdict == Verdict::fail && !said_.insert({result.implementation, message}).second) {
-    message = "as above";
+  const bool is_wrong = result.verdict == Verdict::fail;
+  if (is_wrong && !said_.insert({result.implementation, message}).second) message = "as above";
+  const std::string line = result_line(result, message, wants_colour(STDOUT_FILENO));
+  if (is_wrong) {
+    wrong_.push_back(line);
+  } else if (options_.verbose) {
+    print(line);
   }
-  end_progress();
-  fmt::print("{}\n", result_line(result, message, wants_colour(STDOUT_FILENO)));
-  std::fflush(stdout);
+  const std::pair known(result.implementation, finding.remark);
+  if (result.verdict == Verdict::unsupported &&
+      std::find(unsupported_.begin(), unsupported_.end(), known) == unsupported_.end()) {
+    unsupported_.push_back(known);
+  }
+}
+
+void Output::add_note(std::string note) {
+  notes_.push_back(std::move(note));
 }
 
 void Output::add(const Watched& launch) {
@@ -69,19 +80,67 @@ void Output::save() const {
   write_trace(options_.trace_file, counts);
 }
 
-void Output::print_end() const {
+/// Prints lines on stdout that are no wider than the terminal.
+void Output::print(std::string_view text) const {
   end_progress();
-  if (options_.summary) {
-    const std::string table =
-        is_cpu_device() ? cost_summary(right_ones()) : summary(without_variants(results_));
-    fmt::print("{}{}\n", table, tally(results_));
-    return;
-  }
-  if (const std::string table = summary(results_); !table.empty()) fmt::print("\n{}", table);
-  if (options_.trace) print_traces();
-  fmt::print("{}", cost_table(right_ones()));
+  fmt::print("{}\n", wrapped(text, width_of(STDOUT_FILENO)));
+  std::fflush(stdout);
 }
 
+void Output::print_end() const {
+  end_progress();
+  const auto table = options_.summary ? run_table : result_table;
+  const std::string text = table(results_, watched_, wants_colour(STDOUT_FILENO));
+  fmt::print("{}", text);
+  if (text.find(kAsPredicted) != text.npos) {
+    print(fmt::format("{} as the kernel predicts", kAsPredicted));
+  }
+  std::vector<std::string> notes = notes_;
+  notes.insert(notes.begin(), fewer_rows());
+  notes.push_back(unsupported());
+  for (const std::string& note : notes) {
+    if (!note.empty()) print(note);
+  }
+  if (options_.summary) print(tally(results_));
+  if (options_.trace) print_traces();
+  if (wrong_.empty()) return;
+  print("");
+  for (const std::string& line : wrong_) print(line);
+  print("\n" + what_is_wrong());
+}
+
+/// That a regime's problem is smaller here, by an example; or "".
+std::string Output::fewer_rows() const {
+  for (const Result& result : results_) {
+    for (const Regime& regime : options_.regimes) {
+      if (regime.name != result.regime || regime.shapes.size() != 1) continue;
+      if (result.rows >= regime.shapes[0].rows) continue;
+      return fmt::format(
+          "the {} does fewer rows: {} x {} stands for {} x {}",
+          result.device == "cpu" ? "CPU" : result.device, result.rows, result.hidden,
+          regime.shapes[0].rows, regime.shapes[0].hidden);
+    }
+  }
+  return "";
+}
+
+/// Why kernels do not support problems; of very many kernels, which they are. Or "".
+std::string Output::unsupported() const {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> names, reasons;
+  for (const auto& [name, reason] : unsupported_) {
+    if (std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
+    if (std::count(reasons.begin(), reasons.end(), reason) == 0) reasons.push_back(reason);
+  }
+  if (reasons.empty()) return "";
+  return reasons.size() <= kMost
+             ? fmt::format("unsupported: {}", fmt::join(reasons, "\nunsupported: "))
+             : fmt::format(
+                   "problems that are not supported, for reasons that --verbose shows: some of {}",
+                   fmt::join(names, ", "));
+}
+
+/// One line with every wrong kernel.
 std::string Output::what_is_wrong() const {
   std::map<std::string, std::vector<std::string>> regimes_of;
   for (const Result& result : results_) {
@@ -94,19 +153,7 @@ std::string Output::what_is_wrong() const {
     line += fmt::format(
         "{}{} in {}", line.empty() ? "wrong: " : "; ", implementation, fmt::join(regimes, ", "));
   }
-  return line.empty() ? "" : line + " (see above)";
-}
-
-/// A wrong kernel's counts are of no interest, and would push its mistake out of sight.
-std::vector<Watched> Output::right_ones() const {
-  std::vector<Watched> launches = watched_;
-  std::erase_if(launches, [&](const Watched& launch) {
-    return std::any_of(results_.begin(), results_.end(), [&](const Result& r) {
-      return r.implementation == launch.implementation && r.operation == launch.operation &&
-             r.verdict == Verdict::fail;
-    });
-  });
-  return launches;
+  return line + " (see above)";
 }
 
 /// What each line costs: in the problems that the reader has chosen, or in each lesson's own
@@ -116,13 +163,12 @@ void Output::print_traces() const {
   for (const Watched& launch : watched_) {
     const bool is_chosen = !options_.types.empty() || launch.types == Types{};
     if (is_chosen && (options_.trace_all || is_own_regime(launch))) {
-      fmt::print("{}", line_table(launch));
+      fmt::print("{}", line_table(launch, width_of(STDOUT_FILENO)));
     }
   }
   fmt::print("{}", kLineTableLegend);
   if (!options_.trace_all) {
-    fmt::print(
-        "Each lesson is traced in its own regime; --regime NAME or --regime all shows others.\n");
+    print("each lesson is traced in its own regime; --regime NAME or --regime all shows others");
   }
 }
 

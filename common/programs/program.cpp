@@ -1,6 +1,7 @@
 #include "common/programs/program.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <optional>
@@ -10,7 +11,6 @@
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
 #include "common/base/terminal.hpp"
-#include "common/base/watching.hpp"
 #include "common/measure/gpu.hpp"
 #include "common/programs/options.hpp"
 #include "common/programs/output.hpp"
@@ -23,11 +23,7 @@
 namespace rmsnorm {
 namespace {
 
-std::string describe_device(const Gpu& gpu) {
-  if (is_cpu_device()) {
-    return can_watch() ? "CPU device: results, mistakes and traffic of small problems; no times"
-                       : "CPU device: results and mistakes of small problems; no times";
-  }
+std::string describe_gpu(const Gpu& gpu) {
   return fmt::format(
       "{}, driver {}, {} SMs, {} MiB L2, {:.0f} GB/s peak", gpu.name, gpu.driver,
       gpu.multiprocessors, gpu.l2_bytes >> 20, gpu.peak_gbps);
@@ -40,11 +36,13 @@ std::optional<Gpu> find_gpu_or_say(const Options& options, ExitCode& exit_code) 
   if (on_gpu.empty()) return std::nullopt;  // lesson 01 needs no GPU, not even a broken one
   try {
     const Gpu gpu = find_gpu();
-    fmt::print(stderr, "{}\n", describe_device(gpu));
+    if (!is_cpu_device()) fmt::print(stderr, "{}\n", describe_gpu(gpu));
     return gpu;
   } catch (const std::runtime_error& error) {
     for (const Implementation& implementation : on_gpu) {
-      fmt::print("{}\n", skipped_line(implementation.slug, error.what()));
+      fmt::print(
+          "{}\n",
+          wrapped(skipped_line(implementation.slug, error.what()), width_of(STDOUT_FILENO)));
     }
   }
   exit_code = kNoDevice;
@@ -78,7 +76,12 @@ ExitCode stopped(const std::string& why) {
 ExitCode run_schedule(const Options& options, const std::optional<Gpu>& gpu, Output& output) {
   try {
     const Schedule schedule = make_schedule(options, gpu);
-    for (const std::string& note : schedule.notes) fmt::print(stderr, "{}\n", note);
+    for (const std::string& note : schedule.notes) output.add_note(note);
+    if (options.left_out > 0) {
+      output.add_note(fmt::format(
+          "{} kernels of other operations are left out here: ./rmsnorm test verifies them",
+          options.left_out));
+    }
     for (const Job& job : schedule.jobs) run_job(job, gpu, options.min_seconds, output);
   } catch (const TooLarge& error) {
     return stopped(error.what());
@@ -113,10 +116,7 @@ int run(const Options& options, std::vector<Result>* results) {
     exit_code = kBadUsage;
   }
   output.print_end();
-  if (const std::string wrong = output.what_is_wrong(); !wrong.empty()) {
-    fmt::print("\n{}\n", wrong);
-    return kLessonWrong;
-  }
+  if (output.is_any_wrong()) return kLessonWrong;
   if (options.predicted && exit_code == kAllVerified) {
     fmt::print("\n{}", is_recorded ? grades : grade_by(options, output.results(), "measured now"));
   }
@@ -131,7 +131,8 @@ int run_program(
   const ParsedOptions parsed = parse_options(argc, argv, implementations);
   if (parsed.exit_code) return *parsed.exit_code;
   if (parsed.options.list) {
-    fmt::print("{}", implementation_list(parsed.options.implementations));
+    const std::string list = implementation_list(parsed.options.implementations);
+    fmt::print("{}", wrapped(list, width_of(STDOUT_FILENO), 44));
     return kAllVerified;
   }
   try {

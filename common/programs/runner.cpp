@@ -104,8 +104,7 @@ class Runner {
     if (job_.spec.memory == Memory::host) {
       return job_.has_fewer_rows ? "on the CPU, fewer rows" : "on the CPU";
     }
-    if (is_cpu_device()) return "on the CPU device";
-    if (!cache) return "";
+    if (is_cpu_device() || !cache) return "";
     if (!copy) return job_.not_cold;
     progress(fmt::format("timing {} on {}, {}", implementation.slug, text(), to_string(*cache)));
     // One workspace for all sets, as in a framework, which gives the same memory to the next that

@@ -9,12 +9,13 @@
 #include <tuple>
 
 #include "common/base/files.hpp"
+#include "common/base/terminal.hpp"
 
 namespace rmsnorm {
 namespace {
 
 /// Line, operation, of what, requests, lanes, sectors, used, wavefronts.
-constexpr const char* kColumns = "{:>5}  {:12}  {:10} {:>10}  {:>5}  {:>7} {:>6} {:>10}";
+constexpr const char* kColumns = "{:>4} {:12} {:8} {:>8} {:>5} {:>7} {:>5} {:>10}";
 
 bool is_shared(const LineCount& count) {
   return count.kind.starts_with("shared");
@@ -42,7 +43,7 @@ bool is_worse(const LineCount& a, const LineCount& b) {
   return key(a) < key(b);
 }
 
-std::string row_of(const LineCount& count) {
+std::string row_of(const LineCount& count, int columns) {
   std::string sectors, of_sectors, wavefronts;
   if (is_global(count)) {
     sectors = number(ratio(count.sectors, count.requests));
@@ -54,7 +55,7 @@ std::string row_of(const LineCount& count) {
       kColumns, count.line, count.kind, count.what, count.requests,
       number(ratio(count.lanes, count.requests)), sectors, of_sectors, wavefronts);
   const std::string policy = count.policy.empty() ? "" : "  // " + count.policy;
-  return fmt::format("{}  {}{}\n", row, source_text(count), policy);
+  return cut(fmt::format("{}  {}{}", row, source_text(count), policy), columns) + "\n";
 }
 
 }  // namespace
@@ -92,49 +93,18 @@ wavefront: one pass of the 32 banks of shared memory; a request of 4 bytes a lan
 one of 16 bytes takes 4.
 )";
 
-std::string cost_table(const std::vector<Watched>& launches) {
-  constexpr const char* kCosts = "{:27} {:>10} {:>9} {:>9} {:>9} {:>10} {:>8} {:>8}\n";
-  std::string table;
-  std::string regime;
-  for (const Watched& launch : launches) {
-    const std::string here = with_dtype(launch.regime, to_string(launch.types));
-    if (here != regime) {
-      table += fmt::format("\nWhat a row costs: {}, {} x {}\n", here, launch.rows, launch.hidden);
-      table += fmt::format(
-          kCosts, "", "bytes read", "predicted", "written", "predicted", "wavefronts", "barriers",
-          "shuffles");
-      regime = here;
-    }
-    const RowCost cost = row_cost(launch.counts.lines, launch.rows);
-    table += fmt::format(
-        kCosts, launch.implementation, number(cost.read), number(launch.predicted.read),
-        number(cost.written), number(launch.predicted.written), number(cost.wavefronts),
-        number(cost.barriers), number(cost.shuffles));
-  }
-  return table;
-}
-
-std::string cost_summary(const std::vector<Watched>& launches) {
-  std::vector<Watched> chosen;
-  for (const Watched& launch : launches) {
-    const auto is_same = [&](const Watched& other) {
-      return other.implementation == launch.implementation && other.operation == launch.operation;
-    };
-    // The regimes come in one order for all, and fp32 comes before other types.
-    if (std::none_of(chosen.begin(), chosen.end(), is_same)) chosen.push_back(launch);
-  }
-  return cost_table(chosen);
-}
-
 std::string number(double value) {
   const bool is_whole = std::abs(value - std::round(value)) < 1e-9 * std::max(1.0, value);
   return is_whole ? fmt::format("{:.0f}", value) : fmt::format("{:.2f}", value);
 }
 
+bool is_predicted(const Watched& launch) {
+  return bytes_of(launch.types.dtype) * launch.hidden % kSectorBytes == 0;
+}
+
 std::string difference_from_prediction(const Watched& launch) {
   constexpr double kTolerance = 0.01;
-  const std::size_t row_bytes = bytes_of(launch.types.dtype) * launch.hidden;
-  if (row_bytes % kSectorBytes != 0) return "";  // the prediction is for whole sectors
+  if (!is_predicted(launch)) return "";
   const RowCost cost = row_cost(launch.counts.lines, launch.rows);
   const Traffic predicted = launch.predicted;
   if (std::abs(cost.read - predicted.read) <= kTolerance * predicted.read &&
@@ -146,12 +116,12 @@ std::string difference_from_prediction(const Watched& launch) {
       number(predicted.written), number(cost.read), number(cost.written));
 }
 
-std::string line_table(const Watched& launch) {
+std::string line_table(const Watched& launch, int columns) {
   std::vector<LineCount> lines = launch.counts.lines;
   std::sort(lines.begin(), lines.end(), is_worse);
   const std::int64_t blocks = launch.counts.blocks;
   std::string table = fmt::format(
-      "\n{} in {}, {} x {}: what each line asks for in one launch of {} block{}, worst first\n",
+      "\n{} in {}, {} x {}: what each line asks for in a launch of {} block{}\n",
       launch.implementation, with_dtype(launch.regime, to_string(launch.types)), launch.rows,
       launch.hidden, blocks, blocks == 1 ? "" : "s");
   table += fmt::format(kColumns, "", "", "", "", "lanes", "sectors", "", "wavefronts") + "\n";
@@ -162,7 +132,7 @@ std::string line_table(const Watched& launch) {
   for (const LineCount& line : lines) {
     if (line.file != file) table += line.file + "\n";
     file = line.file;
-    table += row_of(line);
+    table += row_of(line, columns);
   }
   return table;
 }

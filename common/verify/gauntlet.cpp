@@ -143,6 +143,7 @@ class Gauntlet {
     if (is_cpu_device()) limit.emplace(limits_.seconds_for_one, no_end_on(text));
     if (std::string reason = implementation_.unsupported(workload.problem()); !reason.empty()) {
       ++result_.unsupported;
+      ++result_.reasons[reason];
       result_.last_reason = std::move(reason);
       return true;
     }

@@ -3,6 +3,7 @@
 /// Everything that a kernel has to get through before anybody calls it right.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +27,9 @@ struct GauntletResult {
   int drawn = 0;                 ///< problems that were random ones
   int unsupported = 0;           ///< and those that are not supported
   std::string last_reason = {};  ///< why the last of those is not
-  std::vector<std::string> notes = {};  ///< what was not tried, and why: one line each
-  std::vector<Watched> launches = {};   ///< those of GauntletLimits::counted that could be watched
+  std::map<std::string, int> reasons = {};  ///< why they are not, and how many each
+  std::vector<std::string> notes = {};      ///< what was not tried, and why: one line each
+  std::vector<Watched> launches = {};  ///< those of GauntletLimits::counted that could be watched
 
   bool ok() const { return complaint.empty(); }  ///< whether the kernel is right
 };
