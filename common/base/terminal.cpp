@@ -21,7 +21,7 @@ void progress(std::string_view what) {
   static Clock::time_point last = Clock::now();
   if (Clock::now() - last < std::chrono::seconds(10)) return;
   last = Clock::now();
-  fmt::print(stderr, "{} ...\n", what);
+  fmt::print(stderr, "{} ...\n", cut(what, width_of(STDERR_FILENO) - 4));
 }
 
 void end_progress() {

@@ -4,8 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
+#include <deque>
 #include <exception>
+#include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -41,16 +45,25 @@ std::string in_columns(std::string_view text) {
   return wrapped(text, width_of(STDOUT_FILENO));
 }
 
-/// How many problems it does not support, and the reason of most; or "".
+/// How many problems it does not support, and the reason of most; or "". Reasons that differ in
+/// their numbers alone are one.
 std::string text_of_unsupported(const GauntletResult& verdict) {
-  if (verdict.reasons.empty()) return "";
-  const auto most = std::max_element(
-      verdict.reasons.begin(), verdict.reasons.end(),
-      [](const auto& a, const auto& b) { return a.second < b.second; });
-  return fmt::format(
-      "  does not support {} others{}: {}\n", verdict.unsupported,
-      most->second == verdict.unsupported ? "" : fmt::format(", {} of them because", most->second),
-      most->first);
+  std::map<std::string, std::pair<int, std::string>> kinds;  // how many, and one of the reasons
+  for (const auto& [reason, count] : verdict.reasons) {
+    std::string kind = reason;
+    std::erase_if(kind, [](unsigned char c) { return std::isdigit(c) != 0; });
+    auto& [all, example] = kinds[kind];
+    all += count;
+    example = reason;
+  }
+  const auto most = std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
+    return a.second.first < b.second.first;
+  });
+  if (most == kinds.end()) return "";
+  const auto& [count, reason] = most->second;
+  const std::string part =
+      count == verdict.unsupported ? "" : fmt::format(", {} of them because", count);
+  return fmt::format("  does not support {} others{}: {}\n", verdict.unsupported, part, reason);
 }
 
 /// A kernel that is right wherever it has run.
@@ -140,6 +153,17 @@ std::string complaint_about_registrations(const std::vector<Implementation>& imp
 }
 
 }  // namespace
+
+void name_after_file(std::vector<Implementation>& implementations, const std::string& file) {
+  static std::deque<std::string> names;  // which stay where they are
+  for (Implementation& one : implementations) {
+    const std::string slug = one.slug;
+    const std::string lesson = slug.substr(0, slug.find('/'));
+    const std::filesystem::path folder = std::filesystem::path(RMSNORM_SOURCE_DIR) / "lessons";
+    if (lesson.empty() || !std::filesystem::exists(folder / lesson)) continue;
+    one.slug = names.emplace_back(file + slug.substr(lesson.size())).c_str();
+  }
+}
 
 int check_implementations(
     const std::vector<Implementation>& implementations, GauntletLimits limits) {

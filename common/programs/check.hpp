@@ -3,12 +3,17 @@
 /// Checks kernels of a reader's own: right on every problem of the gauntlet, without mistakes that
 /// the device sees, and with the traffic that they predict.
 
+#include <string>
 #include <vector>
 
 #include "common/contract/lesson.hpp"
 #include "common/verify/gauntlet.hpp"
 
 namespace rmsnorm {
+
+/// Names the kernels after the file that they are in, where they have the slugs of lessons: a
+/// reader's changed copy is not called as the lesson is. A variant's name stays behind the slash.
+void name_after_file(std::vector<Implementation>& implementations, const std::string& file);
 
 /// Checks the implementations and prints a line for each, or the first failure of one in plain
 /// words. Returns an ExitCode (base/exit_code.hpp): kLessonWrong if one is wrong, else kNoDevice if

@@ -38,7 +38,8 @@ void note_registers(const std::string& text) {
 /// With `--operation NAME`, only kernels of that operation. With `--small`, problems stay below
 /// 2^31 elements: for tools under which a kernel is very slow. With `--time`, the kernels are
 /// verified and timed in their regimes, and nothing else. With `--seed N`, random problems are
-/// others. With `--only TEXT`, the one problem runs that check calls so. With `--registers FILE`,
+/// others. With `--name FILE`, kernels with a lesson's slug are called after the file.
+/// With `--only TEXT`, the one problem runs that check calls so. With `--registers FILE`,
 /// launches may not need more registers than there are, of which kernels have as many as nvcc says
 /// in that file.
 int main(int argc, char** argv) {
@@ -51,6 +52,7 @@ int main(int argc, char** argv) {
     small = small || argument == "--small";
     timed = timed || argument == "--time";
     if (argument == "--seed" && i + 1 < argc) limits.seed = std::strtoull(argv[++i], nullptr, 10);
+    if (argument == "--name" && i + 1 < argc) rmsnorm::name_after_file(implementations, argv[++i]);
     if (argument == "--only" && i + 1 < argc) limits.only = argv[++i];
     if (argument == "--registers" && i + 1 < argc) note_registers(rmsnorm::read_file(argv[++i]));
     if (argument != "--operation" || i + 1 == argc) continue;

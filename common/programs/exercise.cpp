@@ -93,7 +93,7 @@ std::string line_of(std::string_view slug, std::string_view word, std::string_vi
 }
 
 void say(std::string_view slug, std::string_view word, std::string_view what) {
-  fmt::print("{}\n", line_of(slug, word, what));
+  fmt::print("{}\n", wrapped(line_of(slug, word, what), width_of(STDOUT_FILENO)));
 }
 
 /// Says how far the launch is from the goal. \param word if it is reached; "" to say nothing
@@ -108,12 +108,13 @@ bool reaches(const Goal& goal, const Watched& launch, const char* word, const ch
   constexpr std::size_t kMax = 5;
   for (std::size_t i = 0; i < std::min(kMax, outcome.parts.size()); ++i) {
     const auto& [value, line] = outcome.parts[i];
-    fmt::print(
-        "  {}  {:10}  {:22}  {}\n", place_of(line, launch.implementation),
+    const std::string text = fmt::format(
+        "  {}  {:10}  {:22}  {}", place_of(line, launch.implementation),
         is_of_worst_line(goal.quantity) ? number(value)
                                         : fmt::format("{} of {}", number(value), counted),
         line.what.empty() ? line.kind : fmt::format("{} of {}", line.kind, line.what),
         source_text(line));
+    fmt::print("{}\n", cut(text, width_of(STDOUT_FILENO)));
   }
   if (outcome.parts.size() > kMax) fmt::print("  and {} more\n", outcome.parts.size() - kMax);
   return outcome.reached;

@@ -51,6 +51,9 @@ exercise() {
     exercise_overview
     return
   fi
+  if [ "$action $device" = "check cuda" ] && ! has_gpu; then
+    fail 3 "there is no GPU to time exercises/$slug.cu on"
+  fi
   "exercise_$action" "$slug"
 }
 
@@ -111,8 +114,12 @@ exercise_overview() {
     else
       next=${next:-$(exercise_name "$slug")}
     fi
-    printf '%-20s  %-11s  %s\n' "$slug" "$outcome" \
-      "$(sed -n 's,^// Goal *\(.*[^:\,]\).*,\1,p' "$file")"
+    sed -n 's,^// Goal *\(.*[^:\,]\).*,\1,p' "$file" | fold -s -w 46 |
+      awk -v slug="$slug" -v outcome="$outcome" '{
+        sub(/ $/, "")
+        printf "%-19s %-11s  %s\n", slug, outcome, $0
+        slug = outcome = ""
+      }'
   done
   echo "$done of $all goals reached"
   if [ -n "$next" ]; then
@@ -306,7 +313,6 @@ exercise_watch() { # SLUG
 
 # Verifies and times the copy on the GPU, and the lesson's kernel beside it, if there is one.
 exercise_time() { # SLUG
-  has_gpu || fail 3 "there is no GPU to time exercises/$1.cu on"
   device=cuda
   preset=
   configure
@@ -316,5 +322,5 @@ exercise_time() { # SLUG
   "$here/build/$preset/lessons/my_$1" --time || return
   if is_project "$1"; then return; fi
   regime=$(field regime "$here/lessons/$1/exercise.cu")
-  "$here/build/$preset/lessons/$1" --lesson "$1" --regime "$regime" | grep "^$1 "
+  "$here/build/$preset/lessons/$1" --regime "$regime"
 }

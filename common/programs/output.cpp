@@ -109,19 +109,24 @@ void Output::print_end() const {
   print("\n" + what_is_wrong());
 }
 
-/// That a regime's problem is smaller here, by an example; or "".
+/// That a regime's problem is smaller here, by the example that is smallest; or "".
 std::string Output::fewer_rows() const {
+  const Result* least = nullptr;
+  int rows = 0;  // of the regime
   for (const Result& result : results_) {
     for (const Regime& regime : options_.regimes) {
       if (regime.name != result.regime || regime.shapes.size() != 1) continue;
       if (result.rows >= regime.shapes[0].rows) continue;
-      return fmt::format(
-          "the {} does fewer rows: {} x {} stands for {} x {}",
-          result.device == "cpu" ? "CPU" : result.device, result.rows, result.hidden,
-          regime.shapes[0].rows, regime.shapes[0].hidden);
+      if (least != nullptr && result.rows * rows >= least->rows * regime.shapes[0].rows) continue;
+      least = &result;
+      rows = regime.shapes[0].rows;
     }
   }
-  return "";
+  if (least == nullptr) return "";
+  return fmt::format(
+      "the {} does fewer rows: {} x {} stands for {} x {}",
+      least->device == "cpu" ? "CPU" : least->device, least->rows, least->hidden, rows,
+      least->hidden);
 }
 
 /// Why kernels do not support problems; of very many kernels, which they are. Or "".
@@ -136,7 +141,7 @@ std::string Output::unsupported() const {
   return reasons.size() <= kMost
              ? fmt::format("unsupported: {}", fmt::join(reasons, "\nunsupported: "))
              : fmt::format(
-                   "problems that are not supported, for reasons that --verbose shows: some of {}",
+                   "not every problem is supported by {}: --verbose shows why",
                    fmt::join(names, ", "));
 }
 
