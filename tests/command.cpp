@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <sstream>
 
 #include "common/base/files.hpp"
 #include "tests/temporary_folder.hpp"
@@ -36,6 +37,13 @@ Finished run_without_gpu(const std::vector<std::string>& command) {
 
 Finished run(const std::vector<std::string>& command) {
   return run_after("", command);
+}
+
+std::string on_one_line(const std::string& text) {
+  std::istringstream words(text);
+  std::string result;
+  for (std::string word; words >> word;) result += (result.empty() ? "" : " ") + word;
+  return result;
 }
 
 Finished run_all_lessons(std::vector<std::string> arguments) {

@@ -21,6 +21,9 @@ Finished run_without_gpu(const std::vector<std::string>& command);
 /// The same with the machine's GPU, if it has one.
 Finished run(const std::vector<std::string>& command);
 
+/// A text with one space wherever it has blanks or ends a line: programs break long lines.
+std::string on_one_line(const std::string& text);
+
 /// Runs the program of all lessons likewise.
 Finished run_all_lessons(std::vector<std::string> arguments);
 

@@ -27,9 +27,10 @@ TEST_CASE("the CPU device verifies every lesson and never prints a time or a ban
   const std::string file = folder / "results.csv";
   const Finished finished = run_all_lessons({"--rows", "33", "--hidden", "1000", "--csv", file});
   CHECK(finished.exit_code == kAllVerified);
-  CHECK_THAT(finished.err, contains("CPU device"));
+  CHECK_THAT(finished.err, !contains("CPU device"));  // ./rmsnorm has said so
   for (const std::string& text : {finished.out, finished.err}) {
-    for (const char* unit : {"GB/s", " us ", "of copy"}) CHECK_THAT(text, !contains(unit));
+    for (const char* unit : {"GB/s", " us ", "of copy", "not timed"})
+      CHECK_THAT(text, !contains(unit));
   }
   const std::vector<Result> results = read_csv(file);
   CHECK(results.size() == all_implementations().size());
@@ -48,22 +49,86 @@ TEST_CASE("the CPU device makes the regimes small and does each shape once") {
       {"--lesson", "4", "--regime", "prefill", "--regime", "batch", "--regime", "decode"});
   CHECK(finished.exit_code == kAllVerified);
   CHECK_THAT(finished.out, contains("32 x 4096") && contains("16 x 4096"));
-  CHECK_THAT(finished.err, contains("batch is the same small problem as prefill here: 32 x 4096"));
+  CHECK_THAT(
+      finished.out,
+      contains("\nthe CPU device does fewer rows: 32 x 4096 stands for 262144 x 4096\n") &&
+          contains("\nbatch is the same small problem as prefill here: 32 x 4096\n"));
+  CHECK(finished.err == "");
+}
+
+TEST_CASE(
+    "a lesson's program prints a line for each regime, and variants when they are asked for") {
+  NEEDS_COUNTS();
+  const auto lines_of = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), RMSNORM_LESSONS_DIR "/06_float4");
+    const Finished finished = tests::run(arguments);
+    CHECK(finished.exit_code == kAllVerified);
+    for (const std::string& line : tests::lines_in(finished.out)) {
+      CHECK(tests::columns(line) <= 80);
+    }
+    return tests::lines_in(finished.out);
+  };
+  const std::vector<std::string> lesson = lines_of({});
+  REQUIRE(lesson.size() == 8);
+  const auto count = [](const std::vector<std::string>& lines, const std::string& text) {
+    return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.find(text) != line.npos;
+    });
+  };
+  CHECK(count(lesson, "PASS") == 4);
+  CHECK(count(lesson, "06_float4/") == 0);
+  CHECK_THAT(lesson[0], contains("sectors  requests"));
+  const std::vector<std::string> all = lines_of({"--variants", "--regime", "decode"});
+  CHECK(count(all, "decode, 16 x 4096") == 1);
+  CHECK(count(all, "06_float4 ") == 1);
+  CHECK(count(all, "06_float4/512") == 3);
+}
+
+TEST_CASE("a run prints one table of 40 lines and 100 columns at most, a line for each lesson") {
+  NEEDS_COUNTS();
+  const Finished finished = run_all_lessons(
+      {"--summary", "--regime", "decode", "--regime", "backward", "--beside", "rms_norm",
+       "--beside", "residual_add", "--beside", "backward"});
+  CHECK(finished.exit_code == kAllVerified);
+  const std::vector<std::string> lines = tests::lines_in(finished.out);
+  CHECK(lines.size() < 40);
+  std::map<std::string, int> begins;
+  for (const std::string& line : lines) {
+    CHECK(tests::columns(line) <= 100);
+    if (line.find("  PASS") != line.npos) ++begins[line.substr(0, line.find("  PASS"))];
+  }
+  int lessons = 0;
+  for (const auto& [name, count] : begins) {
+    const bool is_library = name.find("librmsnorm") != name.npos;
+    CHECK(count == (is_library ? 3 : 1));  // of forward, residual add and backward
+    lessons += !is_library;
+  }
+  CHECK(lessons == static_cast<int>(tests::lesson_folders().size()));
+  CHECK_THAT(finished.out, contains("operations are left out here: ./rmsnorm test verifies them"));
+  CHECK_THAT(finished.out, contains("\nnot every problem is supported by "));
+  CHECK_THAT(lines.back(), contains(" results: ") && contains(" pass, 0 fail, "));
+}
+
+TEST_CASE("with --verbose each result has a line, as soon as it is there") {
+  const Finished finished = run_all_lessons({"--lesson", "4", "--regime", "decode", "--verbose"});
+  CHECK(finished.exit_code == kAllVerified);
+  CHECK_THAT(
+      tests::lines_in(finished.out).at(0),
+      Catch::Matchers::Matches("04_warp_reduce +decode +16 x 4096 +PASS"));
 }
 
 TEST_CASE("a row's cost is printed beside what the lesson predicts") {
   NEEDS_COUNTS();
   const Finished finished =
       run_all_lessons({"--lesson", "04_warp_reduce", "--rows", "32", "--hidden", "4096"});
-  CHECK_THAT(
-      finished.out, contains("What a row costs: custom, 32 x 4096") && contains("predicted"));
   const std::vector<std::string> lines = tests::lines_in(finished.out);
-  REQUIRE_FALSE(lines.empty());
-  // x and the weight read once, y written once; a wavefront for every 32 columns, both ways, and
+  REQUIRE(lines.size() == 3);
+  CHECK_THAT(lines[0], Catch::Matchers::StartsWith("04_warp_reduce, per row "));
+  // In sectors: x and the weight read once, y written once; a wavefront for every 32 columns, both ways, and
   // the warps' sums; 2 barriers; 5 shuffles for each of 8 warps and once more for their sums.
   CHECK_THAT(
-      lines.back(),
-      Catch::Matchers::Matches("04_warp_reduce +32768 +32768 +16384 +16384 +274 +2 +45"));
+      lines[1], Catch::Matchers::Matches("custom +32 x 4096 +PASS +1536 \u2713 +384 +274 +2 +45"));
+  CHECK(lines[2] == "\u2713 as the kernel predicts");
 }
 
 TEST_CASE("the trace shows each line of the lesson and the file says the same") {
@@ -102,11 +167,11 @@ TEST_CASE("a lesson that needs what only a GPU has is skipped by name and says w
   const Finished finished =
       tests::run({RMSNORM_NEEDS_GPU_PROGRAM, "--rows", "3", "--hidden", "100"});
   CHECK(finished.exit_code == kAllVerified);
-  CHECK(tests::lines_in(finished.out).size() == 1);
+  CHECK_THAT(finished.out, contains("98_tensor_cores") && contains("UNSUPPORTED"));
   CHECK_THAT(
-      finished.out, contains("98_tensor_cores") && contains("UNSUPPORTED") &&
-                        contains("needs a GPU: ") && contains("needs_gpu.cu:") &&
-                        contains("the CPU device has no <mma.h>"));
+      tests::on_one_line(finished.out), contains("unsupported: ") && contains("needs a GPU: ") &&
+                                            contains("needs_gpu.cu:") &&
+                                            contains("the CPU device has no <mma.h>"));
 }
 
 TEST_CASE("where nothing can be timed a prediction is graded by the recorded results") {
@@ -118,9 +183,10 @@ TEST_CASE("where nothing can be timed a prediction is graded by the recorded res
   const std::vector<std::string> lines = tests::lines_in(finished.out);
   REQUIRE(lines.size() > 6);
   // Both kernels are verified here, in this regime and no other; only the grade has times.
-  CHECK_THAT(lines[0], contains("03_shared_memory ") && contains("PASS"));
-  CHECK_THAT(lines[1], contains("04_warp_reduce ") && contains("PASS"));
-  CHECK_THAT(lines[2], !contains("PASS"));
+  CHECK_THAT(lines[1], Catch::Matchers::StartsWith("decode, 16 x 4096"));
+  CHECK_THAT(lines[2], contains("03_shared_memory ") && contains("PASS"));
+  CHECK_THAT(lines[3], contains("04_warp_reduce ") && contains("PASS"));
+  CHECK_THAT(lines[4], !contains("PASS"));
   const auto head = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
     return line.starts_with("04_warp_reduce after 03_shared_memory in decode, 16 x 4096, ");
   });
@@ -232,7 +298,10 @@ TEST_CASE("tensors have the types that were asked for, or in a regime those that
       {"--rows", "5", "--hidden", "104", "--dtype", "bf16/none", "--dtype", "fp32", "--csv",
        chosen});
   CHECK(finished.exit_code == kAllVerified);
-  CHECK_THAT(finished.out, contains("UNSUPPORTED  04_warp_reduce knows fp32 alone: "));
+  CHECK_THAT(finished.out, contains("UNSUPPORTED") && contains("not every problem is supported"));
+  CHECK_THAT(
+      run_all_lessons({"--lesson", "4", "--rows", "5", "--dtype", "bf16"}).out,
+      contains("unsupported: 04_warp_reduce knows fp32 alone: "));
   const std::string decode = folder / "decode.csv";
   CHECK(run_all_lessons({"--regime", "decode", "--csv", decode}).exit_code == kAllVerified);
 

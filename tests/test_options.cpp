@@ -84,6 +84,33 @@ TEST_CASE(
   CHECK(names_of(options_of({"--regime", "sweep_rows"}).regimes) == "sweep_rows ");
 }
 
+TEST_CASE("a program of one lesson runs its variants when they are asked for") {
+  const std::vector<Implementation> of_lesson =
+      find_implementations(all_implementations(), "06_float4");
+  REQUIRE(of_lesson.size() > 1);
+  const auto chosen = [&](std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "06_float4");
+    return slugs_of(
+        parse_options(static_cast<int>(arguments.size()), arguments.data(), of_lesson).options);
+  };
+  CHECK(chosen({}) == "06_float4 ");
+  CHECK(chosen({"--variants"}).starts_with("06_float4 06_float4/512 "));
+  CHECK(chosen({"--list"}).starts_with("06_float4 06_float4/512 "));
+  CHECK(chosen({"--lesson", "06_float4/512"}) == "06_float4/512 ");
+}
+
+TEST_CASE("beside the lessons others can be narrowed to some operations") {
+  const Options options = options_of({"--beside", "rms_norm", "--beside", "backward"});
+  std::size_t library = 0;
+  for (const Implementation& one : options.implementations) {
+    if (std::string(one.slug) == "librmsnorm") ++library;
+  }
+  CHECK(library == 2);
+  CHECK(options.left_out > 0);
+  CHECK(options.implementations.size() + options.left_out == all_implementations().size());
+  CHECK(options_of({}).left_out == 0);
+}
+
 TEST_CASE("a prediction chooses the lesson and its predecessor and the lesson's own regime") {
   const Options options = options_of(
       {"--recorded", "default.csv", "--lesson", "4", "--predict", "1.3", "--recorded", "own.csv"});

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "common/base/terminal.hpp"
-#include "common/contract/regime.hpp"
 #include "common/contract/registry.hpp"
 #include "common/programs/report.hpp"
 #include "tests/catch.hpp"
@@ -56,7 +55,7 @@ std::string words_of(const std::string& line) {
 TEST_CASE("the line of a result has every column or says that it was not timed and why") {
   CHECK(
       words_of(result_line(timed(), "", false)) ==
-      "04_warp_reduce decode 16 x 4096 warm 3.41 us +- 0.6% 154 GB/s 93% of copy PASS");
+      "04_warp_reduce decode 16 x 4096 warm 3.41 us +- 0.6% 154 GB/s 93% PASS");
   CHECK(
       words_of(result_line(untimed(), "06_float4 needs hidden % 4 == 0", false)) ==
       "06_float4 custom 3 x 5 not timed UNSUPPORTED 06_float4 needs hidden % 4 == 0");
@@ -67,9 +66,9 @@ TEST_CASE("the line of a result has every column or says that it was not timed a
   of_host.verdict = Verdict::pass;
   CHECK(
       words_of(result_line(of_host, "on the CPU", false)) ==
-      "06_float4 custom 3 x 5 not timed; error 8.2e-06, bound 2.0e-03 PASS on the CPU");
-  of_host.device = "CPU device";
-  CHECK_THAT(result_line(of_host, "", false), !contains("error"));
+      "06_float4 custom 3 x 5 PASS error 8.2e-06, bound 2.0e-03 on the CPU");
+  of_host.device = "CPU device";  // where nothing is ever timed
+  CHECK(words_of(result_line(of_host, "", false)) == "06_float4 custom 3 x 5 PASS");
   CHECK(
       words_of(skipped_line("04_warp_reduce", "there is no GPU")) ==
       "04_warp_reduce cannot run: there is no GPU");
@@ -86,7 +85,7 @@ TEST_CASE("times have at most two digits behind the point and no exponent") {
   }
 }
 
-TEST_CASE("the verdict stands in the same column on every line") {
+TEST_CASE("on every line of a GPU the verdict stands in the same column, before the 100th") {
   const std::size_t column = result_line(timed(), "", false).find("PASS");
   REQUIRE(column != std::string::npos);
 
@@ -100,11 +99,7 @@ TEST_CASE("the verdict stands in the same column on every line") {
   result.copy_gbps = 4000;
   CHECK(result_line(result, "", false).find("PASS") == column);
   CHECK(result_line(untimed(), "", false).find("UNSUPPORTED") == column);
-  Result of_host = result;
-  of_host.device = "cpu";
-  of_host.median_us.reset();
-  of_host.max_error = of_host.error_bound = 1.0e-300;
-  CHECK(result_line(of_host, "", false).find("PASS") == column);
+  CHECK(result_line(result, "", false).size() <= 100 + std::string("  noisy").size());
   for (const Implementation& lesson : all_implementations()) {
     CAPTURE(lesson.slug);
     result.implementation = lesson.slug;
@@ -160,60 +155,6 @@ TEST_CASE("the list has a line for each lesson with slug, title and idea in the 
   CHECK(columns.size() == 1);
   const std::string list = implementation_list(all_implementations());
   CHECK(tests::lines_in(list).size() == all_implementations().size());
-}
-
-TEST_CASE("the summary has a line a kernel and type and a column a regime and state of the cache") {
-  const auto changed = [](auto change) {
-    Result result = timed();
-    change(result);
-    return result;
-  };
-  const Result prefill = changed([](Result& r) {
-    r.regime = "prefill", r.cache = Cache::cold, r.gbps = 4000, r.copy_gbps = 4210;
-  });
-  const Result bf16 = changed([](Result& r) { r.dtype = "bf16", r.median_us = 2; });
-  const Result fp16 = changed([](Result& r) { r.dtype = "fp16"; });
-  const Result sweep = changed([](Result& r) { r.regime = "sweep_rows"; });
-  const Result unsupported =
-      changed([](Result& r) { r.implementation = "06_float4", r.verdict = Verdict::unsupported; });
-  const Result wrong = changed([](Result& r) {
-    r.implementation = "librmsnorm", r.operation = "backward", r.verdict = Verdict::fail;
-  });
-  const std::string text =
-      summary({prefill, timed(), bf16, unsupported, wrong, sweep, fp16, untimed()});
-  const std::vector<std::string> lines = tests::lines_in(text);
-  REQUIRE(lines.size() == 6);
-  CHECK(words_of(lines[0]) == "% of copy; decode: time prefill decode");
-  CHECK(words_of(lines[1]) == " cold warm");
-  CHECK(words_of(lines[2]) == "04_warp_reduce 95% 3.41 us");
-  CHECK(words_of(lines[3]) == "04_warp_reduce bf16 2.00 us");
-  CHECK(words_of(lines[4]) == "06_float4 -");
-  CHECK(words_of(lines[5]) == "librmsnorm backward FAIL");
-  for (const std::string& line : lines) CHECK(line.size() == lines[0].size());
-  CHECK(summary({}) == "");
-  CHECK(summary({untimed()}) == "");
-}
-
-TEST_CASE("a summary without variants shows those that are wrong") {
-  Result variant = timed();
-  variant.implementation = "06_float4/512";
-  Result wrong = variant;
-  wrong.verdict = Verdict::fail;
-  const std::string text = summary(without_variants({timed(), variant}));
-  CHECK_THAT(text, contains("04_warp_reduce") && !contains("06_float4/512"));
-  CHECK_THAT(summary(without_variants({timed(), wrong})), contains("06_float4/512"));
-}
-
-TEST_CASE("the summary of all regimes is 100 columns wide at most") {
-  std::vector<Result> results;
-  for (const Regime& regime : regimes()) {
-    for (const Cache cache : regime.caches) {
-      results.push_back(timed());
-      results.back().regime = regime.name;
-      results.back().cache = cache;
-    }
-  }
-  for (const std::string& line : tests::lines_in(summary(results))) CHECK(line.size() <= 100);
 }
 
 TEST_CASE("the tally counts each verdict") {
