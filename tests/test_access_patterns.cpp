@@ -95,12 +95,8 @@ std::vector<Access> grid() {
 /// What is printed of a kind of load behind its tensor's name: requests, lanes, then the costs.
 std::vector<std::string> printed(const LaunchCounts& seen, const std::string& kind_and_what) {
   const std::string table = line_table(
-      {.operation = "",
-       .implementation = "",
-       .regime = "",
-       .rows = 1,
-       .hidden = 1,
-       .counts = seen});
+      {.operation = "", .implementation = "", .regime = "", .rows = 1, .hidden = 1, .counts = seen},
+      100);
   const std::size_t at = table.find(kind_and_what);
   REQUIRE(at != table.npos);
   std::istringstream words(table.substr(at + kind_and_what.size()));

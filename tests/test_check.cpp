@@ -76,8 +76,10 @@ TEST_CASE("check names the reason of most problems that a kernel does not suppor
 }
 
 TEST_CASE("a copy of a lesson is called after its file, and another kernel as it says") {
-  std::vector<rmsnorm::Implementation> kernels = {
-      {.slug = "04_warp_reduce"}, {.slug = "06_float4/512"}, {.slug = "mine"}};
+  std::vector<rmsnorm::Implementation> kernels(3);
+  kernels[0].slug = "04_warp_reduce";
+  kernels[1].slug = "06_float4/512";
+  kernels[2].slug = "mine";
   rmsnorm::name_after_file(kernels, "build/my.cu");
   CHECK(kernels[0].slug == std::string("build/my.cu"));
   CHECK(kernels[1].slug == std::string("build/my.cu/512"));

@@ -73,7 +73,8 @@ TEST_CASE(
     REQUIRE(lines.size() == 2);
     CHECK_THAT(
         lines[0], contains("01_sequential_cpu ") && contains(" error ") && contains(" bound"));
-    CHECK_THAT(lines[1], contains("custom  " + std::string(rows) + " x 100  PASS  "));
+    CHECK_THAT(
+        lines[1], contains("custom " + std::string(rows) + " x 100 ") && contains(" PASS  "));
     CHECK_THAT(finished.out, !contains("\033"));
     CHECK(finished.err == "");
   }
@@ -90,7 +91,7 @@ TEST_CASE("lesson 01 passes in all regimes of its operation without a GPU and in
   }
   const std::vector<std::string> lines = tests::lines_in(finished.out);
   REQUIRE(lines.size() == 1 + forward + 1);
-  CHECK(lines.back() == "the CPU does fewer rows: 64 x 49152 stands for 4096 x 49152");
+  CHECK(lines.back() == "the CPU does fewer rows: 1024 x 4096 stands for 262144 x 4096");
   const Finished other = run_lesson_01({"--regime", "backward"});
   CHECK(other.exit_code == kBadUsage);
   CHECK(other.out == "");
@@ -106,8 +107,8 @@ TEST_CASE("a lesson that is wrong makes the exit code 1, says what is wrong and 
   const std::vector<std::string> lines = tests::lines_in(finished.out);
   // The table, and then what is wrong, alone.
   REQUIRE(lines.size() >= 6);
-  CHECK(lines[0] == "00_fake                error    bound");
-  CHECK_THAT(lines[1], contains("custom  3 x 100  FAIL"));
+  CHECK_THAT(lines[0], contains("00_fake ") && contains(" error ") && contains(" bound"));
+  CHECK_THAT(lines[1], contains("custom 3 x 100 FAIL"));
   CHECK(lines[2] == "");
   CHECK_THAT(lines[3], contains("00_fake ") && contains("FAIL") && contains("row 0, column 0: "));
   CHECK(lines[lines.size() - 2] == "");
@@ -132,7 +133,7 @@ TEST_CASE("without a GPU every GPU lesson gets a line with the reason and the ex
                    line.find(" cannot run: ") != line.npos;
           }) >= 1);
   }
-  CHECK_THAT(finished.out, contains("01_sequential_cpu") && contains(" x 100  PASS  "));
+  CHECK_THAT(finished.out, contains("01_sequential_cpu") && contains(" x 100 PASS  "));
 
   // A wrong lesson outweighs the missing GPU. Its cache has no size.
   CHECK(run_wrong({"--lesson", "99_on_gpu", "--rows", "1"}).exit_code == kNoDevice);

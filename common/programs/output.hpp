@@ -25,8 +25,8 @@ struct Finding {
   std::vector<std::string> hazards = {};  ///< what the CPU device saw
 };
 
-/// Takes what a run finds, as soon as it is found, for a table at its end, and for the files that the
-/// options name. With Options::verbose, prints a line on stdout for each result at once.
+/// Takes what a run finds, as soon as it is found, for a table at its end, and for the files that
+/// the options name. With Options::verbose, prints a line on stdout for each result at once.
 class Output {
  public:
   /// The options have to outlive it. \throws std::runtime_error if a file cannot be written

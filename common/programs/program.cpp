@@ -132,7 +132,7 @@ int run_program(
   if (parsed.exit_code) return *parsed.exit_code;
   if (parsed.options.list) {
     const std::string list = implementation_list(parsed.options.implementations);
-    fmt::print("{}", wrapped(list, width_of(STDOUT_FILENO), 44));
+    fmt::print("{}", wrapped(list, width_of(STDOUT_FILENO), 57));
     return kAllVerified;
   }
   try {

@@ -33,7 +33,7 @@ std::string result_line(const Result& r, std::string_view remark, bool colour) {
   std::string line = fmt::format(
       "{:27} {:12} {:>7} x {:<5} {}{}", r.implementation, with_dtype(r.regime, r.dtype), r.rows,
       r.hidden, time_columns(r), verdict_text(r.verdict, colour));
-  if (r.device == "cpu" && r.max_error && r.error_bound) {  // on the host, it is about its error
+  if (r.device == "cpu" && r.verdict == Verdict::pass && r.max_error && r.error_bound) {
     line += fmt::format("  error {:.1e}, bound {:.1e}", *r.max_error, *r.error_bound);
   }
   if (r.spread_pct.value_or(0) > kNoisyPct) line += "  noisy";
@@ -49,7 +49,7 @@ std::string skipped_line(std::string_view slug, std::string_view reason) {
 std::string implementation_list(const std::vector<Implementation>& implementations) {
   std::string list;
   for (const Implementation& i : implementations) {
-    list += fmt::format("{:27} {:15} {}\n", i.slug, i.title, i.idea);
+    list += fmt::format("{:27} {:29} {}\n", i.slug, i.title, i.idea);
   }
   return list;
 }

@@ -145,6 +145,18 @@ std::string Table::text() const {
       }
     }
   }
+  // Between columns is one space, or two where they are flush right.
+  const auto gap = [&](std::size_t i) { return i == 0 ? 0 : i < left_ ? 1 : 2; };
+  int left = 0;  // the columns that the first of the names may reach over
+  for (std::size_t i = 0; i < std::min(left_, widths.size()); ++i) {
+    if (widths[i] > 0) left += gap(i) + widths[i];
+  }
+  for (const Row& row : rows_) {
+    if (row.is_names && row.cells.size() > 1 && columns_of(row.cells[0]) > left) {
+      widths[0] += columns_of(row.cells[0]) - left;
+      left = columns_of(row.cells[0]);
+    }
+  }
   std::string all;
   for (const Row& row : rows_) {
     std::string line;
@@ -152,11 +164,11 @@ std::string Table::text() const {
     for (std::size_t i = 0; i < row.cells.size(); ++i) {
       const std::string& cell = row.cells[i];
       if (i > 0 && widths[i] == 0) continue;
-      const int begin = end + (i > 0 ? 2 : 0);
+      const int begin = end + gap(i);
       end = begin + widths[i];
       if (cell.empty()) continue;
       const int from = i < left_ ? begin : end - columns_of(cell);
-      line += std::string(std::max(from - columns_of(line), i > 0 ? 2 : 0), ' ') + cell;
+      line += std::string(from - columns_of(line), ' ') + cell;
     }
     all += line + "\n";
   }
