@@ -55,7 +55,9 @@ std::string row_of(const LineCount& count, int columns) {
       kColumns, count.line, count.kind, count.what, count.requests,
       number(ratio(count.lanes, count.requests)), sectors, of_sectors, wavefronts);
   const std::string policy = count.policy.empty() ? "" : "  // " + count.policy;
-  return cut(fmt::format("{}  {}{}", row, source_text(count), policy), columns) + "\n";
+  // Source that is too long goes on below itself.
+  const int indent = columns_of(row) + 2;
+  return wrapped(fmt::format("{}  {}{}", row, source_text(count), policy), columns, indent) + "\n";
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ std::string difference_from_prediction(const Watched& launch);
 
 /// What each source line costs. First the line that wastes most: sectors that a GPU must move
 /// though nobody asked for all of their bytes, and passes through the banks that conflicts cost.
-/// Then the lines that move most. A source line that is too long for so many columns is cut.
+/// Then the lines that move most. No line has more columns than that.
 std::string line_table(const Watched& launch, int columns);
 
 /// The text of the source line that was counted, without its comment, or "" if the file cannot be
