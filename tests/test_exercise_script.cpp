@@ -128,7 +128,7 @@ TEST_CASE("the overview shows what the last check found, and when a copy has cha
   const std::string all_goals = std::to_string(exercises().size()) + " goals reached";
   Repository repository;
   CHECK_THAT(repository.overview(), contains("not begun"));
-  CHECK_THAT(repository.overview(), contains("at most 2 barriers a row"));
+  CHECK_THAT(repository.overview(), contains("at most 2 barriers per row"));
   CHECK_THAT(repository.exercise({}).out, contains("0 of " + all_goals));
   repository.check_ends_with(4);
   repository.exercise({"4"});
@@ -222,7 +222,7 @@ TEST_CASE("an exercise about registers is not solved by a kernel that spills the
   nvcc_says("36");
   const Finished spilled = repository.exercise({"8"});
   CHECK(spilled.exit_code == 4);
-  CHECK_THAT(spilled.out, contains("NOT YET  no spilled register: 36 bytes of a thread"));
+  CHECK_THAT(spilled.out, contains("NOT YET  no spilled register: 36 bytes per thread"));
   nvcc_says("0");
   const Finished kept = repository.exercise({"8"});
   CHECK(kept.exit_code == 0);
@@ -246,7 +246,7 @@ TEST_CASE("check lets nvcc compile what the CPU device has taken, and passes its
   const Finished checked = check_where_nvcc("exit 0");
   CHECK(checked.exit_code == 0);
   const std::string log = fs::weakly_canonical(repository.folder() / "build/cpu/nvcc.log");
-  CHECK(checked.out == "checked --registers " + log + "\n");
+  CHECK(checked.out == "checked --name " + file + " --registers " + log + "\n");
 
   const Finished refused = check_where_nvcc(
       "echo \"" + file + "(3): error: identifier \\\"a\\\" is undefined\" >&2; exit 1");
@@ -261,7 +261,7 @@ TEST_CASE("check lets nvcc compile what the CPU device has taken, and passes its
 
   const Finished broken = check_where_nvcc("echo 'no host compiler' >&2; exit 1");
   CHECK(broken.exit_code == 0);
-  CHECK(broken.out == "checked\n");
+  CHECK(broken.out == "checked --name " + file + "\n");
   CHECK_THAT(broken.err, contains("not checked, as nvcc does not work here: registers"));
 }
 
@@ -349,7 +349,7 @@ TEST_CASE("a copy that is saved while it is checked is said to have changed") {
   repository.check_ends_with(
       4, "04_warp_reduce", "echo // more >>$(dirname $0)/../../../exercises/04_warp_reduce.cu; ");
   CHECK_THAT(repository.exercise({"4"}).err, contains(said));
-  CHECK_THAT(repository.exercise({}).out, contains("04_warp_reduce        changed"));
+  CHECK_THAT(repository.exercise({}).out, contains("04_warp_reduce      changed"));
 }
 
 TEST_CASE("whatever takes long says every ten seconds, or in one line of a terminal, where it is") {
@@ -370,7 +370,7 @@ TEST_CASE("whatever takes long says every ten seconds, or in one line of a termi
   const Finished slow = repository.exercise({"8"});
   CHECK(slow.out == quick.out);
   for (const std::string& step : steps) {
-    CHECK_THAT(slow.err, contains("rmsnorm: " + step) && contains(" s: [1/9] this\n"));
+    CHECK_THAT(slow.err, contains("rmsnorm: " + step) && contains(" s: this, 1 of 9\n"));
   }
 
   if (repository.run({"script", "--version"}).exit_code != 0) return;
@@ -408,6 +408,117 @@ TEST_CASE("of a build that fails the reader sees what failed, not all that did n
   CHECK_THAT(
       finished.err, contains("FAILED: two.o\nerror: three\nrmsnorm: the build failed (") &&
                         !contains("[1/9] one"));
+}
+
+TEST_CASE("the progress line names the step in words, and the reader's own file") {
+  Repository repository;
+  repository.hurry();
+  for (const auto& [line, step] : std::vector<std::pair<std::string, std::string>>{
+           {"[15/91] Building CXX object common/CMakeFiles/h.dir/programs/options.cpp.o",
+            "compiling options.cpp, 15 of 91"},
+           {"[3/9] Building CXX object l/CMakeFiles/my_04_warp_reduce_kernel.dir/a.cpp.o",
+            "compiling your kernel, 3 of 9"},
+           {"[3/9] Building CXX object common/CMakeFiles/checked_kernel.dir/my.cpp.o",
+            "compiling your kernel, 3 of 9"},
+           {"[4/9] Building CXX object l/CMakeFiles/06_float4_kernel.dir/k/rms_norm.cpp.o",
+            "compiling 06_float4, 4 of 9"},
+           {"[5/9] Linking CXX executable lessons/06_float4", "linking 06_float4, 5 of 9"},
+           {"[6/9] Rewriting my.cu as C++", "reading my.cu, 6 of 9"}}) {
+    repository.build_does("echo '" + line + "'; sleep 2.5; exit 1");
+    const Finished finished = repository.run({repository.script(), "lesson", "4", "--no-install"});
+    CHECK_THAT(
+        finished.err, contains(" s: " + step + "\n") && !contains("rmsnorm: [") &&
+                          contains("building for cpu, "));
+  }
+}
+
+TEST_CASE("help is given without a build, and a mistake is one sentence with the exit code 2") {
+  Repository repository;
+  repository.write_program("nvidia-smi", "exit 1");
+  repository.write_program("cmake", "echo built >>built");
+  const auto script = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), repository.script());
+    return repository.run(arguments);
+  };
+  for (const char* command : {"run", "lesson", "exercise", "check", "test", "list", "docs"}) {
+    CAPTURE(command);
+    const Finished finished = script({command, "--help"});
+    CHECK(finished.exit_code == 0);
+    CHECK(finished.err == "");
+    CHECK_THAT(finished.out, contains(std::string("usage: ./rmsnorm ") + command));
+  }
+  for (const auto& [arguments, sentence] :
+       std::vector<std::pair<std::vector<std::string>, const char*>>{
+           {{"list", "--foo"}, "list takes no options"},
+           {{"check", "--operation"}, "--operation needs a name"},
+           {{"check", "--seed"}, "--seed needs a whole number"},
+           {{"check", "--only"}, "--only needs a problem"}}) {
+    CAPTURE(sentence);
+    const Finished finished = script(arguments);
+    CHECK(finished.exit_code == 2);
+    CHECK(finished.out == "");
+    CHECK_THAT(finished.err, contains(sentence));
+    CHECK(lines_in(finished.err).size() == 1);
+  }
+  CHECK_FALSE(fs::exists(repository.folder() / "built"));
+}
+
+TEST_CASE("what ./rmsnorm says every day fits 80 columns") {
+  Repository repository;
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {}, {"help"}, {"list"}, {"exercise"}, {"exercise", "--help"}, {"check", "--help"}}) {
+    std::vector<std::string> command = arguments;
+    command.insert(command.begin(), repository.script());
+    const Finished finished = repository.run(command);
+    CHECK(finished.exit_code == 0);
+    for (const std::string& line : lines_in(finished.out + finished.err)) {
+      CAPTURE(line);
+      CHECK(columns(line) <= 80);
+    }
+  }
+}
+
+TEST_CASE("a kernel that is to be timed without a GPU is refused before anything is built") {
+  Repository repository;
+  repository.write_program("nvidia-smi", "exit 1");
+  repository.write_program("cmake", "echo built >>built");
+  const Finished finished = repository.exercise({"4", "--device", "cuda"});
+  CHECK(finished.exit_code == 3);
+  CHECK(finished.out == "");
+  CHECK(finished.err == "rmsnorm: there is no GPU to time exercises/04_warp_reduce.cu on\n");
+  CHECK_FALSE(fs::exists(repository.folder() / "built"));
+}
+
+TEST_CASE("a lesson says once that there is no GPU, and ends with the next step") {
+  Repository repository;
+  repository.write_program("nvidia-smi", "exit 1");
+  const auto lesson = [&](const std::string& slug, int exit_code, const std::string& option = "") {
+    repository.build_does(
+        "mkdir -p build/cpu/lessons; program=build/cpu/lessons/" + slug +
+        "\nprintf '#!/bin/sh\\necho PASS; exit " + std::to_string(exit_code) +
+        "\\n' >$program; chmod +x $program");
+    std::vector<std::string> command = {repository.script(), "lesson", slug, "--no-install"};
+    if (!option.empty()) command.push_back(option);
+    const Finished finished = repository.run(command);
+    CHECK(finished.exit_code == exit_code);
+    CHECK(finished.out == "PASS\n");
+    return finished.err;
+  };
+  const std::string no_gpu = "rmsnorm: no GPU here: the kernels run on the CPU device\n";
+  const std::string next = "All right. Next: lessons/";
+  CHECK(
+      lesson("04_warp_reduce", 0) ==
+      no_gpu + next + "04_warp_reduce/README.md, then ./rmsnorm exercise 4\n");
+  CHECK(
+      lesson("01_sequential_cpu", 0) ==
+      no_gpu + next + "01_sequential_cpu/README.md, then ./rmsnorm lesson 2\n");
+  CHECK(lesson("04_warp_reduce", 1) == no_gpu);
+  CHECK(lesson("04_warp_reduce", 0, "--help") == "");
+  repository.check_ends_with(0);
+  repository.exercise({"4"});
+  rmsnorm::write_file(repository.copy(), given() + "// mine\n");
+  repository.exercise({"4"});
+  CHECK_THAT(lesson("04_warp_reduce", 0), contains("README.md, then ./rmsnorm lesson 5\n"));
 }
 
 TEST_CASE("what ./rmsnorm exercise cannot do it says in one sentence") {

@@ -89,7 +89,7 @@ std::string name_of(const std::string& slug) {
   return is_project(slug) ? slug : std::to_string(std::stoi(slug));
 }
 
-/// The texts of all that is checked in an exercise's goals.cpp: {"at most 2 barriers a row", ...
+/// The texts of all that is checked in an exercise's goals.cpp: {"at most 2 barriers per row", ...
 std::vector<std::string> texts_of(const std::vector<std::string>& lines) {
   std::vector<std::string> texts;
   for (const std::string& line : lines) {
@@ -314,7 +314,7 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
       {"05_cub_warp_reduce.padded", kGoalMissed, "GOAL     no bank conflict: 0 counted"},
       {"06_float4.parts_of_vectors", kGoalMissed, "BUT NOT  the traffic that this file predicts"},
       {"06_float4.reads_x_twice", kGoalMissed,
-       "BUT NOT  at least 256 wavefronts of shared memory a row: 18 counted in 32 x 4096\n"
+       "BUT NOT  at least 256 wavefronts of shared memory per row: 18 counted in 32 x 4096\n"
        "  line  48  8 of 18     shared store of partial "},
       {"08_registers.shared_memory", kGoalMissed, "BUT NOT  at most 32 wavefronts of shared"},
       {"09_cache_policy.evict_first", kGoalMissed, "NOT YET  every load of x asks the L2"},
@@ -341,10 +341,10 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
       {"16_eight_bits.rounds_first", kLessonWrong, "WRONG    on 32 x 4096, bf16:"},
       {"layer_norm.mean_of_squares", kLessonWrong,
        "WRONG    on 9 x 1024, every second row far from 0:"},
-      {"layer_norm.through_y", kGoalMissed, "NOT YET  at most 2048 sectors a row: 3584 counted"},
+      {"layer_norm.through_y", kGoalMissed, "NOT YET  at most 2048 sectors per row: 3584 counted"},
       {"softmax.masked", kLessonWrong,
        "WRONG    on 9 x 1024, -Inf but for the last column of every second row:"},
-      {"softmax.max_first", kGoalMissed, "NOT YET  at most 1 barrier a row: 2 counted"},
+      {"softmax.max_first", kGoalMissed, "NOT YET  at most 1 barrier per row: 2 counted"},
       {"softmax.without_max", kLessonWrong, "WRONG    on 9 x 1024, an Inf in every third row:"},
   };
   // The pages show what is said of these; of one that is right, without the number of problems.

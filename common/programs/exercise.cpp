@@ -83,7 +83,7 @@ std::optional<Exercise>& registered() {
   return exercise;
 }
 
-/// "04_warp_reduce       NOT YET  at most 2 barriers a row: 9 counted in 32 x 4096"
+/// "04_warp_reduce       NOT YET  at most 2 barriers per row: 9 counted in 32 x 4096"
 std::string line_of(std::string_view slug, std::string_view word, std::string_view what) {
   const bool is_bad = word == "WRONG" || word == "BUT NOT";
   const char* colour = is_bad ? "\x1b[31m" : word == "NOT YET" ? "\x1b[33m" : "\x1b[32m";

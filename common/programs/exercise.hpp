@@ -33,7 +33,7 @@ enum class Quantity {
 
 /// One thing to reach.
 struct Goal {
-  const char* text;   ///< "at most 2 barriers a row"
+  const char* text;   ///< "at most 2 barriers per row"
   Quantity quantity;  ///< what is counted
   enum {
     at_most,         ///< the limit or less

@@ -203,7 +203,7 @@ exercise_spills() { # SLUG
   }
   bytes=$(sed -n 's/.* \([0-9]*\) bytes spill stores.*/\1/p' "$log" | sort -n | tail -n 1)
   if [ "${bytes:-0}" -eq 0 ]; then return 1; fi
-  printf '%-20s NOT YET  no spilled register: %s bytes of a thread, as nvcc compiles it for sm_90\n' "$1" "$bytes"
+  printf '%-20s NOT YET  no spilled register: %s bytes per thread, as nvcc compiles it for sm_90\n' "$1" "$bytes"
 }
 
 exercise_build() { # SLUG TARGET...

@@ -1,7 +1,7 @@
 // Exercise 03 - Shared memory
 // Given      lesson 02's kernel; its launch gives each block room for a row in shared memory.
-// Goal       x is read from global memory once, and at least 256 wavefronts of shared memory a row.
-// Within     at most 9 barriers a row, the traffic that this file predicts.
+// Goal       x is read from global memory once, at least 256 wavefronts of shared memory per row.
+// Within     at most 9 barriers per row, the traffic that this file predicts.
 // Check it   ./rmsnorm exercise 3
 #include <cstdint>
 

@@ -13,12 +13,12 @@ const ExerciseRegistration exercise{{
     .goals =
         {
             {"x is read from global memory once", Quantity::reads_of_x, Goal::at_most, 1},
-            {"at least 256 wavefronts of shared memory a row", Quantity::wavefronts, Goal::at_least,
-             256},
+            {"at least 256 wavefronts of shared memory per row", Quantity::wavefronts,
+             Goal::at_least, 256},
         },
     .within =
         {
-            {"at most 9 barriers a row", Quantity::barriers, Goal::at_most, 9},
+            {"at most 9 barriers per row", Quantity::barriers, Goal::at_most, 9},
         },
 }};
 

@@ -1,7 +1,7 @@
 // Exercise 04 - Warp reduce
 // Given      lesson 03's kernel: its tree has 9 barriers.
-// Goal       at most 2 barriers a row.
-// Within     at most 310 wavefronts of shared memory a row, the traffic that this file predicts.
+// Goal       at most 2 barriers per row.
+// Within     at most 310 wavefronts of shared memory per row, the traffic that this file predicts.
 // Check it   ./rmsnorm exercise 4
 #include <cstdint>
 

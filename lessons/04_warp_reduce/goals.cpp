@@ -12,11 +12,11 @@ const ExerciseRegistration exercise{{
     .shape = {.rows = 32, .hidden = 4096},
     .goals =
         {
-            {"at most 2 barriers a row", Quantity::barriers, Goal::at_most, 2},
+            {"at most 2 barriers per row", Quantity::barriers, Goal::at_most, 2},
         },
     .within =
         {
-            {"at most 310 wavefronts of shared memory a row", Quantity::wavefronts, Goal::at_most,
+            {"at most 310 wavefronts of shared memory per row", Quantity::wavefronts, Goal::at_most,
              310},
         },
 }};

@@ -1,7 +1,7 @@
 // Exercise 05 - cub::WarpReduce
 // Given      a warp's sum that would do for any type: it goes through shared memory.
-// Goal       no bank conflict, and at most 300 wavefronts of shared memory a row.
-// Within     at most 2 barriers a row, the traffic that this file predicts.
+// Goal       no bank conflict, and at most 300 wavefronts of shared memory per row.
+// Within     at most 2 barriers per row, the traffic that this file predicts.
 // Check it   ./rmsnorm exercise 5
 #include <cstdint>
 #include <cub/warp/warp_reduce.cuh>

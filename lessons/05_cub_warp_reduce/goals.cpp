@@ -13,12 +13,12 @@ const ExerciseRegistration exercise{{
     .goals =
         {
             {"no bank conflict", Quantity::bank_conflicts, Goal::at_most, 0},
-            {"at most 300 wavefronts of shared memory a row", Quantity::wavefronts, Goal::at_most,
+            {"at most 300 wavefronts of shared memory per row", Quantity::wavefronts, Goal::at_most,
              300},
         },
     .within =
         {
-            {"at most 2 barriers a row", Quantity::barriers, Goal::at_most, 2},
+            {"at most 2 barriers per row", Quantity::barriers, Goal::at_most, 2},
         },
 }};
 

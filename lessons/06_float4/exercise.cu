@@ -1,8 +1,8 @@
 // Exercise 06 - float4
 // Given      the loops of lessons 04 and 05: they read and write one float at a time.
 // Goal       every request to global memory touches 16 sectors.
-// Within     at most 2 barriers a row, at least 256 wavefronts of shared memory a row, the traffic
-//            that this file predicts.
+// Within     at most 2 barriers per row, at least 256 wavefronts of shared memory per row, the
+//            traffic that this file predicts.
 // Check it   ./rmsnorm exercise 6
 #include <cstdint>
 

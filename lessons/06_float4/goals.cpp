@@ -17,9 +17,9 @@ const ExerciseRegistration exercise{{
         },
     .within =
         {
-            {"at least 256 wavefronts of shared memory a row", Quantity::wavefronts, Goal::at_least,
-             256},
-            {"at most 2 barriers a row", Quantity::barriers, Goal::at_most, 2},
+            {"at least 256 wavefronts of shared memory per row", Quantity::wavefronts,
+             Goal::at_least, 256},
+            {"at most 2 barriers per row", Quantity::barriers, Goal::at_most, 2},
         },
 }};
 

@@ -1,7 +1,7 @@
 // Exercise 08 - Registers
 // Given      each thread reads its vectors of x twice: for the sum, and for the result.
 // Goal       x is read from global memory once.
-// Within     at most 32 wavefronts of shared memory a row, at most 1 barrier a row, the traffic
+// Within     at most 32 wavefronts of shared memory per row, at most 1 barrier per row, the traffic
 //            that this file predicts, no spilled register (nvcc tells, where it is).
 // Check it   ./rmsnorm exercise 8
 #include <algorithm>

@@ -16,9 +16,9 @@ const ExerciseRegistration exercise{{
         },
     .within =
         {
-            {"at most 32 wavefronts of shared memory a row", Quantity::wavefronts, Goal::at_most,
+            {"at most 32 wavefronts of shared memory per row", Quantity::wavefronts, Goal::at_most,
              32},
-            {"at most 1 barrier a row", Quantity::barriers, Goal::at_most, 1},
+            {"at most 1 barrier per row", Quantity::barriers, Goal::at_most, 1},
         },
 }};
 

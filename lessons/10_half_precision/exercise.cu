@@ -1,8 +1,8 @@
 // Exercise 10 - Half precision
 // Given      the kernel for three types, one column at a time: 2 bytes in bf16 and fp16.
 // Goal       every request to global memory touches 16 sectors, in bf16.
-// Within     x is read from global memory once, at most 1 barrier a row, the traffic that this file
-//            predicts.
+// Within     x is read from global memory once, at most 1 barrier per row, the traffic that this
+//            file predicts.
 // Check it   ./rmsnorm exercise 10
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -1,7 +1,7 @@
 // Exercise 11 - Unaligned rows
 // Given      y's vectors, and those of an x that lies as y does; the weight goes by elements.
-// Goal       at most 75 requests to global memory a row, in rows of 4097 columns of bf16.
-// Within     x is read from global memory once but for single columns, at most 1 barrier a row.
+// Goal       at most 75 requests to global memory per row, in rows of 4097 columns of bf16.
+// Within     x is read from global memory once but for single columns, at most 1 barrier per row.
 // Check it   ./rmsnorm exercise 11
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

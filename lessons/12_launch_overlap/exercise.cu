@@ -3,7 +3,7 @@
 // Goal       every launch may overlap the one before it, every block lets the next kernel begin
 //            before it writes.
 // Within     nothing is touched before the wait, x is read from global memory once, at most 1
-//            barrier a row, the traffic that this file predicts.
+//            barrier per row, the traffic that this file predicts.
 // Check it   ./rmsnorm exercise 12
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -20,7 +20,7 @@ const ExerciseRegistration exercise{{
     .within =
         {
             {"x is read from global memory once", Quantity::reads_of_x, Goal::at_most, 1},
-            {"at most 1 barrier a row", Quantity::barriers, Goal::at_most, 1},
+            {"at most 1 barrier per row", Quantity::barriers, Goal::at_most, 1},
         },
 }};
 

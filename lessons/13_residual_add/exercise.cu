@@ -1,7 +1,7 @@
 // Exercise 13 - Residual add
 // Given      the right sum, normed and stored, but loaded twice: once for the mean, once for y.
-// Goal       x is read from global memory once, at most 80 requests a row.
-// Within     at most 1 barrier a row, the traffic that the lesson predicts.
+// Goal       x is read from global memory once, at most 80 requests per row.
+// Within     at most 1 barrier per row, the traffic that the lesson predicts.
 // Check it   ./rmsnorm exercise 13
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -14,11 +14,11 @@ const ExerciseRegistration exercise{{
     .goals =
         {
             {"x is read from global memory once", Quantity::reads_of_x, Goal::at_most, 1},
-            {"at most 80 requests a row", Quantity::requests, Goal::at_most, 80},
+            {"at most 80 requests per row", Quantity::requests, Goal::at_most, 80},
         },
     .within =
         {
-            {"at most 1 barrier a row", Quantity::barriers, Goal::at_most, 1},
+            {"at most 1 barrier per row", Quantity::barriers, Goal::at_most, 1},
         },
 }};
 

@@ -1,7 +1,7 @@
 // Exercise 14 - Backward
 // Given      two passes over a block's rows: one for dx, and one for its partial sums of dweight.
 // Goal       x is read from global memory once, and so is dy.
-// Within     at most 3 barriers a row, the same bits in every run, the traffic that this file
+// Within     at most 3 barriers per row, the same bits in every run, the traffic that this file
 //            predicts.
 // Check it   ./rmsnorm exercise 14
 #include <cuda_bf16.h>

@@ -16,7 +16,7 @@ const ExerciseRegistration exercise{{
         },
     .within =
         {
-            {"at most 3 barriers a row", Quantity::barriers, Goal::at_most, 3},
+            {"at most 3 barriers per row", Quantity::barriers, Goal::at_most, 3},
         },
 }};
 

@@ -1,6 +1,6 @@
 // Exercise 15 - Clusters
 // Given      the blocks of a cluster read each other's sums, which takes 3 barriers of each.
-// Goal       at most 8 barriers a row, which 4 blocks share.
+// Goal       at most 8 barriers per row, which 4 blocks share.
 // Within     x is read from global memory once, the traffic that this file predicts.
 // Check it   ./rmsnorm exercise 15
 #include <cooperative_groups.h>

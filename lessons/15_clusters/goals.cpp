@@ -13,7 +13,7 @@ const ExerciseRegistration exercise{{
     .shape = {.rows = 4, .hidden = 65536},
     .goals =
         {
-            {"at most 8 barriers a row", Quantity::barriers, Goal::at_most, 8},
+            {"at most 8 barriers per row", Quantity::barriers, Goal::at_most, 8},
         },
     .within =
         {

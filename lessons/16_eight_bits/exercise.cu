@@ -1,6 +1,6 @@
 // Exercise 16 - Eight bits
 // Given      the right y; each step loads x anew: the sum, a tree for the largest norm, and y.
-// Goal       at most 2 barriers a row, at most 660 sectors a row, in bf16.
+// Goal       at most 2 barriers per row, at most 660 sectors per row, in bf16.
 // Within     the traffic that the lesson predicts.
 // Check it   ./rmsnorm exercise 16
 #include <cuda_bf16.h>

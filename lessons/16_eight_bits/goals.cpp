@@ -13,8 +13,8 @@ const ExerciseRegistration exercise{{
     .types = {.dtype = Dtype::bf16, .weight = Dtype::bf16},
     .goals =
         {
-            {"at most 2 barriers a row", Quantity::barriers, Goal::at_most, 2},
-            {"at most 660 sectors a row", Quantity::sectors, Goal::at_most, 660},
+            {"at most 2 barriers per row", Quantity::barriers, Goal::at_most, 2},
+            {"at most 660 sectors per row", Quantity::sectors, Goal::at_most, 660},
         },
     .within = {},
 }};

@@ -1,8 +1,8 @@
 // Your turn - LayerNorm
 // Given      one block a row and two trees, one for the mean and one for the variance.
-// Goal       x is read from global memory once, at most 2048 sectors a row,
-//            every request to global memory touches 16 sectors, at most 2 barriers a row,
-//            at most 64 wavefronts of shared memory a row, no barrier in rows of 128 columns.
+// Goal       x is read from global memory once, at most 2048 sectors per row,
+//            every request to global memory touches 16 sectors, at most 2 barriers per row,
+//            at most 64 wavefronts of shared memory per row, no barrier in rows of 128 columns.
 // Within     every request to global memory has 32 lanes in rows of 128 columns, the traffic that
 //            this file predicts.
 // Check it   ./rmsnorm exercise layer_norm

@@ -1,8 +1,8 @@
 // Your turn - Softmax
 // Given      one block a row and two trees, one for the largest x and one for the sum.
-// Goal       x is read from global memory once, at most 1024 sectors a row,
-//            every request to global memory touches 16 sectors, at most 1 barrier a row,
-//            at most 64 wavefronts of shared memory a row, no barrier in rows of 128 columns.
+// Goal       x is read from global memory once, at most 1024 sectors per row,
+//            every request to global memory touches 16 sectors, at most 1 barrier per row,
+//            at most 64 wavefronts of shared memory per row, no barrier in rows of 128 columns.
 // Within     every request to global memory has 32 lanes in rows of 128 columns, the traffic that
 //            this file predicts.
 // Check it   ./rmsnorm exercise softmax

@@ -16,11 +16,11 @@ const ExerciseRegistration exercise{{
         {
             {"x is read from global memory once", Quantity::reads_of_x, Goal::at_most, 1},
             // x and y, of 512 sectors each
-            {"at most 1024 sectors a row", Quantity::sectors, Goal::at_most, 1024},
+            {"at most 1024 sectors per row", Quantity::sectors, Goal::at_most, 1024},
             {"every request to global memory touches 16 sectors", Quantity::fewest_sectors,
              Goal::at_least, 16},
-            {"at most 1 barrier a row", Quantity::barriers, Goal::at_most, 1},
-            {"at most 64 wavefronts of shared memory a row", Quantity::wavefronts, Goal::at_most,
+            {"at most 1 barrier per row", Quantity::barriers, Goal::at_most, 1},
+            {"at most 64 wavefronts of shared memory per row", Quantity::wavefronts, Goal::at_most,
              64},
             {"no barrier in rows of 128 columns", Quantity::barriers, Goal::at_most, 0, kShort},
         },
