@@ -17,10 +17,6 @@ add_custom_target(rewritten_headers DEPENDS "${rewritten}")
 add_dependencies(cuda_runtime rewritten_headers)
 target_compile_options(cuda_runtime INTERFACE "SHELL:-iquote \"${PROJECT_BINARY_DIR}/rewritten\"")
 
-if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 16)
-  message(FATAL_ERROR "clang ${CMAKE_CXX_COMPILER_VERSION} is too old: clang 16 or g++ 12 is needed.")
-endif()
-
 # The names of source lines, for g++ without those of variables.
 set(line_names -g1)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
