@@ -43,7 +43,10 @@ void check_with(std::vector<std::string> command, const std::vector<fs::path>& f
 }  // namespace
 
 TEST_CASE("every source is formatted as .clang-format says") {
-  if (!has("clang-format")) SKIP_TEST("clang-format is not installed");
+  // Each version breaks some lines in another way.
+  if (run({"clang-format", "--version"}).out.find(" version 14.") == std::string::npos) {
+    SKIP_TEST("the sources are formatted by clang-format 14, Debian 12's, which is not installed");
+  }
   const std::vector<fs::path> sources = files_with({".cpp", ".hpp", ".cu", ".cuh"});
   REQUIRE(sources.size() > 40);
   check_with({"clang-format", "--dry-run", "-Werror"}, sources);
