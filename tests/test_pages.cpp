@@ -237,7 +237,7 @@ TEST_CASE("no table on a page waits for its results") {
 
 TEST_CASE("the options of ./rmsnorm stand behind its command everywhere") {
   std::vector<fs::path> files = files_with({".md", ".sh", ".cpp", ".cu"});
-  files.insert(files.end(), {top() / "rmsnorm", top() / ".github/workflows/pages.yml"});
+  files.insert(files.end(), {top() / "rmsnorm", top() / ".github/workflows/ci.yml"});
   const std::regex option_first("\\./rmsnorm (\\[)?--(device|no-install)");
   for (const fs::path& file : files) {
     CAPTURE(file.string());
