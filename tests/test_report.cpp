@@ -14,6 +14,7 @@
 #include "common/base/terminal.hpp"
 #include "common/contract/registry.hpp"
 #include "common/programs/report.hpp"
+#include "common/programs/table.hpp"
 #include "tests/catch.hpp"
 #include "tests/repository.hpp"
 
@@ -131,14 +132,15 @@ TEST_CASE("a disturbed result says so on its line and has a mark in the summary"
   Result result = timed();
   result.disturbed = Disturbance::power;
   CHECK_THAT(result_line(result, "", false), contains("PASS  at the power cap"));
-  CHECK_THAT(summary({timed()}), !contains("*") && !contains("cap"));
-  CHECK_THAT(summary({result}), contains(" 3.41 us*\n* the GPU was at the power cap\n"));
+  CHECK_THAT(run_table({timed()}, {}, false), !contains("*") && !contains("cap"));
+  CHECK_THAT(
+      run_table({result}, {}, false), contains(" 3.41 us*\n* the GPU was at the power cap\n"));
   result.regime = "prefill";
   Result hot = result;
   hot.disturbed = Disturbance::heat;
   hot.cache = Cache::cold;
   CHECK_THAT(
-      summary({result, hot}),
+      run_table({result, hot}, {}, false),
       contains(" 93%*") && contains("at the heat cap or at the power cap\n"));
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "common/base/terminal.hpp"
@@ -70,7 +71,9 @@ Cells measured(const Result& r) {
       percent(percent_of_copy(r), 0),
       has_error ? fmt::format("{:.1e}", *r.max_error) : "",
       has_error ? fmt::format("{:.1e}", *r.error_bound) : "",
-      r.spread_pct.value_or(0) > kNoisyPct ? "noisy" : ""};
+      r.disturbed                            ? in_words(*r.disturbed)
+      : r.spread_pct.value_or(0) > kNoisyPct ? "noisy"
+                                             : ""};
 }
 const Cells kMeasured = {"time", "spread", "GB/s", "of copy", "error", "bound", ""};
 
@@ -88,10 +91,15 @@ bool has_column(const Result& r) {
   return !is_sweep(r.regime) && r.regime != kCustomRegime && r.dtype != "fp16" && r.cache;
 }
 
+/// Behind what was disturbed.
+constexpr const char* kMark = "*";
+
 std::string time_or_share(const Result& r) {
   if (r.verdict == Verdict::unsupported) return "-";
   if (!r.median_us) return "";
-  return r.regime == kDecodeRegime ? microseconds(*r.median_us) : percent(percent_of_copy(r), 0);
+  const std::string text =
+      r.regime == kDecodeRegime ? microseconds(*r.median_us) : percent(percent_of_copy(r), 0);
+  return r.disturbed ? text + kMark : text;
 }
 
 /// The place of a name in a list, to which it is added if it is not there.
@@ -223,6 +231,7 @@ std::string run_table(
   const bool any_lesson = !operations.empty();
   std::vector<std::pair<std::string, std::string>> columns;  // regime, state of the cache
   std::map<std::size_t, std::vector<Line>> lines;            // by the number of the operation
+  std::set<std::string> disturbed;
   for (const Result& r : results) {
     const bool is_wrong = r.verdict == Verdict::fail;
     const bool has_line =
@@ -238,6 +247,7 @@ std::string run_table(
     if (line->launch == nullptr) line->launch = launch_of(r, launches);
     if (has_column(r)) {
       line->times[place_in(columns, {r.regime, cache_text(r)})] = time_or_share(r);
+      if (r.disturbed) disturbed.insert(in_words(*r.disturbed));
     }
   }
   if (lines.empty()) return "";
@@ -270,7 +280,11 @@ std::string run_table(
           joined(joined({line.name, verdict_text(line.verdict, colour)}, times), costs_of(launch)));
     }
   }
-  return table.text();
+  std::string text = table.text();
+  if (!disturbed.empty()) {
+    text += fmt::format("{} the GPU was {}\n", kMark, fmt::join(disturbed, " or "));
+  }
+  return text;
 }
 
 std::string cost_table(const std::vector<Watched>& launches) {
