@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/packed.hpp"
+
 namespace rmsnorm {
 
 /// A comparison in the code of two numbers, one of which was the same in all problems.
@@ -51,6 +53,13 @@ std::vector<std::size_t> places_run();
 /// The comparisons that, in all problems, have not had each of their outcomes: less, equal and
 /// greater. A comparison with the few numbers of a table is one for each of them.
 std::vector<Threshold> thresholds_not_crossed();
+
+/// The comparisons that were noted in this process, for another copy of it,
+void pack_comparisons(Packed& packed);
+/// which adds them to its own.
+void add_comparisons(Packed& packed);
+/// Notes a place that has run in another copy of this process.
+void note_run(std::size_t place);
 
 /// Does works 0 to count - 1 in a copy of this process, and counts what runs there as run. Nothing
 /// else comes of it but the first text that is not empty. A work may end the copy: the next one

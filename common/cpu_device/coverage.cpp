@@ -257,6 +257,72 @@ std::vector<SizeTest> size_tests() {
   return found;
 }
 
+void pack_comparisons(Packed& packed) {
+  for (const Site& site : sites) {
+    if (site.key == 0) continue;
+    packed.put(site.key);
+    packed.put(site.is_float);
+    packed.put(site.first);
+    packed.put(site.varies);
+    packed.put(site.few);
+    packed.put(site.seen);
+    packed.put(site.is_of_size);
+    packed.put(site.nearest);
+    packed.put(site.problem);
+    packed.put(site.in_problems.size());
+    for (const auto& [problem, numbers] : site.in_problems) {
+      packed.put(problem);
+      packed.put(numbers);
+    }
+  }
+  packed.put(std::uintptr_t{0});
+}
+
+void add_comparisons(Packed& packed) {
+  while (const auto key = packed.take<std::uintptr_t>()) {
+    Site other;
+    other.key = key;
+    other.is_float = packed.take<bool>();
+    other.first = packed.take<std::array<double, 2>>();
+    other.varies = packed.take<std::array<bool, 2>>();
+    other.few = packed.take<std::array<Few, 2>>();
+    other.seen = packed.take<std::array<bool, 3>>();
+    other.is_of_size = packed.take<bool>();
+    other.nearest = packed.take<std::array<double, 2>>();
+    other.problem = packed.take<int>();
+    for (auto left = packed.take<std::size_t>(); left > 0; --left) {
+      const auto problem = packed.take<int>();
+      other.in_problems.emplace_back(problem, packed.take<std::array<double, 2>>());
+    }
+    Site* const site = site_of(key);
+    if (site == nullptr) continue;
+    if (site->seen == std::array<bool, 3>{}) {
+      *site = std::move(other);
+      continue;
+    }
+    for (int i = 0; i < 2; ++i) {
+      site->varies[i] |= other.varies[i] || other.first[i] != site->first[i];
+      const int count = std::min(other.few[i].count, Few::kMost);
+      for (int k = 0; k < count; ++k) site->few[i].add(other.few[i].numbers[k]);
+      if (other.few[i].are_many()) site->few[i].count = Few::kMost + 1;
+    }
+    for (int i = 0; i < 3; ++i) site->seen[i] |= other.seen[i];
+    site->is_of_size &= other.is_of_size;
+    site->in_problems.insert(
+        site->in_problems.end(), other.in_problems.begin(), other.in_problems.end());
+    if (!site->is_of_size) site->in_problems = {};
+    if (std::abs(other.nearest[0] - other.nearest[1]) <
+        std::abs(site->nearest[0] - site->nearest[1])) {
+      site->nearest = other.nearest;
+      site->problem = other.problem;
+    }
+  }
+}
+
+void note_run(std::size_t place) {
+  if (marks[place] == kNever) marks[place] = kEarlier;
+}
+
 std::string cover_apart(int count, const std::function<std::string(int)>& work) {
   constexpr unsigned kSeconds = 10;
   struct Found {

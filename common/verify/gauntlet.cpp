@@ -17,6 +17,7 @@
 #include "common/base/terminal.hpp"
 #include "common/verify/attempts.hpp"
 #include "common/verify/large.hpp"
+#include "common/verify/process_copy.hpp"
 #include "common/verify/search.hpp"
 #include "common/verify/verifier.hpp"
 
@@ -80,8 +81,7 @@ class Gauntlet {
     std::vector<Attempt> attempts = attempts_for(implementation_, limits_.counted);
     const Attempt large{{.rows = 4194305, .hidden = 513}};
     if (limits_.beyond_32_bits && has_room_for(large.spec)) attempts.push_back(large);
-    bool is_through = std::all_of(
-        attempts.begin(), attempts.end(), [&](const Attempt& attempt) { return solves(attempt); });
+    bool is_through = solves_all(attempts);
     while (is_through && can_cover()) {
       const std::optional<Attempt> attempt = search_.next();
       if (!attempt) break;
@@ -108,6 +108,90 @@ class Gauntlet {
   }
 
  private:
+  /// On the CPU device, a copy of this process does the second half of the work, at the same time.
+  /// Its mistake is told when the first half has none: so it is always the same.
+  bool solves_all(std::vector<Attempt>& attempts) {
+    const auto middle = can_cover() ? half_of(attempts) : attempts.end();
+    const auto solve = [this](const Attempt& attempt) { return solves(attempt); };
+    const auto second = [&] {
+      std::for_each(attempts.begin(), middle, [&](const Attempt& one) { search_.leave(one); });
+      std::all_of(middle, attempts.end(), solve);
+      Packed packed;
+      pack(packed);
+      return packed.bytes();
+    };
+    const auto copy = middle == attempts.end() ? nullptr : ProcessCopy::start(second);
+    if (copy == nullptr) return std::all_of(attempts.begin(), attempts.end(), solve);
+    if (!std::all_of(attempts.begin(), middle, solve)) return false;
+    std::for_each(middle, attempts.end(), [&](const Attempt& one) { search_.leave(one); });
+    progress(fmt::format("checking {}: the second half", implementation_.slug));
+    add(copy->finish());
+    return result_.ok();
+  }
+
+  /// Where the second half of the work begins. What is counted is in the first, in front.
+  static std::vector<Attempt>::iterator half_of(std::vector<Attempt>& attempts) {
+    const auto rest = std::stable_partition(
+        attempts.begin(), attempts.end(), [](const Attempt& one) { return one.keep_launch; });
+    double left = 0;
+    for (const Attempt& attempt : attempts) left += work(attempt.spec) / 2;
+    return std::find_if(
+        rest, attempts.end(), [&, before = attempts.begin()](const Attempt& one) mutable {
+          for (; &*before != &one; ++before) left -= work(before->spec);
+          return left <= 0;
+        });
+  }
+
+  void pack(Packed& packed) const {
+    for (const std::string& text :
+         {result_.complaint, result_.advice, result_.where, result_.last_reason}) {
+      packed.put(text);
+    }
+    packed.put(result_.hazards.size());
+    for (const std::string& hazard : result_.hazards) packed.put(hazard);
+    packed.put(result_.right);
+    packed.put(result_.unsupported);
+    packed.put(result_.reasons.size());
+    for (const auto& [reason, count] : result_.reasons) {
+      packed.put(reason);
+      packed.put(count);
+    }
+    search_.pack(packed);
+    pack_comparisons(packed);
+  }
+
+  void add(const ProcessCopy::Ended& ended) {
+    if (!ended.is_done && !ended.printed.empty()) {  // a crash, or no end: it has said so
+      end_progress();
+      fmt::print("{}", ended.printed);
+      std::fflush(stdout);
+      _exit(ended.exit_code);
+    }
+    if (!ended.is_done) {
+      result_.complaint = "it ended the program";
+      result_.where.clear();
+      return;
+    }
+    Packed packed(ended.result);
+    for (std::string* const text :
+         {&result_.complaint, &result_.advice, &result_.where, &result_.last_reason}) {
+      const auto other = packed.take<std::string>();
+      if (!other.empty()) *text = other;
+    }
+    for (auto left = packed.take<std::size_t>(); left > 0; --left) {
+      result_.hazards.push_back(packed.take<std::string>());
+    }
+    result_.right += packed.take<int>();
+    result_.unsupported += packed.take<int>();
+    for (auto left = packed.take<std::size_t>(); left > 0; --left) {
+      const auto reason = packed.take<std::string>();
+      result_.reasons[reason] += packed.take<int>();
+    }
+    search_.add(packed);
+    add_comparisons(packed);
+    if (!result_.ok()) fmt::print("{}", ended.printed);  // what the kernel itself has printed
+  }
+
   bool solves(const Attempt& attempt) {
     search_.begin(attempt);
     const int unsupported = result_.unsupported;

@@ -30,10 +30,6 @@ constexpr int kElementsDrawn = 1 << 16;      // likewise
 constexpr int kMostInVain = 16;              // random problems
 constexpr int kMostDrawn = 100;              // likewise
 
-double work(const WorkloadSpec& spec) {
-  return kElementsOfProblem + spec.rows * std::max<double>(spec.hidden, kElementsOfRow);
-}
-
 /// Sizes at one that may be the last or the first of its kind: a kernel may want multiples of 8.
 std::vector<double> around(double size) {
   const double below = std::ceil(size / 8 - 1) * 8;
@@ -42,6 +38,10 @@ std::vector<double> around(double size) {
 }
 
 }  // namespace
+
+double work(const WorkloadSpec& spec) {
+  return kElementsOfProblem + spec.rows * std::max<double>(spec.hidden, kElementsOfRow);
+}
 
 Search::Search(const Implementation& implementation, std::uint64_t seed)
     : implementation_(implementation),
@@ -55,28 +55,54 @@ Search::Search(const Implementation& implementation, std::uint64_t seed)
 }
 
 void Search::begin(const Attempt& attempt) {
+  leave(attempt);
+  cover(static_cast<int>(attempts_.size()) - 1);
+}
+
+void Search::leave(const Attempt& attempt) {
   attempts_.push_back(attempt);
   texts_.insert(text_of(*implementation_.operation, attempt));
-  cover(static_cast<int>(attempts_.size()) - 1);
 }
 
 void Search::end(bool supported) {
   const int number = static_cast<int>(attempts_.size()) - 1;
-  const Attempt& attempt = attempts_.back();
+  const std::size_t known = reached_by_.size();
+  for (const std::size_t place : places_run()) {
+    note_place(place, number);
+    if (attempts_.back().values.change || !supported) with_values_.insert(place);
+  }
+  if (last_was_drawn_) in_vain_ = reached_by_.size() > known ? 0 : in_vain_ + 1;
+  asks_for_multiprocessors_ |= take_asked_for_multiprocessors();
+}
+
+void Search::note_place(std::size_t place, int number) {
   // Several rows say more than one, and no other values fit into none.
   const auto rank = [&](int index) {
     const WorkloadSpec& spec = attempts_[index].spec;
     return std::pair(std::min(spec.rows, 3), -work(spec));
   };
-  bool is_new = false;
-  for (const std::size_t place : places_run()) {
-    const auto [known, inserted] = reached_by_.try_emplace(place, number);
-    is_new |= inserted;
-    if (rank(number) > rank(known->second)) known->second = number;
-    if (attempt.values.change || !supported) with_values_.insert(place);
+  const auto [known, inserted] = reached_by_.try_emplace(place, number);
+  if (rank(number) > rank(known->second)) known->second = number;
+}
+
+void Search::pack(Packed& packed) const {
+  packed.put(asks_for_multiprocessors_);
+  packed.put(reached_by_.size());
+  for (const auto& [place, number] : reached_by_) {
+    packed.put(place);
+    packed.put(number);
+    packed.put(with_values_.contains(place));
   }
-  if (last_was_drawn_) in_vain_ = is_new ? 0 : in_vain_ + 1;
-  asks_for_multiprocessors_ |= take_asked_for_multiprocessors();
+}
+
+void Search::add(Packed& packed) {
+  asks_for_multiprocessors_ |= packed.take<bool>();
+  for (auto left = packed.take<std::size_t>(); left > 0; --left) {
+    const auto place = packed.take<std::size_t>();
+    note_place(place, packed.take<int>());
+    if (packed.take<bool>()) with_values_.insert(place);
+    note_run(place);
+  }
 }
 
 std::optional<Attempt> Search::next() {

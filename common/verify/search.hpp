@@ -12,9 +12,13 @@
 #include <vector>
 
 #include "common/base/coverage.hpp"
+#include "common/base/packed.hpp"
 #include "common/verify/attempts.hpp"
 
 namespace rmsnorm {
+
+/// What a problem costs, in elements.
+double work(const WorkloadSpec& spec);
 
 /// Proposes problems for one implementation.
 ///
@@ -33,6 +37,13 @@ class Search {
   /// and after it. \param supported whether it was one for the implementation
   void end(bool supported);
 
+  /// In place of both, for a problem that another copy of this process does.
+  void leave(const Attempt& attempt);
+  /// What problems of this copy have come to, for the one that has left them,
+  void pack(Packed& packed) const;
+  /// which adds it to its own.
+  void add(Packed& packed);
+
   /// The next problem; nothing when there is no more to find out.
   std::optional<Attempt> next();
 
@@ -44,6 +55,7 @@ class Search {
   int drawn() const { return drawn_; }  ///< random problems until now
 
  private:
+  void note_place(std::size_t place, int number);
   void propose_at_constants();
   void propose_sizes(const Threshold& threshold);
   void propose_numbers(const Threshold& threshold);
