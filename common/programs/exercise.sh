@@ -168,7 +168,8 @@ exercise_check_copy() { # SLUG
   checksum=$(cksum <"$copy")
   exercise_warn_outside "$1"
   if exercise_build "$1" "my_$1"; then
-    "$here/build/$preset/lessons/my_$1" || status=$?
+    take_program "$here/build/$preset/lessons/my_$1"
+    "$own/my_$1" || status=$?
     if [ "$status" -eq 0 ] && exercise_spills "$1"; then status=4; fi
     case "$status" in
       0) outcome=reached && note "done. What $(whose "$1") does differently: $again --solution" ;;
@@ -190,7 +191,7 @@ exercise_check_copy() { # SLUG
 # Whether the compiler has run out of registers, in an exercise that is about them. The CPU device has
 # none, so that takes nvcc.
 exercise_spills() { # SLUG
-  local bytes log="$here/build/$preset/spills.log"
+  local bytes log="$own/spills.log"
   grep -q '^//.* no spilled register' "$here/lessons/$1/exercise.cu" || return 1
   if ! has_nvcc; then
     note "not checked: no spilled register, which takes nvcc"
@@ -319,6 +320,7 @@ exercise_time() { # SLUG
   local regime targets=("my_$1")
   if ! is_project "$1"; then targets+=("$1"); fi
   exercise_build "$1" "${targets[@]}" || fail 2 "exercises/$1.cu does not compile with nvcc"
+  unlock_build
   "$here/build/$preset/lessons/my_$1" --time || return
   if is_project "$1"; then return; fi
   regime=$(field regime "$here/lessons/$1/exercise.cu")
