@@ -152,7 +152,7 @@ TEST_CASE(
     CHECK(verdicts(finished.out, slug, "GOAL") == 0);
     CHECK(verdicts(finished.out, slug, "BUT") == 0);
     for (const std::string& goal : goals_of(slug)) {
-      CHECK_THAT(finished.out, contains("NOT YET  " + goal + ": "));
+      CHECK_THAT(finished.out, contains("NOT YET  " + goal + ":"));
     }
     if (slug == "04_warp_reduce") {
       CHECK_THAT(front_page, contains("```text\n" + finished.out + "```\n"));
@@ -160,7 +160,8 @@ TEST_CASE(
     if (!is_project(slug)) continue;
     std::string verdicts_on_page = "```text\n";
     for (const std::string& line : lines_in(finished.out)) {
-      if (line.starts_with(slug)) verdicts_on_page += line + "\n";
+      const bool goes_on = line.starts_with("  ") && line.find(" counted in ") != line.npos;
+      if (line.starts_with(slug) || goes_on) verdicts_on_page += line + "\n";
     }
     CHECK_THAT(read_file(folder_of(slug) / "README.md"), contains(verdicts_on_page + "```\n"));
   }
@@ -179,7 +180,10 @@ TEST_CASE("the lesson's kernel in the place of the exercise's, or ours, reaches 
     CHECK(verdicts(finished.out, slug, "RIGHT") == 1);
     if (!can_watch()) continue;
     CHECK(verdicts(finished.out, slug, "GOAL") == std::ssize(goals_of(slug)));
-    CHECK(std::ssize(lines_in(finished.out)) == 1 + std::ssize(goals_of(slug)));
+    for (const std::string& line : lines_in(finished.out)) {
+      CHECK(columns(line) <= 100);
+      CHECK((line.starts_with(slug) || line.find(" counted in ") != line.npos));
+    }
   }
 }
 

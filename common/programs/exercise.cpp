@@ -101,10 +101,14 @@ bool reaches(const Goal& goal, const Watched& launch, const char* word, const ch
   const Outcome outcome = judge(goal, launch);
   if (outcome.reached && word[0] == '\0') return true;
   const std::string counted = number(outcome.counted);
-  say(launch.implementation, outcome.reached ? word : if_not,
-      fmt::format(
-          "{}: {} counted in {} x {}{}", goal.text, counted, launch.rows, launch.hidden,
-          with_dtype("", to_string(launch.types))));
+  const char* const verdict = outcome.reached ? word : if_not;
+  const std::string count = fmt::format(
+      "{} counted in {} x {}{}", counted, launch.rows, launch.hidden,
+      with_dtype("", to_string(launch.types)));
+  const std::string all = fmt::format("{}: {}", goal.text, count);
+  const bool fits =
+      columns_of(line_of(launch.implementation, verdict, all)) <= width_of(STDOUT_FILENO);
+  say(launch.implementation, verdict, fits ? all : fmt::format("{}:\n  {}", goal.text, count));
   constexpr std::size_t kMax = 5;
   for (std::size_t i = 0; i < std::min(kMax, outcome.parts.size()); ++i) {
     const auto& [value, line] = outcome.parts[i];
@@ -193,7 +197,7 @@ ExitCode check(const Implementation& kernel, const Exercise& exercise, bool goal
   }
   say(kernel.slug, "RIGHT",
       fmt::format(
-          "on {} problems{}{}", verdict.right,
+          "on {} problem{}{}{}", verdict.right, verdict.right == 1 ? "" : "s",
           verdict.unsupported == 0 ? "" : fmt::format(", does not support {}", verdict.unsupported),
           can_watch() ? "; no mistakes seen" : ""));
   if (!can_watch()) return kAllVerified;
