@@ -12,17 +12,19 @@ exercise_help() {
 usage: ./rmsnorm exercise [N|SLUG] [--hint | --solution | --reset | --watch]
 
   exercise              how far you are
-  exercise 4            check your copy, exercises/04_warp_reduce.cu; the first time, make it
+  exercise 4            check your copy, exercises/04_warp_reduce.cu; the first
+                        time, make it
   exercise 4 --watch    the same, again after each save
   exercise 4 --hint     a hint; one more each time, three in all
   exercise 4 --solution the difference between your copy and the lesson's kernel
   exercise 4 --reset    begin again; the old copy is kept beside the new one
 
-After the last lesson there are two projects, layer_norm and softmax: the same, but that ours is shown
-when yours has reached its goals, not before.
+After the last lesson there are two projects, layer_norm and softmax: the same,
+but that ours is shown when yours has reached its goals, not before.
 
-Checks run on the CPU device. With --device cuda a kernel that is right is timed, too: beside the
-lesson's, or, in a project, against a copy of as many bytes.
+Checks run on the CPU device. With --device cuda a kernel that is right is
+timed, too: beside the lesson's, or, in a project, against a copy of as many
+bytes.
 END
 }
 
