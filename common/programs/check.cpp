@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "common/base/device.hpp"
@@ -40,9 +40,15 @@ std::vector<Counted> counted_for(const Implementation& implementation) {
   return counted;
 }
 
-/// The text in lines as wide as the terminal.
-std::string in_columns(std::string_view text) {
-  return wrapped(text, width_of(STDOUT_FILENO));
+/// The text in lines as wide as the terminal. What is to be typed again stays in one.
+std::string in_columns(const std::string& text) {
+  std::string all;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_typed = line.find("--only '") != line.npos;
+    all += (is_typed ? line : wrapped(line, width_of(STDOUT_FILENO))) + "\n";
+  }
+  return all;
 }
 
 /// How many problems it does not support, and the reason of most; or "". Reasons that differ in
@@ -79,7 +85,7 @@ ExitCode check(
   limits.counted = counted_for(implementation);
   const GauntletResult verdict = run_gauntlet(implementation, limits);
   const auto fail = [&](const std::string& sentence) {
-    fmt::print("{}\n", in_columns(failed_line(implementation.slug, sentence)));
+    fmt::print("{}", in_columns(failed_line(implementation.slug, sentence)));
     return kLessonWrong;
   };
   if (const std::size_t at = verdict.last_reason.find(kNeedsGpu);
