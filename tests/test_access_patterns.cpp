@@ -148,8 +148,8 @@ std::vector<std::string> row_of(const Access& access) {
       access.pattern, std::to_string(access.parameter), std::to_string(access.bytes),
       std::to_string(access.offset)};
   if (lane.empty()) {
-    const std::vector<std::string> costs = printed(global.seen, "global load   x ");
-    const std::string wavefronts = printed(shared.seen, "shared load   staged ")[2];
+    const std::vector<std::string> costs = printed(global.seen, "global load  x ");
+    const std::string wavefronts = printed(shared.seen, "shared load  staged ")[2];
     row.insert(row.end(), {costs[2], costs[3], wavefronts, ""});
   } else {
     row.insert(row.end(), {"", "", "", lane});
