@@ -13,6 +13,6 @@ awk '/^## What a lesson/ { exit } /^```sh/ { on = 1; next } /^```/ { on = 0 } on
 grep -q '^\./rmsnorm lesson 98' steps.sh || { echo "the page runs no lesson 98" >&2; exit 1; }
 bash -euo pipefail steps.sh >said 2>errors || { cat said errors >&2; exit 1; }
 
-for said in '98_my_idea .*My idea' '98_my_idea  .*PASS  on the CPU device' '98_my_idea .*PASS  right on' 'at most 2 barriers'; do
+for said in '98_my_idea .*My idea' '98_my_idea, per row' 'prefill .* PASS ' 'lessons/98_my_idea/rms_norm.cu .*PASS  on' 'at most 2 barriers'; do
   grep -q "$said" said || { echo "nothing like '$said' was said:" >&2; cat said errors >&2; exit 1; }
 done
