@@ -32,13 +32,6 @@ endif()
 # condition (g++ 13 does). Nor may they make one of two calls that end two branches: a barrier has to
 # tell them apart.
 add_library(watched_code INTERFACE)
-# Most of a watched kernel's time is the device's: to optimise the kernel further takes the compiler longer
-# than it saves.
-set(optimised_a_little -O1)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  list(APPEND optimised_a_little -finline-small-functions)
-endif()
-target_compile_options(watched_code INTERFACE "$<$<CONFIG:Release>:${optimised_a_little}>")
 if(NOT RMSNORM_SANITIZE)
   # A call at a kernel's end has to come back there: the address that it returns to is its line.
   target_compile_options(watched_code INTERFACE
