@@ -245,8 +245,9 @@ TEST_CASE("check lets nvcc compile what the CPU device has taken, and passes its
   };
   const Finished checked = check_where_nvcc("exit 0");
   CHECK(checked.exit_code == 0);
-  const std::string log = fs::weakly_canonical(repository.folder() / "build/cpu/nvcc.log");
-  CHECK(checked.out == "checked --name " + file + " --registers " + log + "\n");
+  CHECK_THAT(  // in the check's own folder
+      checked.out, contains("checked --name " + file + " --registers ") &&
+                       contains("/build/cpu/check.") && contains("/nvcc.log\n"));
 
   const Finished refused = check_where_nvcc(
       "echo \"" + file + "(3): error: identifier \\\"a\\\" is undefined\" >&2; exit 1");

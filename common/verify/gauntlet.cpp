@@ -108,38 +108,47 @@ class Gauntlet {
   }
 
  private:
-  /// On the CPU device, a copy of this process does the second half of the work, at the same time.
-  /// Its mistake is told when the first half has none: so it is always the same.
+  /// On the CPU device, a copy of this process does half of the work at the same time. Whoever finds
+  /// a mistake, the first in the order of the problems is told: so it is always the same.
   bool solves_all(std::vector<Attempt>& attempts) {
-    const auto middle = can_cover() ? half_of(attempts) : attempts.end();
     const auto solve = [this](const Attempt& attempt) { return solves(attempt); };
-    const auto second = [&] {
-      std::for_each(attempts.begin(), middle, [&](const Attempt& one) { search_.leave(one); });
-      std::all_of(middle, attempts.end(), solve);
+    const auto leave = [this](const Attempt& attempt) { search_.leave(attempt); };
+    const auto [begin, end] =
+        can_cover() ? half_of(attempts) : std::pair(attempts.end(), attempts.end());
+    const auto copy = ProcessCopy::start([&, begin = begin, end = end] {
+      std::for_each(attempts.begin(), begin, leave);
+      std::all_of(begin, end, solve);
       Packed packed;
       pack(packed);
       return packed.bytes();
-    };
-    const auto copy = middle == attempts.end() ? nullptr : ProcessCopy::start(second);
+    });
     if (copy == nullptr) return std::all_of(attempts.begin(), attempts.end(), solve);
-    if (!std::all_of(attempts.begin(), middle, solve)) return false;
-    std::for_each(middle, attempts.end(), [&](const Attempt& one) { search_.leave(one); });
-    progress(fmt::format("checking {}: the second half", implementation_.slug));
+    if (!std::all_of(attempts.begin(), begin, solve)) return false;
+    std::for_each(begin, end, leave);
+    std::all_of(end, attempts.end(), solve);  // a mistake here is not yet the first
+    progress(fmt::format("checking {}: the other half", implementation_.slug));
     add(copy->finish());
     return result_.ok();
   }
 
-  /// Where the second half of the work begins. What is counted is in the first, in front.
-  static std::vector<Attempt>::iterator half_of(std::vector<Attempt>& attempts) {
-    const auto rest = std::stable_partition(
-        attempts.begin(), attempts.end(), [](const Attempt& one) { return one.keep_launch; });
-    double left = 0;
-    for (const Attempt& attempt : attempts) left += work(attempt.spec) / 2;
-    return std::find_if(
-        rest, attempts.end(), [&, before = attempts.begin()](const Attempt& one) mutable {
-          for (; &*before != &one; ++before) left -= work(before->spec);
-          return left <= 0;
-        });
+  /// The problems that the copy does: as near to half of the work as can be, in front of those that
+  /// are counted or behind them.
+  static std::pair<std::vector<Attempt>::iterator, std::vector<Attempt>::iterator> half_of(
+      std::vector<Attempt>& attempts) {
+    const auto is_counted = [](const Attempt& attempt) { return attempt.keep_launch; };
+    const auto first = std::find_if(attempts.begin(), attempts.end(), is_counted);
+    const auto last = std::find_if(attempts.rbegin(), attempts.rend(), is_counted).base();
+    double half = 0;
+    for (const Attempt& attempt : attempts) half += work(attempt.spec) / 2;
+    const auto go_back = [&](auto from, auto to) {
+      double sum = 0;
+      while (from != to && sum < half) sum += work((--from)->spec);
+      return std::pair(from, sum);
+    };
+    const auto [in_front, sum_in_front] = go_back(first, attempts.begin());
+    const auto [behind, sum_behind] = go_back(attempts.end(), last);
+    return sum_in_front >= sum_behind ? std::pair(in_front, first)
+                                      : std::pair(behind, attempts.end());
   }
 
   void pack(Packed& packed) const {
@@ -173,14 +182,20 @@ class Gauntlet {
       return;
     }
     Packed packed(ended.result);
-    for (std::string* const text :
-         {&result_.complaint, &result_.advice, &result_.where, &result_.last_reason}) {
-      const auto other = packed.take<std::string>();
-      if (!other.empty()) *text = other;
+    const auto complaint = packed.take<std::string>();
+    const auto advice = packed.take<std::string>();
+    const auto where = packed.take<std::string>();
+    const auto last_reason = packed.take<std::string>();
+    std::vector<std::string> hazards(packed.take<std::size_t>());
+    for (std::string& hazard : hazards) hazard = packed.take<std::string>();
+    if (!complaint.empty()) {
+      result_.complaint = complaint;
+      result_.advice = advice;
+      result_.where = where;
+      result_.hazards = hazards;
+      fmt::print("{}", ended.printed);  // what the kernel itself has printed
     }
-    for (auto left = packed.take<std::size_t>(); left > 0; --left) {
-      result_.hazards.push_back(packed.take<std::string>());
-    }
+    if (result_.last_reason.empty()) result_.last_reason = last_reason;
     result_.right += packed.take<int>();
     result_.unsupported += packed.take<int>();
     for (auto left = packed.take<std::size_t>(); left > 0; --left) {
@@ -189,7 +204,6 @@ class Gauntlet {
     }
     search_.add(packed);
     add_comparisons(packed);
-    if (!result_.ok()) fmt::print("{}", ended.printed);  // what the kernel itself has printed
   }
 
   bool solves(const Attempt& attempt) {
