@@ -125,7 +125,10 @@ struct Layout {
 };
 
 /// Whether rows may be gone through in another order than that of their numbers.
-enum class Order { kept, free };
+enum class Order {
+  kept,  ///< in the order of their numbers
+  free,  ///< in any order
+};
 
 /// The layout of tensors that have one shape, without dimensions that can be one. Where there are
 /// three left, a period is no shorter than there are periods, if the order is free. The last

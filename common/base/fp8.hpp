@@ -17,7 +17,10 @@
 namespace rmsnorm {
 
 /// One of the 8-bit types.
-enum class Fp8 { e4m3, e5m2 };
+enum class Fp8 {
+  e4m3,  ///< 4 bits of exponent, 3 of mantissa
+  e5m2,  ///< 5 bits of exponent, 2 of mantissa
+};
 
 /// What becomes of a number that is out of range, Inf among them.
 enum class Overflow {

@@ -28,7 +28,10 @@ struct SumDepth {
 };
 
 /// What an output's elements have in common: the sum along their row, or down their column.
-enum class Along { row, column };
+enum class Along {
+  row,     ///< the sum over all columns of a row
+  column,  ///< the sum over all rows of a column
+};
 
 /// Some checks, of which each is a struct about one tensor:
 ///

@@ -9,7 +9,10 @@
 namespace rmsnorm::cpu_device {
 
 /// Whose code may crash.
-enum class Code { host, kernel };
+enum class Code {
+  host,    ///< the program's
+  kernel,  ///< a kernel's
+};
 
 /// While it lives, a crash ends the program with a sentence. (AddressSanitizer has more to say.)
 class CrashGuard {

@@ -114,8 +114,9 @@ struct Named {
   Use use;    ///< hands the name to a function
   Call call;  ///< calls it
 };
+/// What clang 16 does not find itself.
 template <class Use, class Call>
-Named(Use, Call) -> Named<Use, Call>;  // clang 16 does not find it itself
+Named(Use, Call) -> Named<Use, Call>;
 
 /// Takes a kernel with these parameters; of several, the one that has them.
 template <class... Parameters>

@@ -18,8 +18,8 @@ struct LargeResult {
   /// What came of it.
   enum class Verdict {
     right,  ///< every element that was written is
-    wrong,
-    none,  ///< the blocks that ran say nothing of the launch
+    wrong,  ///< an element is not
+    none,   ///< the blocks that ran say nothing of the launch
   };
   Verdict verdict = Verdict::none;  ///< on all that ran
   std::string where = {};           ///< the problem: "8264704 x 520, of which few blocks ran"
