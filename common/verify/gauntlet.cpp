@@ -108,8 +108,8 @@ class Gauntlet {
   }
 
  private:
-  /// On the CPU device, a copy of this process does half of the work at the same time. Whoever finds
-  /// a mistake, the first in the order of the problems is told: so it is always the same.
+  /// On the CPU device, a copy of this process does half of the work at the same time. Of what both
+  /// find, the first mistake in the order of the problems is told: so it is always the same.
   bool solves_all(std::vector<Attempt>& attempts) {
     const auto solve = [this](const Attempt& attempt) { return solves(attempt); };
     const auto leave = [this](const Attempt& attempt) { search_.leave(attempt); };
