@@ -42,15 +42,15 @@ struct OfWarp {
 };
 
 /// What a block has under way.
-struct OfBlock {
+struct CopiesOfBlock {
   std::array<Copies, kMaxThreads> copies;
   std::array<SplitBarrier, kNamed> named{};
   std::vector<OfWarp> warps;
 };
 
 /// That of the running block. Blocks take turns.
-OfBlock& own() {
-  static PerBlock<OfBlock> all;
+CopiesOfBlock& own() {
+  static PerBlock<CopiesOfBlock> all;
   return all.of(*running);
 }
 

@@ -27,13 +27,13 @@ struct Transfer {
 };
 
 /// What is on its way to a block, by the offset of the barrier that counts it.
-struct OfBlock {
+struct BulkCopiesOfBlock {
   std::map<std::size_t, std::vector<Transfer>> coming;
   int looks = 0;  // at barriers, since something has happened
 };
 
-OfBlock& of(const BlockRunner& block) {
-  static PerBlock<OfBlock> all;
+BulkCopiesOfBlock& of(const BlockRunner& block) {
+  static PerBlock<BulkCopiesOfBlock> all;
   return all.of(block);
 }
 
@@ -64,7 +64,7 @@ void touch_barrier(const void* caller, const SplitBarrier& barrier, bool arrives
 
 /// Carries out what is on its way to shared memory, as the barrier counts it.
 void receive(SplitBarrier& barrier) {
-  OfBlock& own = of(*running);
+  BulkCopiesOfBlock& own = of(*running);
   const auto found = own.coming.find(shared_memory().offset_of(&barrier));
   if (found == own.coming.end()) return;
   const std::vector<Transfer> transfers = std::move(found->second);
@@ -160,7 +160,7 @@ bool try_wait(SplitBarrier& barrier, unsigned parity, Place place) {
 }
 
 void report_transfers_left(const BlockRunner& block, int rank) {
-  const OfBlock& left = of(block);
+  const BulkCopiesOfBlock& left = of(block);
   if (!left.coming.empty()) report_left(left.coming.begin()->second.front(), rank);
 }
 

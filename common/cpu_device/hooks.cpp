@@ -17,11 +17,11 @@ using rmsnorm::cpu_device::in_watched_kernel;
 using rmsnorm::cpu_device::Touch;
 using rmsnorm::cpu_device::watcher;
 
-constexpr int kMost = 16;  // bytes: a GPU moves more in parts
+constexpr int kWidest = 16;  // bytes: a GPU moves more in parts
 
 void rmsnorm::cpu_device::copy_vector(const void* caller, void* to, const void* from, int bytes) {
-  for (int i = 0; in_watched_kernel && i < bytes; i += kMost) {
-    const int part = std::min(kMost, bytes - i);
+  for (int i = 0; in_watched_kernel && i < bytes; i += kWidest) {
+    const int part = std::min(kWidest, bytes - i);
     watcher().access({caller, static_cast<const char*>(from) + i, part, Touch::load});
     watcher().access({caller, static_cast<const char*>(to) + i, part, Touch::store});
   }
@@ -66,8 +66,8 @@ void rmsnorm::cpu_device::touch_whole(
     const void* caller, const void* data, std::size_t bytes, bool is_read_only) {
   if (is_read_only) watcher().read_only(caller, data, static_cast<int>(bytes));
   if (!std::has_single_bit(bytes)) return touch_parts(caller, data, bytes, Touch::load);
-  for (std::size_t i = 0; i < bytes; i += kMost) {
-    const auto part = std::min(kMost, static_cast<int>(bytes));
+  for (std::size_t i = 0; i < bytes; i += kWidest) {
+    const auto part = std::min(kWidest, static_cast<int>(bytes));
     touch(caller, static_cast<const char*>(data) + i, part, Touch::load);
   }
 }

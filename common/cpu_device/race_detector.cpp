@@ -3,7 +3,7 @@
 namespace rmsnorm::cpu_device {
 namespace {
 
-constexpr std::size_t kWordBytes = 4;
+constexpr std::size_t kShadowedBytes = 4;  // for which one word stands
 
 }  // namespace
 
@@ -13,9 +13,9 @@ void RaceDetector::begin_block() {
 }
 
 void RaceDetector::add_padding(std::size_t offset) {
-  const std::size_t word = offset / kWordBytes;
+  const std::size_t word = offset / kShadowedBytes;
   if (padding_.size() <= word) padding_.resize(word + 1);
-  padding_[word] = static_cast<std::uint8_t>(padding_[word] | 1u << offset % kWordBytes);
+  padding_[word] = static_cast<std::uint8_t>(padding_[word] | 1u << offset % kShadowedBytes);
 }
 
 void RaceDetector::barrier() {
@@ -35,8 +35,8 @@ bool RaceDetector::find(const std::vector<Past>& past, const Past& now, Finding&
 Finding RaceDetector::access(std::size_t offset, int bytes, Past now) {
   Finding finding;
   const std::size_t end = offset + static_cast<std::size_t>(bytes);
-  if (of_.words.size() < end / kWordBytes + 1) of_.words.resize(end / kWordBytes + 1);
-  for (std::size_t w = offset / kWordBytes; w * kWordBytes < end; ++w) {
+  if (of_.words.size() < end / kShadowedBytes + 1) of_.words.resize(end / kShadowedBytes + 1);
+  for (std::size_t w = offset / kShadowedBytes; w * kShadowedBytes < end; ++w) {
     Word& word = of_.words[w];
     if (word.block != of_.block) word.written = w < padding_.size() ? padding_[w] : 0;
     word.block = of_.block;
@@ -47,8 +47,8 @@ Finding RaceDetector::access(std::size_t offset, int bytes, Past now) {
     word.epoch = of_.epoch;
 
     std::uint8_t mask = 0;
-    for (std::size_t byte = 0; byte < kWordBytes; ++byte) {
-      const std::size_t at = w * kWordBytes + byte;
+    for (std::size_t byte = 0; byte < kShadowedBytes; ++byte) {
+      const std::size_t at = w * kShadowedBytes + byte;
       if (at >= offset && at < end) mask = static_cast<std::uint8_t>(mask | 1u << byte);
     }
     now.bytes = mask & 0xf;

@@ -78,7 +78,7 @@ bool is_within(double counted, const Goal& goal) {
 }
 
 // A function's static variable exists before the first registration, whatever the link order is.
-std::optional<Exercise>& registered() {
+std::optional<Exercise>& exercise_given() {
   static std::optional<Exercise> exercise;
   return exercise;
 }
@@ -276,11 +276,11 @@ std::string share_text(const Result& result) {
 }
 
 ExerciseRegistration::ExerciseRegistration(const Exercise& exercise) {
-  registered() = exercise;
+  exercise_given() = exercise;
 }
 
 int run_exercise(int argc, const char* const* argv) {
-  const std::optional<Exercise>& exercise = registered();
+  const std::optional<Exercise>& exercise = exercise_given();
   const std::string slug = exercise ? exercise->lesson : "";
   std::vector<Implementation> lessons = all_implementations();
   std::erase_if(lessons, [&](const Implementation& lesson) { return lesson.slug != slug; });

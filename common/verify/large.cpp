@@ -21,12 +21,10 @@
 namespace rmsnorm {
 namespace {
 
-using Verdict = LargeResult::Verdict;
-
 /// Beyond 2^32 elements; beyond 2^31; and more than the grid's y and 16 bits can count.
-constexpr int kRows[] = {8264705, 4194305, 70001};
+constexpr int kLargeRows[] = {8264705, 4194305, 70001};
 /// No powers of two, so that 2^32 elements are no whole rows; and one, for kernels of that alone.
-constexpr int kHidden[] = {520, 768, 1024};
+constexpr int kLargeHidden[] = {520, 768, 1024};
 /// Where a kernel shows which rows its last block writes: less than 16 bits can count.
 constexpr int kRowsBefore = 30001;
 /// Where 32 bits with a sign are too few for the elements, and those without are not.
@@ -229,8 +227,8 @@ std::optional<Problem> largest(const Implementation& implementation, const Types
   p.dtype = types.dtype;
   p.weight_dtype = types.weight.value_or(types.dtype);
   p.has_weight = types.weight.has_value();
-  for (const int rows : kRows) {
-    for (const int hidden : kHidden) {
+  for (const int rows : kLargeRows) {
+    for (const int hidden : kLargeHidden) {
       p.rows = rows;
       p.hidden = hidden;
       if (supports(implementation, p)) return p;
@@ -253,26 +251,27 @@ LargeResult run(const Implementation& implementation, const Problem& large) {
     const std::string complaint =
         p.rows == before.rows ? small.complaint() : Launch(implementation, p).complaint();
     if (complaint.empty()) continue;
-    return {Verdict::wrong, "", fmt::format("with {} rows, {}", p.rows, complaint)};
+    return {LargeResult::Verdict::wrong, "", fmt::format("with {} rows, {}", p.rows, complaint)};
   }
   const Launch launch(implementation, large);
   if (std::string complaint = launch.complaint(); !complaint.empty()) {
-    return {Verdict::wrong, "", std::move(complaint)};
+    return {LargeResult::Verdict::wrong, "", std::move(complaint)};
   }
   if (std::string obstacle = launch.obstacle(); !obstacle.empty()) {
-    return {Verdict::none, "", std::move(obstacle)};
+    return {LargeResult::Verdict::none, "", std::move(obstacle)};
   }
   const bool has_last = supports(implementation, before) && small.obstacle().empty() &&
                         small.has_last_row() && launch.has_grown_from(small);
   if (has_last && !launch.has_last_row()) {
     return {
-        Verdict::wrong, "",
+        LargeResult::Verdict::wrong, "",
         fmt::format(
             "row {} was not written: the last blocks do that where there are {} rows",
             large.rows - 1, kRowsBefore)};
   }
-  if (!launch.has_row()) return {Verdict::none, "", "its blocks write no row that can be judged"};
-  return {Verdict::right};
+  if (!launch.has_row())
+    return {LargeResult::Verdict::none, "", "its blocks write no row that can be judged"};
+  return {LargeResult::Verdict::right};
 }
 
 }  // namespace
@@ -308,9 +307,9 @@ LargeResult try_large(const Implementation& implementation, const Types& types, 
   int status = 0;
   waitpid(child, &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) >= kFirstCode) {
-    result.verdict = static_cast<Verdict>(WEXITSTATUS(status) - kFirstCode);
+    result.verdict = static_cast<LargeResult::Verdict>(WEXITSTATUS(status) - kFirstCode);
   } else if (WIFEXITED(status)) {
-    result.verdict = Verdict::wrong;
+    result.verdict = LargeResult::Verdict::wrong;
     if (result.why.empty()) result.why = "it ended the program";
   } else {
     result.why = "it takes too long";
