@@ -54,7 +54,7 @@ TEST_CASE("check rejects a kernel whose traffic is not as predicted") {
                              "and 16384 were counted\n"));
 }
 
-TEST_CASE("check shows the first lines that kernels print, and says how many it left out") {
+TEST_CASE("check shows the first lines that kernels print, and says that there are more") {
   NEEDS_COUNTS();
   const Finished finished = check({"twin/prints"});
   CHECK(finished.exit_code == kAllVerified);
@@ -62,9 +62,7 @@ TEST_CASE("check shows the first lines that kernels print, and says how many it 
   CHECK(std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
           return line.starts_with("thread ");
         }) == 20);
-  REQUIRE_FALSE(lines.empty());
-  CHECK(lines.back().starts_with("and "));
-  CHECK(lines.back().ends_with(" more calls of printf() in kernels, not shown"));
+  CHECK_THAT(finished.out, contains("\nwhat kernels print from here on is not shown\n"));
 }
 
 TEST_CASE("check names the reason of most problems that a kernel does not support") {
@@ -75,15 +73,21 @@ TEST_CASE("check names the reason of most problems that a kernel does not suppor
                contains(" of them because: 06_float4 needs hidden % 4 == 0 "));
 }
 
-TEST_CASE("a copy of a lesson is called after its file, and another kernel as it says") {
+TEST_CASE("a copy of one lesson is called after its file, and other kernels as they say") {
   std::vector<rmsnorm::Implementation> kernels(3);
   kernels[0].slug = "04_warp_reduce";
-  kernels[1].slug = "06_float4/512";
+  kernels[1].slug = "04_warp_reduce/512";
   kernels[2].slug = "mine";
   rmsnorm::name_after_file(kernels, "build/my.cu");
   CHECK(kernels[0].slug == std::string("build/my.cu"));
   CHECK(kernels[1].slug == std::string("build/my.cu/512"));
   CHECK(kernels[2].slug == std::string("mine"));
+
+  kernels[0].slug = "04_warp_reduce";
+  kernels[1].slug = "06_float4";
+  rmsnorm::name_after_file(kernels, "build/my.cu");
+  CHECK(kernels[0].slug == std::string("04_warp_reduce"));
+  CHECK(kernels[1].slug == std::string("06_float4"));
 }
 
 TEST_CASE("check refuses a registration without a field that it needs, and two of one slug") {

@@ -222,7 +222,7 @@ TEST_CASE("an exercise about registers is not solved by a kernel that spills the
   nvcc_says("36");
   const Finished spilled = repository.exercise({"8"});
   CHECK(spilled.exit_code == 4);
-  CHECK_THAT(spilled.out, contains("NOT YET  no spilled register: 36 bytes per thread"));
+  CHECK_THAT(spilled.out, contains("NOT YET  no spilled register: 36 bytes a thread"));
   nvcc_says("0");
   const Finished kept = repository.exercise({"8"});
   CHECK(kept.exit_code == 0);
@@ -264,6 +264,67 @@ TEST_CASE("check lets nvcc compile what the CPU device has taken, and passes its
   CHECK(broken.exit_code == 0);
   CHECK(broken.out == "checked --name " + file + "\n");
   CHECK_THAT(broken.err, contains("not checked, as nvcc does not work here: registers"));
+}
+
+TEST_CASE("two checks at once each tell of their own file, and leave nothing behind") {
+  Repository repository;
+  // The program tells of the file that CMake was last configured with, half a second later.
+  repository.write_program(
+      "cmake",
+      "mkdir -p build/cpu/common\n"
+      "for option; do case $option in RMSNORM_CHECK_FILE=*) echo ${option#*=} >build/file ;; esac; "
+      "done\n"
+      "case \"$*\" in *--build*) sleep 0.5; program=build/cpu/common/check_file\n"
+      "{ echo '#!/bin/sh'; echo 'sleep 0.5'; echo echo checked $(cat build/file); } >$program\n"
+      "chmod +x $program ;; esac");
+  repository.write_program("nvcc", "exit 0");
+  for (const char* const name : {"one.cu", "two.cu"}) {
+    rmsnorm::write_file(repository.folder() / name, given());
+  }
+  const Finished both = repository.run(
+      {"sh", "-c",
+       "./rmsnorm check --no-install one.cu >one 2>&1 & ./rmsnorm check --no-install two.cu >two "
+       "2>&1; "
+       "wait; cat one two; ls -d build/cpu/check.*"});
+  CAPTURE(both.out);
+  CHECK_THAT(
+      rmsnorm::read_file(repository.folder() / "one"), contains("one.cu\n") && !contains("two.cu"));
+  CHECK_THAT(
+      rmsnorm::read_file(repository.folder() / "two"), contains("two.cu\n") && !contains("one.cu"));
+  CHECK_THAT(both.out, contains("waiting for another command that builds in build/cpu"));
+  CHECK_THAT(both.out, !contains("build/cpu/check."));
+}
+
+TEST_CASE("a command that fails to build lets the next one build") {
+  Repository repository;
+  repository.build_does("exit 1");
+  CHECK(repository.exercise({"4"}).exit_code == 2);
+  repository.check_ends_with(0);
+  const Finished next = repository.exercise({"4"});
+  CHECK(next.exit_code == 0);
+  CHECK_THAT(next.err, !contains("waiting for another command"));
+}
+
+TEST_CASE("tests that fail are not said to have passed, in whatever size") {
+  Repository repository;
+  repository.write_program("nvcc", "exit 1");
+  repository.write_program("doxygen", "exit 0");
+  const auto test = [&](const std::string& size, const std::string& ctest) {
+    repository.write_program("ctest", ctest);
+    std::vector<std::string> command{
+        repository.script(), "test", "--no-install", "--device", "cpu"};
+    if (!size.empty()) command.push_back(size);
+    return repository.run(command);
+  };
+  CHECK(test("", "exit 8").exit_code == 8);
+  CHECK(test("", "exit 0").exit_code == 0);
+
+  const Finished failed = test("--everything", "exit 8");
+  CHECK(failed.exit_code == 1);
+  CHECK_THAT(
+      failed.out, contains("twins      last passed never, failed: ") &&
+                      contains("mutants    last passed never, failed: ") &&
+                      contains("trixie     last passed never, skipped: "));
 }
 
 TEST_CASE("a project has a name for a number, and its solution is shown when it is solved") {
@@ -343,7 +404,7 @@ cat out)sh");
 }
 
 TEST_CASE("a copy that is saved while it is checked is said to have changed") {
-  const std::string said = "exercises/04_warp_reduce.cu was saved while it was checked";
+  const std::string said = "exercises/04_warp_reduce.cu was saved meanwhile";
   Repository repository;
   repository.check_ends_with(4);
   CHECK_THAT(repository.exercise({"4"}).err, !contains(said));

@@ -99,6 +99,16 @@ TEST_CASE("a program of one lesson runs its variants when they are asked for") {
   CHECK(chosen({"--lesson", "06_float4/512"}) == "06_float4/512 ");
 }
 
+TEST_CASE("a program of several lessons runs their variants unless they are not wanted") {
+  const auto count_variants = [&](const Options& options) {
+    return std::count_if(
+        options.implementations.begin(), options.implementations.end(),
+        [](const Implementation& one) { return is_variant(one.slug); });
+  };
+  CHECK(count_variants(options_of({})) > 0);
+  CHECK(count_variants(options_of({"--no-variants"})) == 0);
+}
+
 TEST_CASE("beside the lessons others can be narrowed to some operations") {
   const Options options = options_of({"--beside", "rms_norm", "--beside", "backward"});
   std::size_t library = 0;

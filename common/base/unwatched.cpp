@@ -72,6 +72,12 @@ bool can_cover() {
 
 void forget_comparisons() {}
 
+void pack_comparisons(Packed&) {}
+
+void add_comparisons(Packed&) {}
+
+void note_run(std::size_t) {}
+
 void cover(int) {}
 
 void note_comparisons(bool) {}

@@ -69,7 +69,9 @@ std::string text_of_unsupported(const GauntletResult& verdict) {
   const auto& [count, reason] = most->second;
   const std::string part =
       count == verdict.unsupported ? "" : fmt::format(", {} of them because", count);
-  return fmt::format("  does not support {} others{}: {}\n", verdict.unsupported, part, reason);
+  return fmt::format(
+      "  does not support {} other{}{}: {}\n", verdict.unsupported,
+      verdict.unsupported == 1 ? "" : "s", part, reason);
 }
 
 /// A kernel that is right wherever it has run.
@@ -162,12 +164,21 @@ std::string complaint_about_registrations(const std::vector<Implementation>& imp
 
 void name_after_file(std::vector<Implementation>& implementations, const std::string& file) {
   static std::deque<std::string> names;  // which stay where they are
-  for (Implementation& one : implementations) {
+  const auto lesson_of = [](const Implementation& one) {
     const std::string slug = one.slug;
-    const std::string lesson = slug.substr(0, slug.find('/'));
+    return slug.substr(0, slug.find('/'));
+  };
+  std::set<std::string> lessons;
+  for (const Implementation& one : implementations) {
+    const std::string lesson = lesson_of(one);
     const std::filesystem::path folder = std::filesystem::path(RMSNORM_SOURCE_DIR) / "lessons";
-    if (lesson.empty() || !std::filesystem::exists(folder / lesson)) continue;
-    one.slug = names.emplace_back(file + slug.substr(lesson.size())).c_str();
+    if (!lesson.empty() && std::filesystem::exists(folder / lesson)) lessons.insert(lesson);
+  }
+  if (lessons.size() != 1) return;
+  for (Implementation& one : implementations) {
+    const std::string lesson = lesson_of(one);
+    if (!lessons.contains(lesson)) continue;
+    one.slug = names.emplace_back(file + (one.slug + lesson.size())).c_str();
   }
 }
 

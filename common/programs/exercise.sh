@@ -129,12 +129,13 @@ exercise_overview() {
   else
     cat <<'END'
 
-You have written every kernel of this ladder, and two that it does not have. Where to go:
+You have written every kernel of this ladder, and two that it does not have.
+Where to go:
 
-  docs/going_further.md       kernels of production libraries that you can read now, and other ladders
-  library/README.md           the lessons put together: every shape, type and view
-  docs/contributing.md        an operation or a lesson of your own, held to what these are held to
-  ./rmsnorm check FILE.cu     is a kernel of yours right, on many shapes?
+  docs/going_further.md    production kernels that you can read now; other ladders
+  library/README.md        the lessons put together: every shape, type and view
+  docs/contributing.md     an operation or a lesson of your own
+  ./rmsnorm check FILE.cu  is a kernel of yours right, on many shapes?
 END
   fi
 }
@@ -184,7 +185,7 @@ exercise_check_copy() { # SLUG
     note "exercises/$1.cu does not compile"
   fi
   if [ "$checksum" != "$(cksum 2>/dev/null <"$copy")" ]; then # an editor has saved it
-    note "exercises/$1.cu was saved while it was checked: lines shown above may be those of the new text"
+    note "exercises/$1.cu was saved meanwhile: lines shown above may be of the new text"
   fi
   exercise_remember "$1" "$(exercise_state "$1" 1 0)" "$outcome" "$checksum"
   return "$status"
@@ -206,7 +207,7 @@ exercise_spills() { # SLUG
   }
   bytes=$(sed -n 's/.* \([0-9]*\) bytes spill stores.*/\1/p' "$log" | sort -n | tail -n 1)
   if [ "${bytes:-0}" -eq 0 ]; then return 1; fi
-  printf '%-20s NOT YET  no spilled register: %s bytes per thread, as nvcc compiles it for sm_90\n' "$1" "$bytes"
+  printf '%-20s NOT YET  no spilled register: %s bytes a thread (nvcc, sm_90)\n' "$1" "$bytes"
 }
 
 exercise_build() { # SLUG TARGET...
@@ -300,6 +301,7 @@ exercise_watch() { # SLUG
   exercise_begin "$1"
   device=cpu
   configure
+  unlock_build
   trap 'echo; exit 0' INT
   local copy="$copies/$1.cu" seen='' now
   while true; do
@@ -322,8 +324,8 @@ exercise_time() { # SLUG
   local regime targets=("my_$1")
   if ! is_project "$1"; then targets+=("$1"); fi
   exercise_build "$1" "${targets[@]}" || fail 2 "exercises/$1.cu does not compile with nvcc"
-  unlock_build
-  "$here/build/$preset/lessons/my_$1" --time || return
+  take_program "$here/build/$preset/lessons/my_$1"
+  "$own/my_$1" --time || return
   if is_project "$1"; then return; fi
   regime=$(field regime "$here/lessons/$1/exercise.cu")
   "$here/build/$preset/lessons/$1" --regime "$regime"

@@ -192,7 +192,7 @@ ParsedOptions parse_options(
   std::vector<std::string> lesson_names;
   std::string operation;
   std::vector<std::string> beside;
-  bool wants_variants = false;
+  std::optional<bool> wants_variants;
   std::vector<std::string> names_of_regimes;
   std::vector<std::string> names_of_types;
   std::optional<int> rows;
@@ -220,7 +220,8 @@ ParsedOptions parse_options(
          "Of kernels that are no lesson's, only those of this operation; may be repeated")
       ->type_name("NAME");
   app.add_flag(
-      "--variants", wants_variants, "In a program of one lesson: the lesson's variants as well");
+      "--variants,!--no-variants", wants_variants,
+      "Variants, too; the default but in a program of one lesson");
   auto* regime_option =
       app.add_option(
              "--regime", names_of_regimes,
@@ -301,8 +302,8 @@ ParsedOptions parse_options(
     options.implementations =
         lesson_names.empty() ? among : implementations_named(lesson_names, among);
     options.left_out = keep_beside(beside, options.implementations);
-    const bool is_short = !wants_variants && !options.list && lesson_names.empty();
-    if (is_short && are_one_lesson(implementations)) {
+    const bool is_long = options.list || !lesson_names.empty() || !are_one_lesson(implementations);
+    if (!wants_variants.value_or(is_long)) {
       std::erase_if(
           options.implementations, [](const Implementation& one) { return is_variant(one.slug); });
     }

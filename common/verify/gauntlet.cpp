@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -108,47 +110,42 @@ class Gauntlet {
   }
 
  private:
-  /// On the CPU device, a copy of this process does half of the work at the same time. Of what both
-  /// find, the first mistake in the order of the problems is told: so it is always the same.
+  /// On the CPU device, a copy of this process does the second half at the same time. It is told
+  /// after the first, so the first mistake in the order of the problems is always the one told.
   bool solves_all(std::vector<Attempt>& attempts) {
     const auto solve = [this](const Attempt& attempt) { return solves(attempt); };
+    if (!can_cover()) return std::all_of(attempts.begin(), attempts.end(), solve);
     const auto leave = [this](const Attempt& attempt) { search_.leave(attempt); };
-    const auto [begin, end] =
-        can_cover() ? half_of(attempts) : std::pair(attempts.end(), attempts.end());
-    const auto copy = ProcessCopy::start([&, begin = begin, end = end] {
-      std::for_each(attempts.begin(), begin, leave);
-      std::all_of(begin, end, solve);
+    const auto second = second_half(attempts);
+    const auto copy = ProcessCopy::start([&] {
+      std::for_each(attempts.begin(), second, leave);
+      try {
+        std::all_of(second, attempts.end(), solve);
+      } catch (const std::exception& error) {
+        result_.complaint = error.what();
+      }
       Packed packed;
       pack(packed);
       return packed.bytes();
     });
-    if (copy == nullptr) return std::all_of(attempts.begin(), attempts.end(), solve);
-    if (!std::all_of(attempts.begin(), begin, solve)) return false;
-    std::for_each(begin, end, leave);
-    std::all_of(end, attempts.end(), solve);  // a mistake here is not yet the first
+    if (!std::all_of(attempts.begin(), second, solve)) return false;
+    if (copy == nullptr) return std::all_of(second, attempts.end(), solve);
+    std::for_each(second, attempts.end(), leave);
     progress(fmt::format("checking {}: the other half", implementation_.slug));
     add(copy->finish());
     return result_.ok();
   }
 
-  /// The problems that the copy does: as near to half of the work as can be, in front of those that
-  /// are counted or behind them.
-  static std::pair<std::vector<Attempt>::iterator, std::vector<Attempt>::iterator> half_of(
-      std::vector<Attempt>& attempts) {
-    const auto is_counted = [](const Attempt& attempt) { return attempt.keep_launch; };
-    const auto first = std::find_if(attempts.begin(), attempts.end(), is_counted);
-    const auto last = std::find_if(attempts.rbegin(), attempts.rend(), is_counted).base();
-    double half = 0;
-    for (const Attempt& attempt : attempts) half += work(attempt.spec) / 2;
-    const auto go_back = [&](auto from, auto to) {
-      double sum = 0;
-      while (from != to && sum < half) sum += work((--from)->spec);
-      return std::pair(from, sum);
-    };
-    const auto [in_front, sum_in_front] = go_back(first, attempts.begin());
-    const auto [behind, sum_behind] = go_back(attempts.end(), last);
-    return sum_in_front >= sum_behind ? std::pair(in_front, first)
-                                      : std::pair(behind, attempts.end());
+  /// Where the second half of the work begins. None of it is counted: such problems go before it.
+  static std::vector<Attempt>::iterator second_half(std::vector<Attempt>& attempts) {
+    double left = 0;
+    for (const Attempt& attempt : attempts) left += work(attempt.spec) / 2;
+    const auto half = std::find_if(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
+      left -= work(attempt.spec);
+      return left < 0;
+    });
+    return std::stable_partition(
+        half, attempts.end(), [](const Attempt& attempt) { return attempt.keep_launch; });
   }
 
   void pack(Packed& packed) const {
@@ -170,14 +167,16 @@ class Gauntlet {
   }
 
   void add(const ProcessCopy::Ended& ended) {
-    if (!ended.is_done && !ended.printed.empty()) {  // a crash, or no end: it has said so
-      end_progress();
-      fmt::print("{}", ended.printed);
-      std::fflush(stdout);
-      _exit(ended.exit_code);
-    }
     if (!ended.is_done) {
-      result_.complaint = "it ended the program";
+      if (ended.printed.find(limits_.failed(implementation_.slug, "")) != std::string::npos) {
+        end_progress();  // a crash, or no end: it has said so
+        fmt::print("{}", ended.printed);
+        std::fflush(stdout);
+        _exit(kLessonWrong);
+      }
+      result_.complaint = ended.signal == 0
+                              ? "it ended the program"
+                              : fmt::format("its process was ended: {}", strsignal(ended.signal));
       result_.where.clear();
       return;
     }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,14 +42,19 @@ std::unique_ptr<ProcessCopy> ProcessCopy::start(const std::function<std::string(
   copy->printed_ = memfd_create("printed", MFD_CLOEXEC);
   if (copy->result_ < 0 || copy->printed_ < 0) return nullptr;
   std::fflush(nullptr);  // else the copy writes it, too
+  const pid_t original = getpid();
   copy->process_ = fork();
   if (copy->process_ < 0) return nullptr;
   if (copy->process_ > 0) return copy;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != original) _exit(kLessonWrong);  // it has ended before that line
   dup2(copy->printed_, STDOUT_FILENO);
   if (const int nothing = open("/dev/null", O_WRONLY); nothing >= 0) dup2(nothing, STDERR_FILENO);
-  const std::string result = work();
-  std::fflush(nullptr);
-  write_all(copy->result_, result + kDone);
+  try {
+    write_all(copy->result_, work() + kDone);
+    std::fflush(nullptr);
+  } catch (...) {  // then it is not done
+  }
   _exit(kAllVerified);
 }
 
@@ -67,8 +73,7 @@ ProcessCopy::Ended ProcessCopy::finish() {
   waitpid(process_, &status, 0);
   process_ = -1;
   Ended ended{
-      false, WIFEXITED(status) ? WEXITSTATUS(status) : kLessonWrong, text_in(result_),
-      text_in(printed_)};
+      false, WIFSIGNALED(status) ? WTERMSIG(status) : 0, text_in(result_), text_in(printed_)};
   ended.is_done = ended.result.ends_with(kDone);
   if (ended.is_done) ended.result.pop_back();
   return ended;

@@ -10,18 +10,19 @@
 
 namespace rmsnorm {
 
-/// A copy of this process that does one piece of work, and ends when this object does.
+/// A copy of this process that does one piece of work. It ends when this object does, or its process.
 class ProcessCopy {
  public:
-  /// Null where the system gives no copy. \param work gives bytes, which finish() returns
+  /// Null where the system gives no copy. The copy itself does not return from here.
+  /// \param work gives bytes, which finish() returns
   static std::unique_ptr<ProcessCopy> start(const std::function<std::string()>& work);
   ProcessCopy(const ProcessCopy&) = delete;
   ~ProcessCopy();  ///< stops the work
 
   /// What became of it.
   struct Ended {
-    bool is_done;         ///< whether the work came to its end; else it has ended the process
-    int exit_code;        ///< of the process
+    bool is_done;         ///< whether the work came to its end; else the process ended before
+    int signal;           ///< that has ended the process, or 0
     std::string result;   ///< of the work
     std::string printed;  ///< what it said on stdout
   };

@@ -95,7 +95,7 @@ def run_case(case, implementations, common, min_seconds, calm=None):
     try:
         return _run_case(case, implementations, common, min_seconds, calm or Calm())
     except torch.cuda.OutOfMemoryError:
-        say("  left out: the GPU has no memory for two sets of tensors, and of all results")
+        say("  left out: the GPU's memory is too small for two sets of tensors and their results")
     torch.cuda.empty_cache()  # by now nothing of the case is in use
     return []
 

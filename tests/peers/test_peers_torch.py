@@ -385,7 +385,7 @@ class Run(unittest.TestCase):
         with mock.patch.object(sys.modules[__name__], "record_for_timing", too_large):
             rows, said = run_on_cpu(FORWARD, [Right()])
         self.assertEqual(rows, [])
-        self.assertIn("left out: the GPU has no memory", said)
+        self.assertIn("left out: the GPU's memory is too small", said)
 
     def test_one_that_throws_is_unsupported_and_its_reason_told(self):
         class Picky(Right):
