@@ -76,7 +76,19 @@ grep -qe '--preset cpu --fresh' calls
 echo "CMAKE_HOME_DIRECTORY:INTERNAL=$(realpath .)" >build/cpu/CMakeCache.txt
 expect 2 'CMake could not configure' lesson 1
 [ "$(grep -ce --fresh calls)" -eq 1 ]
+
+# One that another system has made in the same place, as a container does.
+mkdir -p build/cpu
+echo "CMAKE_HOME_DIRECTORY:INTERNAL=$(realpath .)" >build/cpu/CMakeCache.txt
+echo 'Debian GNU/Linux 99 (none), x86_64' >build/cpu/system
+instead_of cmake <<<'exit 1'
+expect 2 '^rmsnorm: build/cpu was built on Debian GNU/Linux 99 (none), x86_64: it is built anew' lesson 1
 rm -r build "$folder/bin/cmake"
+
+# A ccache that fails is not used.
+instead_of ccache <<<'exit 1'
+grep -q 'ccache does not work here, so it is not used' <(PATH="$folder/bin:$PATH" cmake --fresh --preset cpu)
+rm -r build "$folder/bin/ccache"
 
 # A compiler that is too old, and then one that is not. (What says that it is clang is no clang.)
 instead_of old <<'END'

@@ -283,9 +283,9 @@ TEST_CASE("two checks at once each tell of their own file, and leave nothing beh
   }
   const Finished both = repository.run(
       {"sh", "-c",
-       "./rmsnorm check --no-install one.cu >one 2>&1 & ./rmsnorm check --no-install two.cu >two "
-       "2>&1; "
-       "wait; cat one two; ls -d build/cpu/check.*"});
+       "cd " + repository.folder().string() +
+           "; check() { ./rmsnorm check --no-install --device cpu $1.cu >$1 2>&1; }; "
+           "check one & check two; wait; cat one two; ls -d build/cpu/check.*"});
   CAPTURE(both.out);
   CHECK_THAT(
       rmsnorm::read_file(repository.folder() / "one"), contains("one.cu\n") && !contains("two.cu"));

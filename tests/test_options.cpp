@@ -7,6 +7,7 @@
 #include "common/base/exit_code.hpp"
 #include "common/contract/registry.hpp"
 #include "common/programs/options.hpp"
+#include "common/records/result.hpp"
 #include "tests/catch.hpp"
 #include "tests/operations.hpp"
 

@@ -133,8 +133,12 @@ void Watcher::all_paused() {
   if (is_watching) counter_.all_paused();
 }
 
+// A kernel's file brings copies of the standard library's templates, which are watched, and the
+// linker may take one of them for this code, too.
+
 void Watcher::barrier_passed(Place place, int threads) {
   if (!is_watching) return;
+  const NotWatching pause;
   counter_.block_met();
   counter_.meeting("barrier", place, threads);
   settle();
@@ -149,6 +153,7 @@ void Watcher::barrier_passed(Place place, int threads) {
 
 void Watcher::all_met() {
   if (!is_watching) return;
+  const NotWatching pause;
   settle();
   order_.barrier();
   races_.barrier();
@@ -156,16 +161,19 @@ void Watcher::all_met() {
 
 void Watcher::arrives(bool is_ordered) {
   if (!is_watching) return;
+  const NotWatching pause;
   settle();
   order_.arrive(block_runner().current(), is_ordered);
 }
 
 void Watcher::hand_on_arrivals(const void* place) {
+  const NotWatching pause;
   if (is_watching) order_.publish_arrivals(flag_at(place));
 }
 
 void Watcher::barrier_of_cluster(Place place, int threads) {
   if (!is_watching) return;
+  const NotWatching pause;
   counter_.block_met();
   counter_.meeting("barrier", place, threads);
   all_met();
@@ -177,6 +185,7 @@ void Watcher::forget(const void* data, std::size_t bytes) {
 
 void Watcher::hand_on(const void* place) {
   if (!is_watching) return;
+  const NotWatching pause;
   const int thread = block_runner().current();
   order_.fence(thread, Scope::block);
   order_.publish(flag_at(place), thread, true);
@@ -184,6 +193,7 @@ void Watcher::hand_on(const void* place) {
 
 void Watcher::take(const void* place) {
   if (!is_watching) return;
+  const NotWatching pause;
   order_.acquire(flag_at(place), block_runner().current());
 }
 
@@ -199,6 +209,7 @@ void Watcher::triggered(Place place) {
 
 void Watcher::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place) {
   if (!is_watching) return;
+  const NotWatching pause;
   settle();
   if (kind == Meeting::sync) order_.sync_warp(warp, lanes);
   if (lanes == 0xffffffff) counter_.warp_met(warp);
@@ -208,7 +219,7 @@ void Watcher::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place
 
 void Watcher::access(Access access) {
   if (!in_watched_kernel) return;
-  const NotWatching pause;  // the library's templates may come from a watched file
+  const NotWatching pause;
   settle();
   if (in_host_code) return host_access(access);
   std::tie(access.address, access.policy) = views_.resolve(access.address);
@@ -229,6 +240,7 @@ void Watcher::access(Access access) {
 }
 
 void Watcher::fence(Scope scope) {
+  const NotWatching pause;
   if (is_watching) order_.fence(block_runner().current(), scope);
 }
 

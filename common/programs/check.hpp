@@ -11,9 +11,9 @@
 
 namespace rmsnorm {
 
-/// Names the kernels after the file that they are in, where they have the slugs of one lesson and its
-/// variants: a reader's changed copy is not called as the lesson is. A variant's name stays behind
-/// the slash.
+/// Names the kernels after the file that they are in, where they have the slugs of one lesson and
+/// its variants: a reader's changed copy is not called as the lesson is. A variant's name stays
+/// behind the slash.
 void name_after_file(std::vector<Implementation>& implementations, const std::string& file);
 
 /// Checks the implementations and prints a line for each, or the first failure of one in plain

@@ -192,7 +192,8 @@ ParsedOptions parse_options(
   std::vector<std::string> lesson_names;
   std::string operation;
   std::vector<std::string> beside;
-  std::optional<bool> wants_variants;
+  bool wants_variants = false;
+  bool wants_no_variants = false;
   std::vector<std::string> names_of_regimes;
   std::vector<std::string> names_of_types;
   std::optional<int> rows;
@@ -220,8 +221,8 @@ ParsedOptions parse_options(
          "Of kernels that are no lesson's, only those of this operation; may be repeated")
       ->type_name("NAME");
   app.add_flag(
-      "--variants,!--no-variants", wants_variants,
-      "Variants, too; the default but in a program of one lesson");
+      "--variants", wants_variants, "In a program of one lesson: the lesson's variants as well");
+  app.add_flag("--no-variants", wants_no_variants, "In one of several lessons: no variants");
   auto* regime_option =
       app.add_option(
              "--regime", names_of_regimes,
@@ -302,8 +303,8 @@ ParsedOptions parse_options(
     options.implementations =
         lesson_names.empty() ? among : implementations_named(lesson_names, among);
     options.left_out = keep_beside(beside, options.implementations);
-    const bool is_long = options.list || !lesson_names.empty() || !are_one_lesson(implementations);
-    if (!wants_variants.value_or(is_long)) {
+    const bool is_short = !wants_variants && !options.list && lesson_names.empty();
+    if (wants_no_variants || (is_short && are_one_lesson(implementations))) {
       std::erase_if(
           options.implementations, [](const Implementation& one) { return is_variant(one.slug); });
     }

@@ -10,7 +10,8 @@
 
 namespace rmsnorm {
 
-/// A copy of this process that does one piece of work. It ends when this object does, or its process.
+/// A copy of this process that does one piece of work. It ends when this object does, or the
+/// process.
 class ProcessCopy {
  public:
   /// Null where the system gives no copy. The copy itself does not return from here.
