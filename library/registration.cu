@@ -1,18 +1,15 @@
 // The library as an implementation for the harness: the same kernels, on contiguous tensors, and
-// what they promise. Not a part of the library itself.
+// what they promise. Not a part of the library itself. Its 8 bits are in registration_fp8.cu.
 #include <algorithm>
 #include <cstdint>
 
 #include "common/operations/backward.hpp"
 #include "common/operations/residual_add.hpp"
 #include "common/operations/rms_norm.hpp"
-#include "common/operations/rms_norm_fp8.hpp"
 #include "library/kernels/backward.hpp"
 #include "library/kernels/backward_plan.hpp"
 #include "library/kernels/forward.hpp"
 #include "library/kernels/forward_plan.hpp"
-#include "library/kernels/fp8.hpp"
-#include "library/kernels/fp8_plan.hpp"
 #include "library/kernels/properties.hpp"
 #include "library/kernels/residual_add.hpp"
 #include "library/kernels/residual_add_plan.hpp"
@@ -22,10 +19,6 @@ namespace {
 
 using namespace rmsnorm;
 using kernels::divide_up;
-
-kernels::Rows contiguous(const void* data, int hidden, Dtype dtype) {
-  return {const_cast<void*>(data), 0, std::int64_t{bytes_of(dtype)} * hidden};
-}
 
 // Forward.
 
@@ -62,17 +55,6 @@ Traffic traffic_of_forward(const TypedRmsNorm& p) {
   const double weight = p.weight == nullptr ? 0 : 1.0 * bytes_of(p.weight_dtype) * p.hidden * loads;
   const double rows_of_warp = std::max(1.0, 32.0 / plan.threads);
   return {.read = x + std::max(0.0, x - held) + weight / rows_of_warp, .written = x};
-}
-
-/// The additions of a vector's squares, those of a thread's vectors and edges, of a warp, of the
-/// warps and of a cluster's blocks, of which no more than hidden add something; and one for
-/// 1 / hidden, which is rounded before it is a factor.
-template <class Op>
-int depth_of_forward(const Op& p, const kernels::ForwardPlan& plan) {
-  const int size = 16 / bytes_of(p.dtype);
-  const int threads = plan.cluster * plan.threads;
-  const int most = size + p.hidden / size / threads + 1 + 30 / threads + 1 + 5 + plan.cluster + 5;
-  return std::min(p.hidden, most) + 1;
 }
 
 const Registration<TypedRmsNorm> forward{{
@@ -231,114 +213,6 @@ const Registration<rmsnorm::Backward> backward{{
     .sum_depth = depth_of_backward,
     .workspace_bytes = workspace_bytes,
 }};
-
-// 8 bits.
-
-static_assert(kernels::kScaleGroup == kGroup);
-
-constexpr kernels::Scales scales_of(Scaling scaling) {
-  return scaling == Scaling::given ? kernels::Scales::given
-         : scaling == Scaling::row ? kernels::Scales::row
-                                   : kernels::Scales::groups;
-}
-
-template <class Op>
-kernels::Fp8Norm fp8_of(const Op& p) {
-  const std::int64_t groups = Op::kScaling == Scaling::group ? divide_up(p.hidden, kGroup) : 1;
-  kernels::Fp8Norm op{};
-  op.x = contiguous(p.x, p.hidden, p.dtype);
-  if (p.residual != nullptr) op.residual = contiguous(p.residual, p.hidden, p.dtype);
-  op.y = contiguous(p.y, p.hidden, Op::kType);
-  if (p.scale != nullptr) op.scale = contiguous(p.scale, static_cast<int>(groups), Dtype::fp32);
-  op.group_stride = bytes_of(Dtype::fp32);
-  op.limit_or_scale = p.limit_or_scale;
-  op.weight = p.weight;
-  op.rows = p.rows;
-  op.inner = std::max(1, p.rows);
-  op.hidden = p.hidden;
-  op.dtype = p.dtype;
-  op.weight_dtype = p.weight_dtype;
-  op.y_dtype = Op::kType;
-  op.scales = scales_of(Op::kScaling);
-  op.rounds_twice = Op::kRounding == Rounding::twice;
-  op.eps = p.eps;
-  op.weight_bias = p.weight_bias;
-  return op;
-}
-
-template <class Op>
-cudaError_t launch_fp8(const Op& p, cudaStream_t stream) {
-  return kernels::launch(fp8_of(p), stream);
-}
-
-kernels::ForwardShape shape_of_fp8(const kernels::Fp8Norm& op) {
-  kernels::ForwardShape shape;
-  shape_on_device(op, &shape);  // after an error, nothing will be launched
-  return shape;
-}
-
-/// That of the forward launch, in whose order squares are added.
-template <class Op>
-int depth_of_fp8(const Op& p) {
-  const kernels::Fp8Norm op = fp8_of(p);
-  return depth_of_forward(p, plan_for(forward_of(op), shape_of_fp8(op)));
-}
-
-/// As a forward row's and, of one that registers do not hold, x and the weight once more for what
-/// follows, and once more for the largest of the row. The limit or the scale is a sector for each
-/// warp; the scales that a warp stores at a time are one. A vector of 32 bytes is two loads, both
-/// of all sectors.
-template <class Op>
-Traffic traffic_of_fp8(const Op& p) {
-  const kernels::Fp8Norm op = fp8_of(p);
-  const kernels::ForwardPlan plan = plan_for(op, shape_of_fp8(op));
-  constexpr int kSector = 32;
-  const bool is_kept = plan.kind == kernels::Kind::aligned;
-  const int columns = is_kept ? 16 / bytes_of(p.dtype) : 8;  // of a vector
-  const auto row = [&](Dtype dtype) {
-    const int bytes = bytes_of(dtype);
-    return 1.0 * p.hidden * bytes * (columns * bytes == 32 ? 2 : 1);
-  };
-  const int largest = Op::kScaling == Scaling::row && !is_kept ? 1 : 0;
-  const double rows_of_warp = std::max(1.0, 32.0 / plan.threads);
-  const double warps = std::max(1.0, plan.threads / 32.0) / rows_of_warp;  // for a row
-  const double weight = p.weight == nullptr ? 0 : row(p.weight_dtype) / rows_of_warp;
-  // Of a warp's lanes, those at the begin of a group store its scale, two at most in one sector or,
-  // where the groups of a row are odd in number, in every eighth pair in two.
-  const std::int64_t vectors = divide_up(p.hidden, columns), groups = divide_up(p.hidden, kGroup);
-  double scales = Op::kScaling == Scaling::given ? 0 : 1 / rows_of_warp;
-  if (Op::kScaling == Scaling::group && plan.threads >= kGroup / columns) {
-    const int lanes = std::min(32, plan.threads);
-    const double sectors = 32 * columns > kGroup && groups % 2 == 1 ? 1.125 : 1;
-    scales *= static_cast<double>(divide_up(vectors, lanes)) * sectors;
-  }
-  constexpr bool kHasResidual = Op::kNormed == Normed::sum;
-  const double x = row(p.dtype) * (kHasResidual ? 2 : 1);
-  return {
-      .read = (is_kept ? 1 : 2 + largest) * x + (1 + largest) * weight + kSector * warps,
-      .written = p.hidden + (kHasResidual ? row(p.dtype) : 0) + kSector * scales};
-}
-
-template <class Op>
-struct RegisteredFp8 {
-  Registration<Op> kernel{{
-      .slug = "librmsnorm",
-      .title = "librmsnorm, 8 bits",
-      .idea = "The norm and its scales in one kernel, each byte once if registers hold it",
-      .regime = "",
-      .launch = launch_fp8<Op>,
-      .traffic = traffic_of_fp8<Op>,
-      .sum_depth = depth_of_fp8<Op>,
-  }};
-};
-
-// Types, scalings, roundings and sums of which each is there: they are choices of one kernel.
-const RegisteredFp8<RmsNormE4m3> e4m3;
-const RegisteredFp8<RmsNormE4m3Row> e4m3_row;
-const RegisteredFp8<RmsNormE4m3Group> e4m3_group;
-const RegisteredFp8<RmsNormE5m2Row> e5m2_row;
-const RegisteredFp8<ResidualAddE4m3Twice> sum_e4m3_twice;
-const RegisteredFp8<ResidualAddE4m3Group> sum_e4m3_group;
 
 }  // namespace
 

@@ -7,7 +7,6 @@
 #include "common/base/exit_code.hpp"
 #include "common/contract/registry.hpp"
 #include "common/programs/options.hpp"
-#include "common/records/result.hpp"
 #include "tests/catch.hpp"
 #include "tests/operations.hpp"
 
@@ -98,28 +97,6 @@ TEST_CASE("a program of one lesson runs its variants when they are asked for") {
   CHECK(chosen({"--variants"}).starts_with("06_float4 06_float4/512 "));
   CHECK(chosen({"--list"}).starts_with("06_float4 06_float4/512 "));
   CHECK(chosen({"--lesson", "06_float4/512"}) == "06_float4/512 ");
-}
-
-TEST_CASE("a program of several lessons runs their variants unless they are not wanted") {
-  const auto count_variants = [&](const Options& options) {
-    return std::count_if(
-        options.implementations.begin(), options.implementations.end(),
-        [](const Implementation& one) { return is_variant(one.slug); });
-  };
-  CHECK(count_variants(options_of({})) > 0);
-  CHECK(count_variants(options_of({"--no-variants"})) == 0);
-}
-
-TEST_CASE("beside the lessons others can be narrowed to some operations") {
-  const Options options = options_of({"--beside", "rms_norm", "--beside", "backward"});
-  std::size_t library = 0;
-  for (const Implementation& one : options.implementations) {
-    if (std::string(one.slug) == "librmsnorm") ++library;
-  }
-  CHECK(library == 2);
-  CHECK(options.left_out > 0);
-  CHECK(options.implementations.size() + options.left_out == all_implementations().size());
-  CHECK(options_of({}).left_out == 0);
 }
 
 TEST_CASE("a prediction chooses the lesson and its predecessor and the lesson's own regime") {

@@ -125,11 +125,6 @@ CLI::Validator finite_in(double lowest, double highest, const std::string& compl
   return CLI::Validator(check, "NUMBER");
 }
 
-/// Whether it is a kernel of a numbered lesson.
-bool is_of_lesson(const Implementation& implementation) {
-  return implementation.slug[0] >= '0' && implementation.slug[0] <= '9';
-}
-
 /// Whether all are kernels of one lesson.
 bool are_one_lesson(const std::vector<Implementation>& all) {
   const auto lesson = [](const Implementation& one) {
@@ -139,15 +134,6 @@ bool are_one_lesson(const std::vector<Implementation>& all) {
   return std::all_of(all.begin(), all.end(), [&](const Implementation& one) {
     return lesson(one) == lesson(all.front());
   });
-}
-
-/// Of what is no lesson's, leaves these operations alone. How many are left out.
-int keep_beside(
-    const std::vector<std::string>& operations, std::vector<Implementation>& implementations) {
-  return static_cast<int>(std::erase_if(implementations, [&](const Implementation& one) {
-    const bool is_named = std::count(operations.begin(), operations.end(), one.operation->name) > 0;
-    return !operations.empty() && !is_of_lesson(one) && !is_named;
-  }));
 }
 
 /// Narrows the options to what a prediction is about.
@@ -191,9 +177,7 @@ ParsedOptions parse_options(
   constexpr int kMaxColumns = 1 << 30;
   std::vector<std::string> lesson_names;
   std::string operation;
-  std::vector<std::string> beside;
   bool wants_variants = false;
-  bool wants_no_variants = false;
   std::vector<std::string> names_of_regimes;
   std::vector<std::string> names_of_types;
   std::optional<int> rows;
@@ -216,13 +200,8 @@ ParsedOptions parse_options(
       ->type_name("NAME");
   app.add_option("--operation", operation, "Only implementations of this operation")
       ->type_name("NAME");
-  app.add_option(
-         "--beside", beside,
-         "Of kernels that are no lesson's, only those of this operation; may be repeated")
-      ->type_name("NAME");
   app.add_flag(
-      "--variants", wants_variants, "In a program of one lesson: the lesson's variants as well");
-  app.add_flag("--no-variants", wants_no_variants, "In one of several lessons: no variants");
+      "--variants", wants_variants, "The lessons' variants as well, where they are left out");
   auto* regime_option =
       app.add_option(
              "--regime", names_of_regimes,
@@ -286,7 +265,8 @@ ParsedOptions parse_options(
          "--recorded", options.recorded_file, "Results to grade it by where nothing can be timed")
       ->type_name("FILE")
       ->take_last();
-  app.add_flag("--summary", options.summary, "A line for each lesson, not for each result");
+  app.add_flag(
+      "--summary", options.summary, "A line for each lesson; the CPU device leaves variants out");
   app.add_flag("--verbose", options.verbose, "Print each result as well, as soon as it is there");
   app.add_flag("--list", options.list, "List the lessons of this program and exit");
   app.add_flag("--l2", options.l2, "Print the size of the GPU's L2 cache in MiB and exit");
@@ -302,9 +282,9 @@ ParsedOptions parse_options(
         operation.empty() ? implementations : of_operation(operation, implementations);
     options.implementations =
         lesson_names.empty() ? among : implementations_named(lesson_names, among);
-    options.left_out = keep_beside(beside, options.implementations);
     const bool is_short = !wants_variants && !options.list && lesson_names.empty();
-    if (wants_no_variants || (is_short && are_one_lesson(implementations))) {
+    const bool is_a_run = options.summary && is_cpu_device();
+    if (is_short && (is_a_run || are_one_lesson(implementations))) {
       std::erase_if(
           options.implementations, [](const Implementation& one) { return is_variant(one.slug); });
     }

@@ -31,7 +31,6 @@ struct Options {
   bool verify_only = false;         ///< time nothing
   bool summary = false;             ///< a line for each lesson instead of one for each result
   bool verbose = false;             ///< a line for each result, as soon as it is there
-  int left_out = 0;                 ///< kernels that --beside has left out
   bool list = false;                ///< print the lessons only
   bool l2 = false;                  ///< print the size of the L2 cache in MiB, for the charts
 };

@@ -77,11 +77,6 @@ ExitCode run_schedule(const Options& options, const std::optional<Gpu>& gpu, Out
   try {
     const Schedule schedule = make_schedule(options, gpu);
     for (const std::string& note : schedule.notes) output.add_note(note);
-    if (options.left_out > 0) {
-      output.add_note(fmt::format(
-          "{} kernels of other operations are left out here: ./rmsnorm test verifies them",
-          options.left_out));
-    }
     for (const Job& job : schedule.jobs) run_job(job, gpu, options.min_seconds, output);
   } catch (const TooLarge& error) {
     return stopped(error.what());
