@@ -169,9 +169,7 @@ Progress BlockRunner::go_on() {
   blockIdx.z = block_.z;
   threadIdx = index_of(current_);
   way = ways_[static_cast<std::size_t>(current_)];
-  Watcher::enter_kernel();
   main_.switch_to(all_[current_].fiber);
-  Watcher::leave_kernel();
   if (progress_ != Progress::waits) watcher().block_ends();
   return progress_;
 }
@@ -186,6 +184,7 @@ void BlockRunner::fiber_main() {
 
 /// One thread of one block, from the first line of the kernel to the last.
 void BlockRunner::run_thread() {
+  Watcher::enter_kernel();
   (*body_)();
   Watcher::leave_kernel();
   Warp& warp = warps_[this->warp()];
@@ -217,13 +216,12 @@ void BlockRunner::wait() {
 }
 
 void BlockRunner::switch_to(int next) {
-  if (next == current_) return Watcher::enter_kernel();
+  if (next == current_) return;
   Fiber& me = all_[current_].fiber;
   all_[(next + 1) & (kMaxThreads - 1)].fiber.prefetch();  // its turn is likely to come next
   way = ways_[static_cast<std::size_t>(next)];
   current_ = next;
   threadIdx = index_of(next);
-  Watcher::enter_kernel();
   me.switch_to(all_[next].fiber);
 }
 
@@ -260,7 +258,7 @@ int BlockRunner::next_ready() const {
 }
 
 void BlockRunner::pause() {
-  Watcher::leave_kernel();
+  const NotWatching pause;
   keep_way();
   warps_[warp()].ready &= ~(1u << lane());
   warps_[warp()].paused |= 1u << lane();
@@ -290,6 +288,7 @@ void BlockRunner::give_way() {
     stop();
   }
   if (!grid_runner().has_others()) return;
+  const NotWatching pause;
   keep_way();
   progress_ = Progress::waits;
   all_[current_].fiber.switch_to(main_);
@@ -306,7 +305,7 @@ bool BlockRunner::resume_paused() {
 }
 
 std::uint32_t BlockRunner::gather(Place place) {
-  Watcher::leave_kernel();
+  const NotWatching pause;
   keep_way();
   Thread& me = all_[current_];
   me.place = place;
@@ -344,7 +343,7 @@ void BlockRunner::stop() {
 }
 
 int BlockRunner::barrier(Place place, bool predicate) {
-  Watcher::leave_kernel();
+  const NotWatching pause;
   keep_way();
   const Arrival arrival = arrival_at(place, stack_end());
   if (at_barrier_ == 0) {
@@ -359,7 +358,6 @@ int BlockRunner::barrier(Place place, bool predicate) {
   if (++at_barrier_ == live_) {
     release_barrier();
     way = 0;
-    Watcher::enter_kernel();
   } else {
     wait();
   }
@@ -379,7 +377,7 @@ void BlockRunner::release_barrier() {
 std::uint32_t BlockRunner::meet(
     Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place,
     std::array<std::uint32_t, kWarpThreads>* all) {
-  Watcher::leave_kernel();
+  const NotWatching pause;
   keep_way();
   const std::uint32_t own_bit = 1u << lane();
   if ((mask & own_bit) == 0) {
@@ -397,7 +395,6 @@ std::uint32_t BlockRunner::meet(
   warps_[warp()].meeting |= own_bit;
   if (try_to_meet(warp(), mask)) {
     way = 0;
-    Watcher::enter_kernel();
   } else {
     wait();
   }

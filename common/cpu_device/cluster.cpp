@@ -90,7 +90,7 @@ const void* Cluster::flag(int barrier) const {
 }
 
 void Cluster::arrive(int rank, bool is_ordered, Place place) {
-  Watcher::leave_kernel();
+  const NotWatching pause;
   Part& own = part(rank);
   const auto thread = static_cast<std::size_t>(running->current());
   if (own.arrivals[thread] != own.waits[thread]) {
@@ -104,12 +104,11 @@ void Cluster::arrive(int rank, bool is_ordered, Place place) {
   ++own.arrived[i];
   watcher().arrives(is_ordered);
   if (own.arrived[i] == running->live()) watcher().hand_on_arrivals(flag(barrier));
-  Watcher::enter_kernel();
 }
 
 void Cluster::wait(int rank, Place place) {
   constexpr int kPatience = 10000;  // rounds in which all others have got on, if they could
-  Watcher::leave_kernel();
+  const NotWatching pause;
   Part& own = part(rank);
   const auto thread = static_cast<std::size_t>(running->current());
   if (own.waits[thread] == own.arrivals[thread]) {
@@ -149,7 +148,6 @@ void Cluster::wait(int rank, Place place) {
     }
     running->wait_for_blocks();
   }
-  Watcher::enter_kernel();
 }
 
 void* Cluster::map(int rank, int to, void* address) {
