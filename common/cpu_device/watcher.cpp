@@ -203,6 +203,7 @@ void Watcher::kernel_before_ended() {
 
 void Watcher::triggered(Place place) {
   if (!is_watching) return;
+  const NotWatching pause;
   if (overlap_.has_triggered.none()) overlap_.trigger = place;
   overlap_.has_triggered.set(static_cast<std::size_t>(block_runner().current()));
 }
@@ -276,6 +277,7 @@ void Watcher::filled(const void* data, std::size_t bytes) {
 
 void Watcher::read_only(const void* pc, const void* data, int bytes) {
   if (!is_watching || !in_watched_kernel || sampler().is_on()) return;
+  const NotWatching pause;
   for (const KnownMemory& memory : bounds_.memory()) {
     if (!memory.may_change || !is_in(data, memory.data, memory.bytes)) continue;
     const auto address = reinterpret_cast<std::uintptr_t>(data);
@@ -490,6 +492,7 @@ void Watcher::remote_access(const Access& access, const SharedByte& byte) {
 
 void Watcher::sends(const Access& access, const SharedByte& byte) {
   if (!is_watching) return;
+  const NotWatching pause;
   Access own = access;
   own.address = shared_memory().begin() + byte.offset;
   counter_.access(own, Space::remote, bounds_.shared(own).name, byte.offset);
