@@ -112,6 +112,7 @@ void begin_bulk_copy(
 }
 
 void send(void* to, std::uint64_t value, unsigned bytes, SplitBarrier& barrier) {
+  const NotWatching pause;
   const void* const caller = __builtin_return_address(0);
   Transfer transfer{caller, 0, nullptr, value, bytes};
   const Access access{caller, to, static_cast<int>(bytes), Touch::store};
