@@ -87,7 +87,8 @@ rm -r build "$folder/bin/cmake"
 
 # A ccache that fails is not used.
 instead_of ccache <<<'exit 1'
-grep -q 'ccache does not work here, so it is not used' <(PATH="$folder/bin:$PATH" cmake --fresh --preset cpu)
+PATH="$folder/bin:$PATH" cmake --preset cpu >said 2>&1 || { cat said >&2; exit 1; }
+grep -q 'ccache does not work here, so it is not used' said || { cat said >&2; exit 1; }
 rm -r build "$folder/bin/ccache"
 
 # A compiler that is too old, and then one that is not. (What says that it is clang is no clang.)

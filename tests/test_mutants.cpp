@@ -354,7 +354,8 @@ void check(const Mutant& mutant) {
     CHECK(finished.exit_code == kLessonWrong);
     // "SLUG  FAIL  on 3 x 5:", then the complaint; without the first if the GPU is lost.
     REQUIRE(lines_in(finished.out).size() >= 2);
-    const std::string complaint = said.substr(std::min(said.find(" FAIL on "), said.size()));
+    const std::string complaint =
+        said.substr(std::min({said.find(" FAIL on "), said.find("FAIL mutant/"), said.size()}));
     const std::size_t at = complaint.find(says);
     INFO("it has to say: " << says);
     REQUIRE(at != complaint.npos);

@@ -120,7 +120,7 @@ class Gauntlet {
     const auto copy = ProcessCopy::start([&] {
       std::for_each(attempts.begin(), second, leave);
       try {
-        std::all_of(second, attempts.end(), solve);
+        static_cast<void>(std::all_of(second, attempts.end(), solve));
       } catch (const std::exception& error) {
         result_.complaint = error.what();
       }
