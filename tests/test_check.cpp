@@ -2,6 +2,7 @@
 /// What ./rmsnorm check says, of right kernels and of wrong ones.
 
 #include <algorithm>
+#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,9 +38,16 @@ TEST_CASE("check says of a right kernel what the page about the CPU device quote
   const std::string slug = "04_warp_reduce ";
   REQUIRE(said.starts_with(slug));
   said.replace(0, slug.size(), "build/my.cu    ");
+  // There the kernel is compiled as a reader's, and other problems are interesting.
+  const std::regex number_of_problems("on [0-9]+ problems, [0-9]+ of them random");
+  const auto any_number = [&](const std::string& line) {
+    return std::regex_replace(line, number_of_problems, "on some problems, some of them random");
+  };
   for (const std::string& line : lines_in(said)) {
     CAPTURE(line);
-    CHECK(std::find(page.begin(), page.end(), line) != page.end());
+    CHECK(std::any_of(page.begin(), page.end(), [&](const std::string& quoted) {
+      return any_number(quoted) == any_number(line);
+    }));
     CHECK(columns(line) <= 100);
   }
 }
