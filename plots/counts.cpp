@@ -12,13 +12,12 @@
 namespace rmsnorm::plots {
 namespace {
 
-constexpr double kLeft = 12;      ///< where slugs begin, under the title
-constexpr double kRight = 10;     ///< free right of the last panel
-constexpr double kGap = 14;       ///< between panels
-constexpr double kRow = 18;       ///< the height of an implementation's row
-constexpr double kAbove = 44;     ///< for a panel's name
-constexpr double kBottom = 10;    ///< free below the last row
-constexpr double kHalfBar = 0.3;  ///< in rows
+constexpr double kRight = 10;       ///< free right of the last panel
+constexpr double kPanelGap = 14;    ///< between panels
+constexpr double kRow = 18;         ///< the height of an implementation's row
+constexpr double kPanelName = 44;   ///< for a panel's name
+constexpr double kUnderRows = 10;   ///< free below the last row
+constexpr double kHalfCount = 0.3;  ///< in rows
 constexpr double kSlugSize = 12;
 constexpr double kNumberSize = 12;
 constexpr double kNumberGap = 4;  ///< between a bar and its number
@@ -113,12 +112,12 @@ struct Places {
   double height;  ///< of its rows
 
   double left_of(std::size_t panel_index) const {
-    return first_panel + static_cast<double>(panel_index % kAcross) * (panel + kGap);
+    return first_panel + static_cast<double>(panel_index % kAcross) * (panel + kPanelGap);
   }
   /// The upper edge of a panel's rows.
   double top_of(std::size_t panel_index) const {
     const std::size_t below = kQuantities.size() / kAcross - 1 - panel_index / kAcross;
-    return kBottom + height + static_cast<double>(below) * (height + kAbove);
+    return kUnderRows + height + static_cast<double>(below) * (height + kPanelName);
   }
   double middle_of(std::size_t panel_index, std::size_t i) const {
     return top_of(panel_index) - kRow * (static_cast<double>(i) + 0.5);
@@ -129,10 +128,10 @@ Places places_of(const std::vector<CountedCost>& costs) {
   double widest = 0;
   for (const CountedCost& row : costs)
     widest = std::max(widest, width_of(row.implementation, kSlugSize));
-  const double first_panel = kLeft + widest + 6;
+  const double first_panel = kMargin + widest + 6;
   const double across = static_cast<double>(kAcross);
   return {
-      first_panel, (kCanvasWidth - kRight - first_panel - kGap * (across - 1)) / across,
+      first_panel, (kCanvasWidth - kRight - first_panel - kPanelGap * (across - 1)) / across,
       kRow * static_cast<double>(costs.size())};
 }
 
@@ -143,10 +142,10 @@ std::string draw_slugs(
   std::string text;
   for (std::size_t i = 0; i < costs.size(); ++i) {
     const double y = places.middle_of(first_panel, i);
-    text += draw(Line{{kLeft, y + kRow / 2}, {kCanvasWidth - kRight, y + kRow / 2}, theme.grid}) +
+    text += draw(Line{{kMargin, y + kRow / 2}, {kCanvasWidth - kRight, y + kRow / 2}, theme.grid}) +
             draw(Text{
                 .text = costs[i].implementation,
-                .at = {kLeft, y},
+                .at = {kMargin, y},
                 .colour = theme.text,
                 .size = kSlugSize});
   }
@@ -204,7 +203,7 @@ std::string draw_panel(
   for (const Series& series : panel.series) {
     text += fmt::format(
         ", ${} using 2:1:(0):2:($1-{}):($1+{}) with boxxyerror linecolor rgb '{}'", series.name,
-        kHalfBar, kHalfBar, series.name.ends_with("_before") ? theme.grid : theme.accents[0]);
+        kHalfCount, kHalfCount, series.name.ends_with("_before") ? theme.grid : theme.accents[0]);
   }
   // The next panel has texts of its own.
   return text + "\nunset label\nunset arrow\n";
@@ -262,7 +261,7 @@ Chart counts_chart(const std::vector<TraceRow>& trace, const Regimes& regimes) {
       "{}, {} columns, fp32, counted on the CPU device: a launch's total, divided by its rows; "
       "pale: how much more the lesson before needed",
       fmt::join(regimes, " and "), of_regime(trace, regime).front().hidden);
-  chart.height = places.top_of(0) + kAbove;
+  chart.height = places.top_of(0) + kPanelName;
   chart.commands = [=](const Theme& theme) {
     std::string text = "set multiplot\n";
     for (std::size_t i = 0; i < panels.size(); ++i) {

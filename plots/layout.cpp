@@ -12,11 +12,8 @@ namespace rmsnorm::plots {
 namespace {
 
 constexpr double kLabelSize = 12;
-constexpr double kLineHeight = 15;
 constexpr double kLeaderLength = 12;
-constexpr double kTextGap = 4;  ///< between a leader and its text
 
-constexpr double kMargin = 12;  ///< beside and above the title
 constexpr double kTitleSize = 15;
 constexpr double kTitleLine = 20;
 constexpr double kSubtitleSize = 12;

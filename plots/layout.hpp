@@ -13,6 +13,10 @@
 
 namespace rmsnorm::plots {
 
+constexpr double kMargin = 12;  ///< beside and above the title
+constexpr double kLineHeight = 15;
+constexpr double kTextGap = 4;  ///< between a leader, or a roof, and its text
+
 /// The sides of the plot on the canvas, in points.
 struct Frame {
   double left;

@@ -15,7 +15,7 @@ namespace rmsnorm::plots {
 namespace {
 
 /// Calls visit(name, field) for every field, in the header's order.
-constexpr auto for_each_field = [](auto& l, auto&& visit) {
+constexpr auto for_each_limit_field = [](auto& l, auto&& visit) {
   visit("implementation", l.implementation), visit("regime", l.regime), visit("dtype", l.dtype);
   visit("kernel", l.kernel), visit("threads", l.threads), visit("registers", l.registers);
   visit("spilled_bytes", l.spilled), visit("x_bytes_at_once", l.x_at_once), visit("waits", l.waits);
@@ -91,7 +91,7 @@ std::string law_table(const std::vector<Limit>& limits, std::optional<double> ns
 }  // namespace
 
 std::vector<Loads> read_loads(const std::filesystem::path& file) {
-  return csv::read_rows<Loads>(file, for_each_field);
+  return csv::read_rows<Loads>(file, for_each_limit_field);
 }
 
 std::vector<Limit> limits_of(

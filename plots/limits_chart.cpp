@@ -23,7 +23,7 @@ const char* const kTypes[] = {"fp32", "bf16"};
 constexpr int kPointTypes[] = {7, 6};  // gnuplot's: a disc, a ring
 
 /// A chart of dots: what the kernels reach over something, and the roof that it sets.
-struct Roof {
+struct Dots {
   Axis x;
   double first_tick;               ///< along x; each is four times the one before
   const char* x_text;              ///< what x counts
@@ -48,30 +48,30 @@ double instructions(const Limit& limit) {
   return limit.instructions;
 }
 
-/// Beside a dot: a kernel near the other roof.
+/// Beside a dot: a kernel near the roof.
 bool is_busy(const Limit& limit) {
   return limit.issued >= 60 && !is_variant(limit.loads->implementation);
 }
 
 /// The names, the numbers along x, and the regimes in their colours.
 std::string draw_texts(
-    const std::vector<Limit>& limits, const Roof& roof, const Plane& plane, const Theme& theme) {
+    const std::vector<Limit>& limits, const Dots& plot, const Plane& plane, const Theme& theme) {
   std::string text;
-  const double gap = roof.name == Align::right ? -8 : 8;
+  const double gap = plot.name == Align::right ? -8 : 8;
   for (const Limit& limit : limits) {
     const std::string mark = mark_of(*limit.result);
-    if (!roof.is_named(limit) && mark.empty()) continue;
+    if (!plot.is_named(limit) && mark.empty()) continue;
     text += draw(Text{
-        .text = (roof.is_named(limit) ? short_name(limit.loads->implementation) : "") + mark,
-        .at = {plane.x(roof.x_of(limit)) + gap, plane.y(limit.share)},
+        .text = (plot.is_named(limit) ? short_name(limit.loads->implementation) : "") + mark,
+        .at = {plane.x(plot.x_of(limit)) + gap, plane.y(limit.share)},
         .colour = theme.text,
         .size = 10.5,
-        .align = roof.name});
+        .align = plot.name});
   }
   std::vector<std::pair<double, std::string>> ticks;
-  for (double tick = roof.first_tick; tick < roof.x.high; tick *= 4)
+  for (double tick = plot.first_tick; tick < plot.x.high; tick *= 4)
     ticks.emplace_back(tick, fmt::format("{:g}", tick));
-  text += draw_numbers(plane, ticks, roof.x_text, theme);
+  text += draw_numbers(plane, ticks, plot.x_text, theme);
   for (std::size_t i = 0; i < std::size(kRegimes); ++i) {
     text += draw(Text{
         .text = fmt::format("● {}", kRegimes[i]),
@@ -80,11 +80,11 @@ std::string draw_texts(
         .bold = true});
   }
   text += draw(Text{
-      .text = roof.curve_text,
-      .at = {plane.x(roof.curve_text_at.x) + gap, plane.y(roof.curve_text_at.y)},
+      .text = plot.curve_text,
+      .at = {plane.x(plot.curve_text_at.x) + gap, plane.y(plot.curve_text_at.y)},
       .colour = theme.muted,
       .size = 11,
-      .align = roof.name});
+      .align = plot.name});
   text += draw(Text{
       .text = "measured copy",
       .at = {kFrame.left + 6, plane.y(100) + 9},
@@ -93,15 +93,15 @@ std::string draw_texts(
   return text;
 }
 
-std::string commands(const std::vector<Limit>& limits, const Roof& roof, const Theme& theme) {
-  const Plane plane(kFrame, roof.x, kY);
-  std::string text = plane.commands(theme) + draw_texts(limits, roof, plane, theme);
+std::string commands(const std::vector<Limit>& limits, const Dots& plot, const Theme& theme) {
+  const Plane plane(kFrame, plot.x, kY);
+  std::string text = plane.commands(theme) + draw_texts(limits, plot, plane, theme);
   text += draw(
       Line{{kFrame.left, plane.y(100)}, {kFrame.right, plane.y(100)}, theme.text, 1.2, "(6,4)"});
   text += fmt::format(
       "set samples 1000\nroof(x) = {}\nplot roof(x) < 100 ? roof(x) : NaN with lines "
       "linecolor rgb '{}' linewidth 1.6 dashtype (12,5)",
-      roof.curve, theme.muted);
+      plot.curve, theme.muted);
   for (std::size_t i = 0; i < std::size(kRegimes); ++i) {
     for (std::size_t k = 0; k < std::size(kTypes); ++k) {
       text += fmt::format(
@@ -122,15 +122,15 @@ std::vector<Limit> shown_of(const std::vector<Limit>& limits) {
   });
 }
 
-Chart chart_of(const std::vector<Limit>& shown, const Roof& roof, const std::string& title) {
+Chart chart_of(const std::vector<Limit>& shown, const Dots& plot, const std::string& title) {
   Chart chart;
   for (const char* regime : kRegimes) {
     for (const char* dtype : kTypes) {
       // gnuplot takes no empty block, and draws no point that is NaN.
-      Series dots{fmt::format("{}_{}", regime, dtype), {{roof.first_tick, NAN}}};
+      Series dots{fmt::format("{}_{}", regime, dtype), {{plot.first_tick, NAN}}};
       for (const Limit& limit : shown) {
         if (limit.loads->regime != regime || limit.loads->dtype != dtype) continue;
-        dots.points.emplace_back(roof.x_of(limit), limit.share);
+        dots.points.emplace_back(plot.x_of(limit), limit.share);
       }
       chart.data.push_back(dots);
     }
@@ -144,7 +144,7 @@ Chart chart_of(const std::vector<Limit>& shown, const Roof& roof, const std::str
   for (const Limit& limit : shown) results.push_back(limit.result);
   chart.subtitle += words_for_mark(results, "; ", "");
   chart.height = kFrame.top + kAbove;
-  chart.commands = [shown, roof](const Theme& theme) { return commands(shown, roof, theme); };
+  chart.commands = [shown, plot](const Theme& theme) { return commands(shown, plot, theme); };
   return chart;
 }
 
@@ -156,7 +156,7 @@ std::optional<Chart> bytes_in_flight_chart(const std::vector<Limit>& limits) {
   const Limit& any = shown.front();
   const double ns = soonest(shown).ns;
   const double slope = any.share / kib(any) * any.ns / ns;  // % for a KiB; all copies are alike
-  const Roof roof = {
+  const Dots plot = {
       .x = {0.75, 256, 2},
       .first_tick = 1,
       .x_text = "bytes of x in flight, KiB an SM",
@@ -166,11 +166,11 @@ std::optional<Chart> bytes_in_flight_chart(const std::vector<Limit>& limits) {
       .curve = fmt::format("{} * x", slope),
       .curve_text = fmt::format("Little's law, {}", microseconds(ns / 1e3)),
       .curve_text_at = {50 / slope, 50}};
-  double least = roof.x.high;
+  double least = plot.x.high;
   for (const Limit& limit : shown)
     if (limit.share >= kNearlyAll) least = std::min(least, kib(limit));
   return chart_of(
-      shown, roof,
+      shown, plot,
       fmt::format(
           "No kernel reaches {:.0f} % of the copy's speed with less than {:.0f} KiB in flight on "
           "an SM",
@@ -181,7 +181,7 @@ std::optional<Chart> roofline_chart(const std::vector<Limit>& limits) {
   const std::vector<Limit> shown = shown_of(limits);
   if (shown.empty()) return std::nullopt;
   const double slots = 100 * instructions_in_time(shown.front());
-  const Roof roof = {
+  const Dots plot = {
       .x = {16, 2048, 2},
       .first_tick = 16,
       .x_text = "instructions of warps for a KiB of x and y",
@@ -195,7 +195,7 @@ std::optional<Chart> roofline_chart(const std::vector<Limit>& limits) {
   for (const Limit& limit : shown)
     if (limit.share >= kNearlyAll) most = std::max(most, limit.instructions);
   return chart_of(
-      shown, roof,
+      shown, plot,
       fmt::format(
           "No kernel with more than {:.0f} instructions a KiB reaches {:.0f} % of the copy's speed",
           std::ceil(most), kNearlyAll));

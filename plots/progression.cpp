@@ -15,7 +15,7 @@ namespace {
 /// A peak further away than this, in multiples of the longest bar, is not drawn.
 constexpr double kPeakInSight = 1.3;
 
-enum Kind { kFamily, kVariant, kBefore, kThis };
+enum BarKind { kFamily, kVariant, kBefore, kThis };
 
 /// The lesson that a title is about, and what it is compared with.
 struct Step {
@@ -69,7 +69,7 @@ std::string name_of(const Result& r, const std::string& dtype) {
   return r.dtype == dtype ? r.implementation : r.implementation + ", " + r.dtype;
 }
 
-ChartRow row_of(const Result& r, Kind kind, bool is_about_time, const std::string& dtype) {
+ChartRow row_of(const Result& r, BarKind kind, bool is_about_time, const std::string& dtype) {
   const Colour colours[] = {text_colour, accent<2>, accent<1>, accent<0>};
   ChartRow row{.label = {{name_of(r, dtype), colours[kind]}}};
   const auto share = percent_of_copy(r);
@@ -136,10 +136,10 @@ Chart bars_of(
   for (const Result& r : shown) {
     const bool is_of_lesson =
         step.lesson && r.implementation.starts_with(step.lesson->implementation);
-    const Kind kind = &r == step.lesson   ? kThis
-                      : &r == step.before ? kBefore
-                      : is_of_lesson      ? kVariant
-                                          : kFamily;
+    const BarKind kind = &r == step.lesson   ? kThis
+                         : &r == step.before ? kBefore
+                         : is_of_lesson      ? kVariant
+                                             : kFamily;
     chart.rows.push_back(row_of(r, kind, is_about_time, dtype));
     for (const Mark& mark : chart.rows.back().marks) highest = std::max(highest, mark.value);
     copy.values.push_back(is_about_time ? copy_us(r) : std::optional<double>(100));

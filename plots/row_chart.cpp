@@ -11,13 +11,10 @@
 namespace rmsnorm::plots {
 namespace {
 
-constexpr double kMargin = 12;
-constexpr double kGap = 8;      ///< between the plot and the texts beside it
-constexpr double kBottom = 40;  ///< for the numbers along x, and what they are
+constexpr double kTextsApart = 8;  ///< between the plot and the texts beside it
+constexpr double kBelow = 40;      ///< for the numbers along x, and what they are
 constexpr double kTextSize = 12;
 constexpr double kSmallSize = 11;
-constexpr double kLineHeight = 15;
-constexpr double kTextGap = 4;  ///< between a roof and its name
 constexpr double kBetweenRows = 7;
 constexpr double kHalfBar = 0.36;  ///< in rows
 
@@ -72,10 +69,10 @@ Plane plane_of(const RowChart& chart) {
   }
   const double rows = static_cast<double>(chart.rows.size());
   const Frame frame{
-      .left = kMargin + label + kGap,
-      .right = kCanvasWidth - kMargin - text - kGap,
-      .bottom = kBottom,
-      .top = kBottom + height_of_plot(chart)};
+      .left = kMargin + label + kTextsApart,
+      .right = kCanvasWidth - kMargin - text - kTextsApart,
+      .bottom = kBelow,
+      .top = kBelow + height_of_plot(chart)};
   return {frame, axis_of(chart), {rows - 0.5, -0.5}};
 }
 
@@ -137,7 +134,7 @@ std::string draw_words(const std::vector<Words>& lines, double x, double y, cons
 
 std::string draw_row(const ChartRow& row, double index, const Plane& plane, const Theme& theme) {
   const double y = plane.y(index);
-  std::string commands = draw_words(row.label, plane.frame().left - kGap, y, theme) +
+  std::string commands = draw_words(row.label, plane.frame().left - kTextsApart, y, theme) +
                          draw_words(row.text, kCanvasWidth - kMargin, y, theme);
   for (const Mark& mark : row.marks) {
     if (mark.spread_pct == 0) continue;
@@ -233,7 +230,7 @@ Chart draw(RowChart chart) {
   }
   drawn.title = chart.title;
   drawn.subtitle = chart.subtitle;
-  drawn.height = kBottom + height_of_plot(chart) + height_above(chart);
+  drawn.height = kBelow + height_of_plot(chart) + height_above(chart);
   drawn.commands = [chart = std::move(chart), data = drawn.data](const Theme& theme) {
     return commands(chart, data, theme);
   };

@@ -13,7 +13,7 @@
 namespace rmsnorm::plots {
 namespace {
 
-constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoPoint = std::numeric_limits<double>::quiet_NaN();
 
 /// As many grey lines as have a place for their names.
 constexpr std::size_t kFew = 4;
@@ -27,7 +27,7 @@ Points points_of(const Curve& curve, const std::set<std::int64_t>& all_x) {
   Points points;
   for (const std::int64_t x : all_x) {
     const auto found = curve.find(x);
-    points.emplace_back(static_cast<double>(x), found == curve.end() ? kGap : found->second);
+    points.emplace_back(static_cast<double>(x), found == curve.end() ? kNoPoint : found->second);
   }
   return points;
 }

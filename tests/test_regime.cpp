@@ -75,7 +75,7 @@ TEST_CASE("the small version of a shape has as many columns and rows for a warp"
         {1024, 128, 1024},
         {1048576, 128, 1024},
         {16, 4096, 16},
-        {4096, 49152, 32},
+        {4096, 49152, 8},
         {0, 4096, 0}}) {
     const Shape small = small_version({rows, hidden});
     CHECK(small.rows == expected);

@@ -56,7 +56,7 @@ bool is_measured_in(const Operation& operation, const Regime& regime) {
 
 Shape small_version(Shape shape) {
   constexpr std::int64_t kElements = 1 << 17;
-  constexpr int kMinRows = 32;
+  constexpr int kMinRows = 8;
   while (shape.rows > kMinRows && std::int64_t{shape.rows} * shape.hidden > kElements) {
     shape.rows /= 2;
   }

@@ -21,6 +21,13 @@
 #define __constant__
 #define __managed__
 #define __forceinline__ inline __attribute__((always_inline))
+// Behind __device__ of a function that can be taken into its callers, as nvcc does. Where one is called,
+// g++ stores the struct that it returns without a call of __tsan_write: the device would not see that.
+#ifdef __SANITIZE_THREAD__
+#define RMSNORM_INLINED __attribute__((always_inline))
+#else
+#define RMSNORM_INLINED
+#endif
 #define __noinline__  // a header of C++'s own writes it, too, where an attribute may be empty
 // The rewriter lets the kernel itself compare: check_launch_bounds(), check_cluster().
 #define __launch_bounds__(...)

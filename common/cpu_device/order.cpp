@@ -133,15 +133,25 @@ void Order::acquire(std::uintptr_t flag, int thread) {
   }
 }
 
+/// Whether a thread knows, from what was read then, that a moment of a block is over.
+bool Order::tells(const Learnt& known, const Moment& past, int thread) const {
+  if (!is_before_in_block(known.at, thread)) return false;
+  const auto found = known.releases.find(past.block);
+  if (found == known.releases.end()) return false;
+  const Release& release = *found->second;
+  const auto& until = past.block == of_.number ? release.for_block : release.for_device;
+  return !until.empty() && past.time <= until[past.thread];
+}
+
 bool Order::has_learnt(const Moment& past, int thread) const {
-  return std::any_of(of_.learnt.begin(), of_.learnt.end(), [&](const Learnt& known) {
-    if (!is_before_in_block(known.at, thread)) return false;
-    const auto found = known.releases.find(past.block);
-    if (found == known.releases.end()) return false;
-    const Release& release = *found->second;
-    const auto& until = past.block == of_.number ? release.for_block : release.for_device;
-    return !until.empty() && past.time <= until[past.thread];
+  const std::vector<Learnt>& learnt = of_.learnt;
+  const std::size_t last = of_.last_asked;
+  if (last < learnt.size() && tells(learnt[last], past, thread)) return true;
+  const auto found = std::find_if(learnt.begin(), learnt.end(), [&](const Learnt& known) {
+    return tells(known, past, thread);
   });
+  of_.last_asked = found - learnt.begin();
+  return found != learnt.end();
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -74,6 +74,7 @@ class Order {
     std::array<Fences, 2> fences;         // by Scope
     std::vector<std::uint32_t> arrived;   // of each thread, its time; 0: it was not ordered
     std::vector<Learnt> learnt;
+    mutable std::size_t last_asked = 0;  // of `learnt`: a thread asks many times in a row
   };
 
   /// Sets the running block aside, and goes on with another.
@@ -115,6 +116,7 @@ class Order {
            (past.thread / 32 == thread / 32 && of_.step[thread][past.thread % 32] >= past.step);
   }
   bool has_learnt(const Moment& past, int thread) const;
+  bool tells(const Learnt& known, const Moment& past, int thread) const;
   std::vector<std::uint32_t> fenced(Scope scope, int thread) const;
   static void add(Releases& all, const Releases& more);
 

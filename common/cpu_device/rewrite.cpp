@@ -228,8 +228,10 @@ std::size_t group_end(const Tokens& tokens, std::size_t open) {
 class Functions {
  public:
   Functions(const Tokens& tokens, const std::string& file) : file_(file) {
-    for (const Token& token : tokens) {
-      if (!token.is_blank() && !token.in_directive) tokens_.push_back(token);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (tokens[i].is_blank() || tokens[i].in_directive) continue;
+      tokens_.push_back(tokens[i]);
+      places_.push_back(i);
     }
     for (std::size_t i = 1; i < tokens_.size(); ++i) {
       find_class(i);
@@ -283,15 +285,30 @@ class Functions {
     }
   }
 
+  /// The tokens __device__ of the functions that do not call themselves, even through others: those
+  /// that nvcc takes into their callers.
+  std::vector<std::size_t> inlined() const {
+    std::vector<std::size_t> found;
+    for (const Function& function : functions_) {
+      if (function.device == kNone || function.body == 0) continue;
+      std::set<std::string> called;
+      add_called(function, called);
+      if (!called.contains(function.name)) found.push_back(places_[function.device]);
+    }
+    return found;
+  }
+
  private:
+  static constexpr std::size_t kNone = -1;
   struct Function {
     std::string name;
     bool is_kernel = false;
-    bool is_constant = false;   ///< constexpr: of host and device if need be
-    bool is_of_host = false;    ///< alone
-    bool is_of_device = false;  ///< alone
-    std::size_t begin = 0;      ///< its tokens, from its name on
-    std::size_t body = 0;       ///< likewise, of what it does; none of a declaration
+    bool is_constant = false;    ///< constexpr: of host and device if need be
+    bool is_of_host = false;     ///< alone
+    bool is_of_device = false;   ///< alone
+    std::size_t device = kNone;  ///< its token __device__
+    std::size_t begin = 0;       ///< its tokens, from its name on
+    std::size_t body = 0;        ///< likewise, of what it does; none of a declaration
     std::size_t end = 0;
   };
   using Range = std::pair<std::size_t, std::size_t>;  ///< of tokens
@@ -413,6 +430,7 @@ class Functions {
       found.is_kernel = found.is_kernel || token.is("__global__");
       found.is_constant = found.is_constant || token.is("constexpr") || token.is("consteval");
       if (token.is("__global__") || token.is("__device__")) found.is_of_host = false;
+      if (token.is("__device__")) found.device = k;
       if (token.is("__host__")) is_of_both = true;
       if (token.is("void")) returns = false;
     }
@@ -434,6 +452,20 @@ class Functions {
       i = found.end;
     }
     functions_.push_back(found);
+  }
+
+  /// Adds the names of all that a function calls, and of what those call.
+  void add_called(const Function& caller, std::set<std::string>& called) const {
+    for (std::size_t i = caller.body; i < caller.end; ++i) {
+      const std::string& name = tokens_[i].text;
+      const std::size_t next = behind_template_arguments(i + 1);
+      if (next >= tokens_.size() || !tokens_[next].is("(") || called.contains(name)) continue;
+      for (const Function& function : functions_) {
+        if (function.name != name) continue;
+        called.insert(name);
+        add_called(function, called);
+      }
+    }
   }
 
   /// Calls visit(function, token) for each word in a function that is followed by such a mark.
@@ -521,7 +553,8 @@ class Functions {
   }
 
   const std::string& file_;
-  Tokens tokens_;  // without blanks and directives
+  Tokens tokens_;                    // without blanks and directives
+  std::vector<std::size_t> places_;  // of each among all tokens
   std::vector<Function> functions_;
   std::map<std::string, Range> classes_;  // by name, what stands in their braces
   std::set<std::string> host_arrays_;
@@ -533,7 +566,8 @@ class Rewriter {
       : file_(file), tokens_(Tokenizer(source, file).run()) {}
 
   std::string run() {
-    Functions(tokens_, file_).check();
+    const Functions functions(tokens_, file_);
+    functions.check();
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       const Token& token = tokens_[i];
       if (token.kind == Token::Kind::directive) directive(i);
@@ -557,6 +591,7 @@ class Rewriter {
         if (tokens_[i].is(keyword) && !tokens_[i].in_directive) promise(i, check);
       }
     }
+    for (const std::size_t i : functions.inlined()) tokens_[i].text += " RMSNORM_INLINED";
     std::string text;
     for (const Token& token : tokens_) text += token.text;
     return text;

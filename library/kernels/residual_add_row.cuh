@@ -36,7 +36,7 @@ __device__ float element(const Vector<T, kWidth>& v, int j) {
 
 /// Neighbouring numbers, each rounded to the nearest of the type.
 template <class T, int kWidth>
-__device__ Vector<T, kWidth> rounded(const float* number) {
+__device__ __forceinline__ Vector<T, kWidth> rounded(const float* number) {
   Vector<T, kWidth> v;
 #pragma unroll
   for (int j = 0; j < kWidth; ++j) reinterpret_cast<T*>(&v)[j] = static_cast<T>(number[j]);
