@@ -511,6 +511,22 @@ TEST_CASE("a variable of the device gets a section of the program") {
        {"__device__ const float a = 1;", "__device__ const float a = 1;"}});
 }
 
+TEST_CASE("a function of the device is taken into its callers unless it calls itself") {
+  const std::string inlined = "__device__ RMSNORM_INLINED ";
+  check_rewritten(
+      {{"__device__ int f() { return 1; }", inlined + "int f() { return 1; }"},
+       {" template <int n>\n__device__ int f(int a) { return a; }",
+        " template <int n>\n" + inlined + "int f(int a) { return a; }"},
+       {"__host__ __device__ int f() { return 1; }",
+        "__host__ " + inlined + "int f() { return 1; }"},
+       {"__device__ int f(int a) { return a > 0 ? f(a - 1) : 0; }",
+        "__device__ int f(int a) { return a > 0 ? f(a - 1) : 0; }"},
+       {"__device__ int f(int a);\n__device__ int g(int a) { return f(a); }\n"
+        "__device__ int f(int a) { return g<1>(a); }",
+        "__device__ int f(int a);\n__device__ int g(int a) { return f(a); }\n"
+        "__device__ int f(int a) { return g<1>(a); }"}});
+}
+
 TEST_CASE("a header of cuda::std is one of C++'s own") {
   check_rewritten({{"#include <cuda/std/array>  // a", "#include <array>  // a"}});
 }

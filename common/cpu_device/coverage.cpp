@@ -308,8 +308,11 @@ void add_comparisons(Packed& packed) {
     }
     for (int i = 0; i < 3; ++i) site->seen[i] |= other.seen[i];
     site->is_of_size &= other.is_of_size;
-    site->in_problems.insert(
-        site->in_problems.end(), other.in_problems.begin(), other.in_problems.end());
+    // Both begin with those of before the copy.
+    const auto [own, others] = std::mismatch(
+        site->in_problems.begin(), site->in_problems.end(), other.in_problems.begin(),
+        other.in_problems.end());
+    site->in_problems.insert(site->in_problems.end(), others, other.in_problems.end());
     if (!site->is_of_size) site->in_problems = {};
     if (std::abs(other.nearest[0] - other.nearest[1]) <
         std::abs(site->nearest[0] - site->nearest[1])) {

@@ -568,6 +568,7 @@ class Rewriter {
   std::string run() {
     const Functions functions(tokens_, file_);
     functions.check();
+    for (const std::size_t i : functions.inlined()) tokens_[i].text += " RMSNORM_INLINED";
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       const Token& token = tokens_[i];
       if (token.kind == Token::Kind::directive) directive(i);
@@ -591,7 +592,6 @@ class Rewriter {
         if (tokens_[i].is(keyword) && !tokens_[i].in_directive) promise(i, check);
       }
     }
-    for (const std::size_t i : functions.inlined()) tokens_[i].text += " RMSNORM_INLINED";
     std::string text;
     for (const Token& token : tokens_) text += token.text;
     return text;

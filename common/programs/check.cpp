@@ -30,7 +30,7 @@ namespace {
 /// The problems whose traffic is compared with the prediction.
 std::vector<Counted> counted_for(const Implementation& implementation) {
   std::vector<Counted> counted;
-  for (const Shape shape : {Shape{64, 4096}, Shape{256, 128}, Shape{32, 20000}}) {
+  for (const Shape shape : {Shape{64, 4096}, Shape{256, 128}, Shape{8, 20000}}) {
     counted.push_back({shape});
     if (!implementation.is_typed) continue;
     for (const char* const name : {"bf16", "fp16/fp32", "bf16/none"}) {

@@ -68,6 +68,8 @@ class TimeLimit {
   struct sigaction before_ {};
 };
 
+constexpr double kElementsForCopy = 1e5;  // that take longer than a copy of the process
+
 /// The gauntlet of one lesson.
 class Gauntlet {
  public:
@@ -85,9 +87,9 @@ class Gauntlet {
     if (limits_.beyond_32_bits && has_room_for(large.spec)) attempts.push_back(large);
     bool is_through = solves_all(attempts);
     while (is_through && can_cover()) {
-      const std::optional<Attempt> attempt = search_.next();
-      if (!attempt) break;
-      is_through = solves(*attempt);
+      attempts = search_.next();
+      if (attempts.empty()) break;
+      is_through = solves_all(attempts);
     }
     result_.drawn = search_.drawn();
     set_multiprocessors(0);
@@ -114,10 +116,15 @@ class Gauntlet {
   /// after the first, so the first mistake in the order of the problems is always the one told.
   bool solves_all(std::vector<Attempt>& attempts) {
     const auto solve = [this](const Attempt& attempt) { return solves(attempt); };
-    if (!can_cover()) return std::all_of(attempts.begin(), attempts.end(), solve);
+    double elements = 0;
+    for (const Attempt& attempt : attempts) elements += work(attempt.spec);
+    if (!can_cover() || elements < kElementsForCopy) {
+      return std::all_of(attempts.begin(), attempts.end(), solve);
+    }
     const auto leave = [this](const Attempt& attempt) { search_.leave(attempt); };
-    const auto second = second_half(attempts);
+    const auto second = second_half(attempts, elements / 2);
     const auto copy = ProcessCopy::start([&] {
+      result_ = {};
       std::for_each(attempts.begin(), second, leave);
       try {
         static_cast<void>(std::all_of(second, attempts.end(), solve));
@@ -137,9 +144,7 @@ class Gauntlet {
   }
 
   /// Where the second half of the work begins. None of it is counted: such problems go before it.
-  static std::vector<Attempt>::iterator second_half(std::vector<Attempt>& attempts) {
-    double left = 0;
-    for (const Attempt& attempt : attempts) left += work(attempt.spec) / 2;
+  static std::vector<Attempt>::iterator second_half(std::vector<Attempt>& attempts, double left) {
     const auto half = std::find_if(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
       left -= work(attempt.spec);
       return left < 0;

@@ -105,20 +105,18 @@ void Search::add(Packed& packed) {
   }
 }
 
-std::optional<Attempt> Search::next() {
+std::vector<Attempt> Search::next() {
   last_was_drawn_ = false;
   if (queue_.empty()) propose_at_constants();
   if (queue_.empty()) propose_pairs();
   if (queue_.empty()) propose_multiprocessors();
   if (queue_.empty()) propose_values();
   if (queue_.empty()) {
-    if (in_vain_ == kMostInVain || drawn_ == kMostDrawn) return std::nullopt;
+    if (in_vain_ == kMostInVain || drawn_ == kMostDrawn) return {};
     last_was_drawn_ = true;
-    return draw();
+    return {draw()};
   }
-  Attempt attempt = queue_.front();
-  queue_.pop_front();
-  return attempt;
+  return std::exchange(queue_, {});
 }
 
 void Search::propose_at_constants() {

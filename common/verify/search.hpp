@@ -4,9 +4,7 @@
 /// what has run (base/coverage.hpp).
 
 #include <cstdint>
-#include <deque>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -44,8 +42,9 @@ class Search {
   /// which adds it to its own.
   void add(Packed& packed);
 
-  /// The next problem; nothing when there is no more to find out.
-  std::optional<Attempt> next();
+  /// The next problems, none of which says what the others are to be; none when there is no more to
+  /// find out.
+  std::vector<Attempt> next();
 
   /// Launches once more, on some problems, while a CUDA call fails: what is there for errors runs,
   /// too. Where the launch says of no error, its result has to be right: gives the first complaint,
@@ -69,7 +68,7 @@ class Search {
   const Implementation& implementation_;
   const std::uint64_t seed_;
   std::vector<Attempt> attempts_;          ///< all until now
-  std::deque<Attempt> queue_;              ///< those to come
+  std::vector<Attempt> queue_;             ///< those to come
   std::map<std::size_t, int> reached_by_;  ///< each place: an attempt that leads there
   std::set<std::size_t> with_values_;      ///< places that special values have reached
   std::set<int> are_done_;                 ///< attempts that were repeated with such values

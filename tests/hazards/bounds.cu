@@ -38,6 +38,28 @@ __device__ void store(Scalar* row, int i, Scalar value) {
   row[i] = value;  // <-- stored
 }
 
+struct alignas(16) Four {
+  float number[4];
+};
+
+/// More than a compiler takes into two callers of its own accord: g++ reports no store of what a call
+/// returns.
+__device__ Four powers(float x) {
+  Four all;
+  for (float& number : all.number) {
+    for (int i = 0; i < 20; ++i) x = x < 1 ? sqrtf(x * x + 0.5f) : rsqrtf(x + 0.25f) - x / 3;
+    number = x;
+  }
+  return all;
+}
+
+__global__ void returned(const float* x, float* y, bool correct) {
+  const int i = threadIdx.x;
+  auto* const fours = reinterpret_cast<Four*>(y);
+  if (i < 250) fours[i] = powers(x[i]);
+  if (i >= 250 && !correct) fours[i] = powers(x[i] + 1);  // <-- returned
+}
+
 template <class Scalar>
 __global__ void dynamic_row(const float* x, float* y, bool) {
   extern __shared__ char memory[];
@@ -145,6 +167,9 @@ std::vector<Case> bounds_cases() {
       {"global, a vector half over the end", on(half_vector, {1, 64}),
        "<half vector>: thread 58 reads 16 bytes, 1 element past the end of x (1002 elements)",
        "half_vector, block 0, thread 58", advice, kError},
+      {"global, what a function returns", on(returned, {1, 251}),
+       "<returned>: thread 250 writes ... past the end of y (1002 elements)",
+       "returned, block 0, thread 250", advice, kError},
       {"global, far out", on(rows_too_wide, {4, 10}),
        "<wide>: thread 0 reads 4 bytes, ... elements past the end of ...",
        "rows_too_wide, block 1, thread 0", advice, kError},
