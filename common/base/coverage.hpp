@@ -54,10 +54,12 @@ std::vector<std::size_t> places_run();
 /// greater. A comparison with the few numbers of a table is one for each of them.
 std::vector<Threshold> thresholds_not_crossed();
 
-/// The comparisons that were noted in this process, for another copy of it,
+/// Appends the comparisons that were noted in this process, for another copy of it.
 void pack_comparisons(Packed& packed);
-/// which adds them to its own.
+
+/// Adds those of another copy of this process to its own. Both may have those of before the copy.
 void add_comparisons(Packed& packed);
+
 /// Notes a place that has run in another copy of this process.
 void note_run(std::size_t place);
 
