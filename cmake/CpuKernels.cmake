@@ -38,7 +38,7 @@ if(NOT RMSNORM_SANITIZE)
     -fsanitize=thread -fsanitize-coverage=trace-pc,trace-cmp -fno-unroll-loops -fno-optimize-sibling-calls)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(watched_code INTERFACE
-      $<$<CONFIG:Release>:-O1> -fpeel-loops -finline-small-functions
+      $<$<CONFIG:Release>:-O1> -fpeel-loops -finline-small-functions -ftree-pre -fcode-hoisting
       -Wno-attributes -Wno-tsan --param=tsan-instrument-func-entry-exit=0 --param=tsan-distinguish-volatile=1
       -fno-tree-vectorize -fno-tree-sra -fno-thread-jumps -fno-crossjumping -fno-tree-tail-merge)
   else()

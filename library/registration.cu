@@ -6,6 +6,7 @@
 #include "common/operations/backward.hpp"
 #include "common/operations/residual_add.hpp"
 #include "common/operations/rms_norm.hpp"
+#include "library/forward_in_shape.hpp"
 #include "library/kernels/backward.hpp"
 #include "library/kernels/backward_plan.hpp"
 #include "library/kernels/forward.hpp"

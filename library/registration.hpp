@@ -1,14 +1,12 @@
 #pragma once
 /// \file
-/// The library's kernels as implementations that are not registered, each shape for itself; and
-/// what the registrations share.
+/// What the registrations of the library's kernels share.
 
 #include <algorithm>
 #include <cstdint>
 
 #include "common/contract/lesson.hpp"
 #include "library/kernels/forward_plan.hpp"
-#include "library/kernels/forward_shape.hpp"
 #include "library/kernels/rows.hpp"
 
 namespace rmsnorm {
@@ -28,9 +26,5 @@ int depth_of_forward(const Op& p, const kernels::ForwardPlan& plan) {
   const int most = size + p.hidden / size / threads + 1 + 30 / threads + 1 + 5 + plan.cluster + 5;
   return std::min(p.hidden, most) + 1;
 }
-
-/// The forward pass in a shape that is for a problem's rows, whatever the table and the formula
-/// say. It predicts no traffic.
-Implementation forward_in_shape(const kernels::ForwardShape& shape);
 
 }  // namespace rmsnorm

@@ -241,7 +241,7 @@ TEST_CASE("check lets nvcc compile what the CPU device has taken, and passes its
   rmsnorm::write_file(file, given());
   const auto check_where_nvcc = [&](const std::string& does) {
     repository.write_program("nvcc", does);
-    return repository.run({repository.script(), "check", "--no-install", file});
+    return repository.run({repository.script(), "check", "--no-install", "--device", "cpu", file});
   };
   const Finished checked = check_where_nvcc("exit 0");
   CHECK(checked.exit_code == 0);
@@ -487,7 +487,8 @@ TEST_CASE("the progress line names the step in words, and the reader's own file"
            {"[5/9] Linking CXX executable lessons/06_float4", "linking 06_float4, 5 of 9"},
            {"[6/9] Rewriting my.cu as C++", "reading my.cu, 6 of 9"}}) {
     repository.build_does("echo '" + line + "'; sleep 2.5; exit 1");
-    const Finished finished = repository.run({repository.script(), "lesson", "4", "--no-install"});
+    const Finished finished =
+        repository.run({repository.script(), "lesson", "4", "--no-install", "--device", "cpu"});
     CHECK_THAT(
         finished.err, contains(" s: " + step + "\n") && !contains("rmsnorm: [") &&
                           contains("building for cpu, "));

@@ -69,7 +69,7 @@ TEST_CASE("an operation is measured in the regimes that are its own or of most")
   CHECK(measured["backward"] == "backward ");
 }
 
-TEST_CASE("the small version of a shape has as many columns and rows for a warp") {
+TEST_CASE("the small version of a shape has as many columns and a few rows") {
   for (const auto& [rows, hidden, expected] :
        {std::tuple(262144, 4096, 32),
         {1024, 128, 1024},

@@ -27,7 +27,7 @@
 #include "common/programs/gpu_program.hpp"
 #include "common/programs/output.hpp"
 #include "common/verify/verifier.hpp"
-#include "library/registration.hpp"
+#include "library/forward_in_shape.hpp"
 #include "library/tune/tuning.hpp"
 
 namespace {

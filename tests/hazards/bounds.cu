@@ -42,8 +42,8 @@ struct alignas(16) Four {
   float number[4];
 };
 
-/// More than a compiler takes into two callers of its own accord: g++ reports no store of what a call
-/// returns.
+/// More than a compiler takes into two callers of its own accord. g++ reports no store of what a
+/// call returns.
 __device__ Four powers(float x) {
   Four all;
   for (float& number : all.number) {
