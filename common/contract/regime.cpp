@@ -54,10 +54,9 @@ bool is_measured_in(const Operation& operation, const Regime& regime) {
   return operation.regime.empty() ? !regime.is_of_one : operation.regime == regime.name;
 }
 
-Shape small_version(Shape shape) {
+Shape small_version(Shape shape, int least_rows) {
   constexpr std::int64_t kElements = 1 << 17;
-  constexpr int kMinRows = 8;
-  while (shape.rows > kMinRows && std::int64_t{shape.rows} * shape.hidden > kElements) {
+  while (shape.rows > least_rows && std::int64_t{shape.rows} * shape.hidden > kElements) {
     shape.rows /= 2;
   }
   return shape;

@@ -62,8 +62,8 @@ const std::vector<Regime>& sweeps();
 /// Whether an operation is measured in a regime. In a problem of the reader's own, all are.
 bool is_measured_in(const Operation& operation, const Regime& regime);
 
-/// The shape with so few rows that the CPU device has done with it in a moment, but enough to fill
-/// a warp of a kernel that gives each row to one thread.
-Shape small_version(Shape shape);
+/// The shape with so few rows that the CPU device has done with it in a moment.
+/// \param least_rows with 32, a kernel that gives each row to one thread has a warp of them
+Shape small_version(Shape shape, int least_rows = 32);
 
 }  // namespace rmsnorm

@@ -51,7 +51,7 @@ class Scheduler {
           if (implementation.memory == Memory::host) {
             add_host_job(implementation, regime, shape);
           } else if (gpu_) {
-            add_device_jobs(implementation, regime, shape_here(regime, shape), first);
+            add_device_jobs(implementation, regime, shape_here(options_, regime, shape), first);
           }
         }
       }
@@ -187,8 +187,12 @@ Schedule make_schedule(const Options& options, const std::optional<Gpu>& gpu) {
   return Scheduler(options, gpu).make();
 }
 
-Shape shape_here(const Regime& regime, Shape wanted) {
-  return is_cpu_device() && regime.name != kCustomRegime ? small_version(wanted) : wanted;
+Shape shape_here(const Options& options, const Regime& regime, Shape wanted) {
+  if (!is_cpu_device() || regime.name == kCustomRegime) return wanted;
+  const bool has_variants = std::any_of(
+      options.implementations.begin(), options.implementations.end(),
+      [](const Implementation& one) { return is_variant(one.slug); });
+  return options.summary && !has_variants ? small_version(wanted, 8) : small_version(wanted);
 }
 
 }  // namespace rmsnorm
