@@ -63,7 +63,8 @@ const std::vector<Regime>& sweeps();
 bool is_measured_in(const Operation& operation, const Regime& regime);
 
 /// The shape with so few rows that the CPU device has done with it in a moment.
-/// \param least_rows with 32, a kernel that gives each row to one thread has a warp of them
+/// \param shape      a regime's
+/// \param least_rows so many stay; 32 fill a warp of a kernel that gives each row to one thread
 Shape small_version(Shape shape, int least_rows = 32);
 
 }  // namespace rmsnorm
