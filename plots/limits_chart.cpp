@@ -48,7 +48,7 @@ double instructions(const Limit& limit) {
   return limit.instructions;
 }
 
-/// Beside a dot: a kernel near the roof.
+/// Beside a dot: a kernel near the other roof.
 bool is_busy(const Limit& limit) {
   return limit.issued >= 60 && !is_variant(limit.loads->implementation);
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -38,12 +37,6 @@ std::ptrdiff_t verdicts(const std::string& out, const std::string& slug, const s
     const std::size_t at = line.find_first_not_of(' ', slug.size());
     return line.starts_with(slug + " ") && line.compare(at, word.size() + 1, word + " ") == 0;
   });
-}
-
-/// How many problems there are depends on the compiler: on what it compares.
-std::string any_numbers(const std::string& text) {
-  const std::regex numbers("on [0-9]+ problems(, does not support [0-9]+)?");
-  return std::regex_replace(text, numbers, "on some problems");
 }
 
 bool is_tag(const std::string& line) {
@@ -162,8 +155,7 @@ TEST_CASE(
       CHECK_THAT(finished.out, contains("NOT YET  " + goal + ":"));
     }
     if (slug == "04_warp_reduce") {
-      CHECK_THAT(
-          any_numbers(front_page), contains(any_numbers("```text\n" + finished.out + "```\n")));
+      CHECK_THAT(front_page, contains("```text\n" + finished.out + "```\n"));
     }
     if (!is_project(slug)) continue;
     std::string verdicts_on_page = "```text\n";
@@ -171,9 +163,7 @@ TEST_CASE(
       const bool goes_on = line.starts_with("  ") && line.find(" counted in ") != line.npos;
       if (line.starts_with(slug) || goes_on) verdicts_on_page += line + "\n";
     }
-    CHECK_THAT(
-        any_numbers(read_file(folder_of(slug) / "README.md")),
-        contains(any_numbers(verdicts_on_page + "```\n")));
+    CHECK_THAT(read_file(folder_of(slug) / "README.md"), contains(verdicts_on_page + "```\n"));
   }
 }
 
