@@ -22,6 +22,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,12 @@ std::size_t offset_of(const void* pc) {
 std::vector<std::size_t>& places() {
   static std::vector<std::size_t> found;
   return found;
+}
+
+/// The first time that a place runs. Not inlined: each block of the code comes to its caller.
+[[gnu::noinline, gnu::cold]] void mark(std::size_t place) {
+  marks[place] = kNow;
+  places().push_back(place);
 }
 
 /// The code from one place of a function to the next.
@@ -91,8 +98,8 @@ std::vector<Piece> all_pieces() {
 /// The different numbers on one side of a comparison, if they are few.
 struct Few {
   static constexpr int kMost = 8;
-  std::array<double, kMost> numbers{};
   int count = 0;  // one more than kMost: they are many
+  std::array<double, kMost> numbers{};
 
   void add(double number) {
     if (count > kMost || (count > 0 && numbers[0] == number)) return;
@@ -105,19 +112,20 @@ struct Few {
   bool are_many() const { return count > kMost; }
 };
 
-/// A comparison in the code. A switch has one for each of its cases.
-struct Site {
-  std::uintptr_t key = 0;  // 0: no site yet
-  bool is_float = false;
+/// A comparison in the code. A switch has one for each of its cases. What each time is looked at
+/// comes first: it is one line of the CPU's cache.
+struct alignas(64) Site {
+  std::uintptr_t key = 0;         // 0: no site yet
   std::array<double, 2> first{};  // numbers that were compared
-  std::array<bool, 2> varies{};   // whether they were others later
-  std::array<Few, 2> few{};       // all of them
-  std::array<bool, 3> seen{};     // less, equal, greater
-  std::vector<std::pair<int, std::array<double, 2>>> in_problems{};  // if each has one pair alone
-  bool is_of_size = true;                                            // whether each has
   std::array<double, 2> nearest{};
-  int problem = 0;                // in which they were nearest
-  std::optional<bool> is_reader;  // who wrote it, once that has been asked
+  int problem = 0;  // in which they were nearest
+  bool is_float = false;
+  std::array<bool, 2> varies{};     // whether they were others later than the first
+  std::array<bool, 3> seen{};       // less, equal, greater
+  bool is_of_size = true;           // whether each problem has one pair alone
+  std::optional<bool> is_reader{};  // who wrote it, once that has been asked
+  std::array<Few, 2> few{};         // all numbers
+  std::vector<std::pair<int, std::array<double, 2>>> in_problems{};  // if it is_of_size
 };
 
 auto& sites = *new std::array<Site, 1 << 14>;  // never destroyed: code runs until the end
@@ -147,8 +155,9 @@ void add_to_problem(Site& site, double a, double b) {
   }
 }
 
-void compare(std::uintptr_t key, double a, double b, bool is_float) {
-  if (current_problem < 0 || !are_noted || std::isnan(a) || std::isnan(b)) return;
+/// Not inlined: most comparisons are not noted, and come only as far as that question.
+[[gnu::noinline]] void note(std::uintptr_t key, double a, double b, bool is_float) {
+  if (std::isnan(a) || std::isnan(b)) return;
   Site* const site = site_of(key);
   if (site == nullptr) return;
   const bool is_new = !(site->seen[0] || site->seen[1] || site->seen[2]);
@@ -165,6 +174,10 @@ void compare(std::uintptr_t key, double a, double b, bool is_float) {
   if (!is_new && std::abs(a - b) >= std::abs(site->nearest[0] - site->nearest[1])) return;
   site->nearest = {a, b};
   site->problem = current_problem;
+}
+
+bool is_noting() {
+  return current_problem >= 0 && are_noted;
 }
 
 constexpr int kAddressBits = 48;  // above them, a key has the number of a switch's case
@@ -239,6 +252,10 @@ std::vector<Threshold> thresholds_not_crossed() {
           {site.is_float, site.few[constant].numbers[i], site.nearest[1 - constant], site.problem});
     }
   }
+  // Not in the order of their addresses, which any change of the program changes.
+  std::ranges::sort(found, {}, [](const Threshold& one) {
+    return std::tuple(one.is_float, one.constant, one.nearest, one.problem);
+  });
   return found;
 }
 
@@ -443,14 +460,14 @@ extern "C" {
 void __sanitizer_cov_trace_pc() {
   const std::size_t place = offset_of(__builtin_return_address(0));
   cpu_device::way = (cpu_device::way ^ place) * 0x9e3779b97f4a7c15u;
-  if (place >= sizeof marks || marks[place] == kNow) return;
-  marks[place] = kNow;
-  places().push_back(place);
+  if (place < sizeof marks && marks[place] != kNow) [[unlikely]]
+    mark(place);
 }
 
 #define RMSNORM_COMPARISON(name, type, is_float)                                             \
   void __sanitizer_cov_trace_##name(type a, type b) {                                        \
-    compare(                                                                                 \
+    if (!is_noting()) return;                                                                \
+    note(                                                                                    \
         key_of(__builtin_return_address(0)), static_cast<double>(a), static_cast<double>(b), \
         is_float);                                                                           \
   }
@@ -468,8 +485,9 @@ RMSNORM_COMPARISON(cmpd, double, true)
 
 /// \param cases how many there are, of how many bits, and then each
 void __sanitizer_cov_trace_switch(std::uint64_t value, const std::uint64_t* cases) {
+  if (!is_noting()) return;
   for (std::uint64_t i = 1; i <= cases[0]; ++i) {
-    compare(
+    note(
         key_of(__builtin_return_address(0)) | i << kAddressBits,
         static_cast<double>(static_cast<std::int64_t>(value)),
         static_cast<double>(static_cast<std::int64_t>(cases[i + 1])), false);

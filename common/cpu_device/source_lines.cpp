@@ -118,25 +118,26 @@ void add_inlined(
   }
 }
 
+/// All calls that were inlined in a unit, each in front of those within it.
+const std::vector<InlinedCall>& calls_in(Unit& unit) {
+  static std::map<const void*, std::vector<InlinedCall>> known;
+  const auto [calls, is_new] = known.try_emplace(unit.die.addr);
+  Dwarf_Files* files = nullptr;
+  std::size_t count = 0;
+  if (is_new && dwarf_getsrcfiles(&unit.die, &files, &count) == 0) {
+    add_inlined(unit.die, files, unit.bias, calls->second);
+  }
+  return calls->second;
+}
+
 /// The lines of the calls that the code at an address was inlined from, the innermost first.
 std::vector<SourceLine> inlining_calls(Unit& unit, Dwarf_Addr address) {
-  Dwarf_Files* files = nullptr;
-  std::size_t file_count = 0;
-  if (dwarf_getsrcfiles(&unit.die, &files, &file_count) != 0) return {};
-  Dwarf_Die* found = nullptr;
-  if (dwarf_getscopes(&unit.die, address - unit.bias, &found) < 1) return {};
-  const std::unique_ptr<Dwarf_Die, decltype(&std::free)> innermost(found, std::free);
-  // What is around it in the code, not in the source: calls in calls.
-  const int count = dwarf_getscopes_die(innermost.get(), &found);
-  const std::unique_ptr<Dwarf_Die, decltype(&std::free)> scopes(
-      count < 1 ? nullptr : found, std::free);
-  std::vector<SourceLine> calls;
-  for (int i = 0; i < count; ++i) {
-    if (dwarf_tag(&found[i]) != DW_TAG_inlined_subroutine) continue;
-    const SourceLine call = line_of_inlined(found[i], files);
-    if (!call.file.empty()) calls.push_back(call);
+  const auto* const at = reinterpret_cast<const char*>(address);
+  std::vector<SourceLine> lines;
+  for (const InlinedCall& call : calls_in(unit) | std::views::reverse) {
+    if (call.begin <= at && at < call.end && !call.line.file.empty()) lines.push_back(call.line);
   }
-  return calls;
+  return lines;
 }
 
 SourceLine line_of(Dwarf_Line* row) {
@@ -317,13 +318,7 @@ std::vector<SourceLine> lines_between(const char* begin, const char* end) {
 
 std::vector<InlinedCall> inlined_calls(const char* code) {
   std::optional<Unit> unit = unit_at(code);
-  Dwarf_Files* files = nullptr;
-  std::size_t count = 0;
-  std::vector<InlinedCall> found;
-  if (unit && dwarf_getsrcfiles(&unit->die, &files, &count) == 0) {
-    add_inlined(unit->die, files, unit->bias, found);
-  }
-  return found;
+  return unit ? calls_in(*unit) : std::vector<InlinedCall>{};
 }
 
 std::string name_of_function(const void* address) {

@@ -218,7 +218,7 @@ void Watcher::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place
   if (kind == Meeting::shuffle) counter_.meeting("shuffle", place, std::popcount(lanes));
 }
 
-void Watcher::access(Access access) {
+void Watcher::access(Access&& access) {
   if (!in_watched_kernel) return;
   const NotWatching pause;
   settle();

@@ -110,7 +110,7 @@ class Watcher {
   }
 
   /// A load or store of the running thread.
-  void access(Access access);
+  void access(Access&& access);
   /// It sends a number to the shared memory of a block of its cluster: the store is still to come.
   void sends(const Access& access, const SharedByte& byte);
 

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cstring>
 
 #include "common/base/cuda_check.hpp"
+#include "common/base/device.hpp"
 #include "common/contract/expected.hpp"
 #include "common/tensors/guarded_tensor.hpp"
 #include "common/tensors/random.hpp"
@@ -28,7 +30,27 @@ __host__ __device__ std::uint32_t element(
   return poison_bits(dtype);
 }
 
+/// Whether the host has to do the work: the CPU device's memory is its own, and it is quicker there
+/// than a kernel. Waits for what lies on a stream.
+bool is_for_host(Memory memory) {
+  if (memory == Memory::device && is_cpu_device()) cuda_check(cudaDeviceSynchronize(), "waiting");
+  return memory == Memory::host || is_cpu_device();
+}
+
 /// Adds up a hash of every word and its place.
+template <class Word>
+std::uint64_t hash_on_host(const void* data, std::size_t bytes) {
+  const auto* const at = static_cast<const std::byte*>(data);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < bytes / sizeof(Word); ++i) {
+    Word word;
+    std::memcpy(&word, at + i * sizeof word, sizeof word);
+    sum += random_bits(word, i);
+  }
+  return sum;
+}
+
+/// The same.
 template <class Word>
 __global__ void hash_on_device(const Word* data, std::size_t size, unsigned long long* sum) {
   const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
@@ -64,13 +86,13 @@ void fill_memory(
     Memory memory, void* to, std::size_t size, Content content, Dtype dtype, std::uint64_t seed = 0,
     int hidden = 1) {
   if (size == 0) return;
-  if (memory == Memory::device) {
-    fill_on_device<<<blocks_for(size), kThreads>>>(to, size, content, dtype, seed, hidden);
-    cuda_check(cudaGetLastError(), "filling a tensor");
-  } else {
+  if (is_for_host(memory)) {
     for (std::size_t i = 0; i < size; ++i) {
       set_bits(to, dtype, i, element(content, dtype, seed, i, hidden));
     }
+  } else {
+    fill_on_device<<<blocks_for(size), kThreads>>>(to, size, content, dtype, seed, hidden);
+    cuda_check(cudaGetLastError(), "filling a tensor");
   }
 }
 
@@ -125,11 +147,9 @@ void GuardedTensor::set(const std::vector<float>& values) const {
 }
 
 std::uint64_t GuardedTensor::hash(const void* data, std::size_t bytes) const {
-  if (memory_ == Memory::host) {
-    std::uint64_t sum = 0;
-    const auto* all = static_cast<const std::uint8_t*>(data);
-    for (std::size_t i = 0; i < bytes; ++i) sum += random_bits(all[i], i);
-    return sum;
+  if (is_for_host(memory_)) {
+    return bytes % sizeof(std::uint64_t) == 0 ? hash_on_host<std::uint64_t>(data, bytes)
+                                              : hash_on_host<std::uint8_t>(data, bytes);
   }
   unsigned long long sum = 0;
   const Buffer on_device(Memory::device, sizeof sum);

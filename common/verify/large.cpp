@@ -31,7 +31,7 @@ constexpr int kRowsBefore = 30001;
 constexpr int kRowsBetween = 5000011;
 constexpr int kMostRowsOfBlock = 256;
 /// Of the bytes that are repeated: a prime, so that no power of two leads to the same bytes.
-constexpr std::size_t kPages = 2053;
+constexpr std::size_t kPages = 509;
 constexpr std::uint64_t kSeed = 1;
 constexpr int kFirstCode = 64;  // with which the process ends that has a verdict
 

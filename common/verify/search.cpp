@@ -27,8 +27,8 @@ constexpr int kElementsOfProblem = 4096;     // that take as long as a problem d
 constexpr int kRowsDrawn = 2048;             // at most
 constexpr int kHiddenDrawn = 32768;          // likewise
 constexpr int kElementsDrawn = 1 << 16;      // likewise
-constexpr int kMostInVain = 16;              // random problems
-constexpr int kMostDrawn = 100;              // likewise
+constexpr int kDrawnAtOnce = 16;             // random problems
+constexpr int kMostDrawn = 96;               // likewise
 
 /// Sizes at one that may be the last or the first of its kind: a kernel may want multiples of 8.
 std::vector<double> around(double size) {
@@ -66,12 +66,10 @@ void Search::leave(const Attempt& attempt) {
 
 void Search::end(bool supported) {
   const int number = static_cast<int>(attempts_.size()) - 1;
-  const std::size_t known = reached_by_.size();
   for (const std::size_t place : places_run()) {
     note_place(place, number);
     if (attempts_.back().values.change || !supported) with_values_.insert(place);
   }
-  if (last_was_drawn_) in_vain_ = reached_by_.size() > known ? 0 : in_vain_ + 1;
   asks_for_multiprocessors_ |= take_asked_for_multiprocessors();
 }
 
@@ -106,16 +104,11 @@ void Search::add(Packed& packed) {
 }
 
 std::vector<Attempt> Search::next() {
-  last_was_drawn_ = false;
   if (queue_.empty()) propose_at_constants();
   if (queue_.empty()) propose_pairs();
   if (queue_.empty()) propose_multiprocessors();
   if (queue_.empty()) propose_values();
-  if (queue_.empty()) {
-    if (in_vain_ == kMostInVain || drawn_ == kMostDrawn) return {};
-    last_was_drawn_ = true;
-    return {draw()};
-  }
+  if (queue_.empty()) draw();
   return std::exchange(queue_, {});
 }
 
@@ -319,7 +312,14 @@ std::string Search::let_calls_fail() const {
   });
 }
 
-Attempt Search::draw() {
+void Search::draw() {
+  const bool in_vain = drawn_ > 0 && reached_by_.size() == places_before_draw_;
+  if (in_vain || drawn_ == kMostDrawn) return;
+  places_before_draw_ = reached_by_.size();
+  for (int i = 0; i < kDrawnAtOnce; ++i) queue_.push_back(random_attempt());
+}
+
+Attempt Search::random_attempt() {
   std::uint64_t index = 16 * static_cast<std::uint64_t>(drawn_);  // so many at most for each
   const auto number = [&](double end) { return (random_float(seed_, index++) + 1) / 2 * end; };
   const auto log_uniform = [&](double most) {

@@ -22,8 +22,8 @@ double work(const WorkloadSpec& spec);
 ///
 /// Where the code compares a number with a constant, sizes and values on both sides of it; where
 /// the number is a size, rows and columns on either side of two of them; where no problem with
-/// special values has been, these values; and random problems, until many in a row reach no new
-/// place.
+/// special values has been, these values; and random problems, some at a time, until none of them
+/// reaches a new place.
 class Search {
  public:
   /// \param implementation what to find problems for
@@ -63,7 +63,8 @@ class Search {
   void propose_shape(Attempt attempt, double rows, double hidden);
   void propose_values();
   void keep_small(double& left);
-  Attempt draw();
+  void draw();
+  Attempt random_attempt();
 
   const Implementation& implementation_;
   const std::uint64_t seed_;
@@ -76,13 +77,12 @@ class Search {
   std::map<std::string, std::set<float>> numbers_;  ///< of types: constants that were proposed
   bool has_pairs_ = false;                          ///< whether sizes were combined
   bool asks_for_multiprocessors_ = false;           ///< whether their number may decide something
-  double left_for_sizes_;            ///< of the work that these problems may cost, in elements
-  double left_for_pairs_;            ///< likewise
-  double left_for_multiprocessors_;  ///< likewise
-  double left_for_values_;           ///< likewise
-  int drawn_ = 0;                    ///< random problems
-  int in_vain_ = 0;                  ///< the last ones of them that reached nothing new
-  bool last_was_drawn_ = false;
+  double left_for_sizes_;               ///< of the work that these problems may cost, in elements
+  double left_for_pairs_;               ///< likewise
+  double left_for_multiprocessors_;     ///< likewise
+  double left_for_values_;              ///< likewise
+  int drawn_ = 0;                       ///< random problems
+  std::size_t places_before_draw_ = 0;  ///< that had been reached before the last of them
 };
 
 }  // namespace rmsnorm
