@@ -46,7 +46,7 @@ static bool is_slow() {
 }
 
 int in_time(int repetitions) {
-  return is_slow() ? repetitions / 4 : repetitions;
+  return repetitions / (is_slow() ? 4 : is_cpu_device() ? 2 : 1);
 }
 
 Shape in_time(int rows, int hidden) {
