@@ -52,7 +52,7 @@ int in_time(int repetitions) {
 Shape in_time(int rows, int hidden) {
   if (!is_cpu_device() && !is_slow()) return {rows, hidden};
   // A block costs something too, however short its rows are.
-  const int cost_of_row = std::max(hidden, 1024);
+  const int cost_of_row = std::max(hidden, 256);
   const int most = 1 << 16;
   while (rows > 3 && std::int64_t{rows} * cost_of_row > most) rows /= 2;
   return {rows, hidden};
@@ -81,7 +81,7 @@ bool solves_or_says_why(
   const std::string reason = implementation.unsupported(workload.problem());
   if (reason.empty()) {
     // To watch larger problems would take long.
-    const bool is_small = std::int64_t{spec.rows} * spec.hidden <= 1 << 14;
+    const bool is_small = std::int64_t{spec.rows} * spec.hidden <= 1 << 15;
     const Verification found =
         verify(implementation, workload, stream, is_small ? Watch::yes : Watch::no);
     CHECK(found.complaint == "");

@@ -57,7 +57,8 @@ std::vector<Threshold> thresholds_not_crossed();
 /// Appends the comparisons that were noted in this process, for another copy of it.
 void pack_comparisons(Packed& packed);
 
-/// Adds those of another copy of this process to its own. Both may have those of before the copy.
+/// Adds those of another copy of this process to its own. Both may have those from before the copy
+/// was made, which count once.
 void add_comparisons(Packed& packed);
 
 /// Notes a place that has run in another copy of this process.

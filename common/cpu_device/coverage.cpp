@@ -112,9 +112,8 @@ struct Few {
   bool are_many() const { return count > kMost; }
 };
 
-/// A comparison in the code. A switch has one for each of its cases. What each time is looked at
-/// comes first: it is one line of the CPU's cache.
-struct alignas(64) Site {
+/// A comparison in the code. A switch has one for each of its cases.
+struct Site {
   std::uintptr_t key = 0;         // 0: no site yet
   std::array<double, 2> first{};  // numbers that were compared
   std::array<double, 2> nearest{};
@@ -155,7 +154,7 @@ void add_to_problem(Site& site, double a, double b) {
   }
 }
 
-/// Not inlined: most comparisons are not noted, and come only as far as that question.
+/// Not inlined: most comparisons are not noted, and their callers ask is_noting() first.
 [[gnu::noinline]] void note(std::uintptr_t key, double a, double b, bool is_float) {
   if (std::isnan(a) || std::isnan(b)) return;
   Site* const site = site_of(key);

@@ -288,6 +288,7 @@ class Functions {
   /// The tokens __device__ of the functions that do not call themselves, even through others: those
   /// that nvcc takes into their callers.
   std::vector<std::size_t> inlined() const {
+    if (!is_balanced()) return {};  // where a function ends is not known
     std::vector<std::size_t> found;
     for (const Function& function : functions_) {
       if (function.device == kNone || function.body == 0) continue;

@@ -316,9 +316,10 @@ std::vector<SourceLine> lines_between(const char* begin, const char* end) {
   return found;
 }
 
-std::vector<InlinedCall> inlined_calls(const char* code) {
+const std::vector<InlinedCall>& inlined_calls(const char* code) {
+  static const std::vector<InlinedCall> kNone;
   std::optional<Unit> unit = unit_at(code);
-  return unit ? calls_in(*unit) : std::vector<InlinedCall>{};
+  return unit ? calls_in(*unit) : kNone;
 }
 
 std::string name_of_function(const void* address) {

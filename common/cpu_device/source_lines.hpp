@@ -73,7 +73,7 @@ struct InlinedCall {
 
 /// All calls that were inlined in the compilation unit that this code is of, some in several
 /// pieces. Needs a large stack.
-std::vector<InlinedCall> inlined_calls(const char* code);
+const std::vector<InlinedCall>& inlined_calls(const char* code);
 
 /// Whether an address is one of the program's code or static data.
 inline bool is_of_program(const void* address) {

@@ -30,11 +30,15 @@ __host__ __device__ std::uint32_t element(
   return poison_bits(dtype);
 }
 
-/// Whether the host has to do the work: the CPU device's memory is its own, and it is quicker there
-/// than a kernel. Waits for what lies on a stream.
+/// Whether the host does the work: the CPU device's memory is the host's, which is quicker there
+/// than a kernel.
 bool is_for_host(Memory memory) {
-  if (memory == Memory::device && is_cpu_device()) cuda_check(cudaDeviceSynchronize(), "waiting");
   return memory == Memory::host || is_cpu_device();
+}
+
+/// Waits for what lies on a stream, before the host does what a kernel would do after it.
+void wait_for(Memory memory, const char* what) {
+  if (memory == Memory::device) cuda_check(cudaDeviceSynchronize(), what);
 }
 
 /// Adds up a hash of every word and its place.
@@ -50,7 +54,7 @@ std::uint64_t hash_on_host(const void* data, std::size_t bytes) {
   return sum;
 }
 
-/// The same.
+/// On the device. Its words may be of another size: hashes of one kind alone are compared.
 template <class Word>
 __global__ void hash_on_device(const Word* data, std::size_t size, unsigned long long* sum) {
   const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
@@ -87,6 +91,7 @@ void fill_memory(
     int hidden = 1) {
   if (size == 0) return;
   if (is_for_host(memory)) {
+    wait_for(memory, "filling a tensor");
     for (std::size_t i = 0; i < size; ++i) {
       set_bits(to, dtype, i, element(content, dtype, seed, i, hidden));
     }
@@ -148,6 +153,7 @@ void GuardedTensor::set(const std::vector<float>& values) const {
 
 std::uint64_t GuardedTensor::hash(const void* data, std::size_t bytes) const {
   if (is_for_host(memory_)) {
+    wait_for(memory_, "checking the memory");
     return bytes % sizeof(std::uint64_t) == 0 ? hash_on_host<std::uint64_t>(data, bytes)
                                               : hash_on_host<std::uint8_t>(data, bytes);
   }

@@ -314,7 +314,7 @@ std::string Search::let_calls_fail() const {
 
 void Search::draw() {
   const bool in_vain = drawn_ > 0 && reached_by_.size() == places_before_draw_;
-  if (in_vain || drawn_ == kMostDrawn) return;
+  if (in_vain || drawn_ >= kMostDrawn) return;
   places_before_draw_ = reached_by_.size();
   for (int i = 0; i < kDrawnAtOnce; ++i) queue_.push_back(random_attempt());
 }

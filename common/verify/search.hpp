@@ -42,7 +42,7 @@ class Search {
   /// which adds it to its own.
   void add(Packed& packed);
 
-  /// The next problems, none of which says what the others are to be; none when there is no more to
+  /// The next problems, which do not depend on each other's outcome; none when there is no more to
   /// find out.
   std::vector<Attempt> next();
 
