@@ -81,7 +81,7 @@ bool solves_or_says_why(
   const std::string reason = implementation.unsupported(workload.problem());
   if (reason.empty()) {
     // To watch larger problems would take long.
-    const bool is_small = std::int64_t{spec.rows} * spec.hidden <= 1 << 15;
+    const bool is_small = std::int64_t{spec.rows} * spec.hidden <= 1 << 14;
     const Verification found =
         verify(implementation, workload, stream, is_small ? Watch::yes : Watch::no);
     CHECK(found.complaint == "");

@@ -21,8 +21,8 @@
 #define __constant__
 #define __managed__
 #define __forceinline__ inline __attribute__((always_inline))
-// Behind __device__ of a function that can be taken into its callers, which nvcc does by itself. Where
-// it is called, g++ does not tell the device of the store of the struct that the call returns.
+// Behind __device__ of a function that can be taken into its callers, which nvcc does by itself.
+// Where it is called, g++ does not tell the device of the store of the struct that it returns.
 #ifdef __SANITIZE_THREAD__
 #define RMSNORM_INLINED __attribute__((always_inline))
 #else
