@@ -266,6 +266,20 @@ TEST_CASE("check lets nvcc compile what the CPU device has taken, and passes its
   CHECK_THAT(broken.err, contains("not checked, as nvcc does not work here: registers"));
 }
 
+TEST_CASE("where nothing can be timed check --time says so, and checks") {
+  Repository repository;
+  repository.build_does(
+      "mkdir -p build/cpu/common; program=build/cpu/common/check_file\n"
+      "printf '#!/bin/sh\\necho checked \"$@\"\\n' >$program; chmod +x $program");
+  const std::string file = repository.folder() / "my.cu";
+  rmsnorm::write_file(file, given());
+  const Finished checked = repository.run(
+      {repository.script(), "check", "--no-install", "--device", "cpu", "--time", file});
+  CHECK(checked.exit_code == 0);
+  CHECK_THAT(checked.out, contains("checked --name " + file) && !contains("--time"));
+  CHECK_THAT(checked.err, contains("rmsnorm: not timed: that takes a GPU\n"));
+}
+
 TEST_CASE("two checks at once each tell of their own file, and leave nothing behind") {
   Repository repository;
   // The program tells of the file that CMake was last configured with, half a second later.
