@@ -100,8 +100,10 @@ constexpr const char* kSameForWarp =
     "The threads of a warp have to reach the same bar.sync or bar.arrive: let whole warps take a "
     "branch, or take it out";
 constexpr const char* kMaskAdvice =
-    "Name in the mask the lanes that make this call, no others: 0xffffffff is for code that the "
-    "whole warp reaches";
+    "Let all lanes that the mask names make this call, or name in it only those that do: "
+    "0xffffffff is for code that the whole warp reaches";
+constexpr const char* kSourceAdvice =
+    "Take a value only from a lane that makes this call, too, and that its mask names";
 
 std::string_view left_out_file;
 int left_out_line = 0;
@@ -533,7 +535,7 @@ void BlockRunner::report_returned(int warp, std::uint32_t gone, int lane) {
 void BlockRunner::report_absent_source(int warp, int lane) {
   const Thread& thread = thread_of(warp, lane);
   report(
-      "source " + text_of(thread.place), thread.place, warp * kWarpThreads + lane, kMaskAdvice,
+      "source " + text_of(thread.place), thread.place, warp * kWarpThreads + lane, kSourceAdvice,
       "lane {} of warp {} takes a value from lane {}, which takes no part in this shuffle", lane,
       warp, thread.source);
 }

@@ -178,8 +178,10 @@ __global__ void negative_up(const float* x, float* y, bool correct) {
 
 std::vector<Case> shuffle_cases() {
   const std::string advice =
-      "Name in the mask the lanes that make this call, no others: 0xffffffff is for code that the "
-      "whole warp reaches";
+      "Let all lanes that the mask names make this call, or name in it only those that do: "
+      "0xffffffff is for code that the whole warp reaches";
+  const std::string source =
+      "Take a value only from a lane that makes this call, too, and that its mask names";
   const std::string distance =
       "A warp has 32 lanes, so distances are 0 to 31: sums of more threads go through shared "
       "memory";
@@ -240,14 +242,14 @@ std::vector<Case> shuffle_cases() {
       {"a value from a lane outside of the mask", on(source_outside, {1, 32}),
        "<outside>: lane 8 of warp 0 takes a value from lane 16, which takes no part in this "
        "shuffle",
-       "source_outside, block 0, thread 8", advice},
+       "source_outside, block 0, thread 8", source},
       {"a value from the next lane, which is outside", on(source_by_index, {1, 64}),
        "<index>: lane 3 of warp 0 takes a value from lane 4, which takes no part in this shuffle",
-       "source_by_index, block 0, thread 3", advice},
+       "source_by_index, block 0, thread 3", source},
       {"a value from a lane that the block does not have", on(source_is_no_thread, {1, 40}),
        "<no thread>: lane 0 of warp 1 takes a value from lane 16, which takes no part in this "
        "shuffle",
-       "source_is_no_thread, block 0, thread 32", advice},
+       "source_is_no_thread, block 0, thread 32", source},
       {"a sum by shuffles over more threads than a warp", on(tree_of_block, {1, 64}),
        "<tree>: lane 0 shuffles over a distance of 32, which leaves the warp",
        "tree_of_block, block 0, thread 0", distance},
