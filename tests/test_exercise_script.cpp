@@ -107,6 +107,16 @@ std::string with(const std::string& old_text, const std::string& new_text) {
   return source.replace(source.find(old_text), old_text.size(), new_text);
 }
 
+/// A file to check. The program that is built for that prints what it is called with.
+std::string file_to_check(Repository& repository) {
+  repository.build_does(
+      "mkdir -p build/cpu/common; program=build/cpu/common/check_file\n"
+      "printf '#!/bin/sh\\necho checked \"$@\"\\n' >$program; chmod +x $program");
+  const std::string file = repository.folder() / "my.cu";
+  rmsnorm::write_file(file, given());
+  return file;
+}
+
 }  // namespace
 
 TEST_CASE("the first check makes the reader's copy, and later ones leave it alone") {
@@ -234,11 +244,7 @@ TEST_CASE("an exercise about registers is not solved by a kernel that spills the
 
 TEST_CASE("check lets nvcc compile what the CPU device has taken, and passes its registers on") {
   Repository repository;
-  repository.build_does(
-      "mkdir -p build/cpu/common; program=build/cpu/common/check_file\n"
-      "printf '#!/bin/sh\\necho checked \"$@\"\\n' >$program; chmod +x $program");
-  const std::string file = repository.folder() / "my.cu";
-  rmsnorm::write_file(file, given());
+  const std::string file = file_to_check(repository);
   const auto check_where_nvcc = [&](const std::string& does) {
     repository.write_program("nvcc", does);
     return repository.run({repository.script(), "check", "--no-install", "--device", "cpu", file});
@@ -268,11 +274,7 @@ TEST_CASE("check lets nvcc compile what the CPU device has taken, and passes its
 
 TEST_CASE("where nothing can be timed check --time says so, and checks") {
   Repository repository;
-  repository.build_does(
-      "mkdir -p build/cpu/common; program=build/cpu/common/check_file\n"
-      "printf '#!/bin/sh\\necho checked \"$@\"\\n' >$program; chmod +x $program");
-  const std::string file = repository.folder() / "my.cu";
-  rmsnorm::write_file(file, given());
+  const std::string file = file_to_check(repository);
   const Finished checked = repository.run(
       {repository.script(), "check", "--no-install", "--device", "cpu", "--time", file});
   CHECK(checked.exit_code == 0);
