@@ -98,8 +98,8 @@ std::vector<Piece> all_pieces() {
 /// The different numbers on one side of a comparison, if they are few.
 struct Few {
   static constexpr int kMost = 8;
-  int count = 0;  // one more than kMost: they are many
   std::array<double, kMost> numbers{};
+  int count = 0;  // one more than kMost: they are many
 
   void add(double number) {
     if (count > kMost || (count > 0 && numbers[0] == number)) return;
@@ -114,17 +114,17 @@ struct Few {
 
 /// A comparison in the code. A switch has one for each of its cases.
 struct Site {
-  std::uintptr_t key = 0;         // 0: no site yet
-  std::array<double, 2> first{};  // numbers that were compared
-  std::array<double, 2> nearest{};
-  int problem = 0;  // in which they were nearest
+  std::uintptr_t key = 0;  // 0: no site yet
   bool is_float = false;
-  std::array<bool, 2> varies{};     // whether they were others later than the first
-  std::array<bool, 3> seen{};       // less, equal, greater
-  bool is_of_size = true;           // whether each problem has one pair alone
-  std::optional<bool> is_reader{};  // who wrote it, once that has been asked
-  std::array<Few, 2> few{};         // all numbers
-  std::vector<std::pair<int, std::array<double, 2>>> in_problems{};  // if it is_of_size
+  std::array<double, 2> first{};  // numbers that were compared
+  std::array<bool, 2> varies{};   // whether they were others later
+  std::array<Few, 2> few{};       // all of them
+  std::array<bool, 3> seen{};     // less, equal, greater
+  std::vector<std::pair<int, std::array<double, 2>>> in_problems{};  // if each has one pair alone
+  bool is_of_size = true;                                            // whether each has
+  std::array<double, 2> nearest{};
+  int problem = 0;                // in which they were nearest
+  std::optional<bool> is_reader;  // who wrote it, once that has been asked
 };
 
 auto& sites = *new std::array<Site, 1 << 14>;  // never destroyed: code runs until the end
