@@ -147,7 +147,9 @@ TEST_CASE("the overview shows what the last check found, and when a copy has cha
   for (const auto& [exit_code, outcome] :
        std::vector<std::pair<int, const char*>>{{4, " right "}, {1, " wrong "}, {0, " reached "}}) {
     repository.check_ends_with(exit_code);
-    CHECK(repository.exercise({"4"}).exit_code == exit_code);
+    const Finished finished = repository.exercise({"4"});
+    CHECK(finished.exit_code == exit_code);
+    CHECK((finished.err.find("next: ./rmsnorm lesson 5") != std::string::npos) == (exit_code == 0));
     CHECK_THAT(repository.overview(), contains(outcome));
   }
   CHECK_THAT(repository.exercise({}).out, contains("1 of " + all_goals));

@@ -4,12 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <deque>
 #include <exception>
 #include <filesystem>
-#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -49,29 +47,6 @@ std::string in_columns(const std::string& text) {
     all += (is_typed ? line : wrapped(line, width_of(STDOUT_FILENO))) + "\n";
   }
   return all;
-}
-
-/// How many problems it does not support, and the reason of most; or "". Reasons that differ in
-/// their numbers alone are one.
-std::string text_of_unsupported(const GauntletResult& verdict) {
-  std::map<std::string, std::pair<int, std::string>> kinds;  // how many, and one of the reasons
-  for (const auto& [reason, count] : verdict.reasons) {
-    std::string kind = reason;
-    std::erase_if(kind, [](unsigned char c) { return std::isdigit(c) != 0; });
-    auto& [all, example] = kinds[kind];
-    all += count;
-    example = reason;
-  }
-  const auto most = std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
-    return a.second.first < b.second.first;
-  });
-  if (most == kinds.end()) return "";
-  const auto& [count, reason] = most->second;
-  const std::string part =
-      count == verdict.unsupported ? "" : fmt::format(", {} of them because", count);
-  return fmt::format(
-      "  does not support {} other{}{}: {}\n", verdict.unsupported,
-      verdict.unsupported == 1 ? "" : "s", part, reason);
 }
 
 /// A kernel that is right wherever it has run.
@@ -115,7 +90,7 @@ ExitCode check(
           ? ""
           : fmt::format(", {} of them random (seed {})", verdict.drawn, limits.seed));
   if (can_watch()) text += "  no mistakes seen; traffic as predicted\n";
-  text += text_of_unsupported(verdict);
+  if (verdict.unsupported > 0) text += "  " + text_of_unsupported(verdict) + "\n";
   for (const std::string& note : verdict.notes) text += fmt::format("  {}\n", note);
   text += cost_table(verdict.launches);
   right.push_back({implementation.slug, text, verdict.right});

@@ -197,9 +197,11 @@ ExitCode check(const Implementation& kernel, const Exercise& exercise, bool goal
   }
   say(kernel.slug, "RIGHT",
       fmt::format(
-          "on {} problem{}{}{}", verdict.right, verdict.right == 1 ? "" : "s",
-          verdict.unsupported == 0 ? "" : fmt::format(", does not support {}", verdict.unsupported),
+          "on {} problem{}{}", verdict.right, verdict.right == 1 ? "" : "s",
           can_watch() ? "; no mistakes seen" : ""));
+  if (verdict.unsupported > 0) {
+    fmt::print("{}\n", wrapped("  " + text_of_unsupported(verdict), width_of(STDOUT_FILENO)));
+  }
   if (!can_watch()) return kAllVerified;
   if (verdict.launches.size() < counted.size()) {
     say(kernel.slug, "WRONG",

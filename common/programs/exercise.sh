@@ -175,7 +175,11 @@ exercise_check_copy() { # SLUG
     "$own/my_$1" || status=$?
     if [ "$status" -eq 0 ] && exercise_spills "$1"; then status=4; fi
     case "$status" in
-      0) outcome=reached && note "done. What $(whose "$1") does differently: $again --solution" ;;
+      0)
+        outcome=reached
+        note "done. What $(whose "$1") does differently: $again --solution"
+        if ! is_project "$1"; then note "next: $(command_after "$1")"; fi
+        ;;
       4) outcome=right && note "right, but not there yet (a hint: $again --hint)" ;;
       *) outcome=wrong && note "exercises/$1.cu is wrong (a hint: $again --hint)" ;;
     esac

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -388,6 +389,27 @@ std::string text_of(const GauntletResult& result) {
   for (const std::string& hazard : result.hazards) text += "\n  " + hazard;
   if (!result.advice.empty()) text += "\n  " + result.advice;
   return text;
+}
+
+std::string text_of_unsupported(const GauntletResult& verdict) {
+  std::map<std::string, std::pair<int, std::string>> kinds;  // how many, and one of the reasons
+  for (const auto& [reason, count] : verdict.reasons) {
+    std::string kind = reason;
+    std::erase_if(kind, [](unsigned char c) { return std::isdigit(c) != 0; });
+    auto& [all, example] = kinds[kind];
+    all += count;
+    example = reason;
+  }
+  const auto most = std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
+    return a.second.first < b.second.first;
+  });
+  if (most == kinds.end()) return "";
+  const auto& [count, reason] = most->second;
+  const std::string part =
+      count == verdict.unsupported ? "" : fmt::format(", {} of them because", count);
+  return fmt::format(
+      "does not support {} other{}{}: {}", verdict.unsupported, verdict.unsupported == 1 ? "" : "s",
+      part, reason);
 }
 
 std::string text_of_lines_never_run(bool every_function, int problems) {
