@@ -182,7 +182,7 @@ TEST_CASE("the lesson's kernel in the place of the exercise's, or ours, reaches 
     CHECK(verdicts(finished.out, slug, "GOAL") == std::ssize(goals_of(slug)));
     for (const std::string& line : lines_in(finished.out)) {
       CHECK(columns(line) <= 100);
-      CHECK((line.starts_with(slug) || line.find(" counted in ") != line.npos));
+      CHECK((line.starts_with(slug) || line.starts_with("  ")));
     }
   }
 }
