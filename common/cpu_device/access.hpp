@@ -8,7 +8,7 @@
 
 #include "common/base/watching.hpp"
 #include "common/cpu_device/hazard.hpp"
-#include "common/cpu_device/race_detector.hpp"
+#include "common/cpu_device/shadow.hpp"
 #include "common/cpu_device/shared_memory.hpp"
 #include "common/cpu_device/source_lines.hpp"
 #include "common/cpu_device/views.hpp"
@@ -19,11 +19,12 @@ inline constexpr unsigned kBulkBytes = 16;  ///< a bulk copy moves a multiple of
 
 /// What the running thread does with memory.
 struct Access {
-  const void* pc;            ///< where the compiler's call returns to: the place in the code
-  const void* address;       ///< of the first byte
-  int bytes;                 ///< how many
-  Touch touch;               ///< load, store or both
-  bool is_volatile = false;  ///< whether its pointer is
+  const void* pc;               ///< where the compiler's call returns to: the place in the code
+  const void* address;          ///< of the first byte
+  int bytes;                    ///< how many
+  Touch touch;                  ///< load, store or both
+  bool is_volatile = false;     ///< whether its pointer is
+  Scope scope = Scope::device;  ///< of an atomic operation
   CachePolicy policy = CachePolicy::normal;  ///< of the pointer that it goes through
   /// No request of a warp: a bulk copy, of any length, 16 bytes at a time (bulk_copy.hpp), or what
   /// is done to a barrier that counts.

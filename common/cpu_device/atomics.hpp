@@ -8,17 +8,20 @@
 #include <cstring>
 #include <type_traits>
 
+#include "common/cpu_device/scope.hpp"
+
 namespace rmsnorm::cpu_device {
 
 /// Reports an atomic operation of the running thread.
-void touch_atomically(const void* caller, const void* address, int bytes);
+void touch_atomically(
+    const void* caller, const void* address, int bytes, Scope scope = Scope::device);
 
 /// The running thread looks at a flag: others may have to go on before it changes.
 void look(const void* flag);
 
-template <class T, class Change>
+template <Scope scope = Scope::device, class T, class Change>
 __attribute__((noinline, no_sanitize("thread"))) T atomically(T* address, Change change) {
-  touch_atomically(__builtin_return_address(0), address, static_cast<int>(sizeof(T)));
+  touch_atomically(__builtin_return_address(0), address, static_cast<int>(sizeof(T)), scope);
   T old;
   std::memcpy(static_cast<void*>(&old), address, sizeof(T));
   const T changed = change(old);
@@ -41,21 +44,22 @@ concept Comparable = Integer<T> || std::same_as<T, unsigned short>;
 
 }  // namespace rmsnorm::cpu_device
 
-/// The function and its forms for a wider or a narrower scope, all of which are the same here.
-#define RMSNORM_ATOMIC(name, Types, changed)         \
-  RMSNORM_ATOMIC_NAMED(name, Types, changed)         \
-  RMSNORM_ATOMIC_NAMED(name##_block, Types, changed) \
-  RMSNORM_ATOMIC_NAMED(name##_system, Types, changed)
-#define RMSNORM_ATOMIC_NAMED(name, Types, changed)                                        \
+/// The function and its forms for a wider or a narrower scope; that of the system is the device's
+/// here.
+#define RMSNORM_ATOMIC(name, Types, changed)                \
+  RMSNORM_ATOMIC_NAMED(name, device, Types, changed)        \
+  RMSNORM_ATOMIC_NAMED(name##_block, block, Types, changed) \
+  RMSNORM_ATOMIC_NAMED(name##_system, device, Types, changed)
+#define RMSNORM_ATOMIC_NAMED(name, scope, Types, changed)                                 \
   template <rmsnorm::cpu_device::Types T>                                                 \
   inline T name(T* address, std::type_identity_t<T> value) {                              \
-    return rmsnorm::cpu_device::atomically(                                               \
+    return rmsnorm::cpu_device::atomically<rmsnorm::cpu_device::Scope::scope>(            \
         address, [&]([[maybe_unused]] const T& old) { return static_cast<T>(changed); }); \
   }
-#define RMSNORM_ATOMIC_CAS(name)                                                               \
+#define RMSNORM_ATOMIC_CAS(name, scope)                                                        \
   template <rmsnorm::cpu_device::Comparable T>                                                 \
   inline T name(T* address, std::type_identity_t<T> expected, std::type_identity_t<T> value) { \
-    return rmsnorm::cpu_device::atomically(                                                    \
+    return rmsnorm::cpu_device::atomically<rmsnorm::cpu_device::Scope::scope>(                 \
         address, [&](T old) { return old == expected ? value : old; });                        \
   }
 
@@ -69,9 +73,9 @@ RMSNORM_ATOMIC(atomicXor, Integer, old ^ value)
 RMSNORM_ATOMIC(atomicExch, Exchangeable, value)
 RMSNORM_ATOMIC(atomicInc, Unsigned32, old >= value ? 0 : old + 1)
 RMSNORM_ATOMIC(atomicDec, Unsigned32, old == 0 || old > value ? value : old - 1)
-RMSNORM_ATOMIC_CAS(atomicCAS)
-RMSNORM_ATOMIC_CAS(atomicCAS_block)
-RMSNORM_ATOMIC_CAS(atomicCAS_system)
+RMSNORM_ATOMIC_CAS(atomicCAS, device)
+RMSNORM_ATOMIC_CAS(atomicCAS_block, block)
+RMSNORM_ATOMIC_CAS(atomicCAS_system, device)
 
 #undef RMSNORM_ATOMIC
 #undef RMSNORM_ATOMIC_NAMED

@@ -129,18 +129,18 @@ int rank_of_shared(const void* address) {
   return grid_runner().cluster()->find(cluster_rank(), address).rank;
 }
 
-void fence(bool of_block) {
-  watcher().fence(of_block ? Scope::block : Scope::device);
+void fence(Scope scope) {
+  watcher().fence(scope);
 }
 
 void look(const void* flag) {
   running->look(flag);
 }
 
-void touch_atomically(const void* caller, const void* address, int bytes) {
+void touch_atomically(const void* caller, const void* address, int bytes, Scope scope) {
   running->look(address);
   if (grid_runner().is_order_changed()) running->give_way();
-  watcher().access({caller, address, bytes, Touch::atomic});
+  watcher().access({caller, address, bytes, Touch::atomic, false, scope});
 }
 
 }  // namespace rmsnorm::cpu_device

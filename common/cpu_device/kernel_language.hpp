@@ -80,7 +80,7 @@ void* map_shared(void* address, int rank);
 /// The block in whose shared memory an address is; -1: in none.
 int rank_of_shared(const void* address);
 /// A fence of the running thread, for its block alone or for the device.
-void fence(bool of_block);
+void fence(Scope scope);
 /// Ends the grid if the block has more threads than the kernel's __launch_bounds__ promise: the
 /// first statement of such a kernel, from the rewriter.
 void check_launch_bounds(Place place, int threads, int blocks = 0, int cluster = 0);
@@ -174,13 +174,13 @@ inline void __syncwarp(unsigned mask = 0xffffffff, RMSNORM_PLACE) {
   rmsnorm::cpu_device::sync_lanes(mask, place.of(rmsnorm::cpu_device::WarpCall::sync));
 }
 inline void __threadfence() {
-  rmsnorm::cpu_device::fence(false);
+  rmsnorm::cpu_device::fence(rmsnorm::cpu_device::Scope::device);
 }
 inline void __threadfence_block() {
-  rmsnorm::cpu_device::fence(true);
+  rmsnorm::cpu_device::fence(rmsnorm::cpu_device::Scope::block);
 }
 inline void __threadfence_system() {
-  rmsnorm::cpu_device::fence(false);
+  rmsnorm::cpu_device::fence(rmsnorm::cpu_device::Scope::device);
 }
 inline void __nanosleep(unsigned) {
   rmsnorm::cpu_device::pause();

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/cpu_device/scope.hpp"
+
 namespace rmsnorm::cpu_device {
 
 /// When a thread does something.
@@ -25,12 +27,6 @@ struct Moment {
   std::uint32_t time = 0;    ///< grows with each barrier and each fence
   std::uint32_t step = 0;    ///< of the lane: grows with each __syncwarp()
   std::uint16_t thread = 0;  ///< counted through the block
-};
-
-/// Whom a fence is for.
-enum class Scope {
-  block,   ///< __threadfence_block(): the threads of the block
-  device,  ///< __threadfence(): all threads
 };
 
 /// Knows the order of a launch.
@@ -97,6 +93,8 @@ class Order {
 
   // What follows.
 
+  /// A number for what lies between two barriers of the running block; no other has the same.
+  std::uint32_t epoch() const { return of_.epoch; }
   /// Now, for a thread of the running block.
   Moment now(int thread) const {
     return {of_.number, time_, of_.step[thread][thread % 32], static_cast<std::uint16_t>(thread)};

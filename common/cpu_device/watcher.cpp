@@ -68,7 +68,7 @@ void report_no_wait(const Access& access, const std::string& of) {
 
 void Watcher::start(std::vector<KnownMemory> tensors, bool records_steps) {
   bounds_.start(std::move(tensors));
-  global_races_.start();
+  races_.start();
   counter_.start();
   recorder_.start(records_steps);
   is_watching = true;
@@ -147,7 +147,6 @@ void Watcher::barrier_passed(Place place, int threads) {
     recorder_.barrier(place);
   }
   order_.barrier();
-  races_.barrier();
   if (overlap_.has_waited.any()) overlap_.has_waited.set();  // it orders the others, too
 }
 
@@ -156,7 +155,6 @@ void Watcher::all_met() {
   const NotWatching pause;
   settle();
   order_.barrier();
-  races_.barrier();
 }
 
 void Watcher::arrives(bool is_ordered) {
@@ -180,7 +178,7 @@ void Watcher::barrier_of_cluster(Place place, int threads) {
 }
 
 void Watcher::forget(const void* data, std::size_t bytes) {
-  if (is_watching) global_races_.forget(data, bytes);
+  if (is_watching) races_.forget(data, bytes);
 }
 
 void Watcher::hand_on(const void* place) {
@@ -252,14 +250,14 @@ void Watcher::allocated(const void* data, std::size_t bytes) {
 void Watcher::freed(const void* data) {
   if (!is_watching) return;
   bounds_.freed(data);
-  global_races_.freed(data);
+  races_.freed(data);
 }
 
 void Watcher::filled(const void* data, std::size_t bytes) {
   if (!is_watching) return;
   for (const KnownMemory& memory : bounds_.memory()) {
     if (memory.may_change) {
-      global_races_.filled(memory, data, bytes);
+      races_.filled(memory, data, bytes);
     } else if (is_in(data, memory.data, memory.bytes)) {
       hazards().add("filled " + memory.name, [&] {
         return Hazard{
@@ -281,7 +279,7 @@ void Watcher::read_only(const void* pc, const void* data, int bytes) {
   for (const KnownMemory& memory : bounds_.memory()) {
     if (!memory.may_change || !is_in(data, memory.data, memory.bytes)) continue;
     const auto address = reinterpret_cast<std::uintptr_t>(data);
-    const Past* const store = global_races_.stored(memory, address, bytes);
+    const Past* const store = races_.stored(memory, address, bytes);
     if (store == nullptr) continue;
     hazards().add("read-only " + place_text(line_of_call(pc)), [&] {
       return hazard_at(
@@ -319,6 +317,7 @@ Past Watcher::past_of(const Access& access) {
   }
   Past past{order_.now(thread)};
   past.is_strong = is_strong;
+  past.is_of_block = access.scope == Scope::block;
   past.touch = access.touch;
   past.pc = access.pc;
   return past;
@@ -353,6 +352,7 @@ void Watcher::report(const Race& race) {
   const char* const does = verb(race.access.touch);
   const char* const did = verb(race.other.touch);
   const bool both_store = race.access.touch == Touch::store && race.other.touch == Touch::store;
+  const bool both_atomic = race.access.touch == Touch::atomic && race.other.touch == Touch::atomic;
   const std::string key =
       "race " + place_text(std::min(here, there)) + place_text(std::max(here, there));
   hazards().add(key, [&] {
@@ -372,6 +372,8 @@ void Watcher::report(const Race& race) {
             "a race: this block {} {} here, another {} it at {}, and nothing orders the two", does,
             race.element, did, place_text(there)),
         race.is_shared ? "Put a barrier of the cluster between the two"
+        : both_atomic
+            ? "What ends in _block, or has its scope, is atomic for the threads of one block alone"
         : both_store
             ? "Blocks run in any order, also at the same time: give each memory of its own, or add "
               "with atomicAdd()"
@@ -401,7 +403,7 @@ void Watcher::global_access(const Access& access) {
     return;
   }
   if (sampler().is_on()) return;  // too large to keep what was done to each word
-  const Finding finding = global_races_.access(memory, address, access.bytes, past_of(access));
+  const Finding finding = races_.access(memory, address, access.bytes, past_of(access));
   if (finding.is_race) found_race(access, finding.other, element_text(memory, address));
   if (finding.is_unwritten) report_unwritten(access, element_text(memory, address), false);
 }
@@ -417,7 +419,7 @@ void Watcher::device_variable_access(const Access& access) {
       static_cast<std::size_t>(&__stop_rmsnorm_device - &__start_rmsnorm_device), sizeof(float)};
   if (sampler().is_on()) return sampler().access(access);
   const auto address = reinterpret_cast<std::uintptr_t>(access.address);
-  const Finding finding = global_races_.access(all, address, access.bytes, past_of(access));
+  const Finding finding = races_.access(all, address, access.bytes, past_of(access));
   if (!finding.is_race) return;
   const std::string name = name_of_variable(access.address);  // or where the section begins
   found_race(access, finding.other, name.starts_with("__") ? "a __device__ variable" : name);
@@ -474,7 +476,7 @@ Finding Watcher::access_of_cluster(
   const char* const begin = grid_runner().cluster()->memory(byte.rank) - SharedMemory::kFirstByte;
   const KnownMemory memory = {
       piece.name, begin + piece.begin, piece.bytes, static_cast<int>(piece.element_bytes), false};
-  return global_races_.access(
+  return races_.access(
       memory, reinterpret_cast<std::uintptr_t>(begin + byte.offset), access.bytes, past);
 }
 
@@ -510,8 +512,9 @@ void Watcher::shared_access(const Access& access) {
   Finding finding = races_.access(offset - SharedMemory::kFirstByte, access.bytes, past);
   if (grid_runner().cluster() != nullptr) {  // other blocks may touch it, too
     const Finding more = access_of_cluster(piece, {grid_runner().rank(), offset}, access, past);
+    const bool is_unwritten = finding.is_unwritten && more.is_unwritten;
     if (!finding.is_race) finding = more;
-    finding.is_unwritten = more.is_unwritten;
+    finding.is_unwritten = is_unwritten;
   }
   if (finding.is_race) found_race(access, finding.other, element_text(piece, offset), true);
   if (finding.is_unwritten) report_unwritten(access, element_text(piece, offset), true);

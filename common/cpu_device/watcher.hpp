@@ -18,9 +18,8 @@
 #include "common/cpu_device/bounds.hpp"
 #include "common/cpu_device/cluster.hpp"
 #include "common/cpu_device/counter.hpp"
-#include "common/cpu_device/global_races.hpp"
 #include "common/cpu_device/order.hpp"
-#include "common/cpu_device/race_detector.hpp"
+#include "common/cpu_device/races.hpp"
 #include "common/cpu_device/recorder.hpp"
 #include "common/cpu_device/views.hpp"
 
@@ -54,10 +53,10 @@ class Watcher {
   };
   /// What is known of one block.
   struct OfBlock {
-    Counter::OfBlock counter;     ///< what is not counted yet
-    Order::OfBlock order;         ///< of its threads' steps
-    RaceDetector::OfBlock races;  ///< what was done to its shared memory
-    Overlap overlap;              ///< with the kernels before and after
+    Counter::OfBlock counter;  ///< what is not counted yet
+    Order::OfBlock order;      ///< of its threads' steps
+    Shadow::OfBlock races;     ///< what was done to its shared memory
+    Overlap overlap;           ///< with the kernels before and after
   };
   /// Sets the running block aside, and goes on with another.
   void swap_block(OfBlock& other);
@@ -81,7 +80,7 @@ class Watcher {
   void lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place);
   /// Notes a shuffle, lane by lane, if it is on, before they have met.
   Recorder& recorder() { return recorder_; }
-  void add_padding(std::size_t offset);  ///< in shared memory: see RaceDetector
+  void add_padding(std::size_t offset);  ///< in shared memory: see Races
   void all_paused();                     ///< every thread of the block has given way
   void kernel_before_ended();            ///< the running thread has waited for that
   void triggered(Place place);           ///< the running thread lets the next kernel begin
@@ -155,8 +154,7 @@ class Watcher {
   Views views_;
   Bounds bounds_;
   Order order_;
-  RaceDetector races_{order_};
-  GlobalRaces global_races_{order_};
+  Races races_{order_};
   std::optional<SecondStore> second_store_;  ///< which has not happened yet
   Counter counter_;
   Recorder recorder_;

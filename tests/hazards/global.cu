@@ -85,6 +85,44 @@ __global__ void total(const float* x, float* y, bool correct) {
   }
 }
 
+/// The first block's own atomic operation does not make up for its store.
+__global__ void zeroed_by_first(const float*, float* y, bool correct) {
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x == 0 && !correct) y[kFlag] = 0;  // <-- zeroed
+  atomicAdd(&y[kFlag], 1.0f);                     // <-- counted
+}
+
+/// Nor does its look at a flag for the one before.
+__global__ void looked_plainly(const float*, float* y, bool correct) {
+  volatile float* const flag = y + kFlag;
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x == 0) {
+    if (!correct) y[500] = y[kFlag];  // <-- looked
+    y[501] = *flag;
+  } else {
+    atomicExch(&y[kFlag], 1.0f);  // <-- raised
+  }
+}
+
+__global__ void total_of_block(const float* x, float* y, bool correct) {
+  if (threadIdx.x != 0) return;
+  if (correct) {
+    atomicAdd(&y[kFlag], x[blockIdx.x]);
+  } else {
+    atomicAdd_block(&y[kFlag], x[blockIdx.x]);  // <-- total of block
+  }
+}
+
+/// All threads read what one of the last warp changes, behind a barrier of that warp alone.
+__global__ void changed_by_one_warp(const float* x, float* y, bool correct) {
+  const int t = threadIdx.x;
+  if (t == 0) y[0] = x[0];
+  __syncthreads();
+  y[500 + t] = y[0];  // <-- read by all
+  correct ? __syncthreads() : __syncwarp();
+  if (t == 32) y[0] = x[1];  // <-- changed by one
+}
+
 __device__ bool arrives_last(float* counter) {
   return static_cast<unsigned>(atomicAdd(counter, 1.0f)) + 1 == gridDim.x;
 }
@@ -234,6 +272,24 @@ std::vector<Case> global_cases() {
        "<total>: a race: this block reads y[1000] here, another writes it at <total>, and nothing "
        "orders the two",
        "total, block 1, thread 0", kHandOn},
+      {"a block's store is not undone by its own atomic operation",
+       on_flag(zeroed_by_first, {2, 32}),
+       "<counted>: a race: this block atomically changes y[1000] here, another writes it at "
+       "<zeroed>, and nothing orders the two",
+       "zeroed_by_first, block 1, thread 0", kHandOn},
+      {"a plain load is not undone by a volatile one", on_flag(looked_plainly, {2, 32}),
+       "<raised>: a race: this block atomically changes y[1000] here, another reads it at "
+       "<looked>, and nothing orders the two",
+       "looked_plainly, block 1, thread 0", kHandOn},
+      {"blocks add with an atomic for one block", on_flag(total_of_block, {2, 32}),
+       "<total of block>: a race: this block atomically changes y[1000] here, another atomically "
+       "changes it at <total of block>, and nothing orders the two",
+       "total_of_block, block 1, thread 0",
+       "What ends in _block, or has its scope, is atomic for the threads of one block alone"},
+      {"one warp changes what all have read", on(changed_by_one_warp, {1, 64}),
+       "<changed by one>: a race: thread 32 writes y[0] here, thread 0 reads it at <read by all>, "
+       "and no barrier is between them",
+       "changed_by_one_warp, block 0, thread 32", kBarrier},
       {"a part is handed on without a fence", on_flag(last_block, {3, 32}),
        "<parts>: a race: this block reads y[...] here, another writes it at <part>, and nothing "
        "orders "
