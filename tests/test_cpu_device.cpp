@@ -14,7 +14,7 @@
 #include "common/base/coverage.hpp"
 #include "common/base/device.hpp"
 #include "common/base/watching.hpp"
-#include "common/cpu_device/grid.hpp"
+#include "common/cpu_device/device.hpp"
 #include "tests/catch.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/kernels.hpp"
@@ -31,7 +31,7 @@ constexpr unsigned kAll = 0xffffffff;
 /// Runs `body` as if it were a kernel, one block.
 template <class Body>
 void in_block(dim3 block, const Body& body) {
-  REQUIRE(rmsnorm::cpu_device::grid_runner().run(dim3(1), block, body));
+  REQUIRE(rmsnorm::cpu_device::device().grid.run(dim3(1), block, body));
   CHECK(rmsnorm::take_hazards().empty());
 }
 
@@ -71,6 +71,18 @@ rmsnorm::LaunchCounts counts_of(const Floats& x, const Floats& y, const Function
 }
 
 }  // namespace
+
+TEST_CASE("a device that nobody observes runs every lesson") {
+  rmsnorm::cpu_device::Device& device = rmsnorm::cpu_device::device();
+  rmsnorm::cpu_device::Observer nobody;
+  device.grid.observe(nobody);
+  for_gpu_implementations(
+      {.rows = 3, .hidden = 4096},
+      [](const rmsnorm::Implementation& implementation, const rmsnorm::Workload& workload) {
+        solves_or_says_why(implementation, workload);
+      });
+  device.grid.observe(device.watch);
+}
 
 TEST_CASE("a funnel shift takes 32 of 64 bits, by the last five bits of the distance") {
   CHECK(__funnelshift_r(0x89abcdef, 0x01234567, 0) == 0x89abcdef);
@@ -115,7 +127,7 @@ TEST_CASE("in the other order blocks run from the last to the first and take tur
   int tickets = 0;
   std::vector<int> of_block(3);
   rmsnorm::change_order(true, nullptr);
-  rmsnorm::cpu_device::grid_runner().run(dim3(3), dim3(1), [&] {
+  rmsnorm::cpu_device::device().grid.run(dim3(3), dim3(1), [&] {
     while (atomicAdd(&tickets, 1) < 9) ++of_block[blockIdx.x];
   });
   rmsnorm::change_order(false, nullptr);
@@ -184,7 +196,7 @@ TEST_CASE("blocks of every shape run each thread once with its own index") {
 TEST_CASE("blocks of a 3-D grid run one after the other") {
   std::vector<unsigned> order;
   const dim3 grid(2, 3, 2);
-  rmsnorm::cpu_device::grid_runner().run(grid, dim3(1), [&] {
+  rmsnorm::cpu_device::device().grid.run(grid, dim3(1), [&] {
     order.push_back((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x);
   });
   REQUIRE(order.size() == 12);

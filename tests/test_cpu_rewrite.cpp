@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/files.hpp"
-#include "common/cpu_device/rewrite.hpp"
+#include "common/cpu_device/compiler/rewrite.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/repository.hpp"

@@ -662,9 +662,10 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
   repository.exercise({"4"});
   repository.build_does(
       RMSNORM_CPU_DEVICE_REWRITE
-      " --stand-in \"$PWD/exercises/04_warp_reduce.cu\" new.cpp && "
+      " \"$PWD/exercises/04_warp_reduce.cu\" new.cpp && "
       "c++ -std=c++20 -Wall -Wextra -fsyntax-only -I" +
-      top().string() + " -isystem " + (top() / "common/cpu_device/include").string() + " new.cpp");
+      top().string() + " -isystem " + (top() / "common/cpu_device/language/include").string() +
+      " new.cpp");
   for (const Mistake& mistake : mistakes) {
     CAPTURE(mistake.new_text);
     rmsnorm::write_file(repository.copy(), with(mistake.old_text, mistake.new_text));

@@ -8,7 +8,7 @@
 #include "common/base/exit_code.hpp"
 #include "common/base/watching.hpp"
 #include "common/contract/registry.hpp"
-#include "common/cpu_device/block.hpp"
+#include "common/cpu_device/scheduler/block.hpp"
 #include "common/programs/program.hpp"
 
 int main(int argc, char** argv) {

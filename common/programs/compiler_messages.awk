@@ -48,7 +48,7 @@ function explain(  text) {
 
 # Of a registration that does not fit: the first field in it that a lesson does not have, or not there.
 function field_error(  known, count, i, line, field, number, last, found) {
-  count = split("slug title idea regime memory launch unsupported traffic sum_depth workspace_bytes", known, " ")
+  count = split("slug title idea regime starts_from memory launch unsupported traffic sum_depth workspace_bytes", known, " ")
   found = "error: a field of this registration has not the type that common/contract/lesson.hpp says"
   while ((getline line < path) > 0) {
     ++number

@@ -3,7 +3,7 @@
  * through the banks of shared memory.
  *
  * figures.coalescing is the model, without a page; below it is what draws it. The model counts as
- * the CPU device does (common/cpu_device/observer.cpp), and a test compares the two.
+ * the CPU device does (common/cpu_device/watch/counter.cpp), and a test compares the two.
  */
 "use strict";
 

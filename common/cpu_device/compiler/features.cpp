@@ -1,0 +1,72 @@
+#include "common/cpu_device/compiler/features.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace rmsnorm::cpu_device {
+namespace {
+
+/// What the CPU device lacks, by how the header's name begins or by a word.
+struct Feature {
+  std::string_view word;
+  std::string_view name;
+};
+constexpr std::array kMissingHeaders{
+    Feature{"cooperative_groups", "cooperative groups"},
+    Feature{"cuda/", "libcu++"},
+    Feature{"cub/", "CUB"},
+    Feature{"thrust/", "Thrust"},
+    Feature{"cuda.h", "the driver's functions"},
+    Feature{"mma.h", "tensor cores"},
+};
+// But these of them it has.
+constexpr std::string_view kHeaders[] = {
+    "cooperative_groups.h",
+    "cooperative_groups/reduce.h",
+    "cooperative_groups/scan.h",
+    "cooperative_groups/memcpy_async.h",
+    "cuda/annotated_ptr",
+    "cuda/atomic",
+    "cuda/barrier",
+    "cuda/cmath",
+    "cuda/functional",
+    "cuda/pipeline",
+    "cub/cub.cuh",
+    "cub/block/block_load.cuh",
+    "cub/block/block_reduce.cuh",
+    "cub/block/block_scan.cuh",
+    "cub/block/block_store.cuh",
+    "cub/warp/warp_reduce.cuh",
+    "cub/warp/warp_scan.cuh"};
+// And what is no calculation.
+constexpr std::string_view kNotOfCudaStd[] = {"atomic", "barrier", "chrono", "latch", "semaphore"};
+constexpr std::array kMissingWords{
+    Feature{"clock64", "clock64(): there is no clock"},
+    Feature{"__trap", "__trap()"},
+    Feature{"tex1Dfetch", "tex1Dfetch(): there are no textures"},
+    Feature{"cudaTextureObject_t", "cudaTextureObject_t: there are no textures"},
+};
+
+bool is_one_of(const auto& names, std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+}  // namespace
+
+std::string_view missing_header(std::string_view header) {
+  if (is_one_of(kHeaders, header)) return "";
+  const auto found = std::ranges::find_if(
+      kMissingHeaders, [&](const Feature& feature) { return header.starts_with(feature.word); });
+  return found == kMissingHeaders.end() ? "" : found->name;
+}
+
+bool is_in_std(std::string_view name) {
+  return !is_one_of(kNotOfCudaStd, name);
+}
+
+std::string_view missing_word(std::string_view word) {
+  const auto found = std::ranges::find(kMissingWords, word, &Feature::word);
+  return found == kMissingWords.end() ? "" : found->name;
+}
+
+}  // namespace rmsnorm::cpu_device

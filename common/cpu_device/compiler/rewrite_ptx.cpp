@@ -1,0 +1,212 @@
+#include "common/cpu_device/compiler/rewrite_ptx.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <map>
+
+namespace rmsnorm::cpu_device {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words split(std::string_view text, char at) {
+  Words parts(1);
+  for (const char c : text) {
+    if (c == at) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+/// What a part of an instruction's name says about caches and scopes alone: they are the same here.
+bool is_hint(const std::string& part) {
+  static const Words kHints = {"nc",      "ca",  "cg",   "cs",       "lu",     "cv",
+                               "wb",      "wt",  "rn",   "ftz",      "approx", "full",
+                               "aligned", "cta", "weak", "satfinite"};
+  return part.starts_with("L1::") || part.starts_with("L2::") ||
+         std::find(kHints.begin(), kHints.end(), part) != kHints.end();
+}
+
+/// The registers that tell a thread where it is.
+const std::map<std::string, std::string> kRegisters = {
+    {"laneid", "::rmsnorm::cpu_device::lane()"},
+    {"warpid", "::rmsnorm::cpu_device::warp()"},
+    {"smid", "0"},
+    {"cluster_ctarank", "::rmsnorm::cpu_device::cluster_rank()"},
+    {"clusterid.x", "blockIdx.x / static_cast<unsigned>(::rmsnorm::cpu_device::cluster_blocks())"},
+    {"cluster_nctarank", "::rmsnorm::cpu_device::cluster_blocks()"},
+    {"nsmid", "1"},
+    {"lanemask_eq", "1u << ::rmsnorm::cpu_device::lane()"},
+    {"lanemask_lt", "(1u << ::rmsnorm::cpu_device::lane()) - 1"},
+    {"lanemask_le", "(2u << ::rmsnorm::cpu_device::lane()) - 1"},
+    {"lanemask_gt", "0u - (2u << ::rmsnorm::cpu_device::lane())"},
+    {"lanemask_ge", "0u - (1u << ::rmsnorm::cpu_device::lane())"}};
+
+/// Calculations, of the operands {0}, {1}, ...; {0} is the result.
+const std::map<std::string, std::string> kCalculations = {
+    {"add.f32", "{0} = {1} + {2}"},
+    {"sub.f32", "{0} = {1} - {2}"},
+    {"mul.f32", "{0} = {1} * {2}"},
+    {"div.f32", "{0} = {1} / {2}"},
+    {"fma.f32", "{0} = fmaf({1}, {2}, {3})"},
+    {"min.f32", "{0} = fminf({1}, {2})"},
+    {"max.f32", "{0} = fmaxf({1}, {2})"},
+    {"rsqrt.f32", "{0} = rsqrtf({1})"},
+    {"sqrt.f32", "{0} = sqrtf({1})"},
+    {"rcp.f32", "{0} = 1 / {1}"},
+    {"ex2.f32", "{0} = exp2f({1})"},
+    {"lg2.f32", "{0} = log2f({1})"},
+    {"tanh.f32", "{0} = tanhf({1})"},
+    {"cp.async.commit_group", "::rmsnorm::cpu_device::commit_copies()"},
+    {"membar.gl", "::__threadfence()"},
+    {"membar.sys", "::__threadfence()"},
+    {"membar", "::__threadfence_block()"},  // .cta is a hint
+    {"fence.acq_rel", "::__threadfence_block()"},
+    {"fence.sc", "::__threadfence_block()"},
+    {"fence.acq_rel.gpu", "::__threadfence()"},
+    {"fence.sc.gpu", "::__threadfence()"},
+    {"fence.acq_rel.sys", "::__threadfence()"},
+    {"griddepcontrol.wait", "::cudaGridDependencySynchronize()"},
+    {"griddepcontrol.launch_dependents", "::cudaTriggerProgrammaticLaunchCompletion()"},
+    {"bar.warp.sync", "::__syncwarp({0})"},
+    {"barrier.cluster.arrive",
+     "::rmsnorm::cpu_device::cluster_arrive(true, {{__FILE__, __LINE__}})"},
+    {"barrier.cluster.arrive.release",
+     "::rmsnorm::cpu_device::cluster_arrive(true, {{__FILE__, __LINE__}})"},
+    {"barrier.cluster.arrive.relaxed",
+     "::rmsnorm::cpu_device::cluster_arrive(false, {{__FILE__, __LINE__}})"},
+    {"barrier.cluster.wait", "::rmsnorm::cpu_device::cluster_wait({{__FILE__, __LINE__}})"},
+    {"barrier.cluster.wait.acquire", "::rmsnorm::cpu_device::cluster_wait({{__FILE__, __LINE__}})"},
+    {"mapa.shared.u32", "{0} = ::rmsnorm::cpu_device::map_address({1}, {2})"},
+    {"fence.mbarrier_init.release.cluster", ""},
+    {"fence.proxy.async", ""},
+    {"fence.proxy.async.shared", ""},
+    {"selp.b32", "{0} = {3} ? {1} : {2}"},
+    {"selp.u32", "{0} = {3} ? {1} : {2}"},
+    {"createpolicy.fractional.b64", "{0} = 0"},
+    {"prefetch.global.L1", ""},
+    {"prefetch.global.L2", ""}};
+
+/// An operand as C++: "%0" is an expression, "[%1+16]" an address in this kind of memory.
+std::string operand(std::string text, const Words& operands, const std::string& memory) {
+  std::erase_if(text, [](char c) { return c == '{' || c == '}' || std::isspace(c) != 0; });
+  if (text.starts_with("[")) {
+    const Words sum = split(std::string_view(text).substr(1, text.size() - 2), '+');
+    return fmt::format(
+        "::rmsnorm::cpu_device::{}_at({}, {})", memory, operand(sum[0], operands, memory),
+        sum.size() > 1 ? sum[1] : "0");
+  }
+  if (text.starts_with("%%")) {
+    const std::string name = text.substr(2);
+    if (const auto found = kRegisters.find(name); found != kRegisters.end()) return found->second;
+    static const std::map<std::string, std::string> kIndices = {
+        {"tid", "threadIdx"}, {"ctaid", "blockIdx"}, {"ntid", "blockDim"}, {"nctaid", "gridDim"}};
+    const Words parts = split(name, '.');
+    const auto index = kIndices.find(parts[0]);
+    return index != kIndices.end() && parts.size() == 2 ? index->second + "." + parts[1] : "";
+  }
+  if (!text.starts_with("%")) return text;  // a number
+  const auto number = static_cast<std::size_t>(std::atoi(text.c_str() + 1));
+  return number < operands.size() ? operands[number] : "";
+}
+
+}  // namespace
+
+std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
+  // A block of its own has predicates, each a variable here; C++ has the braces.
+  if (instruction.starts_with('{')) instruction.remove_prefix(1);
+  instruction.remove_prefix(std::min(instruction.find_first_not_of(' '), instruction.size()));
+  if (instruction.empty() || instruction == "}") return ";";
+  constexpr std::string_view kPredicate = ".reg .pred ";
+  if (instruction.starts_with(kPredicate)) {
+    return fmt::format("bool {} = false;", instruction.substr(kPredicate.size()));
+  }
+  constexpr std::string_view kPolicy = ".L2::cache_hint";
+  if (const std::size_t hint = instruction.find(kPolicy); hint != instruction.npos) {
+    const std::size_t last = instruction.rfind(',');  // the policy, which changes nothing here
+    const std::string policy = operand(std::string(instruction.substr(last + 1)), operands, "");
+    std::string rest(instruction.substr(0, last));
+    rest = rewrite_ptx(rest.erase(hint, kPolicy.size()), operands);
+    return rest.empty() ? "" : fmt::format("{} static_cast<void>({});", rest, policy);
+  }
+  const std::size_t space = std::min(instruction.find_first_of(" \t"), instruction.size());
+  Words parts = split(instruction.substr(0, space), '.');
+  std::erase_if(parts, is_hint);
+  for (std::string& part : parts) {
+    if (part.starts_with("shared::")) part = "shared";  // of the block or the cluster
+  }
+  const std::string name = fmt::format("{}", fmt::join(parts, "."));
+  const auto has = [&](const char* part) {
+    return std::find(parts.begin(), parts.end(), part) != parts.end();
+  };
+  Words values;
+  if (space < instruction.size()) values = split(instruction.substr(space + 1), ',');
+  const bool is_copy = name == "cp.async.shared.global";
+  const bool is_bulk_copy =
+      name == "cp.async.bulk.shared.global.mbarrier::complete_tx::bytes" && values.size() == 4;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bool is_shared = has("shared") && !((is_copy || is_bulk_copy) && i == 1);
+    values[i] = operand(values[i], operands, is_shared ? "shared" : "global");
+    if (values[i].empty()) return "";
+  }
+  if (const auto known = kCalculations.find(name); known != kCalculations.end()) {
+    values.resize(4);
+    return fmt::format(fmt::runtime(known->second), values[0], values[1], values[2], values[3]) +
+           ";";
+  }
+  const auto call = [&](const std::string& function) {
+    return fmt::format("::rmsnorm::cpu_device::{}({});", function, fmt::join(values, ", "));
+  };
+  const auto call_at_place = [&](const std::string& function) {
+    values.insert(values.begin(), "{__FILE__, __LINE__}");
+    return call(function);
+  };
+  if (is_copy) return call("copy");
+  if (is_bulk_copy) return call_at_place("bulk_copy");
+  if (name == "mbarrier.init.shared.b64") return call("mbarrier_init");
+  if (name == "mbarrier.arrive.expect_tx.shared.b64" && values[0] == "_") {
+    values.erase(values.begin());
+    return call_at_place("mbarrier_arrive_expecting");
+  }
+  if (name == "mbarrier.try_wait.parity.shared.b64" && values.size() == 3) {
+    const std::string passed = values[0];
+    values.erase(values.begin());
+    return passed + " = " + call_at_place("mbarrier_try_wait");
+  }
+  if (name.starts_with("st.async.shared.mbarrier::complete_tx::bytes.") && values.size() == 3 &&
+      parts.size() == 5) {
+    return call(fmt::format("store_async<{}>", std::atoi(parts.back().c_str() + 1) / 8));
+  }
+  if (name == "cp.async.wait_all") {
+    return "::rmsnorm::cpu_device::commit_copies(); ::rmsnorm::cpu_device::wait_for_copies(0);";
+  }
+  if (name == "cp.async.wait_group") return call("wait_for_copies");
+  for (const char* const does : {"sync", "arrive"}) {
+    if (name != fmt::format("bar.{}", does) && name != fmt::format("barrier.{}", does)) continue;
+    return call_at_place(fmt::format("bar_{}", does));
+  }
+  if (name.starts_with("mov.") && values.size() == 2) {
+    return fmt::format("{} = {};", values[0], values[1]);
+  }
+  const bool is_plain =
+      parts.size() >= 3 &&
+      std::all_of(parts.begin() + 1, parts.end() - 1, [](const std::string& part) {
+        return part == "global" || part == "shared" || part == "v2" || part == "v4";
+      });
+  if ((parts[0] == "ld" || parts[0] == "st") && is_plain) {  // not of a flag
+    const int bytes = std::atoi(parts.back().c_str() + 1) / 8;
+    const bool is_load = parts[0] == "ld";
+    if (bytes == 0 || values.size() < 2) return "";
+    if (is_load) std::rotate(values.begin(), values.end() - 1, values.end());  // the address first
+    return call(fmt::format("{}<{}>", is_load ? "load" : "store", bytes));
+  }
+  return "";
+}
+
+}  // namespace rmsnorm::cpu_device

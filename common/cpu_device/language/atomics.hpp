@@ -1,0 +1,82 @@
+#pragma once
+/// \file
+/// CUDA's atomic functions, for the types that CUDA has them for. Each is one access, which nothing
+/// can interrupt here.
+
+#include <algorithm>
+#include <concepts>
+#include <cstring>
+#include <type_traits>
+
+#include "common/cpu_device/scheduler/access.hpp"
+
+namespace rmsnorm::cpu_device {
+
+/// Reports an atomic operation of the running thread.
+void touch_atomically(
+    const void* caller, const void* address, int bytes, Scope scope = Scope::device);
+
+/// The running thread looks at a flag: others may have to go on before it changes.
+void look(const void* flag);
+
+template <Scope scope = Scope::device, class T, class Change>
+__attribute__((noinline, no_sanitize("thread"))) T atomically(T* address, Change change) {
+  touch_atomically(__builtin_return_address(0), address, static_cast<int>(sizeof(T)), scope);
+  T old;
+  std::memcpy(static_cast<void*>(&old), address, sizeof(T));
+  const T changed = change(old);
+  std::memcpy(static_cast<void*>(address), &changed, sizeof(T));
+  return old;
+}
+
+template <class T>
+concept Integer = std::integral<T> && sizeof(T) >= 4;
+template <class T>
+concept Integer32 = std::same_as<T, int> || std::same_as<T, unsigned>;
+template <class T>
+concept Unsigned32 = std::same_as<T, unsigned>;
+template <class T>  // a half, or a pair, has operators of its own
+concept Addable = Integer<T> || std::floating_point<T> || std::is_class_v<T>;
+template <class T>
+concept Exchangeable = Integer<T> || std::same_as<T, float>;
+template <class T>
+concept Comparable = Integer<T> || std::same_as<T, unsigned short>;
+
+}  // namespace rmsnorm::cpu_device
+
+/// The function and its forms for a wider or a narrower scope; that of the system is the device's
+/// here.
+#define RMSNORM_ATOMIC(name, Types, changed)                \
+  RMSNORM_ATOMIC_NAMED(name, device, Types, changed)        \
+  RMSNORM_ATOMIC_NAMED(name##_block, block, Types, changed) \
+  RMSNORM_ATOMIC_NAMED(name##_system, device, Types, changed)
+#define RMSNORM_ATOMIC_NAMED(name, scope, Types, changed)                                 \
+  template <rmsnorm::cpu_device::Types T>                                                 \
+  inline T name(T* address, std::type_identity_t<T> value) {                              \
+    return rmsnorm::cpu_device::atomically<rmsnorm::cpu_device::Scope::scope>(            \
+        address, [&]([[maybe_unused]] const T& old) { return static_cast<T>(changed); }); \
+  }
+#define RMSNORM_ATOMIC_CAS(name, scope)                                                        \
+  template <rmsnorm::cpu_device::Comparable T>                                                 \
+  inline T name(T* address, std::type_identity_t<T> expected, std::type_identity_t<T> value) { \
+    return rmsnorm::cpu_device::atomically<rmsnorm::cpu_device::Scope::scope>(                 \
+        address, [&](T old) { return old == expected ? value : old; });                        \
+  }
+
+RMSNORM_ATOMIC(atomicAdd, Addable, old + value)
+RMSNORM_ATOMIC(atomicSub, Integer32, old - value)
+RMSNORM_ATOMIC(atomicMin, Integer, std::min(old, value))
+RMSNORM_ATOMIC(atomicMax, Integer, std::max(old, value))
+RMSNORM_ATOMIC(atomicAnd, Integer, old& value)
+RMSNORM_ATOMIC(atomicOr, Integer, old | value)
+RMSNORM_ATOMIC(atomicXor, Integer, old ^ value)
+RMSNORM_ATOMIC(atomicExch, Exchangeable, value)
+RMSNORM_ATOMIC(atomicInc, Unsigned32, old >= value ? 0 : old + 1)
+RMSNORM_ATOMIC(atomicDec, Unsigned32, old == 0 || old > value ? value : old - 1)
+RMSNORM_ATOMIC_CAS(atomicCAS, device)
+RMSNORM_ATOMIC_CAS(atomicCAS_block, block)
+RMSNORM_ATOMIC_CAS(atomicCAS_system, device)
+
+#undef RMSNORM_ATOMIC
+#undef RMSNORM_ATOMIC_NAMED
+#undef RMSNORM_ATOMIC_CAS

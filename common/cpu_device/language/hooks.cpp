@@ -1,0 +1,186 @@
+/// \file
+/// The functions that a compiler calls at each load and store under -fsanitize=thread. The
+/// sanitizer itself is not linked: here, they lead to the watcher.
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "common/cpu_device/device.hpp"
+#include "common/cpu_device/language/kernel_language.hpp"
+#include "common/cpu_device/language/vectors.hpp"
+#include "common/cpu_device/scheduler/sanitizer.hpp"
+
+using rmsnorm::cpu_device::device;
+using rmsnorm::cpu_device::in_watched_kernel;
+using rmsnorm::cpu_device::running;
+using rmsnorm::cpu_device::Touch;
+
+constexpr int kWidest = 16;  // bytes: a GPU moves more in parts
+
+void rmsnorm::cpu_device::copy_vector(const void* caller, void* to, const void* from, int bytes) {
+  for (int i = 0; in_watched_kernel && i < bytes; i += kWidest) {
+    const int part = std::min(kWidest, bytes - i);
+    device().watch.access({caller, static_cast<const char*>(from) + i, part, Touch::load});
+    device().watch.access({caller, static_cast<const char*>(to) + i, part, Touch::store});
+  }
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+namespace {
+
+/// Not inlined: most calls end at the question whether anybody watches, and that has to be quick.
+[[gnu::noinline]] void report(const void* pc, const void* address, int bytes, Touch touch) {
+  device().watch.access({pc, address, bytes, touch});
+}
+
+inline void touch(const void* pc, const void* address, int bytes, Touch how) {
+  if (in_watched_kernel) [[unlikely]]
+    report(pc, address, bytes, how);
+}
+
+/// Through a volatile pointer: it may be a flag that another thread waits for.
+void touch_flag(const void* pc, const void* address, int bytes, Touch how) {
+  if (how == Touch::load && running != nullptr) running->look(address);
+  if (in_watched_kernel) device().watch.access({pc, address, bytes, how, true});
+}
+
+/// A struct goes in parts of 16 or 8 bytes where its size and its address allow, as a vector does;
+/// another one word by word, or byte by byte.
+void touch_parts(const void* pc, const void* address, std::size_t bytes, Touch how) {
+  if (!in_watched_kernel) return;
+  const auto is_multiple = [&](std::size_t part) {
+    return bytes % part == 0 && reinterpret_cast<std::uintptr_t>(address) % part == 0;
+  };
+  std::size_t part = is_multiple(4) ? 4 : 1;
+  if (is_multiple(8)) part = is_multiple(16) ? 16 : 8;
+  for (std::size_t i = 0; i < bytes; i += part) {
+    report(pc, static_cast<const char*>(address) + i, static_cast<int>(part), how);
+  }
+}
+
+}  // namespace
+
+void rmsnorm::cpu_device::touch_whole(
+    const void* caller, const void* data, std::size_t bytes, bool is_read_only) {
+  if (is_read_only) device().watch.read_only(caller, data, static_cast<int>(bytes));
+  if (!std::has_single_bit(bytes)) return touch_parts(caller, data, bytes, Touch::load);
+  for (std::size_t i = 0; i < bytes; i += kWidest) {
+    const auto part = std::min(kWidest, static_cast<int>(bytes));
+    touch(caller, static_cast<const char*>(data) + i, part, Touch::load);
+  }
+}
+
+#define RMSNORM_HOOKS_OF_SIZE(bytes)                                        \
+  void __tsan_read##bytes(void* address) {                                  \
+    touch(__builtin_return_address(0), address, bytes, Touch::load);        \
+  }                                                                         \
+  void __tsan_write##bytes(void* address) {                                 \
+    touch(__builtin_return_address(0), address, bytes, Touch::store);       \
+  }                                                                         \
+  void __tsan_volatile_read##bytes(void* address) {                         \
+    touch_flag(__builtin_return_address(0), address, bytes, Touch::load);   \
+  }                                                                         \
+  void __tsan_volatile_write##bytes(void* address) {                        \
+    touch_flag(__builtin_return_address(0), address, bytes, Touch::store);  \
+  }                                                                         \
+  void __tsan_unaligned_read##bytes(void* address) {                        \
+    touch_parts(__builtin_return_address(0), address, bytes, Touch::load);  \
+  }                                                                         \
+  void __tsan_unaligned_write##bytes(void* address) {                       \
+    touch_parts(__builtin_return_address(0), address, bytes, Touch::store); \
+  }
+
+extern "C" {
+
+RMSNORM_HOOKS_OF_SIZE(1)
+RMSNORM_HOOKS_OF_SIZE(2)
+RMSNORM_HOOKS_OF_SIZE(4)
+RMSNORM_HOOKS_OF_SIZE(8)
+RMSNORM_HOOKS_OF_SIZE(16)
+
+void __tsan_init() {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+void __tsan_vptr_update(void**, void*) {}
+void __tsan_vptr_read(void**) {}
+
+// Copies of whole structs.
+void __tsan_read_range(void* address, std::size_t bytes) {
+  touch_parts(__builtin_return_address(0), address, bytes, Touch::load);
+}
+void __tsan_write_range(void* address, std::size_t bytes) {
+  touch_parts(__builtin_return_address(0), address, bytes, Touch::store);
+}
+void* __tsan_memcpy(void* to, const void* from, std::size_t bytes) {
+  touch_parts(__builtin_return_address(0), from, bytes, Touch::load);
+  touch_parts(__builtin_return_address(0), to, bytes, Touch::store);
+  return std::memcpy(to, from, bytes);
+}
+void* __tsan_memmove(void* to, const void* from, std::size_t bytes) {
+  touch_parts(__builtin_return_address(0), from, bytes, Touch::load);
+  touch_parts(__builtin_return_address(0), to, bytes, Touch::store);
+  return std::memmove(to, from, bytes);
+}
+void* __tsan_memset(void* to, int value, std::size_t bytes) {
+  touch_parts(__builtin_return_address(0), to, bytes, Touch::store);
+  return std::memset(to, value, bytes);
+}
+
+#ifndef RMSNORM_ADDRESS_SANITIZER
+/// What -fsanitize=bounds says of an array, and of a place.
+struct OutOfBounds {
+  const char* file;
+  std::uint32_t line;
+  std::uint32_t column;
+  const struct Type {
+    std::uint16_t kind;
+    std::uint16_t info;
+    char name[1];  // "'float [4]'"
+  } * array;
+};
+void __ubsan_handle_out_of_bounds(OutOfBounds* at, std::uintptr_t index) {
+  if (!in_watched_kernel) return;
+  const rmsnorm::cpu_device::NotWatching pause;
+  const rmsnorm::cpu_device::Place place{at->file, static_cast<int>(at->line)};
+  running->report(
+      rmsnorm::cpu_device::Mistake::index_beyond, place,
+      {running->current(), static_cast<std::intptr_t>(index), at->array->name});
+}
+#endif
+
+// Atomic operations of the C++ library, in the host parts.
+#define RMSNORM_ATOMIC_HOOKS(bits)                                                                \
+  std::uint##bits##_t __tsan_atomic##bits##_load(const volatile std::uint##bits##_t* from, int) { \
+    return __atomic_load_n(from, __ATOMIC_SEQ_CST);                                               \
+  }                                                                                               \
+  void __tsan_atomic##bits##_store(                                                               \
+      volatile std::uint##bits##_t* to, std::uint##bits##_t value, int) {                         \
+    __atomic_store_n(to, value, __ATOMIC_SEQ_CST);                                                \
+  }                                                                                               \
+  std::uint##bits##_t __tsan_atomic##bits##_exchange(                                             \
+      volatile std::uint##bits##_t* to, std::uint##bits##_t value, int) {                         \
+    return __atomic_exchange_n(to, value, __ATOMIC_SEQ_CST);                                      \
+  }                                                                                               \
+  std::uint##bits##_t __tsan_atomic##bits##_fetch_add(                                            \
+      volatile std::uint##bits##_t* to, std::uint##bits##_t value, int) {                         \
+    return __atomic_fetch_add(to, value, __ATOMIC_SEQ_CST);                                       \
+  }                                                                                               \
+  std::uint##bits##_t __tsan_atomic##bits##_fetch_sub(                                            \
+      volatile std::uint##bits##_t* to, std::uint##bits##_t value, int) {                         \
+    return __atomic_fetch_sub(to, value, __ATOMIC_SEQ_CST);                                       \
+  }                                                                                               \
+  int __tsan_atomic##bits##_compare_exchange_strong(                                              \
+      volatile std::uint##bits##_t* at, std::uint##bits##_t* expected, std::uint##bits##_t value, \
+      int, int) {                                                                                 \
+    return __atomic_compare_exchange_n(                                                           \
+        at, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                          \
+  }
+
+RMSNORM_ATOMIC_HOOKS(8)
+RMSNORM_ATOMIC_HOOKS(32)
+RMSNORM_ATOMIC_HOOKS(64)
+
+}  // extern "C"

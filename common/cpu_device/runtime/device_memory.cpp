@@ -1,0 +1,68 @@
+#include "common/cpu_device/runtime/device_memory.hpp"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "common/cpu_device/scheduler/sanitizer.hpp"
+
+namespace rmsnorm::cpu_device {
+namespace {
+
+constexpr std::size_t kBytes = std::size_t{1} << 43;  // addresses cost nothing
+constexpr std::size_t kPage = 4096;
+
+/// What has been given, and what is to be given.
+struct Addresses {
+  char* begin;
+  char* next;
+};
+
+Addresses& addresses() {
+  static Addresses all = [] {
+    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void* const begin = mmap(nullptr, kBytes, PROT_NONE, kFlags, -1, 0);
+    auto* const first = begin == MAP_FAILED ? nullptr : static_cast<char*>(begin);
+    // Addresses before the first tensor are the device's, too.
+    return Addresses{first, first == nullptr ? first : first + kBytes / 2};
+  }();
+  return all;
+}
+
+std::size_t whole_pages(std::size_t bytes) {
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
+}  // namespace
+
+char* take_addresses(std::size_t bytes) {
+  Addresses& all = addresses();
+  const std::size_t pages = whole_pages(bytes);
+  const auto given = static_cast<std::size_t>(all.next - all.begin);
+  if (all.begin == nullptr || pages + kPage > kBytes - given) return nullptr;
+  all.next += pages + kPage;  // a page between two that nobody may touch
+  return all.next - pages - kPage;
+}
+
+char* take_device_memory(std::size_t bytes) {
+  char* const data = take_addresses(bytes);
+  const std::size_t pages = whole_pages(bytes);
+  if (data == nullptr || mprotect(data, pages, PROT_READ | PROT_WRITE) != 0) return nullptr;
+  std::memset(data, 0xff, bytes);
+  make_inaccessible(data + bytes, pages - bytes);
+  return data;
+}
+
+void give_back_device_memory(char* data, std::size_t bytes) {
+  madvise(data, whole_pages(bytes), MADV_DONTNEED);
+  mprotect(data, whole_pages(bytes), PROT_NONE);
+}
+
+bool is_device_address(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const auto begin = reinterpret_cast<std::uintptr_t>(addresses().begin);
+  return at - begin < kBytes;
+}
+
+}  // namespace rmsnorm::cpu_device

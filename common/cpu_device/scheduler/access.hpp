@@ -1,0 +1,57 @@
+#pragma once
+/// \file
+/// A load or store of a kernel.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rmsnorm::cpu_device {
+
+inline constexpr unsigned kBulkBytes = 16;  ///< a bulk copy moves a multiple of these
+
+/// What a thread does with memory.
+enum class Touch : std::uint8_t {
+  load,    ///< reads
+  store,   ///< writes
+  atomic,  ///< reads and writes in one step
+};
+
+/// "reads", "writes", "atomically changes".
+inline const char* verb(Touch touch) {
+  return touch == Touch::load ? "reads" : touch == Touch::store ? "writes" : "atomically changes";
+}
+
+/// For which threads a fence or an atomic operation is one.
+enum class Scope {
+  block,   ///< those of the block: __threadfence_block(), atomicAdd_block()
+  device,  ///< all: __threadfence(), atomicAdd()
+};
+
+/// A hint that a load can carry, as PTX calls it: which lines of the L2 go first if it needs room.
+enum class CachePolicy {
+  normal,       ///< as all others
+  evict_last,   ///< to stay while there are others to give up
+  evict_first,  ///< to be given up before all others
+};
+
+/// What the running thread does with memory.
+struct Access {
+  const void* pc;               ///< where the compiler's call returns to: the place in the code
+  const void* address;          ///< of the first byte
+  int bytes;                    ///< how many
+  Touch touch;                  ///< load, store or both
+  bool is_volatile = false;     ///< whether its pointer is
+  Scope scope = Scope::device;  ///< of an atomic operation
+  CachePolicy policy = CachePolicy::normal;  ///< of the pointer that it goes through
+  /// No request of a warp: a bulk copy, of any length, 16 bytes at a time (bulk_copy.hpp), or what
+  /// is done to a barrier that counts.
+  bool is_bulk = false;
+};
+
+/// A byte of a block's shared memory.
+struct SharedByte {
+  int rank = 0;            ///< of the block in its cluster
+  std::size_t offset = 0;  ///< from the start of the device's shared memory
+};
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,164 @@
+#include "common/cpu_device/scheduler/bulk_copy.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "common/cpu_device/scheduler/block.hpp"
+#include "common/cpu_device/scheduler/grid.hpp"
+#include "common/cpu_device/scheduler/shared_memory.hpp"
+
+namespace rmsnorm::cpu_device {
+namespace {
+
+/// Something on its way to shared memory.
+struct Transfer {
+  const void* caller;
+  std::size_t to;    // offset in shared memory
+  const void* from;  // null: it is the value
+  std::uint64_t value;
+  unsigned bytes;
+};
+
+/// What is on its way to a block, by the offset of the barrier that counts it.
+struct BulkCopiesOfBlock {
+  std::map<std::size_t, std::vector<Transfer>> coming;
+  int looks = 0;  // at barriers, since something has happened
+};
+
+BulkCopiesOfBlock& of(const BlockRunner& block) {
+  static PerBlock<BulkCopiesOfBlock> all;
+  return all.of(block);
+}
+
+/// A block that something is on its way to has returned.
+void report_left(const Transfer& transfer, int rank) {
+  running->report(
+      Mistake::left_before_transfer, transfer.caller,
+      {transfer.from != nullptr ? "copy" : "store", rank,
+       running->grid().cluster() != nullptr ? " of the cluster" : ""});
+}
+
+/// The running thread uses a barrier, which has to be there: its init() is a store. What else
+/// happens to it is in an order by itself.
+void touch_barrier(const void* caller, const SplitBarrier& barrier, bool arrives) {
+  running->observer().access(
+      {.pc = caller,
+       .address = &barrier,
+       .bytes = sizeof barrier,
+       .touch = Touch::load,
+       .is_volatile = arrives,
+       .is_bulk = true});
+}
+
+/// Carries out what is on its way to shared memory, as the barrier counts it.
+void receive(SplitBarrier& barrier) {
+  BulkCopiesOfBlock& own = of(*running);
+  const auto found = own.coming.find(running->shared().offset_of(&barrier));
+  if (found == own.coming.end()) return;
+  const std::vector<Transfer> transfers = std::move(found->second);
+  own.coming.erase(found);
+  own.looks = 0;
+  for (const Transfer& transfer : transfers) {
+    char* const to = running->shared().begin() + transfer.to;
+    running->observer().access(
+        {.pc = transfer.caller,
+         .address = to,
+         .bytes = static_cast<int>(transfer.bytes),
+         .touch = Touch::store,
+         .is_bulk = true});
+    std::memcpy(
+        to, transfer.from != nullptr ? transfer.from : &transfer.value,
+        std::size_t{transfer.bytes});
+    barrier.bytes -= static_cast<int>(transfer.bytes);
+  }
+  running->observer().hand_on(&barrier);
+  end_phase_if_complete(barrier);
+}
+
+}  // namespace
+
+void arrive_expecting(SplitBarrier& barrier, unsigned bytes, Place place) {
+  touch_barrier(__builtin_return_address(0), barrier, true);
+  if (barrier.expected > kMaxThreads)
+    running->give_up(Mistake::no_count, place, {running->current()});
+  barrier.bytes += static_cast<int>(bytes);
+  count_in(barrier, 1, &barrier);
+}
+
+void begin_bulk_copy(
+    void* to, const void* from, unsigned bytes, SplitBarrier& barrier, Place place) {
+  const void* const caller = __builtin_return_address(0);
+  if (bytes % kBulkBytes != 0) {
+    running->give_up(Mistake::bulk_size, place, {running->current(), bytes, kBulkBytes});
+  }
+  running->observer().access(
+      {.pc = caller,
+       .address = from,
+       .bytes = static_cast<int>(bytes),
+       .touch = Touch::load,
+       .is_bulk = true});
+  running->observer().hand_on(&barrier);  // also that it reads
+  of(*running).coming[running->shared().offset_of(&barrier)].push_back(
+      {caller, running->shared().offset_of(to), from, 0, bytes});
+}
+
+void send(void* to, std::uint64_t value, unsigned bytes, SplitBarrier& barrier) {
+  const NotWatching pause;
+  const void* const caller = __builtin_return_address(0);
+  Transfer transfer{caller, 0, nullptr, value, bytes};
+  const Access access{caller, to, static_cast<int>(bytes), Touch::store};
+  Cluster* const cluster = running->grid().cluster();
+  if (cluster == nullptr) {
+    transfer.to = running->shared().offset_of(to);
+    running->observer().sends(access, {0, transfer.to});
+    of(*running).coming[running->shared().offset_of(&barrier)].push_back(transfer);
+    return;
+  }
+  const int rank = running->grid().rank();
+  const SharedByte byte = cluster->find(rank, to);
+  const SharedByte counter = cluster->find(rank, &barrier);
+  running->observer().sends(access, byte);
+  const BlockRunner* const receiver = cluster->receiver(rank, counter.rank, access);
+  if (receiver == nullptr) {  // nobody knows what a GPU would do
+    if (cluster->has_ended(counter.rank)) report_left(transfer, counter.rank);
+    running->stop();
+  }
+  transfer.to = byte.offset;
+  of(*receiver).coming[counter.offset].push_back(transfer);
+}
+
+bool try_wait(SplitBarrier& barrier, unsigned parity, Place place) {
+  constexpr int kPatience = 1000;  // rounds in which all others have got on, if they could
+  if (barrier.expected > kMaxThreads)
+    running->give_up(Mistake::no_count, place, {running->current()});
+  const auto is_over = [&] { return barrier.phase % 2 != parity % 2; };
+  if (!is_over()) receive(barrier);
+  if (is_over()) {
+    touch_barrier(__builtin_return_address(0), barrier, false);
+    running->observer().take(&barrier);
+    return true;
+  }
+  if (++of(*running).looks > kPatience * running->threads()) {
+    if (barrier.arrived < barrier.expected) report_no_arrival(barrier, place);
+    const int bytes = barrier.bytes;
+    running->give_up(
+        bytes > 0 ? Mistake::bytes_never_come : Mistake::bytes_not_expected, place,
+        {running->current(), std::abs(bytes)});
+  }
+  if (running->grid().cluster() != nullptr) {
+    running->wait_for_blocks();
+  } else {
+    running->pause();
+  }
+  return false;
+}
+
+void report_transfers_left(const BlockRunner& block, int rank) {
+  const BulkCopiesOfBlock& left = of(block);
+  if (!left.coming.empty()) report_left(left.coming.begin()->second.front(), rank);
+}
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,158 @@
+#include "common/cpu_device/scheduler/cluster.hpp"
+
+#include <algorithm>
+
+#include "common/cpu_device/scheduler/grid.hpp"
+
+namespace rmsnorm::cpu_device {
+Cluster::Cluster(GridRunner& grid, int blocks, int threads)
+    : grid_(grid),
+      parts_(static_cast<std::size_t>(blocks)),
+      threads_(static_cast<std::size_t>(threads)) {
+  for (Part& part : parts_) {
+    part.memory = std::make_unique_for_overwrite<char[]>(SharedMemory::kMemoryBytes);
+  }
+}
+
+void Cluster::begin(std::uint64_t number) {
+  number_ = number;
+  for (Part& part : parts_) {
+    std::unique_ptr<char[]> memory = std::move(part.memory);
+    grid_.observer().forget(memory.get(), SharedMemory::kMemoryBytes);
+    part = {
+        .memory = std::move(memory),
+        .arrivals = std::vector<int>(threads_),
+        .waits = std::vector<int>(threads_),
+        .arrived = {}};
+  }
+}
+
+void Cluster::begin_block(int rank, const BlockRunner& runner) {
+  part(rank).runner = &runner;
+}
+
+void Cluster::end_block(int rank) {
+  part(rank).has_ended = true;
+  report_if_gone(rank);
+}
+
+/// A block may return when it has waited at a barrier behind each access of others to its memory.
+void Cluster::report_if_gone(int rank) const {
+  const Part& own = parts_[static_cast<std::size_t>(rank)];
+  if (own.passed >= own.needed) return;
+  running->report(
+      Mistake::left_before_access, own.needed_by.pc,
+      {own.needed_by_rank, verb(own.needed_by.touch), rank});
+}
+
+/// A block whose threads have all returned has no more to come.
+bool Cluster::has_arrived(const Part& part, int barrier) const {
+  if (part.runner == nullptr) return false;
+  if (part.has_ended) return true;
+  const int returned = part.runner->threads() - part.runner->live();
+  const auto i = static_cast<std::size_t>(barrier);
+  return i < part.arrived.size() && part.arrived[i] + returned >= part.runner->threads();
+}
+
+bool Cluster::all_arrived(int barrier) const {
+  return std::all_of(
+      parts_.begin(), parts_.end(), [&](const Part& part) { return has_arrived(part, barrier); });
+}
+
+/// What is handed on at a barrier: an address where nothing is.
+const void* Cluster::flag(int barrier) const {
+  constexpr std::uintptr_t kBarriers = 1 << 16;
+  return reinterpret_cast<const void*>(number_ * kBarriers + static_cast<std::uintptr_t>(barrier));
+}
+
+void Cluster::arrive(int rank, bool is_ordered, Place place) {
+  const NotWatching pause;
+  Part& own = part(rank);
+  const auto thread = static_cast<std::size_t>(running->current());
+  if (own.arrivals[thread] != own.waits[thread]) {
+    running->give_up(Mistake::arrives_twice, place, {thread});
+  }
+  const int barrier = ++own.arrivals[thread];
+  const auto i = static_cast<std::size_t>(barrier);
+  if (own.arrived.size() <= i) own.arrived.resize(i + 1);
+  ++own.arrived[i];
+  grid_.observer().arrives(is_ordered);
+  if (own.arrived[i] == running->live()) grid_.observer().hand_on_arrivals(flag(barrier));
+}
+
+void Cluster::wait(int rank, Place place) {
+  constexpr int kPatience = 10000;  // rounds in which all others have got on, if they could
+  const NotWatching pause;
+  Part& own = part(rank);
+  const auto thread = static_cast<std::size_t>(running->current());
+  if (own.waits[thread] == own.arrivals[thread]) {
+    running->give_up(Mistake::waits_without_arrival, place, {thread});
+  }
+  const int barrier = ++own.waits[thread];
+  ++own.waiting;
+  for (int round = 0; own.passed < barrier; ++round) {
+    if (own.waiting == running->live() && all_arrived(barrier)) {
+      grid_.observer().take(flag(barrier));
+      grid_.observer().barrier_of_cluster(place, own.waiting);
+      own.waiting = 0;
+      own.passed = barrier;
+      const auto i = static_cast<std::size_t>(barrier);
+      const auto gone = std::find_if(parts_.begin(), parts_.end(), [&](const Part& other) {
+        return other.has_ended && (other.arrived.size() <= i || other.arrived[i] == 0);
+      });
+      if (gone != parts_.end()) {
+        running->give_up(Mistake::block_returned, place, {gone - parts_.begin()});
+      }
+      running->pause();  // the others go on beside it, and what they do is one request
+      break;
+    }
+    if (round == kPatience) {
+      running->give_up(Mistake::never_arrives, place, {thread});
+    }
+    running->wait_for_blocks();
+  }
+}
+
+void* Cluster::map(int rank, int to, void* address) {
+  if (to == rank || !grid_.shared().contains(address) || to < 0 || to >= blocks()) return address;
+  return memory(to) + grid_.shared().offset_of(address) - SharedMemory::kFirstByte;
+}
+
+SharedByte Cluster::find(int rank, const void* address) const {
+  if (grid_.shared().contains(address)) return {rank, grid_.shared().offset_of(address)};
+  const auto* const byte = static_cast<const char*>(address);
+  for (int other = 0; other < blocks(); ++other) {
+    const char* const begin = parts_[static_cast<std::size_t>(other)].memory.get();
+    if (byte < begin || byte >= begin + SharedMemory::kMemoryBytes) continue;
+    return {other, static_cast<std::size_t>(byte - begin) + SharedMemory::kFirstByte};
+  }
+  return {-1, 0};
+}
+
+/// A block has begun when it has come to a barrier at which the running block has waited.
+void Cluster::report_if_early(int rank, int other, const Access& access) const {
+  if (other == rank || parts_[static_cast<std::size_t>(rank)].passed > 0) return;
+  running->report(Mistake::not_begun, access.pc, {running->current(), verb(access.touch), other});
+}
+
+const BlockRunner* Cluster::receiver(int rank, int other, const Access& access) {
+  report_if_early(rank, other, access);
+  const Part& its = part(other);
+  return its.has_ended ? nullptr : its.runner;
+}
+
+void Cluster::touch(int rank, int other, const Access& access) {
+  const Part& own = part(rank);
+  Part& its = part(other);
+  report_if_early(rank, other, access);
+  // The next barrier at which this thread arrives is the first that tells the other block of it.
+  const int needed = own.arrivals[static_cast<std::size_t>(running->current())] + 1;
+  if (needed > its.needed) {
+    its.needed = needed;
+    its.needed_by = access;
+    its.needed_by_rank = rank;
+  }
+  if (its.has_ended) report_if_gone(other);
+}
+
+}  // namespace rmsnorm::cpu_device

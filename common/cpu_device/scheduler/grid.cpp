@@ -1,0 +1,145 @@
+#include "common/cpu_device/scheduler/grid.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/cpu_device/scheduler/bulk_copy.hpp"
+
+namespace rmsnorm::cpu_device {
+
+GridRunner::GridRunner(SharedMemory& shared) : shared_(shared) {
+  free_.push_back(new_resident());
+  running = &free_.front()->runner;
+}
+
+std::unique_ptr<GridRunner::Resident> GridRunner::new_resident() {
+  return std::make_unique<Resident>(*this, residents_++);
+}
+
+/// One for the next block. Neighbours get one cluster, which is free when all have ended.
+std::unique_ptr<GridRunner::Resident> GridRunner::next_resident(
+    std::uint64_t number, int threads, int cluster) {
+  if (free_.empty()) free_.push_back(new_resident());
+  std::unique_ptr<Resident> resident = std::move(free_.back());
+  free_.pop_back();
+  resident->cluster = nullptr;
+  resident->rank = 0;
+  if (cluster == 1) return resident;
+  const auto of_cluster = static_cast<std::uint64_t>(cluster);
+  if (next_ % of_cluster == 0) {  // a cluster's blocks begin one after the other
+    const auto unused = std::find_if(clusters_.begin(), clusters_.end(), [](const auto& known) {
+      return known.use_count() == 1;
+    });
+    if (unused != clusters_.end()) std::swap(*unused, clusters_.back());
+    if (unused == clusters_.end())
+      clusters_.push_back(std::make_shared<Cluster>(*this, cluster, threads));
+    static std::uint64_t clusters = 0;
+    clusters_.back()->begin(++clusters);
+  }
+  resident->cluster = clusters_.back();
+  resident->rank = static_cast<int>(number % of_cluster);
+  return resident;
+}
+
+void GridRunner::set_aside(Resident& resident) {
+  observer().set_aside(resident.number);
+  if (resident.cluster != nullptr) {
+    shared_.save(resident.cluster->memory(resident.rank));
+    return;
+  }
+  if (resident.shared == nullptr) {
+    resident.shared = std::make_unique_for_overwrite<char[]>(SharedMemory::kMemoryBytes);
+  }
+  resident.variables = shared_.save(resident.shared.get());
+}
+
+void GridRunner::go_on_with(Resident& resident) {
+  observer().go_on_with(resident.number);
+  if (resident.cluster != nullptr) {  // others may have written to what it has not declared yet
+    return shared_.restore(resident.cluster->memory(resident.rank), ~std::size_t{0});
+  }
+  shared_.restore(resident.shared.get(), resident.variables);
+}
+
+bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body, int cluster) {
+  blocks_ = std::uint64_t{grid.x} * grid.y * grid.z;
+  std::vector<std::uint64_t> chosen;
+  if (sampler_.is_on()) {
+    chosen = sampler_.choose(blocks_, cluster);
+    blocks_ = chosen.size();
+  }
+  next_ = arrived_ = 0;
+  const auto threads = static_cast<int>(block.x * block.y * block.z);
+  most_resident_ = std::max(multiprocessors_ * blocks_of_sm(threads), cluster);
+  clusters_.clear();
+  ++grids_;
+
+  while (next_ < blocks_ || !aside_.empty()) {
+    std::unique_ptr<Resident> resident;
+    Progress progress{};
+    if (can_begin()) {  // first: a block that waits may wait for any that has not begun
+      std::uint64_t n = is_changed_ ? blocks_ - 1 - next_ : next_;
+      if (!chosen.empty()) n = chosen[n];
+      resident = next_resident(n, threads, cluster);
+      if (std::exchange(resident->grid, grids_) != grids_) {
+        resident->runner.begin_grid(grid, block, body);
+      }
+      ++next_;
+      current_ = resident.get();
+      running = &resident->runner;
+      if (cluster > 1) resident->cluster->begin_block(resident->rank, resident->runner);
+      progress = running->begin_block(
+          {static_cast<unsigned>(n % grid.x), static_cast<unsigned>(n / grid.x % grid.y),
+           static_cast<unsigned>(n / grid.x / grid.y)});
+    } else {
+      resident = std::move(aside_.front());
+      aside_.pop_front();
+      go_on_with(*resident);
+      current_ = resident.get();
+      running = &resident->runner;
+      progress = running->go_on();
+    }
+
+    if (progress == Progress::waits) {
+      set_aside(*resident);
+      aside_.push_back(std::move(resident));
+      continue;
+    }
+    if (progress == Progress::ended) report_transfers_left(resident->runner, resident->rank);
+    if (resident->cluster != nullptr && progress == Progress::ended) {
+      resident->cluster->end_block(resident->rank);
+      resident->cluster = nullptr;
+    }
+    free_.push_back(std::move(resident));
+    if (progress == Progress::stopped) {
+      for (auto& other : aside_) free_.push_back(std::move(other));
+      aside_.clear();
+      for (const auto& other : free_) other->runner.forget();
+      return false;
+    }
+  }
+  return true;
+}
+
+void GridRunner::want_cluster(int blocks) {
+  wanted_cluster_ = blocks;
+  running->stop();
+}
+
+void GridRunner::barrier(Place place) {
+  running->barrier(place);
+  if (running->current() == 0) {
+    observer().fence(Scope::device);
+    observer().hand_on(this);
+    const std::uint64_t round = rounds_;
+    if (++arrived_ == blocks_) {
+      arrived_ = 0;
+      ++rounds_;
+    }
+    while (rounds_ == round) running->wait_for_blocks();
+    observer().take(this);
+  }
+  running->barrier(place);
+}
+
+}  // namespace rmsnorm::cpu_device

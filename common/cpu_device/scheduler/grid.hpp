@@ -1,0 +1,114 @@
+#pragma once
+/// \file
+/// A grid: its blocks run one after the other. One that waits for another, at a flag or at a
+/// barrier of the grid, is set aside, and the others go on.
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/cpu_device/scheduler/block.hpp"
+#include "common/cpu_device/scheduler/cluster.hpp"
+#include "common/cpu_device/scheduler/observer.hpp"
+#include "common/cpu_device/scheduler/sampler.hpp"
+#include "common/cpu_device/scheduler/shared_memory.hpp"
+
+namespace rmsnorm::cpu_device {
+
+inline constexpr int kMultiprocessors = 2;    ///< that the device seems to have, first
+inline constexpr int kMaxBlocksOfSm = 32;     ///< that one holds, as of compute capability 9.0
+inline constexpr int kMaxThreadsOfSm = 2048;  ///< likewise
+
+/// Blocks of so many threads, 1 or more, that one holds.
+constexpr int blocks_of_sm(int threads) {
+  const int warps = (threads - 1) / kWarpThreads + 1;
+  return std::min(kMaxBlocksOfSm, kMaxThreadsOfSm / (warps * kWarpThreads));
+}
+
+/// Runs grids.
+class GridRunner {
+ public:
+  /// Of blocks that have this shared memory in turn. Takes memory for the threads of one.
+  explicit GridRunner(SharedMemory& shared);
+
+  SharedMemory& shared() { return shared_; }   ///< of the block that runs
+  Sampler& sampler() { return sampler_; }      ///< chooses the blocks of a large grid
+  Observer& observer() { return *observer_; }  ///< who wants to know what runs
+  /// From now on, that is this one; at first, it is nobody.
+  void observe(Observer& observer) { observer_ = &observer; }
+
+  int multiprocessors() const { return multiprocessors_; }  ///< that the device seems to have
+  void set_multiprocessors(int count) { multiprocessors_ = count; }  ///< they are so many now
+
+  /// Runs `body` in every thread of every block, `cluster` of which are neighbours in x and a
+  /// cluster. False if a mistake made the rest impossible.
+  bool run(dim3 grid, dim3 block, const std::function<void()>& body, int cluster = 1);
+
+  /// Changes the order of blocks, and of the threads of each: from the last to the first, and
+  /// another block's turn comes with each atomic operation. A GPU has no order of them.
+  void change_order(bool changed) { is_changed_ = changed; }
+  bool is_order_changed() const { return is_changed_; }  ///< whether it is
+
+  /// Whether another block can go on while the running one waits.
+  bool has_others() const { return !aside_.empty() || can_begin(); }
+
+  /// A barrier of all threads of the grid: returns when each has called it.
+  void barrier(Place place);
+
+  /// That of the running block, or null where the launch has none.
+  Cluster* cluster() const { return current_ == nullptr ? nullptr : current_->cluster.get(); }
+  int rank() const { return current_->rank; }  ///< of the running block in its cluster
+
+  /// Ends the grid: it is to begin again, with clusters of so many blocks.
+  void want_cluster(int blocks);
+  /// How many that were; 0: it did not end for that.
+  int take_wanted_cluster() { return std::exchange(wanted_cluster_, 0); }
+
+ private:
+  /// A block that has begun, and what belongs to it alone.
+  struct Resident {
+    Resident(GridRunner& grid_runner, int number_) : runner(grid_runner), number(number_) {}
+
+    BlockRunner runner;
+    int number;                      // the observer's name for it
+    std::uint64_t grid = 0;          // of its last block
+    std::unique_ptr<char[]> shared;  // where its shared memory waits, if it has no cluster
+    std::size_t variables = 0;       // in it
+    std::shared_ptr<Cluster> cluster;
+    int rank = 0;
+  };
+
+  std::unique_ptr<Resident> new_resident();
+  std::unique_ptr<Resident> next_resident(std::uint64_t number, int threads, int cluster);
+  void set_aside(Resident& resident);
+  void go_on_with(Resident& resident);
+
+  bool can_begin() const {
+    return next_ < blocks_ && static_cast<int>(aside_.size()) < most_resident_;
+  }
+
+  SharedMemory& shared_;
+  Observer nobody_;
+  Observer* observer_ = &nobody_;
+  Sampler sampler_;
+  int multiprocessors_ = kMultiprocessors;
+  int residents_ = 0;
+  std::vector<std::unique_ptr<Resident>> free_;
+  std::deque<std::unique_ptr<Resident>> aside_;  // the first has waited longest
+  const Resident* current_ = nullptr;
+  std::vector<std::shared_ptr<Cluster>> clusters_;  // of which blocks have begun, or free ones
+  int most_resident_ = 0;    // blocks that are on the device at the same time
+  std::uint64_t grids_ = 0;  // that have begun
+  std::uint64_t blocks_ = 0;
+  std::uint64_t next_ = 0;     // the block that has not begun
+  std::uint64_t arrived_ = 0;  // blocks, at the grid's barrier
+  std::uint64_t rounds_ = 0;   // how often all have
+  bool is_changed_ = false;
+  int wanted_cluster_ = 0;
+};
+
+}  // namespace rmsnorm::cpu_device

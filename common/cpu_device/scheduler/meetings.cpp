@@ -1,0 +1,204 @@
+/// \file
+/// How the lanes of a warp meet.
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "common/cpu_device/scheduler/block.hpp"
+
+namespace rmsnorm::cpu_device {
+namespace {
+
+/// Whether lanes of a warp can meet in two calls: in those of one function of CUDA, wherever they
+/// are. A library's functions have to be called together.
+bool same_call(Place a, Place b) {
+  return a.call == b.call && (a.call != WarpCall::other || same_place(a, b));
+}
+
+/// "lane 3", "lanes 0 to 15 and 31"
+std::string lanes_of(std::uint32_t mask) {
+  std::string text = std::popcount(mask) == 1 ? "lane " : "lanes ";
+  bool is_first = true;
+  for (int lane = 0; lane < kWarpThreads; ++lane) {
+    if ((mask >> lane & 1) == 0) continue;
+    const int run = std::countr_one(mask >> lane);
+    if (!is_first) text += ", ";
+    text += run == 1 ? fmt::format("{}", lane) : fmt::format("{} to {}", lane, lane + run - 1);
+    is_first = false;
+    lane += run;
+  }
+  return text;
+}
+
+std::string mask_text(std::uint32_t mask) {
+  return fmt::format("{:#010x}", mask);
+}
+
+const char* name_of(Meeting kind) {
+  switch (kind) {
+    case Meeting::sync:
+      return "__syncwarp()";
+    case Meeting::shuffle:
+      return "a shuffle";
+    case Meeting::ballot:
+      return "a vote";
+    case Meeting::exchange:
+      return "a match or a reduction";
+  }
+  return "";
+}
+
+/// The name of a function of CUDA, or what a library's function does.
+const char* name_of(Meeting kind, WarpCall call) {
+  constexpr std::array kNames = {
+      "",
+      "__syncwarp()",
+      "__shfl_sync()",
+      "__shfl_up_sync()",
+      "__shfl_down_sync()",
+      "__shfl_xor_sync()",
+      "__ballot_sync()",
+      "__any_sync()",
+      "__all_sync()",
+      "__match_any_sync()",
+      "__match_all_sync()",
+      "__reduce_add_sync()",
+      "__reduce_min_sync()",
+      "__reduce_max_sync()",
+      "__reduce_and_sync()",
+      "__reduce_or_sync()",
+      "__reduce_xor_sync()"};
+  return call == WarpCall::other ? name_of(kind) : kNames[static_cast<std::size_t>(call)];
+}
+
+}  // namespace
+
+std::uint32_t BlockRunner::meet(
+    Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place,
+    std::array<std::uint32_t, kWarpThreads>* all) {
+  const NotWatching pause;
+  keep_way();
+  const std::uint32_t own_bit = 1u << lane();
+  if ((mask & own_bit) == 0) {
+    give_up(Mistake::unnamed_lane, place, {current_, name_of(kind), mask_text(mask), lane()});
+  }
+  Thread& me = all_[current_];
+  me.place = place;
+  me.kind = kind;
+  me.mask = mask;
+  me.value = value;
+  me.source = source;
+  me.all = all;
+  warps_[warp()].ready &= ~own_bit;
+  warps_[warp()].meeting |= own_bit;
+  if (try_to_meet(warp(), mask)) {
+    way = 0;
+  } else {
+    wait();
+  }
+  return me.value;
+}
+
+/// Completes a meeting if every lane that it needs is there.
+bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
+  Warp& warp = warps_[warp_number];
+  const std::uint32_t needed = mask & warp.exists & ~warp.returned;
+  if ((warp.meeting & needed) != needed) return false;
+  // A lane that waits with another mask may come to this meeting later.
+  for (std::uint32_t lanes = needed; lanes != 0; lanes &= lanes - 1) {
+    if (thread_of(warp_number, std::countr_zero(lanes)).mask != mask) return false;
+  }
+
+  const int first_lane = std::countr_zero(needed);
+  const Thread& first = thread_of(warp_number, first_lane);
+  std::array<std::uint32_t, kWarpThreads> values{};
+  for (int lane = 0; lane < kWarpThreads; ++lane) {
+    if ((needed >> lane & 1) == 0) continue;
+    const Thread& thread = thread_of(warp_number, lane);
+    values[lane] = thread.value;
+    if (thread.kind != first.kind || !same_call(thread.place, first.place)) {
+      report_other_meeting(warp_number, lane, first_lane);
+      stop();
+    }
+  }
+  if ((mask & warp.returned) != 0 && first.kind == Meeting::shuffle) {
+    const std::uint32_t gone = mask & warp.returned;
+    report(
+        Mistake::returned_lanes, first.place,
+        {lanes_of(gone), warp_number, std::popcount(gone) == 1 ? "has" : "have"},
+        warp_number * kWarpThreads + first_lane);
+  }
+
+  Lanes sources{};
+  std::uint32_t ballot = 0;
+  for (int lane = 0; lane < kWarpThreads; ++lane) {
+    if ((needed >> lane & 1) != 0 && values[lane] != 0) ballot |= 1u << lane;
+  }
+  for (int lane = 0; lane < kWarpThreads; ++lane) {
+    if ((needed >> lane & 1) == 0) continue;
+    Thread& thread = thread_of(warp_number, lane);
+    way_of(warp_number, lane) = 0;
+    if (thread.kind == Meeting::ballot) thread.value = ballot;
+    if (thread.kind == Meeting::exchange) {
+      thread.value = needed;
+      *thread.all = values;
+    }
+    if (thread.kind == Meeting::shuffle) {
+      sources[lane] = static_cast<std::uint32_t>(thread.source);
+      if ((needed >> thread.source & 1) != 0) {
+        thread.value = values[thread.source];
+      } else {
+        report(
+            Mistake::absent_source, thread.place, {lane, warp_number, thread.source},
+            warp_number * kWarpThreads + lane);
+      }
+    }
+  }
+  if (first.kind == Meeting::shuffle) {
+    observer().shuffled(first.place, warp_number, needed, values, sources);
+  }
+  observer().lanes_met(first.kind, warp_number, needed, first.place);
+  warp.meeting &= ~needed;
+  warp.ready |= needed;
+  return true;
+}
+
+void BlockRunner::report_other_meeting(int warp, int lane, int first_lane) {
+  const Thread& thread = thread_of(warp, lane);
+  const Thread& first = thread_of(warp, first_lane);
+  report(
+      Mistake::other_meeting, thread.place,
+      {lane, warp, first_lane, name_of(first.kind, first.place.call), mask_text(first.mask),
+       first.place, name_of(thread.kind, thread.place.call), mask_text(thread.mask)},
+      warp * kWarpThreads + lane);
+}
+
+/// Nobody can go on. At the barrier alone that cannot be: the last to come releases it.
+void BlockRunner::report_deadlock() {
+  int waiting = 0;
+  while ((warps_[waiting / kWarpThreads].meeting >> waiting % kWarpThreads & 1) == 0) ++waiting;
+  const Thread& thread = all_[waiting];
+  const int warp = waiting / kWarpThreads;
+  const int own_lane = waiting % kWarpThreads;
+  for (int lane = 0; lane < kWarpThreads; ++lane) {
+    const bool is_meeting = (thread.mask & warps_[warp].meeting) >> lane & 1;
+    if (is_meeting && thread_of(warp, lane).mask != thread.mask) {
+      return report_other_meeting(warp, lane, own_lane);
+    }
+  }
+  // Those that it waits for are at the barrier, or in a meeting that waits for others in turn.
+  const std::uint32_t missing = thread.mask & warps_[warp].at_barrier;
+  std::vector<Word> words = {
+      own_lane, warp, name_of(thread.kind),
+      lanes_of(missing != 0 ? missing : thread.mask & ~(1u << own_lane)),
+      std::popcount(missing) == 1 ? "arrives" : "arrive"};
+  if (missing == 0) return report(Mistake::deadlock, thread.place, words, waiting);
+  words.insert(words.end(), {std::countr_zero(missing), barrier_.place});
+  report(Mistake::deadlock_at_barrier, thread.place, words, waiting);
+}
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,58 @@
+#pragma once
+/// \file
+/// Places: of threads and blocks in a grid, and of calls in the source.
+
+#include <cstring>
+
+/// The index of a thread or of a block.
+struct uint3 {
+  unsigned x, y, z;
+};
+
+/// The size of a block or a grid.
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+  constexpr dim3(uint3 size) : x(size.x), y(size.y), z(size.z) {}
+  constexpr operator uint3() const { return {x, y, z}; }
+};
+
+namespace rmsnorm::cpu_device {
+
+/// Functions of CUDA in which lanes of a warp may meet wherever each of them calls it.
+enum class WarpCall : int {
+  other,       ///< none of them: a library's function
+  sync,        ///< __syncwarp
+  shfl,        ///< __shfl_sync
+  shfl_up,     ///< __shfl_up_sync
+  shfl_down,   ///< __shfl_down_sync
+  shfl_xor,    ///< __shfl_xor_sync
+  ballot,      ///< __ballot_sync
+  any,         ///< __any_sync
+  all,         ///< __all_sync
+  match_any,   ///< __match_any_sync
+  match_all,   ///< __match_all_sync
+  reduce_add,  ///< __reduce_add_sync
+  reduce_min,  ///< __reduce_min_sync
+  reduce_max,  ///< __reduce_max_sync
+  reduce_and,  ///< __reduce_and_sync
+  reduce_or,   ///< __reduce_or_sync
+  reduce_xor,  ///< __reduce_xor_sync
+};
+
+/// A place in the source.
+struct Place {
+  const char* file = "";            ///< as the compiler names it
+  int line = 0;                     ///< from 1
+  WarpCall call = WarpCall::other;  ///< of what there
+
+  /// The same, of a call of this function.
+  Place of(WarpCall which) const { return {file, line, which}; }
+};
+
+/// Whether two of them are the same line.
+inline bool same_place(Place a, Place b) {
+  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
+}
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,85 @@
+#include "common/cpu_device/watch/races.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/cpu_device/scheduler/shared_memory.hpp"
+
+namespace rmsnorm::cpu_device {
+
+void Races::begin_launch() {
+  variables_.begin_with_values(false);
+}
+
+void Races::begin_block() {
+  variables_.forget();
+  dynamic_.forget();
+}
+
+void Races::swap_block(OfBlock& other) {
+  variables_.swap_block(other.variables);
+  dynamic_.swap_block(other.dynamic);
+}
+
+void Races::add_padding(std::size_t offset) {
+  variables_.begin_with_value(offset - SharedMemory::kFirstByte);
+}
+
+Finding Races::access(std::size_t offset, int bytes, const Past& now) {
+  if (offset >= SharedMemory::kDynamicBegin) {
+    return dynamic_.access(order_, offset - SharedMemory::kDynamicBegin, bytes, now);
+  }
+  return variables_.access(order_, offset - SharedMemory::kFirstByte, bytes, now);
+}
+
+Races::Region& Races::region_of(const KnownMemory& memory) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.data);
+  for (std::size_t i = 0; i < used_; ++i) {
+    if (regions_[i].begin == begin) return regions_[i];
+  }
+  if (used_ == regions_.size()) regions_.emplace_back();
+  Region& region = regions_[used_++];
+  region.begin = begin;
+  region.bytes = memory.bytes;
+  region.shadow.begin_with_values(memory.has_values);
+  region.shadow.forget();
+  region.shadow.reserve(memory.bytes);
+  return region;
+}
+
+void Races::freed(const void* data) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  for (std::size_t i = 0; i < used_; ++i) {
+    if (regions_[i].begin == begin) return std::swap(regions_[i], regions_[--used_]);
+  }
+}
+
+void Races::forget(const void* data, std::size_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  for (std::size_t i = 0; i < used_; ++i) {
+    const bool is_inside = regions_[i].begin >= begin && regions_[i].begin < begin + bytes;
+    if (is_inside) regions_[i].shadow.forget();
+  }
+}
+
+void Races::filled(const KnownMemory& memory, const void* data, std::size_t bytes) {
+  if (memory.has_values) return;
+  Region& region = region_of(memory);
+  const auto data_begin = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t begin = std::max(data_begin, region.begin);
+  const std::uintptr_t end = std::min(data_begin + bytes, region.begin + region.bytes);
+  if (begin < end) region.shadow.filled(begin - region.begin, end - begin);
+}
+
+Finding Races::access(
+    const KnownMemory& memory, std::uintptr_t address, int bytes, const Past& now) {
+  Region& region = region_of(memory);
+  return region.shadow.access(order_, address - region.begin, bytes, now);
+}
+
+const Past* Races::stored(const KnownMemory& memory, std::uintptr_t address, int bytes) {
+  Region& region = region_of(memory);
+  return region.shadow.stored(order_, address - region.begin, static_cast<std::size_t>(bytes));
+}
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,67 @@
+#include "common/cpu_device/watch/recorder.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace rmsnorm::cpu_device {
+
+void Recorder::access(
+    const Access& access, bool is_shared, const std::string& what, const void* begin) {
+  const SourceLine source = line_of_call(access.pc);
+  const std::string kind = std::string(is_shared ? "shared" : "global") +
+                           (access.touch == Touch::load ? " load" : " store");
+  const std::int64_t at =
+      static_cast<const char*>(access.address) - static_cast<const char*>(begin);
+  join(
+      {kind, source.file, source.line, what, access.bytes, {}}, begin, {running->current(), at, 0});
+}
+
+void Recorder::shuffle(Place place, int thread, int from, std::uint32_t own) {
+  const SourceLine source = line_of(place);
+  join(
+      {"shuffle", source.file, source.line, "", 0, {}}, nullptr,
+      {thread, from, std::bit_cast<float>(own)});
+}
+
+void Recorder::join(Step step, const void* begin, Step::Thread thread) {
+  std::vector<Open>& open = open_[thread.number / kWarpThreads];
+  const std::uint32_t bit = 1u << thread.number % kWarpThreads;
+  auto found = std::find_if(open.begin(), open.end(), [&](const Open& other) {
+    return (other.lanes & bit) == 0 && other.step.line == step.line &&
+           other.step.kind == step.kind && other.step.what == step.what &&
+           other.step.file == step.file;
+  });
+  if (found == open.end()) {
+    found = open.insert(found, {std::move(step), static_cast<const char*>(begin)});
+  }
+  found->lanes |= bit;
+  found->step.threads.push_back(thread);
+}
+
+void Recorder::warp_met(int warp) {
+  for (Open& open : open_[warp]) {
+    const bool is_store = open.step.kind == "shared store" || open.step.kind == "global store";
+    for (Step::Thread& thread : open.step.threads) {  // only now has it happened
+      if (is_store && open.step.bytes == sizeof thread.value) {
+        std::memcpy(&thread.value, open.begin + thread.at, sizeof thread.value);
+      }
+    }
+    std::sort(open.step.threads.begin(), open.step.threads.end(), [](const auto& a, const auto& b) {
+      return a.number < b.number;
+    });
+    steps_.push_back(std::move(open.step));
+  }
+  open_[warp].clear();
+}
+
+void Recorder::block_met() {
+  for (int warp = 0; warp < kMaxWarps; ++warp) warp_met(warp);
+}
+
+void Recorder::barrier(Place place) {
+  const SourceLine source = line_of(place);
+  steps_.push_back({"barrier", source.file, source.line, "", 0, {}});
+}
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,103 @@
+#pragma once
+/// \file
+/// What threads have done to a piece of memory, word by word: finds two accesses that nothing
+/// orders, and loads of what has no value.
+///
+/// Of the running block, a word remembers each access since the block's last barrier. Of what came
+/// before, and of other blocks, it remembers the last plain and the last strong accesses of each
+/// kind, of a few threads: a strong one says less than a plain one, as it collides with fewer.
+
+#include <array>
+#include <boost/container/small_vector.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/cpu_device/scheduler/access.hpp"
+#include "common/cpu_device/watch/order.hpp"
+
+namespace rmsnorm::cpu_device {
+
+/// An access, as it is remembered of a word of 4 bytes: by whom and when, and ...
+struct Past : Moment {
+  std::uint8_t bytes : 4 = 0;    ///< ... of the word, one bit each
+  bool is_strong : 1 = false;    ///< atomic, or through a volatile pointer ...
+  bool is_of_block : 1 = false;  ///< ... but for the threads of its own block alone
+  Touch touch = Touch::load;     ///< what it did
+  const void* pc = nullptr;      ///< where in the code
+};
+
+/// Whether two accesses of a word disturb each other if nothing orders them: one writes, and they
+/// are not both strong. Strong ones help from warp to warp; the lanes of one need a __syncwarp()
+/// all the same.
+inline bool is_conflict(const Past& a, const Past& b) {
+  if ((a.bytes & b.bytes) == 0 || (a.touch == Touch::load && b.touch == Touch::load)) return false;
+  if (!a.is_strong || !b.is_strong) return true;
+  if (a.block != b.block) return a.is_of_block || b.is_of_block;
+  return a.thread / 32 == b.thread / 32 && a.touch != Touch::atomic && b.touch != Touch::atomic;
+}
+
+/// What is wrong with an access, if anything.
+struct Finding {
+  bool is_race = false;       ///< nothing separates it from an earlier one, `other`
+  Past other{};               ///< if it is a race
+  bool is_unwritten = false;  ///< a load of bytes that nobody has written
+};
+
+/// The record of one piece of memory.
+class Shadow {
+  using Accesses = boost::container::small_vector_base<Past>;
+  /// Of 4 bytes.
+  struct Word {
+    std::uint32_t age = 0;     ///< of the shadow, when this was noted: if another, it is forgotten
+    std::uint32_t epoch = 0;   ///< of the block, when this was tidied
+    std::uint8_t written = 0;  ///< bytes that have a value, one bit each
+    boost::container::small_vector<Past, 0> loads;
+    boost::container::small_vector<Past, 1> stores;  // most words have one
+  };
+
+ public:
+  /// What is known of one block's piece, if each block has its own.
+  class OfBlock {
+    friend class Shadow;
+    std::vector<Word> words;
+    std::uint32_t age = 1;
+  };
+
+  /// Of memory that only one block can touch: what is before its barriers is over.
+  static Shadow of_block() { return Shadow(true); }
+  /// Of memory that all blocks can touch.
+  static Shadow of_all() { return Shadow(false); }
+
+  /// Sets the running block's piece aside, and goes on with another's.
+  void swap_block(OfBlock& other) { std::swap(of_, other); }
+
+  void forget() { ++of_.age; }  ///< nobody has touched this memory yet
+  /// Makes room for so many bytes; there may be more later.
+  void reserve(std::size_t bytes) { of_.words.reserve((bytes + 3) / 4); }
+  /// From the next forget() on, no byte or, from the start, all have values.
+  void begin_with_values(bool all) { all_have_values_ = all, has_value_.clear(); }
+  /// From the next forget() on, this byte has a value from the start.
+  void begin_with_value(std::size_t offset);
+  void filled(std::size_t offset, std::size_t bytes);  ///< these bytes have got values
+
+  /// An access to so many bytes at an offset; `now` is the access, without bytes.
+  Finding access(const Order& order, std::size_t offset, int bytes, Past now);
+
+  /// The last store of the launch to any of these bytes, if there is one.
+  const Past* stored(const Order& order, std::size_t offset, std::size_t bytes);
+
+ private:
+  explicit Shadow(bool is_of_block) : is_of_block_(is_of_block) {}
+  Word& word(std::size_t number);
+  void tidy(const Order& order, Word& word) const;
+  static void keep_last(const Order& order, Accesses& accesses, bool also_of_epoch);
+  static void add(const Order& order, Accesses& accesses, const Past& now);
+
+  OfBlock of_;
+  bool is_of_block_;
+  bool all_have_values_ = false;
+  std::vector<std::uint8_t> has_value_;  // from the start: of each word, one bit for a byte
+};
+
+}  // namespace rmsnorm::cpu_device

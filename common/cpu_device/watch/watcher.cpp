@@ -1,0 +1,467 @@
+#include "common/cpu_device/watch/watcher.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "common/cpu_device/runtime/memory.hpp"
+#include "common/cpu_device/runtime/source_lines.hpp"
+#include "common/cpu_device/scheduler/grid.hpp"
+#include "common/cpu_device/scheduler/sampler.hpp"
+#include "common/cpu_device/scheduler/shared_memory.hpp"
+
+// The program's static data that can change, and the part of it that is the device's (rewrite.cpp).
+extern "C" const char __data_start;
+extern "C" const char __start_rmsnorm_device;
+extern "C" const char __stop_rmsnorm_device;
+
+namespace rmsnorm::cpu_device {
+void Watcher::start(std::vector<KnownMemory> tensors, bool records_steps) {
+  bounds_.start(std::move(tensors));
+  races_.start();
+  counter_.start();
+  recorder_.start(records_steps);
+  aside_.clear();
+  is_on_ = true;
+}
+
+LaunchCounts Watcher::stop() {
+  is_on_ = false;
+  LaunchCounts counts = counter_.result();
+  counts.steps = recorder_.take();
+  return counts;
+}
+
+void Watcher::launch_begins(
+    const void* kernel, const void* arguments, std::size_t argument_bytes, bool may_overlap) {
+  kernel_ = kernel;
+  arguments_ = static_cast<const char*>(arguments);
+  argument_bytes_ = argument_bytes;
+  may_overlap_ = may_overlap;
+  views_.begin_launch();
+  races_.begin_launch();
+  order_.begin_launch();
+}
+
+std::string Watcher::kernel() const {
+  return name_of_function(kernel_);
+}
+
+void Watcher::block_begins() {
+  if (!is_on_) return;
+  counter_.block_begins(may_overlap_);
+  recorder_.block_begins();
+  order_.begin_block(running->threads());
+  races_.begin_block();
+  overlap_ = {};
+}
+
+void Watcher::block_ends() {
+  if (!is_on_) return;
+  settle();
+  counter_.block_met();
+  if (recorder_.is_on()) recorder_.block_met();
+  if (overlap_.has_triggered.none()) return;
+  const auto threads = static_cast<int>(overlap_.has_triggered.count());
+  counter_.meeting(
+      overlap_.is_trigger_late ? "late trigger" : "trigger", overlap_.trigger, threads);
+}
+
+void Watcher::add_padding(std::size_t offset) {
+  if (is_on_) races_.add_padding(offset);
+}
+
+void Watcher::swap_block(OfBlock& other) {
+  if (!is_on_) return;
+  settle();
+  counter_.swap_block(other.counter);
+  order_.swap_block(other.order);
+  races_.swap_block(other.races);
+  std::swap(overlap_, other.overlap);
+}
+
+void Watcher::all_paused() {
+  if (is_on_) counter_.all_paused();
+}
+
+// A kernel's file brings copies of the standard library's templates, which are watched, and the
+// linker may take one of them for this code, too.
+
+void Watcher::barrier_passed(Place place, int threads) {
+  if (!is_on_) return;
+  const NotWatching pause;
+  counter_.block_met();
+  counter_.meeting("barrier", place, threads);
+  settle();
+  if (recorder_.is_on()) {
+    recorder_.block_met();
+    recorder_.barrier(place);
+  }
+  order_.barrier();
+  if (overlap_.has_waited.any()) overlap_.has_waited.set();  // it orders the others, too
+}
+
+void Watcher::all_met() {
+  if (!is_on_) return;
+  const NotWatching pause;
+  settle();
+  order_.barrier();
+}
+
+void Watcher::arrives(bool is_ordered) {
+  if (!is_on_) return;
+  const NotWatching pause;
+  settle();
+  order_.arrive(running->current(), is_ordered);
+}
+
+void Watcher::hand_on_arrivals(const void* place) {
+  const NotWatching pause;
+  if (is_on_) order_.publish_arrivals(flag_at(place));
+}
+
+void Watcher::barrier_of_cluster(Place place, int threads) {
+  if (!is_on_) return;
+  const NotWatching pause;
+  counter_.block_met();
+  counter_.meeting("barrier", place, threads);
+  all_met();
+}
+
+void Watcher::forget(const void* data, std::size_t bytes) {
+  if (is_on_) races_.forget(data, bytes);
+}
+
+void Watcher::hand_on(const void* place) {
+  if (!is_on_) return;
+  const NotWatching pause;
+  const int thread = running->current();
+  order_.fence(thread, Scope::block);
+  order_.publish(flag_at(place), thread, true);
+}
+
+void Watcher::take(const void* place) {
+  if (!is_on_) return;
+  const NotWatching pause;
+  order_.acquire(flag_at(place), running->current());
+}
+
+void Watcher::kernel_before_ended() {
+  if (is_on_) overlap_.has_waited.set(static_cast<std::size_t>(running->current()));
+}
+
+void Watcher::triggered(Place place) {
+  if (!is_on_) return;
+  const NotWatching pause;
+  if (overlap_.has_triggered.none()) overlap_.trigger = place;
+  overlap_.has_triggered.set(static_cast<std::size_t>(running->current()));
+}
+
+void Watcher::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place) {
+  if (!is_on_) return;
+  const NotWatching pause;
+  settle();
+  if (kind == Meeting::sync) order_.sync_warp(warp, lanes);
+  if (lanes == 0xffffffff) counter_.warp_met(warp);
+  if (lanes == 0xffffffff && recorder_.is_on()) recorder_.warp_met(warp);
+  if (kind == Meeting::shuffle) counter_.meeting("shuffle", place, std::popcount(lanes));
+}
+
+void Watcher::access(Access&& access) {
+  if (!in_watched_kernel) return;
+  const NotWatching pause;
+  settle();
+  if (in_host_code_) return host_access(access);
+  std::tie(access.address, access.policy) = views_.resolve(access.address);
+  const void* const address = access.address;
+  if (running->stacks().contains(address)) return;  // the thread's own variables
+  if (running->shared().contains(address)) return shared_access(access);
+  if (Cluster* const cluster = grid_.cluster(); cluster != nullptr) {
+    const int rank = grid_.rank();
+    const SharedByte byte = cluster->find(rank, address);
+    if (byte.rank >= 0) {
+      cluster->touch(rank, byte.rank, access);
+      return remote_access(access, byte);
+    }
+  }
+  if (is_in(address, arguments_, argument_bytes_)) return;
+  if (is_of_program(address)) return variable_access(access);
+  global_access(access);
+}
+
+void Watcher::shuffled(
+    Place place, int warp, std::uint32_t lanes, const Lanes& values, const Lanes& sources) {
+  if (!is_on_ || !recorder_.is_on()) return;
+  const NotWatching pause;
+  for (int lane = 0; lane < kWarpThreads; ++lane) {
+    if ((lanes >> lane & 1) == 0) continue;
+    const int base = warp * kWarpThreads;
+    recorder_.shuffle(place, base + lane, base + static_cast<int>(sources[lane]), values[lane]);
+  }
+}
+
+void Watcher::fence(Scope scope) {
+  const NotWatching pause;
+  if (is_on_) order_.fence(running->current(), scope);
+}
+
+void Watcher::allocated(const void* data, std::size_t bytes) {
+  if (is_on_) bounds_.allocated(data, bytes);
+}
+
+void Watcher::freed(const void* data) {
+  if (!is_on_) return;
+  bounds_.freed(data);
+  races_.freed(data);
+}
+
+void Watcher::filled(const void* data, std::size_t bytes) {
+  if (!is_on_) return;
+  for (const KnownMemory& memory : bounds_.memory()) {
+    if (memory.may_change) {
+      races_.filled(memory, data, bytes);
+    } else if (is_in(data, memory.data, memory.bytes)) {
+      hazards_.add("filled " + memory.name, [&] {
+        return hazard_of_host(Mistake::input_filled, {}, {memory.name});
+      });
+    }
+  }
+}
+
+void Watcher::read_only(const void* pc, const void* data, int bytes) {
+  if (!is_on_ || !in_watched_kernel || grid_.sampler().is_on()) return;
+  const NotWatching pause;
+  for (const KnownMemory& memory : bounds_.memory()) {
+    if (!memory.may_change || !is_in(data, memory.data, memory.bytes)) continue;
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    const Past* const store = races_.stored(memory, address, bytes);
+    if (store == nullptr) continue;
+    mistake(
+        Mistake::stale_read_only, pc, running->current(),
+        {running->current(), element_text(memory, address), place_text(line_of_call(store->pc))});
+  }
+}
+
+/// A number for the flag at an address: shared memory has the same addresses in every block.
+std::uintptr_t Watcher::flag_at(const void* address) const {
+  constexpr int kAddressBits = 47;
+  const auto number = reinterpret_cast<std::uintptr_t>(address);
+  if (!running->shared().contains(address)) return number;
+  if (Cluster* const cluster = grid_.cluster(); cluster != nullptr) {  // as others see it
+    return reinterpret_cast<std::uintptr_t>(
+        cluster->memory(grid_.rank()) + running->shared().offset_of(address));
+  }
+  return number ^ std::uintptr_t{order_.now(0).block} << kAddressBits;
+}
+
+/// The access as the detectors of races remember it; a flag's hands on, or takes, what is known.
+Past Watcher::past_of(const Access& access) {
+  const int thread = running->current();
+  const bool is_strong = access.touch == Touch::atomic || access.is_volatile;
+  const std::uintptr_t flag = flag_at(access.address);
+  if (is_strong && access.touch != Touch::store) order_.acquire(flag, thread);
+  if (is_strong && access.touch != Touch::load) {
+    order_.publish(flag, thread, access.touch == Touch::atomic);
+  }
+  Past past{order_.now(thread)};
+  past.is_strong = is_strong;
+  past.is_of_block = access.scope == Scope::block;
+  past.touch = access.touch;
+  past.pc = access.pc;
+  return past;
+}
+
+/// Nothing separates an access from an earlier one.
+void Watcher::found_race(
+    const Access& access, const Past& other, std::string element, bool is_shared) {
+  const Race race{access, running->current(), other, is_shared, std::move(element)};
+  if (access.touch != Touch::store || other.touch != Touch::store) return report(race);
+  second_store_ = {race, {}};
+  std::memcpy(
+      second_store_->before.data(), access.address,
+      std::min(second_store_->before.size(), static_cast<std::size_t>(access.bytes)));
+}
+
+/// Decides about a second store, now that it has happened: all is well if both stored the same.
+void Watcher::settle() {
+  if (!second_store_) return;
+  const Access& access = second_store_->race.access;
+  const auto bytes = std::min(second_store_->before.size(), static_cast<std::size_t>(access.bytes));
+  if (std::memcmp(second_store_->before.data(), access.address, bytes) != 0) {
+    report(second_store_->race);
+  }
+  second_store_.reset();
+}
+
+/// Each is reported once for its lines.
+void Watcher::report(const Race& race) {
+  const SourceLine here = line_of_call(race.access.pc);
+  const SourceLine there = line_of_call(race.other.pc);
+  const Touch touch = race.access.touch;
+  const Touch other = race.other.touch;
+  const bool both_store = touch == Touch::store && other == Touch::store;
+  const bool both_atomic = touch == Touch::atomic && other == Touch::atomic;
+  const std::string key =
+      "race " + place_text(std::min(here, there)) + place_text(std::max(here, there));
+  hazards_.add(key, [&] {
+    if (race.other.block == order_.now(race.thread).block) {
+      return hazard_of(
+          both_store && here == there ? Mistake::stores_in_block : Mistake::race_in_block, here,
+          race.thread,
+          {race.thread, verb(touch), race.element, race.other.thread, verb(other),
+           Word::of_call(race.other.pc)});
+    }
+    return hazard_of(
+        race.is_shared ? Mistake::race_in_cluster
+        : both_atomic  ? Mistake::atomic_of_block
+        : both_store   ? Mistake::stores_of_blocks
+                       : Mistake::race_of_blocks,
+        here, race.thread, {verb(touch), race.element, verb(other), Word::of_call(race.other.pc)});
+  });
+}
+
+void Watcher::global_access(const Access& access) {
+  KnownMemory& memory = bounds_.global(access);
+  const auto address = reinterpret_cast<std::uintptr_t>(access.address);
+  const auto thread = static_cast<std::size_t>(running->current());
+  if (may_overlap_ && !overlap_.has_waited[thread]) {
+    mistake(
+        Mistake::no_wait, access.pc, running->current(),
+        {thread, verb(access.touch), access.bytes, memory.name,
+         access.touch == Touch::load ? "writing" : "using"});
+  }
+  if (access.touch != Touch::load && !overlap_.has_triggered[thread]) {
+    overlap_.is_trigger_late = true;
+  }
+  if (access.is_bulk) {
+    counter_.bulk_load(access, memory.name);
+  } else {
+    counter_.access(access, Space::global, memory.name, address);  // others may run meanwhile
+    if (recorder_.is_on()) recorder_.access(access, false, memory.name, memory.data);
+  }
+  if (grid_.sampler().is_on()) grid_.sampler().access(access);
+  if (!memory.may_change) {
+    if (access.touch == Touch::load) return;
+    mistake(
+        Mistake::input_written, access.pc, running->current(),
+        {thread, verb(access.touch), element_text(memory, address)});
+    return;
+  }
+  if (grid_.sampler().is_on()) return;  // too large to keep what was done to each word
+  const Finding finding = races_.access(memory, address, access.bytes, past_of(access));
+  if (finding.is_race) found_race(access, finding.other, element_text(memory, address));
+  if (finding.is_unwritten) {
+    mistake(
+        Mistake::unwritten_global, access.pc, running->current(),
+        {thread, element_text(memory, address)});
+  }
+}
+
+/// __device__ variables begin with values, and are in no allocation.
+void Watcher::device_variable_access(const Access& access) {
+  if (is_built_in(access.address)) return;
+  static const KnownMemory all = {
+      "", &__start_rmsnorm_device,
+      static_cast<std::size_t>(&__stop_rmsnorm_device - &__start_rmsnorm_device), sizeof(float)};
+  if (grid_.sampler().is_on()) return grid_.sampler().access(access);
+  const auto address = reinterpret_cast<std::uintptr_t>(access.address);
+  const Finding finding = races_.access(all, address, access.bytes, past_of(access));
+  if (!finding.is_race) return;
+  const std::string name = name_of_variable(access.address);  // or where the section begins
+  found_race(access, finding.other, name.starts_with("__") ? "a __device__ variable" : name);
+}
+
+/// A kernel does not see the host's variables, but for constants.
+void Watcher::variable_access(const Access& access) {
+  const auto* const at = static_cast<const char*>(access.address);
+  if (&__start_rmsnorm_device <= at && at < &__stop_rmsnorm_device) {
+    return device_variable_access(access);
+  }
+  if (at < &__data_start) return;
+  const auto [found, is_new] = variables_.try_emplace(at, "");
+  std::string& name = found->second;
+  if (is_new) {
+    name = name_of_variable(at);
+    const void* value = nullptr;  // as extern __shared__ arrays outside of all functions have one
+    if (access.bytes == sizeof value) std::memcpy(&value, at, sizeof value);
+    if (name.starts_with("rmsnorm::cpu_device::") || running->shared().contains(value))
+      name.clear();
+  }
+  if (name.empty()) return;
+  const std::vector<Word> words = {running->current(), verb(access.touch), name};
+  hazards_.add("variable " + name, [&] {
+    return hazard_of(Mistake::variable_of_host, line_of_call(access.pc), running->current(), words);
+  });
+}
+
+/// The device's memory is not the host's.
+void Watcher::host_access(const Access& access) {
+  const Allocation* const found = runtime_.memory.find(access.address);
+  if (found == nullptr || found->type != cudaMemoryTypeDevice) return;
+  const SourceLine line = line_of_call(access.pc);
+  hazards_.add("host " + place_text(line), [&] {
+    return hazard_of_host(
+        Mistake::host_access, line, {verb(access.touch), bounds_.name_of(access.address)});
+  });
+}
+
+/// An access to a variable of a block, which the blocks of a cluster share.
+Finding Watcher::access_of_cluster(
+    const SharedPiece& piece, const SharedByte& byte, const Access& access, const Past& past) {
+  const char* const begin = grid_.cluster()->memory(byte.rank) - SharedMemory::kFirstByte;
+  const KnownMemory memory = {
+      piece.name, begin + piece.begin, piece.bytes, static_cast<int>(piece.element_bytes), false};
+  return races_.access(
+      memory, reinterpret_cast<std::uintptr_t>(begin + byte.offset), access.bytes, past);
+}
+
+/// An access to the shared memory of another block of the cluster.
+void Watcher::remote_access(const Access& access, const SharedByte& byte) {
+  Access own = access;  // as if it were the block's own
+  own.address = running->shared().begin() + byte.offset;
+  const SharedPiece& piece = bounds_.shared(own);
+  counter_.access(own, Space::remote, piece.name, byte.offset);
+  const Finding finding = access_of_cluster(piece, byte, access, past_of(access));
+  const std::string element = element_text(piece, byte.offset) + " of another block";
+  if (finding.is_race) found_race(access, finding.other, element, true);
+  if (finding.is_unwritten) {
+    mistake(
+        Mistake::unwritten_shared, access.pc, running->current(), {running->current(), element});
+  }
+}
+
+void Watcher::sends(const Access& access, const SharedByte& byte) {
+  if (!is_on_) return;
+  const NotWatching pause;
+  Access own = access;
+  own.address = running->shared().begin() + byte.offset;
+  counter_.access(own, Space::remote, bounds_.shared(own).name, byte.offset);
+}
+
+void Watcher::shared_access(const Access& access) {
+  const SharedPiece& piece = bounds_.shared(access);
+  const std::size_t offset = running->shared().offset_of(access.address);
+  // Others may run meanwhile. What comes by itself is no request of a warp.
+  if (!access.is_bulk) counter_.access(access, Space::shared, piece.name, offset);
+  if (!access.is_bulk && recorder_.is_on()) {
+    recorder_.access(access, true, piece.name, running->shared().begin() + piece.begin);
+  }
+  const Past past = past_of(access);
+  Finding finding = races_.access(offset, access.bytes, past);
+  if (grid_.cluster() != nullptr) {  // other blocks may touch it, too
+    const Finding more = access_of_cluster(piece, {grid_.rank(), offset}, access, past);
+    const bool is_unwritten = finding.is_unwritten && more.is_unwritten;
+    if (!finding.is_race) finding = more;
+    finding.is_unwritten = is_unwritten;
+  }
+  if (finding.is_race) found_race(access, finding.other, element_text(piece, offset), true);
+  if (finding.is_unwritten) {
+    mistake(
+        Mistake::unwritten_shared, access.pc, running->current(),
+        {running->current(), element_text(piece, offset)});
+  }
+}
+
+}  // namespace rmsnorm::cpu_device
