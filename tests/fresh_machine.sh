@@ -2,9 +2,10 @@
 # Follows the README on a machine that has nothing but its distribution: debootstrap makes one, a
 # clone of this checkout's HEAD is put in it, and the README's lines are run there, as root. The
 # packages that they need are installed by ./rmsnorm or the Containerfile, never by this script.
-# usage: fresh_machine.sh bookworm|trixie|noble [quick|all]
+# usage: fresh_machine.sh bookworm|trixie|noble [quick|all|aarch64]
 #   quick  set up by the Containerfile's own steps; lesson 1, an exercise, a check
 #   all    each line of the README that needs neither CUDA nor a container engine
+#   aarch64  the CPU device for another processor: built by a cross compiler, run by an emulator
 # Nothing stays mounted, and the machine is removed. What is kept: each step's output, in
 # build/fresh, and the bare system, there or in RMSNORM_FRESH_CACHE: it is made only once.
 # Exit code: 0 all ok, 1 a step failed, 2 bad usage, 4 skipped (CTest's word for "cannot run here").
@@ -13,8 +14,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 suite=${1:-}
 part=${2:-all}
-if [ $# -gt 2 ] || [[ ! "$suite $part" =~ ^(bookworm|trixie|noble)\ (quick|all)$ ]]; then
-  echo "usage: $0 bookworm|trixie|noble [quick|all]" >&2
+if [ $# -gt 2 ] || [[ ! "$suite $part" =~ ^(bookworm|trixie|noble)\ (quick|all|aarch64)$ ]]; then
+  echo "usage: $0 bookworm|trixie|noble [quick|all|aarch64]" >&2
   exit 2
 fi
 work="$here/build/fresh/$suite"
@@ -202,6 +203,22 @@ follow() { # LINE
   step "$1, solved" 0 in_system "cd rmsnorm && cp lessons/04_warp_reduce/rms_norm.cu $copy && $1"
 }
 
+# The CPU device's own test project, which knows nothing of this processor.
+follow_aarch64() {
+  local packages="cmake ninja-build g++-aarch64-linux-gnu qemu-user
+    libboost-context-dev:arm64 libdw-dev:arm64 libfmt-dev:arm64"
+  step "packages for aarch64" 0 in_system "dpkg --add-architecture arm64 && apt-get update -q &&
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends ${packages//$'\n'/ }"
+  step "configure for aarch64" 0 in_system "cd rmsnorm &&
+    cmake -S common/cpu_device/tests/other_project -B build -G Ninja -D CMAKE_BUILD_TYPE=Release \
+      -D CMAKE_SYSTEM_NAME=Linux -D CMAKE_SYSTEM_PROCESSOR=aarch64 \
+      -D CMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
+      -D CMAKE_CROSSCOMPILING_EMULATOR=/usr/bin/qemu-aarch64"
+  step "build for aarch64" 0 in_system "cmake --build rmsnorm/build"
+  step "a race is found on aarch64" 0 in_system "cd rmsnorm && qemu-aarch64 build/reverse |
+    grep 'reverse.cu:10: a race: thread 32 writes row.32. here, thread 31 reads it at reverse.cu:11'"
+}
+
 cd "$here"
 rm -f "$work"/*.log
 if [ ! -f "$bare" ]; then make_bare; fi
@@ -220,6 +237,8 @@ if [ "$part" = quick ]; then
       { echo "the README has no line '$line'"; exit 1; }
     follow "$line"
   done
+elif [ "$part" = aarch64 ]; then
+  follow_aarch64
 else
   for line in "${lines[@]}"; do follow "$line"; done
 fi
