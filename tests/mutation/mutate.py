@@ -129,8 +129,8 @@ class Check:
         command = self.commands[step]
         for old, new in [(f"{built} ", f"{folder}/rms_norm.cu "),
                          (f"{built.parent} ", f"{own.parent} "),
-                         (f"tests/CMakeFiles/{KERNEL}.dir/{KERNEL}/", f"{folder}/"),
-                         (f"{self.build}/tests/{KERNEL}/", f"{folder}/"),
+                         (f"tests/CMakeFiles/{KERNEL}.dir/rewritten/{KERNEL}/", f"{folder}/"),
+                         (f"{self.build}/tests/rewritten/{KERNEL}/", f"{folder}/"),
                          ("-o tests/check_mutant ", f"-o {folder}/check_mutant ")]:
             command = command.replace(old, new)
         return subprocess.run(command, shell=True, cwd=self.build, capture_output=True,
