@@ -37,7 +37,17 @@ Races::Region& Races::region_of(const KnownMemory& memory) {
   for (std::size_t i = 0; i < used_; ++i) {
     if (regions_[i].begin == begin) return regions_[i];
   }
+  // The smallest that has room, or else the largest: or each would grow large.
+  const auto is_better = [&](const Shadow& a, const Shadow& b) {
+    const bool has_room = a.room() >= memory.bytes;
+    if (has_room != (b.room() >= memory.bytes)) return has_room;
+    return has_room ? a.room() < b.room() : a.room() > b.room();
+  };
   if (used_ == regions_.size()) regions_.emplace_back();
+  for (std::size_t i = used_ + 1; i < regions_.size(); ++i) {
+    if (is_better(regions_[i].shadow, regions_[used_].shadow))
+      std::swap(regions_[i], regions_[used_]);
+  }
   Region& region = regions_[used_++];
   region.begin = begin;
   region.bytes = memory.bytes;

@@ -52,7 +52,7 @@ class Shadow {
     std::uint32_t age = 0;     ///< of the shadow, when this was noted: if another, it is forgotten
     std::uint32_t epoch = 0;   ///< of the block, when this was tidied
     std::uint8_t written = 0;  ///< bytes that have a value, one bit each
-    boost::container::small_vector<Past, 0> loads;
+    boost::container::small_vector<Past, 1> loads;
     boost::container::small_vector<Past, 1> stores;  // most words have one
   };
 
@@ -73,6 +73,8 @@ class Shadow {
   void swap_block(OfBlock& other) { std::swap(of_, other); }
 
   void forget() { ++of_.age; }  ///< nobody has touched this memory yet
+  /// Bytes that there is room for.
+  std::size_t room() const { return of_.words.capacity() * 4; }
   /// Makes room for so many bytes; there may be more later.
   void reserve(std::size_t bytes) { of_.words.reserve((bytes + 3) / 4); }
   /// From the next forget() on, no byte or, from the start, all have values.
