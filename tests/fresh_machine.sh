@@ -210,7 +210,7 @@ follow_aarch64() {
   step "packages for aarch64" 0 in_system "dpkg --add-architecture arm64 && apt-get update -q &&
     DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends ${packages//$'\n'/ }"
   step "configure for aarch64" 0 in_system "cd rmsnorm &&
-    cmake -S common/cpu_device/tests/other_project -B build -G Ninja -D CMAKE_BUILD_TYPE=Release \
+    cmake -S common/cpu_device/tests/alone -B build -G Ninja -D CMAKE_BUILD_TYPE=Release \
       -D CMAKE_SYSTEM_NAME=Linux -D CMAKE_SYSTEM_PROCESSOR=aarch64 \
       -D CMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
       -D CMAKE_CROSSCOMPILING_EMULATOR=/usr/bin/qemu-aarch64"

@@ -23,7 +23,7 @@ KINDS = (
     "index", "lesson_01_sequential_cpu", "lesson_04_warp_reduce", "change_03_04",
     "kernel_04_warp_reduce", "results", "charts", "glossary", "method", "cpu_device",
     "cpu_device_inside", "contributing", "going_further", "files", "annotated", "lesson_8hpp",
-    "structrmsnorm_1_1Lesson", "classrmsnorm_1_1CudaError", "source_common_cpu_device_rewrite_cpp",
+    "structrmsnorm_1_1Lesson", "classrmsnorm_1_1CudaError", "source_common_cpu_device_compiler_rewrite_cpp",
 )
 
 # The files of these pages: of a class, of its members, of a folder, of a file and of its text.

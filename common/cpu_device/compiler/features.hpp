@@ -10,7 +10,7 @@ namespace rmsnorm::cpu_device {
 /// know it.
 std::string_view missing_header(std::string_view header);
 
-/// Whether cuda/std/NAME is C++'s own <NAME>.
+/// Whether the header cuda/std/NAME is C++'s own of that name.
 bool is_in_std(std::string_view name);
 
 /// What a word asks for that the device does not have; "" if it has it.

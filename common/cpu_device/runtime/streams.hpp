@@ -49,7 +49,7 @@ class Streams {
   /// nothing else: who needs an order has to ask for it.
   void let_others_hurry(bool hurry, cudaStream_t patient);
 
-  cudaEvent_t create_event();
+  cudaEvent_t create_event();                         ///< an event
   bool is_event(cudaEvent_t event) const;             ///< whether it exists
   cudaError_t refuse_event(const char* call);         ///< there is none
   void work_off_until(CUevent_st& event, int times);  ///< its point is reached so often

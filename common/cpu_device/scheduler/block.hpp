@@ -64,8 +64,9 @@ class BlockRunner {
   /// here, too, and have come the same way since they last met: others need not be with them.
   std::uint32_t gather(Place place);
 
-  /// Reports a mistake of the running thread, or of another one.
+  /// Reports a mistake of the running thread.
   [[gnu::cold]] void report(Mistake what, const Where& where, const std::vector<Word>& words);
+  /// The same of another one of the block.
   [[gnu::cold]] void report(
       Mistake what, const Where& where, const std::vector<Word>& words, int thread);
   /// Reports a mistake of the running thread behind which a GPU would hang or fail, and gives up

@@ -53,7 +53,7 @@ class Observer {
   virtual void access(const Access&) {}  ///< it loads or stores
   /// It sends a number to the shared memory of a block of its cluster: the store is still to come.
   virtual void sends(const Access&, const SharedByte&) {}
-  virtual void fence(Scope) {}
+  virtual void fence(Scope) {}  ///< it calls one
   /// It lets those know what it did who take() it from the same place later.
   virtual void hand_on(const void* /*place*/) {}
   virtual void take(const void* /*place*/) {}   ///< what others handed on there

@@ -6,15 +6,20 @@
 
 /// The index of a thread or of a block.
 struct uint3 {
-  unsigned x, y, z;
+  unsigned x;  ///< counts fastest
+  unsigned y;  ///< next
+  unsigned z;  ///< slowest
 };
 
 /// The size of a block or a grid.
 struct dim3 {
-  unsigned x, y, z;
+  unsigned x;  ///< of what counts fastest
+  unsigned y;  ///< next
+  unsigned z;  ///< slowest
+  /// One in each direction that is not given.
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
-  constexpr dim3(uint3 size) : x(size.x), y(size.y), z(size.z) {}
-  constexpr operator uint3() const { return {x, y, z}; }
+  constexpr dim3(uint3 size) : x(size.x), y(size.y), z(size.z) {}  ///< the same numbers
+  constexpr operator uint3() const { return {x, y, z}; }           ///< likewise
 };
 
 namespace rmsnorm::cpu_device {
