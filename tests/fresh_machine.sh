@@ -205,10 +205,10 @@ follow() { # LINE
 
 # The CPU device's own test project, which knows nothing of this processor.
 follow_aarch64() {
-  local packages="cmake ninja-build g++-aarch64-linux-gnu qemu-user
-    libboost-context-dev:arm64 libdw-dev:arm64 libfmt-dev:arm64"
   step "packages for aarch64" 0 in_system "dpkg --add-architecture arm64 && apt-get update -q &&
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends ${packages//$'\n'/ }"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
+      cmake ninja-build g++-aarch64-linux-gnu qemu-user \
+      libboost-context-dev:arm64 libdw-dev:arm64 libfmt-dev:arm64"
   step "configure for aarch64" 0 in_system "cd rmsnorm &&
     cmake -S common/cpu_device/tests/alone -B build -G Ninja -D CMAKE_BUILD_TYPE=Release \
       -D CMAKE_SYSTEM_NAME=Linux -D CMAKE_SYSTEM_PROCESSOR=aarch64 \

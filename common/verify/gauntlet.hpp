@@ -55,8 +55,8 @@ struct GauntletLimits {
 /// A result that is not ok() in words: where, what the device saw or what is wrong, advice.
 std::string text_of(const GauntletResult& result);
 
-/// How many problems it does not support, and the reason of most; or "". Reasons
-/// that differ in their numbers alone are one.
+/// How many problems it does not support, and the reason of most; or "". Reasons that differ in
+/// their numbers alone are one.
 std::string text_of_unsupported(const GauntletResult& result);
 
 /// The lines that none of so many problems, those of all gauntlets until now, has run, where the

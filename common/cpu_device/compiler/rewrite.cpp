@@ -453,19 +453,14 @@ class Rewriter {
   std::vector<std::vector<std::string>> constants_{1};          // of each brace that is open
 };
 
-/// A text as a string literal of C++.
-std::string quoted(const std::string& text) {
-  std::ostringstream literal;
-  literal << std::quoted(text);
-  return literal.str();
-}
-
 }  // namespace
 
 std::string rewrite(std::string_view source, const std::string& file) {
   const std::string_view byte_order_mark = "\xef\xbb\xbf";  // some editors put it in front
   if (source.starts_with(byte_order_mark)) source.remove_prefix(byte_order_mark.size());
-  return fmt::format("#line 1 {}\n", quoted(file)) + Rewriter(source, file).run();
+  std::ostringstream text;
+  text << "#line 1 " << std::quoted(file) << '\n' << Rewriter(source, file).run();
+  return text.str();
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <cstring>
 
+#include "common/base/sanitizer.hpp"
 #include "common/cpu_device/device.hpp"
 #include "common/cpu_device/language/kernel_language.hpp"
 #include "common/cpu_device/language/vectors.hpp"
-#include "common/cpu_device/scheduler/sanitizer.hpp"
 
 using rmsnorm::cpu_device::device;
 using rmsnorm::cpu_device::in_watched_kernel;
@@ -43,7 +43,7 @@ inline void touch(const void* pc, const void* address, int bytes, Touch how) {
 
 /// Through a volatile pointer: it may be a flag that another thread waits for.
 void touch_flag(const void* pc, const void* address, int bytes, Touch how) {
-  if (how == Touch::load && running != nullptr) running->look(address);
+  if (how == Touch::load) rmsnorm::cpu_device::look(address);
   if (in_watched_kernel) device().watch.access({pc, address, bytes, how, true});
 }
 

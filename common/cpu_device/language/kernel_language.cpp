@@ -86,7 +86,8 @@ int warp() {
 void check_launch_bounds(Place place, int threads, int, int) {
   if (running->threads() <= threads) return;
   device().runtime.errors.set_fault(cudaErrorLaunchOutOfResources);
-  running->give_up(Mistake::launch_bounds, place, {running->threads(), threads});
+  running->report(Mistake::launch_bounds, place, {running->threads(), threads});
+  running->stop();
 }
 
 void check_cluster(Place place, int blocks) {
@@ -96,10 +97,11 @@ void check_cluster(Place place, int blocks) {
   if (now == 1 && gridDim.x % static_cast<unsigned>(blocks) == 0)
     running->grid().want_cluster(blocks);
   device().runtime.errors.set_fault(cudaErrorInvalidClusterSize);
-  running->give_up(
+  running->report(
       Mistake::cluster_dims, place,
       {blocks,
        now == 1 ? fmt::format("{} blocks", gridDim.x) : fmt::format("clusters of {}", now)});
+  running->stop();
 }
 
 void report_distance(int distance, Place place) {

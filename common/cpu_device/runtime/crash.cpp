@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/base/exit_code.hpp"
+#include "common/base/sanitizer.hpp"
 #include "common/cpu_device/runtime/source_lines.hpp"
-#include "common/cpu_device/scheduler/sanitizer.hpp"
 
 namespace rmsnorm::cpu_device {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "common/cpu_device/scheduler/sanitizer.hpp"
+#include "common/base/sanitizer.hpp"
 
 namespace rmsnorm::cpu_device {
 namespace {

@@ -248,12 +248,13 @@ bool fits_together(const Launch& launch, int blocks_of_multiprocessor) {
 }  // namespace rmsnorm::cpu_device
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
-  using rmsnorm::cpu_device::device;
-  auto& [grid, errors, memory, streams, launches, asked] = device().runtime;
-  if (errors.has_to_fail("cudaFuncSetAttribute()")) return errors.note(cudaErrorInvalidValue);
+  rmsnorm::cpu_device::Runtime& runtime = rmsnorm::cpu_device::device().runtime;
+  if (runtime.errors.has_to_fail("cudaFuncSetAttribute()")) {
+    return runtime.errors.note(cudaErrorInvalidValue);
+  }
   if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed && value != 0) {
-    launches.allow_large_clusters(kernel);
+    runtime.launches.allow_large_clusters(kernel);
   }
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
-  return launches.allow_dynamic(kernel, value);
+  return runtime.launches.allow_dynamic(kernel, value);
 }

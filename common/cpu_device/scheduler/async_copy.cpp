@@ -108,9 +108,10 @@ bool is_of_all(const SplitBarrier& barrier) {
 }  // namespace
 
 void report_no_arrival(const SplitBarrier& barrier, Place place) {
-  running->give_up(
+  running->report(
       Mistake::no_arrival, place,
       {running->current(), barrier.expected, barrier.expected - barrier.arrived});
+  running->stop();
 }
 
 std::uint32_t count_in(SplitBarrier& barrier, std::ptrdiff_t threads, const void* flag) {
@@ -148,7 +149,8 @@ std::uint32_t arrive(
   wait_for_copies(0);
   running->touch_atomically({__builtin_return_address(0), &barrier, sizeof barrier, Touch::atomic});
   if (barrier.expected > kMaxThreads)
-    running->give_up(Mistake::no_count, place, {running->current()});
+    running->report(Mistake::no_count, place, {running->current()});
+  running->stop();
   const std::uint32_t phase = count_in(barrier, threads, &barrier);
   barrier.expected = static_cast<std::uint16_t>(barrier.expected - dropped);
   return phase;

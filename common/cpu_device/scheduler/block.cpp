@@ -316,9 +316,10 @@ void BlockRunner::use_warp_storage(const void* storage, Place place) {
   if (use == storage_uses_.end()) {
     storage_uses_.push_back({storage, warp(), place});
   } else if (use->warp != warp()) {
+    const std::size_t offset = shared_.offset_of(storage);
     report(
         Mistake::storage_of_two_warps, place,
-        {warp(), shared_.element_at(shared_.offset_of(storage)), use->warp, use->place});
+        {warp(), element_text(shared_.nearest(offset), offset), use->warp, use->place});
   }
 }
 
@@ -332,12 +333,6 @@ void BlockRunner::report(
 
 void BlockRunner::report(Mistake what, const Where& where, const std::vector<Word>& words) {
   report(what, where, words, current_);
-}
-
-void BlockRunner::give_up(Mistake what, const Where& where, const std::vector<Word>& words) {
-  in_watched_kernel = false;
-  report(what, where, words);
-  stop();
 }
 
 /// A barrier does not wait for a warp that has returned, but wants a warp as a whole.

@@ -69,10 +69,6 @@ class BlockRunner {
   /// The same of another one of the block.
   [[gnu::cold]] void report(
       Mistake what, const Where& where, const std::vector<Word>& words, int thread);
-  /// Reports a mistake of the running thread behind which a GPU would hang or fail, and gives up
-  /// the grid.
-  [[noreturn, gnu::cold]] void give_up(
-      Mistake what, const Where& where, const std::vector<Word>& words);
 
   /// The running warp uses shared memory that is a warp's own up to the next barrier: reports it
   /// if another warp has used it since the last one.
@@ -89,7 +85,8 @@ class BlockRunner {
   void touch_atomically(const Access& access);
   void give_way();  ///< another block runs first, if there is one
 
-  /// Gives up the whole grid.
+  /// Gives up the whole grid, behind a mistake with which a GPU would hang or fail. Nothing is
+  /// destroyed that the running thread has: its callers may own no memory.
   [[noreturn]] void stop();
 
   std::uint64_t block_number() const { return block_number_; }  ///< counts all blocks ever run

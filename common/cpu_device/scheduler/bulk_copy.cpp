@@ -83,7 +83,8 @@ void receive(SplitBarrier& barrier) {
 void arrive_expecting(SplitBarrier& barrier, unsigned bytes, Place place) {
   touch_barrier(__builtin_return_address(0), barrier, true);
   if (barrier.expected > kMaxThreads)
-    running->give_up(Mistake::no_count, place, {running->current()});
+    running->report(Mistake::no_count, place, {running->current()});
+  running->stop();
   barrier.bytes += static_cast<int>(bytes);
   count_in(barrier, 1, &barrier);
 }
@@ -92,7 +93,8 @@ void begin_bulk_copy(
     void* to, const void* from, unsigned bytes, SplitBarrier& barrier, Place place) {
   const void* const caller = __builtin_return_address(0);
   if (bytes % kBulkBytes != 0) {
-    running->give_up(Mistake::bulk_size, place, {running->current(), bytes, kBulkBytes});
+    running->report(Mistake::bulk_size, place, {running->current(), bytes, kBulkBytes});
+    running->stop();
   }
   running->observer().access(
       {.pc = caller,
@@ -133,7 +135,8 @@ void send(void* to, std::uint64_t value, unsigned bytes, SplitBarrier& barrier) 
 bool try_wait(SplitBarrier& barrier, unsigned parity, Place place) {
   constexpr int kPatience = 1000;  // rounds in which all others have got on, if they could
   if (barrier.expected > kMaxThreads)
-    running->give_up(Mistake::no_count, place, {running->current()});
+    running->report(Mistake::no_count, place, {running->current()});
+  running->stop();
   const auto is_over = [&] { return barrier.phase % 2 != parity % 2; };
   if (!is_over()) receive(barrier);
   if (is_over()) {
@@ -144,9 +147,10 @@ bool try_wait(SplitBarrier& barrier, unsigned parity, Place place) {
   if (++of(*running).looks > kPatience * running->threads()) {
     if (barrier.arrived < barrier.expected) report_no_arrival(barrier, place);
     const int bytes = barrier.bytes;
-    running->give_up(
+    running->report(
         bytes > 0 ? Mistake::bytes_never_come : Mistake::bytes_not_expected, place,
         {running->current(), std::abs(bytes)});
+    running->stop();
   }
   if (running->grid().cluster() != nullptr) {
     running->wait_for_blocks();

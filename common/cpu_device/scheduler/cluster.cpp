@@ -5,6 +5,7 @@
 #include "common/cpu_device/scheduler/grid.hpp"
 
 namespace rmsnorm::cpu_device {
+
 Cluster::Cluster(GridRunner& grid, int blocks, int threads)
     : grid_(grid),
       parts_(static_cast<std::size_t>(blocks)),
@@ -70,7 +71,8 @@ void Cluster::arrive(int rank, bool is_ordered, Place place) {
   Part& own = part(rank);
   const auto thread = static_cast<std::size_t>(running->current());
   if (own.arrivals[thread] != own.waits[thread]) {
-    running->give_up(Mistake::arrives_twice, place, {thread});
+    running->report(Mistake::arrives_twice, place, {thread});
+    running->stop();
   }
   const int barrier = ++own.arrivals[thread];
   const auto i = static_cast<std::size_t>(barrier);
@@ -86,7 +88,8 @@ void Cluster::wait(int rank, Place place) {
   Part& own = part(rank);
   const auto thread = static_cast<std::size_t>(running->current());
   if (own.waits[thread] == own.arrivals[thread]) {
-    running->give_up(Mistake::waits_without_arrival, place, {thread});
+    running->report(Mistake::waits_without_arrival, place, {thread});
+    running->stop();
   }
   const int barrier = ++own.waits[thread];
   ++own.waiting;
@@ -101,13 +104,15 @@ void Cluster::wait(int rank, Place place) {
         return other.has_ended && (other.arrived.size() <= i || other.arrived[i] == 0);
       });
       if (gone != parts_.end()) {
-        running->give_up(Mistake::block_returned, place, {gone - parts_.begin()});
+        running->report(Mistake::block_returned, place, {gone - parts_.begin()});
+        running->stop();
       }
       running->pause();  // the others go on beside it, and what they do is one request
       break;
     }
     if (round == kPatience) {
-      running->give_up(Mistake::never_arrives, place, {thread});
+      running->report(Mistake::never_arrives, place, {thread});
+      running->stop();
     }
     running->wait_for_blocks();
   }

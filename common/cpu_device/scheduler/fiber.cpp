@@ -5,6 +5,12 @@
 
 #include <new>
 
+#if defined(__x86_64__) && !defined(RMSNORM_BOOST_CONTEXT)
+#define RMSNORM_OWN_CONTEXT
+#else
+#include <boost/context/detail/fcontext.hpp>
+#endif
+
 namespace rmsnorm::cpu_device {
 namespace {
 
@@ -56,7 +62,7 @@ void Fiber::start() {
 
 // Contexts. Each way is one piece of code: an assembler's, or Boost's.
 
-#if defined(__x86_64__) && !defined(RMSNORM_BOOST_CONTEXT)
+#ifdef RMSNORM_OWN_CONTEXT
 
 // A function has to leave rbx, rbp and r12 to r15 as it found them (System V ABI): they go onto the
 // stack that is left, and come back from the other one. The return address lies on the stack
@@ -94,8 +100,6 @@ void* rmsnorm::cpu_device::make_context(char* stack_top, std::size_t, void (*ent
 }
 
 #else
-
-#include <boost/context/detail/fcontext.hpp>
 
 using boost::context::detail::jump_fcontext;
 using boost::context::detail::make_fcontext;

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "common/cpu_device/scheduler/sanitizer.hpp"
+#include "common/base/sanitizer.hpp"
 
 namespace rmsnorm::cpu_device {
 

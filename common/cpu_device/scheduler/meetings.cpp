@@ -84,7 +84,8 @@ std::uint32_t BlockRunner::meet(
   keep_way();
   const std::uint32_t own_bit = 1u << lane();
   if ((mask & own_bit) == 0) {
-    give_up(Mistake::unnamed_lane, place, {current_, name_of(kind), mask_text(mask), lane()});
+    report(Mistake::unnamed_lane, place, {current_, name_of(kind), mask_text(mask), lane()});
+    stop();
   }
   Thread& me = all_[current_];
   me.place = place;

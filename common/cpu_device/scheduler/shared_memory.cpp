@@ -7,8 +7,8 @@
 #include <cstring>
 #include <new>
 
+#include "common/base/sanitizer.hpp"
 #include "common/cpu_device/scheduler/block.hpp"
-#include "common/cpu_device/scheduler/sanitizer.hpp"
 
 namespace rmsnorm::cpu_device {
 namespace {
@@ -91,8 +91,9 @@ void* SharedMemory::reserve(
   const std::size_t all = round_up(static_bytes_, alignment) + bytes;
   if (all > kSharedBytes || all + dynamic_bytes_ > kSharedBytesOptin ||
       end_ + bytes + 3 * kGap > kDynamicBegin) {
-    running->give_up(
+    running->report(
         Mistake::no_room, source, {name, all, dynamic_bytes_, kSharedBytes, kSharedBytesOptin});
+    running->stop();
   }
   const SharedPiece& piece = place(name, bytes, alignment, element_bytes);
   for (std::size_t i = 0; i < bytes; ++i) {
@@ -124,10 +125,6 @@ bool SharedMemory::is_dynamic(const SharedPiece& piece) {
 std::string element_text(const SharedPiece& piece, std::size_t offset) {
   if (piece.bytes == piece.element_bytes) return piece.name;
   return fmt::format("{}[{}]", piece.name, (offset - piece.begin) / piece.element_bytes);
-}
-
-std::string SharedMemory::element_at(std::size_t offset) const {
-  return element_text(nearest(offset), offset);
 }
 
 const SharedPiece& SharedMemory::nearest(std::size_t offset) const {

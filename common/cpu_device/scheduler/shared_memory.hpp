@@ -78,8 +78,6 @@ class SharedMemory {
   }
   /// The piece that holds the byte at an offset, or else the one that is nearest to it.
   const SharedPiece& nearest(std::size_t offset) const;
-  /// "staged[12]", of the byte at an offset.
-  std::string element_at(std::size_t offset) const;
 
   /// Whether a piece is the memory that the launch asked for.
   static bool is_dynamic(const SharedPiece& piece);

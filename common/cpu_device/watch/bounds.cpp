@@ -12,8 +12,6 @@
 namespace rmsnorm::cpu_device {
 namespace {
 
-constexpr std::uintptr_t kNullBytes = 1 << 16;  // of which Linux gives nobody one
-
 std::string plural(std::uintptr_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
@@ -55,12 +53,12 @@ std::string element_text(const KnownMemory& memory, std::uintptr_t address) {
       "{}[{}]", memory.name, offset / static_cast<std::uintptr_t>(memory.element_bytes));
 }
 
-/// Reports it, and ends the grid. The words begin with who does what.
-void Bounds::give_up(
+/// Reports what a GPU would return as an error. The words begin with who does what.
+void Bounds::report(
     cudaError_t error, Mistake what, const Access& access, std::vector<Word> words) const {
   runtime_.errors.set_fault(error);
   words.insert(words.begin(), {running->current(), verb(access.touch), access.bytes});
-  running->give_up(what, access.pc, words);
+  running->report(what, access.pc, words);
 }
 
 void Bounds::start(std::vector<KnownMemory> tensors) {
@@ -74,15 +72,17 @@ const SharedPiece& Bounds::shared(const Access& access) const {
   const std::size_t end = piece.begin + piece.bytes;
   const bool begins_inside = offset >= piece.begin && offset < end;
   if (begins_inside && !is_aligned(offset, access)) {
-    give_up(
+    report(
         cudaErrorMisalignedAddress, Mistake::misaligned_shared, access,
         {piece.name, alignment_of(access)});
+    running->stop();
   }
   if (!begins_inside || offset + static_cast<std::size_t>(access.bytes) > end) {
     const bool is_dynamic = SharedMemory::is_dynamic(piece);
-    give_up(
+    report(
         cudaErrorIllegalAddress, is_dynamic ? Mistake::outside_dynamic : Mistake::outside_shared,
         access, {distance_text(offset, piece.begin, piece.bytes, piece.element_bytes, piece.name)});
+    running->stop();
   }
   return piece;
 }
@@ -114,16 +114,22 @@ KnownMemory& Bounds::global(const Access& access) {
   const auto at = reinterpret_cast<std::uintptr_t>(access.address);
   KnownMemory* const found = find(access.address);
   if (found != nullptr && !is_aligned(at, access)) {
-    give_up(
+    report(
         cudaErrorMisalignedAddress, Mistake::misaligned_global, access,
         {found->name, alignment_of(access)});
+    running->stop();
   }
   if (found == nullptr || at + static_cast<std::uintptr_t>(access.bytes) >
                               reinterpret_cast<std::uintptr_t>(found->data) + found->bytes) {
     constexpr cudaError_t kError = cudaErrorIllegalAddress;
-    if (at < kNullBytes) give_up(kError, Mistake::null_pointer, access, {});
-    if (!is_device_address(access.address)) give_up(kError, Mistake::memory_of_host, access, {});
-    give_up(kError, Mistake::outside_global, access, {place_in_global(at)});
+    if (at < kNullBytes) {
+      report(kError, Mistake::null_pointer, access, {});
+    } else if (!is_device_address(access.address)) {
+      report(kError, Mistake::memory_of_host, access, {});
+    } else {
+      report(kError, Mistake::outside_global, access, {place_in_global(at)});
+    }
+    running->stop();
   }
   return *found;
 }

@@ -15,6 +15,9 @@
 
 namespace rmsnorm::cpu_device {
 
+/// The first addresses, of which Linux gives nobody one: those of a null pointer, with an index.
+inline constexpr std::uintptr_t kNullBytes = 1 << 16;
+
 /// Whether an address is that of one of these bytes.
 bool is_in(const void* address, const void* begin, std::size_t bytes);
 
@@ -51,8 +54,7 @@ class Bounds {
  private:
   KnownMemory* find(const void* address);
   std::string place_in_global(std::uintptr_t at) const;
-  [[noreturn]] void give_up(
-      cudaError_t error, Mistake what, const Access& access, std::vector<Word> words) const;
+  void report(cudaError_t error, Mistake what, const Access& access, std::vector<Word> words) const;
 
   Runtime& runtime_;
   std::vector<KnownMemory> tensors_;  // and workspaces

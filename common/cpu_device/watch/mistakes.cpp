@@ -85,7 +85,6 @@ void Watcher::mistake_of_host(
 
 std::string Watcher::crash(
     int signal, const void* address, const std::vector<const void*>& callers, bool is_in_kernel) {
-  constexpr std::uintptr_t kNullBytes = 1 << 16;
   const SourceLine line = readers_line(callers);
   const int thread = is_in_kernel ? running->current() : 0;
   const std::string who = is_in_kernel ? fmt::format("thread {}", thread) : "the host's code";

@@ -23,7 +23,7 @@ const Sentence& sentence_of(Mistake mistake);
 /// A part of a sentence with these words in it.
 std::string worded(const char* text, const std::vector<Word>& words);
 
-/// What tells the places among the words from others.
+/// The places among the words, as text: with the kind, they tell one mistake from another.
 std::string places_in(const std::vector<Word>& words);
 
 }  // namespace rmsnorm::cpu_device

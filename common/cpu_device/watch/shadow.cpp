@@ -7,8 +7,7 @@ namespace {
 
 constexpr std::size_t kWordBytes = 4;
 constexpr std::uint8_t kAllBytes = 0xf;
-constexpr std::size_t kMostAccesses =
-    4096;  // accesses, before threads that wait for a flag fill the memory
+constexpr std::size_t kMostAccesses = 4096;  // or threads that wait for a flag fill the memory
 
 /// The bits of the bytes in [begin, end) that are in a word.
 std::uint8_t bits(std::size_t word, std::size_t begin, std::size_t end) {
@@ -86,15 +85,15 @@ void Shadow::keep_last(const Order& order, Accesses& accesses, bool also_of_epoc
 void Shadow::tidy(const Order& order, Word& word) const {
   if (word.epoch == order.epoch()) return;
   word.epoch = order.epoch();
-  const auto tidy = [&](Accesses& accesses) {
+  const auto tidy_up = [&](Accesses& accesses) {
     if (is_of_block_) {
       accesses.clear();
     } else if (!accesses.empty()) {
       keep_last(order, accesses, false);
     }
   };
-  tidy(word.loads);
-  tidy(word.stores);
+  tidy_up(word.loads);
+  tidy_up(word.stores);
 }
 
 /// A thread's own access before that says nothing that this one does not is no longer needed.

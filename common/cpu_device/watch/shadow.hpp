@@ -42,6 +42,8 @@ struct Finding {
   bool is_race = false;       ///< nothing separates it from an earlier one, `other`
   Past other{};               ///< if it is a race
   bool is_unwritten = false;  ///< a load of bytes that nobody has written
+
+  bool is_wrong() const { return is_race || is_unwritten; }  ///< anything
 };
 
 /// The record of one piece of memory.
@@ -53,7 +55,7 @@ class Shadow {
     std::uint32_t epoch = 0;   ///< of the block, when this was tidied
     std::uint8_t written = 0;  ///< bytes that have a value, one bit each
     boost::container::small_vector<Past, 1> loads;
-    boost::container::small_vector<Past, 1> stores;  // most words have one
+    boost::container::small_vector<Past, 1> stores;
   };
 
  public:

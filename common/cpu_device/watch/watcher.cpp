@@ -18,6 +18,7 @@ extern "C" const char __start_rmsnorm_device;
 extern "C" const char __stop_rmsnorm_device;
 
 namespace rmsnorm::cpu_device {
+
 void Watcher::start(std::vector<KnownMemory> tensors, bool records_steps) {
   bounds_.start(std::move(tensors));
   races_.start();
@@ -238,8 +239,8 @@ void Watcher::read_only(const void* pc, const void* data, int bytes) {
     const auto address = reinterpret_cast<std::uintptr_t>(data);
     const Past* const store = races_.stored(memory, address, bytes);
     if (store == nullptr) continue;
-    mistake(
-        Mistake::stale_read_only, pc, running->current(),
+    running->report(
+        Mistake::stale_read_only, pc,
         {running->current(), element_text(memory, address), place_text(line_of_call(store->pc))});
   }
 }
@@ -282,6 +283,16 @@ void Watcher::found_race(
   std::memcpy(
       second_store_->before.data(), access.address,
       std::min(second_store_->before.size(), static_cast<std::size_t>(access.bytes)));
+}
+
+/// Of an element of shared or of global memory.
+void Watcher::report(
+    const Finding& finding, const Access& access, const std::string& element, bool is_shared) {
+  if (finding.is_race) found_race(access, finding.other, element, is_shared);
+  if (!finding.is_unwritten) return;
+  running->report(
+      is_shared ? Mistake::unwritten_shared : Mistake::unwritten_global, access.pc,
+      {running->current(), element});
 }
 
 /// Decides about a second store, now that it has happened: all is well if both stored the same.
@@ -327,8 +338,8 @@ void Watcher::global_access(const Access& access) {
   const auto address = reinterpret_cast<std::uintptr_t>(access.address);
   const auto thread = static_cast<std::size_t>(running->current());
   if (may_overlap_ && !overlap_.has_waited[thread]) {
-    mistake(
-        Mistake::no_wait, access.pc, running->current(),
+    running->report(
+        Mistake::no_wait, access.pc,
         {thread, verb(access.touch), access.bytes, memory.name,
          access.touch == Touch::load ? "writing" : "using"});
   }
@@ -344,19 +355,14 @@ void Watcher::global_access(const Access& access) {
   if (grid_.sampler().is_on()) grid_.sampler().access(access);
   if (!memory.may_change) {
     if (access.touch == Touch::load) return;
-    mistake(
-        Mistake::input_written, access.pc, running->current(),
+    running->report(
+        Mistake::input_written, access.pc,
         {thread, verb(access.touch), element_text(memory, address)});
     return;
   }
   if (grid_.sampler().is_on()) return;  // too large to keep what was done to each word
   const Finding finding = races_.access(memory, address, access.bytes, past_of(access));
-  if (finding.is_race) found_race(access, finding.other, element_text(memory, address));
-  if (finding.is_unwritten) {
-    mistake(
-        Mistake::unwritten_global, access.pc, running->current(),
-        {thread, element_text(memory, address)});
-  }
+  if (finding.is_wrong()) report(finding, access, element_text(memory, address), false);
 }
 
 /// __device__ variables begin with values, and are in no allocation.
@@ -424,12 +430,8 @@ void Watcher::remote_access(const Access& access, const SharedByte& byte) {
   const SharedPiece& piece = bounds_.shared(own);
   counter_.access(own, Space::remote, piece.name, byte.offset);
   const Finding finding = access_of_cluster(piece, byte, access, past_of(access));
-  const std::string element = element_text(piece, byte.offset) + " of another block";
-  if (finding.is_race) found_race(access, finding.other, element, true);
-  if (finding.is_unwritten) {
-    mistake(
-        Mistake::unwritten_shared, access.pc, running->current(), {running->current(), element});
-  }
+  if (!finding.is_wrong()) return;
+  report(finding, access, element_text(piece, byte.offset) + " of another block", true);
 }
 
 void Watcher::sends(const Access& access, const SharedByte& byte) {
@@ -456,12 +458,7 @@ void Watcher::shared_access(const Access& access) {
     if (!finding.is_race) finding = more;
     finding.is_unwritten = is_unwritten;
   }
-  if (finding.is_race) found_race(access, finding.other, element_text(piece, offset), true);
-  if (finding.is_unwritten) {
-    mistake(
-        Mistake::unwritten_shared, access.pc, running->current(),
-        {running->current(), element_text(piece, offset)});
-  }
+  if (finding.is_wrong()) report(finding, access, element_text(piece, offset), true);
 }
 
 }  // namespace rmsnorm::cpu_device

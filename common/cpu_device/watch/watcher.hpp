@@ -39,7 +39,6 @@ class Watcher : public Observer {
   /// Ends it, and gives what was counted and recorded.
   LaunchCounts stop();
 
-  bool is_on() const { return is_on_; }    ///< whether launches are watched now
   std::string kernel() const;              ///< the name of the one that runs
   Hazards& hazards() { return hazards_; }  ///< the mistakes that were seen
   /// Watches the host's code, or no longer.
@@ -139,6 +138,8 @@ class Watcher : public Observer {
   Past past_of(const Access& access);
   void found_race(
       const Access& access, const Past& other, std::string element, bool is_shared = false);
+  void report(
+      const Finding& finding, const Access& access, const std::string& element, bool is_shared);
   void report(const Race& race);
   void swap_block(OfBlock& other);
   Hazard hazard_of(

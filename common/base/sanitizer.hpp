@@ -17,7 +17,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-namespace rmsnorm::cpu_device {
+namespace rmsnorm {
 
 /// From now on, nobody may touch these bytes.
 inline void make_inaccessible([[maybe_unused]] void* data, [[maybe_unused]] std::size_t bytes) {
@@ -33,4 +33,4 @@ inline void make_accessible([[maybe_unused]] void* data, [[maybe_unused]] std::s
 #endif
 }
 
-}  // namespace rmsnorm::cpu_device
+}  // namespace rmsnorm
