@@ -148,9 +148,10 @@ std::uint32_t arrive(
   commit_copies();
   wait_for_copies(0);
   running->touch_atomically({__builtin_return_address(0), &barrier, sizeof barrier, Touch::atomic});
-  if (barrier.expected > kMaxThreads)
+  if (barrier.expected > kMaxThreads) {
     running->report(Mistake::no_count, place, {running->current()});
-  running->stop();
+    running->stop();
+  }
   const std::uint32_t phase = count_in(barrier, threads, &barrier);
   barrier.expected = static_cast<std::uint16_t>(barrier.expected - dropped);
   return phase;

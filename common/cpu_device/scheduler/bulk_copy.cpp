@@ -82,9 +82,10 @@ void receive(SplitBarrier& barrier) {
 
 void arrive_expecting(SplitBarrier& barrier, unsigned bytes, Place place) {
   touch_barrier(__builtin_return_address(0), barrier, true);
-  if (barrier.expected > kMaxThreads)
+  if (barrier.expected > kMaxThreads) {
     running->report(Mistake::no_count, place, {running->current()});
-  running->stop();
+    running->stop();
+  }
   barrier.bytes += static_cast<int>(bytes);
   count_in(barrier, 1, &barrier);
 }
@@ -134,9 +135,10 @@ void send(void* to, std::uint64_t value, unsigned bytes, SplitBarrier& barrier) 
 
 bool try_wait(SplitBarrier& barrier, unsigned parity, Place place) {
   constexpr int kPatience = 1000;  // rounds in which all others have got on, if they could
-  if (barrier.expected > kMaxThreads)
+  if (barrier.expected > kMaxThreads) {
     running->report(Mistake::no_count, place, {running->current()});
-  running->stop();
+    running->stop();
+  }
   const auto is_over = [&] { return barrier.phase % 2 != parity % 2; };
   if (!is_over()) receive(barrier);
   if (is_over()) {
