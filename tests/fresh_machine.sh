@@ -200,6 +200,9 @@ follow() { # LINE
   if [ "$1" != './rmsnorm exercise 4' ]; then return; fi
   step "$1, with a mistake" 1 in_system "cd rmsnorm &&
     sed -i 's/+= partial\[threadIdx.x + half\]/+= partial[threadIdx.x]/' $copy && $1"
+  step "$1, with a call that g++ does not mind" 0 in_system "cd rmsnorm &&
+    sed -i 's/rsqrtf(total /rsqrtf(std::max(total, 0.0f) /' $copy &&
+    { $1 2>&1 || true; } | grep 'a kernel cannot call std::max: it has no __device__'"
   step "$1, solved" 0 in_system "cd rmsnorm && cp lessons/04_warp_reduce/rms_norm.cu $copy && $1"
 }
 

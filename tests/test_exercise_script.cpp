@@ -31,6 +31,7 @@ class Repository {
     }
     fs::create_directory(folder() / "bin");
     write_program("cmake", "exit 0");
+    write_program("nvcc", "exit 0");
   }
 
   /// What a command does from now on.
@@ -244,7 +245,7 @@ TEST_CASE("an exercise about registers is not solved by a kernel that spills the
   CHECK(repository.exercise({"4"}).exit_code == 0);  // which is not about registers
 }
 
-TEST_CASE("check lets nvcc compile what the CPU device has taken, and passes its registers on") {
+TEST_CASE("check lets nvcc compile what g++ compiles, too, and passes its registers on") {
   Repository repository;
   const std::string file = file_to_check(repository);
   const auto check_where_nvcc = [&](const std::string& does) {
@@ -255,7 +256,7 @@ TEST_CASE("check lets nvcc compile what the CPU device has taken, and passes its
   CHECK(checked.exit_code == 0);
   CHECK_THAT(  // in the check's own folder
       checked.out, contains("checked --name " + file + " --registers ") &&
-                       contains("/build/cpu/check.") && contains("/nvcc.log\n"));
+                       contains("/build/cpu/check.") && contains("/asked.log\n"));
 
   const Finished refused = check_where_nvcc(
       "echo \"" + file + "(3): error: identifier \\\"a\\\" is undefined\" >&2; exit 1");
@@ -263,7 +264,7 @@ TEST_CASE("check lets nvcc compile what the CPU device has taken, and passes its
   CHECK(refused.out == "");
   CHECK_THAT(
       refused.err, contains("my.cu(3): error: identifier \"a\" is undefined\n") &&
-                       contains("nvcc does not compile '"));
+                       contains("my.cu' does not compile\n"));
   const Finished too_large = check_where_nvcc("echo 'ptxas error   : too much' >&2; exit 1");
   CHECK(too_large.exit_code == 2);
   CHECK_THAT(too_large.err, contains("nvcc: error: too much\n"));
@@ -271,7 +272,10 @@ TEST_CASE("check lets nvcc compile what the CPU device has taken, and passes its
   const Finished broken = check_where_nvcc("echo 'no host compiler' >&2; exit 1");
   CHECK(broken.exit_code == 0);
   CHECK(broken.out == "checked --name " + file + "\n");
-  CHECK_THAT(broken.err, contains("not checked, as nvcc does not work here: registers"));
+  CHECK_THAT(
+      broken.err,
+      contains("not checked, as nvcc does not work here: which functions a kernel may call\n") &&
+          contains("not checked, as that takes nvcc: registers, and what nvcc alone refuses\n"));
 }
 
 TEST_CASE("where nothing can be timed check --time says so, and checks") {
@@ -295,7 +299,6 @@ TEST_CASE("two checks at once each tell of their own file, and leave nothing beh
       "case \"$*\" in *--build*) sleep 0.5; program=build/cpu/common/check_file\n"
       "{ echo '#!/bin/sh'; echo 'sleep 0.5'; echo echo checked $(cat build/file); } >$program\n"
       "chmod +x $program ;; esac");
-  repository.write_program("nvcc", "exit 0");
   for (const char* const name : {"one.cu", "two.cu"}) {
     rmsnorm::write_file(repository.folder() / name, given());
   }
@@ -435,7 +438,6 @@ TEST_CASE("a copy that is saved while it is checked is said to have changed") {
 TEST_CASE("whatever takes long says every ten seconds, or in one line of a terminal, where it is") {
   Repository repository;
   repository.check_ends_with(0, "08_registers");
-  repository.write_program("nvcc", "exit 0");
   const std::vector<std::string> steps = {
       "configuring cpu, ", "building for cpu, ", "compiling exercises/08_registers.cu with nvcc, "};
   const Finished quick = repository.exercise({"8"});
@@ -445,7 +447,7 @@ TEST_CASE("whatever takes long says every ten seconds, or in one line of a termi
   fs::rename(repository.folder() / "bin/cmake", repository.folder() / "bin/cmake-itself");
   const std::string says = "echo '[1/9] this'; printf 'half a line'; sleep 2.5; echo\n";
   repository.write_program("cmake", says + "exec cmake-itself \"$@\"");
-  repository.write_program("nvcc", says);
+  repository.write_program("nvcc", "sleep 2.5\n" + says);
   repository.hurry();
   const Finished slow = repository.exercise({"8"});
   CHECK(slow.out == quick.out);
@@ -646,7 +648,6 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
       {"p.x, p.weight, p.y,",
        "p.x, p.rows, p.y,",
        {"72: error: an argument is of another type than"}},
-      {"<<<p.rows, kThreads, row_bytes, stream>>>", "", {"71: ", " is a kernel: call it as "}},
       {"    if (threadIdx.x < half) {",
        "    {{",
        {"error: a function begins inside of another: is there a } too few before it?"}},
@@ -679,6 +680,27 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
     }
     CHECK_THAT(repository.overview(), contains("no compile"));
   }
+}
+
+TEST_CASE("a call that only a compiler of CUDA refuses is an error of an exercise, too") {
+  Repository repository;
+  repository.check_ends_with(0);
+  repository.write_program(
+      "nvcc", "for file; do :; done; echo \"$file:42: a kernel cannot call f\"; exit 1");
+  const Finished refused = repository.exercise({"4"});
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.out == "");
+  CHECK_THAT(
+      refused.err, contains("exercises/04_warp_reduce.cu:42: a kernel cannot call f\n") &&
+                       contains("exercises/04_warp_reduce.cu does not compile\n"));
+  CHECK_THAT(repository.overview(), contains("no compile"));
+
+  repository.write_program("nvcc", "exit 1");  // it says nothing: it does not work
+  const Finished unasked = repository.exercise({"4"});
+  CHECK(unasked.exit_code == 0);
+  CHECK_THAT(
+      unasked.err,
+      contains("not checked, as nvcc does not work here: which functions a kernel may call\n"));
 }
 
 TEST_CASE("what the compilers say becomes what the reader needs, in words about its own file") {

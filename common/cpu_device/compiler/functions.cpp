@@ -1,82 +1,40 @@
 #include "common/cpu_device/compiler/functions.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <set>
 #include <stdexcept>
 #include <string_view>
-#include <utility>
 
 namespace rmsnorm::cpu_device {
 namespace {
 
-// Of C++'s own, what has no __device__.
-constexpr std::string_view kOfHost[] = {
-    "accumulate", "cerr",       "clamp", "copy",        "cout",        "deque",      "endl",
-    "fill",       "function",   "list",  "make_shared", "make_unique", "map",        "max",
-    "min",        "shared_ptr", "sort",  "string",      "to_string",   "unique_ptr", "vector"};
-
-/// The functions of a file, and who calls whom: what g++ does not mind and nvcc refuses.
+/// The functions of kernels in a file, and its constant arrays.
 class Functions {
  public:
-  Functions(const Tokens& tokens, const std::string& file) : file_(file) {
+  explicit Functions(const Tokens& tokens) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       if (tokens[i].is_blank() || tokens[i].in_directive) continue;
       tokens_.push_back(tokens[i]);
       places_.push_back(i);
     }
-    for (std::size_t i = 1; i < tokens_.size(); ++i) {
-      find_class(i);
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
       find_array(i);
-      find(i);
+      if (tokens_[i].is("__global__") || tokens_[i].is("__device__")) find_function(i);
     }
   }
 
-  /// \throws std::runtime_error with the line of the first mistake.
-  void check() const {
+  /// Calls visit(token) for each array of the host that a kernel looks into with a variable.
+  void for_host_arrays(const auto& visit) const {
     if (!is_balanced()) return;  // where a function ends is not known
-    const auto is_kernel = [](const Function& f) { return f.is_kernel; };
-    const auto is_of_host = [](const Function& f) { return f.is_of_host; };
-    const auto is_of_device = [](const Function& f) { return f.is_of_device && !f.is_kernel; };
-    for_uses("<<<", [&](const Function&, const Token& token) {
-      if (all(token.text, [&](const Function& f) { return !f.is_kernel; })) {
-        refuse(token, "{} has no __global__", token.text);
+    for (const Function& function : functions_) {
+      for (std::size_t i = function.body; i < function.end; ++i) {
+        if (tokens_[i].kind != Token::Kind::word || !tokens_[i + 1].is("[") ||
+            !host_arrays_.contains(tokens_[i].text) || is_declared_or_member(function, i)) {
+          continue;
+        }
+        if (has_variable_index(function, i)) visit(tokens_[i]);
       }
-    });
-    for_uses("(", [&](const Function& caller, const Token& token) {
-      const std::string& name = token.text;
-      if (all(name, is_kernel)) {
-        refuse(
-            token,
-            "{0} is a kernel: call it as {0}<<<blocks, threads>>>(arguments), from the host's code",
-            name);
-      }
-      if (!caller.is_of_host && !caller.is_constant && all(name, is_of_host)) {
-        refuse(token, "a kernel cannot call {0}: it has no __device__", name);
-      }
-      if (caller.is_of_host && !has_device_code(caller) && all(name, is_of_device)) {
-        refuse(
-            token, "{} is the host's code, which cannot call {}: it has no __host__", caller.name,
-            name);
-      }
-    });
-    for_uses("::", [&](const Function& caller, const Token& token) {
-      if (caller.is_of_device && token.is("std")) check_std(&token - tokens_.data());
-    });
-    for_uses("[", [&](const Function& caller, const Token& token) {
-      const bool is_of_kernel = caller.is_of_device || caller.is_kernel;
-      if (is_of_kernel && host_arrays_.contains(token.text) && has_variable_index(caller, token)) {
-        refuse(
-            token,
-            "a kernel cannot use {0}: it is the host's (__device__ const makes it one's own)",
-            token.text);
-      }
-    });
-    for (const auto& [name, range] : classes_) {
-      if (is_functor_of_host(range)) check_functor(name);
     }
   }
 
@@ -86,41 +44,23 @@ class Functions {
     if (!is_balanced()) return {};  // where a function ends is not known
     std::vector<std::size_t> found;
     for (const Function& function : functions_) {
-      if (function.device == kNone || function.body == 0) continue;
+      if (!tokens_[function.keyword].is("__device__")) continue;
       std::set<std::string> called;
       add_called(function, called);
-      if (!called.contains(function.name)) found.push_back(places_[function.device]);
+      if (!called.contains(function.name)) found.push_back(places_[function.keyword]);
     }
     return found;
   }
 
  private:
-  static constexpr std::size_t kNone = -1;
+  /// Tokens are counted without blanks.
   struct Function {
     std::string name;
-    bool is_kernel = false;
-    bool is_constant = false;    ///< constexpr: of host and device if need be
-    bool is_of_host = false;     ///< alone
-    bool is_of_device = false;   ///< alone
-    std::size_t device = kNone;  ///< its token __device__
-    std::size_t begin = 0;       ///< its tokens, from its name on
-    std::size_t body = 0;        ///< likewise, of what it does; none of a declaration
-    std::size_t end = 0;
+    std::size_t keyword;  ///< its token __device__ or __global__
+    std::size_t begin;    ///< its tokens, from its name on
+    std::size_t body;     ///< likewise, of what it does
+    std::size_t end;
   };
-  using Range = std::pair<std::size_t, std::size_t>;  ///< of tokens
-
-  /// Notes the class that begins with token i, if one does.
-  void find_class(std::size_t i) {
-    if (!tokens_[i - 1].is("struct") && !tokens_[i - 1].is("class")) return;
-    std::size_t open = i + 1;  // behind what it may inherit from
-    while (open < tokens_.size() && (tokens_[open].kind == Token::Kind::word ||
-                                     tokens_[open].is(":") || tokens_[open].is("::"))) {
-      ++open;
-    }
-    if (open < tokens_.size() && tokens_[open].is("{")) {
-      classes_.emplace(tokens_[i].text, Range(open, group_end(tokens_, open)));
-    }
-  }
 
   /// Notes the constant array outside of functions that is declared with token i as its name, if
   /// one is: without another word, it is the host's.
@@ -140,8 +80,7 @@ class Functions {
   }
 
   /// Whether the index behind an array's name has a variable of the function, and no constant.
-  bool has_variable_index(const Function& function, const Token& array) const {
-    const auto at = static_cast<std::size_t>(&array - tokens_.data());
+  bool has_variable_index(const Function& function, std::size_t at) const {
     for (std::size_t k = at; k-- > function.body && !tokens_[k].is(";") && !tokens_[k].is("}");) {
       if (tokens_[k].is("constexpr") || tokens_[k].is("static_assert")) return false;
     }
@@ -166,88 +105,30 @@ class Functions {
     return false;
   }
 
-  /// Whether a class has an operator(), and each is of the host alone.
-  bool is_functor_of_host(const Range& range) const {
-    bool any = false;
-    for (const Function& function : functions_) {
-      if (function.name != "operator" || !tokens_[function.begin + 1].is("(") ||
-          function.begin < range.first || function.begin > range.second) {
-        continue;
+  /// Notes the function that is declared with __global__ or __device__ at token i, if one is.
+  void find_function(std::size_t i) {
+    constexpr std::string_view kNoNames[] = {"alignas", "decltype"};
+    std::size_t open = i + 1;
+    for (; open < tokens_.size(); ++open) {
+      const Token& token = tokens_[open];
+      if (token.is("=") || token.is("{") || token.is(";")) return;  // a variable's, or a lambda's
+      if (token.is("<")) open = behind_template_arguments(open) - 1;
+      if (!token.is("(")) continue;
+      const std::string& before = tokens_[open - 1].text;
+      if (!before.starts_with("__") &&
+          std::find(std::begin(kNoNames), std::end(kNoNames), before) == std::end(kNoNames)) {
+        break;
       }
-      if (!function.is_of_host) return false;
-      any = true;
+      open = group_end(tokens_, open);
     }
-    return any;
-  }
-
-  /// Refuses a functor of the host in a kernel, or as an argument of a kernel's template.
-  void check_functor(const std::string& name) const {
-    const auto look = [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) {
-        if (!tokens_[i].is(name) || tokens_[i].kind != Token::Kind::word) continue;
-        refuse(tokens_[i], "a kernel cannot call {}'s operator(): it has no __device__", name);
-      }
-    };
-    for (const Function& function : functions_) {
-      if (function.is_kernel || function.is_of_device) look(function.begin, function.end);
+    if (open == tokens_.size() || tokens_[open - 1].kind != Token::Kind::word) return;  // operator*
+    std::size_t body = group_end(tokens_, open) + 1;
+    while (body < tokens_.size() && !tokens_[body].is("{")) {
+      if (tokens_[body].is(";") || tokens_[body].closes()) return;
+      body = tokens_[body].is("(") ? group_end(tokens_, body) + 1 : body + 1;
     }
-    for_uses("<<<", [&](const Function&, const Token& kernel) {
-      const auto at = static_cast<std::size_t>(&kernel - tokens_.data());
-      look(at, behind_template_arguments(at + 1));
-    });
-  }
-
-  /// Notes the function that is declared with token i as its name, if one is; skips its body.
-  void find(std::size_t& i) {
-    constexpr std::string_view kNoNames[] = {
-        "alignas", "alignof", "decltype", "noexcept", "sizeof"};
-    constexpr std::string_view kNoTypes[] = {"case", "delete", "else", "new", "return", "throw"};
-    const Token& before = tokens_[i - 1];
-    const std::string& name = tokens_[i].text;
-    const bool is_statement =
-        std::find(std::begin(kNoTypes), std::end(kNoTypes), before.text) != std::end(kNoTypes);
-    const bool has_type = (before.kind == Token::Kind::word && !is_statement) || before.is("*") ||
-                          before.is("&") || before.is(">") || before.is(")");
-    if (tokens_[i].kind != Token::Kind::word || i + 1 == tokens_.size() ||
-        !tokens_[i + 1].is("(") || !has_type || name.starts_with("__") ||
-        std::find(std::begin(kNoNames), std::end(kNoNames), name) != std::end(kNoNames)) {
-      return;
-    }
-    Function found{.name = tokens_[i].text, .is_of_host = true, .begin = i};
-    int angles = 0;
-    bool returns = true;  // something
-    bool is_of_both = false;
-    for (std::size_t k = i; k-- > 0;) {
-      const Token& token = tokens_[k];
-      if (token.is(";") || token.is("{") || token.is("}")) break;
-      if (token.is("=") && angles == 0) return;  // a call that gives a variable its value
-      if (token.is(">")) ++angles;
-      if (token.is("<")) --angles;
-      found.is_kernel = found.is_kernel || token.is("__global__");
-      found.is_constant = found.is_constant || token.is("constexpr") || token.is("consteval");
-      if (token.is("__global__") || token.is("__device__")) found.is_of_host = false;
-      if (token.is("__device__")) found.device = k;
-      if (token.is("__host__")) is_of_both = true;
-      if (token.is("void")) returns = false;
-    }
-    if (found.is_kernel && returns) {
-      refuse(tokens_[i], "a kernel returns nothing: {} has to be __global__ void", found.name);
-    }
-    found.is_of_host = found.is_of_host && !found.is_constant;
-    found.is_of_device = !found.is_of_host && !is_of_both && !found.is_constant;
-    std::size_t end = group_end(tokens_, i + 1) + 1;
-    while (end < tokens_.size() && !tokens_[end].is("{") && !tokens_[end].is(";")) {
-      if (tokens_[end].closes() || tokens_[end].is("=") || tokens_[end].is(",")) return;
-      if (tokens_[end].is("(")) end = group_end(tokens_, end);
-      ++end;
-    }
-    if (end >= tokens_.size()) return;
-    if (tokens_[end].is("{")) {
-      found.body = end;
-      found.end = group_end(tokens_, end);
-      i = found.end;
-    }
-    functions_.push_back(found);
+    if (body >= tokens_.size()) return;
+    functions_.push_back({tokens_[open - 1].text, i, open - 1, body, group_end(tokens_, body)});
   }
 
   /// Adds the names of all that a function calls, and of what those call.
@@ -264,18 +145,6 @@ class Functions {
     }
   }
 
-  /// Calls visit(function, token) for each word in a function that is followed by such a mark.
-  void for_uses(std::string_view mark, const auto& visit) const {
-    for (const Function& function : functions_) {
-      for (std::size_t i = function.body; i < function.end; ++i) {
-        const Token& token = tokens_[i];
-        if (token.kind != Token::Kind::word || is_declared_or_member(function, i)) continue;
-        const std::size_t next = behind_template_arguments(i + 1);
-        if (next < tokens_.size() && tokens_[next].is(mark)) visit(function, token);
-      }
-    }
-  }
-
   bool is_balanced() const {
     const auto count = [&](std::string_view brace) {
       return std::count_if(
@@ -284,44 +153,10 @@ class Functions {
     return count("{") == count("}");
   }
 
-  /// Refuses std::NAME, at token i, where it is the host's; not where the compiler computes it.
-  void check_std(std::ptrdiff_t at) const {
-    const auto i = static_cast<std::size_t>(at);
-    if (i + 2 >= tokens_.size()) return;
-    const std::string& name = tokens_[i + 2].text;
-    if (std::find(std::begin(kOfHost), std::end(kOfHost), name) == std::end(kOfHost)) return;
-    for (std::size_t k = i; k-- > 0 && !tokens_[k].is(";") && !tokens_[k].is("}");) {
-      if (tokens_[k].is("constexpr") || tokens_[k].is("static_assert")) return;
-    }
-    const bool has_twin = name == "max" || name == "min";
-    refuse(
-        tokens_[i], "a kernel cannot use std::{0}: it has no __device__{1}", name,
-        has_twin ? fmt::format(" ({}() without std:: has one)", name) : "");
-  }
-
-  /// Whether there is a lambda for the device in it.
-  bool has_device_code(const Function& function) const {
-    const auto at = [&](std::size_t i) { return tokens_.begin() + static_cast<std::ptrdiff_t>(i); };
-    return std::any_of(at(function.body), at(function.end), [](const Token& token) {
-      return token.is("__device__");
-    });
-  }
-
   std::size_t behind_template_arguments(std::size_t i) const {
     if (i >= tokens_.size() || !tokens_[i].is("<")) return i;
     const std::size_t end = group_end(tokens_, i);
     return end == tokens_.size() ? i : end + 1;
-  }
-
-  /// Whether there are functions of this name, and all are like that.
-  bool all(const std::string& name, const auto& is_so) const {
-    bool any = false;
-    for (const Function& function : functions_) {
-      if (function.name != name) continue;
-      if (!is_so(function)) return false;
-      any = true;
-    }
-    return any;
   }
 
   /// Whether the word is somebody's member, in a namespace, or a variable of the function's own.
@@ -341,29 +176,25 @@ class Functions {
     return false;
   }
 
-  template <class... Values>
-  [[noreturn]] void refuse(
-      const Token& token, fmt::format_string<const Values&...> sentence,
-      const Values&... values) const {
-    throw std::runtime_error(error_at(file_, token.line, fmt::format(sentence, values...)));
-  }
-
-  const std::string& file_;
   Tokens tokens_;                    // without blanks and directives
   std::vector<std::size_t> places_;  // of each among all tokens
   std::vector<Function> functions_;
-  std::map<std::string, Range> classes_;  // by name, what stands in their braces
   std::set<std::string> host_arrays_;
 };
 
 }  // namespace
 
-void check_functions(const Tokens& tokens, const std::string& file) {
-  Functions(tokens, file).check();
+std::vector<std::size_t> inlined_functions(const Tokens& tokens) {
+  return Functions(tokens).inlined();
 }
 
-std::vector<std::size_t> inlined_functions(const Tokens& tokens, const std::string& file) {
-  return Functions(tokens, file).inlined();
+void check_arrays(const Tokens& tokens, const std::string& file) {
+  Functions(tokens).for_host_arrays([&](const Token& array) {
+    throw std::runtime_error(error_at(
+        file, array.line,
+        "a kernel cannot use " + array.text +
+            ": it is the host's (__device__ const makes it one's own)"));
+  });
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The functions of a file, and who calls whom: what g++ does not mind and nvcc refuses.
+/// The functions of a file, as far as their names and braces say.
 
 #include <cstddef>
 #include <string>
@@ -10,12 +10,13 @@
 
 namespace rmsnorm::cpu_device {
 
-/// Refuses calls from kernels to what is the host's, and the other way round.
-/// \throws std::runtime_error with the line of the first mistake.
-void check_functions(const Tokens& tokens, const std::string& file);
-
 /// The tokens __device__ of the functions that do not call themselves, even through others: those
 /// that nvcc takes into their callers.
-std::vector<std::size_t> inlined_functions(const Tokens& tokens, const std::string& file);
+std::vector<std::size_t> inlined_functions(const Tokens& tokens);
+
+/// Refuses a constant array of the host that a kernel looks into with a variable: nvcc does not
+/// know it there, and clang does not mind.
+/// \throws std::runtime_error with its line.
+void check_arrays(const Tokens& tokens, const std::string& file);
 
 }  // namespace rmsnorm::cpu_device

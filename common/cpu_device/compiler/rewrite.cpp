@@ -32,9 +32,8 @@ class Rewriter {
       : file_(file), tokens_(tokens_of(source, file)) {}
 
   std::string run() {
-    check_functions(tokens_, file_);
-    for (const std::size_t i : inlined_functions(tokens_, file_))
-      tokens_[i].text += " RMSNORM_INLINED";
+    check_arrays(tokens_, file_);
+    for (const std::size_t i : inlined_functions(tokens_)) tokens_[i].text += " RMSNORM_INLINED";
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       const Token& token = tokens_[i];
       if (token.kind == Token::Kind::directive) directive(i);

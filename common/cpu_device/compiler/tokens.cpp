@@ -38,7 +38,7 @@ class Tokenizer {
         rest_.remove_prefix(size);
       }
     } catch (const Endless&) {
-      throw std::runtime_error(error_at(file_, line, "this literal or comment has no end"));
+      throw std::runtime_error(error_at(file_, line, "this comment or raw string has no end"));
     }
     return tokens;
   }
@@ -61,7 +61,7 @@ class Tokenizer {
     if (rest_.starts_with("\\\n")) return {blank, 2};
     if (rest_.starts_with("\\\r\n")) return {blank, 3};
     if (std::isspace(static_cast<unsigned char>(c)) != 0) return {blank, 1};
-    if (c == '"' || c == '\'') return {literal, quoted()};
+    if ((c == '"' || c == '\'') && quoted() > 0) return {literal, quoted()};
     if (rest_.starts_with("<<<")) return {mark, 3};
     if (rest_.starts_with("::")) return {mark, 2};
     if (!is_in_word(c)) return {mark, 1};  // of ">>>" each one alone: it may close templates
@@ -96,12 +96,13 @@ class Tokenizer {
     return found == rest_.npos ? throw Endless() : found + end.size();
   }
 
+  /// 0 if the literal does not end in its line, as in "don't" where the preprocessor skips.
   std::size_t quoted() const {
     for (std::size_t i = 1; i < rest_.size() && rest_[i] != '\n'; ++i) {
       if (rest_[i] == rest_[0]) return i + 1;
       if (rest_[i] == '\\') ++i;
     }
-    throw Endless();
+    return 0;
   }
 
   std::string_view rest_;

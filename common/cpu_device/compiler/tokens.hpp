@@ -35,7 +35,7 @@ struct Token {
 using Tokens = std::vector<Token>;
 
 /// Cuts a source into tokens.
-/// \throws std::runtime_error if a literal or a comment has no end.
+/// \throws std::runtime_error if a comment or a raw string has no end.
 Tokens tokens_of(std::string_view source, const std::string& file);
 
 /// "FILE:LINE: SENTENCE"
