@@ -219,7 +219,9 @@ follow_aarch64() {
       -D CMAKE_CROSSCOMPILING_EMULATOR=/usr/bin/qemu-aarch64"
   step "build for aarch64" 0 in_system "cmake --build rmsnorm/build"
   step "a race is found on aarch64" 0 in_system "cd rmsnorm && qemu-aarch64 build/reverse |
-    grep 'reverse.cu:10: a race: thread 32 writes row.32. here, thread 31 reads it at reverse.cu:11'"
+    grep 'reverse.cu:11: a race: thread 32 writes row.32. here, thread 31 reads it at reverse.cu:12'"
+  step "and a line that never runs" 0 in_system "cd rmsnorm && qemu-aarch64 build/reverse |
+    grep 'reverse.cu:14: never run'"
 }
 
 cd "$here"

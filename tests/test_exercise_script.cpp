@@ -687,6 +687,8 @@ TEST_CASE("a call that only a compiler of CUDA refuses is an error of an exercis
   repository.check_ends_with(0);
   repository.write_program(
       "nvcc", "for file; do :; done; echo \"$file:42: a kernel cannot call f\"; exit 1");
+  repository.exercise({"4"});
+  rmsnorm::write_file(repository.copy(), given() + "// mine\n");
   const Finished refused = repository.exercise({"4"});
   CHECK(refused.exit_code == 2);
   CHECK(refused.out == "");

@@ -310,6 +310,36 @@ std::vector<Function> all_functions() {
   return found;
 }
 
+std::vector<const char*> returns_of_calls(const void* function) {
+  constexpr int kBytes = 4;  // at the end of a call, which name the function
+  Dwfl_Module* const module =
+      program().module_at(reinterpret_cast<Dwarf_Addr>(&__executable_start));
+  GElf_Addr bias = 0;
+  Elf* const elf = module == nullptr ? nullptr : dwfl_module_getelf(module, &bias);
+  std::vector<const char*> found;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
+    GElf_Shdr header{};
+    GElf_Shdr symbols_header{};
+    gelf_getshdr(section, &header);
+    Elf_Scn* const symbols_section = elf_getscn(elf, header.sh_link);
+    gelf_getshdr(symbols_section, &symbols_header);
+    if (header.sh_type != SHT_RELA || symbols_header.sh_type != SHT_SYMTAB) continue;
+    Elf_Data* const relocations = elf_getdata(section, nullptr);
+    Elf_Data* const symbols = elf_getdata(symbols_section, nullptr);
+    const std::size_t count = header.sh_size / header.sh_entsize;
+    for (std::size_t i = 0; i < count; ++i) {
+      GElf_Rela relocation{};
+      GElf_Sym symbol{};
+      gelf_getrela(relocations, static_cast<int>(i), &relocation);
+      gelf_getsym(symbols, static_cast<int>(GELF_R_SYM(relocation.r_info)), &symbol);
+      if (reinterpret_cast<const void*>(symbol.st_value + bias) != function) continue;
+      found.push_back(reinterpret_cast<const char*>(relocation.r_offset + bias + kBytes));
+    }
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
 bool begins_line(const char* code) {
   std::optional<Unit> unit = unit_at(code);
   if (!unit) return false;

@@ -73,6 +73,10 @@ struct Function {
 /// All functions, in the order of their code.
 std::vector<Function> all_functions();
 
+/// What the calls of a function return to, in order: from the relocations, which the linker keeps
+/// if it is told to (--emit-relocs).
+std::vector<const char*> returns_of_calls(const void* function);
+
 /// Whether the code at this address is the first of a line: else it is not known which it is of.
 bool begins_line(const char* code);
 

@@ -68,30 +68,30 @@ struct Piece {
   bool is_cold;  // what only an exception or abort() leads to, as the compiler has decided
 };
 
-/// All of the program, in their order, where the calls can be told from other code.
+/// All of the program, in their order.
 std::vector<Piece> all_pieces() {
-  std::vector<Piece> found;
 #ifdef __x86_64__
-  constexpr char kCall = '\xe8';
-  constexpr int kBytes = 5;  // with the distance to the function
+  constexpr int kCallBytes = 5;
+#else
+  constexpr int kCallBytes = 4;
+#endif
+  const std::vector<const char*> returns =
+      cpu_device::returns_of_calls(reinterpret_cast<const void*>(&__sanitizer_cov_trace_pc));
+  std::vector<Piece> found;
   for (const auto& [first, end, symbol, unit] : cpu_device::all_functions()) {
     if (!found.empty() && first < found.back().end) continue;  // another name of the same
     // The compiler may take a function apart: "sum.part.0" is a part of "sum".
     const std::pair function(unit, symbol.substr(0, symbol.find('.')));
     const bool is_cold = symbol.find(".cold") != std::string::npos;
     bool is_first = true;
-    for (const char* at = first; at + kBytes <= end; ++at) {
-      if (*at != kCall) continue;
-      std::int32_t distance = 0;
-      std::memcpy(&distance, at + 1, sizeof distance);
-      const char* const pc = at + kBytes;
-      if (pc + distance != reinterpret_cast<const char*>(&__sanitizer_cov_trace_pc)) continue;
+    for (auto at = std::ranges::upper_bound(returns, first); at != returns.end() && *at <= end;
+         ++at) {
+      const char* const pc = *at;
       if (offset_of(pc) >= sizeof marks) return found;
-      if (!std::exchange(is_first, false)) found.back().end = at;
-      found.push_back({at, pc, end, marks[offset_of(pc)], function, first, is_cold});
+      if (!std::exchange(is_first, false)) found.back().end = pc - kCallBytes;
+      found.push_back({pc - kCallBytes, pc, end, marks[offset_of(pc)], function, first, is_cold});
     }
   }
-#endif
   return found;
 }
 

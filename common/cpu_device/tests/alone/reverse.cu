@@ -3,12 +3,16 @@
 
 #include <cstdio>
 
+#include "common/base/coverage.hpp"
 #include "common/base/watching.hpp"
 
 __global__ void reverse(const float* x, float* y) {
   __shared__ float row[64];
   row[threadIdx.x] = x[threadIdx.x];
   y[threadIdx.x] = row[63 - threadIdx.x];
+  if (threadIdx.x > 63) {
+    y[0] = 0;  // never
+  }
 }
 
 int main() {
@@ -20,6 +24,7 @@ int main() {
   cudaMemset(x, 0, kBytes);
   rmsnorm::start_watching(
       {{"x", x, kBytes, sizeof(float), true, false}, {"y", y, kBytes, sizeof(float), false, true}});
+  rmsnorm::cover(0);
   reverse<<<1, 64>>>(x, y);
   const cudaError_t error = cudaDeviceSynchronize();
   std::printf("%s\n", cudaGetErrorString(error));
@@ -30,6 +35,9 @@ int main() {
         static_cast<long long>(line.requests));
   }
   for (const std::string& mistake : rmsnorm::take_hazards()) std::printf("%s\n", mistake.c_str());
+  for (const rmsnorm::Lines& lines : rmsnorm::lines_never_run(false)) {
+    std::printf("%s:%d: never run\n", lines.file.c_str(), lines.first);
+  }
   cudaFree(x);
   cudaFree(y);
 }
