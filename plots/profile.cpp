@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "common/base/watching.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/records/csv_fields.hpp"
 #include "plots/format.hpp"
 #include "plots/select.hpp"

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/watching.hpp"
 #include "common/contract/lesson.hpp"
 #include "common/contract/types.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "library/include/rmsnorm.h"
 
 namespace tests {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "common/base/cuda_check.hpp"
-#include "common/base/watching.hpp"
 #include "common/contract/registry.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/verify/verifier.hpp"
 #include "tests/operations.hpp"
 

@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/watching.hpp"
+#include "common/cpu_device/interface/watching.hpp"
+#include "common/cpu_device/tests/kernels.hpp"
 #include "common/programs/trace_report.hpp"
 #include "common/records/csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/gpu_support.hpp"
-#include "tests/kernels.hpp"
 #include "tests/repository.hpp"
 #include "tests/watch.hpp"
 

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "common/base/exit_code.hpp"
-#include "common/base/watching.hpp"
 #include "common/contract/registry.hpp"
+#include "common/cpu_device/device.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/records/csv.hpp"
 #include "common/records/trace_csv.hpp"
 #include "tests/catch.hpp"
@@ -21,6 +22,28 @@ using namespace rmsnorm;
 using tests::contains;
 using tests::Finished;
 using tests::run_all_lessons;
+
+namespace {
+
+/// While it lives, nobody observes the device.
+struct Unobserved {
+  Unobserved() { device.grid.observe(nobody); }
+  ~Unobserved() { device.grid.observe(device.watch); }
+
+  rmsnorm::cpu_device::Device& device = rmsnorm::cpu_device::device();
+  rmsnorm::cpu_device::Observer nobody;
+};
+
+}  // namespace
+
+TEST_CASE("a device that nobody observes runs every lesson") {
+  const Unobserved unobserved;
+  tests::for_gpu_implementations(
+      {.rows = 5, .hidden = 4096},  // too many for this to be watched
+      [](const Implementation& implementation, const Workload& workload) {
+        tests::solves_or_says_why(implementation, workload);
+      });
+}
 
 TEST_CASE("the CPU device verifies every lesson and never prints a time or a bandwidth") {
   const tests::TemporaryFolder folder;

@@ -10,7 +10,7 @@
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
-#include "common/base/watching.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/measure/gpu.hpp"
 #include "common/programs/exercise.hpp"
 #include "common/programs/options.hpp"

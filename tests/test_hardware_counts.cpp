@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/watching.hpp"
 #include "common/contract/regime.hpp"
 #include "common/contract/registry.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/records/csv.hpp"
 #include "common/verify/verifier.hpp"
 #include "tests/catch.hpp"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/base/device.hpp"
-#include "common/base/watching.hpp"
 #include "common/contract/types.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"
 

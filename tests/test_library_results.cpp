@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/watching.hpp"
 #include "common/contract/types.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/plan_of_row.hpp"

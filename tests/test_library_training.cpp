@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "common/base/watching.hpp"
 #include "common/contract/expected.hpp"
 #include "common/contract/types.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/operations/rms_norm.hpp"
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"

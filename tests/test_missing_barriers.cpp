@@ -14,8 +14,8 @@
 
 #include "common/base/exit_code.hpp"
 #include "common/base/files.hpp"
-#include "common/base/watching.hpp"
 #include "common/contract/registry.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/markdown.hpp"

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/watching.hpp"
 #include "common/contract/registry.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "tests/catch.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/repository.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/exit_code.hpp"
-#include "common/base/watching.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/programs/options.hpp"
 #include "common/records/trace_csv.hpp"
 #include "tests/catch.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/watching.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/tensors/buffer.hpp"
 
 namespace tests {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "common/base/exit_code.hpp"
-#include "common/base/watching.hpp"
 #include "common/contract/registry.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/cpu_device/scheduler/block.hpp"
 #include "common/programs/program.hpp"
 

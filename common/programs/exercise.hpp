@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/watching.hpp"
 #include "common/contract/regime.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/records/result.hpp"
 #include "common/verify/watched.hpp"
 

@@ -13,8 +13,8 @@
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
 #include "common/base/terminal.hpp"
-#include "common/base/watching.hpp"
 #include "common/contract/registry.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/programs/prediction.hpp"
 #include "common/records/result.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/watching.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/records/row_cost.hpp"
 #include "common/verify/watched.hpp"
 

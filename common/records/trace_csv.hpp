@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/watching.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 
 namespace rmsnorm {
 

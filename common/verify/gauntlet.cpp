@@ -13,11 +13,11 @@
 #include <optional>
 #include <utility>
 
-#include "common/base/coverage.hpp"
 #include "common/base/cuda_check.hpp"
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
 #include "common/base/terminal.hpp"
+#include "common/cpu_device/interface/coverage.hpp"
 #include "common/verify/attempts.hpp"
 #include "common/verify/large.hpp"
 #include "common/verify/process_copy.hpp"

@@ -62,7 +62,7 @@ std::string text_of_unsupported(const GauntletResult& result);
 /// The lines that none of so many problems, those of all gauntlets until now, has run, where the
 /// device can tell: nobody knows whether they are right. One line of text for each; "" if there are
 /// none.
-/// \param every_function  as lines_never_run() has it (base/coverage.hpp)
+/// \param every_function  as lines_never_run() has it (cpu_device/interface)
 /// \param problems        how many there were
 std::string text_of_lines_never_run(bool every_function, int problems);
 

@@ -12,9 +12,9 @@
 #include <set>
 #include <utility>
 
-#include "common/base/sampling.hpp"
-#include "common/base/watching.hpp"
 #include "common/contract/types.hpp"
+#include "common/cpu_device/interface/sampling.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/tensors/guarded_tensor.hpp"
 #include "common/verify/verifier.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// Finds problems that lead where the fixed list of attempts.hpp does not, on a device that tells
-/// what has run (base/coverage.hpp).
+/// what has run (cpu_device/interface).
 
 #include <cstdint>
 #include <map>
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/coverage.hpp"
 #include "common/base/packed.hpp"
+#include "common/cpu_device/interface/coverage.hpp"
 #include "common/verify/attempts.hpp"
 
 namespace rmsnorm {

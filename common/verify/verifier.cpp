@@ -7,10 +7,10 @@
 #include <string_view>
 #include <utility>
 
-#include "common/base/coverage.hpp"
 #include "common/base/cuda_check.hpp"
 #include "common/base/device.hpp"
 #include "common/base/own_stream.hpp"
+#include "common/cpu_device/interface/coverage.hpp"
 
 namespace rmsnorm {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/watching.hpp"
 #include "common/contract/lesson.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/tensors/workload.hpp"
 
 namespace rmsnorm {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "common/base/watching.hpp"
 #include "common/contract/lesson.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/tensors/workload.hpp"
 
 namespace rmsnorm {

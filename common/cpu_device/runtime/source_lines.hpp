@@ -53,7 +53,7 @@ std::vector<const void*> callers();
 /// The innermost line of these that is the reader's.
 SourceLine readers_line(const std::vector<const void*>& callers);
 
-/// Whether it is a file of the project that is no reader's.
+/// Whether it is a file of the project that is no reader's. What lies in a folder "tests" is one's.
 bool is_own(std::string_view file);
 
 /// Whose file it is, as in "a file of this project"; "" if it is the reader's.

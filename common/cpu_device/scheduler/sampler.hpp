@@ -1,13 +1,13 @@
 #pragma once
 /// \file
-/// Runs few blocks of a large launch (base/sampling.hpp).
+/// Runs few blocks of a large launch (interface/sampling.hpp).
 
 #include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "common/base/sampling.hpp"
+#include "common/cpu_device/interface/sampling.hpp"
 #include "common/cpu_device/scheduler/access.hpp"
 
 namespace rmsnorm::cpu_device {

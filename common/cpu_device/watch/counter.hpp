@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/watching.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/cpu_device/runtime/source_lines.hpp"
 #include "common/cpu_device/scheduler/access.hpp"
 #include "common/cpu_device/scheduler/block.hpp"

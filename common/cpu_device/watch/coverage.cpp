@@ -2,7 +2,7 @@
 /// The functions that a compiler calls under -fsanitize-coverage=trace-pc,trace-cmp: at the
 /// beginning of each basic block, a *place* of the code, and before each comparison.
 
-#include "common/base/coverage.hpp"
+#include "common/cpu_device/interface/coverage.hpp"
 
 #include <sys/mman.h>
 #include <sys/wait.h>

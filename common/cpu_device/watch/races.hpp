@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/base/watching.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/cpu_device/watch/order.hpp"
 #include "common/cpu_device/watch/shadow.hpp"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/watching.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/cpu_device/runtime/runtime.hpp"
 #include "common/cpu_device/scheduler/block.hpp"
 #include "common/cpu_device/scheduler/grid.hpp"

@@ -1,7 +1,7 @@
 /// \file
 /// The CPU device, watched.
 
-#include "common/base/watching.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "common/base/device.hpp"
-#include "common/base/sampling.hpp"
 #include "common/cpu_device/device.hpp"
+#include "common/cpu_device/interface/sampling.hpp"
 #include "common/cpu_device/runtime/crash.hpp"
 #include "common/cpu_device/runtime/device_memory.hpp"
 

@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "common/base/coverage.hpp"
-#include "common/base/watching.hpp"
+#include "common/cpu_device/interface/coverage.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 
 __global__ void reverse(const float* x, float* y) {
   __shared__ float row[64];

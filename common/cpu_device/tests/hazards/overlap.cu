@@ -1,7 +1,7 @@
 /// \file
 /// A kernel whose launch may overlap the one before it does not wait for that one's end.
 
-#include "tests/hazards/cases.hpp"
+#include "common/cpu_device/tests/hazards/cases.hpp"
 
 namespace tests {
 namespace {

@@ -54,7 +54,7 @@ inline auto on_cluster(Kernel kernel, int threads) {
   };
 }
 
-// One file each, tests/hazards/NAME.cu.
+// One file each, common/cpu_device/tests/hazards/NAME.cu.
 std::vector<Case> race_cases();
 std::vector<Case> global_cases();
 std::vector<Case> barrier_cases();

@@ -1,7 +1,7 @@
 /// \file
 /// Shuffles, votes and __syncwarp() whose masks are not true, and shuffles out of the warp.
 
-#include "tests/hazards/cases.hpp"
+#include "common/cpu_device/tests/hazards/cases.hpp"
 
 namespace tests {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "tests/hazards/cases.hpp"
+#include "common/cpu_device/tests/hazards/cases.hpp"
 
 namespace tests {
 namespace {
@@ -134,11 +134,11 @@ std::vector<Case> cluster_cases() {
        "A block's shared memory ends with it: let all wait at a cluster barrier behind the last "
        "access"},
       {"a read too soon", on_cluster(reads_too_soon, kThreads),
-       "tests/hazards/cluster.cu:...: a race: ...", "reads_too_soon, block ..., thread ...",
-       between},
+       "common/cpu_device/tests/hazards/cluster.cu:...: a race: ...",
+       "reads_too_soon, block ..., thread ...", between},
       {"a write behind the arrival", on_cluster(writes_after_arrival, kThreads),
-       "tests/hazards/cluster.cu:...: a race: ...", "writes_after_arrival, block ..., thread ...",
-       between},
+       "common/cpu_device/tests/hazards/cluster.cu:...: a race: ...",
+       "writes_after_arrival, block ..., thread ...", between},
       {"a cluster barrier that one block does not reach", on_cluster(one_block_returns, kThreads),
        "<alone>: block 1 of the cluster has returned, and others wait for it at this cluster "
        "barrier",

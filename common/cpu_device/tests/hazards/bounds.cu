@@ -1,7 +1,7 @@
 /// \file
 /// Accesses before the start and past the end.
 
-#include "tests/hazards/cases.hpp"
+#include "common/cpu_device/tests/hazards/cases.hpp"
 
 namespace tests {
 namespace {

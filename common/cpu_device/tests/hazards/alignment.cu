@@ -1,7 +1,7 @@
 /// \file
 /// Vectors at addresses that are no multiples of their size.
 
-#include "tests/hazards/cases.hpp"
+#include "common/cpu_device/tests/hazards/cases.hpp"
 
 namespace tests {
 namespace {

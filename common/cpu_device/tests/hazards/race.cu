@@ -1,7 +1,7 @@
 /// \file
 /// Two threads touch the same shared memory, and no barrier is between them.
 
-#include "tests/hazards/cases.hpp"
+#include "common/cpu_device/tests/hazards/cases.hpp"
 
 namespace tests {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "tests/hazards/cases.hpp"
+#include "common/cpu_device/tests/hazards/cases.hpp"
 
 namespace tests {
 

@@ -1,7 +1,7 @@
 /// \file
 /// A block reads shared memory that it has not written.
 
-#include "tests/hazards/cases.hpp"
+#include "common/cpu_device/tests/hazards/cases.hpp"
 
 namespace tests {
 namespace {

@@ -1,7 +1,7 @@
 #include <cub/cub.cuh>
 #include <cuda/annotated_ptr>
 
-#include "tests/kernels.hpp"
+#include "common/cpu_device/tests/kernels.hpp"
 
 namespace tests {
 

@@ -7,7 +7,7 @@
 #include <cub/block/block_reduce.cuh>
 #include <cuda/barrier>
 
-#include "tests/hazards/cases.hpp"
+#include "common/cpu_device/tests/hazards/cases.hpp"
 
 namespace tests {
 namespace {

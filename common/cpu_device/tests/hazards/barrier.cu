@@ -1,7 +1,7 @@
 /// \file
 /// Threads of one block that do not reach the same __syncthreads().
 
-#include "tests/hazards/cases.hpp"
+#include "common/cpu_device/tests/hazards/cases.hpp"
 
 namespace tests {
 namespace {

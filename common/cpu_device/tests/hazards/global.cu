@@ -1,7 +1,7 @@
 /// \file
 /// Threads hand values to each other through global memory, in a block or from block to block.
 
-#include "tests/hazards/cases.hpp"
+#include "common/cpu_device/tests/hazards/cases.hpp"
 
 namespace tests {
 namespace {

@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "common/base/coverage.hpp"
 #include "common/base/device.hpp"
-#include "common/base/watching.hpp"
 #include "common/cpu_device/device.hpp"
+#include "common/cpu_device/interface/coverage.hpp"
+#include "common/cpu_device/interface/watching.hpp"
+#include "common/cpu_device/tests/kernels.hpp"
 #include "tests/catch.hpp"
 #include "tests/gpu_support.hpp"
-#include "tests/kernels.hpp"
 #include "tests/watch.hpp"
 
 using namespace tests;
@@ -70,25 +70,7 @@ rmsnorm::LaunchCounts counts_of(const Floats& x, const Floats& y, const Function
   return outcome.seen;
 }
 
-/// While it lives, nobody observes the device.
-struct Unobserved {
-  Unobserved() { device.grid.observe(nobody); }
-  ~Unobserved() { device.grid.observe(device.watch); }
-
-  rmsnorm::cpu_device::Device& device = rmsnorm::cpu_device::device();
-  rmsnorm::cpu_device::Observer nobody;
-};
-
 }  // namespace
-
-TEST_CASE("a device that nobody observes runs every lesson") {
-  const Unobserved unobserved;
-  for_gpu_implementations(
-      {.rows = 5, .hidden = 4096},  // too many for this to be watched
-      [](const rmsnorm::Implementation& implementation, const rmsnorm::Workload& workload) {
-        solves_or_says_why(implementation, workload);
-      });
-}
 
 TEST_CASE("a funnel shift takes 32 of 64 bits, by the last five bits of the distance") {
   CHECK(__funnelshift_r(0x89abcdef, 0x01234567, 0) == 0x89abcdef);
@@ -259,7 +241,9 @@ TEST_CASE("variables and dynamic shared memory have to fit together") {
   const Outcome outcome = watch({}, [&] { too_large_static->*Launch(1, 40)(y.data); });
   CHECK(outcome.at_synchronise == cudaErrorLaunchFailure);
   REQUIRE(outcome.hazards.size() == 1);
-  CHECK_THAT(outcome.hazards[0], contains("tests/kernels.cu:") && contains("'memory' makes 52"));
+  CHECK_THAT(
+      outcome.hazards[0],
+      contains("cpu_device/tests/kernels.cu:") && contains("'memory' makes 52"));
   CHECK_THAT(outcome.hazards[0], contains("too_large_static, block 0, thread 0)"));
   counts_of(y, y, [&] { fill->*Launch(1, 32)(y.data); });
 }
@@ -489,7 +473,7 @@ void check_counts(const Pattern& p) {
     CHECK(count.requests == (p.threads + 31) / 32);
     CHECK(count.lanes == p.threads);
     CHECK(count.bytes == p.bytes);
-    CHECK_THAT(count.file, contains("tests/kernels.cu"));
+    CHECK_THAT(count.file, contains("cpu_device/tests/kernels.cu"));
   };
   const auto global =
       counts_of(x, y, [&] { load_global<T>->*Launch(1, p.threads)(x.data, at, y.data); });

@@ -4,10 +4,10 @@
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
-#include "common/base/coverage.hpp"
 #include "common/base/device.hpp"
-#include "common/base/sampling.hpp"
-#include "common/base/watching.hpp"
+#include "common/cpu_device/interface/coverage.hpp"
+#include "common/cpu_device/interface/sampling.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 
 namespace rmsnorm {
 

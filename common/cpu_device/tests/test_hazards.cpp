@@ -1,14 +1,14 @@
 /// \file
-/// The CPU device finds the mistakes in tests/hazards, and none in the same kernels without them.
+/// The CPU device finds the mistakes in hazards/, and none in the same kernels without them.
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "common/base/watching.hpp"
+#include "common/cpu_device/interface/watching.hpp"
+#include "common/cpu_device/tests/hazards/cases.hpp"
 #include "tests/catch.hpp"
 #include "tests/gpu_support.hpp"
-#include "tests/hazards/cases.hpp"
 #include "tests/repository.hpp"
 #include "tests/watch.hpp"
 
@@ -30,7 +30,7 @@ Outcome run(const Case& c, bool correct) {
   return watch(tensors, [&] { c.launch(memory, correct); });
 }
 
-/// "tests/hazards/race.cu:12", the line that ends in "// <-- TAG".
+/// "common/cpu_device/tests/hazards/race.cu:12", the line that ends in "// <-- TAG".
 std::string place_of(const std::string& file, const std::string& tag) {
   const std::string ending = "// <-- " + tag;
   std::size_t number = 0;
@@ -105,55 +105,55 @@ void check_loads_and_stores(const std::vector<Case>& cases, const std::string& f
 }  // namespace
 
 TEST_CASE("two threads at the same shared memory without a barrier are found") {
-  check_loads_and_stores(race_cases(), "tests/hazards/race.cu");
+  check_loads_and_stores(race_cases(), "common/cpu_device/tests/hazards/race.cu");
 }
 
 TEST_CASE("accesses to global memory that nothing orders are found, and reads of no value") {
   NEEDS_COUNTS();  // without, nobody notices a thread that waits for a flag, and lets others run
-  check_loads_and_stores(global_cases(), "tests/hazards/global.cu");
+  check_loads_and_stores(global_cases(), "common/cpu_device/tests/hazards/global.cu");
 }
 
 TEST_CASE("threads at different barriers and threads that have left are found") {
-  check(barrier_cases(), "tests/hazards/barrier.cu", true);
+  check(barrier_cases(), "common/cpu_device/tests/hazards/barrier.cu", true);
 }
 
 TEST_CASE("masks that are not true and shuffles that leave the warp are found") {
-  check(shuffle_cases(), "tests/hazards/shuffle.cu", true);
+  check(shuffle_cases(), "common/cpu_device/tests/hazards/shuffle.cu", true);
 }
 
 TEST_CASE("temporary storage of cub that is not shared or that two warps share is found") {
-  check(temp_storage_cases(), "tests/hazards/temp_storage.cu", true);
+  check(temp_storage_cases(), "common/cpu_device/tests/hazards/temp_storage.cu", true);
 }
 
 TEST_CASE("a read of shared memory that nobody has written is found") {
-  check_loads_and_stores(unwritten_cases(), "tests/hazards/unwritten.cu");
+  check_loads_and_stores(unwritten_cases(), "common/cpu_device/tests/hazards/unwritten.cu");
 }
 
 TEST_CASE("accesses out of bounds are found and are an error of the launch") {
-  check_loads_and_stores(bounds_cases(), "tests/hazards/bounds.cu");
+  check_loads_and_stores(bounds_cases(), "common/cpu_device/tests/hazards/bounds.cu");
 }
 
 TEST_CASE("misaligned accesses are found and are an error of the launch") {
-  check_loads_and_stores(alignment_cases(), "tests/hazards/alignment.cu");
+  check_loads_and_stores(alignment_cases(), "common/cpu_device/tests/hazards/alignment.cu");
 }
 
 TEST_CASE("a kernel that uses the host's memory or its variables is found") {
-  check_loads_and_stores(host_cases(), "tests/hazards/host.cu");
+  check_loads_and_stores(host_cases(), "common/cpu_device/tests/hazards/host.cu");
 }
 
 TEST_CASE("a kernel that may overlap the one before it and does not wait is found") {
-  check_loads_and_stores(overlap_cases(), "tests/hazards/overlap.cu");
+  check_loads_and_stores(overlap_cases(), "common/cpu_device/tests/hazards/overlap.cu");
 }
 
 TEST_CASE("mistakes with copies that are not waited for, barriers, groups and CUB are found") {
-  check_loads_and_stores(construct_cases(), "tests/hazards/constructs.cu");
+  check_loads_and_stores(construct_cases(), "common/cpu_device/tests/hazards/constructs.cu");
 }
 
 TEST_CASE("mistakes with the memory and the barriers of a cluster are found") {
-  check_loads_and_stores(cluster_cases(), "tests/hazards/cluster.cu");
+  check_loads_and_stores(cluster_cases(), "common/cpu_device/tests/hazards/cluster.cu");
 }
 
 TEST_CASE(
     "mistakes with bulk copies, and with stores that another block's barrier counts, are found") {
-  check_loads_and_stores(bulk_copy_cases(), "tests/hazards/bulk_copy.cu");
+  check_loads_and_stores(bulk_copy_cases(), "common/cpu_device/tests/hazards/bulk_copy.cu");
 }

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "tests/hazards/cases.hpp"
+#include "common/cpu_device/tests/hazards/cases.hpp"
 
 namespace tests {
 namespace {
