@@ -8,7 +8,8 @@ set -euo pipefail
 
 file=$1
 shift
-device=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$0")/../../.." && pwd)
+device=$root/common/cpu_device
 clang=${CLANG:-clang++}
 command -v "$clang" >/dev/null || { echo "there is no $clang" && exit 2; }
 
@@ -18,7 +19,7 @@ status=0
 says=$({ printf '# 1 "%s"\n' "$file" && sed 's,<cuda/std/,<,' "$file"; } |
   "$clang" -x cuda --cuda-host-only -nocudainc -nocudalib -fsyntax-only -std=c++20 -D__CUDA_ARCH__=900 \
     -nobuiltininc -idirafter "$("$clang" -print-resource-dir)/include" \
-    -iquote "$(dirname "$file")" "-I$device/../.." -isystem "$device/language/include" \
+    -iquote "$(dirname "$file")" "-I$root" -isystem "$device/language/include" \
     -include "$device/compiler/cuda_words.hpp" \
     -Xclang -fno-cuda-host-device-constexpr -Xclang -fcuda-allow-variadic-functions \
     -w -ferror-limit=0 -fno-caret-diagnostics "$@" - 2>&1) || status=$?
