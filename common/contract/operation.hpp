@@ -3,8 +3,9 @@
 /// What the harness knows of an operation: its tensors, and whether a result is right. Workload,
 /// verifier, gauntlet, benchmark and reports work on this, and know no operation by name.
 ///
-/// An operation is one file of common/operations. It has the struct that kernels take, and a
-/// specialisation of Description for it; what that has to have is said here.
+/// An operation is one header of common/operations. It has the struct that kernels take, and a
+/// specialisation of Description for it; what that has to have is said here. Beside it, a .cu file
+/// of a few lines is where the operation is compiled.
 
 #include <cuda_runtime.h>
 
@@ -121,7 +122,7 @@ std::int64_t bytes_to_move(const Operation& operation, int rows, int hidden, con
 /// Bytes of a problem's tensors, of all shapes.
 std::int64_t bytes_of_tensors(const Operation& operation, int rows, int hidden, const Types& types);
 
-/// The operation that Description<View> is about.
+/// The operation that Description<View> is about. (RMSNORM_OPERATION(View) defines it.)
 template <class View>
 const Operation& operation_of();
 

@@ -1,11 +1,7 @@
+#pragma once
 /// \file
-/// The operations of @NAME@.hpp: from a Description to the functions of an Operation. The comparison of
-/// every element with the fp64 reference, on the host and on the device, and what derived inputs
-/// are.
-///
-/// CMake makes one such file for each file of common/operations.
-
-#include "common/operations/@NAME@.hpp"
+/// From a Description to the functions of an Operation: the comparison of every element with the
+/// fp64 reference, on the host and on the device, and what derived inputs are.
 
 #include <algorithm>
 #include <cstdint>
@@ -44,9 +40,10 @@ struct Groups {
         extent(tensor.extent),
         number(Check::kAlong == Along::row ? p.rows : p.hidden),
         terms(Check::kAlong == Along::row ? p.hidden : p.rows),
-        members(extent == Extent::matrix   ? terms
-                : extent == Extent::groups ? (p.hidden - 1) / kGroup + 1
-                                           : 1) {}
+        members(
+            extent == Extent::matrix   ? terms
+            : extent == Extent::groups ? (p.hidden - 1) / kGroup + 1
+                                       : 1) {}
 
   /// Member i of a group: where it is, or its first column, and its index in the tensor.
   struct Member {
@@ -309,6 +306,11 @@ const Operation& make_operation() {
 }
 
 }  // namespace
-
-@OPERATIONS@
 }  // namespace rmsnorm
+
+/// Compiles the operation that Description<View> is about, in namespace rmsnorm.
+#define RMSNORM_OPERATION(View)           \
+  template <>                             \
+  const Operation& operation_of<View>() { \
+    return make_operation<View>();        \
+  }
