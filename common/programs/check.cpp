@@ -3,21 +3,26 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <filesystem>
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/base/device.hpp"
 #include "common/base/exit_code.hpp"
+#include "common/base/files.hpp"
 #include "common/base/terminal.hpp"
 #include "common/contract/registry.hpp"
 #include "common/measure/gpu.hpp"
+#include "common/programs/program.hpp"
 #include "common/programs/report.hpp"
 #include "common/programs/table.hpp"
 #include "common/programs/trace_report.hpp"
@@ -135,6 +140,24 @@ std::string complaint_about_registrations(const std::vector<Implementation>& imp
   return "";
 }
 
+/// Notes the registers of kernels that ptxas names in a text, two lines for each.
+void note_registers(const std::string& text) {
+  std::istringstream lines(text);
+  std::string kernel;
+  for (std::string line; std::getline(lines, line);) {
+    const auto behind = [&](std::string_view begin) {
+      const std::size_t at = line.find(begin);
+      return at == line.npos ? "" : line.substr(at + begin.size());
+    };
+    if (const std::string name = behind("Compiling entry function '"); !name.empty()) {
+      kernel = name.substr(0, name.find('\''));
+    }
+    if (const std::string used = behind("Used "); !used.empty()) {
+      set_registers(kernel, std::atoi(used.c_str()));
+    }
+  }
+}
+
 }  // namespace
 
 void name_after_file(std::vector<Implementation>& implementations, const std::string& file) {
@@ -187,6 +210,55 @@ int check_implementations(
     fmt::print("\nFAIL  {}\n", error.what());
     return kLessonWrong;
   }
+}
+
+int run_check(int argc, const char* const* argv, std::vector<Implementation> implementations) {
+  GauntletLimits limits;
+  std::string operation;
+  std::string name;
+  std::string registers;
+  bool small = false;
+  bool timed = false;
+  CLI::App app("Checks the kernels of a file on many problems.");
+  app.add_option("--operation", operation, "Only kernels of this operation")->type_name("NAME");
+  app.add_option("--only", limits.only, "The one problem that check calls so")->type_name("TEXT");
+  app.add_option("--seed", limits.seed, "Other random problems")->type_name("N");
+  app.add_option("--name", name, "Kernels of a lesson are called after this file")
+      ->type_name("FILE");
+  app.add_option(
+         "--registers", registers,
+         "What ptxas says of the kernels: no launch may need more registers than there are")
+      ->type_name("FILE");
+  app.add_flag(
+      "--small", small,
+      "Problems stay below 2^31 elements: for tools under which a kernel is very slow");
+  app.add_flag("--time", timed, "Verify and time the kernels in their regimes, and nothing else");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return kAllVerified;
+  } catch (const CLI::Error& error) {
+    fmt::print(stderr, "{} (--help lists the options)\n", error.what());
+    return kBadUsage;
+  }
+  if (!operation.empty()) {
+    std::erase_if(implementations, [&](const Implementation& implementation) {
+      return implementation.operation->name != operation;
+    });
+    if (implementations.empty()) {
+      fmt::print(stderr, "the file registers no kernel that does '{}'\n", operation);
+      return kBadUsage;
+    }
+  }
+  if (timed) {
+    const char* const every_kernel[] = {argv[0], "--variants"};
+    return run_program(2, every_kernel, implementations);
+  }
+  if (!registers.empty()) note_registers(read_file(registers));
+  if (!name.empty()) name_after_file(implementations, name);
+  limits.beyond_32_bits = !small;
+  return check_implementations(implementations, limits);
 }
 
 }  // namespace rmsnorm
