@@ -32,6 +32,7 @@ class Repository {
     fs::create_directory(folder() / "bin");
     write_program("cmake", "exit 0");
     write_program("nvcc", "exit 0");
+    write_program("clang++", "exit 0");
   }
 
   /// What a command does from now on.
@@ -256,7 +257,7 @@ TEST_CASE("check lets nvcc compile what g++ compiles, too, and passes its regist
   CHECK(checked.exit_code == 0);
   CHECK_THAT(  // in the check's own folder
       checked.out, contains("checked --name " + file + " --registers ") &&
-                       contains("/build/cpu/check.") && contains("/asked.log\n"));
+                       contains("/build/cpu/check.") && contains("/nvcc.log\n"));
 
   const Finished refused = check_where_nvcc(
       "echo \"" + file + "(3): error: identifier \\\"a\\\" is undefined\" >&2; exit 1");
@@ -274,8 +275,8 @@ TEST_CASE("check lets nvcc compile what g++ compiles, too, and passes its regist
   CHECK(broken.out == "checked --name " + file + "\n");
   CHECK_THAT(
       broken.err,
-      contains("not checked, as nvcc does not work here: which functions a kernel may call\n") &&
-          contains("not checked, as that takes nvcc: registers, and what nvcc alone refuses\n"));
+      contains(
+          "not checked, as nvcc does not work here: registers, and what nvcc alone refuses\n"));
 }
 
 TEST_CASE("where nothing can be timed check --time says so, and checks") {
@@ -439,7 +440,7 @@ TEST_CASE("whatever takes long says every ten seconds, or in one line of a termi
   Repository repository;
   repository.check_ends_with(0, "08_registers");
   const std::vector<std::string> steps = {
-      "configuring cpu, ", "building for cpu, ", "compiling exercises/08_registers.cu with nvcc, "};
+      "configuring cpu, ", "building for cpu, ", "asking clang about exercises/08_registers.cu, "};
   const Finished quick = repository.exercise({"8"});
   CHECK(quick.exit_code == 0);
   for (const std::string& step : steps) CHECK_THAT(quick.err, !contains(step));
@@ -682,27 +683,39 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
   }
 }
 
-TEST_CASE("a call that only a compiler of CUDA refuses is an error of an exercise, too") {
+TEST_CASE("a call that only clang, or nvcc, refuses is an error of an exercise, too") {
   Repository repository;
   repository.check_ends_with(0);
-  repository.write_program(
-      "nvcc", "for file; do :; done; echo \"$file:42: a kernel cannot call f\"; exit 1");
   repository.exercise({"4"});
   rmsnorm::write_file(repository.copy(), given() + "// mine\n");
-  const Finished refused = repository.exercise({"4"});
-  CHECK(refused.exit_code == 2);
-  CHECK(refused.out == "");
-  CHECK_THAT(
-      refused.err, contains("exercises/04_warp_reduce.cu:42: a kernel cannot call f\n") &&
-                       contains("exercises/04_warp_reduce.cu does not compile\n"));
-  CHECK_THAT(repository.overview(), contains("no compile"));
+  const std::string sentence = "exercises/04_warp_reduce.cu:42: a kernel cannot call f";
+  const auto check_refused = [&] {
+    const Finished refused = repository.exercise({"4"});
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.out == "");
+    CHECK_THAT(
+        refused.err,
+        contains(sentence) && contains("exercises/04_warp_reduce.cu does not compile"));
+    CHECK_THAT(repository.overview(), contains("no compile"));
+  };
+  repository.write_program(
+      "nvcc", "for file; do :; done; echo \"$file:42: a kernel cannot call f\"; exit 1");
+  check_refused();
+  repository.write_program("nvcc", "exit 0");
+  repository.write_program(
+      "clang++",
+      "case \"$*\" in *-print*) exit 0 ;; esac\n"
+      "echo \"READER.cu:42:1: error: no matching function for call to 'f'\"\n"
+      "echo 'READER.cu:1:1: note: candidate function not viable: call to __host__ function from "
+      "__global__ function'; exit 1");
+  check_refused();
 
-  repository.write_program("nvcc", "exit 1");  // it says nothing: it does not work
+  repository.write_program("clang++", "exit 9");  // it does not work
   const Finished unasked = repository.exercise({"4"});
   CHECK(unasked.exit_code == 0);
   CHECK_THAT(
       unasked.err,
-      contains("not checked, as nvcc does not work here: which functions a kernel may call\n"));
+      contains("rmsnorm: not checked: which functions a kernel, and the host, may call ("));
 }
 
 TEST_CASE("what the compilers say becomes what the reader needs, in words about its own file") {

@@ -67,7 +67,8 @@ std::string room_of_cpu_device(const fs::path& file) {
 bool may_use(const std::string& room, const fs::path& header) {
   const std::string other = room_of(header);
   if (room == kCpuDevice) return other == kCpuDevice || other == "base";
-  return is_up_to(kRooms, room, other) || room_of_cpu_device(header) == "interface";
+  const bool is_interface = room_of_cpu_device(header) == "interface";
+  return is_up_to(kRooms, room, other) || (is_interface && room != "base");
 }
 
 /// All files of common/, from the top.

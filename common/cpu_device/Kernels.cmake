@@ -71,7 +71,8 @@ function(cpu_device_add_kernels target)
 endfunction()
 
 # cpu_device_rewrite_header(FOLDER HEADER): a header with launches, __shared__ variables or inline PTX,
-# which files include as HEADER, is rewritten like a .cu file, and found before the original. (The compiler looks into its folder first.)
+# which files include as HEADER, is rewritten like a .cu file, and found before the original. (The
+# compiler looks into its folder first.)
 function(cpu_device_rewrite_header folder header)
   set(rewritten "${CMAKE_BINARY_DIR}/rewritten/${header}")
   add_custom_command(

@@ -310,20 +310,38 @@ std::vector<Function> all_functions() {
   return found;
 }
 
-std::vector<const char*> returns_of_calls(const void* function) {
-  constexpr int kBytes = 4;  // at the end of a call, which name the function
+std::vector<CallSite> calls_of(const void* function) {
+  // How many bytes of a call are before and from the place of its relocation on.
+#if defined(__x86_64__)
+  constexpr int kBefore = 1;
+  constexpr std::uint64_t kTypes[] = {R_X86_64_PLT32, R_X86_64_PC32};
+#elif defined(__aarch64__)
+  constexpr int kBefore = 0;
+  constexpr std::uint64_t kTypes[] = {R_AARCH64_CALL26};
+#else
+  constexpr int kBefore = 0;
+  constexpr std::uint64_t kTypes[] = {~std::uint64_t{0}};
+#endif
+  constexpr int kFrom = 4;
   Dwfl_Module* const module =
       program().module_at(reinterpret_cast<Dwarf_Addr>(&__executable_start));
   GElf_Addr bias = 0;
   Elf* const elf = module == nullptr ? nullptr : dwfl_module_getelf(module, &bias);
-  std::vector<const char*> found;
-  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
+  const auto header_of = [](Elf_Scn* section) {
     GElf_Shdr header{};
-    GElf_Shdr symbols_header{};
     gelf_getshdr(section, &header);
+    return header;
+  };
+  std::vector<CallSite> found;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
+    const GElf_Shdr header = header_of(section);
     Elf_Scn* const symbols_section = elf_getscn(elf, header.sh_link);
-    gelf_getshdr(symbols_section, &symbols_header);
-    if (header.sh_type != SHT_RELA || symbols_header.sh_type != SHT_SYMTAB) continue;
+    const bool is_of_code =
+        (header_of(elf_getscn(elf, header.sh_info)).sh_flags & SHF_EXECINSTR) != 0;
+    if (header.sh_type != SHT_RELA || header.sh_entsize == 0 || !is_of_code ||
+        header_of(symbols_section).sh_type != SHT_SYMTAB) {
+      continue;
+    }
     Elf_Data* const relocations = elf_getdata(section, nullptr);
     Elf_Data* const symbols = elf_getdata(symbols_section, nullptr);
     const std::size_t count = header.sh_size / header.sh_entsize;
@@ -332,11 +350,14 @@ std::vector<const char*> returns_of_calls(const void* function) {
       GElf_Sym symbol{};
       gelf_getrela(relocations, static_cast<int>(i), &relocation);
       gelf_getsym(symbols, static_cast<int>(GELF_R_SYM(relocation.r_info)), &symbol);
-      if (reinterpret_cast<const void*>(symbol.st_value + bias) != function) continue;
-      found.push_back(reinterpret_cast<const char*>(relocation.r_offset + bias + kBytes));
+      const auto* const at = reinterpret_cast<const char*>(relocation.r_offset + bias);
+      if (reinterpret_cast<const void*>(symbol.st_value + bias) == function &&
+          std::ranges::count(kTypes, GELF_R_TYPE(relocation.r_info)) > 0) {
+        found.push_back({at - kBefore, at + kFrom});
+      }
     }
   }
-  std::ranges::sort(found);
+  std::ranges::sort(found, {}, &CallSite::begin);
   return found;
 }
 

@@ -73,9 +73,15 @@ struct Function {
 /// All functions, in the order of their code.
 std::vector<Function> all_functions();
 
-/// What the calls of a function return to, in order: from the relocations, which the linker keeps
-/// if it is told to (--emit-relocs).
-std::vector<const char*> returns_of_calls(const void* function);
+/// A call in the program's code.
+struct CallSite {
+  const char* begin;    ///< of the instruction
+  const char* returns;  ///< behind it
+};
+
+/// The calls of a function, in order: from the relocations, which the linker keeps if it is told to
+/// (--emit-relocs). None for a processor of which it is not known what they look like.
+std::vector<CallSite> calls_of(const void* function);
 
 /// Whether the code at this address is the first of a line: else it is not known which it is of.
 bool begins_line(const char* code);

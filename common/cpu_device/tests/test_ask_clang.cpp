@@ -41,50 +41,108 @@ std::string said_of(const std::string& source) {
 #define NEEDS_CLANG \
   if (run_without_gpu({"clang++", "--version"}).exit_code != 0) SKIP_TEST("there is no clang++")
 
-TEST_CASE("clang says what a kernel, or the host, cannot call") {
+TEST_CASE("clang says what a kernel cannot call") {
   NEEDS_CLANG;
-  CHECK(said_of(R"(#include <algorithm>
+  CHECK(
+      said_of(R"(#include <algorithm>
+#include <limits>
 #include <vector>
 float f(float x) { return x; }
 constexpr int twice(int n) { return 2 * n; }
 template <class T> T of_any(T x) { return x; }
+namespace own { float g(float x) { return x; } }
 struct Square { float operator()(float x) const { return x * x; } };
-__device__ int of_device() { return 1; }
-__global__ void kernel(float* y) {
+struct Sum {
+  float value = 0;
+  void add(float x) { value += x; }
+  static Sum none() { return {}; }
+  Sum operator+(const Sum& other) const { return {value + other.value}; }
+  bool operator<(const Sum& other) const { return value < other.value; }
+  Sum& operator=(float x) { value = x; return *this; }
+  float& operator[](int) { return value; }
+};
+struct Of { Of(float x) : value(x) {} float value; };
+struct Ends { ~Ends() {} };
+float scale = 2;
+#define CALL(x) f(x)
+__global__ void functions(float* y) {
   *y = f(*y);
   __shared__ float row[twice(2)];
-}
-__device__ int g(int n) { return of_any<int>(n) + std::max(n, 1) + ::std::min(n, 1); }
-__global__ void more(float* y) {
-  *y = Square{}(*y);
+  *y = of_any<float>(*y);
+  *y = own::g(*y) + CALL(1);
+  *y = std::max(*y, 1.0f) + ::std::min(*y, 2.0f);
+  *y = -std::numeric_limits<float>::infinity();
   std::vector<float> all;
   std::sort(y, y + 2);
+  *y = scale;
 }
-void plain(int n) {}
+__global__ void members(float* y) {
+  const Square square{};
+  *y = square(*y);
+  Sum sum = Sum::none();
+  sum.add(*y);
+  sum = sum + sum;
+  if (sum < sum) *y = 1;
+  sum = 2.0f;
+  *y = sum[0];
+  Of of = *y;
+  const Of other(3);
+  Ends ends;
+}
 template <class Op> __global__ void apply(float* y) { *y = Op()(*y); }
+void host() { apply<Square><<<1, 2>>>(nullptr); }
+)") ==
+      R"(k.cu:24: a kernel cannot call f: it has no __device__
+k.cu:25: a kernel cannot call twice: it has no __device__
+k.cu:26: a kernel cannot call of_any: it has no __device__
+k.cu:27: a kernel cannot call f: it has no __device__
+k.cu:27: a kernel cannot call own::g: it has no __device__
+k.cu:28: a kernel cannot call ::std::min: it has no __device__ (min() without std:: has one)
+k.cu:28: a kernel cannot call std::max: it has no __device__ (max() without std:: has one)
+k.cu:29: a kernel cannot call std::numeric_limits<float>::infinity: it has no __device__
+k.cu:30: a kernel cannot call std::vector: it has no __device__
+k.cu:31: a kernel cannot call std::sort: it has no __device__
+k.cu:32: a kernel cannot use scale: it is the host's
+k.cu:36: a kernel cannot call Square's operator(): it has no __device__
+k.cu:37: a kernel cannot call Sum::none: it has no __device__
+k.cu:38: a kernel cannot call add: it has no __device__
+k.cu:39: a kernel cannot call operator+: it has no __device__
+k.cu:40: a kernel cannot call operator<: it has no __device__
+k.cu:41: a kernel cannot call operator=: it has no __device__
+k.cu:42: a kernel cannot call Sum's operator[]: it has no __device__
+k.cu:43: a kernel cannot call Of: it has no __device__
+k.cu:44: a kernel cannot call Of: it has no __device__
+k.cu:45: a kernel cannot call ~Ends: it has no __device__
+k.cu:47: a kernel cannot call Square's operator(): it has no __device__
+)");
+}
+
+TEST_CASE("clang says what the host cannot call, and what is no kernel") {
+  NEEDS_CLANG;
+  CHECK(
+      said_of(R"(__device__ int of_device() { return 1; }
+namespace own { __device__ int g() { return 1; } }
+struct Value { __device__ int get() const { return 1; } };
+__global__ void kernel(float* y) {}
+void plain(int n) {}
+int host_number();
 void host() {
-  plain<<<1, 2>>>(3);
-  kernel(nullptr);
   of_device();
-  apply<Square><<<1, 2>>>(nullptr);
+  own::g();
+  Value().get();
+  kernel(nullptr);
+  plain<<<1, 2>>>(3);
 }
 __global__ int number() { return 1; }
-int host_number();
 __device__ int start = host_number();
-)") == R"(k.cu:10: a kernel cannot call f: it has no __device__
-k.cu:11: a kernel cannot call twice: it has no __device__
-k.cu:13: a kernel cannot call of_any: it has no __device__
-k.cu:13: a kernel cannot call std::max: it has no __device__ (max() without std:: has one)
-k.cu:13: a kernel cannot call ::std::min: it has no __device__ (min() without std:: has one)
-k.cu:15: a kernel cannot call Square's operator(): it has no __device__
-k.cu:16: a kernel cannot call std::vector: it has no __device__
-k.cu:17: a kernel cannot call std::sort: it has no __device__
-k.cu:22: plain has no __global__
-k.cu:23: kernel is a kernel: call it as kernel<<<blocks, threads>>>(arguments), from the host's code
-k.cu:24: the host's code cannot call of_device: it has no __host__
-k.cu:27: a kernel returns nothing: it has to be __global__ void
-k.cu:29: of the device's variables, an initialiser has to be a constant
-k.cu:20: a kernel cannot call Square's operator(): it has no __device__
+)") ==
+      R"(k.cu:9: the host's code cannot call of_device: it has no __host__
+k.cu:10: the host's code cannot call own::g: it has no __host__
+k.cu:11: the host's code cannot call get: it has no __host__
+k.cu:12: kernel is a kernel: call it as kernel<<<blocks, threads>>>(arguments), from the host's code
+k.cu:13: plain has no __global__
+k.cu:15: a kernel returns nothing: it has to be __global__ void
+k.cu:16: of the device's variables, an initialiser has to be a constant
 )");
 }
 
@@ -97,6 +155,7 @@ TEST_CASE("clang says nothing of what is right, nor of what is wrong in another 
 #if 0
 This doesn't matter.
 #endif
+float of_host(float x);
 DEVICE float f(float x) { return max(x, 1.0f) + std::sqrt(x) + fmaxf(x, rsqrtf(x)); }
 __host__ __device__ constexpr int twice(int n) { return 2 * n; }
 struct Square { __device__ float operator()(float x) const { return x * x; } };
@@ -110,8 +169,9 @@ __global__ void kernel(float* y) {
   row[threadIdx.x] = cub::BlockReduce<float, 32>(storage).Sum(add(f(*y)));
   if (threadIdx.x == 0) printf("%f %f\n", Square{}(row[0]), std::move(two[0]));
   assert(!isnan(*y));
-  memset(row, 0, 4);
-  atomicAdd(y, __shfl_xor_sync(0xffffffffu, *y, 1));
+  memset(row, 0, sizeof(of_host(1)));
+  decltype(of_host(1)) sum = blockIdx.x;
+  atomicAdd(y, __shfl_xor_sync(0xffffffffu, sum, 1));
 }
 template <int n> __global__ void of_count(int* y) { if constexpr (n > 1) *y = n; }
 void host() {
@@ -122,6 +182,34 @@ void host() {
   undeclared(1);
 }
 )") == "");
+}
+
+TEST_CASE("clang reads a file of whatever name, and the headers beside it") {
+  NEEDS_CLANG;
+  const TemporaryFolder folder;
+  const std::string wrong = "\xef\xbb\xbf#include \"own.cuh\"\n__global__ void k() { f(); }\n";
+  rmsnorm::write_file(folder / "own.cuh", "#include <cuda_runtime.h>\nvoid f();\n");
+  for (const char* const name : {"k.cu", "it's.cu", "a b:4: c.cu", "-k.cu"}) {
+    rmsnorm::write_file(folder / name, wrong);
+    const Finished finished = ask_about(folder / name);
+    CHECK(
+        finished.out ==
+        (folder / name).string() + ":2: a kernel cannot call f: it has no __device__\n");
+  }
+  // From the folder itself, where another header of that name must not be found.
+  const fs::path other = folder / "other";
+  fs::create_directory(other);
+  rmsnorm::write_file(other / "own.cuh", "#include <cuda_runtime.h>\n__device__ void f();\n");
+  const std::string script = kDevice / "compiler/ask_clang.sh";
+  const Finished from_other = run_without_gpu(
+      {"bash", "-c", "cd \"$1\" && exec \"$2\" ../k.cu", "-", other.string(), script});
+  CHECK_THAT(from_other.out, contains("k.cu:2: a kernel cannot call f"));
+  rmsnorm::write_file(
+      folder / "own.cuh",
+      "#include <cuda_runtime.h>\nvoid g();\n__device__ void f() {\n  g();\n}\n");
+  CHECK(
+      ask_about(folder / "k.cu").out ==
+      (folder / "own.cuh").string() + ":4: a kernel cannot call g: it has no __device__\n");
 }
 
 TEST_CASE("clang has nothing to say of the kernels of all lessons and projects") {
@@ -146,7 +234,7 @@ TEST_CASE("where clang cannot be asked, it is said why") {
   NEEDS_CLANG;
   const Finished missing = ask_about(folder / "k.cu");
   CHECK(missing.exit_code == 2);
-  CHECK_THAT(missing.out, contains("clang: ") && contains("'no_such.h' file not found\n"));
+  CHECK_THAT(missing.out, contains("'no_such.h' file not found\n"));
 }
 
 TEST_CASE("clang reads every header that a kernel can include") {

@@ -70,13 +70,8 @@ struct Piece {
 
 /// All of the program, in their order.
 std::vector<Piece> all_pieces() {
-#ifdef __x86_64__
-  constexpr int kCallBytes = 5;
-#else
-  constexpr int kCallBytes = 4;
-#endif
-  const std::vector<const char*> returns =
-      cpu_device::returns_of_calls(reinterpret_cast<const void*>(&__sanitizer_cov_trace_pc));
+  const std::vector<cpu_device::CallSite> calls =
+      cpu_device::calls_of(reinterpret_cast<const void*>(&__sanitizer_cov_trace_pc));
   std::vector<Piece> found;
   for (const auto& [first, end, symbol, unit] : cpu_device::all_functions()) {
     if (!found.empty() && first < found.back().end) continue;  // another name of the same
@@ -84,12 +79,12 @@ std::vector<Piece> all_pieces() {
     const std::pair function(unit, symbol.substr(0, symbol.find('.')));
     const bool is_cold = symbol.find(".cold") != std::string::npos;
     bool is_first = true;
-    for (auto at = std::ranges::upper_bound(returns, first); at != returns.end() && *at <= end;
-         ++at) {
-      const char* const pc = *at;
+    for (auto call = std::ranges::lower_bound(calls, first, {}, &cpu_device::CallSite::begin);
+         call != calls.end() && call->returns <= end; ++call) {
+      const char* const pc = call->returns;
       if (offset_of(pc) >= sizeof marks) return found;
-      if (!std::exchange(is_first, false)) found.back().end = pc - kCallBytes;
-      found.push_back({pc - kCallBytes, pc, end, marks[offset_of(pc)], function, first, is_cold});
+      if (!std::exchange(is_first, false)) found.back().end = call->begin;
+      found.push_back({call->begin, pc, end, marks[offset_of(pc)], function, first, is_cold});
     }
   }
   return found;
