@@ -23,7 +23,7 @@ void name_after_file(std::vector<Implementation>& implementations, const std::st
 int check_implementations(
     const std::vector<Implementation>& implementations, GauntletLimits limits = {});
 
-/// The same by the options of a command line, of some of these implementations. Returns an ExitCode.
+/// The same by the options of a command line, of some of these. Returns an ExitCode.
 int run_check(int argc, const char* const* argv, std::vector<Implementation> implementations);
 
 }  // namespace rmsnorm
