@@ -115,8 +115,8 @@ BEGIN {
   file = ENVIRON["file"]
   folder = file
   sub(/[^\/]*$/, "", folder)
-  while ((getline text < "READER.cu") > 0) if (text ~ /^ *# *include <cuda\/std/) has_cuda_std = 1
   while ((getline text < file) > 0) if (text ~ /<cuda\/std\//) has_cuda_std = 1
+  close(file)
 }
 
 /^the device\047s half$/ { of_device = 1 }

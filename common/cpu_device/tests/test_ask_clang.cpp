@@ -184,6 +184,14 @@ void host() {
 )") == "");
 }
 
+TEST_CASE("what is not evaluated is not called") {
+  NEEDS_CLANG;
+  CHECK(said_of("int f();\n__global__ void k(int* y) { *y = sizeof(f()); }\n") == "");
+  CHECK(
+      said_of("int f();\n__global__ void k(int* y) { *y = sizeof(y) + f(); }\n") ==
+      "k.cu:3: a kernel cannot call f: it has no __device__\n");
+}
+
 TEST_CASE("clang reads a file of whatever name, and the headers beside it") {
   NEEDS_CLANG;
   const TemporaryFolder folder;
