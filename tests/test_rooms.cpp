@@ -93,8 +93,7 @@ void add_headers(const fs::path& file, std::set<fs::path>& headers) {
 
 }  // namespace
 
-TEST_CASE(
-    "a room of common/ uses those above it and the CPU device's interface; that uses base alone") {
+TEST_CASE("a room of common/ uses those above it and the CPU device uses base alone") {
   const std::vector<fs::path> files = files_of_rooms();
   REQUIRE(files.size() > 80);
   for (const fs::path& file : files) {
