@@ -207,8 +207,11 @@ class Site {
     }
     if (is_inside(path, "plots/charts"))
       return "charts.html#" + section_label("charts", path.stem().string());
-    if (path.extension() == ".hpp" && is_inside(path, "common") && !is_of_cuda(path))
+    const bool is_of_tests = is_inside(path, "common/cpu_device/tests");
+    if (path.extension() == ".hpp" && is_inside(path, "common") && !is_of_tests &&
+        !is_of_cuda(path)) {
       return api_page(path);
+    }
     std::string label = "source_" + label_of(file);
     sources_[file] = label;
     return label + ".html";
