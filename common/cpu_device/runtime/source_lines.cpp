@@ -52,6 +52,11 @@ const Program& program() {
   return program;
 }
 
+/// The program itself, without its shared libraries; null if libdw does not know it.
+Dwfl_Module* module_of_program() {
+  return program().module_at(reinterpret_cast<Dwarf_Addr>(&__executable_start));
+}
+
 /// What one run of the compiler has made.
 struct Unit {
   Dwarf_Die die;    ///< the root of what libdw knows of it
@@ -173,9 +178,8 @@ std::vector<SourceLine> look_up_readers_lines(Dwarf_Addr address) {
 std::string look_up_symbol(Dwarf_Addr address) {
   Dwfl_Module* module = program().module_at(address);
   // Static data that begins as zeros is in no file: it is not said to be the program's.
-  const auto begin = reinterpret_cast<Dwarf_Addr>(&__executable_start);
   if (module == nullptr && is_of_program(reinterpret_cast<const void*>(address))) {
-    module = program().module_at(begin);
+    module = module_of_program();
   }
   const char* symbol = module == nullptr ? nullptr : dwfl_module_addrname(module, address);
   return symbol == nullptr ? "" : symbol;
@@ -292,8 +296,7 @@ SourceLine own_line_of_call(const void* pc) {
 }
 
 std::vector<Function> all_functions() {
-  const auto begin = reinterpret_cast<Dwarf_Addr>(&__executable_start);
-  Dwfl_Module* const module = program().module_at(begin);
+  Dwfl_Module* const module = module_of_program();
   const int count = module == nullptr ? 0 : dwfl_module_getsymtab(module);
   std::vector<Function> found;
   for (int i = 0; i < count; ++i) {
@@ -323,8 +326,7 @@ std::vector<CallSite> calls_of(const void* function) {
   constexpr std::uint64_t kTypes[] = {~std::uint64_t{0}};
 #endif
   constexpr int kFrom = 4;
-  Dwfl_Module* const module =
-      program().module_at(reinterpret_cast<Dwarf_Addr>(&__executable_start));
+  Dwfl_Module* const module = module_of_program();
   GElf_Addr bias = 0;
   Elf* const elf = module == nullptr ? nullptr : dwfl_module_getelf(module, &bias);
   const auto header_of = [](Elf_Scn* section) {
