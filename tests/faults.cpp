@@ -41,9 +41,7 @@ struct Place {
 Place place_of(const Operation& operation, const std::string& tensor, const Problem& p) {
   const int i = operation.index_of(tensor);
   const TensorSpec& spec = operation.tensors[i];
-  return {
-      p.tensors[i], dtype_of(spec, types_of(p)),
-      static_cast<std::int64_t>(size_of(spec, p.rows, p.hidden))};
+  return {p.tensors[i], dtype_of(spec, types_of(p)), static_cast<std::int64_t>(size_of(spec, p))};
 }
 
 /// Collects the faults of an operation.
@@ -93,8 +91,8 @@ class Faults {
   void of_output(const TensorSpec& spec) {
     const std::string name = spec.name;
     const std::string of = name == "y" ? "" : name + "'s ";
-    const std::string first = of + (spec.extent == Extent::matrix ? "row 0, column 0" : "column 0");
-    const std::string last = spec.extent == Extent::matrix ? "rows * hidden" : "hidden";
+    const std::string first = of + (is_matrix(spec) ? "row 0, column 0" : "column 0");
+    const std::string last = is_matrix(spec) ? "rows * hidden" : "hidden";
     add(name, "first element wrong", first + ": expected ",
         [](const Place& p) { put(p.data, p.dtype, 0, 1.5f * get(p.data, p.dtype, 0)); });
     add(name, "last element wrong", ": expected ", [](const Place& p) {

@@ -117,7 +117,7 @@ Numbers numbers_of(const Operation& operation, const Problem& p) {
     const TensorSpec& tensor = operation.tensors[i];
     if (!is_read(tensor) || !is_there(tensor, types)) continue;
     const std::vector<float> values =
-        to_floats(p.tensors[i], dtype_of(tensor, types), size_of(tensor, p.rows, p.hidden));
+        to_floats(p.tensors[i], dtype_of(tensor, types), size_of(tensor, p));
     n.tensors[tensor.name].assign(values.begin(), values.end());
   }
   if (!p.has_weight) return n;

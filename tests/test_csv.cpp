@@ -31,18 +31,19 @@ struct ResultsFile {
   using Row = Result;
   static constexpr auto kWrite = write_csv;
   static constexpr auto kRead = read_csv;
-  static constexpr int kFields = 24;
+  static constexpr int kFields = 25;
   static inline const std::string kHeader =
-      "operation,implementation,regime,dtype,rows,hidden,cache,median_us,spread_pct,samples,"
+      "operation,implementation,regime,dtype,rows,hidden,sizes,cache,median_us,spread_pct,samples,"
       "disturbed,bytes,gbps,copy_gbps,peak_gbps,bytes_per_row_predicted,max_error,error_bound,"
       "verdict,device,driver,cuda,version,date";
   static inline const std::string kLine =
-      "rms_norm,04_warp_reduce,decode,fp32,16,4096,warm,3.41,0.6,99,power,524288,153.8,165.4,4814,"
+      "rms_norm,04_warp_reduce,decode,fp32,16,4096,q_heads=8,warm,3.41,0.6,99,power,524288,153.8,"
+      "165.4,4814,"
       "49152,"
       "1.5e-07,8.125e-07,pass,NVIDIA H200,580.159.03,13.0,0123456789ab,2026-11-21";
-  static inline const std::vector<Bad> kBad = {{4, "many"},  {5, "4096.5"},      {7, "3.41us"},
-                                               {9, ""},      {9, "99999999999"}, {17, "1 2"},
-                                               {15, "0x10"}, {11, "5e5"}};
+  static inline const std::vector<Bad> kBad = {{4, "many"},  {5, "4096.5"},       {8, "3.41us"},
+                                               {10, ""},     {10, "99999999999"}, {18, "1 2"},
+                                               {16, "0x10"}, {12, "5e5"}};
   static std::string& text_in(Result& row) { return row.device; }
   static Result full_row() {
     return {
@@ -50,6 +51,7 @@ struct ResultsFile {
         .regime = "decode",
         .rows = 16,
         .hidden = 4096,
+        .sizes = "q_heads=8",
         .cache = Cache::warm,
         .median_us = 3.41,
         .spread_pct = 0.6,
@@ -75,18 +77,19 @@ struct TraceFile {
   using Row = TraceRow;
   static constexpr auto kWrite = write_trace;
   static constexpr auto kRead = read_trace;
-  static constexpr int kFields = 19;
+  static constexpr int kFields = 20;
   static inline const std::string kHeader =
-      "operation,implementation,regime,dtype,rows,hidden,blocks,file,line,kind,what,bytes,requests,"
+      "operation,implementation,regime,dtype,rows,hidden,sizes,blocks,file,line,kind,what,bytes,"
+      "requests,"
       "lanes,sectors,wavefronts,conflicts,version,date";
   static inline const std::string kLine =
-      "rms_norm,04_warp_reduce,heads,bf16,1048576,128,5000000000,"
+      "rms_norm,04_warp_reduce,heads,bf16,1048576,128,q_heads=8,5000000000,"
       "lessons/04_warp_reduce/rms_norm.cu,42,shared load,staged,4,6000000000,192000000000,7,"
       "8000000000,9,0123456789ab,2026-11-21";
   static inline const std::vector<Bad> kBad = {
-      {4, "many"}, {5, "4096.5"}, {5, "5000000000"}, {6, ""},
-      {8, "0x2a"}, {11, "4 8"},   {12, "1e9"},       {13, "99999999999999999999"},
-      {14, "nan"}, {15, "+1"},    {16, "-"}};
+      {4, "many"}, {5, "4096.5"}, {5, "5000000000"}, {7, ""},
+      {9, "0x2a"}, {12, "4 8"},   {13, "1e9"},       {14, "99999999999999999999"},
+      {15, "nan"}, {16, "+1"},    {17, "-"}};
   static std::string& text_in(TraceRow& row) { return row.count.file; }
   static TraceRow full_row() {  // whether its fields are the columns: test_recorded_trace.cpp
     const TemporaryFolder folder;
@@ -190,15 +193,15 @@ TEST_CASE("a number that does not apply is an empty field, and none is infinite 
   write_csv(folder / "results.csv", {{.implementation = "01_a", .rows = 2, .hidden = 3}});
   CHECK(
       read_file(folder / "results.csv") ==
-      ResultsFile::kHeader + "\nrms_norm,01_a,,fp32,2,3,,,,0,,0,,,,0,,,pass,,,,,\n");
+      ResultsFile::kHeader + "\nrms_norm,01_a,,fp32,2,3,,,,,0,,0,,,,0,,,pass,,,,,\n");
   const Result read = read_csv(folder / "results.csv").at(0);
   CHECK_FALSE((read.cache || read.median_us || read.spread_pct || read.gbps || read.copy_gbps));
   CHECK_FALSE((read.peak_gbps || read.max_error || read.error_bound || read.disturbed));
   for (const char* value : {"nan", "inf", "-inf"}) {
     CHECK_THAT(
         complaint_about<ResultsFile>(
-            ResultsFile::kHeader + "\n" + with_field<ResultsFile>(7, value) + "\n"),
-        contains("line 2: field 8 '" + std::string(value) + "' is not a finite number"));
+            ResultsFile::kHeader + "\n" + with_field<ResultsFile>(8, value) + "\n"),
+        contains("line 2: field 9 '" + std::string(value) + "' is not a finite number"));
   }
 }
 
@@ -221,7 +224,7 @@ TEST_CASE("every verdict, cache and disturbance can be read and another is repor
       CHECK(read_csv(folder / "results.csv").at(0).rows == 5'000'000'000);
     }
   }
-  for (const Bad& bad : {Bad{6, "hot"}, {10, "noise"}, {18, "skipped"}, {18, ""}}) {
+  for (const Bad& bad : {Bad{7, "hot"}, {11, "noise"}, {19, "skipped"}, {19, ""}}) {
     CAPTURE(bad.field, bad.value);
     CHECK_THAT(
         complaint_about<ResultsFile>(
@@ -243,10 +246,10 @@ TEST_CASE("every kind of operation can be read and another is reported by its fi
   for (const std::string kind : {"", "load", "Barrier", "barrier ", "local load"}) {
     CAPTURE(kind);
     const std::string line =
-        with_field<TraceFile>(9, '"' + kind + '"');  // keeps a space at the end
+        with_field<TraceFile>(10, '"' + kind + '"');  // keeps a space at the end
     CHECK_THAT(
         complaint_about<TraceFile>(
             TraceFile::kHeader + "\n" + TraceFile::kLine + "\n" + line + "\n"),
-        contains("bad.csv: line 3: field 10 '" + kind + "' is not a kind of operation"));
+        contains("bad.csv: line 3: field 11 '" + kind + "' is not a kind of operation"));
   }
 }

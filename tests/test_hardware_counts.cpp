@@ -39,7 +39,7 @@ LaunchCounts counts_of(const Implementation& implementation, Shape shape) {
 bool is_by_rows(const Operation& operation) {
   return std::all_of(
       operation.tensors.begin(), operation.tensors.end(),
-      [](const TensorSpec& tensor) { return !is_written(tensor) || tensor.extent != Extent::row; });
+      [](const TensorSpec& tensor) { return !is_written(tensor) || has_rows(tensor); });
 }
 
 /// The sum of one count over all lines of one kind.

@@ -103,13 +103,13 @@ TEST_CASE("the bytes that have to be moved are those of the matrices, once for e
   const Types bf16 = *types_named("bf16");
   for (const auto& [operation, matrices] :
        {std::pair(operations()[0], 2), {operations()[1], 4}, {operations()[2], 3}}) {
-    CHECK(bytes_to_move(*operation, 10, 100, {}) == matrices * 10 * 100 * 4);
-    CHECK(bytes_to_move(*operation, 10, 100, bf16) == matrices * 10 * 100 * 2);
+    CHECK(bytes_to_move(*operation, {10, 100}, {}) == matrices * 10 * 100 * 4);
+    CHECK(bytes_to_move(*operation, {10, 100}, bf16) == matrices * 10 * 100 * 2);
   }
-  CHECK(bytes_to_move(rms_norm(), 262144, 4096, {}) == 8'589'934'592);  // beyond 32 bits, too
-  CHECK(bytes_of_tensors(rms_norm(), 10, 100, {}) == (2 * 10 + 1) * 100 * 4);
-  CHECK(bytes_of_tensors(rms_norm(), 10, 100, *types_named("fp32/none")) == 2 * 10 * 100 * 4);
-  CHECK(bytes_of_tensors(*operations()[2], 10, 100, bf16) == (3 * 10 + 2) * 100 * 2 + 10 * 4);
+  CHECK(bytes_to_move(rms_norm(), {262144, 4096}, {}) == 8'589'934'592);  // beyond 32 bits, too
+  CHECK(bytes_of_tensors(rms_norm(), {10, 100}, {}) == (2 * 10 + 1) * 100 * 4);
+  CHECK(bytes_of_tensors(rms_norm(), {10, 100}, *types_named("fp32/none")) == 2 * 10 * 100 * 4);
+  CHECK(bytes_of_tensors(*operations()[2], {10, 100}, bf16) == (3 * 10 + 2) * 100 * 2 + 10 * 4);
 }
 
 TEST_CASE("the largest error is that of the arithmetic and half an ulp of the type") {
@@ -163,7 +163,7 @@ TEST_CASE("an element may be off by the bound and no further wherever it is in w
         const Comparison found = compare_on_host(workload);
         const Mismatch mismatch = found.mismatch.value();  // the first
         CHECK(mismatch.tensor == std::string(spec.name));
-        CHECK(mismatch.row == (spec.extent == Extent::matrix ? i / 130 : -1));
+        CHECK(mismatch.row == (is_matrix(spec) ? i / 130 : -1));
         CHECK(mismatch.col == i % 130);
         CHECK_THAT(mismatch.expected, WithinRel(double{right}, 1e-5));
         CHECK(mismatch.got == 2 * right + 1e6f);

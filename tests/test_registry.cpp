@@ -101,7 +101,7 @@ TEST_CASE(
     double read = 0;
     double written = 0;
     for (const TensorSpec& tensor : implementation.operation->tensors) {
-      if (tensor.extent != Extent::matrix) continue;
+      if (!is_matrix(tensor)) continue;
       const double bytes = bytes_of(dtype_of(tensor, types_of(p))) * double(p.hidden);
       read += is_read(tensor) * bytes;
       written += is_written(tensor) * bytes;

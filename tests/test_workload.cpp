@@ -118,7 +118,7 @@ TEST_CASE("every input depends on the seed and the set and nothing else and no t
       CHECK_FALSE(same_bits(values, values_of(once, tensor, 1)));
       CHECK_FALSE(same_bits(values_of(once, tensor, 1), values_of(once, tensor, 2)));
       const bool is_x = tensor.name == std::string("x");
-      if (tensor.extent == Extent::matrix && !is_x) {
+      if (is_matrix(tensor) && !is_x) {
         CHECK_FALSE(same_bits(values, values_of(once, operation->tensors[0])));
       }
     }
@@ -229,7 +229,7 @@ TEST_CASE("the bytes of a workload cover the tensors and their guards and little
     const auto bytes = [&](const WorkloadSpec& spec) { return Workload::bytes(*operation, spec); };
     std::size_t matrices = 0;
     for (const TensorSpec& tensor : operation->tensors) {
-      matrices += (tensor.extent == Extent::matrix) + (tensor.role == Role::in_place);
+      matrices += (is_matrix(tensor)) + (tensor.role == Role::in_place);
     }
     const std::size_t tensors = matrices * 1000 * 1000 * sizeof(float);
     const WorkloadSpec large{.rows = 1000, .hidden = 1000};

@@ -14,19 +14,21 @@ namespace rmsnorm {
 
 /// What the elements of a tensor are.
 enum class Dtype {
-  fp32,  ///< float
-  fp16,  ///< __half
-  bf16,  ///< __nv_bfloat16
-  e4m3,  ///< __nv_fp8_e4m3
-  e5m2,  ///< __nv_fp8_e5m2
+  fp32,   ///< float
+  fp16,   ///< __half
+  bf16,   ///< __nv_bfloat16
+  e4m3,   ///< __nv_fp8_e4m3
+  e5m2,   ///< __nv_fp8_e5m2
+  int32,  ///< int; what is no number is the smallest
 };
 
-/// "fp32", "fp16", "bf16", "e4m3" or "e5m2".
+/// "fp32", "fp16", "bf16", "e4m3", "e5m2" or "int32".
 const char* to_string(Dtype dtype);
 
 /// Bytes of an element.
 __host__ __device__ constexpr int bytes_of(Dtype dtype) {
-  return dtype == Dtype::fp32 ? 4 : dtype == Dtype::fp16 || dtype == Dtype::bf16 ? 2 : 1;
+  if (dtype == Dtype::fp32 || dtype == Dtype::int32) return 4;
+  return dtype == Dtype::fp16 || dtype == Dtype::bf16 ? 2 : 1;
 }
 
 /// Which of the 8-bit types it is, if it is one.
@@ -37,12 +39,13 @@ __host__ __device__ constexpr Fp8 fp8_of(Dtype dtype) {
 /// The largest relative error that rounding an fp32 number to a type adds: half an ulp of 1.
 constexpr double rounding_error(Dtype dtype) {
   if (bytes_of(dtype) == 1) return dtype == Dtype::e4m3 ? 0x1p-4 : 0x1p-3;
-  return dtype == Dtype::fp32 ? 0 : dtype == Dtype::fp16 ? 0x1p-11 : 0x1p-8;
+  if (bytes_of(dtype) == 4) return 0;
+  return dtype == Dtype::fp16 ? 0x1p-11 : 0x1p-8;
 }
 
 /// The bits of element i.
 __host__ __device__ inline std::uint32_t bits_at(const void* data, Dtype dtype, std::size_t i) {
-  if (dtype == Dtype::fp32) return static_cast<const std::uint32_t*>(data)[i];
+  if (bytes_of(dtype) == 4) return static_cast<const std::uint32_t*>(data)[i];
   if (bytes_of(dtype) == 1) return static_cast<const std::uint8_t*>(data)[i];
   return static_cast<const std::uint16_t*>(data)[i];
 }
@@ -50,7 +53,7 @@ __host__ __device__ inline std::uint32_t bits_at(const void* data, Dtype dtype, 
 /// Makes these the bits of element i.
 __host__ __device__ inline void set_bits(
     void* data, Dtype dtype, std::size_t i, std::uint32_t bits) {
-  if (dtype == Dtype::fp32) {
+  if (bytes_of(dtype) == 4) {
     static_cast<std::uint32_t*>(data)[i] = bits;
   } else if (bytes_of(dtype) == 1) {
     static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(bits);
@@ -62,6 +65,7 @@ __host__ __device__ inline void set_bits(
 /// The bits of a type as its value.
 __host__ __device__ inline float value_of(Dtype dtype, std::uint32_t bits) {
   if (dtype == Dtype::fp32) return float_of(bits);
+  if (dtype == Dtype::int32) return static_cast<float>(static_cast<std::int32_t>(bits));
   if (bytes_of(dtype) == 1) return fp8_to_float(fp8_of(dtype), static_cast<std::uint8_t>(bits));
   const auto half = static_cast<std::uint16_t>(bits);
   return dtype == Dtype::fp16 ? fp16_to_float(half) : bf16_to_float(half);
@@ -71,6 +75,10 @@ __host__ __device__ inline float value_of(Dtype dtype, std::uint32_t bits) {
 /// their largest value.
 __host__ __device__ inline std::uint32_t bits_of(Dtype dtype, float value) {
   if (dtype == Dtype::fp32) return bits_of(value);
+  if (dtype == Dtype::int32) {
+    const bool is_one = value >= -0x1p31f && value < 0x1p31f;
+    return is_one ? static_cast<std::uint32_t>(static_cast<std::int32_t>(value)) : 0x80000000;
+  }
   if (bytes_of(dtype) == 1) return to_fp8(fp8_of(dtype), value, Overflow::saturates);
   return dtype == Dtype::fp16 ? float_to_fp16(value) : float_to_bf16(value);
 }

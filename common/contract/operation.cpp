@@ -8,9 +8,8 @@
 namespace rmsnorm {
 namespace {
 
-std::int64_t bytes_of(const TensorSpec& tensor, int rows, int hidden, const Types& types) {
-  return static_cast<std::int64_t>(size_of(tensor, rows, hidden)) *
-         bytes_of(dtype_of(tensor, types));
+std::int64_t bytes_of(const TensorSpec& tensor, const Sizes& sizes, const Types& types) {
+  return static_cast<std::int64_t>(size_of(tensor, sizes)) * bytes_of(dtype_of(tensor, types));
 }
 
 }  // namespace
@@ -24,16 +23,21 @@ int Operation::index_of(std::string_view tensor) const {
   return static_cast<int>(found - tensors.begin());
 }
 
-std::size_t size_of(const TensorSpec& tensor, int rows, int hidden) {
-  const std::size_t of_rows = has_rows(tensor) ? rows : 1;
-  if (tensor.extent == Extent::groups) return of_rows * ((hidden - 1) / kGroup + 1);
-  return of_rows * (tensor.extent == Extent::matrix || tensor.extent == Extent::row ? hidden : 1);
+std::size_t size_of(const TensorSpec& tensor, const Sizes& sizes) {
+  std::int64_t elements = 1;
+  for (const Side& side : tensor.sides) elements *= side.length(sizes);
+  return static_cast<std::size_t>(elements);
+}
+
+int pieces_of(const TensorSpec& tensor, const Sizes& sizes) {
+  return is_apart(tensor) ? static_cast<int>(tensor.sides.begin()->length(sizes)) : 1;
 }
 
 Dtype dtype_of(const TensorSpec& tensor, const Types& types) {
   if (tensor.elements == Elements::fp32) return Dtype::fp32;
   if (tensor.elements == Elements::e4m3) return Dtype::e4m3;
   if (tensor.elements == Elements::e5m2) return Dtype::e5m2;
+  if (tensor.elements == Elements::int32) return Dtype::int32;
   if (tensor.elements == Elements::like_x) return types.dtype;
   return types.weight.value_or(types.dtype);
 }
@@ -48,21 +52,59 @@ Types types_of(const Problem& p) {
   return types;
 }
 
-std::int64_t bytes_to_move(const Operation& operation, int rows, int hidden, const Types& types) {
+Mismatch mismatch_at(const TensorSpec& tensor, const Sizes& sizes, std::int64_t index) {
+  Mismatch found{.tensor = tensor.name, .row = -1, .col = 0};
+  std::vector<std::string> beside;
+  for (const Side* side = tensor.sides.end(); side != tensor.sides.begin();) {
+    const std::int64_t length = (--side)->length(sizes);
+    const std::int64_t place = index % length;
+    index /= length;
+    if (*side == side::rows) {
+      found.row = place;
+    } else if (*side == side::hidden) {
+      found.col = place;
+    } else if (*side == side::groups) {
+      found.col = place * kGroup;
+    } else {
+      beside.insert(beside.begin(), fmt::format("{} {}", side->one, place));
+    }
+  }
+  found.beside = fmt::format("{}", fmt::join(beside, ", "));
+  return found;
+}
+
+Sizes usual_sizes(const Operation& operation, int rows, int hidden) {
+  Sizes sizes{.rows = rows, .hidden = hidden};
+  for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
+    sizes.more[i] = operation.sizes[i].values[0];
+  }
+  return sizes;
+}
+
+std::int64_t lines_of(const Operation& operation, const Sizes& sizes) {
+  std::int64_t most = 0;
+  for (const TensorSpec& tensor : operation.tensors) {
+    if (!is_matrix(tensor)) continue;
+    most = std::max(most, static_cast<std::int64_t>(size_of(tensor, sizes)) / sizes.hidden);
+  }
+  return most;
+}
+
+std::int64_t bytes_to_move(const Operation& operation, const Sizes& sizes, const Types& types) {
+  if (operation.bytes_to_move != nullptr) return operation.bytes_to_move(sizes, types);
   std::int64_t bytes = 0;
   for (const TensorSpec& tensor : operation.tensors) {
-    if (tensor.extent != Extent::matrix) continue;
+    if (!is_matrix(tensor)) continue;
     const int crossings = is_read(tensor) + is_written(tensor);
-    bytes += crossings * bytes_of(tensor, rows, hidden, types);
+    bytes += crossings * bytes_of(tensor, sizes, types);
   }
   return bytes;
 }
 
-std::int64_t bytes_of_tensors(
-    const Operation& operation, int rows, int hidden, const Types& types) {
+std::int64_t bytes_of_tensors(const Operation& operation, const Sizes& sizes, const Types& types) {
   std::int64_t bytes = 0;
   for (const TensorSpec& tensor : operation.tensors) {
-    if (is_there(tensor, types)) bytes += bytes_of(tensor, rows, hidden, types);
+    if (is_there(tensor, types)) bytes += bytes_of(tensor, sizes, types);
   }
   return bytes;
 }

@@ -9,8 +9,10 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -45,6 +47,12 @@ enum class Along {
 ///                              std::int64_t col, double bound);
 ///     static double bound(int additions, const Types& types);  // the relative one of fp32
 ///
+/// Where a row has several sums, as one for each head, a check numbers them, its lines, and says
+/// how many there are and where an element of one is in the tensor. `row` above is a line then:
+///
+///     static std::int64_t lines(const Problem&);
+///     static std::int64_t index(const Problem& before, std::int64_t line, std::int64_t col);
+///
 /// `before` is the problem as it was before the launch: in it, tensors in place have their old
 /// values. The functions but the last are of host and device.
 template <class... Check>
@@ -58,29 +66,41 @@ struct Checks {};
 ///     static TheStruct view(const Problem&);   // a problem as kernels take it
 ///     using Outputs = Checks<...>;             // of each tensor that is written
 ///     using Derived = Checks<...>;             // how derived inputs come about (optional)
+///     static constexpr SizeSpec kSizes[];      // beside rows and columns (optional)
+///     static constexpr ScalarSpec kScalars[];  // beside eps (optional)
+///     static constexpr int kHiddenMultiple;                  // see Operation
 ///     static constexpr bool kHasEps, kSameBits, kIsTyped;    // see Operation, Implementation
 ///     static constexpr const char* kRegime;                  // see Operation
+///     static std::int64_t bytes_to_move(const Sizes&, const Types&);  // or null: of matrices
 ///
 /// What most operations have alike is inherited from here.
 struct CommonDescription {
-  using Derived = Checks<>;                   ///< nothing is derived
-  static constexpr bool kHasEps = true;       ///< eps is part of the formula
-  static constexpr bool kSameBits = false;    ///< launches may differ in their last bits
-  static constexpr bool kIsTyped = false;     ///< fp32 alone
-  static constexpr const char* kRegime = "";  ///< the five of most operations
+  using Derived = Checks<>;                            ///< nothing is derived
+  static constexpr std::nullptr_t kSizes = nullptr;    ///< rows and columns alone
+  static constexpr std::nullptr_t kScalars = nullptr;  ///< eps alone
+  static constexpr int kHiddenMultiple = 1;            ///< any number of columns
+  static constexpr bool kHasEps = true;                ///< eps is part of the formula
+  static constexpr bool kSameBits = false;             ///< launches may differ in their last bits
+  static constexpr bool kIsTyped = false;              ///< fp32 alone
+  static constexpr const char* kRegime = "";           ///< the five of most operations
+  static constexpr std::nullptr_t bytes_to_move = nullptr;  ///< those of the matrices
 };
 template <class View>
 struct Description;
 
 /// One element of an output that is not as expected.
 struct Mismatch {
-  const char* tensor;  ///< its name
-  std::int64_t row;    ///< from 0; -1 in a tensor without rows
-  std::int64_t col;    ///< from 0
-  float got;           ///< what the tensor holds
-  double expected;     ///< by the fp64 reference
-  double allowed;      ///< the largest absolute difference that would have been accepted
+  const char* tensor;       ///< its name
+  std::int64_t row;         ///< from 0; -1 in a tensor without rows
+  std::int64_t col;         ///< from 0; of a group, its first one
+  float got = 0;            ///< what the tensor holds
+  double expected = 0;      ///< by the fp64 reference
+  double allowed = 0;       ///< the largest absolute difference that would have been accepted
+  std::string beside = {};  ///< where it is along other sides: "head 3"; "" if there are none
 };
+
+/// Element `index` of a tensor, as one whose place alone is known.
+Mismatch mismatch_at(const TensorSpec& tensor, const Sizes& sizes, std::int64_t index);
 
 /// What comparing all outputs found.
 struct Comparison {
@@ -92,6 +112,9 @@ struct Comparison {
 struct Operation {
   const char* name;                 ///< "rms_norm", as files and the command line have it
   std::vector<TensorSpec> tensors;  ///< in the order of Problem::tensors; the first is x
+  std::vector<SizeSpec> sizes;      ///< beside rows and columns
+  std::vector<ScalarSpec> scalars;  ///< beside eps
+  int hidden_multiple;              ///< of which columns are a multiple
   bool has_eps;                     ///< whether eps is part of the formula
   bool same_bits;                   ///< whether the same inputs have to give the same bits
   std::string_view regime;          ///< the only regime for it; "" if there are several
@@ -105,6 +128,8 @@ struct Operation {
   Comparison (*compare_on_device)(const Problem& before, const Problem& after, SumDepth);
   /// Fills the derived inputs of a problem. \throws CudaError
   void (*derive)(const Problem&, Memory);
+  /// Bytes that any implementation must move; null: those of its matrices.
+  std::int64_t (*bytes_to_move)(const Sizes&, const Types&);
 
   /// Index of the tensor with this name. \throws std::logic_error if there is none
   int index_of(std::string_view tensor) const;
@@ -112,15 +137,21 @@ struct Operation {
 
 /// Is this the operation's first input, x, or another that is of the same shape?
 inline bool is_input_matrix(const TensorSpec& tensor) {
-  return tensor.extent == Extent::matrix && is_read(tensor);
+  return is_matrix(tensor) && is_read(tensor);
 }
 
-/// Bytes that any implementation must move: each tensor (rows, hidden) once for each direction.
-/// What is smaller, as the weight, hardly counts, and is left out.
-std::int64_t bytes_to_move(const Operation& operation, int rows, int hidden, const Types& types);
+/// The usual sizes of an operation with so many rows and columns.
+Sizes usual_sizes(const Operation& operation, int rows, int hidden);
+
+/// Lines of `hidden` elements that the largest matrix has: a row's heads are lines each.
+std::int64_t lines_of(const Operation& operation, const Sizes& sizes);
+
+/// Bytes that any implementation must move: if the description does not say it, each matrix once
+/// for each direction. What is smaller, as the weight, hardly counts, and is left out.
+std::int64_t bytes_to_move(const Operation& operation, const Sizes& sizes, const Types& types);
 
 /// Bytes of a problem's tensors, of all shapes.
-std::int64_t bytes_of_tensors(const Operation& operation, int rows, int hidden, const Types& types);
+std::int64_t bytes_of_tensors(const Operation& operation, const Sizes& sizes, const Types& types);
 
 /// The operation that Description<View> is about. (RMSNORM_OPERATION(View) defines it.)
 template <class View>

@@ -3,6 +3,7 @@
 /// One operation to do, as the harness knows it: tensors without a name.
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 #include "common/contract/dtype.hpp"
@@ -24,17 +25,81 @@ enum class Role {
   in_place,  ///< reads and writes every element
 };
 
-/// Which of a problem's sizes a tensor has.
-enum class Extent {
-  matrix,  ///< (rows, hidden)
-  row,     ///< (hidden)
-  column,  ///< (rows)
-  groups,  ///< (rows, groups): of kGroup columns each, but for the last
-  one,     ///< (1)
+/// The most sizes beside rows and columns, scalars beside eps, sides of a tensor, and tensors.
+inline constexpr int kMaxSizes = 4;
+inline constexpr int kMaxScalars = 2;
+inline constexpr int kMaxSides = 4;
+inline constexpr int kMaxTensors = 16;
+
+/// The sizes of a problem: rows and columns, and those that its operation has besides.
+struct Sizes {
+  int rows = 0;              ///< 0 or more; rows * hidden may exceed 2^31
+  int hidden = 1;            ///< columns, 1 to 2^30
+  int more[kMaxSizes] = {};  ///< in the order of Operation::sizes
+};
+
+/// A size that an operation has beside rows and columns.
+struct SizeSpec {
+  const char* name;  ///< as the command line has it: "q_heads"
+  int values[4];     ///< those that a check tries, the usual one first; 0: no more
+};
+
+/// A scalar that an operation has beside eps.
+struct ScalarSpec {
+  const char* name;  ///< as the command line has it
+  float values[4];   ///< those that a check tries, the usual one first
+};
+
+/// One side of a tensor. Its length is a size of the problem, or follows from sizes.
+struct Side {
+  const char* one = "";  ///< what one place along it is called: "row"
+  std::int64_t (*length)(const Sizes&) = nullptr;
+  bool is_apart = false;  ///< what belongs to one place has memory of its own
+
+  constexpr bool operator==(const Side& other) const { return length == other.length; }
 };
 
 /// Columns of a row's group. The last group has those that are left.
 inline constexpr int kGroup = 128;
+
+/// Lengths, and the sides that have them. Those of an operation alone are beside its description.
+namespace side {
+
+constexpr std::int64_t length_of_rows(const Sizes& sizes) {
+  return sizes.rows;
+}
+constexpr std::int64_t length_of_hidden(const Sizes& sizes) {
+  return sizes.hidden;
+}
+constexpr std::int64_t length_of_groups(const Sizes& sizes) {
+  return (sizes.hidden - 1) / kGroup + 1;
+}
+
+inline constexpr Side rows = {"row", length_of_rows};
+inline constexpr Side hidden = {"column", length_of_hidden};
+inline constexpr Side groups = {"group", length_of_groups};  ///< of kGroup columns each
+
+}  // namespace side
+
+/// The sides of a tensor, in row-major order; of one element, none.
+class Sides {
+ public:
+  constexpr Sides(std::initializer_list<Side> sides) {
+    for (const Side& side : sides) sides_[size_++] = side;
+  }
+  constexpr const Side* begin() const { return sides_; }
+  constexpr const Side* end() const { return sides_ + size_; }
+  constexpr int size() const { return size_; }
+  constexpr bool has(const Side& side) const {
+    for (const Side& mine : *this)
+      if (mine == side) return true;
+    return false;
+  }
+
+ private:
+  Side sides_[kMaxSides] = {};
+  int size_ = 0;
+};
 
 /// Of which type its elements are.
 enum class Elements {
@@ -43,16 +108,38 @@ enum class Elements {
   fp32,         ///< always
   e4m3,         ///< likewise
   e5m2,         ///< likewise
+  int32,        ///< likewise; they are read, and never written
+};
+
+/// What the integers of a tensor are: each is 0 or more, and below a length.
+struct Integers {
+  std::int64_t (*below)(const Sizes&) = nullptr;
+  bool are_distinct = false;  ///< no two are alike
 };
 
 /// A tensor of an operation.
 struct TensorSpec {
   const char* name;        ///< as the operation's formula calls it
   Role role;               ///< what is done with it
-  Extent extent;           ///< its shape
+  Sides sides;             ///< its shape
   Elements elements;       ///< their type
   std::uint64_t salt = 0;  ///< changes the seed of its random elements: no two are alike
+  Integers integers = {};  ///< where they are int32
+  /// The tensor whose integers say which places along the first side a kernel writes, and no
+  /// others; "" where it writes all.
+  const char* places = "";
 };
+
+/// Has it a row for each of the problem's, of all columns?
+constexpr bool is_matrix(const TensorSpec& tensor) {
+  const Sides& sides = tensor.sides;
+  return sides.size() > 1 && sides.end()[-1] == side::hidden && sides.has(side::rows);
+}
+
+/// Is its memory in one piece for each place along its first side?
+constexpr bool is_apart(const TensorSpec& tensor) {
+  return tensor.sides.size() > 0 && tensor.sides.begin()->is_apart;
+}
 
 /// Is something read that was there before the launch?
 constexpr bool is_read(const TensorSpec& tensor) {
@@ -64,20 +151,17 @@ constexpr bool is_written(const TensorSpec& tensor) {
   return tensor.role == Role::output || tensor.role == Role::in_place;
 }
 
-/// The most tensors that an operation has.
-inline constexpr int kMaxTensors = 8;
-
 /// One operation to do. Which tensors there are, and in which order, its description says.
-struct Problem {
-  void* tensors[kMaxTensors] = {};   ///< null: it is not there
-  void* workspace = nullptr;         ///< of as many bytes as the implementation asked for
-  int rows = 0;                      ///< 0 or more; rows * hidden may exceed 2^31
-  int hidden = 1;                    ///< 1 to 2^30
-  float eps = 0;                     ///< 0 or more
-  float weight_bias = 0;             ///< added to the weight; 0 without one
-  Dtype dtype = Dtype::fp32;         ///< of tensors that are like x
-  Dtype weight_dtype = Dtype::fp32;  ///< of tensors that are like the weight
-  bool has_weight = true;            ///< whether those are there
+struct Problem : Sizes {
+  void* tensors[kMaxTensors] = {};       ///< null: it is not there
+  std::int64_t apart[kMaxTensors] = {};  ///< bytes from a tensor's piece to the next (is_apart)
+  void* workspace = nullptr;             ///< of as many bytes as the implementation asked for
+  float eps = 0;                         ///< 0 or more
+  float scalars[kMaxScalars] = {};       ///< in the order of Operation::scalars
+  float weight_bias = 0;                 ///< added to the weight; 0 without one
+  Dtype dtype = Dtype::fp32;             ///< of tensors that are like x
+  Dtype weight_dtype = Dtype::fp32;      ///< of tensors that are like the weight
+  bool has_weight = true;                ///< whether those are there
 
   /// Element i of a tensor that is like x.
   __host__ __device__ float like_x(int tensor, std::int64_t i) const {
@@ -90,6 +174,14 @@ struct Problem {
   /// Element i of an fp32 tensor.
   __host__ __device__ float fp32(int tensor, std::int64_t i) const {
     return static_cast<const float*>(tensors[tensor])[i];
+  }
+  /// Element i of a tensor of integers.
+  __host__ __device__ int integer(int tensor, std::int64_t i) const {
+    return static_cast<const int*>(tensors[tensor])[i];
+  }
+  /// Piece i of a tensor whose pieces have memory of their own.
+  __host__ __device__ void* piece(int tensor, int i) const {
+    return static_cast<char*>(tensors[tensor]) + i * apart[tensor];
   }
   /// What the weight makes of a column, in fp64: it and its bias, or 1.
   __host__ __device__ double factor(int weight, std::int64_t col) const {
@@ -107,11 +199,14 @@ Types types_of(const Problem& problem);
 
 /// Has a tensor elements for each row?
 constexpr bool has_rows(const TensorSpec& tensor) {
-  return tensor.extent != Extent::row && tensor.extent != Extent::one;
+  return tensor.sides.has(side::rows);
 }
 
-/// Elements of a tensor in a problem of so many rows and columns.
-std::size_t size_of(const TensorSpec& tensor, int rows, int hidden);
+/// Elements of a tensor.
+std::size_t size_of(const TensorSpec& tensor, const Sizes& sizes);
+
+/// Pieces of a tensor: one, unless each has memory of its own.
+int pieces_of(const TensorSpec& tensor, const Sizes& sizes);
 
 /// The type of a tensor's elements; also if there is no weight.
 Dtype dtype_of(const TensorSpec& tensor, const Types& types);

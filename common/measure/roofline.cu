@@ -28,32 +28,34 @@ __global__ void copy_float4(Copy first, Copy second) {
 
 __global__ void nothing() {}
 
-/// A matrix and the one that it is copied to, by their numbers.
+/// A matrix and the one that it is copied to, by their numbers; of pieces, the first.
 struct Pair {
   std::size_t from;
   std::size_t to;
   std::int64_t bytes;  ///< as many as both have on average, but no more than there are
-  bool has_room;       ///< whether `to` has so many
+  bool has_room;       ///< whether `to` is another, and has so many
 };
 
 std::vector<Pair> pairs_of(const Operation& operation, const WorkloadSpec& spec) {
   std::vector<std::size_t> from;
   std::vector<std::size_t> to;
   for (std::size_t i = 0; i < operation.tensors.size(); ++i) {
-    if (operation.tensors[i].extent != Extent::matrix) continue;
+    if (!is_matrix(operation.tensors[i])) continue;
     if (is_read(operation.tensors[i])) from.push_back(i);
     if (is_written(operation.tensors[i])) to.push_back(i);
   }
+  const Sizes sizes = sizes_of(operation, spec);
   const auto bytes_in = [&](std::size_t i) {
-    return std::int64_t{spec.rows} * spec.hidden *
-           bytes_of(dtype_of(operation.tensors[i], spec.types));
+    const TensorSpec& tensor = operation.tensors[i];
+    return static_cast<std::int64_t>(size_of(tensor, sizes)) / pieces_of(tensor, sizes) *
+           bytes_of(dtype_of(tensor, spec.types));
   };
   std::vector<Pair> pairs;
   for (std::size_t i = 0; i < std::min(from.size(), to.size()); ++i) {
     const std::int64_t there = bytes_in(from[i]);
     const std::int64_t room = bytes_in(to[i]);
     const std::int64_t bytes = std::min(there, (there + room) / 4 * 2);
-    pairs.push_back({from[i], to[i], bytes, bytes <= room});
+    pairs.push_back({from[i], to[i], bytes, bytes <= room && from[i] != to[i]});
   }
   return pairs;
 }

@@ -40,12 +40,12 @@ struct Description<Backward> : CommonDescription {
   static constexpr const char* kRegime = "backward";
   enum { kX, kWeight, kRstd, kDy, kDx, kDweight };
   static constexpr TensorSpec kTensors[] = {
-      {"x", Role::input, Extent::matrix, Elements::like_x},
-      {"weight", Role::input, Extent::row, Elements::like_weight},
-      {"rstd", Role::derived, Extent::column, Elements::fp32},
-      {"dy", Role::input, Extent::matrix, Elements::like_x, 0xd1},
-      {"dx", Role::output, Extent::matrix, Elements::like_x},
-      {"dweight", Role::output, Extent::row, Elements::like_weight},
+      {"x", Role::input, {side::rows, side::hidden}, Elements::like_x},
+      {"weight", Role::input, {side::hidden}, Elements::like_weight},
+      {"rstd", Role::derived, {side::rows}, Elements::fp32},
+      {"dy", Role::input, {side::rows, side::hidden}, Elements::like_x, 0xd1},
+      {"dx", Role::output, {side::rows, side::hidden}, Elements::like_x},
+      {"dweight", Role::output, {side::hidden}, Elements::like_weight},
   };
 
   static Backward view(const Problem& p) {

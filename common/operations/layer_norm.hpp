@@ -31,10 +31,10 @@ struct Description<LayerNorm> : CommonDescription {
   static constexpr const char* kName = "layer_norm";
   enum { kX, kWeight, kBias, kY };
   static constexpr TensorSpec kTensors[] = {
-      {"x", Role::input, Extent::matrix, Elements::like_x},
-      {"weight", Role::input, Extent::row, Elements::like_weight},
-      {"bias", Role::input, Extent::row, Elements::like_weight, 0xb1a5},
-      {"y", Role::output, Extent::matrix, Elements::like_x},
+      {"x", Role::input, {side::rows, side::hidden}, Elements::like_x},
+      {"weight", Role::input, {side::hidden}, Elements::like_weight},
+      {"bias", Role::input, {side::hidden}, Elements::like_weight, 0xb1a5},
+      {"y", Role::output, {side::rows, side::hidden}, Elements::like_x},
   };
 
   static LayerNorm view(const Problem& p) {

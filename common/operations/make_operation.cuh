@@ -4,8 +4,11 @@
 /// fp64 reference, on the host and on the device, and what derived inputs are.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <vector>
 
 #include "common/base/cuda_check.hpp"
 #include "common/contract/operation.hpp"
@@ -17,47 +20,72 @@ namespace {
 constexpr int kThreads = 256;
 constexpr std::int64_t kNothing = -1;
 
+/// What the comparison of one element found, to be told.
+struct Told {
+  float got;
+  double expected, allowed;
+};
+
 /// What a pass over a tensor is to leave behind: of all its elements, or of the one called
 /// `wanted`.
 struct Findings {
   std::int64_t wanted = kNothing;  ///< its index in the tensor
   unsigned long long first_wrong = static_cast<unsigned long long>(kNothing);  ///< the smallest
   unsigned long long max_error_bits = 0;  ///< of a double >= 0: in the order of the values
-  Mismatch mismatch = {};                 ///< of `wanted`
+  Told told = {};                         ///< of `wanted`
 };
+
+/// Whether a check says itself how many sums there are, and which elements are of which.
+template <class Check>
+concept HasLines = requires(const Problem& p) {
+  Check::lines(p);
+};
+
+/// How many sums a problem has.
+template <class Check>
+std::int64_t number_of_sums(const Problem& p) {
+  if constexpr (HasLines<Check>) {
+    return Check::lines(p);
+  } else {
+    return Check::kAlong == Along::row ? p.rows : p.hidden;
+  }
+}
 
 /// The groups of a tensor's elements that have a sum in common, and where their elements are.
 template <class Check>
 struct Groups {
   Dtype dtype;           ///< of the elements
-  Extent extent;         ///< of the tensor
   std::int64_t number;   ///< how many groups there are
   std::int64_t terms;    ///< of each sum
-  std::int64_t members;  ///< elements of the tensor in each: all of a row or a column, or one
+  std::int64_t members;  ///< elements of the tensor in each
+  int columns;           ///< from a member to the next
 
   Groups(const TensorSpec& tensor, const Problem& p)
       : dtype(dtype_of(tensor, types_of(p))),
-        extent(tensor.extent),
-        number(Check::kAlong == Along::row ? p.rows : p.hidden),
+        number(number_of_sums<Check>(p)),
         terms(Check::kAlong == Along::row ? p.hidden : p.rows),
         members(
-            extent == Extent::matrix   ? terms
-            : extent == Extent::groups ? (p.hidden - 1) / kGroup + 1
-                                       : 1) {}
+            HasLines<Check> ? terms
+            : number == 0   ? 0
+                            : static_cast<std::int64_t>(size_of(tensor, p)) / number),
+        columns(tensor.sides.has(side::groups) ? kGroup : 1) {}
 
-  /// Member i of a group: where it is, or its first column, and its index in the tensor.
-  struct Member {
+  /// An element's row, or its line where there are lines, its column, and its index in the tensor.
+  struct Place {
     std::int64_t row, col, index;
   };
-  __host__ __device__ Member member(std::int64_t group, std::int64_t i, int hidden) const {
-    if (extent != Extent::groups) return term(group, i, hidden);
-    return {group, i * kGroup, group * members + i};
+  /// Member i of a group.
+  __host__ __device__ Place member(const Problem& p, std::int64_t group, std::int64_t i) const {
+    if constexpr (HasLines<Check>) return {group, i, Check::index(p, group, i)};
+    if (Check::kAlong == Along::column) return {0, group, group};
+    return {group, i * columns, group * members + i};
   }
-  /// The same of term i of the group's sum.
-  __host__ __device__ Member term(std::int64_t group, std::int64_t i, int hidden) const {
-    const std::int64_t row = Check::kAlong == Along::row ? group : i;
-    const std::int64_t col = Check::kAlong == Along::row ? i : group;
-    return {row, col, extent == Extent::matrix ? row * hidden + col : group};
+  /// Term i of the group's sum: its row, or line, and its column.
+  struct Term {
+    std::int64_t row, col;
+  };
+  __host__ __device__ static Term term(std::int64_t group, std::int64_t i) {
+    return Check::kAlong == Along::row ? Term{group, i} : Term{i, group};
   }
 };
 
@@ -65,12 +93,12 @@ struct Groups {
 template <class Check>
 __host__ __device__ ElementCheck check_member(
     const Problem& before, const Problem& after, const Groups<Check>& groups,
-    const typename Check::Sum& sum, const typename Groups<Check>::Member& at, double bound,
-    Mismatch& mismatch) {
+    const typename Check::Sum& sum, const typename Groups<Check>::Place& at, double bound,
+    Told& told) {
   const float got = value_at(after.tensors[Check::kTensor], groups.dtype, at.index);
   const ElementCheck check =
       check_element(got, Check::expected(before, sum, at.row, at.col, bound), groups.dtype);
-  mismatch = {nullptr, at.row, at.col, got, check.expected, check.allowed};
+  told = {got, check.expected, check.allowed};
   return check;
 }
 
@@ -78,7 +106,7 @@ __host__ __device__ ElementCheck check_member(
 template <class Check>
 __host__ __device__ void store_member(
     const Problem& p, const Groups<Check>& groups, const typename Check::Sum& sum,
-    const typename Groups<Check>::Member& at) {
+    const typename Groups<Check>::Place& at) {
   const auto value = static_cast<float>(Check::expected(p, sum, at.row, at.col, 0).value);
   set_bits(p.tensors[Check::kTensor], groups.dtype, at.index, bits_of(groups.dtype, value));
 }
@@ -89,7 +117,7 @@ __host__ __device__ typename Check::Sum sum_of_terms(
     const Problem& before, const Groups<Check>& groups, std::int64_t group, int first, int step) {
   typename Check::Sum sum;
   for (std::int64_t i = first; i < groups.terms; i += step) {
-    const auto at = groups.term(group, i, before.hidden);
+    const auto at = groups.term(group, i);
     Check::add(sum, Check::term(before, at.row, at.col));
   }
   return sum;
@@ -119,20 +147,19 @@ __device__ typename Check::Sum sum_on_device(
   return block_sum<Check>(sum_of_terms(before, groups, group, threadIdx.x, kThreads));
 }
 
-/// One block a group, from `begin` on.
+/// One block a group.
 template <class Check>
 __global__ void compare_groups(
-    Problem before, Problem after, Groups<Check> groups, std::int64_t begin, std::int64_t end,
-    double bound, Findings* findings) {
+    Problem before, Problem after, Groups<Check> groups, double bound, Findings* findings) {
   double max_error = 0;
-  for (std::int64_t group = begin + blockIdx.x; group < end; group += gridDim.x) {
+  for (std::int64_t group = blockIdx.x; group < groups.number; group += gridDim.x) {
     const auto sum = sum_on_device<Check>(before, groups, group);
     for (std::int64_t i = threadIdx.x; i < groups.members; i += kThreads) {
-      const auto at = groups.member(group, i, before.hidden);
-      Mismatch mismatch;
-      const ElementCheck check = check_member(before, after, groups, sum, at, bound, mismatch);
+      const auto at = groups.member(before, group, i);
+      Told told;
+      const ElementCheck check = check_member(before, after, groups, sum, at, bound, told);
       if (!check.ok) atomicMin(&findings->first_wrong, static_cast<unsigned long long>(at.index));
-      if (at.index == findings->wanted) findings->mismatch = mismatch;
+      if (at.index == findings->wanted) findings->told = told;
       max_error = fmax(max_error, check.error);
     }
   }
@@ -146,7 +173,7 @@ __global__ void store_groups(Problem p, Groups<Check> groups) {
   for (std::int64_t group = blockIdx.x; group < groups.number; group += gridDim.x) {
     const auto sum = sum_on_device<Check>(p, groups, group);
     for (std::int64_t i = threadIdx.x; i < groups.members; i += kThreads) {
-      store_member(p, groups, sum, groups.member(group, i, p.hidden));
+      store_member(p, groups, sum, groups.member(p, group, i));
     }
   }
 }
@@ -171,59 +198,57 @@ class Output {
 
   void on_host(Comparison& found) const {
     std::int64_t first = kNothing;
-    Mismatch of_first{};
+    Told of_first{};
     double max_error = 0;
     for (std::int64_t group = 0; group < groups_.number; ++group) {
       const auto sum = sum_of_terms(before_, groups_, group, 0, 1);
       for (std::int64_t i = 0; i < groups_.members; ++i) {
-        const auto at = groups_.member(group, i, before_.hidden);
-        Mismatch mismatch;
-        const ElementCheck check =
-            check_member(before_, after_, groups_, sum, at, bound_, mismatch);
+        const auto at = groups_.member(before_, group, i);
+        Told told;
+        const ElementCheck check = check_member(before_, after_, groups_, sum, at, bound_, told);
         max_error = std::max(max_error, check.error);
         if (check.ok || (first != kNothing && first < at.index)) continue;
         first = at.index;
-        of_first = mismatch;
+        of_first = told;
       }
     }
-    add(found, first == kNothing ? nullptr : &of_first, max_error);
+    add(found, first, of_first, max_error);
   }
 
   void on_device(Comparison& found) const {
     if (groups_.number == 0) return;
-    Findings all = pass(0, groups_.number, Findings{});
+    Findings all = pass(Findings{});
     double max_error;
     std::memcpy(&max_error, &all.max_error_bits, sizeof max_error);
     const auto first = static_cast<std::int64_t>(all.first_wrong);
     if (first != kNothing) {
-      const std::int64_t group = groups_.members == 1          ? first
-                                 : Check::kAlong == Along::row ? first / groups_.members
-                                                               : first % before_.hidden;
       Findings one;
       one.wanted = first;
-      all.mismatch = pass(group, group + 1, one).mismatch;
+      all.told = pass(one).told;
     }
-    add(found, first == kNothing ? nullptr : &all.mismatch, max_error);
+    add(found, first, all.told, max_error);
   }
 
  private:
-  Findings pass(std::int64_t begin, std::int64_t end, Findings findings) const {
+  Findings pass(Findings findings) const {
     const Buffer buffer(Memory::device, sizeof findings);
     auto* const on_device = reinterpret_cast<Findings*>(buffer.data());
     copy_bytes(on_device, &findings, sizeof findings);
-    compare_groups<Check><<<blocks_for(end - begin), kThreads>>>(
-        before_, after_, groups_, begin, end, bound_, on_device);
+    compare_groups<Check>
+        <<<blocks_for(groups_.number), kThreads>>>(before_, after_, groups_, bound_, on_device);
     cuda_check(cudaGetLastError(), "starting the comparison");
     copy_bytes(&findings, on_device, sizeof findings);
     return findings;
   }
 
-  void add(Comparison& found, const Mismatch* mismatch, double max_error) const {
+  /// \param first the first wrong element, if there is one
+  void add(Comparison& found, std::int64_t first, const Told& told, double max_error) const {
     found.max_error = std::max(found.max_error.value_or(0), max_error);
-    if (mismatch == nullptr || found.mismatch) return;
-    found.mismatch = *mismatch;
-    found.mismatch->tensor = kTensors[Check::kTensor].name;
-    if (groups_.extent == Extent::row) found.mismatch->row = -1;
+    if (first == kNothing || found.mismatch) return;
+    found.mismatch = mismatch_at(kTensors[Check::kTensor], before_, first);
+    found.mismatch->got = told.got;
+    found.mismatch->expected = told.expected;
+    found.mismatch->allowed = told.allowed;
   }
 
   const Problem& before_;
@@ -277,7 +302,7 @@ void derive_one(const Problem& p, Memory memory) {
   for (std::int64_t group = 0; group < groups.number; ++group) {
     const auto sum = sum_of_terms(p, groups, group, 0, 1);
     for (std::int64_t i = 0; i < groups.members; ++i) {
-      store_member(p, groups, sum, groups.member(group, i, p.hidden));
+      store_member(p, groups, sum, groups.member(p, group, i));
     }
   }
 }
@@ -287,21 +312,35 @@ void derive(Checks<Check...>, const Problem& p, [[maybe_unused]] Memory memory) 
   (derive_one<View, Check>(p, memory), ...);
 }
 
+/// What a description has of one kind: an array, or null for none.
+template <class T, std::size_t n>
+std::vector<T> to_vector(const T (&all)[n]) {
+  return {std::begin(all), std::end(all)};
+}
+template <class T>
+std::vector<T> to_vector(std::nullptr_t) {
+  return {};
+}
+
 template <class View>
 const Operation& make_operation() {
   using D = Description<View>;
   static const Operation operation = {
       .name = D::kName,
       .tensors = {std::begin(D::kTensors), std::end(D::kTensors)},
+      .sizes = to_vector<SizeSpec>(D::kSizes),
+      .scalars = to_vector<ScalarSpec>(D::kScalars),
+      .hidden_multiple = D::kHiddenMultiple,
       .has_eps = D::kHasEps,
       .same_bits = D::kSameBits,
       .regime = D::kRegime,
       .error_bound = error_bound<View>,
       .compare_on_host = compare<View, true>,
       .compare_on_device = compare<View, false>,
-      .derive = [](const Problem& p, Memory memory) {
-        derive<View>(typename D::Derived(), p, memory);
-      }};
+      .derive = [](const Problem& p,
+                   Memory memory) { derive<View>(typename D::Derived(), p, memory); },
+      .bytes_to_move = D::bytes_to_move};
+  static_assert(std::size(D::kTensors) <= kMaxTensors);
   return operation;
 }
 

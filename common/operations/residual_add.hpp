@@ -36,10 +36,10 @@ struct Description<ResidualAdd> : CommonDescription {
   static constexpr bool kIsTyped = true;
   enum { kX, kResidual, kWeight, kY };
   static constexpr TensorSpec kTensors[] = {
-      {"x", Role::input, Extent::matrix, Elements::like_x},
-      {"residual", Role::in_place, Extent::matrix, Elements::like_x, 0x4e51d},
-      {"weight", Role::input, Extent::row, Elements::like_weight},
-      {"y", Role::output, Extent::matrix, Elements::like_x},
+      {"x", Role::input, {side::rows, side::hidden}, Elements::like_x},
+      {"residual", Role::in_place, {side::rows, side::hidden}, Elements::like_x, 0x4e51d},
+      {"weight", Role::input, {side::hidden}, Elements::like_weight},
+      {"y", Role::output, {side::rows, side::hidden}, Elements::like_x},
   };
 
   static ResidualAdd view(const Problem& p) {

@@ -103,9 +103,9 @@ struct Description<RmsNorm> : CommonDescription {
   static constexpr const char* kName = "rms_norm";
   enum { kX, kWeight, kY };
   static constexpr TensorSpec kTensors[] = {
-      {"x", Role::input, Extent::matrix, Elements::like_x},
-      {"weight", Role::input, Extent::row, Elements::like_weight},
-      {"y", Role::output, Extent::matrix, Elements::like_x},
+      {"x", Role::input, {side::rows, side::hidden}, Elements::like_x},
+      {"weight", Role::input, {side::hidden}, Elements::like_weight},
+      {"y", Role::output, {side::rows, side::hidden}, Elements::like_x},
   };
 
   static RmsNorm view(const Problem& p) {

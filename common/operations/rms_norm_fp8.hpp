@@ -135,27 +135,26 @@ inline constexpr const char* kFp8Names[3][3][2] = {
      {"residual_add_e4m3_group", "residual_add_e4m3_group_twice"}}};
 
 /// A tensor of these operations: the input.
-inline constexpr TensorSpec kFp8X = {"x", Role::input, Extent::matrix, Elements::like_x};
+inline constexpr TensorSpec kFp8X = {
+    "x", Role::input, {side::rows, side::hidden}, Elements::like_x};
 /// Its weight.
 inline constexpr TensorSpec kFp8Weight = {
-    "weight", Role::input, Extent::row, Elements::like_weight};
+    "weight", Role::input, {side::hidden}, Elements::like_weight};
 /// What the largest is limited to.
-inline constexpr TensorSpec kFp8Limit = {
-    "limit", Role::input, Extent::one, Elements::fp32, 0x11317};
+inline constexpr TensorSpec kFp8Limit = {"limit", Role::input, {}, Elements::fp32, 0x11317};
 /// The scale where it is given.
-inline constexpr TensorSpec kFp8Given = {
-    "scale", Role::input, Extent::one, Elements::fp32, 0x5ca1e};
+inline constexpr TensorSpec kFp8Given = {"scale", Role::input, {}, Elements::fp32, 0x5ca1e};
 /// What x is added to.
 inline constexpr TensorSpec kFp8Residual =
     Description<ResidualAdd>::kTensors[Description<ResidualAdd>::kResidual];
 /// The result.
 template <Elements kType>
-inline constexpr TensorSpec kFp8Y = {"y", Role::output, Extent::matrix, kType};
+inline constexpr TensorSpec kFp8Y = {"y", Role::output, {side::rows, side::hidden}, kType};
 /// The scales where the kernel chooses them.
 template <Scaling kScaling>
 inline constexpr TensorSpec kFp8Scale = {
-    "scale", Role::output, kScaling == Scaling::row ? Extent::column : Extent::groups,
-    Elements::fp32};
+    "scale", Role::output,
+    kScaling == Scaling::row ? Sides{side::rows} : Sides{side::rows, side::groups}, Elements::fp32};
 
 /// All of an operation's: of x, with a scale that the kernel chooses.
 template <Elements kY, Scaling kScaling, Normed kNormed>

@@ -27,8 +27,8 @@ struct Description<Softmax> : CommonDescription {
   static constexpr bool kHasEps = false;
   enum { kX, kY };
   static constexpr TensorSpec kTensors[] = {
-      {"x", Role::input, Extent::matrix, Elements::like_x},
-      {"y", Role::output, Extent::matrix, Elements::like_x},
+      {"x", Role::input, {side::rows, side::hidden}, Elements::like_x},
+      {"y", Role::output, {side::rows, side::hidden}, Elements::like_x},
   };
 
   static Softmax view(const Problem& p) {

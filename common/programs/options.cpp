@@ -5,9 +5,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <set>
 #include <string_view>
 
 #include "common/base/device.hpp"
@@ -22,6 +24,7 @@ namespace rmsnorm {
 namespace {
 
 constexpr const char* kAll = "all";
+constexpr int kMostOfSize = 1024;
 constexpr int kHelpColumn = 28;  // at which the options are explained
 constexpr const char* kCannotCount =
     "only the CPU device counts what source lines do: ./rmsnorm lesson N --device cpu --trace";
@@ -114,6 +117,38 @@ std::vector<Implementation> of_operation(
       fmt::format("nothing here does '{}'; there are {}", name, fmt::join(known, ", ")));
 }
 
+/// The names of all sizes beside rows and columns that operations have here.
+std::set<std::string> names_of_sizes(const std::vector<Implementation>& implementations) {
+  std::set<std::string> names;
+  for (const Implementation& one : implementations) {
+    for (const SizeSpec& size : one.operation->sizes) names.insert(size.name);
+  }
+  return names;
+}
+
+/// Sizes from texts like "q_heads=8".
+std::map<std::string, int> sizes_from(
+    const std::vector<std::string>& texts, const std::set<std::string>& names) {
+  std::map<std::string, int> sizes;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    int size = 0;
+    const char* const end = text.data() + text.size();
+    const bool is_number =
+        equals != text.npos &&
+        std::from_chars(text.data() + equals + 1, end, size) == std::from_chars_result{end, {}};
+    if (!names.contains(name) || !is_number || size < 1 || size > kMostOfSize) {
+      throw CLI::ValidationError(
+          "--size", fmt::format(
+                        "'{}' is no size: it takes one of {}, an = and a number from 1 to {}", text,
+                        fmt::join(names, ", "), kMostOfSize));
+    }
+    sizes[name] = size;
+  }
+  return sizes;
+}
+
 /// A finite number in [lowest, highest]: CLI::Range lets NaN pass. `complaint` follows the text.
 CLI::Validator finite_in(double lowest, double highest, const std::string& complaint) {
   const auto check = [=](const std::string& text) {
@@ -180,6 +215,7 @@ ParsedOptions parse_options(
   bool wants_variants = false;
   std::vector<std::string> names_of_regimes;
   std::vector<std::string> names_of_types;
+  std::vector<std::string> sizes;
   std::optional<int> rows;
   std::optional<int> hidden;
 
@@ -222,6 +258,13 @@ ParsedOptions parse_options(
           ->check(CLI::Range(1, kMaxColumns).description(""))
           ->type_name("N")
           ->excludes(regime_option);
+  const std::set<std::string> size_names = names_of_sizes(implementations);
+  if (!size_names.empty()) {
+    app.add_option(
+           "--size", sizes,
+           fmt::format("Another size of the operation: {}", fmt::join(size_names, ", ")))
+        ->type_name("NAME=N");
+  }
   app.add_option("--eps", options.eps, "Added to the mean square (default 1e-5)")
       ->check(finite_in(0, 1e30, "not a number from 0 to 1e+30"));
   app.add_option("--seed", options.seed, "Seed of the random tensors (default 1)")
@@ -297,6 +340,7 @@ ParsedOptions parse_options(
       options.regimes = names_of_regimes.empty() ? regimes() : regimes_named(names_of_regimes);
     }
     options.types = types_with_names(names_of_types);
+    options.sizes = sizes_from(sizes, size_names);
     options.trace_all = rows || hidden || !names_of_regimes.empty();
     if (options.predicted) choose_step(options, among);
   } catch (const CLI::CallForHelp&) {

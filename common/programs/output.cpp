@@ -71,6 +71,7 @@ void Output::save() const {
            .dtype = to_string(launch.types),
            .rows = launch.rows,
            .hidden = launch.hidden,
+           .sizes = launch.sizes,
            .blocks = launch.counts.blocks,
            .count = count,
            .version = build_commit(),

@@ -38,6 +38,7 @@ std::string result_line(const Result& r, std::string_view remark, bool colour) {
   }
   if (r.spread_pct.value_or(0) > kNoisyPct) line += "  noisy";
   if (r.disturbed) line += fmt::format("  {}", in_words(*r.disturbed));
+  if (!r.sizes.empty()) line += fmt::format("  {}", r.sizes);
   if (!remark.empty()) line += fmt::format("  {}", remark);
   return line;
 }

@@ -70,7 +70,7 @@ class Runner {
     result.bytes_per_row_predicted = traffic.read + traffic.written;
 
     progress(fmt::format("verifying {} on {}", implementation.slug, text()));
-    const std::int64_t elements = std::int64_t{job_.spec.rows} * job_.spec.hidden;
+    const std::int64_t elements = lines_of(*job_.operation, workload_.problem()) * job_.spec.hidden;
     Verification found;
     try {
       found = verify(
@@ -142,6 +142,7 @@ class Runner {
     result.dtype = to_string(job_.spec.types);
     result.rows = job_.spec.rows;
     result.hidden = job_.spec.hidden;
+    result.sizes = text_of_sizes(*job_.operation, workload_.problem());
     result.bytes = workload_.bytes_to_move();
     if (on_gpu && !is_cpu_device()) result.peak_gbps = gpu_->peak_gbps;
     result.device = on_gpu ? gpu_->name : "cpu";

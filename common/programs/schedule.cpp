@@ -19,7 +19,8 @@ namespace {
 constexpr std::int64_t kElementsForCpuLesson = std::int64_t{1} << 22;
 
 std::size_t bytes_of_set(const Operation& operation, const WorkloadSpec& spec) {
-  return static_cast<std::size_t>(bytes_of_tensors(operation, spec.rows, spec.hidden, spec.types));
+  return static_cast<std::size_t>(
+      bytes_of_tensors(operation, sizes_of(operation, spec), spec.types));
 }
 
 /// Bytes that it takes to verify and time it.
@@ -67,7 +68,7 @@ class Scheduler {
     }
     if (is_repeated(implementation, regime, shape)) return;
     const Operation& operation = *implementation.operation;
-    const WorkloadSpec spec = spec_of(Memory::host, shape, {});
+    const WorkloadSpec spec = spec_of(operation, Memory::host, shape, {});
     // The tensors, and copies of them for the comparison. Linux would promise more than it has.
     const std::size_t needed = 2 * Workload::bytes(operation, spec);
     const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
@@ -139,7 +140,7 @@ class Scheduler {
 
   /// With as many sets as a cold L2 takes; with one on the CPU device, which has no clock.
   WorkloadSpec with_sets(const Operation& operation, Shape shape, const Types& types) const {
-    WorkloadSpec spec = spec_of(Memory::device, shape, types);
+    WorkloadSpec spec = spec_of(operation, Memory::device, shape, types);
     if (is_cpu_device()) return spec;
     spec.sets = sets_for_cold_cache(bytes_of_set(operation, spec), gpu_->l2_bytes);
     return spec;
@@ -164,14 +165,20 @@ class Scheduler {
     return spec;
   }
 
-  WorkloadSpec spec_of(Memory memory, Shape shape, const Types& types) const {
-    return {
+  WorkloadSpec spec_of(
+      const Operation& operation, Memory memory, Shape shape, const Types& types) const {
+    WorkloadSpec spec = {
         .memory = memory,
         .rows = shape.rows,
         .hidden = shape.hidden,
         .eps = options_.eps,
         .seed = options_.seed,
         .types = types};
+    for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
+      const auto chosen = options_.sizes.find(operation.sizes[i].name);
+      if (chosen != options_.sizes.end()) spec.more[i] = chosen->second;
+    }
+    return spec;
   }
 
   const Options& options_;

@@ -52,7 +52,7 @@ const Watched* launch_of(const Result& r, const std::vector<Watched>& launches) 
   const auto found = std::find_if(launches.begin(), launches.end(), [&](const Watched& launch) {
     return launch.implementation == r.implementation && launch.operation == r.operation &&
            launch.regime == r.regime && to_string(launch.types) == r.dtype &&
-           launch.rows == r.rows && launch.hidden == r.hidden;
+           launch.rows == r.rows && launch.hidden == r.hidden && launch.sizes == r.sizes;
   });
   return found == launches.end() || r.verdict == Verdict::fail ? nullptr : &*found;
 }

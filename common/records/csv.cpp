@@ -19,7 +19,8 @@ namespace {
 constexpr auto for_each_field = [](auto& r, auto&& visit) {
   visit("operation", r.operation), visit("implementation", r.implementation);
   visit("regime", r.regime), visit("dtype", r.dtype), visit("rows", r.rows);
-  visit("hidden", r.hidden), visit("cache", r.cache), visit("median_us", r.median_us);
+  visit("hidden", r.hidden), visit("sizes", r.sizes), visit("cache", r.cache);
+  visit("median_us", r.median_us);
   visit("spread_pct", r.spread_pct), visit("samples", r.samples);
   visit("disturbed", r.disturbed), visit("bytes", r.bytes), visit("gbps", r.gbps);
   visit("copy_gbps", r.copy_gbps), visit("peak_gbps", r.peak_gbps);
@@ -34,13 +35,14 @@ constexpr auto for_each_trace_field = [](auto& r, auto&& visit) {
   auto& c = r.count;
   visit("operation", r.operation), visit("implementation", r.implementation);
   visit("regime", r.regime), visit("dtype", r.dtype), visit("rows", r.rows);
-  visit("hidden", r.hidden), visit("blocks", r.blocks), visit("file", c.file);
+  visit("hidden", r.hidden), visit("sizes", r.sizes), visit("blocks", r.blocks),
+      visit("file", c.file);
   visit("line", c.line), visit("kind", c.kind), visit("what", c.what), visit("bytes", c.bytes);
   visit("requests", c.requests), visit("lanes", c.lanes), visit("sectors", c.sectors);
   visit("wavefronts", c.wavefronts), visit("conflicts", c.conflicts), visit("version", r.version);
   visit("date", r.date);
 };
-constexpr std::size_t kKindField = 9;  // of a trace, from 0
+constexpr std::size_t kKindField = 10;  // of a trace, from 0
 
 using Record = std::vector<std::string>;
 

@@ -46,6 +46,7 @@ struct Result {
                                          ///< weight, "bf16/none" without
   std::int64_t rows = 0;                 ///< rows of x
   std::int64_t hidden = 0;               ///< columns of x
+  std::string sizes = {};                ///< the operation's others: "q_heads=8 k_heads=2"
   std::optional<Cache> cache = {};       ///< empty where nothing was timed
   std::optional<double> median_us = {};  ///< median time of one launch, microseconds
   std::optional<double> spread_pct = {};      ///< half the 10-90 % range, in % of the median

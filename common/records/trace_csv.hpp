@@ -19,6 +19,7 @@ struct TraceRow {
   std::string dtype;           ///< types of the tensors, as a Result's
   std::int64_t rows = 0;       ///< rows of x
   int hidden = 0;              ///< columns of x
+  std::string sizes;           ///< the operation's others, as a Result's
   std::int64_t blocks = 0;     ///< of the launch
   LineCount count;             ///< what one line did
   std::string version;         ///< the revision that built the program, "-dirty" if changed

@@ -22,6 +22,10 @@ __host__ __device__ std::uint32_t element(
       return bits_of(dtype, random_weight(seed, i));
     case Content::scale:
       return bits_of(dtype, random_scale(seed ^ hidden << 32, i));
+    case Content::below:
+      return bits_of(dtype, static_cast<float>(random_bits(seed, i) % hidden));
+    case Content::places:
+      return bits_of(dtype, static_cast<float>(random_place(seed, i, hidden)));
     case Content::nan:
       return bits_of(dtype, float_of(0x7fc00000));
     case Content::poison:
@@ -109,22 +113,24 @@ std::size_t stride_of(Dtype dtype, std::size_t size) {
 
 }  // namespace
 
-GuardedTensor::GuardedTensor(Memory memory, Dtype dtype, std::size_t size, int sets, int misalign)
+GuardedTensor::GuardedTensor(
+    Memory memory, Dtype dtype, std::size_t size, int sets, int misalign, int pieces)
     : memory_(memory),
       dtype_(dtype),
-      size_(size),
+      piece_size_(size / pieces),
+      pieces_(pieces),
       sets_(sets),
       misalign_(misalign),
-      buffer_(memory, bytes(dtype, size, sets)) {}
+      buffer_(memory, bytes(dtype, size, sets, pieces)) {}
 
-std::size_t GuardedTensor::bytes(Dtype dtype, std::size_t size, int sets) {
-  return kGuardBytes + stride_of(dtype, size) * sets;
+std::size_t GuardedTensor::bytes(Dtype dtype, std::size_t size, int sets, int pieces) {
+  return kGuardBytes + stride_of(dtype, size / pieces) * sets * pieces;
 }
 
 void GuardedTensor::fill(Content content, std::uint64_t seed, int hidden, Content guard) const {
   fill_memory(memory_, buffer_.data(), buffer_.bytes() / bytes_of(dtype_), guard, dtype_);
-  for (int set = 0; set < sets_; ++set) {
-    fill_memory(memory_, data(set), size_, content, dtype_, seed + set, hidden);
+  for (int i = 0; i < sets_ * pieces_; ++i) {
+    fill_memory(memory_, data(0, i), piece_size_, content, dtype_, seed + i, hidden);
   }
 }
 
@@ -133,22 +139,34 @@ void GuardedTensor::fill(Content content) const {
   if (memory_ == Memory::device) cuda_check(cudaDeviceSynchronize(), "filling a tensor");
 }
 
-void* GuardedTensor::data(int set) const {
-  return buffer_.data() + kGuardBytes + stride_of(dtype_, size_) * set +
-         misalign_ * bytes_of(dtype_);
+std::size_t GuardedTensor::bytes_apart() const {
+  return stride_of(dtype_, piece_size_);
 }
 
-const void* GuardedTensor::guard(int side) const {
-  const auto* first = static_cast<const std::byte*>(data());
-  return side == 0 ? first - kGuardBytes : first + size_ * bytes_of(dtype_);
+void* GuardedTensor::data(int set, int piece) const {
+  const std::size_t before = static_cast<std::size_t>(set) * pieces_ + piece;
+  return buffer_.data() + kGuardBytes + bytes_apart() * before + misalign_ * bytes_of(dtype_);
+}
+
+const void* GuardedTensor::guard(int side, int piece) const {
+  const auto* first = static_cast<const std::byte*>(data(0, piece));
+  return side == 0 ? first - kGuardBytes : first + piece_size_ * bytes_of(dtype_);
 }
 
 std::vector<float> GuardedTensor::values() const {
-  return to_floats(data(), dtype_, size_);
+  std::vector<float> all;
+  for (int piece = 0; piece < pieces_; ++piece) {
+    const std::vector<float> values = to_floats(data(0, piece), dtype_, piece_size_);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
 }
 
 void GuardedTensor::set(const std::vector<float>& values) const {
-  from_floats(values, data(), dtype_);
+  for (int piece = 0; piece < pieces_; ++piece) {
+    const auto first = values.begin() + static_cast<std::ptrdiff_t>(piece * piece_size_);
+    from_floats({first, first + static_cast<std::ptrdiff_t>(piece_size_)}, data(0, piece), dtype_);
+  }
 }
 
 std::uint64_t GuardedTensor::hash(const void* data, std::size_t bytes) const {
@@ -176,14 +194,22 @@ std::uint64_t GuardedTensor::hash() const {
 }
 
 std::uint64_t GuardedTensor::hash_without_first() const {
-  const auto* const first = static_cast<const std::byte*>(data());
-  const std::byte* const after = first + size_ * bytes_of(dtype_);
-  const std::byte* const begin = buffer_.data();
-  return hash(begin, first - begin) + hash(after, begin + buffer_.bytes() - after);
+  std::uint64_t sum = 0;
+  const std::byte* begin = buffer_.data();
+  for (int piece = 0; piece < pieces_; ++piece) {
+    const auto* const first = static_cast<const std::byte*>(data(0, piece));
+    sum += hash(begin, first - begin);
+    begin = first + piece_size_ * bytes_of(dtype_);
+  }
+  return sum + hash(begin, buffer_.data() + buffer_.bytes() - begin);
 }
 
 std::uint64_t GuardedTensor::hash_of_first() const {
-  return hash(data(), size_ * bytes_of(dtype_));
+  std::uint64_t sum = 0;
+  for (int piece = 0; piece < pieces_; ++piece) {
+    sum = sum * 31 + hash(data(0, piece), piece_size_ * bytes_of(dtype_));
+  }
+  return sum;
 }
 
 }  // namespace rmsnorm

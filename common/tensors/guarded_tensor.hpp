@@ -3,6 +3,10 @@
 /// Memory for a tensor of each of several problems alike, between guards that no kernel may touch.
 ///
 ///     | guard | tensor of set 0 | guard | tensor of set 1 | guard | ...
+///
+/// Where a tensor is of pieces, each has memory of its own, as a tensor has:
+///
+///     | guard | piece 0 of set 0 | guard | piece 1 of set 0 | guard | piece 0 of set 1 | ...
 
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +22,8 @@ enum class Content {
   x,       ///< random_x
   weight,  ///< random_weight
   scale,   ///< random_scale, which is another one for each number of columns
+  below,   ///< integers from 0 to below the number of columns
+  places,  ///< likewise, no two alike: that number is as large as the tensor, at least
   nan,     ///< not a number
   poison,  ///< what no arithmetic produces
 };
@@ -33,7 +39,9 @@ class GuardedTensor {
 
   /// Allocates `sets` tensors of `size` elements, each of which starts `misalign` elements behind a
   /// 256-byte boundary. \throws CudaError or std::bad_alloc if memory is short.
-  GuardedTensor(Memory memory, Dtype dtype, std::size_t size, int sets, int misalign);
+  /// \param pieces of which each tensor is made, all of one size
+  GuardedTensor(
+      Memory memory, Dtype dtype, std::size_t size, int sets, int misalign, int pieces = 1);
 
   /// Fills the tensor of each set, with seeds that begin at `seed`, in rows of `hidden` elements,
   /// and all else with the guard's content.
@@ -42,11 +50,14 @@ class GuardedTensor {
   /// Fills everything with one content, and waits for it.
   void fill(Content content) const;
 
-  void* data(int set = 0) const;              ///< the tensor of one set
-  std::size_t size() const { return size_; }  ///< elements of a tensor
-  Dtype dtype() const { return dtype_; }      ///< of the elements
-  const void* guard(int side) const;          ///< before (0) or after (1) the tensor of set 0
-  std::vector<float> values() const;          ///< of set 0
+  void* data(int set = 0, int piece = 0) const;  ///< the tensor of one set, or a piece of it
+  std::size_t size() const { return piece_size() * pieces_; }  ///< elements of a tensor
+  std::size_t piece_size() const { return piece_size_; }       ///< elements of a piece
+  int pieces() const { return pieces_; }                       ///< of a tensor
+  std::size_t bytes_apart() const;                   ///< from a piece's first byte to the next's
+  Dtype dtype() const { return dtype_; }             ///< of the elements
+  const void* guard(int side, int piece = 0) const;  ///< before (0) or after (1) one of set 0
+  std::vector<float> values() const;                 ///< of set 0
   void set(
       const std::vector<float>& values) const;  ///< replaces those of set 0, rounded to the type
 
@@ -55,14 +66,15 @@ class GuardedTensor {
   std::uint64_t hash_of_first() const;       ///< of the tensor of set 0. \throws CudaError
 
   /// Bytes that these tensors take.
-  static std::size_t bytes(Dtype dtype, std::size_t size, int sets);
+  static std::size_t bytes(Dtype dtype, std::size_t size, int sets, int pieces = 1);
 
  private:
   std::uint64_t hash(const void* data, std::size_t bytes) const;
 
   Memory memory_;
   Dtype dtype_;
-  std::size_t size_;
+  std::size_t piece_size_;
+  int pieces_;
   int sets_;
   int misalign_;
   Buffer buffer_;

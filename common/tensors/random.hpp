@@ -51,4 +51,21 @@ __host__ __device__ inline float random_scale(std::uint64_t seed, std::uint64_t 
   return mantissa * static_cast<float>(1 << exponent) * 0x1p-12f;
 }
 
+/// Place i of so many that are all different: a step from each to the next that has no divisor in
+/// common with their number.
+__host__ __device__ inline std::uint64_t random_place(
+    std::uint64_t seed, std::uint64_t i, std::uint64_t number) {
+  const auto divisor = [](std::uint64_t a, std::uint64_t b) {
+    while (b != 0) {
+      const std::uint64_t rest = a % b;
+      a = b;
+      b = rest;
+    }
+    return a;
+  };
+  std::uint64_t step = random_bits(seed, 0) % number;
+  while (divisor(step, number) != 1) step = (step + 1) % number;
+  return (random_bits(seed, 1) % number + i * step) % number;
+}
+
 }  // namespace rmsnorm

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <set>
 #include <stdexcept>
 
 #include "common/base/cuda_check.hpp"
@@ -12,16 +14,18 @@ namespace rmsnorm {
 namespace {
 
 GuardedTensor make_tensor(
-    const TensorSpec& tensor, const WorkloadSpec& spec, int sets, int misalign) {
-  return {
-      spec.memory, dtype_of(tensor, spec.types), size_of(tensor, spec.rows, spec.hidden), sets,
-      misalign};
+    const TensorSpec& tensor, const WorkloadSpec& spec, const Sizes& sizes, int sets,
+    int misalign) {
+  return {spec.memory, dtype_of(tensor, spec.types), size_of(tensor, sizes), sets,
+          misalign,    pieces_of(tensor, sizes)};
 }
 
 /// The random numbers of a tensor that is read.
-void fill(const GuardedTensor& to, const TensorSpec& tensor, const WorkloadSpec& spec) {
+void fill(
+    const GuardedTensor& to, const TensorSpec& tensor, const WorkloadSpec& spec,
+    const Sizes& sizes) {
   const Content guard = is_written(tensor) ? Content::poison : Content::nan;
-  to.fill(content_of(tensor), spec.seed ^ tensor.salt, spec.hidden, guard);
+  to.fill(content_of(tensor), spec.seed ^ tensor.salt, of_row(tensor, sizes), guard);
 }
 
 /// Poison where it is written, NaN elsewhere.
@@ -29,26 +33,21 @@ void fill_empty(const GuardedTensor& to, const TensorSpec& tensor) {
   to.fill(is_written(tensor) ? Content::poison : Content::nan);
 }
 
-const char* size_in_words(const TensorSpec& tensor) {
-  switch (tensor.extent) {
-    case Extent::matrix:
-      return "rows * hidden";
-    case Extent::row:
-      return "hidden";
-    case Extent::column:
-      return "rows";
-    case Extent::groups:
-      return "rows * groups";
-    case Extent::one:
-      return "1";
+/// "rows * hidden"; of a piece where there are pieces.
+std::string size_in_words(const TensorSpec& tensor) {
+  std::vector<std::string> lengths;
+  for (const Side& side : tensor.sides) {
+    if (side.is_apart) continue;
+    lengths.emplace_back(side == side::hidden ? "hidden" : fmt::format("{}s", side.one));
   }
-  return "";
+  return lengths.empty() ? "1" : fmt::format("{}", fmt::join(lengths, " * "));
 }
 
 }  // namespace
 
 Workload::Workload(const Operation& operation, const WorkloadSpec& spec)
     : operation_(operation), spec_(spec) {
+  const Sizes sizes = sizes_of(operation, spec);
   if (!spec.types.weight && spec.types.weight_bias != 0) {
     throw std::runtime_error(fmt::format(
         "weight_bias is {}, and there is no weight: it needs to be 0", spec.types.weight_bias));
@@ -56,9 +55,9 @@ Workload::Workload(const Operation& operation, const WorkloadSpec& spec)
   allocate();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const TensorSpec& tensor = operation.tensors[i];
-    if (before_[i]) rmsnorm::fill(*before_[i], tensor, spec);
+    if (before_[i]) rmsnorm::fill(*before_[i], tensor, spec, sizes);
     const bool is_random = tensor.role == Role::input || before_[i];
-    is_random ? rmsnorm::fill(tensors_[i], tensor, spec) : fill_empty(tensors_[i], tensor);
+    is_random ? rmsnorm::fill(tensors_[i], tensor, spec, sizes) : fill_empty(tensors_[i], tensor);
   }
   for (int set = 0; set < spec.sets; ++set) operation.derive(problem(set), spec.memory);
 }
@@ -73,14 +72,15 @@ Workload::Workload(const Workload& other, Elsewhere)
 }
 
 void Workload::allocate() {
+  const Sizes sizes = sizes_of(operation_, spec_);
   int first = spec_.misalign;
   for (const TensorSpec& tensor : operation_.tensors) {
     const bool is_shifted = std::ssize(tensors_) == spec_.shifted;
     const int misalign = first + (is_shifted ? 1 : 0);
-    tensors_.push_back(make_tensor(tensor, spec_, spec_.sets, misalign));
+    tensors_.push_back(make_tensor(tensor, spec_, sizes, spec_.sets, misalign));
     before_.emplace_back();
     if (tensor.role == Role::in_place) {
-      before_.back().emplace(make_tensor(tensor, spec_, 1, misalign));
+      before_.back().emplace(make_tensor(tensor, spec_, sizes, 1, misalign));
     }
     first += spec_.spread;
   }
@@ -94,28 +94,26 @@ void Workload::take(const Workload& from, cudaStream_t stream) const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (!is_read(operation_.tensors[i])) continue;
     const GuardedTensor& source = from.before_[i] ? *from.before_[i] : from.tensors_[i];
-    const std::size_t bytes = source.size() * bytes_of(source.dtype());
-    if (before_[i]) copy_bytes(before_[i]->data(), source.data(), bytes);
-    cuda_check(
-        cudaMemcpyAsync(tensors_[i].data(), source.data(), bytes, cudaMemcpyDeviceToDevice, stream),
-        "moving an input");
-    if (from.before_[i]) continue;
-    cuda_check(cudaMemsetAsync(source.data(), 0xff, bytes, stream), "clearing an input");
+    const std::size_t bytes = source.piece_size() * bytes_of(source.dtype());
+    for (int piece = 0; piece < source.pieces(); ++piece) {
+      void* const data = source.data(0, piece);
+      if (before_[i]) copy_bytes(before_[i]->data(0, piece), data, bytes);
+      cuda_check(
+          cudaMemcpyAsync(
+              tensors_[i].data(0, piece), data, bytes, cudaMemcpyDeviceToDevice, stream),
+          "moving an input");
+      if (from.before_[i]) continue;
+      cuda_check(cudaMemsetAsync(data, 0xff, bytes, stream), "clearing an input");
+    }
   }
 }
 
 Problem Workload::problem(int set) const {
-  Problem p;
+  Problem p = problem_without_tensors(operation_, spec_);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (is_there(operation_.tensors[i], spec_.types)) p.tensors[i] = tensors_[i].data(set);
+    p.apart[i] = static_cast<std::int64_t>(tensors_[i].bytes_apart());
   }
-  p.rows = spec_.rows;
-  p.hidden = spec_.hidden;
-  p.eps = spec_.eps;
-  p.weight_bias = spec_.types.weight_bias;
-  p.dtype = spec_.types.dtype;
-  p.weight_dtype = spec_.types.weight.value_or(spec_.types.dtype);
-  p.has_weight = spec_.types.weight.has_value();
   return p;
 }
 
@@ -143,7 +141,10 @@ void Workload::reset() const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const GuardedTensor& tensor = tensors_[i];
     if (before_[i]) {
-      copy_bytes(tensor.data(), before_[i]->data(), tensor.size() * bytes_of(tensor.dtype()));
+      const std::size_t bytes = tensor.piece_size() * bytes_of(tensor.dtype());
+      for (int piece = 0; piece < tensor.pieces(); ++piece) {
+        copy_bytes(tensor.data(0, piece), before_[i]->data(0, piece), bytes);
+      }
     } else if (is_written(operation_.tensors[i])) {
       tensor.fill(Content::poison);
     }
@@ -174,29 +175,91 @@ std::string Workload::complaint_about_guards() const {
     if (!is_written(tensor)) continue;
     std::string complaint =
         rmsnorm::complaint_about_guards(tensors_[i], tensor.name, size_in_words(tensor));
+    if (complaint.empty()) complaint = complaint_about_places(tensor);
     if (!complaint.empty()) return complaint;
   }
   return "";
 }
 
+std::string Workload::complaint_about_places(const TensorSpec& tensor) const {
+  if (tensor.places == std::string_view()) return "";
+  const std::vector<float> places = this->tensor(tensor.places).values();
+  const std::set<float> asked_for(places.begin(), places.end());
+  const std::vector<float> now = this->tensor(tensor.name).values();
+  const Side& first = *tensor.sides.begin();
+  const std::int64_t number = first.length(sizes_of(operation_, spec_));
+  const std::int64_t elements = std::ssize(now) / number;
+  for (std::int64_t i = 0; i < std::ssize(now); ++i) {
+    const std::int64_t place = i / elements;
+    if (is_poison(now[i]) || asked_for.contains(static_cast<float>(place))) continue;
+    return fmt::format(
+        "wrote {0}'s {1} {2}, which is none of {3}", tensor.name, first.one, place, tensor.places);
+  }
+  return "";
+}
+
 std::int64_t Workload::bytes_to_move() const {
-  return rmsnorm::bytes_to_move(operation_, spec_.rows, spec_.hidden, spec_.types);
+  return rmsnorm::bytes_to_move(operation_, sizes_of(operation_, spec_), spec_.types);
 }
 
 std::size_t Workload::bytes(const Operation& operation, const WorkloadSpec& spec) {
+  const Sizes sizes = sizes_of(operation, spec);
   std::size_t bytes = 0;
   for (const TensorSpec& tensor : operation.tensors) {
     const Dtype dtype = dtype_of(tensor, spec.types);
-    const std::size_t size = size_of(tensor, spec.rows, spec.hidden);
-    bytes += GuardedTensor::bytes(dtype, size, spec.sets);
-    if (tensor.role == Role::in_place) bytes += GuardedTensor::bytes(dtype, size, 1);
+    const std::size_t size = size_of(tensor, sizes);
+    const int pieces = pieces_of(tensor, sizes);
+    bytes += GuardedTensor::bytes(dtype, size, spec.sets, pieces);
+    if (tensor.role == Role::in_place) bytes += GuardedTensor::bytes(dtype, size, 1, pieces);
   }
   return bytes;
 }
 
+Sizes sizes_of(const Operation& operation, const WorkloadSpec& spec) {
+  Sizes sizes = usual_sizes(operation, spec.rows, spec.hidden);
+  for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
+    if (spec.more[i] != 0) sizes.more[i] = spec.more[i];
+  }
+  return sizes;
+}
+
+float scalar_of(const Operation& operation, const WorkloadSpec& spec, std::size_t number) {
+  return spec.scalars[number].value_or(operation.scalars[number].values[0]);
+}
+
+std::string text_of_sizes(const Operation& operation, const Sizes& sizes) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
+    texts.push_back(fmt::format("{}={}", operation.sizes[i].name, sizes.more[i]));
+  }
+  return fmt::format("{}", fmt::join(texts, " "));
+}
+
+Problem problem_without_tensors(const Operation& operation, const WorkloadSpec& spec) {
+  Problem p;
+  static_cast<Sizes&>(p) = sizes_of(operation, spec);
+  p.eps = spec.eps;
+  for (std::size_t i = 0; i < operation.scalars.size(); ++i) {
+    p.scalars[i] = scalar_of(operation, spec, i);
+  }
+  p.weight_bias = spec.types.weight_bias;
+  p.dtype = spec.types.dtype;
+  p.weight_dtype = spec.types.weight.value_or(spec.types.dtype);
+  p.has_weight = spec.types.weight.has_value();
+  return p;
+}
+
+int of_row(const TensorSpec& tensor, const Sizes& sizes) {
+  const auto below = tensor.integers.below;
+  return below == nullptr ? sizes.hidden : static_cast<int>(below(sizes));
+}
+
 Content content_of(const TensorSpec& tensor) {
-  if (tensor.extent == Extent::one) return Content::scale;
-  return tensor.extent == Extent::matrix ? Content::x : Content::weight;
+  if (tensor.elements == Elements::int32) {
+    return tensor.integers.are_distinct ? Content::places : Content::below;
+  }
+  if (tensor.sides.size() == 0) return Content::scale;
+  return is_matrix(tensor) ? Content::x : Content::weight;
 }
 
 GuardedTensor make_workspace(Memory memory, std::size_t bytes) {
@@ -207,17 +270,22 @@ GuardedTensor make_workspace(Memory memory, std::size_t bytes) {
 
 std::string complaint_about_guards(
     const GuardedTensor& tensor, std::string_view name, std::string_view size) {
-  for (const int side : {0, 1}) {
-    const std::size_t elements = GuardedTensor::kGuardBytes / bytes_of(tensor.dtype());
-    const std::vector<float> guard = to_floats(tensor.guard(side), tensor.dtype(), elements);
-    const auto is_overwritten = [](float value) { return !is_poison(value); };
-    const auto overwritten = std::count_if(guard.begin(), guard.end(), is_overwritten);
-    if (overwritten == 0) continue;
-    const auto first = std::find_if(guard.begin(), guard.end(), is_overwritten) - guard.begin();
-    return side == 0 ? fmt::format("wrote {} elements before the start of {}", overwritten, name)
-                     : fmt::format(
-                           "wrote {} elements after the end of {}, the first at {}[{} + {}]",
-                           overwritten, name, name, size, first);
+  for (int piece = 0; piece < tensor.pieces(); ++piece) {
+    const std::string of =
+        tensor.pieces() == 1 ? std::string(name) : fmt::format("piece {} of {}", piece, name);
+    for (const int side : {0, 1}) {
+      const std::size_t elements = GuardedTensor::kGuardBytes / bytes_of(tensor.dtype());
+      const std::vector<float> guard =
+          to_floats(tensor.guard(side, piece), tensor.dtype(), elements);
+      const auto is_overwritten = [](float value) { return !is_poison(value); };
+      const auto overwritten = std::count_if(guard.begin(), guard.end(), is_overwritten);
+      if (overwritten == 0) continue;
+      const auto first = std::find_if(guard.begin(), guard.end(), is_overwritten) - guard.begin();
+      return side == 0 ? fmt::format("wrote {} elements before the start of {}", overwritten, of)
+                       : fmt::format(
+                             "wrote {} elements after the end of {}, the first at {}[{} + {}]",
+                             overwritten, of, name, size, first);
+    }
   }
   return "";
 }

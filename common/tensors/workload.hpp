@@ -2,6 +2,7 @@
 /// \file
 /// The tensors of a problem: random, reproducible, and guarded so that a wrong kernel is noticed.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,7 +27,18 @@ struct WorkloadSpec {
   int spread = 0;    ///< and by how many more each other one does than the one before it
   int shifted = -1;  ///< the number of a tensor that alone starts one element later; or none
   Types types = {};  ///< of the tensors
+  std::array<int, kMaxSizes> more = {};  ///< as Operation::sizes has them; 0: the usual one
+  std::array<std::optional<float>, kMaxScalars> scalars = {};  ///< likewise; none: the usual one
 };
+
+/// The sizes of such a problem.
+Sizes sizes_of(const Operation& operation, const WorkloadSpec& spec);
+
+/// The scalars beside eps of such a problem.
+float scalar_of(const Operation& operation, const WorkloadSpec& spec, std::size_t number);
+
+/// A problem's sizes beside rows and columns: "q_heads=8 k_heads=2"; "" where it has none.
+std::string text_of_sizes(const Operation& operation, const Sizes& sizes);
 
 /// One problem of an operation, or several alike, of tensors that are guarded. What the operation
 /// derives from its inputs is exact, rounded once.
@@ -68,7 +80,8 @@ class Workload {
   /// A hash of what a launch on set 0 writes. \throws CudaError
   std::uint64_t hash_of_results() const;
 
-  /// A complaint if the guards of what set 0's launch writes are not as they were; else "".
+  /// A complaint if the guards of what set 0's launch writes are not as they were, or what it
+  /// writes at places that were not asked for; else "".
   std::string complaint_about_guards() const;
 
   const Operation& operation() const { return operation_; }  ///< whose problem it is
@@ -85,6 +98,7 @@ class Workload {
   struct Elsewhere {};
   Workload(const Workload& other, Elsewhere);
   void allocate();
+  std::string complaint_about_places(const TensorSpec& tensor) const;
 
   const Operation& operation_;
   WorkloadSpec spec_;
@@ -92,6 +106,12 @@ class Workload {
   std::vector<std::optional<GuardedTensor>> before_;  ///< of those in place, set 0
   mutable bool is_random_ = true;
 };
+
+/// A problem of these sizes, without tensors.
+Problem problem_without_tensors(const Operation& operation, const WorkloadSpec& spec);
+
+/// What GuardedTensor::fill takes for its rows: columns, or what integers are below.
+int of_row(const TensorSpec& tensor, const Sizes& sizes);
 
 /// What a tensor that is read is filled with.
 Content content_of(const TensorSpec& tensor);

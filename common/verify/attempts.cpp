@@ -26,6 +26,8 @@ constexpr int kHiddenOfTypes[] = {1, 4, 6, 8, 9, 33, 128, 1000, 4096, 4100, 1228
 constexpr int kLongOfTypes = 20000;
 /// Up to so many columns, every length is tried.
 constexpr int kEveryHidden = 1100;
+/// With more elements than any shape here has, rows become fewer: those of operations with heads.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 20;
 /// Shapes of their own: more rows than an array may have, and long ones; more columns than 16 bits
 /// can count, and than 8 blocks of a cluster keep.
 constexpr Shape kMore[] = {{4097, 128}, {2, 20000}, {2, 49152}, {2, 65544}, {1, 131080}};
@@ -95,6 +97,11 @@ const Values& large_fp16() {
   return values;
 }
 
+/// Is it an input that has an element for each column, and those alone?
+bool is_weight_like(const TensorSpec& tensor) {
+  return tensor.role == Role::input && tensor.sides.size() == 1 && tensor.sides.has(side::hidden);
+}
+
 /// Problems of one implementation.
 class Attempts {
  public:
@@ -102,8 +109,30 @@ class Attempts {
       : operation_(operation), memory_(memory) {}
 
   void add(WorkloadSpec spec, const Values& values = {}) {
+    if (spec.hidden % operation_.hidden_multiple != 0) return;
     spec.memory = memory_;
+    const auto elements = [&] {
+      return lines_of(operation_, sizes_of(operation_, spec)) * spec.hidden;
+    };
+    while (spec.rows > 1 && elements() > kMostElements) spec.rows /= 2;
     all.push_back({spec, values});
+  }
+  /// With each other size and scalar that the operation has.
+  void add_sizes(WorkloadSpec spec) {
+    for (std::size_t i = 0; i < operation_.sizes.size(); ++i) {
+      WorkloadSpec other = spec;
+      for (const int value : operation_.sizes[i].values) {
+        other.more[i] = value;
+        if (value != 0) add(other);
+      }
+    }
+    for (std::size_t i = 0; i < operation_.scalars.size(); ++i) {
+      WorkloadSpec other = spec;
+      for (const float value : operation_.scalars[i].values) {
+        other.scalars[i] = value;
+        add(other);
+      }
+    }
   }
   void add_eps(std::initializer_list<float> every, WorkloadSpec spec) {
     if (!operation_.has_eps) return;
@@ -126,8 +155,7 @@ class Attempts {
       }
     }
     const auto is_weight = [&](const TensorSpec& tensor) {
-      return tensor.role == Role::input && tensor.extent == Extent::row &&
-             is_there(tensor, spec.types);
+      return is_weight_like(tensor) && is_there(tensor, spec.types);
     };
     if (std::none_of(operation_.tensors.begin(), operation_.tensors.end(), is_weight)) return;
     for (const float weight : {NAN, INFINITY}) add(spec, every_third_weight(weight));
@@ -145,6 +173,16 @@ class Attempts {
 std::string text_of(const Operation& operation, const Attempt& attempt) {
   const auto& [spec, values, multiprocessors, keep_launch] = attempt;
   std::string text = fmt::format("{} x {}", spec.rows, spec.hidden);
+  const Sizes sizes = sizes_of(operation, spec);
+  for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
+    const SizeSpec& size = operation.sizes[i];
+    if (sizes.more[i] != size.values[0]) text += fmt::format(", {} {}", size.name, sizes.more[i]);
+  }
+  for (std::size_t i = 0; i < operation.scalars.size(); ++i) {
+    const ScalarSpec& scalar = operation.scalars[i];
+    const float value = scalar_of(operation, spec, i);
+    if (value != scalar.values[0]) text += fmt::format(", {} {}", scalar.name, value);
+  }
   if (spec.types != Types{}) text += fmt::format(", {}", to_string(spec.types));
   if (spec.types.weight_bias != 0) text += fmt::format(", {} + the weight", spec.types.weight_bias);
   if (spec.eps != WorkloadSpec{}.eps) text += fmt::format(", eps {}", spec.eps);
@@ -194,6 +232,15 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
     const std::size_t at = all.find(before);
     return at != all.npos && std::sscanf(all.c_str() + at + before.size(), format, to) == 1;
   };
+  for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
+    read(fmt::format(", {} ", operation.sizes[i].name), "%d", &spec.more[i]);
+    if (spec.more[i] < 0) return std::nullopt;
+  }
+  for (std::size_t i = 0; i < operation.scalars.size(); ++i) {
+    float value = 0;
+    const std::string before = fmt::format(", {} ", operation.scalars[i].name);
+    if (read(before, "%f", &value)) spec.scalars[i] = value;
+  }
   read(", eps ", "%f", &spec.eps);
   read(", seed ", "%" SCNu64, &spec.seed);
   for (std::size_t i = 0; i < operation.tensors.size(); ++i) {
@@ -239,7 +286,8 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
 
 void change(const Workload& workload, const Values& values) {
   std::vector<float> numbers = workload.tensor(values.input).values();
-  const Shape of{workload.spec().rows, workload.spec().hidden};
+  const int hidden = workload.spec().hidden;
+  const Shape of{static_cast<int>(std::ssize(numbers) / hidden), hidden};  // a line is a row here
   std::size_t i = 0;
   for (Shape at{0, 0}; at.rows < of.rows; ++at.rows) {
     for (at.hidden = 0; at.hidden < of.hidden; ++at.hidden, ++i) {
@@ -249,7 +297,7 @@ void change(const Workload& workload, const Values& values) {
   workload.set(values.input, numbers);
   if (!values.weight) return;
   for (const TensorSpec& tensor : workload.operation().tensors) {
-    if (tensor.role != Role::input || tensor.extent != Extent::row) continue;
+    if (!is_weight_like(tensor)) continue;
     std::vector<float> weights = workload.tensor(tensor.name).values();
     for (std::size_t i = 0; i < weights.size(); i += 3) weights[i] = *values.weight;
     workload.set(tensor.name, weights);
@@ -294,6 +342,7 @@ std::vector<Attempt> attempts_for(
       attempts.add({.rows = 7, .hidden = hidden, .spread = spread});
     }
   }
+  for (const int hidden : {2, 128, 1000}) attempts.add_sizes({.rows = 5, .hidden = hidden});
   attempts.add_values({.rows = 9, .hidden = 1024});
   attempts.add_shifted({.rows = 3, .hidden = 1024});
   if (implementation.operation->has_eps) {

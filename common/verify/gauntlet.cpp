@@ -118,7 +118,7 @@ class Gauntlet {
   bool solves_all(std::vector<Attempt>& attempts) {
     const auto solve = [this](const Attempt& attempt) { return solves(attempt); };
     double elements = 0;
-    for (const Attempt& attempt : attempts) elements += work(attempt.spec);
+    for (const Attempt& attempt : attempts) elements += work_of(attempt);
     if (!can_cover() || elements < kElementsForCopy) {
       return std::all_of(attempts.begin(), attempts.end(), solve);
     }
@@ -145,13 +145,17 @@ class Gauntlet {
   }
 
   /// Where the second half of the work begins. None of it is counted: such problems go before it.
-  static std::vector<Attempt>::iterator second_half(std::vector<Attempt>& attempts, double left) {
+  std::vector<Attempt>::iterator second_half(std::vector<Attempt>& attempts, double left) const {
     const auto half = std::find_if(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
-      left -= work(attempt.spec);
+      left -= work_of(attempt);
       return left < 0;
     });
     return std::stable_partition(
         half, attempts.end(), [](const Attempt& attempt) { return attempt.keep_launch; });
+  }
+
+  double work_of(const Attempt& attempt) const {
+    return work(*implementation_.operation, attempt.spec);
   }
 
   void pack(Packed& packed) const {

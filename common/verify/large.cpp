@@ -37,16 +37,23 @@ constexpr int kFirstCode = 64;  // with which the process ends that has a verdic
 
 /// A tensor that takes little memory. \throws std::bad_alloc
 void* make(
-    const TensorSpec& tensor, Dtype dtype, std::size_t elements, int hidden, bool is_poison) {
+    const TensorSpec& tensor, Dtype dtype, std::size_t elements, const Sizes& sizes,
+    bool is_poison) {
   const std::size_t size = kPages * Sample::kPage / bytes_of(dtype);
   const GuardedTensor numbers(Memory::host, dtype, size, 1, 0);
   const Content content = is_poison ? Content::poison : content_of(tensor);
-  numbers.fill(content, kSeed ^ tensor.salt, hidden, Content::poison);
+  numbers.fill(content, kSeed ^ tensor.salt, of_row(tensor, sizes), Content::poison);
   const auto* const begin = static_cast<const std::byte*>(numbers.data());
   void* const data =
       repeat_in_device_memory(elements * bytes_of(dtype), {begin, begin + kPages * Sample::kPage});
   if (data == nullptr) throw std::bad_alloc();
   return data;
+}
+
+/// Elements that a row has in a tensor, or in each of its pieces.
+std::size_t size_of_row(const TensorSpec& tensor, Sizes sizes) {
+  sizes.rows = 1;
+  return size_of(tensor, sizes) / pieces_of(tensor, sizes);
 }
 
 /// One launch, of which some blocks run.
@@ -65,18 +72,20 @@ class Launch {
       const TensorSpec& tensor = operation_.tensors[i];
       if (!is_there(tensor, types)) continue;
       const Dtype dtype = dtype_of(tensor, types);
-      const std::size_t elements = size_of(tensor, sizes.rows, sizes.hidden);
+      const int pieces = pieces_of(tensor, sizes);
+      const std::size_t elements = size_of(tensor, sizes) / pieces;
       const bool is_output = tensor.role == Role::output;
-      after_.tensors[i] = make(tensor, dtype, elements, sizes.hidden, is_output);
+      // All pieces of a tensor are one.
+      after_.tensors[i] = make(tensor, dtype, elements, sizes, is_output);
       before_.tensors[i] = tensor.role == Role::in_place
-                               ? make(tensor, dtype, elements, sizes.hidden, false)
+                               ? make(tensor, dtype, elements, sizes, false)
                                : after_.tensors[i];
       add(tensor.name, after_.tensors[i], elements * bytes_of(dtype), bytes_of(dtype), tensor);
     }
-    constexpr TensorSpec kWorkspace = {"workspace", Role::output, Extent::column, Elements::fp32};
+    constexpr TensorSpec kWorkspace = {"workspace", Role::output, {side::rows}, Elements::fp32};
     if (const std::size_t bytes = implementation.workspace_bytes(sizes); bytes > 0) {
       const std::size_t floats = (bytes + sizeof(float) - 1) / sizeof(float);
-      after_.workspace = make(kWorkspace, Dtype::fp32, floats, sizes.hidden, true);
+      after_.workspace = make(kWorkspace, Dtype::fp32, floats, sizes, true);
       add("workspace", after_.workspace, floats * sizeof(float), sizeof(float), kWorkspace);
     }
     start_watching(std::move(known));
@@ -112,12 +121,12 @@ class Launch {
     if (sample_.kernels == 0) return "it launches no kernel";
     const auto& tensors = operation_.tensors;
     if (std::none_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
-          return tensor.role == Role::output && tensor.extent == Extent::matrix;
+          return tensor.role == Role::output && is_matrix(tensor);
         })) {
       return "it writes no row that it does not read";
     }
     const bool has_sums = std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
-      return is_written(tensor) && tensor.extent == Extent::row;
+      return is_written(tensor) && !has_rows(tensor);
     });
     return has_sums ? "it adds up over all rows" : "";
   }
@@ -160,7 +169,7 @@ class Launch {
     for (std::size_t i = 0; i < operation_.tensors.size(); ++i) {
       const TensorSpec& tensor = operation_.tensors[i];
       if (!has_rows(tensor) || p.tensors[i] == nullptr) continue;
-      const auto elements = static_cast<std::int64_t>(size_of(tensor, 1, p.hidden));
+      const auto elements = static_cast<std::int64_t>(size_of_row(tensor, p));
       p.tensors[i] =
           p.as<std::byte>(static_cast<int>(i)) + row * elements * bytes_of(dtype_of(tensor, types));
     }
@@ -176,7 +185,7 @@ class Launch {
       const TensorSpec& tensor = operation_.tensors[i];
       if (tensor.role != Role::output || !is_there(tensor, types)) continue;
       const Dtype dtype = dtype_of(tensor, types);
-      for (std::size_t k = 0; k < size_of(tensor, 1, p.hidden); ++k) {
+      for (std::size_t k = 0; k < size_of_row(tensor, p); ++k) {
         if (is_poison(value_at(p.tensors[i], dtype, k))) return false;
       }
     }
@@ -189,9 +198,9 @@ class Launch {
     const Types types = types_of(after_);
     for (std::size_t i = 0; i < operation_.tensors.size(); ++i) {
       const TensorSpec& tensor = operation_.tensors[i];
-      if (!is_written(tensor) || tensor.extent != Extent::matrix) continue;
-      const std::int64_t row_bytes =
-          std::int64_t{after_.hidden} * bytes_of(dtype_of(tensor, types));
+      if (!is_written(tensor) || !is_matrix(tensor)) continue;
+      const auto row_bytes = static_cast<std::int64_t>(
+          size_of_row(tensor, after_) * bytes_of(dtype_of(tensor, types)));
       const auto* const begin = after_.as<std::byte>(static_cast<int>(i));
       for (const std::byte* const page : sample_.pages) {
         const std::int64_t at = page - begin;
@@ -221,12 +230,7 @@ bool supports(const Implementation& implementation, const Problem& p) {
 
 /// The largest problem of some that it supports.
 std::optional<Problem> largest(const Implementation& implementation, const Types& types) {
-  Problem p;
-  p.eps = WorkloadSpec{}.eps;
-  p.weight_bias = types.weight_bias;
-  p.dtype = types.dtype;
-  p.weight_dtype = types.weight.value_or(types.dtype);
-  p.has_weight = types.weight.has_value();
+  Problem p = problem_without_tensors(*implementation.operation, {.types = types});
   for (const int rows : kLargeRows) {
     for (const int hidden : kLargeHidden) {
       p.rows = rows;

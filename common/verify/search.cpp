@@ -24,6 +24,7 @@ constexpr double kElementsOfPair = 1 << 20;  // of one of two sizes that a const
 constexpr double kMostWork = 2e6;            // of all at constants, and of all with other values
 constexpr int kElementsOfRow = 256;          // that take as long as a row does beside its elements
 constexpr int kElementsOfProblem = 4096;     // that take as long as a problem does beside its rows
+constexpr int kMostOfMore = 64;              // of a size beside rows and columns
 constexpr int kRowsDrawn = 2048;             // at most
 constexpr int kHiddenDrawn = 32768;          // likewise
 constexpr int kElementsDrawn = 1 << 16;      // likewise
@@ -39,8 +40,9 @@ std::vector<double> around(double size) {
 
 }  // namespace
 
-double work(const WorkloadSpec& spec) {
-  return kElementsOfProblem + spec.rows * std::max<double>(spec.hidden, kElementsOfRow);
+double work(const Operation& operation, const WorkloadSpec& spec) {
+  const auto lines = static_cast<double>(lines_of(operation, sizes_of(operation, spec)));
+  return kElementsOfProblem + lines * std::max<double>(spec.hidden, kElementsOfRow);
 }
 
 Search::Search(const Implementation& implementation, std::uint64_t seed)
@@ -77,7 +79,7 @@ void Search::note_place(std::size_t place, int number) {
   // Several rows say more than one, and no other values fit into none.
   const auto rank = [&](int index) {
     const WorkloadSpec& spec = attempts_[index].spec;
-    return std::pair(std::min(spec.rows, 3), -work(spec));
+    return std::pair(std::min(spec.rows, 3), -work_of(spec));
   };
   const auto [known, inserted] = reached_by_.try_emplace(place, number);
   if (rank(number) > rank(known->second)) known->second = number;
@@ -125,12 +127,12 @@ void Search::propose_at_constants() {
 
 /// The small problems of the queue, as far as there is time.
 void Search::keep_small(double& left) {
-  std::stable_sort(queue_.begin(), queue_.end(), [](const Attempt& a, const Attempt& b) {
-    return work(a.spec) < work(b.spec);
+  std::stable_sort(queue_.begin(), queue_.end(), [&](const Attempt& a, const Attempt& b) {
+    return work_of(a.spec) < work_of(b.spec);
   });
   std::erase_if(queue_, [&](const Attempt& attempt) {
-    const bool fits = work(attempt.spec) <= left;
-    if (fits) left -= work(attempt.spec);
+    const bool fits = work_of(attempt.spec) <= left;
+    if (fits) left -= work_of(attempt.spec);
     return !fits;
   });
 }
@@ -150,6 +152,18 @@ void Search::propose_sizes(const Threshold& threshold) {
       propose_shape(base, std::min(base.spec.rows, 3), size);  // which may do, and costs less
     }
   }
+  const Operation& operation = *implementation_.operation;
+  const Sizes now = sizes_of(operation, base.spec);
+  for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
+    for (const double more : sizes(now.more[i])) {
+      for (const double size : around(std::round(more))) {
+        if (!(size >= 1 && size <= kMostOfMore)) continue;
+        Attempt attempt = base;
+        attempt.spec.more[i] = static_cast<int>(size);
+        propose_shape(attempt, std::min(base.spec.rows, 3), base.spec.hidden);
+      }
+    }
+  }
   for (const double rows : sizes(base.spec.rows)) {
     for (const double size : around(std::round(rows))) {
       propose_shape(base, size, base.spec.hidden);
@@ -160,10 +174,16 @@ void Search::propose_sizes(const Threshold& threshold) {
 
 void Search::propose_shape(Attempt attempt, double rows, double hidden) {
   if (!(rows >= 0 && hidden >= 1)) return;
-  if (rows * hidden > kMostElements) {  // the other size makes room
+  const Operation& operation = *implementation_.operation;
+  WorkloadSpec one = attempt.spec;
+  one.rows = one.hidden = 1;
+  const auto lines = static_cast<double>(lines_of(operation, sizes_of(operation, one)));
+  const double most = kMostElements / lines;
+  hidden = std::ceil(hidden / operation.hidden_multiple) * operation.hidden_multiple;
+  if (rows * hidden > most) {  // the other size makes room
     (rows == attempt.spec.rows ? rows : hidden) = rows == attempt.spec.rows ? 1 : 8;
   }
-  if (std::max(rows, 1.0) * hidden > kMostElements) return;
+  if (std::max(rows, 1.0) * hidden > most) return;
   attempt.spec.rows = static_cast<int>(rows);
   attempt.spec.hidden = static_cast<int>(hidden);
   attempt.keep_launch = false;
@@ -260,7 +280,7 @@ void Search::propose_values() {
   for (const auto& [place, number] : reached_by_) {
     const WorkloadSpec& spec = attempts_[number].spec;
     if (spec.rows == 0 || with_values_.contains(place) || are_done_.contains(number)) continue;
-    if (next < 0 || work(spec) < work(attempts_[next].spec)) next = number;
+    if (next < 0 || work_of(spec) < work_of(attempts_[next].spec)) next = number;
   }
   if (next < 0) return;
   are_done_.insert(next);
@@ -275,7 +295,7 @@ std::string Search::let_calls_fail() const {
   if (implementation_.memory == Memory::host) return "";
   std::set<int> numbers;
   for (const auto& [place, number] : reached_by_) {
-    if (work(attempts_[number].spec) <= kMostWork / 10) numbers.insert(number);
+    if (work_of(attempts_[number].spec) <= kMostWork / 10) numbers.insert(number);
   }
   const std::vector<int> all(numbers.begin(), numbers.end());
   int done = -1;  // the problem in which each call has failed
@@ -330,6 +350,13 @@ Attempt Search::random_attempt() {
   spec.rows = log_uniform(std::min(kRowsDrawn, kElementsDrawn / spec.hidden));
   // Half of them are multiples of 8: some kernels support no others.
   if (number(2) < 1) spec.hidden = (spec.hidden + 7) / 8 * 8;
+  const Operation& operation = *implementation_.operation;
+  const int multiple = operation.hidden_multiple;
+  spec.hidden = (spec.hidden + multiple - 1) / multiple * multiple;
+  for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
+    const auto& values = operation.sizes[i].values;
+    spec.more[i] = values[static_cast<std::size_t>(number(static_cast<double>(std::size(values))))];
+  }
   if (number(2) < 1) spec.misalign = static_cast<int>(number(8));
   if (implementation_.operation->has_eps) spec.eps = std::exp(static_cast<float>(-number(20)));
   if (implementation_.is_typed) {

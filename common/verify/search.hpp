@@ -16,7 +16,7 @@
 namespace rmsnorm {
 
 /// What a problem costs, in elements.
-double work(const WorkloadSpec& spec);
+double work(const Operation& operation, const WorkloadSpec& spec);
 
 /// Proposes problems for one implementation.
 ///
@@ -62,6 +62,7 @@ class Search {
   void propose_multiprocessors();
   void propose_shape(Attempt attempt, double rows, double hidden);
   void propose_values();
+  double work_of(const WorkloadSpec& spec) const { return work(*implementation_.operation, spec); }
   void keep_small(double& left);
   void draw();
   Attempt random_attempt();

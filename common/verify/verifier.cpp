@@ -31,6 +31,7 @@ std::string comparison_text(double error, double allowed) {
 
 std::string to_sentence(const Mismatch& m) {
   std::string place = fmt::format("column {}", m.col);
+  if (!m.beside.empty()) place = fmt::format("{}, {}", m.beside, place);
   if (m.row >= 0) place = fmt::format("row {}, {}", m.row, place);
   if (m.tensor != std::string_view("y")) place = fmt::format("{}'s {}", m.tensor, place);
   if (is_poison(m.got)) {
@@ -49,7 +50,9 @@ std::vector<KnownMemory> memory_of(const Workload& workload, const GuardedTensor
   std::vector<KnownMemory> known;
   const auto add = [&](const char* name, const GuardedTensor& tensor, bool read, bool written) {
     const int bytes = bytes_of(tensor.dtype());
-    known.push_back({name, tensor.data(), tensor.size() * bytes, bytes, read, written});
+    for (int i = 0; i < tensor.pieces(); ++i) {
+      known.push_back({name, tensor.data(0, i), tensor.piece_size() * bytes, bytes, read, written});
+    }
   };
   for (const TensorSpec& spec : workload.operation().tensors) {
     if (!is_there(spec, workload.spec().types)) continue;
@@ -286,8 +289,10 @@ Verification verify(
   const std::uint64_t bits = same_bits ? workload.hash_of_results() : 0;
 
   const WorkloadSpec& spec = workload.spec();
-  const bool moves = implementation.memory == Memory::device && spec.sets == 1 &&
-                     std::int64_t{spec.rows} * spec.hidden <= kElementsToMove;
+  const bool moves =
+      implementation.memory == Memory::device && spec.sets == 1 &&
+      lines_of(workload.operation(), sizes_of(workload.operation(), spec)) * spec.hidden <=
+          kElementsToMove;
   std::optional<Workload> moved;
   if (moves) {
     moved.emplace(workload.moved());

@@ -18,6 +18,7 @@ struct Watched {
   std::string regime;          ///< its name
   std::int64_t rows = 0;       ///< of x
   int hidden = 0;              ///< columns of x
+  std::string sizes = {};      ///< the operation's others, as a Result's
   Types types = {};            ///< of the tensors
   Traffic predicted{};         ///< bytes of a row
   LaunchCounts counts;         ///< what was counted
@@ -34,6 +35,7 @@ inline Watched watched(
       .regime = std::move(regime),
       .rows = spec.rows,
       .hidden = spec.hidden,
+      .sizes = text_of_sizes(workload.operation(), workload.problem()),
       .types = spec.types,
       .predicted = implementation.traffic(workload.problem()),
       .counts = std::move(counts)};

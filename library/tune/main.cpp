@@ -114,7 +114,7 @@ tune::Plan tuned(const Width& width, const Gpu& gpu, bool has_clusters) {
   std::string heading;
   for (const int rows : rows_for(width)) {
     WorkloadSpec spec = width.spec(rows);
-    const std::size_t bytes = bytes_of_tensors(operation, rows, width.hidden, spec.types);
+    const std::size_t bytes = bytes_of_tensors(operation, {rows, width.hidden}, spec.types);
     spec.sets = sets_for_cold_cache(bytes, gpu.l2_bytes);
     if (spec.sets * bytes < 2 * gpu.l2_bytes) continue;  // they are never out of the L2
     progress(fmt::format("timing {} x {}", rows, width.text()));

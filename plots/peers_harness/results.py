@@ -25,6 +25,7 @@ class Row:
     dtype: str
     rows: int
     hidden: int
+    sizes: str = ""
     cache: str = ""
     median_us: float | None = None
     spread_pct: float | None = None
