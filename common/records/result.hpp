@@ -58,7 +58,7 @@ struct Result {
   std::optional<double> peak_gbps = {};    ///< the data sheet's peak of global memory
   double bytes_per_row_predicted = 0;      ///< the implementation's own claim, bytes
   std::optional<double> max_error = {};    ///< largest relative error of an element
-  std::optional<double> error_bound = {};  ///< what rounding can explain at most
+  std::optional<double> error_bound = {};  ///< what rounding can explain
   Verdict verdict = Verdict::pass;         ///< whether it is right
   std::string device = {};                 ///< the GPU's name, or "cpu"
   std::string driver = {};                 ///< the driver's version

@@ -29,7 +29,7 @@ constexpr double kMaxBound = 0.1;
 /// What the verifier found.
 struct Verification {
   std::optional<double> max_error = {};   ///< largest relative error; empty if nothing was compared
-  double error_bound = 0;                 ///< what rounding can explain at most
+  double error_bound = 0;                 ///< what rounding can explain, in these numbers
   std::optional<Mismatch> mismatch = {};  ///< the first one, in the order of memory
   std::string complaint = {};             ///< one sentence; empty if all is well
   std::vector<std::string> hazards = {};  ///< the device's complaints, of which that is the first
@@ -38,6 +38,19 @@ struct Verification {
 
   bool ok() const { return complaint.empty(); }  ///< whether the result is right
 };
+
+/// The additions of any numbers, with errors all of one sign, that are off by as much as so many of
+/// random numbers: min(n, 8 sqrt(n)).
+///
+/// Each of n additions is off by at most u = 2^-24 of what is added up, S at most, sizes that is.
+/// Where the numbers are random, so are these errors: their mean is 0 whatever the errors before
+/// were. Then, by the inequality of Azuma and Hoeffding, all of them together are beyond
+/// t sqrt(n) u S with a probability of at most 2 exp(-t^2 / 2): for t = 8, one sum in 10^13.
+/// (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019.) Where numbers
+/// are all alike, so are their errors, and n of them count as n.
+///
+/// It keeps a kernel from making room for the rounding to a shorter type by claiming a long chain.
+SumDepth likely_depth(SumDepth claimed);
 
 /// Runs the implementation twice on set 0 of the workload, in a workspace of its own, and checks
 /// everything both times: the launch, the errors that come later, each element of the results, and
