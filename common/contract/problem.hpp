@@ -25,11 +25,10 @@ enum class Role {
   in_place,  ///< reads and writes every element
 };
 
-/// The most sizes beside rows and columns, scalars beside eps, sides of a tensor, and tensors.
-inline constexpr int kMaxSizes = 4;
-inline constexpr int kMaxScalars = 2;
-inline constexpr int kMaxSides = 4;
-inline constexpr int kMaxTensors = 16;
+inline constexpr int kMaxSizes = 4;     ///< the most sizes beside rows and columns
+inline constexpr int kMaxScalars = 2;   ///< the most scalars beside eps
+inline constexpr int kMaxSides = 4;     ///< the most sides of a tensor
+inline constexpr int kMaxTensors = 16;  ///< the most tensors of an operation
 
 /// The sizes of a problem: rows and columns, and those that its operation has besides.
 struct Sizes {
@@ -41,55 +40,67 @@ struct Sizes {
 /// A size that an operation has beside rows and columns.
 struct SizeSpec {
   const char* name;  ///< as the command line has it: "q_heads"
-  int values[4];     ///< those that a check tries, the usual one first; 0: no more
+  int most;          ///< it is from 1 to this
+  int values[3];     ///< those that a check tries, the usual one first
 };
 
 /// A scalar that an operation has beside eps.
 struct ScalarSpec {
   const char* name;  ///< as the command line has it
-  float values[4];   ///< those that a check tries, the usual one first
+  float values[3];   ///< those that a check tries, the usual one first
 };
 
 /// One side of a tensor. Its length is a size of the problem, or follows from sizes.
 struct Side {
-  const char* one = "";  ///< what one place along it is called: "row"
-  std::int64_t (*length)(const Sizes&) = nullptr;
-  bool is_apart = false;  ///< what belongs to one place has memory of its own
+  const char* one = "";                            ///< what one place along it is called: "row"
+  std::int64_t (*length)(const Sizes&) = nullptr;  ///< how many places there are
+  bool is_apart = false;  ///< what belongs to one place has memory of its own: a piece
 
+  /// Whether both have the same length in every problem.
   constexpr bool operator==(const Side& other) const { return length == other.length; }
 };
 
 /// Columns of a row's group. The last group has those that are left.
 inline constexpr int kGroup = 128;
 
-/// Lengths, and the sides that have them. Those of an operation alone are beside its description.
+/// Lengths, and the sides that have them. Those of an operation alone are in its description.
 namespace side {
 
+/// Of rows.
 constexpr std::int64_t length_of_rows(const Sizes& sizes) {
   return sizes.rows;
 }
+/// Of hidden.
 constexpr std::int64_t length_of_hidden(const Sizes& sizes) {
   return sizes.hidden;
 }
+/// Of groups.
 constexpr std::int64_t length_of_groups(const Sizes& sizes) {
   return (sizes.hidden - 1) / kGroup + 1;
 }
+/// Of the operation's size number i beside rows and columns.
+template <int i>
+constexpr std::int64_t length_of(const Sizes& sizes) {
+  return sizes.more[i];
+}
 
-inline constexpr Side rows = {"row", length_of_rows};
-inline constexpr Side hidden = {"column", length_of_hidden};
-inline constexpr Side groups = {"group", length_of_groups};  ///< of kGroup columns each
+inline constexpr Side rows = {"row", length_of_rows};         ///< those of the problem
+inline constexpr Side hidden = {"column", length_of_hidden};  ///< its columns
+inline constexpr Side groups = {"group", length_of_groups};   ///< of kGroup columns each
 
 }  // namespace side
 
 /// The sides of a tensor, in row-major order; of one element, none.
 class Sides {
  public:
+  /// At most kMaxSides.
   constexpr Sides(std::initializer_list<Side> sides) {
     for (const Side& side : sides) sides_[size_++] = side;
   }
-  constexpr const Side* begin() const { return sides_; }
-  constexpr const Side* end() const { return sides_ + size_; }
-  constexpr int size() const { return size_; }
+  constexpr const Side* begin() const { return sides_; }        ///< the outermost
+  constexpr const Side* end() const { return sides_ + size_; }  ///< behind the innermost
+  constexpr int size() const { return size_; }                  ///< how many there are
+  /// Is it one of them?
   constexpr bool has(const Side& side) const {
     for (const Side& mine : *this)
       if (mine == side) return true;
@@ -113,8 +124,8 @@ enum class Elements {
 
 /// What the integers of a tensor are: each is 0 or more, and below a length.
 struct Integers {
-  std::int64_t (*below)(const Sizes&) = nullptr;
-  bool are_distinct = false;  ///< no two are alike
+  std::int64_t (*below)(const Sizes&) = nullptr;  ///< that length
+  bool are_distinct = false;                      ///< no two are alike
 };
 
 /// A tensor of an operation.

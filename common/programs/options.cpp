@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
-#include <set>
+#include <map>
 #include <string_view>
 
 #include "common/base/device.hpp"
@@ -24,7 +24,6 @@ namespace rmsnorm {
 namespace {
 
 constexpr const char* kAll = "all";
-constexpr int kMostOfSize = 1024;
 constexpr int kHelpColumn = 28;  // at which the options are explained
 constexpr const char* kCannotCount =
     "only the CPU device counts what source lines do: ./rmsnorm lesson N --device cpu --trace";
@@ -117,18 +116,25 @@ std::vector<Implementation> of_operation(
       fmt::format("nothing here does '{}'; there are {}", name, fmt::join(known, ", ")));
 }
 
-/// The names of all sizes beside rows and columns that operations have here.
-std::set<std::string> names_of_sizes(const std::vector<Implementation>& implementations) {
-  std::set<std::string> names;
+/// All sizes beside rows and columns that operations have here, and the largest of each.
+std::map<std::string, int> sizes_of(const std::vector<Implementation>& implementations) {
+  std::map<std::string, int> sizes;
   for (const Implementation& one : implementations) {
-    for (const SizeSpec& size : one.operation->sizes) names.insert(size.name);
+    for (const SizeSpec& size : one.operation->sizes) sizes[size.name] = size.most;
   }
-  return names;
+  return sizes;
+}
+
+/// "q_heads (1 to 1024), k_heads (1 to 1024)".
+std::string text_of(const std::map<std::string, int>& sizes) {
+  std::vector<std::string> texts;
+  for (const auto& [name, most] : sizes) texts.push_back(fmt::format("{} (1 to {})", name, most));
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 /// Sizes from texts like "q_heads=8".
 std::map<std::string, int> sizes_from(
-    const std::vector<std::string>& texts, const std::set<std::string>& names) {
+    const std::vector<std::string>& texts, const std::map<std::string, int>& known) {
   std::map<std::string, int> sizes;
   for (const std::string& text : texts) {
     const std::size_t equals = text.find('=');
@@ -138,11 +144,10 @@ std::map<std::string, int> sizes_from(
     const bool is_number =
         equals != text.npos &&
         std::from_chars(text.data() + equals + 1, end, size) == std::from_chars_result{end, {}};
-    if (!names.contains(name) || !is_number || size < 1 || size > kMostOfSize) {
+    const auto found = known.find(name);
+    if (found == known.end() || !is_number || size < 1 || size > found->second) {
       throw CLI::ValidationError(
-          "--size", fmt::format(
-                        "'{}' is no size: it takes one of {}, an = and a number from 1 to {}", text,
-                        fmt::join(names, ", "), kMostOfSize));
+          "--size", fmt::format("'{}' is none of NAME=N with {}", text, text_of(known)));
     }
     sizes[name] = size;
   }
@@ -258,11 +263,9 @@ ParsedOptions parse_options(
           ->check(CLI::Range(1, kMaxColumns).description(""))
           ->type_name("N")
           ->excludes(regime_option);
-  const std::set<std::string> size_names = names_of_sizes(implementations);
-  if (!size_names.empty()) {
-    app.add_option(
-           "--size", sizes,
-           fmt::format("Another size of the operation: {}", fmt::join(size_names, ", ")))
+  const std::map<std::string, int> all_sizes = sizes_of(implementations);
+  if (!all_sizes.empty()) {
+    app.add_option("--size", sizes, "Another size of the operation: " + text_of(all_sizes))
         ->type_name("NAME=N");
   }
   app.add_option("--eps", options.eps, "Added to the mean square (default 1e-5)")
@@ -340,7 +343,7 @@ ParsedOptions parse_options(
       options.regimes = names_of_regimes.empty() ? regimes() : regimes_named(names_of_regimes);
     }
     options.types = types_with_names(names_of_types);
-    options.sizes = sizes_from(sizes, size_names);
+    options.sizes = sizes_from(sizes, all_sizes);
     options.trace_all = rows || hidden || !names_of_regimes.empty();
     if (options.predicted) choose_step(options, among);
   } catch (const CLI::CallForHelp&) {

@@ -28,8 +28,13 @@ void fill(
   to.fill(content_of(tensor), spec.seed ^ tensor.salt, of_row(tensor, sizes), guard);
 }
 
-/// Poison where it is written, NaN elsewhere.
-void fill_empty(const GuardedTensor& to, const TensorSpec& tensor) {
+/// Poison where it is written, NaN elsewhere; of integers other ones: NaN leads nowhere.
+void fill_empty(
+    const GuardedTensor& to, const TensorSpec& tensor, WorkloadSpec spec, const Sizes& sizes) {
+  if (tensor.elements == Elements::int32) {
+    ++spec.seed;
+    return fill(to, tensor, spec, sizes);
+  }
   to.fill(is_written(tensor) ? Content::poison : Content::nan);
 }
 
@@ -57,7 +62,8 @@ Workload::Workload(const Operation& operation, const WorkloadSpec& spec)
     const TensorSpec& tensor = operation.tensors[i];
     if (before_[i]) rmsnorm::fill(*before_[i], tensor, spec, sizes);
     const bool is_random = tensor.role == Role::input || before_[i];
-    is_random ? rmsnorm::fill(tensors_[i], tensor, spec, sizes) : fill_empty(tensors_[i], tensor);
+    is_random ? rmsnorm::fill(tensors_[i], tensor, spec, sizes)
+              : fill_empty(tensors_[i], tensor, spec, sizes);
   }
   for (int set = 0; set < spec.sets; ++set) operation.derive(problem(set), spec.memory);
 }
@@ -66,7 +72,7 @@ Workload::Workload(const Workload& other, Elsewhere)
     : operation_(other.operation_), spec_(other.spec_), is_random_(other.is_random_) {
   allocate();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    fill_empty(tensors_[i], operation_.tensors[i]);
+    fill_empty(tensors_[i], operation_.tensors[i], spec_, sizes_of(operation_, spec_));
     if (before_[i]) before_[i]->fill(Content::nan);
   }
 }
@@ -102,7 +108,8 @@ void Workload::take(const Workload& from, cudaStream_t stream) const {
           cudaMemcpyAsync(
               tensors_[i].data(0, piece), data, bytes, cudaMemcpyDeviceToDevice, stream),
           "moving an input");
-      if (from.before_[i]) continue;
+      const bool is_integer = operation_.tensors[i].elements == Elements::int32;
+      if (from.before_[i] || is_integer) continue;
       cuda_check(cudaMemsetAsync(data, 0xff, bytes, stream), "clearing an input");
     }
   }

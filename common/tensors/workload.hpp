@@ -51,11 +51,11 @@ class Workload {
   Workload(const Operation& operation, const WorkloadSpec& spec);
 
   /// The same tensors at other addresses. What is read there is NaN until the values are taken
-  /// over.
+  /// over; integers are others.
   Workload moved() const;
 
   /// Enqueues on the stream that what a launch on set 0 reads gets the values that `from` has, and
-  /// that inputs are NaN there from then on. \throws CudaError
+  /// that inputs are NaN there from then on; but not integers. \throws CudaError
   void take(const Workload& from, cudaStream_t stream) const;
 
   /// The problem of one set, without a workspace.

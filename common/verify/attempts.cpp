@@ -26,8 +26,8 @@ constexpr int kHiddenOfTypes[] = {1, 4, 6, 8, 9, 33, 128, 1000, 4096, 4100, 1228
 constexpr int kLongOfTypes = 20000;
 /// Up to so many columns, every length is tried.
 constexpr int kEveryHidden = 1100;
-/// With more elements than any shape here has, rows become fewer: those of operations with heads.
-constexpr std::int64_t kMostElements = std::int64_t{1} << 20;
+/// Of a problem whose rows have heads or ranks: with more, it has fewer rows.
+constexpr std::int64_t kMostElements = 1 << 17;
 /// Shapes of their own: more rows than an array may have, and long ones; more columns than 16 bits
 /// can count, and than 8 blocks of a cluster keep.
 constexpr Shape kMore[] = {{4097, 128}, {2, 20000}, {2, 49152}, {2, 65544}, {1, 131080}};
@@ -46,7 +46,7 @@ const std::vector<Values>& all_values() {
        [](float x, Shape at, Shape of) {
          return at.rows % 3 == 0 && at.hidden == at.rows % of.hidden ? INFINITY : x;
        },
-       "x",
+       "",
        {},
        true},
       {"zeros in every second row",
@@ -57,10 +57,10 @@ const std::vector<Values>& all_values() {
        [](float x, Shape at, Shape) { return is_in_second(at.rows) ? x * 1e-30f : x; }},
       // Beside every row, once, rows that nobody may look at.
       {"NaN in every even row", [](float x, Shape at, Shape) { return at.rows % 2 == 0 ? NAN : x; },
-       "x", 0.0f},
+       "", 0.0f},
       // What is 0 need not be multiplied, but for this.
       {"zeros in every second row and every third weight NaN",
-       [](float x, Shape at, Shape) { return is_in_second(at.rows) ? 0 : x; }, "x", NAN},
+       [](float x, Shape at, Shape) { return is_in_second(at.rows) ? 0 : x; }, "", NAN},
       {"NaN in every odd row", [](float x, Shape at, Shape) { return at.rows % 2 != 0 ? NAN : x; }},
       // Where all additions round in the same direction.
       {"one number in every row",
@@ -75,7 +75,7 @@ const std::vector<Values>& all_values() {
        [](float x, Shape at, Shape) { return is_in_second(at.rows) ? x + 1000 : x; }},
       {"a row whose sum is beyond fp32",
        [](float x, Shape at, Shape of) { return at.rows == 2 % of.rows ? 1e30f : x; },
-       "x",
+       "",
        {},
        true},
   };
@@ -111,10 +111,10 @@ class Attempts {
   void add(WorkloadSpec spec, const Values& values = {}) {
     if (spec.hidden % operation_.hidden_multiple != 0) return;
     spec.memory = memory_;
-    const auto elements = [&] {
-      return lines_of(operation_, sizes_of(operation_, spec)) * spec.hidden;
-    };
-    while (spec.rows > 1 && elements() > kMostElements) spec.rows /= 2;
+    const auto lines = [&] { return lines_of(operation_, sizes_of(operation_, spec)); };
+    while (spec.rows > 1 && lines() > spec.rows && lines() * spec.hidden > kMostElements) {
+      spec.rows /= 2;
+    }
     all.push_back({spec, values});
   }
   /// With each other size and scalar that the operation has.
@@ -123,7 +123,7 @@ class Attempts {
       WorkloadSpec other = spec;
       for (const int value : operation_.sizes[i].values) {
         other.more[i] = value;
-        if (value != 0) add(other);
+        add(other);
       }
     }
     for (std::size_t i = 0; i < operation_.scalars.size(); ++i) {
@@ -170,6 +170,10 @@ class Attempts {
 
 }  // namespace
 
+const char* input_of(const Operation& operation, const Values& values) {
+  return values.input == std::string_view() ? operation.tensors[0].name : values.input;
+}
+
 std::string text_of(const Operation& operation, const Attempt& attempt) {
   const auto& [spec, values, multiprocessors, keep_launch] = attempt;
   std::string text = fmt::format("{} x {}", spec.rows, spec.hidden);
@@ -205,7 +209,9 @@ std::string text_of(const Operation& operation, const Attempt& attempt) {
   }
   if (multiprocessors != 0) text += fmt::format(", on {} multiprocessors", multiprocessors);
   if (values.change) text += fmt::format(", {}", values.name);
-  if (values.input != std::string_view("x")) text += fmt::format(" of {}", values.input);
+  if (input_of(operation, values) != std::string_view(operation.tensors[0].name)) {
+    text += fmt::format(" of {}", values.input);
+  }
   return text;
 }
 
@@ -234,7 +240,7 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
   };
   for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
     read(fmt::format(", {} ", operation.sizes[i].name), "%d", &spec.more[i]);
-    if (spec.more[i] < 0) return std::nullopt;
+    if (spec.more[i] < 0 || spec.more[i] > operation.sizes[i].most) return std::nullopt;
   }
   for (std::size_t i = 0; i < operation.scalars.size(); ++i) {
     float value = 0;
@@ -285,7 +291,8 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
 }
 
 void change(const Workload& workload, const Values& values) {
-  std::vector<float> numbers = workload.tensor(values.input).values();
+  const char* const input = input_of(workload.operation(), values);
+  std::vector<float> numbers = workload.tensor(input).values();
   const int hidden = workload.spec().hidden;
   const Shape of{static_cast<int>(std::ssize(numbers) / hidden), hidden};  // a line is a row here
   std::size_t i = 0;
@@ -294,7 +301,7 @@ void change(const Workload& workload, const Values& values) {
       numbers[i] = values.change(numbers[i], at, of);
     }
   }
-  workload.set(values.input, numbers);
+  workload.set(input, numbers);
   if (!values.weight) return;
   for (const TensorSpec& tensor : workload.operation().tensors) {
     if (!is_weight_like(tensor)) continue;

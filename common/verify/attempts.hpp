@@ -24,7 +24,7 @@ struct Counted {
 struct Values {
   std::string name = {};                                        ///< "zeros in every second row"
   std::function<float(float, Shape at, Shape of)> change = {};  ///< of an element, if any
-  const char* input = "x";                                      ///< the matrix
+  const char* input = "";                                       ///< the matrix; "": the first
   std::optional<float> weight = {};                             ///< of every third column, besides
   bool sums_to_inf = false;  ///< whether fp32 has no other sum for some rows' squares
 };
@@ -36,6 +36,9 @@ struct Attempt {
   int multiprocessors = 0;   ///< that the device is to have; 0: what it has
   bool keep_launch = false;  ///< to be counted
 };
+
+/// The name of the matrix whose values change.
+const char* input_of(const Operation& operation, const Values& values);
 
 /// "3 x 1000", and what is not as usual.
 std::string text_of(const Operation& operation, const Attempt& attempt);

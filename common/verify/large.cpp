@@ -149,7 +149,8 @@ class Launch {
   std::optional<Mismatch> mismatch_in(std::int64_t row) const {
     return operation_
         .compare_on_host(
-            row_of(before_, row), row_of(after_, row), implementation_.sum_depth(after_))
+            row_of(before_, row), row_of(after_, row),
+            likely_depth(implementation_.sum_depth(after_)))
         .mismatch;
   }
 
@@ -233,8 +234,12 @@ std::optional<Problem> largest(const Implementation& implementation, const Types
   Problem p = problem_without_tensors(*implementation.operation, {.types = types});
   for (const int rows : kLargeRows) {
     for (const int hidden : kLargeHidden) {
-      p.rows = rows;
       p.hidden = hidden;
+      std::size_t row = 1;  // the elements of the longest
+      for (const TensorSpec& tensor : implementation.operation->tensors) {
+        if (is_matrix(tensor)) row = std::max(row, size_of_row(tensor, p));
+      }
+      p.rows = static_cast<int>(std::int64_t{rows} * hidden / static_cast<std::int64_t>(row));
       if (supports(implementation, p)) return p;
     }
   }

@@ -24,7 +24,6 @@ constexpr double kElementsOfPair = 1 << 20;  // of one of two sizes that a const
 constexpr double kMostWork = 2e6;            // of all at constants, and of all with other values
 constexpr int kElementsOfRow = 256;          // that take as long as a row does beside its elements
 constexpr int kElementsOfProblem = 4096;     // that take as long as a problem does beside its rows
-constexpr int kMostOfMore = 64;              // of a size beside rows and columns
 constexpr int kRowsDrawn = 2048;             // at most
 constexpr int kHiddenDrawn = 32768;          // likewise
 constexpr int kElementsDrawn = 1 << 16;      // likewise
@@ -157,7 +156,7 @@ void Search::propose_sizes(const Threshold& threshold) {
   for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
     for (const double more : sizes(now.more[i])) {
       for (const double size : around(std::round(more))) {
-        if (!(size >= 1 && size <= kMostOfMore)) continue;
+        if (!(size >= 1 && size <= operation.sizes[i].most)) continue;
         Attempt attempt = base;
         attempt.spec.more[i] = static_cast<int>(size);
         propose_shape(attempt, std::min(base.spec.rows, 3), base.spec.hidden);
