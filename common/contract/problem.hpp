@@ -3,7 +3,6 @@
 /// One operation to do, as the harness knows it: tensors without a name.
 
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 
 #include "common/contract/dtype.hpp"
@@ -90,26 +89,26 @@ inline constexpr Side groups = {"group", length_of_groups};   ///< of kGroup col
 
 }  // namespace side
 
-/// The sides of a tensor, in row-major order; of one element, none.
-class Sides {
- public:
-  /// At most kMaxSides.
-  constexpr Sides(std::initializer_list<Side> sides) {
-    for (const Side& side : sides) sides_[size_++] = side;
+/// The sides of a tensor, in row-major order; of one element, none. It is an aggregate, without a
+/// constructor that takes a list: for nvcc 13.0, an empty list has one side.
+struct Sides {
+  Side all[kMaxSides];  ///< behind the last one there is nothing
+
+  constexpr const Side* begin() const { return all; }         ///< the outermost
+  constexpr const Side* end() const { return all + size(); }  ///< behind the innermost
+  /// How many there are.
+  constexpr int size() const {
+    int size = 0;
+    while (size < kMaxSides && all[size].length != nullptr) ++size;
+    return size;
   }
-  constexpr const Side* begin() const { return sides_; }        ///< the outermost
-  constexpr const Side* end() const { return sides_ + size_; }  ///< behind the innermost
-  constexpr int size() const { return size_; }                  ///< how many there are
   /// Is it one of them?
   constexpr bool has(const Side& side) const {
-    for (const Side& mine : *this)
+    for (const Side& mine : *this) {
       if (mine == side) return true;
+    }
     return false;
   }
-
- private:
-  Side sides_[kMaxSides] = {};
-  int size_ = 0;
 };
 
 /// Of which type its elements are.
