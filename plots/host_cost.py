@@ -151,8 +151,8 @@ def table(timings):
 def rows_of(timings, versions, common):
     return [
         results.Row(
-            "rms_norm", name, "host", "bf16", ROWS, HIDDEN, "warm", timing.median_us,
-            timing.spread_pct, timing.samples,
+            "rms_norm", name, "host", "bf16", ROWS, HIDDEN, cache="warm",
+            median_us=timing.median_us, spread_pct=timing.spread_pct, samples=timing.samples,
             bytes=0 if name in (EMPTY, EMPTY_ALONE) else 2 * 2 * ROWS * HIDDEN, verdict="pass",
             version=versions[name], **common)
         for name, timing in timings.items()]
