@@ -143,6 +143,12 @@ TEST_CASE("what is written at a place that no integer has chosen is told") {
       "wrote cache's slot " + std::to_string(other) + ", which is none of slot");
 }
 
+TEST_CASE("columns that the operation has not are refused in a sentence") {
+  CHECK_THROWS_WITH(
+      Workload(operation(), spec_of(3, 5)), "hidden is 5, and all takes multiples of 2");
+  CHECK_FALSE(attempt_of(operation(), "3 x 5").has_value());
+}
+
 TEST_CASE("a mismatch says where it is along all sides of its tensor") {
   const Sizes sizes = usual_sizes(operation(), 3, 10);
   const Mismatch of_z = mismatch_at(operation().tensors[1], sizes, (2 * 4 + 3) * 10 + 9);

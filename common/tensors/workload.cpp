@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
 #include <stdexcept>
 
 #include "common/base/cuda_check.hpp"
@@ -53,6 +52,11 @@ std::string size_in_words(const TensorSpec& tensor) {
 Workload::Workload(const Operation& operation, const WorkloadSpec& spec)
     : operation_(operation), spec_(spec) {
   const Sizes sizes = sizes_of(operation, spec);
+  if (spec.hidden % operation.hidden_multiple != 0) {
+    throw std::runtime_error(fmt::format(
+        "hidden is {}, and {} takes multiples of {}", spec.hidden, operation.name,
+        operation.hidden_multiple));
+  }
   if (!spec.types.weight && spec.types.weight_bias != 0) {
     throw std::runtime_error(fmt::format(
         "weight_bias is {}, and there is no weight: it needs to be 0", spec.types.weight_bias));
@@ -190,17 +194,19 @@ std::string Workload::complaint_about_guards() const {
 
 std::string Workload::complaint_about_places(const TensorSpec& tensor) const {
   if (tensor.places == std::string_view()) return "";
-  const std::vector<float> places = this->tensor(tensor.places).values();
-  const std::set<float> asked_for(places.begin(), places.end());
-  const std::vector<float> now = this->tensor(tensor.name).values();
   const Side& first = *tensor.sides.begin();
   const std::int64_t number = first.length(sizes_of(operation_, spec_));
-  const std::int64_t elements = std::ssize(now) / number;
-  for (std::int64_t i = 0; i < std::ssize(now); ++i) {
-    const std::int64_t place = i / elements;
-    if (is_poison(now[i]) || asked_for.contains(static_cast<float>(place))) continue;
+  std::vector<bool> is_chosen(static_cast<std::size_t>(number));
+  for (const float place : this->tensor(tensor.places).values()) {
+    is_chosen[static_cast<std::size_t>(place)] = true;
+  }
+  const std::vector<float> now = this->tensor(tensor.name).values();
+  const std::size_t elements = now.size() / is_chosen.size();
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (is_chosen[i / elements] || is_poison(now[i])) continue;
     return fmt::format(
-        "wrote {0}'s {1} {2}, which is none of {3}", tensor.name, first.one, place, tensor.places);
+        "wrote {}'s {} {}, which is none of {}", tensor.name, first.one, i / elements,
+        tensor.places);
   }
   return "";
 }

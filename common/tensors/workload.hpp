@@ -47,7 +47,7 @@ class Workload {
   /// Allocates all tensors, and fills those that are read. Those of the weight's type are there
   /// also if there is no weight; then no problem has them.
   /// \throws CudaError or std::bad_alloc if memory is short, and std::runtime_error if there is a
-  /// bias without a weight.
+  /// bias without a weight, or columns are no multiple of what the operation wants.
   Workload(const Operation& operation, const WorkloadSpec& spec);
 
   /// The same tensors at other addresses. What is read there is NaN until the values are taken

@@ -234,6 +234,7 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
   WorkloadSpec spec;
   if (std::sscanf(all.c_str(), "%d x %d", &spec.rows, &spec.hidden) != 2) return std::nullopt;
   if (spec.rows < 0 || spec.hidden < 1) return std::nullopt;
+  if (spec.hidden % operation.hidden_multiple != 0) return std::nullopt;
   const auto read = [&](std::string_view before, const char* format, auto* to) {
     const std::size_t at = all.find(before);
     return at != all.npos && std::sscanf(all.c_str() + at + before.size(), format, to) == 1;
