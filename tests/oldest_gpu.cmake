@@ -17,8 +17,8 @@ if(NOT NVCC)
 endif()
 
 file(GLOB kernels CONFIGURE_DEPENDS
-  "${PROJECT_SOURCE_DIR}/common/*/*.cu" "${PROJECT_BINARY_DIR}/common/operations/*.cu"
-  "${PROJECT_SOURCE_DIR}/lessons/*/*.cu" "${CMAKE_CURRENT_SOURCE_DIR}/operations/*/solution.cu")
+  "${PROJECT_SOURCE_DIR}/common/*/*.cu" "${PROJECT_SOURCE_DIR}/lessons/*/*.cu"
+  "${CMAKE_CURRENT_SOURCE_DIR}/operations/*/*.cu")
 set(compiled "")
 foreach(kernel IN LISTS kernels)
   cmake_path(RELATIVE_PATH kernel BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE place)

@@ -18,8 +18,8 @@ namespace rmsnorm {
 ///     x[row][head][col] = rotated[col] for k, q_scale * rotated[col] for q
 ///     k_cache[slot[row]][head][col] = rotated[col] for k
 ///
-/// v stays as it is, and so do other slots of the cache. What is stored is rounded once. Tensors are
-/// contiguous and row-major, and no two overlap. Their addresses are multiples of their
+/// v stays as it is, and so do other slots of the cache. What is stored is rounded once. The
+/// tensors are contiguous and row-major, and no two overlap. Their addresses are multiples of their
 /// elements' size, and need not be of more.
 struct QkNormRotation {
   void* x;               ///< (rows, q_heads + 2 * k_heads, hidden)  of type dtype; q and k in place

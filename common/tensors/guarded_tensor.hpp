@@ -38,8 +38,8 @@ class GuardedTensor {
   static constexpr std::size_t kGuardBytes = 4096;  ///< before and after a tensor
 
   /// Allocates `sets` tensors of `size` elements, each of which starts `misalign` elements behind a
-  /// 256-byte boundary. \throws CudaError or std::bad_alloc if memory is short.
-  /// \param pieces of which each tensor is made, all of one size
+  /// 256-byte boundary. Each is of so many pieces, all of one size.
+  /// \throws CudaError or std::bad_alloc if memory is short.
   GuardedTensor(
       Memory memory, Dtype dtype, std::size_t size, int sets, int misalign, int pieces = 1);
 

@@ -91,13 +91,14 @@ std::string unsupported(const QkNormRotation& p) {
 }
 
 cudaError_t launch(const QkNormRotation& p, cudaStream_t stream) {
-  if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
-  qk_norm_rotation_naive<<<p.rows*(p.q_heads + p.k_heads), kThreads, 0, stream>>>(p);
+  if (p.rows == 0) return cudaSuccess;                  // a grid of no blocks is an error
+  const int blocks = p.rows * (p.q_heads + p.k_heads);  // unsupported() refuses more than fit
+  qk_norm_rotation_naive<<<blocks, kThreads, 0, stream>>>(p);
   return cudaGetLastError();
 }
 
-/// What a row asks of global memory, in bytes: each head of q and k twice, its weight, a row of both
-/// tables; the row's position and slot once a warp of each head, a sector each. The heads are
+/// What a row asks of global memory, in bytes: each head of q and k twice, its weight, a row of
+/// both tables; the row's position and slot once a warp of each head, a sector each. The heads are
 /// written, and those of k once more.
 rmsnorm::Traffic traffic(const QkNormRotation& p) {
   constexpr int kSector = 32;
