@@ -44,10 +44,10 @@ struct Verification {
 ///
 /// Each of n additions is off by at most u = 2^-24 of what is added up: of S at most, the sum of
 /// the numbers' sizes. Where the numbers are random, so are these errors, and the mean of each is
-/// taken to be 0, whatever those before it were. Then, by the inequality of Azuma and Hoeffding, all of
-/// them together are beyond t sqrt(n) u S with a probability of at most 2 exp(-t^2 / 2): for t = 8,
-/// in one sum of 10^13. (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis,
-/// 2019.) Where numbers are all alike, so are their errors, and n of them count as n.
+/// taken to be 0, whatever those before it were. Then, by the inequality of Azuma and Hoeffding,
+/// all of them together are beyond t sqrt(n) u S with a probability of at most 2 exp(-t^2 / 2): for
+/// t = 8, in one sum of 10^13. (Higham and Mary, A New Approach to Probabilistic Rounding Error
+/// Analysis, 2019.) Where numbers are all alike, so are their errors, and n of them count as n.
 ///
 /// It keeps a kernel from making room for the rounding to a shorter type by claiming a long chain.
 SumDepth likely_depth(SumDepth claimed);
