@@ -8,6 +8,7 @@
 #include "common/operations/residual_add.hpp"
 #include "common/operations/rms_norm.hpp"
 #include "common/tensors/buffer.hpp"
+#include "common/tensors/workload.hpp"
 
 namespace tests {
 namespace {
@@ -156,15 +157,8 @@ void store_solution(const Operation& operation, const Problem& p, const Makes& m
 }
 
 Problem problem_of(int rows, int hidden, const Types& types) {
-  Problem p;
-  p.rows = rows;
-  p.hidden = hidden;
-  p.eps = 1e-5f;
-  p.weight_bias = types.weight_bias;
-  p.dtype = types.dtype;
-  p.weight_dtype = types.weight.value_or(types.dtype);
-  p.has_weight = types.weight.has_value();
-  return p;
+  return problem_without_tensors(
+      operation_of<RmsNorm>(), {.rows = rows, .hidden = hidden, .types = types});
 }
 
 }  // namespace tests

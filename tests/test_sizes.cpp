@@ -150,7 +150,7 @@ TEST_CASE("columns that the operation has not are refused in a sentence") {
 }
 
 TEST_CASE("a mismatch says where it is along all sides of its tensor") {
-  const Sizes sizes = usual_sizes(operation(), 3, 10);
+  const Sizes sizes = sizes_of(operation(), spec_of(3, 10));
   const Mismatch of_z = mismatch_at(operation().tensors[1], sizes, (2 * 4 + 3) * 10 + 9);
   CHECK((of_z.row == 2 && of_z.beside == "head 3" && of_z.col == 9));
   const Mismatch of_cache = mismatch_at(operation().tensors[4], sizes, 6 * 10 + 1);

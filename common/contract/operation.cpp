@@ -73,14 +73,6 @@ Mismatch mismatch_at(const TensorSpec& tensor, const Sizes& sizes, std::int64_t 
   return found;
 }
 
-Sizes usual_sizes(const Operation& operation, int rows, int hidden) {
-  Sizes sizes{.rows = rows, .hidden = hidden};
-  for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
-    sizes.more[i] = operation.sizes[i].values[0];
-  }
-  return sizes;
-}
-
 std::int64_t lines_of(const Operation& operation, const Sizes& sizes) {
   std::int64_t most = 0;
   for (const TensorSpec& tensor : operation.tensors) {

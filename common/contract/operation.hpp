@@ -140,9 +140,6 @@ inline bool is_input_matrix(const TensorSpec& tensor) {
   return is_matrix(tensor) && is_read(tensor);
 }
 
-/// The usual sizes of an operation with so many rows and columns.
-Sizes usual_sizes(const Operation& operation, int rows, int hidden);
-
 /// Lines of `hidden` elements that the largest matrix has: a row's heads are lines each.
 std::int64_t lines_of(const Operation& operation, const Sizes& sizes);
 

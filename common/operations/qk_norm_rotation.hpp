@@ -155,10 +155,9 @@ struct Description<QkNormRotation> : CommonDescription {
           std::fabs(scale) * (own.size * std::fabs(cos) + other.size * std::fabs(sin));
       const double of_norms =
           std::fabs(scale) * (own.allowed * std::fabs(cos) + other.allowed * std::fabs(sin));
-      // A product, the sum and the scale each round once more, and next to zero by up to 2^-150.
-      const double allowed =
-          bound == 0 ? 0 : of_norms + 1.01 * 3 * 0x1p-24 * size + 0x1p-148 * (1 + std::fabs(scale));
-      return {value, allowed, size, own.may_be_zero};
+      // Next to zero, each step is off by up to 2^-150 whatever its size.
+      const double subnormal = 0x1p-148 * (1 + std::fabs(scale));
+      return {value, of_norms + subnormal, size, own.may_be_zero};
     }
     /// An element before its rotation.
     __host__ __device__ static Expected norm(
@@ -167,10 +166,10 @@ struct Description<QkNormRotation> : CommonDescription {
       const int weight = kPart == Part::q ? kQWeight : kKWeight;
       return rms_norm_element(x, sum.squares, p.factor(weight, col), bound, p);
     }
-    /// That of the norm. What the rotation adds is in expected(): it is in proportion to the two
-    /// terms, which may cancel each other, and so are the norms' errors.
+    /// How far fp32 arithmetic can take an element, as a part of the sizes of its two terms: as far
+    /// as the norm, and a product, the sum and the scale, which round once more each.
     static double bound(int additions, const Types& types) {
-      return rms_norm_bound(additions, types);
+      return rms_norm_bound(additions, types) + 1.01 * 3 * 0x1p-24;
     }
   };
 

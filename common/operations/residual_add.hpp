@@ -29,12 +29,49 @@ struct ResidualAdd {
   Dtype weight_dtype;  ///< fp32, or that of x
 };
 
-template <>
-struct Description<ResidualAdd> : CommonDescription {
-  using Of = ResidualAdd;
-  static constexpr const char* kName = "residual_add";
+/// What operations have alike whose sums are normed, and take a residual's place.
+/// \tparam Summed the description. It gives element i of the sums, on host and device, as an fp32
+///               number, with the roundings that the reference makes, too:
+///
+///     static float sum_of(const Problem&, std::int64_t i);
+template <class Summed>
+struct DescriptionOfSums : CommonDescription {
   static constexpr bool kIsTyped = true;
   enum { kX, kResidual, kWeight, kY };
+
+  struct OfResidual {
+    static constexpr int kTensor = kResidual;
+    static constexpr Along kAlong = Along::row;
+    struct Sum {};
+    __host__ __device__ static void add(Sum&, const Sum&) {}
+    __host__ __device__ static Sum term(const Problem&, std::int64_t, std::int64_t) { return {}; }
+    __host__ __device__ static Expected expected(
+        const Problem& p, const Sum&, std::int64_t row, std::int64_t col, double) {
+      const float sum = Summed::sum_of(p, row * p.hidden + col);
+      return {sum, 0, std::fabs(sum)};
+    }
+    static double bound(int, const Types&) { return 0; }
+  };
+
+  struct OfY : Description<RmsNorm>::OfY {
+    static constexpr int kTensor = kY;
+    __host__ __device__ static Sum term(const Problem& p, std::int64_t row, std::int64_t col) {
+      const double sum = Summed::sum_of(p, row * p.hidden + col);
+      return {sum * sum};
+    }
+    __host__ __device__ static Expected expected(
+        const Problem& p, const Sum& sum, std::int64_t row, std::int64_t col, double bound) {
+      const double x = Summed::sum_of(p, row * p.hidden + col);
+      return rms_norm_element(x, sum.squares, p.factor(kWeight, col), bound, p);
+    }
+  };
+  using Outputs = Checks<OfY, OfResidual>;
+};
+
+template <>
+struct Description<ResidualAdd> : DescriptionOfSums<Description<ResidualAdd>> {
+  using Of = ResidualAdd;
+  static constexpr const char* kName = "residual_add";
   static constexpr TensorSpec kTensors[] = {
       {"x", Role::input, {side::rows, side::hidden}, Elements::like_x},
       {"residual", Role::in_place, {side::rows, side::hidden}, Elements::like_x, 0x4e51d},
@@ -52,34 +89,6 @@ struct Description<ResidualAdd> : CommonDescription {
   __host__ __device__ static float sum_of(const Problem& p, std::int64_t i) {
     return p.like_x(kX, i) + p.like_x(kResidual, i);
   }
-
-  struct OfResidual {
-    static constexpr int kTensor = kResidual;
-    static constexpr Along kAlong = Along::row;
-    struct Sum {};
-    __host__ __device__ static void add(Sum&, const Sum&) {}
-    __host__ __device__ static Sum term(const Problem&, std::int64_t, std::int64_t) { return {}; }
-    __host__ __device__ static Expected expected(
-        const Problem& p, const Sum&, std::int64_t row, std::int64_t col, double) {
-      const float sum = sum_of(p, row * p.hidden + col);
-      return {sum, 0, std::fabs(sum)};
-    }
-    static double bound(int, const Types&) { return 0; }
-  };
-
-  struct OfY : Description<RmsNorm>::OfY {
-    static constexpr int kTensor = kY;
-    __host__ __device__ static Sum term(const Problem& p, std::int64_t row, std::int64_t col) {
-      const double sum = sum_of(p, row * p.hidden + col);
-      return {sum * sum};
-    }
-    __host__ __device__ static Expected expected(
-        const Problem& p, const Sum& sum, std::int64_t row, std::int64_t col, double bound) {
-      const double x = sum_of(p, row * p.hidden + col);
-      return rms_norm_element(x, sum.squares, p.factor(kWeight, col), bound, p);
-    }
-  };
-  using Outputs = Checks<OfY, OfResidual>;
 };
 
 }  // namespace rmsnorm

@@ -2,7 +2,7 @@
 /// \file
 /// RMSNorm of the sum of what several ranks have, and of a residual.
 
-#include "common/operations/rms_norm.hpp"
+#include "common/operations/residual_add.hpp"
 
 namespace rmsnorm {
 
@@ -37,12 +37,10 @@ struct SumOfRanks {
 };
 
 template <>
-struct Description<SumOfRanks> : CommonDescription {
+struct Description<SumOfRanks> : DescriptionOfSums<Description<SumOfRanks>> {
   using Of = SumOfRanks;
   static constexpr const char* kName = "sum_of_ranks";
-  static constexpr bool kIsTyped = true;
   static constexpr bool kSameBits = true;
-  enum { kX, kResidual, kWeight, kY };
   static constexpr SizeSpec kSizes[] = {{"ranks", kMostRanks, {2, 3, 8}}};
   static constexpr Side kRanks = {"rank", side::length_of<0>, /*is_apart=*/true};
   static constexpr TensorSpec kTensors[] = {
@@ -74,34 +72,6 @@ struct Description<SumOfRanks> : CommonDescription {
     for (int rank = 0; rank < p.more[0]; ++rank) sum += value_at(p.piece(kX, rank), p.dtype, i);
     return sum + p.like_x(kResidual, i);
   }
-
-  struct OfResidual {
-    static constexpr int kTensor = kResidual;
-    static constexpr Along kAlong = Along::row;
-    struct Sum {};
-    __host__ __device__ static void add(Sum&, const Sum&) {}
-    __host__ __device__ static Sum term(const Problem&, std::int64_t, std::int64_t) { return {}; }
-    __host__ __device__ static Expected expected(
-        const Problem& p, const Sum&, std::int64_t row, std::int64_t col, double) {
-      const float sum = sum_of(p, row * p.hidden + col);
-      return {sum, 0, std::fabs(sum)};
-    }
-    static double bound(int, const Types&) { return 0; }
-  };
-
-  struct OfY : Description<RmsNorm>::OfY {
-    static constexpr int kTensor = kY;
-    __host__ __device__ static Sum term(const Problem& p, std::int64_t row, std::int64_t col) {
-      const double sum = sum_of(p, row * p.hidden + col);
-      return {sum * sum};
-    }
-    __host__ __device__ static Expected expected(
-        const Problem& p, const Sum& sum, std::int64_t row, std::int64_t col, double bound) {
-      const double x = sum_of(p, row * p.hidden + col);
-      return rms_norm_element(x, sum.squares, p.factor(kWeight, col), bound, p);
-    }
-  };
-  using Outputs = Checks<OfY, OfResidual>;
 };
 
 }  // namespace rmsnorm

@@ -70,12 +70,11 @@ class Runner {
     result.bytes_per_row_predicted = traffic.read + traffic.written;
 
     progress(fmt::format("verifying {} on {}", implementation.slug, text()));
-    const std::int64_t elements = lines_of(*job_.operation, workload_.problem()) * job_.spec.hidden;
     Verification found;
     try {
       found = verify(
           implementation, workload_, nullptr,
-          elements <= kElementsToWatch ? Watch::yes : Watch::no);
+          workload_.elements() <= kElementsToWatch ? Watch::yes : Watch::no);
     } catch (const CudaError& error) {
       report_loss(result, error);
       throw;

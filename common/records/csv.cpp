@@ -20,8 +20,7 @@ constexpr auto for_each_field = [](auto& r, auto&& visit) {
   visit("operation", r.operation), visit("implementation", r.implementation);
   visit("regime", r.regime), visit("dtype", r.dtype), visit("rows", r.rows);
   visit("hidden", r.hidden), visit("sizes", r.sizes), visit("cache", r.cache);
-  visit("median_us", r.median_us);
-  visit("spread_pct", r.spread_pct), visit("samples", r.samples);
+  visit("median_us", r.median_us), visit("spread_pct", r.spread_pct), visit("samples", r.samples);
   visit("disturbed", r.disturbed), visit("bytes", r.bytes), visit("gbps", r.gbps);
   visit("copy_gbps", r.copy_gbps), visit("peak_gbps", r.peak_gbps);
   visit("bytes_per_row_predicted", r.bytes_per_row_predicted), visit("max_error", r.max_error);
@@ -35,9 +34,9 @@ constexpr auto for_each_trace_field = [](auto& r, auto&& visit) {
   auto& c = r.count;
   visit("operation", r.operation), visit("implementation", r.implementation);
   visit("regime", r.regime), visit("dtype", r.dtype), visit("rows", r.rows);
-  visit("hidden", r.hidden), visit("sizes", r.sizes), visit("blocks", r.blocks),
-      visit("file", c.file);
-  visit("line", c.line), visit("kind", c.kind), visit("what", c.what), visit("bytes", c.bytes);
+  visit("hidden", r.hidden), visit("sizes", r.sizes), visit("blocks", r.blocks);
+  visit("file", c.file), visit("line", c.line), visit("kind", c.kind), visit("what", c.what);
+  visit("bytes", c.bytes);
   visit("requests", c.requests), visit("lanes", c.lanes), visit("sectors", c.sectors);
   visit("wavefronts", c.wavefronts), visit("conflicts", c.conflicts), visit("version", r.version);
   visit("date", r.date);

@@ -75,8 +75,9 @@ Workload::Workload(const Operation& operation, const WorkloadSpec& spec)
 Workload::Workload(const Workload& other, Elsewhere)
     : operation_(other.operation_), spec_(other.spec_), is_random_(other.is_random_) {
   allocate();
+  const Sizes sizes = sizes_of(operation_, spec_);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    fill_empty(tensors_[i], operation_.tensors[i], spec_, sizes_of(operation_, spec_));
+    fill_empty(tensors_[i], operation_.tensors[i], spec_, sizes);
     if (before_[i]) before_[i]->fill(Content::nan);
   }
 }
@@ -215,6 +216,10 @@ std::int64_t Workload::bytes_to_move() const {
   return rmsnorm::bytes_to_move(operation_, sizes_of(operation_, spec_), spec_.types);
 }
 
+std::int64_t Workload::elements() const {
+  return lines_of(operation_, sizes_of(operation_, spec_)) * spec_.hidden;
+}
+
 std::size_t Workload::bytes(const Operation& operation, const WorkloadSpec& spec) {
   const Sizes sizes = sizes_of(operation, spec);
   std::size_t bytes = 0;
@@ -229,9 +234,9 @@ std::size_t Workload::bytes(const Operation& operation, const WorkloadSpec& spec
 }
 
 Sizes sizes_of(const Operation& operation, const WorkloadSpec& spec) {
-  Sizes sizes = usual_sizes(operation, spec.rows, spec.hidden);
+  Sizes sizes{.rows = spec.rows, .hidden = spec.hidden};
   for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
-    if (spec.more[i] != 0) sizes.more[i] = spec.more[i];
+    sizes.more[i] = spec.more[i] != 0 ? spec.more[i] : operation.sizes[i].values[0];
   }
   return sizes;
 }

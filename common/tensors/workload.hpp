@@ -91,6 +91,9 @@ class Workload {
   /// Bytes that have to cross global memory in a launch (operation.hpp).
   std::int64_t bytes_to_move() const;
 
+  /// Elements of the largest matrix.
+  std::int64_t elements() const;
+
   /// Bytes that a workload takes.
   static std::size_t bytes(const Operation& operation, const WorkloadSpec& spec);
 

@@ -285,10 +285,8 @@ Verification verify(
   const std::uint64_t bits = same_bits ? workload.hash_of_results() : 0;
 
   const WorkloadSpec& spec = workload.spec();
-  const bool moves =
-      implementation.memory == Memory::device && spec.sets == 1 &&
-      lines_of(workload.operation(), sizes_of(workload.operation(), spec)) * spec.hidden <=
-          kElementsToMove;
+  const bool moves = implementation.memory == Memory::device && spec.sets == 1 &&
+                     workload.elements() <= kElementsToMove;
   std::optional<Workload> moved;
   if (moves) {
     moved.emplace(workload.moved());
