@@ -2,13 +2,20 @@
 /// The tables and charts of what plots/peers.py measured: that they show it, all of it, once.
 
 #include <cmath>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/operations/backward.hpp"
+#include "common/operations/residual_add.hpp"
+#include "common/operations/rms_norm.hpp"
+#include "common/operations/rms_norm_fp8.hpp"
+#include "common/records/csv.hpp"
 #include "plots/charts.hpp"
 #include "plots/peers.hpp"
 #include "tests/catch.hpp"
+#include "tests/repository.hpp"
 
 using namespace rmsnorm;
 using namespace rmsnorm::plots;
@@ -229,4 +236,30 @@ TEST_CASE("a chart for which nothing was timed is left out") {
   CHECK_FALSE(peers_forward_chart(failed));
   CHECK_FALSE(peers_decode_chart(failed));
   CHECK_FALSE(peers_other_chart(failed));
+}
+
+TEST_CASE("the bytes of a peer's result are those that our description of the operation has") {
+  std::map<std::string, const Operation*> operations;
+  for (const Operation* const operation :
+       {&operation_of<RmsNorm>(), &operation_of<ResidualAdd>(), &operation_of<Backward>(),
+        &operation_of<RmsNormE4m3>(), &operation_of<RmsNormE4m3Row>(),
+        &operation_of<RmsNormE4m3Group>(), &operation_of<ResidualAddE4m3>(),
+        &operation_of<ResidualAddE4m3Group>()}) {
+    operations[operation->name] = operation;
+  }
+  for (const char* const gpu : {"nvidia-h200", "nvidia-h100"}) {
+    const auto file = tests::top() / "plots/data" / (std::string(gpu) + "-peers.csv");
+    for (const Result& result : load_results(file)) {
+      CAPTURE(gpu, result.operation, result.regime, result.rows, result.hidden);
+      const Operation& operation = *operations.at(result.operation);
+      const Sizes sizes = {static_cast<int>(result.rows), static_cast<int>(result.hidden)};
+      const Types types = *types_named(result.dtype);
+      std::int64_t bytes = bytes_to_move(operation, sizes, types);
+      for (const TensorSpec& tensor : operation.tensors) {  // the scales count, too
+        const bool is_scale = tensor.name == std::string("scale") && is_written(tensor);
+        if (is_scale) bytes += static_cast<std::int64_t>(4 * size_of(tensor, sizes));
+      }
+      CHECK(result.bytes == bytes);
+    }
+  }
 }

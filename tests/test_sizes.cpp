@@ -11,9 +11,12 @@
 #include "common/base/exit_code.hpp"
 #include "common/contract/expected.hpp"
 #include "common/contract/registry.hpp"
+#include "common/operations/qk_norm_rotation.hpp"
+#include "common/operations/sum_of_ranks.hpp"
 #include "common/programs/options.hpp"
 #include "common/tensors/workload.hpp"
 #include "common/verify/attempts.hpp"
+#include "common/verify/verifier.hpp"
 #include "tests/catch.hpp"
 #include "tests/faults.hpp"
 #include "tests/gpu_support.hpp"
@@ -56,6 +59,21 @@ WorkloadSpec spec_of(int rows, int hidden) {
   return {.memory = Memory::host, .rows = rows, .hidden = hidden};
 }
 
+/// How often checks with lines look at each element of a tensor.
+template <class... Check>
+std::vector<int> looks_at(
+    Checks<Check...>, const TensorSpec* tensors, int tensor, const Problem& p) {
+  std::vector<int> looks(size_of(tensors[tensor], p));
+  const auto count = [&]<class One>() {
+    if (One::kTensor != tensor) return;
+    for (std::int64_t line = 0; line < One::lines(p); ++line) {
+      for (std::int64_t col = 0; col < p.hidden; ++col) ++looks.at(One::index(p, line, col));
+    }
+  };
+  (count.template operator()<Check>(), ...);
+  return looks;
+}
+
 }  // namespace
 
 TEST_CASE("a problem has the usual sizes and scalars of its operation unless others are chosen") {
@@ -95,11 +113,26 @@ TEST_CASE("integers lead somewhere also in tensors that hold no numbers yet") {
   spec.memory = Memory::device;
   const Workload workload(operation(), spec);
   const Workload moved = workload.moved();
-  for (const float value : moved.tensor("at").values()) CHECK((value >= 0 && value < 4));
+  for (const int value : moved.tensor("at").integers()) CHECK((value >= 0 && value < 4));
+  const std::vector<int> at = workload.tensor("at").integers();
   moved.take(workload, nullptr);
   cuda_check(cudaDeviceSynchronize(), "moving");
-  CHECK(moved.tensor("at").values() == workload.tensor("at").values());
-  for (const float value : workload.tensor("at").values()) CHECK((value >= 0 && value < 4));
+  CHECK(moved.tensor("at").integers() == at);
+  CHECK(workload.tensor("at").integers() == std::vector<int>(5));  // which a kept pointer shows
+}
+
+TEST_CASE("integers are exact where fp32 is not") {
+  constexpr std::int64_t kMany = 1'999'999'999;
+  const GuardedTensor tensor(Memory::host, Dtype::int32, 1000, 1, 0);
+  tensor.fill(Content::places, 1, kMany, Content::poison);
+  std::set<int> values;
+  int odd = 0;
+  for (const int value : tensor.integers()) {
+    REQUIRE((value >= 0 && value < kMany));
+    values.insert(value), odd += value % 2;
+  }
+  CHECK(values.size() == 1000);
+  CHECK(odd > 400);  // of floats of that size, none is
 }
 
 TEST_CASE("each piece of a tensor has numbers and memory and guards of its own") {
@@ -124,6 +157,31 @@ TEST_CASE("each piece of a tensor has numbers and memory and guards of its own")
   CHECK(workload.hash_of_untouchables() != hash);
 }
 
+TEST_CASE(
+    "no two pieces are as far apart as two others, or aligned alike where tensors are uneven") {
+  for (const auto& [spread, shifted] : {std::pair(0, -1), {1, -1}, {4, -1}, {0, 0}}) {
+    CAPTURE(spread, shifted);
+    WorkloadSpec spec = spec_of(3, 10);
+    spec.more[0] = 8;
+    spec.spread = spread;
+    spec.shifted = shifted;
+    spec.sets = 2;
+    const Workload workload(operation(), spec);
+    const GuardedTensor& x = workload.tensor("x");
+    std::set<std::ptrdiff_t> distances;
+    for (int piece = 0; piece < 8; ++piece) {
+      const auto* const at = static_cast<const std::byte*>(x.data(0, piece));
+      const std::uintptr_t expected = (spread + (shifted == 0)) * piece * (piece + 1) / 2;
+      CHECK(reinterpret_cast<std::uintptr_t>(at) % 256 == sizeof(float) * expected % 256);
+      if (piece < 7) distances.insert(static_cast<const std::byte*>(x.data(0, piece + 1)) - at);
+    }
+    CHECK(distances.size() == 7);
+    const auto* const last = static_cast<const std::byte*>(x.data(0, 7));
+    const auto* const next = static_cast<const std::byte*>(x.data(1, 0));
+    CHECK(next - last >= static_cast<std::ptrdiff_t>(30 * 4 + GuardedTensor::kGuardBytes));
+  }
+}
+
 TEST_CASE("what is written at a place that no integer has chosen is told") {
   const Workload workload(operation(), spec_of(3, 10));
   workload.reset();
@@ -134,12 +192,12 @@ TEST_CASE("what is written at a place that no integer has chosen is told") {
       tests::put(cache, Dtype::fp32, static_cast<std::int64_t>(chosen) * 10 + col, 1);
     }
   }
-  CHECK(workload.complaint_about_guards() == "");
+  CHECK(workload.complaint_about_places() == "");
   int other = 0;
   while (std::find(slot.begin(), slot.end(), static_cast<float>(other)) != slot.end()) ++other;
   tests::put(cache, Dtype::fp32, other * 10 + 9, 1);
   CHECK(
-      workload.complaint_about_guards() ==
+      workload.complaint_about_places() ==
       "wrote cache's slot " + std::to_string(other) + ", which is none of slot");
 }
 
@@ -155,6 +213,45 @@ TEST_CASE("a mismatch says where it is along all sides of its tensor") {
   CHECK((of_z.row == 2 && of_z.beside == "head 3" && of_z.col == 9));
   const Mismatch of_cache = mismatch_at(operation().tensors[4], sizes, 6 * 10 + 1);
   CHECK((of_cache.row == -1 && of_cache.beside == "slot 6" && of_cache.col == 1));
+}
+
+TEST_CASE("the checks of q and k look at each element of x and of the chosen slots once") {
+  using D = Description<QkNormRotation>;
+  const Operation& operation = operation_of<QkNormRotation>();
+  for (const int k_heads : {1, 3}) {
+    WorkloadSpec spec = spec_of(5, 6);
+    spec.more[D::kKHeads] = k_heads;
+    const Workload workload(operation, spec);
+    const Problem p = workload.problem();
+    for (const int looks : looks_at(D::Outputs(), D::kTensors, D::kX, p)) CHECK(looks == 1);
+    std::vector<int> of_cache(size_of(D::kTensors[D::kKCache], p));
+    for (const int slot : workload.tensor("slot").integers()) {
+      std::fill_n(of_cache.begin() + slot * k_heads * 6, k_heads * 6, 1);
+    }
+    CHECK(looks_at(D::Outputs(), D::kTensors, D::kKCache, p) == of_cache);
+  }
+}
+
+TEST_CASE("host and device find the same first mistake where rows have lines and tensors pieces") {
+  NEEDS_GPU();
+  for (const Operation* operation :
+       {&operation_of<QkNormRotation>(), &operation_of<SumOfRanks>()}) {
+    CAPTURE(operation->name);
+    const auto found = [&](Memory memory) {
+      WorkloadSpec spec = spec_of(5, 6);
+      spec.memory = memory;
+      const Workload workload(*operation, spec);
+      workload.reset();
+      const auto compare =
+          memory == Memory::host ? operation->compare_on_host : operation->compare_on_device;
+      return compare(workload.before(), workload.problem(), 10);
+    };
+    const Comparison on_host = found(Memory::host);
+    const Comparison on_device = found(Memory::device);
+    REQUIRE((on_host.mismatch && on_device.mismatch));
+    CHECK(to_sentence(*on_host.mismatch) == to_sentence(*on_device.mismatch));
+    CHECK_THAT(*on_host.max_error, Catch::Matchers::WithinRel(*on_device.max_error, 1e-12));
+  }
 }
 
 TEST_CASE("the text of a problem leads back to its sizes and scalars") {

@@ -82,6 +82,16 @@ std::int64_t lines_of(const Operation& operation, const Sizes& sizes) {
   return most;
 }
 
+int lines_of_row(const Operation& operation, Sizes sizes) {
+  sizes.rows = 1;
+  std::size_t most = 1;
+  for (const TensorSpec& tensor : operation.tensors) {
+    if (!is_matrix(tensor)) continue;
+    most = std::max(most, size_of(tensor, sizes) / pieces_of(tensor, sizes) / sizes.hidden);
+  }
+  return static_cast<int>(most);
+}
+
 std::int64_t bytes_to_move(const Operation& operation, const Sizes& sizes, const Types& types) {
   if (operation.bytes_to_move != nullptr) return operation.bytes_to_move(sizes, types);
   std::int64_t bytes = 0;

@@ -143,6 +143,9 @@ inline bool is_input_matrix(const TensorSpec& tensor) {
 /// Lines of `hidden` elements that the largest matrix has: a row's heads are lines each.
 std::int64_t lines_of(const Operation& operation, const Sizes& sizes);
 
+/// Those that one row has in the largest matrix, or in the largest piece of one.
+int lines_of_row(const Operation& operation, Sizes sizes);
+
 /// Bytes that any implementation must move: if the description does not say it, each matrix once
 /// for each direction. What is smaller, as the weight, hardly counts, and is left out.
 std::int64_t bytes_to_move(const Operation& operation, const Sizes& sizes, const Types& types);

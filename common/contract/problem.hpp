@@ -161,17 +161,29 @@ constexpr bool is_written(const TensorSpec& tensor) {
   return tensor.role == Role::output || tensor.role == Role::in_place;
 }
 
+/// Where the pieces of a tensor are (is_apart), in bytes. From each to the next it is further than
+/// from the one before, and they need not be aligned alike: no piece can stand for another.
+struct Pieces {
+  std::int64_t apart = 0;    ///< from the first to the second, less `further`
+  std::int64_t further = 0;  ///< what each such distance has more than the one before it
+
+  /// From the first piece to number i.
+  __host__ __device__ constexpr std::int64_t offset(std::int64_t i) const {
+    return i * apart + i * (i + 1) / 2 * further;
+  }
+};
+
 /// One operation to do. Which tensors there are, and in which order, its description says.
 struct Problem : Sizes {
-  void* tensors[kMaxTensors] = {};       ///< null: it is not there
-  std::int64_t apart[kMaxTensors] = {};  ///< bytes from a tensor's piece to the next (is_apart)
-  void* workspace = nullptr;             ///< of as many bytes as the implementation asked for
-  float eps = 0;                         ///< 0 or more
-  float scalars[kMaxScalars] = {};       ///< in the order of Operation::scalars
-  float weight_bias = 0;                 ///< added to the weight; 0 without one
-  Dtype dtype = Dtype::fp32;             ///< of tensors that are like x
-  Dtype weight_dtype = Dtype::fp32;      ///< of tensors that are like the weight
-  bool has_weight = true;                ///< whether those are there
+  void* tensors[kMaxTensors] = {};   ///< null: it is not there
+  Pieces pieces[kMaxTensors] = {};   ///< of each tensor: all in one place if it has none
+  void* workspace = nullptr;         ///< of as many bytes as the implementation asked for
+  float eps = 0;                     ///< 0 or more
+  float scalars[kMaxScalars] = {};   ///< in the order of Operation::scalars
+  float weight_bias = 0;             ///< added to the weight; 0 without one
+  Dtype dtype = Dtype::fp32;         ///< of tensors that are like x
+  Dtype weight_dtype = Dtype::fp32;  ///< of tensors that are like the weight
+  bool has_weight = true;            ///< whether those are there
 
   /// Element i of a tensor that is like x.
   __host__ __device__ float like_x(int tensor, std::int64_t i) const {
@@ -191,7 +203,7 @@ struct Problem : Sizes {
   }
   /// Piece i of a tensor whose pieces have memory of their own.
   __host__ __device__ void* piece(int tensor, int i) const {
-    return static_cast<char*>(tensors[tensor]) + i * apart[tensor];
+    return static_cast<char*>(tensors[tensor]) + pieces[tensor].offset(i);
   }
   /// What the weight makes of a column, in fp64: it and its bias, or 1.
   __host__ __device__ double factor(int weight, std::int64_t col) const {

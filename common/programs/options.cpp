@@ -116,11 +116,15 @@ std::vector<Implementation> of_operation(
       fmt::format("nothing here does '{}'; there are {}", name, fmt::join(known, ", ")));
 }
 
-/// All sizes beside rows and columns that operations have here, and the largest of each.
+/// All sizes beside rows and columns that operations have here, and what each may be at most: what
+/// all that have it take.
 std::map<std::string, int> sizes_of(const std::vector<Implementation>& implementations) {
   std::map<std::string, int> sizes;
   for (const Implementation& one : implementations) {
-    for (const SizeSpec& size : one.operation->sizes) sizes[size.name] = size.most;
+    for (const SizeSpec& size : one.operation->sizes) {
+      const auto [known, is_new] = sizes.try_emplace(size.name, size.most);
+      if (!is_new) known->second = std::min(known->second, size.most);
+    }
   }
   return sizes;
 }

@@ -185,7 +185,8 @@ bool Output::is_own_regime(const Watched& launch) const {
     if (implementation.operation->name != launch.operation) continue;
     for (const Regime& regime : options_.regimes) {
       if (regime.name != implementation.regime) continue;
-      const Shape shape = shape_here(options_, regime, regime.shapes.at(0));
+      const Shape shape =
+          shape_here(options_, *implementation.operation, regime, regime.shapes.at(0));
       return launch.rows == shape.rows && launch.hidden == shape.hidden;
     }
   }

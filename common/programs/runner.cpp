@@ -154,7 +154,10 @@ class Runner {
 
   std::string text() const {
     const WorkloadSpec& spec = job_.spec;
-    return with_dtype(fmt::format("{} x {}", spec.rows, spec.hidden), to_string(spec.types));
+    std::string text = fmt::format("{} x {}", spec.rows, spec.hidden);
+    const std::string sizes = text_of_sizes(*job_.operation, workload_.problem());
+    if (!sizes.empty()) text += ", " + sizes;
+    return with_dtype(text, to_string(spec.types));
   }
 
   const Job& job_;

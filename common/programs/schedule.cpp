@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <tuple>
@@ -38,6 +39,16 @@ std::string why_not_cold(
   return "";
 }
 
+/// An operation's sizes beside rows and columns, as a WorkloadSpec has them.
+std::array<int, kMaxSizes> chosen_sizes(const Options& options, const Operation& operation) {
+  std::array<int, kMaxSizes> more = {};
+  for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
+    const auto chosen = options.sizes.find(operation.sizes[i].name);
+    if (chosen != options.sizes.end()) more[i] = chosen->second;
+  }
+  return more;
+}
+
 /// Makes a schedule, regime by regime.
 class Scheduler {
  public:
@@ -54,7 +65,9 @@ class Scheduler {
           if (implementation.memory == Memory::host) {
             add_host_job(implementation, regime, shape);
           } else if (gpu_) {
-            add_device_jobs(implementation, regime, shape_here(options_, regime, shape), first);
+            const Operation& operation = *implementation.operation;
+            const Shape here = shape_here(options_, operation, regime, shape);
+            add_device_jobs(implementation, regime, here, first);
           }
         }
       }
@@ -169,18 +182,14 @@ class Scheduler {
 
   WorkloadSpec spec_of(
       const Operation& operation, Memory memory, Shape shape, const Types& types) const {
-    WorkloadSpec spec = {
+    return {
         .memory = memory,
         .rows = shape.rows,
         .hidden = shape.hidden,
         .eps = options_.eps,
         .seed = options_.seed,
-        .types = types};
-    for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
-      const auto chosen = options_.sizes.find(operation.sizes[i].name);
-      if (chosen != options_.sizes.end()) spec.more[i] = chosen->second;
-    }
-    return spec;
+        .types = types,
+        .more = chosen_sizes(options_, operation)};
   }
 
   const Options& options_;
@@ -196,8 +205,12 @@ Schedule make_schedule(const Options& options, const std::optional<Gpu>& gpu) {
   return Scheduler(options, gpu).make();
 }
 
-Shape shape_here(const Options& options, const Regime& regime, Shape wanted) {
-  if (!is_cpu_device() || regime.name == kCustomRegime) return wanted;
+Shape shape_here(
+    const Options& options, const Operation& operation, const Regime& regime, Shape wanted) {
+  if (regime.name == kCustomRegime) return wanted;
+  const WorkloadSpec spec = {.hidden = wanted.hidden, .more = chosen_sizes(options, operation)};
+  wanted.rows = std::max(1, wanted.rows / lines_of_row(operation, sizes_of(operation, spec)));
+  if (!is_cpu_device()) return wanted;
   const bool has_variants = std::any_of(
       options.implementations.begin(), options.implementations.end(),
       [](const Implementation& one) { return is_variant(one.slug); });

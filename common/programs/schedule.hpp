@@ -44,8 +44,10 @@ struct Schedule {
 /// a cold L2. \throws TooLarge
 Schedule make_schedule(const Options& options, const std::optional<Gpu>& gpu);
 
-/// A regime's shape on this device. On the CPU device, a run of the lessons alone has fewer rows:
-/// none of them gives each row to one thread, as a variant does.
-Shape shape_here(const Options& options, const Regime& regime, Shape wanted);
+/// A regime's shape for an operation on this device. A row of several heads counts as so many. On
+/// the CPU device, a run of the lessons alone has fewer rows: none of them gives each row to one
+/// thread, as a variant does.
+Shape shape_here(
+    const Options& options, const Operation& operation, const Regime& regime, Shape wanted);
 
 }  // namespace rmsnorm

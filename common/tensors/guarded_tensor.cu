@@ -12,20 +12,20 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Element i of a tensor (rows, hidden) of the given content, as the bits of its type.
+/// Element i of a tensor of rows of that length, of the given content, as the bits of its type.
 __host__ __device__ std::uint32_t element(
-    Content content, Dtype dtype, std::uint64_t seed, std::uint64_t i, std::uint64_t hidden) {
+    Content content, Dtype dtype, std::uint64_t seed, std::uint64_t i, std::uint64_t length) {
   switch (content) {
     case Content::x:
-      return bits_of(dtype, random_x(seed, i / hidden, i % hidden, hidden));
+      return bits_of(dtype, random_x(seed, i / length, i % length, length));
     case Content::weight:
       return bits_of(dtype, random_weight(seed, i));
     case Content::scale:
-      return bits_of(dtype, random_scale(seed ^ hidden << 32, i));
+      return bits_of(dtype, random_scale(seed ^ length << 32, i));
     case Content::below:
-      return bits_of(dtype, static_cast<float>(random_bits(seed, i) % hidden));
+      return static_cast<std::uint32_t>(random_bits(seed, i) % length);
     case Content::places:
-      return bits_of(dtype, static_cast<float>(random_place(seed, i, hidden)));
+      return static_cast<std::uint32_t>(random_place(seed, i, length));
     case Content::nan:
       return bits_of(dtype, float_of(0x7fc00000));
     case Content::poison:
@@ -82,55 +82,67 @@ void start_hash(const void* data, std::size_t bytes, unsigned long long* sum) {
 
 __global__ void fill_on_device(
     void* to, std::size_t size, Content content, Dtype dtype, std::uint64_t seed,
-    std::uint64_t hidden) {
+    std::uint64_t length) {
   const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
   for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size;
        i += step) {
-    set_bits(to, dtype, i, element(content, dtype, seed, i, hidden));
+    set_bits(to, dtype, i, element(content, dtype, seed, i, length));
   }
 }
 
 void fill_memory(
     Memory memory, void* to, std::size_t size, Content content, Dtype dtype, std::uint64_t seed = 0,
-    int hidden = 1) {
+    std::int64_t length = 1) {
   if (size == 0) return;
   if (is_for_host(memory)) {
     wait_for(memory, "filling a tensor");
     for (std::size_t i = 0; i < size; ++i) {
-      set_bits(to, dtype, i, element(content, dtype, seed, i, hidden));
+      set_bits(to, dtype, i, element(content, dtype, seed, i, length));
     }
   } else {
-    fill_on_device<<<blocks_for(size), kThreads>>>(to, size, content, dtype, seed, hidden);
+    fill_on_device<<<blocks_for(size), kThreads>>>(to, size, content, dtype, seed, length);
     cuda_check(cudaGetLastError(), "filling a tensor");
   }
 }
 
-/// Bytes from the start of one set's tensor to the next's: the tensor, up to a 256-byte boundary,
-/// one more such step for a misaligned start, and a guard.
+constexpr std::size_t kBoundary = 256;  // bytes
+
+/// Bytes from the start of one tensor, or piece, to the next: the tensor, up to a boundary, one
+/// more such step for a misaligned start, and a guard.
 std::size_t stride_of(Dtype dtype, std::size_t size) {
-  return (size * bytes_of(dtype) + 255) / 256 * 256 + 256 + GuardedTensor::kGuardBytes;
+  const std::size_t steps = (size * bytes_of(dtype) + kBoundary - 1) / kBoundary + 1;
+  return steps * kBoundary + GuardedTensor::kGuardBytes;
+}
+
+/// The same of one set's tensor: of so many pieces, and of what the guards between them have grown.
+std::size_t stride_of_set(Dtype dtype, std::size_t size, int pieces) {
+  const Pieces all = {static_cast<std::int64_t>(stride_of(dtype, size / pieces)), kBoundary};
+  return static_cast<std::size_t>(all.offset(pieces) - pieces * kBoundary);
 }
 
 }  // namespace
 
 GuardedTensor::GuardedTensor(
-    Memory memory, Dtype dtype, std::size_t size, int sets, int misalign, int pieces)
+    Memory memory, Dtype dtype, std::size_t size, int sets, int misalign, int pieces, int uneven)
     : memory_(memory),
       dtype_(dtype),
       piece_size_(size / pieces),
       pieces_(pieces),
       sets_(sets),
       misalign_(misalign),
+      uneven_(uneven),
       buffer_(memory, bytes(dtype, size, sets, pieces)) {}
 
 std::size_t GuardedTensor::bytes(Dtype dtype, std::size_t size, int sets, int pieces) {
-  return kGuardBytes + stride_of(dtype, size / pieces) * sets * pieces;
+  return kGuardBytes + stride_of_set(dtype, size, pieces) * sets;
 }
 
-void GuardedTensor::fill(Content content, std::uint64_t seed, int hidden, Content guard) const {
+void GuardedTensor::fill(
+    Content content, std::uint64_t seed, std::int64_t length, Content guard) const {
   fill_memory(memory_, buffer_.data(), buffer_.bytes() / bytes_of(dtype_), guard, dtype_);
   for (int i = 0; i < sets_ * pieces_; ++i) {
-    fill_memory(memory_, data(0, i), piece_size_, content, dtype_, seed + i, hidden);
+    void* const to = data(i / pieces_, i % pieces_);
+    fill_memory(memory_, to, piece_size_, content, dtype_, seed + i, length);
   }
 }
 
@@ -139,13 +151,17 @@ void GuardedTensor::fill(Content content) const {
   if (memory_ == Memory::device) cuda_check(cudaDeviceSynchronize(), "filling a tensor");
 }
 
-std::size_t GuardedTensor::bytes_apart() const {
-  return stride_of(dtype_, piece_size_);
+Pieces GuardedTensor::where_pieces_are() const {
+  const std::size_t further = uneven_ == 0 ? kBoundary : uneven_ * bytes_of(dtype_);
+  return {
+      static_cast<std::int64_t>(stride_of(dtype_, piece_size_)),
+      static_cast<std::int64_t>(further)};
 }
 
 void* GuardedTensor::data(int set, int piece) const {
-  const std::size_t before = static_cast<std::size_t>(set) * pieces_ + piece;
-  return buffer_.data() + kGuardBytes + bytes_apart() * before + misalign_ * bytes_of(dtype_);
+  const std::size_t first =
+      kGuardBytes + stride_of_set(dtype_, size(), pieces_) * set + misalign_ * bytes_of(dtype_);
+  return buffer_.data() + first + where_pieces_are().offset(piece);
 }
 
 const void* GuardedTensor::guard(int side, int piece) const {
@@ -159,6 +175,12 @@ std::vector<float> GuardedTensor::values() const {
     const std::vector<float> values = to_floats(data(0, piece), dtype_, piece_size_);
     all.insert(all.end(), values.begin(), values.end());
   }
+  return all;
+}
+
+std::vector<int> GuardedTensor::integers() const {
+  std::vector<int> all(piece_size_);
+  copy_bytes(all.data(), data(), piece_size_ * sizeof(int));
   return all;
 }
 

@@ -12,11 +12,22 @@
 namespace rmsnorm {
 namespace {
 
+/// Where a tensor starts, in elements behind a boundary, and how much later its pieces do.
+struct Start {
+  int misalign;
+  int uneven;
+};
+
 GuardedTensor make_tensor(
-    const TensorSpec& tensor, const WorkloadSpec& spec, const Sizes& sizes, int sets,
-    int misalign) {
-  return {spec.memory, dtype_of(tensor, spec.types), size_of(tensor, sizes), sets,
-          misalign,    pieces_of(tensor, sizes)};
+    const TensorSpec& tensor, const WorkloadSpec& spec, const Sizes& sizes, int sets, Start start) {
+  return {
+      spec.memory,
+      dtype_of(tensor, spec.types),
+      size_of(tensor, sizes),
+      sets,
+      start.misalign,
+      pieces_of(tensor, sizes),
+      start.uneven};
 }
 
 /// The random numbers of a tensor that is read.
@@ -24,7 +35,7 @@ void fill(
     const GuardedTensor& to, const TensorSpec& tensor, const WorkloadSpec& spec,
     const Sizes& sizes) {
   const Content guard = is_written(tensor) ? Content::poison : Content::nan;
-  to.fill(content_of(tensor), spec.seed ^ tensor.salt, of_row(tensor, sizes), guard);
+  to.fill(content_of(tensor), spec.seed ^ tensor.salt, length_for_fill(tensor, sizes), guard);
 }
 
 /// Poison where it is written, NaN elsewhere; of integers other ones: NaN leads nowhere.
@@ -86,12 +97,13 @@ void Workload::allocate() {
   const Sizes sizes = sizes_of(operation_, spec_);
   int first = spec_.misalign;
   for (const TensorSpec& tensor : operation_.tensors) {
-    const bool is_shifted = std::ssize(tensors_) == spec_.shifted;
-    const int misalign = first + (is_shifted ? 1 : 0);
-    tensors_.push_back(make_tensor(tensor, spec_, sizes, spec_.sets, misalign));
+    const int shift = std::ssize(tensors_) == spec_.shifted ? 1 : 0;
+    const Start start =
+        is_apart(tensor) ? Start{first, spec_.spread + shift} : Start{first + shift, 0};
+    tensors_.push_back(make_tensor(tensor, spec_, sizes, spec_.sets, start));
     before_.emplace_back();
     if (tensor.role == Role::in_place) {
-      before_.back().emplace(make_tensor(tensor, spec_, sizes, 1, misalign));
+      before_.back().emplace(make_tensor(tensor, spec_, sizes, 1, start));
     }
     first += spec_.spread;
   }
@@ -113,9 +125,9 @@ void Workload::take(const Workload& from, cudaStream_t stream) const {
           cudaMemcpyAsync(
               tensors_[i].data(0, piece), data, bytes, cudaMemcpyDeviceToDevice, stream),
           "moving an input");
-      const bool is_integer = operation_.tensors[i].elements == Elements::int32;
-      if (from.before_[i] || is_integer) continue;
-      cuda_check(cudaMemsetAsync(data, 0xff, bytes, stream), "clearing an input");
+      if (from.before_[i]) continue;
+      const int nothing = operation_.tensors[i].elements == Elements::int32 ? 0 : 0xff;
+      cuda_check(cudaMemsetAsync(data, nothing, bytes, stream), "clearing an input");
     }
   }
 }
@@ -124,7 +136,7 @@ Problem Workload::problem(int set) const {
   Problem p = problem_without_tensors(operation_, spec_);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (is_there(operation_.tensors[i], spec_.types)) p.tensors[i] = tensors_[i].data(set);
-    p.apart[i] = static_cast<std::int64_t>(tensors_[i].bytes_apart());
+    p.pieces[i] = tensors_[i].where_pieces_are();
   }
   return p;
 }
@@ -187,19 +199,27 @@ std::string Workload::complaint_about_guards() const {
     if (!is_written(tensor)) continue;
     std::string complaint =
         rmsnorm::complaint_about_guards(tensors_[i], tensor.name, size_in_words(tensor));
-    if (complaint.empty()) complaint = complaint_about_places(tensor);
     if (!complaint.empty()) return complaint;
   }
   return "";
 }
 
+std::string Workload::complaint_about_places() const {
+  for (const TensorSpec& tensor : operation_.tensors) {
+    if (tensor.places == std::string_view()) continue;
+    if (std::string complaint = complaint_about_places(tensor); !complaint.empty()) {
+      return complaint;
+    }
+  }
+  return "";
+}
+
 std::string Workload::complaint_about_places(const TensorSpec& tensor) const {
-  if (tensor.places == std::string_view()) return "";
   const Side& first = *tensor.sides.begin();
   const std::int64_t number = first.length(sizes_of(operation_, spec_));
   std::vector<bool> is_chosen(static_cast<std::size_t>(number));
-  for (const float place : this->tensor(tensor.places).values()) {
-    is_chosen[static_cast<std::size_t>(place)] = true;
+  for (const int place : this->tensor(tensor.places).integers()) {
+    is_chosen.at(static_cast<std::size_t>(place)) = true;
   }
   const std::vector<float> now = this->tensor(tensor.name).values();
   const std::size_t elements = now.size() / is_chosen.size();
@@ -267,9 +287,9 @@ Problem problem_without_tensors(const Operation& operation, const WorkloadSpec& 
   return p;
 }
 
-int of_row(const TensorSpec& tensor, const Sizes& sizes) {
+std::int64_t length_for_fill(const TensorSpec& tensor, const Sizes& sizes) {
   const auto below = tensor.integers.below;
-  return below == nullptr ? sizes.hidden : static_cast<int>(below(sizes));
+  return below == nullptr ? sizes.hidden : below(sizes);
 }
 
 Content content_of(const TensorSpec& tensor) {

@@ -24,8 +24,9 @@ struct WorkloadSpec {
   std::uint64_t seed = 1;          ///< of the random numbers
   int sets = 1;      ///< how many independent copies of all tensors; see measure/benchmark.hpp
   int misalign = 0;  ///< elements by which the first tensor starts after a 256-byte boundary
-  int spread = 0;    ///< and by how many more each other one does than the one before it
-  int shifted = -1;  ///< the number of a tensor that alone starts one element later; or none
+  int spread = 0;    ///< and by how many more each other one, or piece, does than the one before it
+  int shifted = -1;  ///< the number of a tensor that alone starts one element later; or none. Where
+                     ///< it is of pieces, each but the first starts later than the one before it
   Types types = {};  ///< of the tensors
   std::array<int, kMaxSizes> more = {};  ///< as Operation::sizes has them; 0: the usual one
   std::array<std::optional<float>, kMaxScalars> scalars = {};  ///< likewise; none: the usual one
@@ -55,7 +56,7 @@ class Workload {
   Workload moved() const;
 
   /// Enqueues on the stream that what a launch on set 0 reads gets the values that `from` has, and
-  /// that inputs are NaN there from then on; but not integers. \throws CudaError
+  /// that inputs are NaN there from then on, or 0 where they are integers. \throws CudaError
   void take(const Workload& from, cudaStream_t stream) const;
 
   /// The problem of one set, without a workspace.
@@ -80,9 +81,12 @@ class Workload {
   /// A hash of what a launch on set 0 writes. \throws CudaError
   std::uint64_t hash_of_results() const;
 
-  /// A complaint if the guards of what set 0's launch writes are not as they were, or what it
-  /// writes at places that were not asked for; else "".
+  /// A complaint if the guards of what set 0's launch writes are not as they were; else "".
   std::string complaint_about_guards() const;
+
+  /// A complaint if it has written where no integer leads, in a tensor whose places they choose;
+  /// else "". The integers have to be as they were.
+  std::string complaint_about_places() const;
 
   const Operation& operation() const { return operation_; }  ///< whose problem it is
   const WorkloadSpec& spec() const { return spec_; }         ///< what it was made from
@@ -113,8 +117,8 @@ class Workload {
 /// A problem of these sizes, without tensors.
 Problem problem_without_tensors(const Operation& operation, const WorkloadSpec& spec);
 
-/// What GuardedTensor::fill takes for its rows: columns, or what integers are below.
-int of_row(const TensorSpec& tensor, const Sizes& sizes);
+/// What GuardedTensor::fill takes for the length of rows: columns, or what integers are below.
+std::int64_t length_for_fill(const TensorSpec& tensor, const Sizes& sizes);
 
 /// What a tensor that is read is filled with.
 Content content_of(const TensorSpec& tensor);

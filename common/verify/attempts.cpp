@@ -36,6 +36,22 @@ bool is_in_second(int row) {
   return row % 2 == 0;
 }
 
+/// Whose sum is 0, too, if each of several inputs has them,
+const Values& zeros() {
+  static const Values values = {"zeros in every second row", [](float x, Shape at, Shape) {
+                                  return is_in_second(at.rows) ? 0 : x;
+                                }};
+  return values;
+}
+
+/// or whose squares fp32 cannot hold.
+const Values& tiny() {
+  static const Values values = {"every second row tiny", [](float x, Shape at, Shape) {
+                                  return is_in_second(at.rows) ? x * 1e-30f : x;
+                                }};
+  return values;
+}
+
 const std::vector<Values>& all_values() {
   static const std::vector<Values> values = {
       {"a NaN in one row",
@@ -49,12 +65,10 @@ const std::vector<Values>& all_values() {
        "",
        {},
        true},
-      {"zeros in every second row",
-       [](float x, Shape at, Shape) { return is_in_second(at.rows) ? 0 : x; }},
+      zeros(),
       {"every second row large",
        [](float x, Shape at, Shape) { return is_in_second(at.rows) ? x * 1e15f : x; }},
-      {"every second row tiny",
-       [](float x, Shape at, Shape) { return is_in_second(at.rows) ? x * 1e-30f : x; }},
+      tiny(),
       // Beside every row, once, rows that nobody may look at.
       {"NaN in every even row", [](float x, Shape at, Shape) { return at.rows % 2 == 0 ? NAN : x; },
        "", 0.0f},
@@ -97,6 +111,13 @@ const Values& large_fp16() {
   return values;
 }
 
+constexpr const char* kAllInputs = "all inputs";
+
+/// Has the operation more than one?
+bool has_inputs(const Operation& operation) {
+  return std::count_if(operation.tensors.begin(), operation.tensors.end(), is_input_matrix) > 1;
+}
+
 /// Is it an input that has an element for each column, and those alone?
 bool is_weight_like(const TensorSpec& tensor) {
   return tensor.role == Role::input && tensor.sides.size() == 1 && tensor.sides.has(side::hidden);
@@ -108,14 +129,19 @@ class Attempts {
   explicit Attempts(const Operation& operation, Memory memory)
       : operation_(operation), memory_(memory) {}
 
+  /// A problem of those that are many: of fewer rows where these have heads or ranks.
   void add(WorkloadSpec spec, const Values& values = {}) {
-    if (spec.hidden % operation_.hidden_multiple != 0) return;
-    spec.memory = memory_;
     const auto lines = [&] { return lines_of(operation_, sizes_of(operation_, spec)); };
     while (spec.rows > 1 && lines() > spec.rows && lines() * spec.hidden > kMostElements) {
       spec.rows /= 2;
     }
-    all.push_back({spec, values});
+    add_exactly({spec, values});
+  }
+  /// One of just that shape, unless the operation has no such columns.
+  void add_exactly(Attempt attempt) {
+    if (attempt.spec.hidden % operation_.hidden_multiple != 0) return;
+    attempt.spec.memory = memory_;
+    all.push_back(std::move(attempt));
   }
   /// With each other size and scalar that the operation has.
   void add_sizes(WorkloadSpec spec) {
@@ -154,6 +180,12 @@ class Attempts {
         add(spec, values);
       }
     }
+    if (has_inputs(operation_)) {
+      for (Values values : {zeros(), tiny()}) {
+        values.is_of_all = true;
+        add(spec, values);
+      }
+    }
     const auto is_weight = [&](const TensorSpec& tensor) {
       return is_weight_like(tensor) && is_there(tensor, spec.types);
     };
@@ -171,6 +203,7 @@ class Attempts {
 }  // namespace
 
 const char* input_of(const Operation& operation, const Values& values) {
+  if (values.is_of_all) return kAllInputs;
   return values.input == std::string_view() ? operation.tensors[0].name : values.input;
 }
 
@@ -196,22 +229,23 @@ std::string text_of(const Operation& operation, const Attempt& attempt) {
         ", with tensors that begin {} bytes behind a 16-byte boundary",
         spec.misalign * bytes_of(spec.types.dtype));
   }
-  if (spec.spread != 0) {
+  if (spec.spread != 0) {  // of pieces, too
     text += fmt::format(
         ", with tensors that begin 0, {}, {}, ... elements behind a 16-byte boundary", spec.spread,
         2 * spec.spread);
   }
   if (spec.shifted >= 0) {
     const TensorSpec& tensor = operation.tensors[static_cast<std::size_t>(spec.shifted)];
-    text += fmt::format(
-        ", with {} alone {} bytes behind a 16-byte boundary", tensor.name,
-        bytes_of(dtype_of(tensor, spec.types)));
+    const int bytes = bytes_of(dtype_of(tensor, spec.types));
+    const std::string starts =
+        is_apart(tensor) ? fmt::format("uneven: its pieces begin 0, {}, {}, ...", bytes, 3 * bytes)
+                         : std::to_string(bytes);
+    text += fmt::format(", with {} alone {} bytes behind a 16-byte boundary", tensor.name, starts);
   }
   if (multiprocessors != 0) text += fmt::format(", on {} multiprocessors", multiprocessors);
   if (values.change) text += fmt::format(", {}", values.name);
-  if (input_of(operation, values) != std::string_view(operation.tensors[0].name)) {
-    text += fmt::format(" of {}", values.input);
-  }
+  const char* const input = input_of(operation, values);
+  if (input != std::string_view(operation.tensors[0].name)) text += fmt::format(" of {}", input);
   return text;
 }
 
@@ -251,7 +285,7 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
   read(", eps ", "%f", &spec.eps);
   read(", seed ", "%" SCNu64, &spec.seed);
   for (std::size_t i = 0; i < operation.tensors.size(); ++i) {
-    if (all.find(fmt::format(", with {} alone ", operation.tensors[i].name)) != all.npos) {
+    if (all.find(fmt::format(" {} alone ", operation.tensors[i].name)) != all.npos) {
       spec.shifted = static_cast<int>(i);
     }
   }
@@ -282,9 +316,13 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
     spec.misalign = bytes / bytes_of(types.dtype);
     for (Values& values : every_values) {
       for (const TensorSpec& tensor : operation.tensors) {
+        if (!is_input_matrix(tensor)) continue;
         values.input = tensor.name;
-        const Attempt attempt{spec, values, multiprocessors};
-        if (is_input_matrix(tensor) && text_of(operation, attempt) == text) return attempt;
+        for (const bool is_of_all : {false, true}) {
+          values.is_of_all = is_of_all;
+          const Attempt attempt{spec, values, multiprocessors};
+          if (text_of(operation, attempt) == text) return attempt;
+        }
       }
     }
   }
@@ -292,17 +330,23 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
 }
 
 void change(const Workload& workload, const Values& values) {
-  const char* const input = input_of(workload.operation(), values);
-  std::vector<float> numbers = workload.tensor(input).values();
-  const int hidden = workload.spec().hidden;
-  const Shape of{static_cast<int>(std::ssize(numbers) / hidden), hidden};  // a line is a row here
-  std::size_t i = 0;
-  for (Shape at{0, 0}; at.rows < of.rows; ++at.rows) {
-    for (at.hidden = 0; at.hidden < of.hidden; ++at.hidden, ++i) {
-      numbers[i] = values.change(numbers[i], at, of);
+  const std::string_view input = input_of(workload.operation(), values);
+  for (const TensorSpec& tensor : workload.operation().tensors) {
+    if (!is_input_matrix(tensor) || (!values.is_of_all && input != tensor.name)) continue;
+    const GuardedTensor& matrix = workload.tensor(tensor.name);
+    std::vector<float> numbers = matrix.values();
+    const int hidden = workload.spec().hidden;
+    const Shape of{static_cast<int>(matrix.piece_size()) / hidden, hidden};
+    std::size_t i = 0;
+    for (int piece = 0; piece < matrix.pieces(); ++piece) {
+      for (Shape at{0, 0}; at.rows < of.rows; ++at.rows) {
+        for (at.hidden = 0; at.hidden < of.hidden; ++at.hidden, ++i) {
+          numbers[i] = values.change(numbers[i], at, of);
+        }
+      }
     }
+    workload.set(tensor.name, numbers);
   }
-  workload.set(input, numbers);
   if (!values.weight) return;
   for (const TensorSpec& tensor : workload.operation().tensors) {
     if (!is_weight_like(tensor)) continue;
@@ -332,11 +376,14 @@ std::vector<Attempt> attempts_for(
       attempts.add({.rows = 2, .hidden = hidden});
     }
   }
-  for (const Shape shape : kMore) attempts.add({.rows = shape.rows, .hidden = shape.hidden});
+  for (const Shape shape : kMore) {
+    attempts.add_exactly({{.rows = shape.rows, .hidden = shape.hidden}});
+  }
   if (implementation.memory == Memory::host) attempts.add({.rows = 70001, .hidden = 1});  // quick
   for (const auto& [shape, types] : counted) {
-    attempts.add({.rows = shape.rows, .hidden = shape.hidden, .types = types});
-    attempts.all.back().keep_launch = true;
+    attempts.add_exactly(
+        {.spec = {.rows = shape.rows, .hidden = shape.hidden, .types = types},
+         .keep_launch = true});
   }
   for (const int hidden : {37, 1000, 4096}) {
     for (const std::uint64_t seed : {0, 2, 3}) {
@@ -354,7 +401,9 @@ std::vector<Attempt> attempts_for(
   attempts.add_values({.rows = 9, .hidden = 1024});
   attempts.add_shifted({.rows = 3, .hidden = 1024});
   if (implementation.operation->has_eps) {
-    attempts.add({.rows = 9, .hidden = 1024, .eps = 0}, small());
+    Values values = small();
+    values.is_of_all = has_inputs(*implementation.operation);
+    attempts.add({.rows = 9, .hidden = 1024, .eps = 0}, values);
   }
   if (!implementation.is_typed) return attempts.all;
 

@@ -20,13 +20,14 @@ struct Counted {
   Types types = {};  ///< of the tensors
 };
 
-/// Other numbers than the workload's, of one of its inputs: x or another matrix.
+/// Other numbers than the workload's, of one of its inputs: x or another matrix; or of all of them.
 struct Values {
   std::string name = {};                                        ///< "zeros in every second row"
   std::function<float(float, Shape at, Shape of)> change = {};  ///< of an element, if any
   const char* input = "";                                       ///< the matrix; "": the first
   std::optional<float> weight = {};                             ///< of every third column, besides
   bool sums_to_inf = false;  ///< whether fp32 has no other sum for some rows' squares
+  bool is_of_all = false;    ///< whether each matrix gets them: what is added up does
 };
 
 /// One problem to solve.
@@ -37,7 +38,7 @@ struct Attempt {
   bool keep_launch = false;  ///< to be counted
 };
 
-/// The name of the matrix whose values change.
+/// The name of the matrix whose values change; "all inputs" if each one's do.
 const char* input_of(const Operation& operation, const Values& values);
 
 /// "3 x 1000", and what is not as usual.
@@ -52,7 +53,8 @@ Values one_in_every_second_row(float number);
 /// One number as every third weight.
 Values every_third_weight(float number);
 
-/// Replaces the values of the attempt's matrix.
+/// Replaces the values of the attempt's matrices. A line is a row here, where rows have several,
+/// and rows are counted anew in each piece.
 void change(const Workload& workload, const Values& values);
 
 /// Such a problem with each kind of value and each eps that the operation can have.

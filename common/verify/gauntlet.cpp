@@ -84,8 +84,7 @@ class Gauntlet {
       return result_;
     }
     std::vector<Attempt> attempts = attempts_for(implementation_, limits_.counted);
-    const Attempt large{{.rows = 4194305, .hidden = 513}};
-    if (limits_.beyond_32_bits && has_room_for(large.spec)) attempts.push_back(large);
+    add_large(attempts);
     bool is_through = solves_all(attempts);
     while (is_through && can_cover()) {
       attempts = search_.next();
@@ -307,27 +306,38 @@ class Gauntlet {
   /// Between two sizes that are supported, no power of two is refused: else a product of the
   /// largest has come back to a small number. One sentence, or "".
   std::string complaint_about_support() const {
-    constexpr int kMostBits = 30;
+    constexpr int kMost = 1 << 30;
+    const Operation& operation = *implementation_.operation;
     const Workload workload(
-        *implementation_.operation, {.memory = implementation_.memory, .rows = 1, .hidden = 128});
-    for (const auto& [size, name] :
-         {std::pair(&Problem::rows, "rows"), std::pair(&Problem::hidden, "columns")}) {
+        operation, {.memory = implementation_.memory, .rows = 1, .hidden = 128});
+    Problem p = workload.problem();
+    struct Size {
+      int* value;
+      int most;
+      const char* name;
+    };
+    std::vector<Size> sizes = {{&p.rows, kMost, "rows"}, {&p.hidden, kMost, "columns"}};
+    for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
+      sizes.push_back({&p.more[i], operation.sizes[i].most, operation.sizes[i].name});
+    }
+    for (const auto& [size, most, name] : sizes) {
+      const int usual = *size;
       int supported = 0;
       int refused = 0;
-      for (int bits = 0; bits <= kMostBits; ++bits) {
-        Problem p = workload.problem();
-        p.*size = 1 << bits;
+      for (std::int64_t power = 1; power <= most; power *= 2) {
+        *size = static_cast<int>(power);
         if (!implementation_.unsupported(p).empty()) {
-          refused = p.*size;
+          refused = *size;
         } else if (supported > 0 && refused > supported) {
           return fmt::format(
               "unsupported() lets {} {} pass, and {}, but not {}: is a product larger than its "
               "type?",
-              p.*size, name, supported, refused);
+              *size, name, supported, refused);
         } else {
-          supported = p.*size;
+          supported = *size;
         }
       }
+      *size = usual;
     }
     return "";
   }
@@ -366,12 +376,28 @@ class Gauntlet {
     return behind_progress + limits_.failed(implementation_.slug, why);
   }
 
-  bool has_room_for(const WorkloadSpec& spec) const {
-    if (implementation_.memory == Memory::host || is_cpu_device()) return false;  // takes minutes
+  /// On a GPU, a problem of more than 2^31 elements.
+  void add_large(std::vector<Attempt>& attempts) {
+    if (!limits_.beyond_32_bits || implementation_.memory == Memory::host || is_cpu_device()) {
+      return;  // it would take minutes
+    }
+    constexpr int kRows = 4194305;
+    const Operation& operation = *implementation_.operation;
+    const int multiple = operation.hidden_multiple;
+    WorkloadSpec spec = {.hidden = (513 + multiple - 1) / multiple * multiple};
+    const int lines = lines_of_row(operation, sizes_of(operation, spec));
+    spec.rows = (kRows + lines - 1) / lines;
     std::size_t free = 0;
     std::size_t total = 0;
     cuda_check(cudaMemGetInfo(&free, &total), "asking for the free memory");
-    return Workload::bytes(*implementation_.operation, spec) <= free / 10 * 9;
+    const std::size_t needed = Workload::bytes(operation, spec);
+    if (needed <= free / 10 * 9) {
+      attempts.push_back({spec});
+    } else {
+      result_.notes.push_back(fmt::format(
+          "not tried on {}: it needs {:.1f} GiB, and the GPU has {:.1f} GiB to spare",
+          text_of(operation, {spec}), needed / 0x1p30, free / 10 * 9 / 0x1p30));
+    }
   }
 
   const Implementation& implementation_;

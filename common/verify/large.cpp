@@ -42,7 +42,7 @@ void* make(
   const std::size_t size = kPages * Sample::kPage / bytes_of(dtype);
   const GuardedTensor numbers(Memory::host, dtype, size, 1, 0);
   const Content content = is_poison ? Content::poison : content_of(tensor);
-  numbers.fill(content, kSeed ^ tensor.salt, of_row(tensor, sizes), Content::poison);
+  numbers.fill(content, kSeed ^ tensor.salt, length_for_fill(tensor, sizes), Content::poison);
   const auto* const begin = static_cast<const std::byte*>(numbers.data());
   void* const data =
       repeat_in_device_memory(elements * bytes_of(dtype), {begin, begin + kPages * Sample::kPage});
@@ -235,11 +235,7 @@ std::optional<Problem> largest(const Implementation& implementation, const Types
   for (const int rows : kLargeRows) {
     for (const int hidden : kLargeHidden) {
       p.hidden = hidden;
-      std::size_t row = 1;  // the elements of the longest
-      for (const TensorSpec& tensor : implementation.operation->tensors) {
-        if (is_matrix(tensor)) row = std::max(row, size_of_row(tensor, p));
-      }
-      p.rows = static_cast<int>(std::int64_t{rows} * hidden / static_cast<std::int64_t>(row));
+      p.rows = rows / lines_of_row(*implementation.operation, p);
       if (supports(implementation, p)) return p;
     }
   }

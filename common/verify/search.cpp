@@ -27,6 +27,7 @@ constexpr int kElementsOfProblem = 4096;     // that take as long as a problem d
 constexpr int kRowsDrawn = 2048;             // at most
 constexpr int kHiddenDrawn = 32768;          // likewise
 constexpr int kElementsDrawn = 1 << 16;      // likewise
+constexpr int kSizeDrawn = 32;               // likewise, of a size beside rows and columns
 constexpr int kDrawnAtOnce = 16;             // random problems
 constexpr int kMostDrawn = 96;               // likewise
 
@@ -178,10 +179,10 @@ void Search::propose_shape(Attempt attempt, double rows, double hidden) {
   one.rows = one.hidden = 1;
   const auto lines = static_cast<double>(lines_of(operation, sizes_of(operation, one)));
   const double most = kMostElements / lines;
-  hidden = std::ceil(hidden / operation.hidden_multiple) * operation.hidden_multiple;
   if (rows * hidden > most) {  // the other size makes room
     (rows == attempt.spec.rows ? rows : hidden) = rows == attempt.spec.rows ? 1 : 8;
   }
+  hidden = std::ceil(hidden / operation.hidden_multiple) * operation.hidden_multiple;
   if (std::max(rows, 1.0) * hidden > most) return;
   attempt.spec.rows = static_cast<int>(rows);
   attempt.spec.hidden = static_cast<int>(hidden);
@@ -353,9 +354,12 @@ Attempt Search::random_attempt() {
   const int multiple = operation.hidden_multiple;
   spec.hidden = (spec.hidden + multiple - 1) / multiple * multiple;
   for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
-    const auto& values = operation.sizes[i].values;
-    spec.more[i] = values[static_cast<std::size_t>(number(static_cast<double>(std::size(values))))];
+    spec.more[i] = log_uniform(std::min(operation.sizes[i].most, kSizeDrawn));
   }
+  for (std::size_t i = 0; i < operation.scalars.size(); ++i) {
+    spec.scalars[i] = static_cast<float>(number(8) - 4);
+  }
+  while (spec.rows > 1 && work_of(spec) > kMostWork / kMostDrawn) spec.rows /= 2;
   if (number(2) < 1) spec.misalign = static_cast<int>(number(8));
   if (implementation_.operation->has_eps) spec.eps = std::exp(static_cast<float>(-number(20)));
   if (implementation_.is_typed) {

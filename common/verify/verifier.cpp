@@ -71,6 +71,13 @@ std::string outputs_of(const Operation& operation) {
   return fmt::format("{}", fmt::join(names, " and "));
 }
 
+/// Do places in memory depend on what a tensor has?
+bool has_integers(const Operation& operation) {
+  return std::any_of(
+      operation.tensors.begin(), operation.tensors.end(),
+      [](const TensorSpec& tensor) { return tensor.elements == Elements::int32; });
+}
+
 /// How to launch.
 struct Manner {
   cudaStream_t stream;
@@ -181,24 +188,30 @@ Verification verify_launch(
   launch_and_wait(implementation, p, memory_of(workload, workspace), manner, found);
   if (!found.ok()) return found;
 
+  const std::string guards = workload.complaint_about_guards();
+  const bool has_changed = workload.hash_of_untouchables() != hash;
+  if (has_changed && (guards.empty() || has_integers(operation))) {
+    // It comes before a wrong result: the comparison takes the inputs as they are now, and goes
+    // where integers lead.
+    found.complaint = guards.empty()
+                          ? fmt::format(
+                                "changed memory outside {}: an input, or what lies around the "
+                                "tensors",
+                                outputs_of(operation))
+                          : guards;
+    return found;
+  }
   const bool on_host = workload.spec().memory == Memory::host || is_cpu_device();
   const auto compare = on_host ? operation.compare_on_host : operation.compare_on_device;
   const Comparison comparison = compare(workload.before(), p, depth);
   found.max_error = comparison.max_error;
   found.mismatch = comparison.mismatch;
   if (found.mismatch) found.complaint = to_sentence(*found.mismatch);
-
-  std::string guards = workload.complaint_about_guards();
-  if (guards.empty()) guards = complaint_about_guards(workspace, "the workspace", "its size");
-  if (!guards.empty()) {
-    if (found.ok()) found.complaint = guards;
-  } else if (workload.hash_of_untouchables() != hash) {
-    // It comes before a wrong result: the comparison has taken the inputs as they are now.
-    found.complaint = fmt::format(
-        "changed memory outside {}: an input, or what lies around the tensors",
-        outputs_of(operation));
-    found.mismatch.reset();
+  if (found.ok()) found.complaint = guards;
+  if (found.ok()) {
+    found.complaint = complaint_about_guards(workspace, "the workspace", "its size");
   }
+  if (found.ok()) found.complaint = workload.complaint_about_places();
   return found;
 }
 

@@ -47,7 +47,9 @@ struct Verification {
 /// taken to be 0, whatever those before it were. Then, by the inequality of Azuma and Hoeffding,
 /// all of them together are beyond t sqrt(n) u S with a probability of at most 2 exp(-t^2 / 2): for
 /// t = 8, in one sum of 10^13. (Higham and Mary, A New Approach to Probabilistic Rounding Error
-/// Analysis, 2019.) Where numbers are all alike, so are their errors, and n of them count as n.
+/// Analysis, 2019.) Of a tree, n is the number of levels: the sums of one level have sizes that add
+/// up to S at most, and so the squares of their errors add up to (u S)^2 at most, as those of one
+/// addition of S do. Where numbers are all alike, so are their errors, and n of them count as n.
 ///
 /// It keeps a kernel from making room for the rounding to a shorter type by claiming a long chain.
 SumDepth likely_depth(SumDepth claimed);

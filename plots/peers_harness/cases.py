@@ -11,6 +11,7 @@ ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 #   backward          dy, x; dx
 #   in 8 bits         x; with a residual, that twice, too. y and the scales come on top.
 # The weight, its gradient and one number a row are small beside them, and are not counted.
+# tests/test_peers.cpp compares what comes of it with the descriptions in common/operations.
 TENSORS_MOVED = {"forward": 2, "decode": 2, "forward_3d": 2, "residual_add": 4, "backward": 3}
 
 # The operations in 8 bits, and their scales: an operation's regimes are it, and "decode_" and it.
