@@ -3,10 +3,12 @@
 #
 #   Mutant: forgets the weight
 #   In lessons/02_naive/rms_norm.cu:
+#   Rejected on 1 x 1: row 0, column 0: expected
 #
 #   -    y[col] = x[col] * rstd * weight[col];
 #   +    y[col] = x[col] * rstd;  // <-- mistake
 #
+# Its head, up to the first empty line, says what it is and what has to come of it (edits.hpp).
 # As in a diff, lines with a "-" go, lines with a "+" come, and those with a blank stay. An empty
 # line stands between two places of the lesson, each of which must be there exactly once. A mark
 # like "// <-- mistake" is the edit's own, behind a line that stays, too.
@@ -17,7 +19,10 @@
 # changes a lesson can still build it.
 function(edited_copy edit copy)
   file(READ "${edit}" rest)
-  if(NOT rest MATCHES "^[^\n]+\nIn ([^\n]+):\n(\n[-+ ][^\n]*|\n)+$")
+  string(FIND "${rest}" "\n\n" end)
+  string(SUBSTRING "${rest}" 0 ${end} head)
+  string(SUBSTRING "${rest}" ${end} -1 rest)
+  if(NOT rest MATCHES "^(\n[-+ ][^\n]*|\n)+$" OR NOT head MATCHES "^[^\n]+\nIn ([^\n]+):")
     message(FATAL_ERROR "${edit} is no edit: tests/edits.cmake says what one looks like")
   endif()
   cmake_path(ABSOLUTE_PATH CMAKE_MATCH_1
@@ -27,7 +32,7 @@ function(edited_copy edit copy)
   set(lesson "\n${lesson}")  # every line is between two line ends
   set(code "${lesson}")
 
-  set(passed "")  # of the edit
+  set(passed "${head}")  # of the edit
   while(rest MATCHES "(\n[-+ ][^\n]*)+")
     set(place "${CMAKE_MATCH_0}")
     string(FIND "${rest}" "${place}" at)

@@ -16,6 +16,7 @@
 #include "common/programs/options.hpp"
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
+#include "tests/edits.hpp"
 #include "tests/repository.hpp"
 
 namespace fs = std::filesystem;
@@ -303,86 +304,29 @@ TEST_CASE("every lesson on the device and every project has goals, three hints a
 #ifdef RMSNORM_WAYS_ROUND_DIR
 TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
   if (!can_watch()) SKIP_TEST("this build cannot watch kernels");
-  struct WayRound {
-    const char* program;
-    int exit_code;
-    const char* line;  ///< that says why it is not enough
-  };
-  // The file still promises the short chains of a tree.
-  constexpr auto kChain = "WRONG    on 9 x 1024, one number in every row:";
-  const std::vector<WayRound> ways = {
-      {"02_naive.everybody_adds_all", kGoalMissed, "BUT NOT  the traffic that this file predicts"},
-      {"03_shared_memory.through_y", kGoalMissed, "NOT YET  at least 256 wavefronts of shared"},
-      {"03_shared_memory.no_shared", kGoalMissed, "NOT YET  at least 256 wavefronts of shared"},
-      {"04_warp_reduce.one_thread_adds", kLessonWrong, kChain},
-      {"04_warp_reduce.atomic_add", kLessonWrong, kChain},
-      {"04_warp_reduce.nothing_in_32_rows", kLessonWrong, "WRONG    on 32 x 4096:"},
-      {"05_cub_warp_reduce.atomic_add", kLessonWrong, kChain},
-      {"05_cub_warp_reduce.padded", kGoalMissed, "GOAL     no bank conflict: 0 counted"},
-      {"06_float4.parts_of_vectors", kGoalMissed, "BUT NOT  the traffic that this file predicts"},
-      {"06_float4.reads_x_twice", kGoalMissed,
-       "BUT NOT  at least 256 wavefronts of shared memory per row: 18 counted in 32 x 4096\n"
-       "  line  48  8 of 18     shared store of partial "},
-      {"08_registers.shared_memory", kGoalMissed, "BUT NOT  at most 32 wavefronts of shared"},
-      {"09_cache_policy.evict_first", kGoalMissed, "NOT YET  every load of x asks the L2"},
-      {"09_cache_policy.not_used", kGoalMissed, "NOT YET  every load of x asks the L2"},
-      {"09_cache_policy.weight", kGoalMissed, "NOT YET  every load of x asks the L2"},
-      {"10_half_precision.parts_of_vectors", kGoalMissed,
-       "BUT NOT  the traffic that this file predicts"},
-      {"12_launch_overlap.every_other_block", kGoalMissed,
-       "NOT YET  every block lets the next kernel begin before it writes: 0.50 counted"},
-      {"12_launch_overlap.no_attribute", kGoalMissed,
-       "NOT YET  every launch may overlap the one before it: 0 counted"},
-      {"12_launch_overlap.no_wait", kLessonWrong,  // the lesson's page quotes that
-       "lessons/12_launch_overlap/rms_norm.cu:107: thread 0 reads 16 bytes of weight before "
-       "cudaGridDependencySynchronize(): the kernel before may still be writing it"},
-      {"12_launch_overlap.one_thread", kGoalMissed,
-       "NOT YET  every block lets the next kernel begin before it writes: 0 counted"},
-      {"12_launch_overlap.weight_first", kLessonWrong,
-       "bytes of weight before cudaGridDependencySynchronize(): "},
-      {"15_clusters.leaves_early", kLessonWrong,
-       "a thread of block 1 of the cluster reads shared memory of block 0, which may have "
-       "returned"},
-      {"15_clusters.relaxed", kLessonWrong, "a race: "},
-      {"16_eight_bits.largest_of_warp", kLessonWrong, "WRONG    on 1 x 1000:\n  scale's row 0,"},
-      {"16_eight_bits.rounds_first", kLessonWrong, "WRONG    on 32 x 4096, bf16:"},
-      {"layer_norm.mean_of_squares", kLessonWrong,
-       "WRONG    on 9 x 1024, every second row far from 0:"},
-      {"layer_norm.through_y", kGoalMissed, "NOT YET  at most 2048 sectors per row: 3584 counted"},
-      {"softmax.masked", kLessonWrong,
-       "WRONG    on 9 x 1024, -Inf but for the last column of every second row:"},
-      {"softmax.max_first", kGoalMissed, "NOT YET  at most 1 barrier per row: 2 counted"},
-      {"softmax.without_max", kLessonWrong, "WRONG    on 9 x 1024, an Inf in every third row:"},
-  };
   // The pages show what is said of these; of one that is right, without the number of problems.
   const std::vector<std::pair<std::string, const char*>> shown = {
       {"05_cub_warp_reduce.padded", "lessons/05_cub_warp_reduce/README.md"},
       {"layer_norm.mean_of_squares", "lessons/layer_norm/README.md"},
       {"softmax.masked", "lessons/softmax/README.md"}};
-  std::vector<std::string> names;
-  for (const WayRound& way : ways) {
-    CAPTURE(way.program);
-    std::vector<std::string> command = {RMSNORM_WAYS_ROUND_DIR "/" + std::string(way.program)};
-    if (way.exit_code == kGoalMissed) command.push_back("--goals");
+  for (const Edit& way : edits_in("tests/exercises")) {
+    CAPTURE(way.file);
+    const Entry missed = entry_of(way, "Goal missed");
+    std::vector<std::string> command = {RMSNORM_WAYS_ROUND_DIR "/" + way.name()};
+    if (missed.is_there) command.push_back("--goals");
     const Finished finished = run(command);
     CAPTURE(finished.out);
-    CHECK(finished.exit_code == way.exit_code);
-    CHECK_THAT(on_one_line(finished.out), contains(on_one_line(way.line)));
+    CHECK(finished.exit_code == (missed.is_there ? kGoalMissed : kLessonWrong));
+    const Entry said = missed.is_there ? missed : entry_of(way, "Rejected");
+    REQUIRE(!said.text.empty());
+    CHECK_THAT(on_one_line(finished.out), contains(on_one_line(said.text)));
     for (const auto& [name, page] : shown) {
-      if (name != way.program) continue;
-      std::string said = finished.out;
-      if (way.exit_code == kGoalMissed) said.erase(0, said.find('\n') + 1);
-      CHECK_THAT(read_file(top() / page), contains("```text\n" + said + "```\n"));
+      if (name != way.name()) continue;
+      std::string text = finished.out;
+      if (missed.is_there) text.erase(0, text.find('\n') + 1);
+      CHECK_THAT(read_file(top() / page), contains("```text\n" + text + "```\n"));
     }
-    names.push_back(way.program + std::string(".edit"));
   }
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(top() / "tests/exercises")) {
-    files.push_back(entry.path().filename());
-  }
-  std::sort(files.begin(), files.end());
-  std::sort(names.begin(), names.end());
-  CHECK(names == files);
 }
 #endif
 
