@@ -60,7 +60,7 @@ cudaError_t launch_row_means(
                                 : kernel_for<T, 16 / sizeof(T)>(variant);
   });
   return launch_overlapping(
-      kernel, {.columns = op.rows, .layers = op.heads}, kMaxBlock, 0, stream, op, plan.means, plan);
+      kernel, {.x = op.rows, .z = op.heads}, kMaxBlock, 0, stream, op, plan.means, plan);
 }
 
 }  // namespace rmsnorm::kernels

@@ -37,9 +37,10 @@ int shared_bytes(const HeadsForward& op, const ForwardPlan& plan) {
 
 cudaError_t launch_plan(const HeadsForward& op, ForwardPlan plan, cudaStream_t stream) {
   if (plan.kind == Kind::unaligned && plan.rows == 1 && plan.is_plain)
-    plan.ahead = rows_ahead(std::int64_t{op.hidden} * bytes_of(op.dtype), op.tensors[0].rows);
+    plan.prefetch_distance =
+        prefetch_distance(std::int64_t{op.hidden} * bytes_of(op.dtype), op.tensors[0].rows);
   const std::int64_t row_bytes = std::int64_t{op.hidden} * bytes_of(op.dtype);
-  plan.asking = asking_blocks(plan.rows * row_bytes / plan.cluster, plan.blocks);
+  plan.prefetching_blocks = prefetching_blocks(plan.rows * row_bytes / plan.cluster, plan.blocks);
   const ForwardKernel kernel = kernel_for(op, plan);
   if (plan.is_elsewhere) {
     return launch_overlapping(
@@ -53,7 +54,7 @@ cudaError_t launch_plan(const HeadsForward& op, ForwardPlan plan, cudaStream_t s
     stage_at_most(most, plan);
   }
   return launch_staged(
-      kernel, {.columns = plan.blocks, .cluster = plan.cluster}, dim3(plan.threads, plan.rows),
+      kernel, {.x = plan.blocks, .cluster = plan.cluster}, dim3(plan.threads, plan.rows),
       shared_bytes(op, plan), stream, op, plan);
 }
 

@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kMaxThreads<kRowThreads>) rms_norm_aligned(
   const int end = task.exists ? op.hidden / kSize<T> : 0;
 
   constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
-  if (blockIdx.x < plan.asking && threadIdx.x == 0)
+  if (blockIdx.x < plan.prefetching_blocks && threadIdx.x == 0)
     ask_for(task, row, weight, end, weight == nullptr ? 0 : end * kParts);
   wait_for_inputs();
   const auto* x = cuda::associate_access_property(row, plan.policy);

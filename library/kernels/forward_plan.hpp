@@ -18,7 +18,7 @@ struct ForwardPlan {
   float inverse;                 ///< 1 / hidden
   int threads;                   ///< of a row: 4 to 32 lanes of a warp, or whole warps
   bool is_large;                 ///< x and y do not fit the L2 cache, which is to keep x then
-  unsigned asking;               ///< so many blocks ask for their rows before the wait
+  unsigned prefetching_blocks;   ///< so many blocks ask for their rows before the wait
   cuda::access_property policy;  ///< of x in the L2 cache: the same as is_large, in an object
   Kind kind;                     ///< which kernel
   bool is_plain;                 ///< one tensor, whose rows are at one distance, without rstd
@@ -27,7 +27,7 @@ struct ForwardPlan {
   int twins;                     ///< to 8 bits: 2 if each thread has what two of them would have
   int rounds;                    ///< unaligned: vectors of each thread, in registers or not
   int rows;                      ///< of a block; 1 unless a row has fewer than kShortRows threads
-  int ahead;                     ///< rows: rows_ahead(), or 0
+  int prefetch_distance;         ///< rows: prefetch_distance(), or 0
   int cluster;                   ///< blocks that share a row; 1 unless kind is Kind::cluster
   int part;                      ///< of a row: vectors of each block but the last
   int staged;                    ///< vectors that each thread keeps in shared memory

@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(
   if (kPlain && kRowThreads == 0 && threadIdx.x == 0) {
     const Tensor& tensor = op.tensors[0];
     const auto bytes = op.hidden * std::int64_t{sizeof(T)};
-    prefetch_ahead(x, tensor.x.inner_stride, plan.ahead, tensor.rows - task.row, bytes);
+    prefetch_ahead(x, tensor.x.inner_stride, plan.prefetch_distance, tensor.rows - task.row, bytes);
   }
   x = cuda::associate_access_property(x, plan.policy);
   const auto* weight = static_cast<const W*>(task.weight);

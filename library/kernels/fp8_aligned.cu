@@ -27,10 +27,10 @@ constexpr bool kHasRows = kRowThreads == kShort || (kRowThreads > 0 && kRowThrea
 template <int kRowThreads>
 __device__ float largest_of_row(float value, float* partial, int threads) {
   if constexpr (kRowThreads == kShort) {
-    return threads > 32 ? row_fold<64>(value, partial, threads, Larger())
-                        : group_fold(value, threads, Larger());
+    return threads > 32 ? block_reduce<64>(value, partial, threads, Larger())
+                        : warp_reduce(value, threads, Larger());
   } else if constexpr (kHasRows<kRowThreads>) {
-    return group_fold(value, kRowThreads, Larger());
+    return warp_reduce(value, kRowThreads, Larger());
   }
   value = largest_of_warp(value);
   const int lane = threadIdx.x % 32;
@@ -58,7 +58,7 @@ __device__ float sum_of_twins(float (&value)[2], float* partial, int threads) {
   if constexpr (kHasRows<kRowThreads> && kRowThreads < 32) {
     return group_sum(value[0] + value[1], kRowThreads);
   }
-  const float sum = fold_each(value, 32, Sum());
+  const float sum = warp_reduce_each(value, 32, Sum());
   if constexpr (kRowThreads == 32) return sum + __shfl_xor_sync(0xffffffff, sum, 16);
   const int lane = threadIdx.x % 32, warps = threads / 32;
   if (lane % 16 == 0) partial[lane / 16 * warps + threadIdx.x / 32] = sum;
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
       {const_cast<void*>(op.weight), op.weight_outer_stride, op.weight_inner_stride}, first,
       in_block);
   constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
-  if (blockIdx.x < plan.asking && threadIdx.x == 0 && end > 0) {
+  if (blockIdx.x < plan.prefetching_blocks && threadIdx.x == 0 && end > 0) {
     prefetch(row, end * sizeof(uint4));
     if (kResidual) prefetch(residual, end * sizeof(uint4));
     const bool is_first = first.inner + in_block + blockIdx.y == 0;
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
   }
   wait_for_inputs();
   if (!kTwins && !kHasRows<kRowThreads> && !kResidual && threadIdx.x == 0)
-    prefetch_ahead(row, op.x.inner_stride, plan.ahead, left, end * int{sizeof(uint4)});
+    prefetch_ahead(row, op.x.inner_stride, plan.prefetch_distance, left, end * int{sizeof(uint4)});
   const auto* x = cuda::associate_access_property(row, plan.policy);
   constexpr int kFactors = kVectors * kParts;
   const int end_of_weight = op.weight == nullptr ? 0 : end;
@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
       __shared__ float partial_largest[32];  // partial[] may still be read
       most = largest_of_row<kRowThreads>(most, partial_largest, threads);
     } else {
-      most = group_fold(most, lanes, Larger());
+      most = warp_reduce(most, lanes, Larger());
     }
     scale = scale_for(most, limit, op.y_dtype);
     if (threadIdx.x == 0 && end > 0) store_scale(op, scales, 0, scale);
@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
         const int group = kIsNarrow ? k * kGroups / kVectors : k;
         most[group] = fmaxf(most[group], largest[k]);
       }
-      scale = scale_for(fold_each(most, kLanes, Larger()), limit, type);
+      scale = scale_for(warp_reduce_each(most, kLanes, Larger()), limit, type);
       const int group = threadIdx.x % kLanes / kPart;
       const int k = kIsNarrow ? group * (kVectors / kGroups) : group;
       const int i = threadIdx.x / kLanes * kLanes + k * threads;

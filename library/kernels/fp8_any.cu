@@ -66,8 +66,8 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
       largest = fmaxf(largest, largest_of<kGroup>(norm_of(i, load(i)).number));
     }
     __shared__ float partial_largest[32];  // partial[] may still be read
-    largest = blockDim.x == 32 ? group_fold(largest, 32, Larger())
-                               : row_fold<0>(largest, partial_largest, blockDim.x, Larger());
+    largest = blockDim.x == 32 ? warp_reduce(largest, 32, Larger())
+                               : block_reduce<0>(largest, partial_largest, blockDim.x, Larger());
     scale = scale_for(largest, limit, op.y_dtype);
     if (threadIdx.x == 0 && groups > 0) store_scale(op, scales, 0, scale);
   }
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
     }
     if (op.scales == Scales::groups) {
       constexpr int kLanes = kScaleGroup / kGroup;
-      const float largest = group_fold(largest_of<kGroup>(norm.number), kLanes, Larger());
+      const float largest = warp_reduce(largest_of<kGroup>(norm.number), kLanes, Larger());
       scale = scale_for(largest, limit, op.y_dtype);
       if (i % kLanes == 0 && i < groups) store_scale(op, scales, i / kLanes, scale);
     }

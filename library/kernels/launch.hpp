@@ -11,23 +11,24 @@
 
 namespace rmsnorm::kernels {
 
-/// How many rows ahead of its own a block is to ask for one (prefetch_ahead() in row.cuh), where
-/// the blocks of an SM are too few to hide how long a load takes: those of so many bytes for each
-/// SM, so that they are there in time. Most kernels are fastest with 16 KiB, those for 8 bits,
-/// which work longer on a row, with 32; with 64, all are slower. 0 if a launch reads no more than
-/// the L2 cache holds, or after an error.
-inline int rows_ahead(std::int64_t row_bytes, std::int64_t rows, std::int64_t bytes = 16 << 10) {
+/// Prefetch distance: how many rows ahead of its own a block asks for one (prefetch_ahead() in
+/// row.cuh), where the blocks of an SM are too few to hide how long a load takes: those of so many
+/// bytes for each SM, so that they are there in time. Most kernels are fastest with 16 KiB, those
+/// for 8 bits, which work longer on a row, with 32; with 64, all are slower. 0 if a launch reads no
+/// more than the L2 cache holds, or after an error.
+inline int prefetch_distance(
+    std::int64_t row_bytes, std::int64_t rows, std::int64_t bytes = 16 << 10) {
   constexpr std::int64_t kMuch = 16000000;  // bytes
   const cudaDeviceProp* device = nullptr;
   if (row_bytes * rows < kMuch || properties_of_device(&device) != cudaSuccess) return 0;
   return static_cast<int>(device->multiProcessorCount * bytes / row_bytes);
 }
 
-/// How many blocks of a launch ask for their rows before they wait (prefetch() in row.cuh): all of
+/// Prefetching blocks: how many ask for their rows before they wait (prefetch() in row.cuh): all of
 /// a small one; of others the first, which alone can begin before the wait is over, and of these as
 /// many as ask for 16 KiB on each SM. 0 after an error.
 /// \param bytes  that a block reads
-inline unsigned asking_blocks(std::int64_t bytes, std::int64_t blocks) {
+inline unsigned prefetching_blocks(std::int64_t bytes, std::int64_t blocks) {
   constexpr std::int64_t kFew = 2 << 20, kAsked = 16 << 10;  // bytes
   const cudaDeviceProp* device = nullptr;
   if (bytes * blocks <= kFew) return ~0u;
@@ -36,16 +37,16 @@ inline unsigned asking_blocks(std::int64_t bytes, std::int64_t blocks) {
 }
 
 /// The blocks of a launch.
-struct Blocks {
-  std::int64_t columns;
-  std::int64_t lines = 1;
-  std::int64_t layers = 1;
-  int cluster = 1;  ///< so many neighbours in a line are a cluster
+struct Grid {
+  std::int64_t x;
+  std::int64_t y = 1;
+  std::int64_t z = 1;
+  int cluster = 1;  ///< so many neighbours along x are a cluster
 };
 
 /// Is there no block?
-inline bool is_empty(const Blocks& blocks) {
-  return blocks.columns == 0 || blocks.lines == 0 || blocks.layers == 0;
+inline bool is_empty(const Grid& grid) {
+  return grid.x == 0 || grid.y == 0 || grid.z == 0;
 }
 
 /// Does an error of a launch with clusters say that a GPU, or a part of one, does not take them?
@@ -61,12 +62,11 @@ inline bool is_refused(cudaError_t error) {
 /// runs; the kernel has to call wait_for_inputs(), which waits for that one's end.
 template <class... Parameters>
 cudaError_t launch_overlapping(
-    void (*kernel)(Parameters...), const Blocks& blocks, dim3 threads, int shared_bytes,
+    void (*kernel)(Parameters...), const Grid& grid, dim3 block, int shared_bytes,
     cudaStream_t stream, const std::type_identity_t<Parameters>&... arguments) {
-  const auto [columns, lines, layers, cluster] = blocks;
-  if (is_empty(blocks)) return cudaSuccess;  // else an error of CUDA's
-  if (columns > 0x7fffffff || lines > 0xffff || layers > 0xffff)
-    return cudaErrorInvalidConfiguration;
+  const auto [x, y, z, cluster] = grid;
+  if (is_empty(grid)) return cudaSuccess;  // else an error of CUDA's
+  if (x > 0x7fffffff || y > 0xffff || z > 0xffff) return cudaErrorInvalidConfiguration;
   const cudaDeviceProp* device = nullptr;
   const cudaError_t error = properties_of_device(&device);
   if (error != cudaSuccess) return error;
@@ -76,9 +76,9 @@ cudaError_t launch_overlapping(
   attributes[1].id = cudaLaunchAttributeClusterDimension;
   attributes[1].val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(
-      static_cast<unsigned>(columns), static_cast<unsigned>(lines), static_cast<unsigned>(layers));
-  config.blockDim = threads;
+  config.gridDim =
+      dim3(static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z));
+  config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = attributes;
@@ -102,12 +102,12 @@ inline cudaError_t most_shared_bytes(int* bytes) {
 /// allowed the most that there is, and not what it needs: other threads may launch it meanwhile.
 template <class... Parameters>
 cudaError_t launch_staged(
-    void (*kernel)(Parameters...), const Blocks& blocks, dim3 threads, int shared_bytes,
+    void (*kernel)(Parameters...), const Grid& grid, dim3 block, int shared_bytes,
     cudaStream_t stream, const std::type_identity_t<Parameters>&... arguments) {
   const auto launch = [&] {
-    return launch_overlapping(kernel, blocks, threads, shared_bytes, stream, arguments...);
+    return launch_overlapping(kernel, grid, block, shared_bytes, stream, arguments...);
   };
-  if (is_empty(blocks) || shared_bytes <= kSharedBytes) return launch();
+  if (is_empty(grid) || shared_bytes <= kSharedBytes) return launch();
   int most = 0;
   cudaError_t error = most_shared_bytes(&most);
   const auto* const function = reinterpret_cast<const void*>(kernel);

@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>()
   x = cuda::associate_access_property(x, policy);
   const int end = row < op.inner ? op.hidden / kWidth : 0;
   if constexpr (kWidth * sizeof(T) == 16) {
-    if (blockIdx.x < op.asking && end > 0 && threadIdx.x == 0) {
+    if (blockIdx.x < op.prefetching_blocks && end > 0 && threadIdx.x == 0) {
       prefetch(find<const void>(op.x, place), end * 16);
       prefetch(residual, end * 16);
       if (row == 0 && blockIdx.y == 0 && weight != nullptr) prefetch(weight, op.hidden * sizeof(W));
@@ -58,8 +58,9 @@ __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>()
   if (kAsksAhead<T, kColumns> && threadIdx.x == 0) {
     const auto bytes = op.hidden * std::int64_t{sizeof(T)};
     const std::int64_t left = op.inner - row;
-    prefetch_ahead(find<const void>(op.x, place), op.x.inner_stride, op.ahead, left, bytes);
-    prefetch_ahead(residual, op.residual.inner_stride, op.ahead, left, bytes);
+    prefetch_ahead(
+        find<const void>(op.x, place), op.x.inner_stride, op.prefetch_distance, left, bytes);
+    prefetch_ahead(residual, op.residual.inner_stride, op.prefetch_distance, left, bytes);
   }
   constexpr int kVectors = kColumns / kWidth;  // of a thread
   constexpr bool kEarly = kColumns <= 16;      // else registers run short
@@ -149,9 +150,10 @@ cudaError_t launch_plan(ResidualAdd op, const ResidualAddPlan& plan, cudaStream_
   const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index
   const std::int64_t outer = op.rows == 0 ? 0 : op.rows / op.inner;
   const int cluster = is_shared(plan) ? plan.cluster : 1;
-  op.asking = asking_blocks(plan.rows * bytes_read(op) / cluster, blocks * cluster * outer);
+  op.prefetching_blocks =
+      prefetching_blocks(plan.rows * bytes_read(op) / cluster, blocks * cluster * outer);
   return launch_staged(
-      kernel, {.columns = blocks * cluster, .lines = outer, .cluster = cluster},
+      kernel, {.x = blocks * cluster, .y = outer, .cluster = cluster},
       dim3(is_shared(plan) ? plan.threads : long_threads(plan), plan.rows),
       is_shared(plan) ? staged_bytes(plan) : 0, stream, op);
 }
@@ -162,7 +164,7 @@ cudaError_t launch(const ResidualAdd& given, cudaStream_t stream) {
   ResidualAdd op =
       with_short_outer(given, {&ResidualAdd::x, &ResidualAdd::residual, &ResidualAdd::y});
   op.inverse = 1.0f / static_cast<float>(op.hidden);
-  op.ahead = rows_ahead(bytes_read(op), op.inner);
+  op.prefetch_distance = prefetch_distance(bytes_read(op), op.inner);
   constexpr std::int64_t kMuch = 250'000'000;  // of fewer, the policy makes a launch slower
   op.is_large = bytes_read(op) * op.rows >= kMuch;
   ResidualAddPlan plan = plan_for(op, has_clusters());

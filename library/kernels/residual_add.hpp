@@ -30,14 +30,14 @@ struct ResidualAdd {
   /// Bytes from the weight of an outer index to the next one's, and of an inner one.
   std::int64_t weight_outer_stride = 0, weight_inner_stride = 0;
   std::int64_t step_bits = 0;  ///< set in any distance to rows of launches that have to be alike
-  int ahead = 0;               ///< rows, set by launch(): see rows_ahead() in launch.hpp
+  int prefetch_distance = 0;   ///< rows, set by launch(): see prefetch_distance() in launch.hpp
   int pieces = 1;              ///< set by launch(): loads that a thread needs for a vector
   int threads = 0;             ///< of a row, in each block: set by launch(), as are the next two
   int cluster = 1;             ///< blocks that share a row
   int part = 0;                ///< of a row: vectors of each block but the last
-  unsigned asking = 0;         ///< blocks, likewise: see asking_blocks() there
-  bool is_large = false;       ///< set by launch(): so much is read that the L2 is to keep it
-  float inverse = 0;           ///< set by launch(): 1 / hidden
+  unsigned prefetching_blocks = 0;  ///< blocks, likewise: see prefetching_blocks() there
+  bool is_large = false;            ///< set by launch(): so much is read that the L2 is to keep it
+  float inverse = 0;                ///< set by launch(): 1 / hidden
 };
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads, 3)
   auto* const residual = find<V>(op.residual, place) + begin;
   const auto* __restrict__ weight = static_cast<const Vector<W, kWidth>*>(op.weight) + begin;
   const unsigned bytes = mine * sizeof(V);
-  if (blockIdx.x < op.asking && threadIdx.x == 0) {
+  if (blockIdx.x < op.prefetching_blocks && threadIdx.x == 0) {
     prefetch(x, bytes);
     prefetch(residual, bytes);
     const bool is_first = place.inner == 0 && place.outer == 0;

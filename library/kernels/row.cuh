@@ -37,9 +37,9 @@ __device__ inline void prefetch(
 /// Of a launch of many bytes, one thread of a block asks for most of a later block's row, so many
 /// rows behind its own, if there are so many `left`: that block's loads are then short.
 __device__ inline void prefetch_ahead(
-    const void* row, std::int64_t stride, int ahead, std::int64_t left, std::int64_t bytes) {
-  if (ahead == 0 || ahead >= left) return;
-  const auto address = reinterpret_cast<std::uintptr_t>(row) + ahead * stride;
+    const void* row, std::int64_t stride, int distance, std::int64_t left, std::int64_t bytes) {
+  if (distance == 0 || distance >= left) return;
+  const auto address = reinterpret_cast<std::uintptr_t>(row) + distance * stride;
   const auto begin = address / 16 * 16, end = (address + bytes) / 16 * 16;
   prefetch(reinterpret_cast<const void*>(begin), static_cast<unsigned>(end - begin));
 }
@@ -80,10 +80,10 @@ struct Larger {
 };
 
 /// The numbers of a group of neighbouring lanes as one. Every lane gets its group's.
-template <class Fold>
-__device__ float group_fold(float value, int lanes, Fold fold) {
+template <class Op>
+__device__ float warp_reduce(float value, int lanes, Op op) {
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    value = fold(value, __shfl_xor_sync(0xffffffff, value, distance));
+    value = op(value, __shfl_xor_sync(0xffffffff, value, distance));
   }
   return value;
 }
@@ -91,28 +91,28 @@ __device__ float group_fold(float value, int lanes, Fold fold) {
 /// The numbers of the threads of a row as one, which all of them get: kRowThreads or, if that is 0,
 /// a block, of `threads`. They are 0 or more, if they are not added. If the threads are more than
 /// 32, `partial` are 32 floats of shared memory; if they are more than 64, the block has one row.
-template <int kRowThreads, class Fold>
-__device__ float row_fold(float value, float* partial, int threads, Fold fold) {
+template <int kRowThreads, class Op>
+__device__ float block_reduce(float value, float* partial, int threads, Op op) {
   if constexpr (kRowThreads > 0 && kRowThreads <= 32) {
-    return group_fold(value, kRowThreads, fold);
+    return warp_reduce(value, kRowThreads, op);
   } else {
-    value = group_fold(value, 32, fold);
+    value = warp_reduce(value, 32, op);
     const int lane = threadIdx.x % 32;
     const bool has_block = kRowThreads > 64;
     const int warp = (has_block ? threadIdx.x : threadIdx.y * threads + threadIdx.x) / 32;
     if (lane == 0) partial[warp] = value;
     __syncthreads();  // every warp's number is in partial[]
-    if constexpr (kRowThreads == 64) return fold(partial[warp / 2 * 2], partial[warp / 2 * 2 + 1]);
+    if constexpr (kRowThreads == 64) return op(partial[warp / 2 * 2], partial[warp / 2 * 2 + 1]);
     const int warps = kRowThreads > 0 ? kRowThreads / 32 : threads / 32;
-    return group_fold(lane < warps ? partial[lane] : 0, 32, fold);
+    return warp_reduce(lane < warps ? partial[lane] : 0, 32, op);
   }
 }
 
 /// The numbers of a group of neighbouring lanes as one, for each of a thread's kCount numbers, a
 /// power of 2. Of a group's lanes, each kCount-th part gets one: the first that of number[0]. Lanes
-/// swap what is not theirs: fewer shuffles than kCount group_folds, which combine in this order.
-template <int kCount, class Fold>
-__device__ float fold_each(float (&number)[kCount], int lanes, Fold fold) {
+/// swap what is not theirs: fewer shuffles than kCount warp_reduces, which combine in this order.
+template <int kCount, class Op>
+__device__ float warp_reduce_each(float (&number)[kCount], int lanes, Op op) {
   int distance = lanes / 2;
 #pragma unroll
   for (int left = kCount / 2; left > 0; left /= 2, distance /= 2) {
@@ -121,10 +121,10 @@ __device__ float fold_each(float (&number)[kCount], int lanes, Fold fold) {
     for (int i = 0; i < left; ++i) {
       const float kept = has_second ? number[left + i] : number[i];
       const float given = has_second ? number[i] : number[left + i];
-      number[i] = fold(kept, __shfl_xor_sync(0xffffffff, given, distance));
+      number[i] = op(kept, __shfl_xor_sync(0xffffffff, given, distance));
     }
   }
-  return group_fold(number[0], 2 * distance, fold);
+  return warp_reduce(number[0], 2 * distance, op);
 }
 
 /// The largest of a warp's numbers, which are 0 or more.
@@ -133,19 +133,19 @@ __device__ inline float largest_of_warp(float value) {
   // The bits of such numbers have their order.
   return __uint_as_float(__reduce_max_sync(0xffffffff, __float_as_uint(value)));
 #else
-  return group_fold(value, 32, Larger());
+  return warp_reduce(value, 32, Larger());
 #endif
 }
 
 /// The sum over groups of neighbouring lanes.
 __device__ inline float group_sum(float value, int lanes) {
-  return group_fold(value, lanes, Sum());
+  return warp_reduce(value, lanes, Sum());
 }
 
 /// The sum over the threads of a row.
 template <int kRowThreads>
 __device__ float row_sum(float value, float* partial, int threads = blockDim.x) {
-  return row_fold<kRowThreads>(value, partial, threads, Sum());
+  return block_reduce<kRowThreads>(value, partial, threads, Sum());
 }
 
 /// The same where a row has a warp, or a block of more threads.

@@ -13,18 +13,18 @@
 #include "common/cpu_device/language/kernel_language.hpp"
 #include "common/cpu_device/language/vectors.hpp"
 
+using rmsnorm::cpu_device::AccessKind;
 using rmsnorm::cpu_device::device;
 using rmsnorm::cpu_device::in_watched_kernel;
 using rmsnorm::cpu_device::running;
-using rmsnorm::cpu_device::Touch;
 
 constexpr int kWidest = 16;  // bytes: a GPU moves more in parts
 
 void rmsnorm::cpu_device::copy_vector(const void* caller, void* to, const void* from, int bytes) {
   for (int i = 0; in_watched_kernel && i < bytes; i += kWidest) {
     const int part = std::min(kWidest, bytes - i);
-    device().watch.access({caller, static_cast<const char*>(from) + i, part, Touch::load});
-    device().watch.access({caller, static_cast<const char*>(to) + i, part, Touch::store});
+    device().watch.access({caller, static_cast<const char*>(from) + i, part, AccessKind::load});
+    device().watch.access({caller, static_cast<const char*>(to) + i, part, AccessKind::store});
   }
   std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
@@ -32,24 +32,24 @@ void rmsnorm::cpu_device::copy_vector(const void* caller, void* to, const void* 
 namespace {
 
 /// Not inlined: most calls end at the question whether anybody watches, and that has to be quick.
-[[gnu::noinline]] void report(const void* pc, const void* address, int bytes, Touch touch) {
-  device().watch.access({pc, address, bytes, touch});
+[[gnu::noinline]] void report(const void* pc, const void* address, int bytes, AccessKind kind) {
+  device().watch.access({pc, address, bytes, kind});
 }
 
-inline void touch(const void* pc, const void* address, int bytes, Touch how) {
+inline void touch(const void* pc, const void* address, int bytes, AccessKind how) {
   if (in_watched_kernel) [[unlikely]]
     report(pc, address, bytes, how);
 }
 
 /// Through a volatile pointer: it may be a flag that another thread waits for.
-void touch_flag(const void* pc, const void* address, int bytes, Touch how) {
-  if (how == Touch::load) rmsnorm::cpu_device::look(address);
+void touch_flag(const void* pc, const void* address, int bytes, AccessKind how) {
+  if (how == AccessKind::load) rmsnorm::cpu_device::look(address);
   if (in_watched_kernel) device().watch.access({pc, address, bytes, how, true});
 }
 
 /// A struct goes in parts of 16 or 8 bytes where its size and its address allow, as a vector does;
 /// another one word by word, or byte by byte.
-void touch_parts(const void* pc, const void* address, std::size_t bytes, Touch how) {
+void touch_parts(const void* pc, const void* address, std::size_t bytes, AccessKind how) {
   if (!in_watched_kernel) return;
   const auto is_multiple = [&](std::size_t part) {
     return bytes % part == 0 && reinterpret_cast<std::uintptr_t>(address) % part == 0;
@@ -66,31 +66,31 @@ void touch_parts(const void* pc, const void* address, std::size_t bytes, Touch h
 void rmsnorm::cpu_device::touch_whole(
     const void* caller, const void* data, std::size_t bytes, bool is_read_only) {
   if (is_read_only) device().watch.read_only(caller, data, static_cast<int>(bytes));
-  if (!std::has_single_bit(bytes)) return touch_parts(caller, data, bytes, Touch::load);
+  if (!std::has_single_bit(bytes)) return touch_parts(caller, data, bytes, AccessKind::load);
   for (std::size_t i = 0; i < bytes; i += kWidest) {
     const auto part = std::min(kWidest, static_cast<int>(bytes));
-    touch(caller, static_cast<const char*>(data) + i, part, Touch::load);
+    touch(caller, static_cast<const char*>(data) + i, part, AccessKind::load);
   }
 }
 
-#define RMSNORM_HOOKS_OF_SIZE(bytes)                                        \
-  void __tsan_read##bytes(void* address) {                                  \
-    touch(__builtin_return_address(0), address, bytes, Touch::load);        \
-  }                                                                         \
-  void __tsan_write##bytes(void* address) {                                 \
-    touch(__builtin_return_address(0), address, bytes, Touch::store);       \
-  }                                                                         \
-  void __tsan_volatile_read##bytes(void* address) {                         \
-    touch_flag(__builtin_return_address(0), address, bytes, Touch::load);   \
-  }                                                                         \
-  void __tsan_volatile_write##bytes(void* address) {                        \
-    touch_flag(__builtin_return_address(0), address, bytes, Touch::store);  \
-  }                                                                         \
-  void __tsan_unaligned_read##bytes(void* address) {                        \
-    touch_parts(__builtin_return_address(0), address, bytes, Touch::load);  \
-  }                                                                         \
-  void __tsan_unaligned_write##bytes(void* address) {                       \
-    touch_parts(__builtin_return_address(0), address, bytes, Touch::store); \
+#define RMSNORM_HOOKS_OF_SIZE(bytes)                                             \
+  void __tsan_read##bytes(void* address) {                                       \
+    touch(__builtin_return_address(0), address, bytes, AccessKind::load);        \
+  }                                                                              \
+  void __tsan_write##bytes(void* address) {                                      \
+    touch(__builtin_return_address(0), address, bytes, AccessKind::store);       \
+  }                                                                              \
+  void __tsan_volatile_read##bytes(void* address) {                              \
+    touch_flag(__builtin_return_address(0), address, bytes, AccessKind::load);   \
+  }                                                                              \
+  void __tsan_volatile_write##bytes(void* address) {                             \
+    touch_flag(__builtin_return_address(0), address, bytes, AccessKind::store);  \
+  }                                                                              \
+  void __tsan_unaligned_read##bytes(void* address) {                             \
+    touch_parts(__builtin_return_address(0), address, bytes, AccessKind::load);  \
+  }                                                                              \
+  void __tsan_unaligned_write##bytes(void* address) {                            \
+    touch_parts(__builtin_return_address(0), address, bytes, AccessKind::store); \
   }
 
 extern "C" {
@@ -109,23 +109,23 @@ void __tsan_vptr_read(void**) {}
 
 // Copies of whole structs.
 void __tsan_read_range(void* address, std::size_t bytes) {
-  touch_parts(__builtin_return_address(0), address, bytes, Touch::load);
+  touch_parts(__builtin_return_address(0), address, bytes, AccessKind::load);
 }
 void __tsan_write_range(void* address, std::size_t bytes) {
-  touch_parts(__builtin_return_address(0), address, bytes, Touch::store);
+  touch_parts(__builtin_return_address(0), address, bytes, AccessKind::store);
 }
 void* __tsan_memcpy(void* to, const void* from, std::size_t bytes) {
-  touch_parts(__builtin_return_address(0), from, bytes, Touch::load);
-  touch_parts(__builtin_return_address(0), to, bytes, Touch::store);
+  touch_parts(__builtin_return_address(0), from, bytes, AccessKind::load);
+  touch_parts(__builtin_return_address(0), to, bytes, AccessKind::store);
   return std::memcpy(to, from, bytes);
 }
 void* __tsan_memmove(void* to, const void* from, std::size_t bytes) {
-  touch_parts(__builtin_return_address(0), from, bytes, Touch::load);
-  touch_parts(__builtin_return_address(0), to, bytes, Touch::store);
+  touch_parts(__builtin_return_address(0), from, bytes, AccessKind::load);
+  touch_parts(__builtin_return_address(0), to, bytes, AccessKind::store);
   return std::memmove(to, from, bytes);
 }
 void* __tsan_memset(void* to, int value, std::size_t bytes) {
-  touch_parts(__builtin_return_address(0), to, bytes, Touch::store);
+  touch_parts(__builtin_return_address(0), to, bytes, AccessKind::store);
   return std::memset(to, value, bytes);
 }
 

@@ -27,20 +27,20 @@ void trigger(Place place) {
 }
 
 void sync_lanes(std::uint32_t mask, Place place) {
-  running->meet(Meeting::sync, mask, 0, 0, place);
+  running->meet(Collective::sync, mask, 0, 0, place);
 }
 
 std::uint32_t shuffle(std::uint32_t mask, std::uint32_t value, int source, Place place) {
-  return running->meet(Meeting::shuffle, mask, value, source, place);
+  return running->meet(Collective::shuffle, mask, value, source, place);
 }
 
 std::uint32_t ballot(std::uint32_t mask, bool value, Place place) {
-  return running->meet(Meeting::ballot, mask, value ? 1 : 0, 0, place);
+  return running->meet(Collective::ballot, mask, value ? 1 : 0, 0, place);
 }
 
 std::uint32_t exchange(
     std::uint32_t mask, std::uint32_t value, std::array<std::uint32_t, 32>& all, Place place) {
-  return running->meet(Meeting::exchange, mask, value, 0, place, &all);
+  return running->meet(Collective::exchange, mask, value, 0, place, &all);
 }
 
 std::uint32_t active_lanes(Place place) {
@@ -169,7 +169,7 @@ void look(const void* flag) {
 }
 
 void touch_atomically(const void* caller, const void* address, int bytes, Scope scope) {
-  running->touch_atomically({caller, address, bytes, Touch::atomic, false, scope});
+  running->touch_atomically({caller, address, bytes, AccessKind::atomic, false, scope});
 }
 
 }  // namespace rmsnorm::cpu_device

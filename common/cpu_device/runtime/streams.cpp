@@ -52,7 +52,7 @@ cudaError_t Streams::add(const char* call, cudaStream_t stream, std::function<vo
   CUstream_st* const queue = queue_of(stream);
   if (queue == nullptr || errors_.has_to_fail(call)) return refuse_stream(call);
   queue->work.push_back(std::move(work));
-  if (others_hurry_ && queue != queue_of(patient_)) work_off(*queue);
+  if (others_run_early_ && queue != queue_of(in_order_)) work_off(*queue);
   return cudaSuccess;
 }
 
@@ -69,9 +69,9 @@ cudaError_t Streams::wait_for_all() {
   return errors_.take_fault();
 }
 
-void Streams::let_others_hurry(bool hurry, cudaStream_t patient) {
-  others_hurry_ = hurry;
-  patient_ = patient;
+void Streams::run_others_early(bool hurry, cudaStream_t in_order) {
+  others_run_early_ = hurry;
+  in_order_ = in_order;
 }
 
 cudaEvent_t Streams::create_event() {

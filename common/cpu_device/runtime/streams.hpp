@@ -47,7 +47,7 @@ class Streams {
   cudaError_t wait_for_all();                                    ///< the same of all streams
   /// From now on all streams but one work as soon as events let them, or no longer. CUDA promises
   /// nothing else: who needs an order has to ask for it.
-  void let_others_hurry(bool hurry, cudaStream_t patient);
+  void run_others_early(bool hurry, cudaStream_t in_order);
 
   cudaEvent_t create_event();                         ///< an event
   bool is_event(cudaEvent_t event) const;             ///< whether it exists
@@ -67,8 +67,8 @@ class Streams {
   std::vector<std::unique_ptr<CUstream_st>> streams_;
   std::vector<std::unique_ptr<CUevent_st>> events_;
   std::int64_t waits_ = 0;
-  bool others_hurry_ = false;       // all streams but one work as soon as they can
-  cudaStream_t patient_ = nullptr;  // that one
+  bool others_run_early_ = false;    // all streams but one work as soon as they can
+  cudaStream_t in_order_ = nullptr;  // that one
 };
 
 }  // namespace rmsnorm::cpu_device

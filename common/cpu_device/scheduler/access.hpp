@@ -10,15 +10,17 @@ namespace rmsnorm::cpu_device {
 inline constexpr unsigned kBulkBytes = 16;  ///< a bulk copy moves a multiple of these
 
 /// What a thread does with memory.
-enum class Touch : std::uint8_t {
+enum class AccessKind : std::uint8_t {
   load,    ///< reads
   store,   ///< writes
   atomic,  ///< reads and writes in one step
 };
 
 /// "reads", "writes", "atomically changes".
-inline const char* verb(Touch touch) {
-  return touch == Touch::load ? "reads" : touch == Touch::store ? "writes" : "atomically changes";
+inline const char* verb(AccessKind kind) {
+  return kind == AccessKind::load    ? "reads"
+         : kind == AccessKind::store ? "writes"
+                                     : "atomically changes";
 }
 
 /// For which threads a fence or an atomic operation is one.
@@ -39,7 +41,7 @@ struct Access {
   const void* pc;               ///< where the compiler's call returns to: the place in the code
   const void* address;          ///< of the first byte
   int bytes;                    ///< how many
-  Touch touch;                  ///< load, store or both
+  AccessKind kind;              ///< load, store or both
   bool is_volatile = false;     ///< whether its pointer is
   Scope scope = Scope::device;  ///< of an atomic operation
   CachePolicy policy = CachePolicy::normal;  ///< of the pointer that it goes through

@@ -57,8 +57,9 @@ Copies& copies() {
 }
 
 void make(const Copy& copy) {
-  if (copy.valid > 0) running->observer().access({copy.caller, copy.from, copy.valid, Touch::load});
-  running->observer().access({copy.caller, copy.to, copy.bytes, Touch::store});
+  if (copy.valid > 0)
+    running->observer().access({copy.caller, copy.from, copy.valid, AccessKind::load});
+  running->observer().access({copy.caller, copy.to, copy.bytes, AccessKind::store});
   std::memset(copy.to, 0, static_cast<std::size_t>(copy.bytes));
   std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.valid));
 }
@@ -94,7 +95,7 @@ void start_barrier(SplitBarrier& barrier, std::ptrdiff_t threads) {
       {.pc = __builtin_return_address(0),
        .address = &barrier,
        .bytes = sizeof barrier,
-       .touch = Touch::store,
+       .kind = AccessKind::store,
        .is_bulk = true});
   barrier = {.expected = static_cast<std::uint16_t>(threads), .arrived = 0, .bytes = 0, .phase = 0};
 }
@@ -147,7 +148,8 @@ std::uint32_t arrive(
     SplitBarrier& barrier, std::ptrdiff_t threads, std::ptrdiff_t dropped, Place place) {
   commit_copies();
   wait_for_copies(0);
-  running->touch_atomically({__builtin_return_address(0), &barrier, sizeof barrier, Touch::atomic});
+  running->touch_atomically(
+      {__builtin_return_address(0), &barrier, sizeof barrier, AccessKind::atomic});
   if (barrier.expected > kMaxThreads) {
     running->report(Mistake::no_count, place, {running->current()});
     running->stop();

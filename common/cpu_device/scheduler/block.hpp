@@ -57,7 +57,7 @@ class BlockRunner {
   /// the value of lane `source`; for a ballot, the lanes whose value is not 0; for an exchange, the
   /// lanes that have come, and all their values.
   std::uint32_t meet(
-      Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place,
+      Collective kind, std::uint32_t mask, std::uint32_t value, int source, Place place,
       std::array<std::uint32_t, kWarpThreads>* all = nullptr);
 
   /// Returns when no other thread of the block can go on. Gives the lanes of its warp that wait
@@ -112,7 +112,7 @@ class BlockRunner {
     uint3 index{};
     bool has_begun = false;
     Place place;  ///< where it waits
-    Meeting kind = Meeting::sync;
+    Collective kind = Collective::sync;
     std::uint32_t mask = 0;
     std::uint32_t value = 0;
     int source = 0;

@@ -48,7 +48,7 @@ void touch_barrier(const void* caller, const SplitBarrier& barrier, bool arrives
       {.pc = caller,
        .address = &barrier,
        .bytes = sizeof barrier,
-       .touch = Touch::load,
+       .kind = AccessKind::load,
        .is_volatile = arrives,
        .is_bulk = true});
 }
@@ -67,7 +67,7 @@ void receive(SplitBarrier& barrier) {
         {.pc = transfer.caller,
          .address = to,
          .bytes = static_cast<int>(transfer.bytes),
-         .touch = Touch::store,
+         .kind = AccessKind::store,
          .is_bulk = true});
     std::memcpy(
         to, transfer.from != nullptr ? transfer.from : &transfer.value,
@@ -101,7 +101,7 @@ void begin_bulk_copy(
       {.pc = caller,
        .address = from,
        .bytes = static_cast<int>(bytes),
-       .touch = Touch::load,
+       .kind = AccessKind::load,
        .is_bulk = true});
   running->observer().hand_on(&barrier);  // also that it reads
   of(*running).coming[running->shared().offset_of(&barrier)].push_back(
@@ -112,7 +112,7 @@ void send(void* to, std::uint64_t value, unsigned bytes, SplitBarrier& barrier) 
   const NotWatching pause;
   const void* const caller = __builtin_return_address(0);
   Transfer transfer{caller, 0, nullptr, value, bytes};
-  const Access access{caller, to, static_cast<int>(bytes), Touch::store};
+  const Access access{caller, to, static_cast<int>(bytes), AccessKind::store};
   Cluster* const cluster = running->grid().cluster();
   if (cluster == nullptr) {
     transfer.to = running->shared().offset_of(to);

@@ -43,7 +43,7 @@ void Cluster::report_if_gone(int rank) const {
   if (own.passed >= own.needed) return;
   running->report(
       Mistake::left_before_access, own.needed_by.pc,
-      {own.needed_by_rank, verb(own.needed_by.touch), rank});
+      {own.needed_by_rank, verb(own.needed_by.kind), rank});
 }
 
 /// A block whose threads have all returned has no more to come.
@@ -137,7 +137,7 @@ SharedByte Cluster::find(int rank, const void* address) const {
 /// A block has begun when it has come to a barrier at which the running block has waited.
 void Cluster::report_if_early(int rank, int other, const Access& access) const {
   if (other == rank || parts_[static_cast<std::size_t>(rank)].passed > 0) return;
-  running->report(Mistake::not_begun, access.pc, {running->current(), verb(access.touch), other});
+  running->report(Mistake::not_begun, access.pc, {running->current(), verb(access.kind), other});
 }
 
 const BlockRunner* Cluster::receiver(int rank, int other, const Access& access) {

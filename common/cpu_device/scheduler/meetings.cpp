@@ -38,22 +38,22 @@ std::string mask_text(std::uint32_t mask) {
   return fmt::format("{:#010x}", mask);
 }
 
-const char* name_of(Meeting kind) {
+const char* name_of(Collective kind) {
   switch (kind) {
-    case Meeting::sync:
+    case Collective::sync:
       return "__syncwarp()";
-    case Meeting::shuffle:
+    case Collective::shuffle:
       return "a shuffle";
-    case Meeting::ballot:
+    case Collective::ballot:
       return "a vote";
-    case Meeting::exchange:
+    case Collective::exchange:
       return "a match or a reduction";
   }
   return "";
 }
 
 /// The name of a function of CUDA, or what a library's function does.
-const char* name_of(Meeting kind, WarpCall call) {
+const char* name_of(Collective kind, WarpCall call) {
   constexpr std::array kNames = {
       "",
       "__syncwarp()",
@@ -78,7 +78,7 @@ const char* name_of(Meeting kind, WarpCall call) {
 }  // namespace
 
 std::uint32_t BlockRunner::meet(
-    Meeting kind, std::uint32_t mask, std::uint32_t value, int source, Place place,
+    Collective kind, std::uint32_t mask, std::uint32_t value, int source, Place place,
     std::array<std::uint32_t, kWarpThreads>* all) {
   const NotWatching pause;
   keep_way();
@@ -126,7 +126,7 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
       stop();
     }
   }
-  if ((mask & warp.returned) != 0 && first.kind == Meeting::shuffle) {
+  if ((mask & warp.returned) != 0 && first.kind == Collective::shuffle) {
     const std::uint32_t gone = mask & warp.returned;
     report(
         Mistake::returned_lanes, first.place,
@@ -143,12 +143,12 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
     if ((needed >> lane & 1) == 0) continue;
     Thread& thread = thread_of(warp_number, lane);
     way_of(warp_number, lane) = 0;
-    if (thread.kind == Meeting::ballot) thread.value = ballot;
-    if (thread.kind == Meeting::exchange) {
+    if (thread.kind == Collective::ballot) thread.value = ballot;
+    if (thread.kind == Collective::exchange) {
       thread.value = needed;
       *thread.all = values;
     }
-    if (thread.kind == Meeting::shuffle) {
+    if (thread.kind == Collective::shuffle) {
       sources[lane] = static_cast<std::uint32_t>(thread.source);
       if ((needed >> thread.source & 1) != 0) {
         thread.value = values[thread.source];
@@ -159,7 +159,7 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
       }
     }
   }
-  if (first.kind == Meeting::shuffle) {
+  if (first.kind == Collective::shuffle) {
     observer().shuffled(first.place, warp_number, needed, values, sources);
   }
   observer().lanes_met(first.kind, warp_number, needed, first.place);

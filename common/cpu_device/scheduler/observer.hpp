@@ -20,7 +20,7 @@ namespace rmsnorm::cpu_device {
 using Lanes = std::array<std::uint32_t, 32>;
 
 /// What the lanes of a warp meet for.
-enum class Meeting {
+enum class Collective {
   sync,      ///< __syncwarp: to wait for each other
   shuffle,   ///< to read a value of another lane
   ballot,    ///< to know whose value is not 0
@@ -69,7 +69,7 @@ class Observer {
   virtual void all_paused() {}  ///< every thread of the block has given way
   virtual void hand_on_arrivals(const void* /*place*/) {}  ///< all of the block have arrived
   /// The lanes of a warp, one bit each, have met there.
-  virtual void lanes_met(Meeting, int /*warp*/, std::uint32_t /*lanes*/, Place) {}
+  virtual void lanes_met(Collective, int /*warp*/, std::uint32_t /*lanes*/, Place) {}
   /// A shuffle brings each of these lanes the value of its source.
   virtual void shuffled(
       Place, int /*warp*/, std::uint32_t /*lanes*/, const Lanes& /*values*/,

@@ -24,10 +24,10 @@ void Sampler::obstruct(const char* reason) {
 }
 
 void Sampler::access(const Access& access) {
-  if (access.touch == Touch::atomic || access.is_volatile) {
+  if (access.kind == AccessKind::atomic || access.is_volatile) {
     obstruct("its blocks use atomic operations or flags");
   }
-  if (access.touch == Touch::load) return;
+  if (access.kind == AccessKind::load) return;
   const auto address = reinterpret_cast<std::uintptr_t>(access.address);
   pages_.insert(address / Sample::kPage * Sample::kPage);
 }

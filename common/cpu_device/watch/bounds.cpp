@@ -57,7 +57,7 @@ std::string element_text(const KnownMemory& memory, std::uintptr_t address) {
 void Bounds::report(
     cudaError_t error, Mistake what, const Access& access, std::vector<Word> words) const {
   runtime_.errors.set_fault(error);
-  words.insert(words.begin(), {running->current(), verb(access.touch), access.bytes});
+  words.insert(words.begin(), {running->current(), verb(access.kind), access.bytes});
   running->report(what, access.pc, words);
 }
 

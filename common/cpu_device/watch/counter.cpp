@@ -84,8 +84,8 @@ int Counter::name(const std::string& text) {
 
 std::size_t Counter::site_of(const Access& access, Space space, const std::string& of) {
   const int what = name(of);
-  const bool is_store = access.touch != Touch::load;
-  const bool is_atomic = access.touch == Touch::atomic;
+  const bool is_store = access.kind != AccessKind::load;
+  const bool is_atomic = access.kind == AccessKind::atomic;
   // Addresses have 48 bits.
   const std::uint64_t key = reinterpret_cast<std::uintptr_t>(access.pc) << 13 ^
                             static_cast<std::uint64_t>(access.policy) << 11 ^

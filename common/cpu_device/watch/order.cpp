@@ -22,16 +22,16 @@ void Order::begin_block(int threads) {
   for (Fences& fences : of_.fences) {
     if (fences.any) fences = {};
   }
-  of_.learnt.clear();
+  of_.acquired.clear();
 }
 
 void Order::barrier() {
   of_.epoch = ++time_;
   for (Fences& fences : of_.fences) fences.of_all = fences.of_all_next;
-  if (of_.learnt.size() < 2) return;
+  if (of_.acquired.size() < 2) return;
   Releases all;  // now all threads know all of it
-  for (const Learnt& known : of_.learnt) add(all, known.releases);
-  of_.learnt = {{0, of_.learnt.front().at, std::move(all)}};
+  for (const Acquired& known : of_.acquired) add(all, known.releases);
+  of_.acquired = {{0, of_.acquired.front().at, std::move(all)}};
 }
 
 void Order::sync_warp(int warp, std::uint32_t lanes) {
@@ -70,7 +70,7 @@ void Order::arrive(int thread, bool is_ordered) {
 void Order::publish_arrivals(std::uintptr_t flag) {
   Releases& releases = flags_[flag];
   add(releases, {{of_.number, std::make_shared<const Release>(Release{of_.arrived, of_.arrived})}});
-  for (const Learnt& known : of_.learnt) add(releases, known.releases);
+  for (const Acquired& known : of_.acquired) add(releases, known.releases);
 }
 
 /// Up to which time what each thread did is behind a fence and before what `thread` does now.
@@ -114,7 +114,7 @@ void Order::publish(std::uintptr_t flag, int thread, bool is_chain) {
   if (!any) return;
   const Release own{fenced(Scope::block, thread), fenced(Scope::device, thread)};
   add(releases, {{of_.number, std::make_shared<const Release>(own)}});
-  for (const Learnt& known : of_.learnt) {  // and what it has learnt itself
+  for (const Acquired& known : of_.acquired) {  // and what it has acquired itself
     if (is_before_in_block(known.at, thread)) add(releases, known.releases);
   }
 }
@@ -122,11 +122,12 @@ void Order::publish(std::uintptr_t flag, int thread, bool is_chain) {
 void Order::acquire(std::uintptr_t flag, int thread) {
   const auto found = flags_.find(flag);
   if (found == flags_.end()) return;
-  auto known = std::find_if(of_.learnt.begin(), of_.learnt.end(), [&](const Learnt& learnt) {
-    return learnt.flag == flag && learnt.at.thread == thread;
-  });
-  if (known == of_.learnt.end()) {
-    of_.learnt.push_back({flag, now(thread), found->second});
+  auto known =
+      std::find_if(of_.acquired.begin(), of_.acquired.end(), [&](const Acquired& acquired) {
+        return acquired.flag == flag && acquired.at.thread == thread;
+      });
+  if (known == of_.acquired.end()) {
+    of_.acquired.push_back({flag, now(thread), found->second});
   } else {
     known->at = now(thread);
     add(known->releases, found->second);
@@ -134,7 +135,7 @@ void Order::acquire(std::uintptr_t flag, int thread) {
 }
 
 /// Whether a thread knows, from what was read then, that a moment of a block is over.
-bool Order::tells(const Learnt& known, const Moment& past, int thread) const {
+bool Order::tells(const Acquired& known, const Timestamp& past, int thread) const {
   if (!is_before_in_block(known.at, thread)) return false;
   const auto found = known.releases.find(past.block);
   if (found == known.releases.end()) return false;
@@ -143,15 +144,15 @@ bool Order::tells(const Learnt& known, const Moment& past, int thread) const {
   return !until.empty() && past.time <= until[past.thread];
 }
 
-bool Order::has_learnt(const Moment& past, int thread) const {
-  const std::vector<Learnt>& learnt = of_.learnt;
+bool Order::has_acquired(const Timestamp& past, int thread) const {
+  const std::vector<Acquired>& acquired = of_.acquired;
   const std::size_t last = of_.last_asked;
-  if (last < learnt.size() && tells(learnt[last], past, thread)) return true;
-  const auto found = std::find_if(learnt.begin(), learnt.end(), [&](const Learnt& known) {
+  if (last < acquired.size() && tells(acquired[last], past, thread)) return true;
+  const auto found = std::find_if(acquired.begin(), acquired.end(), [&](const Acquired& known) {
     return tells(known, past, thread);
   });
-  of_.last_asked = found - learnt.begin();
-  return found != learnt.end();
+  of_.last_asked = found - acquired.begin();
+  return found != acquired.end();
 }
 
 }  // namespace rmsnorm::cpu_device

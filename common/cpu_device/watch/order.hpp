@@ -22,7 +22,7 @@
 namespace rmsnorm::cpu_device {
 
 /// When a thread does something.
-struct Moment {
+struct Timestamp {
   std::uint32_t block = 0;   ///< counted over all launches, from 1
   std::uint32_t time = 0;    ///< grows with each barrier and each fence
   std::uint32_t step = 0;    ///< of the lane: grows with each __syncwarp()
@@ -40,9 +40,9 @@ class Order {
   /// The same of several blocks.
   using Releases = std::map<std::uint32_t, std::shared_ptr<const Release>>;
   /// What a thread has read from a flag.
-  struct Learnt {
+  struct Acquired {
     std::uintptr_t flag;
-    Moment at;
+    Timestamp at;
     Releases releases;
   };
   /// The fences of one scope.
@@ -69,8 +69,8 @@ class Order {
     std::vector<std::uint32_t> warp_met;  // by thread: the time of its last __syncwarp()
     std::array<Fences, 2> fences;         // by Scope
     std::vector<std::uint32_t> arrived;   // of each thread, its time; 0: it was not ordered
-    std::vector<Learnt> learnt;
-    mutable std::size_t last_asked = 0;  // of `learnt`: a thread asks many times in a row
+    std::vector<Acquired> acquired;
+    mutable std::size_t last_asked = 0;  // of `acquired`: a thread asks many times in a row
   };
 
   /// Sets the running block aside, and goes on with another.
@@ -96,29 +96,29 @@ class Order {
   /// A number for what lies between two barriers of the running block; no other has the same.
   std::uint32_t epoch() const { return of_.epoch; }
   /// Now, for a thread of the running block.
-  Moment now(int thread) const {
+  Timestamp now(int thread) const {
     return {of_.number, time_, of_.step[thread][thread % 32], static_cast<std::uint16_t>(thread)};
   }
   /// Whether it is one of the running block, since its last barrier.
-  bool is_of_epoch(const Moment& moment) const {
+  bool is_of_epoch(const Timestamp& moment) const {
     return moment.block == of_.number && moment.time >= of_.epoch;
   }
   /// Whether it is one of the launch that is going on.
-  bool is_of_launch(const Moment& moment) const { return moment.block >= first_block_; }
+  bool is_of_launch(const Timestamp& moment) const { return moment.block >= first_block_; }
   /// Whether all that was done at a moment is before what the thread does now.
-  bool is_before(const Moment& past, int thread) const {
+  bool is_before(const Timestamp& past, int thread) const {
     if (!is_of_launch(past)) return true;
     if (past.block == of_.number && is_before_in_block(past, thread)) return true;
-    return !of_.learnt.empty() && has_learnt(past, thread);
+    return !of_.acquired.empty() && has_acquired(past, thread);
   }
 
  private:
-  bool is_before_in_block(const Moment& past, int thread) const {
+  bool is_before_in_block(const Timestamp& past, int thread) const {
     return past.thread == thread || past.time < of_.epoch ||
            (past.thread / 32 == thread / 32 && of_.step[thread][past.thread % 32] >= past.step);
   }
-  bool has_learnt(const Moment& past, int thread) const;
-  bool tells(const Learnt& known, const Moment& past, int thread) const;
+  bool has_acquired(const Timestamp& past, int thread) const;
+  bool tells(const Acquired& known, const Timestamp& past, int thread) const;
   std::vector<std::uint32_t> fenced(Scope scope, int thread) const;
   static void add(Releases& all, const Releases& more);
 

@@ -25,7 +25,7 @@ void Races::add_padding(std::size_t offset) {
   variables_.begin_with_value(offset - SharedMemory::kFirstByte);
 }
 
-Finding Races::access(std::size_t offset, int bytes, const Past& now) {
+Finding Races::access(std::size_t offset, int bytes, const PastAccess& now) {
   if (offset >= SharedMemory::kDynamicBegin) {
     return dynamic_.access(order_, offset - SharedMemory::kDynamicBegin, bytes, now);
   }
@@ -82,12 +82,12 @@ void Races::filled(const KnownMemory& memory, const void* data, std::size_t byte
 }
 
 Finding Races::access(
-    const KnownMemory& memory, std::uintptr_t address, int bytes, const Past& now) {
+    const KnownMemory& memory, std::uintptr_t address, int bytes, const PastAccess& now) {
   Region& region = region_of(memory);
   return region.shadow.access(order_, address - region.begin, bytes, now);
 }
 
-const Past* Races::stored(const KnownMemory& memory, std::uintptr_t address, int bytes) {
+const PastAccess* Races::stored(const KnownMemory& memory, std::uintptr_t address, int bytes) {
   Region& region = region_of(memory);
   return region.shadow.stored(order_, address - region.begin, static_cast<std::size_t>(bytes));
 }

@@ -41,12 +41,13 @@ class Races {
 
   /// An access to the running block's shared memory, `offset` bytes from its start; `now` is the
   /// access, without bytes.
-  Finding access(std::size_t offset, int bytes, const Past& now);
+  Finding access(std::size_t offset, int bytes, const PastAccess& now);
   /// An access to a piece of memory that blocks share.
-  Finding access(const KnownMemory& memory, std::uintptr_t address, int bytes, const Past& now);
+  Finding access(
+      const KnownMemory& memory, std::uintptr_t address, int bytes, const PastAccess& now);
 
   /// The last store of this launch to any of these bytes, if there is one.
-  const Past* stored(const KnownMemory& memory, std::uintptr_t address, int bytes);
+  const PastAccess* stored(const KnownMemory& memory, std::uintptr_t address, int bytes);
 
  private:
   /// One piece of memory that blocks share.

@@ -10,7 +10,7 @@ void Recorder::access(
     const Access& access, bool is_shared, const std::string& what, const void* begin) {
   const SourceLine source = line_of_call(access.pc);
   const std::string kind = std::string(is_shared ? "shared" : "global") +
-                           (access.touch == Touch::load ? " load" : " store");
+                           (access.kind == AccessKind::load ? " load" : " store");
   const std::int64_t at =
       static_cast<const char*>(access.address) - static_cast<const char*>(begin);
   join(

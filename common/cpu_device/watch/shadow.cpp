@@ -16,7 +16,7 @@ std::uint8_t bits(std::size_t word, std::size_t begin, std::size_t end) {
   return static_cast<std::uint8_t>(((1u << last) - (1u << first)) & kAllBytes);
 }
 
-bool is_same_thread(const Past& a, const Past& b) {
+bool is_same_thread(const PastAccess& a, const PastAccess& b) {
   return a.thread == b.thread && a.block == b.block;
 }
 
@@ -57,7 +57,7 @@ void Shadow::keep_last(const Order& order, Accesses& accesses, bool also_of_epoc
   constexpr int kThreads = 4;
   struct OfByte {
     int kept = 0;
-    const Past* last = nullptr;
+    const PastAccess* last = nullptr;
   };
   std::array<std::array<OfByte, kWordBytes>, 3> all;  // plain, strong, strong for a block alone
   auto kept = accesses.end();
@@ -97,12 +97,12 @@ void Shadow::tidy(const Order& order, Word& word) const {
 }
 
 /// A thread's own access before that says nothing that this one does not is no longer needed.
-void Shadow::add(const Order& order, Accesses& accesses, const Past& now) {
+void Shadow::add(const Order& order, Accesses& accesses, const PastAccess& now) {
   if (!accesses.empty()) {
-    Past& last = accesses.back();
+    PastAccess& last = accesses.back();
     const bool says_more = (last.bytes & ~now.bytes) != 0 || (!last.is_strong && now.is_strong) ||
                            (last.is_of_block && !now.is_of_block) ||
-                           (last.touch != Touch::atomic && now.touch == Touch::atomic);
+                           (last.kind != AccessKind::atomic && now.kind == AccessKind::atomic);
     if (is_same_thread(last, now) && !says_more) {
       last = now;
       return;
@@ -112,11 +112,11 @@ void Shadow::add(const Order& order, Accesses& accesses, const Past& now) {
   accesses.push_back(now);
 }
 
-Finding Shadow::access(const Order& order, std::size_t offset, int bytes, Past now) {
+Finding Shadow::access(const Order& order, std::size_t offset, int bytes, PastAccess now) {
   Finding finding;
   const auto find = [&](const Accesses& accesses) {
     if (finding.is_race) return;
-    const auto other = std::ranges::find_if(accesses, [&](const Past& past) {
+    const auto other = std::ranges::find_if(accesses, [&](const PastAccess& past) {
       return is_conflict(past, now) && !order.is_before(past, now.thread);
     });
     if (other == accesses.end()) return;
@@ -130,16 +130,17 @@ Finding Shadow::access(const Order& order, std::size_t offset, int bytes, Past n
     const std::uint8_t touched = bits(i, offset, end);
     now.bytes = touched & kAllBytes;
     find(own.stores);
-    if (now.touch != Touch::load) find(own.loads);
-    if (now.touch != Touch::store && (touched & ~own.written) != 0) finding.is_unwritten = true;
-    if (now.touch != Touch::load) own.written = static_cast<std::uint8_t>(own.written | touched);
-    Accesses& alike = now.touch == Touch::load ? static_cast<Accesses&>(own.loads) : own.stores;
+    if (now.kind != AccessKind::load) find(own.loads);
+    if (now.kind != AccessKind::store && (touched & ~own.written) != 0) finding.is_unwritten = true;
+    if (now.kind != AccessKind::load)
+      own.written = static_cast<std::uint8_t>(own.written | touched);
+    Accesses& alike = now.kind == AccessKind::load ? static_cast<Accesses&>(own.loads) : own.stores;
     add(order, alike, now);
   }
   return finding;
 }
 
-const Past* Shadow::stored(const Order& order, std::size_t offset, std::size_t bytes) {
+const PastAccess* Shadow::stored(const Order& order, std::size_t offset, std::size_t bytes) {
   const std::size_t end = offset + bytes;
   for (std::size_t i = offset / kWordBytes; i * kWordBytes < end; ++i) {
     const Accesses& stores = word(i).stores;

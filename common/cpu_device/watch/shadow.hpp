@@ -19,28 +19,30 @@
 namespace rmsnorm::cpu_device {
 
 /// An access, as it is remembered of a word of 4 bytes: by whom and when, and ...
-struct Past : Moment {
-  std::uint8_t bytes : 4 = 0;    ///< ... of the word, one bit each
-  bool is_strong : 1 = false;    ///< atomic, or through a volatile pointer ...
-  bool is_of_block : 1 = false;  ///< ... but for the threads of its own block alone
-  Touch touch = Touch::load;     ///< what it did
-  const void* pc = nullptr;      ///< where in the code
+struct PastAccess : Timestamp {
+  std::uint8_t bytes : 4 = 0;          ///< ... of the word, one bit each
+  bool is_strong : 1 = false;          ///< atomic, or through a volatile pointer ...
+  bool is_of_block : 1 = false;        ///< ... but for the threads of its own block alone
+  AccessKind kind = AccessKind::load;  ///< what it did
+  const void* pc = nullptr;            ///< where in the code
 };
 
 /// Whether two accesses of a word disturb each other if nothing orders them: one writes, and they
 /// are not both strong. Strong ones help from warp to warp; the lanes of one need a __syncwarp()
 /// all the same.
-inline bool is_conflict(const Past& a, const Past& b) {
-  if ((a.bytes & b.bytes) == 0 || (a.touch == Touch::load && b.touch == Touch::load)) return false;
+inline bool is_conflict(const PastAccess& a, const PastAccess& b) {
+  if ((a.bytes & b.bytes) == 0 || (a.kind == AccessKind::load && b.kind == AccessKind::load))
+    return false;
   if (!a.is_strong || !b.is_strong) return true;
   if (a.block != b.block) return a.is_of_block || b.is_of_block;
-  return a.thread / 32 == b.thread / 32 && a.touch != Touch::atomic && b.touch != Touch::atomic;
+  return a.thread / 32 == b.thread / 32 && a.kind != AccessKind::atomic &&
+         b.kind != AccessKind::atomic;
 }
 
 /// What is wrong with an access, if anything.
 struct Finding {
   bool is_race = false;       ///< nothing separates it from an earlier one, `other`
-  Past other{};               ///< if it is a race
+  PastAccess other{};         ///< if it is a race
   bool is_unwritten = false;  ///< a load of bytes that nobody has written
 
   bool is_wrong() const { return is_race || is_unwritten; }  ///< anything
@@ -48,14 +50,14 @@ struct Finding {
 
 /// The record of one piece of memory.
 class Shadow {
-  using Accesses = boost::container::small_vector_base<Past>;
+  using Accesses = boost::container::small_vector_base<PastAccess>;
   /// Of 4 bytes.
   struct Word {
     std::uint32_t age = 0;     ///< of the shadow, when this was noted: if another, it is forgotten
     std::uint32_t epoch = 0;   ///< of the block, when this was tidied
     std::uint8_t written = 0;  ///< bytes that have a value, one bit each
-    boost::container::small_vector<Past, 1> loads;
-    boost::container::small_vector<Past, 1> stores;
+    boost::container::small_vector<PastAccess, 1> loads;
+    boost::container::small_vector<PastAccess, 1> stores;
   };
 
  public:
@@ -86,17 +88,17 @@ class Shadow {
   void filled(std::size_t offset, std::size_t bytes);  ///< these bytes have got values
 
   /// An access to so many bytes at an offset; `now` is the access, without bytes.
-  Finding access(const Order& order, std::size_t offset, int bytes, Past now);
+  Finding access(const Order& order, std::size_t offset, int bytes, PastAccess now);
 
   /// The last store of the launch to any of these bytes, if there is one.
-  const Past* stored(const Order& order, std::size_t offset, std::size_t bytes);
+  const PastAccess* stored(const Order& order, std::size_t offset, std::size_t bytes);
 
  private:
   explicit Shadow(bool is_of_block) : is_of_block_(is_of_block) {}
   Word& word(std::size_t number);
   void tidy(const Order& order, Word& word) const;
   static void keep_last(const Order& order, Accesses& accesses, bool also_of_epoch);
-  static void add(const Order& order, Accesses& accesses, const Past& now);
+  static void add(const Order& order, Accesses& accesses, const PastAccess& now);
 
   OfBlock of_;
   bool is_of_block_;

@@ -160,14 +160,14 @@ void Watcher::triggered(Place place) {
   overlap_.has_triggered.set(static_cast<std::size_t>(running->current()));
 }
 
-void Watcher::lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place) {
+void Watcher::lanes_met(Collective kind, int warp, std::uint32_t lanes, Place place) {
   if (!is_on_) return;
   const NotWatching pause;
   settle();
-  if (kind == Meeting::sync) order_.sync_warp(warp, lanes);
+  if (kind == Collective::sync) order_.sync_warp(warp, lanes);
   if (lanes == 0xffffffff) counter_.warp_met(warp);
   if (lanes == 0xffffffff && recorder_.is_on()) recorder_.warp_met(warp);
-  if (kind == Meeting::shuffle) counter_.meeting("shuffle", place, std::popcount(lanes));
+  if (kind == Collective::shuffle) counter_.meeting("shuffle", place, std::popcount(lanes));
 }
 
 void Watcher::access(Access&& access) {
@@ -237,7 +237,7 @@ void Watcher::read_only(const void* pc, const void* data, int bytes) {
   for (const KnownMemory& memory : bounds_.memory()) {
     if (!memory.may_change || !is_in(data, memory.data, memory.bytes)) continue;
     const auto address = reinterpret_cast<std::uintptr_t>(data);
-    const Past* const store = races_.stored(memory, address, bytes);
+    const PastAccess* const store = races_.stored(memory, address, bytes);
     if (store == nullptr) continue;
     running->report(
         Mistake::stale_read_only, pc,
@@ -258,27 +258,27 @@ std::uintptr_t Watcher::flag_at(const void* address) const {
 }
 
 /// The access as the detectors of races remember it; a flag's hands on, or takes, what is known.
-Past Watcher::past_of(const Access& access) {
+PastAccess Watcher::past_of(const Access& access) {
   const int thread = running->current();
-  const bool is_strong = access.touch == Touch::atomic || access.is_volatile;
+  const bool is_strong = access.kind == AccessKind::atomic || access.is_volatile;
   const std::uintptr_t flag = flag_at(access.address);
-  if (is_strong && access.touch != Touch::store) order_.acquire(flag, thread);
-  if (is_strong && access.touch != Touch::load) {
-    order_.publish(flag, thread, access.touch == Touch::atomic);
+  if (is_strong && access.kind != AccessKind::store) order_.acquire(flag, thread);
+  if (is_strong && access.kind != AccessKind::load) {
+    order_.publish(flag, thread, access.kind == AccessKind::atomic);
   }
-  Past past{order_.now(thread)};
+  PastAccess past{order_.now(thread)};
   past.is_strong = is_strong;
   past.is_of_block = access.scope == Scope::block;
-  past.touch = access.touch;
+  past.kind = access.kind;
   past.pc = access.pc;
   return past;
 }
 
 /// Nothing separates an access from an earlier one.
 void Watcher::found_race(
-    const Access& access, const Past& other, std::string element, bool is_shared) {
+    const Access& access, const PastAccess& other, std::string element, bool is_shared) {
   const Race race{access, running->current(), other, is_shared, std::move(element)};
-  if (access.touch != Touch::store || other.touch != Touch::store) return report(race);
+  if (access.kind != AccessKind::store || other.kind != AccessKind::store) return report(race);
   second_store_ = {race, {}};
   std::memcpy(
       second_store_->before.data(), access.address,
@@ -310,10 +310,10 @@ void Watcher::settle() {
 void Watcher::report(const Race& race) {
   const SourceLine here = line_of_call(race.access.pc);
   const SourceLine there = line_of_call(race.other.pc);
-  const Touch touch = race.access.touch;
-  const Touch other = race.other.touch;
-  const bool both_store = touch == Touch::store && other == Touch::store;
-  const bool both_atomic = touch == Touch::atomic && other == Touch::atomic;
+  const AccessKind kind = race.access.kind;
+  const AccessKind other = race.other.kind;
+  const bool both_store = kind == AccessKind::store && other == AccessKind::store;
+  const bool both_atomic = kind == AccessKind::atomic && other == AccessKind::atomic;
   const std::string key =
       "race " + place_text(std::min(here, there)) + place_text(std::max(here, there));
   hazards_.add(key, [&] {
@@ -321,7 +321,7 @@ void Watcher::report(const Race& race) {
       return hazard_of(
           both_store && here == there ? Mistake::stores_in_block : Mistake::race_in_block, here,
           race.thread,
-          {race.thread, verb(touch), race.element, race.other.thread, verb(other),
+          {race.thread, verb(kind), race.element, race.other.thread, verb(other),
            Word::of_call(race.other.pc)});
     }
     return hazard_of(
@@ -329,7 +329,7 @@ void Watcher::report(const Race& race) {
         : both_atomic  ? Mistake::atomic_of_block
         : both_store   ? Mistake::stores_of_blocks
                        : Mistake::race_of_blocks,
-        here, race.thread, {verb(touch), race.element, verb(other), Word::of_call(race.other.pc)});
+        here, race.thread, {verb(kind), race.element, verb(other), Word::of_call(race.other.pc)});
   });
 }
 
@@ -340,10 +340,10 @@ void Watcher::global_access(const Access& access) {
   if (may_overlap_ && !overlap_.has_waited[thread]) {
     running->report(
         Mistake::no_wait, access.pc,
-        {thread, verb(access.touch), access.bytes, memory.name,
-         access.touch == Touch::load ? "writing" : "using"});
+        {thread, verb(access.kind), access.bytes, memory.name,
+         access.kind == AccessKind::load ? "writing" : "using"});
   }
-  if (access.touch != Touch::load && !overlap_.has_triggered[thread]) {
+  if (access.kind != AccessKind::load && !overlap_.has_triggered[thread]) {
     overlap_.is_trigger_late = true;
   }
   if (access.is_bulk) {
@@ -354,10 +354,10 @@ void Watcher::global_access(const Access& access) {
   }
   if (grid_.sampler().is_on()) grid_.sampler().access(access);
   if (!memory.may_change) {
-    if (access.touch == Touch::load) return;
+    if (access.kind == AccessKind::load) return;
     running->report(
         Mistake::input_written, access.pc,
-        {thread, verb(access.touch), element_text(memory, address)});
+        {thread, verb(access.kind), element_text(memory, address)});
     return;
   }
   if (grid_.sampler().is_on()) return;  // too large to keep what was done to each word
@@ -396,7 +396,7 @@ void Watcher::variable_access(const Access& access) {
       name.clear();
   }
   if (name.empty()) return;
-  const std::vector<Word> words = {running->current(), verb(access.touch), name};
+  const std::vector<Word> words = {running->current(), verb(access.kind), name};
   hazards_.add("variable " + name, [&] {
     return hazard_of(Mistake::variable_of_host, line_of_call(access.pc), running->current(), words);
   });
@@ -409,13 +409,14 @@ void Watcher::host_access(const Access& access) {
   const SourceLine line = line_of_call(access.pc);
   hazards_.add("host " + place_text(line), [&] {
     return hazard_of_host(
-        Mistake::host_access, line, {verb(access.touch), bounds_.name_of(access.address)});
+        Mistake::host_access, line, {verb(access.kind), bounds_.name_of(access.address)});
   });
 }
 
 /// An access to a variable of a block, which the blocks of a cluster share.
 Finding Watcher::access_of_cluster(
-    const SharedPiece& piece, const SharedByte& byte, const Access& access, const Past& past) {
+    const SharedPiece& piece, const SharedByte& byte, const Access& access,
+    const PastAccess& past) {
   const char* const begin = grid_.cluster()->memory(byte.rank) - SharedMemory::kFirstByte;
   const KnownMemory memory = {
       piece.name, begin + piece.begin, piece.bytes, static_cast<int>(piece.element_bytes), false};
@@ -450,7 +451,7 @@ void Watcher::shared_access(const Access& access) {
   if (!access.is_bulk && recorder_.is_on()) {
     recorder_.access(access, true, piece.name, running->shared().begin() + piece.begin);
   }
-  const Past past = past_of(access);
+  const PastAccess past = past_of(access);
   Finding finding = races_.access(offset, access.bytes, past);
   if (grid_.cluster() != nullptr) {  // other blocks may touch it, too
     const Finding more = access_of_cluster(piece, {grid_.rank(), offset}, access, past);

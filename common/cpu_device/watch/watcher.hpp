@@ -70,7 +70,7 @@ class Watcher : public Observer {
   void all_met() override;
   void all_paused() override;
   void hand_on_arrivals(const void* place) override;
-  void lanes_met(Meeting kind, int warp, std::uint32_t lanes, Place place) override;
+  void lanes_met(Collective kind, int warp, std::uint32_t lanes, Place place) override;
   void shuffled(
       Place place, int warp, std::uint32_t lanes, const Lanes& values,
       const Lanes& sources) override;
@@ -119,7 +119,7 @@ class Watcher : public Observer {
   struct Race {
     Access access;
     int thread;
-    Past other;  ///< the earlier one
+    PastAccess other;  ///< the earlier one
     bool is_shared;
     std::string element;
   };
@@ -132,12 +132,13 @@ class Watcher : public Observer {
   void shared_access(const Access& access);
   void remote_access(const Access& access, const SharedByte& byte);
   Finding access_of_cluster(
-      const SharedPiece& piece, const SharedByte& byte, const Access& access, const Past& past);
+      const SharedPiece& piece, const SharedByte& byte, const Access& access,
+      const PastAccess& past);
   void global_access(const Access& access);
   std::uintptr_t flag_at(const void* address) const;
-  Past past_of(const Access& access);
+  PastAccess past_of(const Access& access);
   void found_race(
-      const Access& access, const Past& other, std::string element, bool is_shared = false);
+      const Access& access, const PastAccess& other, std::string element, bool is_shared = false);
   void report(
       const Finding& finding, const Access& access, const std::string& element, bool is_shared);
   void report(const Race& race);

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# own_lines.sh: counts our own lines outside of the lessons, room by room: that is what one person has to
+# carry on. It fails where they are more than they may be. Who deletes lines lowers that number.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+most=74100
+
+count() { # ROOM...
+  find "$@" -type f \( -name '*.[ch]pp' -o -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.py' \
+    -o -name '*.sh' -o -name '*.awk' -o -name '*.cmake' -o -name CMakeLists.txt -o -name '*.in' -o -name '*.js' \
+    -o -name '*.css' -o -name '*.edit' -o -path ./rmsnorm -o -path './.ci/run' \) -print0 | xargs -0 cat | wc -l
+}
+
+total=0
+for room in common/cpu_device common/[!c]* common/contract cmake docs library plots tests ./CMakeLists.txt ./rmsnorm ./.ci; do
+  lines=$(count "$room")
+  total=$((total + lines))
+  printf '%-20s %6d\n' "$room" "$lines"
+done
+printf '%-20s %6d, of %d at most\n' total "$total" "$most"
+[ "$total" -le "$most" ]
