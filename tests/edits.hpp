@@ -9,7 +9,24 @@
 ///     Advised: is an index or a bound of a loop off, or the formula wrong?
 ///     By a GPU on 7 x 37: row 0, column 0: expected
 ///
-/// A line that begins with two blanks goes on with the one before.
+/// A line that begins with two blanks goes on with the one before. These entries are what `check`
+/// says, copied from there, without the place in a file (test_mutants.cpp):
+///
+///     Rejected on PROBLEM: TEXT   the first problem that shows it, if that is always one, and a
+///                                 part of the first complaint
+///     Advised: TEXT               where it says "no mistake was seen on the way", what follows
+///     Not checked: TEXT           no problem leads there, and that is said
+///     By a GPU on PROBLEM: TEXT   if a GPU shows something else
+///     By a GPU with room: TEXT    likewise, if it has memory for more than 2^31 elements
+///     By a GPU: at times          it depends on who comes first
+///     By a GPU: never             it tells neither what has run nor what a launch asks of it
+///
+/// and of what an exercise says of a way round its idea (test_exercises.cpp):
+///
+///     Goal missed: TEXT           it is right, and a goal is not reached
+///     Rejected: TEXT              it is wrong
+///
+/// `Operation: STRUCT` names the operation where a file has kernels of several.
 
 #include <filesystem>
 #include <string>

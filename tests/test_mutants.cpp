@@ -29,16 +29,7 @@ namespace {
 
 const std::string kNoMistakeSeen = "no mistake was seen on the way: ";
 
-/// Checks that an edit is rejected as its head says, or comes through where it says so.
-///
-///     Rejected on PROBLEM: TEXT   the first problem that shows it, if that is always one, and a
-///                                 part of the first complaint
-///     Advised: TEXT               by the CPU device, if no mistake was seen that explains it
-///     Not checked: TEXT           no problem leads there, and that is said
-///     By a GPU on PROBLEM: TEXT   if a GPU shows something else
-///     By a GPU with room: TEXT    likewise, if it has memory for more than 2^31 elements
-///     By a GPU: at times          it depends on who comes first
-///     By a GPU: never             it tells neither what has run nor what a launch asks of it
+/// Checks that an edit is rejected as its head says (edits.hpp), or comes through where it says so.
 void check(const Edit& edit, const std::string& slug) {
   const bool on_gpu = !is_cpu_device();
   const Entry with_room = entry_of(edit, "By a GPU with room");

@@ -40,6 +40,7 @@ enum class Along {
 ///
 ///     static constexpr int kTensor;     // which one
 ///     static constexpr Along kAlong;    // what its elements have in common:
+///     // All that follows, but bound() and lines(), is __host__ __device__.
 ///     struct Sum { double ...; };       // a sum, in fp64; made without arguments, it is empty
 ///     static void add(Sum& sum, const Sum& more);
 ///     static Sum term(const Problem& before, std::int64_t row, std::int64_t col);
@@ -54,7 +55,7 @@ enum class Along {
 ///     static std::int64_t index(const Problem& before, std::int64_t line, std::int64_t col);
 ///
 /// `before` is the problem as it was before the launch: in it, tensors in place have their old
-/// values. The functions but the last are of host and device.
+/// values.
 template <class... Check>
 struct Checks {};
 
@@ -153,7 +154,8 @@ std::int64_t bytes_to_move(const Operation& operation, const Sizes& sizes, const
 /// Bytes of a problem's tensors, of all shapes.
 std::int64_t bytes_of_tensors(const Operation& operation, const Sizes& sizes, const Types& types);
 
-/// The operation that Description<View> is about. (RMSNORM_OPERATION(View) defines it.)
+/// The operation that Description<View> is about. RMSNORM_OPERATION(View) defines it, in the .cu
+/// file beside the header: where the linker misses this function, that file is missing.
 template <class View>
 const Operation& operation_of();
 

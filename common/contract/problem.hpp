@@ -40,13 +40,13 @@ struct Sizes {
 struct SizeSpec {
   const char* name;  ///< as the command line has it: "q_heads"
   int most;          ///< it is from 1 to this
-  int values[3];     ///< those that a check tries, the usual one first
+  int values[3];     ///< those that a check tries, all three, the usual one first
 };
 
 /// A scalar that an operation has beside eps.
 struct ScalarSpec {
   const char* name;  ///< as the command line has it
-  float values[3];   ///< those that a check tries, the usual one first
+  float values[3];   ///< those that a check tries, all three, the usual one first
 };
 
 /// One side of a tensor. Its length is a size of the problem, or follows from sizes.
@@ -89,7 +89,8 @@ inline constexpr Side groups = {"group", length_of_groups};   ///< of kGroup col
 
 }  // namespace side
 
-/// The sides of a tensor, in row-major order; of one element, none. It is an aggregate, without a
+/// The sides of a tensor, in row-major order; of one element, none. Rows come first, or behind the
+/// side of pieces: what belongs to a row lies together. It is an aggregate, without a
 /// constructor that takes a list: for nvcc 13.0, an empty list has one side.
 struct Sides {
   Side all[kMaxSides];  ///< behind the last one there is nothing

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <type_traits>
 #include <vector>
 
 #include "common/base/cuda_check.hpp"
@@ -322,9 +323,49 @@ std::vector<T> to_vector(std::nullptr_t) {
   return {};
 }
 
+// What the harness takes for granted of a description.
+
+/// Whether what belongs to a row lies together: rows are the first side, or the first of a piece.
+constexpr bool has_rows_first(const TensorSpec& tensor) {
+  return !has_rows(tensor) || tensor.sides.begin()[is_apart(tensor) ? 1 : 0] == side::rows;
+}
+template <std::size_t n>
+constexpr bool have_rows_first(const TensorSpec (&tensors)[n]) {
+  return std::all_of(std::begin(tensors), std::end(tensors), has_rows_first);
+}
+
+/// Whether a check can try all three values of each size.
+constexpr bool are_tried(std::nullptr_t) {
+  return true;
+}
+template <std::size_t n>
+constexpr bool are_tried(const SizeSpec (&sizes)[n]) {
+  for (const SizeSpec& size : sizes) {
+    for (const int value : size.values) {
+      if (value < 1 || value > size.most) return false;
+    }
+  }
+  return true;
+}
+
+/// How many a description has of one kind.
+constexpr std::size_t number_of(std::nullptr_t) {
+  return 0;
+}
+template <class T, std::size_t n>
+constexpr std::size_t number_of(const T (&)[n]) {
+  return n;
+}
+
 template <class View>
 const Operation& make_operation() {
   using D = Description<View>;
+  static_assert(std::is_same_v<typename D::Of, View>, "Of is the struct that is described");
+  static_assert(std::size(D::kTensors) <= kMaxTensors);
+  static_assert(number_of(D::kSizes) <= kMaxSizes);
+  static_assert(number_of(D::kScalars) <= kMaxScalars);
+  static_assert(have_rows_first(D::kTensors), "rows are the first side, or that of a piece");
+  static_assert(are_tried(D::kSizes), "a size has three values, each from 1 to the most");
   static const Operation operation = {
       .name = D::kName,
       .tensors = {std::begin(D::kTensors), std::end(D::kTensors)},
@@ -340,7 +381,6 @@ const Operation& make_operation() {
       .derive = [](const Problem& p,
                    Memory memory) { derive<View>(typename D::Derived(), p, memory); },
       .bytes_to_move = D::bytes_to_move};
-  static_assert(std::size(D::kTensors) <= kMaxTensors);
   return operation;
 }
 

@@ -31,7 +31,8 @@ struct ResidualAdd {
 
 /// What operations have alike whose sums are normed, and take a residual's place.
 /// \tparam Summed the description. It gives element i of the sums, on host and device, as an fp32
-///               number, with the roundings that the reference makes, too:
+///               number, with the roundings that the reference makes, too. (Where it multiplies
+///               and adds, a compiler may round once: leave products out.)
 ///
 ///     static float sum_of(const Problem&, std::int64_t i);
 template <class Summed>
