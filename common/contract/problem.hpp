@@ -177,7 +177,7 @@ struct Pieces {
 /// One operation to do. Which tensors there are, and in which order, its description says.
 struct Problem : Sizes {
   void* tensors[kMaxTensors] = {};   ///< null: it is not there
-  Pieces pieces[kMaxTensors] = {};   ///< of each tensor: all in one place if it has none
+  Pieces pieces[kMaxTensors] = {};   ///< of each tensor; 0, 0: all are in one place
   void* workspace = nullptr;         ///< of as many bytes as the implementation asked for
   float eps = 0;                     ///< 0 or more
   float scalars[kMaxScalars] = {};   ///< in the order of Operation::scalars

@@ -209,12 +209,16 @@ Shape shape_here(
     const Options& options, const Operation& operation, const Regime& regime, Shape wanted) {
   if (regime.name == kCustomRegime) return wanted;
   const WorkloadSpec spec = {.hidden = wanted.hidden, .more = chosen_sizes(options, operation)};
-  wanted.rows = std::max(1, wanted.rows / lines_of_row(operation, sizes_of(operation, spec)));
-  if (!is_cpu_device()) return wanted;
+  const int lines = lines_of_row(operation, sizes_of(operation, spec));
+  const auto in_rows = [&](Shape shape) {
+    return Shape{std::max(1, shape.rows / lines), shape.hidden};
+  };
+  if (!is_cpu_device()) return in_rows(wanted);
   const bool has_variants = std::any_of(
       options.implementations.begin(), options.implementations.end(),
       [](const Implementation& one) { return is_variant(one.slug); });
-  return options.summary && !has_variants ? small_version(wanted, 8) : small_version(wanted);
+  return in_rows(
+      options.summary && !has_variants ? small_version(wanted, 8) : small_version(wanted));
 }
 
 }  // namespace rmsnorm

@@ -125,8 +125,10 @@ void Workload::take(const Workload& from, cudaStream_t stream) const {
           cudaMemcpyAsync(
               tensors_[i].data(0, piece), data, bytes, cudaMemcpyDeviceToDevice, stream),
           "moving an input");
-      if (from.before_[i]) continue;
-      const int nothing = operation_.tensors[i].elements == Elements::int32 ? 0 : 0xff;
+      const bool is_integer = operation_.tensors[i].elements == Elements::int32;
+      // Places that are all different have to stay so: another launch may be given them.
+      if (from.before_[i] || operation_.tensors[i].integers.are_distinct) continue;
+      const int nothing = is_integer ? 0 : 0xff;
       cuda_check(cudaMemsetAsync(data, nothing, bytes, stream), "clearing an input");
     }
   }

@@ -24,7 +24,8 @@ struct WorkloadSpec {
   std::uint64_t seed = 1;          ///< of the random numbers
   int sets = 1;      ///< how many independent copies of all tensors; see measure/benchmark.hpp
   int misalign = 0;  ///< elements by which the first tensor starts after a 256-byte boundary
-  int spread = 0;    ///< and by how many more each other one, or piece, does than the one before it
+  int spread = 0;    ///< and by how many more each other one does than the one before it; piece i
+                     ///< of a tensor, by i times as many more than the one before it
   int shifted = -1;  ///< the number of a tensor that alone starts one element later; or none. Where
                      ///< it is of pieces, each but the first starts later than the one before it
   Types types = {};  ///< of the tensors
@@ -56,7 +57,8 @@ class Workload {
   Workload moved() const;
 
   /// Enqueues on the stream that what a launch on set 0 reads gets the values that `from` has, and
-  /// that inputs are NaN there from then on, or 0 where they are integers. \throws CudaError
+  /// that inputs are NaN there from then on, or 0 where they are integers, unless no two of these
+  /// may be alike. \throws CudaError
   void take(const Workload& from, cudaStream_t stream) const;
 
   /// The problem of one set, without a workspace.

@@ -229,7 +229,7 @@ std::string text_of(const Operation& operation, const Attempt& attempt) {
         ", with tensors that begin {} bytes behind a 16-byte boundary",
         spec.misalign * bytes_of(spec.types.dtype));
   }
-  if (spec.spread != 0) {  // of pieces, too
+  if (spec.spread != 0) {
     text += fmt::format(
         ", with tensors that begin 0, {}, {}, ... elements behind a 16-byte boundary", spec.spread,
         2 * spec.spread);
@@ -290,6 +290,7 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
     }
   }
   read(", with tensors that begin 0, ", "%d", &spec.spread);
+  if (spec.spread < 0 || spec.spread > 8) return std::nullopt;
   int multiprocessors = 0;
   read(", on ", "%d", &multiprocessors);
   int bytes = 0;
@@ -336,14 +337,13 @@ void change(const Workload& workload, const Values& values) {
     const GuardedTensor& matrix = workload.tensor(tensor.name);
     std::vector<float> numbers = matrix.values();
     const int hidden = workload.spec().hidden;
-    const Shape of{static_cast<int>(matrix.piece_size()) / hidden, hidden};
-    std::size_t i = 0;
-    for (int piece = 0; piece < matrix.pieces(); ++piece) {
-      for (Shape at{0, 0}; at.rows < of.rows; ++at.rows) {
-        for (at.hidden = 0; at.hidden < of.hidden; ++at.hidden, ++i) {
-          numbers[i] = values.change(numbers[i], at, of);
-        }
-      }
+    // Where all get them, each piece does, in the same rows; else pieces differ.
+    const std::size_t size = values.is_of_all ? matrix.piece_size() : matrix.size();
+    const Shape of{static_cast<int>(size / hidden), hidden};
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const std::size_t line = i / hidden % of.rows;
+      const Shape at{static_cast<int>(line), static_cast<int>(i % hidden)};
+      numbers[i] = values.change(numbers[i], at, of);
     }
     workload.set(tensor.name, numbers);
   }
@@ -398,6 +398,7 @@ std::vector<Attempt> attempts_for(
     }
   }
   for (const int hidden : {2, 128, 1000}) attempts.add_sizes({.rows = 5, .hidden = hidden});
+  attempts.add_sizes({.rows = 5, .hidden = 1000, .spread = 1});
   attempts.add_values({.rows = 9, .hidden = 1024});
   attempts.add_shifted({.rows = 3, .hidden = 1024});
   if (implementation.operation->has_eps) {

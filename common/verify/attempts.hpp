@@ -38,7 +38,7 @@ struct Attempt {
   bool keep_launch = false;  ///< to be counted
 };
 
-/// The name of the matrix whose values change; "all inputs" if each one's do.
+/// The matrix whose values change, as texts have it: its name, or "all inputs".
 const char* input_of(const Operation& operation, const Values& values);
 
 /// "3 x 1000", and what is not as usual.
@@ -53,8 +53,8 @@ Values one_in_every_second_row(float number);
 /// One number as every third weight.
 Values every_third_weight(float number);
 
-/// Replaces the values of the attempt's matrices. A line is a row here, where rows have several,
-/// and rows are counted anew in each piece.
+/// Replaces the values of the attempt's matrices. A line is a row here, where rows have several.
+/// Rows are counted on from piece to piece, and anew in each piece if all inputs have the values.
 void change(const Workload& workload, const Values& values);
 
 /// Such a problem with each kind of value and each eps that the operation can have.

@@ -311,20 +311,13 @@ class Gauntlet {
     const Workload workload(
         operation, {.memory = implementation_.memory, .rows = 1, .hidden = 128});
     Problem p = workload.problem();
-    struct Size {
-      int* value;
-      int most;
-      const char* name;
-    };
-    std::vector<Size> sizes = {{&p.rows, kMost, "rows"}, {&p.hidden, kMost, "columns"}};
-    for (std::size_t i = 0; i < operation.sizes.size(); ++i) {
-      sizes.push_back({&p.more[i], operation.sizes[i].most, operation.sizes[i].name});
-    }
-    for (const auto& [size, most, name] : sizes) {
+    // With the others at their most: there a product is largest.
+    for (std::size_t i = 0; i < operation.sizes.size(); ++i) p.more[i] = operation.sizes[i].most;
+    for (const auto& [size, name] : {std::pair(&p.rows, "rows"), std::pair(&p.hidden, "columns")}) {
       const int usual = *size;
       int supported = 0;
       int refused = 0;
-      for (std::int64_t power = 1; power <= most; power *= 2) {
+      for (std::int64_t power = 1; power <= kMost; power *= 2) {
         *size = static_cast<int>(power);
         if (!implementation_.unsupported(p).empty()) {
           refused = *size;
@@ -387,6 +380,7 @@ class Gauntlet {
     WorkloadSpec spec = {.hidden = (513 + multiple - 1) / multiple * multiple};
     const int lines = lines_of_row(operation, sizes_of(operation, spec));
     spec.rows = (kRows + lines - 1) / lines;
+    if (!implementation_.unsupported(problem_without_tensors(operation, spec)).empty()) return;
     std::size_t free = 0;
     std::size_t total = 0;
     cuda_check(cudaMemGetInfo(&free, &total), "asking for the free memory");

@@ -359,7 +359,10 @@ Attempt Search::random_attempt() {
   for (std::size_t i = 0; i < operation.scalars.size(); ++i) {
     spec.scalars[i] = static_cast<float>(number(8) - 4);
   }
-  while (spec.rows > 1 && work_of(spec) > kMostWork / kMostDrawn) spec.rows /= 2;
+  const auto lines = [&] { return lines_of(operation, sizes_of(operation, spec)); };
+  while (spec.rows > 1 && lines() > spec.rows && lines() * spec.hidden > kElementsDrawn) {
+    spec.rows /= 2;
+  }
   if (number(2) < 1) spec.misalign = static_cast<int>(number(8));
   if (implementation_.operation->has_eps) spec.eps = std::exp(static_cast<float>(-number(20)));
   if (implementation_.is_typed) {
