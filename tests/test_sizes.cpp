@@ -158,7 +158,7 @@ TEST_CASE("each piece of a tensor has numbers and memory and guards of its own")
 }
 
 TEST_CASE(
-    "no two pieces are as far apart as two others, or aligned alike where tensors are uneven") {
+    "no two pieces are as far apart as two others, and each starts later where they are uneven") {
   for (const auto& [spread, shifted] : {std::pair(0, -1), {1, -1}, {4, -1}, {0, 0}}) {
     CAPTURE(spread, shifted);
     WorkloadSpec spec = spec_of(3, 10);

@@ -313,12 +313,13 @@ void derive(Checks<Check...>, const Problem& p, [[maybe_unused]] Memory memory) 
   (derive_one<View, Check>(p, memory), ...);
 }
 
-/// What a description has of one kind: an array, or null for none.
-template <class T, std::size_t n>
+/// What a description has of one kind: an array of so many at most, or null for none.
+template <int most, class T, std::size_t n>
 std::vector<T> to_vector(const T (&all)[n]) {
+  static_assert(n <= most, "there are more than a Problem has room for");
   return {std::begin(all), std::end(all)};
 }
-template <class T>
+template <int most, class T>
 std::vector<T> to_vector(std::nullptr_t) {
   return {};
 }
@@ -348,29 +349,17 @@ constexpr bool are_tried(const SizeSpec (&sizes)[n]) {
   return true;
 }
 
-/// How many a description has of one kind.
-constexpr std::size_t number_of(std::nullptr_t) {
-  return 0;
-}
-template <class T, std::size_t n>
-constexpr std::size_t number_of(const T (&)[n]) {
-  return n;
-}
-
 template <class View>
 const Operation& make_operation() {
   using D = Description<View>;
   static_assert(std::is_same_v<typename D::Of, View>, "Of is the struct that is described");
-  static_assert(std::size(D::kTensors) <= kMaxTensors);
-  static_assert(number_of(D::kSizes) <= kMaxSizes);
-  static_assert(number_of(D::kScalars) <= kMaxScalars);
   static_assert(have_rows_first(D::kTensors), "rows are the first side, or that of a piece");
   static_assert(are_tried(D::kSizes), "a size has three values, each from 1 to the most");
   static const Operation operation = {
       .name = D::kName,
-      .tensors = {std::begin(D::kTensors), std::end(D::kTensors)},
-      .sizes = to_vector<SizeSpec>(D::kSizes),
-      .scalars = to_vector<ScalarSpec>(D::kScalars),
+      .tensors = to_vector<kMaxTensors, TensorSpec>(D::kTensors),
+      .sizes = to_vector<kMaxSizes, SizeSpec>(D::kSizes),
+      .scalars = to_vector<kMaxScalars, ScalarSpec>(D::kScalars),
       .hidden_multiple = D::kHiddenMultiple,
       .has_eps = D::kHasEps,
       .same_bits = D::kSameBits,

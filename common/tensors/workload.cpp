@@ -223,13 +223,16 @@ std::string Workload::complaint_about_places(const TensorSpec& tensor) const {
   for (const int place : this->tensor(tensor.places).integers()) {
     is_chosen.at(static_cast<std::size_t>(place)) = true;
   }
-  const std::vector<float> now = this->tensor(tensor.name).values();
-  const std::size_t elements = now.size() / is_chosen.size();
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    if (is_chosen[i / elements] || is_poison(now[i])) continue;
+  const GuardedTensor& written = this->tensor(tensor.name);
+  const std::size_t elements = written.size() / is_chosen.size();
+  const auto* const data = static_cast<const std::byte*>(written.data());
+  for (std::size_t place = 0; place < is_chosen.size(); ++place) {
+    if (is_chosen[place]) continue;
+    const std::byte* const here = data + place * elements * bytes_of(written.dtype());
+    const std::vector<float> now = to_floats(here, written.dtype(), elements);
+    if (std::all_of(now.begin(), now.end(), is_poison)) continue;
     return fmt::format(
-        "wrote {}'s {} {}, which is none of {}", tensor.name, first.one, i / elements,
-        tensor.places);
+        "wrote {}'s {} {}, which is none of {}", tensor.name, first.one, place, tensor.places);
   }
   return "";
 }

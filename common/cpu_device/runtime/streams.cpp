@@ -69,8 +69,8 @@ cudaError_t Streams::wait_for_all() {
   return errors_.take_fault();
 }
 
-void Streams::run_others_early(bool hurry, cudaStream_t in_order) {
-  others_run_early_ = hurry;
+void Streams::run_others_early(bool early, cudaStream_t in_order) {
+  others_run_early_ = early;
   in_order_ = in_order;
 }
 

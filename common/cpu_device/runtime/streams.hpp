@@ -47,7 +47,7 @@ class Streams {
   cudaError_t wait_for_all();                                    ///< the same of all streams
   /// From now on all streams but one work as soon as events let them, or no longer. CUDA promises
   /// nothing else: who needs an order has to ask for it.
-  void run_others_early(bool hurry, cudaStream_t in_order);
+  void run_others_early(bool early, cudaStream_t in_order);
 
   cudaEvent_t create_event();                         ///< an event
   bool is_event(cudaEvent_t event) const;             ///< whether it exists
