@@ -100,7 +100,7 @@ struct Sides {
   /// How many there are.
   constexpr int size() const {
     int size = 0;
-    while (size < kMaxSides && all[size].length != nullptr) ++size;
+    while (size < kMaxSides && all[size].one[0] != '\0') ++size;
     return size;
   }
   /// Is it one of them?
