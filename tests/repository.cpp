@@ -71,6 +71,11 @@ std::vector<std::string> exercises() {
   return names;
 }
 
+fs::path given_file(const std::string& slug) {
+  const fs::path own = top() / "lessons" / slug / "exercise.cu";
+  return fs::exists(own) ? own : RMSNORM_EXERCISES_DIR / fs::path(slug + ".cu");
+}
+
 std::vector<std::string> lines_of(const fs::path& file) {
   return lines_in(rmsnorm::read_file(file));
 }

@@ -25,6 +25,9 @@ std::vector<std::filesystem::path> project_folders();
 /// The names of all exercises, those of the projects last.
 std::vector<std::string> exercises();
 
+/// The file that a reader of an exercise begins with.
+std::filesystem::path given_file(const std::string& slug);
+
 /// A file's lines, or a text's, without the newlines.
 std::vector<std::string> lines_of(const std::filesystem::path& file);
 std::vector<std::string> lines_in(std::string_view text);

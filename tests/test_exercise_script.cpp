@@ -26,11 +26,11 @@ class Repository {
  public:
   Repository() {
     fs::copy_file(top() / "rmsnorm", folder() / "rmsnorm");
-    for (const char* name : {"common", "lessons", "tests"}) {
+    for (const char* name : {"cmake", "common", "lessons", "tests"}) {
       fs::create_directory_symlink(top() / name, folder() / name);
     }
     fs::create_directory(folder() / "bin");
-    write_program("cmake", "exit 0");
+    build_does("");
     write_program("nvcc", "exit 0");
     write_program("clang++", "exit 0");
   }
@@ -42,9 +42,13 @@ class Repository {
     fs::permissions(file, fs::perms::owner_all);
   }
 
-  /// What `cmake --build` does from now on.
+  /// What `cmake --build` does from now on. The exercise as it is given is made by CMake itself.
   void build_does(const std::string& commands) {
-    write_program("cmake", "case \"$*\" in *--build*) ;; *) exit 0 ;; esac\n" + commands);
+    write_program(
+        "cmake",
+        "case \"$*\" in\n*' -P '*) PATH=${PATH#*:} exec cmake \"$@\" ;;\n*--build*) ;;\n"
+        "*) exit 0 ;;\nesac\n" +
+            commands);
   }
 
   /// The check of the copy of an exercise ends like this from now on.
@@ -99,7 +103,7 @@ class Repository {
 };
 
 std::string given() {
-  return rmsnorm::read_file(top() / "lessons/04_warp_reduce/exercise.cu");
+  return rmsnorm::read_file(given_file("04_warp_reduce"));
 }
 
 /// The exercise with another text in one place.

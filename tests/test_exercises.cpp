@@ -218,7 +218,7 @@ TEST_CASE("the time of a project's kernel is graded against the copy's") {
 TEST_CASE("outside of its marks an exercise is its lesson's kernel file, or our solution's") {
   for (const std::string& slug : exercises()) {
     CAPTURE(slug);
-    const std::vector<std::string> exercise = body_of(folder_of(slug) / "exercise.cu");
+    const std::vector<std::string> exercise = body_of(given_file(slug));
     const std::vector<std::string> lesson = body_of(solution_of(slug));
     // Its parts in turn: outside of the marks, inside, and so on.
     std::vector<std::vector<std::string>> parts(1);
@@ -264,7 +264,7 @@ TEST_CASE("every lesson on the device and every project has goals, three hints a
   for (const std::string& slug : exercises()) {
     CAPTURE(slug);
     const std::string name = name_of(slug);
-    const std::vector<std::string> lines = lines_of(folder_of(slug) / "exercise.cu");
+    const std::vector<std::string> lines = lines_of(given_file(slug));
     REQUIRE(lines.size() > 4);
     const std::string page = read_file(folder_of(slug) / "README.md");
     if (is_project(slug)) {
@@ -333,7 +333,8 @@ TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
 TEST_CASE("a line that is not of the exercise's file is named with its file") {
   LineCount line;
   line.line = 39;
-  for (const char* file : {"exercises/04_warp_reduce.cu", "lessons/04_warp_reduce/exercise.cu"}) {
+  for (const char* file :
+       {"exercises/04_warp_reduce.cu", "build/cpu/exercises/04_warp_reduce.cu"}) {
     line.file = file;
     CHECK(place_of(line, "04_warp_reduce") == "line  39");
   }

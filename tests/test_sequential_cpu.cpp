@@ -24,9 +24,9 @@ Verification verify_with(const WorkloadSpec& spec) {
 TEST_CASE("lesson 01 solves the worked 3 x 8 example") {
   const Workload workload(
       *lesson_01().operation, {.memory = Memory::host, .rows = 3, .hidden = 8, .eps = 0});
-  workload.set("x", {2,  -1,   3,     0.5f, -0.5f, 1.5f, -2,    1,  //
-                     4,  -3,   2.5f,  1,    -1.5f, 0,    -0.5f, 2,  //
-                     -1, 3.5f, -2.5f, 1.5f, 0,     -3,   2.5f,  -0.5f});
+  workload.set("x", {2,  -1,   3,     0.5f, -0.5f, 1.5f, -2,    1,        // row 0
+                     4,  -3,   2.5f,  1,    -1.5f, 0,    -0.5f, 2,        // row 1
+                     -1, 3.5f, -2.5f, 1.5f, 0,     -3,   2.5f,  -0.5f});  // row 2
   workload.set("weight", std::vector<float>(8, 1.0f));
   REQUIRE(verify(lesson_01(), workload).complaint == "");
 

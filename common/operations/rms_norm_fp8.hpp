@@ -160,7 +160,7 @@ inline constexpr TensorSpec kFp8Scale = {
 template <Elements kY, Scaling kScaling, Normed kNormed>
 struct Fp8Tensors {
   /// In the order of the description's numbers.
-  static constexpr TensorSpec kTensors[] = {  //
+  static constexpr TensorSpec kTensors[] = {
       kFp8X, kFp8Weight, kFp8Limit, kFp8Y<kY>, kFp8Scale<kScaling>};
 };
 /// Of x, with one that is given.

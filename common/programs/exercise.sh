@@ -42,7 +42,7 @@ exercise() {
         if [ -n "$slug" ]; then fail 2 "one exercise at a time"; fi
         slug=$(slug_of "$option" || project_of "$option") ||
           fail 2 "there is no lesson '$option' (./rmsnorm list shows them), nor a project"
-        if [ ! -f "$here/lessons/$slug/exercise.cu" ]; then
+        if [ ! -f "$here/lessons/$slug/goals.cpp" ]; then
           fail 2 "the exercise of $slug is on its page alone: it cannot be checked"
         fi
         ;;
@@ -63,10 +63,23 @@ is_project() { [[ $1 != [0-9]* ]]; } # SLUG
 
 project_of() { # NAME
   local file
-  for file in "$here"/lessons/[a-z]*/exercise.cu; do
+  for file in "$here"/lessons/[a-z]*/goals.cpp; do
     if [ "$1" = "$(basename "$(dirname "$file")")" ]; then echo "$1" && return; fi
   done
   return 1
+}
+
+# The file of an exercise as it is given: a project's own, or what a lesson's edit makes of its kernel.
+given() { # SLUG
+  local folder="$here/lessons/$1" file="$here/build/exercises/$1.cu"
+  if is_project "$1"; then echo "$folder/exercise.cu" && return; fi
+  if [ "$file" -ot "$folder/exercise.edit" ] || [ "$file" -ot "$folder/rms_norm.cu" ]; then
+    has_what_it_needs || setup lessons >&2
+    (cd "$here" && cmake -D EDIT="lessons/$1/exercise.edit" -D COPY="$file" -D AS=PLAIN \
+      -P cmake/Edits.cmake >&2) || fail 2 "lessons/$1/exercise.edit does not fit its kernel"
+    touch "$file" # it may be as it was
+  fi
+  echo "$file"
 }
 
 # What it is called on the command line: 04_warp_reduce -> 4, softmax -> softmax.
@@ -94,7 +107,7 @@ exercise_remember() { # SLUG HINTS OUTCOME FILE_CHECKSUM
 exercise_outcome() { # SLUG
   local copy="$copies/$1.cu" checked
   checked=$(exercise_state "$1" 3 never)
-  if [ ! -f "$copy" ] || cmp -s "$copy" "$here/lessons/$1/exercise.cu"; then
+  if [ ! -f "$copy" ] || cmp -s "$copy" "$(given "$1")"; then
     echo "not begun"
   elif [ "$checked" = never ]; then
     echo "not checked"
@@ -106,9 +119,9 @@ exercise_outcome() { # SLUG
 }
 
 exercise_overview() {
-  local file slug outcome done=0 all=0 next=''
-  for file in "$here"/lessons/*/exercise.cu; do # the projects come last
-    slug=$(basename "$(dirname "$file")")
+  local slug outcome done=0 all=0 next=''
+  for slug in "$here"/lessons/*/goals.cpp; do # the projects come last
+    slug=$(basename "$(dirname "$slug")")
     outcome=$(exercise_outcome "$slug")
     all=$((all + 1))
     if [ "$outcome" = reached ]; then
@@ -116,7 +129,7 @@ exercise_overview() {
     else
       next=${next:-$(exercise_name "$slug")}
     fi
-    sed -n 's,^// Goal *\(.*[^:\,]\).*,\1,p' "$file" | fold -s -w 46 |
+    sed -n 's,^+*// Goal *\(.*[^:\,]\).*,\1,p' "$here/lessons/$slug"/exercise.* | fold -s -w 46 |
       awk -v slug="$slug" -v outcome="$outcome" '{
         sub(/ $/, "")
         printf "%-19s %-11s  %s\n", slug, outcome, $0
@@ -144,7 +157,7 @@ END
 exercise_begin() { # SLUG
   local copy="$copies/$1.cu"
   if [ -f "$copy" ]; then return; fi
-  { mkdir -p "$copies" && cp "$here/lessons/$1/exercise.cu" "$copy.new" && mv "$copy.new" "$copy"; } ||
+  { mkdir -p "$copies" && cp "$(given "$1")" "$copy.new" && mv "$copy.new" "$copy"; } ||
     fail 2 "exercises/$1.cu cannot be written"
   note "your copy is exercises/$1.cu: change what stands between >>> and <<<"
 }
@@ -199,7 +212,7 @@ exercise_check_copy() { # SLUG
 # none, so that takes nvcc.
 exercise_spills() { # SLUG
   local bytes
-  grep -q '^//.* no spilled register' "$here/lessons/$1/exercise.cu" || return 1
+  grep -q '^+//.* no spilled register' "$here/lessons/$1/"exercise.* || return 1
   if [ -z "$registers" ]; then
     note "not checked: no spilled register, which takes nvcc"
     return 1
@@ -224,7 +237,7 @@ outside_of_marks() {
 
 exercise_warn_outside() { # SLUG
   local copy="$copies/$1.cu"
-  if ! diff -q <(outside_of_marks "$here/lessons/$1/exercise.cu") <(outside_of_marks "$copy") \
+  if ! diff -q <(outside_of_marks "$(given "$1")") <(outside_of_marks "$copy") \
     >/dev/null; then
     note "exercises/$1.cu differs from the exercise outside of the marks >>> and <<<, too"
   fi
@@ -235,7 +248,7 @@ exercise_warn_outside() { # SLUG
 exercise_solved() { # SLUG
   local kernel="$here/lessons/$1/rms_norm.cu"
   if is_project "$1"; then kernel="$here/tests/operations/$1/solution.cu"; fi
-  sed '/^[^/]/,$d' "$here/lessons/$1/exercise.cu"
+  sed '/^[^/]/,$d' "$(given "$1")"
   awk '
     /^[^\/]/ || /^$/ { body = 1 }
     /^\/\/ \[variant\]$/ { variant = !variant; skip_empty = !variant; next }
@@ -284,7 +297,7 @@ exercise_hint() { # SLUG
 exercise_reset() { # SLUG
   local copy="$copies/$1.cu" number=1
   if [ ! -f "$copy" ]; then exercise_begin "$1" && return; fi
-  if cmp -s "$copy" "$here/lessons/$1/exercise.cu"; then
+  if cmp -s "$copy" "$(given "$1")"; then
     note "exercises/$1.cu is as it was given"
   else
     while [ -e "$copies/$1.old-$number" ]; do number=$((number + 1)); done
@@ -326,6 +339,6 @@ exercise_time() { # SLUG
   take_program "$here/build/$preset/lessons/my_$1"
   "$own/my_$1" --time || return
   if is_project "$1"; then return; fi
-  regime=$(field regime "$here/lessons/$1/exercise.cu")
+  regime=$(field regime "$here/lessons/$1/rms_norm.cu")
   "$here/build/$preset/lessons/$1" --regime "$regime"
 }

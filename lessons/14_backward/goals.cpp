@@ -1,5 +1,5 @@
 /// \file
-/// What exercise.cu is to reach.
+/// What the exercise is to reach.
 
 #include "common/programs/exercise.hpp"
 

@@ -223,7 +223,7 @@ TEST_CASE("clang reads a file of whatever name, and the headers beside it") {
 TEST_CASE("clang has nothing to say of the kernels of all lessons and projects") {
   NEEDS_CLANG;
   for (const fs::directory_entry& folder : fs::directory_iterator(top() / "lessons")) {
-    if (!fs::exists(folder.path() / "exercise.cu")) continue;
+    if (!fs::exists(folder.path() / "goals.cpp")) continue;
     const fs::path lesson = folder.path() / "rms_norm.cu";
     const Finished finished =
         ask_about(fs::exists(lesson) ? lesson : folder.path() / "exercise.cu");
