@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Files that change a kernel, NAME.edit: how edits.cmake applies one is said there. The head of
-/// each says what it is, and what has to come of it:
+/// Files that change a kernel, NAME.edit; cmake/Edits.cmake has the format. The head of each says
+/// what it is, and what has to come of it:
 ///
 ///     Mutant: forgets eps
 ///     In lessons/02_naive/rms_norm.cu:
@@ -20,6 +20,11 @@
 ///     By a GPU with room: TEXT    likewise, if it has memory for more than 2^31 elements
 ///     By a GPU: at times          it depends on who comes first
 ///     By a GPU: never             it tells neither what has run nor what a launch asks of it
+///     By a GPU: not asked         it could not be stopped
+///     Ended on PROBLEM: TEXT      a kernel that never ends, after a second
+///     Cannot run: TEXT            what the CPU device has not
+///     Right:                      it is accepted. These are twins of wrong ones: they do as much
+///     Right on PROBLEM:           likewise, and on this problem alone, which takes less time
 ///
 /// and of what an exercise says of a way round its idea (test_exercises.cpp):
 ///
@@ -37,7 +42,7 @@ namespace tests {
 
 /// An edit's head.
 struct Edit {
-  std::filesystem::path file;  ///< "tests/mutants/eps_missing.edit"
+  std::filesystem::path file;  ///< "tests/edits/eps_missing.edit"
   /// Its entries, in their order, as "Rejected on 1 x 1" and what is said.
   std::vector<std::pair<std::string, std::string>> head;
 

@@ -50,7 +50,6 @@ class Faults {
   Faults(const Operation& operation, Memory memory) : operation_(operation), memory_(memory) {}
 
   std::vector<Fault> all() {
-    for (const std::string& mistake : mistakes_in(operation_)) of_formula(mistake);
     for (const TensorSpec& tensor : operation_.tensors) {
       is_written(tensor) ? of_output(tensor) : of_input(tensor);
     }
@@ -59,12 +58,9 @@ class Faults {
   }
 
  private:
-  void add(
-      const std::string& name, const std::string& complaint, Launch launch,
-      bool is_of_formula = false) {
+  void add(const std::string& name, const std::string& complaint, Launch launch) {
     faults_.push_back(
-        {name, implementation_with(operation_, memory_, std::move(launch)), complaint,
-         is_of_formula});
+        {name, implementation_with(operation_, memory_, std::move(launch)), complaint});
   }
 
   /// A change of a tensor, of one element or more, after a right launch.
@@ -75,17 +71,8 @@ class Faults {
       change(place_of(*operation, tensor, p));
     };
     faults_.push_back(
-        {fmt::format("{}: {}", tensor, name), right_and_then(operation_, memory_, then), complaint,
-         false});
-  }
-
-  void of_formula(const std::string& mistake) {
-    const std::string tensor = mistake.substr(0, mistake.find(':'));
-    const auto launch = [operation = &operation_, mistake](const Problem& p, cudaStream_t) {
-      store_solution(*operation, p, [&](const char* other) { return mistake == other; });
-      return cudaSuccess;
-    };
-    add(mistake, tensor == "y" ? "row " : tensor + "'s ", launch, true);
+        {fmt::format("{}: {}", tensor, name), right_and_then(operation_, memory_, then),
+         complaint});
   }
 
   void of_output(const TensorSpec& spec) {

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Implementations that are wrong on purpose, one for each mistake that the verifier has to find:
-/// of any operation, from its description.
+/// Implementations that are wrong on purpose, one for each mistake that the verifier has to find,
+/// whatever the operation is: from its description.
 
 #include <functional>
 #include <string>
@@ -33,7 +33,6 @@ struct Fault {
   std::string name;
   rmsnorm::Implementation implementation;
   std::string complaint;
-  bool is_of_formula;  ///< too small for 16 bits to show
 };
 
 /// Every mistake that this operation allows.

@@ -34,11 +34,10 @@ inline constexpr cudaError_t kNoClusters[] = {
 std::vector<rmsnorm::Implementation> gpu_implementations();
 
 /// Calls test(implementation, workload) for each of them. There is one workload at a time, for all
-/// of an operation, after prepare(workload).
+/// of an operation.
 void for_gpu_implementations(
     rmsnorm::WorkloadSpec spec,
-    const std::function<void(const rmsnorm::Implementation&, const rmsnorm::Workload&)>& test,
-    const std::function<void(const rmsnorm::Workload&)>& prepare = {});
+    const std::function<void(const rmsnorm::Implementation&, const rmsnorm::Workload&)>& test);
 
 /// Whether the GPU has memory for a problem of this shape now, with so many matrices, or the CPU
 /// device the time; says so if not.

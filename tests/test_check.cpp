@@ -64,7 +64,7 @@ TEST_CASE("check rejects a kernel whose traffic is not as predicted") {
 
 TEST_CASE("check shows the first lines that kernels print, and says that there are more") {
   NEEDS_COUNTS();
-  const Finished finished = check({"twin/prints"});
+  const Finished finished = check({"edit/prints"});
   CHECK(finished.exit_code == kAllVerified);
   const std::vector<std::string> lines = lines_in(finished.out);
   CHECK(std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
@@ -108,16 +108,6 @@ TEST_CASE("check refuses a registration without a field that it needs, and two o
   }
 }
 
-TEST_CASE("check ends a kernel of the CPU device that never ends and names the problem") {
-  if (!is_cpu_device()) SKIP_TEST("a GPU cannot be asked");
-  const Finished finished = check({"97_never_ends", "1"});
-  CHECK(finished.exit_code == kLessonWrong);
-  CHECK(
-      finished.out ==
-      "97_never_ends               FAIL  on 1 x 1: no end after 1 s: is there a loop that never "
-      "ends?\n");
-}
-
 TEST_CASE("check ends a launcher that never ends, too") {
   if (!is_cpu_device()) SKIP_TEST("a GPU's problems have no limit");
   const Finished finished = check({"decides_never", "1"});
@@ -126,29 +116,9 @@ TEST_CASE("check ends a launcher that never ends, too") {
       finished.out, contains("decides_never               FAIL  on 0 x 1: no end after 1 s"));
 }
 
-TEST_CASE("check names what only a GPU has and is neither right nor wrong about it") {
-  if (!is_cpu_device()) SKIP_TEST("a GPU cannot be asked");
-  const Finished finished = check({"98_tensor_cores"});
-  CHECK(finished.exit_code == kNoDevice);
-  CHECK_THAT(
-      finished.out,
-      contains("98_tensor_cores             cannot run: it needs a GPU: needs_gpu.cu:") &&
-          contains(": the CPU device has no <mma.h> (tensor cores)\n"));
-}
-
-TEST_CASE("check leads to branches for long rows, and finds nothing wrong in right ones") {
-  NEEDS_COUNTS();
-  for (const char* const twin : {"wide_rows", "short_array"}) {
-    CAPTURE(twin);
-    const Finished finished = check({std::string("covered/") + twin});
-    CHECK(finished.exit_code == kAllVerified);
-    CHECK_THAT(finished.out, contains(" PASS  on ") && contains(" of them random (seed 1)\n"));
-  }
-}
-
 TEST_CASE("check calls a kernel right on a problem alone, where lines of it do not run") {
   NEEDS_COUNTS();
-  const Finished alone = check({"mutant/between_sizes", "--only", "3 x 1000"});
+  const Finished alone = check({"edit/between_sizes", "--only", "3 x 1000"});
   CHECK(alone.exit_code == kAllVerified);
   CHECK_THAT(alone.out, contains(" PASS  on 1 problem\n"));
 }
@@ -172,7 +142,7 @@ TEST_CASE("check runs the problem alone that it names where a kernel is wrong") 
            {"only_y_unaligned", "3 x 1024, with y alone 4 bytes behind a 16-byte boundary"},
            {"rows_in_grid_y", "8264705 x 520, of which few blocks ran"}}) {
     CAPTURE(mutant);
-    const Finished alone = check({"mutant/" + mutant, "--only", problem});
+    const Finished alone = check({"edit/" + mutant, "--only", problem});
     CHECK(alone.exit_code == kLessonWrong);
     CHECK_THAT(
         alone.out, contains("FAIL  on " + problem + ":\n") &&
@@ -188,7 +158,7 @@ TEST_CASE("check runs the problem alone that it names where a kernel is wrong") 
 
 TEST_CASE("check says why it has no verdict about a problem that is too large as a whole") {
   NEEDS_COUNTS();
-  const Finished finished = check({"twin/copies_first"});
+  const Finished finished = check({"edit/copies_first"});
   CHECK(finished.exit_code == kAllVerified);
   CHECK_THAT(
       on_one_line(finished.out), contains("not tried on 8264705 x 520, of which few blocks ran: "

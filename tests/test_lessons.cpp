@@ -1,14 +1,10 @@
 /// \file
-/// Every kernel that runs on a GPU, on every problem that it supports.
+/// What every kernel that runs on a GPU has to do besides what `check` demands of the lessons'
+/// (test_mutants.cpp), variants too: which problems it supports, its stream, its bits.
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <chrono>
-#include <cmath>
-#include <cstdlib>
-#include <functional>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -36,12 +32,6 @@ namespace {
 
 /// A shape that no kernel has a reason not to support.
 constexpr Shape kPlain = {33, 4096};
-/// Lengths around vectors, warps and blocks, and long ones.
-constexpr int kHidden[] = {1,    2,    31,   32,   33,   127,  128,   257,  769,
-                           1000, 1023, 1024, 4095, 4096, 8192, 12289, 49152};
-/// The same for other types, around a vector of 8.
-constexpr int kHiddenOfTypes[] = {1,    8,    33,   64,   128,   264,  520,
-                                  1000, 2056, 4104, 8200, 16384, 20000};
 
 Types typed(const char* name, float bias = 0) {
   Types types = *types_named(name);
@@ -56,56 +46,12 @@ void check_or_unsupported(const WorkloadSpec& spec) {
   });
 }
 
-/// A problem of up to `most` elements: small sizes as often as large ones, lengths with and without
-/// a power of two in them, any alignment, eps and types.
-WorkloadSpec random_problem(std::mt19937_64& random, int most) {
-  const auto below = [&](int end) { return static_cast<int>(random() % std::max(end, 1)); };
-  const auto any_size = [&](int limit) {  // a power of two, and something below it
-    const int high = 1 << below(std::bit_width(static_cast<unsigned>(limit)));
-    return std::min(limit, high + below(high));
-  };
-  WorkloadSpec spec;
-  spec.hidden = any_size(std::min(most, 1 << 16));
-  if (below(3) > 0) {
-    const int multiple = 1 << below(8);
-    spec.hidden = std::min(most, std::max(1, spec.hidden / multiple) * multiple + below(2));
-  }
-  spec.rows = any_size(std::max(1, most / std::max(spec.hidden, 256)));
-  spec.misalign = below(2) * below(4);
-  constexpr float kEps[] = {1e-5f, 1e-6f, 1e-12f, 0.0f, 1.0f, 1e-3f};
-  spec.eps = kEps[below(std::size(kEps))];
-  spec.seed = random() % 1000;
-  const std::vector<Types> types = all_types();
-  spec.types = types[below(static_cast<int>(types.size()))];
-  if (spec.types.weight) spec.types.weight_bias = static_cast<float>(below(2));
-  return spec;
-}
-
-/// Checks every kernel, each of which has to support it, after prepare(workload).
-void check_all(const WorkloadSpec& spec, const std::function<void(const Workload&)>& prepare = {}) {
-  for_gpu_implementations(
-      spec,
-      [](const Implementation& implementation, const Workload& workload) {
-        const bool is_solved = solves_or_says_why(implementation, workload);
-        CHECK((is_solved || is_variant(implementation.slug)));  // which need not support all
-      },
-      prepare);
-}
-
-/// Checks every kernel after `change` was made to the rows of x, and then to those of any other
-/// matrix that is read, which are handed over one by one. Each has to support it.
-template <class Change>
-void check_with_rows(int rows, int hidden, float eps, Change&& change) {
-  for (const bool only_x : {true, false}) {
-    check_all({.rows = rows, .hidden = hidden, .eps = eps}, [&](const Workload& workload) {
-      for (const TensorSpec& tensor : workload.operation().tensors) {
-        if (!is_input_matrix(tensor) || only_x != (tensor.name == std::string("x"))) continue;
-        std::vector<float> values = workload.tensor(tensor.name).values();
-        for (int row = 0; row < rows; ++row) change(row, values.data() + std::size_t(row) * hidden);
-        workload.set(tensor.name, values);
-      }
-    });
-  }
+/// Checks every kernel, each of which has to support it.
+void check_all(const WorkloadSpec& spec) {
+  for_gpu_implementations(spec, [](const Implementation& implementation, const Workload& workload) {
+    const bool is_solved = solves_or_says_why(implementation, workload);
+    CHECK((is_solved || is_variant(implementation.slug)));  // which need not support all
+  });
 }
 
 /// The bits of everything that a launch has written.
@@ -137,36 +83,6 @@ class Gate {
 
 }  // namespace
 
-TEST_CASE(
-    "every kernel is right on every shape, and on some at every address, or says why it does not") {
-  NEEDS_GPU();
-  // In time, the CPU device has no more of 70000 rows than of 1000.
-  const auto is_another = [](int rows) { return rows <= 1000 || !is_cpu_device(); };
-  const int rows = GENERATE_COPY(filter(is_another, values({0, 1, 2, 31, 1000, 70000})));
-  for (const int hidden : kHidden) {
-    const Shape shape = in_time(rows, hidden);
-    if (!fits_on_gpu(shape.rows, hidden)) continue;
-    for (int misalign = 0; misalign < (rows == 31 ? 4 : 1); ++misalign) {
-      check_or_unsupported({.rows = shape.rows, .hidden = hidden, .misalign = misalign});
-    }
-  }
-}
-
-TEST_CASE("every kernel that knows other types is right on every shape of theirs") {
-  NEEDS_GPU();
-  const Types types = GENERATE(
-      typed("bf16", 1), typed("bf16/fp32"), typed("fp16/none"), typed("fp32", 1), typed("fp16"));
-  for (const int hidden : kHiddenOfTypes) {
-    for (const int rows : {0, 1, 7, 70}) {
-      const int most = in_time(rows, hidden).rows;
-      for (int misalign = 0; misalign < (rows == 7 ? 2 : 1); ++misalign) {
-        check_or_unsupported(
-            {.rows = most, .hidden = hidden, .misalign = misalign, .types = types});
-      }
-    }
-  }
-}
-
 // The small shapes have tails behind the last full warp and the block's last full round, and rows
 // that do not fill the last block of a kernel that gives each block several.
 TEST_CASE("every kernel is right on few rows and on many of every kind", "[sanitizer]") {
@@ -180,20 +96,6 @@ TEST_CASE("every kernel is right on few rows and on many of every kind", "[sanit
     for (const Types& types : {typed("fp32"), typed("bf16", 1)}) {
       check_or_unsupported({.rows = shape.rows, .hidden = shape.hidden, .types = types});
     }
-  }
-}
-
-TEST_CASE("every kernel is right on random problems") {
-  NEEDS_GPU();
-  const char* const wanted = std::getenv("RMSNORM_TEST_SEED");  // to draw the same once more
-  const unsigned seed = wanted != nullptr ? std::stoul(wanted) : std::random_device{}();
-  CAPTURE(seed);
-  std::mt19937_64 random(seed);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(4);
-  while (std::chrono::steady_clock::now() < end) {
-    WorkloadSpec spec = random_problem(random, is_cpu_device() ? 1 << 14 : 1 << 20);
-    check_or_unsupported(spec);
-    if (std::exchange(spec.types, {}) != Types{}) check_or_unsupported(spec);
   }
 }
 
@@ -233,45 +135,6 @@ TEST_CASE("every kernel is right on the longest row that it supports") {
     CHECK(solves_or_says_why(implementation, longest));
   };
   for_gpu_implementations({.rows = 1, .hidden = 4}, check);
-}
-
-TEST_CASE("every kernel is right beyond 2^31 elements") {
-  NEEDS_GPU();
-  if (is_cpu_device()) SKIP_TEST("it would take the CPU device minutes");
-  for (const Shape shape : {Shape{4194305, 513}, Shape{4194305, 512}, Shape{536870913, 4}}) {
-    if (!fits_on_gpu(shape.rows, shape.hidden, 5)) continue;  // with a copy of what is in place
-    check_or_unsupported({.rows = shape.rows, .hidden = shape.hidden});
-    check_or_unsupported({.rows = shape.rows, .hidden = shape.hidden, .types = typed("bf16")});
-  }
-}
-
-TEST_CASE("every kernel makes of NaN and Inf and zeros and large and tiny what IEEE 754 says") {
-  NEEDS_GPU();
-  for (const int hidden : {64, 1000, 4096}) {
-    for (const int col : {0, hidden / 2, hidden - 1}) {
-      check_with_rows(19, hidden, 1e-5f, [&](int row, float* x) {
-        if (row == 7) x[col] = NAN;
-        if (row == 11) std::fill(x, x + hidden, NAN);  // every element is to be written
-      });
-    }
-  }
-  for (const int hidden : {64, 4096}) {
-    check_with_rows(19, hidden, 1e-5f, [&](int row, float* x) {
-      if (row % 3 == 0) x[row % hidden] = INFINITY;
-      if (row % 3 == 1) x[hidden - 1] = -INFINITY;
-    });
-  }
-  check_with_rows(19, 4096, 1e-5f, [](int row, float* x) {
-    if (row % 2 == 0) std::fill(x, x + 4096, row % 4 == 0 ? 0.0f : -0.0f);
-  });
-  for (const float factor : {1e15f, 1e-15f, 1e-30f}) {
-    check_with_rows(19, 4096, 1e-5f, [&](int row, float* x) {
-      if (row % 2 == 0) std::transform(x, x + 4096, x, [&](float v) { return v * factor; });
-    });
-  }
-  check_with_rows(5, 4096, 1e-5f, [](int row, float* x) {  // the sum leaves fp32's range
-    if (row == 2) std::fill(x, x + 4096, 1e30f);
-  });
 }
 
 TEST_CASE("every kernel works on the stream that it was given and does not wait for it") {
