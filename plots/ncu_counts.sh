@@ -53,8 +53,10 @@ for options in "$@"; do
     cat "$folder/messages" "$folder/ncu" >&2
     fail "ncu failed"
   }
-  # Columns 18 and 19 are the verdict and the device: lessons that run on the CPU launch nothing.
-  awk -F , -v OFS=, '$18 == "pass" && $19 != "cpu" { print $1, $2, $3, $4, $5, $6 }' \
+  # Lessons that run on the CPU launch nothing.
+  awk -F , -v OFS=, '
+    NR == 1 { for (i = 1; i <= NF; ++i) at[$i] = i }
+    $at["verdict"] == "pass" && $at["device"] != "cpu" { print $1, $2, $3, $4, $5, $6 }' \
     "$folder/results" >"$folder/launches"
   if [ ! -s "$folder/launches" ]; then fail "nothing passed with $options"; fi
 
