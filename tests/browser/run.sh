@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Tests pages in a headless Chromium: that they load without an error, can be read and used, and fit
-# a phone, and that the interactive figures on them do what they say.
-# usage: tests/browser/run.sh [FOLDER_OF_THE_SITE] [options of Python's unittest, as -k sorted]
-#   without a folder: each figure on a page of its own
+# Tests a site's pages in a headless Chromium: that they load without an error, can be read and used,
+# and fit a phone, and that the interactive figures on them do what they say.
+# usage: tests/browser/run.sh FOLDER_OF_THE_SITE [options of Python's unittest, as -k sorted]
 # Exit code 4: something is missing here. CHROMIUM names another browser.
 set -euo pipefail
 folder=$(cd "$(dirname "$0")" && pwd)
