@@ -103,9 +103,9 @@ TEST_CASE("a page of results says once what counted, and has no value where none
   REQUIRE_FALSE(results.empty());
   const std::string& html = results[0].text;
   CHECK(html.find("<caption>Counted by ncu on ") != std::string::npos);
-  const auto part = html.find(" A part of the lessons: ");
+  const auto part = html.find(">A part of the lessons: ");
   REQUIRE(part != std::string::npos);
-  CHECK(html.find(" Times: ") < part);
+  CHECK(html.find(">Times: ") < part);
   CHECK(html.find("on Counted by") == std::string::npos);
   CHECK(html.find(", commit <code>") != std::string::npos);
   CHECK(html.find('`') == std::string::npos);
@@ -120,7 +120,9 @@ TEST_CASE("pictures for a light and a dark page, folds and headings are understo
   CHECK(
       site_of("<details><summary>A `b`</summary>\n\nc\n\n</details>") ==
       "<details><summary>A <code>b</code></summary>\n<p>c</p>\n</details>");
-  CHECK(site_of("## What is `x`?\n") == "\\section s_page_what_is_x What is <code>x</code>?");
+  CHECK(
+      site_of("## What is `x`?\n") ==
+      "<h2><a class=\"anchor\" id=\"s_page_what_is_x\"></a>What is <code>x</code>?</h2>");
 }
 
 TEST_CASE("headings have the anchors that GitHub gives them") {

@@ -84,8 +84,8 @@ void make_headings_of_terms(const Document& glossary) {
       }
       if (terms.empty()) return;
       const std::string text = html_of(cmark_node_first_child(item));
-      html += section("subsection", terms.front().anchor, names) + "<p class=\"meaning\">" +
-              anchors + trimmed(text.substr(text.find(": ") + 2)) + "</p>\n";
+      html += heading(3, terms.front().anchor, names) + "<p class=\"meaning\">" + anchors +
+              trimmed(text.substr(text.find(": ") + 2)) + "</p>\n";
     }
     replace(list, html);
   });

@@ -9,7 +9,7 @@
 #include "plots/tool.hpp"
 
 int main(int argc, char** argv) {
-  std::filesystem::path root, lessons, folder, katex;
+  std::filesystem::path root, lessons, folder;
   std::string repository;
   CLI::App app("The site's pages: before Doxygen (pages) and after it (finish).");
   app.require_subcommand(1);
@@ -24,12 +24,11 @@ int main(int argc, char** argv) {
       ->type_name("FILE");
   pages->add_option("--repository", repository, "The repository's address; empty: no links to it")
       ->type_name("URL");
-  finish->add_option("--katex", katex, "KaTeX's folder")->required()->type_name("DIR");
   return rmsnorm::plots::run_tool(app, argc, argv, [&] {
     if (*pages) {
       rmsnorm::site::write_pages(root, lessons, folder, repository);
     } else {
-      rmsnorm::site::finish(root, folder, katex);
+      rmsnorm::site::finish(root, folder);
     }
     return rmsnorm::plots::kDone;
   });

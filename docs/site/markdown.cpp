@@ -1,5 +1,7 @@
 #include "docs/site/markdown.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <vector>
@@ -14,11 +16,6 @@ using Lines = std::vector<std::string>;
 
 bool is_blank(const std::string& line) {
   return line.find_first_not_of(' ') == std::string::npos;
-}
-
-/// Text for Doxygen itself, amid a page's HTML.
-std::string beyond_html(const std::string& text) {
-  return "\\endhtmlonly\n" + text + "\n\\htmlonly[block]\n";
 }
 
 /// Whether text may have links: not in a heading, a link or an image's description.
@@ -91,14 +88,13 @@ class Writer {
   }
 
   void heading(cmark_node* node) const {
-    static const char* const kCommands[] = {"section", "subsection", "subsubsection", "paragraph"};
     const int level = cmark_node_get_heading_level(node);
     const std::string title = plain_text(node);
     if (level < 2 || level > 5)
       throw std::runtime_error("a heading has two to five '#', not as in: " + title);
     const std::string label = section_label(surroundings_.label, slug_of(title));
     const std::string html = between(html_of(node), ">", "</h");
-    replace(node, section(kCommands[level - 2], label, html));
+    replace(node, site::heading(level, label, html));
   }
 
   static void code(cmark_node* node) {
@@ -117,7 +113,8 @@ class Writer {
     } else if (kind == "cpp") {
       if (text.find("*/") != std::string::npos)
         throw std::runtime_error("there is no way to show the end of a comment: " + text);
-      replace(node, beyond_html("\\code{.cpp}\n" + text + "\\endcode"));
+      // For Doxygen itself, amid a page's HTML.
+      replace(node, "\\endhtmlonly\n\\code{.cpp}\n" + text + "\\endcode\n\\htmlonly[block]\n");
     } else {
       replace(node, fragment(text, kind));
     }
@@ -211,9 +208,8 @@ std::string html_block(const std::string& html) {
   return "\n\\htmlonly[block]\n" + replace_all(html, "*/", "*&#47;") + "\\endhtmlonly\n";
 }
 
-std::string section(
-    const std::string& command, const std::string& label, const std::string& title) {
-  return beyond_html("\n\\" + command + " " + label + " " + replace_all(title, "@", "\\@") + "\n");
+std::string heading(int level, const std::string& label, const std::string& title) {
+  return fmt::format("<h{0}><a class=\"anchor\" id=\"{1}\"></a>{2}</h{0}>\n", level, label, title);
 }
 
 }  // namespace rmsnorm::site

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// A page in the Markdown of code-hosting sites becomes one that Doxygen can read. Sections and
-/// code stay Doxygen's, for its tables of contents, its search and its colours; the rest is written
-/// as the HTML that it means, so that it does not depend on Doxygen's own idea of Markdown.
+/// A page in the Markdown of code-hosting sites becomes one that Doxygen can read. Code stays
+/// Doxygen's, for its colours; the rest is written as the HTML that it means, so that it does not
+/// depend on Doxygen's own idea of Markdown.
 
 #include <functional>
 #include <string>
@@ -47,7 +47,7 @@ std::string fragment(const std::string& code, std::string_view kind);
 /// HTML in a Doxygen page, as it is.
 std::string html_block(const std::string& html);
 
-/// A heading for Doxygen, amid HTML. \param command "section", "subsection" ... \param title HTML
-std::string section(const std::string& command, const std::string& label, const std::string& title);
+/// A heading with a place to link to; the page's title has level 1. \param title HTML
+std::string heading(int level, const std::string& label, const std::string& title);
 
 }  // namespace rmsnorm::site

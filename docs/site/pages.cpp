@@ -121,6 +121,11 @@ std::string figure(const std::string& light, const std::string& dark, const std:
          picture(dark, "dark") + "</figure>";
 }
 
+/// What sets formulas, before the first of a page.
+constexpr const char* kFormulas =
+    "<link rel=\"stylesheet\" href=\"katex/katex.min.css\">\n"
+    "<script src=\"katex/katex.min.js\"></script>\n";
+
 std::string link(const std::string& address, const std::string& html) {
   return "<a href=\"" + address + "\">" + html + "</a>";
 }
@@ -183,10 +188,6 @@ class Site {
   /// A comment, as Doxygen wants it. (Of Markdown files it would choose the addresses itself.)
   void write_page(const std::string& label, const std::string& text) {
     write_file(folder_ / (label + ".dox"), "/**\n" + text + "*/\n");
-  }
-
-  static std::string with_contents(const std::string& text, int levels = 2) {
-    return fmt::format("\\tableofcontents{{HTML:{}}}\n{}", levels, text);
   }
 
   /// The address of what a page of a folder links to.
@@ -267,7 +268,9 @@ class Site {
       const Document page = for_site(
           read_file(root_ / file), surroundings(folder, label, is_glossary ? nullptr : &terms));
       if (is_glossary) make_headings_of_terms(page);
-      return to_doxygen(page);
+      const std::string text = to_doxygen(page);
+      const bool has_formulas = text.find("class=\"math") != std::string::npos;
+      return has_formulas ? html_block(kFormulas) + text : text;
     } catch (const std::exception& error) {
       throw std::runtime_error(fmt::format("{}: {}", file, error.what()));
     }
@@ -385,13 +388,12 @@ class Site {
       if (is_here) links += " &middot; " + link(page, figure.title);
     }
     add(label, lesson.title,
-        with_contents(
-            html_block(ladder(i) + "<p class=\"lesson-links\">" + links + "</p>\n" + changes) +
+        html_block(ladder(i) + "<p class=\"lesson-links\">" + links + "</p>\n" + changes) +
             with_linked_lines(text_of("lessons/" + lesson.slug + "/README.md", label)) +
             html_block(previous_and_next(
                 i > 0 ? lessons_[i - 1] : kStart,
                 i + 1 < lessons_.size() ? lessons_[i + 1] : kYourTurn)) +
-            repository_links("lessons/" + lesson.slug + "/README.md") + hidden(subpages)));
+            repository_links("lessons/" + lesson.slug + "/README.md") + hidden(subpages));
     add(kernel, "The file of lesson " + lesson.number,
         html_block(
             ladder(i) + "<p>" + link(label + ".html", escape_html(lesson.title)) +
@@ -422,10 +424,8 @@ class Site {
   // --- pages that are no lesson
 
   void file_page(const FilePage& page) {
-    const std::string label = page.label;
-    const std::string text = text_of(page.file, label) + "\n" + repository_links(page.file);
-    const int levels = label == "glossary" ? 1 : 2;  // its terms are sections, and many
-    add(label, title_of(read_file(root_ / page.file)), with_contents(text, levels));
+    add(page.label, title_of(read_file(root_ / page.file)),
+        text_of(page.file, page.label) + "\n" + repository_links(page.file));
   }
 
   void results() {
@@ -454,13 +454,11 @@ class Site {
     for (const std::string& name : names) {
       const std::string svg = read_file(root_ / "plots/charts" / (name + ".svg"));
       const std::string finding = between(svg, "<title>", "</title>");
-      text +=
-          "\n\\section " + section_label("charts", name) + " " + replace_all(name, "_", " ") +
-          "\n" +
-          html_block(
-              figure("charts/" + name + ".svg", "charts/" + name + "-dark.svg", finding) + "\n");
+      text += html_block(
+          heading(2, section_label("charts", name), replace_all(name, "_", " ")) +
+          figure("charts/" + name + ".svg", "charts/" + name + "-dark.svg", finding) + "\n");
     }
-    add("charts", "All charts", with_contents(text));
+    add("charts", "All charts", text);
   }
 
   static std::string page_of(const Interactive& figure) {
@@ -494,13 +492,14 @@ class Site {
     pages(false);
     tree += "- \\subpage sources\n";
     others += "<li>" + link("files.html", "The harness: API reference") + "</li>\n";
-    others = "\n\\section " + section_label("index", "more-pages") + " Beside the lessons\n" +
-             html_block("<ul class=\"columns\">\n" + others + "</ul>\n");
+    others = html_block(
+        heading(2, section_label("index", "more-pages"), "Beside the lessons") +
+        "<ul class=\"columns\">\n" + others + "</ul>\n");
     const std::string next =
         "<nav class=\"cards\" aria-label=\"Next\">\n" + card(false, lessons_.at(0)) + "</nav>\n";
     write_page(
-        "index", "\\mainpage " + title + "\n\n" + with_contents(text_of("README.md", "index")) +
-                     others + html_block(next) + repository_links("README.md") + hidden(tree));
+        "index", "\\mainpage " + title + "\n\n" + text_of("README.md", "index") + others +
+                     html_block(next) + repository_links("README.md") + hidden(tree));
   }
 
   // --- files that the pages lead to

@@ -179,7 +179,7 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
 
   std::vector<ResultsPage> pages = {{"results", "Results", ""}};
   const auto section = [&](const std::string& name, const std::string& title) {
-    return "\n\\section " + section_label("results", name) + " " + title + "\n";
+    return html_block(heading(2, section_label("results", name), title));
   };
   // Adds a page of its own, and returns the link to it.
   const auto further = [&](const std::string& name, const std::string& title,

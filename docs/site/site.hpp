@@ -21,15 +21,11 @@ void write_pages(
 /// Where a file can be edited on the forge that has the repository; "" if that is not known.
 std::string edit_address(std::string_view repository, std::string_view file);
 
-/// Finishes every page that Doxygen has written, and adds the files that they use: charts,
-/// drawings, the program that sets formulas.
+/// Finishes every page that Doxygen has written, and adds the drawings and what is searched.
 /// \param root   the repository's top folder
 /// \param html   where Doxygen has put the pages
-/// \param katex  the folder of katex.min.js
 /// \throws std::runtime_error if a file cannot be read or written
-void finish(
-    const std::filesystem::path& root, const std::filesystem::path& html,
-    const std::filesystem::path& katex);
+void finish(const std::filesystem::path& root, const std::filesystem::path& html);
 
 /// A drawing for a light or a dark page. Its own style sheet asks for the system's theme
 /// (`@media (prefers-color-scheme: dark)`), and a page can be switched to another one.

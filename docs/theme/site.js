@@ -46,6 +46,35 @@ function tellTheme() {
   document.querySelector(themeSwitch)?.setAttribute("aria-pressed", dark);
 }
 
+// Doxygen has no landmarks.
+function nameLandmarks() {
+  document.getElementById("doc-content").setAttribute("role", "main");
+  const tree = document.getElementById("side-nav");
+  tree.setAttribute("role", "navigation");
+  tree.setAttribute("aria-label", "All pages");
+}
+
+// The sections of a page, beside its text. Terms of the glossary are many, and so are results.
+function listSections() {
+  const heads = document.querySelectorAll(
+    ".textblock :is(h2, h3:not(:has(+ .meaning))):has(> .anchor)");
+  if (heads.length === 0 || document.querySelector(".sortable")) return;
+  const list = document.createElement("ul");
+  for (const head of heads) {
+    const item = list.appendChild(document.createElement("li"));
+    item.className = `level${head.localName[1] - 1}`;
+    const link = item.appendChild(document.createElement("a"));
+    link.href = `#${head.querySelector(".anchor").id}`;
+    link.textContent = head.textContent;
+  }
+  const contents = document.createElement("div");
+  contents.className = "toc";
+  const title = document.createElement("h3");
+  title.textContent = "On this page";
+  contents.append(title, list);
+  document.querySelector(".contents").prepend(contents);
+}
+
 // What is new on the page: its scripts add buttons after it has loaded, and the tree of pages grows.
 function makeReachable() {
   for (const element of document.querySelectorAll(`${themeSwitch}:not([role])`)) {
@@ -165,7 +194,7 @@ const search = {
     const textOf = (node) => node.textContent.replace(/[\s\u25c6]+/g, " ").trim();
     const title = textOf(page.querySelector("h1"));
     const found = [{ address: name, page: title, section: "", text: "" }];
-    const aside = "h1, script, style, svg, button, select, nav, .toc, .lesson-links, " +
+    const aside = "h1, script, style, svg, button, select, nav, .lesson-links, " +
       "details:has(> .diff), [hidden]";
     for (const part of page.querySelectorAll(aside)) part.remove();
     const walker = document.createTreeWalker(page, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
@@ -263,7 +292,7 @@ const search = {
       .map((entry) => ({ entry, score: search.score(entry, words) }))
       .filter(({ score }) => score > 0)
       .sort((a, b) => place(a.entry) - place(b.entry) || b.score - a.score ||
-        a.entry.rank - b.entry.rank)
+        a.entry.kind - b.entry.kind || a.entry.rank - b.entry.rank)
       .slice(0, 12)
       .map(({ entry }) => entry);
   },
@@ -345,6 +374,8 @@ document.addEventListener("DOMContentLoaded", () => {
   sortTables();
   markFrames();
   window.addEventListener("resize", markFrames);
+  nameLandmarks();
+  listSections();
   makeContents();
   makeDrawer();
   makeReachable();
