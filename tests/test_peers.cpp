@@ -76,45 +76,6 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE(
-    "a table of bandwidth shows the shares of the copy in the file's order, the best in bold") {
-  const std::string table = make_peers_table(results(), {"forward"});
-  CHECK_THAT(table, contains("| rows × hidden, bf16 | copy, GB/s | zeta | alpha |"));
-  CHECK_THAT(table, contains("| 32768 × 4096 | 4000 | **101.8** | 50.0 |"));
-  CHECK_THAT(table, contains("| 32768 × 769 | 4000 | **101.8** | fail |"));
-  CHECK_THAT(table, contains("| 262144 × 4096, fp32 |") && contains("Measured on a GPU"));
-  CHECK_THAT(table, !contains(" 8 × 4096") && !contains("16384 × 4096"));
-  CHECK_THAT(
-      make_peers_table(results(), {"residual_add", "backward"}),
-      contains("| residual add, 4096 × 8192 |") && contains("| backward, 16384 × 4096 |"));
-}
-
-TEST_CASE("a table of short launches shows their times and the copy's") {
-  CHECK_THAT(
-      make_peers_table(results(), {"decode"}),
-      contains("| rows × hidden, bf16 | copy, µs | zeta | alpha |") &&
-          contains("| 8 × 4096 | 0.03 | **0.03** | 0.07 |"));
-}
-
-TEST_CASE("the library's column stands beside the copy's") {
-  std::vector<Result> some;
-  for (const char* name : {"torch", "librmsnorm/two", "librmsnorm"})
-    some.push_back(result_of(name, "forward", 8, 4096, 1));
-  CHECK_THAT(
-      make_peers_table(some, {"forward"}),
-      contains("| copy, GB/s | librmsnorm | torch | librmsnorm two |"));
-}
-
-TEST_CASE("implementations of PyTorch's compiler have short headings") {
-  std::vector<Result> some;
-  for (const char* name : {"torch", "torch.compile", "torch.compile/max", "torchless"})
-    some.push_back(result_of(name, "forward", 8, 4096, 1));
-  CHECK_THAT(
-      make_peers_table(some, {"forward"}),
-      contains("| torch | compile | compile max | torchless |"));
-  CHECK_THAT(make_peers_table(some, {"versions"}), contains("| `torch.compile/max` |"));
-}
-
 TEST_CASE("a time that is noisy says so and an implementation that was not there has a dash") {
   std::vector<Result> some = {
       result_of("zeta", "backward", 16384, 4096, 1), result_of("zeta", "backward", 8192, 4096, 1),
@@ -141,94 +102,12 @@ TEST_CASE("a case that was disturbed has marks in its table and its chart, which
   CHECK(count(chart.commands(kLight), "†") == 1);
 }
 
-TEST_CASE("the table of versions names every implementation once") {
-  const std::string table = make_peers_table(results(), {"versions"});
-  CHECK(count(table, "| `zeta` | `version of zeta` |") == 1);
-  CHECK(count(table, "| `alpha` | `version of alpha` |") == 1);
-}
-
 TEST_CASE("a table of what was not measured is an error that names it") {
   CHECK_THROWS_WITH(make_peers_table(results(), {"sideways"}), contains("'sideways'"));
   CHECK_THROWS_WITH(make_peers_table(results(), {"forward", "up"}), contains("'up'"));
   CHECK_THROWS_WITH(make_peers_table(results(), {}), contains("regimes"));
   CHECK_THROWS_WITH(
       make_peers_table(results(), {"forward", "decode"}), contains("either times or shares"));
-}
-
-TEST_CASE("the lines of the forward chart are the powers of two of bf16 in order") {
-  const Chart chart = peers_forward_chart(results()).value();
-  using Points = std::vector<std::pair<double, double>>;
-  REQUIRE(chart.data.size() == 3);  // two implementations in grey, then the copy
-  const auto shares = [&](std::size_t line) {
-    Points rounded = chart.data[line].points;
-    for (auto& [hidden, share] : rounded) share = std::round(share);
-    return rounded;
-  };
-  CHECK(shares(0) == Points{{128, 102}, {4096, 102}});
-  CHECK(shares(1) == Points{{128, 50}, {4096, 50}});
-  CHECK(shares(2) == Points{{128, 100}, {4096, 100}});
-  CHECK_THAT(
-      chart.commands(kLight), contains("zeta") && contains("alpha") && contains("measured copy"));
-}
-
-TEST_CASE("the title of the forward chart compares the library with the best of the others") {
-  std::vector<Result> all = results();
-  all.push_back(result_of("librmsnorm", "forward", 32768, 4096, 1.5 * 1.018));
-  all.push_back(result_of("librmsnorm", "forward", 4194304, 128, 0.9));
-  CHECK(
-      peers_forward_chart(all)->title ==
-      "librmsnorm is the fastest in 1 of 2 cases, up to 1.50 times as fast as the best other");
-  CHECK(peers_forward_chart(results())->title == "librmsnorm is the fastest in 0 of 2 cases");
-}
-
-TEST_CASE("the grey lines of a chart have their names below its title if there are many") {
-  std::vector<Result> all;
-  for (const char* name : {"torch", "liger", "flashinfer", "cudnn", "alpha", "torch.compile/max"})
-    all.push_back(result_of(name, "forward", 32768, 4096, 1));
-  const Chart chart = peers_forward_chart(all).value();
-  CHECK_THAT(
-      chart.subtitle, contains("; grey: liger, flashinfer, cudnn, alpha, torch.compile/max"));
-  CHECK_THAT(chart.commands(kLight), !contains("cudnn"));
-}
-
-TEST_CASE("dots show every other case, the best in colour, and the copy's mark across all") {
-  const Chart decode = peers_decode_chart(results()).value();
-  REQUIRE(decode.data.size() == 3);  // the others, the best of them, ours
-  CHECK(decode.data[0].points.size() == 2);
-  CHECK(decode.data[1].points.size() == 1);
-  CHECK(decode.data[2].points.empty());  // nobody is called librmsnorm here
-  CHECK_THAT(decode.commands(kLight), contains("8 × 4096") && contains("'{zeta 0.03}'"));
-
-  const Chart other = peers_other_chart(results()).value();
-  CHECK(other.data[0].points.size() == 5 + 4);  // without the one that failed
-  CHECK(other.data[1].points.size() == 5);
-  const std::string commands = other.commands(kLight);
-  for (const char* operation : {"forward, fp32", "forward 3d", "residual add", "backward"})
-    CHECK_THAT(commands, contains(operation));
-  CHECK(count(commands, "'{zeta 102}'") == 5);  // 101.8 % of the copy
-  CHECK(count(commands, "'{measured copy}'") == 1);
-  CHECK_THAT(commands, !contains("nan"));
-}
-
-TEST_CASE("the title of a chart of dots counts the cases in which the library is the fastest") {
-  std::vector<Result> all = results();
-  all.push_back(result_of("librmsnorm", "decode", 8, 4096, 2));
-  all.push_back(result_of("librmsnorm", "backward", 16384, 4096, 1));
-  CHECK(peers_decode_chart(all)->title == "librmsnorm is the fastest in 1 of 1 cases");
-  CHECK(peers_other_chart(all)->title == "librmsnorm is the fastest in 0 of 5 cases");
-}
-
-TEST_CASE("what has 8 bits is in tables, by time where rows are few, and in no chart") {
-  std::vector<Result> all = results();
-  all.push_back(result_of("librmsnorm", "rms_norm_e4m3_row", 32768, 4096, 1));
-  all.push_back(result_of("librmsnorm", "decode_rms_norm_e4m3_row", 1, 4096, 0.5));
-  CHECK_THAT(
-      make_peers_table(all, {"decode_rms_norm_e4m3_row"}), contains("| copy, µs | librmsnorm |"));
-  CHECK_THAT(
-      make_peers_table(all, {"rms_norm_e4m3_row"}),
-      contains("| 32768 × 4096 | 4000 | **100.0** |"));
-  CHECK(peers_decode_chart(all)->data[0].points.size() == 2);
-  CHECK(peers_other_chart(all)->data[0].points.size() == 5 + 4);
 }
 
 TEST_CASE("a chart for which nothing was timed is left out") {
