@@ -321,16 +321,6 @@ TEST_CASE("two checks at once each tell of their own file, and leave nothing beh
   CHECK_THAT(both.out, !contains("build/cpu/check."));
 }
 
-TEST_CASE("a command that fails to build lets the next one build") {
-  Repository repository;
-  repository.build_does("exit 1");
-  CHECK(repository.exercise({"4"}).exit_code == 2);
-  repository.check_ends_with(0);
-  const Finished next = repository.exercise({"4"});
-  CHECK(next.exit_code == 0);
-  CHECK_THAT(next.err, !contains("waiting for another command"));
-}
-
 TEST_CASE("tests that fail are not said to have passed, in whatever size") {
   Repository repository;
   repository.write_program("nvcc", "exit 1");
@@ -520,35 +510,49 @@ TEST_CASE("the progress line names the step in words, and the reader's own file"
   }
 }
 
-TEST_CASE("help is given without a build, and a mistake is one sentence with the exit code 2") {
+TEST_CASE("help is given, and what cannot be done is said in one sentence, without a build") {
   Repository repository;
   repository.write_program("nvidia-smi", "exit 1");
   repository.write_program("cmake", "echo built >>built");
-  const auto script = [&](std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), repository.script());
-    return repository.run(arguments);
-  };
   for (const char* command : {"run", "lesson", "exercise", "check", "test", "list", "docs"}) {
     CAPTURE(command);
-    const Finished finished = script({command, "--help"});
+    const Finished finished = repository.run({repository.script(), command, "--help"});
     CHECK(finished.exit_code == 0);
     CHECK(finished.err == "");
     CHECK_THAT(finished.out, contains(std::string("usage: ./rmsnorm ") + command));
   }
-  for (const auto& [arguments, sentence] :
-       std::vector<std::pair<std::vector<std::string>, const char*>>{
-           {{"list", "--foo"}, "list takes no options"},
-           {{"check", "--operation"}, "--operation needs a name"},
-           {{"check", "--seed"}, "--seed needs a whole number"},
-           {{"check", "--only"}, "--only needs a problem"}}) {
-    CAPTURE(sentence);
-    const Finished finished = script(arguments);
-    CHECK(finished.exit_code == 2);
+  struct Mistake {
+    std::vector<std::string> arguments;
+    const char* sentence;
+    int exit_code = 2;
+  };
+  const std::vector<Mistake> mistakes = {
+      {{"list", "--foo"}, "list takes no options"},
+      {{"check", "--operation"}, "--operation needs a name"},
+      {{"check", "--seed"}, "--seed needs a whole number"},
+      {{"check", "--seed=one"}, "--seed needs a whole number"},
+      {{"check", "--only"}, "--only needs a problem"},
+      {{"exercise", "1"}, "on its page alone"},
+      {{"exercise", "99"}, "there is no lesson '99'"},
+      {{"exercise", "../common"}, "nor a project"},
+      {{"exercise", "4", "--help-me"}, "no option '--help-me'"},
+      {{"exercise", "--hint"}, "which exercise?"},
+      {{"exercise", "4", "5"}, "one exercise at a time"},
+      {{"exercise", "4", "--hint", "--reset"}, "one of --hint and --reset at a time"},
+      {{"exercise", "4", "--device", "cuda"},
+       "there is no GPU to time exercises/04_warp_reduce.cu on",
+       3}};
+  for (Mistake mistake : mistakes) {
+    CAPTURE(mistake.sentence);
+    mistake.arguments.insert(mistake.arguments.begin(), repository.script());
+    const Finished finished = repository.run(mistake.arguments);
+    CHECK(finished.exit_code == mistake.exit_code);
     CHECK(finished.out == "");
-    CHECK_THAT(finished.err, contains(sentence));
+    CHECK_THAT(finished.err, contains(mistake.sentence));
     CHECK(lines_in(finished.err).size() == 1);
   }
   CHECK_FALSE(fs::exists(repository.folder() / "built"));
+  CHECK_FALSE(fs::exists(repository.folder() / "exercises"));
 }
 
 TEST_CASE("what ./rmsnorm says every day fits 80 columns") {
@@ -564,17 +568,6 @@ TEST_CASE("what ./rmsnorm says every day fits 80 columns") {
       CHECK(columns(line) <= 80);
     }
   }
-}
-
-TEST_CASE("a kernel that is to be timed without a GPU is refused before anything is built") {
-  Repository repository;
-  repository.write_program("nvidia-smi", "exit 1");
-  repository.write_program("cmake", "echo built >>built");
-  const Finished finished = repository.exercise({"4", "--device", "cuda"});
-  CHECK(finished.exit_code == 3);
-  CHECK(finished.out == "");
-  CHECK(finished.err == "rmsnorm: there is no GPU to time exercises/04_warp_reduce.cu on\n");
-  CHECK_FALSE(fs::exists(repository.folder() / "built"));
 }
 
 TEST_CASE("a lesson says once that there is no GPU, and ends with the next step") {
@@ -607,28 +600,6 @@ TEST_CASE("a lesson says once that there is no GPU, and ends with the next step"
   rmsnorm::write_file(repository.copy(), given() + "// mine\n");
   repository.exercise({"4"});
   CHECK_THAT(lesson("04_warp_reduce", 0), contains("README.md, then ./rmsnorm lesson 5\n"));
-}
-
-TEST_CASE("what ./rmsnorm exercise cannot do it says in one sentence") {
-  Repository repository;
-  const std::vector<std::pair<std::vector<std::string>, const char*>> wrong = {
-      {{"1"}, "on its page alone"},
-      {{"99"}, "there is no lesson '99'"},
-      {{"../common"}, "nor a project"},
-      {{"4", "--help-me"}, "no option '--help-me'"},
-      {{"--hint"}, "which exercise?"},
-      {{"4", "5"}, "one exercise at a time"},
-      {{"4", "--hint", "--reset"}, "one of --hint and --reset at a time"},
-  };
-  for (const auto& [arguments, sentence] : wrong) {
-    const Finished finished = repository.exercise(arguments);
-    CAPTURE(sentence, finished.err);
-    CHECK(finished.exit_code == 2);
-    CHECK(finished.out == "");
-    CHECK_THAT(finished.err, contains(sentence));
-    CHECK(lines_in(finished.err).size() == 1);
-  }
-  CHECK_FALSE(fs::exists(repository.folder() / "exercises"));
 }
 
 TEST_CASE("of a file that does not compile the reader sees its own lines, and none of ours") {
@@ -687,32 +658,24 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
   }
 }
 
-TEST_CASE("a call that only clang, or nvcc, refuses is an error of an exercise, too") {
+TEST_CASE("a call that only clang refuses is an error of an exercise, too") {
   Repository repository;
   repository.check_ends_with(0);
   repository.exercise({"4"});
   rmsnorm::write_file(repository.copy(), given() + "// mine\n");
-  const std::string sentence = "exercises/04_warp_reduce.cu:42: a kernel cannot call f";
-  const auto check_refused = [&] {
-    const Finished refused = repository.exercise({"4"});
-    CHECK(refused.exit_code == 2);
-    CHECK(refused.out == "");
-    CHECK_THAT(
-        refused.err,
-        contains(sentence) && contains("exercises/04_warp_reduce.cu does not compile"));
-    CHECK_THAT(repository.overview(), contains("no compile"));
-  };
-  repository.write_program(
-      "nvcc", "for file; do :; done; echo \"$file:42: a kernel cannot call f\"; exit 1");
-  check_refused();
-  repository.write_program("nvcc", "exit 0");
   repository.write_program(
       "clang++",
       "case \"$*\" in *-print*) exit 0 ;; esac\n"
       "echo \"READER.cu:42:1: error: no matching function for call to 'f'\"\n"
       "echo 'READER.cu:1:1: note: candidate function not viable: call to __host__ function from "
       "__global__ function'; exit 1");
-  check_refused();
+  const Finished refused = repository.exercise({"4"});
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.out == "");
+  CHECK_THAT(
+      refused.err, contains("exercises/04_warp_reduce.cu:42: a kernel cannot call f") &&
+                       contains("exercises/04_warp_reduce.cu does not compile"));
+  CHECK_THAT(repository.overview(), contains("no compile"));
 
   repository.write_program("clang++", "exit 9");  // it does not work
   const Finished unasked = repository.exercise({"4"});
