@@ -1,10 +1,12 @@
 /// \file
 /// librmsnorm refuses what it cannot do, with the right status and a sentence, and does nothing.
 
+#include <fmt/format.h>
+
 #include <array>
-#include <cmath>
-#include <functional>
-#include <limits>
+#include <map>
+#include <regex>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -14,561 +16,181 @@
 #include "library/call.hpp"
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"
+#include "tests/repository.hpp"
 
 using namespace rmsnorm;
 using namespace tests;
 
 namespace {
 
-constexpr std::int64_t kHidden = 64;
+using Numbers = std::vector<std::int64_t>;
 
 /// A tensor of the device that can be spoilt.
 struct Argument : DeviceTensor {
-  Argument(std::vector<std::int64_t> shape, Dtype dtype, std::uint64_t seed)
-      : DeviceTensor(dtype, contiguous(std::move(shape), 8), seed) {}
+  Argument(const Numbers& shape, Dtype dtype, std::uint64_t seed)
+      : DeviceTensor(dtype, contiguous(shape, 64), seed) {}
   void lies(const Layout& at) {
     layout = at;
     view = view_of(array, layout);
   }
-  void say_elements(int code, int bits) {
-    view.dtype.code = static_cast<std::uint8_t>(code);
-    view.dtype.bits = static_cast<std::uint8_t>(bits);
+  std::uintptr_t address() const {
+    return reinterpret_cast<std::uintptr_t>(view.data) + view.byte_offset;
   }
   const DLTensor* pointer = &view;
 };
 
 /// Right arguments of all functions that write a y of this type.
 struct Arguments {
-  explicit Arguments(Dtype of_y = Dtype::bf16) : y({4, 3, kHidden}, of_y, 3) {}
-  Argument x{{4, 3, kHidden}, Dtype::bf16, 1};
-  Argument weight{{kHidden}, Dtype::bf16, 2};
-  Argument y;  // of the backward pass: dx
-  Argument k{{4, 2, kHidden}, Dtype::bf16, 4};
-  Argument k_weight{{kHidden}, Dtype::bf16, 5};
-  Argument k_out{{4, 2, kHidden}, Dtype::bf16, 6};
-  Argument residual{{4, 3, kHidden}, Dtype::bf16, 7};
-  Argument dy{{4, 3, kHidden}, Dtype::bf16, 8};
-  Argument rstd{{12}, Dtype::fp32, 9};
-  Argument dweight{{kHidden}, Dtype::bf16, 10};
-  Argument norm{{4, 3, kHidden}, Dtype::bf16, 12};
-  Argument scale{{4, 3, 1}, Dtype::fp32, 13};
-  Argument limit{{1}, Dtype::fp32, 14};
-  int scaling = RMSNORM_SCALE_GROUP;
-  int rounding = RMSNORM_ROUND_ONCE;
-  DeviceArray memory{Dtype::fp32, 1 << 16, 11};
-  void* workspace = memory.data();
-  std::size_t workspace_bytes = (1 << 16) * sizeof(float);
-  float eps = 1e-6f;
-  float weight_bias = 0;
+  explicit Arguments(Dtype of_y = Dtype::bf16) {
+    const auto add = [&](const std::vector<const char*>& names, const Numbers& shape, Dtype dtype) {
+      for (const char* name : names) tensors.try_emplace(name, shape, dtype, tensors.size());
+    };
+    add({"x", "q", "q_out", "residual", "norm", "dy", "dx"}, {4, 3, 64}, Dtype::bf16);
+    add({"k", "k_out"}, {4, 2, 64}, Dtype::bf16);
+    add({"weight", "q_weight", "k_weight", "dweight"}, {64}, Dtype::bf16);
+    add({"y"}, {4, 3, 64}, of_y);
+    add({"rstd"}, {12}, Dtype::fp32);
+    add({"scale"}, {4, 3, 1}, Dtype::fp32);
+    add({"limit"}, {1}, Dtype::fp32);
+    add({"workspace"}, {1 << 16}, Dtype::fp32);
+  }
+  const DLTensor* operator()(const char* tensor) const { return tensors.at(tensor).pointer; }
+  float operator[](const char* number) const { return numbers.at(number); }
+  /// What all arrays hold after all work has ended.
+  std::vector<std::vector<float>> now() const {
+    std::vector<std::vector<float>> elements;
+    for (const auto& [name, tensor] : tensors) elements.push_back(tensor.array.now());
+    return elements;
+  }
+
+  std::map<std::string, Argument> tensors;
+  std::map<std::string, float> numbers{
+      {"eps", 1e-6f},
+      {"weight_bias", 0},
+      {"workspace_bytes", 4 << 16},
+      {"scaling", RMSNORM_SCALE_GROUP},
+      {"rounding", RMSNORM_ROUND_ONCE}};
   cudaStream_t stream = nullptr;
+};
 
-  void on_device(int device) {
-    for (Argument* tensor :
-         {&x, &weight, &y, &residual, &dy, &rstd, &dweight, &norm, &scale, &limit}) {
-      tensor->view.device.device_id = device;
-    }
+/// A number, or what a word stands for.
+std::int64_t number_of(const std::string& word, const Arguments& a) {
+  alignas(256) static const char host[4096] = {};  // no memory of the GPU
+  static const std::map<std::string, std::int64_t> kWords = {
+      {"int", kDLInt},
+      {"uint", kDLUInt},
+      {"float", kDLFloat},
+      {"bfloat", kDLBfloat},
+      {"float8_e4m3fn", RMSNORM_FLOAT8_E4M3FN},
+      {"CPU", kDLCPU},
+      {"CUDA", kDLCUDA},
+      {"CUDAHost", kDLCUDAHost},
+      {"Vulkan", kDLVulkan},
+      {"host", reinterpret_cast<std::intptr_t>(host)}};
+  if (kWords.count(word) > 0) return kWords.at(word);
+  const bool is_tensor = a.tensors.count(word) > 0;
+  return static_cast<std::int64_t>(
+      is_tensor ? a.tensors.at(word).address() : std::stoull(word, nullptr, 0));
+}
+
+/// What can be changed of a tensor, as test_library_refusals.txt has it.
+const std::map<std::string, void (*)(Argument&, const Numbers&)> kChanges = {
+    {"null", [](Argument& t, const Numbers&) { t.pointer = nullptr; }},
+    {"tensor", [](Argument& t, const Numbers&) { t.pointer = &t.view; }},
+    {"no_shape", [](Argument& t, const Numbers&) { t.view.shape = nullptr; }},
+    {"no_strides", [](Argument& t, const Numbers&) { t.view.strides = nullptr; }},
+    {"no_data", [](Argument& t, const Numbers&) { t.view.data = nullptr; }},
+    {"ndim", [](Argument& t, const Numbers& n) { t.view.ndim = static_cast<int>(n.at(0)); }},
+    {"shape", [](Argument& t, const Numbers& n) { t.lies(contiguous(n, t.layout.offset)); }},
+    {"strides",
+     [](Argument& t, const Numbers& n) {
+       t.lies({t.layout.shape, n, t.layout.offset});
+     }},
+    {"dtype",
+     [](Argument& t, const Numbers& n) {
+       t.view.dtype = {
+           static_cast<std::uint8_t>(n.at(0)), static_cast<std::uint8_t>(n.at(1)),
+           static_cast<std::uint16_t>(n.at(2))};
+     }},
+    {"device",
+     [](Argument& t, const Numbers& n) {
+       t.view.device = {static_cast<DLDeviceType>(n.at(0)), static_cast<int>(n.at(1))};
+     }},
+    {"at", [](Argument& t, const Numbers& n) { t.view.byte_offset += n.at(0) - t.address(); }},
+    {"further", [](Argument& t, const Numbers& n) { t.view.byte_offset += n.at(0); }}};
+
+/// Makes changes as that file has them.
+void change(Arguments& a, const std::string& text) {
+  std::istringstream changes(text);
+  for (std::string one; std::getline(changes, one, ',');) {
+    std::istringstream words(one);
+    std::vector<Argument*> tensors;
+    std::string what, word;
+    while (words >> what && a.tensors.count(what) > 0) tensors.push_back(&a.tensors.at(what));
+    if (tensors.empty() && words >> word) a.numbers.at(what) = std::stof(word);
+    Numbers numbers;
+    while (words >> word) numbers.push_back(number_of(word, a));
+    for (Argument* tensor : tensors) kChanges.at(what)(*tensor, numbers);
   }
-  /// Rows that have two scales each.
-  void with_two_groups() {
-    for (Argument* rows : {&x, &y, &residual, &norm}) rows->lies(contiguous({2, 2, 3 * kHidden}));
-    scale.lies(contiguous({2, 2, 2}));
-    weight.pointer = nullptr;
-  }
-  /// What the arrays that a call may write hold after all work has ended.
-  std::vector<std::vector<float>> outputs() const {
-    std::vector<std::vector<float>> numbers;
-    for (const Argument* output : {&y, &k_out, &residual, &rstd, &dweight, &norm, &scale}) {
-      numbers.push_back(output->array.now());
-    }
-    return numbers;
-  }
-};
-
-/// A mistake, and what is said about it.
-struct Mistake {
-  rmsnorm_status status;                 ///< what the call returns
-  std::string sentence;                  ///< what it says, or a part of it
-  std::function<void(Arguments&)> make;  ///< spoils right arguments
-};
-
-/// Of all functions but that of pairs.
-const std::vector<Mistake> kOfInputs = {
-    {RMSNORM_BAD_POINTER, "x is null: it needs to be a tensor",
-     [](Arguments& a) { a.x.pointer = nullptr; }},
-    {RMSNORM_BAD_POINTER, "x has no shape: the pointer to it is null",
-     [](Arguments& a) { a.x.view.shape = nullptr; }},
-    {RMSNORM_BAD_POINTER, "weight has 64 elements and no data: the pointer to them is null",
-     [](Arguments& a) { a.weight.view.data = nullptr; }},
-    {RMSNORM_BAD_SHAPE,
-     "x has 1 dimension: it needs 2, (rows, hidden), 3, (batch, heads, head_dim), or 4, (batch, "
-     "tokens, heads, head_dim)",
-     [](Arguments& a) { a.x.view.ndim = 1; }},
-    {RMSNORM_BAD_SHAPE,
-     "x has 5 dimensions: it needs 2, (rows, hidden), 3, (batch, heads, head_dim), or 4, ",
-     [](Arguments& a) { a.x.view.ndim = 5; }},
-    {RMSNORM_BAD_SHAPE,
-     "x has -2 dimensions: it needs 2, (rows, hidden), 3, (batch, heads, head_dim), or 4, ",
-     [](Arguments& a) { a.x.view.ndim = -2; }},
-    {RMSNORM_BAD_SHAPE, "weight has 3 dimensions: it needs 1, (head_dim), or 2, (heads, head_dim)",
-     [](Arguments& a) { a.weight.view.ndim = 3; }},
-    {RMSNORM_BAD_SHAPE, "weight has the shape (1, 64): it needs the last two sizes of x, (3, 64)",
-     [](Arguments& a) {
-       a.weight.lies(contiguous({1, kHidden}));
-     }},
-    {RMSNORM_BAD_SHAPE, "weight has the shape (3, 32): it needs the last two sizes of x, (3, 64)",
-     [](Arguments& a) {
-       a.weight.lies(contiguous({3, 32}));
-     }},
-    {RMSNORM_BAD_SHAPE, "x has the size -4 in dimension 0: it needs 0 or more",
-     [](Arguments& a) { a.x.layout.shape[0] = -4; }},
-    {RMSNORM_BAD_SHAPE, "x has 1073741825 columns: it needs 1073741824 at most",
-     [](Arguments& a) { a.x.layout.shape[2] = (1 << 30) + 1; }},
-    {RMSNORM_BAD_SHAPE, "weight has 63 elements: it needs one for each of the 64 columns of x",
-     [](Arguments& a) { a.weight.layout.shape[0] = 63; }},
-    {RMSNORM_BAD_DTYPE, "x has elements of int32: they need to be float32, float16 or bfloat16",
-     [](Arguments& a) { a.x.say_elements(kDLInt, 32); }},
-    {RMSNORM_BAD_DTYPE, "x has elements of float64: they need to be float32, float16 or bfloat16",
-     [](Arguments& a) { a.x.say_elements(kDLFloat, 64); }},
-    {RMSNORM_BAD_DTYPE, "x has elements of bfloat32: they need to be float32, float16 or bfloat16",
-     [](Arguments& a) { a.x.say_elements(kDLBfloat, 32); }},
-    {RMSNORM_BAD_DTYPE, "x has elements of 2 lanes: they need to be single numbers",
-     [](Arguments& a) { a.x.view.dtype.lanes = 2; }},
-    {RMSNORM_BAD_DTYPE,
-     "weight has elements of float64: they need to be float32, float16 or bfloat16",
-     [](Arguments& a) { a.weight.say_elements(kDLFloat, 64); }},
-    {RMSNORM_BAD_DEVICE, "x is on the CPU: it needs to be on a CUDA device",
-     [](Arguments& a) { a.x.view.device.device_type = kDLCPU; }},
-    {RMSNORM_BAD_DEVICE,
-     "weight is on the CPU (page-locked memory): it needs to be on a CUDA device",
-     [](Arguments& a) { a.weight.view.device.device_type = kDLCUDAHost; }},
-    {RMSNORM_BAD_DEVICE, "weight is on CUDA device 1, x on 0: they need to be on the same",
-     [](Arguments& a) { a.weight.view.device.device_id = 1; }},
-    {RMSNORM_BAD_DEVICE, "x is on CUDA device -1: ", [](Arguments& a) { a.on_device(-1); }},
-    {RMSNORM_BAD_DEVICE, "x is on CUDA device 1000: ", [](Arguments& a) { a.on_device(1000); }},
-    {RMSNORM_BAD_DEVICE, ": that is not in the memory of CUDA device 0",
-     [](Arguments& a) {
-       static float host[4 * 3 * kHidden + 16];
-       a.x.view.data = host;
-     }},
-    {RMSNORM_BAD_DEVICE,
-     "x begins at the address 0x7ffffffffffffffe: that is not in the memory of CUDA device 0",
-     [](Arguments& a) {  // its end is no address
-       a.x.view.byte_offset = 0x7ffffffffffffffe - reinterpret_cast<std::uintptr_t>(a.x.view.data);
-     }},
-    {RMSNORM_BAD_STRIDES,
-     "x has the stride 2 in its last dimension: it needs 1, columns side by side",
-     [](Arguments& a) { a.x.layout.strides[2] = 2; }},
-    {RMSNORM_BAD_STRIDES,
-     "weight has the stride -1 in its last dimension: it needs 1, columns side by side",
-     [](Arguments& a) { a.weight.layout.strides[0] = -1; }},
-    {RMSNORM_BAD_STRIDES, "x is larger than any memory: ",
-     [](Arguments& a) { a.x.layout.strides[0] = std::numeric_limits<std::int64_t>::max(); }},
-    {RMSNORM_BAD_STRIDES, "x is larger than any memory: ",
-     [](Arguments& a) { a.x.layout.strides[0] = std::numeric_limits<std::int64_t>::min(); }},
-    {RMSNORM_BAD_STRIDES, "x is larger than any memory: ",  // -2^63 bytes, which no int64 negates
-     [](Arguments& a) { a.x.layout.strides[0] = std::numeric_limits<std::int64_t>::min() / 2; }},
-    {RMSNORM_BAD_STRIDES, "x is larger than any memory: -1152921504606846976 times 2 bytes",
-     [](Arguments& a) { a.x.layout.strides[0] = -(std::int64_t{1} << 60); }},
-    {RMSNORM_BAD_STRIDES, "x is larger than any memory: 4 times ",
-     [](Arguments& a) { a.x.layout.strides[0] = std::int64_t{1} << 58; }},
-    {RMSNORM_BAD_SHAPE, "x is larger than any memory: ",
-     [](Arguments& a) {
-       a.x.layout.shape[0] = a.x.layout.shape[1] = std::int64_t{1} << 40;
-       a.x.view.strides = nullptr;
-     }},
-    {RMSNORM_BAD_ALIGNMENT, ": bfloat16 needs a multiple of 2",
-     [](Arguments& a) { a.x.view.byte_offset = 1; }},
-    {RMSNORM_BAD_ALIGNMENT, ": float32 needs a multiple of 4",
-     [](Arguments& a) {
-       a.weight.view.dtype = dl_type(Dtype::fp32);
-       a.weight.view.byte_offset = 2;
-     }},
-    {RMSNORM_BAD_VALUE, "weight_bias is -inf: it needs to be finite",
-     [](Arguments& a) { a.weight_bias = -INFINITY; }},
-    {RMSNORM_BAD_VALUE, "weight_bias is 1, and weight null: it needs to be 0",
-     [](Arguments& a) {
-       a.weight.pointer = nullptr;
-       a.weight_bias = 1;
-     }},
-};
-
-/// Of all those that have a y.
-const std::vector<Mistake> kOfY = {
-    {RMSNORM_BAD_POINTER, "y is null: it needs to be a tensor",
-     [](Arguments& a) { a.y.pointer = nullptr; }},
-    {RMSNORM_BAD_POINTER, "y has 768 elements and no data: the pointer to them is null",
-     [](Arguments& a) { a.y.view.data = nullptr; }},
-    {RMSNORM_BAD_SHAPE,
-     "y has 0 dimensions: it needs 2, (rows, hidden), 3, (batch, heads, head_dim), or 4, ",
-     [](Arguments& a) { a.y.view.ndim = 0; }},
-    {RMSNORM_BAD_SHAPE, "y has the shape (4, 2, 64): it needs that of x, (4, 3, 64)",
-     [](Arguments& a) { a.y.layout.shape[1] = 2; }},
-    {RMSNORM_BAD_SHAPE, "y has the shape (12, 64): it needs that of x, (4, 3, 64)",
-     [](Arguments& a) {
-       a.y.lies(contiguous({12, kHidden}));
-     }},
-    {RMSNORM_BAD_DEVICE, "y is on a device of DLPack's type 7: it needs to be on a CUDA device",
-     [](Arguments& a) { a.y.view.device.device_type = kDLVulkan; }},
-    {RMSNORM_BAD_DEVICE, "y is on CUDA device 1, x on 0: they need to be on the same",
-     [](Arguments& a) { a.y.view.device.device_id = 1; }},
-    {RMSNORM_BAD_DEVICE,
-     "y begins at the address 0xfffffffffffffffe: that is not in the memory of CUDA device 0",
-     [](Arguments& a) {
-       a.y.view.byte_offset = 0xfffffffffffffffe - reinterpret_cast<std::uintptr_t>(a.y.view.data);
-     }},
-    {RMSNORM_BAD_STRIDES,
-     "y has the stride 0 in its last dimension: it needs 1, columns side by side",
-     [](Arguments& a) { a.y.layout.strides[2] = 0; }},
-    {RMSNORM_BAD_STRIDES, "y has the strides 192 and 63, with which its rows overlap",
-     [](Arguments& a) { a.y.layout.strides[1] = 63; }},
-    {RMSNORM_BAD_STRIDES, "y has the strides 191 and 64, with which its rows overlap",
-     [](Arguments& a) { a.y.layout.strides[0] = 191; }},
-    {RMSNORM_BAD_STRIDES, "y has the strides 0 and 64, with which its rows overlap",
-     [](Arguments& a) { a.y.layout.strides[0] = 0; }},
-    {RMSNORM_BAD_STRIDES,
-     "y has the stride 63, with which its rows of 64 columns overlap: each needs its own memory",
-     [](Arguments& a) {
-       for (Argument* part : {&a.x, &a.y}) part->lies({{4, kHidden}, {63, 1}, 0});
-     }},
-    {RMSNORM_BAD_SHAPE, "weight has 2 dimensions: it needs 1, (hidden)",
-     [](Arguments& a) {  // whose rows are no heads
-       for (Argument* part : {&a.x, &a.y, &a.residual}) part->lies(contiguous({12, kHidden}));
-       a.weight.lies(contiguous({12, kHidden}));
-     }},
-    {RMSNORM_BAD_SHAPE, "y has the shape (4, 3, 1, 64): it needs that of x, (4, 1, 3, 64)",
-     [](Arguments& a) {
-       a.x.lies(contiguous({4, 1, 3, kHidden}));
-       a.y.lies(contiguous({4, 3, 1, kHidden}));
-     }},
-    {RMSNORM_BAD_STRIDES,
-     "y has the strides 192, 96 and 64, with which its rows overlap or interleave: the dimensions "
-     "need to lie one within the other",
-     [](Arguments& a) {
-       a.x.lies(contiguous({4, 1, 3, kHidden}));
-       a.y.lies({{2, 2, 3, kHidden}, {192, 96, kHidden, 1}});
-       a.x.lies(contiguous({2, 2, 3, kHidden}));
-     }},
-    {RMSNORM_BAD_OVERLAP, "y shares memory with x: an output needs memory of its own",
-     [](Arguments& a) {
-       a.y.view.data = a.x.view.data;
-       a.y.view.byte_offset += 2;
-     }},
-    {RMSNORM_BAD_OVERLAP, "y shares memory with x: an output needs memory of its own",
-     [](Arguments& a) {  // the same memory, with its rows in another order
-       a.y.view.data = a.x.view.data;
-       a.y.layout.strides = {kHidden, 4 * kHidden, 1};
-     }},
-    {RMSNORM_BAD_OVERLAP, "y shares memory with weight: an output needs memory of its own",
-     [](Arguments& a) { a.weight.view.data = a.y.view.data; }},
-    {RMSNORM_BAD_VALUE, "eps is -1: it needs to be finite and not negative",
-     [](Arguments& a) { a.eps = -1; }},
-    {RMSNORM_BAD_VALUE, "eps is nan: it needs to be finite and not negative",
-     [](Arguments& a) { a.eps = NAN; }},
-    {RMSNORM_BAD_VALUE, "eps is inf: it needs to be finite and not negative",
-     [](Arguments& a) { a.eps = INFINITY; }},
-};
-
-/// Of those whose y has the type of x.
-const std::vector<Mistake> kOfYLikeX = {
-    {RMSNORM_BAD_DTYPE,
-     "y has elements of DLPack's type code 7 with 8 bits: they need to be "
-     "float32, float16 or bfloat16",
-     [](Arguments& a) { a.y.say_elements(7, 8); }},
-    {RMSNORM_BAD_DTYPE, "y has elements of float16: it needs those of x, bfloat16",
-     [](Arguments& a) { a.y.view.dtype = dl_type(Dtype::fp16); }},
-    {RMSNORM_BAD_ALIGNMENT, ": bfloat16 needs a multiple of 2",
-     [](Arguments& a) { a.y.view.byte_offset = 17; }},
-};
-
-/// Of the norm in 8 bits.
-const std::vector<Mistake> kOfFp8 = {
-    {RMSNORM_BAD_VALUE, "scaling is 3: it needs to be a value of rmsnorm_scaling",
-     [](Arguments& a) { a.scaling = 3; }},
-    {RMSNORM_BAD_VALUE, "rounding is -1: it needs to be a value of rmsnorm_rounding",
-     [](Arguments& a) { a.rounding = -1; }},
-    {RMSNORM_BAD_POINTER, "scale is null: it needs to be a tensor",
-     [](Arguments& a) { a.scale.pointer = nullptr; }},
-    {RMSNORM_BAD_POINTER, "scale has no shape: the pointer to it is null",
-     [](Arguments& a) { a.scale.view.shape = nullptr; }},
-    {RMSNORM_BAD_DTYPE, "y has elements of bfloat16: they need to be float8_e4m3fn or float8_e5m2",
-     [](Arguments& a) { a.y.view.dtype = dl_type(Dtype::bf16); }},
-    {RMSNORM_BAD_DTYPE, "y has elements of uint8: they need to be float8_e4m3fn or float8_e5m2",
-     [](Arguments& a) { a.y.say_elements(kDLUInt, 8); }},
-    {RMSNORM_BAD_DTYPE,
-     "x has elements of float8_e4m3fn: they need to be float32, float16 or bfloat16",
-     [](Arguments& a) { a.x.view.dtype = dl_type(Dtype::e4m3); }},
-    {RMSNORM_BAD_DTYPE, "residual has elements of float32: it needs those of x, bfloat16",
-     [](Arguments& a) { a.residual.view.dtype = dl_type(Dtype::fp32); }},
-    {RMSNORM_BAD_DTYPE, "norm has elements of float16: it needs those of x, bfloat16",
-     [](Arguments& a) { a.norm.view.dtype = dl_type(Dtype::fp16); }},
-    {RMSNORM_BAD_DTYPE, "scale has elements of bfloat16: it needs float32",
-     [](Arguments& a) { a.scale.view.dtype = dl_type(Dtype::bf16); }},
-    {RMSNORM_BAD_DTYPE, "limit has elements of float16: it needs float32",
-     [](Arguments& a) { a.limit.view.dtype = dl_type(Dtype::fp16); }},
-    {RMSNORM_BAD_SHAPE,
-     "scale has the shape (2, 2): it needs (2, 2, 2), for x of the shape (2, 2, 192)",
-     [](Arguments& a) {
-       a.with_two_groups();
-       a.scale.lies(contiguous({2, 2}));
-     }},
-    {RMSNORM_BAD_SHAPE,
-     "scale has the shape (2, 2, 2): it needs (2, 2, 1), for x of the shape (2, 2, 192)",
-     [](Arguments& a) {
-       a.with_two_groups();
-       a.scaling = RMSNORM_SCALE_ROW;
-     }},
-    {RMSNORM_BAD_SHAPE, "scale has 3 dimensions: it needs 1, (1)",
-     [](Arguments& a) { a.scaling = RMSNORM_SCALE_GIVEN; }},
-    {RMSNORM_BAD_SHAPE, "scale has 2 elements: it needs one",
-     [](Arguments& a) {
-       a.scaling = RMSNORM_SCALE_GIVEN;
-       a.scale.lies(contiguous({2}));
-     }},
-    {RMSNORM_BAD_VALUE, "limit is a tensor, and the scale is given: it needs to be null",
-     [](Arguments& a) {
-       a.scaling = RMSNORM_SCALE_GIVEN;
-       a.scale.lies(contiguous({1}));
-     }},
-    {RMSNORM_BAD_STRIDES,
-     "scale has the strides (8, 4, 1): it needs those of a contiguous tensor, or rows side by "
-     "side and the last stride 4 or more",
-     [](Arguments& a) {
-       a.with_two_groups();
-       a.scale.lies({{2, 2, 2}, {8, 4, 1}});
-     }},
-    {RMSNORM_BAD_STRIDES, "scale has the strides (2, 1, 3): ",
-     [](Arguments& a) {
-       a.with_two_groups();
-       a.scale.lies({{2, 2, 2}, {2, 1, 3}});
-     }},
-    {RMSNORM_BAD_STRIDES, "scale is larger than any memory: ",
-     [](Arguments& a) {
-       a.with_two_groups();
-       a.scale.lies({{2, 2, 2}, {2, 1, std::int64_t{1} << 60}});
-     }},
-    {RMSNORM_BAD_DEVICE, "scale is on CUDA device 1, x on 0: they need to be on the same",
-     [](Arguments& a) { a.scale.view.device.device_id = 1; }},
-    {RMSNORM_BAD_ALIGNMENT, ": float32 needs a multiple of 4",
-     [](Arguments& a) { a.scale.view.byte_offset = 2; }},
-    {RMSNORM_BAD_OVERLAP, "residual shares memory with x: an output needs memory of its own",
-     [](Arguments& a) { a.residual.view.data = a.x.view.data; }},
-    {RMSNORM_BAD_OVERLAP, "y shares memory with scale: an output needs memory of its own",
-     [](Arguments& a) { a.scale.view.data = a.y.view.data; }},
-};
-
-/// Mistakes that only two tensors make possible; x is q here.
-const std::vector<Mistake> kOfPairs = {
-    {RMSNORM_BAD_POINTER, "k is null: it needs to be a tensor",
-     [](Arguments& a) { a.k.pointer = nullptr; }},
-    {RMSNORM_BAD_SHAPE, "k has 32 columns: it needs those of q, 64",
-     [](Arguments& a) {
-       for (Argument* part : {&a.k, &a.k_weight, &a.k_out}) part->layout.shape.back() = 32;
-     }},
-    {RMSNORM_BAD_DTYPE, "k has elements of float16: it needs those of q, bfloat16",
-     [](Arguments& a) {
-       for (Argument* part : {&a.k, &a.k_weight, &a.k_out}) part->view.dtype = dl_type(Dtype::fp16);
-     }},
-    {RMSNORM_BAD_DTYPE, "k_weight has elements of float32: it needs those of q_weight, bfloat16",
-     [](Arguments& a) { a.k_weight.view.dtype = dl_type(Dtype::fp32); }},
-    {RMSNORM_BAD_DEVICE, "k is on CUDA device 1, q on 0: they need to be on the same",
-     [](Arguments& a) {
-       for (Argument* part : {&a.k, &a.k_weight, &a.k_out}) part->view.device.device_id = 1;
-     }},
-    {RMSNORM_BAD_STRIDES, "k_out has the strides 128 and 63, with which its rows overlap",
-     [](Arguments& a) { a.k_out.layout.strides[1] = 63; }},
-    {RMSNORM_BAD_VALUE, "weight_bias is -0.5, and q_weight null: it needs to be 0",
-     [](Arguments& a) {
-       a.weight.pointer = nullptr;
-       a.weight_bias = -0.5f;
-     }},
-    {RMSNORM_BAD_VALUE, "weight_bias is -0.5, and k_weight null: it needs to be 0",
-     [](Arguments& a) {
-       a.k_weight.pointer = nullptr;
-       a.weight_bias = -0.5f;
-     }},
-    {RMSNORM_BAD_OVERLAP, "q_out shares memory with k: an output needs memory of its own",
-     [](Arguments& a) { a.k.view.data = a.y.view.data; }},
-    {RMSNORM_BAD_OVERLAP, "k_out shares memory with q: an output needs memory of its own",
-     [](Arguments& a) { a.k_out.view.data = a.x.view.data; }},
-    {RMSNORM_BAD_OVERLAP, "q_out shares memory with k_out: an output needs memory of its own",
-     [](Arguments& a) { a.k_out.view.data = a.y.view.data; }},
-    {RMSNORM_BAD_OVERLAP, "q_out shares memory with k_weight: an output needs memory of its own",
-     [](Arguments& a) { a.k_weight.view.data = a.y.view.data; }},
-};
-
-/// Mistakes that only a residual makes possible.
-const std::vector<Mistake> kOfResiduals = {
-    {RMSNORM_BAD_POINTER, "residual is null: it needs to be a tensor",
-     [](Arguments& a) { a.residual.pointer = nullptr; }},
-    {RMSNORM_BAD_SHAPE, "residual has the shape (4, 2, 64): it needs that of x, (4, 3, 64)",
-     [](Arguments& a) { a.residual.layout.shape[1] = 2; }},
-    {RMSNORM_BAD_DTYPE,
-     "residual has elements of int16: they need to be float32, float16 or bfloat16",
-     [](Arguments& a) { a.residual.say_elements(kDLInt, 16); }},
-    {RMSNORM_BAD_DEVICE, "residual is on CUDA device 1, x on 0: they need to be on the same",
-     [](Arguments& a) { a.residual.view.device.device_id = 1; }},
-    {RMSNORM_BAD_DEVICE, ": that is not in the memory of CUDA device 0",
-     [](Arguments& a) {
-       static float host[4 * 3 * kHidden + 16];
-       a.residual.view.data = host;
-     }},
-    {RMSNORM_BAD_STRIDES, "residual has the strides 192 and 63, with which its rows overlap",
-     [](Arguments& a) { a.residual.layout.strides[1] = 63; }},
-    {RMSNORM_BAD_OVERLAP, "residual shares memory with x: an output needs memory of its own",
-     [](Arguments& a) { a.residual.view.data = a.x.view.data; }},
-    {RMSNORM_BAD_OVERLAP, "y shares memory with residual: an output needs memory of its own",
-     [](Arguments& a) { a.y.view.data = a.residual.view.data; }},
-    {RMSNORM_BAD_OVERLAP, "residual shares memory with weight: an output needs memory of its own",
-     [](Arguments& a) { a.weight.view.data = a.residual.view.data; }},
-};
-
-/// Of both passes for training.
-const std::vector<Mistake> kOfTraining = {
-    {RMSNORM_BAD_POINTER, "rstd is null: it needs to be a tensor",
-     [](Arguments& a) { a.rstd.pointer = nullptr; }},
-    {RMSNORM_BAD_SHAPE, "x needs 1073741824 rows at most, and has more",
-     [](Arguments& a) { a.x.layout.shape[0] = 1 << 30; }},
-    {RMSNORM_BAD_SHAPE, "rstd has 11 elements: it needs one for each of the 12 rows of x",
-     [](Arguments& a) { a.rstd.layout.shape[0] = 11; }},
-    {RMSNORM_BAD_SHAPE, "rstd has 2 dimensions: it needs 1, (rows)",
-     [](Arguments& a) { a.rstd.view.ndim = 2; }},
-    {RMSNORM_BAD_DTYPE, "rstd has elements of bfloat16: it needs float32",
-     [](Arguments& a) { a.rstd.view.dtype = dl_type(Dtype::bf16); }},
-    {RMSNORM_BAD_DEVICE, "rstd is on CUDA device 1, x on 0: they need to be on the same",
-     [](Arguments& a) { a.rstd.view.device.device_id = 1; }},
-    {RMSNORM_BAD_DEVICE, "rstd begins at the address ",
-     [](Arguments& a) {
-       static float host[12];
-       a.rstd.view.data = host;
-     }},
-};
-
-/// Of the forward pass for training alone.
-const std::vector<Mistake> kOfForwardRstd = {
-    {RMSNORM_BAD_OVERLAP, "y shares memory with x: an output needs memory of its own",
-     [](Arguments& a) { a.y.pointer = a.x.pointer; }},
-    {RMSNORM_BAD_OVERLAP, "rstd shares memory with x: an output needs memory of its own",
-     [](Arguments& a) { a.rstd.view.data = a.x.view.data; }},
-    {RMSNORM_BAD_OVERLAP, "rstd shares memory with y: an output needs memory of its own",
-     [](Arguments& a) { a.rstd.view.data = a.y.view.data; }},
-};
-
-/// Of the backward pass alone.
-const std::vector<Mistake> kOfBackward = {
-    {RMSNORM_BAD_SHAPE, "dx has the shape (4, 3, 32): it needs that of x, (4, 3, 64)",
-     [](Arguments& a) { a.y.layout.shape[2] = 32; }},
-    {RMSNORM_BAD_DTYPE, "dy has elements of float16: it needs those of x, bfloat16",
-     [](Arguments& a) { a.dy.view.dtype = dl_type(Dtype::fp16); }},
-    {RMSNORM_BAD_STRIDES, "dx has the strides 192 and 63, with which its rows overlap",
-     [](Arguments& a) { a.y.layout.strides[1] = 63; }},
-    {RMSNORM_BAD_STRIDES,
-     "dy has the stride 2 in its last dimension: it needs 1, columns side by side, or 0, one for "
-     "all",
-     [](Arguments& a) { a.dy.layout.strides[2] = 2; }},
-    {RMSNORM_BAD_SHAPE, "dweight has 63 elements: it needs one for each of the 64 columns of x",
-     [](Arguments& a) { a.dweight.layout.shape[0] = 63; }},
-    {RMSNORM_BAD_SHAPE, "dweight has the shape (3, 64): it needs that of weight, (64)",
-     [](Arguments& a) {
-       a.dweight.lies(contiguous({3, kHidden}));
-     }},
-    {RMSNORM_BAD_STRIDES,
-     "dweight has the stride 65 between heads: it needs 64, heads side by side",
-     [](Arguments& a) {
-       a.weight.lies(contiguous({3, kHidden}));
-       a.dweight.lies({{3, kHidden}, {kHidden + 1, 1}});
-     }},
-    {RMSNORM_BAD_SHAPE, "weight has 65536 heads: the backward pass needs 65535 at most",
-     [](Arguments& a) {
-       constexpr std::int64_t kHeads = 65536;
-       for (Argument* part : {&a.x, &a.y, &a.dy}) part->lies(contiguous({1, kHeads, kHidden}));
-       for (Argument* part : {&a.weight, &a.dweight}) part->lies(contiguous({kHeads, kHidden}));
-       a.rstd.lies(contiguous({kHeads}));
-       a.workspace_bytes = std::size_t{1} << 40;
-     }},
-    {RMSNORM_BAD_DTYPE, "dweight has elements of float32: it needs those of weight, bfloat16",
-     [](Arguments& a) { a.dweight.view.dtype = dl_type(Dtype::fp32); }},
-    {RMSNORM_BAD_OVERLAP, "dx shares memory with dy: an output needs memory of its own",
-     [](Arguments& a) { a.y.pointer = a.dy.pointer; }},
-    {RMSNORM_BAD_OVERLAP, "dx shares memory with x: an output needs memory of its own",
-     [](Arguments& a) { a.y.pointer = a.x.pointer; }},
-    {RMSNORM_BAD_OVERLAP, "dweight shares memory with weight: an output needs memory of its own",
-     [](Arguments& a) { a.dweight.pointer = a.weight.pointer; }},
-    {RMSNORM_BAD_OVERLAP, "dweight shares memory with dx: an output needs memory of its own",
-     [](Arguments& a) { a.dweight.view.data = a.y.view.data; }},
-    {RMSNORM_BAD_OVERLAP, "workspace shares memory with rstd: an output needs memory of its own",
-     [](Arguments& a) { a.rstd.view.data = a.workspace; }},
-    {RMSNORM_BAD_POINTER, "workspace is null: it needs to be memory of ",
-     [](Arguments& a) { a.workspace = nullptr; }},
-    {RMSNORM_BAD_ALIGNMENT, ": it needs a multiple of 256",
-     [](Arguments& a) { a.workspace = static_cast<char*>(a.workspace) + 128; }},
-    {RMSNORM_BAD_DEVICE, "workspace begins at the address ",
-     [](Arguments& a) {
-       alignas(256) static char host[256];
-       a.workspace = host;
-     }},
-    {RMSNORM_BAD_DEVICE,
-     "workspace begins at the address 0x7fffffffffffff00: that is not in the memory of CUDA device "
-     "0",
-     [](Arguments& a) {  // its end is no address
-       a.workspace = reinterpret_cast<void*>(std::uintptr_t{0x7fffffffffffff00});
-     }},
-    {RMSNORM_BAD_VALUE, "workspace_bytes is 3: x, with its shape and type, needs ",
-     [](Arguments& a) { a.workspace_bytes = 3; }},
-};
-
-using Call = rmsnorm_status (*)(const Arguments&);
+}
 
 rmsnorm_status forward(const Arguments& a) {
-  return rmsnorm_forward(
-      a.x.pointer, a.weight.pointer, a.y.pointer, a.eps, a.weight_bias, a.stream);
+  return rmsnorm_forward(a("x"), a("weight"), a("y"), a["eps"], a["weight_bias"], a.stream);
 }
 
 rmsnorm_status forward_pair(const Arguments& a) {
   return rmsnorm_forward_pair(
-      a.x.pointer, a.weight.pointer, a.y.pointer, a.k.pointer, a.k_weight.pointer, a.k_out.pointer,
-      a.eps, a.weight_bias, a.stream);
+      a("q"), a("q_weight"), a("q_out"), a("k"), a("k_weight"), a("k_out"), a["eps"],
+      a["weight_bias"], a.stream);
 }
 
 rmsnorm_status residual_add(const Arguments& a) {
   return rmsnorm_residual_add(
-      a.x.pointer, a.residual.pointer, a.weight.pointer, a.y.pointer, a.eps, a.weight_bias,
-      a.stream);
+      a("x"), a("residual"), a("weight"), a("y"), a["eps"], a["weight_bias"], a.stream);
 }
 
 rmsnorm_status forward_fp8(const Arguments& a) {
+  const auto scaling = static_cast<rmsnorm_scaling>(static_cast<int>(a["scaling"]));
+  const auto rounding = static_cast<rmsnorm_rounding>(static_cast<int>(a["rounding"]));
   return rmsnorm_forward_fp8(
-      a.x.pointer, a.residual.pointer, a.weight.pointer, a.y.pointer, a.scale.pointer,
-      a.limit.pointer, a.norm.pointer, static_cast<rmsnorm_scaling>(a.scaling),
-      static_cast<rmsnorm_rounding>(a.rounding), a.eps, a.weight_bias, a.stream);
+      a("x"), a("residual"), a("weight"), a("y"), a("scale"), a("limit"), a("norm"), scaling,
+      rounding, a["eps"], a["weight_bias"], a.stream);
 }
 
 rmsnorm_status forward_rstd(const Arguments& a) {
   return rmsnorm_forward_rstd(
-      a.x.pointer, a.weight.pointer, a.y.pointer, a.rstd.pointer, a.eps, a.weight_bias, a.stream);
+      a("x"), a("weight"), a("y"), a("rstd"), a["eps"], a["weight_bias"], a.stream);
 }
 
 rmsnorm_status backward(const Arguments& a) {
+  const bool has_workspace = a("workspace") != nullptr;
+  void* const workspace = reinterpret_cast<void*>(a.tensors.at("workspace").address());
   return rmsnorm_backward(
-      a.dy.pointer, a.x.pointer, a.weight.pointer, a.rstd.pointer, a.y.pointer, a.dweight.pointer,
-      a.workspace, a.workspace_bytes, a.weight_bias, a.stream);
+      a("dy"), a("x"), a("weight"), a("rstd"), a("dx"), a("dweight"),
+      has_workspace ? workspace : nullptr, static_cast<std::size_t>(a["workspace_bytes"]),
+      a["weight_bias"], a.stream);
 }
 
-/// Makes each mistake alone: each of the calls says so, and changes nothing.
-void check_mistakes(
-    const std::vector<Mistake>& mistakes, const std::vector<Call>& calls,
-    Dtype of_y = Dtype::bf16) {
-  for (const Mistake& mistake : mistakes) {
-    for (const Call call : calls) {
-      Arguments arguments(of_y);
-      INFO(mistake.sentence);
-      REQUIRE(call(arguments) == RMSNORM_OK);  // without the mistake
-      const auto before = arguments.outputs();
-      mistake.make(arguments);
-      CHECK(call(arguments) == mistake.status);
-      CHECK_THAT(rmsnorm_last_error(), contains(mistake.sentence));
-      CHECK(arguments.outputs() == before);
-      CHECK(cudaGetLastError() == cudaSuccess);
-    }
+/// Each of these functions says what is wrong, and does nothing.
+/// \param other  changes that make other right arguments first
+void check_mistake(
+    const std::string& functions, const std::string& other, rmsnorm_status status,
+    const std::string& mistake, const std::string& sentence) {
+  static const std::map<std::string, rmsnorm_status (*)(const Arguments&)> kFunctions = {
+      {"forward", forward},         {"forward_pair", forward_pair}, {"residual_add", residual_add},
+      {"forward_fp8", forward_fp8}, {"forward_rstd", forward_rstd}, {"backward", backward}};
+  std::istringstream names(functions);
+  for (std::string name; names >> name;) {
+    CAPTURE(name, mistake);
+    Arguments arguments(name == "forward_fp8" ? Dtype::e4m3 : Dtype::bf16);
+    change(arguments, other);
+    REQUIRE(kFunctions.at(name)(arguments) == RMSNORM_OK);  // without the mistake
+    const auto before = arguments.now();
+    change(arguments, mistake);
+    CHECK(kFunctions.at(name)(arguments) == status);
+    CHECK_THAT(rmsnorm_last_error(), contains(sentence));
+    CHECK(arguments.now() == before);
+    CHECK(cudaGetLastError() == cudaSuccess);
   }
 }
 
@@ -576,17 +198,25 @@ void check_mistakes(
 
 TEST_CASE("each wrong argument is refused with its status and a sentence") {
   NEEDS_GPU();
-  check_mistakes(kOfInputs, {forward, residual_add, forward_rstd, backward});
-  check_mistakes(kOfY, {forward, residual_add, forward_rstd});
-  check_mistakes(kOfYLikeX, {forward, residual_add, forward_rstd});
-  for (const std::vector<Mistake>* mistakes : {&kOfInputs, &kOfY, &kOfFp8}) {
-    check_mistakes(*mistakes, {forward_fp8}, Dtype::e4m3);
+  const std::map<std::string, rmsnorm_status> statuses = {
+      {"POINTER", RMSNORM_BAD_POINTER}, {"SHAPE", RMSNORM_BAD_SHAPE},
+      {"DTYPE", RMSNORM_BAD_DTYPE},     {"DEVICE", RMSNORM_BAD_DEVICE},
+      {"STRIDES", RMSNORM_BAD_STRIDES}, {"ALIGNMENT", RMSNORM_BAD_ALIGNMENT},
+      {"OVERLAP", RMSNORM_BAD_OVERLAP}, {"VALUE", RMSNORM_BAD_VALUE}};
+  const std::regex heading("\\[(.+)\\](.*)"), row("(\\w+) *\\| (.+?) *\\| (.+)");
+  std::string functions, other;
+  for (const std::string& line : lines_of(top() / "tests/test_library_refusals.txt")) {
+    INFO(line);
+    std::smatch part;
+    if (line.empty() || line.starts_with("#")) continue;
+    if (std::regex_match(line, part, heading)) {
+      functions = part[1];
+      other = part[2];
+      continue;
+    }
+    REQUIRE(std::regex_match(line, part, row));
+    check_mistake(functions, other, statuses.at(part[1]), part[2], part[3]);
   }
-  check_mistakes(kOfPairs, {forward_pair});
-  check_mistakes(kOfResiduals, {residual_add});
-  check_mistakes(kOfTraining, {forward_rstd, backward});
-  check_mistakes(kOfForwardRstd, {forward_rstd});
-  check_mistakes(kOfBackward, {backward});
 }
 
 TEST_CASE("a stream that does not exist is CUDA's error") {
@@ -595,13 +225,13 @@ TEST_CASE("a stream that does not exist is CUDA's error") {
   Arguments arguments;
   REQUIRE(cudaStreamCreate(&arguments.stream) == cudaSuccess);
   REQUIRE(cudaStreamDestroy(arguments.stream) == cudaSuccess);
-  const auto before = arguments.outputs();
-  for (const Call call : {forward, forward_pair, residual_add, forward_rstd, backward}) {
+  const auto before = arguments.now();
+  for (const auto call : {forward, forward_pair, residual_add, forward_rstd, backward}) {
     CHECK(call(arguments) == RMSNORM_CUDA_ERROR);
     CHECK_THAT(rmsnorm_last_error(), contains("CUDA could not launch the kernel: "));
     CHECK(cudaGetLastError() == cudaSuccess);
   }
-  CHECK(arguments.outputs() == before);
+  CHECK(arguments.now() == before);
 }
 
 TEST_CASE("without rows the library makes dweight zeros, and needs no workspace") {
@@ -612,31 +242,24 @@ TEST_CASE("without rows the library makes dweight zeros, and needs no workspace"
       std::pair{std::int64_t{0}, std::int64_t{1} << 32},
       std::pair{std::int64_t{1} << 40, std::int64_t{0}});
   Arguments a;
-  for (Argument* rows : {&a.x, &a.dy, &a.y}) {
-    rows->layout.shape[0] = batch;
-    rows->layout.shape[1] = heads;
-    rows->view.data = nullptr;
-  }
-  a.rstd.layout.shape[0] = 0;
+  change(a, fmt::format("x dy y dx shape {} {} 64, x dy y dx no_data", batch, heads));
+  change(a, "rstd shape 0, workspace null, workspace_bytes 0");
   std::size_t bytes = 1;
-  CHECK(rmsnorm_backward_workspace_bytes(a.x.pointer, &bytes) == RMSNORM_OK);
+  CHECK(rmsnorm_backward_workspace_bytes(a("x"), &bytes) == RMSNORM_OK);
   CHECK(bytes == 0);
-  a.workspace = nullptr;
-  a.workspace_bytes = 0;
   CHECK(forward_rstd(a) == RMSNORM_OK);
   REQUIRE(backward(a) == RMSNORM_OK);
-  check_elements(a.dweight, [](std::int64_t, std::int64_t) { return Allowed{0, 0}; });
+  check_elements(a.tensors.at("dweight"), [](std::int64_t, std::int64_t) { return Allowed{0, 0}; });
 }
 
 TEST_CASE("without columns the library's passes for training do nothing") {
   NEEDS_GPU();
   Arguments a;
-  for (Argument* tensor : {&a.x, &a.dy, &a.y, &a.weight, &a.dweight}) {
-    tensor->layout.shape.back() = 0;
-  }
+  change(a, "x dy y dx shape 4 3 0, weight dweight shape 0");
   CHECK(forward_rstd(a) == RMSNORM_OK);
   CHECK(backward(a) == RMSNORM_OK);
-  CHECK(a.rstd.array.now() == a.rstd.array.before());
+  const DeviceArray& rstd = a.tensors.at("rstd").array;
+  CHECK(rstd.now() == rstd.before());
 }
 
 TEST_CASE("the size of a workspace needs a tensor, and a place to be written to") {
@@ -706,13 +329,13 @@ TEST_CASE("threads may call the library at the same time, each on a stream of it
 TEST_CASE("every thread has its own last error, which a success leaves alone") {
   NEEDS_GPU();
   Arguments arguments;
-  arguments.eps = -1;
+  change(arguments, "eps -1");
   REQUIRE(forward(arguments) == RMSNORM_BAD_VALUE);
   const std::string sentence = rmsnorm_last_error();
   std::string of_other = "?";
   std::thread([&] { of_other = rmsnorm_last_error(); }).join();
   CHECK(of_other.empty());
-  arguments.eps = 0;
+  change(arguments, "eps 0");
   REQUIRE(forward(arguments) == RMSNORM_OK);
   CHECK(rmsnorm_last_error() == sentence);
 }
