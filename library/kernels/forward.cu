@@ -35,23 +35,12 @@ int shared_bytes(const HeadsForward& op, const ForwardPlan& plan) {
   return is_for_four ? kMoreThanFifth : staged_bytes(plan);
 }
 
-cudaError_t launch_plan(const HeadsForward& op, ForwardPlan plan, cudaStream_t stream) {
-  if (plan.kind == Kind::unaligned && plan.rows == 1 && plan.is_plain)
-    plan.prefetch_distance =
-        prefetch_distance(std::int64_t{op.hidden} * bytes_of(op.dtype), op.tensors[0].rows);
-  const std::int64_t row_bytes = std::int64_t{op.hidden} * bytes_of(op.dtype);
-  plan.prefetching_blocks = prefetching_blocks(plan.rows * row_bytes / plan.cluster, plan.blocks);
+cudaError_t launch_plan(const HeadsForward& op, const ForwardPlan& plan, cudaStream_t stream) {
   const ForwardKernel kernel = kernel_for(op, plan);
   if (plan.is_elsewhere) {
     return launch_overlapping(
         kernel, {plan.blocks / plan.cluster}, dim3(elsewhere_threads(plan), plan.rows), 0, stream,
         op, plan);
-  }
-  if (plan.blocks > 0 && staged_bytes(plan) > kSharedBytes) {
-    int most = 0;
-    const cudaError_t error = most_shared_bytes(&most);
-    if (error != cudaSuccess) return error;
-    stage_at_most(most, plan);
   }
   return launch_staged(
       kernel, {.x = plan.blocks, .cluster = plan.cluster}, dim3(plan.threads, plan.rows),

@@ -8,6 +8,7 @@
 
 #include "library/kernels/forward.hpp"
 #include "library/kernels/forward_shape.hpp"
+#include "library/kernels/launch.hpp"
 #include "library/kernels/mixed.hpp"
 
 namespace rmsnorm::kernels {
@@ -105,7 +106,7 @@ inline int staged_of(int vectors, const ForwardShape& shape) {
   return std::min(kMaxStaged, (vectors - 1) / shape.threads + 1 - shape.vectors);
 }
 
-/// The launch of an operation in a shape that is for its rows.
+/// The launch of an operation in a shape that is for its rows, on the current device.
 inline ForwardPlan plan_for(const HeadsForward& op, const ForwardShape& shape) {
   ForwardPlan plan{};
   const int vectors = vectors_of(op);
@@ -134,6 +135,14 @@ inline ForwardPlan plan_for(const HeadsForward& op, const ForwardShape& shape) {
   const double x_and_y = 2.0 * bytes_of(op.dtype) * op.hidden * rows;
   plan.is_large = x_and_y >= kMuch;
   if (plan.is_large) plan.policy = cuda::access_property::persisting();
+
+  const std::int64_t row_bytes = std::int64_t{op.hidden} * bytes_of(op.dtype);
+  if (plan.kind == Kind::unaligned && plan.rows == 1 && plan.is_plain)
+    plan.prefetch_distance = prefetch_distance(row_bytes, first.rows);
+  plan.prefetching_blocks = prefetching_blocks(plan.rows * row_bytes / plan.cluster, plan.blocks);
+  int most = 0;
+  if (staged_bytes(plan) > kSharedBytes && most_shared_bytes(&most) == cudaSuccess)
+    stage_at_most(most, plan);
   return plan;
 }
 

@@ -11,19 +11,11 @@ cudaError_t launch(const Fp8Norm& given, cudaStream_t stream) {
   ForwardShape shape;
   const cudaError_t error = shape_on_device(op, &shape);
   if (error != cudaSuccess) return error;
-  ForwardPlan plan = plan_for(op, shape);
-  if (shape.kind == Kind::aligned && asks_ahead(op, plan))
-    plan.prefetch_distance =
-        prefetch_distance(std::int64_t{op.hidden} * bytes_of(op.dtype), op.inner, 32 << 10);
+  const ForwardPlan plan = plan_for(op, shape);
   const Fp8Kernel kernel =
       shape.kind == Kind::aligned ? fp8_aligned_kernel(op, plan) : fp8_any_kernel(op);
-  const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index
-  const std::int64_t outer = op.rows == 0 ? 0 : op.rows / op.inner;
-  const std::int64_t tensors = op.residual.data == nullptr ? 1 : 2;
-  plan.prefetching_blocks =
-      prefetching_blocks(tensors * plan.rows * op.hidden * bytes_of(op.dtype), blocks * outer);
   return launch_overlapping(
-      kernel, {blocks, outer}, dim3(plan.threads, plan.rows), 0, stream, op, plan);
+      kernel, {plan.blocks, outer_of(op)}, dim3(plan.threads, plan.rows), 0, stream, op, plan);
 }
 
 }  // namespace rmsnorm::kernels

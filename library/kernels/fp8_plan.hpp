@@ -53,14 +53,9 @@ inline bool has_twins(const Fp8Norm& op, const ForwardPlan& plan) {
                                     : plan.threads >= 8 && is_full(op, plan);
 }
 
-/// The launch of an operation: as that of its forward launch, but for twins.
-inline ForwardPlan plan_for(const Fp8Norm& op, const ForwardShape& shape) {
-  ForwardPlan plan = plan_for(forward_of(op), shape);
-  if (has_twins(op, plan)) {
-    plan.threads /= 2, plan.twins = 2;
-    if (plan.threads < 64) plan.rows = kShortRows / plan.threads;
-  }
-  return plan;
+/// The outer indices that a launch has.
+inline std::int64_t outer_of(const Fp8Norm& op) {
+  return op.rows == 0 ? 0 : op.rows / op.inner;
 }
 
 /// Is a block to ask for a row ahead of its own? Not where an SM has so many blocks that they ask
@@ -70,6 +65,24 @@ inline bool asks_ahead(const Fp8Norm& op, const ForwardPlan& plan) {
   const int blocks = 1024 / plan.threads;  // of an SM: with 64 registers a thread
   const bool is_enough = blocks >= 4 && blocks * op.hidden * bytes_of(op.dtype) >= 60 << 10;
   return op.scales != Scales::given || !is_enough;
+}
+
+/// The launch of an operation, on the current device: as that of its forward launch, but for twins,
+/// and for blocks, which are those of one outer index.
+inline ForwardPlan plan_for(const Fp8Norm& op, const ForwardShape& shape) {
+  ForwardPlan plan = plan_for(forward_of(op), shape);
+  if (has_twins(op, plan)) {
+    plan.threads /= 2, plan.twins = 2;
+    if (plan.threads < 64) plan.rows = kShortRows / plan.threads;
+  }
+  const std::int64_t row_bytes = std::int64_t{op.hidden} * bytes_of(op.dtype);
+  if (shape.kind == Kind::aligned && asks_ahead(op, plan))
+    plan.prefetch_distance = prefetch_distance(row_bytes, op.inner, 32 << 10);
+  plan.blocks = (op.inner + plan.rows - 1) / plan.rows;
+  const int tensors = op.residual.data == nullptr ? 1 : 2;
+  plan.prefetching_blocks =
+      prefetching_blocks(tensors * plan.rows * row_bytes, plan.blocks * outer_of(op));
+  return plan;
 }
 
 /// The shape of an operation: of Kind::aligned, or of Kind::mixed for the kernel that takes
