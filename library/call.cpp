@@ -1,9 +1,6 @@
 #include "library/call.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
 namespace rmsnorm::library {
@@ -27,11 +24,10 @@ class CurrentDevice {
     if (tensor.device == before_) return;
     int devices = 0;
     check_cuda(cudaGetDeviceCount(&devices), "count its devices");
-    if (tensor.device < 0 || tensor.device >= devices) {
-      refuse(
-          RMSNORM_BAD_DEVICE, "{} is on CUDA device {}: there {} {}", tensor.name, tensor.device,
-          devices == 1 ? "is only" : "are", devices);
-    }
+    require(
+        tensor.device >= 0 && tensor.device < devices, RMSNORM_BAD_DEVICE,
+        "{} is on CUDA device {}: there {} {}", tensor.name, tensor.device,
+        devices == 1 ? "is only" : "are", devices);
     check_cuda(cudaSetDevice(tensor.device), "switch to the tensors' device");
     switched_ = true;
   }
@@ -51,21 +47,6 @@ class CurrentDevice {
 void remember(std::string_view sentence) {
   const std::size_t size = std::min(sentence.size(), std::size(last_error) - 1);
   *std::copy_n(sentence.begin(), size, last_error) = '\0';
-}
-
-void check_number(const char* name, float number, bool may_be_negative) {
-  if (std::isfinite(number) && (may_be_negative || number >= 0)) return;
-  refuse(
-      RMSNORM_BAD_VALUE, "{} is {}: it needs to be finite{}", name, number,
-      may_be_negative ? "" : " and not negative");
-}
-
-std::optional<View> weight_or_none(
-    const char* name, const DLTensor* tensor, const View& x, float weight_bias) {
-  check_number("weight_bias", weight_bias, true);
-  if (tensor != nullptr) return weight_of(name, tensor, x);
-  if (weight_bias == 0) return {};
-  refuse(RMSNORM_BAD_VALUE, "weight_bias is {}, and {} null: it needs to be 0", weight_bias, name);
 }
 
 void enqueue(

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What every function of rmsnorm.h does besides its work: errors, the current device, numbers.
+/// What every function of rmsnorm.h does besides its work: errors, and the current device.
 
 #include <cuda_runtime.h>
 
@@ -8,9 +8,7 @@
 #include <exception>
 #include <functional>
 #include <new>
-#include <optional>
 #include <string_view>
-#include <vector>
 
 #include "library/view.hpp"
 
@@ -36,14 +34,6 @@ rmsnorm_status status_of(const Body& body) {
     return RMSNORM_INTERNAL_ERROR;
   }
 }
-
-/// \throws Refusal if the number is not finite, or is negative and must not be.
-void check_number(const char* name, float number, bool may_be_negative);
-
-/// The weight, if there is one.
-/// \throws Refusal for a wrong one, and for a weight_bias that has none to be added to.
-std::optional<View> weight_or_none(
-    const char* name, const DLTensor* tensor, const View& x, float weight_bias);
 
 /// Calls launch() on the device of the first tensor that is read, if that device can use the memory
 /// of each, and none that is written shares memory with another. The first `in_place` of `written`

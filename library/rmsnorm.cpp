@@ -46,31 +46,10 @@ struct Fp8Tensors {
 
 using Norms = std::initializer_list<const Norm*>;
 
-struct Argument {
-  const char* name;
-  const DLTensor* tensor;
-};
-
-/// A tensor like x, of any type.
-View shaped_as(const Argument& argument, const View& x, bool may_expand = false) {
-  const View view = rows_of(argument.name, argument.tensor, may_expand);
-  check_shape(view, x);
-  check_device(view, x);
-  return view;
-}
-
-/// A tensor like x, to be written.
-View output_as(const Argument& argument, const View& x) {
-  const View view = shaped_as(argument, x);
-  check_dtype(view, x);
-  check_rows_apart(view);
-  return view;
-}
-
 Norm norm_of(const Argument& x, const Argument& weight, const Argument& y, float weight_bias) {
-  const View input = rows_of(x.name, x.tensor);
-  const View output = output_as(y, input);
-  return {input, weight_or_none(weight.name, weight.tensor, input, weight_bias), output};
+  const View input = rows_of(x);
+  const View output = output_like(y, input);
+  return {input, weight_or_none(weight, input, weight_bias), output};
 }
 
 /// Checks all that the kernels have in common, and calls launch() on the tensors' device. Without
@@ -250,12 +229,12 @@ void enqueue_fp8(const Fp8Tensors& t, kernels::Fp8Norm op, cudaStream_t stream) 
 
 /// The tensor as the x of a pass of training.
 View input_of(const DLTensor* tensor) {
-  const View x = rows_of("x", tensor);
+  const View x = rows_of({"x", tensor});
   std::int64_t rows = x.region.rows() == 0 ? 0 : 1;
   for (const std::int64_t size : x.region.size) {
-    if (rows > 0 && size > kMaxRows / rows) {
-      refuse(RMSNORM_BAD_SHAPE, "x needs {} rows at most, and has more", kMaxRows);
-    }
+    require(
+        rows == 0 || size <= kMaxRows / rows, RMSNORM_BAD_SHAPE,
+        "x needs {} rows at most, and has more", kMaxRows);
     rows *= size;
   }
   return x;
@@ -264,16 +243,13 @@ View input_of(const DLTensor* tensor) {
 /// A weight of heads, or what is to be its gradient, as the backward pass takes it.
 void check_heads(const View& weight) {
   const std::int64_t heads = heads_of(weight);
-  if (heads > kMaxHeads) {
-    refuse(
-        RMSNORM_BAD_SHAPE, "{} has {} heads: the backward pass needs {} at most", weight.name,
-        heads, kMaxHeads);
-  }
-  if (heads * weight.hidden > kMaxWeight) {
-    refuse(
-        RMSNORM_BAD_SHAPE, "{} has {} elements: the backward pass needs {} at most", weight.name,
-        heads * weight.hidden, kMaxWeight);
-  }
+  require(
+      heads <= kMaxHeads, RMSNORM_BAD_SHAPE, "{} has {} heads: the backward pass needs {} at most",
+      weight.name, heads, kMaxHeads);
+  require(
+      heads * weight.hidden <= kMaxWeight, RMSNORM_BAD_SHAPE,
+      "{} has {} elements: the backward pass needs {} at most", weight.name, heads * weight.hidden,
+      kMaxWeight);
 }
 
 /// Enough for a weight of all rows and for one of each head.
@@ -291,22 +267,19 @@ std::size_t workspace_bytes_for(const View& x) {
 
 View workspace_of(void* memory, std::size_t bytes, const View& x) {
   const std::size_t needed = workspace_bytes_for(x);
-  if (bytes < needed) {
-    refuse(
-        RMSNORM_BAD_VALUE, "workspace_bytes is {}: x, with its shape and type, needs {}", bytes,
-        needed);
-  }
-  if (needed > 0 && memory == nullptr) {
-    refuse(RMSNORM_BAD_POINTER, "workspace is null: it needs to be memory of {} bytes", needed);
-  }
+  require(
+      bytes >= needed, RMSNORM_BAD_VALUE,
+      "workspace_bytes is {}: x, with its shape and type, needs {}", bytes, needed);
+  require(
+      needed == 0 || memory != nullptr, RMSNORM_BAD_POINTER,
+      "workspace is null: it needs to be memory of {} bytes", needed);
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   const auto begin = needed > 0 ? address_of("workspace", address, x.device) : 0;
   const auto size = static_cast<std::int64_t>(needed);
-  if (begin % kWorkspaceAlignment != 0) {
-    refuse(
-        RMSNORM_BAD_ALIGNMENT, "workspace begins at the address {:#x}: it needs a multiple of {}",
-        begin, kWorkspaceAlignment);
-  }
+  require(
+      begin % kWorkspaceAlignment == 0, RMSNORM_BAD_ALIGNMENT,
+      "workspace begins at the address {:#x}: it needs a multiple of {}", begin,
+      kWorkspaceAlignment);
   return {"workspace", Dtype::fp32, x.device, 1, size / 4, {begin, {1, 1, 1}, {0, 0, 0}, size}};
 }
 
@@ -341,11 +314,9 @@ rmsnorm_status rmsnorm_forward_pair(
     const View& second = norms[1].x;
     check_dtype(second, first);
     check_device(second, first);
-    if (second.hidden != first.hidden) {
-      refuse(
-          RMSNORM_BAD_SHAPE, "k has {} columns: it needs those of q, {}", second.hidden,
-          first.hidden);
-    }
+    require(
+        second.hidden == first.hidden, RMSNORM_BAD_SHAPE,
+        "k has {} columns: it needs those of q, {}", second.hidden, first.hidden);
     if (norms[0].weight && norms[1].weight) check_dtype(*norms[1].weight, *norms[0].weight);
     enqueue_norms({&norms[0], &norms[1]}, eps, weight_bias, stream);
   });
@@ -356,8 +327,7 @@ rmsnorm_status rmsnorm_residual_add(
     float eps, float weight_bias, CUstream_st* stream) {
   return status_of([&] {
     Norm norm = norm_of({"x", x}, {"weight", weight}, {"y", y}, weight_bias);
-    norm.residual = shaped_as({"residual", residual}, norm.x);
-    check_rows_apart(*norm.residual);
+    norm.residual = output_like({"residual", residual}, norm.x, Elements::numbers);
     enqueue_residual_add(norm, eps, weight_bias, stream);
   });
 }
@@ -369,39 +339,35 @@ rmsnorm_status rmsnorm_forward_fp8(
   return status_of([&] {
     const bool is_given = scaling == RMSNORM_SCALE_GIVEN;
     const bool is_row = scaling == RMSNORM_SCALE_ROW;
-    if (!is_given && !is_row && scaling != RMSNORM_SCALE_GROUP) {
-      refuse(
-          RMSNORM_BAD_VALUE, "scaling is {}: it needs to be a value of rmsnorm_scaling",
-          static_cast<int>(scaling));
-    }
-    if (rounding != RMSNORM_ROUND_ONCE && rounding != RMSNORM_ROUND_TWICE) {
-      refuse(
-          RMSNORM_BAD_VALUE, "rounding is {}: it needs to be a value of rmsnorm_rounding",
-          static_cast<int>(rounding));
-    }
+    require(
+        is_given || is_row || scaling == RMSNORM_SCALE_GROUP, RMSNORM_BAD_VALUE,
+        "scaling is {}: it needs to be a value of rmsnorm_scaling", static_cast<int>(scaling));
+    require(
+        rounding == RMSNORM_ROUND_ONCE || rounding == RMSNORM_ROUND_TWICE, RMSNORM_BAD_VALUE,
+        "rounding is {}: it needs to be a value of rmsnorm_rounding", static_cast<int>(rounding));
     check_number("eps", eps, false);
-    const View input = rows_of("x", x);
-    Fp8Tensors tensors{input,
-                       {},
-                       weight_or_none("weight", weight, input, weight_bias),
-                       fp8_rows_of("y", y, input),
-                       {},
-                       {},
-                       {},
-                       {}};
-    check_rows_apart(tensors.y);
-    if (residual != nullptr) tensors.residual = output_as({"residual", residual}, input);
-    if (norm != nullptr) tensors.norm = output_as({"norm", norm}, input);
+    const View input = rows_of({"x", x});
+    Fp8Tensors tensors{
+        input,
+        {},
+        weight_or_none({"weight", weight}, input, weight_bias),
+        output_like({"y", y}, input, Elements::fp8),
+        {},
+        {},
+        {},
+        {}};
+    if (residual != nullptr) tensors.residual = output_like({"residual", residual}, input);
+    if (norm != nullptr) tensors.norm = output_like({"norm", norm}, input);
     if (is_given) {
-      tensors.given = number_of("scale", scale, input);
-      if (limit != nullptr) {
-        refuse(RMSNORM_BAD_VALUE, "limit is a tensor, and the scale is given: it needs to be null");
-      }
+      tensors.given = number_of({"scale", scale}, input);
+      require(
+          limit == nullptr, RMSNORM_BAD_VALUE,
+          "limit is a tensor, and the scale is given: it needs to be null");
     } else {
       constexpr std::int64_t kGroup = kernels::kScaleGroup;
       const std::int64_t groups = is_row ? 1 : (input.hidden + kGroup - 1) / kGroup;
-      tensors.chosen = scales_of("scale", scale, input, groups);
-      if (limit != nullptr) tensors.limit = number_of("limit", limit, input);
+      tensors.chosen = scales_of({"scale", scale}, input, groups);
+      if (limit != nullptr) tensors.limit = number_of({"limit", limit}, input);
     }
 
     kernels::Fp8Norm op{};
@@ -427,16 +393,16 @@ rmsnorm_status rmsnorm_forward_rstd(
   return status_of([&] {
     input_of(x);
     Norm norm = norm_of({"x", x}, {"weight", weight}, {"y", y}, weight_bias);
-    norm.rstd = rstd_of("rstd", rstd, norm.x);
+    norm.rstd = rstd_of({"rstd", rstd}, norm.x);
     enqueue_norms({&norm}, eps, weight_bias, stream);
   });
 }
 
 rmsnorm_status rmsnorm_backward_workspace_bytes(const DLTensor* x, size_t* bytes) {
   return status_of([&] {
-    if (bytes == nullptr) {
-      refuse(RMSNORM_BAD_POINTER, "bytes is null: it needs to be where to write a number");
-    }
+    require(
+        bytes != nullptr, RMSNORM_BAD_POINTER,
+        "bytes is null: it needs to be where to write a number");
     *bytes = workspace_bytes_for(input_of(x));
   });
 }
@@ -447,14 +413,13 @@ rmsnorm_status rmsnorm_backward(
     float weight_bias, CUstream_st* stream) {
   return status_of([&] {
     const View input = input_of(x);
-    const View d_output = shaped_as({"dy", dy}, input, true);
-    check_dtype(d_output, input);
-    const View rstds = rstd_of("rstd", rstd, input);
-    const View d_input = output_as({"dx", dx}, input);
+    const View d_output = input_like({"dy", dy}, input);
+    const View rstds = rstd_of({"rstd", rstd}, input);
+    const View d_input = output_like({"dx", dx}, input);
     const View memory = workspace_of(workspace, workspace_bytes, input);
     Views read{&input, &d_output, &rstds}, written;
     std::optional<View> gradient;
-    const auto factors = weight_or_none("weight", weight, input, weight_bias);
+    const auto factors = weight_or_none({"weight", weight}, input, weight_bias);
 
     kernels::NestedBackward op(kernels::Backward{});
     op.rstd = static_cast<const float*>(data_of(rstds));
@@ -471,7 +436,7 @@ rmsnorm_status rmsnorm_backward(
       op.heads = static_cast<int>(heads_of(*factors));
     }
     if (dweight != nullptr) {
-      gradient = weight_of("dweight", dweight, input);
+      gradient = weight_of({"dweight", dweight}, input);
       if (factors) check_shape(*gradient, *factors);
       if (factors) check_dtype(*gradient, *factors);
       check_heads(*gradient);

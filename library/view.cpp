@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string>
 
@@ -31,9 +32,8 @@ std::string text(DLDataType dtype) {
   return fmt::format("DLPack's type code {} with {} bits", dtype.code, dtype.bits);
 }
 
-std::string text(Dtype dtype) {
-  const int bits = 8 * bytes_of(dtype);
-  return fmt::format("{}{}", dtype == Dtype::bf16 ? "bfloat" : "float", bits);
+const char* text(Dtype dtype) {
+  return dtype == Dtype::fp32 ? "float32" : dtype == Dtype::fp16 ? "float16" : "bfloat16";
 }
 
 std::string text(DLDevice device) {
@@ -48,28 +48,18 @@ std::string text(DLDevice device) {
   return fmt::format("a device of DLPack's type {}", static_cast<int>(device.device_type));
 }
 
-/// What a tensor may have as elements.
-enum class Kind { numbers, fp8 };
-
-Dtype dtype_of(const char* name, DLDataType dtype, Kind kind) {
-  if (dtype.lanes != 1) {
-    refuse(
-        RMSNORM_BAD_DTYPE, "{} has elements of {} lanes: they need to be single numbers", name,
-        dtype.lanes);
-  }
-  if (kind == Kind::fp8) {
-    if (dtype.code == RMSNORM_FLOAT8_E4M3FN && dtype.bits == 8) return Dtype::e4m3;
-    if (dtype.code == RMSNORM_FLOAT8_E5M2 && dtype.bits == 8) return Dtype::e5m2;
-    refuse(
-        RMSNORM_BAD_DTYPE, "{} has elements of {}: they need to be float8_e4m3fn or float8_e5m2",
-        name, text(dtype));
-  }
-  if (dtype.code == kDLFloat && dtype.bits == 32) return Dtype::fp32;
-  if (dtype.code == kDLFloat && dtype.bits == 16) return Dtype::fp16;
-  if (dtype.code == kDLBfloat && dtype.bits == 16) return Dtype::bf16;
+Dtype dtype_of(const char* name, DLDataType dtype, bool is_fp8) {
+  require(
+      dtype.lanes == 1, RMSNORM_BAD_DTYPE,
+      "{} has elements of {} lanes: they need to be single numbers", name, dtype.lanes);
+  if (is_fp8 && dtype.code == RMSNORM_FLOAT8_E4M3FN && dtype.bits == 8) return Dtype::e4m3;
+  if (is_fp8 && dtype.code == RMSNORM_FLOAT8_E5M2 && dtype.bits == 8) return Dtype::e5m2;
+  if (!is_fp8 && dtype.code == kDLFloat && dtype.bits == 32) return Dtype::fp32;
+  if (!is_fp8 && dtype.code == kDLFloat && dtype.bits == 16) return Dtype::fp16;
+  if (!is_fp8 && dtype.code == kDLBfloat && dtype.bits == 16) return Dtype::bf16;
   refuse(
-      RMSNORM_BAD_DTYPE, "{} has elements of {}: they need to be float32, float16 or bfloat16",
-      name, text(dtype));
+      RMSNORM_BAD_DTYPE, "{} has elements of {}: they need to be {}", name, text(dtype),
+      is_fp8 ? "float8_e4m3fn or float8_e5m2" : "float32, float16 or bfloat16");
 }
 
 /// a * b; `status` is that of a tensor which is too large.
@@ -88,38 +78,46 @@ std::int64_t multiply(const char* name, rmsnorm_status status, std::int64_t a, s
       device);
 }
 
-/// What every tensor needs; `needed` are its numbers of dimensions, in words.
-View view_of(
-    const char* name, const DLTensor* tensor, int fewest, int most, const char* needed,
-    bool may_expand = false, Kind kind = Kind::numbers) {
-  if (tensor == nullptr) refuse(RMSNORM_BAD_POINTER, "{} is null: it needs to be a tensor", name);
-  const DLTensor& t = *tensor;
-  if (t.ndim < fewest || t.ndim > most) {
-    refuse(
-        RMSNORM_BAD_SHAPE, "{} has {} dimension{}: it needs {}", name, t.ndim,
-        t.ndim == 1 ? "" : "s", needed);
-  }
-  if (t.shape == nullptr) {
-    refuse(RMSNORM_BAD_POINTER, "{} has no shape: the pointer to it is null", name);
-  }
+const DLTensor& tensor_of(const Argument& argument) {
+  const auto [name, tensor] = argument;
+  require(tensor != nullptr, RMSNORM_BAD_POINTER, "{} is null: it needs to be a tensor", name);
+  require(
+      tensor->shape != nullptr || tensor->ndim <= 0, RMSNORM_BAD_POINTER,
+      "{} has no shape: the pointer to it is null", name);
+  return *tensor;
+}
+
+/// What a tensor has to be.
+struct Form {
+  int fewest, most;    ///< dimensions
+  const char* needed;  ///< they, in words
+  bool is_fp8 = false;
+  bool may_expand = false;
+};
+
+/// What every tensor needs, on the device of x if there is one.
+View view_of(const Argument& argument, const Form& form, const View* x) {
+  const DLTensor& t = tensor_of(argument);
+  const char* const name = argument.name;
+  require(
+      t.ndim >= form.fewest && t.ndim <= form.most, RMSNORM_BAD_SHAPE,
+      "{} has {} dimension{}: it needs {}", name, t.ndim, t.ndim == 1 ? "" : "s", form.needed);
   const int last = t.ndim - 1;
   for (int i = 0; i <= last; ++i) {
-    if (t.shape[i] < 0) {
-      refuse(
-          RMSNORM_BAD_SHAPE, "{} has the size {} in dimension {}: it needs 0 or more", name,
-          t.shape[i], i);
-    }
+    require(
+        t.shape[i] >= 0, RMSNORM_BAD_SHAPE,
+        "{} has the size {} in dimension {}: it needs 0 or more", name, t.shape[i], i);
   }
-  if (t.shape[last] > kMostColumns) {
-    refuse(
-        RMSNORM_BAD_SHAPE, "{} has {} columns: it needs {} at most", name, t.shape[last],
-        kMostColumns);
-  }
-  View view{name, dtype_of(name, t.dtype, kind), t.device.device_id, t.ndim, t.shape[last], {}};
+  require(
+      t.shape[last] <= kMostColumns, RMSNORM_BAD_SHAPE, "{} has {} columns: it needs {} at most",
+      name, t.shape[last], kMostColumns);
+  const Dtype dtype = dtype_of(name, t.dtype, form.is_fp8);
+  View view{name, dtype, t.device.device_id, t.ndim, t.shape[last], {}};
   if (t.device.device_type != kDLCUDA) {
     refuse(
         RMSNORM_BAD_DEVICE, "{} is on {}: it needs to be on a CUDA device", name, text(t.device));
   }
+  if (x != nullptr) check_device(view, *x);
 
   // The rows' sizes, the last to the right: (rows, hidden) is (1, 1, rows, hidden).
   const std::int64_t bytes = bytes_of(view.dtype);
@@ -137,35 +135,31 @@ View view_of(
   }
   if (region.is_empty()) return view;
   const bool has_stride = t.strides != nullptr && t.shape[last] > 1;  // else it is never used
-  view.is_expanded = may_expand && has_stride && t.strides[last] == 0;
+  view.is_expanded = form.may_expand && has_stride && t.strides[last] == 0;
   if (view.is_expanded) region.row_bytes = bytes;
-  if (has_stride && t.strides[last] != 1 && !view.is_expanded) {
-    refuse(
-        RMSNORM_BAD_STRIDES,
-        "{} has the stride {} in its last dimension: it needs 1, columns side by side{}", name,
-        t.strides[last], may_expand ? ", or 0, one for all" : "");
-  }
+  require(
+      !has_stride || t.strides[last] == 1 || view.is_expanded, RMSNORM_BAD_STRIDES,
+      "{} has the stride {} in its last dimension: it needs 1, columns side by side{}", name,
+      t.strides[last], form.may_expand ? ", or 0, one for all" : "");
   for (int i = 0; i < kRowDimensions; ++i) {
     multiply(name, RMSNORM_BAD_STRIDES, region.size[i], region.stride[i]);  // is no overflow
   }
 
-  if (t.data == nullptr) {
-    refuse(
-        RMSNORM_BAD_POINTER, "{} has {} elements and no data: the pointer to them is null", name,
-        region.rows() * view.hidden);
-  }
+  require(
+      t.data != nullptr, RMSNORM_BAD_POINTER,
+      "{} has {} elements and no data: the pointer to them is null", name,
+      region.rows() * view.hidden);
   region.begin =
       address_of(name, reinterpret_cast<std::uintptr_t>(t.data) + t.byte_offset, view.device);
-  if (region.begin % bytes != 0) {
-    refuse(
-        RMSNORM_BAD_ALIGNMENT, "{} begins at the address {:#x}: {} needs a multiple of {}", name,
-        region.begin, text(view.dtype), bytes);
-  }
+  require(
+      region.begin % bytes == 0, RMSNORM_BAD_ALIGNMENT,
+      "{} begins at the address {:#x}: {} needs a multiple of {}", name, region.begin,
+      text(view.dtype), bytes);
   return view;
 }
 
-constexpr const char* kRowsNeeded =
-    "2, (rows, hidden), 3, (batch, heads, head_dim), or 4, (batch, tokens, heads, head_dim)";
+constexpr Form kRows{
+    2, 4, "2, (rows, hidden), 3, (batch, heads, head_dim), or 4, (batch, tokens, heads, head_dim)"};
 
 std::string shape_text(const View& view) {
   const auto& size = view.region.size;
@@ -177,18 +171,40 @@ std::string shape_text(const View& view) {
 }
 
 void check_fp32(const View& tensor) {
-  if (tensor.dtype == Dtype::fp32) return;
-  refuse(
-      RMSNORM_BAD_DTYPE, "{} has elements of {}: it needs float32", tensor.name,
-      text(tensor.dtype));
+  require(
+      tensor.dtype == Dtype::fp32, RMSNORM_BAD_DTYPE, "{} has elements of {}: it needs float32",
+      tensor.name, text(tensor.dtype));
 }
 
 void check_one_for_each(
     const View& tensor, std::int64_t number, const char* things, const View& x) {
-  if (tensor.hidden == number) return;
+  require(
+      tensor.hidden == number, RMSNORM_BAD_SHAPE,
+      "{} has {} elements: it needs one for each of the {} {} of {}", tensor.name, tensor.hidden,
+      number, things, x.name);
+}
+
+/// Do any two rows overlap? Then it is no output.
+void check_rows_apart(const View& tensor) {
+  if (!rows_overlap(tensor.region)) return;
+  const std::int64_t bytes = bytes_of(tensor.dtype);
+  const std::int64_t inner = tensor.region.stride[kRowDimensions - 1] / bytes;
+  if (tensor.dimensions == 2) {
+    refuse(
+        RMSNORM_BAD_STRIDES,
+        "{} has the stride {}, with which its rows of {} columns overlap: each needs its own "
+        "memory",
+        tensor.name, inner, tensor.hidden);
+  }
+  std::string others;
+  for (int i = kRowDimensions - (tensor.dimensions - 1); i < kRowDimensions - 1; ++i) {
+    others += fmt::format("{}{}", others.empty() ? "" : ", ", tensor.region.stride[i] / bytes);
+  }
   refuse(
-      RMSNORM_BAD_SHAPE, "{} has {} elements: it needs one for each of the {} {} of {}",
-      tensor.name, tensor.hidden, number, things, x.name);
+      RMSNORM_BAD_STRIDES,
+      "{} has the strides {} and {}, with which its rows overlap or interleave: the dimensions "
+      "need to lie one within the other",
+      tensor.name, others, inner);
 }
 
 }  // namespace
@@ -198,60 +214,73 @@ std::int64_t address_of(const char* name, std::uintptr_t address, int device) {
   return static_cast<std::int64_t>(address);
 }
 
-View rows_of(const char* name, const DLTensor* tensor, bool may_expand) {
-  return view_of(name, tensor, 2, 4, kRowsNeeded, may_expand);
+View rows_of(const Argument& argument) {
+  return view_of(argument, kRows, nullptr);
 }
 
-View fp8_rows_of(const char* name, const DLTensor* tensor, const View& x) {
-  const View view = view_of(name, tensor, 2, 4, kRowsNeeded, false, Kind::fp8);
+View input_like(const Argument& argument, const View& x) {
+  Form form = kRows;
+  form.may_expand = true;
+  const View view = view_of(argument, form, &x);
   check_shape(view, x);
-  check_device(view, x);
+  check_dtype(view, x);
   return view;
 }
 
-View weight_of(const char* name, const DLTensor* tensor, const View& x) {
-  const bool has_heads = x.dimensions > 2;
-  const View weight = view_of(
-      name, tensor, 1, has_heads ? 2 : 1,
-      has_heads ? "1, (head_dim), or 2, (heads, head_dim)" : "1, (hidden)");
+View output_like(const Argument& argument, const View& x, Elements elements) {
+  Form form = kRows;
+  form.is_fp8 = elements == Elements::fp8;
+  const View view = view_of(argument, form, &x);
+  check_shape(view, x);
+  if (elements == Elements::of_x) check_dtype(view, x);
+  check_rows_apart(view);
+  return view;
+}
+
+View weight_of(const Argument& argument, const View& x) {
+  constexpr Form kOne{1, 1, "1, (hidden)"}, kHeads{1, 2, "1, (head_dim), or 2, (heads, head_dim)"};
+  const View weight = view_of(argument, x.dimensions > 2 ? kHeads : kOne, &x);
   if (weight.dimensions == 1) check_one_for_each(weight, x.hidden, "columns", x);
   const std::int64_t heads = x.region.size[kRowDimensions - 1];
   if (weight.dimensions == 2 && (weight.hidden != x.hidden || heads_of(weight) != heads)) {
     refuse(
-        RMSNORM_BAD_SHAPE, "{} has the shape {}: it needs the last two sizes of {}, ({}, {})", name,
-        shape_text(weight), x.name, heads, x.hidden);
+        RMSNORM_BAD_SHAPE, "{} has the shape {}: it needs the last two sizes of {}, ({}, {})",
+        weight.name, shape_text(weight), x.name, heads, x.hidden);
   }
-  check_device(weight, x);
   return weight;
 }
 
-View rstd_of(const char* name, const DLTensor* tensor, const View& x) {
-  const View rstd = view_of(name, tensor, 1, 1, "1, (rows)");
+std::optional<View> weight_or_none(const Argument& argument, const View& x, float weight_bias) {
+  check_number("weight_bias", weight_bias, true);
+  if (argument.tensor != nullptr) return weight_of(argument, x);
+  require(
+      weight_bias == 0, RMSNORM_BAD_VALUE, "weight_bias is {}, and {} null: it needs to be 0",
+      weight_bias, argument.name);
+  return {};
+}
+
+View rstd_of(const Argument& argument, const View& x) {
+  const View rstd = view_of(argument, {1, 1, "1, (rows)"}, &x);
   check_one_for_each(rstd, x.region.rows(), "rows", x);
   check_fp32(rstd);
-  check_device(rstd, x);
   return rstd;
 }
 
-View number_of(const char* name, const DLTensor* tensor, const View& x) {
-  const View number = view_of(name, tensor, 1, 1, "1, (1)");
-  if (number.hidden != 1) {
-    refuse(RMSNORM_BAD_SHAPE, "{} has {} elements: it needs one", name, number.hidden);
-  }
+View number_of(const Argument& argument, const View& x) {
+  const View number = view_of(argument, {1, 1, "1, (1)"}, &x);
+  require(
+      number.hidden == 1, RMSNORM_BAD_SHAPE, "{} has {} elements: it needs one", number.name,
+      number.hidden);
   check_fp32(number);
-  check_device(number, x);
   return number;
 }
 
-Scales scales_of(const char* name, const DLTensor* tensor, const View& x, std::int64_t groups) {
-  if (tensor == nullptr) refuse(RMSNORM_BAD_POINTER, "{} is null: it needs to be a tensor", name);
-  DLTensor t = *tensor;
+Scales scales_of(const Argument& argument, const View& x, std::int64_t groups) {
+  DLTensor t = tensor_of(argument);
+  const char* const name = argument.name;
   const int leading = x.dimensions - 1;
   std::vector<std::int64_t> needed(std::end(x.region.size) - leading, std::end(x.region.size));
   if (groups != 1 || t.ndim != leading) needed.push_back(groups);
-  if (t.shape == nullptr && t.ndim > 0) {
-    refuse(RMSNORM_BAD_POINTER, "{} has no shape: the pointer to it is null", name);
-  }
   const std::vector<std::int64_t> shape(t.shape, t.shape + std::max(0, t.ndim));
   if (shape != needed) {
     refuse(
@@ -287,9 +316,8 @@ Scales scales_of(const char* name, const DLTensor* tensor, const View& x, std::i
   t.ndim = 2;
   t.shape = extent;
   t.strides = nullptr;
-  const View memory = view_of(name, &t, 2, 2, "2");
+  const View memory = view_of({name, &t}, {2, 2, "2"}, &x);
   check_fp32(memory);
-  check_device(memory, x);
   Scales scales{memory, memory, group_bytes};
   Region& region = scales.rows.region;
   std::int64_t stride = row_stride * bytes_of(Dtype::fp32);
@@ -301,11 +329,18 @@ Scales scales_of(const char* name, const DLTensor* tensor, const View& x, std::i
   return scales;
 }
 
+void check_number(const char* name, float number, bool may_be_negative) {
+  require(
+      std::isfinite(number) && (may_be_negative || number >= 0), RMSNORM_BAD_VALUE,
+      "{} is {}: it needs to be finite{}", name, number,
+      may_be_negative ? "" : " and not negative");
+}
+
 void check_device(const View& tensor, const View& other) {
-  if (tensor.device == other.device) return;
-  refuse(
-      RMSNORM_BAD_DEVICE, "{} is on CUDA device {}, {} on {}: they need to be on the same",
-      tensor.name, tensor.device, other.name, other.device);
+  require(
+      tensor.device == other.device, RMSNORM_BAD_DEVICE,
+      "{} is on CUDA device {}, {} on {}: they need to be on the same", tensor.name, tensor.device,
+      other.name, other.device);
 }
 
 void check_shape(const View& tensor, const View& other) {
@@ -319,39 +354,16 @@ void check_shape(const View& tensor, const View& other) {
 }
 
 void check_dtype(const View& tensor, const View& other) {
-  if (tensor.dtype == other.dtype) return;
-  refuse(
-      RMSNORM_BAD_DTYPE, "{} has elements of {}: it needs those of {}, {}", tensor.name,
-      text(tensor.dtype), other.name, text(other.dtype));
-}
-
-void check_rows_apart(const View& tensor) {
-  if (!rows_overlap(tensor.region)) return;
-  const std::int64_t bytes = bytes_of(tensor.dtype);
-  const std::int64_t inner = tensor.region.stride[kRowDimensions - 1] / bytes;
-  if (tensor.dimensions == 2) {
-    refuse(
-        RMSNORM_BAD_STRIDES,
-        "{} has the stride {}, with which its rows of {} columns overlap: each needs its own "
-        "memory",
-        tensor.name, inner, tensor.hidden);
-  }
-  std::string others;
-  for (int i = kRowDimensions - (tensor.dimensions - 1); i < kRowDimensions - 1; ++i) {
-    others += fmt::format("{}{}", others.empty() ? "" : ", ", tensor.region.stride[i] / bytes);
-  }
-  refuse(
-      RMSNORM_BAD_STRIDES,
-      "{} has the strides {} and {}, with which its rows overlap or interleave: the dimensions "
-      "need to lie one within the other",
-      tensor.name, others, inner);
+  require(
+      tensor.dtype == other.dtype, RMSNORM_BAD_DTYPE,
+      "{} has elements of {}: it needs those of {}, {}", tensor.name, text(tensor.dtype),
+      other.name, text(other.dtype));
 }
 
 void check_apart(const View& written, const View& other) {
-  if (!share_memory(written.region, other.region)) return;
-  refuse(
-      RMSNORM_BAD_OVERLAP, "{} shares memory with {}: an output needs memory of its own",
-      written.name, other.name);
+  require(
+      !share_memory(written.region, other.region), RMSNORM_BAD_OVERLAP,
+      "{} shares memory with {}: an output needs memory of its own", written.name, other.name);
 }
 
 void check_memory(const View& tensor) {
@@ -369,10 +381,8 @@ void check_memory(const View& tensor) {
 
 void check_heads_together(const View& tensor) {
   const std::int64_t stride = tensor.region.stride[kRowDimensions - 1];
-  if (heads_of(tensor) <= 1 || tensor.region.is_empty() || stride == tensor.region.row_bytes) {
-    return;
-  }
-  refuse(
+  require(
+      heads_of(tensor) <= 1 || tensor.region.is_empty() || stride == tensor.region.row_bytes,
       RMSNORM_BAD_STRIDES, "{} has the stride {} between heads: it needs {}, heads side by side",
       tensor.name, stride / bytes_of(tensor.dtype), tensor.hidden);
 }

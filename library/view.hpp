@@ -1,11 +1,12 @@
 #pragma once
 /// \file
-/// DLPack tensors, checked and as the kernels take them, and how the library says no.
+/// The arguments of a call, checked and as the kernels take them, and how the library says no.
 
 #include <fmt/format.h>
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,11 +25,24 @@ struct Refusal {
 };
 
 /// \throws Refusal with this sentence
-template <class... Arguments>
+template <class... Parts>
 [[noreturn]] void refuse(
-    rmsnorm_status status, fmt::format_string<Arguments...> sentence, Arguments&&... arguments) {
-  throw Refusal{status, fmt::format(sentence, std::forward<Arguments>(arguments)...)};
+    rmsnorm_status status, fmt::format_string<Parts...> sentence, Parts&&... parts) {
+  throw Refusal{status, fmt::format(sentence, std::forward<Parts>(parts)...)};
 }
+
+/// \throws Refusal with this sentence if something is not right
+template <class... Parts>
+void require(
+    bool is_right, rmsnorm_status status, fmt::format_string<Parts...> sentence, Parts&&... parts) {
+  if (!is_right) refuse(status, sentence, std::forward<Parts>(parts)...);
+}
+
+/// A tensor as it is passed.
+struct Argument {
+  const char* name;        ///< for sentences
+  const DLTensor* tensor;  ///< null, or what is to be looked at
+};
 
 /// A tensor whose form is right.
 struct View {
@@ -41,35 +55,41 @@ struct View {
   bool is_expanded = false;  ///< a row is one element in memory, which stands for all columns
 };
 
-/// The address as a number to which the tensor's distances can be added.
-/// \throws Refusal if it is so large that no memory is there
-std::int64_t address_of(const char* name, std::uintptr_t address, int device);
-
 /// The heads that have a row of a weight; 1 if it is that of all rows.
 inline std::int64_t heads_of(const View& weight) {
   return weight.region.size[kRowDimensions - 1];
 }
 
-/// The tensor as (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
-/// The columns of a row may be one element, if it `may_expand`.
-/// \throws Refusal for anything that is wrong with it alone; its memory is not looked at.
-View rows_of(const char* name, const DLTensor* tensor, bool may_expand = false);
+// All that follow throw a Refusal for anything that is wrong with the tensor alone, or does not fit
+// to x. Only check_memory() looks at its memory.
 
-/// The tensor as 8-bit rows like those of x.
-/// \throws Refusal as above, and if it does not fit to x.
-View fp8_rows_of(const char* name, const DLTensor* tensor, const View& x);
+/// The tensor as (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
+View rows_of(const Argument& argument);
+
+/// The types that the elements of an output may have.
+enum class Elements {
+  of_x,     ///< that of x
+  numbers,  ///< any of those that x may have
+  fp8,      ///< any of 8 bits
+};
+
+/// Rows of the shape and the type of x. The columns of a row may be one element.
+View input_like(const Argument& argument, const View& x);
+
+/// Rows of the shape of x, none of which overlap.
+View output_like(const Argument& argument, const View& x, Elements elements = Elements::of_x);
 
 /// The tensor as a weight for rows of x.
-/// \throws Refusal as above, and if it does not fit to x.
-View weight_of(const char* name, const DLTensor* tensor, const View& x);
+View weight_of(const Argument& argument, const View& x);
+
+/// The weight, if there is one: else there is no weight_bias to be added to it.
+std::optional<View> weight_or_none(const Argument& argument, const View& x, float weight_bias);
 
 /// The tensor as one fp32 number for each row of x.
-/// \throws Refusal as above, and if it does not fit to x.
-View rstd_of(const char* name, const DLTensor* tensor, const View& x);
+View rstd_of(const Argument& argument, const View& x);
 
 /// The tensor as one fp32 number.
-/// \throws Refusal as above, and if it is on another device than x.
-View number_of(const char* name, const DLTensor* tensor, const View& x);
+View number_of(const Argument& argument, const View& x);
 
 /// Numbers for parts of each row of x.
 struct Scales {
@@ -80,29 +100,19 @@ struct Scales {
 
 /// The tensor as so many fp32 numbers for each row of x, in row order or in column order. Of one
 /// for each row, a last size of 1 may be left out.
-/// \throws Refusal as above, and if it does not fit to x.
-Scales scales_of(const char* name, const DLTensor* tensor, const View& x, std::int64_t groups);
+Scales scales_of(const Argument& argument, const View& x, std::int64_t groups);
 
-/// \throws Refusal if the tensor is on another device than `other`.
-void check_device(const View& tensor, const View& other);
+/// The address as a number to which distances can be added: where one is so large that no memory is
+/// there, it is refused.
+std::int64_t address_of(const char* name, std::uintptr_t address, int device);
 
-/// \throws Refusal if the tensor's elements are of another type than those of `other`.
-void check_dtype(const View& tensor, const View& other);
-
-/// \throws Refusal if the tensor has another shape than `other`.
-void check_shape(const View& tensor, const View& other);
-
-/// \throws Refusal if rows of the tensor overlap.
-void check_rows_apart(const View& tensor);
-
-/// \throws Refusal if the rows of a weight do not lie side by side.
-void check_heads_together(const View& tensor);
-
-/// \throws Refusal if writing `written` changes `other`.
-void check_apart(const View& written, const View& other);
-
-/// \throws Refusal if the tensor is not in memory of its device, which is the current one.
-void check_memory(const View& tensor);
+void check_number(const char* name, float number, bool may_be_negative);  ///< finite, and not below
+void check_device(const View& tensor, const View& other);                 ///< the same
+void check_dtype(const View& tensor, const View& other);                  ///< the same
+void check_shape(const View& tensor, const View& other);                  ///< the same
+void check_heads_together(const View& weight);             ///< its rows lie side by side
+void check_apart(const View& written, const View& other);  ///< no byte in common
+void check_memory(const View& tensor);  ///< that of its device, which is the current one
 
 /// Where the tensor begins, as a pointer.
 inline void* data_of(const View& view) {
