@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kVectors == 1 ? kMaxWide : kMaxBlock, 1)  //
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     if (vector(k) >= vectors) continue;
-    load_factors_of<T, kAny>(factor[k], op, blockIdx.z * plan.weight_head, vector(k));
+    load_factors<T, kAny>(factor[k], op, blockIdx.z * plan.weight_head, vector(k));
   }
   constexpr bool kAhead = kVectors * kSize <= 16;  // else registers run short
   V next_x[kVectors], next_dy[kVectors];

@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kMaxBlock, 1) rms_norm_backward_cluster(
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     if (vector(k) >= vectors) continue;
-    load_factors_of<T, !kPlain>(factor[k], op, blockIdx.z * plan.weight_head, vector(k));
+    load_factors<T, !kPlain>(factor[k], op, blockIdx.z * plan.weight_head, vector(k));
   }
   const auto load = [&](Loaded& to, int row) {  // zeros where nothing is
     to = Loaded{};

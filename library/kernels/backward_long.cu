@@ -32,7 +32,7 @@ __global__ void row_means(
                  ? repeated<Vector<T, kSize>, T, kSize>(*reinterpret_cast<const T*>(dy))
                  : dy[i];
     float factor[kSize];
-    load_factors_of<T, kAny>(factor, op, head * plan.weight_head, i);
+    load_factors<T, kAny>(factor, op, head * plan.weight_head, i);
 #pragma unroll
     for (int e = 0; e < kSize; ++e) {
       sum += float(element<T>(d, e)) * factor[e] * (float(element<T>(v, e)) * r);

@@ -34,59 +34,39 @@ __device__ V repeated(T value) {
 
 /// The factors of a vector's columns: weight, of type W, and bias.
 template <class W, int kSize>
-__device__ void load_factors(float (&factor)[kSize], const void* weight, int vector, float bias) {
+__device__ void load_factors(float (&factor)[kSize], const char* weight, int vector, float bias) {
   constexpr int kPart = kSize == 1 ? 1 : 16 / sizeof(W);
 #pragma unroll
   for (int i = 0; i < kSize; i += kPart) {
-    auto w = static_cast<const Vector<W, kPart>*>(weight)[(vector * kSize + i) / kPart];
+    auto w = reinterpret_cast<const Vector<W, kPart>*>(weight)[(vector * kSize + i) / kPart];
 #pragma unroll
     for (int e = 0; e < kPart; ++e) factor[i + e] = static_cast<float>(element<W>(w, e)) + bias;
   }
 }
 
-/// The same for a weight of type fp32, of that of x, T, or none.
-template <class T, int kSize>
+/// The same in an operation. If kAny, the weight is a head's, of any type: that of 16 bits which are
+/// not x's is loaded element by element. Otherwise its type is fp32 or x's.
+template <class T, bool kAny, int kSize>
 __device__ void load_factors(
-    float (&factor)[kSize], const void* weight, Dtype weight_dtype, int vector, float bias) {
-  if (weight == nullptr) {
+    float (&factor)[kSize], const Backward& op, std::int64_t to_head, int vector) {
+  const char* const weight = static_cast<const char*>(op.weight) + (kAny ? to_head : 0);
+  const float bias = op.weight_bias;
+  if (op.weight == nullptr) {
 #pragma unroll
     for (float& f : factor) f = 1;
-  } else if (weight_dtype == Dtype::fp32) {
+  } else if (kAny && is_odd(op.weight_dtype, op.dtype)) {
+#pragma unroll
+    for (int e = 0; e < kSize; ++e) {
+      const int col = vector * kSize + e;
+      const float w = op.weight_dtype == Dtype::fp16
+                          ? static_cast<float>(reinterpret_cast<const __half*>(weight)[col])
+                          : static_cast<float>(reinterpret_cast<const __nv_bfloat16*>(weight)[col]);
+      factor[e] = w + bias;
+    }
+  } else if (op.weight_dtype == Dtype::fp32) {
     load_factors<float>(factor, weight, vector, bias);
   } else {
     load_factors<T>(factor, weight, vector, bias);
-  }
-}
-
-/// The same for a head's weight, of any type. That of 16 bits which are not x's is loaded element
-/// by element.
-template <class T, int kSize>
-__device__ void load_any_factors(
-    float (&factor)[kSize], const Backward& op, std::int64_t to_head, int vector) {
-  const char* const weight = static_cast<const char*>(op.weight) + to_head;
-  if (op.weight == nullptr || !is_odd(op.weight_dtype, op.dtype)) {
-    const bool exists = op.weight != nullptr;
-    load_factors<T>(factor, exists ? weight : nullptr, op.weight_dtype, vector, op.weight_bias);
-    return;
-  }
-#pragma unroll
-  for (int e = 0; e < kSize; ++e) {
-    const int col = vector * kSize + e;
-    const float w = op.weight_dtype == Dtype::fp16
-                        ? static_cast<float>(reinterpret_cast<const __half*>(weight)[col])
-                        : static_cast<float>(reinterpret_cast<const __nv_bfloat16*>(weight)[col]);
-    factor[e] = w + op.weight_bias;
-  }
-}
-
-/// The factors of a vector's columns in an operation: of a head's weight, of any type, if kAny.
-template <class T, bool kAny, int kSize>
-__device__ void load_factors_of(
-    float (&factor)[kSize], const Backward& op, std::int64_t to_head, int vector) {
-  if constexpr (kAny) {
-    load_any_factors<T>(factor, op, to_head, vector);
-  } else {
-    load_factors<T>(factor, op.weight, op.weight_dtype, vector, op.weight_bias);
   }
 }
 
