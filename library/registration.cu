@@ -50,7 +50,7 @@ kernels::ForwardPlan forward_plan_of(const TypedRmsNorm& p) {
 Traffic traffic_of_forward(const TypedRmsNorm& p) {
   const kernels::ForwardPlan plan = forward_plan_of(p);
   const double x = 1.0 * bytes_of(p.dtype) * p.hidden;
-  const int held_vectors = plan.is_elsewhere ? 0 : plan.vectors + plan.staged;
+  const int held_vectors = plan.is_fallback ? 0 : plan.vectors + plan.staged;
   const double held = 16.0 * plan.cluster * plan.threads * held_vectors;
   const int loads = bytes_of(p.weight_dtype) / bytes_of(p.dtype);
   const double weight = p.weight == nullptr ? 0 : 1.0 * bytes_of(p.weight_dtype) * p.hidden * loads;
@@ -101,7 +101,7 @@ Traffic traffic_of_residual_add(const rmsnorm::ResidualAdd& p) {
   const double factor = p.weight == nullptr ? 0 : bytes_of(p.weight_dtype);  // bytes of one
   const kernels::ResidualAddPlan plan = residual_add_plan_of(p);
   const int loads = factor * plan.step == 32 ? 2 : 1;
-  const bool are_held = is_shared(plan) || (plan.columns > 0 && !plan.is_elsewhere);
+  const bool are_held = is_shared(plan) || (plan.columns > 0 && !plan.is_fallback);
   const int times = are_held ? 1 : 2;
   return {.read = times * 2 * row + factor * p.hidden * loads, .written = 2 * row};
 }

@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kVectors == 1 ? kMaxWide : kMaxBlock, 1)  //
     if (vector(k) >= vectors) continue;
     load_factors<T, kAny>(factor[k], op, blockIdx.z * plan.weight_head, vector(k));
   }
-  constexpr bool kAhead = kVectors * kSize <= 16;  // else registers run short
+  constexpr bool kPipelined = kVectors * kSize <= 16;  // else registers run short
   V next_x[kVectors], next_dy[kVectors];
   float next_rstd;
   const auto load = [&](int row) {  // zeros where nothing is
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kVectors == 1 ? kMaxWide : kMaxBlock, 1)  //
       }
       next_dy[k] = from_dy[vector(k)];
     }
-    if constexpr (kPlain && !kAhead) {  // the next row is on its way to the L2 cache meanwhile
+    if constexpr (kPlain && !kPipelined) {  // the next row is on its way to the L2 cache meanwhile
       const int next = row + step;
       if (threadIdx.x == 0 && next < end) {
         prefetch(x + next * op.x.inner_stride, op.hidden * int{sizeof(T)});
@@ -143,14 +143,14 @@ __global__ void __launch_bounds__(kVectors == 1 ? kMaxWide : kMaxBlock, 1)  //
     x += is_across ? plan.x.across : plan.x.within;
     dy += is_across ? plan.dy.across : plan.dy.within;
   };
-  if (kAhead) load(first);
+  if (kPipelined) load(first);
 
   float column[kVectors][kSize] = {};  // of dweight, from this block's rows
   __shared__ float partial[2][kMaxWide / 32];
   int turn = 0;  // two sums one after the other have different memory
   // While any place of the block has a row: no thread must miss a shuffle or a barrier.
   for (int row = first; row < end + threadIdx.y; row += step) {
-    if (!kAhead) load(row);
+    if (!kPipelined) load(row);
     float sum = 0, n[kVectors][kSize], g[kVectors][kSize];
     const float r = next_rstd;
     const auto set = [&](int k, int e) {  // returns dy
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kVectors == 1 ? kMaxWide : kMaxBlock, 1)  //
       sum += g[k][e] * n[k][e];
       column[k][e] += d * n[k][e];
     }
-    if (kAhead) load(row + step);  // while this row is added up
+    if (kPipelined) load(row + step);  // while this row is added up
 
     float mean = kWhole || row >= end ? 0 : means[number(row)];
     if (kWhole) mean = place_sum(sum, partial[turn]) * plan.inverse;
@@ -179,10 +179,10 @@ __global__ void __launch_bounds__(kVectors == 1 ? kMaxWide : kMaxBlock, 1)  //
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       V out;
-      if constexpr (!kAhead) forget(next_x[k]), forget(next_dy[k]);
+      if constexpr (!kPipelined) forget(next_x[k]), forget(next_dy[k]);
 #pragma unroll
       for (int e = 0; e < kSize; ++e) {
-        if (!kAhead) set(k, e);
+        if (!kPipelined) set(k, e);
         element<T>(out, e) = T(r * (g[k][e] - n[k][e] * mean));
       }
       if (row >= end || vector(k) >= vectors) continue;

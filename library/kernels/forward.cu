@@ -10,7 +10,7 @@ namespace rmsnorm::kernels {
 namespace {
 
 ForwardKernel kernel_for(const HeadsForward& op, const ForwardPlan& plan) {
-  if (plan.is_elsewhere) return elsewhere_kernel(op);
+  if (plan.is_fallback) return fallback_kernel(op);
   switch (plan.kind) {
     case Kind::aligned:
       return aligned_kernel(op, plan);
@@ -37,9 +37,9 @@ int shared_bytes(const HeadsForward& op, const ForwardPlan& plan) {
 
 cudaError_t launch_plan(const HeadsForward& op, const ForwardPlan& plan, cudaStream_t stream) {
   const ForwardKernel kernel = kernel_for(op, plan);
-  if (plan.is_elsewhere) {
+  if (plan.is_fallback) {
     return launch_overlapping(
-        kernel, {plan.blocks / plan.cluster}, dim3(elsewhere_threads(plan), plan.rows), 0, stream,
+        kernel, {plan.blocks / plan.cluster}, dim3(fallback_threads(plan), plan.rows), 0, stream,
         op, plan);
   }
   return launch_staged(
@@ -74,7 +74,7 @@ cudaError_t launch(const HeadsForward& op, cudaStream_t stream) {
   if (plan.kind != Kind::cluster || !is_refused(error)) return error;
   // A part of a GPU may be too small for the cluster: one block does the same, with the same bits.
   cudaGetLastError();
-  plan.is_elsewhere = true;
+  plan.is_fallback = true;
   return launch_plan(op, plan, stream);
 }
 

@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kMaxThreads<kRowThreads>) rms_norm_aligned(
 
   constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
   if (blockIdx.x < plan.prefetching_blocks && threadIdx.x == 0)
-    ask_for(task, row, weight, end, weight == nullptr ? 0 : end * kParts);
+    prefetch_row(task, row, weight, end, weight == nullptr ? 0 : end * kParts);
   wait_for_inputs();
   const auto* x = cuda::associate_access_property(row, plan.policy);
   const int end_of_weight = weight == nullptr ? 0 : end;

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads, kVectors == 4 ? 3 : 2) rms
   const auto* x = find<const uint4>(task.x, task.place) + begin;
   const uint4* __restrict__ weight = static_cast<const uint4*>(task.weight);
   if (blockIdx.x < plan.prefetching_blocks && threadIdx.x == 0)
-    ask_for(task, x, weight + begin * kParts, mine, kHasWeight ? mine * kParts : 0);
+    prefetch_row(task, x, weight + begin * kParts, mine, kHasWeight ? mine * kParts : 0);
   wait_for_inputs();
   if (threadIdx.x == 0) {
     init(&sums_are_there);

@@ -15,9 +15,9 @@ ForwardKernel aligned_kernel(const Forward& op, const ForwardPlan& plan);
 ForwardKernel long_rows_kernel(const Forward& op);
 /// plan.cluster blocks share a row.
 ForwardKernel cluster_kernel(const Forward& op, const ForwardPlan& plan);
-/// For a plan that is_elsewhere: one block does what a cluster would, without shared memory.
-/// blockDim is (elsewhere_threads(plan), plan.rows).
-ForwardKernel elsewhere_kernel(const Forward& op);
+/// For a plan that is_fallback: one block does what a cluster would, without shared memory.
+/// blockDim is (fallback_threads(plan), plan.rows).
+ForwardKernel fallback_kernel(const Forward& op);
 ForwardKernel unaligned_kernel(const Forward& op, const ForwardPlan& plan);
 ForwardKernel mixed_kernel(const HeadsForward& op);
 

@@ -16,25 +16,26 @@ namespace rmsnorm::kernels {
 /// A launch. What all kernels read comes first, beside the operation: constants are near, too, once
 /// a line of them has been read.
 struct ForwardPlan {
-  float inverse;                 ///< 1 / hidden
-  int threads;                   ///< of a row: 4 to 32 lanes of a warp, or whole warps
-  bool is_large;                 ///< x and y do not fit the L2 cache, which is to keep x then
-  unsigned prefetching_blocks;   ///< so many blocks ask for their rows before the wait
-  cuda::access_property policy;  ///< of x in the L2 cache: the same as is_large, in an object
-  Kind kind;                     ///< which kernel
-  bool is_plain;                 ///< one tensor, whose rows are at one distance, without rstd
-  bool is_elsewhere;             ///< whole vectors that do not lie where the kernel has them
-  int vectors;                   ///< of a row that each of them has, 16 bytes each
-  int twins;                     ///< to 8 bits: 2 if each thread has what two of them would have
-  int rounds;                    ///< unaligned: vectors of each thread, in registers or not
-  int rows;                      ///< of a block; 1 unless a row has fewer than kShortRows threads
-  int prefetch_distance;         ///< rows: prefetch_distance(), or 0
-  int cluster;                   ///< blocks that share a row; 1 unless kind is Kind::cluster
-  int part;                      ///< of a row: vectors of each block but the last
-  int staged;                    ///< vectors that each thread keeps in shared memory
-  std::int64_t first_blocks;     ///< blocks, or clusters, of tensors[0]; tensors[1]'s follow
-  std::int64_t blocks;           ///< of both
-  std::int64_t weight_head[2];   ///< those of the operation
+  float inverse;                 ///< reciprocal of hidden
+  int threads;                   ///< threads of a row: 4 to 32 lanes of a warp, or whole warps
+  bool is_large;                 ///< large launch: its x and y do not fit the L2 cache
+  unsigned prefetching_blocks;   ///< blocks that prefetch their rows before the wait
+  cuda::access_property policy;  ///< cache policy of x: persisting in a large launch
+  Kind kind;                     ///< kernel that has the rows
+  bool is_plain;                 ///< plain rows: one tensor, one distance, and no rstd
+  bool is_fallback;           ///< fallback: another kernel does the same, for vectors that are not
+                              ///< at 16-byte addresses, or a cluster that a GPU does not hold
+  int vectors;                ///< vectors of a row that each thread has, of 16 bytes
+  int twins;                  ///< twins, to 8 bits: 2 if each thread does the work of two
+  int rounds;                 ///< rounds, unaligned: vectors of a thread, in registers or not
+  int rows;                   ///< rows of a block; 1 unless one has fewer than kShortRows threads
+  int prefetch_distance;      ///< prefetch distance in rows; or 0
+  int cluster;                ///< blocks that share a row; 1 unless kind is Kind::cluster
+  int part;                   ///< part of a row: vectors of each block but the last
+  int staged;                 ///< staged vectors: those that a thread keeps in shared memory
+  std::int64_t first_blocks;  ///< blocks, or clusters, of tensors[0]; tensors[1]'s follow
+  std::int64_t blocks;        ///< blocks of both
+  std::int64_t weight_head[2];  ///< weight_head of the operation
 };
 
 /// The most threads of a block for an unaligned row.
@@ -60,12 +61,12 @@ inline void stage_at_most(int bytes, ForwardPlan& plan) {
   plan.staged = std::min(plan.staged, bytes / (plan.threads * 16));
 }
 
-/// The most threads of a block for a row that is_elsewhere.
-constexpr int kMaxElsewhereThreads = 1024;
+/// The most threads of a block of the fallback.
+constexpr int kMaxFallbackThreads = 1024;
 
 /// Those of a row, in one block, whatever the plan has for it.
-inline int elsewhere_threads(const ForwardPlan& plan) {
-  return std::min(kMaxElsewhereThreads, plan.cluster * plan.threads);
+inline int fallback_threads(const ForwardPlan& plan) {
+  return std::min(kMaxFallbackThreads, plan.cluster * plan.threads);
 }
 
 /// Are all rows whole vectors of 16 bytes, at 16-byte addresses?
@@ -116,7 +117,7 @@ inline ForwardPlan plan_for(const HeadsForward& op, const ForwardShape& shape) {
   std::copy(op.weight_head, op.weight_head + 2, plan.weight_head);
   plan.is_plain = second.rows == 0 && first.inner >= first.rows && first.rstd == nullptr &&
                   plan.weight_head[0] == 0;
-  plan.is_elsewhere = shape.kind != Kind::unaligned && shape.kind != Kind::mixed && !is_aligned(op);
+  plan.is_fallback = shape.kind != Kind::unaligned && shape.kind != Kind::mixed && !is_aligned(op);
   plan.threads = shape.threads;
   plan.vectors = shape.vectors;
   plan.twins = 1;

@@ -49,9 +49,9 @@ __device__ Task task_of(const Forward& op, const ForwardPlan& plan, unsigned num
   return task;
 }
 
-/// One thread asks for its part of a row and of the weight before the wait, in vectors of 16 bytes.
-/// Of the rows that share a weight, the first is enough.
-__device__ inline void ask_for(
+/// Prefetch, by one thread before the wait, of its part of a row and of the weight, in vectors of 16
+/// bytes. Of the rows that share a weight, the first is enough.
+__device__ inline void prefetch_row(
     const Task& task, const uint4* x, const uint4* weight, int vectors, int vectors_of_weight) {
   if (vectors > 0) prefetch(x, vectors * sizeof(uint4));
   if (task.row == 0 && vectors_of_weight > 0) prefetch(weight, vectors_of_weight * sizeof(uint4));

@@ -2,8 +2,8 @@
 // additions does not depend on the address, so neither does a row's result.
 #include "library/kernels/forward_kernels.hpp"
 #include "library/kernels/forward_row.cuh"
-#include "library/kernels/stretches.cuh"
 #include "library/kernels/types.hpp"
+#include "library/kernels/unaligned_vectors.cuh"
 
 namespace rmsnorm::kernels {
 namespace {
@@ -117,14 +117,14 @@ __global__ void __launch_bounds__(
     ends[n] = columns[n] < 0 ? static_cast<T>(0.0f) : x[columns[n]];
   }
 
-  const Stretches<T> of_x(x, head, hidden);
+  const UnalignedVectors<T> of_x(x, head, hidden);
   uint4 v[kVectors];
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = begin + k * kLanes;
     v[k] = i < end ? of_x[i] : make_uint4(0, 0, 0, 0);
   }
-  const Stretches<W> of_weight(weight, weight == nullptr ? 0 : head, hidden);
+  const UnalignedVectors<W> of_weight(weight, weight == nullptr ? 0 : head, hidden);
   const auto end_factor = [&](int col) {
     return weight == nullptr ? 1 : static_cast<float>(weight[col]);
   };

@@ -255,7 +255,7 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
     scale = scale_for(most, limit, op.y_dtype);
     if (threadIdx.x == 0 && end > 0) store_scale(op, scales, 0, scale);
   }
-  auto* const y = find_of_thread<Codes<kElements>>(op.y, first, in_block);
+  auto* const y = find_of_thread<Quantized<kElements>>(op.y, first, in_block);
   const auto store = [&](auto constant) {  // so that its branch is not in the loop
     constexpr Dtype type = decltype(constant)::value;
     constexpr int kPart = kLanes / kGroups;  // lanes that have the scale of a group
@@ -281,8 +281,8 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
         const int group = kIsNarrow ? k * kGroups / kVectors : k;
         factor = __shfl_sync(0xffffffff, inverse, group * kPart, kLanes);
       }
-      const Codes<kElements> codes = codes_of<kElements>(value[k], factor, type);
-      if (kFull ? exists : i < end) y[i] = codes;
+      const Quantized<kElements> quantized = quantize<kElements>(value[k], factor, type);
+      if (kFull ? exists : i < end) y[i] = quantized;
     }
   };
   if (op.y_dtype == Dtype::e4m3) {

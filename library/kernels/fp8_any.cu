@@ -86,13 +86,13 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
       scale = scale_for(largest, limit, op.y_dtype);
       if (i % kLanes == 0 && i < groups) store_scale(op, scales, i / kLanes, scale);
     }
-    const Codes<kGroup> codes = codes_of<kGroup>(norm.number, 1 / scale, op.y_dtype);
-    if (kWhole && i < groups) reinterpret_cast<Codes<kGroup>*>(y)[i] = codes;
+    const Quantized<kGroup> quantized = quantize<kGroup>(norm.number, 1 / scale, op.y_dtype);
+    if (kWhole && i < groups) reinterpret_cast<Quantized<kGroup>*>(y)[i] = quantized;
 #pragma unroll
     for (int j = 0; j < kGroup; ++j) {
       const int col = i * kGroup + j;
       if (!kWhole && col < hidden) {
-        y[col] = static_cast<std::uint8_t>(codes.words[j / 4] >> 8 * (j % 4));
+        y[col] = static_cast<std::uint8_t>(quantized.words[j / 4] >> 8 * (j % 4));
       }
     }
   }

@@ -58,9 +58,9 @@ inline std::int64_t outer_of(const Fp8Norm& op) {
   return op.rows == 0 ? 0 : op.rows / op.inner;
 }
 
-/// Is a block to ask for a row ahead of its own? Not where an SM has so many blocks that they ask
-/// for enough, which takes more if they have a scale to find, too, before they store.
-inline bool asks_ahead(const Fp8Norm& op, const ForwardPlan& plan) {
+/// Is a block to prefetch a row ahead of its own? Not where an SM has so many blocks that they load
+/// enough, which takes more if they have a scale to find, too, before they store.
+inline bool prefetches_ahead(const Fp8Norm& op, const ForwardPlan& plan) {
   if (plan.threads <= 128 || op.residual.data != nullptr) return false;
   const int blocks = 1024 / plan.threads;  // of an SM: with 64 registers a thread
   const bool is_enough = blocks >= 4 && blocks * op.hidden * bytes_of(op.dtype) >= 60 << 10;
@@ -76,7 +76,7 @@ inline ForwardPlan plan_for(const Fp8Norm& op, const ForwardShape& shape) {
     if (plan.threads < 64) plan.rows = kShortRows / plan.threads;
   }
   const std::int64_t row_bytes = std::int64_t{op.hidden} * bytes_of(op.dtype);
-  if (shape.kind == Kind::aligned && asks_ahead(op, plan))
+  if (shape.kind == Kind::aligned && prefetches_ahead(op, plan))
     plan.prefetch_distance = prefetch_distance(row_bytes, op.inner, 32 << 10);
   plan.blocks = (op.inner + plan.rows - 1) / plan.rows;
   const int tensors = op.residual.data == nullptr ? 1 : 2;

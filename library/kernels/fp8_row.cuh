@@ -11,7 +11,7 @@ namespace rmsnorm::kernels {
 
 /// Neighbouring elements of y.
 template <int kCount>
-struct alignas(kCount) Codes {
+struct alignas(kCount) Quantized {
   unsigned words[kCount / 4];
 };
 
@@ -64,8 +64,8 @@ __device__ float largest_of(const float* number) {
 
 /// Neighbouring numbers times a factor as elements of y, of which the first is the lowest byte.
 template <int kCount>
-__device__ Codes<kCount> codes_of(const float* number, float factor, Dtype type) {
-  Codes<kCount> codes;
+__device__ Quantized<kCount> quantize(const float* number, float factor, Dtype type) {
+  Quantized<kCount> quantized;
   const auto convert = [&](__nv_fp8_interpretation_t to) {
 #pragma unroll
     for (int i = 0; i < kCount / 4; ++i) {
@@ -74,7 +74,7 @@ __device__ Codes<kCount> codes_of(const float* number, float factor, Dtype type)
           make_float2(four[0] * factor, four[1] * factor), __NV_SATFINITE, to);
       const unsigned high = __nv_cvt_float2_to_fp8x2(
           make_float2(four[2] * factor, four[3] * factor), __NV_SATFINITE, to);
-      codes.words[i] = low | high << 16;
+      quantized.words[i] = low | high << 16;
     }
   };
   if (type == Dtype::e4m3) {
@@ -82,7 +82,7 @@ __device__ Codes<kCount> codes_of(const float* number, float factor, Dtype type)
   } else {
     convert(__NV_E5M2);
   }
-  return codes;
+  return quantized;
 }
 
 }  // namespace rmsnorm::kernels

@@ -11,7 +11,7 @@
 
 namespace rmsnorm::kernels {
 
-/// Prefetch distance: how many rows ahead of its own a block asks for one (prefetch_ahead() in
+/// Prefetch distance: how many rows ahead of its own a block prefetches one (prefetch_ahead() in
 /// row.cuh), where the blocks of an SM are too few to hide how long a load takes: those of so many
 /// bytes for each SM, so that they are there in time. Most kernels are fastest with 16 KiB, those
 /// for 8 bits, which work longer on a row, with 32; with 64, all are slower. 0 if a launch reads no
@@ -24,16 +24,16 @@ inline int prefetch_distance(
   return static_cast<int>(device->multiProcessorCount * bytes / row_bytes);
 }
 
-/// Prefetching blocks: how many ask for their rows before they wait (prefetch() in row.cuh): all of
-/// a small one; of others the first, which alone can begin before the wait is over, and of these as
-/// many as ask for 16 KiB on each SM. 0 after an error.
+/// Prefetching blocks: how many prefetch their rows before they wait (prefetch() in row.cuh): all of
+/// a small launch; of others the first, which alone can begin before the wait is over, and of these
+/// as many as prefetch 16 KiB on each SM. 0 after an error.
 /// \param bytes  that a block reads
 inline unsigned prefetching_blocks(std::int64_t bytes, std::int64_t blocks) {
-  constexpr std::int64_t kFew = 2 << 20, kAsked = 16 << 10;  // bytes
+  constexpr std::int64_t kFew = 2 << 20, kPrefetched = 16 << 10;  // bytes
   const cudaDeviceProp* device = nullptr;
   if (bytes * blocks <= kFew) return ~0u;
   if (properties_of_device(&device) != cudaSuccess) return 0;
-  return static_cast<unsigned>(device->multiProcessorCount * kAsked / bytes);
+  return static_cast<unsigned>(device->multiProcessorCount * kPrefetched / bytes);
 }
 
 /// The blocks of a launch.
@@ -86,7 +86,7 @@ cudaError_t launch_overlapping(
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
-/// Dynamic shared memory that a block has without asking, beside a kernel's variables.
+/// Dynamic shared memory that a block has without a function attribute, beside a kernel's variables.
 constexpr int kSharedBytes = 47 << 10;
 
 /// The most that a block of the current device can ask for. Returns what the CUDA calls returned.

@@ -15,7 +15,7 @@ thread_local std::set<std::pair<int, const void*>> allowed;  // on a device, a k
 cudaError_t properties_of_device(const cudaDeviceProp** properties) {
   static std::mutex mutex;
   static std::map<int, cudaDeviceProp> known;  // by the device's number
-  thread_local int last_device = -1;  // of this thread's last call: asked for without a lock
+  thread_local int last_device = -1;           // of this thread's last call: known without a lock
   thread_local const cudaDeviceProp* last = nullptr;
   int device = 0;
   cudaError_t error = cudaGetDevice(&device);
@@ -27,10 +27,10 @@ cudaError_t properties_of_device(const cudaDeviceProp** properties) {
   const std::lock_guard lock(mutex);
   auto found = known.find(device);
   if (found == known.end()) {
-    cudaDeviceProp asked{};
-    error = cudaGetDeviceProperties(&asked, device);
+    cudaDeviceProp queried{};
+    error = cudaGetDeviceProperties(&queried, device);
     if (error != cudaSuccess) return error;
-    found = known.emplace(device, asked).first;
+    found = known.emplace(device, queried).first;
   }
   *properties = last = &found->second;
   last_device = device;

@@ -6,7 +6,7 @@
 
 namespace rmsnorm::kernels {
 
-/// The properties of the current device, which stay for ever. CUDA is asked once for each device:
+/// The properties of the current device, which stay for ever. CUDA is queried once for each device:
 /// it takes longer to answer than to launch a kernel. Returns what the CUDA calls returned.
 cudaError_t properties_of_device(const cudaDeviceProp** properties);
 
@@ -14,7 +14,7 @@ cudaError_t properties_of_device(const cudaDeviceProp** properties);
 bool has_clusters();
 
 /// Lets a kernel have so many bytes of dynamic shared memory on the current device: for each kernel
-/// always the same number. CUDA is asked once for each kernel, device and thread. Returns what the
+/// always the same number. CUDA is queried once for each kernel, device and thread. Returns what the
 /// CUDA calls returned.
 cudaError_t allow_shared_memory(const void* kernel, int bytes);
 

@@ -132,7 +132,7 @@ ResidualAddKernel kernel_of_width(const ResidualAddPlan& plan) {
 ResidualAddKernel kernel_for(const ResidualAdd& op, const ResidualAddPlan& plan) {
   if (plan.is_mixed) return residual_add_mixed_kernel(op, plan);
   if (is_shared(plan)) return residual_add_cluster_kernel(op);
-  if (plan.is_elsewhere || plan.columns == 0) return residual_add_long_kernel(op, plan);
+  if (plan.is_fallback || plan.columns == 0) return residual_add_long_kernel(op, plan);
   return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
     return kernel_of_width<decltype(x), decltype(weight)>(plan);
   });
@@ -172,7 +172,7 @@ cudaError_t launch(const ResidualAdd& given, cudaStream_t stream) {
   if (!is_shared(plan) || !is_refused(error)) return error;
   // A part of a GPU may be too small for the cluster: one block does the same, with the same bits.
   cudaGetLastError();
-  plan.is_elsewhere = true;
+  plan.is_fallback = true;
   return launch_plan(op, plan, stream);
 }
 

@@ -92,8 +92,8 @@ template <class T, class W, int kWidth = 16 / sizeof(T)>
 ResidualAddKernel kernel_for(const ResidualAdd& op, const ResidualAddPlan& plan) {
   if constexpr (kWidth > 1)
     if (plan.step < kWidth) return kernel_for<T, W, kWidth / 2>(op, plan);
-  return !plan.is_elsewhere ? rms_norm_residual_add_long<T, W, kWidth, true>
-                            : rms_norm_residual_add_long<T, W, kWidth, false>;
+  return !plan.is_fallback ? rms_norm_residual_add_long<T, W, kWidth, true>
+                           : rms_norm_residual_add_long<T, W, kWidth, false>;
 }
 
 }  // namespace

@@ -14,15 +14,15 @@ namespace rmsnorm::kernels {
 
 /// How a row is shared.
 struct ResidualAddPlan {
-  int threads;      ///< of a row, in each block: a warp, or whole warps
-  int columns;      ///< that each of them keeps in registers, unless is_elsewhere; 0: none
-  int rows;         ///< of a block
-  int width;        ///< columns of a vector
-  int step;         ///< columns that are loaded or stored at once: a vector's, or fewer
-  bool is_mixed;    ///< it has a kernel that knows all types
-  int cluster = 1;  ///< blocks that share a row; if more than 1, columns is 0
-  int part = 0;     ///< of a row: vectors of each block but the last
-  bool is_elsewhere = false;  ///< the kernel for rows at any address has it
+  int threads;               ///< of a row, in each block: a warp, or whole warps
+  int columns;               ///< that each of them keeps in registers, unless is_fallback; 0: none
+  int rows;                  ///< of a block
+  int width;                 ///< columns of a vector
+  int step;                  ///< columns that are loaded or stored at once: a vector's, or fewer
+  bool is_mixed;             ///< it has a kernel that knows all types
+  int cluster = 1;           ///< blocks that share a row; if more than 1, columns is 0
+  int part = 0;              ///< of a row: vectors of each block but the last
+  bool is_fallback = false;  ///< the kernel for rows at any address has it
 };
 
 constexpr int kMaxSummingThreads = 1024;  ///< of a block
@@ -30,7 +30,7 @@ constexpr int kSummingVectors = 4;        ///< that each thread of a cluster has
 
 /// Does a cluster have a row, and not the kernel for rows at any address in its place?
 inline bool is_shared(const ResidualAddPlan& plan) {
-  return plan.cluster > 1 && !plan.is_elsewhere;
+  return plan.cluster > 1 && !plan.is_fallback;
 }
 
 /// The shared memory of a block of a cluster: for x and the residual.
@@ -123,7 +123,7 @@ inline ResidualAddPlan plan_for(const ResidualAdd& op, bool has_clusters) {
   if (is_mixed(op)) return mixed_plan_for(op);
   ResidualAddPlan plan = shape_for(op, has_clusters);
   plan.step = step_of(op, plan.width);
-  plan.is_elsewhere = plan.step < plan.width || has_heads(op);
+  plan.is_fallback = plan.step < plan.width || has_heads(op);
   return plan;
 }
 

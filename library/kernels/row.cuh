@@ -25,8 +25,8 @@ __device__ inline void let_next_begin() {
 #endif
 }
 
-/// One thread asks for bytes that will be read after the wait: a multiple of 16 of them, at an
-/// address that is one. They come into the L2 cache, where the kernel before may still write them.
+/// Prefetch, by one thread, of bytes that will be read after the wait: a multiple of 16 of them, at
+/// an address that is one. They come into the L2 cache, where the kernel before may still write them.
 __device__ inline void prefetch(
     [[maybe_unused]] const void* from, [[maybe_unused]] unsigned bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -34,8 +34,8 @@ __device__ inline void prefetch(
 #endif
 }
 
-/// Of a launch of many bytes, one thread of a block asks for most of a later block's row, so many
-/// rows behind its own, if there are so many `left`: that block's loads are then short.
+/// Prefetch, by one thread of a block, of most of a later block's row, so many rows behind its own,
+/// if there are so many `left`: that block's loads are then short.
 __device__ inline void prefetch_ahead(
     const void* row, std::int64_t stride, int distance, std::int64_t left, std::int64_t bytes) {
   if (distance == 0 || distance >= left) return;

@@ -3,8 +3,8 @@
 // it lies. They are read twice, as most of what was read is still in a cache.
 #include "library/kernels/forward_kernels.hpp"
 #include "library/kernels/forward_row.cuh"
-#include "library/kernels/stretches.cuh"
 #include "library/kernels/types.hpp"
+#include "library/kernels/unaligned_vectors.cuh"
 
 namespace rmsnorm::kernels {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 /// Of a long row, what it keeps in registers comes last.
 template <class T>
 __device__ float squares_of_thread(
-    const Stretches<T>& x, int vectors, const ForwardPlan& plan, int rank, int t) {
+    const UnalignedVectors<T>& x, int vectors, const ForwardPlan& plan, int rank, int t) {
   const int begin = rank * plan.part, end = min(vectors, begin + plan.part);
   const int kept = plan.kind == Kind::long_rows ? min(end, plan.vectors * plan.threads) : 0;
   float sum = 0;
@@ -26,7 +26,7 @@ __device__ float squares_of_thread(
 /// A block has one row, or several short ones. Its warps do the work of all
 /// warps that the other kernel has for a row, one after the other.
 template <class T, class W>
-__global__ void __launch_bounds__(kMaxElsewhereThreads) rms_norm_elsewhere(
+__global__ void __launch_bounds__(kMaxFallbackThreads) rms_norm_fallback(
     const __grid_constant__ Forward op,          // the tensors
     const __grid_constant__ ForwardPlan plan) {  // how blocks share them
   const Task task = task_of<true, false>(op, plan, blockIdx.x);
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kMaxElsewhereThreads) rms_norm_elsewhere(
   const auto* weight = static_cast<const W*>(task.weight);
   auto* y = find<T>(task.y, task.place);
   const int hidden = task.exists ? op.hidden : 0;
-  const Stretches<T> from_begin(x, 0, hidden);
+  const UnalignedVectors<T> from_begin(x, 0, hidden);
   float sum;
   if (plan.threads <= 32) {
     sum = squares_of_thread(from_begin, hidden / kN, plan, 0, threadIdx.x);
@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(kMaxElsewhereThreads) rms_norm_elsewhere(
   // Vectors where y's memory has them; the columns before and behind them one by one.
   const int head = min(hidden, (kN - behind_boundary(y)) % kN);
   const int vectors = (hidden - head) / kN;
-  const Stretches<T> of_x(x, head, hidden);
-  const Stretches<W> of_weight(weight, weight == nullptr ? 0 : head, hidden);
+  const UnalignedVectors<T> of_x(x, head, hidden);
+  const UnalignedVectors<W> of_weight(weight, weight == nullptr ? 0 : head, hidden);
   for (int i = threadIdx.x; i < vectors; i += blockDim.x) {
     uint4 w[kParts];
     load_weight<T>(weight, of_weight, i, w);
@@ -73,9 +73,9 @@ __global__ void __launch_bounds__(kMaxElsewhereThreads) rms_norm_elsewhere(
 
 }  // namespace
 
-ForwardKernel elsewhere_kernel(const Forward& op) {
+ForwardKernel fallback_kernel(const Forward& op) {
   return with_types(op.dtype, op.weight_dtype, [](auto x, auto weight) -> ForwardKernel {
-    return rms_norm_elsewhere<decltype(x), decltype(weight)>;
+    return rms_norm_fallback<decltype(x), decltype(weight)>;
   });
 }
 

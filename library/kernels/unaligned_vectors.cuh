@@ -27,40 +27,41 @@ __device__ inline uint4 shifted(const uint2& a, const uint2& b, const uint2& c, 
       __funnelshift_r(word[2], word[3], bits), __funnelshift_r(word[3], word[4], bits));
 }
 
-/// A row in stretches of 16 bytes, from its column `head` on.
+/// Unaligned vectors of a row, 16 bytes each, from its column `head` on.
 template <class T>
-struct Stretches {
-  const uint4* vector;  ///< of memory: the one in which stretch 0 begins
-  int before;           ///< elements of it in front of the stretch
-  int first, last;      ///< stretches whose vectors are all the row's own: first to last - 1
+struct UnalignedVectors {
+  const uint4* aligned;  ///< aligned vector in which vector 0 begins
+  int before;            ///< elements of it in front of vector 0
+  int first, last;       ///< vectors whose aligned ones are all the row's own: first to last - 1
 
-  __device__ Stretches(const T* row, int head, int hidden) {
+  __device__ UnalignedVectors(const T* row, int head, int hidden) {
     before = behind_boundary(row + head);
-    vector = reinterpret_cast<const uint4*>(row + head - before);
+    aligned = reinterpret_cast<const uint4*>(row + head - before);
     first = before > head ? 1 : 0;
     last = (hidden - head + before) / kSize<T> - 1;
   }
 
-  /// Stretch i: one vector of memory, or what is needed of two.
+  /// Vector i: an aligned one, or what is needed of two.
   __device__ uint4 operator[](int i) const {
-    if (before == 0) return vector[i];
+    if (before == 0) return aligned[i];
     if (first <= i && i < last) {
       const unsigned offset = before * sizeof(T);
-      const auto* half = reinterpret_cast<const uint2*>(vector + i) + offset / 8;
+      const auto* half = reinterpret_cast<const uint2*>(aligned + i) + offset / 8;
       return shifted(half[0], half[1], half[2], offset % 8);
     }
     uint4 result;  // element by element
 #pragma unroll
     for (int e = 0; e < kSize<T>; ++e) {
-      reinterpret_cast<T*>(&result)[e] = reinterpret_cast<const T*>(vector + i)[before + e];
+      reinterpret_cast<T*>(&result)[e] = reinterpret_cast<const T*>(aligned + i)[before + e];
     }
     return result;
   }
 };
 
-/// The weight of x's stretch number i: where there is none, ones.
+/// The weight of x's vector number i: where there is none, ones.
 template <class T, class W>
-__device__ void load_weight(const W* weight, const Stretches<W>& of_weight, int i, uint4* to) {
+__device__ void load_weight(
+    const W* weight, const UnalignedVectors<W>& of_weight, int i, uint4* to) {
   constexpr int kParts = sizeof(W) / sizeof(T);
 #pragma unroll
   for (int part = 0; part < kParts; ++part) {
