@@ -38,10 +38,10 @@ struct Norm {
 /// Those of one to 8 bits.
 struct Fp8Tensors {
   View x;
-  std::optional<View> residual, weight;
+  std::optional<View> weight;
   View y;
-  std::optional<View> norm, given, limit;
-  std::optional<Scales> chosen;
+  std::optional<View> residual = {}, norm = {}, given = {}, limit = {};
+  std::optional<Scales> chosen = {};
 };
 
 using Norms = std::initializer_list<const Norm*>;
@@ -348,14 +348,8 @@ rmsnorm_status rmsnorm_forward_fp8(
     check_number("eps", eps, false);
     const View input = rows_of({"x", x});
     Fp8Tensors tensors{
-        input,
-        {},
-        weight_or_none({"weight", weight}, input, weight_bias),
-        output_like({"y", y}, input, Elements::fp8),
-        {},
-        {},
-        {},
-        {}};
+        input, weight_or_none({"weight", weight}, input, weight_bias),
+        output_like({"y", y}, input, Elements::fp8)};
     if (residual != nullptr) tensors.residual = output_like({"residual", residual}, input);
     if (norm != nullptr) tensors.norm = output_like({"norm", norm}, input);
     if (is_given) {

@@ -61,7 +61,7 @@ inline std::int64_t heads_of(const View& weight) {
 }
 
 // All that follow throw a Refusal for anything that is wrong with the tensor alone, or does not fit
-// to x. Only check_memory() looks at its memory.
+// to x. Only check_memory() asks where memory is.
 
 /// The tensor as (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
 View rows_of(const Argument& argument);
@@ -106,13 +106,13 @@ Scales scales_of(const Argument& argument, const View& x, std::int64_t groups);
 /// there, it is refused.
 std::int64_t address_of(const char* name, std::uintptr_t address, int device);
 
-void check_number(const char* name, float number, bool may_be_negative);  ///< finite, and not below
-void check_device(const View& tensor, const View& other);                 ///< the same
-void check_dtype(const View& tensor, const View& other);                  ///< the same
-void check_shape(const View& tensor, const View& other);                  ///< the same
-void check_heads_together(const View& weight);             ///< its rows lie side by side
-void check_apart(const View& written, const View& other);  ///< no byte in common
-void check_memory(const View& tensor);  ///< that of its device, which is the current one
+void check_number(const char* name, float number, bool may_be_negative);  ///< a finite number
+void check_device(const View& tensor, const View& other);                 ///< the same device
+void check_dtype(const View& tensor, const View& other);                  ///< the same type
+void check_shape(const View& tensor, const View& other);                  ///< the same shape
+void check_heads_together(const View& weight);                            ///< heads side by side
+void check_apart(const View& written, const View& other);                 ///< no byte in common
+void check_memory(const View& tensor);  ///< memory of its device, which is the current one
 
 /// Where the tensor begins, as a pointer.
 inline void* data_of(const View& view) {

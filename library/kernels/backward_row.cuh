@@ -44,8 +44,8 @@ __device__ void load_factors(float (&factor)[kSize], const char* weight, int vec
   }
 }
 
-/// The same in an operation. If kAny, the weight is a head's, of any type: that of 16 bits which are
-/// not x's is loaded element by element. Otherwise its type is fp32 or x's.
+/// The same in an operation. If kAny, the weight is a head's, of any type: that of 16 bits which
+/// are not x's is loaded element by element. Otherwise its type is fp32 or x's.
 template <class T, bool kAny, int kSize>
 __device__ void load_factors(
     float (&factor)[kSize], const Backward& op, std::int64_t to_head, int vector) {

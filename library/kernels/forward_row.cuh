@@ -49,8 +49,8 @@ __device__ Task task_of(const Forward& op, const ForwardPlan& plan, unsigned num
   return task;
 }
 
-/// Prefetch, by one thread before the wait, of its part of a row and of the weight, in vectors of 16
-/// bytes. Of the rows that share a weight, the first is enough.
+/// Prefetch, by one thread before the wait, of its part of a row and of the weight, in vectors of
+/// 16 bytes. Of the rows that share a weight, the first is enough.
 __device__ inline void prefetch_row(
     const Task& task, const uint4* x, const uint4* weight, int vectors, int vectors_of_weight) {
   if (vectors > 0) prefetch(x, vectors * sizeof(uint4));

@@ -24,9 +24,9 @@ inline int prefetch_distance(
   return static_cast<int>(device->multiProcessorCount * bytes / row_bytes);
 }
 
-/// Prefetching blocks: how many prefetch their rows before they wait (prefetch() in row.cuh): all of
-/// a small launch; of others the first, which alone can begin before the wait is over, and of these
-/// as many as prefetch 16 KiB on each SM. 0 after an error.
+/// Prefetching blocks: how many prefetch their rows before they wait (prefetch() in row.cuh): all
+/// of a small launch; of others the first, which alone can begin before the wait is over, and of
+/// these as many as prefetch 16 KiB on each SM. 0 after an error.
 /// \param bytes  that a block reads
 inline unsigned prefetching_blocks(std::int64_t bytes, std::int64_t blocks) {
   constexpr std::int64_t kFew = 2 << 20, kPrefetched = 16 << 10;  // bytes
@@ -86,7 +86,7 @@ cudaError_t launch_overlapping(
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
-/// Dynamic shared memory that a block has without a function attribute, beside a kernel's variables.
+/// Dynamic shared memory of a block that needs no function attribute, beside a kernel's variables.
 constexpr int kSharedBytes = 47 << 10;
 
 /// The most that a block of the current device can ask for. Returns what the CUDA calls returned.

@@ -14,8 +14,8 @@ cudaError_t properties_of_device(const cudaDeviceProp** properties);
 bool has_clusters();
 
 /// Lets a kernel have so many bytes of dynamic shared memory on the current device: for each kernel
-/// always the same number. CUDA is queried once for each kernel, device and thread. Returns what the
-/// CUDA calls returned.
+/// always the same number. CUDA is queried once for each kernel, device and thread. Returns what
+/// the CUDA calls returned.
 cudaError_t allow_shared_memory(const void* kernel, int bytes);
 
 /// Lets the next call of that function in this thread ask CUDA again, for any kernel.

@@ -26,7 +26,7 @@ __device__ inline void let_next_begin() {
 }
 
 /// Prefetch, by one thread, of bytes that will be read after the wait: a multiple of 16 of them, at
-/// an address that is one. They come into the L2 cache, where the kernel before may still write them.
+/// an address that is one. They come into the L2 cache, where the kernel before may still write.
 __device__ inline void prefetch(
     [[maybe_unused]] const void* from, [[maybe_unused]] unsigned bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
