@@ -152,6 +152,14 @@ DLTensor view_of(const DeviceArray& array, Layout& layout) {
   return view;
 }
 
+DLTensor part_of(const DLTensor& tensor, std::vector<std::int64_t>& shape, std::int64_t elements) {
+  DLTensor part = tensor;
+  part.shape = shape.data();
+  part.ndim = static_cast<int>(shape.size());
+  part.byte_offset += elements * (tensor.dtype.bits / 8);
+  return part;
+}
+
 DeviceTensor::DeviceTensor(Dtype dtype, Layout at, std::uint64_t seed)
     : layout(std::move(at)),
       array(dtype, ends_of(layout).second + 5, seed),
@@ -206,6 +214,21 @@ std::function<Allowed(std::int64_t, std::int64_t)> norm_of(
     const double value = x(row, col) * rstd[row] * factors(row, col);
     return {value, part * std::abs(value) + 0x1p-24};
   };
+}
+
+NormCall random_call(Draw& draw) {
+  const std::vector<rmsnorm::Types> all = types_of_library();
+  const int unit = draw(0, 2) > 0 ? 1 : 8;
+  const int hidden = unit * (draw(0, 3) == 0 ? draw(1, 5000 / unit) : draw(1, 300 / unit));
+  std::vector<std::int64_t> shape{hidden};
+  for (int k = draw(1, 3); k > 0; --k) shape.insert(shape.begin(), draw(1, 5));
+  const auto layout = [&](bool is_output) { return random_layout(draw, shape, unit, is_output); };
+  NormCall call{all[draw(0, static_cast<int>(all.size()) - 1)], layout(false), layout(true)};
+  if (draw(0, 2) == 0) call.residual = layout(true);
+  call.weight_offset = draw(0, 1) * unit * draw(0, 9);
+  if (call.types.weight) call.types.weight_bias = static_cast<float>(draw(0, 1));
+  call.weight_of_heads = call.types.weight && shape.size() > 2 && draw(0, 1) == 0;
+  return call;
 }
 
 std::string text(const NormCall& call) {

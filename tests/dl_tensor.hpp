@@ -78,6 +78,10 @@ Layout random_layout(Draw& draw, std::vector<std::int64_t> shape, int unit, bool
 /// The layout in the array, which both have to outlive the view.
 DLTensor view_of(const DeviceArray& array, Layout& layout);
 
+/// The part of a tensor that has this shape, which has to outlive it, and begins so many elements
+/// further.
+DLTensor part_of(const DLTensor& tensor, std::vector<std::int64_t>& shape, std::int64_t elements);
+
 /// A tensor in an array of its own, with a few elements behind it that are nobody's.
 struct DeviceTensor {
   DeviceTensor(rmsnorm::Dtype dtype, Layout at, std::uint64_t seed);
@@ -137,6 +141,9 @@ struct NormCall {
   std::optional<rmsnorm::Dtype> residual_dtype = {};  ///< else that of x
   bool weight_of_heads = false;  ///< one for each index of the last dimension but one
 };
+
+/// A call with random types, of rows in random layouts of two to four dimensions.
+NormCall random_call(Draw& draw);
 
 /// All that the call is about, for a message.
 std::string text(const NormCall& call);

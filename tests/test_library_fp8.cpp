@@ -178,7 +178,7 @@ void check_call(const Call& call) {
 }
 
 /// All ways to scale and to round, each with one of the types of y.
-std::vector<Call> ways(const Types& types, const Layout& x, const Layout& y) {
+std::vector<Call> variants(const Types& types, const Layout& x, const Layout& y) {
   std::vector<Call> calls;
   for (const rmsnorm_scaling scaling : kScalings) {
     for (const rmsnorm_rounding rounding : {RMSNORM_ROUND_ONCE, RMSNORM_ROUND_TWICE}) {
@@ -206,7 +206,7 @@ TEST_CASE("8 bits of rows of any length, with every scaling, both roundings, and
   for (const int hidden : {1, 7, 8, 32, 64, 100, 128, 136, 256, 512, 769, 1024, 4096, 8192}) {
     for (const Types& types : all) {
       const Layout at = contiguous({hidden > 1000 ? 2 : 5, hidden});
-      const auto calls = ways(types, at, at);
+      const auto calls = variants(types, at, at);
       for (int k = 0; k < 2; ++k) {  // in turn: each with each, soon
         Call call = calls[number++ * 7 % calls.size()];
         if (number % 3 != 0) call.norm = at;
@@ -219,7 +219,7 @@ TEST_CASE("8 bits of rows of any length, with every scaling, both roundings, and
   }
   for (const int hidden : {12288, 16384, 16392, 20001}) {
     const Layout at = contiguous({2, hidden});
-    for (Call call : ways({.dtype = Dtype::bf16, .weight = Dtype::bf16}, at, at)) {
+    for (Call call : variants({.dtype = Dtype::bf16, .weight = Dtype::bf16}, at, at)) {
       call.norm = at;
       if (call.rounding == RMSNORM_ROUND_ONCE) call.residual = at;
       check_call(call);
@@ -232,29 +232,18 @@ TEST_CASE(
     "[sanitizer]") {
   NEEDS_GPU();
   Draw draw{std::mt19937(20261123)};
-  const std::vector<Types> all = types_of_library();
   for (int i = 0; i < in_time(250); ++i) {
-    const int unit = draw(0, 1) == 0 ? 8 : 1;
-    const int hidden = unit * (draw(0, 3) == 0 ? draw(1, 3000 / unit) : draw(1, 300 / unit));
-    std::vector<std::int64_t> shape{hidden};
-    for (int k = draw(1, 3); k > 0; --k) shape.insert(shape.begin(), draw(1, 5));
-    const auto layout = [&](bool is_output) { return random_layout(draw, shape, unit, is_output); };
     Call call{
-        {all[draw(0, static_cast<int>(all.size()) - 1)], layout(false), layout(true)},
-        kFp8[draw(0, 1)],
-        kScalings[draw(0, 2)],
+        random_call(draw), kFp8[draw(0, 1)], kScalings[draw(0, 2)],
         draw(0, 1) == 0 ? RMSNORM_ROUND_ONCE : RMSNORM_ROUND_TWICE};
-    if (draw(0, 2) == 0) call.residual = layout(true);
-    if (draw(0, 1) == 0) call.norm = layout(true);
+    const int unit = call.x.hidden() % 8 == 0 ? 8 : 1;
+    if (draw(0, 1) == 0) call.norm = random_layout(draw, call.x.shape, unit, true);
     if (!call.norm && draw(0, 2) == 0) {
-      call.x = layout(true);
+      call.x = random_layout(draw, call.x.shape, unit, true);
       call.in_place = true;
     }
     call.in_columns = draw(0, 1) == 0;
     call.has_limit = draw(0, 1) == 0;
-    call.weight_offset = draw(0, 1) * unit * draw(0, 9);
-    if (call.types.weight) call.types.weight_bias = static_cast<float>(draw(0, 1));
-    call.weight_of_heads = call.types.weight && shape.size() > 2 && draw(0, 1) == 0;
     check_call(call);
   }
 }
@@ -292,14 +281,13 @@ TEST_CASE("8 bits of a row and its scales do not depend on the rows that are wit
       const DeviceTensor x(Dtype::bf16, layout, 1), y(Dtype::e4m3, layout, 2),
           scale(Dtype::fp32, contiguous({rows, groups}), 3);
       REQUIRE(to_e4m3(x.view, nullptr, y.view, scale.view, scaling) == RMSNORM_OK);
-      const std::vector<float> codes = y.array.now(), scales = scale.array.now();
+      const std::vector<float> quantized = y.array.now(), scales = scale.array.now();
       for (const auto& [begin, count] : {std::pair{0, 1}, {3, 8}, {1, 20}}) {
         CAPTURE(hidden, scaling, begin, count);
         const DeviceTensor y_of_part(Dtype::e4m3, contiguous({count, hidden}), 4),
             scale_of_part(Dtype::fp32, contiguous({count, groups}), 5);
-        DLTensor part = x.view;
-        part.shape = y_of_part.view.shape;
-        part.byte_offset += std::uint64_t{2} * begin * hidden;
+        std::vector<std::int64_t> shape = y_of_part.layout.shape;
+        const DLTensor part = part_of(x.view, shape, std::int64_t{begin} * hidden);
         REQUIRE(to_e4m3(part, nullptr, y_of_part.view, scale_of_part.view, scaling) == RMSNORM_OK);
         const auto same = [begin = begin, count = count](
                               const std::vector<float>& whole, const std::vector<float>& got,
@@ -307,7 +295,7 @@ TEST_CASE("8 bits of a row and its scales do not depend on the rows that are wit
           const auto at = whole.begin() + begin * width;
           return std::equal(at, at + count * width, got.begin());
         };
-        CHECK(same(codes, y_of_part.array.now(), hidden));
+        CHECK(same(quantized, y_of_part.array.now(), hidden));
         CHECK(same(scales, scale_of_part.array.now(), groups));
       }
     }
@@ -329,8 +317,8 @@ TEST_CASE("at the edges of 8 bits, scales and limits are what the header says") 
           cudaMemcpy(x.array.data(), row.data(), hidden * 4, cudaMemcpyHostToDevice) ==
           cudaSuccess);
       REQUIRE(to_e4m3(x.view, nullptr, y.view, scale.view, scaling, most, 0x1p-20f) == RMSNORM_OK);
-      const std::vector<float> codes = y.array.now();
-      return std::vector<float>{codes[0], codes[9], scale.array.now()[0]};
+      const std::vector<float> quantized = y.array.now();
+      return std::vector<float>{quantized[0], quantized[9], scale.array.now()[0]};
     };
     const float nan = std::numeric_limits<float>::quiet_NaN(), least = 1 / (448.0f * 512);
     const auto none = [&](rmsnorm_scaling scaling) { return results(scaling, 1, nullptr); };

@@ -23,7 +23,6 @@ namespace {
 
 /// What can be asked for. Of all but the last, y is the same.
 enum class Pass { forward, pair, rstd, sum };
-constexpr Pass kPasses[] = {Pass::forward, Pass::pair, Pass::rstd, Pass::sum};
 
 using Bytes = std::vector<std::byte>;
 
@@ -79,21 +78,27 @@ class Rows {
     }
   }
 
-  std::int64_t hidden() const { return x_.layout.hidden(); }
-
-  /// The indices of those rows of a call whose bits are not those that they have alone. The call
-  /// has the rows of these numbers.
-  std::vector<std::size_t> wrong(
-      Pass pass, const std::vector<int>& numbers, const Places& at) const {
-    const std::vector<Bytes> got = results(pass, numbers, at);
-    std::vector<std::size_t> indices;
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      if (got[i] != alone_.at(pass)[numbers[i]]) indices.push_back(i);
+  /// Checks that the rows of these numbers have in one call the bits that each has alone. With
+  /// rstd, y is not x.
+  void check(
+      const std::vector<int>& numbers, Places at,
+      const std::vector<Pass>& passes = {Pass::rstd, Pass::forward, Pass::pair, Pass::sum}) const {
+    const bool in_place = at.in_place;
+    for (const Pass pass : passes) {
+      at.in_place = in_place && pass != Pass::rstd;
+      CAPTURE(hidden(), to_string(types_), at.x.strides, at.x.offset, static_cast<int>(pass));
+      const std::vector<Bytes> got = results(pass, numbers, at);
+      std::vector<std::size_t> wrong;
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        if (got[i] != alone_.at(pass)[numbers[i]]) wrong.push_back(i);
+      }
+      CHECK(wrong == std::vector<std::size_t>());
     }
-    return indices;
   }
 
  private:
+  std::int64_t hidden() const { return x_.layout.hidden(); }
+
   /// Of each row: y, and the sum or rstd.
   std::vector<Bytes> results(Pass pass, const std::vector<int>& numbers, const Places& at) const {
     const DeviceTensor x(types_.dtype, at.x, 1), other(types_.dtype, at.y, 2);
@@ -111,18 +116,13 @@ class Rows {
     const DLTensor* const w = types_.weight ? &weight.view : nullptr;
     const std::int64_t chunk = at.chunk > 0 ? at.chunk : count;
     for (std::int64_t begin = 0; begin < count; begin += chunk) {
-      std::vector<std::int64_t> shape = x.layout.shape;
-      if (at.chunk > 0) shape[0] = std::min(chunk, count - begin);
-      const auto part = [&](const DeviceTensor& tensor, std::vector<std::int64_t>& of_part) {
-        DLTensor view = tensor.view;
-        view.shape = of_part.data();
-        view.byte_offset +=
-            std::uint64_t{1} * begin * tensor.layout.strides[0] * bytes_of(tensor.array.dtype());
-        return view;
+      std::vector<std::int64_t> shape = x.layout.shape, rows = {std::min(chunk, count - begin)};
+      if (at.chunk > 0) shape[0] = rows[0];
+      const auto part = [&](const DeviceTensor& tensor) {
+        return part_of(tensor.view, shape, begin * tensor.layout.strides[0]);
       };
-      const DLTensor from = part(x, shape), to = part(y, shape), sum = part(residual, shape);
-      std::vector<std::int64_t> rows = {std::min(chunk, count - begin)};
-      const DLTensor number = part(rstd, rows);
+      const DLTensor from = part(x), to = part(y), sum = part(residual);
+      const DLTensor number = part_of(rstd.view, rows, begin);
       CHECK(call(pass, from, sum, w, to, number) == RMSNORM_OK);
     }
 
@@ -162,14 +162,8 @@ class Rows {
     std::vector<std::int64_t> one(x.shape, x.shape + x.ndim), others = one;
     one[0] = std::min<std::int64_t>(1, x.shape[0]);
     others[0] -= one[0];
-    const auto part = [](const DLTensor& tensor, std::vector<std::int64_t>& shape, bool is_first) {
-      DLTensor view = tensor;
-      view.shape = shape.data();
-      if (!is_first) view.byte_offset += tensor.strides[0] * tensor.dtype.bits / 8;
-      return view;
-    };
-    const DLTensor q = part(x, one, true), q_out = part(y, one, true);
-    const DLTensor k = part(x, others, false), k_out = part(y, others, false);
+    const DLTensor q = part_of(x, one, 0), q_out = part_of(y, one, 0);
+    const DLTensor k = part_of(x, others, x.strides[0]), k_out = part_of(y, others, y.strides[0]);
     return rmsnorm_forward_pair(&q, weight, &q_out, &k, weight, &k_out, kEps, 0, nullptr);
   }
 
@@ -178,8 +172,6 @@ class Rows {
   Bytes x_bytes_, residual_bytes_, weight_bytes_;
   std::map<Pass, std::vector<Bytes>> alone_;
 };
-
-const std::vector<std::size_t> kNone;
 
 /// Of tensors that were made from the same seed.
 bool have_same_bits(const DeviceTensor& a, const DeviceTensor& b) {
@@ -203,11 +195,8 @@ TEST_CASE("a row's bits do not depend on its address") {
         at.y = moved(at.y, (3 * offset + 1) % size, offset % 2);
         at.residual = moved(at.residual, 5 * offset % size, offset / 2 % 2);
         at.weight_offset = offset / 2;
-        for (const Pass pass : kPasses) {
-          at.in_place = pass != Pass::rstd && offset % 2 == 1;
-          CAPTURE(hidden, to_string(types), offset, static_cast<int>(pass));
-          CHECK(rows.wrong(pass, {2, 0, 1}, at) == kNone);
-        }
+        at.in_place = offset % 2 == 1;
+        rows.check({2, 0, 1}, at);
       }
     }
   }
@@ -223,10 +212,7 @@ TEST_CASE("a row's bits do not depend on the addresses of x and y, each at every
         Places at = contiguous_places(2, hidden);
         at.x.offset = offset % size;
         at.y.offset = offset / size;
-        for (const Pass pass : {Pass::forward, Pass::sum}) {
-          CAPTURE(hidden, to_string(types), offset, static_cast<int>(pass));
-          CHECK(rows.wrong(pass, {1, 0}, at) == kNone);
-        }
+        rows.check({1, 0}, at, {Pass::forward, Pass::sum});
       }
     }
   }
@@ -244,10 +230,7 @@ TEST_CASE("a long row's bits do not depend on its address", "[memory]") {
         at.x.offset = offset;
         at.y.offset = offset / 2;
         at.residual.offset = offset;
-        for (const Pass pass : kPasses) {
-          CAPTURE(name, vectors, offset, static_cast<int>(pass));
-          CHECK(rows.wrong(pass, {1, 0}, at) == kNone);
-        }
+        rows.check({1, 0}, at);
       }
     }
   }
@@ -259,11 +242,9 @@ TEST_CASE("a row has the same bits where a part of a GPU holds no cluster for it
   const Rows rows(*types_named("bf16"), 20000, 2);  // with clusters
   for (const cudaError_t error : kNoClusters) {
     limit_clusters(1, error);
-    for (const Pass pass : kPasses) {
-      CAPTURE(error, static_cast<int>(pass));
-      CHECK(rows.wrong(pass, {1, 0}, contiguous_places(2, 20000)) == kNone);
-      CHECK(cudaGetLastError() == cudaSuccess);
-    }
+    CAPTURE(error);
+    rows.check({1, 0}, contiguous_places(2, 20000));
+    CHECK(cudaGetLastError() == cudaSuccess);
   }
   limit_clusters(0);
 }
@@ -287,10 +268,8 @@ TEST_CASE("a row's bits do not depend on the rows that are with it") {
         Places at = contiguous_places(count, hidden);
         for (const bool is_in_chunks : {false, true}) {
           if (is_in_chunks) at.chunk = 1 + count / 3;
-          for (const Pass pass : kPasses) {
-            CAPTURE(hidden, to_string(types), count, is_in_chunks, static_cast<int>(pass));
-            CHECK(rows.wrong(pass, numbers, at) == kNone);
-          }
+          CAPTURE(count, is_in_chunks);
+          rows.check(numbers, at);
         }
       }
     }
@@ -312,10 +291,7 @@ TEST_CASE("a row's bits do not depend on how the dimensions lie") {
             {at(1, 4, 2), at(2, 4, 1), at(4, 1, 2)},
             {at(1, 2, 4), leaping, at(4, 2, 1)},
             {leaping, at(4, 2, 1), leaping}}) {
-        for (const Pass pass : kPasses) {
-          CAPTURE(hidden, to_string(types), places.x.strides, static_cast<int>(pass));
-          CHECK(rows.wrong(pass, numbers, places) == kNone);
-        }
+        rows.check(numbers, places);
       }
     }
   }
@@ -340,17 +316,12 @@ TEST_CASE("beside a weight of heads, a row has the bits that it has beside its h
         REQUIRE(call(x.view, residual.view, weight.view, y.view) == RMSNORM_OK);
         for (std::int64_t head = 0; head < kHeads; ++head) {
           std::vector<std::int64_t> shape = {kTokens, 1, hidden}, of_weight = {hidden};
-          const auto part = [&](const DeviceTensor& tensor, std::vector<std::int64_t>& of_part) {
-            DLTensor view = tensor.view;
-            view.shape = of_part.data();
-            view.ndim = static_cast<int>(of_part.size());
-            view.byte_offset += head * hidden * bytes_of(tensor.array.dtype());
-            if (view.ndim == 1) view.strides = nullptr;
-            return view;
+          const auto part = [&](const DeviceTensor& tensor) {
+            return part_of(tensor.view, shape, head * hidden);
           };
-          const DLTensor from = part(x, shape), sum = part(other, shape);
-          const DLTensor factors = part(weight, of_weight), to = part(y_alone, shape);
-          REQUIRE(call(from, sum, factors, to) == RMSNORM_OK);
+          DLTensor factors = part_of(weight.view, of_weight, head * hidden);
+          factors.strides = nullptr;
+          REQUIRE(call(part(x), part(other), factors, part(y_alone)) == RMSNORM_OK);
         }
         CAPTURE(hidden, to_string(types), is_sum);
         CHECK(have_same_bits(y, y_alone));

@@ -119,19 +119,9 @@ TEST_CASE(
     "the library norms random layouts of two to four dimensions, and sums in them", "[sanitizer]") {
   NEEDS_GPU();
   Draw draw{std::mt19937(20261121)};
-  const std::vector<Types> all = types_of_library();
   for (int i = 0; i < in_time(800); ++i) {
-    const int unit = draw(0, 2) == 0 ? 8 : 1;
-    const int hidden = unit * (draw(0, 3) == 0 ? draw(1, 5000 / unit) : draw(1, 300 / unit));
-    std::vector<std::int64_t> shape{hidden};
-    for (int k = draw(1, 3); k > 0; --k) shape.insert(shape.begin(), draw(1, 6));
-    const auto layout = [&](bool is_output) { return random_layout(draw, shape, unit, is_output); };
-    NormCall call{all[draw(0, static_cast<int>(all.size()) - 1)], layout(false), layout(true)};
-    if (draw(0, 2) == 0) call.residual = layout(true);
+    NormCall call = random_call(draw);
     if (call.residual && draw(0, 1) == 0) call.residual_dtype = kTypes[draw(0, 2)];
-    call.weight_offset = draw(0, 1) * unit * draw(0, 9);
-    if (call.types.weight) call.types.weight_bias = static_cast<float>(draw(0, 1));
-    call.weight_of_heads = call.types.weight && shape.size() > 2 && draw(0, 1) == 0;
     check_call(call);
   }
 }
