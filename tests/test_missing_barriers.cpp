@@ -27,14 +27,14 @@ using namespace tests;
 namespace {
 
 /// How a lesson's n-th barrier is missed, if not by a race in rows of 4096 that its page quotes.
-struct Unlike {
+struct Exception {
   std::string slug;
   int number;              ///< from 1, in the order of the lines
   std::string hidden;      ///< columns for which it is met
   bool is_quoted = false;  ///< whether the lesson's page quotes the race
 };
 
-const Unlike kUnlike[] = {
+const Exception kExceptions[] = {
     {"14_backward", 2, "128"},
     {"14_backward", 3, "4096"},
     {"15_clusters", 1, "4096"},
@@ -118,8 +118,8 @@ TEST_CASE("without one of its barriers every lesson has a race, which its page q
     const std::string file = path.lexically_relative(top());
     const int in_file = static_cast<int>(barriers_in(file).size());
     for (int number = 1; number <= in_file; ++number, ++all) {
-      Unlike barrier{path.parent_path().filename(), number, "4096", true};
-      for (const Unlike& other : kUnlike) {
+      Exception barrier{path.parent_path().filename(), number, "4096", true};
+      for (const Exception& other : kExceptions) {
         if (other.slug == barrier.slug && other.number == number) barrier = other;
       }
       CAPTURE(file, number);

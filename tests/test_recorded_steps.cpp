@@ -44,7 +44,7 @@ std::vector<float> numbers(int size) {
 }
 
 /// Neighbouring steps of a warp, or of several warps at the same time, that are of one line.
-using Moment = std::vector<Step>;
+using StepGroup = std::vector<Step>;
 
 bool is_alike(const Step& a, const Step& b) {
   return a.file == b.file && a.line == b.line && a.kind == b.kind && a.what == b.what;
@@ -52,7 +52,7 @@ bool is_alike(const Step& a, const Step& b) {
 
 /// Takes the next moment from the front of a warp's steps: those of one line, up to a shuffle or to
 /// the loop's next turn. Two loads from shared memory may be the terms of a sum.
-Moment next_moment(std::vector<Step>& steps) {
+StepGroup next_group(std::vector<Step>& steps) {
   auto end = steps.begin() + 1;
   const auto is_next = [&](const Step& step) {
     const bool is_again =
@@ -63,45 +63,45 @@ Moment next_moment(std::vector<Step>& steps) {
   if (steps[0].kind != "shuffle") {
     while (end != steps.end() && !is_next(*end)) ++end;
   }
-  Moment moment(steps.begin(), end);
+  StepGroup group(steps.begin(), end);
   steps.erase(steps.begin(), end);
-  return moment;
+  return group;
 }
 
 /// The moments between two barriers, of each warp in its order; those that are alike are one.
-std::vector<Moment> merged(const std::vector<Step>& steps) {
+std::vector<StepGroup> merged(const std::vector<Step>& steps) {
   std::map<int, std::vector<Step>> of_warps;
   for (const Step& step : steps) of_warps[step.threads.at(0).number / kWarp].push_back(step);
-  std::map<int, std::vector<Moment>> moments;
+  std::map<int, std::vector<StepGroup>> groups;
   for (auto& [warp, left] : of_warps) {
-    while (!left.empty()) moments[warp].push_back(next_moment(left));
+    while (!left.empty()) groups[warp].push_back(next_group(left));
   }
-  std::vector<Moment> all;
-  for (auto first = moments.begin(); first != moments.end(); ++first) {
-    for (Moment& moment : first->second) {
-      for (auto other = std::next(first); other != moments.end(); ++other) {
-        std::vector<Moment>& left = other->second;
+  std::vector<StepGroup> all;
+  for (auto first = groups.begin(); first != groups.end(); ++first) {
+    for (StepGroup& group : first->second) {
+      for (auto other = std::next(first); other != groups.end(); ++other) {
+        std::vector<StepGroup>& left = other->second;
         const bool is_same =
             !left.empty() &&
-            std::equal(moment.begin(), moment.end(), left[0].begin(), left[0].end(), is_alike);
+            std::equal(group.begin(), group.end(), left[0].begin(), left[0].end(), is_alike);
         if (!is_same) continue;
-        for (std::size_t i = 0; i < moment.size(); ++i) {
+        for (std::size_t i = 0; i < group.size(); ++i) {
           const auto& more = left[0][i].threads;
-          moment[i].threads.insert(moment[i].threads.end(), more.begin(), more.end());
+          group[i].threads.insert(group[i].threads.end(), more.begin(), more.end());
         }
         left.erase(left.begin());
       }
-      all.push_back(std::move(moment));
+      all.push_back(std::move(group));
     }
   }
   return all;
 }
 
-std::vector<Moment> moments_of(const std::vector<Step>& steps) {
-  std::vector<Moment> all;
+std::vector<StepGroup> groups_of(const std::vector<Step>& steps) {
+  std::vector<StepGroup> all;
   std::vector<Step> before_barrier;
   const auto flush = [&] {
-    for (Moment& moment : merged(before_barrier)) all.push_back(std::move(moment));
+    for (StepGroup& group : merged(before_barrier)) all.push_back(std::move(group));
     before_barrier.clear();
   };
   for (const Step& step : steps) {
@@ -191,19 +191,19 @@ std::string json_of(const Implementation& lesson, int columns) {
   REQUIRE(outcome.hazards.empty());
 
   int threads = 0;  // of the block: each does something
-  std::vector<std::string> moments;
-  for (const Moment& moment : moments_of(outcome.seen.steps)) {
+  std::vector<std::string> groups;
+  for (const StepGroup& group : groups_of(outcome.seen.steps)) {
     std::vector<std::string> steps;
-    for (const Step& step : moment) {
+    for (const Step& step : group) {
       steps.push_back(json_of(step));
       if (!step.threads.empty()) threads = std::max(threads, step.threads.back().number + 1);
     }
-    moments.push_back(fmt::format("[{},{}]", code_of(moment[0]), fmt::join(steps, ",")));
+    groups.push_back(fmt::format("[{},{}]", code_of(group[0]), fmt::join(steps, ",")));
   }
   return fmt::format(
       "{{\"slug\":\"{}\",\"title\":\"{}\",\"columns\":{},\"blocks\":{},\"threads\":{},"
       "\"steps\":[{}]}}",
-      lesson.slug, lesson.title, columns, outcome.seen.blocks, threads, fmt::join(moments, ","));
+      lesson.slug, lesson.title, columns, outcome.seen.blocks, threads, fmt::join(groups, ","));
 }
 
 }  // namespace

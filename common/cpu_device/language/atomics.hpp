@@ -13,15 +13,14 @@
 namespace rmsnorm::cpu_device {
 
 /// Reports an atomic operation of the running thread.
-void touch_atomically(
-    const void* caller, const void* address, int bytes, Scope scope = Scope::device);
+void on_atomic(const void* caller, const void* address, int bytes, Scope scope = Scope::device);
 
-/// The running thread looks at a flag: others may have to go on before it changes.
-void look(const void* flag);
+/// Polls a flag: others may have to run before it changes.
+void spin(const void* flag);
 
 template <Scope scope = Scope::device, class T, class Change>
 __attribute__((noinline, no_sanitize("thread"))) T atomically(T* address, Change change) {
-  touch_atomically(__builtin_return_address(0), address, static_cast<int>(sizeof(T)), scope);
+  on_atomic(__builtin_return_address(0), address, static_cast<int>(sizeof(T)), scope);
   T old;
   std::memcpy(static_cast<void*>(&old), address, sizeof(T));
   const T changed = change(old);

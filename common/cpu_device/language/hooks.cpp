@@ -31,25 +31,25 @@ void rmsnorm::cpu_device::copy_vector(const void* caller, void* to, const void* 
 
 namespace {
 
-/// Not inlined: most calls end at the question whether anybody watches, and that has to be quick.
+/// Slow path, not inlined: most calls end at the question whether anybody watches.
 [[gnu::noinline]] void report(const void* pc, const void* address, int bytes, AccessKind kind) {
   device().watch.access({pc, address, bytes, kind});
 }
 
-inline void touch(const void* pc, const void* address, int bytes, AccessKind how) {
+inline void on_access(const void* pc, const void* address, int bytes, AccessKind kind) {
   if (in_watched_kernel) [[unlikely]]
-    report(pc, address, bytes, how);
+    report(pc, address, bytes, kind);
 }
 
-/// Through a volatile pointer: it may be a flag that another thread waits for.
-void touch_flag(const void* pc, const void* address, int bytes, AccessKind how) {
-  if (how == AccessKind::load) rmsnorm::cpu_device::look(address);
-  if (in_watched_kernel) device().watch.access({pc, address, bytes, how, true});
+/// Volatile access: it may be a flag that another thread waits for.
+void on_volatile_access(const void* pc, const void* address, int bytes, AccessKind kind) {
+  if (kind == AccessKind::load) rmsnorm::cpu_device::spin(address);
+  if (in_watched_kernel) device().watch.access({pc, address, bytes, kind, true});
 }
 
-/// A struct goes in parts of 16 or 8 bytes where its size and its address allow, as a vector does;
-/// another one word by word, or byte by byte.
-void touch_parts(const void* pc, const void* address, std::size_t bytes, AccessKind how) {
+/// Struct access: in parts of 16 or 8 bytes where its size and its address allow, as a vector;
+/// else word by word, or byte by byte.
+void on_struct_access(const void* pc, const void* address, std::size_t bytes, AccessKind kind) {
   if (!in_watched_kernel) return;
   const auto is_multiple = [&](std::size_t part) {
     return bytes % part == 0 && reinterpret_cast<std::uintptr_t>(address) % part == 0;
@@ -57,40 +57,40 @@ void touch_parts(const void* pc, const void* address, std::size_t bytes, AccessK
   std::size_t part = is_multiple(4) ? 4 : 1;
   if (is_multiple(8)) part = is_multiple(16) ? 16 : 8;
   for (std::size_t i = 0; i < bytes; i += part) {
-    report(pc, static_cast<const char*>(address) + i, static_cast<int>(part), how);
+    report(pc, static_cast<const char*>(address) + i, static_cast<int>(part), kind);
   }
 }
 
 }  // namespace
 
-void rmsnorm::cpu_device::touch_whole(
+void rmsnorm::cpu_device::on_whole_load(
     const void* caller, const void* data, std::size_t bytes, bool is_read_only) {
   if (is_read_only) device().watch.read_only(caller, data, static_cast<int>(bytes));
-  if (!std::has_single_bit(bytes)) return touch_parts(caller, data, bytes, AccessKind::load);
+  if (!std::has_single_bit(bytes)) return on_struct_access(caller, data, bytes, AccessKind::load);
   for (std::size_t i = 0; i < bytes; i += kWidest) {
     const auto part = std::min(kWidest, static_cast<int>(bytes));
-    touch(caller, static_cast<const char*>(data) + i, part, AccessKind::load);
+    on_access(caller, static_cast<const char*>(data) + i, part, AccessKind::load);
   }
 }
 
-#define RMSNORM_HOOKS_OF_SIZE(bytes)                                             \
-  void __tsan_read##bytes(void* address) {                                       \
-    touch(__builtin_return_address(0), address, bytes, AccessKind::load);        \
-  }                                                                              \
-  void __tsan_write##bytes(void* address) {                                      \
-    touch(__builtin_return_address(0), address, bytes, AccessKind::store);       \
-  }                                                                              \
-  void __tsan_volatile_read##bytes(void* address) {                              \
-    touch_flag(__builtin_return_address(0), address, bytes, AccessKind::load);   \
-  }                                                                              \
-  void __tsan_volatile_write##bytes(void* address) {                             \
-    touch_flag(__builtin_return_address(0), address, bytes, AccessKind::store);  \
-  }                                                                              \
-  void __tsan_unaligned_read##bytes(void* address) {                             \
-    touch_parts(__builtin_return_address(0), address, bytes, AccessKind::load);  \
-  }                                                                              \
-  void __tsan_unaligned_write##bytes(void* address) {                            \
-    touch_parts(__builtin_return_address(0), address, bytes, AccessKind::store); \
+#define RMSNORM_HOOKS_OF_SIZE(bytes)                                                    \
+  void __tsan_read##bytes(void* address) {                                              \
+    on_access(__builtin_return_address(0), address, bytes, AccessKind::load);           \
+  }                                                                                     \
+  void __tsan_write##bytes(void* address) {                                             \
+    on_access(__builtin_return_address(0), address, bytes, AccessKind::store);          \
+  }                                                                                     \
+  void __tsan_volatile_read##bytes(void* address) {                                     \
+    on_volatile_access(__builtin_return_address(0), address, bytes, AccessKind::load);  \
+  }                                                                                     \
+  void __tsan_volatile_write##bytes(void* address) {                                    \
+    on_volatile_access(__builtin_return_address(0), address, bytes, AccessKind::store); \
+  }                                                                                     \
+  void __tsan_unaligned_read##bytes(void* address) {                                    \
+    on_struct_access(__builtin_return_address(0), address, bytes, AccessKind::load);    \
+  }                                                                                     \
+  void __tsan_unaligned_write##bytes(void* address) {                                   \
+    on_struct_access(__builtin_return_address(0), address, bytes, AccessKind::store);   \
   }
 
 extern "C" {
@@ -109,23 +109,23 @@ void __tsan_vptr_read(void**) {}
 
 // Copies of whole structs.
 void __tsan_read_range(void* address, std::size_t bytes) {
-  touch_parts(__builtin_return_address(0), address, bytes, AccessKind::load);
+  on_struct_access(__builtin_return_address(0), address, bytes, AccessKind::load);
 }
 void __tsan_write_range(void* address, std::size_t bytes) {
-  touch_parts(__builtin_return_address(0), address, bytes, AccessKind::store);
+  on_struct_access(__builtin_return_address(0), address, bytes, AccessKind::store);
 }
 void* __tsan_memcpy(void* to, const void* from, std::size_t bytes) {
-  touch_parts(__builtin_return_address(0), from, bytes, AccessKind::load);
-  touch_parts(__builtin_return_address(0), to, bytes, AccessKind::store);
+  on_struct_access(__builtin_return_address(0), from, bytes, AccessKind::load);
+  on_struct_access(__builtin_return_address(0), to, bytes, AccessKind::store);
   return std::memcpy(to, from, bytes);
 }
 void* __tsan_memmove(void* to, const void* from, std::size_t bytes) {
-  touch_parts(__builtin_return_address(0), from, bytes, AccessKind::load);
-  touch_parts(__builtin_return_address(0), to, bytes, AccessKind::store);
+  on_struct_access(__builtin_return_address(0), from, bytes, AccessKind::load);
+  on_struct_access(__builtin_return_address(0), to, bytes, AccessKind::store);
   return std::memmove(to, from, bytes);
 }
 void* __tsan_memset(void* to, int value, std::size_t bytes) {
-  touch_parts(__builtin_return_address(0), to, bytes, AccessKind::store);
+  on_struct_access(__builtin_return_address(0), to, bytes, AccessKind::store);
   return std::memset(to, value, bytes);
 }
 
@@ -143,10 +143,10 @@ struct OutOfBounds {
 };
 void __ubsan_handle_out_of_bounds(OutOfBounds* at, std::uintptr_t index) {
   if (!in_watched_kernel) return;
-  const rmsnorm::cpu_device::NotWatching pause;
-  const rmsnorm::cpu_device::Place place{at->file, static_cast<int>(at->line)};
+  const rmsnorm::cpu_device::NotWatching guard;
+  const rmsnorm::cpu_device::SourceLocation location{at->file, static_cast<int>(at->line)};
   running->report(
-      rmsnorm::cpu_device::Mistake::index_beyond, place,
+      rmsnorm::cpu_device::Mistake::index_beyond, location,
       {running->current(), static_cast<std::intptr_t>(index), at->array->name});
 }
 #endif

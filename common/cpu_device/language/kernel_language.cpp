@@ -13,42 +13,44 @@
 
 namespace rmsnorm::cpu_device {
 
-int barrier(Place place, bool predicate) {
-  if (is_left_out(place)) return predicate ? 1 : 0;
-  return running->barrier(place, predicate);
+int barrier(SourceLocation location, bool predicate) {
+  if (is_omitted_barrier(location)) return predicate ? 1 : 0;
+  return running->barrier(location, predicate);
 }
 
-void wait_for_kernel_before() {
-  running->observer().kernel_before_ended();
+void grid_dependency_synchronize() {
+  running->observer().grid_dependency_synced();
 }
 
-void trigger(Place place) {
-  running->observer().triggered(place);
+void trigger(SourceLocation location) {
+  running->observer().launch_completion_triggered(location);
 }
 
-void sync_lanes(std::uint32_t mask, Place place) {
-  running->meet(Collective::sync, mask, 0, 0, place);
+void sync_warp(std::uint32_t mask, SourceLocation location) {
+  running->collective(Collective::sync, mask, 0, 0, location);
 }
 
-std::uint32_t shuffle(std::uint32_t mask, std::uint32_t value, int source, Place place) {
-  return running->meet(Collective::shuffle, mask, value, source, place);
+std::uint32_t shuffle(
+    std::uint32_t mask, std::uint32_t value, int source, SourceLocation location) {
+  return running->collective(Collective::shuffle, mask, value, source, location);
 }
 
-std::uint32_t ballot(std::uint32_t mask, bool value, Place place) {
-  return running->meet(Collective::ballot, mask, value ? 1 : 0, 0, place);
+std::uint32_t ballot(std::uint32_t mask, bool value, SourceLocation location) {
+  return running->collective(Collective::ballot, mask, value ? 1 : 0, 0, location);
 }
 
 std::uint32_t exchange(
-    std::uint32_t mask, std::uint32_t value, std::array<std::uint32_t, 32>& all, Place place) {
-  return running->meet(Collective::exchange, mask, value, 0, place, &all);
+    std::uint32_t mask, std::uint32_t value, std::array<std::uint32_t, 32>& all,
+    SourceLocation location) {
+  return running->collective(Collective::exchange, mask, value, 0, location, &all);
 }
 
-std::uint32_t active_lanes(Place place) {
-  return running->gather(place);
+std::uint32_t activemask(SourceLocation location) {
+  return running->activemask(location);
 }
 
-void pause() {
-  running->pause();
+void yield() {
+  running->yield();
 }
 
 char* shared_begin() {
@@ -57,7 +59,7 @@ char* shared_begin() {
 
 const void* with_policy(const void* address, CachePolicy policy) {
   if (!in_watched_kernel) return address;
-  const NotWatching pause;
+  const NotWatching guard;
   return device().watch.views().view(address, policy);
 }
 
@@ -67,8 +69,8 @@ std::uint64_t launch_number() {
 
 void reserve_shared(
     SharedVariable& variable, std::size_t bytes, std::size_t alignment, std::size_t element_bytes,
-    const char* name, Place place, const bool* padding) {
-  running->shared().reserve(variable, bytes, alignment, element_bytes, name, place, padding);
+    const char* name, SourceLocation location, const bool* padding) {
+  running->shared().reserve(variable, bytes, alignment, element_bytes, name, location, padding);
 }
 
 void* dynamic_memory(std::size_t element_bytes, const char* name) {
@@ -83,51 +85,51 @@ int warp() {
   return running->warp();
 }
 
-void check_launch_bounds(Place place, int threads, int, int) {
+void check_launch_bounds(SourceLocation location, int threads, int, int) {
   if (running->threads() <= threads) return;
   device().runtime.errors.set_fault(cudaErrorLaunchOutOfResources);
-  running->report(Mistake::launch_bounds, place, {running->threads(), threads});
+  running->report(Mistake::launch_bounds, location, {running->threads(), threads});
   running->stop();
 }
 
-void check_cluster(Place place, int blocks) {
+void check_cluster(SourceLocation location, int blocks) {
   const int now = cluster_blocks();
   if (now == blocks) return;
-  const NotWatching pause;
+  const NotWatching guard;
   if (now == 1 && gridDim.x % static_cast<unsigned>(blocks) == 0)
     running->grid().want_cluster(blocks);
   device().runtime.errors.set_fault(cudaErrorInvalidClusterSize);
   running->report(
-      Mistake::cluster_dims, place,
+      Mistake::cluster_dims, location,
       {blocks,
        now == 1 ? fmt::format("{} blocks", gridDim.x) : fmt::format("clusters of {}", now)});
   running->stop();
 }
 
-void report_distance(int distance, Place place) {
-  running->report(Mistake::distance, place, {running->lane(), distance});
+void report_distance(int distance, SourceLocation location) {
+  running->report(Mistake::distance, location, {running->lane(), distance});
 }
 
-bool check_storage(const void* storage, Place place) {
-  const NotWatching pause;
+bool check_storage(const void* storage, SourceLocation location) {
+  const NotWatching guard;
   const SharedMemory& shared = running->shared();
   if (!shared.contains(storage)) {
-    running->report(Mistake::storage_outside, place, {running->current()});
+    running->report(Mistake::storage_outside, location, {running->current()});
     return false;
   }
   const std::size_t offset = shared.offset_of(storage);
   const SharedPiece& piece = shared.nearest(offset);
   if (offset >= piece.begin && offset - piece.begin < piece.bytes) return true;
-  running->report(Mistake::storage_beyond, place, {running->current(), piece.name});
+  running->report(Mistake::storage_beyond, location, {running->current(), piece.name});
   return false;
 }
 
-void use_warp_storage(const void* storage, Place place) {
-  if (check_storage(storage, place)) running->use_warp_storage(storage, place);
+void use_warp_storage(const void* storage, SourceLocation location) {
+  if (check_storage(storage, location)) running->use_warp_storage(storage, location);
 }
 
-void grid_barrier(Place place) {
-  running->grid().barrier(place);
+void grid_barrier(SourceLocation location) {
+  running->grid().barrier(location);
 }
 
 int cluster_blocks() {
@@ -139,15 +141,15 @@ int cluster_rank() {
   return cluster_blocks() == 1 ? 0 : running->grid().rank();
 }
 
-void cluster_arrive(bool is_ordered, Place place) {
-  if (is_left_out(place)) return;
-  if (cluster_blocks() > 1) running->grid().cluster()->arrive(cluster_rank(), is_ordered, place);
+void cluster_arrive(bool is_ordered, SourceLocation location) {
+  if (is_omitted_barrier(location)) return;
+  if (cluster_blocks() > 1) running->grid().cluster()->arrive(cluster_rank(), is_ordered, location);
 }
 
-void cluster_wait(Place place) {
-  if (is_left_out(place)) return;
-  if (cluster_blocks() == 1) return static_cast<void>(running->barrier(place));
-  running->grid().cluster()->wait(cluster_rank(), place);
+void cluster_wait(SourceLocation location) {
+  if (is_omitted_barrier(location)) return;
+  if (cluster_blocks() == 1) return static_cast<void>(running->barrier(location));
+  running->grid().cluster()->wait(cluster_rank(), location);
 }
 
 void* map_shared(void* address, int rank) {
@@ -164,12 +166,12 @@ void fence(Scope scope) {
   device().grid.observer().fence(scope);  // maybe the host's
 }
 
-void look(const void* flag) {
-  if (running != nullptr) running->look(flag);
+void spin(const void* flag) {
+  if (running != nullptr) running->spin(flag);
 }
 
-void touch_atomically(const void* caller, const void* address, int bytes, Scope scope) {
-  running->touch_atomically({caller, address, bytes, AccessKind::atomic, false, scope});
+void on_atomic(const void* caller, const void* address, int bytes, Scope scope) {
+  running->on_atomic({caller, address, bytes, AccessKind::atomic, false, scope});
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -84,17 +84,18 @@ __forceinline__ void mbarrier_init(char* barrier, unsigned threads) {
   start_barrier(barrier_at(barrier), threads);
 }
 /// mbarrier.arrive.expect_tx
-__forceinline__ void mbarrier_arrive_expecting(Place place, char* barrier, unsigned bytes) {
-  arrive_expecting(barrier_at(barrier), bytes, place);
+__forceinline__ void mbarrier_arrive_expecting(
+    SourceLocation location, char* barrier, unsigned bytes) {
+  arrive_expecting(barrier_at(barrier), bytes, location);
 }
 /// mbarrier.try_wait.parity
-__forceinline__ bool mbarrier_try_wait(Place place, char* barrier, unsigned parity) {
-  return try_wait(barrier_at(barrier), parity, place);
+__forceinline__ bool mbarrier_try_wait(SourceLocation location, char* barrier, unsigned parity) {
+  return try_wait(barrier_at(barrier), parity, location);
 }
 /// cp.async.bulk
 __forceinline__ void bulk_copy(
-    Place place, char* to, const char* from, unsigned bytes, char* barrier) {
-  begin_bulk_copy(to, from, bytes, barrier_at(barrier), place);
+    SourceLocation location, char* to, const char* from, unsigned bytes, char* barrier) {
+  begin_bulk_copy(to, from, bytes, barrier_at(barrier), location);
 }
 /// st.async
 template <std::size_t bytes, class T>
@@ -104,12 +105,12 @@ __forceinline__ void store_async(char* to, const T& value, char* barrier) {
   send(to, bits, bytes, barrier_at(barrier));
 }
 /// bar.sync
-inline void bar_sync(Place place, unsigned number, unsigned threads = 0) {
-  named_barrier(number, threads, place);
+inline void bar_sync(SourceLocation location, unsigned number, unsigned threads = 0) {
+  named_barrier(number, threads, location);
 }
 /// bar.arrive
-inline void bar_arrive(Place place, unsigned number, unsigned threads) {
-  arrive_at_named_barrier(number, threads, place);
+inline void bar_arrive(SourceLocation location, unsigned number, unsigned threads) {
+  arrive_at_named_barrier(number, threads, location);
 }
 
 }  // namespace rmsnorm::cpu_device

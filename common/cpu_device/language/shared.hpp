@@ -20,7 +20,7 @@ std::uint64_t launch_number();
 /// SharedMemory::reserve(), of the running block.
 void reserve_shared(
     SharedVariable& variable, std::size_t bytes, std::size_t alignment, std::size_t element_bytes,
-    const char* name, Place place, const bool* padding);
+    const char* name, SourceLocation location, const bool* padding);
 /// The memory that a launch asks for as its third argument, as its declaration calls it.
 void* dynamic_memory(std::size_t element_bytes, const char* name);
 
@@ -43,13 +43,13 @@ std::array<bool, sizeof(T)> padding_of() {
 template <class T, std::size_t alignment = alignof(T)>
 T& shared(
     SharedVariable& variable, const char* name,
-    Place place = {__builtin_FILE(), __builtin_LINE()}) {
+    SourceLocation location = {__builtin_FILE(), __builtin_LINE()}) {
   using Element = std::remove_all_extents_t<T>;
   if (variable.launch != launch_number()) {
-    const auto before = way;  // only one thread comes this one
+    const auto before = path_hash;  // only one thread comes this one
     const auto padding = padding_of<std::remove_cv_t<Element>>();
-    reserve_shared(variable, sizeof(T), alignment, sizeof(Element), name, place, padding.data());
-    way = before;
+    reserve_shared(variable, sizeof(T), alignment, sizeof(Element), name, location, padding.data());
+    path_hash = before;
   }
   return *static_cast<T*>(variable.data);
 }

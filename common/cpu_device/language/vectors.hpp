@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "common/cpu_device/scheduler/place.hpp"
+#include "common/cpu_device/scheduler/source_location.hpp"
 
 namespace rmsnorm::cpu_device {
 

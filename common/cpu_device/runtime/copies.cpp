@@ -49,9 +49,9 @@ std::string complaint_about_copy(
 }
 
 /// What a call does that comes later, when its memory has gone.
-void report_freed(const char* call, const std::vector<const void*>& callers) {
+void report_freed(const char* call, const std::vector<const void*>& backtrace) {
   device().runtime.errors.set_fault(cudaErrorIllegalAddress);
-  device().grid.observer().mistake_of_host(Mistake::freed_before_use, callers, {call});
+  device().grid.observer().mistake_of_host(Mistake::freed_before_use, backtrace, {call});
 }
 
 /// Copies and the like, while few blocks of a large launch run.
@@ -75,7 +75,7 @@ cudaError_t copy(
   const auto* const begin = static_cast<const char*>(from);
   const bool is_read_now = is_to_device && !is_from_device;
   const std::vector<char> staged(begin, is_read_now ? begin + bytes : begin);
-  return device().runtime.streams.add(call, stream, [=, from_where = callers()] {
+  return device().runtime.streams.add(call, stream, [=, from_where = backtrace()] {
     const bool is_freed = (is_to_device && memory().find(to) == nullptr) ||
                           (is_from_device && memory().find(from) == nullptr);
     if (is_freed) return report_freed(call, from_where);
@@ -96,7 +96,7 @@ cudaError_t set(const char* call, void* data, int value, std::size_t bytes, cuda
   if (!memory().is_long_enough(data, bytes)) {
     return refuse_memory(fmt::format("the memory has no {} bytes", bytes).c_str());
   }
-  return device().runtime.streams.add(call, stream, [=, from_where = callers()] {
+  return device().runtime.streams.add(call, stream, [=, from_where = backtrace()] {
     if (memory().find(data) == nullptr) return report_freed(call, from_where);
     std::memset(data, value, bytes);
     device().grid.observer().filled(data, bytes);

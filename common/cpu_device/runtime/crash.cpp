@@ -47,7 +47,7 @@ void report_crash(int signal, siginfo_t* information, void*) {
   }
   static const void* const address = information->si_addr;
   if (times <= 2) {
-    const std::vector<const void*> calls = times == 1 ? callers() : std::vector<const void*>();
+    const std::vector<const void*> calls = times == 1 ? backtrace() : std::vector<const void*>();
     write_out(before_crash + observer->crash(first, address, calls, is_in_kernel()) + "\n");
   } else if (times == 3) {
     write_out(before_crash + "a crash, and nothing tells where\n");

@@ -13,13 +13,13 @@ cudaError_t Errors::note(cudaError_t error) {
 }
 
 cudaError_t Errors::refuse(cudaError_t error, std::string why) {
-  refused_ = {std::move(why), callers()};
+  refused_ = {std::move(why), backtrace()};
   return note(error);
 }
 
 std::string Errors::text_of(const FailedCall& call) {
   if (call.why.empty()) return "";
-  const SourceLine line = readers_line(call.callers);
+  const SourceLine line = user_line(call.backtrace);
   return line.file.empty() ? call.why : fmt::format("{}: {}", place_text(line), call.why);
 }
 
@@ -34,7 +34,7 @@ void Errors::let_fail(int calls_before) {
 
 bool Errors::has_to_fail(const char* call) {
   if (calls_until_failure_ < 0 || calls_until_failure_-- > 0) return false;
-  made_to_fail_ = {call, callers()};
+  made_to_fail_ = {call, backtrace()};
   return true;
 }
 

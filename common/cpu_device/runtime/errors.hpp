@@ -39,7 +39,7 @@ class Errors {
   /// A call that did not do what it was asked for.
   struct FailedCall {
     std::string why = {};  ///< "cudaFree(): ..."; "": there was none
-    std::vector<const void*> callers = {};
+    std::vector<const void*> backtrace = {};
   };
   static std::string text_of(const FailedCall& call);
 

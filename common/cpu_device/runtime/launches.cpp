@@ -127,7 +127,7 @@ void Launches::run(const Launch& launch, Call& call) {
 
 /// Runs a kernel (with arguments that may all be zero) in a process that may crash or hang; gives
 /// the shared memory that the kernel declared until then.
-std::size_t Launches::learn_static_bytes(Call& call) {
+std::size_t Launches::probe_static_bytes(Call& call) {
   void* const page =
       mmap(nullptr, sizeof(std::size_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return 0;
@@ -155,7 +155,7 @@ std::size_t Launches::learn_static_bytes(Call& call) {
 
 std::size_t Launches::static_bytes_of(Call& call) {
   const auto [known, is_new] = static_bytes_.try_emplace(call.kernel(), 0);
-  if (is_new) known->second = learn_static_bytes(call);
+  if (is_new) known->second = probe_static_bytes(call);
   return known->second;
 }
 

@@ -61,7 +61,7 @@ class Launches {
   int registers_of(const Call& call) const;
   bool run_grid(Call& call, dim3 grid, dim3 block, int cluster);
   void run(const Launch& launch, Call& call);
-  std::size_t learn_static_bytes(Call& call);
+  std::size_t probe_static_bytes(Call& call);
 
   GridRunner& grid_;
   Errors& errors_;

@@ -167,7 +167,7 @@ SourceLine look_up_line(Dwarf_Addr address) {
   return result;
 }
 
-std::vector<SourceLine> look_up_readers_lines(Dwarf_Addr address) {
+std::vector<SourceLine> look_up_user_lines(Dwarf_Addr address) {
   std::optional<Unit> unit = unit_at(address);
   std::vector<SourceLine> lines = {own_line(unit, address)};
   if (unit) std::ranges::copy(inlining_calls(*unit, address), std::back_inserter(lines));
@@ -227,11 +227,11 @@ SourceLine line_of_call(const void* pc) {
   return line;
 }
 
-const std::vector<SourceLine>& readers_lines(const void* pc) {
+const std::vector<SourceLine>& user_lines(const void* pc) {
   static std::map<const void*, std::vector<SourceLine>> known;
   const auto [found, is_new] = known.try_emplace(pc);
   const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(pc) - 1;
-  if (is_new) found->second = on_a_large_stack([&] { return look_up_readers_lines(address); });
+  if (is_new) found->second = on_a_large_stack([&] { return look_up_user_lines(address); });
   return found->second;
 }
 
@@ -252,11 +252,11 @@ std::string short_name(const std::string& file) {
   return std::filesystem::exists(ours) ? inside : file;
 }
 
-SourceLine line_of(Place place) {
-  return {short_name(place.file), place.line};
+SourceLine line_of(SourceLocation location) {
+  return {short_name(location.file), location.line};
 }
 
-std::vector<const void*> callers() {
+std::vector<const void*> backtrace() {
   std::vector<const void*> found;
   const auto add = [](_Unwind_Context* context, void* all) {
     constexpr std::size_t kMost = 100;
@@ -270,8 +270,8 @@ std::vector<const void*> callers() {
   return found;
 }
 
-SourceLine readers_line(const std::vector<const void*>& callers) {
-  for (const void* const pc : callers) {
+SourceLine user_line(const std::vector<const void*>& backtrace) {
+  for (const void* const pc : backtrace) {
     const SourceLine line = line_of_call(pc);
     if (!line.file.empty() && !is_of_library(line.file)) return line;
   }

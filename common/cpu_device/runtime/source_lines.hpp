@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/cpu_device/scheduler/place.hpp"
+#include "common/cpu_device/scheduler/source_location.hpp"
 
 extern "C" const char __executable_start;  ///< where the program's code begins, by the linker
 extern "C" const char _end;                ///< where its static data ends, likewise
@@ -28,14 +28,14 @@ std::string place_text(const SourceLine& line);
 std::string short_name(const std::string& file);
 
 /// The line of a place.
-SourceLine line_of(Place place);
+SourceLine line_of(SourceLocation location);
 
 /// The line of the call that returns to `pc`.
 SourceLine line_of_call(const void* pc);
 
 /// That line and those of the calls that it was inlined from, the innermost first: the reader's
 /// alone, and one without a file where it is not known.
-const std::vector<SourceLine>& readers_lines(const void* pc);
+const std::vector<SourceLine>& user_lines(const void* pc);
 
 /// The name of the function at an address, without its parameters; "a kernel" if it is not known.
 std::string name_of_function(const void* address);
@@ -48,10 +48,10 @@ std::string name_of_variable(const void* address);
 
 /// Where the running code is, and whoever called it, the innermost first: as line_of_call() wants
 /// it.
-std::vector<const void*> callers();
+std::vector<const void*> backtrace();
 
 /// The innermost line of these that is the reader's.
-SourceLine readers_line(const std::vector<const void*>& callers);
+SourceLine user_line(const std::vector<const void*>& backtrace);
 
 /// Whether it is a file of the project that is no reader's. What lies in a folder "tests" is one's.
 bool is_own(std::string_view file);

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "common/cpu_device/scheduler/place.hpp"
+#include "common/cpu_device/scheduler/source_location.hpp"
 
 struct CUstream_st;
 typedef CUstream_st* cudaStream_t;  ///< as the CUDA runtime has it

@@ -11,14 +11,14 @@
 namespace rmsnorm::cpu_device {
 namespace {
 
-void work_once(CUstream_st& stream) {
+void run_next(CUstream_st& stream) {
   const std::function<void()> work = std::move(stream.work.front());
   stream.work.pop_front();
   work();
 }
 
-void work_off(CUstream_st& stream) {
-  while (!stream.work.empty()) work_once(stream);
+void drain(CUstream_st& stream) {
+  while (!stream.work.empty()) run_next(stream);
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ cudaStream_t Streams::create(bool has_own_queue) {
 }
 
 void Streams::destroy(cudaStream_t stream) {
-  work_off(*queue_of(stream));
+  drain(*queue_of(stream));
   std::erase_if(streams_, [&](const auto& own) { return own.get() == stream; });
 }
 
@@ -52,26 +52,26 @@ cudaError_t Streams::add(const char* call, cudaStream_t stream, std::function<vo
   CUstream_st* const queue = queue_of(stream);
   if (queue == nullptr || errors_.has_to_fail(call)) return refuse_stream(call);
   queue->work.push_back(std::move(work));
-  if (others_run_early_ && queue != queue_of(in_order_)) work_off(*queue);
+  if (is_eager_ && queue != queue_of(lazy_stream_)) drain(*queue);
   return cudaSuccess;
 }
 
 cudaError_t Streams::wait_for(CUstream_st& queue) {
   ++waits_;
-  work_off(queue);
+  drain(queue);
   return errors_.take_fault();
 }
 
 cudaError_t Streams::wait_for_all() {
   ++waits_;
-  work_off(default_);
-  for (const auto& stream : streams_) work_off(*stream);
+  drain(default_);
+  for (const auto& stream : streams_) drain(*stream);
   return errors_.take_fault();
 }
 
-void Streams::run_others_early(bool early, cudaStream_t in_order) {
-  others_run_early_ = early;
-  in_order_ = in_order;
+void Streams::set_eager(bool early, cudaStream_t in_order) {
+  is_eager_ = early;
+  lazy_stream_ = in_order;
 }
 
 cudaEvent_t Streams::create_event() {
@@ -91,13 +91,13 @@ cudaError_t Streams::refuse_event(const char* call) {
       fmt::format("{}: there is no such event, or no longer", call));
 }
 
-void Streams::work_off_until(CUevent_st& event, int times) {
-  while (event.reached < times && !event.queue->work.empty()) work_once(*event.queue);
+void Streams::drain_until(CUevent_st& event, int times) {
+  while (event.reached < times && !event.queue->work.empty()) run_next(*event.queue);
 }
 
 cudaError_t Streams::wait_for(CUevent_st& event) {
   ++waits_;
-  work_off_until(event, event.wanted);
+  drain_until(event, event.wanted);
   return errors_.take_fault();
 }
 
@@ -185,7 +185,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (queue == nullptr) return streams().refuse_stream(call);
   if (!streams().is_event(event)) return streams().refuse_event(call);
   if (event->queue != nullptr && event->queue != queue)
-    streams().work_off_until(*event, event->wanted);
+    streams().drain_until(*event, event->wanted);
   event->queue = queue;
   ++event->wanted;
   return streams().add(call, stream, [event] { ++event->reached; });
@@ -205,7 +205,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   const char* const call = "cudaStreamWaitEvent()";
   if (!streams().is_event(event)) return streams().refuse_event(call);
   return streams().add(
-      call, stream, [event, times = event->wanted] { streams().work_off_until(*event, times); });
+      call, stream, [event, times = event->wanted] { streams().drain_until(*event, times); });
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {

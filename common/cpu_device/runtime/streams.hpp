@@ -45,15 +45,15 @@ class Streams {
   cudaError_t wait_for(CUstream_st& queue);                      ///< works off all that is there
   cudaError_t wait_for_default() { return wait_for(default_); }  ///< the same of the default stream
   cudaError_t wait_for_all();                                    ///< the same of all streams
-  /// From now on all streams but one work as soon as events let them, or no longer. CUDA promises
-  /// nothing else: who needs an order has to ask for it.
-  void run_others_early(bool early, cudaStream_t in_order);
+  /// Eager execution: from now on, all streams but one run their work as soon as events let them.
+  /// CUDA promises nothing else: who needs an order has to ask for it.
+  void set_eager(bool early, cudaStream_t in_order);
 
-  cudaEvent_t create_event();                         ///< an event
-  bool is_event(cudaEvent_t event) const;             ///< whether it exists
-  cudaError_t refuse_event(const char* call);         ///< there is none
-  void work_off_until(CUevent_st& event, int times);  ///< its point is reached so often
-  cudaError_t wait_for(CUevent_st& event);            ///< the same, until it is reached
+  cudaEvent_t create_event();                      ///< an event
+  bool is_event(cudaEvent_t event) const;          ///< whether it exists
+  cudaError_t refuse_event(const char* call);      ///< there is none
+  void drain_until(CUevent_st& event, int times);  ///< its point is reached so often
+  cudaError_t wait_for(CUevent_st& event);         ///< the same, until it is reached
 
   void forget_all();  ///< no stream and no event is left
 
@@ -67,8 +67,8 @@ class Streams {
   std::vector<std::unique_ptr<CUstream_st>> streams_;
   std::vector<std::unique_ptr<CUevent_st>> events_;
   std::int64_t waits_ = 0;
-  bool others_run_early_ = false;    // all streams but one work as soon as they can
-  cudaStream_t in_order_ = nullptr;  // that one
+  bool is_eager_ = false;               // all streams but one work as soon as they can
+  cudaStream_t lazy_stream_ = nullptr;  // that one
 };
 
 }  // namespace rmsnorm::cpu_device

@@ -18,7 +18,7 @@ struct Copy {
   const void* from;
   int bytes;
   int valid;
-  int batch;
+  int group;
 };
 
 /// What a thread has begun.
@@ -31,7 +31,7 @@ struct Copies {
 constexpr unsigned kNamed = 16;
 
 /// Where the first thread of a warp has come to a named barrier, in one of its phases.
-struct OfWarp {
+struct WarpArrival {
   unsigned number;  // of the barrier
   int warp;
   unsigned phase;
@@ -40,15 +40,15 @@ struct OfWarp {
 };
 
 /// What a block has under way.
-struct CopiesOfBlock {
+struct BlockCopies {
   std::array<Copies, kMaxThreads> copies;
   std::array<SplitBarrier, kNamed> named{};
-  std::vector<OfWarp> warps;
+  std::vector<WarpArrival> warps;
 };
 
 /// That of the running block. Blocks take turns.
-CopiesOfBlock& own() {
-  static PerBlock<CopiesOfBlock> all;
+BlockCopies& own() {
+  static PerBlock<BlockCopies> all;
   return all.of(*running);
 }
 
@@ -75,13 +75,13 @@ void commit_copies() {
   ++copies().committed;
 }
 
-void wait_for_copies(int batches) {
+void wait_for_copies(int groups) {
   Copies& own = copies();
-  while (own.committed - own.done > batches) {
+  while (own.committed - own.done > groups) {
     for (const Copy& copy : own.copies) {
-      if (copy.batch == own.done) make(copy);
+      if (copy.group == own.done) make(copy);
     }
-    std::erase_if(own.copies, [&](const Copy& copy) { return copy.batch == own.done; });
+    std::erase_if(own.copies, [&](const Copy& copy) { return copy.group == own.done; });
     ++own.done;
   }
 }
@@ -108,17 +108,17 @@ bool is_of_all(const SplitBarrier& barrier) {
 
 }  // namespace
 
-void report_no_arrival(const SplitBarrier& barrier, Place place) {
+void report_no_arrival(const SplitBarrier& barrier, SourceLocation location) {
   running->report(
-      Mistake::no_arrival, place,
+      Mistake::no_arrival, location,
       {running->current(), barrier.expected, barrier.expected - barrier.arrived});
   running->stop();
 }
 
-std::uint32_t count_in(SplitBarrier& barrier, std::ptrdiff_t threads, const void* flag) {
+std::uint32_t count_arrivals(SplitBarrier& barrier, std::ptrdiff_t threads, const void* flag) {
   const std::uint32_t phase = barrier.phase;
   barrier.arrived = static_cast<std::uint16_t>(barrier.arrived + threads);
-  if (!is_of_all(barrier)) running->observer().hand_on(flag);
+  if (!is_of_all(barrier)) running->observer().release(flag);
   end_phase_if_complete(barrier);
   return phase;
 }
@@ -127,34 +127,34 @@ void end_phase_if_complete(SplitBarrier& barrier) {
   if (barrier.arrived < barrier.expected || barrier.bytes != 0) return;
   barrier.arrived = 0;
   ++barrier.phase;
-  if (is_of_all(barrier)) running->observer().all_met();
+  if (is_of_all(barrier)) running->observer().block_synced();
 }
 
 namespace {
 
 void wait_until_passed(
-    const SplitBarrier& barrier, std::uint32_t phase, const void* flag, Place place) {
-  constexpr int kPatience = 100000;  // rounds in which all others have got on, if they could
+    const SplitBarrier& barrier, std::uint32_t phase, const void* flag, SourceLocation location) {
+  constexpr int kMaxSpins = 100000;  // rounds in which all others have got on, if they could
   for (int round = 0; !has_passed(barrier, phase); ++round) {
-    if (round == kPatience) report_no_arrival(barrier, place);
-    running->pause();
+    if (round == kMaxSpins) report_no_arrival(barrier, location);
+    running->yield();
   }
-  if (!is_of_all(barrier)) running->observer().take(flag);
+  if (!is_of_all(barrier)) running->observer().acquire(flag);
 }
 
 }  // namespace
 
 std::uint32_t arrive(
-    SplitBarrier& barrier, std::ptrdiff_t threads, std::ptrdiff_t dropped, Place place) {
+    SplitBarrier& barrier, std::ptrdiff_t threads, std::ptrdiff_t dropped,
+    SourceLocation location) {
   commit_copies();
   wait_for_copies(0);
-  running->touch_atomically(
-      {__builtin_return_address(0), &barrier, sizeof barrier, AccessKind::atomic});
+  running->on_atomic({__builtin_return_address(0), &barrier, sizeof barrier, AccessKind::atomic});
   if (barrier.expected > kMaxThreads) {
-    running->report(Mistake::no_count, place, {running->current()});
+    running->report(Mistake::no_count, location, {running->current()});
     running->stop();
   }
-  const std::uint32_t phase = count_in(barrier, threads, &barrier);
+  const std::uint32_t phase = count_arrivals(barrier, threads, &barrier);
   barrier.expected = static_cast<std::uint16_t>(barrier.expected - dropped);
   return phase;
 }
@@ -163,8 +163,8 @@ bool has_passed(const SplitBarrier& barrier, std::uint32_t phase) {
   return barrier.phase != phase;
 }
 
-void wait_for_all(const SplitBarrier& barrier, std::uint32_t phase, Place place) {
-  wait_until_passed(barrier, phase, &barrier, place);
+void wait_for_all(const SplitBarrier& barrier, std::uint32_t phase, SourceLocation location) {
+  wait_until_passed(barrier, phase, &barrier, location);
 }
 
 namespace {
@@ -179,9 +179,9 @@ SplitBarrier& named(unsigned number, unsigned threads) {
 
 /// A warp comes as a whole: all its threads to one place. Another warp may come to another one.
 void check_warp(unsigned number, unsigned phase, const Arrival& arrival) {
-  const OfWarp now{number % kNamed, running->warp(), phase, running->current(), arrival};
-  std::vector<OfWarp>& warps = own().warps;
-  const auto known = std::ranges::find_if(warps, [&](const OfWarp& other) {
+  const WarpArrival now{number % kNamed, running->warp(), phase, running->current(), arrival};
+  std::vector<WarpArrival>& warps = own().warps;
+  const auto known = std::ranges::find_if(warps, [&](const WarpArrival& other) {
     return other.number == now.number && other.warp == now.warp;
   });
   if (known == warps.end()) {
@@ -189,7 +189,7 @@ void check_warp(unsigned number, unsigned phase, const Arrival& arrival) {
   } else if (known->phase != phase) {
     *known = now;
   } else if (arrival != known->arrival) {
-    running->observer().arrived_by_another_way(arrival, known->arrival, known->thread, true);
+    running->observer().barrier_mismatch(arrival, known->arrival, known->thread, true);
   }
 }
 
@@ -200,19 +200,19 @@ const void* flag_of_named(unsigned number) {
 
 }  // namespace
 
-void named_barrier(unsigned number, unsigned threads, Place place) {
+void named_barrier(unsigned number, unsigned threads, SourceLocation location) {
   SplitBarrier& barrier = named(number, threads);
   const bool is_syncthreads = number % kNamed == 0 && barrier.expected == running->threads();
-  if (is_syncthreads) return running->barrier(place), void();
-  check_warp(number, barrier.phase, arrival_at(place, running->stack_end()));
+  if (is_syncthreads) return running->barrier(location), void();
+  check_warp(number, barrier.phase, arrival_at(location, running->stack_end()));
   const void* const flag = flag_of_named(number);
-  wait_until_passed(barrier, count_in(barrier, 1, flag), flag, place);
+  wait_until_passed(barrier, count_arrivals(barrier, 1, flag), flag, location);
 }
 
-void arrive_at_named_barrier(unsigned number, unsigned threads, Place place) {
+void arrive_at_named_barrier(unsigned number, unsigned threads, SourceLocation location) {
   SplitBarrier& barrier = named(number, threads);
-  check_warp(number, barrier.phase, arrival_at(place, running->stack_end()));
-  count_in(barrier, 1, flag_of_named(number));
+  check_warp(number, barrier.phase, arrival_at(location, running->stack_end()));
+  count_arrivals(barrier, 1, flag_of_named(number));
 }
 
 }  // namespace rmsnorm::cpu_device

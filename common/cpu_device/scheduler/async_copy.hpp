@@ -8,17 +8,17 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/cpu_device/scheduler/place.hpp"
+#include "common/cpu_device/scheduler/source_location.hpp"
 
 namespace rmsnorm::cpu_device {
 
 /// Begins a copy of 16 bytes or less; what comes after the first `valid` bytes becomes 0.
 [[gnu::noinline]] void begin_copy(void* to, const void* from, int bytes, int valid);
-/// The running thread's copies since the last call become a batch, which may be empty.
+/// Commits the running thread's copies since the last call as a group, which may be empty.
 void commit_copies();
-/// Waits until at most so many of the running thread's batches are not done.
-void wait_for_copies(int batches);
-/// The number of its batches that are not done.
+/// Waits until at most so many of the running thread's groups are pending.
+void wait_for_copies(int groups);
+/// The number of its pending groups.
 int copies_in_flight();
 
 /// What thread `rank` of `threads` copies of so many bytes: parts of up to 16 bytes in turn.
@@ -46,21 +46,21 @@ struct SplitBarrier {
 [[gnu::noinline]] void start_barrier(SplitBarrier& barrier, std::ptrdiff_t threads);
 /// Arrives for so many threads, of which `dropped` never come again; gives what to wait for.
 [[gnu::noinline]] std::uint32_t arrive(
-    SplitBarrier& barrier, std::ptrdiff_t threads, std::ptrdiff_t dropped, Place place);
+    SplitBarrier& barrier, std::ptrdiff_t threads, std::ptrdiff_t dropped, SourceLocation location);
 /// Reports that the running thread waits there for threads that never arrive, and gives up the
 /// grid.
-[[noreturn]] void report_no_arrival(const SplitBarrier& barrier, Place place);
-/// Counts threads in. `flag` stands for the barrier where it orders some threads of the block.
-std::uint32_t count_in(SplitBarrier& barrier, std::ptrdiff_t threads, const void* flag);
+[[noreturn]] void report_no_arrival(const SplitBarrier& barrier, SourceLocation location);
+/// Counts arrivals. `flag` stands for the barrier where it orders some threads of the block.
+std::uint32_t count_arrivals(SplitBarrier& barrier, std::ptrdiff_t threads, const void* flag);
 /// Begins the next phase if all threads, and all bytes, have come.
 void end_phase_if_complete(SplitBarrier& barrier);
 /// Whether the phase that arrive() gave is over.
 bool has_passed(const SplitBarrier& barrier, std::uint32_t phase);
 /// Waits until all have arrived.
-void wait_for_all(const SplitBarrier& barrier, std::uint32_t phase, Place place);
+void wait_for_all(const SplitBarrier& barrier, std::uint32_t phase, SourceLocation location);
 /// The barrier of a block that PTX gives a number, 0 to 15; 0 threads are all of the block.
-void named_barrier(unsigned number, unsigned threads, Place place);
+void named_barrier(unsigned number, unsigned threads, SourceLocation location);
 /// The same without a wait.
-void arrive_at_named_barrier(unsigned number, unsigned threads, Place place);
+void arrive_at_named_barrier(unsigned number, unsigned threads, SourceLocation location);
 
 }  // namespace rmsnorm::cpu_device

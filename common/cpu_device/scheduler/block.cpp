@@ -20,8 +20,8 @@
 namespace rmsnorm::cpu_device {
 namespace {
 
-std::string_view left_out_file;
-int left_out_line = 0;
+std::string_view omitted_file;
+int omitted_line = 0;
 
 }  // namespace
 
@@ -35,12 +35,12 @@ bool is_built_in(const void* address) {
 }
 
 void leave_out_barrier(std::string_view file, int line) {
-  left_out_file = file;
-  left_out_line = line;
+  omitted_file = file;
+  omitted_line = line;
 }
 
-bool is_left_out(Place place) {
-  return place.line == left_out_line && std::string_view(place.file).ends_with(left_out_file);
+bool is_omitted_barrier(SourceLocation location) {
+  return location.line == omitted_line && std::string_view(location.file).ends_with(omitted_file);
 }
 
 BlockRunner::BlockRunner(GridRunner& grid)
@@ -58,7 +58,7 @@ void BlockRunner::begin_grid(dim3 grid, dim3 block, const std::function<void()>&
   is_reversed_ = grid_.is_order_changed();
   const auto threads = static_cast<std::size_t>(threads_in_block_);
   if (stacks_ == nullptr || stacks_->count() < threads) {
-    forget();
+    reset();
     stacks_ = std::make_unique<Stacks>(threads);
   }
   warps_ = {};
@@ -80,27 +80,27 @@ Progress BlockRunner::begin_block(uint3 index) {
   observer().block_begins();
   for (Warp& warp : warps_) warp = {.exists = warp.exists, .ready = warp.exists};
   storage_uses_.clear();
-  std::fill_n(ways_.begin(), threads_in_block_, 0);
+  std::fill_n(path_hashes_.begin(), threads_in_block_, 0);
   live_ = threads_in_block_;
-  at_barrier_ = agreeing_ = 0;
-  is_looking_ = false;
+  at_barrier_ = predicates_ = 0;
+  waits_for_blocks_ = false;
   current_ = is_reversed_ ? threads_in_block_ - 1 : 0;
-  return go_on();
+  return resume();
 }
 
-Progress BlockRunner::go_on() {
+Progress BlockRunner::resume() {
   progress_ = Progress::ended;
   blockIdx.x = block_.x;
   blockIdx.y = block_.y;
   blockIdx.z = block_.z;
   threadIdx = index_of(current_);
-  way = ways_[static_cast<std::size_t>(current_)];
+  path_hash = path_hashes_[static_cast<std::size_t>(current_)];
   main_.switch_to(all_[current_].fiber);
-  if (progress_ != Progress::waits) observer().block_ends();
+  if (progress_ != Progress::suspended) observer().block_ends();
   return progress_;
 }
 
-void BlockRunner::forget() {
+void BlockRunner::reset() {
   for (int i = 0; i < kMaxThreads; ++i) all_[i].has_begun = false;
 }
 
@@ -118,9 +118,9 @@ void BlockRunner::run_thread() {
   warp.ready &= ~(1u << lane());
   warp.returned |= 1u << lane();
   --live_;
-  // Whoever waited for this thread alone need not wait any longer.
-  for (std::uint32_t waiting = warp.meeting; waiting != 0; waiting &= waiting - 1) {
-    try_to_meet(this->warp(), thread_of(this->warp(), std::countr_zero(waiting)).mask);
+  // Collectives that waited for this thread alone are complete.
+  for (std::uint32_t waiting = warp.in_collective; waiting != 0; waiting &= waiting - 1) {
+    try_to_complete(this->warp(), thread_of(this->warp(), std::countr_zero(waiting)).mask);
   }
   if (live_ > 0 && at_barrier_ == live_) release_barrier();
   if (live_ == 0) {
@@ -130,11 +130,11 @@ void BlockRunner::run_thread() {
   }
 }
 
-/// Leaves the running thread until someone makes it ready. Its way has been kept.
+/// Blocks the running thread until someone makes it ready. Its path hash has been saved.
 void BlockRunner::wait() {
   int next = next_ready();
-  if (next < 0 && std::exchange(is_looking_, false)) give_way();
-  if (next < 0 && (resume_gathering() || resume_paused())) next = next_ready();
+  if (next < 0 && std::exchange(waits_for_blocks_, false)) yield_block();
+  if (next < 0 && (resume_activemask() || resume_yielded())) next = next_ready();
   if (next < 0) {
     report_deadlock();
     stop();
@@ -146,13 +146,13 @@ void BlockRunner::switch_to(int next) {
   if (next == current_) return;
   Fiber& me = all_[current_].fiber;
   all_[(next + 1) & (kMaxThreads - 1)].fiber.prefetch();  // its turn is likely to come next
-  way = ways_[static_cast<std::size_t>(next)];
+  path_hash = path_hashes_[static_cast<std::size_t>(next)];
   current_ = next;
   threadIdx = index_of(next);
   me.switch_to(all_[next].fiber);
 }
 
-/// The next thread in front of the running one that need not wait, or -1.
+/// The next ready thread before the running one, or -1.
 int BlockRunner::last_ready() const {
   const auto highest = [](std::uint32_t bits) { return std::bit_width(bits) - 1; };
   const int first_warp = warp();
@@ -167,7 +167,7 @@ int BlockRunner::last_ready() const {
   return -1;
 }
 
-/// The next thread after the running one that need not wait, or -1.
+/// The next ready thread after the running one, or -1.
 int BlockRunner::next_ready() const {
   if (is_reversed_) return last_ready();
   const int first_warp = warp();
@@ -184,84 +184,84 @@ int BlockRunner::next_ready() const {
   return -1;
 }
 
-void BlockRunner::pause() {
-  const NotWatching pause;
-  keep_way();
+void BlockRunner::yield() {
+  const NotWatching guard;
+  save_path_hash();
   warps_[warp()].ready &= ~(1u << lane());
-  warps_[warp()].paused |= 1u << lane();
+  warps_[warp()].yielded |= 1u << lane();
   wait();
 }
 
-void BlockRunner::look(const void* flag) {
+void BlockRunner::spin(const void* flag) {
   if (live_ == 0) return;  // it is the host
-  constexpr int kPatience = 64;
-  looks_ = flag == flag_ && current_ == looker_ ? looks_ + 1 : 0;
+  constexpr int kMaxSpins = 64;
+  spins_ = flag == flag_ && current_ == spinning_thread_ ? spins_ + 1 : 0;
   flag_ = flag;
-  looker_ = current_;
-  if (looks_ < kPatience) return;
-  looks_ = 0;
+  spinning_thread_ = current_;
+  if (spins_ < kMaxSpins) return;
+  spins_ = 0;
   wait_for_blocks();
 }
 
 void BlockRunner::wait_for_blocks() {
-  is_looking_ = true;
-  pause();
+  waits_for_blocks_ = true;
+  yield();
 }
 
-void BlockRunner::touch_atomically(const Access& access) {
-  look(access.address);
-  if (grid_.is_order_changed()) give_way();
+void BlockRunner::on_atomic(const Access& access) {
+  spin(access.address);
+  if (grid_.is_order_changed()) yield_block();
   observer().access(access);
 }
 
-void BlockRunner::give_way() {
+void BlockRunner::yield_block() {
   const bool is_in_cluster = grid_.cluster() != nullptr;  // of which all blocks run
   if (grid_.sampler().is_on() && !is_in_cluster) {
     grid_.sampler().obstruct("its blocks wait for each other");
     stop();
   }
   if (!grid_.has_others()) return;
-  const NotWatching pause;
-  keep_way();
-  progress_ = Progress::waits;
+  const NotWatching guard;
+  save_path_hash();
+  progress_ = Progress::suspended;
   all_[current_].fiber.switch_to(main_);
 }
 
-bool BlockRunner::resume_paused() {
+bool BlockRunner::resume_yielded() {
   bool any = false;
   for (Warp& warp : warps_) {
-    any = any || warp.paused != 0;
-    warp.ready |= std::exchange(warp.paused, 0);
+    any = any || warp.yielded != 0;
+    warp.ready |= std::exchange(warp.yielded, 0);
   }
-  if (any) observer().all_paused();
+  if (any) observer().all_yielded();
   return any;
 }
 
-std::uint32_t BlockRunner::gather(Place place) {
-  const NotWatching pause;
-  keep_way();
+std::uint32_t BlockRunner::activemask(SourceLocation location) {
+  const NotWatching guard;
+  save_path_hash();
   Thread& me = all_[current_];
-  me.place = place;
+  me.location = location;
   warps_[warp()].ready &= ~(1u << lane());
-  warps_[warp()].gathering |= 1u << lane();
+  warps_[warp()].at_activemask |= 1u << lane();
   wait();
   return me.value;
 }
 
-bool BlockRunner::resume_gathering() {
+bool BlockRunner::resume_activemask() {
   bool any = false;
   for (int w = 0; w < kMaxWarps; ++w) {
-    const std::uint32_t gathering = std::exchange(warps_[w].gathering, 0);
-    warps_[w].ready |= gathering;
-    any = any || gathering != 0;
+    const std::uint32_t at_activemask = std::exchange(warps_[w].at_activemask, 0);
+    warps_[w].ready |= at_activemask;
+    any = any || at_activemask != 0;
     for (int lane = 0; lane < kWarpThreads; ++lane) {
-      if ((gathering >> lane & 1) == 0) continue;
+      if ((at_activemask >> lane & 1) == 0) continue;
       Thread& thread = thread_of(w, lane);
       thread.value = 0;
       for (int other = 0; other < kWarpThreads; ++other) {
-        const bool is_here = (gathering >> other & 1) != 0 &&
-                             same_place(thread_of(w, other).place, thread.place) &&
-                             way_of(w, other) == way_of(w, lane);
+        const bool is_here = (at_activemask >> other & 1) != 0 &&
+                             is_same_line(thread_of(w, other).location, thread.location) &&
+                             path_hash_of(w, other) == path_hash_of(w, lane);
         if (is_here) thread.value |= 1u << other;
       }
     }
@@ -276,50 +276,50 @@ void BlockRunner::stop() {
   std::abort();  // nobody comes back
 }
 
-int BlockRunner::barrier(Place place, bool predicate) {
-  const NotWatching pause;
-  keep_way();
-  const Arrival arrival = arrival_at(place, stack_end());
+int BlockRunner::barrier(SourceLocation location, bool predicate) {
+  const NotWatching guard;
+  save_path_hash();
+  const Arrival arrival = arrival_at(location, stack_end());
   if (at_barrier_ == 0) {
     barrier_ = arrival;
     first_at_barrier_ = current_;
   } else if (arrival != barrier_) {
-    observer().arrived_by_another_way(arrival, barrier_, first_at_barrier_, false);
+    observer().barrier_mismatch(arrival, barrier_, first_at_barrier_, false);
   }
   warps_[warp()].ready &= ~(1u << lane());
   warps_[warp()].at_barrier |= 1u << lane();
-  agreeing_ += predicate ? 1 : 0;
+  predicates_ += predicate ? 1 : 0;
   if (++at_barrier_ == live_) {
     release_barrier();
-    way = 0;
+    path_hash = 0;
   } else {
     wait();
   }
-  return agreed_;  // nobody passes the next one before all have read it
+  return last_predicates_;  // nobody passes the next barrier before all have read it
 }
 
 void BlockRunner::release_barrier() {
-  if (live_ < threads_in_block_) report_if_warp_is_parted();
-  observer().barrier_passed(barrier_.place, live_);
-  std::fill_n(ways_.begin(), threads_in_block_, 0);
+  if (live_ < threads_in_block_) report_if_warp_diverged();
+  observer().barrier_passed(barrier_.location, live_);
+  std::fill_n(path_hashes_.begin(), threads_in_block_, 0);
   at_barrier_ = 0;
-  agreed_ = std::exchange(agreeing_, 0);
+  last_predicates_ = std::exchange(predicates_, 0);
   storage_uses_.clear();
   for (Warp& warp : warps_) warp.ready |= std::exchange(warp.at_barrier, 0);
 }
 
-void BlockRunner::use_warp_storage(const void* storage, Place place) {
-  const NotWatching pause;
+void BlockRunner::use_warp_storage(const void* storage, SourceLocation location) {
+  const NotWatching guard;
   const auto use = std::find_if(storage_uses_.begin(), storage_uses_.end(), [&](const auto& other) {
     return other.storage == storage;
   });
   if (use == storage_uses_.end()) {
-    storage_uses_.push_back({storage, warp(), place});
+    storage_uses_.push_back({storage, warp(), location});
   } else if (use->warp != warp()) {
     const std::size_t offset = shared_.offset_of(storage);
     report(
-        Mistake::storage_of_two_warps, place,
-        {warp(), element_text(shared_.nearest(offset), offset), use->warp, use->place});
+        Mistake::storage_of_two_warps, location,
+        {warp(), element_text(shared_.nearest(offset), offset), use->warp, use->location});
   }
 }
 
@@ -327,7 +327,7 @@ void BlockRunner::use_warp_storage(const void* storage, Place place) {
 
 void BlockRunner::report(
     Mistake what, const Where& where, const std::vector<Word>& words, int thread) {
-  const NotWatching pause;
+  const NotWatching guard;
   observer().mistake(what, where, thread, words);
 }
 
@@ -335,8 +335,8 @@ void BlockRunner::report(Mistake what, const Where& where, const std::vector<Wor
   report(what, where, words, current_);
 }
 
-/// A barrier does not wait for a warp that has returned, but wants a warp as a whole.
-void BlockRunner::report_if_warp_is_parted() {
+/// Diverged warp: a barrier does not wait for a warp that has returned, but needs a whole warp.
+void BlockRunner::report_if_warp_diverged() {
   const auto part = std::find_if(warps_.begin(), warps_.end(), [](const Warp& warp) {
     return warp.returned != 0 && warp.at_barrier != 0;
   });
@@ -344,7 +344,7 @@ void BlockRunner::report_if_warp_is_parted() {
   const auto gone =
       static_cast<int>(part - warps_.begin()) * kWarpThreads + std::countr_zero(part->returned);
   report(
-      Mistake::returned_before_barrier, barrier_.place,
+      Mistake::returned_before_barrier, barrier_.location,
       {gone, live_ == 1 ? "another waits" : fmt::format("{} others wait", live_)}, gone);
 }
 

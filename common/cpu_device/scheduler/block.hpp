@@ -18,7 +18,7 @@
 #include "common/cpu_device/scheduler/arrival.hpp"
 #include "common/cpu_device/scheduler/fiber.hpp"
 #include "common/cpu_device/scheduler/observer.hpp"
-#include "common/cpu_device/scheduler/place.hpp"
+#include "common/cpu_device/scheduler/source_location.hpp"
 
 namespace rmsnorm::cpu_device {
 
@@ -26,17 +26,17 @@ inline constexpr int kWarpThreads = 32;                       ///< threads of a 
 inline constexpr int kMaxThreads = 1024;                      ///< threads of a block, at most
 inline constexpr int kMaxWarps = kMaxThreads / kWarpThreads;  ///< warps of a block, at most
 
-/// How far a block has come.
+/// State of a block when its fiber switches back.
 enum class Progress {
-  ended,    ///< all its threads have returned
-  waits,    ///< for another block, and wants to go on later
-  stopped,  ///< a mistake has made the rest of the grid impossible
+  ended,      ///< all its threads have returned
+  suspended,  ///< it waits for another block, and is to be resumed
+  stopped,    ///< a mistake has made the rest of the grid impossible
 };
 
 class GridRunner;
 class SharedMemory;
 
-/// Runs a block, and then another.
+/// Scheduler of one block's threads; runs one block after the other.
 class BlockRunner {
  public:
   explicit BlockRunner(GridRunner& grid);  ///< of this grid's blocks; takes memory for the threads
@@ -44,25 +44,25 @@ class BlockRunner {
   /// From now on, the blocks are those of this grid, and each thread runs `body`.
   void begin_grid(dim3 grid, dim3 block, const std::function<void()>& body);
   Progress begin_block(uint3 index);  ///< runs a block
-  Progress go_on();                   ///< runs it on, after Progress::waits
-  void forget();                      ///< its threads will not go on, wherever they are
+  Progress resume();                  ///< runs it on, after Progress::waits
+  void reset();                       ///< its threads will not go on, wherever they are
 
   // What a thread calls. The running thread is meant.
 
   /// __syncthreads: returns when every thread of the block has called it. Gives the number of
   /// threads that called it with `true`.
-  int barrier(Place place, bool predicate = false);
+  int barrier(SourceLocation location, bool predicate = false);
 
-  /// Returns when every lane in `mask` that has not returned has called it. For a shuffle, gives
-  /// the value of lane `source`; for a ballot, the lanes whose value is not 0; for an exchange, the
-  /// lanes that have come, and all their values.
-  std::uint32_t meet(
-      Collective kind, std::uint32_t mask, std::uint32_t value, int source, Place place,
+  /// Warp collective: returns when every lane in `mask` that has not returned has called it. For a
+  /// shuffle, gives the value of lane `source`; for a ballot, the lanes whose value is not 0; for an
+  /// exchange, the lanes that take part, and all their values.
+  std::uint32_t collective(
+      Collective kind, std::uint32_t mask, std::uint32_t value, int source, SourceLocation location,
       std::array<std::uint32_t, kWarpThreads>* all = nullptr);
 
-  /// Returns when no other thread of the block can go on. Gives the lanes of its warp that wait
-  /// here, too, and have come the same way since they last met: others need not be with them.
-  std::uint32_t gather(Place place);
+  /// Active mask: the lanes of the warp at the same location with the same path hash. Returns when
+  /// no other thread of the block is ready.
+  std::uint32_t activemask(SourceLocation location);
 
   /// Reports a mistake of the running thread.
   [[gnu::cold]] void report(Mistake what, const Where& where, const std::vector<Word>& words);
@@ -70,20 +70,19 @@ class BlockRunner {
   [[gnu::cold]] void report(
       Mistake what, const Where& where, const std::vector<Word>& words, int thread);
 
-  /// The running warp uses shared memory that is a warp's own up to the next barrier: reports it
-  /// if another warp has used it since the last one.
-  void use_warp_storage(const void* storage, Place place);
+  /// Temporary storage of a warp: reports it if another warp has used it since the last barrier.
+  void use_warp_storage(const void* storage, SourceLocation location);
 
-  /// Lets the other threads run first.
-  void pause();
+  /// Yields to the other threads of the block.
+  void yield();
 
-  /// The running thread looks at a flag. If it does nothing else, it lets the others run first,
-  /// also those of other blocks.
-  void look(const void* flag);
-  void wait_for_blocks();  ///< the same, at once
-  /// The running thread is about to change memory atomically: others may have their turn first.
-  void touch_atomically(const Access& access);
-  void give_way();  ///< another block runs first, if there is one
+  /// Polls a flag. A thread that does nothing else spins: it yields to the other threads, and to
+  /// other blocks.
+  void spin(const void* flag);
+  void wait_for_blocks();  ///< yields to them at once
+  /// Atomic operation of the running thread, still to come: other blocks may run first.
+  void on_atomic(const Access& access);
+  void yield_block();  ///< suspends the block, if another one can run
 
   /// Gives up the whole grid, behind a mistake with which a GPU would hang or fail. Nothing is
   /// destroyed that the running thread has: its callers may own no memory.
@@ -111,7 +110,7 @@ class BlockRunner {
     Fiber fiber;
     uint3 index{};
     bool has_begun = false;
-    Place place;  ///< where it waits
+    SourceLocation location;  ///< where it waits
     Collective kind = Collective::sync;
     std::uint32_t mask = 0;
     std::uint32_t value = 0;
@@ -119,22 +118,22 @@ class BlockRunner {
     std::array<std::uint32_t, kWarpThreads>* all = nullptr;
   };
 
-  /// What the lanes of a warp do, one bit for each. Each lane that exists is in one of the others.
+  /// Lane masks of a warp, by state. Each lane that exists is in one of the others.
   struct Warp {
     std::uint32_t exists = 0;
     std::uint32_t ready = 0;
     std::uint32_t at_barrier = 0;
-    std::uint32_t meeting = 0;
-    std::uint32_t gathering = 0;
-    std::uint32_t paused = 0;
+    std::uint32_t in_collective = 0;
+    std::uint32_t at_activemask = 0;
+    std::uint32_t yielded = 0;
     std::uint32_t returned = 0;
   };
 
-  /// Who has used a warp's storage since the last barrier.
+  /// Uses of temporary storage since the last barrier.
   struct StorageUse {
     const void* storage;
     int warp;
-    Place place;
+    SourceLocation location;
   };
 
   static void fiber_main();
@@ -143,24 +142,24 @@ class BlockRunner {
   void switch_to(int next);
   int next_ready() const;
   int last_ready() const;
-  bool resume_paused();
-  bool resume_gathering();
+  bool resume_yielded();
+  bool resume_activemask();
   void release_barrier();
-  bool try_to_meet(int warp, std::uint32_t mask);
+  bool try_to_complete(int warp, std::uint32_t mask);
 
-  [[gnu::cold]] void report_if_warp_is_parted();
-  [[gnu::cold]] void report_other_meeting(int warp, int lane, int first_lane);
+  [[gnu::cold]] void report_if_warp_diverged();
+  [[gnu::cold]] void report_collective_mismatch(int warp, int lane, int first_lane);
   [[gnu::cold]] void report_deadlock();
-  void keep_way() { ways_[static_cast<std::size_t>(current_)] = way; }
-  std::uint64_t& way_of(int warp, int lane) {
-    return ways_[static_cast<std::size_t>(warp * kWarpThreads + lane)];
+  void save_path_hash() { path_hashes_[static_cast<std::size_t>(current_)] = path_hash; }
+  std::uint64_t& path_hash_of(int warp, int lane) {
+    return path_hashes_[static_cast<std::size_t>(warp * kWarpThreads + lane)];
   }
   Thread& thread_of(int warp, int lane) { return all_[warp * kWarpThreads + lane]; }
 
   GridRunner& grid_;
   SharedMemory& shared_;
   std::unique_ptr<Thread[]> all_;
-  std::array<std::uint64_t, kMaxThreads> ways_{};  ///< of all but the running thread
+  std::array<std::uint64_t, kMaxThreads> path_hashes_{};  ///< of all but the running thread
   std::array<Warp, kMaxWarps> warps_;
   std::vector<StorageUse> storage_uses_;
   std::unique_ptr<Stacks> stacks_;
@@ -169,23 +168,22 @@ class BlockRunner {
   uint3 block_{};
   int threads_in_block_ = 0;
   int current_ = 0;
-  int live_ = 0;        ///< threads that have not returned
-  int at_barrier_ = 0;  ///< of them, those that wait at the barrier
-  int agreeing_ = 0;    ///< of them, those that brought `true`
-  int agreed_ = 0;      ///< the same, of the last barrier that was passed
+  int live_ = 0;             ///< threads that have not returned
+  int at_barrier_ = 0;       ///< of them, those that wait at the barrier
+  int predicates_ = 0;       ///< of them, those whose predicate is true
+  int last_predicates_ = 0;  ///< likewise, at the last barrier that was passed
   int first_at_barrier_ = 0;
-  const void* flag_ = nullptr;  ///< that `looker_` has looked at last, so many times
-  int looker_ = 0;
-  int looks_ = 0;
+  const void* flag_ = nullptr;  ///< that `spinning_thread_` has polled last, `spins_` times
+  int spinning_thread_ = 0;
+  int spins_ = 0;
   std::uint64_t block_number_ = 0;
-  bool is_reversed_ = false;  ///< whether the last thread that is ready has its turn first
-  bool is_looking_ = false;   ///< since a thread waits for other blocks, nobody was ready
+  bool is_reversed_ = false;       ///< whether the last thread that is ready has its turn first
+  bool waits_for_blocks_ = false;  ///< a thread waits for other blocks since nobody was ready
   Progress progress_ = Progress::ended;
   Arrival barrier_;  ///< where the first thread at the barrier waits
 };
 
-/// What is known of one block alone, while blocks take turns: a T for each that runs, which begins
-/// anew with the runner's next block.
+/// State of one block, while blocks are interleaved: a T for each runner, reset with its next block.
 template <class T>
 class PerBlock {
  public:
@@ -212,6 +210,6 @@ bool is_built_in(const void* address);
 /// From now on, the threads of all kernels pass the barrier of a block or cluster at this place as
 /// if it were not there: its race shows. `file` is relative to the project, and outlives the calls.
 void leave_out_barrier(std::string_view file, int line);
-bool is_left_out(Place place);  ///< whether it is the one at this place
+bool is_omitted_barrier(SourceLocation location);  ///< whether it is the one at this place
 
 }  // namespace rmsnorm::cpu_device

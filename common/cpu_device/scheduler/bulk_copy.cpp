@@ -23,13 +23,13 @@ struct Transfer {
 };
 
 /// What is on its way to a block, by the offset of the barrier that counts it.
-struct BulkCopiesOfBlock {
+struct BulkCopies {
   std::map<std::size_t, std::vector<Transfer>> coming;
-  int looks = 0;  // at barriers, since something has happened
+  int polls = 0;  // at barriers, since something has happened
 };
 
-BulkCopiesOfBlock& of(const BlockRunner& block) {
-  static PerBlock<BulkCopiesOfBlock> all;
+BulkCopies& of(const BlockRunner& block) {
+  static PerBlock<BulkCopies> all;
   return all.of(block);
 }
 
@@ -43,7 +43,7 @@ void report_left(const Transfer& transfer, int rank) {
 
 /// The running thread uses a barrier, which has to be there: its init() is a store. What else
 /// happens to it is in an order by itself.
-void touch_barrier(const void* caller, const SplitBarrier& barrier, bool arrives) {
+void on_barrier_access(const void* caller, const SplitBarrier& barrier, bool arrives) {
   running->observer().access(
       {.pc = caller,
        .address = &barrier,
@@ -54,13 +54,13 @@ void touch_barrier(const void* caller, const SplitBarrier& barrier, bool arrives
 }
 
 /// Carries out what is on its way to shared memory, as the barrier counts it.
-void receive(SplitBarrier& barrier) {
-  BulkCopiesOfBlock& own = of(*running);
+void complete_transfers(SplitBarrier& barrier) {
+  BulkCopies& own = of(*running);
   const auto found = own.coming.find(running->shared().offset_of(&barrier));
   if (found == own.coming.end()) return;
   const std::vector<Transfer> transfers = std::move(found->second);
   own.coming.erase(found);
-  own.looks = 0;
+  own.polls = 0;
   for (const Transfer& transfer : transfers) {
     char* const to = running->shared().begin() + transfer.to;
     running->observer().access(
@@ -74,27 +74,27 @@ void receive(SplitBarrier& barrier) {
         std::size_t{transfer.bytes});
     barrier.bytes -= static_cast<int>(transfer.bytes);
   }
-  running->observer().hand_on(&barrier);
+  running->observer().release(&barrier);
   end_phase_if_complete(barrier);
 }
 
 }  // namespace
 
-void arrive_expecting(SplitBarrier& barrier, unsigned bytes, Place place) {
-  touch_barrier(__builtin_return_address(0), barrier, true);
+void arrive_expecting(SplitBarrier& barrier, unsigned bytes, SourceLocation location) {
+  on_barrier_access(__builtin_return_address(0), barrier, true);
   if (barrier.expected > kMaxThreads) {
-    running->report(Mistake::no_count, place, {running->current()});
+    running->report(Mistake::no_count, location, {running->current()});
     running->stop();
   }
   barrier.bytes += static_cast<int>(bytes);
-  count_in(barrier, 1, &barrier);
+  count_arrivals(barrier, 1, &barrier);
 }
 
 void begin_bulk_copy(
-    void* to, const void* from, unsigned bytes, SplitBarrier& barrier, Place place) {
+    void* to, const void* from, unsigned bytes, SplitBarrier& barrier, SourceLocation location) {
   const void* const caller = __builtin_return_address(0);
   if (bytes % kBulkBytes != 0) {
-    running->report(Mistake::bulk_size, place, {running->current(), bytes, kBulkBytes});
+    running->report(Mistake::bulk_size, location, {running->current(), bytes, kBulkBytes});
     running->stop();
   }
   running->observer().access(
@@ -103,27 +103,27 @@ void begin_bulk_copy(
        .bytes = static_cast<int>(bytes),
        .kind = AccessKind::load,
        .is_bulk = true});
-  running->observer().hand_on(&barrier);  // also that it reads
+  running->observer().release(&barrier);  // also that it reads
   of(*running).coming[running->shared().offset_of(&barrier)].push_back(
       {caller, running->shared().offset_of(to), from, 0, bytes});
 }
 
 void send(void* to, std::uint64_t value, unsigned bytes, SplitBarrier& barrier) {
-  const NotWatching pause;
+  const NotWatching guard;
   const void* const caller = __builtin_return_address(0);
   Transfer transfer{caller, 0, nullptr, value, bytes};
   const Access access{caller, to, static_cast<int>(bytes), AccessKind::store};
   Cluster* const cluster = running->grid().cluster();
   if (cluster == nullptr) {
     transfer.to = running->shared().offset_of(to);
-    running->observer().sends(access, {0, transfer.to});
+    running->observer().remote_store_issued(access, {0, transfer.to});
     of(*running).coming[running->shared().offset_of(&barrier)].push_back(transfer);
     return;
   }
   const int rank = running->grid().rank();
   const SharedByte byte = cluster->find(rank, to);
   const SharedByte counter = cluster->find(rank, &barrier);
-  running->observer().sends(access, byte);
+  running->observer().remote_store_issued(access, byte);
   const BlockRunner* const receiver = cluster->receiver(rank, counter.rank, access);
   if (receiver == nullptr) {  // nobody knows what a GPU would do
     if (cluster->has_ended(counter.rank)) report_left(transfer, counter.rank);
@@ -133,37 +133,37 @@ void send(void* to, std::uint64_t value, unsigned bytes, SplitBarrier& barrier) 
   of(*receiver).coming[counter.offset].push_back(transfer);
 }
 
-bool try_wait(SplitBarrier& barrier, unsigned parity, Place place) {
-  constexpr int kPatience = 1000;  // rounds in which all others have got on, if they could
+bool try_wait(SplitBarrier& barrier, unsigned parity, SourceLocation location) {
+  constexpr int kMaxSpins = 1000;  // rounds in which all others have got on, if they could
   if (barrier.expected > kMaxThreads) {
-    running->report(Mistake::no_count, place, {running->current()});
+    running->report(Mistake::no_count, location, {running->current()});
     running->stop();
   }
   const auto is_over = [&] { return barrier.phase % 2 != parity % 2; };
-  if (!is_over()) receive(barrier);
+  if (!is_over()) complete_transfers(barrier);
   if (is_over()) {
-    touch_barrier(__builtin_return_address(0), barrier, false);
-    running->observer().take(&barrier);
+    on_barrier_access(__builtin_return_address(0), barrier, false);
+    running->observer().acquire(&barrier);
     return true;
   }
-  if (++of(*running).looks > kPatience * running->threads()) {
-    if (barrier.arrived < barrier.expected) report_no_arrival(barrier, place);
+  if (++of(*running).polls > kMaxSpins * running->threads()) {
+    if (barrier.arrived < barrier.expected) report_no_arrival(barrier, location);
     const int bytes = barrier.bytes;
     running->report(
-        bytes > 0 ? Mistake::bytes_never_come : Mistake::bytes_not_expected, place,
+        bytes > 0 ? Mistake::bytes_never_come : Mistake::bytes_not_expected, location,
         {running->current(), std::abs(bytes)});
     running->stop();
   }
   if (running->grid().cluster() != nullptr) {
     running->wait_for_blocks();
   } else {
-    running->pause();
+    running->yield();
   }
   return false;
 }
 
 void report_transfers_left(const BlockRunner& block, int rank) {
-  const BulkCopiesOfBlock& left = of(block);
+  const BulkCopies& left = of(block);
   if (!left.coming.empty()) report_left(left.coming.begin()->second.front(), rank);
 }
 

@@ -14,17 +14,18 @@
 namespace rmsnorm::cpu_device {
 
 /// mbarrier.arrive.expect_tx: arrives, and lets the phase wait for so many bytes besides.
-[[gnu::noinline]] void arrive_expecting(SplitBarrier& barrier, unsigned bytes, Place place);
+[[gnu::noinline]] void arrive_expecting(
+    SplitBarrier& barrier, unsigned bytes, SourceLocation location);
 
 /// Begins a copy from global memory, of a multiple of 16 bytes between multiples of 16.
 [[gnu::noinline]] void begin_bulk_copy(
-    void* to, const void* from, unsigned bytes, SplitBarrier& barrier, Place place);
+    void* to, const void* from, unsigned bytes, SplitBarrier& barrier, SourceLocation location);
 
 /// Sends 4 or 8 bytes to an address that map_shared() gave, and to the barrier that counts them.
 [[gnu::noinline]] void send(void* to, std::uint64_t value, unsigned bytes, SplitBarrier& barrier);
 
 /// Whether the phase of this parity is over; if not, the others run first.
-[[gnu::noinline]] bool try_wait(SplitBarrier& barrier, unsigned parity, Place place);
+[[gnu::noinline]] bool try_wait(SplitBarrier& barrier, unsigned parity, SourceLocation location);
 
 class BlockRunner;
 /// A block's threads have all returned: reports what is still on its way to it.

@@ -19,7 +19,7 @@ void Cluster::begin(std::uint64_t number) {
   number_ = number;
   for (Part& part : parts_) {
     std::unique_ptr<char[]> memory = std::move(part.memory);
-    grid_.observer().forget(memory.get(), SharedMemory::kMemoryBytes);
+    grid_.observer().reset(memory.get(), SharedMemory::kMemoryBytes);
     part = {
         .memory = std::move(memory),
         .arrivals = std::vector<int>(threads_),
@@ -34,11 +34,11 @@ void Cluster::begin_block(int rank, const BlockRunner& runner) {
 
 void Cluster::end_block(int rank) {
   part(rank).has_ended = true;
-  report_if_gone(rank);
+  report_if_exited(rank);
 }
 
 /// A block may return when it has waited at a barrier behind each access of others to its memory.
-void Cluster::report_if_gone(int rank) const {
+void Cluster::report_if_exited(int rank) const {
   const Part& own = parts_[static_cast<std::size_t>(rank)];
   if (own.passed >= own.needed) return;
   running->report(
@@ -66,37 +66,37 @@ const void* Cluster::flag(int barrier) const {
   return reinterpret_cast<const void*>(number_ * kBarriers + static_cast<std::uintptr_t>(barrier));
 }
 
-void Cluster::arrive(int rank, bool is_ordered, Place place) {
-  const NotWatching pause;
+void Cluster::arrive(int rank, bool is_ordered, SourceLocation location) {
+  const NotWatching guard;
   Part& own = part(rank);
   const auto thread = static_cast<std::size_t>(running->current());
   if (own.arrivals[thread] != own.waits[thread]) {
-    running->report(Mistake::arrives_twice, place, {thread});
+    running->report(Mistake::arrives_twice, location, {thread});
     running->stop();
   }
   const int barrier = ++own.arrivals[thread];
   const auto i = static_cast<std::size_t>(barrier);
   if (own.arrived.size() <= i) own.arrived.resize(i + 1);
   ++own.arrived[i];
-  grid_.observer().arrives(is_ordered);
-  if (own.arrived[i] == running->live()) grid_.observer().hand_on_arrivals(flag(barrier));
+  grid_.observer().cluster_arrived(is_ordered);
+  if (own.arrived[i] == running->live()) grid_.observer().release_arrivals(flag(barrier));
 }
 
-void Cluster::wait(int rank, Place place) {
-  constexpr int kPatience = 10000;  // rounds in which all others have got on, if they could
-  const NotWatching pause;
+void Cluster::wait(int rank, SourceLocation location) {
+  constexpr int kMaxSpins = 10000;  // rounds in which all others have got on, if they could
+  const NotWatching guard;
   Part& own = part(rank);
   const auto thread = static_cast<std::size_t>(running->current());
   if (own.waits[thread] == own.arrivals[thread]) {
-    running->report(Mistake::waits_without_arrival, place, {thread});
+    running->report(Mistake::waits_without_arrival, location, {thread});
     running->stop();
   }
   const int barrier = ++own.waits[thread];
   ++own.waiting;
   for (int round = 0; own.passed < barrier; ++round) {
     if (own.waiting == running->live() && all_arrived(barrier)) {
-      grid_.observer().take(flag(barrier));
-      grid_.observer().barrier_of_cluster(place, own.waiting);
+      grid_.observer().acquire(flag(barrier));
+      grid_.observer().cluster_barrier_passed(location, own.waiting);
       own.waiting = 0;
       own.passed = barrier;
       const auto i = static_cast<std::size_t>(barrier);
@@ -104,14 +104,14 @@ void Cluster::wait(int rank, Place place) {
         return other.has_ended && (other.arrived.size() <= i || other.arrived[i] == 0);
       });
       if (gone != parts_.end()) {
-        running->report(Mistake::block_returned, place, {gone - parts_.begin()});
+        running->report(Mistake::block_returned, location, {gone - parts_.begin()});
         running->stop();
       }
-      running->pause();  // the others go on beside it, and what they do is one request
+      running->yield();  // the others go on beside it, and what they do is one request
       break;
     }
-    if (round == kPatience) {
-      running->report(Mistake::never_arrives, place, {thread});
+    if (round == kMaxSpins) {
+      running->report(Mistake::never_arrives, location, {thread});
       running->stop();
     }
     running->wait_for_blocks();
@@ -146,7 +146,7 @@ const BlockRunner* Cluster::receiver(int rank, int other, const Access& access) 
   return its.has_ended ? nullptr : its.runner;
 }
 
-void Cluster::touch(int rank, int other, const Access& access) {
+void Cluster::on_remote_access(int rank, int other, const Access& access) {
   const Part& own = part(rank);
   Part& its = part(other);
   report_if_early(rank, other, access);
@@ -157,7 +157,7 @@ void Cluster::touch(int rank, int other, const Access& access) {
     its.needed_by = access;
     its.needed_by_rank = rank;
   }
-  if (its.has_ended) report_if_gone(other);
+  if (its.has_ended) report_if_exited(other);
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -28,7 +28,7 @@ class Cluster {
   /// Whether all threads of a block have returned.
   bool has_ended(int rank) const { return parts_[static_cast<std::size_t>(rank)].has_ended; }
 
-  void begin(std::uint64_t number);  ///< the next cluster, which knows nothing of the one before
+  void begin(std::uint64_t number);                       ///< resets the state for the next cluster
   void begin_block(int rank, const BlockRunner& runner);  ///< it runs from now on
   void end_block(int rank);                               ///< all its threads have returned
 
@@ -36,8 +36,9 @@ class Cluster {
 
   /// Arrives at the cluster's barrier. `is_ordered`: what it did until then is before what others
   /// do behind the barrier.
-  void arrive(int rank, bool is_ordered, Place place);
-  void wait(int rank, Place place);  ///< returns when all threads of the cluster have arrived
+  void arrive(int rank, bool is_ordered, SourceLocation location);
+  void wait(
+      int rank, SourceLocation location);  ///< returns when all threads of the cluster have arrived
 
   /// An address of another block's shared memory, for one of the running block's.
   void* map(int rank, int to, void* address);
@@ -46,8 +47,9 @@ class Cluster {
   /// The block of rank `other`, to which the running thread sends something; null if it is not
   /// there.
   const BlockRunner* receiver(int rank, int other, const Access& access);
-  /// The running thread touches another block's shared memory, if that has begun and is to stay.
-  void touch(int rank, int other, const Access& access);
+  /// Access of the running thread to another block's shared memory; reports a block that may not
+  /// have begun or may have returned.
+  void on_remote_access(int rank, int other, const Access& access);
 
  private:
   struct Part {
@@ -66,7 +68,7 @@ class Cluster {
 
   Part& part(int rank) { return parts_[static_cast<std::size_t>(rank)]; }
   void report_if_early(int rank, int other, const Access& access) const;
-  void report_if_gone(int rank) const;
+  void report_if_exited(int rank) const;
   bool has_arrived(const Part& part, int barrier) const;
   bool all_arrived(int barrier) const;
   const void* flag(int barrier) const;

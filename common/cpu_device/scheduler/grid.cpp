@@ -41,8 +41,8 @@ std::unique_ptr<GridRunner::Resident> GridRunner::next_resident(
   return resident;
 }
 
-void GridRunner::set_aside(Resident& resident) {
-  observer().set_aside(resident.number);
+void GridRunner::block_suspended(Resident& resident) {
+  observer().block_suspended(resident.number);
   if (resident.cluster != nullptr) {
     shared_.save(resident.cluster->memory(resident.rank));
     return;
@@ -53,8 +53,8 @@ void GridRunner::set_aside(Resident& resident) {
   resident.variables = shared_.save(resident.shared.get());
 }
 
-void GridRunner::go_on_with(Resident& resident) {
-  observer().go_on_with(resident.number);
+void GridRunner::block_resumed(Resident& resident) {
+  observer().block_resumed(resident.number);
   if (resident.cluster != nullptr) {  // others may have written to what it has not declared yet
     return shared_.restore(resident.cluster->memory(resident.rank), ~std::size_t{0});
   }
@@ -74,7 +74,7 @@ bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body, i
   clusters_.clear();
   ++grids_;
 
-  while (next_ < blocks_ || !aside_.empty()) {
+  while (next_ < blocks_ || !suspended_.empty()) {
     std::unique_ptr<Resident> resident;
     Progress progress{};
     if (can_begin()) {  // first: a block that waits may wait for any that has not begun
@@ -92,17 +92,17 @@ bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body, i
           {static_cast<unsigned>(n % grid.x), static_cast<unsigned>(n / grid.x % grid.y),
            static_cast<unsigned>(n / grid.x / grid.y)});
     } else {
-      resident = std::move(aside_.front());
-      aside_.pop_front();
-      go_on_with(*resident);
+      resident = std::move(suspended_.front());
+      suspended_.pop_front();
+      block_resumed(*resident);
       current_ = resident.get();
       running = &resident->runner;
-      progress = running->go_on();
+      progress = running->resume();
     }
 
-    if (progress == Progress::waits) {
-      set_aside(*resident);
-      aside_.push_back(std::move(resident));
+    if (progress == Progress::suspended) {
+      block_suspended(*resident);
+      suspended_.push_back(std::move(resident));
       continue;
     }
     if (progress == Progress::ended) report_transfers_left(resident->runner, resident->rank);
@@ -112,9 +112,9 @@ bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body, i
     }
     free_.push_back(std::move(resident));
     if (progress == Progress::stopped) {
-      for (auto& other : aside_) free_.push_back(std::move(other));
-      aside_.clear();
-      for (const auto& other : free_) other->runner.forget();
+      for (auto& other : suspended_) free_.push_back(std::move(other));
+      suspended_.clear();
+      for (const auto& other : free_) other->runner.reset();
       return false;
     }
   }
@@ -126,20 +126,20 @@ void GridRunner::want_cluster(int blocks) {
   running->stop();
 }
 
-void GridRunner::barrier(Place place) {
-  running->barrier(place);
+void GridRunner::barrier(SourceLocation location) {
+  running->barrier(location);
   if (running->current() == 0) {
     observer().fence(Scope::device);
-    observer().hand_on(this);
+    observer().release(this);
     const std::uint64_t round = rounds_;
     if (++arrived_ == blocks_) {
       arrived_ = 0;
       ++rounds_;
     }
     while (rounds_ == round) running->wait_for_blocks();
-    observer().take(this);
+    observer().acquire(this);
   }
-  running->barrier(place);
+  running->barrier(location);
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A grid: its blocks run one after the other. One that waits for another, at a flag or at a
-/// barrier of the grid, is set aside, and the others go on.
+/// Grids: blocks run one after the other. A block that waits for another, at a flag or at a barrier
+/// of the grid, is suspended, and the others run.
 
 #include <algorithm>
 #include <cstdint>
@@ -54,10 +54,10 @@ class GridRunner {
   bool is_order_changed() const { return is_changed_; }  ///< whether it is
 
   /// Whether another block can go on while the running one waits.
-  bool has_others() const { return !aside_.empty() || can_begin(); }
+  bool has_others() const { return !suspended_.empty() || can_begin(); }
 
   /// A barrier of all threads of the grid: returns when each has called it.
-  void barrier(Place place);
+  void barrier(SourceLocation location);
 
   /// That of the running block, or null where the launch has none.
   Cluster* cluster() const { return current_ == nullptr ? nullptr : current_->cluster.get(); }
@@ -84,11 +84,11 @@ class GridRunner {
 
   std::unique_ptr<Resident> new_resident();
   std::unique_ptr<Resident> next_resident(std::uint64_t number, int threads, int cluster);
-  void set_aside(Resident& resident);
-  void go_on_with(Resident& resident);
+  void block_suspended(Resident& resident);
+  void block_resumed(Resident& resident);
 
   bool can_begin() const {
-    return next_ < blocks_ && static_cast<int>(aside_.size()) < most_resident_;
+    return next_ < blocks_ && static_cast<int>(suspended_.size()) < most_resident_;
   }
 
   SharedMemory& shared_;
@@ -98,7 +98,7 @@ class GridRunner {
   int multiprocessors_ = kMultiprocessors;
   int residents_ = 0;
   std::vector<std::unique_ptr<Resident>> free_;
-  std::deque<std::unique_ptr<Resident>> aside_;  // the first has waited longest
+  std::deque<std::unique_ptr<Resident>> suspended_;  // queue: the first has waited longest
   const Resident* current_ = nullptr;
   std::vector<std::shared_ptr<Cluster>> clusters_;  // of which blocks have begun, or free ones
   int most_resident_ = 0;    // blocks that are on the device at the same time

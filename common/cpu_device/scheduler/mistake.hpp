@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "common/cpu_device/scheduler/place.hpp"
+#include "common/cpu_device/scheduler/source_location.hpp"
 
 namespace rmsnorm::cpu_device {
 
@@ -91,17 +91,17 @@ struct Word {
   Word(Number number) : value(static_cast<std::int64_t>(number)) {}  ///< in decimals
   Word(const char* text) : value(std::string(text)) {}               ///< as it is
   Word(std::string text) : value(std::move(text)) {}                 ///< likewise
-  Word(Place place) : value(place) {}                                ///< in the source
+  Word(SourceLocation location) : value(location) {}                 ///< in the source
   /// The line of the call that returns there.
   static Word of_call(const void* pc) { return Word(pc); }
 
-  std::variant<std::int64_t, std::string, Place, const void*> value;  ///< one of these
+  std::variant<std::int64_t, std::string, SourceLocation, const void*> value;  ///< one of these
 
  private:
   explicit Word(const void* pc) : value(pc) {}
 };
 
 /// Where it showed: a place in the source, or the place in the code to which a call returns.
-using Where = std::variant<Place, const void*>;
+using Where = std::variant<SourceLocation, const void*>;
 
 }  // namespace rmsnorm::cpu_device

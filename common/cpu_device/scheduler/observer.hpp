@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Whoever wants to know what runs. The device reports here; a device that nobody observes just
-/// runs.
+/// Observer of the device: hooks that the scheduler and the runtime call. A device that nobody
+/// observes just runs.
 
 #include <array>
 #include <cstddef>
@@ -12,22 +12,22 @@
 #include "common/cpu_device/scheduler/access.hpp"
 #include "common/cpu_device/scheduler/arrival.hpp"
 #include "common/cpu_device/scheduler/mistake.hpp"
-#include "common/cpu_device/scheduler/place.hpp"
+#include "common/cpu_device/scheduler/source_location.hpp"
 
 namespace rmsnorm::cpu_device {
 
-/// A number of each lane of a warp.
+/// One number for each lane of a warp.
 using Lanes = std::array<std::uint32_t, 32>;
 
-/// What the lanes of a warp meet for.
+/// Kinds of warp collectives.
 enum class Collective {
-  sync,      ///< __syncwarp: to wait for each other
-  shuffle,   ///< to read a value of another lane
-  ballot,    ///< to know whose value is not 0
-  exchange,  ///< to know all values
+  sync,      ///< __syncwarp
+  shuffle,   ///< __shfl_*_sync: a value of another lane
+  ballot,    ///< votes: whose value is not 0
+  exchange,  ///< matches and reductions: all values
 };
 
-/// Is told what happens. Each function does nothing unless it is overridden.
+/// Hooks. Each does nothing unless it is overridden.
 class Observer {
  public:
   Observer() = default;
@@ -42,43 +42,44 @@ class Observer {
   virtual void launch_begins(
       const void* /*kernel*/, const void* /*arguments*/, std::size_t /*argument_bytes*/,
       bool /*may_overlap*/) {}
-  virtual void block_begins() {}             ///< the next block of the launch
-  virtual void block_ends() {}               ///< all its threads have returned
-  virtual void set_aside(int /*block*/) {}   ///< the running block waits, as number `block`
-  virtual void go_on_with(int /*block*/) {}  ///< it runs again
+  virtual void block_begins() {}                  ///< the next block of the launch
+  virtual void block_ends() {}                    ///< all its threads have returned
+  virtual void block_suspended(int /*block*/) {}  ///< the running one, by its number
+  virtual void block_resumed(int /*block*/) {}    ///< likewise
   virtual void thread_begins() {}  ///< from now on, the running thread is in the kernel's own code
 
   // What the running thread does.
 
   virtual void access(const Access&) {}  ///< it loads or stores
-  /// It sends a number to the shared memory of a block of its cluster: the store is still to come.
-  virtual void sends(const Access&, const SharedByte&) {}
+  /// st.async to the shared memory of a block of its cluster: the store is still to come.
+  virtual void remote_store_issued(const Access&, const SharedByte&) {}
   virtual void fence(Scope) {}  ///< it calls one
-  /// It lets those know what it did who take() it from the same place later.
-  virtual void hand_on(const void* /*place*/) {}
-  virtual void take(const void* /*place*/) {}   ///< what others handed on there
-  virtual void kernel_before_ended() {}         ///< it has waited for that
-  virtual void triggered(Place) {}              ///< it lets the next kernel begin
-  virtual void arrives(bool /*is_ordered*/) {}  ///< at a cluster's barrier
+  /// Releases what it did to those who acquire() the same flag later.
+  virtual void release(const void* /*flag*/) {}
+  virtual void acquire(const void* /*flag*/) {}                ///< what others released there
+  virtual void grid_dependency_synced() {}                     ///< cudaGridDependencySynchronize()
+  virtual void launch_completion_triggered(SourceLocation) {}  ///< it lets the next kernel begin
+  virtual void cluster_arrived(bool /*is_ordered*/) {}         ///< at a cluster's barrier
 
   // What threads do together.
 
-  virtual void barrier_passed(Place, int /*threads*/) {}      ///< by so many threads of the block
-  virtual void barrier_of_cluster(Place, int /*threads*/) {}  ///< likewise
-  virtual void all_met() {}     ///< the block's threads, at a barrier other than __syncthreads
-  virtual void all_paused() {}  ///< every thread of the block has given way
-  virtual void hand_on_arrivals(const void* /*place*/) {}  ///< all of the block have arrived
-  /// The lanes of a warp, one bit each, have met there.
-  virtual void lanes_met(Collective, int /*warp*/, std::uint32_t /*lanes*/, Place) {}
+  virtual void barrier_passed(SourceLocation, int /*threads*/) {
+  }  ///< by so many threads of the block
+  virtual void cluster_barrier_passed(SourceLocation, int /*threads*/) {}  ///< likewise
+  virtual void block_synced() {}  ///< the block's threads, at a barrier other than __syncthreads
+  virtual void all_yielded() {}   ///< every thread of the block has yielded
+  virtual void release_arrivals(const void* /*flag*/) {}  ///< all threads of the block have arrived
+  /// A warp collective is complete; lane mask.
+  virtual void collective_done(Collective, int /*warp*/, std::uint32_t /*lanes*/, SourceLocation) {}
   /// A shuffle brings each of these lanes the value of its source.
   virtual void shuffled(
-      Place, int /*warp*/, std::uint32_t /*lanes*/, const Lanes& /*values*/,
+      SourceLocation, int /*warp*/, std::uint32_t /*lanes*/, const Lanes& /*values*/,
       const Lanes& /*sources*/) {}
 
   // Memory.
 
   virtual void add_padding(std::size_t /*offset*/) {}  ///< of a variable in shared memory
-  virtual void forget(const void* /*data*/, std::size_t /*bytes*/) {}     ///< what was done to it
+  virtual void reset(const void* /*data*/, std::size_t /*bytes*/) {}      ///< clears its shadow
   virtual void allocated(const void* /*data*/, std::size_t /*bytes*/) {}  ///< by cudaMalloc
   virtual void freed(const void* /*data*/) {}                             ///< by cudaFree
   virtual void filled(const void* /*data*/, std::size_t /*bytes*/) {}     ///< by a copy or a memset
@@ -87,9 +88,9 @@ class Observer {
 
   /// A mistake of a thread of the running block, counted through the block.
   virtual void mistake(Mistake, const Where&, int /*thread*/, const std::vector<Word>&) {}
-  /// The running thread has come to a barrier of its block, or with `is_named` of its warp, by
-  /// other addresses than thread `other`: which need not be another way in the source.
-  virtual void arrived_by_another_way(
+  /// The running thread has arrived at a barrier of its block, or with `is_named` of its warp, by
+  /// another call stack than thread `other`; in the source, it may be the same one.
+  virtual void barrier_mismatch(
       const Arrival& /*own*/, const Arrival& /*of_other*/, int /*other*/, bool /*is_named*/) {}
   /// A mistake of the host's code, whose calls are on the stack.
   virtual void mistake_of_host(

@@ -73,7 +73,7 @@ void SharedMemory::fill(const SharedPiece& piece) {
 }
 
 /// Places a piece behind the last one. Its banks are those it would have without the gaps.
-const SharedPiece& SharedMemory::place(
+const SharedPiece& SharedMemory::location(
     std::string name, std::size_t bytes, std::size_t alignment, std::size_t element_bytes) {
   static_bytes_ = round_up(static_bytes_, alignment);
   const std::size_t begin = round_up(end_ + kGap, kRowOfBanks) + static_bytes_ % kRowOfBanks;
@@ -86,8 +86,8 @@ const SharedPiece& SharedMemory::place(
 
 void* SharedMemory::reserve(
     SharedVariable& variable, std::size_t bytes, std::size_t alignment, std::size_t element_bytes,
-    const char* name, Place source, const bool* padding) {
-  const NotWatching pause;
+    const char* name, SourceLocation source, const bool* padding) {
+  const NotWatching guard;
   const std::size_t all = round_up(static_bytes_, alignment) + bytes;
   if (all > kSharedBytes || all + dynamic_bytes_ > kSharedBytesOptin ||
       end_ + bytes + 3 * kGap > kDynamicBegin) {
@@ -95,7 +95,7 @@ void* SharedMemory::reserve(
         Mistake::no_room, source, {name, all, dynamic_bytes_, kSharedBytes, kSharedBytesOptin});
     running->stop();
   }
-  const SharedPiece& piece = place(name, bytes, alignment, element_bytes);
+  const SharedPiece& piece = location(name, bytes, alignment, element_bytes);
   for (std::size_t i = 0; i < bytes; ++i) {
     if (padding[i % element_bytes]) running->observer().add_padding(piece.begin + i);
   }
@@ -108,7 +108,7 @@ void* SharedMemory::reserve(
 
 void* SharedMemory::dynamic(std::size_t element_bytes, const char* name) {
   if (dynamic_.name != name) {
-    const NotWatching pause;
+    const NotWatching guard;
     dynamic_.name = name;
     dynamic_.element_bytes = element_bytes;
     for (SharedPiece& piece : pieces_) {

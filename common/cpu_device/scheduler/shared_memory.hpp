@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cpu_device/scheduler/place.hpp"
+#include "common/cpu_device/scheduler/source_location.hpp"
 
 namespace rmsnorm::cpu_device {
 
@@ -53,7 +53,7 @@ class SharedMemory {
   /// out of shared memory is stopped. `padding` tells the bytes of an element that are padding.
   void* reserve(
       SharedVariable& variable, std::size_t bytes, std::size_t alignment, std::size_t element_bytes,
-      const char* name, Place place, const bool* padding);
+      const char* name, SourceLocation location, const bool* padding);
   /// The memory that a launch asks for as its third argument: always at the same address, which a
   /// declaration outside of all functions needs before there is a launch.
   void* dynamic(std::size_t element_bytes, const char* name);
@@ -95,7 +95,7 @@ class SharedMemory {
   static constexpr std::size_t kRangeBytes = kFirstByte + kMemoryBytes + kFirstByte;
 
  private:
-  const SharedPiece& place(
+  const SharedPiece& location(
       std::string name, std::size_t bytes, std::size_t alignment, std::size_t element_bytes);
   void fill(const SharedPiece& piece);
 

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::uintptr_t kBanks = 32;
 constexpr std::uintptr_t kWordBytes = 4;
-/// A thread that does the same more often than this without meeting the others waits for them: what
-/// is not counted yet must fit in memory.
+/// Flush threshold: a lane with this many accesses at one site yields, so that pending requests
+/// stay bounded.
 constexpr int kMostPending = 4096;
 
 }  // namespace
@@ -44,20 +44,20 @@ LaunchCounts Counter::result() const {
   counts.blocks = blocks_;
   counts.overlapping_blocks = overlapping_blocks_;
   for (auto& [key, line] : lines) counts.lines.push_back(std::move(line));
-  for (const auto& [key, line] : meetings_) counts.lines.push_back(line);
+  for (const auto& [key, line] : synchronizations_) counts.lines.push_back(line);
   return counts;
 }
 
-void Counter::block_met() {
-  for (int warp = 0; warp < kMaxWarps; ++warp) warp_met(warp);
+void Counter::flush_block() {
+  for (int warp = 0; warp < kMaxWarps; ++warp) flush_warp(warp);
 }
 
-void Counter::swap_block(OfBlock& other) {
+void Counter::swap_block(BlockState& other) {
   std::swap(pending_, other.pending);
   pending_.resize(sites_.size());
 }
 
-void Counter::all_paused() {
+void Counter::all_yielded() {
   for (std::size_t site = 0; site < sites_.size(); ++site) {
     for (int warp = 0; warp < kMaxWarps; ++warp) {
       if (pending_[site][warp].used >= kMostPending) count(site, warp);
@@ -65,9 +65,9 @@ void Counter::all_paused() {
   }
 }
 
-void Counter::meeting(const char* kind, Place place, int threads) {
-  const SourceLine source = line_of(place);
-  LineCount& line = meetings_[{kind, source}];
+void Counter::synchronization(const char* kind, SourceLocation location, int threads) {
+  const SourceLine source = line_of(location);
+  LineCount& line = synchronizations_[{kind, source}];
   line.kind = kind;
   line.file = source.file;
   line.line = source.line;
@@ -131,10 +131,10 @@ void Counter::access(
   request.address[request.lanes] = address;
   ++request.lanes;
 
-  if (pending.times[lane] >= kMostPending) running->pause();
+  if (pending.times[lane] >= kMostPending) running->yield();
 }
 
-void Counter::warp_met(int warp) {
+void Counter::flush_warp(int warp) {
   for (std::size_t site = 0; site < sites_.size(); ++site) count(site, warp);
 }
 

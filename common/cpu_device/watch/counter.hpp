@@ -1,9 +1,9 @@
 #pragma once
 /// \file
-/// Counts what the loads, stores and meetings of a kernel cost.
+/// Counts what loads, stores, barriers and shuffles of a kernel cost.
 ///
-/// What the lanes of a warp do at the same place for the n-th time since they last met is one
-/// request: that is how a GPU carries it out.
+/// A request: what the lanes of a warp do at the same instruction for the n-th time since the warp
+/// last synchronised. That is how a GPU carries it out.
 
 #include <array>
 #include <cstdint>
@@ -29,14 +29,14 @@ enum class Space {
 
 /// Counts what a launch asks of the memory, line by line.
 class Counter {
-  /// What the lanes of a warp did at a site at the same time.
+  /// Request: the lanes of a warp, and their addresses.
   struct Request {
     int lanes = 0;
     std::array<std::uint8_t, kWarpThreads> lane;
     std::array<std::uintptr_t, kWarpThreads> address;
   };
-  /// The requests of a warp at a site since it last met; lane l has taken part in the first
-  /// times[l].
+  /// Pending requests of a warp at a site since it last synchronised; lane l has taken part in the
+  /// first times[l].
   struct Pending {
     std::array<int, kWarpThreads> times{};
     std::vector<Request> requests;
@@ -44,8 +44,8 @@ class Counter {
   };
 
  public:
-  /// The requests of a block that others interrupt: lanes that waited for these join them later.
-  struct OfBlock {
+  /// Pending requests of a suspended block: lanes join them later.
+  struct BlockState {
     std::vector<std::array<Pending, kMaxWarps>> pending;  ///< of each site
   };
 
@@ -59,14 +59,13 @@ class Counter {
     ++blocks_;
     if (may_overlap) ++overlapping_blocks_;
   }
-  /// All lanes of a warp, or all threads of the block, have come to the same point: what they do
-  /// from now on is no request of before.
-  void warp_met(int warp);
-  void block_met();  ///< the same for all warps of the block
-  /// Another block goes on: keeps the requests of this one, and takes out those of the other.
-  void swap_block(OfBlock& other);
-  /// The lanes that wait because they did the same too often have all done it equally often.
-  void all_paused();
+  /// Flushes the pending requests of a warp: all its lanes have synchronised.
+  void flush_warp(int warp);
+  void flush_block();  ///< the same for all warps of the block
+  /// Suspends the running block's pending requests, and resumes another's.
+  void swap_block(BlockState& other);
+  /// Flushes the requests beyond the threshold, after all lanes have come to it.
+  void all_yielded();
 
   /// A load or store of the running thread, to the tensor or shared variable `of`. In shared
   /// memory, the address is the offset.
@@ -74,10 +73,10 @@ class Counter {
   /// A bulk copy from the tensor `of`, by no lane.
   void bulk_load(const Access& access, const std::string& of);
   /// A barrier or a shuffle, one of kKinds, that so many threads have passed.
-  void meeting(const char* kind, Place place, int threads);
+  void synchronization(const char* kind, SourceLocation location, int threads);
 
  private:
-  /// One place in the code that touches one tensor or shared variable.
+  /// An instruction that accesses one tensor or shared variable.
   struct Site {
     const void* pc;
     Space space;
@@ -101,7 +100,7 @@ class Counter {
   std::vector<Site> sites_;
   std::unordered_map<std::uint64_t, std::size_t> known_sites_;
   std::vector<std::array<Pending, kMaxWarps>> pending_;  // of each site
-  std::map<std::pair<std::string, SourceLine>, LineCount> meetings_;
+  std::map<std::pair<std::string, SourceLine>, LineCount> synchronizations_;
 };
 
 }  // namespace rmsnorm::cpu_device

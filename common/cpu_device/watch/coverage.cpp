@@ -36,16 +36,16 @@ namespace rmsnorm {
 namespace {
 
 /// When a place has run.
-enum Mark : unsigned char { kNever, kNow, kEarlier, kBeforeAll };
+enum Coverage : unsigned char { kNever, kNow, kEarlier, kBeforeAll };
 
 /// Of the bytes of the program's code, some of which are places.
-Mark marks[64 << 20];  // from the start: kernels register before main()
+Coverage marks[64 << 20];  // from the start: kernels register before main()
 
 std::size_t offset_of(const void* pc) {
   return static_cast<std::size_t>(static_cast<const char*>(pc) - &__executable_start);
 }
 
-/// Where they are, in the order in which they have run.
+/// Basic blocks that have run in this problem, in order.
 std::vector<std::size_t>& places() {
   static std::vector<std::size_t> found;
   return found;
@@ -57,22 +57,22 @@ std::vector<std::size_t>& places() {
   places().push_back(place);
 }
 
-/// The code from one place of a function to the next.
-struct Piece {
+/// Basic block: the code from one place of a function to the next.
+struct BasicBlock {
   const char* begin;
   const char* pc;  // what its call returns to
   const char* end;
-  Mark mark;
+  Coverage mark;
   std::pair<const void*, std::string> function;  // its compilation unit, and its symbol
   const char* entry;                             // of the function, by which the unit is found
   bool is_cold;  // what only an exception or abort() leads to, as the compiler has decided
 };
 
-/// All of the program, in their order.
-std::vector<Piece> all_pieces() {
+/// Basic blocks of the program, in their order.
+std::vector<BasicBlock> all_basic_blocks() {
   const std::vector<cpu_device::CallSite> calls =
       cpu_device::calls_of(reinterpret_cast<const void*>(&__sanitizer_cov_trace_pc));
-  std::vector<Piece> found;
+  std::vector<BasicBlock> found;
   for (const auto& [first, end, symbol, unit] : cpu_device::all_functions()) {
     if (!found.empty() && first < found.back().end) continue;  // another name of the same
     // The compiler may take a function apart: "sum.part.0" is a part of "sum".
@@ -90,8 +90,8 @@ std::vector<Piece> all_pieces() {
   return found;
 }
 
-/// The different numbers on one side of a comparison, if they are few.
-struct Few {
+/// Distinct values on one side of a comparison, if they are few.
+struct DistinctValues {
   static constexpr int kMost = 8;
   std::array<double, kMost> numbers{};
   int count = 0;  // one more than kMost: they are many
@@ -104,33 +104,33 @@ struct Few {
     if (count < kMost) numbers[count] = number;
     ++count;
   }
-  bool are_many() const { return count > kMost; }
+  bool is_full() const { return count > kMost; }
 };
 
-/// A comparison in the code. A switch has one for each of its cases.
-struct Site {
+/// Comparison site. A switch has one for each of its cases.
+struct ComparisonSite {
   std::uintptr_t key = 0;  // 0: no site yet
   bool is_float = false;
-  std::array<double, 2> first{};  // numbers that were compared
-  std::array<bool, 2> varies{};   // whether they were others later
-  std::array<Few, 2> few{};       // all of them
-  std::array<bool, 3> seen{};     // less, equal, greater
-  std::vector<std::pair<int, std::array<double, 2>>> in_problems{};  // if each has one pair alone
-  bool is_of_size = true;                                            // whether each has
+  std::array<double, 2> first{};           // numbers that were compared
+  std::array<bool, 2> varies{};            // whether they were others later
+  std::array<DistinctValues, 2> values{};  // all of them
+  std::array<bool, 3> seen{};              // less, equal, greater
+  std::vector<std::pair<int, std::array<double, 2>>> by_problem{};  // if each has one pair alone
+  bool is_of_size = true;                                           // whether each has
   std::array<double, 2> nearest{};
   int problem = 0;                // in which they were nearest
   std::optional<bool> is_reader;  // who wrote it, once that has been asked
 };
 
-auto& sites = *new std::array<Site, 1 << 14>;  // never destroyed: code runs until the end
-int current_problem = -1;                      // none
-bool are_noted = true;                         // the comparisons
+auto& sites = *new std::array<ComparisonSite, 1 << 14>;  // never destroyed: code runs until the end
+int current_problem = -1;                                // none
+bool are_noted = true;                                   // the comparisons
 
 /// Null if there are too many.
-Site* site_of(std::uintptr_t key) {
+ComparisonSite* site_of(std::uintptr_t key) {
   const std::size_t begin = key * 0x9e3779b97f4a7c15u >> 50;
   for (std::size_t i = begin; i < begin + 64; ++i) {
-    Site& site = sites[i % std::size(sites)];
+    ComparisonSite& site = sites[i % std::size(sites)];
     if (site.key == key) return &site;
     if (site.key == 0) {
       site.key = key;
@@ -140,19 +140,19 @@ Site* site_of(std::uintptr_t key) {
   return nullptr;
 }
 
-void add_to_problem(Site& site, double a, double b) {
-  if (site.in_problems.empty() || site.in_problems.back().first != current_problem) {
-    site.in_problems.push_back({current_problem, {a, b}});
-  } else if (site.in_problems.back().second != std::array{a, b}) {
+void add_to_problem(ComparisonSite& site, double a, double b) {
+  if (site.by_problem.empty() || site.by_problem.back().first != current_problem) {
+    site.by_problem.push_back({current_problem, {a, b}});
+  } else if (site.by_problem.back().second != std::array{a, b}) {
     site.is_of_size = false;
-    site.in_problems = {};
+    site.by_problem = {};
   }
 }
 
 /// Not inlined: most comparisons are not noted, and their callers ask is_noting() first.
 [[gnu::noinline]] void note(std::uintptr_t key, double a, double b, bool is_float) {
   if (std::isnan(a) || std::isnan(b)) return;
-  Site* const site = site_of(key);
+  ComparisonSite* const site = site_of(key);
   if (site == nullptr) return;
   const bool is_new = !(site->seen[0] || site->seen[1] || site->seen[2]);
   if (is_new) {
@@ -161,8 +161,8 @@ void add_to_problem(Site& site, double a, double b) {
   }
   site->varies[0] |= a != site->first[0];
   site->varies[1] |= b != site->first[1];
-  site->few[0].add(a);
-  site->few[1].add(b);
+  site->values[0].add(a);
+  site->values[1].add(b);
   if (site->is_of_size) add_to_problem(*site, a, b);
   site->seen[a < b ? 0 : a == b ? 1 : 2] = true;
   if (!is_new && std::abs(a - b) >= std::abs(site->nearest[0] - site->nearest[1])) return;
@@ -181,18 +181,18 @@ std::uintptr_t key_of(const void* pc) {
 }
 
 /// Of a line that nobody but the harness calls, there is nothing to say.
-bool is_of_reader(std::string_view file) {
+bool is_user_code(std::string_view file) {
   return !file.empty() && !cpu_device::is_own(file) && !file.starts_with("/usr/");
 }
 
 /// Also where the reader's code calls the library's, as std::upper_bound().
-bool is_of_reader(Site& site) {
+bool is_user_code(ComparisonSite& site) {
   if (!site.is_reader) {
     constexpr std::uintptr_t kAddress = (std::uintptr_t{1} << kAddressBits) - 1;
     const void* const pc = &__executable_start + (site.key & kAddress);
     std::string file = cpu_device::own_line_of_call(pc).file;
     if (file.starts_with("/usr/")) file = cpu_device::line_of_call(pc).file;
-    site.is_reader = is_of_reader(file);
+    site.is_reader = is_user_code(file);
   }
   return *site.is_reader;
 }
@@ -208,11 +208,11 @@ bool can_cover() {
 }
 
 void forget_comparisons() {
-  std::fill(std::begin(sites), std::end(sites), Site{});
+  std::fill(std::begin(sites), std::end(sites), ComparisonSite{});
 }
 
 void cover(int problem) {
-  const Mark mark = current_problem < 0 ? kBeforeAll : kEarlier;
+  const Coverage mark = current_problem < 0 ? kBeforeAll : kEarlier;
   current_problem = problem;
   for (const std::size_t place : places()) marks[place] = mark;
   places().clear();
@@ -228,22 +228,23 @@ std::vector<std::size_t> places_run() {
 
 std::vector<Threshold> thresholds_not_crossed() {
   std::vector<Threshold> found;
-  for (Site& site : sites) {
+  for (ComparisonSite& site : sites) {
     // Where all numbers change, or none, they say nothing of a size: but for a table's.
-    const int constant = site.few[0].are_many() ? 1 : 0;
-    const bool is_table = site.varies[0] && site.varies[1] && site.few[1 - constant].are_many() &&
-                          !site.few[constant].are_many();
+    const int constant = site.values[0].is_full() ? 1 : 0;
+    const bool is_table = site.varies[0] && site.varies[1] && site.values[1 - constant].is_full() &&
+                          !site.values[constant].is_full();
     const bool is_crossed = site.seen == std::array{true, true, true};
     if (!is_table && (site.varies[0] == site.varies[1] || is_crossed)) continue;
-    if (!is_of_reader(site)) continue;
+    if (!is_user_code(site)) continue;
     if (!is_table) {
       const int first = site.varies[0] ? 1 : 0;
       found.push_back({site.is_float, site.first[first], site.nearest[1 - first], site.problem});
       continue;
     }
-    for (int i = 0; i < site.few[constant].count; ++i) {
+    for (int i = 0; i < site.values[constant].count; ++i) {
       found.push_back(
-          {site.is_float, site.few[constant].numbers[i], site.nearest[1 - constant], site.problem});
+          {site.is_float, site.values[constant].numbers[i], site.nearest[1 - constant],
+           site.problem});
     }
   }
   // Not in the order of their addresses, which any change of the program changes.
@@ -255,12 +256,12 @@ std::vector<Threshold> thresholds_not_crossed() {
 
 std::vector<SizeTest> size_tests() {
   std::vector<SizeTest> found;
-  for (Site& site : sites) {
+  for (ComparisonSite& site : sites) {
     if (site.is_float || !site.is_of_size || site.varies[0] == site.varies[1]) continue;
-    if (!is_of_reader(site)) continue;
+    if (!is_user_code(site)) continue;
     const int constant = site.varies[0] ? 1 : 0;
     SizeTest test{site.first[constant], {}};
-    for (const auto& [problem, pair] : site.in_problems) {
+    for (const auto& [problem, pair] : site.by_problem) {
       test.numbers.emplace_back(problem, pair[1 - constant]);
     }
     found.push_back(std::move(test));
@@ -269,19 +270,19 @@ std::vector<SizeTest> size_tests() {
 }
 
 void pack_comparisons(Packed& packed) {
-  for (const Site& site : sites) {
+  for (const ComparisonSite& site : sites) {
     if (site.key == 0) continue;
     packed.put(site.key);
     packed.put(site.is_float);
     packed.put(site.first);
     packed.put(site.varies);
-    packed.put(site.few);
+    packed.put(site.values);
     packed.put(site.seen);
     packed.put(site.is_of_size);
     packed.put(site.nearest);
     packed.put(site.problem);
-    packed.put(site.in_problems.size());
-    for (const auto& [problem, numbers] : site.in_problems) {
+    packed.put(site.by_problem.size());
+    for (const auto& [problem, numbers] : site.by_problem) {
       packed.put(problem);
       packed.put(numbers);
     }
@@ -291,21 +292,21 @@ void pack_comparisons(Packed& packed) {
 
 void add_comparisons(Packed& packed) {
   while (const auto key = packed.take<std::uintptr_t>()) {
-    Site other;
+    ComparisonSite other;
     other.key = key;
     other.is_float = packed.take<bool>();
     other.first = packed.take<std::array<double, 2>>();
     other.varies = packed.take<std::array<bool, 2>>();
-    other.few = packed.take<std::array<Few, 2>>();
+    other.values = packed.take<std::array<DistinctValues, 2>>();
     other.seen = packed.take<std::array<bool, 3>>();
     other.is_of_size = packed.take<bool>();
     other.nearest = packed.take<std::array<double, 2>>();
     other.problem = packed.take<int>();
     for (auto left = packed.take<std::size_t>(); left > 0; --left) {
       const auto problem = packed.take<int>();
-      other.in_problems.emplace_back(problem, packed.take<std::array<double, 2>>());
+      other.by_problem.emplace_back(problem, packed.take<std::array<double, 2>>());
     }
-    Site* const site = site_of(key);
+    ComparisonSite* const site = site_of(key);
     if (site == nullptr) continue;
     if (site->seen == std::array<bool, 3>{}) {
       *site = std::move(other);
@@ -313,18 +314,18 @@ void add_comparisons(Packed& packed) {
     }
     for (int i = 0; i < 2; ++i) {
       site->varies[i] |= other.varies[i] || other.first[i] != site->first[i];
-      const int count = std::min(other.few[i].count, Few::kMost);
-      for (int k = 0; k < count; ++k) site->few[i].add(other.few[i].numbers[k]);
-      if (other.few[i].are_many()) site->few[i].count = Few::kMost + 1;
+      const int count = std::min(other.values[i].count, DistinctValues::kMost);
+      for (int k = 0; k < count; ++k) site->values[i].add(other.values[i].numbers[k]);
+      if (other.values[i].is_full()) site->values[i].count = DistinctValues::kMost + 1;
     }
     for (int i = 0; i < 3; ++i) site->seen[i] |= other.seen[i];
     site->is_of_size &= other.is_of_size;
     // Both begin with those of before the copy.
     const auto [own, others] = std::mismatch(
-        site->in_problems.begin(), site->in_problems.end(), other.in_problems.begin(),
-        other.in_problems.end());
-    site->in_problems.insert(site->in_problems.end(), others, other.in_problems.end());
-    if (!site->is_of_size) site->in_problems = {};
+        site->by_problem.begin(), site->by_problem.end(), other.by_problem.begin(),
+        other.by_problem.end());
+    site->by_problem.insert(site->by_problem.end(), others, other.by_problem.end());
+    if (!site->is_of_size) site->by_problem = {};
     if (std::abs(other.nearest[0] - other.nearest[1]) <
         std::abs(site->nearest[0] - site->nearest[1])) {
       site->nearest = other.nearest;
@@ -378,7 +379,7 @@ std::string cover_apart(int count, const std::function<std::string(int)>& work) 
       std::exit(0);
     }
     for (std::size_t i = 0; i < found->count; ++i) {
-      Mark& mark = marks[found->places[i]];
+      Coverage& mark = marks[found->places[i]];
       if (mark == kNever) mark = kEarlier;
     }
     found->count = 0;
@@ -398,36 +399,36 @@ std::string call_that_failed() {
 
 std::vector<Lines> lines_never_run(bool every_function) {
   if (!can_cover()) return {};
-  std::vector<Piece> pieces = all_pieces();
+  std::vector<BasicBlock> blocks = all_basic_blocks();
   std::set<std::pair<const void*, std::string>> entered;
   std::map<const void*, const char*> units;  // of these functions, and one's entry of each
-  for (const Piece& piece : pieces) {
-    if (piece.mark != kNow && piece.mark != kEarlier) continue;
-    entered.insert(piece.function);
-    units[piece.function.first] = piece.entry;
+  for (const BasicBlock& block : blocks) {
+    if (block.mark != kNow && block.mark != kEarlier) continue;
+    entered.insert(block.function);
+    units[block.function.first] = block.entry;
   }
   std::map<cpu_device::SourceLine, bool> lines;  // where a piece that has not run begins: false
-  for (const Piece& piece : pieces) {
-    if (piece.mark != kNever || piece.is_cold) continue;
-    if (!every_function && !entered.contains(piece.function)) continue;
-    if (!cpu_device::begins_line(piece.begin)) continue;  // it has none of its own
-    const cpu_device::SourceLine line = cpu_device::line_of_call(piece.pc);
-    if (is_of_reader(line.file)) lines[line] = false;
+  for (const BasicBlock& block : blocks) {
+    if (block.mark != kNever || block.is_cold) continue;
+    if (!every_function && !entered.contains(block.function)) continue;
+    if (!cpu_device::begins_line(block.begin)) continue;  // it has none of its own
+    const cpu_device::SourceLine line = cpu_device::line_of_call(block.pc);
+    if (is_user_code(line.file)) lines[line] = false;
   }
   if (lines.empty()) return {};
   // Of a line there may be several pieces: instances of a template, copies in its callers.
-  std::erase_if(pieces, [](const Piece& piece) { return piece.mark == kNever; });
-  for (const Piece& piece : pieces) {
-    for (const cpu_device::SourceLine& line : cpu_device::lines_between(piece.begin, piece.end)) {
-      if (is_of_reader(line.file)) lines[line] = true;
+  std::erase_if(blocks, [](const BasicBlock& block) { return block.mark == kNever; });
+  for (const BasicBlock& block : blocks) {
+    for (const cpu_device::SourceLine& line : cpu_device::lines_between(block.begin, block.end)) {
+      if (is_user_code(line.file)) lines[line] = true;
     }
   }
   for (const auto& [unit, code] : units) {
     for (const cpu_device::InlinedCall& call : cpu_device::inlined_calls(code)) {
       const auto line = lines.find(call.line);
       if (line == lines.end() || line->second) continue;
-      const auto behind = std::ranges::lower_bound(pieces, call.end, {}, &Piece::begin);
-      line->second = behind != pieces.begin() && std::prev(behind)->end > call.begin;
+      const auto behind = std::ranges::lower_bound(blocks, call.end, {}, &BasicBlock::begin);
+      line->second = behind != blocks.begin() && std::prev(behind)->end > call.begin;
     }
   }
 
@@ -453,7 +454,7 @@ extern "C" {
 
 void __sanitizer_cov_trace_pc() {
   const std::size_t place = offset_of(__builtin_return_address(0));
-  cpu_device::way = (cpu_device::way ^ place) * 0x9e3779b97f4a7c15u;
+  cpu_device::path_hash = (cpu_device::path_hash ^ place) * 0x9e3779b97f4a7c15u;
   if (place < sizeof marks && marks[place] != kNow) [[unlikely]]
     mark(place);
 }

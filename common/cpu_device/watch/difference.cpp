@@ -10,7 +10,7 @@ namespace {
 std::vector<SourceLine> lines_from(std::size_t begin, const Arrival& arrival) {
   std::vector<SourceLine> lines;
   for (std::size_t i = begin; i < arrival.calls.size() && arrival.calls[i] != nullptr; ++i) {
-    const std::vector<SourceLine>& more = readers_lines(arrival.calls[i]);
+    const std::vector<SourceLine>& more = user_lines(arrival.calls[i]);
     lines.insert(lines.end(), more.begin(), more.end());
   }
   return lines;
@@ -18,9 +18,9 @@ std::vector<SourceLine> lines_from(std::size_t begin, const Arrival& arrival) {
 
 }  // namespace
 
-std::optional<TwoLines> difference(const Arrival& first, const Arrival& second) {
-  if (!same_place(first.place, second.place)) {
-    return TwoLines{line_of(first.place), line_of(second.place)};
+std::optional<LinePair> difference(const Arrival& first, const Arrival& second) {
+  if (!is_same_line(first.location, second.location)) {
+    return LinePair{line_of(first.location), line_of(second.location)};
   }
   const auto same = std::ranges::mismatch(first.calls, second.calls).in1 - first.calls.begin();
   const std::vector<SourceLine> ours = lines_from(static_cast<std::size_t>(same), first);
@@ -28,7 +28,7 @@ std::optional<TwoLines> difference(const Arrival& first, const Arrival& second) 
   const auto [our, other] = std::ranges::mismatch(ours, others);
   // Behind the kernel, and where the compiler has lost a line, nothing can be told.
   if (our == ours.end() || other == others.end() || our->line == 0 || other->line == 0) return {};
-  return TwoLines{*our, *other};
+  return LinePair{*our, *other};
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Where two threads that have come to a barrier differ in the source.
+/// Where the call stacks of two arrivals at a barrier diverge in the source.
 
 #include <optional>
 
@@ -10,14 +10,14 @@
 namespace rmsnorm::cpu_device {
 
 /// The lines of two calls.
-struct TwoLines {
+struct LinePair {
   SourceLine first;   ///< of the one arrival
   SourceLine second;  ///< of the other
 };
 
-/// Where two arrivals differ in the source: the lines of the barriers or, if these are the same, of
-/// the innermost calls that are not. Compilers copy code, so other addresses are not yet another
+/// Where two arrivals diverge: the lines of the barriers or, if these are the same, of the
+/// innermost calls that are not. Compilers copy code, so other addresses are not yet another
 /// place.
-std::optional<TwoLines> difference(const Arrival& first, const Arrival& second);
+std::optional<LinePair> difference(const Arrival& first, const Arrival& second);
 
 }  // namespace rmsnorm::cpu_device

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::size_t kMost = 20;  // nobody reads more
 
-std::string text_of(uint3 place) {
-  if (place.y == 0 && place.z == 0) return fmt::format("{}", place.x);
-  return fmt::format("({}, {}, {})", place.x, place.y, place.z);
+std::string text_of(uint3 location) {
+  if (location.y == 0 && location.z == 0) return fmt::format("{}", location.x);
+  return fmt::format("({}, {}, {})", location.x, location.y, location.z);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace rmsnorm::cpu_device {
 namespace {
 
 SourceLine line_at(const Where& where) {
-  if (const auto* place = std::get_if<Place>(&where)) return line_of(*place);
+  if (const auto* location = std::get_if<SourceLocation>(&where)) return line_of(*location);
   return line_of_call(std::get<const void*>(where));
 }
 
@@ -45,24 +45,24 @@ Hazard Watcher::hazard_of_host(
 
 void Watcher::mistake(
     Mistake what, const Where& where, int thread, const std::vector<Word>& words) {
-  const NotWatching pause;
+  const NotWatching guard;
   const SourceLine line = line_at(where);
   const std::string key =
       fmt::format("{} {}{}", static_cast<int>(what), place_text(line), places_in(words));
   hazards_.add(key, [&] { return hazard_of(what, line, thread, words); });
 }
 
-void Watcher::arrived_by_another_way(
+void Watcher::barrier_mismatch(
     const Arrival& own, const Arrival& of_other, int other, bool is_named) {
-  const NotWatching pause;
+  const NotWatching guard;
   const auto lines = difference(own, of_other);
   if (!lines) return;
   const std::string here = place_text(lines->first);
   const std::string there = place_text(lines->second);
   hazards_.add("barriers " + here + there, [&] {
-    const SourceLine line = line_of(own.place);
+    const SourceLine line = line_of(own.location);
     const int thread = running->current();
-    if (same_place(own.place, of_other.place)) {
+    if (is_same_line(own.location, of_other.location)) {
       return hazard_of(
           is_named ? Mistake::other_call_of_named_barrier : Mistake::other_call_of_barrier, line,
           thread, {thread, here, other, there});
@@ -74,8 +74,8 @@ void Watcher::arrived_by_another_way(
 }
 
 void Watcher::mistake_of_host(
-    Mistake what, const std::vector<const void*>& callers, const std::vector<Word>& words) {
-  const SourceLine line = readers_line(callers);
+    Mistake what, const std::vector<const void*>& backtrace, const std::vector<Word>& words) {
+  const SourceLine line = user_line(backtrace);
   hazards_.add(
       fmt::format(
           "{} {} {}", static_cast<int>(what), worded(sentence_of(what).what, words),
@@ -84,8 +84,8 @@ void Watcher::mistake_of_host(
 }
 
 std::string Watcher::crash(
-    int signal, const void* address, const std::vector<const void*>& callers, bool is_in_kernel) {
-  const SourceLine line = readers_line(callers);
+    int signal, const void* address, const std::vector<const void*>& backtrace, bool is_in_kernel) {
+  const SourceLine line = user_line(backtrace);
   const int thread = is_in_kernel ? running->current() : 0;
   const std::string who = is_in_kernel ? fmt::format("thread {}", thread) : "the host's code";
   const auto text = [&](Mistake what, const std::vector<Word>& words) {

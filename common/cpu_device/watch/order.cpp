@@ -11,7 +11,7 @@ constexpr int kLanes = 32;
 }  // namespace
 
 /// Every lane begins with step 1, of which no other lane knows.
-Order::OfBlock::OfBlock() : step(kThreads), warp_met(kThreads) {
+Order::BlockState::BlockState() : step(kThreads), last_syncwarp(kThreads) {
   for (int thread = 0; thread < kThreads; ++thread) step[thread][thread % kLanes] = 1;
 }
 
@@ -47,7 +47,7 @@ void Order::sync_warp(int warp, std::uint32_t lanes) {
     const int thread = warp * kLanes + lane;
     of_.step[thread] = latest;
     ++of_.step[thread][lane];  // a new step, which the others know nothing of
-    of_.warp_met[thread] = time_;
+    of_.last_syncwarp[thread] = time_;
   }
 }
 
@@ -67,13 +67,14 @@ void Order::arrive(int thread, bool is_ordered) {
   of_.arrived[thread] = is_ordered ? time_++ : 0;
 }
 
-void Order::publish_arrivals(std::uintptr_t flag) {
+void Order::release_arrivals(std::uintptr_t flag) {
   Releases& releases = flags_[flag];
   add(releases, {{of_.number, std::make_shared<const Release>(Release{of_.arrived, of_.arrived})}});
   for (const Acquired& known : of_.acquired) add(releases, known.releases);
 }
 
-/// Up to which time what each thread did is behind a fence and before what `thread` does now.
+/// Vector clock: up to which time what each thread did is behind a fence and before what `thread`
+/// does now.
 std::vector<std::uint32_t> Order::fenced(Scope scope, int thread) const {
   const Fences& fences = of_.fences[static_cast<std::size_t>(scope)];
   if (!fences.any) return {};
@@ -82,8 +83,9 @@ std::vector<std::uint32_t> Order::fenced(Scope scope, int thread) const {
   std::vector<std::uint32_t> until(of_.threads);
   for (int other = 0; other < of_.threads; ++other) {
     until[other] = std::max(of_all, std::min(fences.last[other], of_.epoch - 1));
-    if (other / kLanes != thread / kLanes || of_.warp_met[other] != of_.warp_met[thread]) continue;
-    const std::uint32_t met = of_.warp_met[thread] == 0 ? 0 : of_.warp_met[thread] - 1;
+    if (other / kLanes != thread / kLanes || of_.last_syncwarp[other] != of_.last_syncwarp[thread])
+      continue;
+    const std::uint32_t met = of_.last_syncwarp[thread] == 0 ? 0 : of_.last_syncwarp[thread] - 1;
     until[other] = std::max(until[other], own > met ? met : std::min(fences.last[other], met));
   }
   until[thread] = own;
@@ -106,11 +108,11 @@ void Order::add(Releases& all, const Releases& more) {
   }
 }
 
-void Order::publish(std::uintptr_t flag, int thread, bool is_chain) {
+void Order::release(std::uintptr_t flag, int thread, bool is_rmw) {
   const bool any = std::any_of(of_.fences.begin(), of_.fences.end(), [](auto& f) { return f.any; });
   if (!any && flags_.empty()) return;
   Releases& releases = flags_[flag];
-  if (!is_chain) releases.clear();
+  if (!is_rmw) releases.clear();
   if (!any) return;
   const Release own{fenced(Scope::block, thread), fenced(Scope::device, thread)};
   add(releases, {{of_.number, std::make_shared<const Release>(own)}});
@@ -134,8 +136,8 @@ void Order::acquire(std::uintptr_t flag, int thread) {
   }
 }
 
-/// Whether a thread knows, from what was read then, that a moment of a block is over.
-bool Order::tells(const Acquired& known, const Timestamp& past, int thread) const {
+/// Whether what a thread has acquired then covers a timestamp.
+bool Order::covers(const Acquired& known, const Timestamp& past, int thread) const {
   if (!is_before_in_block(known.at, thread)) return false;
   const auto found = known.releases.find(past.block);
   if (found == known.releases.end()) return false;
@@ -146,12 +148,12 @@ bool Order::tells(const Acquired& known, const Timestamp& past, int thread) cons
 
 bool Order::has_acquired(const Timestamp& past, int thread) const {
   const std::vector<Acquired>& acquired = of_.acquired;
-  const std::size_t last = of_.last_asked;
-  if (last < acquired.size() && tells(acquired[last], past, thread)) return true;
+  const std::size_t last = of_.last_hit;
+  if (last < acquired.size() && covers(acquired[last], past, thread)) return true;
   const auto found = std::find_if(acquired.begin(), acquired.end(), [&](const Acquired& known) {
-    return tells(known, past, thread);
+    return covers(known, past, thread);
   });
-  of_.last_asked = found - acquired.begin();
+  of_.last_hit = found - acquired.begin();
   return found != acquired.end();
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 /// \file
-/// Which steps of a launch come before which others.
+/// Happens-before order of a launch's accesses.
 ///
 /// Within a block, __syncthreads() orders all threads, and __syncwarp() the lanes that it names. (A
-/// shuffle orders nothing but its own values.) Blocks have no order. A thread hands on what it
+/// shuffle orders nothing but its own values.) Blocks have no order. A thread releases what it
 /// knows in one way: it writes, calls __threadfence(), and then changes a flag: by an atomic
-/// operation, or through a volatile pointer. Whoever sees that change is behind what was written.
+/// operation, or through a volatile pointer. Whoever reads that change has acquired what was written.
 /// The fence may also be that of each thread, before a barrier, or that of a thread behind the
 /// barrier, for the whole block.
 
@@ -21,7 +21,7 @@
 
 namespace rmsnorm::cpu_device {
 
-/// When a thread does something.
+/// Timestamp of an access.
 struct Timestamp {
   std::uint32_t block = 0;   ///< counted over all launches, from 1
   std::uint32_t time = 0;    ///< grows with each barrier and each fence
@@ -29,17 +29,17 @@ struct Timestamp {
   std::uint16_t thread = 0;  ///< counted through the block
 };
 
-/// Knows the order of a launch.
+/// The happens-before order of a launch.
 class Order {
  private:
-  /// What has been handed on of a block: all that each of its threads did up to a time.
+  /// Vector clock of a block's release: all that each of its threads did up to a time.
   struct Release {
     std::vector<std::uint32_t> for_block;   // by a fence of either scope
     std::vector<std::uint32_t> for_device;  // by __threadfence()
   };
-  /// The same of several blocks.
+  /// Vector clocks of several blocks.
   using Releases = std::map<std::uint32_t, std::shared_ptr<const Release>>;
-  /// What a thread has read from a flag.
+  /// What a thread has acquired by reading a flag.
   struct Acquired {
     std::uintptr_t flag;
     Timestamp at;
@@ -54,10 +54,10 @@ class Order {
   };
 
  public:
-  /// What is known of one block.
-  class OfBlock {
+  /// State of one block.
+  class BlockState {
    public:
-    OfBlock();  ///< of none
+    BlockState();  ///< of none
 
    private:
     friend class Order;
@@ -66,45 +66,45 @@ class Order {
     std::uint32_t epoch = 1;  // the time of the last barrier
     /// step[t][l]: the last step of lane l, of the same warp, that is known to be before thread t.
     std::vector<std::array<std::uint32_t, 32>> step;
-    std::vector<std::uint32_t> warp_met;  // by thread: the time of its last __syncwarp()
-    std::array<Fences, 2> fences;         // by Scope
-    std::vector<std::uint32_t> arrived;   // of each thread, its time; 0: it was not ordered
+    std::vector<std::uint32_t> last_syncwarp;  // by thread: the time of its last __syncwarp()
+    std::array<Fences, 2> fences;              // by Scope
+    std::vector<std::uint32_t> arrived;        // of each thread, its time; 0: it was not ordered
     std::vector<Acquired> acquired;
-    mutable std::size_t last_asked = 0;  // of `acquired`: a thread asks many times in a row
+    mutable std::size_t last_hit = 0;  // index into `acquired`: queries repeat
   };
 
-  /// Sets the running block aside, and goes on with another.
-  void swap_block(OfBlock& other) { std::swap(of_, other); }
+  /// Suspends the running block, and resumes another.
+  void swap_block(BlockState& other) { std::swap(of_, other); }
 
-  // What happens.
+  // Events.
 
   void begin_launch() { first_block_ = blocks_ + 1, flags_.clear(); }  ///< all was before it
   void begin_block(int threads);                  ///< no other block is before or behind it
-  void barrier();                                 ///< all threads of the block have met
-  void sync_warp(int warp, std::uint32_t lanes);  ///< these lanes have met
+  void barrier();                                 ///< orders all threads of the block
+  void sync_warp(int warp, std::uint32_t lanes);  ///< orders these lanes
   void fence(int thread, Scope scope);            ///< a thread has called a fence
   void arrive(int thread, bool is_ordered);       ///< at a barrier of several blocks
-  /// All threads of the block have: hands on what those did before that were ordered.
-  void publish_arrivals(std::uintptr_t flag);
-  /// A thread changes a flag. `is_chain`: by an atomic operation, which hands on what others have
-  /// handed on before.
-  void publish(std::uintptr_t flag, int thread, bool is_chain);
+  /// All threads of the block have arrived: releases what the ordered ones did before.
+  void release_arrivals(std::uintptr_t flag);
+  /// A thread changes a flag. `is_rmw`: by an atomic operation, which continues the release
+  /// sequence of others.
+  void release(std::uintptr_t flag, int thread, bool is_rmw);
   void acquire(std::uintptr_t flag, int thread);  ///< a thread reads it
 
-  // What follows.
+  // Queries.
 
-  /// A number for what lies between two barriers of the running block; no other has the same.
+  /// Epoch of the running block: between two barriers; no other block has the same.
   std::uint32_t epoch() const { return of_.epoch; }
   /// Now, for a thread of the running block.
   Timestamp now(int thread) const {
     return {of_.number, time_, of_.step[thread][thread % 32], static_cast<std::uint16_t>(thread)};
   }
   /// Whether it is one of the running block, since its last barrier.
-  bool is_of_epoch(const Timestamp& moment) const {
-    return moment.block == of_.number && moment.time >= of_.epoch;
+  bool is_of_epoch(const Timestamp& timestamp) const {
+    return timestamp.block == of_.number && timestamp.time >= of_.epoch;
   }
   /// Whether it is one of the launch that is going on.
-  bool is_of_launch(const Timestamp& moment) const { return moment.block >= first_block_; }
+  bool is_of_launch(const Timestamp& timestamp) const { return timestamp.block >= first_block_; }
   /// Whether all that was done at a moment is before what the thread does now.
   bool is_before(const Timestamp& past, int thread) const {
     if (!is_of_launch(past)) return true;
@@ -118,14 +118,14 @@ class Order {
            (past.thread / 32 == thread / 32 && of_.step[thread][past.thread % 32] >= past.step);
   }
   bool has_acquired(const Timestamp& past, int thread) const;
-  bool tells(const Acquired& known, const Timestamp& past, int thread) const;
+  bool covers(const Acquired& known, const Timestamp& past, int thread) const;
   std::vector<std::uint32_t> fenced(Scope scope, int thread) const;
   static void add(Releases& all, const Releases& more);
 
   std::uint32_t blocks_ = 0;       // so far
   std::uint32_t first_block_ = 1;  // of the launch
   std::uint32_t time_ = 1;
-  OfBlock of_;  // the running one
+  BlockState of_;  // the running one
   std::unordered_map<std::uintptr_t, Releases> flags_;
 };
 

@@ -8,21 +8,21 @@
 namespace rmsnorm::cpu_device {
 
 void Races::begin_launch() {
-  variables_.begin_with_values(false);
+  variables_.set_initialized(false);
 }
 
 void Races::begin_block() {
-  variables_.forget();
-  dynamic_.forget();
+  variables_.reset();
+  dynamic_.reset();
 }
 
-void Races::swap_block(OfBlock& other) {
+void Races::swap_block(BlockState& other) {
   variables_.swap_block(other.variables);
   dynamic_.swap_block(other.dynamic);
 }
 
 void Races::add_padding(std::size_t offset) {
-  variables_.begin_with_value(offset - SharedMemory::kFirstByte);
+  variables_.set_byte_initialized(offset - SharedMemory::kFirstByte);
 }
 
 Finding Races::access(std::size_t offset, int bytes, const PastAccess& now) {
@@ -51,8 +51,8 @@ Races::Region& Races::region_of(const KnownMemory& memory) {
   Region& region = regions_[used_++];
   region.begin = begin;
   region.bytes = memory.bytes;
-  region.shadow.begin_with_values(memory.has_values);
-  region.shadow.forget();
+  region.shadow.set_initialized(memory.has_values);
+  region.shadow.reset();
   region.shadow.reserve(memory.bytes);
   return region;
 }
@@ -64,11 +64,11 @@ void Races::freed(const void* data) {
   }
 }
 
-void Races::forget(const void* data, std::size_t bytes) {
+void Races::reset(const void* data, std::size_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   for (std::size_t i = 0; i < used_; ++i) {
     const bool is_inside = regions_[i].begin >= begin && regions_[i].begin < begin + bytes;
-    if (is_inside) regions_[i].shadow.forget();
+    if (is_inside) regions_[i].shadow.reset();
   }
 }
 

@@ -17,9 +17,9 @@ namespace rmsnorm::cpu_device {
 class Races {
  public:
   /// What is known of one block's shared memory.
-  struct OfBlock {
-    Shadow::OfBlock variables;  ///< __shared__ variables
-    Shadow::OfBlock dynamic;    ///< what the launch asked for
+  struct BlockState {
+    Shadow::BlockState variables;  ///< __shared__ variables
+    Shadow::BlockState dynamic;    ///< what the launch asked for
   };
 
   /// Asks this order.
@@ -28,16 +28,16 @@ class Races {
   void start() { used_ = 0; }  ///< forgets all memory
   void begin_launch();         ///< forgets the shared variables
   void begin_block();          ///< forgets the block before
-  /// Sets the running block aside, and goes on with another.
-  void swap_block(OfBlock& other);
+  /// Suspends the running block, and resumes another.
+  void swap_block(BlockState& other);
   /// A byte of a variable that is padding, `offset` bytes from the start of shared memory: it may
   /// be read, as a part of a struct, though nobody writes it.
   void add_padding(std::size_t offset);
 
   /// These bytes, as far as they are in a piece of memory, have got a value.
   void filled(const KnownMemory& memory, const void* data, std::size_t bytes);
-  void forget(const void* data, std::size_t bytes);  ///< what was done to these bytes
-  void freed(const void* data);                      ///< this memory is no more
+  void reset(const void* data, std::size_t bytes);  ///< clears the shadow of these bytes
+  void freed(const void* data);                     ///< this memory is no more
 
   /// An access to the running block's shared memory, `offset` bytes from its start; `now` is the
   /// access, without bytes.

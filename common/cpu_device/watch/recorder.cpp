@@ -17,8 +17,8 @@ void Recorder::access(
       {kind, source.file, source.line, what, access.bytes, {}}, begin, {running->current(), at, 0});
 }
 
-void Recorder::shuffle(Place place, int thread, int from, std::uint32_t own) {
-  const SourceLine source = line_of(place);
+void Recorder::shuffle(SourceLocation location, int thread, int from, std::uint32_t own) {
+  const SourceLine source = line_of(location);
   join(
       {"shuffle", source.file, source.line, "", 0, {}}, nullptr,
       {thread, from, std::bit_cast<float>(own)});
@@ -39,7 +39,7 @@ void Recorder::join(Step step, const void* begin, Step::Thread thread) {
   found->step.threads.push_back(thread);
 }
 
-void Recorder::warp_met(int warp) {
+void Recorder::flush_warp(int warp) {
   for (Open& open : open_[warp]) {
     const bool is_store = open.step.kind == "shared store" || open.step.kind == "global store";
     for (Step::Thread& thread : open.step.threads) {  // only now has it happened
@@ -55,12 +55,12 @@ void Recorder::warp_met(int warp) {
   open_[warp].clear();
 }
 
-void Recorder::block_met() {
-  for (int warp = 0; warp < kMaxWarps; ++warp) warp_met(warp);
+void Recorder::flush_block() {
+  for (int warp = 0; warp < kMaxWarps; ++warp) flush_warp(warp);
 }
 
-void Recorder::barrier(Place place) {
-  const SourceLine source = line_of(place);
+void Recorder::barrier(SourceLocation location) {
+  const SourceLine source = line_of(location);
   steps_.push_back({"barrier", source.file, source.line, "", 0, {}});
 }
 

@@ -15,8 +15,8 @@
 
 namespace rmsnorm::cpu_device {
 
-/// Notes the steps. As the counter, it takes what the lanes of a warp do at the same line for the
-/// n-th time since they last met for one step.
+/// Recorder of steps. A step is what the lanes of a warp do at the same line for the n-th time
+/// since the warp last synchronised, as a request is in counter.hpp.
 class Recorder {
  public:
   /// Begins anew, if the launches from now on are to be recorded at all.
@@ -34,10 +34,10 @@ class Recorder {
   /// A load or store of the running thread, of what begins there.
   void access(const Access& access, bool is_shared, const std::string& what, const void* begin);
   /// A shuffle brings a thread the value of another one, and takes its own to others.
-  void shuffle(Place place, int thread, int from, std::uint32_t own);
-  void warp_met(int warp);    ///< its lanes have come to the same point
-  void block_met();           ///< all threads have
-  void barrier(Place place);  ///< they have, at this __syncthreads()
+  void shuffle(SourceLocation location, int thread, int from, std::uint32_t own);
+  void flush_warp(int warp);              ///< its lanes have come to the same point
+  void flush_block();                     ///< all threads have
+  void barrier(SourceLocation location);  ///< they have, at this __syncthreads()
 
  private:
   /// A step that lanes may still join.

@@ -193,12 +193,13 @@ std::string text_of(const Word& word) {
     return fmt::format("{}", *number);
   }
   if (const auto* text = std::get_if<std::string>(&word.value)) return *text;
-  if (const auto* place = std::get_if<Place>(&word.value)) return place_text(line_of(*place));
+  if (const auto* location = std::get_if<SourceLocation>(&word.value))
+    return place_text(line_of(*location));
   return place_text(line_of_call(std::get<const void*>(word.value)));
 }
 
 bool is_place(const Word& word) {
-  return std::holds_alternative<Place>(word.value) ||
+  return std::holds_alternative<SourceLocation>(word.value) ||
          std::holds_alternative<const void*>(word.value);
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kWordBytes = 4;
 constexpr std::uint8_t kAllBytes = 0xf;
-constexpr std::size_t kMostAccesses = 4096;  // or threads that wait for a flag fill the memory
+constexpr std::size_t kMostAccesses = 4096;  // of a word: spinning threads add without end
 
 /// The bits of the bytes in [begin, end) that are in a word.
 std::uint8_t bits(std::size_t word, std::size_t begin, std::size_t end) {
@@ -22,7 +22,7 @@ bool is_same_thread(const PastAccess& a, const PastAccess& b) {
 
 }  // namespace
 
-void Shadow::begin_with_value(std::size_t offset) {
+void Shadow::set_byte_initialized(std::size_t offset) {
   const std::size_t number = offset / kWordBytes;
   if (has_value_.size() <= number) has_value_.resize(number + 1);
   has_value_[number] =
@@ -32,8 +32,8 @@ void Shadow::begin_with_value(std::size_t offset) {
 Shadow::Word& Shadow::word(std::size_t number) {
   if (of_.words.size() <= number) of_.words.resize(number + 1);
   Word& word = of_.words[number];
-  if (word.age != of_.age) {
-    word.age = of_.age;
+  if (word.generation != of_.generation) {
+    word.generation = of_.generation;
     word.written = all_have_values_             ? kAllBytes
                    : number < has_value_.size() ? has_value_[number]
                                                 : 0;
@@ -53,7 +53,7 @@ void Shadow::filled(std::size_t offset, std::size_t bytes) {
 
 /// Of each kind, the last accesses of a few threads to each byte; none from before the launch.
 /// Unless `also_of_epoch`, all of the running block since its last barrier.
-void Shadow::keep_last(const Order& order, Accesses& accesses, bool also_of_epoch) {
+void Shadow::keep_latest(const Order& order, Accesses& accesses, bool also_of_epoch) {
   constexpr int kThreads = 4;
   struct OfByte {
     int kept = 0;
@@ -81,22 +81,22 @@ void Shadow::keep_last(const Order& order, Accesses& accesses, bool also_of_epoc
   accesses.erase(accesses.begin(), kept);
 }
 
-/// Before the first access of a block to a word, and the first behind each of its barriers.
-void Shadow::tidy(const Order& order, Word& word) const {
+/// Prunes a word, before the first access in each epoch.
+void Shadow::prune(const Order& order, Word& word) const {
   if (word.epoch == order.epoch()) return;
   word.epoch = order.epoch();
   const auto tidy_up = [&](Accesses& accesses) {
     if (is_of_block_) {
       accesses.clear();
     } else if (!accesses.empty()) {
-      keep_last(order, accesses, false);
+      keep_latest(order, accesses, false);
     }
   };
   tidy_up(word.loads);
   tidy_up(word.stores);
 }
 
-/// A thread's own access before that says nothing that this one does not is no longer needed.
+/// Adds an access. It replaces the thread's own access before, if that implies no more.
 void Shadow::add(const Order& order, Accesses& accesses, const PastAccess& now) {
   if (!accesses.empty()) {
     PastAccess& last = accesses.back();
@@ -108,7 +108,7 @@ void Shadow::add(const Order& order, Accesses& accesses, const PastAccess& now) 
       return;
     }
   }
-  if (accesses.size() == kMostAccesses) keep_last(order, accesses, true);
+  if (accesses.size() == kMostAccesses) keep_latest(order, accesses, true);
   accesses.push_back(now);
 }
 
@@ -126,14 +126,15 @@ Finding Shadow::access(const Order& order, std::size_t offset, int bytes, PastAc
   const std::size_t end = offset + static_cast<std::size_t>(bytes);
   for (std::size_t i = offset / kWordBytes; i * kWordBytes < end; ++i) {
     Word& own = word(i);
-    tidy(order, own);
-    const std::uint8_t touched = bits(i, offset, end);
-    now.bytes = touched & kAllBytes;
+    prune(order, own);
+    const std::uint8_t byte_mask = bits(i, offset, end);
+    now.bytes = byte_mask & kAllBytes;
     find(own.stores);
     if (now.kind != AccessKind::load) find(own.loads);
-    if (now.kind != AccessKind::store && (touched & ~own.written) != 0) finding.is_unwritten = true;
+    if (now.kind != AccessKind::store && (byte_mask & ~own.written) != 0)
+      finding.is_unwritten = true;
     if (now.kind != AccessKind::load)
-      own.written = static_cast<std::uint8_t>(own.written | touched);
+      own.written = static_cast<std::uint8_t>(own.written | byte_mask);
     Accesses& alike = now.kind == AccessKind::load ? static_cast<Accesses&>(own.loads) : own.stores;
     add(order, alike, now);
   }

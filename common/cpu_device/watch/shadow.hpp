@@ -1,10 +1,9 @@
 #pragma once
 /// \file
-/// What threads have done to a piece of memory, word by word: finds two accesses that nothing
-/// orders, and loads of what has no value.
+/// Shadow memory, a shadow word for each word: finds races, and loads of what has no value.
 ///
-/// Of the running block, a word remembers each access since the block's last barrier. Of what came
-/// before, and of other blocks, it remembers the last plain and the last strong accesses of each
+/// Of the running block, a shadow word has each access since the block's last barrier. Of what came
+/// before, and of other blocks, it has the last plain and the last strong accesses of each
 /// kind, of a few threads: a strong one says less than a plain one, as it collides with fewer.
 
 #include <array>
@@ -18,7 +17,7 @@
 
 namespace rmsnorm::cpu_device {
 
-/// An access, as it is remembered of a word of 4 bytes: by whom and when, and ...
+/// An access in a shadow word: its timestamp, and ...
 struct PastAccess : Timestamp {
   std::uint8_t bytes : 4 = 0;          ///< ... of the word, one bit each
   bool is_strong : 1 = false;          ///< atomic, or through a volatile pointer ...
@@ -48,12 +47,13 @@ struct Finding {
   bool is_wrong() const { return is_race || is_unwritten; }  ///< anything
 };
 
-/// The record of one piece of memory.
+/// The shadow of one piece of memory.
 class Shadow {
   using Accesses = boost::container::small_vector_base<PastAccess>;
-  /// Of 4 bytes.
+  /// Shadow word, of 4 bytes.
   struct Word {
-    std::uint32_t age = 0;     ///< of the shadow, when this was noted: if another, it is forgotten
+    std::uint32_t generation =
+        0;                     ///< of the shadow, when this was noted: if another, it is forgotten
     std::uint32_t epoch = 0;   ///< of the block, when this was tidied
     std::uint8_t written = 0;  ///< bytes that have a value, one bit each
     boost::container::small_vector<PastAccess, 1> loads;
@@ -61,11 +61,11 @@ class Shadow {
   };
 
  public:
-  /// What is known of one block's piece, if each block has its own.
-  class OfBlock {
+  /// Shadow of one block's piece, if each block has its own.
+  class BlockState {
     friend class Shadow;
     std::vector<Word> words;
-    std::uint32_t age = 1;
+    std::uint32_t generation = 1;
   };
 
   /// Of memory that only one block can touch: what is before its barriers is over.
@@ -73,18 +73,18 @@ class Shadow {
   /// Of memory that all blocks can touch.
   static Shadow of_all() { return Shadow(false); }
 
-  /// Sets the running block's piece aside, and goes on with another's.
-  void swap_block(OfBlock& other) { std::swap(of_, other); }
+  /// Suspends the running block's piece, and resumes another's.
+  void swap_block(BlockState& other) { std::swap(of_, other); }
 
-  void forget() { ++of_.age; }  ///< nobody has touched this memory yet
+  void reset() { ++of_.generation; }  ///< no access so far
   /// Bytes that there is room for.
   std::size_t room() const { return of_.words.capacity() * 4; }
   /// Makes room for so many bytes; there may be more later.
   void reserve(std::size_t bytes) { of_.words.reserve((bytes + 3) / 4); }
   /// From the next forget() on, no byte or, from the start, all have values.
-  void begin_with_values(bool all) { all_have_values_ = all, has_value_.clear(); }
+  void set_initialized(bool all) { all_have_values_ = all, has_value_.clear(); }
   /// From the next forget() on, this byte has a value from the start.
-  void begin_with_value(std::size_t offset);
+  void set_byte_initialized(std::size_t offset);
   void filled(std::size_t offset, std::size_t bytes);  ///< these bytes have got values
 
   /// An access to so many bytes at an offset; `now` is the access, without bytes.
@@ -96,11 +96,11 @@ class Shadow {
  private:
   explicit Shadow(bool is_of_block) : is_of_block_(is_of_block) {}
   Word& word(std::size_t number);
-  void tidy(const Order& order, Word& word) const;
-  static void keep_last(const Order& order, Accesses& accesses, bool also_of_epoch);
+  void prune(const Order& order, Word& word) const;
+  static void keep_latest(const Order& order, Accesses& accesses, bool also_of_epoch);
   static void add(const Order& order, Accesses& accesses, const PastAccess& now);
 
-  OfBlock of_;
+  BlockState of_;
   bool is_of_block_;
   bool all_have_values_ = false;
   std::vector<std::uint8_t> has_value_;  // from the start: of each word, one bit for a byte

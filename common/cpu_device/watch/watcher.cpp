@@ -24,7 +24,7 @@ void Watcher::start(std::vector<KnownMemory> tensors, bool records_steps) {
   races_.start();
   counter_.start();
   recorder_.start(records_steps);
-  aside_.clear();
+  suspended_.clear();
   is_on_ = true;
 }
 
@@ -61,12 +61,12 @@ void Watcher::block_begins() {
 
 void Watcher::block_ends() {
   if (!is_on_) return;
-  settle();
-  counter_.block_met();
-  if (recorder_.is_on()) recorder_.block_met();
+  check_pending_store();
+  counter_.flush_block();
+  if (recorder_.is_on()) recorder_.flush_block();
   if (overlap_.has_triggered.none()) return;
   const auto threads = static_cast<int>(overlap_.has_triggered.count());
-  counter_.meeting(
+  counter_.synchronization(
       overlap_.is_trigger_late ? "late trigger" : "trigger", overlap_.trigger, threads);
 }
 
@@ -74,106 +74,108 @@ void Watcher::add_padding(std::size_t offset) {
   if (is_on_) races_.add_padding(offset);
 }
 
-void Watcher::swap_block(OfBlock& other) {
+void Watcher::swap_block(BlockState& other) {
   if (!is_on_) return;
-  settle();
+  check_pending_store();
   counter_.swap_block(other.counter);
   order_.swap_block(other.order);
   races_.swap_block(other.races);
   std::swap(overlap_, other.overlap);
 }
 
-void Watcher::all_paused() {
-  if (is_on_) counter_.all_paused();
+void Watcher::all_yielded() {
+  if (is_on_) counter_.all_yielded();
 }
 
 // A kernel's file brings copies of the standard library's templates, which are watched, and the
 // linker may take one of them for this code, too.
 
-void Watcher::barrier_passed(Place place, int threads) {
+void Watcher::barrier_passed(SourceLocation location, int threads) {
   if (!is_on_) return;
-  const NotWatching pause;
-  counter_.block_met();
-  counter_.meeting("barrier", place, threads);
-  settle();
+  const NotWatching guard;
+  counter_.flush_block();
+  counter_.synchronization("barrier", location, threads);
+  check_pending_store();
   if (recorder_.is_on()) {
-    recorder_.block_met();
-    recorder_.barrier(place);
+    recorder_.flush_block();
+    recorder_.barrier(location);
   }
   order_.barrier();
   if (overlap_.has_waited.any()) overlap_.has_waited.set();  // it orders the others, too
 }
 
-void Watcher::all_met() {
+void Watcher::block_synced() {
   if (!is_on_) return;
-  const NotWatching pause;
-  settle();
+  const NotWatching guard;
+  check_pending_store();
   order_.barrier();
 }
 
-void Watcher::arrives(bool is_ordered) {
+void Watcher::cluster_arrived(bool is_ordered) {
   if (!is_on_) return;
-  const NotWatching pause;
-  settle();
+  const NotWatching guard;
+  check_pending_store();
   order_.arrive(running->current(), is_ordered);
 }
 
-void Watcher::hand_on_arrivals(const void* place) {
-  const NotWatching pause;
-  if (is_on_) order_.publish_arrivals(flag_at(place));
+void Watcher::release_arrivals(const void* flag) {
+  const NotWatching guard;
+  if (is_on_) order_.release_arrivals(flag_at(flag));
 }
 
-void Watcher::barrier_of_cluster(Place place, int threads) {
+void Watcher::cluster_barrier_passed(SourceLocation location, int threads) {
   if (!is_on_) return;
-  const NotWatching pause;
-  counter_.block_met();
-  counter_.meeting("barrier", place, threads);
-  all_met();
+  const NotWatching guard;
+  counter_.flush_block();
+  counter_.synchronization("barrier", location, threads);
+  block_synced();
 }
 
-void Watcher::forget(const void* data, std::size_t bytes) {
-  if (is_on_) races_.forget(data, bytes);
+void Watcher::reset(const void* data, std::size_t bytes) {
+  if (is_on_) races_.reset(data, bytes);
 }
 
-void Watcher::hand_on(const void* place) {
+void Watcher::release(const void* flag) {
   if (!is_on_) return;
-  const NotWatching pause;
+  const NotWatching guard;
   const int thread = running->current();
   order_.fence(thread, Scope::block);
-  order_.publish(flag_at(place), thread, true);
+  order_.release(flag_at(flag), thread, true);
 }
 
-void Watcher::take(const void* place) {
+void Watcher::acquire(const void* flag) {
   if (!is_on_) return;
-  const NotWatching pause;
-  order_.acquire(flag_at(place), running->current());
+  const NotWatching guard;
+  order_.acquire(flag_at(flag), running->current());
 }
 
-void Watcher::kernel_before_ended() {
+void Watcher::grid_dependency_synced() {
   if (is_on_) overlap_.has_waited.set(static_cast<std::size_t>(running->current()));
 }
 
-void Watcher::triggered(Place place) {
+void Watcher::launch_completion_triggered(SourceLocation location) {
   if (!is_on_) return;
-  const NotWatching pause;
-  if (overlap_.has_triggered.none()) overlap_.trigger = place;
+  const NotWatching guard;
+  if (overlap_.has_triggered.none()) overlap_.trigger = location;
   overlap_.has_triggered.set(static_cast<std::size_t>(running->current()));
 }
 
-void Watcher::lanes_met(Collective kind, int warp, std::uint32_t lanes, Place place) {
+void Watcher::collective_done(
+    Collective kind, int warp, std::uint32_t lanes, SourceLocation location) {
   if (!is_on_) return;
-  const NotWatching pause;
-  settle();
+  const NotWatching guard;
+  check_pending_store();
   if (kind == Collective::sync) order_.sync_warp(warp, lanes);
-  if (lanes == 0xffffffff) counter_.warp_met(warp);
-  if (lanes == 0xffffffff && recorder_.is_on()) recorder_.warp_met(warp);
-  if (kind == Collective::shuffle) counter_.meeting("shuffle", place, std::popcount(lanes));
+  if (lanes == 0xffffffff) counter_.flush_warp(warp);
+  if (lanes == 0xffffffff && recorder_.is_on()) recorder_.flush_warp(warp);
+  if (kind == Collective::shuffle)
+    counter_.synchronization("shuffle", location, std::popcount(lanes));
 }
 
 void Watcher::access(Access&& access) {
   if (!in_watched_kernel) return;
-  const NotWatching pause;
-  settle();
+  const NotWatching guard;
+  check_pending_store();
   if (in_host_code_) return host_access(access);
   std::tie(access.address, access.policy) = views_.resolve(access.address);
   const void* const address = access.address;
@@ -183,7 +185,7 @@ void Watcher::access(Access&& access) {
     const int rank = grid_.rank();
     const SharedByte byte = cluster->find(rank, address);
     if (byte.rank >= 0) {
-      cluster->touch(rank, byte.rank, access);
+      cluster->on_remote_access(rank, byte.rank, access);
       return remote_access(access, byte);
     }
   }
@@ -193,18 +195,19 @@ void Watcher::access(Access&& access) {
 }
 
 void Watcher::shuffled(
-    Place place, int warp, std::uint32_t lanes, const Lanes& values, const Lanes& sources) {
+    SourceLocation location, int warp, std::uint32_t lanes, const Lanes& values,
+    const Lanes& sources) {
   if (!is_on_ || !recorder_.is_on()) return;
-  const NotWatching pause;
+  const NotWatching guard;
   for (int lane = 0; lane < kWarpThreads; ++lane) {
     if ((lanes >> lane & 1) == 0) continue;
     const int base = warp * kWarpThreads;
-    recorder_.shuffle(place, base + lane, base + static_cast<int>(sources[lane]), values[lane]);
+    recorder_.shuffle(location, base + lane, base + static_cast<int>(sources[lane]), values[lane]);
   }
 }
 
 void Watcher::fence(Scope scope) {
-  const NotWatching pause;
+  const NotWatching guard;
   if (is_on_) order_.fence(running->current(), scope);
 }
 
@@ -233,7 +236,7 @@ void Watcher::filled(const void* data, std::size_t bytes) {
 
 void Watcher::read_only(const void* pc, const void* data, int bytes) {
   if (!is_on_ || !in_watched_kernel || grid_.sampler().is_on()) return;
-  const NotWatching pause;
+  const NotWatching guard;
   for (const KnownMemory& memory : bounds_.memory()) {
     if (!memory.may_change || !is_in(data, memory.data, memory.bytes)) continue;
     const auto address = reinterpret_cast<std::uintptr_t>(data);
@@ -257,14 +260,14 @@ std::uintptr_t Watcher::flag_at(const void* address) const {
   return number ^ std::uintptr_t{order_.now(0).block} << kAddressBits;
 }
 
-/// The access as the detectors of races remember it; a flag's hands on, or takes, what is known.
+/// The access as the shadow has it. A strong one acquires from its flag, or releases to it.
 PastAccess Watcher::past_of(const Access& access) {
   const int thread = running->current();
   const bool is_strong = access.kind == AccessKind::atomic || access.is_volatile;
   const std::uintptr_t flag = flag_at(access.address);
   if (is_strong && access.kind != AccessKind::store) order_.acquire(flag, thread);
   if (is_strong && access.kind != AccessKind::load) {
-    order_.publish(flag, thread, access.kind == AccessKind::atomic);
+    order_.release(flag, thread, access.kind == AccessKind::atomic);
   }
   PastAccess past{order_.now(thread)};
   past.is_strong = is_strong;
@@ -274,15 +277,15 @@ PastAccess Watcher::past_of(const Access& access) {
   return past;
 }
 
-/// Nothing separates an access from an earlier one.
+/// Race with an earlier access; of two stores, it depends on their values.
 void Watcher::found_race(
     const Access& access, const PastAccess& other, std::string element, bool is_shared) {
   const Race race{access, running->current(), other, is_shared, std::move(element)};
   if (access.kind != AccessKind::store || other.kind != AccessKind::store) return report(race);
-  second_store_ = {race, {}};
+  pending_store_ = {race, {}};
   std::memcpy(
-      second_store_->before.data(), access.address,
-      std::min(second_store_->before.size(), static_cast<std::size_t>(access.bytes)));
+      pending_store_->before.data(), access.address,
+      std::min(pending_store_->before.size(), static_cast<std::size_t>(access.bytes)));
 }
 
 /// Of an element of shared or of global memory.
@@ -295,15 +298,16 @@ void Watcher::report(
       {running->current(), element});
 }
 
-/// Decides about a second store, now that it has happened: all is well if both stored the same.
-void Watcher::settle() {
-  if (!second_store_) return;
-  const Access& access = second_store_->race.access;
-  const auto bytes = std::min(second_store_->before.size(), static_cast<std::size_t>(access.bytes));
-  if (std::memcmp(second_store_->before.data(), access.address, bytes) != 0) {
-    report(second_store_->race);
+/// Checks the pending store, now that it has happened: no race if both stored the same.
+void Watcher::check_pending_store() {
+  if (!pending_store_) return;
+  const Access& access = pending_store_->race.access;
+  const auto bytes =
+      std::min(pending_store_->before.size(), static_cast<std::size_t>(access.bytes));
+  if (std::memcmp(pending_store_->before.data(), access.address, bytes) != 0) {
+    report(pending_store_->race);
   }
-  second_store_.reset();
+  pending_store_.reset();
 }
 
 /// Each is reported once for its lines.
@@ -435,9 +439,9 @@ void Watcher::remote_access(const Access& access, const SharedByte& byte) {
   report(finding, access, element_text(piece, byte.offset) + " of another block", true);
 }
 
-void Watcher::sends(const Access& access, const SharedByte& byte) {
+void Watcher::remote_store_issued(const Access& access, const SharedByte& byte) {
   if (!is_on_) return;
-  const NotWatching pause;
+  const NotWatching guard;
   Access own = access;
   own.address = running->shared().begin() + byte.offset;
   counter_.access(own, Space::remote, bounds_.shared(own).name, byte.offset);

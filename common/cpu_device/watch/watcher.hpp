@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Watches every load and store of a kernel, at each of which the compiler calls us (hooks.cpp):
-/// hands it on to those who find what is wrong with it and count what it costs.
+/// The observer that watches kernels: every load and store, from the compiler's hooks (hooks.cpp),
+/// goes to the race detector, the bounds check and the counters.
 
 #include <array>
 #include <bitset>
@@ -51,43 +51,44 @@ class Watcher : public Observer {
       bool may_overlap) override;
   void block_begins() override;
   void block_ends() override;
-  void set_aside(int block) override { swap_block(aside_[block]); }
-  void go_on_with(int block) override { swap_block(aside_[block]); }
+  void block_suspended(int block) override { swap_block(suspended_[block]); }
+  void block_resumed(int block) override { swap_block(suspended_[block]); }
   void thread_begins() override {
     in_watched_kernel = is_on_;
     in_host_code_ = false;
   }
   void access(const Access& access) override { this->access(Access(access)); }
-  void sends(const Access& access, const SharedByte& byte) override;
+  void remote_store_issued(const Access& access, const SharedByte& byte) override;
   void fence(Scope scope) override;
-  void hand_on(const void* place) override;
-  void take(const void* place) override;
-  void kernel_before_ended() override;
-  void triggered(Place place) override;
-  void arrives(bool is_ordered) override;
-  void barrier_passed(Place place, int threads) override;
-  void barrier_of_cluster(Place place, int threads) override;
-  void all_met() override;
-  void all_paused() override;
-  void hand_on_arrivals(const void* place) override;
-  void lanes_met(Collective kind, int warp, std::uint32_t lanes, Place place) override;
+  void release(const void* flag) override;
+  void acquire(const void* flag) override;
+  void grid_dependency_synced() override;
+  void launch_completion_triggered(SourceLocation location) override;
+  void cluster_arrived(bool is_ordered) override;
+  void barrier_passed(SourceLocation location, int threads) override;
+  void cluster_barrier_passed(SourceLocation location, int threads) override;
+  void block_synced() override;
+  void all_yielded() override;
+  void release_arrivals(const void* flag) override;
+  void collective_done(
+      Collective kind, int warp, std::uint32_t lanes, SourceLocation location) override;
   void shuffled(
-      Place place, int warp, std::uint32_t lanes, const Lanes& values,
+      SourceLocation location, int warp, std::uint32_t lanes, const Lanes& values,
       const Lanes& sources) override;
   void add_padding(std::size_t offset) override;
-  void forget(const void* data, std::size_t bytes) override;
+  void reset(const void* data, std::size_t bytes) override;
   void allocated(const void* data, std::size_t bytes) override;
   void freed(const void* data) override;
   void filled(const void* data, std::size_t bytes) override;
   void mistake(
       Mistake what, const Where& where, int thread, const std::vector<Word>& words) override;
-  void arrived_by_another_way(
+  void barrier_mismatch(
       const Arrival& own, const Arrival& of_other, int other, bool is_named) override;
   void mistake_of_host(
-      Mistake what, const std::vector<const void*>& callers,
+      Mistake what, const std::vector<const void*>& backtrace,
       const std::vector<Word>& words) override;
   std::string crash(
-      int signal, const void* address, const std::vector<const void*>& callers,
+      int signal, const void* address, const std::vector<const void*>& backtrace,
       bool is_in_kernel) override;
 
   // What the compiler's calls report.
@@ -100,22 +101,23 @@ class Watcher : public Observer {
   Views& views() { return views_; }  ///< of the launch
 
  private:
-  /// Which threads of a block have waited for the kernel before, and let the next one begin.
+  /// Programmatic launch: which threads of a block have waited for the kernel before, and let the
+  /// next one begin.
   struct Overlap {
     std::bitset<kMaxThreads> has_waited;     ///< one bit a thread
     std::bitset<kMaxThreads> has_triggered;  ///< likewise
-    Place trigger;                           ///< where the first of them did
+    SourceLocation trigger;                  ///< where the first of them did
     bool is_trigger_late = false;            ///< a thread has written to global memory without it
   };
-  /// What is known of one block.
-  struct OfBlock {
-    Counter::OfBlock counter;  ///< what is not counted yet
-    Order::OfBlock order;      ///< of its threads' steps
-    Races::OfBlock races;      ///< what was done to its shared memory
-    Overlap overlap;           ///< with the kernels before and after
+  /// State of one block.
+  struct BlockState {
+    Counter::BlockState counter;  ///< what is not counted yet
+    Order::BlockState order;      ///< of its threads' steps
+    Races::BlockState races;      ///< what was done to its shared memory
+    Overlap overlap;              ///< with the kernels before and after
   };
 
-  /// Two accesses to an element that nothing orders.
+  /// Race: two accesses to an element that nothing orders.
   struct Race {
     Access access;
     int thread;
@@ -123,8 +125,8 @@ class Watcher : public Observer {
     bool is_shared;
     std::string element;
   };
-  /// A store that is a race if it changes what another has stored.
-  struct SecondStore {
+  /// Pending store: a race if it changes what another has stored.
+  struct PendingStore {
     Race race;
     std::array<char, 16> before;  ///< what was there
   };
@@ -142,11 +144,11 @@ class Watcher : public Observer {
   void report(
       const Finding& finding, const Access& access, const std::string& element, bool is_shared);
   void report(const Race& race);
-  void swap_block(OfBlock& other);
+  void swap_block(BlockState& other);
   Hazard hazard_of(
       Mistake what, const SourceLine& line, int thread, const std::vector<Word>& words) const;
   Hazard hazard_of_host(Mistake what, const SourceLine& line, const std::vector<Word>& words) const;
-  void settle();
+  void check_pending_store();
   void variable_access(const Access& access);
   void device_variable_access(const Access& access);
   void host_access(const Access& access);
@@ -156,7 +158,7 @@ class Watcher : public Observer {
   bool is_on_ = false;
   bool in_host_code_ = false;  // whether what is watched is the host's, not a kernel's
   Hazards hazards_;
-  std::map<int, OfBlock> aside_;                  // blocks that wait
+  std::map<int, BlockState> suspended_;           // blocks that wait
   std::map<const void*, std::string> variables_;  ///< of the host, by name; "" of nobody's
   const void* kernel_ = nullptr;
   const char* arguments_ = nullptr;
@@ -167,7 +169,7 @@ class Watcher : public Observer {
   Bounds bounds_;
   Order order_;
   Races races_{order_};
-  std::optional<SecondStore> second_store_;  ///< which has not happened yet
+  std::optional<PendingStore> pending_store_;  ///< the store has not happened yet
   Counter counter_;
   Recorder recorder_;
 };

@@ -83,7 +83,7 @@ void limit_clusters(int blocks, int error) {
 
 void change_order(bool changed, CUstream_st* given) {
   device().grid.change_order(changed);
-  device().runtime.streams.run_others_early(changed, given);
+  device().runtime.streams.set_eager(changed, given);
 }
 
 std::vector<std::string> take_hazards() {

@@ -10,7 +10,7 @@ namespace cooperative_groups {
 /// All threads of the block.
 class thread_block {
  public:
-  static void sync(RMSNORM_PLACE) { __syncthreads(place); }
+  static void sync(RMSNORM_LOCATION) { __syncthreads(location); }
   static unsigned thread_rank() {
     return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
   }
@@ -29,7 +29,7 @@ inline thread_block this_thread_block() {
 /// All threads of the grid. Its blocks have to be resident together: cudaLaunchCooperativeKernel.
 class grid_group {
  public:
-  static void sync(RMSNORM_PLACE) { rmsnorm::cpu_device::grid_barrier(place); }
+  static void sync(RMSNORM_LOCATION) { rmsnorm::cpu_device::grid_barrier(location); }
   static bool is_valid() { return true; }
   static dim3 group_dim() { return gridDim; }
   static dim3 block_index() { return blockIdx; }
@@ -73,17 +73,17 @@ class cluster_group {
   static unsigned query_shared_rank(const void* address) {
     return static_cast<unsigned>(rmsnorm::cpu_device::rank_of_shared(address));
   }
-  static arrival_token barrier_arrive(RMSNORM_PLACE) {
-    rmsnorm::cpu_device::cluster_arrive(true, place);
+  static arrival_token barrier_arrive(RMSNORM_LOCATION) {
+    rmsnorm::cpu_device::cluster_arrive(true, location);
     return {};
   }
-  static void barrier_wait(RMSNORM_PLACE) { rmsnorm::cpu_device::cluster_wait(place); }
-  static void barrier_wait(arrival_token&&, RMSNORM_PLACE) {
-    rmsnorm::cpu_device::cluster_wait(place);
+  static void barrier_wait(RMSNORM_LOCATION) { rmsnorm::cpu_device::cluster_wait(location); }
+  static void barrier_wait(arrival_token&&, RMSNORM_LOCATION) {
+    rmsnorm::cpu_device::cluster_wait(location);
   }
-  static void sync(RMSNORM_PLACE) {
-    rmsnorm::cpu_device::cluster_arrive(true, place);
-    rmsnorm::cpu_device::cluster_wait(place);
+  static void sync(RMSNORM_LOCATION) {
+    rmsnorm::cpu_device::cluster_arrive(true, location);
+    rmsnorm::cpu_device::cluster_wait(location);
   }
 };
 
@@ -105,32 +105,32 @@ class coalesced_group {
   unsigned lanes() const { return mask_; }  // not CUDA's
   unsigned meta_group_rank() const { return meta_rank_; }
   unsigned meta_group_size() const { return meta_size_; }
-  void sync(RMSNORM_PLACE) const { __syncwarp(mask_, place); }
+  void sync(RMSNORM_LOCATION) const { __syncwarp(mask_, location); }
 
   template <class T>
-  T shfl(const T& value, unsigned rank, RMSNORM_PLACE) const {
+  T shfl(const T& value, unsigned rank, RMSNORM_LOCATION) const {
     const int lane = lane_of(rank % num_threads());
-    return rmsnorm::cpu_device::shuffle_words(mask_, value, lane, place);
+    return rmsnorm::cpu_device::shuffle_words(mask_, value, lane, location);
   }
   /// Who has nobody so far away gets the own value.
   template <class T>
-  T shfl_up(const T& value, unsigned distance, RMSNORM_PLACE) const {
+  T shfl_up(const T& value, unsigned distance, RMSNORM_LOCATION) const {
     const unsigned own = thread_rank();
-    return shfl(value, own >= distance ? own - distance : own, place);
+    return shfl(value, own >= distance ? own - distance : own, location);
   }
   template <class T>
-  T shfl_down(const T& value, unsigned distance, RMSNORM_PLACE) const {
+  T shfl_down(const T& value, unsigned distance, RMSNORM_LOCATION) const {
     const unsigned own = thread_rank();
-    return shfl(value, own + distance < num_threads() ? own + distance : own, place);
+    return shfl(value, own + distance < num_threads() ? own + distance : own, location);
   }
-  int any(int predicate, RMSNORM_PLACE) const { return __any_sync(mask_, predicate, place); }
-  int all(int predicate, RMSNORM_PLACE) const { return __all_sync(mask_, predicate, place); }
-  unsigned ballot(int predicate, RMSNORM_PLACE) const {
-    return of_ranks(__ballot_sync(mask_, predicate, place));
+  int any(int predicate, RMSNORM_LOCATION) const { return __any_sync(mask_, predicate, location); }
+  int all(int predicate, RMSNORM_LOCATION) const { return __all_sync(mask_, predicate, location); }
+  unsigned ballot(int predicate, RMSNORM_LOCATION) const {
+    return of_ranks(__ballot_sync(mask_, predicate, location));
   }
   template <class T>
-  unsigned match_any(const T& value, RMSNORM_PLACE) const {
-    return of_ranks(__match_any_sync(mask_, value, place));
+  unsigned match_any(const T& value, RMSNORM_LOCATION) const {
+    return of_ranks(__match_any_sync(mask_, value, location));
   }
 
  private:
@@ -152,8 +152,8 @@ class coalesced_group {
   unsigned meta_rank_, meta_size_;
 };
 
-inline coalesced_group coalesced_threads(RMSNORM_PLACE) {
-  return coalesced_group(__activemask(place));
+inline coalesced_group coalesced_threads(RMSNORM_LOCATION) {
+  return coalesced_group(__activemask(location));
 }
 
 /// kSize lanes that are neighbours.
@@ -168,8 +168,8 @@ class thread_block_tile : public coalesced_group {
   static constexpr unsigned num_threads() { return kSize; }
   static constexpr unsigned size() { return kSize; }
   template <class T>
-  T shfl_xor(const T& value, unsigned distance, RMSNORM_PLACE) const {
-    return shfl(value, thread_rank() ^ distance, place);
+  T shfl_xor(const T& value, unsigned distance, RMSNORM_LOCATION) const {
+    return shfl(value, thread_rank() ^ distance, location);
   }
 };
 
@@ -179,12 +179,12 @@ thread_block_tile<kSize, Parent> tiled_partition(const Parent& parent) {
 }
 /// The lanes of a group that bring the same.
 template <class Group, class T>
-coalesced_group labeled_partition(const Group& group, T label, RMSNORM_PLACE) {
-  return coalesced_group(__match_any_sync(group.lanes(), label, place));
+coalesced_group labeled_partition(const Group& group, T label, RMSNORM_LOCATION) {
+  return coalesced_group(__match_any_sync(group.lanes(), label, location));
 }
 template <class Group>
-coalesced_group binary_partition(const Group& group, bool side, RMSNORM_PLACE) {
-  return labeled_partition(group, int{side}, place);
+coalesced_group binary_partition(const Group& group, bool side, RMSNORM_LOCATION) {
+  return labeled_partition(group, int{side}, location);
 }
 
 /// Any of these groups.
@@ -197,7 +197,7 @@ class thread_group {
   unsigned thread_rank() const {
     return is_block_ ? thread_block::thread_rank() : lanes_.thread_rank();
   }
-  void sync(RMSNORM_PLACE) const { is_block_ ? thread_block::sync(place) : lanes_.sync(place); }
+  void sync(RMSNORM_LOCATION) const { is_block_ ? thread_block::sync(location) : lanes_.sync(location); }
 
  private:
   coalesced_group lanes_;
@@ -209,8 +209,8 @@ inline thread_group tiled_partition(const thread_group&, unsigned size) {
 }
 
 template <class Group>
-void sync(const Group& group, RMSNORM_PLACE) {
-  group.sync(place);
+void sync(const Group& group, RMSNORM_LOCATION) {
+  group.sync(location);
 }
 template <class Group>
 unsigned thread_rank(const Group& group) {

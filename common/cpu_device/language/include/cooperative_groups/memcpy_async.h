@@ -22,13 +22,13 @@ __forceinline__ void memcpy_async(
   memcpy_async(group, to, from, count * sizeof(T));
 }
 template <unsigned kStages, class Group>
-void wait_prior(const Group& group, RMSNORM_PLACE) {
+void wait_prior(const Group& group, RMSNORM_LOCATION) {
   rmsnorm::cpu_device::wait_for_copies(int{kStages});
-  group.sync(place);
+  group.sync(location);
 }
 template <class Group>
-void wait(const Group& group, RMSNORM_PLACE) {
-  wait_prior<0>(group, place);
+void wait(const Group& group, RMSNORM_LOCATION) {
+  wait_prior<0>(group, location);
 }
 
 }  // namespace cooperative_groups

@@ -39,8 +39,8 @@ class BlockMove {
     if (!within_warp) return thread() + i * kThreads;
     return thread() / 32 * 32 * kItems + thread() % 32 + i * 32;
   }
-  static void meet(bool within_warp, rmsnorm::cpu_device::Place place) {
-    within_warp ? __syncwarp(0xffffffff, place) : static_cast<void>(__syncthreads(place));
+  static void sync(bool within_warp, rmsnorm::cpu_device::SourceLocation location) {
+    within_warp ? __syncwarp(0xffffffff, location) : static_cast<void>(__syncthreads(location));
   }
 
   TempStorage& storage_;
@@ -61,7 +61,7 @@ class BlockLoad : public BlockMove<T, kX, kItems, (algorithm >= BLOCK_LOAD_TRANS
   /// The thread's kItems elements, of which only the first `valid` of the block are there; the
   /// others stay as they are, or become `otherwise`.
   template <class From>
-  __forceinline__ void Load(From from, T (&to)[kItems], RMSNORM_PLACE) {
+  __forceinline__ void Load(From from, T (&to)[kItems], RMSNORM_LOCATION) {
     if constexpr (algorithm == BLOCK_LOAD_VECTORIZE && std::is_pointer_v<From>) {
       if (reinterpret_cast<std::uintptr_t>(from) % sizeof(Vector) == 0) {
         const auto* const vectors = reinterpret_cast<const Vector*>(from) + thread() * kVectors;
@@ -72,18 +72,18 @@ class BlockLoad : public BlockMove<T, kX, kItems, (algorithm >= BLOCK_LOAD_TRANS
         return;
       }
     }
-    Load(from, to, kThreads * kItems, place);
+    Load(from, to, kThreads * kItems, location);
   }
   template <class From>
-  __forceinline__ void Load(From from, T (&to)[kItems], int valid, RMSNORM_PLACE) {
+  __forceinline__ void Load(From from, T (&to)[kItems], int valid, RMSNORM_LOCATION) {
     if constexpr (kTransposes) {
       constexpr bool kOfWarp = algorithm != BLOCK_LOAD_TRANSPOSE;
-      rmsnorm::cpu_device::check_storage(&storage_, place);
+      rmsnorm::cpu_device::check_storage(&storage_, location);
       for (int i = 0; i < kItems; ++i) {
         const int at = side_by_side(i, kOfWarp);
         if (at < valid) storage_.elements[at] = from[at];
       }
-      Move::meet(kOfWarp, place);
+      Move::sync(kOfWarp, location);
     }
     for (int i = 0; i < kItems; ++i) {
       const int at =
@@ -98,9 +98,9 @@ class BlockLoad : public BlockMove<T, kX, kItems, (algorithm >= BLOCK_LOAD_TRANS
   }
   template <class From>
   __forceinline__ void Load(
-      From from, T (&to)[kItems], int valid, std::type_identity_t<T> otherwise, RMSNORM_PLACE) {
+      From from, T (&to)[kItems], int valid, std::type_identity_t<T> otherwise, RMSNORM_LOCATION) {
     for (T& item : to) item = otherwise;
-    Load(from, to, valid, place);
+    Load(from, to, valid, location);
   }
 };
 

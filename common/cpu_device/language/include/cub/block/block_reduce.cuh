@@ -31,37 +31,37 @@ class BlockReduce {
 
   /// The result, of the first `valid` threads, is complete in thread 0.
   template <class Operator>
-  __forceinline__ T Reduce(T value, Operator reduce, int valid, RMSNORM_PLACE) {
-    rmsnorm::cpu_device::check_storage(&storage_, place);
+  __forceinline__ T Reduce(T value, Operator reduce, int valid, RMSNORM_LOCATION) {
+    rmsnorm::cpu_device::check_storage(&storage_, location);
     const int thread = RowMajorTid(kX, kY, kZ);
     const int first = thread / 32 * 32;  // of the warp
-    value = WarpReduce<T>::reduce_lanes(value, reduce, valid - first, place);
+    value = WarpReduce<T>::reduce_lanes(value, reduce, valid - first, location);
     if (thread == first) storage_.of_warp[thread / 32] = value;
-    __syncthreads(place);
+    __syncthreads(location);
     for (int warp = 1; thread == 0 && warp * 32 < valid; ++warp) {
       value = reduce(value, storage_.of_warp[warp]);
     }
     return value;
   }
   template <class Operator>
-  __forceinline__ T Reduce(T value, Operator reduce, RMSNORM_PLACE) {
-    return Reduce(value, reduce, kThreads, place);
+  __forceinline__ T Reduce(T value, Operator reduce, RMSNORM_LOCATION) {
+    return Reduce(value, reduce, kThreads, location);
   }
   template <int kItems, class Operator>
-  __forceinline__ T Reduce(T (&values)[kItems], Operator reduce, RMSNORM_PLACE) {
+  __forceinline__ T Reduce(T (&values)[kItems], Operator reduce, RMSNORM_LOCATION) {
     T value = values[0];
     for (int i = 1; i < kItems; ++i) value = reduce(value, values[i]);
-    return Reduce(value, reduce, kThreads, place);
+    return Reduce(value, reduce, kThreads, location);
   }
-  __forceinline__ T Sum(T value, int valid, RMSNORM_PLACE) {
-    return Reduce(value, cub::Sum(), valid, place);
+  __forceinline__ T Sum(T value, int valid, RMSNORM_LOCATION) {
+    return Reduce(value, cub::Sum(), valid, location);
   }
-  __forceinline__ T Sum(T value, RMSNORM_PLACE) {
-    return Reduce(value, cub::Sum(), kThreads, place);
+  __forceinline__ T Sum(T value, RMSNORM_LOCATION) {
+    return Reduce(value, cub::Sum(), kThreads, location);
   }
   template <int kItems>
-  __forceinline__ T Sum(T (&values)[kItems], RMSNORM_PLACE) {
-    return Reduce(values, cub::Sum(), place);
+  __forceinline__ T Sum(T (&values)[kItems], RMSNORM_LOCATION) {
+    return Reduce(values, cub::Sum(), location);
   }
 
  private:

@@ -25,13 +25,13 @@ class BlockScan {
 
   /// `all` becomes the result of the whole block.
   template <class Operator>
-  __forceinline__ void InclusiveScan(T value, T& result, Operator scan, T& all, RMSNORM_PLACE) {
-    rmsnorm::cpu_device::check_storage(&storage_, place);
+  __forceinline__ void InclusiveScan(T value, T& result, Operator scan, T& all, RMSNORM_LOCATION) {
+    rmsnorm::cpu_device::check_storage(&storage_, location);
     const int thread = RowMajorTid(kX, kY, kZ);
     const int last = std::min(thread / 32 * 32 + 32, kX * kY * kZ) - 1;  // of the warp
-    value = WarpScan<T>::scan_lanes(value, scan, place);
+    value = WarpScan<T>::scan_lanes(value, scan, location);
     if (thread == last) storage_.of_warp[thread / 32] = value;
-    __syncthreads(place);
+    __syncthreads(location);
     T before = storage_.of_warp[0];
     for (int warp = 1; warp < kWarps; ++warp) {
       if (warp == thread / 32) value = scan(before, value);
@@ -43,45 +43,45 @@ class BlockScan {
   /// What comes before the own value; in thread 0, `first`.
   template <class Operator>
   __forceinline__ void ExclusiveScan(
-      T value, T& result, T first, Operator scan, T& all, RMSNORM_PLACE) {
+      T value, T& result, T first, Operator scan, T& all, RMSNORM_LOCATION) {
     const int thread = RowMajorTid(kX, kY, kZ);
     T inclusive = value;
-    InclusiveScan(value, inclusive, scan, all, place);
-    __syncthreads(place);  // the storage is used again
-    const T of_left = __shfl_up_sync(0xffffffff, inclusive, 1, 32, place);
+    InclusiveScan(value, inclusive, scan, all, location);
+    __syncthreads(location);  // the storage is used again
+    const T of_left = __shfl_up_sync(0xffffffff, inclusive, 1, 32, location);
     if (thread % 32 == 31) storage_.of_warp[thread / 32] = inclusive;
-    __syncthreads(place);
+    __syncthreads(location);
     const T before = thread % 32 == 0 && thread > 0 ? storage_.of_warp[thread / 32 - 1] : of_left;
     result = thread == 0 ? first : scan(first, before);
   }
 
   template <class Operator>
-  __forceinline__ void InclusiveScan(T value, T& result, Operator scan, RMSNORM_PLACE) {
+  __forceinline__ void InclusiveScan(T value, T& result, Operator scan, RMSNORM_LOCATION) {
     T all;
-    InclusiveScan(value, result, scan, all, place);
+    InclusiveScan(value, result, scan, all, location);
   }
   template <class Operator>
-  __forceinline__ void ExclusiveScan(T value, T& result, T first, Operator scan, RMSNORM_PLACE) {
+  __forceinline__ void ExclusiveScan(T value, T& result, T first, Operator scan, RMSNORM_LOCATION) {
     T all;
-    ExclusiveScan(value, result, first, scan, all, place);
+    ExclusiveScan(value, result, first, scan, all, location);
   }
-  __forceinline__ void InclusiveSum(T value, T& result, RMSNORM_PLACE) {
-    InclusiveScan(value, result, cub::Sum(), place);
+  __forceinline__ void InclusiveSum(T value, T& result, RMSNORM_LOCATION) {
+    InclusiveScan(value, result, cub::Sum(), location);
   }
-  __forceinline__ void InclusiveSum(T value, T& result, T& all, RMSNORM_PLACE) {
-    InclusiveScan(value, result, cub::Sum(), all, place);
+  __forceinline__ void InclusiveSum(T value, T& result, T& all, RMSNORM_LOCATION) {
+    InclusiveScan(value, result, cub::Sum(), all, location);
   }
-  __forceinline__ void ExclusiveSum(T value, T& result, RMSNORM_PLACE) {
-    ExclusiveScan(value, result, T(), cub::Sum(), place);
+  __forceinline__ void ExclusiveSum(T value, T& result, RMSNORM_LOCATION) {
+    ExclusiveScan(value, result, T(), cub::Sum(), location);
   }
-  __forceinline__ void ExclusiveSum(T value, T& result, T& all, RMSNORM_PLACE) {
-    ExclusiveScan(value, result, T(), cub::Sum(), all, place);
+  __forceinline__ void ExclusiveSum(T value, T& result, T& all, RMSNORM_LOCATION) {
+    ExclusiveScan(value, result, T(), cub::Sum(), all, location);
   }
   template <int kItems>
-  __forceinline__ void ExclusiveSum(T (&values)[kItems], T (&results)[kItems], RMSNORM_PLACE) {
+  __forceinline__ void ExclusiveSum(T (&values)[kItems], T (&results)[kItems], RMSNORM_LOCATION) {
     T before = values[0];
     for (int i = 1; i < kItems; ++i) before = before + values[i];
-    ExclusiveSum(before, before, place);
+    ExclusiveSum(before, before, location);
     for (int i = 0; i < kItems; ++i) {
       const T value = values[i];  // the results may take the values' place
       results[i] = before;
@@ -89,9 +89,9 @@ class BlockScan {
     }
   }
   template <int kItems>
-  __forceinline__ void InclusiveSum(T (&values)[kItems], T (&results)[kItems], RMSNORM_PLACE) {
+  __forceinline__ void InclusiveSum(T (&values)[kItems], T (&results)[kItems], RMSNORM_LOCATION) {
     T before[kItems];
-    ExclusiveSum(values, before, place);
+    ExclusiveSum(values, before, location);
     for (int i = 0; i < kItems; ++i) results[i] = before[i] + values[i];
   }
 

@@ -30,7 +30,7 @@ class BlockStore : public BlockMove<T, kX, kItems, (algorithm >= BLOCK_STORE_TRA
 
   /// The thread's kItems elements, of which only the first `valid` of the block are stored.
   template <class To>
-  __forceinline__ void Store(To to, T (&from)[kItems], RMSNORM_PLACE) {
+  __forceinline__ void Store(To to, T (&from)[kItems], RMSNORM_LOCATION) {
     if constexpr (algorithm == BLOCK_STORE_VECTORIZE && std::is_pointer_v<To>) {
       if (reinterpret_cast<std::uintptr_t>(to) % sizeof(Vector) == 0) {
         auto* const vectors = reinterpret_cast<Vector*>(to) + thread() * kVectors;
@@ -42,15 +42,15 @@ class BlockStore : public BlockMove<T, kX, kItems, (algorithm >= BLOCK_STORE_TRA
         return;
       }
     }
-    Store(to, from, kThreads * kItems, place);
+    Store(to, from, kThreads * kItems, location);
   }
   template <class To>
-  __forceinline__ void Store(To to, T (&from)[kItems], int valid, RMSNORM_PLACE) {
+  __forceinline__ void Store(To to, T (&from)[kItems], int valid, RMSNORM_LOCATION) {
     constexpr bool kOfWarp = algorithm > BLOCK_STORE_TRANSPOSE;
     if constexpr (kTransposes) {
-      rmsnorm::cpu_device::check_storage(&storage_, place);
+      rmsnorm::cpu_device::check_storage(&storage_, location);
       for (int i = 0; i < kItems; ++i) storage_.elements[thread() * kItems + i] = from[i];
-      Move::meet(kOfWarp, place);
+      Move::sync(kOfWarp, location);
     }
     for (int i = 0; i < kItems; ++i) {
       const bool is_blocked = algorithm == BLOCK_STORE_DIRECT || algorithm == BLOCK_STORE_VECTORIZE;

@@ -28,20 +28,21 @@ class WarpReduce {
 
   /// The result, of the first `valid` lanes, is complete in the first lane of each group of kLanes.
   template <class Operator>
-  T Reduce(T value, Operator reduce, int valid, RMSNORM_PLACE) {
-    rmsnorm::cpu_device::use_warp_storage(&storage_, place);
-    return reduce_lanes(value, reduce, valid, place);
+  T Reduce(T value, Operator reduce, int valid, RMSNORM_LOCATION) {
+    rmsnorm::cpu_device::use_warp_storage(&storage_, location);
+    return reduce_lanes(value, reduce, valid, location);
   }
   template <class Operator>
-  T Reduce(T value, Operator reduce, RMSNORM_PLACE) {
-    return Reduce(value, reduce, kLanes, place);
+  T Reduce(T value, Operator reduce, RMSNORM_LOCATION) {
+    return Reduce(value, reduce, kLanes, location);
   }
-  T Sum(T value, int valid, RMSNORM_PLACE) { return Reduce(value, cub::Sum(), valid, place); }
-  T Sum(T value, RMSNORM_PLACE) { return Reduce(value, cub::Sum(), kLanes, place); }
+  T Sum(T value, int valid, RMSNORM_LOCATION) { return Reduce(value, cub::Sum(), valid, location); }
+  T Sum(T value, RMSNORM_LOCATION) { return Reduce(value, cub::Sum(), kLanes, location); }
 
   /// The same without storage, for the CPU device alone.
   template <class Operator>
-  static T reduce_lanes(T value, Operator reduce, int valid, rmsnorm::cpu_device::Place place) {
+  static T reduce_lanes(
+      T value, Operator reduce, int valid, rmsnorm::cpu_device::SourceLocation location) {
     const int first = rmsnorm::cpu_device::group(kLanes);  // of the lanes that reduce together
     const int lane = rmsnorm::cpu_device::lane() - first;
     const unsigned mask = (kLanes == 32 ? 0xffffffff : (1u << kLanes % 32) - 1) << first;
@@ -49,7 +50,7 @@ class WarpReduce {
     const int there = threads - rmsnorm::cpu_device::warp() * 32 - first;  // the block may end here
     for (int distance = 1; distance < kLanes; distance *= 2) {
       const int other_lane = lane + distance < std::min(kLanes, there) ? lane + distance : lane;
-      const T other = rmsnorm::cpu_device::shuffle_words(mask, value, first + other_lane, place);
+      const T other = rmsnorm::cpu_device::shuffle_words(mask, value, first + other_lane, location);
       if (lane + distance < valid) value = reduce(value, other);
     }
     return value;

@@ -13,28 +13,28 @@ class WarpScan {
   explicit WarpScan(TempStorage& storage) : storage_(storage) {}
 
   template <class Operator>
-  void InclusiveScan(T value, T& result, Operator scan, RMSNORM_PLACE) {
-    rmsnorm::cpu_device::use_warp_storage(&storage_, place);
-    result = scan_lanes(value, scan, place);
+  void InclusiveScan(T value, T& result, Operator scan, RMSNORM_LOCATION) {
+    rmsnorm::cpu_device::use_warp_storage(&storage_, location);
+    result = scan_lanes(value, scan, location);
   }
   template <class Operator>
-  void ExclusiveScan(T value, T& result, T first, Operator scan, RMSNORM_PLACE) {
-    InclusiveScan(value, result, scan, place);
-    const T before = __shfl_up_sync(mask(), result, 1, kLanes, place);
+  void ExclusiveScan(T value, T& result, T first, Operator scan, RMSNORM_LOCATION) {
+    InclusiveScan(value, result, scan, location);
+    const T before = __shfl_up_sync(mask(), result, 1, kLanes, location);
     result = rmsnorm::cpu_device::lane() % kLanes == 0 ? first : scan(first, before);
   }
-  void InclusiveSum(T value, T& result, RMSNORM_PLACE) {
-    InclusiveScan(value, result, cub::Sum(), place);
+  void InclusiveSum(T value, T& result, RMSNORM_LOCATION) {
+    InclusiveScan(value, result, cub::Sum(), location);
   }
-  void ExclusiveSum(T value, T& result, RMSNORM_PLACE) {
-    ExclusiveScan(value, result, T(), cub::Sum(), place);
+  void ExclusiveSum(T value, T& result, RMSNORM_LOCATION) {
+    ExclusiveScan(value, result, T(), cub::Sum(), location);
   }
 
   /// The same without storage, for the CPU device alone.
   template <class Operator>
-  static T scan_lanes(T value, Operator scan, rmsnorm::cpu_device::Place place) {
+  static T scan_lanes(T value, Operator scan, rmsnorm::cpu_device::SourceLocation location) {
     for (unsigned distance = 1; distance < kLanes; distance *= 2) {
-      const T other = __shfl_up_sync(mask(), value, distance, kLanes, place);
+      const T other = __shfl_up_sync(mask(), value, distance, kLanes, location);
       if (rmsnorm::cpu_device::lane() % kLanes >= static_cast<int>(distance)) {
         value = scan(other, value);
       }

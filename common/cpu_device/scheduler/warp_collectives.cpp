@@ -1,5 +1,5 @@
 /// \file
-/// How the lanes of a warp meet.
+/// Warp collectives: shuffles, votes, matches, reductions and __syncwarp().
 
 #include <fmt/format.h>
 
@@ -13,10 +13,10 @@
 namespace rmsnorm::cpu_device {
 namespace {
 
-/// Whether lanes of a warp can meet in two calls: in those of one function of CUDA, wherever they
-/// are. A library's functions have to be called together.
-bool same_call(Place a, Place b) {
-  return a.call == b.call && (a.call != WarpCall::other || same_place(a, b));
+/// Whether two calls can be one collective: those of one function of CUDA, wherever they are. A
+/// library's functions have to be called together.
+bool same_call(SourceLocation a, SourceLocation b) {
+  return a.call == b.call && (a.call != WarpCall::other || is_same_line(a, b));
 }
 
 /// "lane 3", "lanes 0 to 15 and 31"
@@ -77,39 +77,39 @@ const char* name_of(Collective kind, WarpCall call) {
 
 }  // namespace
 
-std::uint32_t BlockRunner::meet(
-    Collective kind, std::uint32_t mask, std::uint32_t value, int source, Place place,
+std::uint32_t BlockRunner::collective(
+    Collective kind, std::uint32_t mask, std::uint32_t value, int source, SourceLocation location,
     std::array<std::uint32_t, kWarpThreads>* all) {
-  const NotWatching pause;
-  keep_way();
+  const NotWatching guard;
+  save_path_hash();
   const std::uint32_t own_bit = 1u << lane();
   if ((mask & own_bit) == 0) {
-    report(Mistake::unnamed_lane, place, {current_, name_of(kind), mask_text(mask), lane()});
+    report(Mistake::unnamed_lane, location, {current_, name_of(kind), mask_text(mask), lane()});
     stop();
   }
   Thread& me = all_[current_];
-  me.place = place;
+  me.location = location;
   me.kind = kind;
   me.mask = mask;
   me.value = value;
   me.source = source;
   me.all = all;
   warps_[warp()].ready &= ~own_bit;
-  warps_[warp()].meeting |= own_bit;
-  if (try_to_meet(warp(), mask)) {
-    way = 0;
+  warps_[warp()].in_collective |= own_bit;
+  if (try_to_complete(warp(), mask)) {
+    path_hash = 0;
   } else {
     wait();
   }
   return me.value;
 }
 
-/// Completes a meeting if every lane that it needs is there.
-bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
+/// Completes a collective if every lane that it needs is there.
+bool BlockRunner::try_to_complete(int warp_number, std::uint32_t mask) {
   Warp& warp = warps_[warp_number];
   const std::uint32_t needed = mask & warp.exists & ~warp.returned;
-  if ((warp.meeting & needed) != needed) return false;
-  // A lane that waits with another mask may come to this meeting later.
+  if ((warp.in_collective & needed) != needed) return false;
+  // A lane that waits with another mask may come to this collective later.
   for (std::uint32_t lanes = needed; lanes != 0; lanes &= lanes - 1) {
     if (thread_of(warp_number, std::countr_zero(lanes)).mask != mask) return false;
   }
@@ -121,15 +121,15 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
     if ((needed >> lane & 1) == 0) continue;
     const Thread& thread = thread_of(warp_number, lane);
     values[lane] = thread.value;
-    if (thread.kind != first.kind || !same_call(thread.place, first.place)) {
-      report_other_meeting(warp_number, lane, first_lane);
+    if (thread.kind != first.kind || !same_call(thread.location, first.location)) {
+      report_collective_mismatch(warp_number, lane, first_lane);
       stop();
     }
   }
   if ((mask & warp.returned) != 0 && first.kind == Collective::shuffle) {
     const std::uint32_t gone = mask & warp.returned;
     report(
-        Mistake::returned_lanes, first.place,
+        Mistake::returned_lanes, first.location,
         {lanes_of(gone), warp_number, std::popcount(gone) == 1 ? "has" : "have"},
         warp_number * kWarpThreads + first_lane);
   }
@@ -142,7 +142,7 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
   for (int lane = 0; lane < kWarpThreads; ++lane) {
     if ((needed >> lane & 1) == 0) continue;
     Thread& thread = thread_of(warp_number, lane);
-    way_of(warp_number, lane) = 0;
+    path_hash_of(warp_number, lane) = 0;
     if (thread.kind == Collective::ballot) thread.value = ballot;
     if (thread.kind == Collective::exchange) {
       thread.value = needed;
@@ -154,52 +154,54 @@ bool BlockRunner::try_to_meet(int warp_number, std::uint32_t mask) {
         thread.value = values[thread.source];
       } else {
         report(
-            Mistake::absent_source, thread.place, {lane, warp_number, thread.source},
+            Mistake::absent_source, thread.location, {lane, warp_number, thread.source},
             warp_number * kWarpThreads + lane);
       }
     }
   }
   if (first.kind == Collective::shuffle) {
-    observer().shuffled(first.place, warp_number, needed, values, sources);
+    observer().shuffled(first.location, warp_number, needed, values, sources);
   }
-  observer().lanes_met(first.kind, warp_number, needed, first.place);
-  warp.meeting &= ~needed;
+  observer().collective_done(first.kind, warp_number, needed, first.location);
+  warp.in_collective &= ~needed;
   warp.ready |= needed;
   return true;
 }
 
-void BlockRunner::report_other_meeting(int warp, int lane, int first_lane) {
+void BlockRunner::report_collective_mismatch(int warp, int lane, int first_lane) {
   const Thread& thread = thread_of(warp, lane);
   const Thread& first = thread_of(warp, first_lane);
   report(
-      Mistake::other_meeting, thread.place,
-      {lane, warp, first_lane, name_of(first.kind, first.place.call), mask_text(first.mask),
-       first.place, name_of(thread.kind, thread.place.call), mask_text(thread.mask)},
+      Mistake::other_meeting, thread.location,
+      {lane, warp, first_lane, name_of(first.kind, first.location.call), mask_text(first.mask),
+       first.location, name_of(thread.kind, thread.location.call), mask_text(thread.mask)},
       warp * kWarpThreads + lane);
 }
 
-/// Nobody can go on. At the barrier alone that cannot be: the last to come releases it.
+/// Deadlock: no thread is ready. A lane waits in a collective, as the last thread at a barrier
+/// releases it.
 void BlockRunner::report_deadlock() {
   int waiting = 0;
-  while ((warps_[waiting / kWarpThreads].meeting >> waiting % kWarpThreads & 1) == 0) ++waiting;
+  while ((warps_[waiting / kWarpThreads].in_collective >> waiting % kWarpThreads & 1) == 0)
+    ++waiting;
   const Thread& thread = all_[waiting];
   const int warp = waiting / kWarpThreads;
   const int own_lane = waiting % kWarpThreads;
   for (int lane = 0; lane < kWarpThreads; ++lane) {
-    const bool is_meeting = (thread.mask & warps_[warp].meeting) >> lane & 1;
+    const bool is_meeting = (thread.mask & warps_[warp].in_collective) >> lane & 1;
     if (is_meeting && thread_of(warp, lane).mask != thread.mask) {
-      return report_other_meeting(warp, lane, own_lane);
+      return report_collective_mismatch(warp, lane, own_lane);
     }
   }
-  // Those that it waits for are at the barrier, or in a meeting that waits for others in turn.
+  // The lanes that it waits for are at the barrier, or in a collective that waits for others.
   const std::uint32_t missing = thread.mask & warps_[warp].at_barrier;
   std::vector<Word> words = {
       own_lane, warp, name_of(thread.kind),
       lanes_of(missing != 0 ? missing : thread.mask & ~(1u << own_lane)),
       std::popcount(missing) == 1 ? "arrives" : "arrive"};
-  if (missing == 0) return report(Mistake::deadlock, thread.place, words, waiting);
-  words.insert(words.end(), {std::countr_zero(missing), barrier_.place});
-  report(Mistake::deadlock_at_barrier, thread.place, words, waiting);
+  if (missing == 0) return report(Mistake::deadlock, thread.location, words, waiting);
+  words.insert(words.end(), {std::countr_zero(missing), barrier_.location});
+  report(Mistake::deadlock_at_barrier, thread.location, words, waiting);
 }
 
 }  // namespace rmsnorm::cpu_device

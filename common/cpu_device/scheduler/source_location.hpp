@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Places: of threads and blocks in a grid, and of calls in the source.
+/// Indices of threads and blocks, extents of blocks and grids, and source locations of calls.
 
 #include <cstring>
 
@@ -24,7 +24,7 @@ struct dim3 {
 
 namespace rmsnorm::cpu_device {
 
-/// Functions of CUDA in which lanes of a warp may meet wherever each of them calls it.
+/// Warp-level functions of CUDA. Lanes may call the same one at different source locations.
 enum class WarpCall : int {
   other,       ///< none of them: a library's function
   sync,        ///< __syncwarp
@@ -45,18 +45,18 @@ enum class WarpCall : int {
   reduce_xor,  ///< __reduce_xor_sync
 };
 
-/// A place in the source.
-struct Place {
+/// A source location, and which warp-level function is called there.
+struct SourceLocation {
   const char* file = "";            ///< as the compiler names it
   int line = 0;                     ///< from 1
-  WarpCall call = WarpCall::other;  ///< of what there
+  WarpCall call = WarpCall::other;  ///< that is called there
 
-  /// The same, of a call of this function.
-  Place of(WarpCall which) const { return {file, line, which}; }
+  /// The same location, with this function.
+  SourceLocation of(WarpCall which) const { return {file, line, which}; }
 };
 
-/// Whether two of them are the same line.
-inline bool same_place(Place a, Place b) {
+/// Whether two source locations are the same line.
+inline bool is_same_line(SourceLocation a, SourceLocation b) {
   return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
 }
 
