@@ -1,6 +1,7 @@
 /// \file
 /// The CPU device finds the mistakes in hazards/, and none in the same kernels without them.
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,22 +59,33 @@ bool matches(std::string_view text, std::string_view expected) {
   return false;
 }
 
-/// The expected sentence, with the places in a file that its tags name.
-std::string sentence_of(const Case& c, const std::string& file) {
-  std::string what = c.what;
-  for (std::size_t open; (open = what.find('<')) != what.npos;) {
-    const std::size_t close = what.find('>', open);
-    what.replace(open, close + 1 - open, place_of(file, what.substr(open + 1, close - open - 1)));
+/// The messages of hazards/FILE.cu in messages.txt, by the cases' names. There, up to the kernel's
+/// name, "<TAG>" stands for the place of the line that ends in a comment "// <-- TAG"; everywhere,
+/// "..." stands for what depends on the compiler.
+std::map<std::string, std::string> messages_of(const std::string& file) {
+  const std::string folder = "common/cpu_device/tests/hazards/";
+  std::map<std::string, std::string> messages;
+  std::string section;
+  for (const std::string& line : lines_of(top() / (folder + "messages.txt"))) {
+    if (line.starts_with("[")) section = line;
+    const std::size_t bar = line.find(" | ");
+    if (section != "[" + file + "]" || bar == line.npos) continue;
+    std::string message = line.substr(bar + 3);
+    for (std::size_t open; (open = message.find('<')) < message.find(" (kernel tests::");) {
+      const std::size_t close = message.find('>', open);
+      const std::string tag = message.substr(open + 1, close - open - 1);
+      message.replace(open, close + 1 - open, place_of(folder + file + ".cu", tag));
+    }
+    messages[line.substr(0, bar)] = message;
   }
-  return what + " (kernel tests::" + c.where + "). " + c.advice;
+  return messages;
 }
 
-void check_wrong(const Case& c, const std::string& file) {
+void check_wrong(const Case& c, const std::string& expected) {
   const Outcome outcome = run(c, false);
   CHECK(outcome.at_launch == cudaSuccess);
   CHECK(outcome.at_synchronise == c.error);
   REQUIRE_FALSE(outcome.hazards.empty());
-  const std::string expected = sentence_of(c, file);
   CAPTURE(outcome.hazards[0], expected);
   CHECK(matches(outcome.hazards[0], expected));
 }
@@ -87,11 +99,13 @@ void check_right(const Case& c) {
 
 /// The mistake is found, and then the device works as before.
 void check(const std::vector<Case>& cases, const std::string& file, bool can_see_wrong) {
+  std::map<std::string, std::string> messages = messages_of(file);
+  CHECK(messages.size() == cases.size());
   for (const Case& c : cases) {
     DYNAMIC_SECTION(c.name) {
       check_right(c);
       if (!can_see_wrong) continue;
-      check_wrong(c, file);
+      check_wrong(c, messages.at(c.name));
       check_right(c);
     }
   }
@@ -105,55 +119,55 @@ void check_loads_and_stores(const std::vector<Case>& cases, const std::string& f
 }  // namespace
 
 TEST_CASE("two threads at the same shared memory without a barrier are found") {
-  check_loads_and_stores(race_cases(), "common/cpu_device/tests/hazards/race.cu");
+  check_loads_and_stores(race_cases(), "race");
 }
 
 TEST_CASE("accesses to global memory that nothing orders are found, and reads of no value") {
   NEEDS_COUNTS();  // without, nobody notices a thread that waits for a flag, and lets others run
-  check_loads_and_stores(global_cases(), "common/cpu_device/tests/hazards/global.cu");
+  check_loads_and_stores(global_cases(), "global");
 }
 
 TEST_CASE("threads at different barriers and threads that have left are found") {
-  check(barrier_cases(), "common/cpu_device/tests/hazards/barrier.cu", true);
+  check(barrier_cases(), "barrier", true);
 }
 
 TEST_CASE("masks that are not true and shuffles that leave the warp are found") {
-  check(shuffle_cases(), "common/cpu_device/tests/hazards/shuffle.cu", true);
+  check(shuffle_cases(), "shuffle", true);
 }
 
 TEST_CASE("temporary storage of cub that is not shared or that two warps share is found") {
-  check(temp_storage_cases(), "common/cpu_device/tests/hazards/temp_storage.cu", true);
+  check(temp_storage_cases(), "temp_storage", true);
 }
 
 TEST_CASE("a read of shared memory that nobody has written is found") {
-  check_loads_and_stores(unwritten_cases(), "common/cpu_device/tests/hazards/unwritten.cu");
+  check_loads_and_stores(unwritten_cases(), "unwritten");
 }
 
 TEST_CASE("accesses out of bounds are found and are an error of the launch") {
-  check_loads_and_stores(bounds_cases(), "common/cpu_device/tests/hazards/bounds.cu");
+  check_loads_and_stores(bounds_cases(), "bounds");
 }
 
 TEST_CASE("misaligned accesses are found and are an error of the launch") {
-  check_loads_and_stores(alignment_cases(), "common/cpu_device/tests/hazards/alignment.cu");
+  check_loads_and_stores(alignment_cases(), "alignment");
 }
 
 TEST_CASE("a kernel that uses the host's memory or its variables is found") {
-  check_loads_and_stores(host_cases(), "common/cpu_device/tests/hazards/host.cu");
+  check_loads_and_stores(host_cases(), "host");
 }
 
 TEST_CASE("a kernel that may overlap the one before it and does not wait is found") {
-  check_loads_and_stores(overlap_cases(), "common/cpu_device/tests/hazards/overlap.cu");
+  check_loads_and_stores(overlap_cases(), "overlap");
 }
 
 TEST_CASE("mistakes with copies that are not waited for, barriers, groups and CUB are found") {
-  check_loads_and_stores(construct_cases(), "common/cpu_device/tests/hazards/constructs.cu");
+  check_loads_and_stores(construct_cases(), "constructs");
 }
 
 TEST_CASE("mistakes with the memory and the barriers of a cluster are found") {
-  check_loads_and_stores(cluster_cases(), "common/cpu_device/tests/hazards/cluster.cu");
+  check_loads_and_stores(cluster_cases(), "cluster");
 }
 
 TEST_CASE(
     "mistakes with bulk copies, and with stores that another block's barrier counts, are found") {
-  check_loads_and_stores(bulk_copy_cases(), "common/cpu_device/tests/hazards/bulk_copy.cu");
+  check_loads_and_stores(bulk_copy_cases(), "bulk_copy");
 }

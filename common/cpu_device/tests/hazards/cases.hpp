@@ -17,16 +17,10 @@ struct Memory {
   float* y;        ///< (kElements)
 };
 
-/// One mistake, and the sentence "WHAT (kernel tests::WHERE). ADVICE" that names it.
-///
-/// In WHAT, "<TAG>" stands for the place of the line that ends in a comment "// <-- TAG", and
-/// everywhere "..." for what depends on the compiler.
+/// A launch with a mistake, and the same without. messages.txt has what the device says of it.
 struct Case {
-  std::string name;
+  std::string name;                                         ///< unique in its file
   std::function<void(Memory memory, bool correct)> launch;  ///< with the mistake, or without
-  std::string what;
-  std::string where;  ///< "gather<float>, block 0, thread (1, 2, 0)"
-  std::string advice;
   cudaError_t error = cudaSuccess;  ///< that the wrong one leaves for the next synchronise
 };
 

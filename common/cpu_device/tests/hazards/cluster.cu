@@ -29,14 +29,19 @@ __global__ void writes_early(const float* x, float* y, bool correct) {
   y[place()] = row[threadIdx.x];
 }
 
-/// Returns while the other block may still read.
-__global__ void leaves(const float* x, float* y, bool correct) {
+/// Reads the other block's row. Wrong: it returns while that may still read; it has not written all
+/// elements; an index leaves the variable.
+enum class Wrong { returns, unwritten, index };
+template <Wrong kWrong>
+__global__ void reads(const float* x, float* y, bool correct) {
   __shared__ float row[kThreads];
   const auto cluster = cg::this_cluster();
-  row[threadIdx.x] = x[place()];
+  const bool writes = kWrong != Wrong::unwritten || correct || threadIdx.x < 32;
+  if (writes) row[threadIdx.x] = x[place()];
   cluster.sync();
-  y[place()] = cluster.map_shared_rank(row, cluster.block_rank() ^ 1)[threadIdx.x];  // <-- late
-  if (correct) cluster.sync();
+  const unsigned i = threadIdx.x + (kWrong == Wrong::index && !correct ? 1 : 0);
+  y[place()] = cluster.map_shared_rank(row, cluster.block_rank() ^ 1)[i];  // <-- read
+  if (kWrong != Wrong::returns || correct) cluster.sync();
 }
 
 /// Reads what the other block writes, without a barrier of the cluster between the two.
@@ -82,28 +87,6 @@ __global__ void arrives_twice(const float* x, float* y, bool correct) {
   y[place()] = x[place()];
 }
 
-/// Reads an element of the other block that nobody has written.
-__global__ void reads_nothing(const float* x, float* y, bool correct) {
-  __shared__ float row[kThreads];
-  const auto cluster = cg::this_cluster();
-  if (threadIdx.x < 32 || correct) row[threadIdx.x] = x[place()];
-  cluster.sync();
-  const float* const other = cluster.map_shared_rank(row, cluster.block_rank() ^ 1);
-  y[place()] = other[threadIdx.x];  // <-- nothing
-  cluster.sync();
-}
-
-/// An index that leaves the other block's variable.
-__global__ void leaves_variable(const float* x, float* y, bool correct) {
-  __shared__ float row[kThreads];
-  const auto cluster = cg::this_cluster();
-  row[threadIdx.x] = x[place()];
-  cluster.sync();
-  const float* const other = cluster.map_shared_rank(row, cluster.block_rank() ^ 1);
-  y[place()] = other[threadIdx.x + (correct ? 0 : 1)];  // <-- beyond
-  cluster.sync();
-}
-
 /// In clusters of two without a word of the launch.
 __global__ void __cluster_dims__(2, 1, 1) names_clusters(const float* x, float* y) {  // <-- dims
   __shared__ float row[kThreads];
@@ -121,45 +104,18 @@ void launch_as_clusters(Memory memory, bool correct) {
 }  // namespace
 
 std::vector<Case> cluster_cases() {
-  const std::string between = "Put a barrier of the cluster between the two";
   return {
-      {"a write to a block that may not have begun", on_cluster(writes_early, kThreads),
-       "<early>: thread 0 writes shared memory of block 1 of the cluster, which may not have begun",
-       "writes_early, block 0, thread 0",
-       "Let all blocks of the cluster wait at a cluster barrier first"},
-      {"a read from a block that may have returned", on_cluster(leaves, kThreads),
-       "<late>: a thread of block ... of the cluster reads shared memory of block ..., which may "
-       "have returned",
-       "leaves, block ..., thread ...",
-       "A block's shared memory ends with it: let all wait at a cluster barrier behind the last "
-       "access"},
-      {"a read too soon", on_cluster(reads_too_soon, kThreads),
-       "common/cpu_device/tests/hazards/cluster.cu:...: a race: ...",
-       "reads_too_soon, block ..., thread ...", between},
-      {"a write behind the arrival", on_cluster(writes_after_arrival, kThreads),
-       "common/cpu_device/tests/hazards/cluster.cu:...: a race: ...",
-       "writes_after_arrival, block ..., thread ...", between},
+      {"a write to a block that may not have begun", on_cluster(writes_early, kThreads)},
+      {"a read from a block that may have returned", on_cluster(reads<Wrong::returns>, kThreads)},
+      {"a read too soon", on_cluster(reads_too_soon, kThreads)},
+      {"a write behind the arrival", on_cluster(writes_after_arrival, kThreads)},
       {"a cluster barrier that one block does not reach", on_cluster(one_block_returns, kThreads),
-       "<alone>: block 1 of the cluster has returned, and others wait for it at this cluster "
-       "barrier",
-       "one_block_returns, block 0, thread ...",
-       "Every thread of every block has to reach each cluster barrier", cudaErrorLaunchFailure},
-      {"a second arrival", on_cluster(arrives_twice, kThreads),
-       "<twice>: thread ... arrives at the cluster barrier twice",
-       "arrives_twice, block 0, thread ...", "Between two arrivals, a thread has to wait",
        cudaErrorLaunchFailure},
-      {"a read of what no thread has written", on_cluster(reads_nothing, kThreads),
-       "<nothing>: thread ... reads row[...] of another block, which no thread ... has written "
-       "before",
-       "reads_nothing, block ..., thread ...",
-       "Shared memory begins with no value: let a thread write it first"},
-      {"an index beyond another block's variable", on_cluster(leaves_variable, kThreads),
-       "<beyond>: thread 63 reads 4 bytes, ...", "leaves_variable, block ..., thread 63", "...",
+      {"a second arrival", on_cluster(arrives_twice, kThreads), cudaErrorLaunchFailure},
+      {"a read of what no thread has written", on_cluster(reads<Wrong::unwritten>, kThreads)},
+      {"an index beyond another block's variable", on_cluster(reads<Wrong::index>, kThreads),
        cudaErrorIllegalAddress},
       {"a grid that is no multiple of __cluster_dims__", launch_as_clusters,
-       "<dims>: the kernel's __cluster_dims__ ask for clusters of 2 blocks, and the launch has 3 "
-       "blocks",
-       "names_clusters, block 0, thread 0", "A GPU refuses such a launch: let the numbers agree",
        cudaErrorInvalidClusterSize},
   };
 }

@@ -225,104 +225,28 @@ void workspace(Memory memory, bool correct) {
 }  // namespace
 
 std::vector<Case> global_cases() {
-  const std::string kBarrier = "Put __syncthreads() between the two";
-  const std::string kOwn =
-      "Blocks run in any order, also at the same time: give each memory of its own, or add with "
-      "atomicAdd()";
-  const std::string kHandOn =
-      "Blocks run in any order, also at the same time: use a second launch or, to hand a value on, "
-      "write it, call __threadfence(), and then change a flag that the other block reads, both "
-      "atomically";
-  const std::string kNoValue = "An output or a workspace begins with no value: write it first";
   return {
-      {"a neighbour's element without a barrier", on(neighbours, {1, 64}),
-       "<neighbour written>: a race: thread 1 writes y[1] here, thread 0 reads it at <neighbour "
-       "read>, and no barrier is between them",
-       "neighbours, block 0, thread 1", kBarrier},
-      {"another lane's element without __syncwarp", on(lanes, {1, 32}),
-       "<lane written>: a race: thread 16 writes y[16] here, thread 0 reads it at <lane read>, and "
-       "no barrier is between them",
-       "lanes, block 0, thread 16", kBarrier},
-      {"a block's second row overwrites its first", on(second_row, {1, 64}),
-       "<row read>: a race: thread 0 reads y[63] here, thread 63 writes it at <row written>, and "
-       "no "
-       "barrier is between them",
-       "second_row, block 0, thread 0", kBarrier},
-      {"two blocks write one element", on(one_too_far, {2, 32}),
-       "<far>: a race: this block writes y[32] here, another writes it at <far>, and nothing "
-       "orders "
-       "the two",
-       "one_too_far, block 1, thread 0", kOwn},
-      {"a block reads what another writes", on(previous_row, {3, 32}),
-       "<previous>: a race: this block reads y[0] here, another writes it at <own row>, and "
-       "nothing "
-       "orders the two",
-       "previous_row, block 1, thread 0", kHandOn},
-      {"what the launch wrote through __ldg", on(through_ldg, {1, 32}),
-       "<ldg>: thread ... reads y[...] through the cache of what never changes, but this launch "
-       "wrote "
-       "it at <stored>",
-       "through_ldg, block 0, thread ...",
-       "__ldg() is for what no thread of the launch writes: read it without"},
-      {"blocks add to a variable without an atomic", on(in_variable, {2, 1}),
-       "<variable>: a race: this block reads ... here, another writes it at <variable>, and "
-       "nothing orders the two",
-       "in_variable, block 1, thread 0", kHandOn},
-      {"blocks add without an atomic", on_flag(total, {3, 32}),
-       "<total>: a race: this block reads y[1000] here, another writes it at <total>, and nothing "
-       "orders the two",
-       "total, block 1, thread 0", kHandOn},
+      {"a neighbour's element without a barrier", on(neighbours, {1, 64})},
+      {"another lane's element without __syncwarp", on(lanes, {1, 32})},
+      {"a block's second row overwrites its first", on(second_row, {1, 64})},
+      {"two blocks write one element", on(one_too_far, {2, 32})},
+      {"a block reads what another writes", on(previous_row, {3, 32})},
+      {"what the launch wrote through __ldg", on(through_ldg, {1, 32})},
+      {"blocks add to a variable without an atomic", on(in_variable, {2, 1})},
+      {"blocks add without an atomic", on_flag(total, {3, 32})},
       {"a block's store is not undone by its own atomic operation",
-       on_flag(zeroed_by_first, {2, 32}),
-       "<counted>: a race: this block atomically changes y[1000] here, another writes it at "
-       "<zeroed>, and nothing orders the two",
-       "zeroed_by_first, block 1, thread 0", kHandOn},
-      {"a plain load is not undone by a volatile one", on_flag(looked_plainly, {2, 32}),
-       "<raised>: a race: this block atomically changes y[1000] here, another reads it at "
-       "<looked>, and nothing orders the two",
-       "looked_plainly, block 1, thread 0", kHandOn},
-      {"blocks add with an atomic for one block", on_flag(total_of_block, {2, 32}),
-       "<total of block>: a race: this block atomically changes y[1000] here, another atomically "
-       "changes it at <total of block>, and nothing orders the two",
-       "total_of_block, block 1, thread 0",
-       "What ends in _block, or has its scope, is atomic for the threads of one block alone"},
-      {"one warp changes what all have read", on(changed_by_one_warp, {1, 64}),
-       "<changed by one>: a race: thread 32 writes y[0] here, thread 0 reads it at <read by all>, "
-       "and no barrier is between them",
-       "changed_by_one_warp, block 0, thread 32", kBarrier},
-      {"a part is handed on without a fence", on_flag(last_block, {3, 32}),
-       "<parts>: a race: this block reads y[...] here, another writes it at <part>, and nothing "
-       "orders "
-       "the two",
-       "last_block, block 2, thread ...", kHandOn},
-      {"a fence before the barrier is for its own thread", on_flag(last_block_one_fence, {2, 32}),
-       "<one sum>: a race: this block reads y[...] here, another writes it at <one part>, and "
-       "nothing "
-       "orders the two",
-       "last_block_one_fence, block 1, thread ...", kHandOn},
-      {"a fence for the block is none for the device", on_flag(flag_for_block, {2, 32}),
-       "<behind the flag>: a race: this block reads y[0] here, another writes it at <value>, and "
-       "nothing orders the two",
-       "flag_for_block, block 1, thread 0", kHandOn},
-      {"a flag in shared memory without a fence", on(flag_in_block, {1, 64}),
-       "<behind the shared flag>: a race: thread 0 reads value here, thread 32 writes it at "
-       "<shared "
-       "value>, and no barrier is between them",
-       "flag_in_block, block 0, thread 0", kBarrier},
-      {"threads write different values to one element", on(all_write_one, {2, 64}),
-       "<one>: a race: thread 1 writes y[0] here, thread 0 writes it at <one>, and no barrier is "
-       "between them",
-       "all_write_one, block 0, thread 1",
-       "Let one of the threads write it, or give each an element of its own"},
-      {"an output is read before it is written", on(adds_to_nothing, {1, 32}),
-       "<nothing>: thread 0 reads y[0], which no thread has written before",
-       "adds_to_nothing, block 0, thread 0", kNoValue},
-      {"an input is written, and put back", on(into_input, {1, 32}),
-       "<input>: thread 0 writes x[0]", "into_input, block 0, thread 0",
-       "It is an input: others may read it at the same time, and want it unchanged"},
-      {"a workspace of the launch's own is read before it is written", workspace,
-       "<workspace>: thread 0 reads workspace[0], which no thread has written before",
-       "add_up, block 0, thread 0", kNoValue},
+       on_flag(zeroed_by_first, {2, 32})},
+      {"a plain load is not undone by a volatile one", on_flag(looked_plainly, {2, 32})},
+      {"blocks add with an atomic for one block", on_flag(total_of_block, {2, 32})},
+      {"one warp changes what all have read", on(changed_by_one_warp, {1, 64})},
+      {"a part is handed on without a fence", on_flag(last_block, {3, 32})},
+      {"a fence before the barrier is for its own thread", on_flag(last_block_one_fence, {2, 32})},
+      {"a fence for the block is none for the device", on_flag(flag_for_block, {2, 32})},
+      {"a flag in shared memory without a fence", on(flag_in_block, {1, 64})},
+      {"threads write different values to one element", on(all_write_one, {2, 64})},
+      {"an output is read before it is written", on(adds_to_nothing, {1, 32})},
+      {"an input is written, and put back", on(into_input, {1, 32})},
+      {"a workspace of the launch's own is read before it is written", workspace},
   };
 }
 

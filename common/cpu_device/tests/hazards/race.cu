@@ -251,91 +251,30 @@ __global__ void two_sums(const float* x, float* y, bool correct) {
 }  // namespace
 
 std::vector<Case> race_cases() {
-  const std::string kBarrier = "Put __syncthreads() between the two";
-  const std::string kOneWriter =
-      "Let one of the threads write it, or give each an element of its own";
-  std::vector<Case> cases = {
-      {"all threads write one variable", on(all_write_one, {1, 40}),
-       "<write one>: a race: thread 1 writes last here, thread 0 writes it at <write one>",
-       "all_write_one, block 0, thread 1", kOneWriter},
-      {"a thread reads its right neighbour's element too early", on(read_neighbour, {2, 96}),
-       "<neighbour written>: a race: thread 1 writes staged[1] here, thread 0 reads it at "
-       "<neighbour read>",
-       "read_neighbour, block 0, thread 1", kBarrier},
-      {"a thread reads its left neighbour's element", on(read_back, {1, 33, 33 * sizeof(float)}),
-       "<back read>: a race: thread 1 reads row[0] here, thread 0 writes it at <back written>",
-       "read_back, block 0, thread 1", kBarrier},
-      {"the second round reuses scratch", on(reverse_rows<64>, {1, 64}),
-       "<rows read>: a race: thread ... reads scratch[...] here, thread ... writes it at <rows "
-       "written>",
-       "reverse_rows<64>, block 0, thread ...", kBarrier},
-      {"a tree in a 2-D block lacks the barrier of its rounds", on(tree_2d, {1, dim3(8, 8)}),
-       "<tree>: a race: thread 1 ... partial[...] here, thread ... it at <tree>",
-       "tree_2d, block 0, thread 1", kBarrier},
-      {"a shuffle is taken for a barrier", on(shuffle_between, {1, 32}),
-       "<shuffle read>: a race: thread 31 reads staged[30] here, thread 30 writes it at <shuffle "
-       "written>",
-       "shuffle_between, block 0, thread 31", kBarrier},
-      {"a vote is taken for a barrier", on(vote_between, {1, 32}),
-       "<vote read>: a race: thread 20 reads found here, thread 7 writes it at <vote written>",
-       "vote_between, block 0, thread 20", kBarrier},
-      {"quarter warps read too far", on(quarter_warps, {1, 64}),
-       "<quarter written>: a race: thread ... writes staged[...] here, thread ... reads it at "
-       "<quarter read>",
-       "quarter_warps, block 0, thread ...", kBarrier},
-      {"two __syncwarp in the wrong order", on(chain, {1, 3}),
-       "<chain read>: a race: thread 0 reads value here, thread 2 writes it at <chain written>",
-       "chain, block 0, thread 0", kBarrier},
-      {"warps wait for themselves and read from each other", on(warps_apart, {1, 96}),
-       "<apart read>: a race: thread 95 reads of_warp[0] here, thread 0 writes it at <apart "
-       "written>",
-       "warps_apart, block 0, thread 95", kBarrier},
-      {"two threads write the same byte", on(bytes_of_a_word, {1, 64}),
-       "<bytes>: a race: thread 1 writes flags[0] here, thread 0 writes it at <bytes>",
-       "bytes_of_a_word, block 0, thread 1", kOneWriter},
-      {"a thread writes a neighbour's half word", on(halves_of_a_word, {1, 66}),
-       "<halves overwritten>: a race: thread 65 writes halves[64] here, thread 64 writes it at "
-       "<halves written>",
-       "halves_of_a_word, block 0, thread 65", kBarrier},
-      {"a word of four threads' bytes is read too early", on(word_of_bytes, {1, 33}),
-       "<word read>: a race: thread 32 reads bytes[28] here, thread 28 writes it at <word written>",
-       "word_of_bytes, block 0, thread 32", kBarrier},
-      {"atomics begin before the zero is there", on(add_before_zero, {1, 50}),
-       "<zero added>: a race: thread 1 atomically changes sum here, thread 0 writes it at <zero "
-       "written>",
-       "add_before_zero, block 0, thread 1", kBarrier},
-      {"the sum of atomics is read too early", on(read_before_all_added, {3, 64}),
-       "<count added>: a race: thread 0 atomically changes count here, thread 63 reads it at "
-       "<count read>",
-       "read_before_all_added, block 0, thread 0", kBarrier},
-      {"one thread forgets to be atomic", on(plain_among_atomics, {1, dim3(20, 3)}),
-       "<most plain>: a race: thread 50 reads most[0] here, thread ... atomically changes it at "
-       "<most atomic>",
-       "plain_among_atomics, block 0, thread (10, 2, 0)", kBarrier},
-      {"everybody's own element is the same", on(own_element, {1, 33}),
-       "<own>: a race: thread 1 writes own[3] here, thread 0 ... it at ...",
-       "own_element, block 0, thread 1", kBarrier},
-      {"a vector is written over others' elements", on(vector_over_floats, {1, 64, 256}),
-       "<vector read>: a race: thread 1 reads row[1] here, thread 0 writes it at <vector written>",
-       "vector_over_floats, block 0, thread 1", kBarrier},
-      {"structs of 8 bytes", on(pairs, {1, 40}),
-       "<pair read>: a race: thread 1 reads of_thread[0] here, thread 0 writes it at <pair "
-       "written>",
-       "pairs, block 0, thread 1", kBarrier},
-      {"structs of 12 bytes", on(triples, {1, 40}),
-       "<triple read>: a race: thread 1 reads of_thread[0] here, thread 0 writes it at <triple "
-       "written>",
-       "triples, block 0, thread 1", kBarrier},
-      {"only one block of many", on(last_block, {dim3(3, 2), 32}),
-       "<last block>: a race: thread 1 writes turn[0] here, thread 0 writes it at <last block>",
-       "last_block, block (2, 1, 0), thread 1", kOneWriter},
-      {"a device function's scratch is used twice", on(two_sums<float>, {1, 128}),
-       "<sum written>: a race: thread ... writes scratch[...] here, thread ... reads it at <sum "
-       "read>",
-       "two_sums<float>, block 0, thread ...", kBarrier},
+  return {
+      {"all threads write one variable", on(all_write_one, {1, 40})},
+      {"a thread reads its right neighbour's element too early", on(read_neighbour, {2, 96})},
+      {"a thread reads its left neighbour's element", on(read_back, {1, 33, 33 * sizeof(float)})},
+      {"the second round reuses scratch", on(reverse_rows<64>, {1, 64})},
+      {"a tree in a 2-D block lacks the barrier of its rounds", on(tree_2d, {1, dim3(8, 8)})},
+      {"a shuffle is taken for a barrier", on(shuffle_between, {1, 32})},
+      {"a vote is taken for a barrier", on(vote_between, {1, 32})},
+      {"quarter warps read too far", on(quarter_warps, {1, 64})},
+      {"two __syncwarp in the wrong order", on(chain, {1, 3})},
+      {"warps wait for themselves and read from each other", on(warps_apart, {1, 96})},
+      {"two threads write the same byte", on(bytes_of_a_word, {1, 64})},
+      {"a thread writes a neighbour's half word", on(halves_of_a_word, {1, 66})},
+      {"a word of four threads' bytes is read too early", on(word_of_bytes, {1, 33})},
+      {"atomics begin before the zero is there", on(add_before_zero, {1, 50})},
+      {"the sum of atomics is read too early", on(read_before_all_added, {3, 64})},
+      {"one thread forgets to be atomic", on(plain_among_atomics, {1, dim3(20, 3)})},
+      {"everybody's own element is the same", on(own_element, {1, 33})},
+      {"a vector is written over others' elements", on(vector_over_floats, {1, 64, 256})},
+      {"structs of 8 bytes", on(pairs, {1, 40})},
+      {"structs of 12 bytes", on(triples, {1, 40})},
+      {"only one block of many", on(last_block, {dim3(3, 2), 32})},
+      {"a device function's scratch is used twice", on(two_sums<float>, {1, 128})},
   };
-  for (Case& c : cases) c.what += ", and no barrier is between them";
-  return cases;
 }
 
 }  // namespace tests

@@ -35,47 +35,29 @@ __global__ void last_round(const float* x, float* y, bool correct) {
   }
 }
 
+/// One of the collectives.
+__device__ float call(int kind, unsigned mask, float value) {
+  if (kind == 0) return __shfl_xor_sync(mask, value, 8);                     // <-- shuffle
+  if (kind == 1) return static_cast<float>(__ballot_sync(mask, value > 4));  // <-- ballot
+  __syncwarp(mask);                                                          // <-- sync
+  return value;
+}
+
+/// Upper lanes of each warp are at a barrier.
+template <int kKind, unsigned kLanes>
 __global__ void others_at_barrier(const float* x, float* y, bool correct) {
-  const int t = threadIdx.x;
+  const unsigned t = threadIdx.y * blockDim.x + threadIdx.x;
   float value = x[t];
-  if (t % 32 < 16) value += __shfl_xor_sync(correct ? 0xffffu : kAll, value, 8);  // <-- waits
-  __syncthreads();                                                                // <-- at barrier
+  if (kLanes >> t % 32 & 1) value = call(kKind, correct ? kLanes : kAll, value);
+  __syncthreads();  // <-- barrier
   y[t] = value;
 }
 
-__global__ void sync_at_barrier(const float*, float* y, bool correct) {
-  const unsigned t = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-  if (t != 7) __syncwarp(correct ? ~(1u << 7) : kAll);  // <-- sync waits
-  __syncthreads();                                      // <-- sync barrier
-  y[t] = 1;
-}
-
-/// The vote is for all, and lane 32 + 3 waits elsewhere.
-__global__ void vote_at_barrier(const float* x, float* y, bool correct) {
-  const int t = threadIdx.x;
-  int any = 0;
-  if (t != 35 || correct) any = __any_sync(kAll, x[t] > 3);  // <-- vote waits
-  __syncthreads();                                           // <-- vote barrier
-  y[t] = static_cast<float>(any);
-}
-
+template <int kKind>
 __global__ void without_oneself(const float* x, float* y, bool correct) {
-  const int t = threadIdx.x;
-  if (t < 16) y[t] = __shfl_sync(correct ? 0xffffu : 0xfffeu, x[t], 1);  // <-- oneself
-}
-
-__global__ void vote_without_oneself(const float* x, float* y, bool correct) {
-  const int t = threadIdx.x;
-  const unsigned low = 0xffu;
-  const unsigned votes = __ballot_sync(correct ? kAll : low, x[t] > 4);  // <-- vote oneself
-  y[t] = static_cast<float>(votes);
-}
-
-__global__ void sync_without_oneself(const float*, float* y, bool correct) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const unsigned half = (lane < 16) == correct ? 0xffffu : 0xffff0000u;
-  __syncwarp(half);  // <-- sync oneself
-  y[threadIdx.x] = 1;
+  y[threadIdx.x] = call(kKind, half, x[threadIdx.x]);
 }
 
 /// Lanes may meet in two calls, but only of the same function.
@@ -177,88 +159,31 @@ __global__ void negative_up(const float* x, float* y, bool correct) {
 }  // namespace
 
 std::vector<Case> shuffle_cases() {
-  const std::string advice =
-      "Let all lanes that the mask names make this call, or name in it only those that do: "
-      "0xffffffff is for code that the whole warp reaches";
-  const std::string source =
-      "Take a value only from a lane that makes this call, too, and that its mask names";
-  const std::string distance =
-      "A warp has 32 lanes, so distances are 0 to 31: sums of more threads go through shared "
-      "memory";
   return {
-      {"lanes beyond the row have returned", on(row_ends<float, 63>, {1, dim3(16, 4)}),
-       "<sum>: the mask of this shuffle names lane 31 of warp 1, which has returned",
-       "row_ends<float, 63>, block 0, thread (0, 2, 0)", advice},
-      {"not all lanes have a last round", on(last_round, {1, 32}),
-       "<round>: the mask of this shuffle names lanes 8 to 31 of warp 0, which have returned",
-       "last_round, block 0, thread 0", advice},
-      {"a shuffle waits for lanes at a barrier", on(others_at_barrier, {1, 64}),
-       "<waits>: lane 0 of warp 0 waits in a shuffle for lanes 16 to 31, which never arrive: lane "
-       "16 waits at the __syncthreads() at <at barrier>",
-       "others_at_barrier, block 0, thread 0", advice, cudaErrorLaunchFailure},
-      {"a __syncwarp waits for a lane at a barrier", on(sync_at_barrier, {2, dim3(4, 4, 2)}),
-       "<sync waits>: lane 0 of warp 0 waits in __syncwarp() for lane 7, which never arrives: lane "
-       "7 waits at the __syncthreads() at <sync barrier>",
-       "sync_at_barrier, block 0, thread 0", advice, cudaErrorLaunchFailure},
-      {"a vote waits for a lane at a barrier", on(vote_at_barrier, {1, 50}),
-       "<vote waits>: lane 0 of warp 1 waits in a vote for lane 3, which never arrives: lane 3 "
-       "waits at the __syncthreads() at <vote barrier>",
-       "vote_at_barrier, block 0, thread 32", advice, cudaErrorLaunchFailure},
-      {"a shuffle leaves its own lane out", on(without_oneself, {1, 32}),
-       "<oneself>: thread 0 calls a shuffle with a mask, 0x0000fffe, that does not name its own "
-       "lane, 0",
-       "without_oneself, block 0, thread 0", advice, cudaErrorLaunchFailure},
-      {"a vote leaves its own lane out", on(vote_without_oneself, {1, 32}),
-       "<vote oneself>: thread 8 calls a vote with a mask, 0x000000ff, that does not name its own "
-       "lane, 8",
-       "vote_without_oneself, block 0, thread 8", advice, cudaErrorLaunchFailure},
-      {"a __syncwarp leaves its own lane out", on(sync_without_oneself, {1, 96}),
-       "<sync oneself>: thread 0 calls __syncwarp() with a mask, 0xffff0000, that does not name "
-       "its own lane, 0",
-       "sync_without_oneself, block 0, thread 0", advice, cudaErrorLaunchFailure},
-      {"lanes meet in two shuffles", on(two_calls, {1, 32}),
-       "<call second>: lane 16 of warp 0 meets lane 0 here, which is in another call "
-       "(__shfl_xor_sync(), mask 0xffffffff, at <call first>) than its own (__shfl_down_sync(), "
-       "mask 0xffffffff)",
-       "two_calls, block 0, thread 16", advice, cudaErrorLaunchFailure},
-      {"lanes meet in two votes", on(two_votes, {1, 32}),
-       "<other vote>: lane 1 of warp 0 meets lane 0 here, which is in another call (__any_sync(), "
-       "mask 0xffffffff, at <vote>) than its own (__all_sync(), mask 0xffffffff)",
-       "two_votes, block 0, thread 1", advice, cudaErrorLaunchFailure},
-      {"lanes meet in two reductions", on(two_reductions, {1, 32}),
-       "<both>: lane 9 of warp 0 meets lane 0 here, which is in another call (__reduce_add_sync(), "
-       "mask 0xffffffff, at <both>) than its own (__reduce_max_sync(), mask 0xffffffff)",
-       "two_reductions, block 0, thread 9", advice, cudaErrorLaunchFailure},
-      {"a shuffle meets a __syncwarp", on(shuffle_meets_sync, {1, 64}),
-       "<kind second>: lane 1 of warp 0 meets lane 0 here, which is in another call "
-       "(__shfl_xor_sync(), mask 0xffffffff, at <kind first>) than its own (__syncwarp(), mask "
-       "0xffffffff)",
-       "shuffle_meets_sync, block 0, thread 1", advice, cudaErrorLaunchFailure},
-      {"lanes wait for each other with two masks", on(two_masks, {1, 32}),
-       "<masks second>: lane 2 of warp 0 meets lane 0 here, which is in another call "
-       "(__shfl_xor_sync(), mask 0x0000000f, at <masks first>) than its own (__syncwarp(), mask "
-       "0x0000000f)",
-       "two_masks, block 0, thread 2", advice, cudaErrorLaunchFailure},
-      {"a value from a lane outside of the mask", on(source_outside, {1, 32}),
-       "<outside>: lane 8 of warp 0 takes a value from lane 16, which takes no part in this "
-       "shuffle",
-       "source_outside, block 0, thread 8", source},
-      {"a value from the next lane, which is outside", on(source_by_index, {1, 64}),
-       "<index>: lane 3 of warp 0 takes a value from lane 4, which takes no part in this shuffle",
-       "source_by_index, block 0, thread 3", source},
-      {"a value from a lane that the block does not have", on(source_is_no_thread, {1, 40}),
-       "<no thread>: lane 0 of warp 1 takes a value from lane 16, which takes no part in this "
-       "shuffle",
-       "source_is_no_thread, block 0, thread 32", source},
-      {"a sum by shuffles over more threads than a warp", on(tree_of_block, {1, 64}),
-       "<tree>: lane 0 shuffles over a distance of 32, which leaves the warp",
-       "tree_of_block, block 0, thread 0", distance},
-      {"a lane shuffles down too far", on(far_down, {1, 64}),
-       "<down>: lane 3 shuffles over a distance of 32, which leaves the warp",
-       "far_down, block 0, thread 35", distance},
-      {"a shuffle up by less than nothing", on(negative_up, {1, 32}),
-       "<up>: lane 0 shuffles over a distance of -17, which leaves the warp",
-       "negative_up, block 0, thread 0", distance},
+      {"lanes beyond the row have returned", on(row_ends<float, 63>, {1, dim3(16, 4)})},
+      {"not all lanes have a last round", on(last_round, {1, 32})},
+      {"a shuffle waits for lanes at a barrier", on(others_at_barrier<0, 0xffff>, {1, 64}),
+       cudaErrorLaunchFailure},
+      {"a vote waits for a lane at a barrier", on(others_at_barrier<1, ~8u>, {1, 50}),
+       cudaErrorLaunchFailure},
+      {"a __syncwarp waits for a lane at a barrier",
+       on(others_at_barrier<2, ~(1u << 7)>, {2, dim3(8, 4)}), cudaErrorLaunchFailure},
+      {"a shuffle leaves its own lane out", on(without_oneself<0>, {1, 32}),
+       cudaErrorLaunchFailure},
+      {"a vote leaves its own lane out", on(without_oneself<1>, {1, 32}), cudaErrorLaunchFailure},
+      {"a __syncwarp leaves its own lane out", on(without_oneself<2>, {1, 96}),
+       cudaErrorLaunchFailure},
+      {"lanes meet in two shuffles", on(two_calls, {1, 32}), cudaErrorLaunchFailure},
+      {"lanes meet in two votes", on(two_votes, {1, 32}), cudaErrorLaunchFailure},
+      {"lanes meet in two reductions", on(two_reductions, {1, 32}), cudaErrorLaunchFailure},
+      {"a shuffle meets a __syncwarp", on(shuffle_meets_sync, {1, 64}), cudaErrorLaunchFailure},
+      {"lanes wait for each other with two masks", on(two_masks, {1, 32}), cudaErrorLaunchFailure},
+      {"a value from a lane outside of the mask", on(source_outside, {1, 32})},
+      {"a value from the next lane, which is outside", on(source_by_index, {1, 64})},
+      {"a value from a lane that the block does not have", on(source_is_no_thread, {1, 40})},
+      {"a sum by shuffles over more threads than a warp", on(tree_of_block, {1, 64})},
+      {"a lane shuffles down too far", on(far_down, {1, 64})},
+      {"a shuffle up by less than nothing", on(negative_up, {1, 32})},
   };
 }
 

@@ -71,31 +71,13 @@ __global__ void in_turns(const float* x, float* y, bool correct) {
 }  // namespace
 
 std::vector<Case> temp_storage_cases() {
-  const std::string declare = "Declare it __shared__: the threads exchange their values through it";
-  const std::string separate =
-      "Give each warp a TempStorage of its own, or put __syncthreads() between the two";
   return {
-      {"__shared__ is forgotten for a warp", on(forgotten_for_warp, {2, 32}),
-       "<own>: thread 0 reduces with a TempStorage that is not in shared memory",
-       "forgotten_for_warp, block 0, thread 0", declare},
-      {"__shared__ is forgotten for a block", on(forgotten_for_block, {2, 64}),
-       "<block>: thread 0 reduces with a TempStorage that is not in shared memory",
-       "forgotten_for_block, block 0, thread 0", declare},
-      {"two warps share one", on(one_for_all, {2, 64}),
-       "<all>: warp 1 uses the TempStorage scratch[1] here, warp 0 uses it at <all>, and no "
-       "barrier is between them",
-       "one_for_all, block 0, thread 32", separate},
-      {"one beyond the last of an array", on(beyond_the_last, {2, 64}),
-       "<beyond>: thread 32 reduces with a TempStorage that is beyond scratch",
-       "beyond_the_last, block 0, thread 32", "Compare the index with the size of the array"},
-      {"a warp takes another one's", on(anothers, {2, 96}),
-       "<second use>: warp 2 uses the TempStorage scratch[1] here, warp 1 uses it at <first use>, "
-       "and no barrier is between them",
-       "anothers, block 0, thread 64", separate},
-      {"warps take turns without a barrier", on(in_turns, {2, 96, 128}),
-       "<turn>: warp 2 uses the TempStorage memory[0] here, warp 1 uses it at <turn>, and no "
-       "barrier is between them",
-       "in_turns, block 0, thread 64", separate},
+      {"__shared__ is forgotten for a warp", on(forgotten_for_warp, {2, 32})},
+      {"__shared__ is forgotten for a block", on(forgotten_for_block, {2, 64})},
+      {"two warps share one", on(one_for_all, {2, 64})},
+      {"one beyond the last of an array", on(beyond_the_last, {2, 64})},
+      {"a warp takes another one's", on(anothers, {2, 96})},
+      {"warps take turns without a barrier", on(in_turns, {2, 96, 128})},
   };
 }
 
