@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 namespace rmsnorm::cpu_device {
 namespace {
@@ -19,26 +20,7 @@ constexpr std::array kMissingHeaders{
     Feature{"cuda.h", "the driver's functions"},
     Feature{"mma.h", "tensor cores"},
 };
-// But these of them it has.
-constexpr std::string_view kHeaders[] = {
-    "cooperative_groups.h",
-    "cooperative_groups/reduce.h",
-    "cooperative_groups/scan.h",
-    "cooperative_groups/memcpy_async.h",
-    "cuda/annotated_ptr",
-    "cuda/atomic",
-    "cuda/barrier",
-    "cuda/cmath",
-    "cuda/functional",
-    "cuda/pipeline",
-    "cub/cub.cuh",
-    "cub/block/block_load.cuh",
-    "cub/block/block_reduce.cuh",
-    "cub/block/block_scan.cuh",
-    "cub/block/block_store.cuh",
-    "cub/warp/warp_reduce.cuh",
-    "cub/warp/warp_scan.cuh"};
-// And what is no calculation.
+// Of cuda::std, what is no calculation.
 constexpr std::string_view kNotOfCudaStd[] = {"atomic", "barrier", "chrono", "latch", "semaphore"};
 constexpr std::array kMissingWords{
     Feature{"clock64", "clock64(): there is no clock"},
@@ -47,21 +29,17 @@ constexpr std::array kMissingWords{
     Feature{"cudaTextureObject_t", "cudaTextureObject_t: there are no textures"},
 };
 
-bool is_one_of(const auto& names, std::string_view name) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
-
 }  // namespace
 
 std::string_view missing_header(std::string_view header) {
-  if (is_one_of(kHeaders, header)) return "";
+  if (std::filesystem::exists(std::filesystem::path(CPU_DEVICE_HEADERS) / header)) return "";
   const auto found = std::ranges::find_if(
       kMissingHeaders, [&](const Feature& feature) { return header.starts_with(feature.word); });
   return found == kMissingHeaders.end() ? "" : found->name;
 }
 
 bool is_in_std(std::string_view name) {
-  return !is_one_of(kNotOfCudaStd, name);
+  return std::ranges::find(kNotOfCudaStd, name) == std::end(kNotOfCudaStd);
 }
 
 std::string_view missing_word(std::string_view word) {

@@ -48,8 +48,9 @@ const std::map<std::string, std::string> kRegisters = {
     {"lanemask_gt", "0u - (2u << ::rmsnorm::cpu_device::lane())"},
     {"lanemask_ge", "0u - (1u << ::rmsnorm::cpu_device::lane())"}};
 
-/// Calculations, of the operands {0}, {1}, ...; {0} is the result.
-const std::map<std::string, std::string> kCalculations = {
+/// Instructions, of the operands {0}, {1}, ... or {all}. {ns} is the device's namespace, {at} the
+/// source location.
+const std::map<std::string, std::string> kInstructions = {
     {"add.f32", "{0} = {1} + {2}"},
     {"sub.f32", "{0} = {1} - {2}"},
     {"mul.f32", "{0} = {1} * {2}"},
@@ -63,7 +64,7 @@ const std::map<std::string, std::string> kCalculations = {
     {"ex2.f32", "{0} = exp2f({1})"},
     {"lg2.f32", "{0} = log2f({1})"},
     {"tanh.f32", "{0} = tanhf({1})"},
-    {"cp.async.commit_group", "::rmsnorm::cpu_device::commit_copies()"},
+    {"cp.async.commit_group", "{ns}commit_copies()"},
     {"membar.gl", "::__threadfence()"},
     {"membar.sys", "::__threadfence()"},
     {"membar", "::__threadfence_block()"},  // .cta is a hint
@@ -75,15 +76,12 @@ const std::map<std::string, std::string> kCalculations = {
     {"griddepcontrol.wait", "::cudaGridDependencySynchronize()"},
     {"griddepcontrol.launch_dependents", "::cudaTriggerProgrammaticLaunchCompletion()"},
     {"bar.warp.sync", "::__syncwarp({0})"},
-    {"barrier.cluster.arrive",
-     "::rmsnorm::cpu_device::cluster_arrive(true, {{__FILE__, __LINE__}})"},
-    {"barrier.cluster.arrive.release",
-     "::rmsnorm::cpu_device::cluster_arrive(true, {{__FILE__, __LINE__}})"},
-    {"barrier.cluster.arrive.relaxed",
-     "::rmsnorm::cpu_device::cluster_arrive(false, {{__FILE__, __LINE__}})"},
-    {"barrier.cluster.wait", "::rmsnorm::cpu_device::cluster_wait({{__FILE__, __LINE__}})"},
-    {"barrier.cluster.wait.acquire", "::rmsnorm::cpu_device::cluster_wait({{__FILE__, __LINE__}})"},
-    {"mapa.shared.u32", "{0} = ::rmsnorm::cpu_device::map_address({1}, {2})"},
+    {"barrier.cluster.arrive", "{ns}cluster_arrive(true, {at})"},
+    {"barrier.cluster.arrive.release", "{ns}cluster_arrive(true, {at})"},
+    {"barrier.cluster.arrive.relaxed", "{ns}cluster_arrive(false, {at})"},
+    {"barrier.cluster.wait", "{ns}cluster_wait({at})"},
+    {"barrier.cluster.wait.acquire", "{ns}cluster_wait({at})"},
+    {"mapa.shared.u32", "{0} = {ns}map_address({1}, {2})"},
     {"fence.mbarrier_init.release.cluster", ""},
     {"fence.proxy.async", ""},
     {"fence.proxy.async.shared", ""},
@@ -91,7 +89,18 @@ const std::map<std::string, std::string> kCalculations = {
     {"selp.u32", "{0} = {3} ? {1} : {2}"},
     {"createpolicy.fractional.b64", "{0} = 0"},
     {"prefetch.global.L1", ""},
-    {"prefetch.global.L2", ""}};
+    {"prefetch.global.L2", ""},
+    {"cp.async.wait_all", "{ns}commit_copies(); {ns}wait_for_copies(0)"},
+    {"cp.async.wait_group", "{ns}wait_for_copies({0})"},
+    {"cp.async.shared.global", "{ns}copy({all})"},
+    {"cp.async.bulk.shared.global.mbarrier::complete_tx::bytes", "{ns}bulk_copy({at}, {all})"},
+    {"mbarrier.init.shared.b64", "{ns}mbarrier_init({all})"},
+    {"mbarrier.arrive.expect_tx.shared.b64 _", "{ns}mbarrier_arrive_expecting({at}, {1}, {2})"},
+    {"mbarrier.try_wait.parity.shared.b64", "{0} = {ns}mbarrier_try_wait({at}, {1}, {2})"},
+    {"bar.sync", "{ns}bar_sync({at}, {all})"},
+    {"barrier.sync", "{ns}bar_sync({at}, {all})"},
+    {"bar.arrive", "{ns}bar_arrive({at}, {all})"},
+    {"barrier.arrive", "{ns}bar_arrive({at}, {all})"}};
 
 /// An operand as C++: "%0" is an expression, "[%1+16]" an address in this kind of memory.
 std::string operand(std::string text, const Words& operands, const std::string& memory) {
@@ -141,55 +150,31 @@ std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
   for (std::string& part : parts) {
     if (part.starts_with("shared::")) part = "shared";  // of the block or the cluster
   }
-  const std::string name = fmt::format("{}", fmt::join(parts, "."));
+  std::string name = fmt::format("{}", fmt::join(parts, "."));
   const auto has = [&](const char* part) {
     return std::find(parts.begin(), parts.end(), part) != parts.end();
   };
   Words values;
   if (space < instruction.size()) values = split(instruction.substr(space + 1), ',');
-  const bool is_copy = name == "cp.async.shared.global";
-  const bool is_bulk_copy =
-      name == "cp.async.bulk.shared.global.mbarrier::complete_tx::bytes" && values.size() == 4;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const bool is_shared = has("shared") && !((is_copy || is_bulk_copy) && i == 1);
+    const bool is_source_of_copy = parts[0] == "cp" && i == 1;
+    const bool is_shared = has("shared") && !is_source_of_copy;
     values[i] = operand(values[i], operands, is_shared ? "shared" : "global");
     if (values[i].empty()) return "";
   }
-  if (const auto known = kCalculations.find(name); known != kCalculations.end()) {
+  const std::string ns = "::rmsnorm::cpu_device::";
+  const std::string all = fmt::format("{}", fmt::join(values, ", "));
+  if (!values.empty() && values[0] == "_") name += " _";
+  if (const auto known = kInstructions.find(name); known != kInstructions.end()) {
     values.resize(4);
-    return fmt::format(fmt::runtime(known->second), values[0], values[1], values[2], values[3]) +
+    return fmt::format(
+               fmt::runtime(known->second), values[0], values[1], values[2], values[3],
+               fmt::arg("all", all), fmt::arg("ns", ns), fmt::arg("at", "{__FILE__, __LINE__}")) +
            ";";
-  }
-  const auto call = [&](const std::string& function) {
-    return fmt::format("::rmsnorm::cpu_device::{}({});", function, fmt::join(values, ", "));
-  };
-  const auto call_at_place = [&](const std::string& function) {
-    values.insert(values.begin(), "{__FILE__, __LINE__}");
-    return call(function);
-  };
-  if (is_copy) return call("copy");
-  if (is_bulk_copy) return call_at_place("bulk_copy");
-  if (name == "mbarrier.init.shared.b64") return call("mbarrier_init");
-  if (name == "mbarrier.arrive.expect_tx.shared.b64" && values[0] == "_") {
-    values.erase(values.begin());
-    return call_at_place("mbarrier_arrive_expecting");
-  }
-  if (name == "mbarrier.try_wait.parity.shared.b64" && values.size() == 3) {
-    const std::string passed = values[0];
-    values.erase(values.begin());
-    return passed + " = " + call_at_place("mbarrier_try_wait");
   }
   if (name.starts_with("st.async.shared.mbarrier::complete_tx::bytes.") && values.size() == 3 &&
       parts.size() == 5) {
-    return call(fmt::format("store_async<{}>", std::atoi(parts.back().c_str() + 1) / 8));
-  }
-  if (name == "cp.async.wait_all") {
-    return "::rmsnorm::cpu_device::commit_copies(); ::rmsnorm::cpu_device::wait_for_copies(0);";
-  }
-  if (name == "cp.async.wait_group") return call("wait_for_copies");
-  for (const char* const does : {"sync", "arrive"}) {
-    if (name != fmt::format("bar.{}", does) && name != fmt::format("barrier.{}", does)) continue;
-    return call_at_place(fmt::format("bar_{}", does));
+    return fmt::format("{}store_async<{}>({});", ns, std::atoi(parts.back().c_str() + 1) / 8, all);
   }
   if (name.starts_with("mov.") && values.size() == 2) {
     return fmt::format("{} = {};", values[0], values[1]);
@@ -204,7 +189,8 @@ std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
     const bool is_load = parts[0] == "ld";
     if (bytes == 0 || values.size() < 2) return "";
     if (is_load) std::rotate(values.begin(), values.end() - 1, values.end());  // the address first
-    return call(fmt::format("{}<{}>", is_load ? "load" : "store", bytes));
+    return fmt::format(
+        "{}{}<{}>({});", ns, is_load ? "load" : "store", bytes, fmt::join(values, ", "));
   }
   return "";
 }

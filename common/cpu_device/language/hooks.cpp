@@ -146,7 +146,7 @@ void __ubsan_handle_out_of_bounds(OutOfBounds* at, std::uintptr_t index) {
   const rmsnorm::cpu_device::NotWatching guard;
   const rmsnorm::cpu_device::SourceLocation location{at->file, static_cast<int>(at->line)};
   running->report(
-      rmsnorm::cpu_device::Mistake::index_beyond, location,
+      rmsnorm::cpu_device::mistakes::kIndexBeyond, location,
       {running->current(), static_cast<std::intptr_t>(index), at->array->name});
 }
 #endif

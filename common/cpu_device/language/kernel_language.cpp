@@ -88,7 +88,7 @@ int warp() {
 void check_launch_bounds(SourceLocation location, int threads, int, int) {
   if (running->threads() <= threads) return;
   device().runtime.errors.set_fault(cudaErrorLaunchOutOfResources);
-  running->report(Mistake::launch_bounds, location, {running->threads(), threads});
+  running->report(mistakes::kLaunchBounds, location, {running->threads(), threads});
   running->stop();
 }
 
@@ -100,27 +100,27 @@ void check_cluster(SourceLocation location, int blocks) {
     running->grid().want_cluster(blocks);
   device().runtime.errors.set_fault(cudaErrorInvalidClusterSize);
   running->report(
-      Mistake::cluster_dims, location,
+      mistakes::kClusterDims, location,
       {blocks,
        now == 1 ? fmt::format("{} blocks", gridDim.x) : fmt::format("clusters of {}", now)});
   running->stop();
 }
 
 void report_distance(int distance, SourceLocation location) {
-  running->report(Mistake::distance, location, {running->lane(), distance});
+  running->report(mistakes::kDistance, location, {running->lane(), distance});
 }
 
 bool check_storage(const void* storage, SourceLocation location) {
   const NotWatching guard;
   const SharedMemory& shared = running->shared();
   if (!shared.contains(storage)) {
-    running->report(Mistake::storage_outside, location, {running->current()});
+    running->report(mistakes::kStorageOutside, location, {running->current()});
     return false;
   }
   const std::size_t offset = shared.offset_of(storage);
   const SharedPiece& piece = shared.nearest(offset);
   if (offset >= piece.begin && offset - piece.begin < piece.bytes) return true;
-  running->report(Mistake::storage_beyond, location, {running->current(), piece.name});
+  running->report(mistakes::kStorageBeyond, location, {running->current(), piece.name});
   return false;
 }
 

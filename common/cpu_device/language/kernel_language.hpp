@@ -69,7 +69,7 @@ int warp();  ///< in the block
 bool check_storage(const void* storage, SourceLocation location);
 /// The same, for the storage of a warp; also reports two warps that use it without a barrier.
 void use_warp_storage(const void* storage, SourceLocation location);
-/// All threads of the grid meet.
+/// Barrier of all threads of the grid.
 void grid_barrier(SourceLocation location);
 int cluster_blocks();  ///< of the running block's cluster; 1 where the launch has none
 int cluster_rank();    ///< of the running block in it
@@ -176,7 +176,7 @@ inline int __syncthreads_and(int predicate, RMSNORM_LOCATION) {
   return rmsnorm::cpu_device::barrier(location, predicate == 0) == 0;
 }
 inline void __syncwarp(unsigned mask = 0xffffffff, RMSNORM_LOCATION) {
-  rmsnorm::cpu_device::sync_warp(mask, location.of(rmsnorm::cpu_device::WarpCall::sync));
+  rmsnorm::cpu_device::sync_warp(mask, location.of("__syncwarp()"));
 }
 inline void __threadfence() {
   rmsnorm::cpu_device::fence(rmsnorm::cpu_device::Scope::device);
@@ -194,8 +194,7 @@ inline void __nanosleep(unsigned) {
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = warpSize, RMSNORM_LOCATION) {
   const int lane = rmsnorm::cpu_device::group(width) + (source & (width - 1));
-  return rmsnorm::cpu_device::shuffle_words(
-      mask, value, lane, location.of(rmsnorm::cpu_device::WarpCall::shfl));
+  return rmsnorm::cpu_device::shuffle_words(mask, value, lane, location.of("__shfl_sync()"));
 }
 /// A lane whose source would lie outside of its group gets its own value.
 template <class T>
@@ -206,7 +205,7 @@ T __shfl_up_sync(
       own - rmsnorm::cpu_device::distance_in_warp(static_cast<int>(distance), location);
   const bool inside = source >= rmsnorm::cpu_device::group(width);
   return rmsnorm::cpu_device::shuffle_words(
-      mask, value, inside ? source : own, location.of(rmsnorm::cpu_device::WarpCall::shfl_up));
+      mask, value, inside ? source : own, location.of("__shfl_up_sync()"));
 }
 template <class T>
 T __shfl_down_sync(
@@ -216,7 +215,7 @@ T __shfl_down_sync(
       own + rmsnorm::cpu_device::distance_in_warp(static_cast<int>(distance), location);
   const bool inside = source < rmsnorm::cpu_device::group(width) + width;
   return rmsnorm::cpu_device::shuffle_words(
-      mask, value, inside ? source : own, location.of(rmsnorm::cpu_device::WarpCall::shfl_down));
+      mask, value, inside ? source : own, location.of("__shfl_down_sync()"));
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int distance, int width = warpSize, RMSNORM_LOCATION) {
@@ -224,20 +223,17 @@ T __shfl_xor_sync(unsigned mask, T value, int distance, int width = warpSize, RM
   const int source = own ^ rmsnorm::cpu_device::distance_in_warp(distance, location);
   const bool inside = source < rmsnorm::cpu_device::group(width) + width;
   return rmsnorm::cpu_device::shuffle_words(
-      mask, value, inside ? source : own, location.of(rmsnorm::cpu_device::WarpCall::shfl_xor));
+      mask, value, inside ? source : own, location.of("__shfl_xor_sync()"));
 }
 
 inline unsigned __ballot_sync(unsigned mask, int predicate, RMSNORM_LOCATION) {
-  return rmsnorm::cpu_device::ballot(
-      mask, predicate != 0, location.of(rmsnorm::cpu_device::WarpCall::ballot));
+  return rmsnorm::cpu_device::ballot(mask, predicate != 0, location.of("__ballot_sync()"));
 }
 inline int __any_sync(unsigned mask, int predicate, RMSNORM_LOCATION) {
-  return rmsnorm::cpu_device::ballot(
-             mask, predicate != 0, location.of(rmsnorm::cpu_device::WarpCall::any)) != 0;
+  return rmsnorm::cpu_device::ballot(mask, predicate != 0, location.of("__any_sync()")) != 0;
 }
 inline int __all_sync(unsigned mask, int predicate, RMSNORM_LOCATION) {
-  return rmsnorm::cpu_device::ballot(
-             mask, predicate == 0, location.of(rmsnorm::cpu_device::WarpCall::all)) == 0;
+  return rmsnorm::cpu_device::ballot(mask, predicate == 0, location.of("__all_sync()")) == 0;
 }
 
 inline unsigned __activemask(RMSNORM_LOCATION) {
@@ -245,13 +241,12 @@ inline unsigned __activemask(RMSNORM_LOCATION) {
 }
 template <class T>
 unsigned __match_any_sync(unsigned mask, T value, RMSNORM_LOCATION) {
-  return rmsnorm::cpu_device::match_lanes(
-      mask, value, location.of(rmsnorm::cpu_device::WarpCall::match_any));
+  return rmsnorm::cpu_device::match_lanes(mask, value, location.of("__match_any_sync()"));
 }
 template <class T>
 unsigned __match_all_sync(unsigned mask, T value, int* all_match, RMSNORM_LOCATION) {
-  *all_match = rmsnorm::cpu_device::match_lanes(
-                   mask, value, location.of(rmsnorm::cpu_device::WarpCall::match_all)) == mask;
+  *all_match =
+      rmsnorm::cpu_device::match_lanes(mask, value, location.of("__match_all_sync()")) == mask;
   return *all_match != 0 ? mask : 0;
 }
 
@@ -260,7 +255,7 @@ unsigned __match_all_sync(unsigned mask, T value, int* all_match, RMSNORM_LOCATI
   T __reduce_##name##_sync(unsigned mask, T value, RMSNORM_LOCATION) { \
     return rmsnorm::cpu_device::reduce_lanes(                          \
         mask, value, [](T a, T b) { return static_cast<T>(result); },  \
-        location.of(rmsnorm::cpu_device::WarpCall::reduce_##name));    \
+        location.of("__reduce_" #name "_sync()"));                     \
   }
 RMSNORM_REDUCE(add, Integer32, static_cast<unsigned>(a) + static_cast<unsigned>(b))
 RMSNORM_REDUCE(min, Integer32, std::min(a, b))

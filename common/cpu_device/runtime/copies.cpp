@@ -51,7 +51,7 @@ std::string complaint_about_copy(
 /// What a call does that comes later, when its memory has gone.
 void report_freed(const char* call, const std::vector<const void*>& backtrace) {
   device().runtime.errors.set_fault(cudaErrorIllegalAddress);
-  device().grid.observer().mistake_of_host(Mistake::freed_before_use, backtrace, {call});
+  device().grid.observer().mistake_of_host(mistakes::kFreedBeforeUse, backtrace, {call});
 }
 
 /// Copies and the like, while few blocks of a large launch run.

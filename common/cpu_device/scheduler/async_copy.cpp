@@ -108,9 +108,15 @@ bool is_of_all(const SplitBarrier& barrier) {
 
 }  // namespace
 
+void require_count(const SplitBarrier& barrier, SourceLocation location) {
+  if (barrier.expected <= kMaxThreads) return;
+  running->report(mistakes::kNoCount, location, {running->current()});
+  running->stop();
+}
+
 void report_no_arrival(const SplitBarrier& barrier, SourceLocation location) {
   running->report(
-      Mistake::no_arrival, location,
+      mistakes::kNoArrival, location,
       {running->current(), barrier.expected, barrier.expected - barrier.arrived});
   running->stop();
 }
@@ -150,10 +156,7 @@ std::uint32_t arrive(
   commit_copies();
   wait_for_copies(0);
   running->on_atomic({__builtin_return_address(0), &barrier, sizeof barrier, AccessKind::atomic});
-  if (barrier.expected > kMaxThreads) {
-    running->report(Mistake::no_count, location, {running->current()});
-    running->stop();
-  }
+  require_count(barrier, location);
   const std::uint32_t phase = count_arrivals(barrier, threads, &barrier);
   barrier.expected = static_cast<std::uint16_t>(barrier.expected - dropped);
   return phase;

@@ -47,6 +47,8 @@ struct SplitBarrier {
 /// Arrives for so many threads, of which `dropped` never come again; gives what to wait for.
 [[gnu::noinline]] std::uint32_t arrive(
     SplitBarrier& barrier, std::ptrdiff_t threads, std::ptrdiff_t dropped, SourceLocation location);
+/// Reports a barrier that has no count yet, and gives up the grid.
+void require_count(const SplitBarrier& barrier, SourceLocation location);
 /// Reports that the running thread waits there for threads that never arrive, and gives up the
 /// grid.
 [[noreturn]] void report_no_arrival(const SplitBarrier& barrier, SourceLocation location);

@@ -152,34 +152,26 @@ void BlockRunner::switch_to(int next) {
   me.switch_to(all_[next].fiber);
 }
 
-/// The next ready thread before the running one, or -1.
-int BlockRunner::last_ready() const {
-  const auto highest = [](std::uint32_t bits) { return std::bit_width(bits) - 1; };
-  const int first_warp = warp();
-  if (const std::uint32_t bits = warps_[first_warp].ready & ((1u << lane()) - 1); bits != 0) {
-    return first_warp * kWarpThreads + highest(bits);
-  }
-  int warp = first_warp;
-  do {
-    warp = (warp == 0 ? (threads_in_block_ - 1) / kWarpThreads + 1 : warp) - 1;
-    if (warps_[warp].ready != 0) return warp * kWarpThreads + highest(warps_[warp].ready);
-  } while (warp != first_warp);
-  return -1;
-}
-
-/// The next ready thread after the running one, or -1.
+/// The next ready thread after the running one, in the order of the schedule, or -1.
 int BlockRunner::next_ready() const {
-  if (is_reversed_) return last_ready();
+  const auto first_of = [&](int warp, std::uint32_t lanes) {
+    const int lane = is_reversed_ ? std::bit_width(lanes) - 1 : std::countr_zero(lanes);
+    return warp * kWarpThreads + lane;
+  };
   const int first_warp = warp();
-  const std::uint32_t behind = lane() == 31 ? 0 : ~0u << (lane() + 1);
-  if (const std::uint32_t bits = warps_[first_warp].ready & behind; bits != 0) {
-    return first_warp * kWarpThreads + std::countr_zero(bits);
+  const std::uint32_t behind = is_reversed_ ? (1u << lane()) - 1 : ~1u << lane();
+  if (const std::uint32_t lanes = warps_[first_warp].ready & behind; lanes != 0) {
+    return first_of(first_warp, lanes);
   }
   const int warps = (threads_in_block_ - 1) / kWarpThreads + 1;
   int warp = first_warp;
   do {
-    warp = warp + 1 == warps ? 0 : warp + 1;
-    if (warps_[warp].ready != 0) return warp * kWarpThreads + std::countr_zero(warps_[warp].ready);
+    if (is_reversed_) {
+      warp = (warp == 0 ? warps : warp) - 1;
+    } else {
+      warp = warp + 1 == warps ? 0 : warp + 1;
+    }
+    if (warps_[warp].ready != 0) return first_of(warp, warps_[warp].ready);
   } while (warp != first_warp);
   return -1;
 }
@@ -318,7 +310,7 @@ void BlockRunner::use_warp_storage(const void* storage, SourceLocation location)
   } else if (use->warp != warp()) {
     const std::size_t offset = shared_.offset_of(storage);
     report(
-        Mistake::storage_of_two_warps, location,
+        mistakes::kStorageOfTwoWarps, location,
         {warp(), element_text(shared_.nearest(offset), offset), use->warp, use->location});
   }
 }
@@ -326,13 +318,14 @@ void BlockRunner::use_warp_storage(const void* storage, SourceLocation location)
 // The mistakes.
 
 void BlockRunner::report(
-    Mistake what, const Where& where, const std::vector<Word>& words, int thread) {
+    const Mistake& what, const Where& where, const std::vector<FormatArg>& args, int thread) {
   const NotWatching guard;
-  observer().mistake(what, where, thread, words);
+  observer().mistake(what, where, thread, args);
 }
 
-void BlockRunner::report(Mistake what, const Where& where, const std::vector<Word>& words) {
-  report(what, where, words, current_);
+void BlockRunner::report(
+    const Mistake& what, const Where& where, const std::vector<FormatArg>& args) {
+  report(what, where, args, current_);
 }
 
 /// Diverged warp: a barrier does not wait for a warp that has returned, but needs a whole warp.
@@ -344,7 +337,7 @@ void BlockRunner::report_if_warp_diverged() {
   const auto gone =
       static_cast<int>(part - warps_.begin()) * kWarpThreads + std::countr_zero(part->returned);
   report(
-      Mistake::returned_before_barrier, barrier_.location,
+      mistakes::kReturnedBeforeBarrier, barrier_.location,
       {gone, live_ == 1 ? "another waits" : fmt::format("{} others wait", live_)}, gone);
 }
 

@@ -44,7 +44,7 @@ class BlockRunner {
   /// From now on, the blocks are those of this grid, and each thread runs `body`.
   void begin_grid(dim3 grid, dim3 block, const std::function<void()>& body);
   Progress begin_block(uint3 index);  ///< runs a block
-  Progress resume();                  ///< runs it on, after Progress::waits
+  Progress resume();                  ///< runs it on, after Progress::suspended
   void reset();                       ///< its threads will not go on, wherever they are
 
   // What a thread calls. The running thread is meant.
@@ -54,8 +54,8 @@ class BlockRunner {
   int barrier(SourceLocation location, bool predicate = false);
 
   /// Warp collective: returns when every lane in `mask` that has not returned has called it. For a
-  /// shuffle, gives the value of lane `source`; for a ballot, the lanes whose value is not 0; for an
-  /// exchange, the lanes that take part, and all their values.
+  /// shuffle, gives the value of lane `source`; for a ballot, the lanes whose value is not 0; for
+  /// an exchange, the lanes that take part, and all their values.
   std::uint32_t collective(
       Collective kind, std::uint32_t mask, std::uint32_t value, int source, SourceLocation location,
       std::array<std::uint32_t, kWarpThreads>* all = nullptr);
@@ -65,10 +65,11 @@ class BlockRunner {
   std::uint32_t activemask(SourceLocation location);
 
   /// Reports a mistake of the running thread.
-  [[gnu::cold]] void report(Mistake what, const Where& where, const std::vector<Word>& words);
-  /// The same of another one of the block.
   [[gnu::cold]] void report(
-      Mistake what, const Where& where, const std::vector<Word>& words, int thread);
+      const Mistake& what, const Where& where, const std::vector<FormatArg>& args);
+  /// Reports a mistake of another thread of the block.
+  [[gnu::cold]] void report(
+      const Mistake& what, const Where& where, const std::vector<FormatArg>& args, int thread);
 
   /// Temporary storage of a warp: reports it if another warp has used it since the last barrier.
   void use_warp_storage(const void* storage, SourceLocation location);
@@ -80,7 +81,7 @@ class BlockRunner {
   /// other blocks.
   void spin(const void* flag);
   void wait_for_blocks();  ///< yields to them at once
-  /// Atomic operation of the running thread, still to come: other blocks may run first.
+  /// Hook of an atomic operation, which is still to come: other blocks may run first.
   void on_atomic(const Access& access);
   void yield_block();  ///< suspends the block, if another one can run
 
@@ -141,7 +142,6 @@ class BlockRunner {
   void wait();
   void switch_to(int next);
   int next_ready() const;
-  int last_ready() const;
   bool resume_yielded();
   bool resume_activemask();
   void release_barrier();
@@ -177,13 +177,14 @@ class BlockRunner {
   int spinning_thread_ = 0;
   int spins_ = 0;
   std::uint64_t block_number_ = 0;
-  bool is_reversed_ = false;       ///< whether the last thread that is ready has its turn first
+  bool is_reversed_ = false;       ///< order of the ready threads: the last one first
   bool waits_for_blocks_ = false;  ///< a thread waits for other blocks since nobody was ready
   Progress progress_ = Progress::ended;
   Arrival barrier_;  ///< where the first thread at the barrier waits
 };
 
-/// State of one block, while blocks are interleaved: a T for each runner, reset with its next block.
+/// State of one block, while blocks are interleaved: a T for each runner, reset with its next
+/// block.
 template <class T>
 class PerBlock {
  public:
@@ -201,14 +202,14 @@ class PerBlock {
   std::map<const BlockRunner*, std::pair<std::uint64_t, T>> all_;
 };
 
-/// The one that runs now or, between two grids, has run last; null before the device is there.
+/// Running block or, between two grids, the last one; null before the device is there.
 inline BlockRunner* running = nullptr;
 
 /// Whether an address is in one of the variables threadIdx, blockIdx, blockDim and gridDim.
 bool is_built_in(const void* address);
 
-/// From now on, the threads of all kernels pass the barrier of a block or cluster at this place as
-/// if it were not there: its race shows. `file` is relative to the project, and outlives the calls.
+/// Omits a barrier of a block or cluster: from now on, the threads of all kernels pass it as if it
+/// were not there, and its race shows. `file` is relative to the project, and outlives the calls.
 void leave_out_barrier(std::string_view file, int line);
 bool is_omitted_barrier(SourceLocation location);  ///< whether it is the one at this place
 

@@ -36,7 +36,7 @@ BulkCopies& of(const BlockRunner& block) {
 /// A block that something is on its way to has returned.
 void report_left(const Transfer& transfer, int rank) {
   running->report(
-      Mistake::left_before_transfer, transfer.caller,
+      mistakes::kLeftBeforeTransfer, transfer.caller,
       {transfer.from != nullptr ? "copy" : "store", rank,
        running->grid().cluster() != nullptr ? " of the cluster" : ""});
 }
@@ -82,10 +82,7 @@ void complete_transfers(SplitBarrier& barrier) {
 
 void arrive_expecting(SplitBarrier& barrier, unsigned bytes, SourceLocation location) {
   on_barrier_access(__builtin_return_address(0), barrier, true);
-  if (barrier.expected > kMaxThreads) {
-    running->report(Mistake::no_count, location, {running->current()});
-    running->stop();
-  }
+  require_count(barrier, location);
   barrier.bytes += static_cast<int>(bytes);
   count_arrivals(barrier, 1, &barrier);
 }
@@ -94,7 +91,7 @@ void begin_bulk_copy(
     void* to, const void* from, unsigned bytes, SplitBarrier& barrier, SourceLocation location) {
   const void* const caller = __builtin_return_address(0);
   if (bytes % kBulkBytes != 0) {
-    running->report(Mistake::bulk_size, location, {running->current(), bytes, kBulkBytes});
+    running->report(mistakes::kBulkSize, location, {running->current(), bytes, kBulkBytes});
     running->stop();
   }
   running->observer().access(
@@ -135,10 +132,7 @@ void send(void* to, std::uint64_t value, unsigned bytes, SplitBarrier& barrier) 
 
 bool try_wait(SplitBarrier& barrier, unsigned parity, SourceLocation location) {
   constexpr int kMaxSpins = 1000;  // rounds in which all others have got on, if they could
-  if (barrier.expected > kMaxThreads) {
-    running->report(Mistake::no_count, location, {running->current()});
-    running->stop();
-  }
+  require_count(barrier, location);
   const auto is_over = [&] { return barrier.phase % 2 != parity % 2; };
   if (!is_over()) complete_transfers(barrier);
   if (is_over()) {
@@ -150,7 +144,7 @@ bool try_wait(SplitBarrier& barrier, unsigned parity, SourceLocation location) {
     if (barrier.arrived < barrier.expected) report_no_arrival(barrier, location);
     const int bytes = barrier.bytes;
     running->report(
-        bytes > 0 ? Mistake::bytes_never_come : Mistake::bytes_not_expected, location,
+        bytes > 0 ? mistakes::kBytesNeverCome : mistakes::kBytesNotExpected, location,
         {running->current(), std::abs(bytes)});
     running->stop();
   }

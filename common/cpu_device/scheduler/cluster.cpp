@@ -42,7 +42,7 @@ void Cluster::report_if_exited(int rank) const {
   const Part& own = parts_[static_cast<std::size_t>(rank)];
   if (own.passed >= own.needed) return;
   running->report(
-      Mistake::left_before_access, own.needed_by.pc,
+      mistakes::kLeftBeforeAccess, own.needed_by.pc,
       {own.needed_by_rank, verb(own.needed_by.kind), rank});
 }
 
@@ -71,7 +71,7 @@ void Cluster::arrive(int rank, bool is_ordered, SourceLocation location) {
   Part& own = part(rank);
   const auto thread = static_cast<std::size_t>(running->current());
   if (own.arrivals[thread] != own.waits[thread]) {
-    running->report(Mistake::arrives_twice, location, {thread});
+    running->report(mistakes::kArrivesTwice, location, {thread});
     running->stop();
   }
   const int barrier = ++own.arrivals[thread];
@@ -88,7 +88,7 @@ void Cluster::wait(int rank, SourceLocation location) {
   Part& own = part(rank);
   const auto thread = static_cast<std::size_t>(running->current());
   if (own.waits[thread] == own.arrivals[thread]) {
-    running->report(Mistake::waits_without_arrival, location, {thread});
+    running->report(mistakes::kWaitsWithoutArrival, location, {thread});
     running->stop();
   }
   const int barrier = ++own.waits[thread];
@@ -104,14 +104,14 @@ void Cluster::wait(int rank, SourceLocation location) {
         return other.has_ended && (other.arrived.size() <= i || other.arrived[i] == 0);
       });
       if (gone != parts_.end()) {
-        running->report(Mistake::block_returned, location, {gone - parts_.begin()});
+        running->report(mistakes::kBlockReturned, location, {gone - parts_.begin()});
         running->stop();
       }
       running->yield();  // the others go on beside it, and what they do is one request
       break;
     }
     if (round == kMaxSpins) {
-      running->report(Mistake::never_arrives, location, {thread});
+      running->report(mistakes::kNeverArrives, location, {thread});
       running->stop();
     }
     running->wait_for_blocks();
@@ -137,7 +137,7 @@ SharedByte Cluster::find(int rank, const void* address) const {
 /// A block has begun when it has come to a barrier at which the running block has waited.
 void Cluster::report_if_early(int rank, int other, const Access& access) const {
   if (other == rank || parts_[static_cast<std::size_t>(rank)].passed > 0) return;
-  running->report(Mistake::not_begun, access.pc, {running->current(), verb(access.kind), other});
+  running->report(mistakes::kNotBegun, access.pc, {running->current(), verb(access.kind), other});
 }
 
 const BlockRunner* Cluster::receiver(int rank, int other, const Access& access) {

@@ -11,7 +11,7 @@
 
 #include "common/cpu_device/scheduler/access.hpp"
 #include "common/cpu_device/scheduler/arrival.hpp"
-#include "common/cpu_device/scheduler/mistake.hpp"
+#include "common/cpu_device/scheduler/mistakes.hpp"
 #include "common/cpu_device/scheduler/source_location.hpp"
 
 namespace rmsnorm::cpu_device {
@@ -58,15 +58,15 @@ class Observer {
   virtual void release(const void* /*flag*/) {}
   virtual void acquire(const void* /*flag*/) {}                ///< what others released there
   virtual void grid_dependency_synced() {}                     ///< cudaGridDependencySynchronize()
-  virtual void launch_completion_triggered(SourceLocation) {}  ///< it lets the next kernel begin
+  virtual void launch_completion_triggered(SourceLocation) {}  ///< for the next kernel
   virtual void cluster_arrived(bool /*is_ordered*/) {}         ///< at a cluster's barrier
 
   // What threads do together.
 
-  virtual void barrier_passed(SourceLocation, int /*threads*/) {
-  }  ///< by so many threads of the block
+  /// A barrier, passed by so many threads of the block.
+  virtual void barrier_passed(SourceLocation, int /*threads*/) {}
   virtual void cluster_barrier_passed(SourceLocation, int /*threads*/) {}  ///< likewise
-  virtual void block_synced() {}  ///< the block's threads, at a barrier other than __syncthreads
+  virtual void block_synced() {}  ///< all threads, at a barrier other than __syncthreads
   virtual void all_yielded() {}   ///< every thread of the block has yielded
   virtual void release_arrivals(const void* /*flag*/) {}  ///< all threads of the block have arrived
   /// A warp collective is complete; lane mask.
@@ -87,14 +87,15 @@ class Observer {
   // Mistakes.
 
   /// A mistake of a thread of the running block, counted through the block.
-  virtual void mistake(Mistake, const Where&, int /*thread*/, const std::vector<Word>&) {}
+  virtual void mistake(
+      const Mistake&, const Where&, int /*thread*/, const std::vector<FormatArg>&) {}
   /// The running thread has arrived at a barrier of its block, or with `is_named` of its warp, by
   /// another call stack than thread `other`; in the source, it may be the same one.
   virtual void barrier_mismatch(
       const Arrival& /*own*/, const Arrival& /*of_other*/, int /*other*/, bool /*is_named*/) {}
   /// A mistake of the host's code, whose calls are on the stack.
   virtual void mistake_of_host(
-      Mistake, const std::vector<const void*>& /*callers*/, const std::vector<Word>&) {}
+      const Mistake&, const std::vector<const void*>& /*callers*/, const std::vector<FormatArg>&) {}
   /// A crash by a signal at an address, which ends the program: gives the sentence about it. The
   /// calls are on the stack; without them, the sentence does not look for the place.
   virtual std::string crash(
@@ -108,7 +109,7 @@ class Observer {
 /// calls look here first: most of the time, there is nothing more to do.
 inline bool in_watched_kernel = false;
 
-/// While one of these lives, the device's own work is not taken for the kernel's.
+/// Guard: while one of these lives, accesses are the device's own, and not watched.
 class NotWatching {
  public:
   /// Stops watching.

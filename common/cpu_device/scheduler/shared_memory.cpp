@@ -92,7 +92,7 @@ void* SharedMemory::reserve(
   if (all > kSharedBytes || all + dynamic_bytes_ > kSharedBytesOptin ||
       end_ + bytes + 3 * kGap > kDynamicBegin) {
     running->report(
-        Mistake::no_room, source, {name, all, dynamic_bytes_, kSharedBytes, kSharedBytesOptin});
+        mistakes::kNoRoom, source, {name, all, dynamic_bytes_, kSharedBytes, kSharedBytesOptin});
     running->stop();
   }
   const SharedPiece& piece = location(name, bytes, alignment, element_bytes);

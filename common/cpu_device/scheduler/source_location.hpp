@@ -24,35 +24,15 @@ struct dim3 {
 
 namespace rmsnorm::cpu_device {
 
-/// Warp-level functions of CUDA. Lanes may call the same one at different source locations.
-enum class WarpCall : int {
-  other,       ///< none of them: a library's function
-  sync,        ///< __syncwarp
-  shfl,        ///< __shfl_sync
-  shfl_up,     ///< __shfl_up_sync
-  shfl_down,   ///< __shfl_down_sync
-  shfl_xor,    ///< __shfl_xor_sync
-  ballot,      ///< __ballot_sync
-  any,         ///< __any_sync
-  all,         ///< __all_sync
-  match_any,   ///< __match_any_sync
-  match_all,   ///< __match_all_sync
-  reduce_add,  ///< __reduce_add_sync
-  reduce_min,  ///< __reduce_min_sync
-  reduce_max,  ///< __reduce_max_sync
-  reduce_and,  ///< __reduce_and_sync
-  reduce_or,   ///< __reduce_or_sync
-  reduce_xor,  ///< __reduce_xor_sync
-};
-
-/// A source location, and which warp-level function is called there.
+/// Source location of a call.
 struct SourceLocation {
-  const char* file = "";            ///< as the compiler names it
-  int line = 0;                     ///< from 1
-  WarpCall call = WarpCall::other;  ///< that is called there
+  const char* file = "";  ///< as the compiler names it
+  int line = 0;           ///< from 1
+  /// The function of CUDA that is called there, "__syncwarp()", if lanes of a warp may call it at
+  /// different locations.
+  const char* function = nullptr;
 
-  /// The same location, with this function.
-  SourceLocation of(WarpCall which) const { return {file, line, which}; }
+  SourceLocation of(const char* called) const { return {file, line, called}; }  ///< of this one
 };
 
 /// Whether two source locations are the same line.

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,10 @@ namespace {
 
 /// Whether two calls can be one collective: those of one function of CUDA, wherever they are. A
 /// library's functions have to be called together.
-bool same_call(SourceLocation a, SourceLocation b) {
-  return a.call == b.call && (a.call != WarpCall::other || is_same_line(a, b));
+bool is_same_call(const SourceLocation& a, const SourceLocation& b) {
+  if (a.function == nullptr || b.function == nullptr)
+    return a.function == b.function && is_same_line(a, b);
+  return a.function == b.function || std::strcmp(a.function, b.function) == 0;
 }
 
 /// "lane 3", "lanes 0 to 15 and 31"
@@ -53,26 +56,8 @@ const char* name_of(Collective kind) {
 }
 
 /// The name of a function of CUDA, or what a library's function does.
-const char* name_of(Collective kind, WarpCall call) {
-  constexpr std::array kNames = {
-      "",
-      "__syncwarp()",
-      "__shfl_sync()",
-      "__shfl_up_sync()",
-      "__shfl_down_sync()",
-      "__shfl_xor_sync()",
-      "__ballot_sync()",
-      "__any_sync()",
-      "__all_sync()",
-      "__match_any_sync()",
-      "__match_all_sync()",
-      "__reduce_add_sync()",
-      "__reduce_min_sync()",
-      "__reduce_max_sync()",
-      "__reduce_and_sync()",
-      "__reduce_or_sync()",
-      "__reduce_xor_sync()"};
-  return call == WarpCall::other ? name_of(kind) : kNames[static_cast<std::size_t>(call)];
+const char* name_of(Collective kind, const SourceLocation& location) {
+  return location.function == nullptr ? name_of(kind) : location.function;
 }
 
 }  // namespace
@@ -84,7 +69,7 @@ std::uint32_t BlockRunner::collective(
   save_path_hash();
   const std::uint32_t own_bit = 1u << lane();
   if ((mask & own_bit) == 0) {
-    report(Mistake::unnamed_lane, location, {current_, name_of(kind), mask_text(mask), lane()});
+    report(mistakes::kUnnamedLane, location, {current_, name_of(kind), mask_text(mask), lane()});
     stop();
   }
   Thread& me = all_[current_];
@@ -121,7 +106,7 @@ bool BlockRunner::try_to_complete(int warp_number, std::uint32_t mask) {
     if ((needed >> lane & 1) == 0) continue;
     const Thread& thread = thread_of(warp_number, lane);
     values[lane] = thread.value;
-    if (thread.kind != first.kind || !same_call(thread.location, first.location)) {
+    if (thread.kind != first.kind || !is_same_call(thread.location, first.location)) {
       report_collective_mismatch(warp_number, lane, first_lane);
       stop();
     }
@@ -129,7 +114,7 @@ bool BlockRunner::try_to_complete(int warp_number, std::uint32_t mask) {
   if ((mask & warp.returned) != 0 && first.kind == Collective::shuffle) {
     const std::uint32_t gone = mask & warp.returned;
     report(
-        Mistake::returned_lanes, first.location,
+        mistakes::kReturnedLanes, first.location,
         {lanes_of(gone), warp_number, std::popcount(gone) == 1 ? "has" : "have"},
         warp_number * kWarpThreads + first_lane);
   }
@@ -154,7 +139,7 @@ bool BlockRunner::try_to_complete(int warp_number, std::uint32_t mask) {
         thread.value = values[thread.source];
       } else {
         report(
-            Mistake::absent_source, thread.location, {lane, warp_number, thread.source},
+            mistakes::kAbsentSource, thread.location, {lane, warp_number, thread.source},
             warp_number * kWarpThreads + lane);
       }
     }
@@ -172,9 +157,9 @@ void BlockRunner::report_collective_mismatch(int warp, int lane, int first_lane)
   const Thread& thread = thread_of(warp, lane);
   const Thread& first = thread_of(warp, first_lane);
   report(
-      Mistake::other_meeting, thread.location,
-      {lane, warp, first_lane, name_of(first.kind, first.location.call), mask_text(first.mask),
-       first.location, name_of(thread.kind, thread.location.call), mask_text(thread.mask)},
+      mistakes::kOtherCollective, thread.location,
+      {lane, warp, first_lane, name_of(first.kind, first.location), mask_text(first.mask),
+       first.location, name_of(thread.kind, thread.location), mask_text(thread.mask)},
       warp * kWarpThreads + lane);
 }
 
@@ -188,20 +173,20 @@ void BlockRunner::report_deadlock() {
   const int warp = waiting / kWarpThreads;
   const int own_lane = waiting % kWarpThreads;
   for (int lane = 0; lane < kWarpThreads; ++lane) {
-    const bool is_meeting = (thread.mask & warps_[warp].in_collective) >> lane & 1;
-    if (is_meeting && thread_of(warp, lane).mask != thread.mask) {
+    const bool is_there = (thread.mask & warps_[warp].in_collective) >> lane & 1;
+    if (is_there && thread_of(warp, lane).mask != thread.mask) {
       return report_collective_mismatch(warp, lane, own_lane);
     }
   }
   // The lanes that it waits for are at the barrier, or in a collective that waits for others.
   const std::uint32_t missing = thread.mask & warps_[warp].at_barrier;
-  std::vector<Word> words = {
+  std::vector<FormatArg> args = {
       own_lane, warp, name_of(thread.kind),
       lanes_of(missing != 0 ? missing : thread.mask & ~(1u << own_lane)),
       std::popcount(missing) == 1 ? "arrives" : "arrive"};
-  if (missing == 0) return report(Mistake::deadlock, thread.location, words, waiting);
-  words.insert(words.end(), {std::countr_zero(missing), barrier_.location});
-  report(Mistake::deadlock_at_barrier, thread.location, words, waiting);
+  if (missing == 0) return report(mistakes::kDeadlock, thread.location, args, waiting);
+  args.insert(args.end(), {std::countr_zero(missing), barrier_.location});
+  report(mistakes::kDeadlockAtBarrier, thread.location, args, waiting);
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -53,12 +53,13 @@ std::string element_text(const KnownMemory& memory, std::uintptr_t address) {
       "{}[{}]", memory.name, offset / static_cast<std::uintptr_t>(memory.element_bytes));
 }
 
-/// Reports what a GPU would return as an error. The words begin with who does what.
+/// Reports what a GPU would return as an error. The arguments begin with who does what.
 void Bounds::report(
-    cudaError_t error, Mistake what, const Access& access, std::vector<Word> words) const {
+    cudaError_t error, const Mistake& what, const Access& access,
+    std::vector<FormatArg> args) const {
   runtime_.errors.set_fault(error);
-  words.insert(words.begin(), {running->current(), verb(access.kind), access.bytes});
-  running->report(what, access.pc, words);
+  args.insert(args.begin(), {running->current(), verb(access.kind), access.bytes});
+  running->report(what, access.pc, args);
 }
 
 void Bounds::start(std::vector<KnownMemory> tensors) {
@@ -73,14 +74,14 @@ const SharedPiece& Bounds::shared(const Access& access) const {
   const bool begins_inside = offset >= piece.begin && offset < end;
   if (begins_inside && !is_aligned(offset, access)) {
     report(
-        cudaErrorMisalignedAddress, Mistake::misaligned_shared, access,
+        cudaErrorMisalignedAddress, mistakes::kMisalignedShared, access,
         {piece.name, alignment_of(access)});
     running->stop();
   }
   if (!begins_inside || offset + static_cast<std::size_t>(access.bytes) > end) {
     const bool is_dynamic = SharedMemory::is_dynamic(piece);
     report(
-        cudaErrorIllegalAddress, is_dynamic ? Mistake::outside_dynamic : Mistake::outside_shared,
+        cudaErrorIllegalAddress, is_dynamic ? mistakes::kOutsideDynamic : mistakes::kOutsideShared,
         access, {distance_text(offset, piece.begin, piece.bytes, piece.element_bytes, piece.name)});
     running->stop();
   }
@@ -115,7 +116,7 @@ KnownMemory& Bounds::global(const Access& access) {
   KnownMemory* const found = find(access.address);
   if (found != nullptr && !is_aligned(at, access)) {
     report(
-        cudaErrorMisalignedAddress, Mistake::misaligned_global, access,
+        cudaErrorMisalignedAddress, mistakes::kMisalignedGlobal, access,
         {found->name, alignment_of(access)});
     running->stop();
   }
@@ -123,11 +124,11 @@ KnownMemory& Bounds::global(const Access& access) {
                               reinterpret_cast<std::uintptr_t>(found->data) + found->bytes) {
     constexpr cudaError_t kError = cudaErrorIllegalAddress;
     if (at < kNullBytes) {
-      report(kError, Mistake::null_pointer, access, {});
+      report(kError, mistakes::kNullPointer, access, {});
     } else if (!is_device_address(access.address)) {
-      report(kError, Mistake::memory_of_host, access, {});
+      report(kError, mistakes::kMemoryOfHost, access, {});
     } else {
-      report(kError, Mistake::outside_global, access, {place_in_global(at)});
+      report(kError, mistakes::kOutsideGlobal, access, {place_in_global(at)});
     }
     running->stop();
   }

@@ -10,7 +10,7 @@
 #include "common/cpu_device/interface/watching.hpp"
 #include "common/cpu_device/runtime/runtime.hpp"
 #include "common/cpu_device/scheduler/access.hpp"
-#include "common/cpu_device/scheduler/mistake.hpp"
+#include "common/cpu_device/scheduler/mistakes.hpp"
 #include "common/cpu_device/scheduler/shared_memory.hpp"
 
 namespace rmsnorm::cpu_device {
@@ -54,7 +54,9 @@ class Bounds {
  private:
   KnownMemory* find(const void* address);
   std::string place_in_global(std::uintptr_t at) const;
-  void report(cudaError_t error, Mistake what, const Access& access, std::vector<Word> words) const;
+  void report(
+      cudaError_t error, const Mistake& what, const Access& access,
+      std::vector<FormatArg> args) const;
 
   Runtime& runtime_;
   std::vector<KnownMemory> tensors_;  // and workspaces

@@ -9,7 +9,7 @@ namespace rmsnorm::cpu_device {
 namespace {
 
 constexpr std::uintptr_t kBanks = 32;
-constexpr std::uintptr_t kWordBytes = 4;
+constexpr std::uintptr_t kBankBytes = 4;
 /// Flush threshold: a lane with this many accesses at one site yields, so that pending requests
 /// stay bounded.
 constexpr int kMostPending = 4096;
@@ -180,7 +180,7 @@ bool Counter::pairs_agree(const Request& request, int bit) {
 /// if neighbouring lanes, or the next but one, want the same. Lanes that change one word atomically
 /// take turns.
 void Counter::count_wavefronts(const Request& request, Site& site) {
-  const int words = std::max(1, site.bytes / static_cast<int>(kWordBytes));
+  const int words = std::max(1, site.bytes / static_cast<int>(kBankBytes));
   int lanes_at_once = kWarpThreads / words;
   if (words > 1 && (pairs_agree(request, 1) || pairs_agree(request, 2))) lanes_at_once *= 2;
   for (int first = 0; first < kWarpThreads; first += lanes_at_once) {
@@ -189,7 +189,7 @@ void Counter::count_wavefronts(const Request& request, Site& site) {
     for (int i = 0; i < request.lanes; ++i) {
       if (request.lane[i] < first || request.lane[i] >= first + lanes_at_once) continue;
       for (int k = 0; k < words; ++k) {
-        const std::uintptr_t word = request.address[i] / kWordBytes + static_cast<unsigned>(k);
+        const std::uintptr_t word = request.address[i] / kBankBytes + static_cast<unsigned>(k);
         std::vector<std::uintptr_t>& bank = wanted[word % kBanks];
         const bool is_shared_pass =
             !site.is_atomic && std::find(bank.begin(), bank.end(), word) != bank.end();

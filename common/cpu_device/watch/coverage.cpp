@@ -107,19 +107,29 @@ struct DistinctValues {
   bool is_full() const { return count > kMost; }
 };
 
-/// Comparison site. A switch has one for each of its cases.
-struct ComparisonSite {
+/// What was compared at one site. A switch has one for each of its cases.
+struct Comparison {
   std::uintptr_t key = 0;  // 0: no site yet
   bool is_float = false;
   std::array<double, 2> first{};           // numbers that were compared
   std::array<bool, 2> varies{};            // whether they were others later
   std::array<DistinctValues, 2> values{};  // all of them
   std::array<bool, 3> seen{};              // less, equal, greater
-  std::vector<std::pair<int, std::array<double, 2>>> by_problem{};  // if each has one pair alone
-  bool is_of_size = true;                                           // whether each has
+  bool is_of_size = true;                  // whether each problem has one pair alone
   std::array<double, 2> nearest{};
-  int problem = 0;                // in which they were nearest
-  std::optional<bool> is_reader;  // who wrote it, once that has been asked
+  int problem = 0;  // in which they were nearest
+};
+
+/// The pair that a problem compared.
+struct OfProblem {
+  int problem;
+  std::array<double, 2> numbers;
+  bool operator==(const OfProblem&) const = default;
+};
+
+struct ComparisonSite : Comparison {
+  std::vector<OfProblem> by_problem{};  // if `is_of_size`
+  std::optional<bool> is_reader{};      // who wrote it, once that has been asked
 };
 
 auto& sites = *new std::array<ComparisonSite, 1 << 14>;  // never destroyed: code runs until the end
@@ -141,9 +151,9 @@ ComparisonSite* site_of(std::uintptr_t key) {
 }
 
 void add_to_problem(ComparisonSite& site, double a, double b) {
-  if (site.by_problem.empty() || site.by_problem.back().first != current_problem) {
+  if (site.by_problem.empty() || site.by_problem.back().problem != current_problem) {
     site.by_problem.push_back({current_problem, {a, b}});
-  } else if (site.by_problem.back().second != std::array{a, b}) {
+  } else if (site.by_problem.back().numbers != std::array{a, b}) {
     site.is_of_size = false;
     site.by_problem = {};
   }
@@ -200,11 +210,7 @@ bool is_user_code(ComparisonSite& site) {
 }  // namespace
 
 bool can_cover() {
-#ifdef RMSNORM_CPU_WATCHES
-  return true;
-#else
-  return false;
-#endif
+  return can_watch();
 }
 
 void forget_comparisons() {
@@ -272,44 +278,24 @@ std::vector<SizeTest> size_tests() {
 void pack_comparisons(Packed& packed) {
   for (const ComparisonSite& site : sites) {
     if (site.key == 0) continue;
-    packed.put(site.key);
-    packed.put(site.is_float);
-    packed.put(site.first);
-    packed.put(site.varies);
-    packed.put(site.values);
-    packed.put(site.seen);
-    packed.put(site.is_of_size);
-    packed.put(site.nearest);
-    packed.put(site.problem);
+    packed.put(static_cast<const Comparison&>(site));
     packed.put(site.by_problem.size());
-    for (const auto& [problem, numbers] : site.by_problem) {
-      packed.put(problem);
-      packed.put(numbers);
-    }
+    for (const OfProblem& pair : site.by_problem) packed.put(pair);
   }
-  packed.put(std::uintptr_t{0});
+  packed.put(Comparison{});
 }
 
 void add_comparisons(Packed& packed) {
-  while (const auto key = packed.take<std::uintptr_t>()) {
-    ComparisonSite other;
-    other.key = key;
-    other.is_float = packed.take<bool>();
-    other.first = packed.take<std::array<double, 2>>();
-    other.varies = packed.take<std::array<bool, 2>>();
-    other.values = packed.take<std::array<DistinctValues, 2>>();
-    other.seen = packed.take<std::array<bool, 3>>();
-    other.is_of_size = packed.take<bool>();
-    other.nearest = packed.take<std::array<double, 2>>();
-    other.problem = packed.take<int>();
+  ComparisonSite other;
+  while (static_cast<Comparison&>(other) = packed.take<Comparison>(), other.key != 0) {
+    other.by_problem.clear();
     for (auto left = packed.take<std::size_t>(); left > 0; --left) {
-      const auto problem = packed.take<int>();
-      other.by_problem.emplace_back(problem, packed.take<std::array<double, 2>>());
+      other.by_problem.push_back(packed.take<OfProblem>());
     }
-    ComparisonSite* const site = site_of(key);
+    ComparisonSite* const site = site_of(other.key);
     if (site == nullptr) continue;
     if (site->seen == std::array<bool, 3>{}) {
-      *site = std::move(other);
+      *site = other;
       continue;
     }
     for (int i = 0; i < 2; ++i) {

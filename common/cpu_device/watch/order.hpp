@@ -5,9 +5,9 @@
 /// Within a block, __syncthreads() orders all threads, and __syncwarp() the lanes that it names. (A
 /// shuffle orders nothing but its own values.) Blocks have no order. A thread releases what it
 /// knows in one way: it writes, calls __threadfence(), and then changes a flag: by an atomic
-/// operation, or through a volatile pointer. Whoever reads that change has acquired what was written.
-/// The fence may also be that of each thread, before a barrier, or that of a thread behind the
-/// barrier, for the whole block.
+/// operation, or through a volatile pointer. Whoever reads that change has acquired what was
+/// written. The fence may also be that of each thread, before a barrier, or that of a thread behind
+/// the barrier, for the whole block.
 
 #include <array>
 #include <cstdint>

@@ -228,7 +228,7 @@ void Watcher::filled(const void* data, std::size_t bytes) {
       races_.filled(memory, data, bytes);
     } else if (is_in(data, memory.data, memory.bytes)) {
       hazards_.add("filled " + memory.name, [&] {
-        return hazard_of_host(Mistake::input_filled, {}, {memory.name});
+        return hazard_of_host(mistakes::kInputFilled, {}, {memory.name});
       });
     }
   }
@@ -243,7 +243,7 @@ void Watcher::read_only(const void* pc, const void* data, int bytes) {
     const PastAccess* const store = races_.stored(memory, address, bytes);
     if (store == nullptr) continue;
     running->report(
-        Mistake::stale_read_only, pc,
+        mistakes::kStaleReadOnly, pc,
         {running->current(), element_text(memory, address), place_text(line_of_call(store->pc))});
   }
 }
@@ -294,7 +294,7 @@ void Watcher::report(
   if (finding.is_race) found_race(access, finding.other, element, is_shared);
   if (!finding.is_unwritten) return;
   running->report(
-      is_shared ? Mistake::unwritten_shared : Mistake::unwritten_global, access.pc,
+      is_shared ? mistakes::kUnwrittenShared : mistakes::kUnwrittenGlobal, access.pc,
       {running->current(), element});
 }
 
@@ -323,17 +323,18 @@ void Watcher::report(const Race& race) {
   hazards_.add(key, [&] {
     if (race.other.block == order_.now(race.thread).block) {
       return hazard_of(
-          both_store && here == there ? Mistake::stores_in_block : Mistake::race_in_block, here,
+          both_store && here == there ? mistakes::kStoresInBlock : mistakes::kRaceInBlock, here,
           race.thread,
           {race.thread, verb(kind), race.element, race.other.thread, verb(other),
-           Word::of_call(race.other.pc)});
+           FormatArg::of_call(race.other.pc)});
     }
     return hazard_of(
-        race.is_shared ? Mistake::race_in_cluster
-        : both_atomic  ? Mistake::atomic_of_block
-        : both_store   ? Mistake::stores_of_blocks
-                       : Mistake::race_of_blocks,
-        here, race.thread, {verb(kind), race.element, verb(other), Word::of_call(race.other.pc)});
+        race.is_shared ? mistakes::kRaceInCluster
+        : both_atomic  ? mistakes::kAtomicOfBlock
+        : both_store   ? mistakes::kStoresOfBlocks
+                       : mistakes::kRaceOfBlocks,
+        here, race.thread,
+        {verb(kind), race.element, verb(other), FormatArg::of_call(race.other.pc)});
   });
 }
 
@@ -343,7 +344,7 @@ void Watcher::global_access(const Access& access) {
   const auto thread = static_cast<std::size_t>(running->current());
   if (may_overlap_ && !overlap_.has_waited[thread]) {
     running->report(
-        Mistake::no_wait, access.pc,
+        mistakes::kNoWait, access.pc,
         {thread, verb(access.kind), access.bytes, memory.name,
          access.kind == AccessKind::load ? "writing" : "using"});
   }
@@ -360,7 +361,7 @@ void Watcher::global_access(const Access& access) {
   if (!memory.may_change) {
     if (access.kind == AccessKind::load) return;
     running->report(
-        Mistake::input_written, access.pc,
+        mistakes::kInputWritten, access.pc,
         {thread, verb(access.kind), element_text(memory, address)});
     return;
   }
@@ -400,9 +401,9 @@ void Watcher::variable_access(const Access& access) {
       name.clear();
   }
   if (name.empty()) return;
-  const std::vector<Word> words = {running->current(), verb(access.kind), name};
+  const std::vector<FormatArg> args = {running->current(), verb(access.kind), name};
   hazards_.add("variable " + name, [&] {
-    return hazard_of(Mistake::variable_of_host, line_of_call(access.pc), running->current(), words);
+    return hazard_of(mistakes::kVariableOfHost, line_of_call(access.pc), running->current(), args);
   });
 }
 
@@ -413,7 +414,7 @@ void Watcher::host_access(const Access& access) {
   const SourceLine line = line_of_call(access.pc);
   hazards_.add("host " + place_text(line), [&] {
     return hazard_of_host(
-        Mistake::host_access, line, {verb(access.kind), bounds_.name_of(access.address)});
+        mistakes::kHostAccess, line, {verb(access.kind), bounds_.name_of(access.address)});
   });
 }
 

@@ -81,12 +81,13 @@ class Watcher : public Observer {
   void freed(const void* data) override;
   void filled(const void* data, std::size_t bytes) override;
   void mistake(
-      Mistake what, const Where& where, int thread, const std::vector<Word>& words) override;
+      const Mistake& what, const Where& where, int thread,
+      const std::vector<FormatArg>& args) override;
   void barrier_mismatch(
       const Arrival& own, const Arrival& of_other, int other, bool is_named) override;
   void mistake_of_host(
-      Mistake what, const std::vector<const void*>& backtrace,
-      const std::vector<Word>& words) override;
+      const Mistake& what, const std::vector<const void*>& backtrace,
+      const std::vector<FormatArg>& args) override;
   std::string crash(
       int signal, const void* address, const std::vector<const void*>& backtrace,
       bool is_in_kernel) override;
@@ -146,8 +147,10 @@ class Watcher : public Observer {
   void report(const Race& race);
   void swap_block(BlockState& other);
   Hazard hazard_of(
-      Mistake what, const SourceLine& line, int thread, const std::vector<Word>& words) const;
-  Hazard hazard_of_host(Mistake what, const SourceLine& line, const std::vector<Word>& words) const;
+      const Mistake& what, const SourceLine& line, int thread,
+      const std::vector<FormatArg>& args) const;
+  Hazard hazard_of_host(
+      const Mistake& what, const SourceLine& line, const std::vector<FormatArg>& args) const;
   void check_pending_store();
   void variable_access(const Access& access);
   void device_variable_access(const Access& access);
