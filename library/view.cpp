@@ -90,7 +90,7 @@ const DLTensor& tensor_of(const Argument& argument) {
 /// What a tensor has to be.
 struct Form {
   int fewest, most;    ///< dimensions
-  const char* needed;  ///< they, in words
+  const char* needed;  ///< the same, in words
   bool is_fp8 = false;
   bool may_expand = false;
 };

@@ -61,7 +61,7 @@ inline std::int64_t heads_of(const View& weight) {
 }
 
 // All that follow throw a Refusal for anything that is wrong with the tensor alone, or does not fit
-// to x. Only check_memory() asks where memory is.
+// x. Only check_memory() asks where memory is.
 
 /// The tensor as (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
 View rows_of(const Argument& argument);

@@ -29,9 +29,11 @@ std::vector<Implementation> gpu_implementations() {
 }
 
 void for_gpu_implementations(
-    WorkloadSpec spec, const std::function<void(const Implementation&, const Workload&)>& test) {
+    WorkloadSpec spec, const std::function<void(const Implementation&, const Workload&)>& test,
+    const std::function<void(const Workload&)>& prepare) {
   for (const Operation* operation : operations()) {
     const Workload workload(*operation, spec);
+    if (prepare) prepare(workload);
     for (const Implementation& implementation : gpu_implementations()) {
       if (implementation.operation == operation) test(implementation, workload);
     }

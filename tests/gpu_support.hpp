@@ -34,10 +34,11 @@ inline constexpr cudaError_t kNoClusters[] = {
 std::vector<rmsnorm::Implementation> gpu_implementations();
 
 /// Calls test(implementation, workload) for each of them. There is one workload at a time, for all
-/// of an operation.
+/// of an operation, after prepare(workload).
 void for_gpu_implementations(
     rmsnorm::WorkloadSpec spec,
-    const std::function<void(const rmsnorm::Implementation&, const rmsnorm::Workload&)>& test);
+    const std::function<void(const rmsnorm::Implementation&, const rmsnorm::Workload&)>& test,
+    const std::function<void(const rmsnorm::Workload&)>& prepare = {});
 
 /// Whether the GPU has memory for a problem of this shape now, with so many matrices, or the CPU
 /// device the time; says so if not.

@@ -1,10 +1,13 @@
 /// \file
-/// What every kernel that runs on a GPU has to do besides what `check` demands of the lessons'
-/// (test_mutants.cpp), variants too: which problems it supports, its stream, its bits.
+/// What every kernel that runs on a GPU has to do, variants and the library's too: which problems it
+/// supports, special values, its stream, its bits. Of the lessons, `check` demands more
+/// (test_mutants.cpp).
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
+#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -46,12 +49,31 @@ void check_or_unsupported(const WorkloadSpec& spec) {
   });
 }
 
-/// Checks every kernel, each of which has to support it.
-void check_all(const WorkloadSpec& spec) {
-  for_gpu_implementations(spec, [](const Implementation& implementation, const Workload& workload) {
-    const bool is_solved = solves_or_says_why(implementation, workload);
-    CHECK((is_solved || is_variant(implementation.slug)));  // which need not support all
-  });
+/// Checks every kernel, each of which has to support it, after prepare(workload).
+void check_all(const WorkloadSpec& spec, const std::function<void(const Workload&)>& prepare = {}) {
+  for_gpu_implementations(
+      spec,
+      [](const Implementation& implementation, const Workload& workload) {
+        const bool is_solved = solves_or_says_why(implementation, workload);
+        CHECK((is_solved || is_variant(implementation.slug)));  // which need not support all
+      },
+      prepare);
+}
+
+/// Checks every kernel after `change` was made to the rows of x, and then to those of any other
+/// matrix that is read, which are handed over one by one. Each has to support it.
+template <class Change>
+void check_with_rows(int rows, int hidden, float eps, Change&& change) {
+  for (const bool only_x : {true, false}) {
+    check_all({.rows = rows, .hidden = hidden, .eps = eps}, [&](const Workload& workload) {
+      for (const TensorSpec& tensor : workload.operation().tensors) {
+        if (!is_input_matrix(tensor) || only_x != (tensor.name == std::string("x"))) continue;
+        std::vector<float> values = workload.tensor(tensor.name).values();
+        for (int row = 0; row < rows; ++row) change(row, values.data() + std::size_t(row) * hidden);
+        workload.set(tensor.name, values);
+      }
+    });
+  }
 }
 
 /// The bits of everything that a launch has written.
@@ -94,7 +116,9 @@ TEST_CASE("every kernel is right on few rows and on many of every kind", "[sanit
     const Shape shape = in_time(wanted.rows, wanted.hidden);
     if (!is_cpu_device() && !fits_on_gpu(shape.rows, shape.hidden)) continue;
     for (const Types& types : {typed("fp32"), typed("bf16", 1)}) {
-      check_or_unsupported({.rows = shape.rows, .hidden = shape.hidden, .types = types});
+      const int misalign = shape.rows == 17 || shape.rows == 5 ? 1 : 0;
+      check_or_unsupported(
+          {.rows = shape.rows, .hidden = shape.hidden, .misalign = misalign, .types = types});
     }
   }
 }
@@ -135,6 +159,45 @@ TEST_CASE("every kernel is right on the longest row that it supports") {
     CHECK(solves_or_says_why(implementation, longest));
   };
   for_gpu_implementations({.rows = 1, .hidden = 4}, check);
+}
+
+TEST_CASE("every kernel is right beyond 2^31 elements") {
+  NEEDS_GPU();
+  if (is_cpu_device()) SKIP_TEST("it would take the CPU device minutes");
+  for (const Shape shape : {Shape{4194305, 513}, Shape{4194305, 512}, Shape{536870913, 4}}) {
+    if (!fits_on_gpu(shape.rows, shape.hidden, 5)) continue;  // with a copy of what is in place
+    check_or_unsupported({.rows = shape.rows, .hidden = shape.hidden});
+    check_or_unsupported({.rows = shape.rows, .hidden = shape.hidden, .types = typed("bf16")});
+  }
+}
+
+TEST_CASE("every kernel makes of NaN and Inf and zeros and large and tiny what IEEE 754 says") {
+  NEEDS_GPU();
+  for (const int hidden : {64, 1000, 4096}) {
+    for (const int col : {0, hidden / 2, hidden - 1}) {
+      check_with_rows(19, hidden, 1e-5f, [&](int row, float* x) {
+        if (row == 7) x[col] = NAN;
+        if (row == 11) std::fill(x, x + hidden, NAN);  // every element is to be written
+      });
+    }
+  }
+  for (const int hidden : {64, 4096}) {
+    check_with_rows(19, hidden, 1e-5f, [&](int row, float* x) {
+      if (row % 3 == 0) x[row % hidden] = INFINITY;
+      if (row % 3 == 1) x[hidden - 1] = -INFINITY;
+    });
+  }
+  check_with_rows(19, 4096, 1e-5f, [](int row, float* x) {
+    if (row % 2 == 0) std::fill(x, x + 4096, row % 4 == 0 ? 0.0f : -0.0f);
+  });
+  for (const float factor : {1e15f, 1e-15f, 1e-30f}) {
+    check_with_rows(19, 4096, 1e-5f, [&](int row, float* x) {
+      if (row % 2 == 0) std::transform(x, x + 4096, x, [&](float v) { return v * factor; });
+    });
+  }
+  check_with_rows(5, 4096, 1e-5f, [](int row, float* x) {  // the sum leaves fp32's range
+    if (row == 2) std::fill(x, x + 4096, 1e30f);
+  });
 }
 
 TEST_CASE("every kernel works on the stream that it was given and does not wait for it") {

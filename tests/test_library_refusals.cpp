@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -205,18 +206,23 @@ TEST_CASE("each wrong argument is refused with its status and a sentence") {
       {"OVERLAP", RMSNORM_BAD_OVERLAP}, {"VALUE", RMSNORM_BAD_VALUE}};
   const std::regex heading("\\[(.+)\\](.*)"), row("(\\w+) *\\| (.+?) *\\| (.+)");
   std::string functions, other;
+  std::set<std::string> seen;  // statuses, and the functions of headings
   for (const std::string& line : lines_of(top() / "tests/test_library_refusals.txt")) {
     INFO(line);
     std::smatch part;
     if (line.empty() || line.starts_with("#")) continue;
     if (std::regex_match(line, part, heading)) {
       functions = part[1];
+      seen.insert(functions);
       other = part[2];
       continue;
     }
     REQUIRE(std::regex_match(line, part, row));
+    seen.insert(part[1]);
     check_mistake(functions, other, statuses.at(part[1]), part[2], part[3]);
   }
+  for (const auto& [status, value] : statuses) CHECK(seen.count(status) == 1);
+  CHECK(seen.size() > statuses.size() + 3);
 }
 
 TEST_CASE("a stream that does not exist is CUDA's error") {

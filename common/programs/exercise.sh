@@ -3,7 +3,7 @@
 # Sourced by the script rmsnorm, whose functions and variables it uses.
 # shellcheck shell=bash disable=SC2154
 
-# What a lesson's folder and the reader's hold: SLUG.cu, and SLUG.state, three lines:
+# What the reader's folder holds: SLUG.cu, SLUG.given, as which it began, and SLUG.state, three lines:
 # how many hints were shown, the outcome of the last check, and the file that was checked.
 copies="$here/exercises"
 
@@ -69,17 +69,25 @@ project_of() { # NAME
   return 1
 }
 
-# The file of an exercise as it is given: a project's own, or what a lesson's edit makes of its kernel.
-given() { # SLUG
-  local folder="$here/lessons/$1" file="$here/build/exercises/$1.cu"
-  if is_project "$1"; then echo "$folder/exercise.cu" && return; fi
-  if [ "$file" -ot "$folder/exercise.edit" ] || [ "$file" -ot "$folder/rms_norm.cu" ]; then
-    has_what_it_needs || setup lessons >&2
-    (cd "$here" && cmake -D EDIT="lessons/$1/exercise.edit" -D COPY="$file" -D AS=PLAIN \
+# What an exercise is given in: a project's file, or an edit of the lesson's kernel.
+source_of() { # SLUG
+  if is_project "$1"; then echo "$here/lessons/$1/exercise.cu"; else echo "$here/lessons/$1/exercise.edit"; fi
+}
+
+# Makes the file that an exercise begins with, SLUG.given, if there is none. It stays as it was given,
+# whatever becomes of the lesson.
+make_given() { # SLUG
+  local given="$copies/$1.given"
+  if [ -f "$given" ]; then return; fi
+  { mkdir -p "$copies" && : >"$given.new"; } || fail 2 "exercises/$1.cu cannot be written"
+  if is_project "$1"; then
+    cp "$(source_of "$1")" "$given.new"
+  else
+    has_what_it_needs || setup lessons
+    (cd "$here" && cmake -D EDIT="lessons/$1/exercise.edit" -D COPY="$given.new" -D AS=PLAIN \
       -P cmake/Edits.cmake >&2) || fail 2 "lessons/$1/exercise.edit does not fit its kernel"
-    touch "$file" # it may be as it was
   fi
-  echo "$file"
+  mv "$given.new" "$given"
 }
 
 # What it is called on the command line: 04_warp_reduce -> 4, softmax -> softmax.
@@ -107,7 +115,7 @@ exercise_remember() { # SLUG HINTS OUTCOME FILE_CHECKSUM
 exercise_outcome() { # SLUG
   local copy="$copies/$1.cu" checked
   checked=$(exercise_state "$1" 3 never)
-  if [ ! -f "$copy" ] || cmp -s "$copy" "$(given "$1")"; then
+  if [ ! -f "$copy" ] || cmp -s "$copy" "$copies/$1.given"; then
     echo "not begun"
   elif [ "$checked" = never ]; then
     echo "not checked"
@@ -129,7 +137,7 @@ exercise_overview() {
     else
       next=${next:-$(exercise_name "$slug")}
     fi
-    sed -n 's,^+*// Goal *\(.*[^:\,]\).*,\1,p' "$here/lessons/$slug"/exercise.* | fold -s -w 46 |
+    sed -n 's,^+*// Goal *\(.*[^:\,]\).*,\1,p' "$(source_of "$slug")" | fold -s -w 46 |
       awk -v slug="$slug" -v outcome="$outcome" '{
         sub(/ $/, "")
         printf "%-19s %-11s  %s\n", slug, outcome, $0
@@ -156,8 +164,9 @@ END
 # Makes the reader's copy if there is none.
 exercise_begin() { # SLUG
   local copy="$copies/$1.cu"
+  make_given "$1"
   if [ -f "$copy" ]; then return; fi
-  { mkdir -p "$copies" && cp "$(given "$1")" "$copy.new" && mv "$copy.new" "$copy"; } ||
+  { cp "$copies/$1.given" "$copy.new" && mv "$copy.new" "$copy"; } ||
     fail 2 "exercises/$1.cu cannot be written"
   note "your copy is exercises/$1.cu: change what stands between >>> and <<<"
 }
@@ -212,7 +221,7 @@ exercise_check_copy() { # SLUG
 # none, so that takes nvcc.
 exercise_spills() { # SLUG
   local bytes
-  grep -q '^+//.* no spilled register' "$here/lessons/$1/"exercise.* || return 1
+  grep -q '^+*//.* no spilled register' "$(source_of "$1")" || return 1
   if [ -z "$registers" ]; then
     note "not checked: no spilled register, which takes nvcc"
     return 1
@@ -237,7 +246,7 @@ outside_of_marks() {
 
 exercise_warn_outside() { # SLUG
   local copy="$copies/$1.cu"
-  if ! diff -q <(outside_of_marks "$(given "$1")") <(outside_of_marks "$copy") \
+  if ! diff -q <(outside_of_marks "$copies/$1.given") <(outside_of_marks "$copy") \
     >/dev/null; then
     note "exercises/$1.cu differs from the exercise outside of the marks >>> and <<<, too"
   fi
@@ -248,7 +257,7 @@ exercise_warn_outside() { # SLUG
 exercise_solved() { # SLUG
   local kernel="$here/lessons/$1/rms_norm.cu"
   if is_project "$1"; then kernel="$here/tests/operations/$1/solution.cu"; fi
-  sed '/^[^/]/,$d' "$(given "$1")"
+  sed '/^[^/]/,$d' "$copies/$1.given"
   awk '
     /^[^\/]/ || /^$/ { body = 1 }
     /^\/\/ \[variant\]$/ { variant = !variant; skip_empty = !variant; next }
@@ -297,10 +306,12 @@ exercise_hint() { # SLUG
 exercise_reset() { # SLUG
   local copy="$copies/$1.cu" number=1
   if [ ! -f "$copy" ]; then exercise_begin "$1" && return; fi
-  if cmp -s "$copy" "$(given "$1")"; then
+  if cmp -s "$copy" "$copies/$1.given"; then
     note "exercises/$1.cu is as it was given"
   else
     while [ -e "$copies/$1.old-$number" ]; do number=$((number + 1)); done
+    rm -f "$copies/$1.given"
+    make_given "$1" # of the lesson as it is now
     mv "$copy" "$copies/$1.old-$number"
     exercise_begin "$1"
     note "the old copy is exercises/$1.old-$number"

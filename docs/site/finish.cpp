@@ -57,7 +57,7 @@ std::string finished_page(std::string html) {
       {std::regex("&ndash;(?=[a-z])"), "--"},
       {std::regex("<b>(shared|global|device|host|restrict|syncthreads)</b>"),
        "<code>__$1__</code>"},
-      // It makes no heading of a page's title, and names the site behind that of every page.
+      // It makes no heading of a page's title, and appends the site's name to every title.
       {std::regex("<div class=\"title\">(.*?)</div>"), "<h1 class=\"title\">$1</h1>"},
       {std::regex("<title>RMSNorm, Step by Step - "), "<title>"},
       // Its lists of what is on a page, and its links to more, also lead to what is not there.

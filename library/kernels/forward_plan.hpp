@@ -16,26 +16,26 @@ namespace rmsnorm::kernels {
 /// A launch. What all kernels read comes first, beside the operation: constants are near, too, once
 /// a line of them has been read.
 struct ForwardPlan {
-  float inverse;                 ///< reciprocal of hidden
-  int threads;                   ///< threads of a row: 4 to 32 lanes of a warp, or whole warps
-  bool is_large;                 ///< large launch: its x and y do not fit the L2 cache
-  unsigned prefetching_blocks;   ///< blocks that prefetch their rows before the wait
-  cuda::access_property policy;  ///< cache policy of x: persisting in a large launch
-  Kind kind;                     ///< kernel that has the rows
-  bool is_plain;                 ///< plain rows: one tensor, one distance, and no rstd
-  bool is_fallback;           ///< fallback: another kernel does the same, for vectors that are not
-                              ///< at 16-byte addresses, or a cluster that a GPU does not hold
-  int vectors;                ///< vectors of a row that each thread has, of 16 bytes
-  int twins;                  ///< twins, to 8 bits: 2 if each thread does the work of two
-  int rounds;                 ///< rounds, unaligned: vectors of a thread, in registers or not
-  int rows;                   ///< rows of a block; 1 unless one has fewer than kShortRows threads
-  int prefetch_distance;      ///< prefetch distance in rows; or 0
-  int cluster;                ///< blocks that share a row; 1 unless kind is Kind::cluster
-  int part;                   ///< part of a row: vectors of each block but the last
-  int staged;                 ///< staged vectors: those that a thread keeps in shared memory
-  std::int64_t first_blocks;  ///< blocks, or clusters, of tensors[0]; tensors[1]'s follow
-  std::int64_t blocks;        ///< blocks of both
-  std::int64_t weight_head[2];  ///< weight_head of the operation
+  float inverse;                 ///< 1 / hidden
+  int threads;                   ///< of a row: 4 to 32 lanes of a warp, or whole warps
+  bool is_large;                 ///< x and y do not fit the L2 cache
+  unsigned prefetching_blocks;   ///< the first blocks, which prefetch their rows before the wait
+  cuda::access_property policy;  ///< of x in the L2 cache: persisting if is_large
+  Kind kind;                     ///< which kernel
+  bool is_plain;                 ///< one tensor, whose rows are at one distance, without rstd
+  bool is_fallback;              ///< another kernel does the same: a vector is not at a 16-byte
+                                 ///< address, or the GPU does not hold a cluster
+  int vectors;                   ///< of 16 bytes, that each thread has of a row
+  int twins;                     ///< to 8 bits: 2 if each thread does the work of two
+  int rounds;                    ///< unaligned: vectors of each thread, in registers or not
+  int rows;                      ///< of a block; 1 unless one has fewer than kShortRows threads
+  int prefetch_distance;         ///< in rows; 0: none is prefetched
+  int cluster;                   ///< blocks that share a row; 1 unless kind is Kind::cluster
+  int part;                      ///< of a row: vectors of each block but the last
+  int staged;                    ///< vectors that each thread keeps in shared memory
+  std::int64_t first_blocks;     ///< blocks, or clusters, of tensors[0]; tensors[1]'s follow
+  std::int64_t blocks;           ///< of both tensors
+  std::int64_t weight_head[2];   ///< the operation's
 };
 
 /// The most threads of a block for an unaligned row.
@@ -142,7 +142,8 @@ inline ForwardPlan plan_for(const HeadsForward& op, const ForwardShape& shape) {
     plan.prefetch_distance = prefetch_distance(row_bytes, first.rows);
   plan.prefetching_blocks = prefetching_blocks(plan.rows * row_bytes / plan.cluster, plan.blocks);
   int most = 0;
-  if (staged_bytes(plan) > kSharedBytes && most_shared_bytes(&most) == cudaSuccess)
+  if (!plan.is_fallback && staged_bytes(plan) > kSharedBytes &&
+      most_shared_bytes(&most) == cudaSuccess)
     stage_at_most(most, plan);
   return plan;
 }
