@@ -63,6 +63,7 @@ function(edited_copy edit copy)
     if(at LESS 0)
       set(why "${edit} does not apply: these lines must be in ${source} exactly once:")
       if(CMAKE_SCRIPT_MODE_FILE)
+        file(REMOVE "${copy}")  # that of another edit, perhaps
         message(FATAL_ERROR "${why}${old}")
       endif()
       string(REPLACE "\n" "\n//" old "${old}")

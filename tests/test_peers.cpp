@@ -103,7 +103,7 @@ TEST_CASE("a table of what was not measured is an error that names it") {
       make_peers_table(results(), {"forward", "decode"}), contains("either times or shares"));
 }
 
-TEST_CASE("a chart for which nothing was timed is left out") {
+TEST_CASE("a chart of peers for which nothing was timed is left out") {
   const std::vector<Result> failed = {result_of("zeta", "forward", 32768, 4096, 0)};
   CHECK_FALSE(peers_forward_chart(failed));
   CHECK_FALSE(peers_decode_chart(failed));

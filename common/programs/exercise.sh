@@ -137,7 +137,7 @@ exercise_overview() {
     else
       next=${next:-$(exercise_name "$slug")}
     fi
-    sed -n 's,^+*// Goal *\(.*[^:\,]\).*,\1,p' "$(source_of "$slug")" | fold -s -w 46 |
+    sed -n '/^+*\/\/ Goal /{ s,^+*// Goal *,,; s/[:,]*$//; /\.$/!s/$/ .../; p; }' "$(source_of "$slug")" | fold -s -w 46 |
       awk -v slug="$slug" -v outcome="$outcome" '{
         sub(/ $/, "")
         printf "%-19s %-11s  %s\n", slug, outcome, $0
