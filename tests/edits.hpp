@@ -26,7 +26,8 @@
 ///     Right:                      it is accepted. These are twins of wrong ones: they do as much
 ///     Right on PROBLEM:           likewise, and on this problem alone, which takes less time
 ///
-/// (tests/chosen_never.edit is a program of its own: test_check.cpp.) And of what an exercise says of a way round its idea (test_exercises.cpp):
+/// (tests/chosen_never.edit is a program of its own: test_check.cpp.) And of what an exercise says
+/// of a way round its idea (test_exercises.cpp):
 ///
 ///     Goal missed: TEXT           it is right, and a goal is not reached
 ///     Rejected: TEXT              it is wrong

@@ -1,6 +1,6 @@
 /// \file
-/// What every kernel that runs on a GPU has to do, variants and the library's too: which problems it
-/// supports, special values, its stream, its bits. Of the lessons, `check` demands more
+/// What every kernel that runs on a GPU has to do, variants and the library's too: which problems
+/// it supports, special values, its stream, its bits. Of the lessons, `check` demands more
 /// (test_mutants.cpp).
 
 #include <algorithm>

@@ -85,7 +85,7 @@ template <int kThreads>
 constexpr int kBlock = kThreads <= 32 ? 128 : kThreads;
 
 template <class T, class W, int kThreads, int kVectors>
-__global__ void __launch_bounds__(  // most threads per block, fewest blocks per SM
+__global__ void __launch_bounds__(  // most threads, fewest blocks per SM
     kBlock<kThreads>, threads_on_sm<W, kVectors>() / kBlock<kThreads>)
     rms_norm_launch_overlap(
         const uint4* __restrict__ x,       // (rows, vectors)  read once

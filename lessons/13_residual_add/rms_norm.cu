@@ -91,7 +91,7 @@ constexpr int threads_on_sm() {
 
 // [kernel]
 template <class T, class W, int kThreads, int kColumns>
-__global__ void __launch_bounds__(  // most threads per block, fewest blocks per SM
+__global__ void __launch_bounds__(  // most threads, fewest blocks per SM
     kBlock<kThreads>, threads_on_sm<T, kColumns>() / kBlock<kThreads>)
     rms_norm_residual_add(
         const uint4* x,       // (rows, vectors)  read once

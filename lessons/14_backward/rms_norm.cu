@@ -77,7 +77,7 @@ __device__ void add_places(const float* of_place, float* sums, int hidden) {
 /// n = x * rstd, g = dy * (weight + bias). Blocks take rows in turn, each
 /// blockDim.y at a time. These places have blockDim.x threads each.
 template <class T, class W, int kVectors>
-__global__ void __launch_bounds__(  // most threads per block, fewest blocks per SM
+__global__ void __launch_bounds__(  // most threads, fewest blocks per SM
     kMaxThreads, kVectors == 1 ? 2 : 1)
     rms_norm_backward(
         const uint4* x,                    // (rows, vectors)   read once

@@ -124,7 +124,7 @@ __device__ float cluster_sum(float value) {
 
 // [kernel]
 template <class T, class W, int kThreads, int kVectors, bool kIsCluster>
-__global__ void __launch_bounds__(  // most threads per block, fewest blocks per SM
+__global__ void __launch_bounds__(  // most threads, fewest blocks per SM
     kBlock<kThreads>, threads_on_sm<W, kVectors>() / kBlock<kThreads>)
     rms_norm_clusters(
         const uint4* __restrict__ x,       // (rows, vectors)  read once

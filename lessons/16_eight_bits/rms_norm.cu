@@ -88,7 +88,7 @@ template <class T>
 using Codes = std::conditional_t<kSize<T> == 8, uint2, unsigned>;
 
 template <class T, class W, int kThreads, int kVectors>
-__global__ void __launch_bounds__(  // most threads per block, fewest blocks per SM
+__global__ void __launch_bounds__(  // most threads, fewest blocks per SM
     kBlock<kThreads>, threads_on_sm<T, W, kVectors>() / kBlock<kThreads>)
     rms_norm_eight_bits(
         const uint4* __restrict__ x,       // (rows, vectors)  read once
