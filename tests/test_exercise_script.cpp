@@ -214,6 +214,27 @@ TEST_CASE("a reset gives the exercise back as it was and keeps what the reader h
   CHECK_THAT(repository.overview(), contains(" not begun "));
 }
 
+TEST_CASE("a reset gives the exercise of the lesson as it is now, and loses nothing without one") {
+  Repository repository;
+  repository.check_ends_with(0);
+  repository.exercise({"4"});
+  // As it would have been given before a change of the lesson, and was left alone.
+  for (const char* file : {"04_warp_reduce.cu", "04_warp_reduce.given"}) {
+    rmsnorm::write_file(repository.folder() / "exercises" / file, "// of before\n");
+  }
+  CHECK(repository.exercise({"4", "--reset"}).exit_code == 0);
+  CHECK(rmsnorm::read_file(repository.copy()) == given());
+  CHECK_FALSE(fs::exists(repository.folder() / "exercises/04_warp_reduce.old-1"));
+
+  const std::string mine = with("sum = 0", "sum = 0 /* mine */");
+  rmsnorm::write_file(repository.copy(), mine);
+  repository.write_program("cmake", "exit 1");  // as where the edit does not fit the lesson
+  const Finished finished = repository.exercise({"4", "--reset"});
+  CHECK(finished.exit_code == 2);
+  CHECK_THAT(finished.err, contains("exercise.edit does not fit its kernel"));
+  CHECK(rmsnorm::read_file(repository.copy()) == mine);
+}
+
 TEST_CASE("the reader is told when something outside of the marks has changed") {
   Repository repository;
   repository.check_ends_with(4);

@@ -74,11 +74,9 @@ source_of() { # SLUG
   if is_project "$1"; then echo "$here/lessons/$1/exercise.cu"; else echo "$here/lessons/$1/exercise.edit"; fi
 }
 
-# Makes the file that an exercise begins with, SLUG.given, if there is none. It stays as it was given,
-# whatever becomes of the lesson.
+# Makes the file that an exercise begins with, SLUG.given, of the lesson as it is now.
 make_given() { # SLUG
   local given="$copies/$1.given"
-  if [ -f "$given" ]; then return; fi
   { mkdir -p "$copies" && : >"$given.new"; } || fail 2 "exercises/$1.cu cannot be written"
   if is_project "$1"; then
     cp "$(source_of "$1")" "$given.new"
@@ -137,7 +135,8 @@ exercise_overview() {
     else
       next=${next:-$(exercise_name "$slug")}
     fi
-    sed -n '/^+*\/\/ Goal /{ s,^+*// Goal *,,; s/[:,]*$//; /\.$/!s/$/ .../; p; }' "$(source_of "$slug")" | fold -s -w 46 |
+    sed -n '/^+*\/\/ Goal /{ s,^+*// Goal *,,; s/[:,]*$//; /\.$/!s/$/ .../; p; }' "$(source_of "$slug")" |
+      fold -s -w 46 |
       awk -v slug="$slug" -v outcome="$outcome" '{
         sub(/ $/, "")
         printf "%-19s %-11s  %s\n", slug, outcome, $0
@@ -161,10 +160,10 @@ END
   fi
 }
 
-# Makes the reader's copy if there is none.
+# Makes the reader's copy if there is none. What it began as stays, whatever becomes of the lesson.
 exercise_begin() { # SLUG
   local copy="$copies/$1.cu"
-  make_given "$1"
+  if [ ! -f "$copy" ] || [ ! -f "$copies/$1.given" ]; then make_given "$1"; fi
   if [ -f "$copy" ]; then return; fi
   { cp "$copies/$1.given" "$copy.new" && mv "$copy.new" "$copy"; } ||
     fail 2 "exercises/$1.cu cannot be written"
@@ -304,14 +303,17 @@ exercise_hint() { # SLUG
 }
 
 exercise_reset() { # SLUG
-  local copy="$copies/$1.cu" number=1
+  local copy="$copies/$1.cu" number=1 is_touched=yes
   if [ ! -f "$copy" ]; then exercise_begin "$1" && return; fi
+  if cmp -s "$copy" "$copies/$1.given"; then is_touched=no; fi
+  make_given "$1" # it is not that of before, if the lesson has changed
   if cmp -s "$copy" "$copies/$1.given"; then
     note "exercises/$1.cu is as it was given"
+  elif [ "$is_touched" = no ]; then
+    rm "$copy"
+    exercise_begin "$1"
   else
     while [ -e "$copies/$1.old-$number" ]; do number=$((number + 1)); done
-    rm -f "$copies/$1.given"
-    make_given "$1" # of the lesson as it is now
     mv "$copy" "$copies/$1.old-$number"
     exercise_begin "$1"
     note "the old copy is exercises/$1.old-$number"
