@@ -8,7 +8,8 @@ most=73000
 count() { # ROOM...
   find "$@" -type f \( -name '*.[ch]pp' -o -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.py' \
     -o -name '*.sh' -o -name '*.awk' -o -name '*.cmake' -o -name CMakeLists.txt -o -name '*.in' -o -name '*.js' \
-    -o -name '*.css' -o -name '*.edit' -o -path '*tests/*.txt' -o -path ./rmsnorm -o -path './.ci/run' \) -print0 | xargs -0 cat | wc -l
+    -o -name '*.css' -o -name '*.edit' -o -path '*tests/*.txt' -o -path ./rmsnorm -o -path './.ci/run' \) -print0 |
+    xargs -0 cat | wc -l
 }
 
 total=0

@@ -116,9 +116,10 @@ TEST_CASE("every kernel is right on few rows and on many of every kind", "[sanit
     const Shape shape = in_time(wanted.rows, wanted.hidden);
     if (!is_cpu_device() && !fits_on_gpu(shape.rows, shape.hidden)) continue;
     for (const Types& types : {typed("fp32"), typed("bf16", 1)}) {
-      const int misalign = shape.rows == 17 || shape.rows == 5 ? 1 : 0;
+      check_or_unsupported({.rows = shape.rows, .hidden = shape.hidden, .types = types});
+      if (shape.rows > 20) continue;
       check_or_unsupported(
-          {.rows = shape.rows, .hidden = shape.hidden, .misalign = misalign, .types = types});
+          {.rows = shape.rows, .hidden = shape.hidden, .misalign = 1, .types = types});
     }
   }
 }

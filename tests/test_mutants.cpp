@@ -38,9 +38,9 @@ Finished check(const std::string& slug, const std::string& problem) {
   return run(command);
 }
 
-/// Checks that a kernel is accepted, or that it cannot be tried, and why.
-/// \returns whether that is what the edit's head says
-bool is_no_mistake(const Edit& edit, const std::string& slug) {
+/// Checks that a kernel is accepted, ended, or cannot run, if that is what the edit's head says.
+/// \returns whether it is
+bool check_other_verdict(const Edit& edit, const std::string& slug) {
   if (const Entry right = entry_of(edit, "Right"); right.is_there) {
     const Finished finished = check(slug, right.on);
     INFO(finished.out << finished.err);
@@ -68,7 +68,7 @@ void check_edit(const Edit& edit, const std::string& slug) {
   const Entry with_room = entry_of(edit, "By a GPU with room");
   if (on_gpu && by_gpu.text == "not asked") return;
   if (on_gpu && with_room.is_there && !fits_on_gpu(4194305, 513)) return;
-  if (!(on_gpu && by_gpu.is_there) && is_no_mistake(edit, slug)) return;
+  if (!(on_gpu && by_gpu.is_there) && check_other_verdict(edit, slug)) return;
   const Entry not_checked = entry_of(edit, "Not checked");
   Entry rejected = not_checked.is_there ? not_checked : entry_of(edit, "Rejected");
   if (on_gpu && by_gpu.is_there) rejected = by_gpu;

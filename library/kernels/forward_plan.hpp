@@ -107,8 +107,9 @@ inline int staged_of(int vectors, const ForwardShape& shape) {
   return std::min(kMaxStaged, (vectors - 1) / shape.threads + 1 - shape.vectors);
 }
 
-/// The launch of an operation in a shape that is for its rows, on the current device.
-inline ForwardPlan plan_for(const HeadsForward& op, const ForwardShape& shape) {
+/// How a launch in a shape that is for its rows shares them: a plan without what depends on the
+/// current device, or on the bytes that a kernel loads.
+inline ForwardPlan partition_for(const HeadsForward& op, const ForwardShape& shape) {
   ForwardPlan plan{};
   const int vectors = vectors_of(op);
   const Tensor& first = op.tensors[0];
@@ -136,10 +137,15 @@ inline ForwardPlan plan_for(const HeadsForward& op, const ForwardShape& shape) {
   const double x_and_y = 2.0 * bytes_of(op.dtype) * op.hidden * rows;
   plan.is_large = x_and_y >= kMuch;
   if (plan.is_large) plan.policy = cuda::access_property::persisting();
+  return plan;
+}
 
+/// The launch of an operation in a shape that is for its rows, on the current device.
+inline ForwardPlan plan_for(const HeadsForward& op, const ForwardShape& shape) {
+  ForwardPlan plan = partition_for(op, shape);
   const std::int64_t row_bytes = std::int64_t{op.hidden} * bytes_of(op.dtype);
   if (plan.kind == Kind::unaligned && plan.rows == 1 && plan.is_plain)
-    plan.prefetch_distance = prefetch_distance(row_bytes, first.rows);
+    plan.prefetch_distance = prefetch_distance(row_bytes, op.tensors[0].rows);
   plan.prefetching_blocks = prefetching_blocks(plan.rows * row_bytes / plan.cluster, plan.blocks);
   int most = 0;
   if (!plan.is_fallback && staged_bytes(plan) > kSharedBytes &&

@@ -70,7 +70,7 @@ inline bool prefetches_ahead(const Fp8Norm& op, const ForwardPlan& plan) {
 /// The launch of an operation, on the current device: as that of its forward launch, but for twins,
 /// and for blocks, which are those of one outer index.
 inline ForwardPlan plan_for(const Fp8Norm& op, const ForwardShape& shape) {
-  ForwardPlan plan = plan_for(forward_of(op), shape);
+  ForwardPlan plan = partition_for(forward_of(op), shape);
   if (has_twins(op, plan)) {
     plan.threads /= 2, plan.twins = 2;
     if (plan.threads < 64) plan.rows = kShortRows / plan.threads;

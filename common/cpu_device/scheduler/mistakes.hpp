@@ -85,8 +85,7 @@ inline constexpr Mistake kUnnamedLane{
     "thread {} calls {} with a mask, {}, that does not name its own lane, {}", kMask};
 inline constexpr Mistake kOtherCollective{
     "lane {} of warp {} meets lane {} here, which is in another call ({}, mask {}, at {}) than "
-    "its "
-    "own ({}, mask {})",
+    "its own ({}, mask {})",
     kMask};
 inline constexpr Mistake kReturnedLanes{
     "the mask of this shuffle names {} of warp {}, which {} returned", kMask};
