@@ -14,7 +14,7 @@
 int main(int argc, char** argv) {
   using namespace rmsnorm;
   if (argc < 4) return kBadUsage;
-  cpu_device::leave_out_barrier(argv[1], std::stoi(argv[2]));
+  cpu_device::omit_barrier(argv[1], std::stoi(argv[2]));
   limit_clusters(std::stoi(argv[3]));
   return run_program(argc - 3, argv + 3, all_implementations());
 }

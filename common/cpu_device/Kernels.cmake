@@ -1,11 +1,15 @@
 # How .cu files are built for the CPU device: rewritten into C++ (compiler/rewrite.hpp), then compiled
 # like any other file.
 
-# The names of source lines, for g++ without those of variables.
-set(CPU_DEVICE_LINE_NAMES -g1 CACHE INTERNAL "")
+# How a rewritten file is compiled. With the names of source lines, for g++ without those of variables.
+set(options -g1)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  set(CPU_DEVICE_LINE_NAMES -g -gdwarf-aranges CACHE INTERNAL "")  # with less, libdw does not find every line
+  set(options -g -gdwarf-aranges)  # with less, libdw does not find every line
 endif()
+# By the frame pointers the device finds which calls a barrier is in (scheduler/arrival.hpp). Kernels look
+# at floats as float4, and compare threadIdx with signed numbers, as CUDA files do.
+list(APPEND options -fno-omit-frame-pointer -fno-strict-aliasing -Wno-sign-compare -Wno-unknown-pragmas)
+set(CPU_DEVICE_KERNEL_OPTIONS ${options} CACHE INTERNAL "")
 
 # The compiler calls the device at each load and store (language/hooks.cpp). These calls
 # are ThreadSanitizer's, which AddressSanitizer cannot share a file with.
@@ -56,10 +60,7 @@ function(cpu_device_add_kernels target)
       DEPENDS "${file}" cpu_device_rewrite ${arg_OTHERWISE}
       COMMENT "Rewriting ${name}.cu as C++"
       VERBATIM)
-    # Kernels compare threadIdx with signed numbers, and look at floats as float4, as CUDA files do.
-    # By the frame pointers the device finds which calls a barrier is in (scheduler/arrival.hpp).
-    set_source_files_properties("${rewritten}" PROPERTIES
-      COMPILE_OPTIONS "${CPU_DEVICE_LINE_NAMES};-fno-omit-frame-pointer;-fno-strict-aliasing;-Wno-sign-compare;-Wno-unknown-pragmas")
+    set_source_files_properties("${rewritten}" PROPERTIES COMPILE_OPTIONS "${CPU_DEVICE_KERNEL_OPTIONS}")
     target_sources(${target} PRIVATE "${rewritten}")
     cmake_path(GET file PARENT_PATH folder)
     target_compile_options(${target} PRIVATE "SHELL:-iquote \"${folder}\"")  # its own headers

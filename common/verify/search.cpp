@@ -68,7 +68,7 @@ void Search::leave(const Attempt& attempt) {
 
 void Search::end(bool supported) {
   const int number = static_cast<int>(attempts_.size()) - 1;
-  for (const std::size_t place : places_run()) {
+  for (const std::size_t place : covered_places()) {
     note_place(place, number);
     if (attempts_.back().values.change || !supported) with_values_.insert(place);
   }
@@ -101,7 +101,7 @@ void Search::add(Packed& packed) {
     const auto place = packed.take<std::size_t>();
     note_place(place, packed.take<int>());
     if (packed.take<bool>()) with_values_.insert(place);
-    note_run(place);
+    mark_covered(place);
   }
 }
 

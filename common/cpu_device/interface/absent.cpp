@@ -76,13 +76,13 @@ void pack_comparisons(Packed&) {}
 
 void add_comparisons(Packed&) {}
 
-void note_run(std::size_t) {}
+void mark_covered(std::size_t) {}
 
 void cover(int) {}
 
 void note_comparisons(bool) {}
 
-std::vector<std::size_t> places_run() {
+std::vector<std::size_t> covered_places() {
   return {};
 }
 

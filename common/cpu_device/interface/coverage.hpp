@@ -47,8 +47,8 @@ void cover(int problem);
 /// Whether comparisons are noted: not while something else runs than the problem itself.
 void note_comparisons(bool noted);
 
-/// The places that have run since then, each by a number of its own.
-std::vector<std::size_t> places_run();
+/// The places that have run since cover(), each by a number of its own.
+std::vector<std::size_t> covered_places();
 
 /// The comparisons that, in all problems, have not had each of their outcomes: less, equal and
 /// greater. A comparison with the few numbers of a table is one for each of them.
@@ -61,8 +61,8 @@ void pack_comparisons(Packed& packed);
 /// was made, which count once.
 void add_comparisons(Packed& packed);
 
-/// Notes a place that has run in another copy of this process.
-void note_run(std::size_t place);
+/// Covered, too: a place that has run in another copy of this process.
+void mark_covered(std::size_t place);
 
 /// Does works 0 to count - 1 in a copy of this process, and counts what runs there as run. Nothing
 /// else comes of it but the first text that is not empty. A work may end the copy: the next one

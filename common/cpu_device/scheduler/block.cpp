@@ -34,7 +34,7 @@ bool is_built_in(const void* address) {
   return is_in(threadIdx) || is_in(blockIdx) || is_in(blockDim) || is_in(gridDim);
 }
 
-void leave_out_barrier(std::string_view file, int line) {
+void omit_barrier(std::string_view file, int line) {
   omitted_file = file;
   omitted_line = line;
 }

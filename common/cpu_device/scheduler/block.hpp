@@ -210,7 +210,7 @@ bool is_built_in(const void* address);
 
 /// Omits a barrier of a block or cluster: from now on, the threads of all kernels pass it as if it
 /// were not there, and its race shows. `file` is relative to the project, and outlives the calls.
-void leave_out_barrier(std::string_view file, int line);
+void omit_barrier(std::string_view file, int line);
 bool is_omitted_barrier(SourceLocation location);  ///< whether it is the one at this place
 
 }  // namespace rmsnorm::cpu_device

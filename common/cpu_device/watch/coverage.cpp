@@ -228,7 +228,7 @@ void note_comparisons(bool noted) {
   are_noted = noted;
 }
 
-std::vector<std::size_t> places_run() {
+std::vector<std::size_t> covered_places() {
   return places();
 }
 
@@ -320,7 +320,7 @@ void add_comparisons(Packed& packed) {
   }
 }
 
-void note_run(std::size_t place) {
+void mark_covered(std::size_t place) {
   if (marks[place] == kNever) marks[place] = kEarlier;
 }
 
