@@ -12,7 +12,7 @@ if(RMSNORM_DEVICE STREQUAL "cpu" AND NOT RMSNORM_SANITIZE)
   add_test(NAME site.is_built
     COMMAND "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}" --target docs)
   set_tests_properties(site.is_built PROPERTIES
-    FIXTURES_SETUP site LABELS site TIMEOUT 300 RESOURCE_LOCK build)
+    FIXTURES_SETUP site LABELS site TIMEOUT 300 RESOURCE_LOCK build COST 300)  # what takes longest begins first
 
   add_test(NAME site.is_whole
     COMMAND python3 -B "${CMAKE_CURRENT_SOURCE_DIR}/test_built_site.py" "${SITE}/html")
@@ -22,9 +22,9 @@ if(RMSNORM_DEVICE STREQUAL "cpu" AND NOT RMSNORM_SANITIZE)
   add_test(NAME site.works_in_a_browser
     COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/browser/run.sh" "${SITE}/html")
   set_tests_properties(site.works_in_a_browser
-    PROPERTIES LABELS site TIMEOUT 1200 FIXTURES_REQUIRED site SKIP_RETURN_CODE 4)
+    PROPERTIES LABELS site TIMEOUT 1200 FIXTURES_REQUIRED site SKIP_RETURN_CODE 4 COST 300)
 
   add_test(NAME contributing.is_as_described
     COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/contributing.sh" "${PROJECT_SOURCE_DIR}")
-  set_tests_properties(contributing.is_as_described PROPERTIES LABELS site TIMEOUT 1200)
+  set_tests_properties(contributing.is_as_described PROPERTIES LABELS site TIMEOUT 1200 COST 200)
 endif()

@@ -139,7 +139,7 @@ bool is_exact(const Recorded& row, const std::string& column) {
 
 }  // namespace
 
-TEST_CASE("the CPU device counts exactly what the profiler counted on a GPU") {
+TEST_CASE("the CPU device counts exactly what the profiler counted on a GPU", "[whole]") {
   NEEDS_COUNTS();
   for (const char* const name : {"nvidia-h100-counts.csv", "nvidia-h200-counts.csv"}) {
     int differences = 0;
@@ -165,7 +165,9 @@ TEST_CASE("the CPU device counts exactly what the profiler counted on a GPU") {
   }
 }
 
-TEST_CASE("every kernel's predicted traffic is what the CPU device counts, within one per cent") {
+TEST_CASE(
+    "every kernel's predicted traffic is what the CPU device counts, within one per cent",
+    "[whole]") {
   NEEDS_COUNTS();
   constexpr double kSectorBytes = 32;
   constexpr double kTolerance = 0.01;

@@ -220,7 +220,7 @@ TEST_CASE("clang reads a file of whatever name, and the headers beside it") {
       (folder / "own.cuh").string() + ":4: a kernel cannot call g: it has no __device__\n");
 }
 
-TEST_CASE("clang has nothing to say of the kernels of all lessons and projects") {
+TEST_CASE("clang has nothing to say of the kernels of all lessons and projects", "[whole]") {
   NEEDS_CLANG;
   for (const fs::directory_entry& folder : fs::directory_iterator(top() / "lessons")) {
     if (!fs::exists(folder.path() / "goals.cpp")) continue;
