@@ -1,8 +1,8 @@
 # How .cu files are built for the CPU device: rewritten into C++ (compiler/rewrite.hpp), then compiled
 # like any other file.
 
-# How a rewritten file is compiled. With the names of source lines, for g++ without those of variables.
-set(options -g1)
+# How a rewritten file is compiled.
+set(options -g1)  # the names of source lines, without those of variables
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   set(options -g -gdwarf-aranges)  # with less, libdw does not find every line
 endif()
