@@ -53,7 +53,7 @@ Types types_of(const Problem& p) {
 }
 
 Mismatch mismatch_at(const TensorSpec& tensor, const Sizes& sizes, std::int64_t index) {
-  Mismatch found{.tensor = tensor.name, .row = -1, .col = 0};
+  Mismatch found{.tensor = tensor.name, .row = -1, .col = 0, .index = index};
   std::vector<std::string> beside;
   for (const Side* side = tensor.sides.end(); side != tensor.sides.begin();) {
     const std::int64_t length = (--side)->length(sizes);

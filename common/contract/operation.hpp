@@ -98,6 +98,7 @@ struct Mismatch {
   double expected = 0;      ///< by the fp64 reference
   double allowed = 0;       ///< the largest absolute difference that would have been accepted
   std::string beside = {};  ///< where it is along other sides: "head 3"; "" if there are none
+  std::int64_t index = 0;   ///< in the tensor
 };
 
 /// Element `index` of a tensor, as one whose place alone is known.

@@ -57,8 +57,9 @@ std::string in_columns(const std::string& text) {
 /// A kernel that is right wherever it has run.
 struct Right {
   std::string slug;
-  std::string text;  ///< how right it is
-  int problems;      ///< on how many
+  std::string text;       ///< how right it is
+  int problems;           ///< on how many
+  std::string not_tried;  ///< what could not be tried; "" if nothing
 };
 
 /// Checks one implementation. Says how it went if it is not right; else that comes to `right`.
@@ -98,25 +99,24 @@ ExitCode check(
   if (verdict.unsupported > 0) text += "  " + text_of_unsupported(verdict) + "\n";
   for (const std::string& note : verdict.notes) text += fmt::format("  {}\n", note);
   text += cost_table(verdict.launches);
-  right.push_back({implementation.slug, text, verdict.right});
+  right.push_back({implementation.slug, text, verdict.right, verdict.not_tried});
   return kAllVerified;
 }
 
-/// Says which kernels are right; or that none is checked, where a line of the code has not run.
+/// Says which kernels are right; or not checked, where something could not be tried, and none, where a
+/// line of the code has not run.
 ExitCode say(const std::vector<Right>& right, bool has_to_run, bool every_function) {
   int problems = 0;
   for (const Right& kernel : right) problems += kernel.problems;
   const std::string never_run = has_to_run ? text_of_lines_never_run(every_function, problems) : "";
+  ExitCode worst = kAllVerified;
   for (const Right& kernel : right) {
-    if (never_run.empty()) {
-      fmt::print("{}", in_columns(fmt::format("{:27} PASS  {}", kernel.slug, kernel.text)));
-    } else {
-      fmt::print(
-          "{}", in_columns(fmt::format(
-                    "{:27} NOT CHECKED  {}  else right {}", kernel.slug, never_run, kernel.text)));
-    }
+    const std::string why = never_run + (kernel.not_tried.empty() ? "" : kernel.not_tried + "\n");
+    const std::string verdict = why.empty() ? "PASS  " : "NOT CHECKED  " + why + "  else right ";
+    if (!why.empty()) worst = kNotChecked;
+    fmt::print("{}", in_columns(fmt::format("{:27} {}{}", kernel.slug, verdict, kernel.text)));
   }
-  return never_run.empty() ? kAllVerified : kNotChecked;
+  return worst;
 }
 
 /// What is wrong with the registrations themselves, in one sentence; or "".

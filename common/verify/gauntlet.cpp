@@ -346,6 +346,7 @@ class Gauntlet {
     }
     std::string note;
     bool has_verdict = false;
+    bool is_supported = false;
     for (const Types& types : every) {
       const LargeResult large = try_large(implementation_, types, limits_.seconds_for_one);
       if (large.verdict == LargeResult::Verdict::wrong) {
@@ -354,9 +355,16 @@ class Gauntlet {
         return false;
       }
       has_verdict |= large.verdict == LargeResult::Verdict::right;
+      if (large.verdict == LargeResult::Verdict::none && !std::exchange(is_supported, true))
+        note = "";
       if (note.empty()) note = fmt::format("not tried on {}: {}", large.where, large.why);
     }
-    if (!has_verdict) result_.notes.push_back(note);
+    if (has_verdict) return true;
+    if (is_supported) {
+      result_.not_tried = note;
+    } else {
+      result_.notes.push_back(note);
+    }
     return true;
   }
 

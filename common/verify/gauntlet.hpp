@@ -28,7 +28,8 @@ struct GauntletResult {
   int unsupported = 0;           ///< and those that are not supported
   std::string last_reason = {};  ///< why the last of those is not
   std::map<std::string, int> reasons = {};  ///< why they are not, and how many each
-  std::vector<std::string> notes = {};      ///< what was not tried, and why: one line each
+  std::vector<std::string> notes = {};      ///< what needs no trying, and why: one line each
+  std::string not_tried = {};  ///< what could not be tried, and why; "" if all that is needed was
   std::vector<Watched> launches = {};  ///< those of GauntletLimits::counted that could be watched
 
   bool ok() const { return complaint.empty(); }  ///< whether the kernel is right

@@ -10,8 +10,10 @@
 #include <cstdio>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
+#include "common/base/device.hpp"
 #include "common/contract/types.hpp"
 #include "common/cpu_device/interface/sampling.hpp"
 #include "common/cpu_device/interface/watching.hpp"
@@ -29,7 +31,9 @@ constexpr int kLargeHidden[] = {520, 768, 1024};
 constexpr int kRowsBefore = 30001;
 /// Where 32 bits with a sign are too few for the elements, and those without are not.
 constexpr int kRowsBetween = 5000011;
-constexpr int kMostRowsOfBlock = 256;
+/// The device has as many multiprocessors as it takes for grids of so many blocks on each, so that
+/// no block has more rows than this.
+constexpr int kManyRowsOfBlock = 256;
 /// Of the bytes that are repeated: a prime, so that no power of two leads to the same bytes.
 constexpr std::size_t kPages = 509;
 constexpr std::uint64_t kSeed = 1;
@@ -61,6 +65,7 @@ class Launch {
  public:
   Launch(const Implementation& implementation, const Problem& sizes)
       : implementation_(implementation), operation_(*implementation.operation), after_(sizes) {
+    set_multiprocessors(sizes.rows / kManyRowsOfBlock + 1);
     before_ = after_;
     const Types types = types_of(sizes);
     std::vector<KnownMemory> known;
@@ -89,54 +94,44 @@ class Launch {
       add("workspace", after_.workspace, floats * sizeof(float), sizeof(float), kWorkspace);
     }
     start_watching(std::move(known));
-    start_sampling(static_cast<std::uint64_t>(sizes.rows / kMostRowsOfBlock));
+    start_sampling(static_cast<std::uint64_t>(sizes.rows / kManyRowsOfBlock));
     error_ = implementation.launch(after_, nullptr);
-    if (error_ == cudaSuccess) error_ = cudaGetLastError();
-    cudaDeviceSynchronize();
+    for (const cudaError_t later : {cudaGetLastError(), cudaDeviceSynchronize()}) {
+      if (error_ == cudaSuccess) error_ = later;
+    }
     sample_ = stop_sampling();
     stop_watching();
     hazards_ = take_hazards();
   }
 
-  /// Of the launch and of every row that is there as a whole; "" if nothing is wrong.
+  /// Of the launch and of what it stored; "" if nothing is wrong.
   std::string complaint() const {
-    if (error_ == cudaErrorInvalidConfiguration) {
+    if (!hazards_.empty()) return fmt::format("{}", fmt::join(hazards_, "\n  "));
+    if (error_ != cudaSuccess && sample_.obstacle.empty()) {
       return fmt::format("the launch failed: {}", cudaGetErrorString(error_));
     }
     if (!obstacle().empty()) return "";
-    if (!hazards_.empty()) return fmt::format("{}", fmt::join(hazards_, "\n  "));
-    for (const std::int64_t row : rows_written()) {
+    for (const std::int64_t row : rows_stored()) {
       std::optional<Mismatch> mismatch = mismatch_in(row);
-      if (!mismatch || may_lack_a_block(*mismatch)) continue;
+      if (!mismatch || !has_stored(*mismatch, row) || may_lack_a_block(*mismatch)) continue;
       mismatch->row = row;
       return to_sentence(*mismatch);
     }
     return "";
   }
 
-  /// Why neither what was written nor what was not says anything; or "".
+  /// Why neither what was stored nor what was not says anything; or "".
   std::string obstacle() const {
     if (!sample_.obstacle.empty()) return sample_.obstacle;
-    if (error_ != cudaSuccess) return fmt::format("it failed: {}", cudaGetErrorString(error_));
-    if (sample_.kernels == 0) return "it launches no kernel";
-    const auto& tensors = operation_.tensors;
-    if (std::none_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
-          return tensor.role == Role::output && is_matrix(tensor);
-        })) {
-      return "it writes no row that it does not read";
-    }
-    const bool has_sums = std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
-      return is_written(tensor) && !has_rows(tensor);
-    });
-    return has_sums ? "it adds up over all rows" : "";
+    return sample_.kernels == 0 ? "it launches no kernel" : "";
   }
 
-  /// Whether some row was written as a whole, of what has a value, and the last one.
+  /// Whether some row was stored, of what has a value, and the last one.
   bool has_row() const {
-    const std::set<std::int64_t> rows = rows_written();
+    const std::set<std::int64_t> rows = rows_stored();
     return std::any_of(rows.begin(), rows.end(), [&](auto row) { return !mismatch_in(row); });
   }
-  bool has_last_row() const { return is_whole(after_.rows - 1); }
+  bool has_last_row() const { return rows_stored().contains(after_.rows - 1); }
 
   /// Whether the grid has grown in proportion to the rows.
   bool has_grown_from(const Launch& small) const {
@@ -164,11 +159,25 @@ class Launch {
     return sample_.kernels > 1 && (is_in_place || std::isnan(mismatch.got));
   }
 
-  /// The same problem, of one row.
+  /// Whether the element of a row's problem that is not as expected was stored.
+  bool has_stored(const Mismatch& mismatch, std::int64_t row) const {
+    const auto& tensors = operation_.tensors;
+    const auto at = std::find_if(tensors.begin(), tensors.end(), [&](const TensorSpec& tensor) {
+      return tensor.name == std::string_view(mismatch.tensor);
+    });
+    const auto bytes = static_cast<std::size_t>(bytes_of(dtype_of(*at, types_of(after_))));
+    const auto tensor = static_cast<int>(at - tensors.begin());
+    const auto* const begin = row_of(after_, row).as<std::byte>(tensor);
+    return sample_.has_stored(begin + mismatch.index * static_cast<std::int64_t>(bytes), bytes);
+  }
+
+  /// The same problem, of one row. What is a sum over all rows is not wanted.
   Problem row_of(Problem p, std::int64_t row) const {
     const Types types = types_of(p);
     for (std::size_t i = 0; i < operation_.tensors.size(); ++i) {
       const TensorSpec& tensor = operation_.tensors[i];
+      const bool is_chosen = !std::string_view(tensor.places).empty();  // by a row's integers
+      if (is_written(tensor) && !has_rows(tensor) && !is_chosen) p.tensors[i] = nullptr;
       if (!has_rows(tensor) || p.tensors[i] == nullptr) continue;
       const auto elements = static_cast<std::int64_t>(size_of_row(tensor, p));
       p.tensors[i] =
@@ -178,22 +187,8 @@ class Launch {
     return p;
   }
 
-  /// Whether every element of a row has been written, in all outputs.
-  bool is_whole(std::int64_t row) const {
-    const Types types = types_of(after_);
-    const Problem p = row_of(after_, row);
-    for (std::size_t i = 0; i < operation_.tensors.size(); ++i) {
-      const TensorSpec& tensor = operation_.tensors[i];
-      if (tensor.role != Role::output || !is_there(tensor, types)) continue;
-      const Dtype dtype = dtype_of(tensor, types);
-      for (std::size_t k = 0; k < size_of_row(tensor, p); ++k) {
-        if (is_poison(value_at(p.tensors[i], dtype, k))) return false;
-      }
-    }
-    return true;
-  }
-
-  std::set<std::int64_t> rows_written() const {
+  /// The rows of which some element was stored.
+  std::set<std::int64_t> rows_stored() const {
     constexpr auto kPage = static_cast<std::int64_t>(Sample::kPage);
     std::set<std::int64_t> rows;
     const Types types = types_of(after_);
@@ -202,13 +197,14 @@ class Launch {
       if (!is_written(tensor) || !is_matrix(tensor)) continue;
       const auto row_bytes = static_cast<std::int64_t>(
           size_of_row(tensor, after_) * bytes_of(dtype_of(tensor, types)));
-      const auto* const begin = after_.as<std::byte>(static_cast<int>(i));
-      for (const std::byte* const page : sample_.pages) {
-        const std::int64_t at = page - begin;
+      const auto begin = reinterpret_cast<std::intptr_t>(after_.tensors[i]);
+      for (const auto& [page, stored] : sample_.stored) {
+        const std::int64_t at = static_cast<std::int64_t>(page) - begin;
         if (at < 0 || at >= after_.rows * row_bytes) continue;
-        for (std::int64_t row = at / row_bytes; row < after_.rows && row * row_bytes < at + kPage;
-             ++row) {
-          if (is_whole(row)) rows.insert(row);
+        for (std::int64_t byte = 0; byte < kPage; ++byte) {
+          if (stored[static_cast<std::size_t>(byte)] && at + byte < after_.rows * row_bytes) {
+            rows.insert(rows.end(), (at + byte) / row_bytes);
+          }
         }
       }
     }
@@ -274,8 +270,9 @@ LargeResult run(const Implementation& implementation, const Problem& large) {
             "row {} was not written: the last blocks do that where there are {} rows",
             large.rows - 1, kRowsBefore)};
   }
-  if (!launch.has_row())
-    return {LargeResult::Verdict::none, "", "its blocks write no row that can be judged"};
+  if (!launch.has_row()) {
+    return {LargeResult::Verdict::none, "", "its blocks store no row that can be judged"};
+  }
   return {LargeResult::Verdict::right};
 }
 
@@ -283,7 +280,8 @@ LargeResult run(const Implementation& implementation, const Problem& large) {
 
 LargeResult try_large(const Implementation& implementation, const Types& types, unsigned seconds) {
   const std::optional<Problem> large = largest(implementation, types);
-  if (!large) return {.where = "a problem of many rows", .why = "it supports none"};
+  if (!large)
+    return {LargeResult::Verdict::unsupported, "a problem of many rows", "it supports none"};
   int ends[2];
   if (pipe(ends) != 0) return {.why = "the system has no pipe for it"};
   std::fflush(nullptr);

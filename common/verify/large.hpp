@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// A problem of more than 2^32 elements and many rows, on the CPU device: of its launch, few blocks
-/// run, and what they write is compared.
+/// run, and what they store is compared.
 
 #include <string>
 #include <vector>
@@ -17,9 +17,10 @@ inline constexpr const char* kFewBlocks = ", of which few blocks ran";
 struct LargeResult {
   /// What came of it.
   enum class Verdict {
-    right,  ///< every element that was written is
-    wrong,  ///< an element is not
-    none,   ///< the blocks that ran say nothing of the launch
+    right,        ///< every element that was stored is
+    wrong,        ///< an element is not, or the launch made a mistake
+    none,         ///< the blocks that ran say nothing of the launch
+    unsupported,  ///< it supports no such problem
   };
   Verdict verdict = Verdict::none;  ///< on all that ran
   std::string where = {};           ///< the problem: "8264704 x 520, of which few blocks ran"

@@ -2,8 +2,10 @@
 /// \file
 /// Launches that are too large for the CPU device, of which it runs a few blocks.
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,16 +15,23 @@ namespace rmsnorm {
 struct Sample {
   static constexpr std::size_t kPage = 4096;  ///< bytes, at a multiple of so many
 
-  int kernels = 0;                     ///< of the launch
-  std::uint64_t blocks = 0;            ///< of the last kernel
-  std::string obstacle = {};           ///< why these blocks say nothing of the whole; or ""
-  std::vector<std::byte*> pages = {};  ///< that were written, in order
+  int kernels = 0;            ///< of the launch
+  std::uint64_t blocks = 0;   ///< of the last kernel
+  std::string obstacle = {};  ///< why these blocks say nothing of the whole; or ""
+  /// The bytes that kernels stored: of each page, by where it begins. What is added to by an atomic
+  /// operation is none of them: other blocks would have added to it, too.
+  std::map<std::uintptr_t, std::bitset<kPage>> stored = {};
+
+  /// Whether all of these bytes were stored.
+  bool has_stored(const void* data, std::size_t bytes) const;
 };
 
 /// From now on, a launch runs few of its blocks: the first ones, the last ones, and some between.
-/// Nothing else happens on the device: no copy, and no large allocation.
-/// \param least_blocks the launch has to have at least so many blocks: else each has too much to do
-void start_sampling(std::uint64_t least_blocks);
+/// Large memory that is allocated or set takes none until it is written, and what is copied may not
+/// be large.
+/// \param few_blocks  a launch of fewer blocks runs its first and its last one alone; where it has far
+///                    fewer, each has too much to do
+void start_sampling(std::uint64_t few_blocks);
 
 /// Ends it. The blocks' results are those of the whole launch unless there is an obstacle: a block
 /// may depend on another one. Of several kernels, one may read what only a block of another one
@@ -30,8 +39,8 @@ void start_sampling(std::uint64_t least_blocks);
 Sample stop_sampling();
 
 /// So many bytes of the device's memory, on a boundary of a page, in which some bytes are repeated.
-/// Only what is written there takes memory. Null where the system has no such addresses. It is
-/// nobody's allocation, and stays until the program ends.
+/// Only what is written there takes memory. Null where the system has no such addresses. It stays
+/// until the program ends.
 /// \param bytes    so many
 /// \param pattern  that are repeated: a multiple of Sample::kPage bytes
 void* repeat_in_device_memory(std::size_t bytes, const std::vector<std::byte>& pattern);

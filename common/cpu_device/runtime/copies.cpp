@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/cpu_device/device.hpp"
+#include "common/cpu_device/runtime/device_memory.hpp"
 #include "common/cpu_device/runtime/source_lines.hpp"
 
 using namespace rmsnorm::cpu_device;
@@ -54,18 +55,19 @@ void report_freed(const char* call, const std::vector<const void*>& backtrace) {
   device().grid.observer().mistake_of_host(mistakes::kFreedBeforeUse, backtrace, {call});
 }
 
-/// Copies and the like, while few blocks of a large launch run.
-cudaError_t beside_sample() {
-  device().grid.sampler().obstruct("it copies or sets memory besides");
-  return cudaSuccess;
-}
+/// More bytes than are copied while few blocks of a large launch run.
+constexpr std::size_t kLargeCopy = 1 << 28;
 
 /// Copies on a stream, for the call of this name.
 cudaError_t copy(
     const char* call, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
     cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
-  if (device().grid.sampler().is_on()) return beside_sample();
+  const bool is_sample = device().grid.sampler().is_on();
+  if (is_sample && bytes > kLargeCopy) {
+    device().grid.sampler().obstruct("it copies memory as large as a tensor");
+    return cudaSuccess;
+  }
   if (const std::string why = complaint_about_copy(to, from, bytes, kind); !why.empty()) {
     return refuse(cudaErrorInvalidValue, fmt::format("{}: {}", call, why));
   }
@@ -80,14 +82,14 @@ cudaError_t copy(
                           (is_from_device && memory().find(from) == nullptr);
     if (is_freed) return report_freed(call, from_where);
     std::memmove(to, is_read_now ? staged.data() : from, bytes);
-    device().grid.observer().filled(to, bytes);
+    if (!is_sample) device().grid.observer().filled(to, bytes);
   });
 }
 
 /// Sets bytes on a stream, likewise.
 cudaError_t set(const char* call, void* data, int value, std::size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
-  if (device().grid.sampler().is_on()) return beside_sample();
+  const bool is_sample = device().grid.sampler().is_on();
   const auto refuse_memory = [&](const char* why) {
     return refuse(cudaErrorInvalidValue, fmt::format("{}: {}", call, why));
   };
@@ -98,6 +100,7 @@ cudaError_t set(const char* call, void* data, int value, std::size_t bytes, cuda
   }
   return device().runtime.streams.add(call, stream, [=, from_where = backtrace()] {
     if (memory().find(data) == nullptr) return report_freed(call, from_where);
+    if (is_sample && set_repeated_memory(static_cast<char*>(data), bytes, value)) return;
     std::memset(data, value, bytes);
     device().grid.observer().filled(data, bytes);
   });

@@ -1,9 +1,12 @@
 #include "common/cpu_device/runtime/device_memory.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include "common/base/sanitizer.hpp"
 
@@ -34,6 +37,19 @@ std::size_t whole_pages(std::size_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
+/// Maps the pattern, of whole pages, as often as it takes to fill the pages.
+bool repeat(char* pages, std::size_t bytes, std::string_view pattern) {
+  const int file = memfd_create("pattern", 0);
+  bool is_there = file >= 0 && write(file, pattern.data(), pattern.size()) == std::ssize(pattern);
+  for (std::size_t at = 0; at < bytes && is_there; at += pattern.size()) {
+    is_there = mmap(
+                   pages + at, std::min(pattern.size(), bytes - at), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, file, 0) != MAP_FAILED;
+  }
+  if (file >= 0) close(file);
+  return is_there;
+}
+
 }  // namespace
 
 char* take_addresses(std::size_t bytes) {
@@ -52,6 +68,21 @@ char* take_device_memory(std::size_t bytes) {
   std::memset(data, 0xff, bytes);
   make_inaccessible(data + bytes, pages - bytes);
   return data;
+}
+
+char* take_repeated_memory(std::size_t bytes, std::string_view pattern) {
+  char* const data = take_addresses(bytes);
+  return data != nullptr && repeat(data, bytes, pattern) ? data : nullptr;
+}
+
+bool set_repeated_memory(char* data, std::size_t bytes, int value) {
+  constexpr std::size_t kPattern = 1 << 24;  // a process may have 65530 mappings
+  const auto before = (kPage - reinterpret_cast<std::uintptr_t>(data) % kPage) % kPage;
+  const std::size_t first = std::min(before, bytes);
+  const std::size_t pages = (bytes - first) / kPage * kPage;
+  std::memset(data, value, first);
+  std::memset(data + first + pages, value, bytes - first - pages);
+  return repeat(data + first, pages, std::string(kPattern, static_cast<char>(value)));
 }
 
 void give_back_device_memory(char* data, std::size_t bytes) {

@@ -4,6 +4,7 @@
 /// to the host's memory is no index that went astray, and one to what was freed leads nowhere.
 
 #include <cstddef>
+#include <string_view>
 
 namespace rmsnorm::cpu_device {
 
@@ -13,6 +14,13 @@ char* take_addresses(std::size_t bytes);
 
 /// Memory that is NaN in every type, at a multiple of 4096 bytes; null if there is none.
 char* take_device_memory(std::size_t bytes);
+
+/// The same for any bytes, which are repeated; they take no memory until they are written to.
+/// \param pattern of a multiple of 4096 bytes
+char* take_repeated_memory(std::size_t bytes, std::string_view pattern);
+
+/// Sets bytes of such memory to a value, of whole pages likewise. False if the system cannot.
+bool set_repeated_memory(char* data, std::size_t bytes, int value);
 
 /// Ends its use.
 void give_back_device_memory(char* data, std::size_t bytes);

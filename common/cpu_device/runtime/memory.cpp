@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <iterator>
+#include <string>
 #include <vector>
 
 #include "common/cpu_device/device.hpp"
@@ -12,7 +13,7 @@
 namespace rmsnorm::cpu_device {
 namespace {
 
-constexpr std::size_t kMostBesideSample = 1 << 28;  // bytes
+constexpr std::size_t kLarge = 1 << 24;  // bytes that a sample of a launch should not have to fill
 
 }  // namespace
 
@@ -27,17 +28,28 @@ cudaError_t Memory::allocate(
   if (bytes == 0) return cudaSuccess;
   // Linux would promise more than there is.
   const bool is_sample = grid_.sampler().is_on();
-  const std::size_t most = is_sample ? kMostBesideSample : physical_memory(_SC_PHYS_PAGES);
-  char* const memory = bytes > most ? nullptr : take_device_memory(bytes);
+  const bool is_too_large = !is_sample && bytes > physical_memory(_SC_PHYS_PAGES);
+  char* memory = nullptr;
+  if (is_sample && bytes >= kLarge) {
+    memory = take_repeated_memory(bytes, std::string(kLarge, '\xff'));
+  } else if (!is_too_large) {
+    memory = take_device_memory(bytes);
+  }
   if (memory == nullptr) {
     return errors_.refuse(
         cudaErrorMemoryAllocation, fmt::format("{}: there are no {} bytes left", call, bytes));
   }
   *data = memory;
   all_[memory] = {memory, bytes, type};
-  if (type == cudaMemoryTypeDevice)
+  if (type == cudaMemoryTypeDevice && !is_sample)
     grid_.observer().allocated(memory, bytes);  // the host fills others
   return cudaSuccess;
+}
+
+char* Memory::repeat(std::size_t bytes, std::string_view pattern) {
+  char* const data = take_repeated_memory(bytes, pattern);
+  if (data != nullptr) all_[data] = {data, bytes, cudaMemoryTypeDevice};
+  return data;
 }
 
 cudaError_t Memory::release(const char* call, void* data) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <string_view>
 
 #include "common/cpu_device/runtime/errors.hpp"
 #include "common/cpu_device/scheduler/grid.hpp"
@@ -34,6 +35,7 @@ class Memory {
   void release_all(const char* call);                 ///< but for the variables
   /// From now on, a variable is device memory, too.
   char* add_symbol(const void* symbol, std::size_t bytes);
+  char* repeat(std::size_t bytes, std::string_view pattern);  ///< take_repeated_memory(); or null
 
   /// The one that holds an address, or null.
   const Allocation* find(const void* address) const;

@@ -1,22 +1,29 @@
 #include "common/cpu_device/scheduler/sampler.hpp"
 
 #include <algorithm>
+#include <set>
+#include <utility>
+
+bool rmsnorm::Sample::has_stored(const void* data, std::size_t bytes) const {
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  for (std::uintptr_t at = begin; at < begin + bytes; ++at) {
+    const auto page = stored.find(at / kPage * kPage);
+    if (page == stored.end() || !page->second[at % kPage]) return false;
+  }
+  return true;
+}
 
 namespace rmsnorm::cpu_device {
 
-void Sampler::start(std::uint64_t least_blocks) {
+void Sampler::start(std::uint64_t few_blocks) {
   is_on_ = true;
-  least_blocks_ = least_blocks;
+  few_blocks_ = few_blocks;
   sample_ = {};
-  pages_.clear();
 }
 
 Sample Sampler::stop() {
   is_on_ = false;
-  for (const std::uintptr_t page : pages_) {
-    sample_.pages.push_back(reinterpret_cast<std::byte*>(page));
-  }
-  return std::move(sample_);
+  return std::exchange(sample_, {});
 }
 
 void Sampler::obstruct(const char* reason) {
@@ -24,23 +31,25 @@ void Sampler::obstruct(const char* reason) {
 }
 
 void Sampler::access(const Access& access) {
-  if (access.kind == AccessKind::atomic || access.is_volatile) {
-    obstruct("its blocks use atomic operations or flags");
-  }
   if (access.kind == AccessKind::load) return;
-  const auto address = reinterpret_cast<std::uintptr_t>(access.address);
-  pages_.insert(address / Sample::kPage * Sample::kPage);
+  const auto begin = reinterpret_cast<std::uintptr_t>(access.address);
+  for (std::uintptr_t at = begin; at < begin + static_cast<std::size_t>(access.bytes); ++at) {
+    auto& page = sample_.stored[at / Sample::kPage * Sample::kPage];
+    page[at % Sample::kPage] = access.kind == AccessKind::store;
+  }
 }
 
 std::vector<std::uint64_t> Sampler::choose(std::uint64_t blocks, int cluster) {
   ++sample_.kernels;
   sample_.blocks = blocks;
-  if (blocks < least_blocks_) obstruct("each of its blocks has too much to do");
+  constexpr std::uint64_t kFarFewer = 64;
+  if (blocks * kFarFewer < few_blocks_) obstruct("each of its blocks has too much to do");
   if (!sample_.obstacle.empty()) return {};
   // Two neighbours each time: what one of them leaves out in the middle of a row, the other writes.
   constexpr std::uint64_t kParts = 8;
   std::set<std::uint64_t> chosen{0, 1, 65535, 65536, blocks - 2, blocks - 1};
-  for (std::uint64_t i = 1; i < kParts; ++i) {
+  if (blocks < few_blocks_) chosen = {0, blocks - 1};
+  for (std::uint64_t i = 1; i < kParts && blocks >= few_blocks_; ++i) {
     chosen.insert({blocks * i / kParts, blocks * i / kParts + 1});
   }
   std::set<std::uint64_t> with_clusters;

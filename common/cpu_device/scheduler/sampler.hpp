@@ -3,8 +3,6 @@
 /// Runs few blocks of a large launch (interface/sampling.hpp).
 
 #include <cstdint>
-#include <set>
-#include <string>
 #include <vector>
 
 #include "common/cpu_device/interface/sampling.hpp"
@@ -16,7 +14,7 @@ namespace rmsnorm::cpu_device {
 class Sampler {
  public:
   bool is_on() const { return is_on_; }    ///< whether launches run a part of their blocks
-  void start(std::uint64_t least_blocks);  ///< from now on
+  void start(std::uint64_t few_blocks);    ///< from now on
   Sample stop();                           ///< no longer
   void obstruct(const char* reason);       ///< the sample says nothing of the whole launch
   void access(const Access& access);       ///< to global memory
@@ -26,9 +24,8 @@ class Sampler {
 
  private:
   bool is_on_ = false;
-  std::uint64_t least_blocks_ = 0;
+  std::uint64_t few_blocks_ = 0;
   Sample sample_;
-  std::set<std::uintptr_t> pages_;
 };
 
 }  // namespace rmsnorm::cpu_device

@@ -3,9 +3,6 @@
 
 #include "common/cpu_device/interface/watching.hpp"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -15,7 +12,6 @@
 #include "common/cpu_device/device.hpp"
 #include "common/cpu_device/interface/sampling.hpp"
 #include "common/cpu_device/runtime/crash.hpp"
-#include "common/cpu_device/runtime/device_memory.hpp"
 
 namespace rmsnorm {
 
@@ -98,8 +94,8 @@ void say_before_crash(const std::string& text) {
   cpu_device::say_before_crash(text);
 }
 
-void start_sampling(std::uint64_t least_blocks) {
-  device().grid.sampler().start(least_blocks);
+void start_sampling(std::uint64_t few_blocks) {
+  device().grid.sampler().start(few_blocks);
 }
 
 Sample stop_sampling() {
@@ -107,19 +103,8 @@ Sample stop_sampling() {
 }
 
 void* repeat_in_device_memory(std::size_t bytes, const std::vector<std::byte>& pattern) {
-  const int file = memfd_create("pattern", 0);
-  if (file < 0) return nullptr;
-  char* const data = write(file, pattern.data(), pattern.size()) == std::ssize(pattern)
-                         ? cpu_device::take_addresses(bytes)
-                         : nullptr;
-  bool is_there = data != nullptr;
-  for (std::size_t at = 0; at < bytes && is_there; at += pattern.size()) {
-    is_there = mmap(
-                   data + at, std::min(pattern.size(), bytes - at), PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, file, 0) != MAP_FAILED;
-  }
-  close(file);
-  return is_there ? data : nullptr;
+  const auto* const begin = reinterpret_cast<const char*>(pattern.data());
+  return device().runtime.memory.repeat(bytes, {begin, pattern.size()});
 }
 
 }  // namespace rmsnorm
