@@ -48,7 +48,7 @@ cudaError_t Memory::allocate(
 
 char* Memory::repeat(std::size_t bytes, std::string_view pattern) {
   char* const data = take_repeated_memory(bytes, pattern);
-  if (data != nullptr) all_[data] = {data, bytes, cudaMemoryTypeDevice};
+  if (data != nullptr) all_[data] = {data, bytes, cudaMemoryTypeDevice, false, true};
   return data;
 }
 

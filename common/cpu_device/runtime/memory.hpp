@@ -17,6 +17,7 @@ struct Allocation {
   std::size_t bytes;                           ///< its size
   cudaMemoryType type = cudaMemoryTypeDevice;  ///< who may touch it on a GPU
   bool is_symbol = false;                      ///< a variable, which nobody frees
+  bool is_repeated = false;  ///< its pages take no memory until they are written to
 };
 
 /// The bytes of this machine's memory: _SC_PHYS_PAGES for all, _SC_AVPHYS_PAGES for what is left.

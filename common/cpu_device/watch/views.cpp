@@ -10,7 +10,7 @@ const void* Views::view(const void* address, CachePolicy policy) {
   address = resolve(address).first;  // it may have a policy already
   if (policy == CachePolicy::normal) return address;
   const Allocation* const of = memory_.find(address);
-  if (of == nullptr) return address;
+  if (of == nullptr || of->is_repeated) return address;
   const auto offset = static_cast<const char*>(address) - of->data;
   for (const View& view : views_) {
     if (view.of == of->data && view.policy == policy) return view.data() + offset;
