@@ -1,9 +1,8 @@
 /// \file
-/// check_program SLUG [SECONDS | --only TEXT]: what ./rmsnorm check does, for one lesson or mutant,
-/// in a process of its own, since some cost it the GPU and some never end. SECONDS: for a problem.
+/// check_program SLUG [STEPS | --only TEXT]: what ./rmsnorm check does, for one lesson or mutant,
+/// in a process of its own, since some cost it the GPU and some never end. STEPS: for a problem.
 /// More slugs stand for 02_naive: "false_traffic" with another prediction, "supports_none" without
-/// use, "decides_never" whether it supports a problem, "no_traffic" without a prediction, and two
-/// are called "twice".
+/// use, "no_traffic" without a prediction, and two are called "twice".
 
 #include <cstdlib>
 #include <string>
@@ -22,19 +21,12 @@ int main(int argc, char** argv) {
   false_traffic.traffic = [](const Problem& p) { return Traffic{8.0 * p.hidden, 4.0 * p.hidden}; };
   supports_none.slug = "supports_none";
   supports_none.unsupported = [](const Problem&) { return "it is tired"; };
-  Implementation decides_never = false_traffic;
-  decides_never.slug = "decides_never";
-  decides_never.unsupported = [](const Problem&) -> std::string {
-    for (volatile bool goes_on = true; goes_on;) {
-    }
-    return "";
-  };
   Implementation no_traffic = false_traffic;
   no_traffic.slug = "no_traffic";
   no_traffic.traffic = nullptr;
   Implementation twice = false_traffic;
   twice.slug = "twice";
-  all.insert(all.end(), {false_traffic, supports_none, decides_never, no_traffic, twice, twice});
+  all.insert(all.end(), {false_traffic, supports_none, no_traffic, twice, twice});
   std::erase_if(all, [&](const Implementation& other) {
     // Of the library's norms in 8 bits, which are one kernel, one is enough here.
     const std::string operation = other.operation->name;
@@ -44,7 +36,7 @@ int main(int argc, char** argv) {
     return other.slug != slug || (slug == "librmsnorm" && is_left_out);
   });
   GauntletLimits limits;
-  if (argc == 3) limits.seconds_for_one = static_cast<unsigned>(std::atoi(argv[2]));
+  if (argc == 3) limits.steps_for_one = std::strtoull(argv[2], nullptr, 10);
   if (argc == 4 && argv[2] == std::string("--only")) limits.only = argv[3];
   return check_implementations(all, limits);
 }

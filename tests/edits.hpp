@@ -21,7 +21,7 @@
 ///     By a GPU: at times          it depends on who comes first
 ///     By a GPU: never             it tells neither what has run nor what a launch asks of it
 ///     By a GPU: not asked         it could not be stopped
-///     Ended on PROBLEM: TEXT      a kernel that never ends, after a second
+///     Ended on PROBLEM: TEXT      code that never ends, after 5 million steps
 ///     Cannot run: TEXT            what the CPU device has not
 ///     Right:                      it is accepted. These are twins of wrong ones: they do as much
 ///     Right on PROBLEM:           likewise, and on this problem alone, which takes less time

@@ -108,14 +108,6 @@ TEST_CASE("check refuses a registration without a field that it needs, and two o
   }
 }
 
-TEST_CASE("check ends a launcher that never ends, too") {
-  if (!is_cpu_device()) SKIP_TEST("a GPU's problems have no limit");
-  const Finished finished = check({"decides_never", "1"});
-  CHECK(finished.exit_code == kLessonWrong);
-  CHECK_THAT(
-      finished.out, contains("decides_never               FAIL  on 0 x 1: no end after 1 s"));
-}
-
 TEST_CASE("check calls a kernel right on a problem alone, where lines of it do not run") {
   NEEDS_COUNTS();
   const Finished alone = check({"edit/between_sizes", "--only", "3 x 1000"});
@@ -154,15 +146,6 @@ TEST_CASE("check runs the problem alone that it names where a kernel is wrong") 
   const Finished none = check({"04_warp_reduce", "--only", "3 x 1000, by night"});
   CHECK(none.exit_code == kLessonWrong);
   CHECK_THAT(none.out, contains("there is no problem '3 x 1000, by night'"));
-}
-
-TEST_CASE("check says why it has no verdict about a problem that is too large as a whole") {
-  NEEDS_COUNTS();
-  const Finished finished = check({"edit/copies_first"});
-  CHECK(finished.exit_code == kAllVerified);
-  CHECK_THAT(
-      on_one_line(finished.out), contains("not tried on 8264705 x 520, of which few blocks ran: "
-                                          "it copies or sets memory besides "));
 }
 
 TEST_CASE("check rejects a kernel that supports no problem") {

@@ -51,7 +51,7 @@ bool check_other_verdict(const Edit& edit, const std::string& slug) {
   for (const char* name : {"Ended", "Cannot run"}) {
     const Entry entry = entry_of(edit, name);
     if (!entry.is_there) continue;
-    const Finished finished = run({RMSNORM_CHECK_PROGRAM, slug, "1"});
+    const Finished finished = run({RMSNORM_CHECK_PROGRAM, slug, "5000000"});
     INFO(finished.out << finished.err);
     CHECK(finished.exit_code == (entry.on.empty() ? kNoDevice : kLessonWrong));
     const std::string verdict = entry.on.empty() ? " cannot run: " : " FAIL on " + entry.on + ": ";
@@ -90,7 +90,7 @@ void check_edit(const Edit& edit, const std::string& slug) {
   if (not_checked.is_there) {
     CHECK(finished.exit_code == kNotChecked);
     CHECK_THAT(said, contains("NOT CHECKED " + says) && !contains("PASS"));
-    CHECK_THAT(said, contains(" problems else right on "));
+    CHECK_THAT(said, contains(" else right on "));
     return;
   }
   CHECK(finished.exit_code == kLessonWrong);

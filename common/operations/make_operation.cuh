@@ -285,7 +285,9 @@ template <class View, bool kOnHost>
 Comparison compare(const Problem& before, const Problem& after, SumDepth depth) {
   Comparison found;
   for_outputs<View>(
-      typename Description<View>::Outputs(), before, [&]<class One>(const TensorSpec&) {
+      typename Description<View>::Outputs(), before, [&]<class One>(const TensorSpec& tensor) {
+        const auto number = &tensor - Description<View>::kTensors;
+        if (after.tensors[number] == nullptr) return;  // it is not wanted
         const One output(before, after, depth);
         kOnHost ? output.on_host(found) : output.on_device(found);
       });

@@ -1,8 +1,6 @@
 #include "common/verify/gauntlet.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,41 +31,6 @@ bool is_plain(const Attempt& attempt) {
   return spec.eps == WorkloadSpec{}.eps && spec.seed == WorkloadSpec{}.seed &&
          !attempt.values.change && spec.types == Types{};
 }
-
-/// While it lives, what runs has so many seconds of the CPU, which are no fewer on a busy machine;
-/// then the program says a sentence and ends. A kernel of the CPU device cannot be asked to stop:
-/// it runs in our own thread.
-class TimeLimit {
- public:
-  TimeLimit(unsigned seconds, const std::string& sentence) {
-    sentence_ = sentence;
-    std::fflush(stdout);  // the sentence goes past it
-    struct sigaction action {};
-    action.sa_handler = give_up;
-    action.sa_flags = SA_ONSTACK;  // the device's, while a kernel runs: its own may be short
-    sigaction(SIGPROF, &action, &before_);
-    end_after(seconds);
-  }
-  TimeLimit(const TimeLimit&) = delete;
-  ~TimeLimit() {
-    end_after(0);
-    sigaction(SIGPROF, &before_, nullptr);
-  }
-
- private:
-  static void end_after(unsigned seconds) {
-    const itimerval time = {{}, {static_cast<time_t>(seconds), 0}};
-    setitimer(ITIMER_PROF, &time, nullptr);
-  }
-
-  static void give_up(int) {
-    [[maybe_unused]] const auto written = write(STDOUT_FILENO, sentence_.data(), sentence_.size());
-    _exit(kLessonWrong);
-  }
-
-  static inline std::string sentence_;
-  struct sigaction before_ {};
-};
 
 constexpr double kElementsForCopy = 1e5;  // that take longer than a copy of the process
 
@@ -245,8 +208,8 @@ class Gauntlet {
     set_multiprocessors(attempt.multiprocessors);
     const Workload workload(*implementation_.operation, attempt.spec);
     say_before_crash(limits_.failed(implementation_.slug, fmt::format("on {}:\n  ", text)));
-    std::optional<TimeLimit> limit;
-    if (is_cpu_device()) limit.emplace(limits_.seconds_for_one, no_end_on(text));
+    const StepLimit limit(
+        limits_.steps_for_one, [&](const std::string& place) { end_without_end(text, place); });
     if (std::string reason = implementation_.unsupported(workload.problem()); !reason.empty()) {
       ++result_.unsupported;
       ++result_.reasons[reason];
@@ -347,8 +310,13 @@ class Gauntlet {
     std::string note;
     bool has_verdict = false;
     bool is_supported = false;
+    constexpr std::uint64_t kTimes = 4;  // as long as other problems
+    std::vector<LargeTrial> trials;
     for (const Types& types : every) {
-      const LargeResult large = try_large(implementation_, types, limits_.seconds_for_one);
+      trials.emplace_back(implementation_, types, kTimes * limits_.steps_for_one);
+    }
+    for (LargeTrial& trial : trials) {
+      const LargeResult large = trial.finish();
       if (large.verdict == LargeResult::Verdict::wrong) {
         result_.where = large.where;
         result_.complaint = large.why;
@@ -368,13 +336,17 @@ class Gauntlet {
     return true;
   }
 
-  /// What is said if a problem takes too long: a kernel, or the code around it, has no end.
-  std::string no_end_on(const std::string& text) const {
+  /// Ends the program: a kernel of the CPU device cannot be asked to stop, it runs in our thread.
+  [[noreturn]] void end_without_end(const std::string& text, const std::string& place) const {
+    constexpr std::uint64_t kMillion = 1'000'000;
     const std::string why = fmt::format(
-        "on {}: no end after {} s: is there a loop that never ends?\n", text,
-        limits_.seconds_for_one);
-    const std::string behind_progress = isatty(STDERR_FILENO) != 0 ? "\n" : "";
-    return behind_progress + limits_.failed(implementation_.slug, why);
+        "on {}: no end after {} million steps: is there a loop that never ends?{}\n", text,
+        limits_.steps_for_one / kMillion,
+        place.empty() ? "" : fmt::format("\n  it is at {}", place));
+    end_progress();
+    fmt::print("{}", limits_.failed(implementation_.slug, why));
+    std::fflush(stdout);
+    _exit(kLessonWrong);
   }
 
   /// On a GPU, a problem of more than 2^31 elements.

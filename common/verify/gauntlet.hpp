@@ -37,8 +37,8 @@ struct GauntletResult {
 
 /// How far the gauntlet goes.
 struct GauntletLimits {
-  /// That the CPU device may take for a problem: it needs one or two.
-  unsigned seconds_for_one = 30;
+  /// That the CPU device may take for a problem (StepLimit).
+  std::uint64_t steps_for_one = 500'000'000;
   /// Whether to go beyond 2^31 elements: as a whole, where a GPU has the memory, else in part.
   bool beyond_32_bits = true;
   /// Further problems, whose launches are kept: for what is counted there.

@@ -1,20 +1,21 @@
 #include "common/verify/large.hpp"
 
 #include <fmt/format.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <cstring>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "common/base/device.hpp"
+#include "common/base/packed.hpp"
+#include "common/contract/regime.hpp"
 #include "common/contract/types.hpp"
+#include "common/cpu_device/interface/coverage.hpp"
 #include "common/cpu_device/interface/sampling.hpp"
 #include "common/cpu_device/interface/watching.hpp"
 #include "common/tensors/guarded_tensor.hpp"
@@ -27,17 +28,20 @@ namespace {
 constexpr int kLargeRows[] = {8264705, 4194305, 70001};
 /// No powers of two, so that 2^32 elements are no whole rows; and one, for kernels of that alone.
 constexpr int kLargeHidden[] = {520, 768, 1024};
+/// Where few blocks have all rows, and each would have too many of those: longer ones, which are
+/// fewer. Beyond 2^32 elements, too.
+constexpr Shape kLongRows = {598600, 7176};
 /// Where a kernel shows which rows its last block writes: less than 16 bits can count.
 constexpr int kRowsBefore = 30001;
 /// Where 32 bits with a sign are too few for the elements, and those without are not.
 constexpr int kRowsBetween = 5000011;
-/// The device has as many multiprocessors as it takes for grids of so many blocks on each, so that
-/// no block has more rows than this.
+/// The device has so many multiprocessors that a block of a grid that fills it has no more rows.
 constexpr int kManyRowsOfBlock = 256;
+/// Of blocks that have more than this, the last one alone runs.
+constexpr int kRowsOfBlock = 64;
 /// Of the bytes that are repeated: a prime, so that no power of two leads to the same bytes.
 constexpr std::size_t kPages = 509;
 constexpr std::uint64_t kSeed = 1;
-constexpr int kFirstCode = 64;  // with which the process ends that has a verdict
 
 /// A tensor that takes little memory. \throws std::bad_alloc
 void* make(
@@ -94,7 +98,7 @@ class Launch {
       add("workspace", after_.workspace, floats * sizeof(float), sizeof(float), kWorkspace);
     }
     start_watching(std::move(known));
-    start_sampling(static_cast<std::uint64_t>(sizes.rows / kManyRowsOfBlock));
+    start_sampling(static_cast<std::uint64_t>(sizes.rows / kRowsOfBlock));
     error_ = implementation.launch(after_, nullptr);
     for (const cudaError_t later : {cudaGetLastError(), cudaDeviceSynchronize()}) {
       if (error_ == cudaSuccess) error_ = later;
@@ -199,12 +203,12 @@ class Launch {
           size_of_row(tensor, after_) * bytes_of(dtype_of(tensor, types)));
       const auto begin = reinterpret_cast<std::intptr_t>(after_.tensors[i]);
       for (const auto& [page, stored] : sample_.stored) {
-        const std::int64_t at = static_cast<std::int64_t>(page) - begin;
-        if (at < 0 || at >= after_.rows * row_bytes) continue;
-        for (std::int64_t byte = 0; byte < kPage; ++byte) {
-          if (stored[static_cast<std::size_t>(byte)] && at + byte < after_.rows * row_bytes) {
-            rows.insert(rows.end(), (at + byte) / row_bytes);
-          }
+        const std::int64_t first = static_cast<std::int64_t>(page) - begin;
+        const std::int64_t end = std::min(first + kPage, after_.rows * row_bytes);
+        for (std::int64_t at = std::max<std::int64_t>(first, 0); at < end; ++at) {
+          if (!stored[static_cast<std::size_t>(at - first)]) continue;
+          rows.insert(rows.end(), at / row_bytes);
+          at = (at / row_bytes + 1) * row_bytes - 1;  // on with the next row
         }
       }
     }
@@ -225,13 +229,19 @@ bool supports(const Implementation& implementation, const Problem& p) {
   return implementation.unsupported(p).empty();
 }
 
+/// The problem of these types, and about so many rows.
+Problem problem_of(const Implementation& implementation, const Types& types, Shape shape) {
+  Problem p = problem_without_tensors(*implementation.operation, {.types = types});
+  p.hidden = shape.hidden;
+  p.rows = shape.rows / lines_of_row(*implementation.operation, p);
+  return p;
+}
+
 /// The largest problem of some that it supports.
 std::optional<Problem> largest(const Implementation& implementation, const Types& types) {
-  Problem p = problem_without_tensors(*implementation.operation, {.types = types});
   for (const int rows : kLargeRows) {
     for (const int hidden : kLargeHidden) {
-      p.hidden = hidden;
-      p.rows = rows / lines_of_row(*implementation.operation, p);
+      const Problem p = problem_of(implementation, types, {rows, hidden});
       if (supports(implementation, p)) return p;
     }
   }
@@ -248,7 +258,7 @@ LargeResult run(const Implementation& implementation, const Problem& large) {
   Problem between = large;
   between.rows = std::min(large.rows, kRowsBetween);
   for (const Problem& p : {before, between}) {
-    if (!supports(implementation, p)) continue;
+    if (!supports(implementation, p) || p.rows == large.rows) continue;
     const std::string complaint =
         p.rows == before.rows ? small.complaint() : Launch(implementation, p).complaint();
     if (complaint.empty()) continue;
@@ -276,51 +286,68 @@ LargeResult run(const Implementation& implementation, const Problem& large) {
   return {LargeResult::Verdict::right};
 }
 
+std::string name_of(const Problem& p) {
+  const Types types = types_of(p);
+  const std::string of_types = types == Types{} ? "" : ", " + to_string(types);
+  return fmt::format("{} x {}{}{}", p.rows, p.hidden, of_types, kFewBlocks);
+}
+
+/// The same, also where few blocks have all rows.
+LargeResult run_one_of(const Implementation& implementation, const Problem& large) {
+  LargeResult found = run(implementation, large);
+  found.where = name_of(large);
+  const Problem of_long_rows = problem_of(implementation, types_of(large), kLongRows);
+  if (found.why == kTooMuchToDo && supports(implementation, of_long_rows)) {
+    found = run(implementation, of_long_rows);
+    found.where = name_of(of_long_rows);
+  }
+  return found;
+}
+
 }  // namespace
 
-LargeResult try_large(const Implementation& implementation, const Types& types, unsigned seconds) {
+LargeTrial::LargeTrial(
+    const Implementation& implementation, const Types& types, std::uint64_t steps) {
   const std::optional<Problem> large = largest(implementation, types);
-  if (!large)
-    return {LargeResult::Verdict::unsupported, "a problem of many rows", "it supports none"};
-  int ends[2];
-  if (pipe(ends) != 0) return {.why = "the system has no pipe for it"};
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    const itimerval time = {{}, {static_cast<time_t>(seconds), 0}};
-    setitimer(ITIMER_PROF, &time, nullptr);  // a time of the CPU: of a busy machine, too
+  if (!large) {
+    result_ = {LargeResult::Verdict::unsupported, "a problem of many rows", "it supports none"};
+    return;
+  }
+  result_ = {.where = name_of(*large), .why = "the system gives no process for it"};
+  copy_ = ProcessCopy::start([&] {
+    const StepLimit limit(steps, [](const std::string&) { raise(SIGXCPU); });
     say_before_crash("");
-    dup2(ends[1], STDOUT_FILENO);  // where a crash is told
     LargeResult found;
     try {
-      found = run(implementation, *large);
+      found = run_one_of(implementation, *large);
     } catch (const std::exception& error) {
-      found.why = error.what();
+      found = {.where = result_.where, .why = error.what()};
     }
-    [[maybe_unused]] const auto written = write(ends[1], found.why.data(), found.why.size());
-    _exit(kFirstCode + static_cast<int>(found.verdict));
-  }
-  close(ends[1]);
-  LargeResult result;
-  char text[512];
-  for (ssize_t bytes; (bytes = read(ends[0], text, sizeof text)) > 0;) {
-    result.why.append(text, static_cast<std::size_t>(bytes));
-  }
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) >= kFirstCode) {
-    result.verdict = static_cast<LargeResult::Verdict>(WEXITSTATUS(status) - kFirstCode);
-  } else if (WIFEXITED(status)) {
-    result.verdict = LargeResult::Verdict::wrong;
-    if (result.why.empty()) result.why = "it ended the program";
+    Packed packed;
+    packed.put(found.verdict);
+    packed.put(found.where);
+    packed.put(found.why);
+    return packed.bytes();
+  });
+}
+
+LargeResult LargeTrial::finish() {
+  if (copy_ == nullptr) return result_;
+  const ProcessCopy::Ended ended = copy_->finish();
+  if (ended.is_done) {
+    Packed packed(ended.result);
+    result_.verdict = packed.take<LargeResult::Verdict>();
+    result_.where = packed.take<std::string>();
+    result_.why = packed.take<std::string>();
+  } else if (ended.signal == SIGXCPU) {
+    result_.why = "it takes too long";
+  } else if (ended.signal != 0) {
+    result_.why = fmt::format("its process was ended: {}", strsignal(ended.signal));
   } else {
-    result.why = "it takes too long";
+    result_.verdict = LargeResult::Verdict::wrong;
+    result_.why = ended.printed.empty() ? "it ended the program" : ended.printed;  // of a crash
   }
-  result.where = fmt::format("{} x {}", large->rows, large->hidden);
-  if (types != Types{}) result.where += ", " + to_string(types);
-  result.where += kFewBlocks;
-  return result;
+  return result_;
 }
 
 }  // namespace rmsnorm

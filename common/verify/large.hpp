@@ -3,10 +3,12 @@
 /// A problem of more than 2^32 elements and many rows, on the CPU device: of its launch, few blocks
 /// run, and what they store is compared.
 
+#include <cstdint>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "common/contract/lesson.hpp"
+#include "common/verify/process_copy.hpp"
 
 namespace rmsnorm {
 
@@ -27,8 +29,17 @@ struct LargeResult {
   std::string why = {};             ///< the complaint, or why there is no verdict
 };
 
-/// Tries the implementation on the largest problem of some that it supports. It runs in a process
-/// of its own, which may take this many seconds.
-LargeResult try_large(const Implementation& implementation, const Types& types, unsigned seconds);
+/// The largest problem of some that an implementation supports, in a process of its own: at the same
+/// time as others.
+class LargeTrial {
+ public:
+  /// Begins it. It may take so many steps (StepLimit).
+  LargeTrial(const Implementation& implementation, const Types& types, std::uint64_t steps);
+  LargeResult finish();  ///< waits for it
+
+ private:
+  LargeResult result_;  ///< what is known without it
+  std::unique_ptr<ProcessCopy> copy_;
+};
 
 }  // namespace rmsnorm

@@ -4,6 +4,7 @@
 /// compiler tells; a GPU's does not.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -38,6 +39,17 @@ struct Lines {
 /// Whether this build can tell what has run.
 bool can_cover();
 
+/// While it lives, code may pass so many places in all: more is taken for a loop that never ends.
+/// Unlike seconds, that is the same on a busy machine.
+class StepLimit {
+ public:
+  /// \param exceeded  ends the process: a kernel cannot be asked to stop. It is told where the code
+  ///                  is, "FILE:LINE", or "" where that is not known.
+  StepLimit(std::uint64_t steps, std::function<void(const std::string& place)> exceeded);
+  StepLimit(const StepLimit&) = delete;
+  ~StepLimit();
+};
+
 /// Forgets all comparisons: the problems to come are another kernel's.
 void forget_comparisons();
 
@@ -66,7 +78,7 @@ void mark_covered(std::size_t place);
 
 /// Does works 0 to count - 1 in a copy of this process, and counts what runs there as run. Nothing
 /// else comes of it but the first text that is not empty. A work may end the copy: the next one
-/// gets another. Each has 10 s.
+/// gets another, and so does one that never ends (StepLimit).
 std::string cover_apart(int count, const std::function<std::string(int)>& work);
 
 /// Lets a CUDA call fail, after so many others that are made from now on; if -1, none.

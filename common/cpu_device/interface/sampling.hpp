@@ -26,11 +26,14 @@ struct Sample {
   bool has_stored(const void* data, std::size_t bytes) const;
 };
 
+/// An obstacle: a launch has far fewer blocks than it was said to have.
+inline constexpr const char* kTooMuchToDo = "each of its blocks has too much to do";
+
 /// From now on, a launch runs few of its blocks: the first ones, the last ones, and some between.
 /// Large memory that is allocated or set takes none until it is written, and what is copied may not
 /// be large.
-/// \param few_blocks  a launch of fewer blocks runs its first and its last one alone; where it has far
-///                    fewer, each has too much to do
+/// \param few_blocks  a launch of fewer blocks runs its last one alone; where it has far fewer, that is
+///                    too much: kTooMuchToDo
 void start_sampling(std::uint64_t few_blocks);
 
 /// Ends it. The blocks' results are those of the whole launch unless there is an obstacle: a block

@@ -18,12 +18,16 @@ void on_atomic(const void* caller, const void* address, int bytes, Scope scope =
 /// Polls a flag: others may have to run before it changes.
 void spin(const void* flag);
 
+/// Reports that an atomic operation has changed memory.
+void atomically_changed();
+
 template <Scope scope = Scope::device, class T, class Change>
 __attribute__((noinline, no_sanitize("thread"))) T atomically(T* address, Change change) {
   on_atomic(__builtin_return_address(0), address, static_cast<int>(sizeof(T)), scope);
   T old;
   std::memcpy(static_cast<void*>(&old), address, sizeof(T));
   const T changed = change(old);
+  if (std::memcmp(&changed, &old, sizeof(T)) != 0) atomically_changed();
   std::memcpy(static_cast<void*>(address), &changed, sizeof(T));
   return old;
 }

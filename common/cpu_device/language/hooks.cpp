@@ -43,7 +43,11 @@ inline void on_access(const void* pc, const void* address, int bytes, AccessKind
 
 /// Volatile access: it may be a flag that another thread waits for.
 void on_volatile_access(const void* pc, const void* address, int bytes, AccessKind kind) {
-  if (kind == AccessKind::load) rmsnorm::cpu_device::spin(address);
+  if (kind == AccessKind::load) {
+    if (running != nullptr) running->spin(pc, address);
+  } else {
+    ++rmsnorm::cpu_device::changes;
+  }
   if (in_watched_kernel) device().watch.access({pc, address, bytes, kind, true});
 }
 

@@ -167,7 +167,11 @@ void fence(Scope scope) {
 }
 
 void spin(const void* flag) {
-  if (running != nullptr) running->spin(flag);
+  if (running != nullptr) running->spin(__builtin_return_address(0), flag);
+}
+
+void atomically_changed() {
+  ++changes;
 }
 
 void on_atomic(const void* caller, const void* address, int bytes, Scope scope) {

@@ -32,7 +32,7 @@ int Launches::registers_of(const Call& call) const {
 
 /// Why the device cannot carry out a launch, if it cannot.
 cudaError_t Launches::check(const Launch& launch, Call& call) {
-  const auto& [grid, block, shared_bytes, stream, may_overlap, cluster] = launch;
+  const auto& [grid, block, shared_bytes, stream, may_overlap, cluster, is_cooperative] = launch;
   const auto refuse_launch = [&](cudaError_t error, const std::string& why) {
     return errors_.refuse(
         error, fmt::format("the launch of {}: {}", name_of_function(call.kernel()), why));
@@ -96,20 +96,23 @@ cudaError_t Launches::check(const Launch& launch, Call& call) {
 }
 
 /// Runs a grid: again if only its kernel knew that it has clusters. False if that ended early.
-bool Launches::run_grid(Call& call, dim3 grid, dim3 block, int cluster) {
+bool Launches::run_grid(Call& call, const Launch& launch) {
+  const dim3 grid = launch.grid;
+  int cluster = launch.cluster;
   if (const auto known = clusters_.find(call.kernel());
       known != clusters_.end() && cluster == 1 &&
       grid.x % static_cast<unsigned>(known->second) == 0) {
     cluster = known->second;
   }
-  if (grid_.run(
-          grid, block, [&] { call.run(); }, cluster))
-    return true;
+  const auto run = [&](int blocks) {
+    return grid_.run(
+        grid, launch.block, [&] { call.run(); }, blocks, launch.is_cooperative);
+  };
+  if (run(cluster)) return true;
   const int wanted = grid_.take_wanted_cluster();
   if (wanted == 0) return false;
   clusters_[call.kernel()] = wanted;
-  return grid_.run(
-      grid, block, [&] { call.run(); }, wanted);
+  return run(wanted);
 }
 
 void Launches::run(const Launch& launch, Call& call) {
@@ -117,7 +120,7 @@ void Launches::run(const Launch& launch, Call& call) {
   grid_.shared().begin_launch(launch.shared_bytes);
   grid_.observer().launch_begins(call.kernel(), &call, call.bytes(), launch.may_overlap);
   const CrashGuard guard(grid_.observer(), Code::kernel);
-  if (run_grid(call, launch.grid, launch.block, launch.cluster)) {
+  if (run_grid(call, launch)) {
     std::size_t& known = static_bytes_[call.kernel()];
     known = std::max(known, grid_.shared().static_bytes());  // not every launch declares all
   } else if (!errors_.has_fault()) {
@@ -143,7 +146,9 @@ std::size_t Launches::probe_static_bytes(Call& call) {
     grid_.shared().publish_static_bytes(bytes);
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) close(stream);
     for (const int blocks : {1, kMaxCluster}) {  // of clusters, it may have no single block
-      if (run_grid(call, dim3(static_cast<unsigned>(blocks)), dim3(kWarpThreads), 1)) break;
+      Launch launch(dim3(static_cast<unsigned>(blocks)), dim3(kWarpThreads));
+      launch.is_cooperative = true;
+      if (run_grid(call, launch)) break;
     }
     _exit(0);
   }

@@ -59,7 +59,7 @@ class Launches {
  private:
   cudaError_t check(const Launch& launch, Call& call);
   int registers_of(const Call& call) const;
-  bool run_grid(Call& call, dim3 grid, dim3 block, int cluster);
+  bool run_grid(Call& call, const Launch& launch);
   void run(const Launch& launch, Call& call);
   std::size_t probe_static_bytes(Call& call);
 

@@ -292,10 +292,12 @@ template <class... Parameters>
 cudaError_t cudaLaunchCooperativeKernel(
     void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
     std::size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
-  if (!rmsnorm::cpu_device::fits_together(kernel, {grid, block, shared_bytes, stream})) {
+  rmsnorm::cpu_device::Launch launch(grid, block, shared_bytes, stream);
+  if (!rmsnorm::cpu_device::fits_together(kernel, launch)) {
     return cudaErrorCooperativeLaunchTooLarge;
   }
-  return cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream);
+  launch.is_cooperative = true;
+  return rmsnorm::cpu_device::launch_by_addresses(kernel, launch, arguments);
 }
 
 template <class T>
@@ -383,6 +385,7 @@ cudaError_t cudaLaunchKernelEx(
       if (!rmsnorm::cpu_device::fits_together(kernel, launch)) {
         return cudaErrorCooperativeLaunchTooLarge;
       }
+      launch.is_cooperative = true;
     }
   }
   kernel->*launch(std::forward<Arguments>(arguments)...);

@@ -58,12 +58,13 @@ struct Launch {
         sizeof(Grid) == 0, "launch: between <<< and >>> stand the blocks and a block's threads");
   }
 
-  dim3 grid;                 ///< blocks
-  dim3 block;                ///< threads of a block
-  std::size_t shared_bytes;  ///< dynamic shared memory of a block
-  cudaStream_t stream;       ///< null: the default stream
-  bool may_overlap = false;  ///< whether it may begin before the one before it has ended
-  int cluster = 1;           ///< blocks of a cluster
+  dim3 grid;                    ///< blocks
+  dim3 block;                   ///< threads of a block
+  std::size_t shared_bytes;     ///< dynamic shared memory of a block
+  cudaStream_t stream;          ///< null: the default stream
+  bool may_overlap = false;     ///< whether it may begin before the one before it has ended
+  int cluster = 1;              ///< blocks of a cluster
+  bool is_cooperative = false;  ///< whether its blocks are on the device together
 
   template <class... Arguments>
   /// The launch with the arguments of its kernel.

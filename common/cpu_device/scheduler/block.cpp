@@ -118,6 +118,7 @@ void BlockRunner::run_thread() {
   warp.ready &= ~(1u << lane());
   warp.returned |= 1u << lane();
   --live_;
+  ++changes;
   // Collectives that waited for this thread alone are complete.
   for (std::uint32_t waiting = warp.in_collective; waiting != 0; waiting &= waiting - 1) {
     try_to_complete(this->warp(), thread_of(this->warp(), std::countr_zero(waiting)).mask);
@@ -133,7 +134,10 @@ void BlockRunner::run_thread() {
 /// Blocks the running thread until someone makes it ready. Its path hash has been saved.
 void BlockRunner::wait() {
   int next = next_ready();
-  if (next < 0 && std::exchange(waits_for_blocks_, false)) yield_block();
+  if (next < 0 && std::exchange(waits_for_blocks_, false)) {
+    if (grid_.wait_is_in_vain()) report_wait_in_vain();
+    yield_block();
+  }
   if (next < 0 && (resume_activemask() || resume_yielded())) next = next_ready();
   if (next < 0) {
     report_deadlock();
@@ -184,24 +188,32 @@ void BlockRunner::yield() {
   wait();
 }
 
-void BlockRunner::spin(const void* flag) {
-  if (live_ == 0) return;  // it is the host
+bool BlockRunner::spin(const void* pc, const void* flag) {
+  if (live_ == 0) return false;  // it is the host
   constexpr int kMaxSpins = 64;
-  spins_ = flag == flag_ && current_ == spinning_thread_ ? spins_ + 1 : 0;
-  flag_ = flag;
-  spinning_thread_ = current_;
-  if (spins_ < kMaxSpins) return;
-  spins_ = 0;
-  wait_for_blocks();
+  if (std::exchange(spinning_thread_, current_) != current_) flags_ = {};
+  if (std::find(flags_.begin(), flags_.end(), flag) == flags_.end()) {
+    std::rotate(flags_.begin(), flags_.end() - 1, flags_.end());
+    flags_[0] = flag;
+    spins_ = 0;
+    return false;
+  }
+  if (++spins_ >= kMaxSpins) {
+    spins_ = 0;
+    wait_for_blocks(pc);
+  }
+  return true;
 }
 
-void BlockRunner::wait_for_blocks() {
+void BlockRunner::wait_for_blocks(const Where& where) {
   waits_for_blocks_ = true;
+  waiting_ = current_;
+  waits_at_ = where;
   yield();
 }
 
 void BlockRunner::on_atomic(const Access& access) {
-  spin(access.address);
+  if (!spin(access.pc, access.address)) ++changes;
   if (grid_.is_order_changed()) yield_block();
   observer().access(access);
 }
@@ -291,6 +303,7 @@ int BlockRunner::barrier(SourceLocation location, bool predicate) {
 }
 
 void BlockRunner::release_barrier() {
+  ++changes;
   if (live_ < threads_in_block_) report_if_warp_diverged();
   observer().barrier_passed(barrier_.location, live_);
   std::fill_n(path_hashes_.begin(), threads_in_block_, 0);
@@ -326,6 +339,16 @@ void BlockRunner::report(
 void BlockRunner::report(
     const Mistake& what, const Where& where, const std::vector<FormatArg>& args) {
   report(what, where, args, current_);
+}
+
+void BlockRunner::report_wait_in_vain() {
+  const auto [waiting_to_begin, blocks] = grid_.blocks_to_begin();
+  if (waiting_to_begin > 0) {
+    report(mistakes::kBlocksNotResident, waits_at_, {waiting_, waiting_to_begin, blocks}, waiting_);
+  } else {
+    report(mistakes::kWaitsInVain, waits_at_, {waiting_}, waiting_);
+  }
+  stop();
 }
 
 /// Diverged warp: a barrier does not wait for a warp that has returned, but needs a whole warp.

@@ -77,10 +77,10 @@ class BlockRunner {
   /// Yields to the other threads of the block.
   void yield();
 
-  /// Polls a flag. A thread that does nothing else spins: it yields to the other threads, and to
-  /// other blocks.
-  void spin(const void* flag);
-  void wait_for_blocks();  ///< yields to them at once
+  /// Polls a flag, at `pc`. A thread that does nothing else spins: it yields to the other threads,
+  /// and to other blocks. Returns whether it has polled the flag lately.
+  bool spin(const void* pc, const void* flag);
+  void wait_for_blocks(const Where& where);  ///< yields to them at once
   /// Hook of an atomic operation, which is still to come: other blocks may run first.
   void on_atomic(const Access& access);
   void yield_block();  ///< suspends the block, if another one can run
@@ -150,6 +150,7 @@ class BlockRunner {
   [[gnu::cold]] void report_if_warp_diverged();
   [[gnu::cold]] void report_collective_mismatch(int warp, int lane, int first_lane);
   [[gnu::cold]] void report_deadlock();
+  [[gnu::cold]] void report_wait_in_vain();
   void save_path_hash() { path_hashes_[static_cast<std::size_t>(current_)] = path_hash; }
   std::uint64_t& path_hash_of(int warp, int lane) {
     return path_hashes_[static_cast<std::size_t>(warp * kWarpThreads + lane)];
@@ -173,12 +174,14 @@ class BlockRunner {
   int predicates_ = 0;       ///< of them, those whose predicate is true
   int last_predicates_ = 0;  ///< likewise, at the last barrier that was passed
   int first_at_barrier_ = 0;
-  const void* flag_ = nullptr;  ///< that `spinning_thread_` has polled last, `spins_` times
+  std::array<const void*, 4> flags_{};  ///< that `spinning_thread_` polls, `spins_` times in all
   int spinning_thread_ = 0;
   int spins_ = 0;
   std::uint64_t block_number_ = 0;
   bool is_reversed_ = false;       ///< order of the ready threads: the last one first
   bool waits_for_blocks_ = false;  ///< a thread waits for other blocks since nobody was ready
+  int waiting_ = 0;                ///< that thread
+  Where waits_at_;                 ///< where it does
   Progress progress_ = Progress::ended;
   Arrival barrier_;  ///< where the first thread at the barrier waits
 };
@@ -201,6 +204,9 @@ class PerBlock {
  private:
   std::map<const BlockRunner*, std::pair<std::uint64_t, T>> all_;
 };
+
+/// Counts what threads do that may end the wait of another: while all wait, it stands still.
+inline std::uint64_t changes = 0;
 
 /// Running block or, between two grids, the last one; null before the device is there.
 inline BlockRunner* running = nullptr;

@@ -149,7 +149,7 @@ bool try_wait(SplitBarrier& barrier, unsigned parity, SourceLocation location) {
     running->stop();
   }
   if (running->grid().cluster() != nullptr) {
-    running->wait_for_blocks();
+    running->wait_for_blocks(location);
   } else {
     running->yield();
   }

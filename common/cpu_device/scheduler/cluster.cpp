@@ -114,7 +114,7 @@ void Cluster::wait(int rank, SourceLocation location) {
       running->report(mistakes::kNeverArrives, location, {thread});
       running->stop();
     }
-    running->wait_for_blocks();
+    running->wait_for_blocks(location);
   }
 }
 

@@ -61,7 +61,14 @@ void GridRunner::block_resumed(Resident& resident) {
   shared_.restore(resident.shared.get(), resident.variables);
 }
 
-bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body, int cluster) {
+bool GridRunner::wait_is_in_vain() {
+  constexpr std::size_t kMany = 1 << 14;  // some poll many times, and then do something else
+  if (std::exchange(changes_, changes) != changes) waits_ = 0;
+  return ++waits_ > kMany + 8 * suspended_.size();
+}
+
+bool GridRunner::run(
+    dim3 grid, dim3 block, const std::function<void()>& body, int cluster, bool is_cooperative) {
   blocks_ = std::uint64_t{grid.x} * grid.y * grid.z;
   std::vector<std::uint64_t> chosen;
   if (sampler_.is_on()) {
@@ -71,6 +78,7 @@ bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body, i
   next_ = arrived_ = 0;
   const auto threads = static_cast<int>(block.x * block.y * block.z);
   most_resident_ = std::max(multiprocessors_ * blocks_of_sm(threads), cluster);
+  is_cooperative_ = is_cooperative;
   clusters_.clear();
   ++grids_;
 
@@ -85,6 +93,7 @@ bool GridRunner::run(dim3 grid, dim3 block, const std::function<void()>& body, i
         resident->runner.begin_grid(grid, block, body);
       }
       ++next_;
+      ++changes;
       current_ = resident.get();
       running = &resident->runner;
       if (cluster > 1) resident->cluster->begin_block(resident->rank, resident->runner);
@@ -127,6 +136,10 @@ void GridRunner::want_cluster(int blocks) {
 }
 
 void GridRunner::barrier(SourceLocation location) {
+  if (!is_cooperative_) {
+    running->report(mistakes::kGridNotCooperative, location, {running->current()});
+    running->stop();
+  }
   running->barrier(location);
   if (running->current() == 0) {
     observer().fence(Scope::device);
@@ -135,8 +148,9 @@ void GridRunner::barrier(SourceLocation location) {
     if (++arrived_ == blocks_) {
       arrived_ = 0;
       ++rounds_;
+      ++changes;
     }
-    while (rounds_ == round) running->wait_for_blocks();
+    while (rounds_ == round) running->wait_for_blocks(location);
     observer().acquire(this);
   }
   running->barrier(location);

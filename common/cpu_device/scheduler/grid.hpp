@@ -45,8 +45,11 @@ class GridRunner {
   void set_multiprocessors(int count) { multiprocessors_ = count; }  ///< they are so many now
 
   /// Runs `body` in every thread of every block, `cluster` of which are neighbours in x and a
-  /// cluster. False if a mistake made the rest impossible.
-  bool run(dim3 grid, dim3 block, const std::function<void()>& body, int cluster = 1);
+  /// cluster. A grid that is cooperative may have a barrier of its own. False if a mistake made
+  /// the rest impossible.
+  bool run(
+      dim3 grid, dim3 block, const std::function<void()>& body, int cluster = 1,
+      bool is_cooperative = false);
 
   /// Changes the order of blocks, and of the threads of each: from the last to the first, and
   /// another block's turn comes with each atomic operation. A GPU has no order of them.
@@ -55,6 +58,14 @@ class GridRunner {
 
   /// Whether another block can go on while the running one waits.
   bool has_others() const { return !suspended_.empty() || can_begin(); }
+
+  /// Asked where a block has threads that wait, and no others: whether nobody is left who might end
+  /// that, since all blocks have done nothing but wait for long.
+  bool wait_is_in_vain();
+  /// Blocks that have not begun, and all blocks.
+  std::pair<std::uint64_t, std::uint64_t> blocks_to_begin() const {
+    return {blocks_ - next_, blocks_};
+  }
 
   /// A barrier of all threads of the grid: returns when each has called it.
   void barrier(SourceLocation location);
@@ -107,6 +118,9 @@ class GridRunner {
   std::uint64_t next_ = 0;     // the block that has not begun
   std::uint64_t arrived_ = 0;  // blocks, at the grid's barrier
   std::uint64_t rounds_ = 0;   // how often all have
+  std::uint64_t changes_ = 0;  // when a block has last asked
+  std::size_t waits_ = 0;      // in vain since then
+  bool is_cooperative_ = false;
   bool is_changed_ = false;
   int wanted_cluster_ = 0;
 };

@@ -101,6 +101,19 @@ inline constexpr Mistake kDeadlockAtBarrier{
     "lane {} of warp {} waits in {} for {}, which never {}: lane {} waits at the __syncthreads() "
     "at {}",
     kMask};
+inline constexpr Mistake kWaitsInVain{
+    "thread {} waits here for a value that no thread is left to write: all others wait, too, or "
+    "have returned",
+    "Let a thread write it before it waits itself"};
+inline constexpr Mistake kBlocksNotResident{
+    "thread {} waits here for other blocks, and {} of {} have not begun: as many as fit are on the "
+    "device, and all of them wait",
+    "Blocks may wait for each other only where all fit on the GPU together: "
+    "cudaLaunchCooperativeKernel() refuses a launch of more"};
+inline constexpr Mistake kGridNotCooperative{
+    "thread {} comes to a barrier of the grid, and the launch is not cooperative",
+    "Launch it with cudaLaunchCooperativeKernel(), which takes no more blocks than fit on the GPU "
+    "together"};
 // Launch configurations.
 inline constexpr Mistake kLaunchBounds{
     "the launch has {} threads in a block, and the kernel's __launch_bounds__ promise {} at most",

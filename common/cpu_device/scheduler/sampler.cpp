@@ -33,9 +33,11 @@ void Sampler::obstruct(const char* reason) {
 void Sampler::access(const Access& access) {
   if (access.kind == AccessKind::load) return;
   const auto begin = reinterpret_cast<std::uintptr_t>(access.address);
+  std::bitset<Sample::kPage>* page = nullptr;
   for (std::uintptr_t at = begin; at < begin + static_cast<std::size_t>(access.bytes); ++at) {
-    auto& page = sample_.stored[at / Sample::kPage * Sample::kPage];
-    page[at % Sample::kPage] = access.kind == AccessKind::store;
+    const std::uintptr_t in_page = at % Sample::kPage;
+    if (page == nullptr || in_page == 0) page = &sample_.stored[at - in_page];
+    (*page)[in_page] = access.kind == AccessKind::store;
   }
 }
 
@@ -43,12 +45,12 @@ std::vector<std::uint64_t> Sampler::choose(std::uint64_t blocks, int cluster) {
   ++sample_.kernels;
   sample_.blocks = blocks;
   constexpr std::uint64_t kFarFewer = 64;
-  if (blocks * kFarFewer < few_blocks_) obstruct("each of its blocks has too much to do");
+  if (blocks * kFarFewer < few_blocks_) obstruct(kTooMuchToDo);
   if (!sample_.obstacle.empty()) return {};
   // Two neighbours each time: what one of them leaves out in the middle of a row, the other writes.
   constexpr std::uint64_t kParts = 8;
   std::set<std::uint64_t> chosen{0, 1, 65535, 65536, blocks - 2, blocks - 1};
-  if (blocks < few_blocks_) chosen = {0, blocks - 1};
+  if (blocks < few_blocks_) chosen = {blocks - 1};
   for (std::uint64_t i = 1; i < kParts && blocks >= few_blocks_; ++i) {
     chosen.insert({blocks * i / kParts, blocks * i / kParts + 1});
   }

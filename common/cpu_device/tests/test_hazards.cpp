@@ -155,6 +155,11 @@ TEST_CASE("a kernel that uses the host's memory or its variables is found") {
   check_loads_and_stores(host_cases(), "host");
 }
 
+TEST_CASE("threads that wait for what nobody will do are found, before any limit of steps") {
+  NEEDS_COUNTS();  // without, nobody notices a thread that waits for a flag
+  check(wait_cases(), "waits", true);
+}
+
 TEST_CASE("a kernel that may overlap the one before it and does not wait is found") {
   check_loads_and_stores(overlap_cases(), "overlap");
 }

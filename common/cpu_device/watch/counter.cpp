@@ -44,7 +44,18 @@ LaunchCounts Counter::result() const {
   counts.blocks = blocks_;
   counts.overlapping_blocks = overlapping_blocks_;
   for (auto& [key, line] : lines) counts.lines.push_back(std::move(line));
-  for (const auto& [key, line] : synchronizations_) counts.lines.push_back(line);
+  std::map<std::pair<std::string, SourceLine>, LineCount> synchronizations;
+  for (const auto& [place, counted] : synchronizations_) {
+    const auto& [kind, file, number] = place;
+    const SourceLine source = line_of({file, number});
+    LineCount& line = synchronizations[{kind, source}];
+    line.kind = kind;
+    line.file = source.file;
+    line.line = source.line;
+    line.requests += counted.requests;
+    line.lanes += counted.lanes;
+  }
+  for (const auto& [place, line] : synchronizations) counts.lines.push_back(line);
   return counts;
 }
 
@@ -66,13 +77,9 @@ void Counter::all_yielded() {
 }
 
 void Counter::synchronization(const char* kind, SourceLocation location, int threads) {
-  const SourceLine source = line_of(location);
-  LineCount& line = synchronizations_[{kind, source}];
-  line.kind = kind;
-  line.file = source.file;
-  line.line = source.line;
-  ++line.requests;
-  line.lanes += threads;
+  Synchronization& found = synchronizations_[{kind, location.file, location.line}];
+  ++found.requests;
+  found.lanes += threads;
 }
 
 int Counter::name(const std::string& text) {
@@ -184,7 +191,8 @@ void Counter::count_wavefronts(const Request& request, Site& site) {
   int lanes_at_once = kWarpThreads / words;
   if (words > 1 && (pairs_agree(request, 1) || pairs_agree(request, 2))) lanes_at_once *= 2;
   for (int first = 0; first < kWarpThreads; first += lanes_at_once) {
-    std::array<std::vector<std::uintptr_t>, kBanks> wanted;
+    static std::array<std::vector<std::uintptr_t>, kBanks> wanted;  // keeps its memory
+    for (std::vector<std::uintptr_t>& bank : wanted) bank.clear();
     std::size_t passes = 0;
     for (int i = 0; i < request.lanes; ++i) {
       if (request.lane[i] < first || request.lane[i] >= first + lanes_at_once) continue;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -88,6 +89,10 @@ class Counter {
     CachePolicy policy;
     std::int64_t requests = 0, lanes = 0, sectors = 0, wavefronts = 0, conflicts = 0;
   };
+  /// What was counted of barriers, or of shuffles, at one place.
+  struct Synchronization {
+    std::int64_t requests = 0, lanes = 0;
+  };
   int name(const std::string& text);
   std::size_t site_of(const Access& access, Space space, const std::string& of);
   void count(std::size_t site, int warp);
@@ -100,7 +105,8 @@ class Counter {
   std::vector<Site> sites_;
   std::unordered_map<std::uint64_t, std::size_t> known_sites_;
   std::vector<std::array<Pending, kMaxWarps>> pending_;  // of each site
-  std::map<std::pair<std::string, SourceLine>, LineCount> synchronizations_;
+  /// By kind, file and line: of one place, texts of the same address.
+  std::map<std::tuple<const char*, const char*, int>, Synchronization> synchronizations_;
 };
 
 }  // namespace rmsnorm::cpu_device

@@ -62,5 +62,6 @@ std::vector<Case> construct_cases();
 std::vector<Case> cluster_cases();
 std::vector<Case> bulk_copy_cases();
 std::vector<Case> host_cases();
+std::vector<Case> wait_cases();
 
 }  // namespace tests
