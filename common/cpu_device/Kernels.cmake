@@ -71,6 +71,42 @@ function(cpu_device_add_kernels target)
   target_link_libraries(${target} PRIVATE cpu_device)
 endfunction()
 
+# cpu_device_add_program(TARGET FILE.cu...): a program with a main() of its own, watched from its first line
+# to its last (watched_program.cpp). Headers with kernels that lie beside its files are rewritten, too.
+set(CPU_DEVICE_WATCHED_PROGRAM "${CMAKE_CURRENT_LIST_DIR}/watched_program.cpp" CACHE INTERNAL "")
+function(cpu_device_add_program target)
+  add_executable(${target} EXCLUDE_FROM_ALL "${CPU_DEVICE_WATCHED_PROGRAM}")
+  target_link_libraries(${target} PRIVATE fmt::fmt)
+  target_link_options(${target} PRIVATE LINKER:--wrap=main,--wrap=exit)
+  cpu_device_add_kernels(${target} WATCHED ${ARGN})
+  target_compile_options(${target} PRIVATE "SHELL:-include cuda_runtime.h")  # as nvcc does
+  set(folders "")
+  foreach(file IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE)
+    cmake_path(GET file PARENT_PATH folder)
+    list(APPEND folders "${folder}")
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    file(GLOB headers CONFIGURE_DEPENDS "${folder}/*.cuh" "${folder}/*.h" "${folder}/*.hpp")
+    foreach(header IN LISTS headers)
+      file(STRINGS "${header}" lines REGEX "<<<|__shared__|asm" LIMIT_COUNT 1)
+      if(NOT lines)
+        continue()
+      endif()
+      cmake_path(GET header FILENAME name)
+      set(rewritten "${CMAKE_CURRENT_BINARY_DIR}/rewritten/${target}/${name}")  # where files look first
+      add_custom_command(
+        OUTPUT "${rewritten}"
+        COMMAND cpu_device_rewrite "${header}" "${rewritten}"
+        DEPENDS "${header}" cpu_device_rewrite
+        COMMENT "Rewriting ${name} as C++"
+        VERBATIM)
+      target_sources(${target} PRIVATE "${rewritten}")
+    endforeach()
+  endforeach()
+endfunction()
+
 # cpu_device_rewrite_header(FOLDER HEADER): a header with launches, __shared__ variables or inline PTX,
 # which files include as HEADER, is rewritten like a .cu file, and found before the original. (The
 # compiler looks into its folder first.)

@@ -53,7 +53,7 @@ StepLimit::~StepLimit() {}
 
 void say_before_crash(const std::string&) {}
 
-void change_order(bool, CUstream_st*) {}
+void change_order(int, CUstream_st*) {}
 void limit_clusters(int, int) {}
 
 std::vector<std::string> take_hazards() {

@@ -111,10 +111,10 @@ std::string take_failed_call();
 /// What is said in front of the sentence with which a crash in a launch ends the program.
 void say_before_crash(const std::string& text);
 
-/// Lets the blocks of later launches, and the threads of a block, run from the last to the first,
-/// blocks take turns at atomic operations, and all streams but the given one work as soon as they
-/// can: on a device that has an order of its own.
-void change_order(bool changed, CUstream_st* given);
+/// Lets the blocks of later launches, and the threads of a block, run in another order: 0 is the
+/// usual one, 1 from the last to the first, each other one of its own. With all but 0, blocks take
+/// turns at atomic operations, and all streams but the given one work as soon as they can.
+void change_order(int order, CUstream_st* given);
 
 /// Lets no later launch have clusters of more blocks, as a part of a GPU may hold no more; 0: as
 /// many as ever. Launches that ask for more return the cudaError_t of this number.

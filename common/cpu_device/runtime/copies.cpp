@@ -77,7 +77,16 @@ cudaError_t copy(
   const auto* const begin = static_cast<const char*>(from);
   const bool is_read_now = is_to_device && !is_from_device;
   const std::vector<char> staged(begin, is_read_now ? begin + bytes : begin);
-  return device().runtime.streams.add(call, stream, [=, from_where = backtrace()] {
+  const auto is_of_host = [](const void* data) {
+    const Allocation* const found = memory().find(data);
+    return found == nullptr || found->type == cudaMemoryTypeHost;
+  };
+  Observer& observer = device().grid.observer();
+  if (is_of_host(to)) observer.copy_queued(to, bytes, true);
+  if (!is_read_now && is_of_host(from)) observer.copy_queued(from, bytes, false);
+  return device().runtime.streams.add(call, stream, [=, &observer, from_where = backtrace()] {
+    for (const void* const memory : {static_cast<const void*>(to), from})
+      observer.copy_made(memory);
     const bool is_freed = (is_to_device && memory().find(to) == nullptr) ||
                           (is_from_device && memory().find(from) == nullptr);
     if (is_freed) return report_freed(call, from_where);

@@ -120,7 +120,9 @@ void Launches::run(const Launch& launch, Call& call) {
   grid_.shared().begin_launch(launch.shared_bytes);
   grid_.observer().launch_begins(call.kernel(), &call, call.bytes(), launch.may_overlap);
   const CrashGuard guard(grid_.observer(), Code::kernel);
-  if (run_grid(call, launch)) {
+  const bool is_done = run_grid(call, launch);
+  grid_.observer().launch_ended();
+  if (is_done) {
     std::size_t& known = static_bytes_[call.kernel()];
     known = std::max(known, grid_.shared().static_bytes());  // not every launch declares all
   } else if (!errors_.has_fault()) {

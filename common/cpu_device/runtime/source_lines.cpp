@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <iterator>
 #include <map>
@@ -250,6 +251,14 @@ std::string short_name(const std::string& file) {
   const std::string inside = file.substr(std::min(begin, file.size()));
   const std::filesystem::path ours = std::filesystem::path(CPU_DEVICE_SOURCE_DIR) / inside;
   return std::filesystem::exists(ours) ? inside : file;
+}
+
+std::string source_text(const SourceLine& line) {
+  std::ifstream file(std::filesystem::path(CPU_DEVICE_SOURCE_DIR) / line.file);
+  std::string text;
+  for (int i = 0; i < line.line && std::getline(file, text); ++i) {
+  }
+  return file ? text : "";
 }
 
 SourceLine line_of(SourceLocation location) {

@@ -24,6 +24,9 @@ struct SourceLine {
 /// "FILE:LINE".
 std::string place_text(const SourceLine& line);
 
+/// The text of a line; "" if it cannot be read.
+std::string source_text(const SourceLine& line);
+
 /// A file's name relative to the project or to the current folder, if it lies in there.
 std::string short_name(const std::string& file);
 

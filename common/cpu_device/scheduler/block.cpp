@@ -55,7 +55,7 @@ void BlockRunner::begin_grid(dim3 grid, dim3 block, const std::function<void()>&
   blockDim = block;
   body_ = &body;
   threads_in_block_ = static_cast<int>(block.x * block.y * block.z);
-  is_reversed_ = grid_.is_order_changed();
+  is_reversed_ = grid_.is_order_reversed();
   const auto threads = static_cast<std::size_t>(threads_in_block_);
   if (stacks_ == nullptr || stacks_->count() < threads) {
     reset();
@@ -84,7 +84,7 @@ Progress BlockRunner::begin_block(uint3 index) {
   live_ = threads_in_block_;
   at_barrier_ = predicates_ = 0;
   waits_for_blocks_ = false;
-  current_ = is_reversed_ ? threads_in_block_ - 1 : 0;
+  current_ = static_cast<int>(grid_.first_of(static_cast<std::uint64_t>(threads_in_block_)));
   return resume();
 }
 

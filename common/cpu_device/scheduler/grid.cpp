@@ -1,6 +1,7 @@
 #include "common/cpu_device/scheduler/grid.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "common/cpu_device/scheduler/bulk_copy.hpp"
@@ -61,6 +62,21 @@ void GridRunner::block_resumed(Resident& resident) {
   shared_.restore(resident.shared.get(), resident.variables);
 }
 
+std::uint64_t GridRunner::first_of(std::uint64_t count) const {
+  if (order_ < 2) return order_ == 0 ? 0 : count - 1;
+  return static_cast<std::uint64_t>(order_) * 0x9e3779b97f4a7c15u % count;
+}
+
+/// The block that is the nth to begin, from 0. Those of a cluster are neighbours.
+std::uint64_t GridRunner::nth_block(std::uint64_t n, int cluster) const {
+  if (order_ < 2) return order_ == 0 ? n : blocks_ - 1 - n;
+  const auto together = static_cast<std::uint64_t>(cluster);
+  const std::uint64_t clusters = blocks_ / together;
+  std::uint64_t step = first_of(clusters) + 1;  // with no common factor, it leads to each once
+  while (std::gcd(step, clusters) != 1) ++step;
+  return (first_of(clusters) + n / together % clusters * step) % clusters * together + n % together;
+}
+
 bool GridRunner::wait_is_in_vain() {
   constexpr std::size_t kMany = 1 << 14;  // some poll many times, and then do something else
   if (std::exchange(changes_, changes) != changes) waits_ = 0;
@@ -86,7 +102,7 @@ bool GridRunner::run(
     std::unique_ptr<Resident> resident;
     Progress progress{};
     if (can_begin()) {  // first: a block that waits may wait for any that has not begun
-      std::uint64_t n = is_changed_ ? blocks_ - 1 - next_ : next_;
+      std::uint64_t n = nth_block(next_, cluster);
       if (!chosen.empty()) n = chosen[n];
       resident = next_resident(n, threads, cluster);
       if (std::exchange(resident->grid, grids_) != grids_) {

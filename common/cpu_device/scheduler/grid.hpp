@@ -51,10 +51,16 @@ class GridRunner {
       dim3 grid, dim3 block, const std::function<void()>& body, int cluster = 1,
       bool is_cooperative = false);
 
-  /// Changes the order of blocks, and of the threads of each: from the last to the first, and
-  /// another block's turn comes with each atomic operation. A GPU has no order of them.
-  void change_order(bool changed) { is_changed_ = changed; }
-  bool is_order_changed() const { return is_changed_; }  ///< whether it is
+  /// Changes the order of blocks, and of the threads of each: 1 is from the last to the first, 2
+  /// and those behind it each another one; 0 is the usual one. With all but that, another block's
+  /// turn comes with each atomic operation. A GPU has no order of them.
+  void change_order(int order) { order_ = order; }
+  bool is_order_changed() const { return order_ != 0; }  ///< whether it is
+  bool is_order_reversed() const {
+    return order_ % 2 != 0;
+  }  ///< whether the last thread comes first
+  /// The thread of a block, or the block of a grid, that comes first, of so many.
+  std::uint64_t first_of(std::uint64_t count) const;
 
   /// Whether another block can go on while the running one waits.
   bool has_others() const { return !suspended_.empty() || can_begin(); }
@@ -98,6 +104,7 @@ class GridRunner {
   void block_suspended(Resident& resident);
   void block_resumed(Resident& resident);
 
+  std::uint64_t nth_block(std::uint64_t n, int cluster) const;
   bool can_begin() const {
     return next_ < blocks_ && static_cast<int>(suspended_.size()) < most_resident_;
   }
@@ -121,7 +128,7 @@ class GridRunner {
   std::uint64_t changes_ = 0;  // when a block has last asked
   std::size_t waits_ = 0;      // in vain since then
   bool is_cooperative_ = false;
-  bool is_changed_ = false;
+  int order_ = 0;
   int wanted_cluster_ = 0;
 };
 

@@ -211,6 +211,9 @@ inline constexpr Mistake kNoWait{
 inline constexpr Mistake kHostAccess{
     "the host's code {} {}, which is in the device's memory",
     "Let a kernel do it, or hand over what the host needs as an argument"};
+inline constexpr Mistake kCopyNotMade{
+    "the host's code {} memory that a copy on a stream has still to {}",
+    "Wait for the stream first: cudaStreamSynchronize()"};
 inline constexpr Mistake kFreedBeforeUse{
     "{} begins when its memory has been freed",
     "Free it behind that, on the same stream: cudaFreeAsync()"};

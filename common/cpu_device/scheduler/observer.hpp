@@ -61,6 +61,8 @@ class Observer {
   virtual void launch_completion_triggered(SourceLocation) {}  ///< for the next kernel
   virtual void cluster_arrived(bool /*is_ordered*/) {}         ///< at a cluster's barrier
 
+  virtual void launch_ended() {}  ///< the host's code goes on
+
   // What threads do together.
 
   /// A barrier, passed by so many threads of the block.
@@ -83,6 +85,9 @@ class Observer {
   virtual void allocated(const void* /*data*/, std::size_t /*bytes*/) {}  ///< by cudaMalloc
   virtual void freed(const void* /*data*/) {}                             ///< by cudaFree
   virtual void filled(const void* /*data*/, std::size_t /*bytes*/) {}     ///< by a copy or a memset
+  /// A copy lies on a stream that has still to read, or to write, this memory of the host.
+  virtual void copy_queued(const void* /*host*/, std::size_t /*bytes*/, bool /*writes*/) {}
+  virtual void copy_made(const void* /*host*/) {}  ///< it has
 
   // Mistakes.
 

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <regex>
 #include <utility>
 
 #include "common/cpu_device/runtime/device_memory.hpp"
+#include "common/cpu_device/runtime/source_lines.hpp"
 #include "common/cpu_device/scheduler/block.hpp"
 
 namespace rmsnorm::cpu_device {
@@ -33,6 +35,16 @@ std::string distance_text(
 /// What its address has to be a multiple of.
 int alignment_of(const Access& access) {
   return access.is_bulk ? std::min(access.bytes, static_cast<int>(kBulkBytes)) : access.bytes;
+}
+
+/// "bins", where cudaMalloc(&bins, bytes) is being called; else the place.
+std::string name_of_allocation() {
+  const SourceLine line = user_line(backtrace());
+  const std::regex variable(R"([Mm]alloc\w*\s*\([^&;]*&\s*([\w.\[\]]+)\s*,)");
+  std::smatch match;
+  const std::string text = source_text(line);
+  if (std::regex_search(text, match, variable)) return match[1];
+  return line.file.empty() ? "workspace" : "memory of " + place_text(line);
 }
 
 bool is_aligned(std::uintptr_t address, const Access& access) {
@@ -63,6 +75,7 @@ void Bounds::report(
 }
 
 void Bounds::start(std::vector<KnownMemory> tensors) {
+  names_lines_ = tensors.empty();
   tensors_ = std::move(tensors);
 }
 
@@ -89,7 +102,7 @@ const SharedPiece& Bounds::shared(const Access& access) const {
 }
 
 void Bounds::allocated(const void* data, std::size_t bytes) {
-  tensors_.push_back({"workspace", data, bytes, 4, false});
+  tensors_.push_back({names_lines_ ? name_of_allocation() : "workspace", data, bytes, 4, false});
 }
 
 void Bounds::freed(const void* data) {
@@ -114,6 +127,8 @@ KnownMemory* Bounds::find(const void* address) {
 KnownMemory& Bounds::global(const Access& access) {
   const auto at = reinterpret_cast<std::uintptr_t>(access.address);
   KnownMemory* const found = find(access.address);
+  // Elements are what a thread moves at once, if no vector.
+  if (names_lines_ && found != nullptr && access.bytes <= 8) found->element_bytes = access.bytes;
   if (found != nullptr && !is_aligned(at, access)) {
     report(
         cudaErrorMisalignedAddress, mistakes::kMisalignedGlobal, access,
@@ -128,7 +143,7 @@ KnownMemory& Bounds::global(const Access& access) {
     } else if (!is_device_address(access.address)) {
       report(kError, mistakes::kMemoryOfHost, access, {});
     } else {
-      report(kError, mistakes::kOutsideGlobal, access, {place_in_global(at)});
+      report(kError, mistakes::kOutsideGlobal, access, {place_in_global(at, access.bytes)});
     }
     running->stop();
   }
@@ -143,7 +158,7 @@ std::string Bounds::name_of(const void* address) const {
 }
 
 /// ", 2 elements past the end of x (8192 elements)", of the nearest tensor.
-std::string Bounds::place_in_global(std::uintptr_t at) const {
+std::string Bounds::place_in_global(std::uintptr_t at, int bytes) const {
   const KnownMemory* nearest = nullptr;
   std::uintptr_t least = std::uintptr_t{1} << 40;
   for (const KnownMemory& tensor : tensors_) {
@@ -153,9 +168,10 @@ std::string Bounds::place_in_global(std::uintptr_t at) const {
     if (distance < least) nearest = &tensor, least = distance;
   }
   if (nearest == nullptr) return " at an address that no cudaMalloc has given";
+  const int element_bytes = names_lines_ ? std::min(bytes, 8) : nearest->element_bytes;
   return ", " + distance_text(
                     at, reinterpret_cast<std::uintptr_t>(nearest->data), nearest->bytes,
-                    static_cast<std::size_t>(nearest->element_bytes), nearest->name);
+                    static_cast<std::size_t>(element_bytes), nearest->name);
 }
 
 }  // namespace rmsnorm::cpu_device

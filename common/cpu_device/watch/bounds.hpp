@@ -53,13 +53,14 @@ class Bounds {
 
  private:
   KnownMemory* find(const void* address);
-  std::string place_in_global(std::uintptr_t at) const;
+  std::string place_in_global(std::uintptr_t at, int bytes) const;
   void report(
       cudaError_t error, const Mistake& what, const Access& access,
       std::vector<FormatArg> args) const;
 
   Runtime& runtime_;
   std::vector<KnownMemory> tensors_;  // and workspaces
+  bool names_lines_ = false;          // what is allocated is called after the line
 };
 
 }  // namespace rmsnorm::cpu_device

@@ -407,8 +407,29 @@ void Watcher::variable_access(const Access& access) {
   });
 }
 
-/// The device's memory is not the host's.
+void Watcher::copy_queued(const void* host, std::size_t bytes, bool writes) {
+  if (watches_host_) queued_copies_.push_back({host, bytes, writes});
+}
+
+void Watcher::copy_made(const void* host) {
+  const auto made = std::ranges::find(queued_copies_, host, &QueuedCopy::host);
+  if (made != queued_copies_.end()) queued_copies_.erase(made);
+}
+
+/// The device's memory is not the host's, nor is, until it is waited for, that of a copy.
 void Watcher::host_access(const Access& access) {
+  // A file brings copies of the standard library's templates, which the device itself may run.
+  if (user_lines(access.pc).empty()) return;
+  for (const QueuedCopy& copy : queued_copies_) {
+    if (!is_in(access.address, copy.host, copy.bytes)) continue;
+    if (!copy.writes && access.kind == AccessKind::load) continue;
+    const SourceLine line = line_of_call(access.pc);
+    hazards_.add("copy " + place_text(line), [&] {
+      return hazard_of_host(
+          mistakes::kCopyNotMade, line, {verb(access.kind), copy.writes ? "write" : "read"});
+    });
+    return;
+  }
   const Allocation* const found = runtime_.memory.find(access.address);
   if (found == nullptr || found->type != cudaMemoryTypeDevice) return;
   const SourceLine line = line_of_call(access.pc);

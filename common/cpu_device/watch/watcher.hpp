@@ -42,7 +42,10 @@ class Watcher : public Observer {
   std::string kernel() const;              ///< the name of the one that runs
   Hazards& hazards() { return hazards_; }  ///< the mistakes that were seen
   /// Watches the host's code, or no longer.
-  void watch_host(bool watched) { in_watched_kernel = in_host_code_ = watched && is_on_; }
+  void watch_host(bool watched) {
+    watches_host_ = watched;
+    in_watched_kernel = in_host_code_ = watched && is_on_;
+  }
 
   // What the scheduler and the runtime report.
 
@@ -80,6 +83,9 @@ class Watcher : public Observer {
   void allocated(const void* data, std::size_t bytes) override;
   void freed(const void* data) override;
   void filled(const void* data, std::size_t bytes) override;
+  void copy_queued(const void* host, std::size_t bytes, bool writes) override;
+  void copy_made(const void* host) override;
+  void launch_ended() override { watch_host(watches_host_); }
   void mistake(
       const Mistake& what, const Where& where, int thread,
       const std::vector<FormatArg>& args) override;
@@ -160,6 +166,14 @@ class Watcher : public Observer {
   Runtime& runtime_;
   bool is_on_ = false;
   bool in_host_code_ = false;  // whether what is watched is the host's, not a kernel's
+  bool watches_host_ = false;
+  /// A copy on a stream, and what it does with the host's memory.
+  struct QueuedCopy {
+    const void* host;
+    std::size_t bytes;
+    bool writes;
+  };
+  std::vector<QueuedCopy> queued_copies_;
   Hazards hazards_;
   std::map<int, BlockState> suspended_;           // blocks that wait
   std::map<const void*, std::string> variables_;  ///< of the host, by name; "" of nobody's

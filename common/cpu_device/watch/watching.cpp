@@ -77,9 +77,9 @@ void limit_clusters(int blocks, int error) {
   device().runtime.launches.limit_clusters(blocks, static_cast<cudaError_t>(error));
 }
 
-void change_order(bool changed, CUstream_st* given) {
-  device().grid.change_order(changed);
-  device().runtime.streams.set_eager(changed, given);
+void change_order(int order, CUstream_st* given) {
+  device().grid.change_order(order);
+  device().runtime.streams.set_eager(order != 0, given);
 }
 
 std::vector<std::string> take_hazards() {

@@ -1,0 +1,110 @@
+/// \file
+/// Watches a program that has a main() of its own, from its first line to its last, and says at the
+/// end what was wrong: cpu_device_add_program() links it in. The environment says how:
+///
+///     CPU_DEVICE_ORDER=2       the order in which blocks and threads run: 0 is the usual one
+///     CPU_DEVICE_STEPS=10000   more places in the code are taken for a loop that never ends
+///     CPU_DEVICE_TRACE=1       what each line has asked of memory
+///     CPU_DEVICE_REPORT=FILE   where to write it; without, to stderr
+///
+/// The report has a line for each mistake, and ends in "exit 3", the program's own status. Without
+/// CPU_DEVICE_REPORT, a program with mistakes ends with 1.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "common/base/exit_code.hpp"
+#include "common/cpu_device/interface/coverage.hpp"
+#include "common/cpu_device/interface/watching.hpp"
+
+namespace {
+
+using namespace rmsnorm;
+
+std::string variable(const char* name, const char* otherwise = "") {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
+std::string row_of(const LineCount& line) {
+  std::string row = fmt::format(
+      "trace {}:{}: {}{}{}, {} requests", line.file, line.line, line.kind,
+      line.what.empty() ? "" : " of ", line.what, line.requests);
+  if (line.sectors > 0) row += fmt::format(", {} sectors", line.sectors);
+  if (line.wavefronts > 0) row += fmt::format(", {} wavefronts", line.wavefronts);
+  if (line.conflicts > 0) row += fmt::format(", {} of them for bank conflicts", line.conflicts);
+  return row + "\n";
+}
+
+/// What was seen until now.
+std::string report_of_mistakes() {
+  std::string report;
+  for (const std::string& mistake : take_hazards()) report += mistake + "\n";
+  return report;
+}
+
+/// Writes the report, and ends the program if that is wrong.
+void write(const std::string& report, bool is_wrong) {
+  std::fflush(stdout);
+  const std::string file = variable("CPU_DEVICE_REPORT");
+  std::FILE* const out = file.empty() ? stderr : std::fopen(file.c_str(), "w");
+  if (out == nullptr) {
+    fmt::print(stderr, "'{}' cannot be written\n", file);
+    _exit(kBadUsage);
+  }
+  fmt::print(out, "{}", report);
+  std::fflush(out);
+  if (is_wrong && file.empty()) _exit(kLessonWrong);
+}
+
+void finish(int status) {
+  watch_host(false);
+  const LaunchCounts counts = stop_watching();
+  std::string report = report_of_mistakes();
+  const bool is_wrong = !report.empty();
+  if (!variable("CPU_DEVICE_TRACE").empty()) {
+    for (const LineCount& line : counts.lines) report += row_of(line);
+  }
+  if (!variable("CPU_DEVICE_REPORT").empty()) report += fmt::format("exit {}\n", status);
+  write(report, is_wrong);
+}
+
+void never_ends(const std::string& place) {
+  const std::string where = place.empty() ? "" : " at " + place;
+  write(report_of_mistakes() + fmt::format("a loop that never ends{}\n", where), true);
+  _exit(kLessonWrong);
+}
+
+void begin() {
+  say_before_crash(variable("CPU_DEVICE_BEFORE_CRASH"));
+  change_order(std::atoi(variable("CPU_DEVICE_ORDER", "0").c_str()), nullptr);
+  start_watching({});
+  static const StepLimit limit(
+      std::strtoull(variable("CPU_DEVICE_STEPS", "0").c_str(), nullptr, 10), never_ends);
+  watch_host(true);
+}
+
+}  // namespace
+
+// The linker lets these be called for main() and exit(): then nothing that they use is destroyed yet.
+extern "C" {
+int __real_main(int argc, char** argv, char** environment);
+[[noreturn]] void __real_exit(int status);
+
+int __wrap_main(int argc, char** argv, char** environment) {
+  begin();
+  const int status = __real_main(argc, argv, environment);
+  finish(status);
+  return status;
+}
+
+void __wrap_exit(int status) {
+  finish(status);
+  __real_exit(status);
+}
+}
