@@ -3,7 +3,7 @@
 # carry on. It fails where they are more than they may be. Who deletes lines lowers that number.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-most=73000
+most=75500 # 2,400 of them run any program, and say what never ends and what waits in vain
 
 count() { # ROOM...
   find "$@" -type f \( -name '*.[ch]pp' -o -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.py' \

@@ -111,6 +111,27 @@ const Values& large_fp16() {
   return values;
 }
 
+/// A number that is no number, alone, at one end of one row or in its middle: it may change no other
+/// row, and nothing may lose it.
+std::vector<Values> single_values() {
+  std::vector<Values> values;
+  for (const float number : {NAN, INFINITY}) {
+    for (const auto& [place, name] : {std::pair(0, "first"), {1, "middle"}, {2, "last"}}) {
+      values.push_back(
+          {fmt::format(
+               "one {} in the {} column of a row", std::isnan(number) ? "NaN" : "Inf", name),
+           [number, place](float x, Shape at, Shape of) {
+             const int col = place * (of.hidden - 1) / 2;
+             return at.rows == of.rows / 2 && at.hidden == col ? number : x;
+           },
+           "",
+           {},
+           std::isinf(number)});
+    }
+  }
+  return values;
+}
+
 constexpr const char* kAllInputs = "all inputs";
 
 /// Has the operation more than one?
@@ -172,14 +193,18 @@ class Attempts {
       add(spec);
     }
   }
-  void add_values(const WorkloadSpec& spec) {
+  /// With these in each input.
+  void add_values(const WorkloadSpec& spec, const std::vector<Values>& all) {
     for (const TensorSpec& tensor : operation_.tensors) {
       if (!is_input_matrix(tensor)) continue;
-      for (Values values : all_values()) {
+      for (Values values : all) {
         values.input = tensor.name;
         add(spec, values);
       }
     }
+  }
+  void add_values(const WorkloadSpec& spec) {
+    add_values(spec, all_values());
     if (has_inputs(operation_)) {
       for (Values values : {zeros(), tiny()}) {
         values.is_of_all = true;
@@ -296,6 +321,7 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
   int bytes = 0;
   read(", with tensors that begin ", "%d", &bytes);
   std::vector<Values> every_values = all_values();
+  for (const Values& values : single_values()) every_values.push_back(values);
   every_values.insert(every_values.end(), {Values{}, small(), large_fp16()});
   float number = 0;
   if (read(", every third weight ", "%f", &number)) {
@@ -400,6 +426,9 @@ std::vector<Attempt> attempts_for(
   for (const int hidden : {2, 128, 1000}) attempts.add_sizes({.rows = 5, .hidden = hidden});
   attempts.add_sizes({.rows = 5, .hidden = 1000, .spread = 1});
   attempts.add_values({.rows = 9, .hidden = 1024});
+  for (const int hidden : {2, 3, 37, 1000, 2052}) {
+    attempts.add_values({.rows = 5, .hidden = hidden}, single_values());
+  }
   attempts.add_shifted({.rows = 3, .hidden = 1024});
   if (implementation.operation->has_eps) {
     Values values = small();

@@ -73,6 +73,7 @@ constexpr FilePage kFilePages[] = {
     {"library/README.md", "librmsnorm"},
     {"docs/cpu_device.md", "cpu_device"},
     {"docs/cpu_device_inside.md", "cpu_device_inside"},
+    {"docs/any_program.md", "any_program"},
     {"common/cpu_device/README.md", "cpu_device_component"},
     {"docs/glossary.md", "glossary"},
     {"docs/going_further.md", "going_further"},

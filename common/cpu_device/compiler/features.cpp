@@ -17,7 +17,11 @@ constexpr std::array kMissingHeaders{
     Feature{"cuda/", "libcu++"},
     Feature{"cub/", "CUB"},
     Feature{"thrust/", "Thrust"},
-    Feature{"cuda.h", "the driver's functions"},
+    Feature{"cublas", "cuBLAS"},
+    Feature{"curand", "cuRAND"},
+    Feature{"cufft", "cuFFT"},
+    Feature{"cudnn", "cuDNN"},
+    Feature{"nccl.h", "NCCL"},
     Feature{"mma.h", "tensor cores"},
 };
 // Of cuda::std, what is no calculation.

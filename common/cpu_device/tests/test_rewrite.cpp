@@ -463,7 +463,7 @@ TEST_CASE("a shared variable of a type without a name gets one") {
 TEST_CASE("a header that the CPU device lacks is refused as a missing feature") {
   for (const std::string header :
        {"<cooperative_groups/details/x.h>", "<cuda/ptx>", "<cuda/std/atomic>", "<cub/device/x.cuh>",
-        "<thrust/sort.h>", "<mma.h>", "\"mma.h\""}) {
+        "<thrust/sort.h>", "<cublas_v2.h>", "<curand_kernel.h>", "<mma.h>", "\"mma.h\""}) {
     CAPTURE(header);
     const std::string include = "/* 1\n */ #  include " + header + "  // why\n";
     CHECK(refusal(include).starts_with("k.cu:2: the CPU device has no " + header));

@@ -397,14 +397,22 @@ void Watcher::variable_access(const Access& access) {
     name = name_of_variable(at);
     const void* value = nullptr;  // as extern __shared__ arrays outside of all functions have one
     if (access.bytes == sizeof value) std::memcpy(&value, at, sizeof value);
-    if (name.starts_with("rmsnorm::cpu_device::") || running->shared().contains(value))
+    const bool is_own = name.empty() || name.starts_with("rmsnorm::");
+    // Behind an array of the device's lies what the device itself needs.
+    const bool is_overrun = is_own && access.kind != AccessKind::load &&
+                            owner_of(own_line_of_call(access.pc).file).empty();
+    if (is_overrun) {
+      name = "what lies behind the device's variables";
+    } else if (name.starts_with("rmsnorm::cpu_device::") || running->shared().contains(value)) {
       name.clear();
+    }
   }
   if (name.empty()) return;
   const std::vector<FormatArg> args = {running->current(), verb(access.kind), name};
   hazards_.add("variable " + name, [&] {
     return hazard_of(mistakes::kVariableOfHost, line_of_call(access.pc), running->current(), args);
   });
+  if (access.kind != AccessKind::load) running->stop();  // before anything is overwritten
 }
 
 void Watcher::copy_queued(const void* host, std::size_t bytes, bool writes) {
