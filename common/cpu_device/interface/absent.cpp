@@ -66,6 +66,10 @@ Sample stop_sampling() {
   return {};
 }
 
+bool Sample::has_stored(const void*, std::size_t) const {
+  return false;
+}
+
 void* repeat_in_device_memory(std::size_t, const std::vector<std::byte>&) {
   return nullptr;
 }
