@@ -72,8 +72,8 @@ function(cpu_device_add_kernels target)
 endfunction()
 
 # cpu_device_add_program(TARGET FILE.cu...): a program with a main() of its own, watched from its first line
-# to its last (watched_program.cpp). Headers with kernels that lie beside its files are rewritten, too.
-set(CPU_DEVICE_WATCHED_PROGRAM "${CMAKE_CURRENT_LIST_DIR}/watched_program.cpp" CACHE INTERNAL "")
+# to its last (interface/watched_program.cpp). Headers with kernels that lie beside its files are rewritten, too.
+set(CPU_DEVICE_WATCHED_PROGRAM "${CMAKE_CURRENT_LIST_DIR}/interface/watched_program.cpp" CACHE INTERNAL "")
 function(cpu_device_add_program target)
   add_executable(${target} EXCLUDE_FROM_ALL "${CPU_DEVICE_WATCHED_PROGRAM}")
   target_link_libraries(${target} PRIVATE fmt::fmt)

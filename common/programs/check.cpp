@@ -103,8 +103,8 @@ ExitCode check(
   return kAllVerified;
 }
 
-/// Says which kernels are right; or not checked, where something could not be tried, and none, where a
-/// line of the code has not run.
+/// Says which kernels are right; or not checked, where something could not be tried, and none,
+/// where a line of the code has not run.
 ExitCode say(const std::vector<Right>& right, bool has_to_run, bool every_function) {
   int problems = 0;
   for (const Right& kernel : right) problems += kernel.problems;

@@ -58,6 +58,7 @@ check_program() { # FILE... [OPTION...] [-- ARGUMENT...]
     esac
     shift
   done
+  # shellcheck disable=SC2034 # the script's
   device=cpu # a GPU cannot be watched
   if [ -n "$each" ]; then
     check_each_program

@@ -111,8 +111,8 @@ const Values& large_fp16() {
   return values;
 }
 
-/// A number that is no number, alone, at one end of one row or in its middle: it may change no other
-/// row, and nothing may lose it.
+/// A number that is no number, alone, at one end of one row or in its middle: it may change no
+/// other row, and nothing may lose it.
 std::vector<Values> single_values() {
   std::vector<Values> values;
   for (const float number : {NAN, INFINITY}) {

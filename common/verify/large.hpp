@@ -29,8 +29,8 @@ struct LargeResult {
   std::string why = {};             ///< the complaint, or why there is no verdict
 };
 
-/// The largest problem of some that an implementation supports, in a process of its own: at the same
-/// time as others.
+/// The largest problem of some that an implementation supports, in a process of its own: at the
+/// same time as others.
 class LargeTrial {
  public:
   /// Begins it. It may take so many steps (StepLimit).

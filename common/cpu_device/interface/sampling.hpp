@@ -32,8 +32,8 @@ inline constexpr const char* kTooMuchToDo = "each of its blocks has too much to 
 /// From now on, a launch runs few of its blocks: the first ones, the last ones, and some between.
 /// Large memory that is allocated or set takes none until it is written, and what is copied may not
 /// be large.
-/// \param few_blocks  a launch of fewer blocks runs its last one alone; where it has far fewer, that is
-///                    too much: kTooMuchToDo
+/// \param few_blocks  a launch of fewer blocks runs its last one alone; where it has far fewer,
+///                    that is too much: kTooMuchToDo
 void start_sampling(std::uint64_t few_blocks);
 
 /// Ends it. The blocks' results are those of the whole launch unless there is an obstacle: a block

@@ -1,6 +1,6 @@
 /// \file
-/// Programs with a main() of their own are watched from begin to end: in each order, the programs in
-/// programs/ have the mistake that their second line names, or none.
+/// Programs with a main() of their own are watched from begin to end: in some order, the programs in
+/// programs/ show the mistake that their second line names, or in all orders none.
 
 #include <algorithm>
 #include <filesystem>

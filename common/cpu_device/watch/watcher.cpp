@@ -412,7 +412,9 @@ void Watcher::variable_access(const Access& access) {
   hazards_.add("variable " + name, [&] {
     return hazard_of(mistakes::kVariableOfHost, line_of_call(access.pc), running->current(), args);
   });
-  if (access.kind != AccessKind::load) running->stop();  // before anything is overwritten
+  if (access.kind == AccessKind::load) return;
+  runtime_.errors.set_fault(cudaErrorIllegalAddress);
+  running->stop();  // before anything is overwritten
 }
 
 void Watcher::copy_queued(const void* host, std::size_t bytes, bool writes) {

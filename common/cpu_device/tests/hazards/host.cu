@@ -44,7 +44,8 @@ void launch_with_host_memory(Memory memory, bool correct) {
 std::vector<Case> host_cases() {
   return {
       {"a variable of the host that is read", on(reads_variable, {1, 32})},
-      {"a variable of the host that is written", on(writes_variable, {1, 32})},
+      {"a variable of the host that is written", on(writes_variable, {1, 32}),
+       cudaErrorIllegalAddress},
       {"a pointer to the host's memory", launch_with_host_memory, cudaErrorIllegalAddress},
   };
 }

@@ -1,5 +1,5 @@
 // A histogram that is read before it is there.
-// Says: copy_not_waited_for.cu:22: the host's code reads memory that a copy on a stream has still to write
+// Says: copy_not_waited_for.cu:22: the host's code reads memory that a copy
 #include <cstdio>
 #include <vector>
 

@@ -91,7 +91,7 @@ void begin() {
 
 }  // namespace
 
-// The linker lets these be called for main() and exit(): then nothing that they use is destroyed yet.
+// The linker lets these be called for main() and exit(): nothing that they use is destroyed yet.
 extern "C" {
 int __real_main(int argc, char** argv, char** environment);
 [[noreturn]] void __real_exit(int status);
