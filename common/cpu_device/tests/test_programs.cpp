@@ -1,5 +1,5 @@
 /// \file
-/// Programs with a main() of their own are watched from begin to end: in some order, the programs in
+/// Programs with a main() of their own are watched from begin to end: in some order, those in
 /// programs/ show the mistake that their second line names, or in all orders none.
 
 #include <algorithm>
