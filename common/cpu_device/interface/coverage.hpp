@@ -43,11 +43,12 @@ bool can_cover();
 /// Unlike seconds, that is the same on a busy machine.
 class StepLimit {
  public:
+  /// \param steps     so many
   /// \param exceeded  ends the process: a kernel cannot be asked to stop. It is told where the code
   ///                  is, "FILE:LINE", or "" where that is not known.
   StepLimit(std::uint64_t steps, std::function<void(const std::string& place)> exceeded);
-  StepLimit(const StepLimit&) = delete;
-  ~StepLimit();
+  StepLimit(const StepLimit&) = delete;  ///< it ends with its scope
+  ~StepLimit();  ///< from here on, there is none
 };
 
 /// Forgets all comparisons: the problems to come are another kernel's.

@@ -15,8 +15,8 @@ char* take_addresses(std::size_t bytes);
 /// Memory that is NaN in every type, at a multiple of 4096 bytes; null if there is none.
 char* take_device_memory(std::size_t bytes);
 
-/// The same for any bytes, which are repeated; they take no memory until they are written to.
-/// \param pattern of a multiple of 4096 bytes
+/// The same for any bytes, which are repeated: a pattern of a multiple of 4096 bytes. They take no
+/// memory until they are written to.
 char* take_repeated_memory(std::size_t bytes, std::string_view pattern);
 
 /// Sets bytes of such memory to a value, of whole pages likewise. False if the system cannot.
