@@ -417,10 +417,6 @@ void Watcher::variable_access(const Access& access) {
   running->stop();  // before anything is overwritten
 }
 
-void Watcher::copy_queued(const void* host, std::size_t bytes, bool writes) {
-  if (watches_host_) queued_copies_.push_back({host, bytes, writes});
-}
-
 void Watcher::copy_made(const void* host) {
   const auto made = std::ranges::find(queued_copies_, host, &QueuedCopy::host);
   if (made != queued_copies_.end()) queued_copies_.erase(made);

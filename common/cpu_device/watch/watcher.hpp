@@ -83,7 +83,9 @@ class Watcher : public Observer {
   void allocated(const void* data, std::size_t bytes) override;
   void freed(const void* data) override;
   void filled(const void* data, std::size_t bytes) override;
-  void copy_queued(const void* host, std::size_t bytes, bool writes) override;
+  void copy_queued(const void* host, std::size_t bytes, bool writes) override {
+    if (watches_host_) queued_copies_.push_back({host, bytes, writes});
+  }
   void copy_made(const void* host) override;
   void launch_ended() override { watch_host(watches_host_); }
   void mistake(
