@@ -48,7 +48,7 @@ class StepLimit {
   ///                  is, "FILE:LINE", or "" where that is not known.
   StepLimit(std::uint64_t steps, std::function<void(const std::string& place)> exceeded);
   StepLimit(const StepLimit&) = delete;  ///< it ends with its scope
-  ~StepLimit();  ///< from here on, there is none
+  ~StepLimit();                          ///< from here on, there is none
 };
 
 /// Forgets all comparisons: the problems to come are another kernel's.
