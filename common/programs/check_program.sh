@@ -12,9 +12,9 @@ several orders of its blocks and threads, and says which mistakes were seen.
 It needs no GPU.
 
   -I FOLDER, -D NAME, -std=...  for the compiler, as nvcc has them
-  --orders N        that many orders; without it, 4
-  --steps N         more places in the code are taken for a loop that never
-                    ends; without it, 2000000000
+  --orders N        how many orders to try; without it, 4
+  --steps N         after so many steps, a loop is taken for one that never ends;
+                    without it, 2000000000
   --trace           what each line has asked of memory
   --each FOLDER     each .cu file in the folder, as a program of its own
   -- ARGUMENTS      for the program
@@ -91,7 +91,8 @@ build_program() {
   return 2
 }
 
-# Runs $own/watched_program in each order. What it prints in the first is shown, mistakes of all orders once.
+# Runs $own/watched_program in each order. What it prints in the first is shown, and
+# the mistakes of the first that has any.
 run_program() { # NAME
   local order report="$own/report" found="$own/found" where='' status='' others=''
   : >"$found"
@@ -108,8 +109,8 @@ run_program() { # NAME
       sed '/^crash: /d' "$own/printed.0"
       cat "$own/errors.0" >&2
       sed -n 's/^trace //p' "$report" >"$own/trace"
-      status=$(sed -n 's/^exit //p' "$report")
     fi
+    if [ "${status:-0}" -eq 0 ]; then status=$(sed -n 's/^exit //p' "$report"); fi
     if ! cmp -s "$own/printed.0" "$own/printed.$order" && [ -z "$others" ]; then others=$((order + 1)); fi
     if [ -s "$found" ]; then continue; fi
     grep -v -e '^exit ' -e '^trace ' "$report" >"$found" && where=$((order + 1))

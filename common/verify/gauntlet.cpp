@@ -327,10 +327,9 @@ class Gauntlet {
         note = "";
       if (note.empty()) note = fmt::format("not tried on {}: {}", large.where, large.why);
     }
-    if (has_verdict) return true;
     if (is_supported) {
       result_.not_tried = note;
-    } else {
+    } else if (!has_verdict) {
       result_.notes.push_back(note);
     }
     return true;

@@ -10,6 +10,7 @@
 /// The report has a line for each mistake, and ends in "exit 3", the program's own status. Without
 /// CPU_DEVICE_REPORT, a program with mistakes ends with 1.
 
+#include <cuda_runtime.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -63,6 +64,7 @@ void write(const std::string& report, bool is_wrong) {
 }
 
 void finish(int status) {
+  cudaDeviceSynchronize();  // what nobody has waited for runs, too
   watch_host(false);
   const LaunchCounts counts = stop_watching();
   std::string report = report_of_mistakes();

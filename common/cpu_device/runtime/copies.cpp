@@ -84,15 +84,21 @@ cudaError_t copy(
   Observer& observer = device().grid.observer();
   if (is_of_host(to)) observer.copy_queued(to, bytes, true);
   if (!is_read_now && is_of_host(from)) observer.copy_queued(from, bytes, false);
-  return device().runtime.streams.add(call, stream, [=, &observer, from_where = backtrace()] {
+  const auto forget = [=, &observer] {
     for (const void* const memory : {static_cast<const void*>(to), from})
       observer.copy_made(memory);
+  };
+  const auto work = [=, from_where = backtrace()] {
+    forget();
     const bool is_freed = (is_to_device && memory().find(to) == nullptr) ||
                           (is_from_device && memory().find(from) == nullptr);
     if (is_freed) return report_freed(call, from_where);
     std::memmove(to, is_read_now ? staged.data() : from, bytes);
     if (!is_sample) device().grid.observer().filled(to, bytes);
-  });
+  };
+  const cudaError_t added = device().runtime.streams.add(call, stream, work);
+  if (added != cudaSuccess) forget();
+  return added;
 }
 
 /// Sets bytes on a stream, likewise.

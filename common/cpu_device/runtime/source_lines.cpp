@@ -254,7 +254,8 @@ std::string short_name(const std::string& file) {
 }
 
 std::string source_text(const SourceLine& line) {
-  std::ifstream file(std::filesystem::path(CPU_DEVICE_SOURCE_DIR) / line.file);
+  std::ifstream file(line.file);  // from the current folder, or from the project's
+  if (!file) file.open(std::filesystem::path(CPU_DEVICE_SOURCE_DIR) / line.file);
   std::string text;
   for (int i = 0; i < line.line && std::getline(file, text); ++i) {
   }

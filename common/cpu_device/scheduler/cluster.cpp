@@ -68,6 +68,7 @@ const void* Cluster::flag(int barrier) const {
 
 void Cluster::arrive(int rank, bool is_ordered, SourceLocation location) {
   const NotWatching guard;
+  ++changes;
   Part& own = part(rank);
   const auto thread = static_cast<std::size_t>(running->current());
   if (own.arrivals[thread] != own.waits[thread]) {

@@ -42,7 +42,7 @@ TEST_CASE("a program is watched, in every order, and its mistakes are said with 
   NEEDS_COUNTS();
   const std::string name = GENERATE(
       "histogram", "histogram_race", "copy_not_waited_for", "queue", "stencil", "spin_barrier",
-      "never_ends", "wrong_result");
+      "never_ends", "not_waited_for", "wrong_result");
   CAPTURE(name);
   std::string expected = says(name);
   int status = expected.starts_with("nothing") ? 0 : 1;
