@@ -327,10 +327,10 @@ class Gauntlet {
         note = "";
       if (note.empty()) note = fmt::format("not tried on {}: {}", large.where, large.why);
     }
-    if (is_supported) {
+    if (is_supported && !has_verdict) {
       result_.not_tried = note;
-    } else if (!has_verdict) {
-      result_.notes.push_back(note);
+    } else if (!note.empty() && (is_supported || !has_verdict)) {
+      result_.notes.push_back(note);  // of one type: the same was tried of another
     }
     return true;
   }

@@ -40,7 +40,7 @@ constexpr int kManyRowsOfBlock = 256;
 /// Of blocks that have more than this, the last one alone runs.
 constexpr int kRowsOfBlock = 64;
 /// Of the bytes that are repeated: a prime, so that no power of two leads to the same bytes.
-constexpr std::size_t kPages = 509;
+constexpr std::size_t kPages = 4093;
 constexpr std::uint64_t kSeed = 1;
 
 /// A tensor that takes little memory. \throws std::bad_alloc
