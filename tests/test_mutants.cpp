@@ -90,7 +90,9 @@ void check_edit(const Edit& edit, const std::string& slug) {
   if (not_checked.is_there) {
     CHECK(finished.exit_code == kNotChecked);
     CHECK_THAT(said, contains("NOT CHECKED " + says) && !contains("PASS"));
-    CHECK_THAT(said, contains(" else right on "));
+    CHECK_THAT(
+        said,
+        contains(not_checked.on.empty() ? " problems else right on " : " else right on 1 problem"));
     return;
   }
   CHECK(finished.exit_code == kLessonWrong);

@@ -56,9 +56,8 @@ class GridRunner {
   /// turn comes with each atomic operation. A GPU has no order of them.
   void change_order(int order) { order_ = order; }
   bool is_order_changed() const { return order_ != 0; }  ///< whether it is
-  bool is_order_reversed() const {
-    return order_ % 2 != 0;
-  }  ///< whether the last thread comes first
+  /// Whether the last thread of a block, or the last block, comes first.
+  bool is_order_reversed() const { return order_ % 2 != 0; }
   /// The thread of a block, or the block of a grid, that comes first, of so many.
   std::uint64_t first_of(std::uint64_t count) const;
 

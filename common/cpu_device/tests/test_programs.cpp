@@ -72,7 +72,8 @@ TEST_CASE("with CPU_DEVICE_TRACE, a program says what each line has asked of mem
       run({"env", "CPU_DEVICE_TRACE=1", std::string(RMSNORM_PROGRAMS_DIR) + "/program_histogram"});
   CHECK(finished.exit_code == 0);
   CHECK(finished.out == "1000\n");
-  CHECK_THAT(finished.err, contains("bins.cuh:9: shared store of own, 4 requests, 4 wavefronts\n"));
+  CHECK_THAT(
+      finished.err, contains("bins.cuh:11: shared store of own, 4 requests, 4 wavefronts\n"));
 }
 
 TEST_CASE("what a program asks of the environment and cannot have is said") {

@@ -1,5 +1,7 @@
 #pragma once
-// A kernel in a header.
+// A kernel in a header, and a program around it.
+#include <cstdio>
+#include <vector>
 
 constexpr int kBins = 16;
 
@@ -18,4 +20,27 @@ __global__ void count(const int* x, int* bins, int n, bool atomically) {
   } else {
     bins[threadIdx.x] += own[threadIdx.x];
   }
+}
+
+/// Counts numbers: the status of the program.
+inline int run(bool atomically, bool waits) {
+  constexpr int kSize = 1000;
+  std::vector<int> numbers(kSize);
+  for (int i = 0; i < kSize; ++i) numbers[i] = i;
+  int* x = nullptr;
+  int* bins = nullptr;
+  cudaMalloc(&x, kSize * sizeof(int));
+  cudaMalloc(&bins, kBins * sizeof(int));
+  cudaMemcpy(x, numbers.data(), kSize * sizeof(int), cudaMemcpyHostToDevice);
+  cudaMemset(bins, 0, kBins * sizeof(int));
+  count<<<4, 64>>>(x, bins, kSize, atomically);
+  int counts[kBins];
+  cudaMemcpyAsync(counts, bins, sizeof counts, cudaMemcpyDeviceToHost, nullptr);
+  if (waits) cudaDeviceSynchronize();
+  int sum = 0;
+  for (const int number : counts) sum += number;
+  std::printf("%d\n", sum);
+  cudaFree(x);
+  cudaFree(bins);
+  return cudaGetLastError() == cudaSuccess && sum == kSize ? 0 : 3;
 }
