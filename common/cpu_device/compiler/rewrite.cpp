@@ -137,7 +137,9 @@ class Rewriter {
         text.replace(at, std::string_view(blank).size(), " ");
       }
     }
+    for (std::size_t at; (at = text.find("%=")) != text.npos;) text.replace(at, 2, "");
     std::string statements;
+    std::string labels;  // of these braces alone: the same asm may come several times
     while (!text.empty()) {
       const std::size_t stop = std::min(text.find(';'), text.size());
       std::string instruction = text.substr(0, stop);
@@ -148,12 +150,18 @@ class Rewriter {
       const std::string name = instruction.substr(0, instruction.find(' '));
       if (statement.empty()) throw missing(tokens_[keyword], "PTX instruction " + name);
       statements += statement + " ";
+      std::string_view rest = instruction;
+      while (rest.starts_with('{') || rest.starts_with(' ')) rest.remove_prefix(1);
+      if (const std::string label = label_of(rest); !label.empty()) {
+        labels += (labels.empty() ? "__label__ " : ", ") + label;
+      }
     }
     for (std::size_t i = keyword; i <= end; ++i) {
       if (tokens_[i].text.find('\n') == std::string::npos) tokens_[i].text = "";
       tokens_[i].kind = Token::Kind::blank;
     }
-    tokens_[keyword].text = "do { " + statements + "} while (false)";
+    if (!labels.empty()) labels += "; ";
+    tokens_[keyword].text = "do { " + labels + statements + "} while (false)";
   }
 
   /// A kernel's printf() is the device's, which does not show all of it.

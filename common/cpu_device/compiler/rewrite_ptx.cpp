@@ -66,13 +66,8 @@ const std::map<std::string, std::string> kInstructions = {
     {"tanh.f32", "{0} = tanhf({1})"},
     {"cp.async.commit_group", "{ns}commit_copies()"},
     {"membar.gl", "::__threadfence()"},
-    {"membar.sys", "::__threadfence()"},
+    {"membar.sys", "::__threadfence_system()"},
     {"membar", "::__threadfence_block()"},  // .cta is a hint
-    {"fence.acq_rel", "::__threadfence_block()"},
-    {"fence.sc", "::__threadfence_block()"},
-    {"fence.acq_rel.gpu", "::__threadfence()"},
-    {"fence.sc.gpu", "::__threadfence()"},
-    {"fence.acq_rel.sys", "::__threadfence()"},
     {"griddepcontrol.wait", "::cudaGridDependencySynchronize()"},
     {"griddepcontrol.launch_dependents", "::cudaTriggerProgrammaticLaunchCompletion()"},
     {"bar.warp.sync", "::__syncwarp({0})"},
@@ -120,21 +115,144 @@ std::string operand(std::string text, const Words& operands, const std::string& 
     const auto index = kIndices.find(parts[0]);
     return index != kIndices.end() && parts.size() == 2 ? index->second + "." + parts[1] : "";
   }
-  if (!text.starts_with("%")) return text;  // a number
+  const bool is_register = std::isalpha(text[0]) != 0 || text.starts_with("$");
+  if (is_register) return "ptx_" + text;    // the C++ may have another of that name
+  if (!text.starts_with("%")) return text;  // a number, or "_"
   const auto number = static_cast<std::size_t>(std::atoi(text.c_str() + 1));
   return number < operands.size() ? operands[number] : "";
 }
 
+/// The types of PTX that a register, an atomic operation or a comparison has.
+const std::map<std::string, std::string> kTypes = {
+    {"pred", "bool"},        {"u32", "std::uint32_t"}, {"b32", "std::uint32_t"},
+    {"s32", "std::int32_t"}, {"u64", "std::uint64_t"}, {"b64", "std::uint64_t"},
+    {"s64", "std::int64_t"}, {"f32", "float"},         {"u16", "std::uint16_t"},
+    {"b16", "std::uint16_t"}};
+
+/// The operands of an instruction as C++, of which those in brackets are in this kind of memory.
+Words values_of(std::string_view text, const Words& operands, const std::string& memory) {
+  Words values = split(text, ',');
+  for (std::string& value : values) value = operand(value, operands, memory);
+  return values;
+}
+
+/// ld, st, atom, red and fence that order something, by the parts of their name; "" if it is none
+/// of them.
+std::string strong(const Words& parts, std::string_view text, const Words& operands) {
+  const std::string ns = "::rmsnorm::cpu_device::";
+  const bool is_change = parts[0] == "atom" || parts[0] == "red";
+  std::string scope = is_change ? "device" : "";
+  std::string semantics = is_change ? "relaxed" : "";
+  std::string memory = "global";
+  Words others;
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    static const std::map<std::string, std::string> kScopes = {
+        {"cta", "block"}, {"cluster", "cluster"}, {"gpu", "device"}, {"sys", "system"}};
+    static const Words kSemantics = {"relaxed", "acquire", "release", "acq_rel", "sc"};
+    if (const auto found = kScopes.find(parts[i]); found != kScopes.end()) {
+      scope = found->second;
+    } else if (std::ranges::find(kSemantics, parts[i]) != kSemantics.end()) {
+      semantics = parts[i];
+    } else if (parts[i] == "volatile") {
+      semantics = "relaxed";
+      scope = "system";
+    } else if (parts[i].starts_with("shared")) {
+      memory = "shared";
+    } else if (parts[i] != "global" && !is_hint(parts[i])) {
+      others.push_back(parts[i]);
+    }
+  }
+  if (scope.empty() || semantics.empty()) return "";
+  if (parts[0] == "fence") {
+    return others.empty() ? fmt::format("{}fence({}Scope::{});", ns, ns, scope) : "";
+  }
+  const bool is_both = semantics == "acq_rel";
+  const std::string strength = fmt::format(
+      "{}Strength{{{}Scope::{}, {}, {}}}", ns, ns, scope, is_both || semantics == "acquire",
+      is_both || semantics == "release");
+  Words values = values_of(text, operands, memory);
+  if (std::ranges::find(values, "") != values.end() || others.empty()) return "";
+  if (is_change) {
+    const auto type = kTypes.find(others.back());
+    static const Words kChanges = {"add", "exch", "min", "max", "and",
+                                   "or",  "xor",  "inc", "dec", "cas"};
+    const bool is_known = others.size() == 2 && type != kTypes.end() &&
+                          std::ranges::find(kChanges, others[0]) != kChanges.end();
+    if (!is_known) return "";
+    std::string result;
+    if (parts[0] == "atom") {
+      result = values[0] + " = ";
+      values.erase(values.begin());
+    }
+    return fmt::format(
+        "{}{}change_flag<{}>({}, {}, {}change_{}, {});", result, ns, type->second, values[0],
+        strength, ns, others[0], fmt::join(values.begin() + 1, values.end(), ", "));
+  }
+  const int bytes = std::atoi(others.back().c_str() + 1) / 8;
+  const bool is_vector = others.size() == 2 && (others[0] == "v2" || others[0] == "v4");
+  if (bytes == 0 || bytes > 8 || values.size() < 2 || (others.size() > 1 && !is_vector)) return "";
+  if (parts[0] == "ld") std::rotate(values.begin(), values.end() - 1, values.end());
+  return fmt::format(
+      "{}{}_flag<{}>({}, {}, {});", ns, parts[0] == "ld" ? "load" : "store", bytes, values[0],
+      strength, fmt::join(values.begin() + 1, values.end(), ", "));
+}
+
+/// setp: a predicate is whether two numbers compare so.
+std::string comparison(const Words& parts, const Words& values) {
+  static const std::map<std::string, std::string> kComparisons = {
+      {"eq", "=="}, {"ne", "!="}, {"lt", "<"},  {"le", "<="}, {"gt", ">"},
+      {"ge", ">="}, {"lo", "<"},  {"ls", "<="}, {"hi", ">"},  {"hs", ">="}};
+  const auto compare = kComparisons.find(parts.size() == 3 ? parts[1] : "");
+  const auto type = kTypes.find(parts.back());
+  if (compare == kComparisons.end() || type == kTypes.end() || values.size() != 3) return "";
+  return fmt::format(
+      "{} = static_cast<{}>({}) {} static_cast<{}>({});", values[0], type->second, values[1],
+      compare->second, type->second, values[2]);
+}
+
 }  // namespace
 
+std::string label_of(std::string_view instruction) {
+  const std::size_t end = instruction.find(':');
+  const bool is_label =
+      end != instruction.npos && end > 0 &&
+      end == instruction.find_first_not_of(
+                 "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_$") &&
+      instruction.substr(end, 2) != "::";
+  return is_label ? std::string(instruction.substr(0, end)) : "";
+}
+
 std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
-  // A block of its own has predicates, each a variable here; C++ has the braces.
-  if (instruction.starts_with('{')) instruction.remove_prefix(1);
-  instruction.remove_prefix(std::min(instruction.find_first_not_of(' '), instruction.size()));
+  // A block of its own has registers, each a variable here; C++ has the braces.
+  while (instruction.starts_with('{') || instruction.starts_with(' ')) instruction.remove_prefix(1);
+  while (instruction.ends_with(' ')) instruction.remove_suffix(1);
   if (instruction.empty() || instruction == "}") return ";";
-  constexpr std::string_view kPredicate = ".reg .pred ";
-  if (instruction.starts_with(kPredicate)) {
-    return fmt::format("bool {} = false;", instruction.substr(kPredicate.size()));
+  if (const std::string label = label_of(instruction); !label.empty()) {
+    const std::string rest = rewrite_ptx(instruction.substr(label.size() + 1), operands);
+    return rest.empty() ? "" : fmt::format("{}: {}", label, rest);
+  }
+  if (instruction.starts_with("bra ") || instruction.starts_with("bra.uni ")) {
+    return fmt::format("goto {};", instruction.substr(instruction.rfind(' ') + 1));
+  }
+  if (instruction.starts_with('@')) {
+    const std::size_t end = std::min(instruction.find(' '), instruction.size());
+    const std::string rest = rewrite_ptx(instruction.substr(end), operands);
+    const bool is_not = instruction.starts_with("@!");
+    const std::string name(instruction.substr(is_not ? 2 : 1, end - (is_not ? 2 : 1)));
+    return rest.empty()
+               ? ""
+               : fmt::format("if ({}{}) {}", is_not ? "!" : "", operand(name, {}, ""), rest);
+  }
+  if (constexpr std::string_view kRegister = ".reg ."; instruction.starts_with(kRegister)) {
+    instruction.remove_prefix(kRegister.size());
+    const std::size_t end = std::min(instruction.find(' '), instruction.size());
+    const auto type = kTypes.find(std::string(instruction.substr(0, end)));
+    if (type == kTypes.end() || instruction.find('<') != instruction.npos) return "";
+    std::string names;
+    for (const std::string& name : split(instruction.substr(end), ',')) {
+      names += (names.empty() ? "" : ", ") + operand(name, {}, "") + "{}";
+    }
+    return fmt::format("{} {};", type->second, names);
   }
   constexpr std::string_view kPolicy = ".L2::cache_hint";
   if (const std::size_t hint = instruction.find(kPolicy); hint != instruction.npos) {
@@ -146,6 +264,11 @@ std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
   }
   const std::size_t space = std::min(instruction.find_first_of(" \t"), instruction.size());
   Words parts = split(instruction.substr(0, space), '.');
+  for (const char* const name : {"ld", "st", "atom", "red", "fence"}) {
+    if (parts[0] != name) continue;
+    const std::string statement = strong(parts, instruction.substr(space), operands);
+    if (!statement.empty()) return statement;
+  }
   std::erase_if(parts, is_hint);
   for (std::string& part : parts) {
     if (part.starts_with("shared::")) part = "shared";  // of the block or the cluster
@@ -176,6 +299,7 @@ std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
       parts.size() == 5) {
     return fmt::format("{}store_async<{}>({});", ns, std::atoi(parts.back().c_str() + 1) / 8, all);
   }
+  if (parts[0] == "setp") return comparison(parts, values);
   if (name.starts_with("mov.") && values.size() == 2) {
     return fmt::format("{} = {};", values[0], values[1]);
   }

@@ -113,7 +113,8 @@ void say_before_crash(const std::string& text);
 
 /// Lets the blocks of later launches, and the threads of a block, run in another order: 0 is the
 /// usual one, 1 from the last to the first, each other one of its own. With all but 0, blocks take
-/// turns at atomic operations, and all streams but the given one work as soon as they can.
+/// turns at atomic operations, and all streams but the given one work as soon as they can. With
+/// the odd ones, loads of flags get old values where CUDA's memory model allows it.
 void change_order(int order, CUstream_st* given);
 
 /// Lets no later launch have clusters of more blocks, as a part of a GPU may hold no more; 0: as
@@ -123,5 +124,12 @@ void limit_clusters(int blocks, int error = 912 /* cudaErrorInvalidClusterSize *
 /// The mistakes that the device has seen since the last call, each as one line with the place and
 /// an advice. Barriers and shuffles are always watched, loads and stores while watching.
 std::vector<std::string> take_hazards();
+
+/// What of the launches since the last call is correct only because GPUs order more than CUDA's
+/// memory model promises: a line each, as above.
+std::vector<std::string> take_notes();
+
+/// Loads since the last call that got an old value, which CUDA's memory model allows: likewise.
+std::vector<std::string> take_old_loads();
 
 }  // namespace rmsnorm

@@ -43,12 +43,12 @@ inline void on_access(const void* pc, const void* address, int bytes, AccessKind
 
 /// Volatile access: it may be a flag that another thread waits for.
 void on_volatile_access(const void* pc, const void* address, int bytes, AccessKind kind) {
+  constexpr rmsnorm::cpu_device::Strength kRelaxed{rmsnorm::cpu_device::Scope::system};
   if (kind == AccessKind::load) {
-    if (running != nullptr) running->spin(pc, address);
+    rmsnorm::cpu_device::on_strong_load(pc, address, bytes, kRelaxed);
   } else {
-    ++rmsnorm::cpu_device::changes;
+    rmsnorm::cpu_device::on_strong_store(pc, address, bytes, kRelaxed);
   }
-  if (in_watched_kernel) device().watch.access({pc, address, bytes, kind, true});
 }
 
 /// Struct access: in parts of 16 or 8 bytes where its size and its address allow, as a vector;

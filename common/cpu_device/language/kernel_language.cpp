@@ -166,16 +166,24 @@ void fence(Scope scope) {
   device().grid.observer().fence(scope);  // maybe the host's
 }
 
-void spin(const void* flag) {
-  if (running != nullptr) running->spin(__builtin_return_address(0), flag);
-}
-
 void atomically_changed() {
   ++changes;
 }
 
-void on_atomic(const void* caller, const void* address, int bytes, Scope scope) {
-  running->on_atomic({caller, address, bytes, AccessKind::atomic, false, scope});
+void on_atomic(const void* caller, const void* address, int bytes, Strength strength) {
+  running->on_atomic({caller, address, bytes, AccessKind::atomic, true, strength});
+}
+
+void on_strong_load(const void* caller, const void* address, int bytes, Strength strength) {
+  if (running != nullptr) running->spin(caller, address);
+  if (in_watched_kernel)
+    device().watch.access({caller, address, bytes, AccessKind::load, true, strength});
+}
+
+void on_strong_store(const void* caller, const void* address, int bytes, Strength strength) {
+  ++changes;
+  if (in_watched_kernel)
+    device().watch.access({caller, address, bytes, AccessKind::store, true, strength});
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -83,7 +83,7 @@ void* map_shared(void* address, int rank);
 int rank_of_shared(const void* address);
 /// The pointer for loads with this policy; where nobody watches the kernel, the same pointer.
 const void* with_policy(const void* address, CachePolicy policy);
-/// A fence of the running thread, for its block alone or for the device.
+/// A fence of the running thread, for these threads.
 void fence(Scope scope);
 /// Ends the grid if the block has more threads than the kernel's __launch_bounds__ promise: the
 /// first statement of such a kernel, from the rewriter.
@@ -185,7 +185,7 @@ inline void __threadfence_block() {
   rmsnorm::cpu_device::fence(rmsnorm::cpu_device::Scope::block);
 }
 inline void __threadfence_system() {
-  rmsnorm::cpu_device::fence(rmsnorm::cpu_device::Scope::device);
+  rmsnorm::cpu_device::fence(rmsnorm::cpu_device::Scope::system);
 }
 inline void __nanosleep(unsigned) {
   rmsnorm::cpu_device::yield();

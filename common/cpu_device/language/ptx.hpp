@@ -71,6 +71,62 @@ __forceinline__ void store(char* to, const Registers&... from) {
   (std::memcpy(reinterpret_cast<char*>(&all) + bytes * i++, &from, bytes), ...);
   *reinterpret_cast<Whole<bytes * sizeof...(from)>*>(to) = all;
 }
+/// The words of ld, st, atom and red that are strong.
+template <std::size_t bytes>
+using Word = std::conditional_t<
+    bytes == 8, std::uint64_t,
+    std::conditional_t<
+        bytes == 4, std::uint32_t, std::conditional_t<bytes == 2, std::uint16_t, std::uint8_t>>>;
+
+/// ld.acquire, ld.relaxed, ld.volatile: each part is an access of its own.
+template <std::size_t bytes, class... Registers>
+__forceinline__ void load_flag(const char* from, Strength strength, Registers&... to) {
+  std::size_t i = 0;
+  const auto next = [&] {
+    return load_strong(reinterpret_cast<const Word<bytes>*>(from) + i++, strength);
+  };
+  const auto set = [](auto& to, Word<bytes> value) {
+    if constexpr (sizeof to > bytes) {
+      to = value;
+    } else {
+      std::memcpy(&to, &value, bytes);
+    }
+  };
+  (set(to, next()), ...);
+}
+/// st.release, st.relaxed, st.volatile.
+template <std::size_t bytes, class... Registers>
+__forceinline__ void store_flag(char* to, Strength strength, const Registers&... from) {
+  std::size_t i = 0;
+  const auto set = [&](const auto& register_) {
+    Word<bytes> value = 0;
+    std::memcpy(&value, &register_, std::min(bytes, sizeof register_));
+    store_strong(reinterpret_cast<Word<bytes>*>(to) + i++, value, strength);
+  };
+  (set(from), ...);
+}
+/// atom and red on a T: the value before, and after the change.
+template <class T, class Change, class... Values>
+__forceinline__ T change_flag(char* at, Strength strength, Change change, const Values&... values) {
+  return atomically(
+      reinterpret_cast<T*>(at), [&](T old) { return change(old, static_cast<T>(values)...); },
+      strength);
+}
+// What they do.
+inline constexpr auto change_add = [](auto old, auto value) { return old + value; };
+inline constexpr auto change_exch = [](auto, auto value) { return value; };
+inline constexpr auto change_min = [](auto old, auto value) { return std::min(old, value); };
+inline constexpr auto change_max = [](auto old, auto value) { return std::max(old, value); };
+inline constexpr auto change_and = [](auto old, auto value) { return old & value; };
+inline constexpr auto change_or = [](auto old, auto value) { return old | value; };
+inline constexpr auto change_xor = [](auto old, auto value) { return old ^ value; };
+inline constexpr auto change_inc = [](auto old, auto most) { return old >= most ? 0 : old + 1; };
+inline constexpr auto change_dec = [](auto old, auto most) {
+  return old == 0 || old > most ? most : old - 1;
+};
+inline constexpr auto change_cas = [](auto old, auto expected, auto value) {
+  return old == expected ? value : old;
+};
 /// cp.async, of which the last bytes may be zeros.
 __forceinline__ void copy(char* to, const char* from, int bytes, int valid) {
   begin_copy(to, from, bytes, valid);

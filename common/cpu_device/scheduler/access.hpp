@@ -23,10 +23,20 @@ inline const char* verb(AccessKind kind) {
                                      : "atomically changes";
 }
 
-/// For which threads a fence or an atomic operation is one.
-enum class Scope {
-  block,   ///< those of the block: __threadfence_block(), atomicAdd_block()
-  device,  ///< all: __threadfence(), atomicAdd()
+/// For which threads a fence or an atomic operation is one; each contains those before it.
+enum class Scope : std::uint8_t {
+  block,    ///< those of the block: __threadfence_block(), atomicAdd_block()
+  cluster,  ///< those of the cluster: fence.acq_rel.cluster
+  device,   ///< all: __threadfence(), atomicAdd()
+  system,   ///< those of other GPUs, too, and the host: atomicAdd_system(), volatile
+};
+inline constexpr std::size_t kScopes = 4;  ///< so many
+
+/// What an atomic operation, or an access to a flag, orders beside itself, and for which threads.
+struct Strength {
+  Scope scope = Scope::device;  ///< for which it is strong
+  bool acquires = false;        ///< what comes later in its thread is behind it
+  bool releases = false;        ///< what came earlier is before it
 };
 
 /// A hint that a load can carry, as PTX calls it: which lines of the L2 go first if it needs room.
@@ -38,12 +48,14 @@ enum class CachePolicy {
 
 /// What the running thread does with memory.
 struct Access {
-  const void* pc;               ///< where the compiler's call returns to: the place in the code
-  const void* address;          ///< of the first byte
-  int bytes;                    ///< how many
-  AccessKind kind;              ///< load, store or both
-  bool is_volatile = false;     ///< whether its pointer is
-  Scope scope = Scope::device;  ///< of an atomic operation
+  const void* pc;       ///< where the compiler's call returns to: the place in the code
+  const void* address;  ///< of the first byte
+  int bytes;            ///< how many
+  AccessKind kind;      ///< load, store or both
+  /// Whether it may meet others of its kind: atomic, through a volatile pointer, or of PTX's
+  /// strong forms.
+  bool is_strong = false;
+  Strength strength = {Scope::system};       ///< if it is
   CachePolicy policy = CachePolicy::normal;  ///< of the pointer that it goes through
   /// No request of a warp: a bulk copy, of any length, 16 bytes at a time (bulk_copy.hpp), or what
   /// is done to a barrier that counts.

@@ -124,7 +124,7 @@ void report_no_arrival(const SplitBarrier& barrier, SourceLocation location) {
 std::uint32_t count_arrivals(SplitBarrier& barrier, std::ptrdiff_t threads, const void* flag) {
   const std::uint32_t phase = barrier.phase;
   barrier.arrived = static_cast<std::uint16_t>(barrier.arrived + threads);
-  if (!is_of_all(barrier)) running->observer().release(flag);
+  if (!is_of_all(barrier)) running->observer().release(flag, Scope::block);
   end_phase_if_complete(barrier);
   return phase;
 }
@@ -145,7 +145,7 @@ void wait_until_passed(
     if (round == kMaxSpins) report_no_arrival(barrier, location);
     running->yield();
   }
-  if (!is_of_all(barrier)) running->observer().acquire(flag);
+  if (!is_of_all(barrier)) running->observer().acquire(flag, Scope::block);
 }
 
 }  // namespace
@@ -155,7 +155,8 @@ std::uint32_t arrive(
     SourceLocation location) {
   commit_copies();
   wait_for_copies(0);
-  running->on_atomic({__builtin_return_address(0), &barrier, sizeof barrier, AccessKind::atomic});
+  running->on_atomic(
+      {__builtin_return_address(0), &barrier, sizeof barrier, AccessKind::atomic, true});
   require_count(barrier, location);
   const std::uint32_t phase = count_arrivals(barrier, threads, &barrier);
   barrier.expected = static_cast<std::uint16_t>(barrier.expected - dropped);

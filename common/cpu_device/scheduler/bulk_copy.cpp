@@ -49,7 +49,7 @@ void on_barrier_access(const void* caller, const SplitBarrier& barrier, bool arr
        .address = &barrier,
        .bytes = sizeof barrier,
        .kind = AccessKind::load,
-       .is_volatile = arrives,
+       .is_strong = arrives,
        .is_bulk = true});
 }
 
@@ -74,7 +74,7 @@ void complete_transfers(SplitBarrier& barrier) {
         std::size_t{transfer.bytes});
     barrier.bytes -= static_cast<int>(transfer.bytes);
   }
-  running->observer().release(&barrier);
+  running->observer().release(&barrier, Scope::cluster);
   end_phase_if_complete(barrier);
 }
 
@@ -100,7 +100,7 @@ void begin_bulk_copy(
        .bytes = static_cast<int>(bytes),
        .kind = AccessKind::load,
        .is_bulk = true});
-  running->observer().release(&barrier);  // also that it reads
+  running->observer().release(&barrier, Scope::cluster);  // also that it reads
   of(*running).coming[running->shared().offset_of(&barrier)].push_back(
       {caller, running->shared().offset_of(to), from, 0, bytes});
 }
@@ -137,7 +137,7 @@ bool try_wait(SplitBarrier& barrier, unsigned parity, SourceLocation location) {
   if (!is_over()) complete_transfers(barrier);
   if (is_over()) {
     on_barrier_access(__builtin_return_address(0), barrier, false);
-    running->observer().acquire(&barrier);
+    running->observer().acquire(&barrier, Scope::cluster);
     return true;
   }
   if (++of(*running).polls > kMaxSpins * running->threads()) {

@@ -96,7 +96,7 @@ void Cluster::wait(int rank, SourceLocation location) {
   ++own.waiting;
   for (int round = 0; own.passed < barrier; ++round) {
     if (own.waiting == running->live() && all_arrived(barrier)) {
-      grid_.observer().acquire(flag(barrier));
+      grid_.observer().acquire(flag(barrier), Scope::cluster);
       grid_.observer().cluster_barrier_passed(location, own.waiting);
       own.waiting = 0;
       own.passed = barrier;

@@ -21,6 +21,7 @@ class Cluster {
   /// Of so many blocks of the grid, each of so many threads.
   Cluster(GridRunner& grid, int blocks, int threads);
 
+  std::uint64_t number() const { return number_; }                ///< counted from 1
   int blocks() const { return static_cast<int>(parts_.size()); }  ///< of the cluster
   /// Where the shared memory of a block is while another block runs.
   char* memory(int rank) { return parts_[static_cast<std::size_t>(rank)].memory.get(); }

@@ -158,8 +158,7 @@ void GridRunner::barrier(SourceLocation location) {
   }
   running->barrier(location);
   if (running->current() == 0) {
-    observer().fence(Scope::device);
-    observer().release(this);
+    observer().release(this, Scope::device);
     const std::uint64_t round = rounds_;
     if (++arrived_ == blocks_) {
       arrived_ = 0;
@@ -167,7 +166,7 @@ void GridRunner::barrier(SourceLocation location) {
       ++changes;
     }
     while (rounds_ == round) running->wait_for_blocks(location);
-    observer().acquire(this);
+    observer().acquire(this, Scope::device);
   }
   running->barrier(location);
 }

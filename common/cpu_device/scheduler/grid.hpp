@@ -55,6 +55,7 @@ class GridRunner {
   /// and those behind it each another one; 0 is the usual one. With all but that, another block's
   /// turn comes with each atomic operation. A GPU has no order of them.
   void change_order(int order) { order_ = order; }
+  int order() const { return order_; }                   ///< of the blocks
   bool is_order_changed() const { return order_ != 0; }  ///< whether it is
   /// Whether the last thread of a block, or the last block, comes first.
   bool is_order_reversed() const { return order_ % 2 != 0; }

@@ -227,6 +227,16 @@ inline constexpr Mistake kRaceOfBlocks{
     "Blocks run in any order, also at the same time: use a second launch or, to hand a value on, "
     "write it, call __threadfence(), and then change a flag that the other block reads, both "
     "atomically"};
+inline constexpr Mistake kNoFenceBehind{
+    "a race: a thread {} {} here, and another {} it at {}: the flag between the two is read at {}, "
+    "with no fence behind it",
+    "Call __threadfence() where the flag has been seen, or read it with memory_order_acquire"};
+inline constexpr Mistake kNarrowScope{
+    "a race: a thread {} {} here, and another {} it at {}: the flag between the two, read at {}, "
+    "or "
+    "a fence beside it is not for both of them",
+    "Between blocks, take __threadfence(), and atomic operations of the whole device: what ends in "
+    "_block is for the threads of one block alone"};
 inline constexpr Mistake kStoresOfBlocks{
     kOfBlocks,
     "Blocks run in any order, also at the same time: give each memory of its own, or add with "
@@ -234,6 +244,16 @@ inline constexpr Mistake kStoresOfBlocks{
 inline constexpr Mistake kAtomicOfBlock{
     kOfBlocks,
     "What ends in _block, or has its scope, is atomic for the threads of one block alone"};
+// No mistakes.
+inline constexpr Mistake kReliesOnBarrier{
+    "threads read what this atomic operation says is done behind a barrier, and no fence is "
+    "between the two",
+    "CUDA's memory model wants __threadfence() behind the atomic operation; GPUs of today do "
+    "without"};
+inline constexpr Mistake kOldValue{
+    "thread {} may read the value here from before the store at {}",
+    "Call __threadfence() between what the store says is done and the store, and behind this "
+    "load"};
 // Crashes.
 inline constexpr Mistake kCrashDivision{"{} divides a whole number by zero", "Look at it before"};
 inline constexpr Mistake kCrashInstruction{

@@ -55,8 +55,8 @@ class Observer {
   virtual void remote_store_issued(const Access&, const SharedByte&) {}
   virtual void fence(Scope) {}  ///< it calls one
   /// Releases what it did to those who acquire() the same flag later.
-  virtual void release(const void* /*flag*/) {}
-  virtual void acquire(const void* /*flag*/) {}                ///< what others released there
+  virtual void release(const void* /*flag*/, Scope) {}
+  virtual void acquire(const void* /*flag*/, Scope) {}         ///< what others released there
   virtual void grid_dependency_synced() {}                     ///< cudaGridDependencySynchronize()
   virtual void launch_completion_triggered(SourceLocation) {}  ///< for the next kernel
   virtual void cluster_arrived(bool /*is_ordered*/) {}         ///< at a cluster's barrier

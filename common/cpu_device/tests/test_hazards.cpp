@@ -127,6 +127,11 @@ TEST_CASE("accesses to global memory that nothing orders are found, and reads of
   check_loads_and_stores(global_cases(), "global");
 }
 
+TEST_CASE("flags with fences that are missing, too narrow or on one side alone are found") {
+  NEEDS_COUNTS();  // as above
+  check_loads_and_stores(memory_model_cases(), "memory_model");
+}
+
 TEST_CASE("threads at different barriers and threads that have left are found") {
   check(barrier_cases(), "barrier", true);
 }

@@ -1,13 +1,17 @@
 #pragma once
 /// \file
-/// Happens-before order of a launch's accesses.
+/// Happens-before order of a launch's accesses, after PTX's memory consistency model.
 ///
 /// Within a block, __syncthreads() orders all threads, and __syncwarp() the lanes that it names. (A
 /// shuffle orders nothing but its own values.) Blocks have no order. A thread releases what it
-/// knows in one way: it writes, calls __threadfence(), and then changes a flag: by an atomic
-/// operation, or through a volatile pointer. Whoever reads that change has acquired what was
-/// written. The fence may also be that of each thread, before a barrier, or that of a thread behind
-/// the barrier, for the whole block.
+/// knows in one way: it writes, calls a fence, and then changes a flag by a strong access; or the
+/// change itself has release semantics. Another thread acquires it if it reads that change by a
+/// strong access, and then calls a fence; or the read itself has acquire semantics. Each of the
+/// four has a scope, which has to contain both threads.
+///
+/// Two forms are accepted beyond that. The first fence may be that of each thread, before a
+/// barrier, or that of a thread behind the barrier, for the whole block. And instead of the second
+/// one, a barrier may stand behind an atomic operation: what relies on it is noted.
 
 #include <array>
 #include <cstdint>
@@ -29,27 +33,64 @@ struct Timestamp {
   std::uint16_t thread = 0;  ///< counted through the block
 };
 
+/// A strong access to a flag.
+struct FlagAccess {
+  std::uintptr_t flag;          ///< a number for its address
+  int thread;                   ///< of the running block
+  Scope scope = Scope::system;  ///< for which threads it is strong
+  bool is_ordered = false;      ///< has acquire semantics, or release semantics
+  bool is_atomic = false;       ///< reads and writes in one step
+  const void* pc = nullptr;     ///< where in the code
+};
+
 /// The happens-before order of a launch.
 class Order {
  private:
-  /// Vector clock of a block's release: all that each of its threads did up to a time.
-  struct Release {
-    std::vector<std::uint32_t> for_block;   // by a fence of either scope
-    std::vector<std::uint32_t> for_device;  // by __threadfence()
+  /// Up to which time what each thread of a block did is known.
+  using Clock = std::vector<std::uint32_t>;
+  /// The clocks of several blocks.
+  using Knowledge = std::map<std::uint32_t, std::shared_ptr<const Clock>>;
+  /// What a block releases by a flag: to the threads of each scope.
+  using Release = std::array<Knowledge, kScopes>;
+
+ public:
+  /// What was released by a flag, and by which block.
+  struct Flag {
+    std::map<std::uint32_t, std::shared_ptr<const Release>> releases;  ///< by block
+    std::uint64_t version = 0;                                         ///< grows with each change
   };
-  /// Vector clocks of several blocks.
-  using Releases = std::map<std::uint32_t, std::shared_ptr<const Release>>;
-  /// What a thread has acquired by reading a flag.
+
+  /// What is missing for an order that a flag was meant to give.
+  struct Gap {
+    enum class Kind { none, fence, scope };
+    Kind kind = Kind::none;    ///< a fence behind the load of the flag, or a wider scope
+    const void* pc = nullptr;  ///< where the flag was read
+  };
+
+ private:
+  /// What a thread knows by having read a flag.
   struct Acquired {
     std::uintptr_t flag;
     Timestamp at;
-    Releases releases;
+    Knowledge known;
+    const void* noted = nullptr;  // no fence, but a barrier, stood behind this read
+  };
+  /// What a thread would know if a fence stood behind its read of a flag.
+  struct Pending {
+    std::uintptr_t flag;
+    std::uint64_t version = 0;
+    Timestamp at;
+    const void* pc = nullptr;
+    bool is_atomic = false;
+    bool is_open = false;                        // something is still to be acquired
+    std::array<Knowledge, kScopes> at_distance;  // by the scope that it takes
+    Knowledge too_narrow;                        // released, but not for this thread
   };
   /// The fences of one scope.
   struct Fences {
-    std::vector<std::uint32_t> last;  // of each thread, its time
-    std::uint32_t of_all = 0;         // what all threads did until then is before a fence ...
-    std::uint32_t of_all_next = 0;    // ... and after the next barrier, until then
+    Clock last;                     // of each thread, its time
+    std::uint32_t of_all = 0;       // what all threads did until then is before a fence ...
+    std::uint32_t of_all_next = 0;  // ... and after the next barrier, until then
     bool any = false;
   };
 
@@ -67,9 +108,11 @@ class Order {
     /// step[t][l]: the last step of lane l, of the same warp, that is known to be before thread t.
     std::vector<std::array<std::uint32_t, 32>> step;
     std::vector<std::uint32_t> last_syncwarp;  // by thread: the time of its last __syncwarp()
-    std::array<Fences, 2> fences;              // by Scope
-    std::vector<std::uint32_t> arrived;        // of each thread, its time; 0: it was not ordered
+    std::array<Fences, kScopes> fences;        // by Scope
+    Clock arrived;                             // 0: it was not ordered
     std::vector<Acquired> acquired;
+    std::vector<std::vector<Pending>> pending;  // by thread
+    bool any_pending = false;
     mutable std::size_t last_hit = 0;  // index into `acquired`: queries repeat
   };
 
@@ -78,18 +121,23 @@ class Order {
 
   // Events.
 
-  void begin_launch() { first_block_ = blocks_ + 1, flags_.clear(); }  ///< all was before it
-  void begin_block(int threads);                  ///< no other block is before or behind it
+  /// All was before it.
+  void begin_launch();
+  /// No other block is before or behind it. Of a cluster, by its number; 0: of none.
+  void begin_block(int threads, std::uint64_t cluster);
   void barrier();                                 ///< orders all threads of the block
   void sync_warp(int warp, std::uint32_t lanes);  ///< orders these lanes
   void fence(int thread, Scope scope);            ///< a thread has called a fence
   void arrive(int thread, bool is_ordered);       ///< at a barrier of several blocks
   /// All threads of the block have arrived: releases what the ordered ones did before.
   void release_arrivals(std::uintptr_t flag);
-  /// A thread changes a flag. `is_rmw`: by an atomic operation, which continues the release
-  /// sequence of others.
-  void release(std::uintptr_t flag, int thread, bool is_rmw);
-  void acquire(std::uintptr_t flag, int thread);  ///< a thread reads it
+  /// A thread changes a flag. An atomic operation continues the release sequence of others.
+  void release(const FlagAccess& access);
+  void acquire(const FlagAccess& access) { acquire(access, flag(access.flag)); }  ///< it reads it
+  /// The same of an older state of the flag.
+  void acquire(const FlagAccess& access, const std::shared_ptr<const Flag>& state);
+  /// The state of a flag; null: nothing was released by it.
+  std::shared_ptr<const Flag> flag(std::uintptr_t number) const;
 
   // Queries.
 
@@ -105,12 +153,18 @@ class Order {
   }
   /// Whether it is one of the launch that is going on.
   bool is_of_launch(const Timestamp& timestamp) const { return timestamp.block >= first_block_; }
+  /// The narrowest scope that contains the running block and another one of the launch.
+  Scope scope_with(std::uint32_t block) const;
   /// Whether all that was done at a moment is before what the thread does now.
   bool is_before(const Timestamp& past, int thread) const {
     if (!is_of_launch(past)) return true;
     if (past.block == of_.number && is_before_in_block(past, thread)) return true;
     return !of_.acquired.empty() && has_acquired(past, thread);
   }
+  /// If it is not: whether a flag was meant to say so, and what is missing.
+  Gap gap(const Timestamp& past, int thread) const;
+  /// Where a flag was read, without a fence behind it, on which is_before() has relied; or null.
+  const void* take_note() const { return std::exchange(note_, nullptr); }
 
  private:
   bool is_before_in_block(const Timestamp& past, int thread) const {
@@ -118,15 +172,18 @@ class Order {
            (past.thread / 32 == thread / 32 && of_.step[thread][past.thread % 32] >= past.step);
   }
   bool has_acquired(const Timestamp& past, int thread) const;
-  bool covers(const Acquired& known, const Timestamp& past, int thread) const;
-  std::vector<std::uint32_t> fenced(Scope scope, int thread) const;
-  static void add(Releases& all, const Releases& more);
+  bool covers(const Acquired& acquired, const Timestamp& past, int thread) const;
+  Clock fenced(Scope scope, int thread, bool is_ordered) const;
+  void know(std::uintptr_t flag, int thread, const Knowledge& known, const void* noted);
+  Flag& changed(std::uintptr_t flag);
 
   std::uint32_t blocks_ = 0;       // so far
   std::uint32_t first_block_ = 1;  // of the launch
   std::uint32_t time_ = 1;
-  BlockState of_;  // the running one
-  std::unordered_map<std::uintptr_t, Releases> flags_;
+  std::vector<std::uint64_t> clusters_;  // of the launch's blocks, the cluster
+  BlockState of_;                        // the running one
+  std::unordered_map<std::uintptr_t, std::shared_ptr<Flag>> flags_;
+  mutable const void* note_ = nullptr;
 };
 
 }  // namespace rmsnorm::cpu_device

@@ -59,12 +59,12 @@ void Shadow::keep_latest(const Order& order, Accesses& accesses, bool also_of_ep
     int kept = 0;
     const PastAccess* last = nullptr;
   };
-  std::array<std::array<OfByte, kWordBytes>, 3> all;  // plain, strong, strong for a block alone
+  std::array<std::array<OfByte, kWordBytes>, 1 + kScopes> all;  // plain, strong for each scope
   auto kept = accesses.end();
   for (auto one = accesses.end(); one != accesses.begin();) {
     --one;
     if (!order.is_of_launch(*one)) break;
-    auto& bytes = all[!one->is_strong ? 0 : one->is_of_block ? 2 : 1];
+    auto& bytes = all[one->is_strong ? 1 + static_cast<std::size_t>(one->scope) : 0];
     const bool is_of_epoch = !also_of_epoch && order.is_of_epoch(*one);
     bool is_needed = is_of_epoch;
     for (std::size_t i = 0; i < kWordBytes && !is_needed; ++i) {
@@ -101,7 +101,7 @@ void Shadow::add(const Order& order, Accesses& accesses, const PastAccess& now) 
   if (!accesses.empty()) {
     PastAccess& last = accesses.back();
     const bool says_more = (last.bytes & ~now.bytes) != 0 || (!last.is_strong && now.is_strong) ||
-                           (last.is_of_block && !now.is_of_block) ||
+                           last.scope < now.scope ||
                            (last.kind != AccessKind::atomic && now.kind == AccessKind::atomic);
     if (is_same_thread(last, now) && !says_more) {
       last = now;
@@ -117,7 +117,7 @@ Finding Shadow::access(const Order& order, std::size_t offset, int bytes, PastAc
   const auto find = [&](const Accesses& accesses) {
     if (finding.is_race) return;
     const auto other = std::ranges::find_if(accesses, [&](const PastAccess& past) {
-      return is_conflict(past, now) && !order.is_before(past, now.thread);
+      return is_conflict(order, past, now) && !order.is_before(past, now.thread);
     });
     if (other == accesses.end()) return;
     finding.is_race = true;

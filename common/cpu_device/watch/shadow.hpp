@@ -6,6 +6,7 @@
 /// before, and of other blocks, it has the last plain and the last strong accesses of each
 /// kind, of a few threads: a strong one says less than a plain one, as it collides with fewer.
 
+#include <algorithm>
 #include <array>
 #include <boost/container/small_vector.hpp>
 #include <cstddef>
@@ -21,19 +22,19 @@ namespace rmsnorm::cpu_device {
 struct PastAccess : Timestamp {
   std::uint8_t bytes : 4 = 0;          ///< ... of the word, one bit each
   bool is_strong : 1 = false;          ///< atomic, or through a volatile pointer ...
-  bool is_of_block : 1 = false;        ///< ... but for the threads of its own block alone
+  Scope scope : 2 = Scope::system;     ///< ... for these threads
   AccessKind kind = AccessKind::load;  ///< what it did
   const void* pc = nullptr;            ///< where in the code
 };
 
-/// Whether two accesses of a word disturb each other if nothing orders them: one writes, and they
-/// are not both strong. Strong ones help from warp to warp; the lanes of one need a __syncwarp()
+/// Whether an access `a` and one of the running block, `b`, to one word disturb each other if
+/// nothing orders them: one writes, and they are not both strong, each for the other's thread. Strong ones help from warp to warp; the lanes of one need a __syncwarp()
 /// all the same.
-inline bool is_conflict(const PastAccess& a, const PastAccess& b) {
+inline bool is_conflict(const Order& order, const PastAccess& a, const PastAccess& b) {
   if ((a.bytes & b.bytes) == 0 || (a.kind == AccessKind::load && b.kind == AccessKind::load))
     return false;
   if (!a.is_strong || !b.is_strong) return true;
-  if (a.block != b.block) return a.is_of_block || b.is_of_block;
+  if (a.block != b.block) return std::min(a.scope, b.scope) < order.scope_with(a.block);
   return a.thread / 32 == b.thread / 32 && a.kind != AccessKind::atomic &&
          b.kind != AccessKind::atomic;
 }

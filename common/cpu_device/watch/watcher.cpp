@@ -44,6 +44,8 @@ void Watcher::launch_begins(
   views_.begin_launch();
   races_.begin_launch();
   order_.begin_launch();
+  old_values_.begin_launch();
+  pending_store_.reset();  // of a launch that was stopped
 }
 
 std::string Watcher::kernel() const {
@@ -54,14 +56,15 @@ void Watcher::block_begins() {
   if (!is_on_) return;
   counter_.block_begins(may_overlap_);
   recorder_.block_begins();
-  order_.begin_block(running->threads());
+  Cluster* const cluster = grid_.cluster();
+  order_.begin_block(running->threads(), cluster == nullptr ? 0 : cluster->number());
   races_.begin_block();
   overlap_ = {};
 }
 
 void Watcher::block_ends() {
   if (!is_on_) return;
-  check_pending_store();
+  settle();
   counter_.flush_block();
   if (recorder_.is_on()) recorder_.flush_block();
   if (overlap_.has_triggered.none()) return;
@@ -76,7 +79,7 @@ void Watcher::add_padding(std::size_t offset) {
 
 void Watcher::swap_block(BlockState& other) {
   if (!is_on_) return;
-  check_pending_store();
+  settle();
   counter_.swap_block(other.counter);
   order_.swap_block(other.order);
   races_.swap_block(other.races);
@@ -95,7 +98,7 @@ void Watcher::barrier_passed(SourceLocation location, int threads) {
   const NotWatching guard;
   counter_.flush_block();
   counter_.synchronization("barrier", location, threads);
-  check_pending_store();
+  settle();
   if (recorder_.is_on()) {
     recorder_.flush_block();
     recorder_.barrier(location);
@@ -107,14 +110,14 @@ void Watcher::barrier_passed(SourceLocation location, int threads) {
 void Watcher::block_synced() {
   if (!is_on_) return;
   const NotWatching guard;
-  check_pending_store();
+  settle();
   order_.barrier();
 }
 
 void Watcher::cluster_arrived(bool is_ordered) {
   if (!is_on_) return;
   const NotWatching guard;
-  check_pending_store();
+  settle();
   order_.arrive(running->current(), is_ordered);
 }
 
@@ -135,18 +138,16 @@ void Watcher::reset(const void* data, std::size_t bytes) {
   if (is_on_) races_.reset(data, bytes);
 }
 
-void Watcher::release(const void* flag) {
+void Watcher::release(const void* flag, Scope scope) {
   if (!is_on_) return;
   const NotWatching guard;
-  const int thread = running->current();
-  order_.fence(thread, Scope::block);
-  order_.release(flag_at(flag), thread, true);
+  order_.release({flag_at(flag), running->current(), scope, true, true});
 }
 
-void Watcher::acquire(const void* flag) {
+void Watcher::acquire(const void* flag, Scope scope) {
   if (!is_on_) return;
   const NotWatching guard;
-  order_.acquire(flag_at(flag), running->current());
+  order_.acquire({flag_at(flag), running->current(), scope, true});
 }
 
 void Watcher::grid_dependency_synced() {
@@ -164,7 +165,7 @@ void Watcher::collective_done(
     Collective kind, int warp, std::uint32_t lanes, SourceLocation location) {
   if (!is_on_) return;
   const NotWatching guard;
-  check_pending_store();
+  settle();
   if (kind == Collective::sync) order_.sync_warp(warp, lanes);
   if (lanes == 0xffffffff) counter_.flush_warp(warp);
   if (lanes == 0xffffffff && recorder_.is_on()) recorder_.flush_warp(warp);
@@ -175,7 +176,7 @@ void Watcher::collective_done(
 void Watcher::access(Access&& access) {
   if (!in_watched_kernel) return;
   const NotWatching guard;
-  check_pending_store();
+  settle();
   if (in_host_code_) return host_access(access);
   std::tie(access.address, access.policy) = views_.resolve(access.address);
   const void* const address = access.address;
@@ -246,96 +247,6 @@ void Watcher::read_only(const void* pc, const void* data, int bytes) {
         mistakes::kStaleReadOnly, pc,
         {running->current(), element_text(memory, address), place_text(line_of_call(store->pc))});
   }
-}
-
-/// A number for the flag at an address: shared memory has the same addresses in every block.
-std::uintptr_t Watcher::flag_at(const void* address) const {
-  constexpr int kAddressBits = 47;
-  const auto number = reinterpret_cast<std::uintptr_t>(address);
-  if (!running->shared().contains(address)) return number;
-  if (Cluster* const cluster = grid_.cluster(); cluster != nullptr) {  // as others see it
-    return reinterpret_cast<std::uintptr_t>(
-        cluster->memory(grid_.rank()) + running->shared().offset_of(address));
-  }
-  return number ^ std::uintptr_t{order_.now(0).block} << kAddressBits;
-}
-
-/// The access as the shadow has it. A strong one acquires from its flag, or releases to it.
-PastAccess Watcher::past_of(const Access& access) {
-  const int thread = running->current();
-  const bool is_strong = access.kind == AccessKind::atomic || access.is_volatile;
-  const std::uintptr_t flag = flag_at(access.address);
-  if (is_strong && access.kind != AccessKind::store) order_.acquire(flag, thread);
-  if (is_strong && access.kind != AccessKind::load) {
-    order_.release(flag, thread, access.kind == AccessKind::atomic);
-  }
-  PastAccess past{order_.now(thread)};
-  past.is_strong = is_strong;
-  past.is_of_block = access.scope == Scope::block;
-  past.kind = access.kind;
-  past.pc = access.pc;
-  return past;
-}
-
-/// Race with an earlier access; of two stores, it depends on their values.
-void Watcher::found_race(
-    const Access& access, const PastAccess& other, std::string element, bool is_shared) {
-  const Race race{access, running->current(), other, is_shared, std::move(element)};
-  if (access.kind != AccessKind::store || other.kind != AccessKind::store) return report(race);
-  pending_store_ = {race, {}};
-  std::memcpy(
-      pending_store_->before.data(), access.address,
-      std::min(pending_store_->before.size(), static_cast<std::size_t>(access.bytes)));
-}
-
-/// Of an element of shared or of global memory.
-void Watcher::report(
-    const Finding& finding, const Access& access, const std::string& element, bool is_shared) {
-  if (finding.is_race) found_race(access, finding.other, element, is_shared);
-  if (!finding.is_unwritten) return;
-  running->report(
-      is_shared ? mistakes::kUnwrittenShared : mistakes::kUnwrittenGlobal, access.pc,
-      {running->current(), element});
-}
-
-/// Checks the pending store, now that it has happened: no race if both stored the same.
-void Watcher::check_pending_store() {
-  if (!pending_store_) return;
-  const Access& access = pending_store_->race.access;
-  const auto bytes =
-      std::min(pending_store_->before.size(), static_cast<std::size_t>(access.bytes));
-  if (std::memcmp(pending_store_->before.data(), access.address, bytes) != 0) {
-    report(pending_store_->race);
-  }
-  pending_store_.reset();
-}
-
-/// Each is reported once for its lines.
-void Watcher::report(const Race& race) {
-  const SourceLine here = line_of_call(race.access.pc);
-  const SourceLine there = line_of_call(race.other.pc);
-  const AccessKind kind = race.access.kind;
-  const AccessKind other = race.other.kind;
-  const bool both_store = kind == AccessKind::store && other == AccessKind::store;
-  const bool both_atomic = kind == AccessKind::atomic && other == AccessKind::atomic;
-  const std::string key =
-      "race " + place_text(std::min(here, there)) + place_text(std::max(here, there));
-  hazards_.add(key, [&] {
-    if (race.other.block == order_.now(race.thread).block) {
-      return hazard_of(
-          both_store && here == there ? mistakes::kStoresInBlock : mistakes::kRaceInBlock, here,
-          race.thread,
-          {race.thread, verb(kind), race.element, race.other.thread, verb(other),
-           FormatArg::of_call(race.other.pc)});
-    }
-    return hazard_of(
-        race.is_shared ? mistakes::kRaceInCluster
-        : both_atomic  ? mistakes::kAtomicOfBlock
-        : both_store   ? mistakes::kStoresOfBlocks
-                       : mistakes::kRaceOfBlocks,
-        here, race.thread,
-        {verb(kind), race.element, verb(other), FormatArg::of_call(race.other.pc)});
-  });
 }
 
 void Watcher::global_access(const Access& access) {

@@ -20,6 +20,7 @@
 #include "common/cpu_device/watch/bounds.hpp"
 #include "common/cpu_device/watch/counter.hpp"
 #include "common/cpu_device/watch/hazard.hpp"
+#include "common/cpu_device/watch/old_values.hpp"
 #include "common/cpu_device/watch/order.hpp"
 #include "common/cpu_device/watch/races.hpp"
 #include "common/cpu_device/watch/recorder.hpp"
@@ -41,6 +42,10 @@ class Watcher : public Observer {
 
   std::string kernel() const;              ///< the name of the one that runs
   Hazards& hazards() { return hazards_; }  ///< the mistakes that were seen
+  /// What is correct only where a GPU orders more than CUDA's memory model promises.
+  Hazards& notes() { return notes_; }
+  /// Loads that got an old value, as CUDA's memory model allows.
+  Hazards& old_loads() { return old_loads_; }
   /// Watches the host's code, or no longer.
   void watch_host(bool watched) {
     watches_host_ = watched;
@@ -63,8 +68,8 @@ class Watcher : public Observer {
   void access(const Access& access) override { this->access(Access(access)); }
   void remote_store_issued(const Access& access, const SharedByte& byte) override;
   void fence(Scope scope) override;
-  void release(const void* flag) override;
-  void acquire(const void* flag) override;
+  void release(const void* flag, Scope scope) override;
+  void acquire(const void* flag, Scope scope) override;
   void grid_dependency_synced() override;
   void launch_completion_triggered(SourceLocation location) override;
   void cluster_arrived(bool is_ordered) override;
@@ -133,6 +138,7 @@ class Watcher : public Observer {
     PastAccess other;  ///< the earlier one
     bool is_shared;
     std::string element;
+    Order::Gap gap = {};  ///< what a flag between them lacks
   };
   /// Pending store: a race if it changes what another has stored.
   struct PendingStore {
@@ -148,6 +154,7 @@ class Watcher : public Observer {
   void global_access(const Access& access);
   std::uintptr_t flag_at(const void* address) const;
   PastAccess past_of(const Access& access);
+  void strong_access(const Access& access);
   void found_race(
       const Access& access, const PastAccess& other, std::string element, bool is_shared = false);
   void report(
@@ -159,7 +166,7 @@ class Watcher : public Observer {
       const std::vector<FormatArg>& args) const;
   Hazard hazard_of_host(
       const Mistake& what, const SourceLine& line, const std::vector<FormatArg>& args) const;
-  void check_pending_store();
+  void settle();
   void variable_access(const Access& access);
   void device_variable_access(const Access& access);
   void host_access(const Access& access);
@@ -177,6 +184,8 @@ class Watcher : public Observer {
   };
   std::vector<QueuedCopy> queued_copies_;
   Hazards hazards_;
+  Hazards notes_;
+  Hazards old_loads_;
   std::map<int, BlockState> suspended_;           // blocks that wait
   std::map<const void*, std::string> variables_;  ///< of the host, by name; "" of nobody's
   const void* kernel_ = nullptr;
@@ -188,6 +197,7 @@ class Watcher : public Observer {
   Bounds bounds_;
   Order order_;
   Races races_{order_};
+  OldValues old_values_;
   std::optional<PendingStore> pending_store_;  ///< the store has not happened yet
   Counter counter_;
   Recorder recorder_;

@@ -82,12 +82,26 @@ void change_order(int order, CUstream_st* given) {
   device().runtime.streams.set_eager(order != 0, given);
 }
 
-std::vector<std::string> take_hazards() {
+namespace {
+
+std::vector<std::string> texts_of(cpu_device::Hazards& hazards) {
   std::vector<std::string> texts;
-  for (const cpu_device::Hazard& hazard : device().watch.hazards().take()) {
-    texts.push_back(hazard.text());
-  }
+  for (const cpu_device::Hazard& hazard : hazards.take()) texts.push_back(hazard.text());
   return texts;
+}
+
+}  // namespace
+
+std::vector<std::string> take_hazards() {
+  return texts_of(device().watch.hazards());
+}
+
+std::vector<std::string> take_notes() {
+  return texts_of(device().watch.notes());
+}
+
+std::vector<std::string> take_old_loads() {
+  return texts_of(device().watch.old_loads());
 }
 
 void say_before_crash(const std::string& text) {

@@ -51,6 +51,7 @@ inline auto on_cluster(Kernel kernel, int threads) {
 // One file each, common/cpu_device/tests/hazards/NAME.cu.
 std::vector<Case> race_cases();
 std::vector<Case> global_cases();
+std::vector<Case> memory_model_cases();
 std::vector<Case> barrier_cases();
 std::vector<Case> shuffle_cases();
 std::vector<Case> temp_storage_cases();

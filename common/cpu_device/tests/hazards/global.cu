@@ -166,6 +166,7 @@ __global__ void flag_for_block(const float* x, float* y, bool correct) {
   } else {
     while (*flag != 1) {
     }
+    __threadfence();
     y[1] = y[0];  // <-- behind the flag
   }
 }
@@ -185,6 +186,7 @@ __global__ void flag_in_block(const float* x, float* y, bool correct) {
   if (threadIdx.x == 0) {
     while (*watched == 0) {
     }
+    __threadfence_block();
     y[0] = value;  // <-- behind the shared flag
   }
 }

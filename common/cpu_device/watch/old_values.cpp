@@ -1,0 +1,64 @@
+#include "common/cpu_device/watch/old_values.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace rmsnorm::cpu_device {
+
+void OldValues::begin_launch() {
+  words_.clear();
+  changed_ = nullptr;
+}
+
+void OldValues::store(const Order& order, std::uintptr_t number, const Access& access, int thread) {
+  constexpr std::uintptr_t kHalf = kMostBytes / 2;
+  if (words_.empty() && !access.is_strong) return;
+  for (const std::uintptr_t part : {number - kHalf, number, number + kHalf}) words_.erase(part);
+  if (!access.is_strong || static_cast<std::size_t>(access.bytes) > kMostBytes) return;
+  Word& word = words_[number];
+  std::memcpy(word.before.data(), access.address, static_cast<std::size_t>(access.bytes));
+  word.flag_before = order.flag(number);
+  word.bytes = access.bytes;
+  word.store = order.now(thread);
+  word.pc = access.pc;
+}
+
+const OldValues::Word* OldValues::load(
+    const Order& order, std::uintptr_t number, const Access& access, int thread) {
+  constexpr int kOldReads = 2;              // of one thread: loops that wait have to end
+  constexpr std::size_t kMostReaders = 64;  // more would take time
+  const auto found = words_.find(number);
+  if (found == words_.end() || found->second.bytes != access.bytes) return nullptr;
+  Word& word = found->second;
+  const Timestamp now = order.now(thread);
+  const bool is_known = order.is_before(word.store, thread) ||
+                        word.readers.size() >= kMostReaders ||
+                        std::ranges::any_of(word.readers, [&](const Word::Reader& reader) {
+                          return reader.is_new && order.is_before(reader.first, thread);
+                        });
+  if (is_known) return nullptr;
+  auto own = std::ranges::find_if(word.readers, [&](const Word::Reader& reader) {
+    return reader.first.block == now.block && reader.first.thread == now.thread;
+  });
+  if (own == word.readers.end()) own = word.readers.insert(own, {.first = now});
+  own->first = now;
+  if (own->old_reads == kOldReads) {
+    own->is_new = true;
+    return nullptr;
+  }
+  ++own->old_reads;
+  changed_ = const_cast<void*>(access.address);
+  changed_bytes_ = access.bytes;
+  std::memcpy(newest_.data(), changed_, static_cast<std::size_t>(changed_bytes_));
+  std::memcpy(changed_, word.before.data(), static_cast<std::size_t>(changed_bytes_));
+  return &word;
+}
+
+void OldValues::restore() {
+  void* const changed = std::exchange(changed_, nullptr);
+  if (changed != nullptr)
+    std::memcpy(changed, newest_.data(), static_cast<std::size_t>(changed_bytes_));
+}
+
+}  // namespace rmsnorm::cpu_device

@@ -1,0 +1,61 @@
+#pragma once
+/// \file
+/// Old values: a strong load may read what was there before the newest store, as long as nothing
+/// orders that store before it. Real memory holds the newest value alone, so the old one is put
+/// back for the moment of the load.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "common/cpu_device/scheduler/access.hpp"
+#include "common/cpu_device/watch/order.hpp"
+
+namespace rmsnorm::cpu_device {
+
+/// Keeps, of each word of a launch that a strong store changes, the value from before.
+class OldValues {
+ public:
+  static constexpr std::size_t kMostBytes = 8;  ///< of one word
+
+  /// The newest store to a word, and what was there before.
+  struct Word {
+    std::array<char, kMostBytes> before{};           ///< the value ...
+    std::shared_ptr<const Order::Flag> flag_before;  ///< ... and what it had released
+    int bytes = 0;
+    Timestamp store{};         ///< the newest
+    const void* pc = nullptr;  ///< where in the code it is
+
+   private:
+    friend class OldValues;
+    /// A thread that has read the word since then.
+    struct Reader {
+      Timestamp first;      // time, if it has seen the newest value
+      int old_reads = 0;    // so often it got the old one
+      bool is_new = false;  // whether it has seen the newest
+    };
+    std::vector<Reader> readers;
+  };
+
+  void begin_launch();  ///< forgets all
+
+  /// A thread of the running block is about to store, or to change atomically, the word of this
+  /// number. What is not strong ends the word's old value.
+  void store(const Order& order, std::uintptr_t number, const Access& access, int thread);
+  /// It is about to load the word. If it may see the old value, and has not done so a few times,
+  /// that is put into memory until restore(), and the word is given; else null.
+  const Word* load(const Order& order, std::uintptr_t number, const Access& access, int thread);
+  /// Puts the newest value back.
+  void restore();
+
+ private:
+  std::unordered_map<std::uintptr_t, Word> words_;
+  void* changed_ = nullptr;  // where an old value is in memory now ...
+  std::array<char, kMostBytes> newest_{};
+  int changed_bytes_ = 0;
+};
+
+}  // namespace rmsnorm::cpu_device
