@@ -7,8 +7,9 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   set(options -g -gdwarf-aranges)  # with less, libdw does not find every line
 endif()
 # By the frame pointers the device finds which calls a barrier is in (scheduler/arrival.hpp). Kernels look
-# at floats as float4, and compare threadIdx with signed numbers, as CUDA files do.
-list(APPEND options -fno-omit-frame-pointer -fno-strict-aliasing -Wno-sign-compare -Wno-unknown-pragmas)
+# at floats as float4, and compare threadIdx with signed numbers, as CUDA files do. Assertions are for a
+# device that checks, in every build.
+list(APPEND options -UNDEBUG -fno-omit-frame-pointer -fno-strict-aliasing -Wno-sign-compare -Wno-unknown-pragmas)
 set(CPU_DEVICE_KERNEL_OPTIONS ${options} CACHE INTERNAL "")
 
 # The compiler calls the device at each load and store (language/hooks.cpp). These calls
@@ -76,7 +77,7 @@ endfunction()
 set(CPU_DEVICE_WATCHED_PROGRAM "${CMAKE_CURRENT_LIST_DIR}/interface/watched_program.cpp" CACHE INTERNAL "")
 function(cpu_device_add_program target)
   add_executable(${target} EXCLUDE_FROM_ALL "${CPU_DEVICE_WATCHED_PROGRAM}")
-  target_link_options(${target} PRIVATE LINKER:--wrap=main,--wrap=exit)
+  target_link_options(${target} PRIVATE LINKER:--wrap=main,--wrap=exit,--wrap=quick_exit)
   cpu_device_add_kernels(${target} WATCHED ${ARGN})
   target_compile_options(${target} PRIVATE "SHELL:-include cuda_runtime.h")  # as nvcc does
   set(folders "")

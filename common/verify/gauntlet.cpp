@@ -127,6 +127,8 @@ class Gauntlet {
     }
     packed.put(result_.hazards.size());
     for (const std::string& hazard : result_.hazards) packed.put(hazard);
+    packed.put(result_.notes.size());
+    for (const std::string& note : result_.notes) packed.put(note);
     packed.put(result_.right);
     packed.put(result_.unsupported);
     packed.put(result_.reasons.size());
@@ -165,6 +167,9 @@ class Gauntlet {
       result_.where = where;
       result_.hazards = hazards;
       fmt::print("{}", ended.printed);  // what the kernel itself has printed
+    }
+    for (auto left = packed.take<std::size_t>(); left > 0; --left) {
+      result_.add_note(packed.take<std::string>());
     }
     if (result_.last_reason.empty()) result_.last_reason = last_reason;
     result_.right += packed.take<int>();
@@ -220,6 +225,7 @@ class Gauntlet {
     if (attempt.values.change) change(workload, attempt.values);
     result_.where = text;
     Verification found = verify(implementation_, workload, nullptr, Watch::yes);
+    for (const std::string& note : found.notes) result_.add_note(note);
     if (found.ok()) {
       ++result_.right;
       if (attempt.keep_launch && !found.counts.lines.empty()) {
@@ -233,7 +239,10 @@ class Gauntlet {
     // The device sees neither a thread's own variables nor what was meant. But what is right on
     // plain problems and wrong on others has another reason.
     const bool was_watched = can_watch() && implementation_.memory == Memory::device;
-    if (was_watched && found.hazards.empty() && found.mismatch && is_plain(attempt) &&
+    if (found.hazards.empty() && !found.old_loads.empty()) {
+      result_.advice = found.old_loads.front();
+    } else if (
+        was_watched && found.hazards.empty() && found.mismatch && is_plain(attempt) &&
         !found.is_second) {
       result_.advice = advice_on(found);
     }

@@ -2,6 +2,7 @@
 /// \file
 /// Everything that a kernel has to get through before anybody calls it right.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -28,11 +29,15 @@ struct GauntletResult {
   int unsupported = 0;           ///< and those that are not supported
   std::string last_reason = {};  ///< why the last of those is not
   std::map<std::string, int> reasons = {};  ///< why they are not, and how many each
-  std::vector<std::string> notes = {};      ///< what needs no trying, and why: one line each
+  /// What needs no trying, and why, or relies on more than CUDA promises: one line each.
+  std::vector<std::string> notes = {};
   std::string not_tried = {};  ///< what could not be tried, and why; "" if all that is needed was
   std::vector<Watched> launches = {};  ///< those of GauntletLimits::counted that could be watched
 
   bool ok() const { return complaint.empty(); }  ///< whether the kernel is right
+  void add_note(const std::string& note) {       ///< if it is new
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(note);
+  }
 };
 
 /// How far the gauntlet goes.

@@ -33,8 +33,12 @@ struct Verification {
   std::optional<Mismatch> mismatch = {};  ///< the first one, in the order of memory
   std::string complaint = {};             ///< one sentence; empty if all is well
   std::vector<std::string> hazards = {};  ///< the device's complaints, of which that is the first
-  LaunchCounts counts = {};               ///< of the first launch, if it was watched
-  bool is_second = false;                 ///< whether the first launch was right
+  /// Loads that got an old value, as CUDA's memory model allows: why a result may be wrong.
+  std::vector<std::string> old_loads = {};
+  /// What is correct only because GPUs order more than that model promises.
+  std::vector<std::string> notes = {};
+  LaunchCounts counts = {};  ///< of the first launch, if it was watched
+  bool is_second = false;    ///< whether the first launch was right
 
   bool ok() const { return complaint.empty(); }  ///< whether the result is right
 };
@@ -62,7 +66,8 @@ SumDepth likely_depth(SumDepth claimed);
 /// On a device it runs on the stream that is given, else on one that no other stream waits for.
 /// For the second launch the tensors have moved, another launch comes in between, and the inputs
 /// are not there before it is the stream's turn: an implementation may keep nothing, wait for
-/// nothing, and put work nowhere else.
+/// nothing, and put work nowhere else. If its threads wait for flags, a third launch gives them old
+/// values where the device can (change_order()).
 ///
 /// A CUDA error that leaves the GPU usable is a complaint. One that does not (an illegal address,
 /// say) is thrown: nothing can be run in this process afterwards.

@@ -57,6 +57,7 @@ RMSNORM_BOTH
 #include <cuda_pipeline.h>
 #include <cuda_pipeline_primitives.h>
 #include <cuda_runtime.h>
+#include <device_launch_parameters.h>
 
 #include <cub/cub.cuh>
 #include <cuda/annotated_ptr>

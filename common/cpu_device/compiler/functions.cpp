@@ -197,4 +197,23 @@ void check_arrays(const Tokens& tokens, const std::string& file) {
   });
 }
 
+bool is_outside_of_functions(const Tokens& tokens, std::size_t at) {
+  std::vector<bool> is_namespace;  // of each brace that is open
+  for (std::size_t i = 0; i < at; ++i) {
+    if (tokens[i].in_directive) continue;
+    if (tokens[i].is("}") && !is_namespace.empty()) is_namespace.pop_back();
+    if (!tokens[i].is("{")) continue;
+    std::size_t begin = i;
+    while (begin > 0 &&
+           (tokens[begin - 1].is_blank() || tokens[begin - 1].is("::") ||
+            (tokens[begin - 1].kind == Token::Kind::word && !tokens[begin].is("namespace")) ||
+            tokens[begin - 1].kind == Token::Kind::literal)) {
+      --begin;
+    }
+    const std::string before = joined(tokens, begin, i);
+    is_namespace.push_back(before.find("namespace") != before.npos || before.ends_with("\"C\""));
+  }
+  return std::ranges::find(is_namespace, false) == is_namespace.end();
+}
+
 }  // namespace rmsnorm::cpu_device

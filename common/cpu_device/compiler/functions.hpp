@@ -19,4 +19,7 @@ std::vector<std::size_t> inlined_functions(const Tokens& tokens);
 /// \throws std::runtime_error with its line.
 void check_arrays(const Tokens& tokens, const std::string& file);
 
+/// Whether a token is in no function and no class: all braces that are open are namespaces'.
+bool is_outside_of_functions(const Tokens& tokens, std::size_t at);
+
 }  // namespace rmsnorm::cpu_device

@@ -336,12 +336,30 @@ class Rewriter {
     }
     if (i == tokens_.size()) throw unreadable(tokens_[keyword]);
 
+    names_.clear();
+    is_outside_ = is_outside_of_functions(tokens_, keyword);
     const std::string text = declarations_or_semicolon(code);
+    for (const std::string& name : names_) call_instead(name, i);
     for (std::size_t k = first; k < i; ++k) {
       if (tokens_[k].in_directive) throw unreadable(tokens_[keyword]);
       if (!tokens_[k].is_blank() || tokens_[k].is(" ")) tokens_[k].text.clear();
     }
     tokens_[first].text = text;
+  }
+
+  /// A variable outside of functions is in another place for each block: from there on, its name
+  /// stands for the call that finds it.
+  void call_instead(const std::string& name, std::size_t behind) {
+    for (std::size_t i = behind; i < tokens_.size(); ++i) {
+      if (tokens_[i].kind != Token::Kind::word || tokens_[i].text != name) continue;
+      std::size_t before = i - 1;
+      while (before > behind && tokens_[before].is_blank()) --before;
+      if (tokens_[before].is(".") || (tokens_[before].is(">") && tokens_[before - 1].is("-")) ||
+          tokens_[before].is("->")) {
+        continue;  // a member's name
+      }
+      tokens_[i].text = "rmsnorm_get_" + name + "()";
+    }
   }
 
   /// The same, of what may go on in the next statement.
@@ -383,6 +401,15 @@ class Rewriter {
             "{}struct alignas{} rmsnorm_aligned_{} {{}}", text.empty() ? "" : "; ", alignment,
             name);
         type += fmt::format(", alignof(rmsnorm_aligned_{})", name);
+      }
+      if (is_outside_ && !is_open) {
+        names_.push_back(name);
+        text += fmt::format(
+            "{0}static constinit ::rmsnorm::cpu_device::SharedVariable rmsnorm_shared_{1}; inline "
+            "auto& rmsnorm_get_{1}() {{ return ::rmsnorm::cpu_device::shared<{2}>("
+            "rmsnorm_shared_{1}, \"{1}\"); }} static_assert(true)",
+            text.empty() ? "" : "; ", name, type);
+        return;
       }
       const char* const form =
           is_open ? "auto* const {0} = ::rmsnorm::cpu_device::dynamic_shared<{1}>(\"{0}\")"
@@ -456,6 +483,8 @@ class Rewriter {
 
   const std::string& file_;
   Tokens tokens_;
+  std::vector<std::string> names_;  // of the variables in the declaration, if it is outside ...
+  bool is_outside_ = false;         // ... of all functions
   std::map<std::string, std::pair<std::string, int>> dynamic_;  // each array's type and line
   std::vector<std::vector<std::string>> constants_{1};          // of each brace that is open
 };

@@ -7,8 +7,10 @@
 ///     CPU_DEVICE_TRACE=1       what each line has asked of memory
 ///     CPU_DEVICE_REPORT=FILE   where to write it; without, to stderr
 ///
-/// The report has a line for each mistake, and ends in "exit 3", the program's own status. Without
-/// CPU_DEVICE_REPORT, a program with mistakes ends with 1.
+/// The report has a line for each mistake, one that begins with "note" for what relies on more than
+/// CUDA promises, one that begins with "old" for each load that got an old value, and ends in
+/// "exit 3", the program's own status. Without CPU_DEVICE_REPORT, it has mistakes alone, and a
+/// program that makes one ends with 1.
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>
@@ -46,6 +48,18 @@ std::string row_of(const LineCount& line) {
 std::string report_of_mistakes() {
   std::string report;
   for (const std::string& mistake : take_hazards()) report += mistake + "\n";
+  const std::string refused = take_failed_call();
+  if (report.empty() && !refused.empty() && cudaPeekAtLastError() != cudaSuccess) {
+    report = refused + ". The call did nothing, and nobody has looked at cudaGetLastError()\n";
+  }
+  return report;
+}
+
+/// What is no mistake.
+std::string report_of_notes() {
+  std::string report;
+  for (const std::string& note : take_notes()) report += "note " + note + "\n";
+  for (const std::string& load : take_old_loads()) report += "old " + load + "\n";
   return report;
 }
 
@@ -69,6 +83,7 @@ void finish(int status) {
   const LaunchCounts counts = stop_watching();
   std::string report = report_of_mistakes();
   const bool is_wrong = !report.empty();
+  if (!variable("CPU_DEVICE_REPORT").empty()) report += report_of_notes();
   if (!variable("CPU_DEVICE_TRACE").empty()) {
     for (const LineCount& line : counts.lines) report += row_of(line);
   }
@@ -97,6 +112,7 @@ void begin() {
 extern "C" {
 int __real_main(int argc, char** argv, char** environment);
 [[noreturn]] void __real_exit(int status);
+[[noreturn]] void __real_quick_exit(int status);
 
 int __wrap_main(int argc, char** argv, char** environment) {
   begin();
@@ -108,5 +124,10 @@ int __wrap_main(int argc, char** argv, char** environment) {
 void __wrap_exit(int status) {
   finish(status);
   __real_exit(status);
+}
+
+void __wrap_quick_exit(int status) {
+  finish(status);
+  __real_quick_exit(status);
 }
 }

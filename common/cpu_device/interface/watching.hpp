@@ -78,6 +78,7 @@ struct LaunchCounts {
   std::vector<LineCount> lines;         ///< one for each line that did something
   std::int64_t blocks = 0;              ///< of the launch
   std::int64_t overlapping_blocks = 0;  ///< those whose launch may overlap the one before
+  bool polls = false;  ///< whether a thread has read a flag other than by an atomic operation
   std::vector<Step> steps = {};  ///< of its first block, if they were to be recorded; each warp's
                                  ///< are in order, and all are between the right barriers
 };

@@ -5,9 +5,13 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <cstdlib>
+
 #include "common/cpu_device/device.hpp"
 #include "common/cpu_device/language/ptx.hpp"
 #include "common/cpu_device/language/shared.hpp"
+#include "common/cpu_device/runtime/crash.hpp"
 #include "common/cpu_device/scheduler/block.hpp"
 #include "common/cpu_device/scheduler/grid.hpp"
 
@@ -187,3 +191,18 @@ void on_strong_store(const void* caller, const void* address, int bytes, Strengt
 }
 
 }  // namespace rmsnorm::cpu_device
+
+// Of <cassert>, instead of the C library's.
+extern "C" void __assert_fail(
+    const char* assertion, const char* file, unsigned line, const char*) noexcept {
+  using namespace rmsnorm::cpu_device;
+  if (is_in_kernel()) {
+    const NotWatching guard;
+    const SourceLocation location{file, static_cast<int>(line)};
+    running->report(mistakes::kAssertion, location, {running->current(), assertion});
+    device().runtime.errors.set_fault(cudaErrorAssert);
+    running->stop();
+  }
+  fmt::print(stderr, "{}:{}: the assertion '{}' does not hold\n", file, line, assertion);
+  std::abort();
+}

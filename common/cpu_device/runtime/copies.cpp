@@ -97,7 +97,11 @@ cudaError_t copy(
     if (!is_sample) device().grid.observer().filled(to, bytes);
   };
   const cudaError_t added = device().runtime.streams.add(call, stream, work);
-  if (added != cudaSuccess) forget();
+  if (added != cudaSuccess) {
+    forget();
+  } else if (is_from_device && !is_to_device && !is_sample) {
+    return device().runtime.streams.wait_for(stream);  // to what is not pinned
+  }
   return added;
 }
 

@@ -1,11 +1,15 @@
 #include "common/cpu_device/runtime/streams.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <iterator>
+#include <thread>
 #include <utility>
 
+#include "common/base/exit_code.hpp"
 #include "common/cpu_device/device.hpp"
 
 namespace rmsnorm::cpu_device {
@@ -49,6 +53,11 @@ cudaError_t Streams::refuse_stream(const char* call) {
 }
 
 cudaError_t Streams::add(const char* call, cudaStream_t stream, std::function<void()> work) {
+  static const std::thread::id owner = std::this_thread::get_id();
+  if (std::this_thread::get_id() != owner) {
+    fmt::print(stderr, "{}: the CPU device takes work from one thread of the host alone\n", call);
+    _exit(kBadUsage);
+  }
   CUstream_st* const queue = queue_of(stream);
   if (queue == nullptr || errors_.has_to_fail(call)) return refuse_stream(call);
   queue->work.push_back(std::move(work));
@@ -60,6 +69,20 @@ cudaError_t Streams::wait_for(CUstream_st& queue) {
   ++waits_;
   drain(queue);
   return errors_.take_fault();
+}
+
+cudaError_t Streams::wait_for(cudaStream_t stream) {
+  return wait_for(*queue_of(stream));
+}
+
+cudaError_t Streams::query(CUstream_st& queue) {
+  if (queue.work.empty()) return cudaSuccess;
+  run_next(queue);
+  return cudaErrorNotReady;
+}
+
+cudaError_t Streams::query(CUevent_st& event) {
+  return event.reached >= event.wanted ? cudaSuccess : query(*event.queue);
 }
 
 cudaError_t Streams::wait_for_all() {
@@ -160,7 +183,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   CUstream_st* const queue = streams().queue_of(stream);
   if (queue == nullptr) return streams().refuse_stream("cudaStreamQuery()");
-  return queue->work.empty() ? cudaSuccess : cudaErrorNotReady;
+  return streams().query(*queue);
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
@@ -198,7 +221,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (!streams().is_event(event)) return streams().refuse_event("cudaEventQuery()");
-  return event->reached >= event->wanted ? cudaSuccess : cudaErrorNotReady;
+  return streams().query(*event);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {

@@ -123,6 +123,7 @@ void report_no_arrival(const SplitBarrier& barrier, SourceLocation location) {
 
 std::uint32_t count_arrivals(SplitBarrier& barrier, std::ptrdiff_t threads, const void* flag) {
   const std::uint32_t phase = barrier.phase;
+  ++changes;
   barrier.arrived = static_cast<std::uint16_t>(barrier.arrived + threads);
   if (!is_of_all(barrier)) running->observer().release(flag, Scope::block);
   end_phase_if_complete(barrier);
@@ -197,6 +198,13 @@ void check_warp(unsigned number, unsigned phase, const Arrival& arrival) {
   }
 }
 
+/// A GPU counts whole warps.
+void check_count(unsigned threads, SourceLocation location) {
+  if (threads % kWarpThreads == 0) return;
+  running->report(mistakes::kBarrierCount, location, {running->current(), threads});
+  running->stop();
+}
+
 /// Each block has its own, at an address of shared memory where nothing is.
 const void* flag_of_named(unsigned number) {
   return running->shared().begin() + number % kNamed;
@@ -205,6 +213,7 @@ const void* flag_of_named(unsigned number) {
 }  // namespace
 
 void named_barrier(unsigned number, unsigned threads, SourceLocation location) {
+  check_count(threads, location);
   SplitBarrier& barrier = named(number, threads);
   const bool is_syncthreads = number % kNamed == 0 && barrier.expected == running->threads();
   if (is_syncthreads) return running->barrier(location), void();
@@ -214,6 +223,7 @@ void named_barrier(unsigned number, unsigned threads, SourceLocation location) {
 }
 
 void arrive_at_named_barrier(unsigned number, unsigned threads, SourceLocation location) {
+  check_count(threads, location);
   SplitBarrier& barrier = named(number, threads);
   check_warp(number, barrier.phase, arrival_at(location, running->stack_end()));
   count_arrivals(barrier, 1, flag_of_named(number));

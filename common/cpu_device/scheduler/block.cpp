@@ -191,11 +191,18 @@ void BlockRunner::yield() {
 bool BlockRunner::spin(const void* pc, const void* flag) {
   if (live_ == 0) return false;  // it is the host
   constexpr int kMaxSpins = 64;
-  if (std::exchange(spinning_thread_, current_) != current_) flags_ = {};
+  constexpr int kMaxOthers = 4096;  // it may poll more flags than are kept here
+  if (std::exchange(spinning_thread_, current_) != current_) {
+    flags_ = {};
+    other_flags_ = 0;
+  }
   if (std::find(flags_.begin(), flags_.end(), flag) == flags_.end()) {
     std::rotate(flags_.begin(), flags_.end() - 1, flags_.end());
     flags_[0] = flag;
     spins_ = 0;
+    if (++other_flags_ < kMaxOthers) return false;
+    other_flags_ = 0;
+    wait_for_blocks(pc);
     return false;
   }
   if (++spins_ >= kMaxSpins) {

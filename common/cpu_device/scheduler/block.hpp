@@ -177,6 +177,7 @@ class BlockRunner {
   std::array<const void*, 4> flags_{};  ///< that `spinning_thread_` polls, `spins_` times in all
   int spinning_thread_ = 0;
   int spins_ = 0;
+  int other_flags_ = 0;  ///< that it has read since it began
   std::uint64_t block_number_ = 0;
   bool is_reversed_ = false;       ///< order of the ready threads: the last one first
   bool waits_for_blocks_ = false;  ///< a thread waits for other blocks since nobody was ready

@@ -61,6 +61,7 @@ void complete_transfers(SplitBarrier& barrier) {
   const std::vector<Transfer> transfers = std::move(found->second);
   own.coming.erase(found);
   own.polls = 0;
+  ++changes;
   for (const Transfer& transfer : transfers) {
     char* const to = running->shared().begin() + transfer.to;
     running->observer().access(

@@ -114,6 +114,11 @@ inline constexpr Mistake kGridNotCooperative{
     "thread {} comes to a barrier of the grid, and the launch is not cooperative",
     "Launch it with cudaLaunchCooperativeKernel(), which takes no more blocks than fit on the GPU "
     "together"};
+inline constexpr Mistake kAssertion{
+    "thread {}: the assertion '{}' does not hold", "Look at what it says, and at who breaks it"};
+inline constexpr Mistake kBarrierCount{
+    "thread {} waits at a barrier for {} threads, which are no whole warps",
+    "The count of a bar.sync or bar.arrive is a multiple of 32"};
 // Launch configurations.
 inline constexpr Mistake kLaunchBounds{
     "the launch has {} threads in a block, and the kernel's __launch_bounds__ promise {} at most",
@@ -219,6 +224,8 @@ inline constexpr Mistake kFreedBeforeUse{
     "Free it behind that, on the same stream: cudaFreeAsync()"};
 // Races.
 inline constexpr Mistake kRaceInBlock{kInBlock, kBarrier};
+inline constexpr Mistake kRaceInWarp{
+    kInBlock, "Put __syncwarp() between the two: shuffles and votes do not order memory"};
 inline constexpr Mistake kStoresInBlock{
     kInBlock, "Let one of the threads write it, or give each an element of its own"};
 inline constexpr Mistake kRaceInCluster{kOfBlocks, "Put a barrier of the cluster between the two"};

@@ -149,4 +149,40 @@ __global__ void half_warp_reduce(const float* x, float* y) {
   if (threadIdx.x == 0) y[0] = sum;
 }
 
+__global__ void hand_over(float* y, bool correct) {
+  volatile float* const value = y;
+  if (blockIdx.x == 0) {
+    value[0] = 1;
+    if (correct) __threadfence();
+    value[1] = 1;
+  } else {
+    while (value[1] == 0) {
+    }
+    if (correct) __threadfence();
+    y[2] = value[0];
+  }
+}
+
+__global__ void last_block_sums(float* y, bool correct) {
+  __shared__ bool is_last;
+  const unsigned number = blockIdx.x * 32 + threadIdx.x;
+  y[number] = static_cast<float>(number);
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    is_last = atomicAdd(reinterpret_cast<unsigned*>(y + 98), 1u) == 1;
+    if (correct) __threadfence();
+  }
+  __syncthreads();
+  if (is_last && threadIdx.x == 0) y[99] = y[31] + y[32];
+}
+
+__shared__ float mirror[32];
+
+__global__ void shared_outside(float* y) {
+  mirror[31 - threadIdx.x] = static_cast<float>(blockIdx.x * 32 + threadIdx.x);
+  __syncthreads();
+  y[blockIdx.x * 32 + threadIdx.x] = mirror[threadIdx.x];
+}
+
 }  // namespace tests

@@ -58,6 +58,15 @@ __global__ void lanes_behind_loop(float* y);
 __global__ void triggers(float* y, int early, int late);
 /// y[t] = the t of the lane that __shfl_xor_sync(..., distance) leads to, in a warp.
 __global__ void shuffle_xor(float* y, int distance);
+/// Block 0 writes 1 to y[0], through a volatile pointer, and then raises the flag y[1], for which
+/// block 1 waits to copy y[0] to y[2]. With no fences unless `correct`.
+__global__ void hand_over(float* y, bool correct);
+/// Each thread of two blocks of 32 writes to y its number in the launch, and the last block to
+/// arrive adds y[31] and y[32] up in y[99]. With a fence behind the counter if `correct`.
+__global__ void last_block_sums(float* y, bool correct);
+/// Each thread writes its number in the launch to the mirrored place of its block in y, by way of
+/// a shared array outside of all functions.
+__global__ void shared_outside(float* y);
 /// y[0] = the sum of x[0 .. 16), by cub::WarpReduce<float, 16>.
 __global__ void half_warp_reduce(const float* x, float* y);
 

@@ -122,6 +122,28 @@ TEST_CASE("in the other order blocks run from the last to the first and take tur
   CHECK(of_block == std::vector<int>{3, 3, 3});
 }
 
+TEST_CASE("who keeps asking for a stream or an event comes to an end") {
+  cudaStream_t stream = nullptr;
+  cudaEvent_t event = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  REQUIRE(cudaEventCreate(&event) == cudaSuccess);
+  int done = 0;
+  cudaLaunchHostFunc(
+      stream, [](void* count) { ++*static_cast<int*>(count); }, &done);
+  cudaEventRecord(event, stream);
+  cudaLaunchHostFunc(
+      stream, [](void* count) { ++*static_cast<int*>(count); }, &done);
+  CHECK(cudaEventQuery(event) == cudaErrorNotReady);
+  while (cudaEventQuery(event) != cudaSuccess) {
+  }
+  CHECK(done == 1);
+  while (cudaStreamQuery(stream) != cudaSuccess) {
+  }
+  CHECK(done == 2);
+  cudaEventDestroy(event);
+  cudaStreamDestroy(stream);
+}
+
 TEST_CASE("atomics give what was there before") {
   int sum = 0;
   unsigned least = 100;

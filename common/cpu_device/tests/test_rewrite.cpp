@@ -22,14 +22,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The result without its first line.
+/// The result without its first line. Shared variables are in a function.
 std::string rewritten(const std::string& source) {
-  const std::string first = "#line 1 \"k.cu\"\n";
-  const std::string text = rewrite(source, "k.cu");
+  const std::string brace = source.find("__shared__") != source.npos ? "{\n" : "";
+  const std::string first = "#line 1 \"k.cu\"\n" + brace;
+  const std::string text = rewrite(brace + source, "k.cu");
   REQUIRE(text.starts_with(first));
   CHECK(
       std::count(text.begin(), text.end(), '\n') ==
-      1 + std::count(source.begin(), source.end(), '\n'));
+      1 + std::ssize(brace) / 2 + std::count(source.begin(), source.end(), '\n'));
   return text.substr(first.size());
 }
 
@@ -387,7 +388,7 @@ TEST_CASE("a byte order mark in front of a file is no part of it") {
 TEST_CASE("inline PTX that is not known is refused as a missing feature") {
   for (const std::string text :
        {"asm(\"x.y %0;\" : \"=r\"(a));", "asm volatile(\"mov.u32 %0, %%clock; x.y;\" : : );",
-        "__asm__ __volatile__(\"ld.acquire.gpu.global.u32 %0, [%1];\" : \"=r\"(a) : \"l\"(p));",
+        "__asm__ __volatile__(\"ld.acquire.gpu.global.v8.u32 %0, [%1];\" : \"=r\"(a) : \"l\"(p));",
         "#define X asm(\"x.y;\")\n"}) {
     CAPTURE(text);
     CHECK(refusal("\n\n" + text).starts_with("k.cu:3: the CPU device has no PTX instruction "));
@@ -407,6 +408,33 @@ TEST_CASE("inline PTX that is known becomes C++ in as many lines") {
         "while (false)\n\n\n;"},
        {"asm(\"bar.sync 1, 64;\" ::: \"memory\");",
         "do { ::rmsnorm::cpu_device::bar_sync({__FILE__, __LINE__}, 1, 64); } while (false);"}});
+}
+
+TEST_CASE("PTX that orders says for which threads, and its labels are those of the braces") {
+  const std::string ns = "::rmsnorm::cpu_device::";
+  check_rewritten(
+      {{"asm(\"ld.acquire.gpu.global.u32 %0, [%1];\" : \"=r\"(a) : \"l\"(p));",
+        "do { " + ns + "load_flag<4>(" + ns + "global_at((p), 0), " + ns + "Strength{" + ns +
+            "Scope::device, true, false}, (a)); } while (false);"},
+       {"asm(\"red.release.sys.add.s32 [%0], %1;\" :: \"l\"(p), \"r\"(1));",
+        "do { " + ns + "change_flag<std::int32_t>(" + ns + "global_at((p), 0), " + ns +
+            "Strength{" + ns + "Scope::system, false, true}, " + ns +
+            "change_add, (1)); } while (false);"},
+       {"asm(\"fence.acq_rel.cluster;\" ::: \"memory\");",
+        "do { " + ns + "fence(" + ns + "Scope::cluster); } while (false);"},
+       {"asm(\"{ .reg .pred p; WAIT: setp.ne.s32 p, %0, 0; @!p bra WAIT; }\" :: \"r\"(p));",
+        "do { __label__ WAIT; bool ptx_p{}; WAIT: ptx_p = static_cast<std::int32_t>((p)) != "
+        "static_cast<std::int32_t>(0); if (!ptx_p) goto WAIT; ; } while (false);"}});
+}
+
+TEST_CASE("a shared variable outside of functions is found anew at each use") {
+  CHECK(
+      rewrite("namespace a { __shared__ int n[3]; }\nint f() { return n[0] + s.n; }", "k.cu") ==
+      "#line 1 \"k.cu\"\n"
+      "namespace a { static constinit ::rmsnorm::cpu_device::SharedVariable rmsnorm_shared_n; "
+      "inline auto& rmsnorm_get_n() { return ::rmsnorm::cpu_device::shared<int [3]>("
+      "rmsnorm_shared_n, \"n\"); } static_assert(true); }\n"
+      "int f() { return rmsnorm_get_n()[0] + s.n; }");
 }
 
 TEST_CASE("a word that the CPU device lacks is refused by name") {
@@ -457,7 +485,7 @@ TEST_CASE("what a kernel promises of its launches is its first statement") {
 TEST_CASE("a shared variable of a type without a name gets one") {
   CHECK(
       rewritten("__shared__ union { int a; float b; } c;") ==
-      "union rmsnorm_type_1 {int a; float b;}; " + variable("c", "rmsnorm_type_1"));
+      "union rmsnorm_type_2 {int a; float b;}; " + variable("c", "rmsnorm_type_2"));
 }
 
 TEST_CASE("a header that the CPU device lacks is refused as a missing feature") {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <map>
 #include <regex>
 #include <utility>
 
@@ -41,9 +43,11 @@ int alignment_of(const Access& access) {
 std::string name_of_allocation() {
   const SourceLine line = user_line(backtrace());
   const std::regex variable(R"([Mm]alloc\w*\s*\([^&;]*&\s*([\w.\[\]]+)\s*,)");
-  std::smatch match;
+  static std::map<SourceLine, std::ptrdiff_t> calls;  // one line may have several
   const std::string text = source_text(line);
-  if (std::regex_search(text, match, variable)) return match[1];
+  const std::sregex_iterator first(text.begin(), text.end(), variable);
+  if (const std::ptrdiff_t count = std::distance(first, {}); count > 0)
+    return (*std::next(first, calls[line]++ % count))[1];
   return line.file.empty() ? "workspace" : "memory of " + place_text(line);
 }
 

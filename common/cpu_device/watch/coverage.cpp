@@ -29,6 +29,7 @@
 #include "common/cpu_device/device.hpp"
 #include "common/cpu_device/runtime/source_lines.hpp"
 #include "common/cpu_device/scheduler/arrival.hpp"
+#include "common/cpu_device/watch/steps.hpp"
 
 extern "C" void __sanitizer_cov_trace_pc();
 
@@ -53,8 +54,12 @@ std::vector<std::size_t>& places() {
 
 /// The first time that a place runs. Not inlined: each block of the code comes to its caller.
 [[gnu::noinline, gnu::cold]] void mark(std::size_t place) {
+  static bool is_marking = false;  // the vector's own code may be a file's, which comes here, too
+  if (is_marking) return;
+  is_marking = true;
   marks[place] = kNow;
   places().push_back(place);
+  is_marking = false;
 }
 
 /// Basic block: the code from one place of a function to the next.
@@ -186,16 +191,6 @@ bool is_noting() {
 
 constexpr int kAddressBits = 48;  // above them, a key has the number of a switch's case
 
-std::uint64_t steps_left = 0;  // after which somebody wants to know; from 0, that is never
-std::function<void(const std::string&)> exceeded;
-
-[[gnu::noinline, gnu::cold]] void steps_are_over(const void* pc) {
-  const cpu_device::NotWatching guard;
-  const std::vector<cpu_device::SourceLine>& lines = cpu_device::user_lines(pc);
-  const bool is_known = !lines.empty() && !lines.front().file.empty();
-  exceeded(is_known ? cpu_device::place_text(lines.front()) : "");
-}
-
 std::uintptr_t key_of(const void* pc) {
   return offset_of(pc);  // the same in each run of the program
 }
@@ -221,15 +216,6 @@ bool is_user_code(ComparisonSite& site) {
 
 bool can_cover() {
   return can_watch();
-}
-
-StepLimit::StepLimit(std::uint64_t steps, std::function<void(const std::string&)> exceeded_) {
-  exceeded = std::move(exceeded_);
-  steps_left = steps;
-}
-
-StepLimit::~StepLimit() {
-  steps_left = 0;
 }
 
 void forget_comparisons() {
@@ -462,8 +448,8 @@ void __sanitizer_cov_trace_pc() {
   cpu_device::path_hash = (cpu_device::path_hash ^ place) * 0x9e3779b97f4a7c15u;
   if (place < sizeof marks && marks[place] != kNow) [[unlikely]]
     mark(place);
-  if (--steps_left == 0) [[unlikely]]
-    steps_are_over(__builtin_return_address(0));
+  if (--cpu_device::steps_left == 0) [[unlikely]]
+    cpu_device::steps_are_over(__builtin_return_address(0));
 }
 
 #define RMSNORM_COMPARISON(name, type, is_float)                                             \

@@ -12,9 +12,12 @@ void OldValues::begin_launch() {
 }
 
 void OldValues::store(const Order& order, std::uintptr_t number, const Access& access, int thread) {
-  constexpr std::uintptr_t kHalf = kMostBytes / 2;
   if (words_.empty() && !access.is_strong) return;
-  for (const std::uintptr_t part : {number - kHalf, number, number + kHalf}) words_.erase(part);
+  constexpr int kMost = static_cast<int>(kMostBytes);
+  for (int behind = 1 - kMost; behind < access.bytes; ++behind) {  // those that it touches
+    const auto known = words_.find(number + static_cast<std::uintptr_t>(behind));
+    if (known != words_.end() && behind + known->second.bytes > 0) words_.erase(known);
+  }
   if (!access.is_strong || static_cast<std::size_t>(access.bytes) > kMostBytes) return;
   Word& word = words_[number];
   std::memcpy(word.before.data(), access.address, static_cast<std::size_t>(access.bytes));

@@ -34,6 +34,7 @@ void Watcher::strong_access(const Access& access) {
   flag.is_ordered = access.strength.acquires;
   const bool sees_old = grid_.order() % 2 != 0 && !access.is_bulk;
   if (access.kind == AccessKind::load) {
+    polls_ = polls_ || !access.is_bulk;
     const OldValues::Word* const old =
         sees_old ? old_values_.load(order_, flag.flag, access, thread) : nullptr;
     if (old == nullptr) return order_.acquire(flag);
@@ -127,9 +128,15 @@ void Watcher::report(const Race& race) {
            FormatArg::of_call(race.gap.pc)});
     }
     if (race.other.block == order_.now(race.thread).block) {
+      // Lanes that have met in a shuffle meet there, in a branch maybe, where no barrier may stand.
+      const auto warp = static_cast<std::size_t>(race.thread / kWarpThreads);
+      const bool is_of_warp = race.other.thread / kWarpThreads == race.thread / kWarpThreads &&
+                              collectives_[warp] == order_.epoch();
       return hazard_of(
-          both_store && here == there ? mistakes::kStoresInBlock : mistakes::kRaceInBlock, here,
-          race.thread,
+          both_store && here == there ? mistakes::kStoresInBlock
+          : is_of_warp                ? mistakes::kRaceInWarp
+                                      : mistakes::kRaceInBlock,
+          here, race.thread,
           {race.thread, verb(kind), race.element, race.other.thread, verb(other),
            FormatArg::of_call(race.other.pc)});
     }

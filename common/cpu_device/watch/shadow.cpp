@@ -116,12 +116,20 @@ Finding Shadow::access(const Order& order, std::size_t offset, int bytes, PastAc
   Finding finding;
   const auto find = [&](const Accesses& accesses) {
     if (finding.is_race) return;
-    const auto other = std::ranges::find_if(accesses, [&](const PastAccess& past) {
-      return is_conflict(order, past, now) && !order.is_before(past, now.thread);
-    });
-    if (other == accesses.end()) return;
-    finding.is_race = true;
-    finding.other = *other;
+    for (auto past = accesses.begin(); past != accesses.end(); ++past) {
+      if (!is_conflict(order, *past, now) || order.is_before(*past, now.thread)) continue;
+      // An atomic operation has seen the strong stores to its word that came before it: the last to
+      // count may set the counter back.
+      const bool is_seen =
+          past->is_strong && std::any_of(past + 1, accesses.end(), [&](const PastAccess& later) {
+            return later.kind == AccessKind::atomic && later.bytes == past->bytes &&
+                   order.is_before(later, now.thread);
+          });
+      if (is_seen) continue;
+      finding.is_race = true;
+      finding.other = *past;
+      return;
+    }
   };
   const std::size_t end = offset + static_cast<std::size_t>(bytes);
   for (std::size_t i = offset / kWordBytes; i * kWordBytes < end; ++i) {

@@ -25,12 +25,14 @@ void Watcher::start(std::vector<KnownMemory> tensors, bool records_steps) {
   counter_.start();
   recorder_.start(records_steps);
   suspended_.clear();
+  polls_ = false;
   is_on_ = true;
 }
 
 LaunchCounts Watcher::stop() {
   is_on_ = false;
   LaunchCounts counts = counter_.result();
+  counts.polls = polls_;
   counts.steps = recorder_.take();
   return counts;
 }
@@ -166,6 +168,7 @@ void Watcher::collective_done(
   if (!is_on_) return;
   const NotWatching guard;
   settle();
+  collectives_[static_cast<std::size_t>(warp)] = order_.epoch();
   if (kind == Collective::sync) order_.sync_warp(warp, lanes);
   if (lanes == 0xffffffff) counter_.flush_warp(warp);
   if (lanes == 0xffffffff && recorder_.is_on()) recorder_.flush_warp(warp);

@@ -176,6 +176,7 @@ class Watcher : public Observer {
   bool is_on_ = false;
   bool in_host_code_ = false;  // whether what is watched is the host's, not a kernel's
   bool watches_host_ = false;
+  bool polls_ = false;  // a strong load was seen
   /// A copy on a stream, and what it does with the host's memory.
   struct QueuedCopy {
     const void* host;
@@ -200,6 +201,8 @@ class Watcher : public Observer {
   OldValues old_values_;
   std::optional<PendingStore> pending_store_;  ///< the store has not happened yet
   Counter counter_;
+  std::array<std::uint32_t, kMaxThreads / kWarpThreads>
+      collectives_{};  ///< by warp: epoch of the last
   Recorder recorder_;
 };
 

@@ -4,6 +4,7 @@
 #include <cooperative_groups.h>
 #include <cuda_pipeline.h>
 
+#include <cassert>
 #include <cub/block/block_reduce.cuh>
 #include <cuda/barrier>
 
@@ -90,6 +91,20 @@ __global__ void half_arrives(const float* x, float* y, bool correct) {
   if (threadIdx.x < 32 || correct) asm volatile("bar.sync 1, 64;" ::: "memory");  // <-- half
 }
 
+__global__ void half_a_warp(const float* x, float* y, bool correct) {
+  y[threadIdx.x] = x[threadIdx.x];
+  if (correct) {
+    asm volatile("bar.sync 1, 64;" ::: "memory");
+  } else if (threadIdx.x < 48) {
+    asm volatile("bar.sync 1, 48;" ::: "memory");  // <-- half a warp
+  }
+}
+
+__global__ void asserts(const float* x, float* y, bool correct) {
+  assert(correct || threadIdx.x < 3);  // <-- assertion
+  y[threadIdx.x] = x[threadIdx.x];
+}
+
 /// Two branches have the same barrier: of a warp's lanes or, which is right, of two warps.
 __global__ void lanes_at_two_barriers(const float* x, float* y, bool correct) {
   const int t = threadIdx.x;
@@ -129,6 +144,8 @@ std::vector<Case> construct_cases() {
       {"a tile that does not wait", on(tile_without_sync, {1, 64})},
       {"a block's storage that is used again", on(storage_again, {1, 64})},
       {"a named barrier that too few arrive at", on(half_arrives, {1, 64}), cudaErrorLaunchFailure},
+      {"a named barrier for half a warp", on(half_a_warp, {1, 64}), cudaErrorLaunchFailure},
+      {"an assertion that does not hold", on(asserts, {1, 32}), cudaErrorAssert},
       {"lanes of a warp at two named barriers", on(lanes_at_two_barriers, {1, 64})},
       {"lanes of a warp that arrive in two branches", on(lanes_arrive, {1, 64})},
       {"more threads than promised",

@@ -133,6 +133,14 @@ __global__ void lock_without_fence(const float* x, float* y, bool correct) {
   atomicExch(flags(y), 0u);
 }
 
+/// The last block to count sets the counter back: it has seen all others' counts.
+__global__ void counter_set_back(const float*, float* y, bool correct) {
+  if (threadIdx.x != 0) return;
+  __threadfence();
+  const unsigned before = atomicAdd(flags(y), 1u);             // <-- counted
+  if (before == (correct ? gridDim.x - 1 : 0)) *flags(y) = 0;  // <-- set back
+}
+
 /// From block to block, and from there to the next.
 __global__ void chain_of_blocks(const float* x, float* y, bool correct) {
   volatile unsigned* const flag = flags(y);
@@ -240,6 +248,7 @@ std::vector<Case> memory_model_cases() {
       {"an atomic store of a flag is relaxed", on_flag(relaxed_store, {2, 32})},
       {"a flag is atomic for one block", on_flag(flag_of_block, {2, 32})},
       {"a lock is taken without a fence", on_flag(lock_without_fence, {3, 32})},
+      {"a counter is set back while others still count", on_flag(counter_set_back, {3, 32})},
       {"the middle of a chain of flags has no fence", on_flag(chain_of_blocks, {3, 32})},
       {"ld of a flag is relaxed", on_flag(ptx_load, {2, 32})},
       {"red to a flag is relaxed", on_flag(ptx_red, {2, 32})},

@@ -34,12 +34,14 @@ inline int run(bool atomically, bool waits) {
   cudaMemcpy(x, numbers.data(), kSize * sizeof(int), cudaMemcpyHostToDevice);
   cudaMemset(bins, 0, kBins * sizeof(int));
   count<<<4, 64>>>(x, bins, kSize, atomically);
-  int counts[kBins];
-  cudaMemcpyAsync(counts, bins, sizeof counts, cudaMemcpyDeviceToHost, nullptr);
+  int* counts = nullptr;
+  cudaMallocHost(&counts, kBins * sizeof(int));
+  cudaMemcpyAsync(counts, bins, kBins * sizeof(int), cudaMemcpyDeviceToHost, nullptr);
   if (waits) cudaDeviceSynchronize();
   int sum = 0;
-  for (const int number : counts) sum += number;
+  for (int i = 0; i < kBins; ++i) sum += counts[i];
   std::printf("%d\n", sum);
+  cudaFreeHost(counts);
   cudaFree(x);
   cudaFree(bins);
   return cudaGetLastError() == cudaSuccess && sum == kSize ? 0 : 3;

@@ -1,0 +1,70 @@
+/// \file
+/// What CUDA's memory model allows: old values, and what no GPU of today needs a fence for.
+
+#include <string>
+#include <vector>
+
+#include "common/cpu_device/device.hpp"
+#include "common/cpu_device/interface/watching.hpp"
+#include "common/cpu_device/tests/kernels.hpp"
+#include "tests/catch.hpp"
+#include "tests/gpu_support.hpp"
+#include "tests/watch.hpp"
+
+using namespace tests;
+using rmsnorm::cpu_device::Launch;
+
+namespace {
+
+/// Launches the kernel on y, which is 0 but for y[0] = 1, and watches it.
+template <class Kernel>
+Outcome launch(Kernel kernel, Launch at, const Floats& y, bool correct) {
+  rmsnorm::take_notes();
+  rmsnorm::take_old_loads();
+  cudaMemset(y.data, 0, y.buffer.bytes());
+  const Outcome outcome = watch({y.named("y")}, [&] { kernel->*at(y.data, correct); });
+  CHECK(outcome.at_synchronise == cudaSuccess);
+  CHECK(outcome.hazards == std::vector<std::string>());
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("in an odd order, a value without fences is still the old one when its flag is seen") {
+  NEEDS_COUNTS();
+  const Floats y(3);
+  for (const int order : {0, 1, 2, 3}) {
+    CAPTURE(order);
+    rmsnorm::change_order(order, nullptr);
+    CHECK(launch(hand_over, Launch(2, 1), y, true).seen.polls);
+    CHECK(y.values()[2] == 1);
+    launch(hand_over, Launch(2, 1), y, false);
+    const std::vector<std::string> old = rmsnorm::take_old_loads();
+    rmsnorm::change_order(0, nullptr);
+    CHECK(y.values()[2] == (order % 2 == 0 ? 1 : 0));
+    CHECK(old.empty() == (order % 2 == 0));
+    if (!old.empty()) CHECK_THAT(old[0], contains("may read the value here from before the store"));
+    CHECK(y.values()[0] == 1);  // memory has the new one
+  }
+}
+
+TEST_CASE("a barrier instead of a fence behind an atomic operation is no mistake, but noted") {
+  NEEDS_COUNTS();
+  const Floats y(100);
+  CHECK_FALSE(launch(last_block_sums, Launch(2, 32), y, true).seen.polls);
+  CHECK(rmsnorm::take_notes() == std::vector<std::string>());
+  launch(last_block_sums, Launch(2, 32), y, false);
+  const std::vector<std::string> notes = rmsnorm::take_notes();
+  REQUIRE(notes.size() == 1);
+  CHECK_THAT(notes[0], contains("behind a barrier, and no fence is between the two"));
+  CHECK(y.values()[99] == 63);
+}
+
+TEST_CASE("a shared variable outside of functions is each block's own") {
+  const Floats y(64);
+  shared_outside->*Launch(2, 32)(y.data);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  CHECK(rmsnorm::take_hazards() == std::vector<std::string>());
+  CHECK(y.values()[0] == 31);
+  CHECK(y.values()[63] == 32);
+}
