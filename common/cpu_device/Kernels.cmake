@@ -72,44 +72,67 @@ function(cpu_device_add_kernels target)
   target_link_libraries(${target} PRIVATE cpu_device)
 endfunction()
 
-# cpu_device_add_program(TARGET FILE.cu...): a program with a main() of its own, watched from its first line
-# to its last (interface/watched_program.cpp). Headers with kernels that lie beside its files are rewritten, too.
+# cpu_device_add_program(TARGET FILE.cu... [INCLUDE FOLDER...]): a program with a main() of its own, watched
+# from its first line to its last (interface/watched_program.cpp). Headers beside its files, and all in these
+# folders, may have kernels.
 set(CPU_DEVICE_WATCHED_PROGRAM "${CMAKE_CURRENT_LIST_DIR}/interface/watched_program.cpp" CACHE INTERNAL "")
 function(cpu_device_add_program target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "INCLUDE")
   add_executable(${target} EXCLUDE_FROM_ALL "${CPU_DEVICE_WATCHED_PROGRAM}")
   target_link_options(${target} PRIVATE LINKER:--wrap=main,--wrap=exit,--wrap=quick_exit)
-  cpu_device_add_kernels(${target} WATCHED ${ARGN})
+  cpu_device_add_kernels(${target} WATCHED ${arg_UNPARSED_ARGUMENTS})
   target_compile_options(${target} PRIVATE "SHELL:-include cuda_runtime.h")  # as nvcc does
+  set(of_target "${CMAKE_CURRENT_BINARY_DIR}/rewritten/${target}")  # where its files look first
+  file(GLOB_RECURSE others "${of_target}/*.cuh" "${of_target}/*.h" "${of_target}/*.hpp")
+  if(others)
+    file(REMOVE ${others})  # maybe of another program
+  endif()
   set(folders "")
-  foreach(file IN LISTS ARGN)
+  foreach(file IN LISTS arg_UNPARSED_ARGUMENTS)
     cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE)
     cmake_path(GET file PARENT_PATH folder)
     list(APPEND folders "${folder}")
   endforeach()
   list(REMOVE_DUPLICATES folders)
-  set(of_target "${CMAKE_CURRENT_BINARY_DIR}/rewritten/${target}")
-  file(GLOB others "${of_target}/*.cuh" "${of_target}/*.h" "${of_target}/*.hpp")
-  if(others)
-    file(REMOVE ${others})  # maybe of another program
-  endif()
   foreach(folder IN LISTS folders)
     file(GLOB headers CONFIGURE_DEPENDS "${folder}/*.cuh" "${folder}/*.h" "${folder}/*.hpp")
     foreach(header IN LISTS headers)
       file(STRINGS "${header}" lines REGEX "<<<|__shared__|asm" LIMIT_COUNT 1)
-      if(NOT lines)
-        continue()
+      if(lines)
+        cmake_path(GET header FILENAME name)
+        cpu_device_rewrite_file("${header}" "${of_target}/${name}")
+        target_sources(${target} PRIVATE "${of_target}/${name}")
       endif()
-      cmake_path(GET header FILENAME name)
-      set(rewritten "${CMAKE_CURRENT_BINARY_DIR}/rewritten/${target}/${name}")  # where files look first
-      add_custom_command(
-        OUTPUT "${rewritten}"
-        COMMAND cpu_device_rewrite "${header}" "${rewritten}"
-        DEPENDS "${header}" cpu_device_rewrite
-        COMMENT "Rewriting ${name} as C++"
-        VERBATIM)
-      target_sources(${target} PRIVATE "${rewritten}")
     endforeach()
   endforeach()
+  set(number 0)
+  foreach(folder IN LISTS arg_INCLUDE)
+    math(EXPR number "${number} + 1")
+    file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${folder}/*.cuh" "${folder}/*.h" "${folder}/*.hpp")
+    foreach(header IN LISTS headers)
+      cmake_path(RELATIVE_PATH header BASE_DIRECTORY "${folder}" OUTPUT_VARIABLE name)
+      cpu_device_rewrite_file("${header}" "${of_target}/include_${number}/${name}")
+      target_sources(${target} PRIVATE "${of_target}/include_${number}/${name}")
+    endforeach()
+    target_include_directories(${target} PRIVATE "${of_target}/include_${number}" "${folder}")
+  endforeach()
+endfunction()
+
+# cpu_device_rewrite_file(FILE REWRITTEN): the command that writes it. What needs no rewriting may also have what
+# the CPU device lacks: it is copied.
+function(cpu_device_rewrite_file file rewritten)
+  file(STRINGS "${file}" lines REGEX "<<<|__shared__|asm" LIMIT_COUNT 1)
+  set(rewrite cpu_device_rewrite)
+  if(NOT lines)
+    set(rewrite ${CMAKE_COMMAND} -E copy)
+  endif()
+  cmake_path(GET file FILENAME name)
+  add_custom_command(
+    OUTPUT "${rewritten}"
+    COMMAND ${rewrite} "${file}" "${rewritten}"
+    DEPENDS "${file}" cpu_device_rewrite
+    COMMENT "Rewriting ${name} as C++"
+    VERBATIM)
 endfunction()
 
 # cpu_device_rewrite_header(FOLDER HEADER): a header with launches, __shared__ variables or inline PTX,
@@ -117,12 +140,7 @@ endfunction()
 # compiler looks into its folder first.)
 function(cpu_device_rewrite_header folder header)
   set(rewritten "${CMAKE_BINARY_DIR}/rewritten/${header}")
-  add_custom_command(
-    OUTPUT "${rewritten}"
-    COMMAND cpu_device_rewrite "${folder}/${header}" "${rewritten}"
-    DEPENDS "${folder}/${header}" cpu_device_rewrite
-    COMMENT "Rewriting ${header} as C++"
-    VERBATIM)
+  cpu_device_rewrite_file("${folder}/${header}" "${rewritten}")
   string(MAKE_C_IDENTIFIER "rewritten_${header}" target)
   add_custom_target(${target} DEPENDS "${rewritten}")
   add_dependencies(cpu_device ${target})

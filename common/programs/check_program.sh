@@ -22,7 +22,7 @@ END
 }
 
 check_program() { # FILE... [OPTION...] [-- ARGUMENT...]
-  local files=() compiler=() arguments=() orders=4 steps=2000000000 trace='' each='' file
+  local files=() compiler=() folders=() arguments=() orders=4 steps=2000000000 trace='' each='' file
   while [ $# -gt 0 ]; do
     case "$1" in
       --help | -h) check_program_help && return ;;
@@ -45,10 +45,11 @@ check_program() { # FILE... [OPTION...] [-- ARGUMENT...]
         ;;
       -I?*)
         file=$(realpath -e "${1#-I}" 2>/dev/null) || fail 2 "there is no folder '${1#-I}'"
-        compiler+=("-I$file")
+        folders+=("$file")
         ;;
-      -D?* | -std=c++2?) compiler+=("$1") ;;
-      -std=*) ;; # the device's headers need C++20
+      -D?* | -std=c++2?) compiler+=("${1//;/\\;}") ;;
+      # The device's headers need C++20; the rest is for a GPU's code.
+      -std=* | --std=* | -O* | -g | -G | -lineinfo | -arch=* | -gencode=* | -rdc=*) ;;
       -*) fail 2 "check --program has no option '$1' (--help shows them)" ;;
       *)
         file=$(realpath -e "$1" 2>/dev/null) || fail 2 "there is no file '$1'"
@@ -71,39 +72,70 @@ check_program() { # FILE... [OPTION...] [-- ARGUMENT...]
   run_program "$(basename "${files[0]}")"
 }
 
-# Builds $files with $compiler's options, and takes the program.
+# Builds $files with $compiler's options and the headers of $folders, and takes the program. At the same time,
+# clang says which functions a kernel may not call.
 build_program() {
   configure -D "RMSNORM_CHECK_PROGRAM=$(IFS=';' && echo "${files[*]}")" \
+    -D "RMSNORM_CHECK_FOLDERS=$(IFS=';' && echo "${folders[*]}")" \
     -D "RMSNORM_CHECK_OPTIONS=$(IFS=';' && echo "${compiler[*]}")"
   own_folder
   lock_build
-  local log="$here/build/$preset/reader.log" status=0 file messages=''
+  local log="$here/build/$preset/reader.log" status=0 file messages='' asked
+  ask_clang_about_program &
+  asked=$!
   with_progress "building for $preset" "$log" cmake --build --preset "$preset" --target watched_program ||
     status=$?
-  for file in "${files[@]}"; do messages+=$(messages_about "$file" "$(basename "$file")" "$log"); done
-  if [ -n "$messages" ]; then echo "$messages" >&2; fi
+  for file in "${files[@]}"; do
+    said=$(messages_about "$file" "$(basename "$file")" "$log")
+    messages+=${said:+$said$'\n'}
+  done
+  wait "$asked"
+  if [ -s "$own/clang.said" ] && [ "$status" -eq 0 ]; then
+    messages+=$(cat "$own/clang.said")$'\n'
+    status=1
+  fi
+  # In a header, maybe.
+  if [ -z "$messages" ] && [ "$status" -ne 0 ]; then
+    messages=$(grep -E ': (fatal )?error: |undefined reference to' "$log" | head -n 20)
+    messages+=${messages:+$'\n'}
+  fi
+  printf '%s' "$messages" >&2
   if [ "$status" -eq 0 ]; then
     take_program "$here/build/$preset/common/watched_program"
     return
   fi
   unlock_build
-  if [ -z "$messages" ]; then fail_with "$log" "the build failed"; fi
+  if [ -z "$messages" ] && [ -z "$each" ]; then fail_with "$log" "the build failed"; fi
   return 2
 }
 
+ask_clang_about_program() {
+  local file said
+  if [ -n "$build_lock" ]; then exec {build_lock}>&-; fi # the build is the parent's
+  : >"$own/clang.said"
+  for file in "${files[@]}"; do
+    said=$("$here/common/cpu_device/compiler/ask_clang.sh" "$file" "${folders[@]/#/-I}" "${compiler[@]}") ||
+      if [ $? -eq 1 ]; then printf '%s\n' "${said//"$file:"/"$(basename "$file"):"}" >>"$own/clang.said"; fi
+  done
+}
+
 # Runs $own/watched_program in each order. What it prints in the first is shown, and
-# the mistakes of the first that has any.
+# the mistakes of the first that has any. Each reads what comes on stdin from its begin.
 run_program() { # NAME
-  local order report="$own/report" found="$own/found" where='' status='' others=''
+  local order report="$own/report" found="$own/found" where='' status='' others='' code
   : >"$found"
+  : >"$own/notes"
+  : >"$own/stdin"
   for ((order = 0; order < orders; ++order)); do
     rm -f "$report"
     if [ -t 2 ]; then printf '\r\e[Kchecking %s, order %s of %s' "$1" $((order + 1)) "$orders" >&2; fi
-    CPU_DEVICE_ORDER=$order CPU_DEVICE_STEPS=$steps CPU_DEVICE_REPORT=$report CPU_DEVICE_BEFORE_CRASH='crash: ' \
-      CPU_DEVICE_TRACE=$([ "$order" -gt 0 ] || echo "$trace") \
-      "$own/watched_program" "${arguments[@]}" >"$own/printed.$order" 2>"$own/errors.$order" || true
+    run_in_order "$order"
     if [ ! -f "$report" ]; then sed -n 's/^crash: //p' "$own/printed.$order" >"$report"; fi
-    if [ ! -s "$report" ]; then echo "it was ended by a signal" >"$report"; fi
+    if [ ! -s "$report" ] && [ "$code" -gt 128 ]; then
+      echo "it was ended by a signal, SIG$(kill -l $((code - 128)))" >"$report"
+    elif [ ! -s "$report" ]; then
+      echo "it ended with $code before its end: does it call _exit()?" >"$report"
+    fi
     if [ "$order" -eq 0 ]; then
       if [ -t 2 ]; then printf '\r\e[K' >&2; fi
       sed '/^crash: /d' "$own/printed.0"
@@ -111,24 +143,59 @@ run_program() { # NAME
       sed -n 's/^trace //p' "$report" >"$own/trace"
     fi
     if [ "${status:-0}" -eq 0 ]; then status=$(sed -n 's/^exit //p' "$report"); fi
-    if ! cmp -s "$own/printed.0" "$own/printed.$order" && [ -z "$others" ]; then others=$((order + 1)); fi
+    if ! cmp -s "$own/printed.0" "$own/printed.$order" && [ -z "$others" ]; then
+      others=$((order + 1))
+      sed -n 's/^old //p' "$report" >"$own/old"
+    fi
+    sed -n 's/^note /note: /p' "$report" >>"$own/notes"
     if [ -s "$found" ]; then continue; fi
-    grep -v -e '^exit ' -e '^trace ' "$report" >"$found" && where=$((order + 1))
+    grep -v -e '^exit ' -e '^trace ' -e '^note ' -e '^old ' "$report" >"$found" && where=$((order + 1))
   done
   if [ -t 2 ]; then printf '\r\e[K' >&2; fi
+  local tried="$orders orders"
+  if [ "$orders" -eq 1 ]; then tried='1 order'; fi
   if [ -s "$found" ]; then
     printf '%-27s FAIL  in order %s of %s:\n' "$1" "$where" "$orders"
-    fold -s -w 96 "$found" | sed 's/^/  /; s/ *$//'
+    shown <"$found"
   elif [ "${status:-0}" -ne 0 ]; then
-    printf '%-27s FAIL  no mistakes seen in %s orders, but its exit status is %s\n' "$1" "$orders" "$status"
+    printf '%-27s FAIL  no mistakes seen in %s, but its exit status is %s\n' "$1" "$tried" "$status"
   else
-    printf '%-27s PASS  no mistakes seen in %s orders\n' "$1" "$orders"
+    printf '%-27s PASS  no mistakes seen in %s\n' "$1" "$tried"
   fi
+  sort -u "$own/notes" | shown
   if [ -n "$others" ]; then
     echo "  in order $others it prints something else than in the first"
+    shown <"$own/old"
   fi
   if [ -s "$own/trace" ]; then sed 's/^/  /' "$own/trace"; fi
   [ ! -s "$found" ] && [ "${status:-0}" -eq 0 ]
+}
+
+shown() {
+  fold -s -w 96 | sed 's/^/  /; s/ *$//'
+}
+
+# The exit code is in $code. What the first order reads is kept for the others.
+run_in_order() { # ORDER
+  local keeps=''
+  code=0
+  if [ "$1" -eq 0 ]; then
+    rm -f "$own/first"
+    mkfifo "$own/first"
+    tee "$own/stdin" <&0 >"$own/first" 2>/dev/null &
+    keeps=$!
+  fi
+  { # without the shell's own words about a signal
+    CPU_DEVICE_ORDER=$1 CPU_DEVICE_STEPS=$steps CPU_DEVICE_REPORT=$report CPU_DEVICE_BEFORE_CRASH='crash: ' \
+      CPU_DEVICE_TRACE=$([ "$1" -gt 0 ] || echo "$trace") \
+      "$own/watched_program" "${arguments[@]}" \
+      <"$own/$([ "$1" -gt 0 ] && echo stdin || echo first)" >"$own/printed.$1" 2>"$own/errors.$1" ||
+      code=$?
+  } 2>/dev/null
+  if [ -n "$keeps" ]; then
+    kill "$keeps" 2>/dev/null || true
+    wait "$keeps" 2>/dev/null || true
+  fi
 }
 
 # A line or more for each program in the folder $each. The worst exit code is that of all.
@@ -139,7 +206,7 @@ check_each_program() {
     files=("$file")
     status=0
     if build_program; then
-      run_program "$(basename "$file")" >"$own/verdict" 2>/dev/null || status=$?
+      run_program "$(basename "$file")" >"$own/verdict" 2>/dev/null </dev/null || status=$?
       grep -a -A 99 -e ' PASS  ' -e ' FAIL  ' "$own/verdict"
     else
       status=2
