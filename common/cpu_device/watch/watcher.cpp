@@ -317,7 +317,9 @@ void Watcher::variable_access(const Access& access) {
                             owner_of(own_line_of_call(access.pc).file).empty();
     if (is_overrun) {
       name = "what lies behind the device's variables";
-    } else if (name.starts_with("rmsnorm::cpu_device::") || running->shared().contains(value)) {
+    } else if (
+        name.starts_with("rmsnorm::cpu_device::") || name.starts_with("rmsnorm_shared_") ||
+        running->shared().contains(value)) {
       name.clear();
     }
   }

@@ -125,16 +125,85 @@ FAMILIES = {
   } else {
     while (*raised == 0) {
     }
-    __threadfence();
+    @behind@
     y[0] = y[1];
   }
 """,
         {
             "fence": ["__threadfence();", "", "__threadfence_block();"],
+            "behind": ["__threadfence();", "", "__threadfence_block();"],
             "raise": ["*raised = 1;", "flag[1] = 1;", "*raised = 0;"],
         },
         lambda n, t, b: 5,
         [32, 64],
+    ),
+    "volatile": (  # no race: the value is the old one
+        """
+  volatile int* const raised = flag;
+  volatile int* const value = y + 1;
+  if (threadIdx.x != 0 || blockIdx.x > 1) return;
+  if (blockIdx.x == 0) {
+    *value = x[5];
+    @fence@
+    *raised = 1;
+  } else {
+    while (*raised == 0) {
+    }
+    @behind@
+    y[0] = *value;
+  }
+""",
+        {
+            "fence": ["__threadfence();", "", "__threadfence_block();"],
+            "behind": ["__threadfence();", "", "__threadfence_block();"],
+        },
+        lambda n, t, b: 5,
+        [32, 64],
+    ),
+    "atomic_ref": (
+        """
+  const cuda::atomic_ref<int, cuda::@scope@> raised(*flag);
+  if (threadIdx.x != 0 || blockIdx.x > 1) return;
+  if (blockIdx.x == 0) {
+    y[1] = x[5];
+    raised.store(1, cuda::memory_order_@release@);
+  } else {
+    while (raised.load(cuda::memory_order_@acquire@) == 0) {
+    }
+    y[0] = y[1];
+  }
+""",
+        {
+            "scope": ["thread_scope_device", "thread_scope_block"],
+            "release": ["release", "relaxed"],
+            "acquire": ["acquire", "relaxed"],
+        },
+        lambda n, t, b: 5,
+        [32, 64],
+    ),
+    "meeting": (  # of all blocks
+        """
+  if (threadIdx.x == 0) y[1 + blockIdx.x] = x[blockIdx.x];
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    @fence@
+    atomicAdd(flag, 1);
+    while (atomicAdd(flag, 0) < @all@) {
+    }
+    __threadfence();
+  }
+  @meet@
+  if (threadIdx.x == @who@ && blockIdx.x == 0) {
+    for (int i = 0; i < gridDim.x; ++i) y[0] += y[1 + i];
+  }
+""",
+        {
+            "fence": ["__threadfence();", "", "__threadfence_block();"],
+            "all": ["gridDim.x", "1"],
+            "meet": ["__syncthreads();", "", "__syncwarp();"],
+        },
+        lambda n, t, b: sum(i % 7 for i in range(b)),
+        [64, 128],
     ),
     "last_block": (
         """
@@ -165,13 +234,14 @@ FAMILIES = {
         """
   if (threadIdx.x % 32 != 0) return;
   @take@
-  __threadfence();
+  @behind@
   y[0] = y[0] + 1;
   @fence@
   @give@
 """,
         {
             "take": ["while (atomicCAS(flag, 0, 1) != 0) {\n  }", ""],
+            "behind": ["__threadfence();", "", "__threadfence_block();"],
             "fence": ["__threadfence();", "", "__threadfence_block();"],
             "give": ["atomicExch(flag, 0);", "", "atomicExch(flag + 1, 0);"],
         },
@@ -233,6 +303,7 @@ def program(number, family, rng):
 
 
 MAIN = """
+#include <cuda/atomic>
 #include <vector>
 
 @kernels@
@@ -271,6 +342,7 @@ def verdict(number, folder):
             os.environ, CPU_DEVICE_ORDER=str(order), CPU_DEVICE_STEPS="200000000", CPU_DEVICE_REPORT=str(report))
         ran = subprocess.run([PROGRAM, str(number)], env=environment, capture_output=True, text=True)
         said = report.read_text() if report.exists() else ran.stdout
+        said = re.sub(r"^(note|old) .*\n", "", said, flags=re.MULTILINE)
         if said != "exit 0\n":
             return re.sub(r"\nexit \d+\n$", "", said).strip()
     return ""
@@ -293,9 +365,11 @@ def main():
         text = text.replace("@cases@", "".join(case for _, case, _ in drawn.values()))
         file = options.folder / f"{family}.cu"
         file.write_text("#include <cstdlib>\n" + text)
-        subprocess.run(
+        built = subprocess.run(
             [TOP / "rmsnorm", "check", "--program", file, "--orders", "1", "--", "-1"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if built.returncode != 1:  # which is what main() leads to here
+            sys.exit(f"{file}: {built.stdout}{built.stderr}")
         counts = {True: [0, 0], False: [0, 0]}
         for number, (_, _, mistake) in drawn.items():
             said = verdict(number, options.folder)
