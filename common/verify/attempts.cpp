@@ -132,6 +132,26 @@ std::vector<Values> single_values() {
   return values;
 }
 
+/// Each row has a number whose square is next to what fp32, or a fast division, can hold: from
+/// 2^125 to less than 2^128.
+const Values& large_squares() {
+  static const Values values = {
+      "a number near 2^63 in every row", [](float x, Shape at, Shape of) {
+        const float exponent = 62.6f + 0.26f * static_cast<float>(at.rows % 5);
+        return at.hidden == at.rows % of.hidden ? std::copysign(std::exp2(exponent), x) : x;
+      }};
+  return values;
+}
+
+/// What overflows where the weight comes before the norm.
+const Values& large_weights() {
+  static const Values values = {
+      "1e18 in every second row and every third weight 1e25",
+      [](float x, Shape at, Shape) { return is_in_second(at.rows) ? std::copysign(1e18f, x) : x; },
+      "", 1e25f};
+  return values;
+}
+
 constexpr const char* kAllInputs = "all inputs";
 
 /// Has the operation more than one?
@@ -322,7 +342,8 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
   read(", with tensors that begin ", "%d", &bytes);
   std::vector<Values> every_values = all_values();
   for (const Values& values : single_values()) every_values.push_back(values);
-  every_values.insert(every_values.end(), {Values{}, small(), large_fp16()});
+  every_values.insert(
+      every_values.end(), {Values{}, small(), large_fp16(), large_squares(), large_weights()});
   float number = 0;
   if (read(", every third weight ", "%f", &number)) {
     every_values.push_back(every_third_weight(number));
@@ -428,6 +449,9 @@ std::vector<Attempt> attempts_for(
   attempts.add_values({.rows = 9, .hidden = 1024});
   for (const int hidden : {2, 3, 37, 1000, 2052}) {
     attempts.add_values({.rows = 5, .hidden = hidden}, single_values());
+  }
+  for (const int hidden : {1, 2, 3, 37, 1000}) {
+    attempts.add_values({.rows = 9, .hidden = hidden}, {large_squares(), large_weights()});
   }
   attempts.add_shifted({.rows = 3, .hidden = 1024});
   if (implementation.operation->has_eps) {

@@ -49,6 +49,7 @@ Search::Search(const Implementation& implementation, std::uint64_t seed)
     : implementation_(implementation),
       seed_(seed),
       left_for_sizes_(4 * kMostWork),
+      left_for_numbers_(kMostWork),
       left_for_pairs_(kMostWork),
       left_for_multiprocessors_(kMostWork),
       left_for_values_(kMostWork) {
@@ -107,6 +108,7 @@ void Search::add(Packed& packed) {
 
 std::vector<Attempt> Search::next() {
   if (queue_.empty()) propose_at_constants();
+  if (queue_.empty()) propose_at_numbers();
   if (queue_.empty()) propose_pairs();
   if (queue_.empty()) propose_multiprocessors();
   if (queue_.empty()) propose_values();
@@ -220,6 +222,30 @@ void Search::propose_numbers(const Threshold& threshold) {
     attempt.spec.eps = value;
     queue_.push_back(attempt);
   }
+}
+
+/// Multiples of each number in the source, and of the next, as a mask has it, with one beside:
+/// alone, and rows of one with columns of another.
+void Search::propose_at_numbers() {
+  constexpr int kRows = 3;
+  constexpr int kHidden = 40;
+  if (std::exchange(has_numbers_, true) || reached_by_.empty()) return;
+  std::vector<std::size_t> places;
+  for (const auto& [place, number] : reached_by_) places.push_back(place);
+  const std::vector<int> numbers = numbers_in_sources(places);
+  const Attempt base{{.memory = implementation_.memory}};
+  for (const int number : numbers) {
+    for (const int size : {number, 2 * number, number + 1, 2 * number + 2, number - 1}) {
+      propose_shape(base, kRows, size);
+      propose_shape(base, size, kHidden);
+    }
+  }
+  for (const int rows : numbers) {
+    for (const int hidden : numbers) {
+      if (double{1} * rows * hidden <= kElementsOfPair) propose_shape(base, rows, hidden);
+    }
+  }
+  keep_small(left_for_numbers_);
 }
 
 /// Problems with each two sizes that decide about something: what needs both has not been seen yet.

@@ -20,7 +20,8 @@ double work(const Operation& operation, const WorkloadSpec& spec);
 
 /// Proposes problems for one implementation.
 ///
-/// Where the code compares a number with a constant, sizes and values on both sides of it; where
+/// Where the code compares a number with a constant, sizes and values on both sides of it;
+/// multiples of the numbers in its source; where
 /// the number is a size, rows and columns on either side of two of them; where no problem with
 /// special values has been, these values; and random problems, some at a time, until none of them
 /// reaches a new place.
@@ -58,6 +59,7 @@ class Search {
   void propose_at_constants();
   void propose_sizes(const Threshold& threshold);
   void propose_numbers(const Threshold& threshold);
+  void propose_at_numbers();
   void propose_pairs();
   void propose_multiprocessors();
   void propose_shape(Attempt attempt, double rows, double hidden);
@@ -76,9 +78,11 @@ class Search {
   std::set<int> are_done_;                 ///< attempts that were repeated with such values
   std::set<std::string> texts_;            ///< of all that were tried or proposed
   std::map<std::string, std::set<float>> numbers_;  ///< of types: constants that were proposed
+  bool has_numbers_ = false;                        ///< whether those of the source were tried
   bool has_pairs_ = false;                          ///< whether sizes were combined
   bool asks_for_multiprocessors_ = false;           ///< whether their number may decide something
   double left_for_sizes_;               ///< of the work that these problems may cost, in elements
+  double left_for_numbers_;             ///< likewise
   double left_for_pairs_;               ///< likewise
   double left_for_multiprocessors_;     ///< likewise
   double left_for_values_;              ///< likewise

@@ -352,13 +352,8 @@ class Rewriter {
   void call_instead(const std::string& name, std::size_t behind) {
     for (std::size_t i = behind; i < tokens_.size(); ++i) {
       if (tokens_[i].kind != Token::Kind::word || tokens_[i].text != name) continue;
-      std::size_t before = i - 1;
-      while (before > behind && tokens_[before].is_blank()) --before;
-      if (tokens_[before].is(".") || (tokens_[before].is(">") && tokens_[before - 1].is("-")) ||
-          tokens_[before].is("->")) {
-        continue;  // a member's name
-      }
-      tokens_[i].text = "rmsnorm_get_" + name + "()";
+      const bool is_member = tokens_[i - 1].is(".") || joined(tokens_, i - 2, i) == "->";
+      if (!is_member) tokens_[i].text = "rmsnorm_get_" + name + "()";
     }
   }
 

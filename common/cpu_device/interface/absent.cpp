@@ -106,6 +106,10 @@ std::vector<Threshold> thresholds_not_crossed() {
   return {};
 }
 
+std::vector<int> numbers_in_sources(const std::vector<std::size_t>&) {
+  return {};
+}
+
 std::vector<SizeTest> size_tests() {
   return {};
 }

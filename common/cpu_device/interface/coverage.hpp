@@ -94,6 +94,11 @@ std::string call_that_failed();
 /// an exception or abort() leads to. None where the build cannot tell.
 std::vector<Lines> lines_never_run(bool every_function);
 
+/// The whole numbers, of more than 2, in the files of the reader's code that these places are in: a
+/// remainder decides about a size by one, without a comparison that shows it. None of more than a
+/// million.
+std::vector<int> numbers_in_sources(const std::vector<std::size_t>& places);
+
 /// The comparisons of integers that depend on the problem alone.
 std::vector<SizeTest> size_tests();
 

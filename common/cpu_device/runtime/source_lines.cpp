@@ -253,9 +253,14 @@ std::string short_name(const std::string& file) {
   return std::filesystem::exists(ours) ? inside : file;
 }
 
+std::ifstream open_source(const std::string& file) {
+  std::ifstream opened(file);  // from the current folder, or from the project's
+  if (!opened) opened.open(std::filesystem::path(CPU_DEVICE_SOURCE_DIR) / file);
+  return opened;
+}
+
 std::string source_text(const SourceLine& line) {
-  std::ifstream file(line.file);  // from the current folder, or from the project's
-  if (!file) file.open(std::filesystem::path(CPU_DEVICE_SOURCE_DIR) / line.file);
+  std::ifstream file = open_source(line.file);
   std::string text;
   for (int i = 0; i < line.line && std::getline(file, text); ++i) {
   }

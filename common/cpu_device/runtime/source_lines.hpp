@@ -3,6 +3,7 @@
 /// From addresses in the program to names and lines of the source, through libdw.
 
 #include <compare>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,9 @@ struct SourceLine {
 
 /// "FILE:LINE".
 std::string place_text(const SourceLine& line);
+
+/// A file of the source, by the name that a line has; it may not be there.
+std::ifstream open_source(const std::string& file);
 
 /// The text of a line; "" if it cannot be read.
 std::string source_text(const SourceLine& line);

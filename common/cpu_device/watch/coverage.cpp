@@ -28,8 +28,8 @@
 
 #include "common/cpu_device/device.hpp"
 #include "common/cpu_device/runtime/source_lines.hpp"
+#include "common/cpu_device/runtime/steps.hpp"
 #include "common/cpu_device/scheduler/arrival.hpp"
-#include "common/cpu_device/watch/steps.hpp"
 
 extern "C" void __sanitizer_cov_trace_pc();
 

@@ -1,16 +1,20 @@
 /// \file
-/// Messages about mistakes.
+/// What is a mistake of a strong access or a race, and the messages about all.
 
 #include <fmt/args.h>
 #include <fmt/format.h>
 #include <signal.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "common/cpu_device/runtime/source_lines.hpp"
+#include "common/cpu_device/scheduler/grid.hpp"
+#include "common/cpu_device/scheduler/shared_memory.hpp"
 #include "common/cpu_device/watch/watcher.hpp"
 
 namespace rmsnorm::cpu_device {
@@ -156,6 +160,146 @@ std::string Watcher::crash(
     return text(mistakes::kCrashStack, {who, kStackBytes >> 10});
   }
   return text(mistakes::kCrashAddress, {who});
+}
+
+// Strong accesses, and what is a race.
+
+/// A number for the flag at an address: shared memory has the same addresses in every block.
+std::uintptr_t Watcher::flag_at(const void* address) const {
+  constexpr int kAddressBits = 47;
+  const auto number = reinterpret_cast<std::uintptr_t>(address);
+  if (!running->shared().contains(address)) return number;
+  if (Cluster* const cluster = grid_.cluster(); cluster != nullptr) {  // as others see it
+    return reinterpret_cast<std::uintptr_t>(
+        cluster->memory(grid_.rank()) + running->shared().offset_of(address));
+  }
+  return number ^ std::uintptr_t{order_.now(0).block} << kAddressBits;
+}
+
+/// A strong access acquires from its flag, or releases to it. In every other order of the blocks,
+/// loads see old values.
+void Watcher::strong_access(const Access& access) {
+  const int thread = running->current();
+  FlagAccess flag{flag_at(access.address), thread, access.strength.scope};
+  flag.pc = access.pc;
+  flag.is_atomic = access.kind == AccessKind::atomic;
+  flag.is_ordered = access.strength.acquires;
+  const bool sees_old = grid_.order() % 2 != 0 && !access.is_bulk;
+  if (access.kind == AccessKind::load) {
+    polls_ = polls_ || !access.is_bulk;
+    const OldValues::Word* const old =
+        sees_old ? old_values_.load(order_, flag.flag, access, thread) : nullptr;
+    if (old == nullptr) return order_.acquire(flag);
+    order_.acquire(flag, old->flag_before);
+    const SourceLine line = line_of_call(access.pc);
+    old_loads_.add("old " + place_text(line), [&] {
+      return hazard_of(mistakes::kOldValue, line, thread, {thread, FormatArg::of_call(old->pc)});
+    });
+    return;
+  }
+  if (access.kind == AccessKind::atomic) order_.acquire(flag);
+  if (sees_old) old_values_.store(order_, flag.flag, access, thread);
+  flag.is_ordered = access.strength.releases;
+  order_.release(flag);
+}
+
+/// The access as the shadow has it.
+PastAccess Watcher::past_of(const Access& access) {
+  const int thread = running->current();
+  if (access.is_strong) {
+    strong_access(access);
+  } else if (access.kind == AccessKind::store) {
+    old_values_.store(order_, flag_at(access.address), access, thread);
+  }
+  PastAccess past{order_.now(thread)};
+  past.is_strong = access.is_strong;
+  past.scope = access.strength.scope;
+  past.kind = access.kind;
+  past.pc = access.pc;
+  return past;
+}
+
+/// Race with an earlier access; of two stores, it depends on their values.
+void Watcher::found_race(
+    const Access& access, const PastAccess& other, std::string element, bool is_shared) {
+  const int thread = running->current();
+  const Race race{access, thread, other, is_shared, std::move(element), order_.gap(other, thread)};
+  if (access.kind != AccessKind::store || other.kind != AccessKind::store) return report(race);
+  pending_store_ = {race, {}};
+  std::memcpy(
+      pending_store_->before.data(), access.address,
+      std::min(pending_store_->before.size(), static_cast<std::size_t>(access.bytes)));
+}
+
+/// Of an element of shared or of global memory.
+void Watcher::report(
+    const Finding& finding, const Access& access, const std::string& element, bool is_shared) {
+  if (finding.is_race) found_race(access, finding.other, element, is_shared);
+  if (!finding.is_unwritten) return;
+  running->report(
+      is_shared ? mistakes::kUnwrittenShared : mistakes::kUnwrittenGlobal, access.pc,
+      {running->current(), element});
+}
+
+/// Behind a load or a store. Of two stores, it is no race if both stored the same.
+void Watcher::settle() {
+  old_values_.restore();
+  if (const void* const note = order_.take_note(); note != nullptr) {
+    const SourceLine line = line_of_call(note);
+    notes_.add("note " + place_text(line), [&] {
+      return hazard_of_host(mistakes::kReliesOnBarrier, line, {});
+    });
+  }
+  if (!pending_store_) return;
+  const Access& access = pending_store_->race.access;
+  const auto bytes =
+      std::min(pending_store_->before.size(), static_cast<std::size_t>(access.bytes));
+  if (std::memcmp(pending_store_->before.data(), access.address, bytes) != 0) {
+    report(pending_store_->race);
+  }
+  pending_store_.reset();
+}
+
+/// Each is reported once for its lines.
+void Watcher::report(const Race& race) {
+  const SourceLine here = line_of_call(race.access.pc);
+  const SourceLine there = line_of_call(race.other.pc);
+  const AccessKind kind = race.access.kind;
+  const AccessKind other = race.other.kind;
+  const bool both_store = kind == AccessKind::store && other == AccessKind::store;
+  const bool both_strong = race.access.is_strong && race.other.is_strong;
+  const std::string key =
+      "race " + place_text(std::min(here, there)) + place_text(std::max(here, there));
+  hazards_.add(key, [&] {
+    if (race.gap.kind != Order::Gap::Kind::none) {
+      return hazard_of(
+          race.gap.kind == Order::Gap::Kind::fence ? mistakes::kNoFenceBehind
+                                                   : mistakes::kNarrowScope,
+          here, race.thread,
+          {verb(kind), race.element, verb(other), FormatArg::of_call(race.other.pc),
+           FormatArg::of_call(race.gap.pc)});
+    }
+    if (race.other.block == order_.now(race.thread).block) {
+      // Lanes that have met in a shuffle meet there, in a branch maybe, where no barrier may stand.
+      const auto warp = static_cast<std::size_t>(race.thread / kWarpThreads);
+      const bool is_of_warp = race.other.thread / kWarpThreads == race.thread / kWarpThreads &&
+                              collectives_[warp] == order_.epoch();
+      return hazard_of(
+          both_store && here == there ? mistakes::kStoresInBlock
+          : is_of_warp                ? mistakes::kRaceInWarp
+                                      : mistakes::kRaceInBlock,
+          here, race.thread,
+          {race.thread, verb(kind), race.element, race.other.thread, verb(other),
+           FormatArg::of_call(race.other.pc)});
+    }
+    return hazard_of(
+        race.is_shared ? mistakes::kRaceInCluster
+        : both_strong  ? mistakes::kAtomicOfBlock
+        : both_store   ? mistakes::kStoresOfBlocks
+                       : mistakes::kRaceOfBlocks,
+        here, race.thread,
+        {verb(kind), race.element, verb(other), FormatArg::of_call(race.other.pc)});
+  });
 }
 
 }  // namespace rmsnorm::cpu_device

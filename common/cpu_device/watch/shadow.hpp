@@ -28,8 +28,8 @@ struct PastAccess : Timestamp {
 };
 
 /// Whether an access `a` and one of the running block, `b`, to one word disturb each other if
-/// nothing orders them: one writes, and they are not both strong, each for the other's thread. Strong ones help from warp to warp; the lanes of one need a __syncwarp()
-/// all the same.
+/// nothing orders them: one writes, and they are not both strong, each for the other's thread.
+/// Strong ones help from warp to warp; the lanes of one need a __syncwarp() all the same.
 inline bool is_conflict(const Order& order, const PastAccess& a, const PastAccess& b) {
   if ((a.bytes & b.bytes) == 0 || (a.kind == AccessKind::load && b.kind == AccessKind::load))
     return false;

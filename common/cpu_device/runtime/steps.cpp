@@ -1,4 +1,4 @@
-#include "common/cpu_device/watch/steps.hpp"
+#include "common/cpu_device/runtime/steps.hpp"
 
 #include <sys/time.h>
 #include <ucontext.h>
@@ -32,7 +32,8 @@ void ticks(int, siginfo_t*, void* context) {
   static std::uint64_t last = 0;
   const bool is_same = last == cpu_device::steps_left;
   last = cpu_device::steps_left;
-  if (is_same && last != 0) cpu_device::steps_are_over(pc_of(*static_cast<const ucontext_t*>(context)));
+  if (!is_same || last == 0) return;
+  cpu_device::steps_are_over(pc_of(*static_cast<const ucontext_t*>(context)));
 }
 
 void tick_every(time_t seconds) {
