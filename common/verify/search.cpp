@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <exception>
 #include <iterator>
@@ -49,7 +50,7 @@ Search::Search(const Implementation& implementation, std::uint64_t seed)
     : implementation_(implementation),
       seed_(seed),
       left_for_sizes_(4 * kMostWork),
-      left_for_numbers_(kMostWork),
+      left_for_numbers_(2 * kMostWork),
       left_for_pairs_(kMostWork),
       left_for_multiprocessors_(kMostWork),
       left_for_values_(kMostWork) {
@@ -240,9 +241,12 @@ void Search::propose_at_numbers() {
       propose_shape(base, size, kHidden);
     }
   }
+  const auto is_power = [](int n) { return std::has_single_bit(static_cast<unsigned>(n)); };
   for (const int rows : numbers) {
     for (const int hidden : numbers) {
-      if (double{1} * rows * hidden <= kElementsOfPair) propose_shape(base, rows, hidden);
+      const bool is_usual = is_power(rows) && is_power(hidden);
+      if (!is_usual && double{1} * rows * hidden <= kElementsOfPair)
+        propose_shape(base, rows, hidden);
     }
   }
   keep_small(left_for_numbers_);
