@@ -14,43 +14,16 @@
 #include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/repository.hpp"
-#include "tests/temporary_folder.hpp"
+#include "tests/scripted_repository.hpp"
 
 namespace fs = std::filesystem;
 using namespace tests;
 
 namespace {
 
-/// A repository with the script and the lessons, and a CMake that does as it is told.
-class Repository {
+/// The exercises of such a repository.
+class Repository : public ScriptedRepository {
  public:
-  Repository() {
-    fs::copy_file(top() / "rmsnorm", folder() / "rmsnorm");
-    for (const char* name : {"cmake", "common", "lessons", "tests"}) {
-      fs::create_directory_symlink(top() / name, folder() / name);
-    }
-    fs::create_directory(folder() / "bin");
-    build_does("");
-    write_program("nvcc", "exit 0");
-    write_program("clang++", "exit 0");
-  }
-
-  /// What a command does from now on.
-  void write_program(const std::string& name, const std::string& commands) {
-    const fs::path file = folder() / "bin" / name;
-    rmsnorm::write_file(file, "#!/bin/sh\n" + commands + "\n");
-    fs::permissions(file, fs::perms::owner_all);
-  }
-
-  /// What `cmake --build` does from now on. The exercise as it is given is made by CMake itself.
-  void build_does(const std::string& commands) {
-    write_program(
-        "cmake",
-        "case \"$*\" in\n*' -P '*) PATH=${PATH#*:} exec cmake \"$@\" ;;\n*--build*) ;;\n"
-        "*) exit 0 ;;\nesac\n" +
-            commands);
-  }
-
   /// The check of the copy of an exercise ends like this from now on.
   /// \param before  commands that run while it checks, each with a semicolon behind it
   void check_ends_with(
@@ -62,15 +35,6 @@ class Repository {
         before + "echo checked; exit " + std::to_string(exit_code) +
         "\\n' >$program; chmod +x $program");
   }
-
-  /// Runs a command that finds the programs written here before the system's.
-  Finished run(std::vector<std::string> command) const {
-    const std::string path = (folder() / "bin").string() + ":" + std::getenv("PATH");
-    command.insert(command.begin(), {"env", "PATH=" + path});
-    return run_without_gpu(command);
-  }
-
-  std::string script() const { return (folder() / "rmsnorm").string(); }
 
   /// The script says where it is after one second, not after ten.
   void hurry() const {
@@ -95,11 +59,7 @@ class Repository {
     return "";
   }
 
-  fs::path folder() const { return folder_ / ""; }
   fs::path copy() const { return folder() / "exercises/04_warp_reduce.cu"; }
-
- private:
-  TemporaryFolder folder_;
 };
 
 std::string given() {

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """Draws small CUDA programs, each with one mistake or none, and lets ./rmsnorm check --program say which.
 
-    draw.py FOLDER [--seed N] [--count N]
+    draw.py FOLDER [--seed N] [--count N] [--gpu]
 
 Writes one file of each family into the folder, builds it, and runs each of its programs in four orders. Prints
 a table: of the wrong ones, how many were reported, and of the right ones, how many were not. It ends with 1 if one
 is taken for the other, and names it.
+
+With --gpu, nvcc builds them. Of the wrong ones, compute-sanitizer's memcheck and racecheck say which they see; the
+right ones run, and have to end with 0.
 """
 
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import random
@@ -348,11 +352,44 @@ def verdict(number, folder):
     return ""
 
 
+def verdict_of_gpu(number, program, mistake):
+    """What a right program says if it does not end with 0, and of a wrong one which tool sees it."""
+    if mistake is None:
+        ran = subprocess.run([program, str(number)], capture_output=True, text=True, timeout=60)
+        return "" if ran.returncode == 0 else f"exit {ran.returncode}"
+    seen = []
+    for tool in ("memcheck", "racecheck"):
+        try:
+            ran = subprocess.run(
+                ["compute-sanitizer", "--tool", tool, "--error-exitcode", "99", program, str(number)],
+                capture_output=True, text=True, timeout=60)
+            if ran.returncode == 99:
+                seen.append(tool)
+        except subprocess.TimeoutExpired:  # a flag that nobody raises
+            pass
+    return " ".join(seen)
+
+
+def build(file, gpu):
+    """The program, with all of a file's kernels."""
+    if gpu:
+        program = file.with_suffix("")
+        subprocess.run(["nvcc", "-arch=native", "-std=c++17", "-o", program, file], check=True)
+        return program
+    built = subprocess.run(
+        [TOP / "rmsnorm", "check", "--program", file, "--orders", "1", "--", "-1"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if built.returncode != 1:  # which is what main() leads to here
+        sys.exit(f"{file}: {built.stdout}{built.stderr}")
+    return PROGRAM
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--gpu", action="store_true")
     options = parser.parse_args()
     rng = random.Random(options.seed)
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -365,17 +402,18 @@ def main():
         text = text.replace("@cases@", "".join(case for _, case, _ in drawn.values()))
         file = options.folder / f"{family}.cu"
         file.write_text("#include <cstdlib>\n" + text)
-        built = subprocess.run(
-            [TOP / "rmsnorm", "check", "--program", file, "--orders", "1", "--", "-1"],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        if built.returncode != 1:  # which is what main() leads to here
-            sys.exit(f"{file}: {built.stdout}{built.stderr}")
+        built = build(file, options.gpu)
+        if options.gpu:
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                says = list(pool.map(lambda n: verdict_of_gpu(n, built, drawn[n][2]), drawn))
+        else:
+            says = [verdict(number, options.folder) for number in drawn]
         counts = {True: [0, 0], False: [0, 0]}
-        for number, (_, _, mistake) in drawn.items():
-            said = verdict(number, options.folder)
-            counts[mistake is not None][0] += 1
-            counts[mistake is not None][1] += said != ""
-            if (said != "") != (mistake is not None):
+        for (number, (_, _, mistake)), said in zip(drawn.items(), says):
+            is_wrong = mistake is not None
+            counts[is_wrong][0] += 1
+            counts[is_wrong][1] += said != ""
+            if (said != "") != is_wrong and not (options.gpu and is_wrong):
                 bad += 1
                 print(f"{file.name} {number}: {mistake}, and said was: {said or 'nothing'}", file=sys.stderr)
         wrong, right = counts[True], counts[False]

@@ -1,0 +1,144 @@
+/// \file
+/// ./rmsnorm check --program, as its user meets it. Nothing is built: a script stands for the
+/// program, and writes what a watched one would.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/catch.hpp"
+#include "tests/command.hpp"
+#include "tests/scripted_repository.hpp"
+
+using namespace tests;
+
+namespace {
+
+/// What is checked: the file is not read.
+class Programs : public ScriptedRepository {
+ public:
+  Programs() { write("my.cu"); }
+
+  void write(const std::string& name) const { rmsnorm::write_file(folder() / name, "\n"); }
+
+  /// The program that is built does this, in sh: $order and $report are there, and say() adds a
+  /// line to the report. Then it ends with the status.
+  void program_does(const std::string& commands, int status = 0) const {
+    rmsnorm::write_file(
+        folder() / "program",
+        "#!/bin/sh\norder=$CPU_DEVICE_ORDER\nreport=$CPU_DEVICE_REPORT\n"
+        "say() { echo \"$@\" >>$report; }\n" +
+            commands + "\nsay exit " + std::to_string(status) + "\n");
+    build_does(
+        "mkdir -p build/cpu/common; cp program build/cpu/common/watched_program; "
+        "chmod +x build/cpu/common/watched_program");
+  }
+
+  Finished check(std::vector<std::string> arguments = {}) const {
+    arguments.insert(
+        arguments.begin(),
+        {script(), "check", "--no-install", "--program", (folder() / "my.cu").string()});
+    return run(arguments);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a program passes if no order has a mistake, and its output is that of the first") {
+  const Programs programs;
+  programs.program_does("echo order $order");
+  const Finished finished = programs.check();
+  CHECK(finished.exit_code == 0);
+  CHECK(
+      finished.out ==
+      "order 0\nmy.cu                       PASS  no mistakes seen in 4 orders\n"
+      "  in order 2 it prints something else than in the first\n");
+  const Finished one = programs.check({"--orders", "1"});
+  CHECK_THAT(one.out, contains("PASS  no mistakes seen in 1 order\n"));
+}
+
+TEST_CASE("the mistakes of the first order that has any are told, and notes of all") {
+  const Programs programs;
+  programs.program_does(
+      "say note my.cu:7: to be noted; if [ $order = 2 ]; then say my.cu:3: wrong; fi");
+  const Finished finished = programs.check();
+  CHECK(finished.exit_code == 1);
+  CHECK(
+      finished.out ==
+      "my.cu                       FAIL  in order 3 of 4:\n  my.cu:3: wrong\n"
+      "  note: my.cu:7: to be noted\n");
+}
+
+TEST_CASE("where an order prints something else, the old values that were read are told") {
+  const Programs programs;
+  programs.program_does("if [ $order = 1 ]; then echo 1; say old my.cu:5: an old value; fi");
+  CHECK_THAT(
+      programs.check().out,
+      contains("in order 2 it prints something else than in the first\n  my.cu:5: an old value\n"));
+}
+
+TEST_CASE("a program's own status is told, and how it ended without one") {
+  const Programs programs;
+  programs.program_does("", 3);
+  const Finished own = programs.check();
+  CHECK(own.exit_code == 1);
+  CHECK_THAT(own.out, contains("FAIL  no mistakes seen in 4 orders, but its exit status is 3\n"));
+  programs.program_does("kill -ABRT $$");
+  const Finished killed = programs.check();
+  CHECK_THAT(killed.out, contains("it was ended by a signal, SIGABRT\n"));
+  CHECK(killed.err == "");
+  programs.program_does("exit 5");
+  CHECK_THAT(
+      programs.check().out, contains("it ended with 5 before its end: does it call _exit()?"));
+}
+
+TEST_CASE("each order reads the same from stdin, however much it reads") {
+  const Programs programs;
+  programs.program_does("read line; if [ \"$line\" != 17 ]; then say got \"$line\"; fi");
+  const std::string check =
+      programs.script() + " check --no-install --program " + (programs.folder() / "my.cu").string();
+  CHECK(programs.run({"sh", "-c", "printf '17\\n18\\n' | " + check}).exit_code == 0);
+  // A pipe that nobody closes holds up no program that does not read.
+  programs.program_does("true");
+  CHECK(
+      programs.run({"sh", "-c", "sleep 100 | { " + check + "; kill $$; }"}).out.find("PASS") != 0);
+}
+
+TEST_CASE("of a folder, each program has a verdict, and the worst exit code is that of all") {
+  const Programs programs;
+  programs.write("other.cu");
+  programs.program_does("true");
+  const Finished right = programs.run(
+      {programs.script(), "check", "--no-install", "--program", "--each",
+       programs.folder().string()});
+  CHECK(right.exit_code == 0);
+  CHECK(lines_in(right.out).size() == 2);
+  programs.build_does("echo 'header.cuh:3:1: error: what is this'; exit 1");
+  const Finished broken = programs.run(
+      {programs.script(), "check", "--no-install", "--program", "--each",
+       programs.folder().string()});
+  CHECK(broken.exit_code == 2);
+  CHECK_THAT(broken.err, contains("header.cuh:3:1: error: what is this\n"));
+  CHECK_THAT(
+      broken.out, contains("other.cu                    NOT CHECKED  it does not compile\n"));
+}
+
+TEST_CASE("options of nvcc's that change nothing here are let pass, and others refused by name") {
+  const Programs programs;
+  programs.program_does("echo \"$@\"");
+  const Finished finished =
+      programs.check({"-O3", "-arch=sm_90", "-std=c++17", "-DN=3", "-I.", "--", "one", "two"});
+  CHECK(finished.exit_code == 0);
+  CHECK_THAT(finished.out, contains("one two\n"));
+  for (const auto& [arguments, sentence] :
+       std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--tune"}, "check --program has no option '--tune' (--help shows them)"},
+           {{"-Ino_such"}, "there is no folder 'no_such'"},
+           {{"no.cu"}, "there is no file 'no.cu'"},
+           {{"--orders", "0"}, "--orders needs a whole number, as in: --orders 8"},
+           {{"--each", "no_such"}, "--each needs a folder, and 'no_such' is none"}}) {
+    const Finished refused = programs.check(arguments);
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.err == "rmsnorm: " + sentence + "\n");
+  }
+}
