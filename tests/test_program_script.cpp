@@ -87,21 +87,25 @@ TEST_CASE("a program's own status is told, and how it ended without one") {
   const Finished killed = programs.check();
   CHECK_THAT(killed.out, contains("it was ended by a signal, SIGABRT\n"));
   CHECK(killed.err == "");
+  programs.program_does("exit 200");
+  CHECK_THAT(programs.check().out, contains("it ended with 200 before its end"));
   programs.program_does("exit 5");
   CHECK_THAT(
       programs.check().out, contains("it ended with 5 before its end: does it call _exit()?"));
 }
 
-TEST_CASE("each order reads the same from stdin, however much it reads") {
+TEST_CASE("each order reads the same input, and nothing of what comes on stdin unasked") {
   const Programs programs;
   programs.program_does("read line; if [ \"$line\" != 17 ]; then say got \"$line\"; fi");
   const std::string check =
       programs.script() + " check --no-install --program " + (programs.folder() / "my.cu").string();
-  CHECK(programs.run({"sh", "-c", "printf '17\\n18\\n' | " + check}).exit_code == 0);
-  // A pipe that nobody closes holds up no program that does not read.
-  programs.program_does("true");
-  CHECK(
-      programs.run({"sh", "-c", "sleep 100 | { " + check + "; kill $$; }"}).out.find("PASS") != 0);
+  const std::string input = (programs.folder() / "input").string();
+  rmsnorm::write_file(input, "17\n18\n");
+  CHECK(programs.check({"--input", input}).exit_code == 0);
+  CHECK(programs.run({"sh", "-c", "cat " + input + " | " + check + " --input -"}).exit_code == 0);
+  programs.program_does("read line; echo got $line");
+  const Finished rest = programs.run({"sh", "-c", "{ " + check + "; cat; } <" + input});
+  CHECK_THAT(rest.out, contains("got\n") && contains("17\n18\n"));
 }
 
 TEST_CASE("of a folder, each program has a verdict, and the worst exit code is that of all") {
@@ -126,8 +130,8 @@ TEST_CASE("of a folder, each program has a verdict, and the worst exit code is t
 TEST_CASE("options of nvcc's that change nothing here are let pass, and others refused by name") {
   const Programs programs;
   programs.program_does("echo \"$@\"");
-  const Finished finished =
-      programs.check({"-O3", "-arch=sm_90", "-std=c++17", "-DN=3", "-I.", "--", "one", "two"});
+  const Finished finished = programs.check(
+      {"-O3", "-arch=sm_90", "-arch", "sm_80", "-std=c++17", "-DN=3", "-I.", "--", "one", "two"});
   CHECK(finished.exit_code == 0);
   CHECK_THAT(finished.out, contains("one two\n"));
   for (const auto& [arguments, sentence] :

@@ -16,18 +16,20 @@ It needs no GPU.
   --steps N         after so many steps, a loop is taken for one that never ends;
                     without it, 2000000000
   --trace           what each line has asked of memory
+  --input FILE      what the program reads from stdin, in each order; "-" is what
+                    comes on stdin here; without it, nothing
   --each FOLDER     each .cu file in the folder, as a program of its own
   -- ARGUMENTS      for the program
 END
 }
 
 check_program() { # FILE... [OPTION...] [-- ARGUMENT...]
-  local files=() compiler=() folders=() arguments=() orders=4 steps=2000000000 trace='' each='' file
+  local files=() compiler=() folders=() arguments=() orders=4 steps=2000000000 trace='' each='' input='' file
   while [ $# -gt 0 ]; do
     case "$1" in
       --help | -h) check_program_help && return ;;
       --) arguments=("${@:2}") && break ;;
-      --orders=* | --steps=* | --each=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" && continue ;;
+      --orders=* | --steps=* | --each=* | --input=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" && continue ;;
       --orders | --steps)
         if [[ ! ${2-} =~ ^[1-9][0-9]{0,17}$ ]]; then fail 2 "$1 needs a whole number, as in: $1 8"; fi
         if [ "$1" = --orders ]; then orders=$2; else steps=$2; fi
@@ -39,6 +41,11 @@ check_program() { # FILE... [OPTION...] [-- ARGUMENT...]
         shift
         ;;
       --trace) trace=1 ;;
+      --input)
+        if [ "${2-}" != - ] && [ ! -r "${2-}" ]; then fail 2 "--input needs a file, and '${2-}' is none"; fi
+        input=$2
+        shift
+        ;;
       -I | -D)
         if [ $# -eq 1 ]; then fail 2 "$1 needs a value, as in: $1 NAME"; fi
         set -- "$1$2" "${@:3}" && continue
@@ -50,6 +57,7 @@ check_program() { # FILE... [OPTION...] [-- ARGUMENT...]
       -D?* | -std=c++2?) compiler+=("${1//;/\\;}") ;;
       # The device's headers need C++20; the rest is for a GPU's code.
       -std=* | --std=* | -O* | -g | -G | -lineinfo | -arch=* | -gencode=* | -rdc=*) ;;
+      -arch | -gencode) shift ;;
       -*) fail 2 "check --program has no option '$1' (--help shows them)" ;;
       *)
         file=$(realpath -e "$1" 2>/dev/null) || fail 2 "there is no file '$1'"
@@ -120,18 +128,21 @@ ask_clang_about_program() {
 }
 
 # Runs $own/watched_program in each order. What it prints in the first is shown, and
-# the mistakes of the first that has any. Each reads what comes on stdin from its begin.
+# the mistakes of the first that has any. Each reads $input from its begin.
 run_program() { # NAME
   local order report="$own/report" found="$own/found" where='' status='' others='' code
   : >"$found"
   : >"$own/notes"
-  : >"$own/stdin"
+  if [ "$input" = - ]; then
+    cat >"$own/stdin"
+    input="$own/stdin"
+  fi
   for ((order = 0; order < orders; ++order)); do
     rm -f "$report"
     if [ -t 2 ]; then printf '\r\e[Kchecking %s, order %s of %s' "$1" $((order + 1)) "$orders" >&2; fi
     run_in_order "$order"
     if [ ! -f "$report" ]; then sed -n 's/^crash: //p' "$own/printed.$order" >"$report"; fi
-    if [ ! -s "$report" ] && [ "$code" -gt 128 ]; then
+    if [ ! -s "$report" ] && kill -l $((code - 128)) >/dev/null 2>&1 && [ "$code" -gt 128 ]; then
       echo "it was ended by a signal, SIG$(kill -l $((code - 128)))" >"$report"
     elif [ ! -s "$report" ]; then
       echo "it ended with $code before its end: does it call _exit()?" >"$report"
@@ -175,27 +186,16 @@ shown() {
   fold -s -w 96 | sed 's/^/  /; s/ *$//'
 }
 
-# The exit code is in $code. What the first order reads is kept for the others.
+# The exit code is in $code.
 run_in_order() { # ORDER
-  local keeps=''
   code=0
-  if [ "$1" -eq 0 ]; then
-    rm -f "$own/first"
-    mkfifo "$own/first"
-    tee "$own/stdin" <&0 >"$own/first" 2>/dev/null &
-    keeps=$!
-  fi
   { # without the shell's own words about a signal
     CPU_DEVICE_ORDER=$1 CPU_DEVICE_STEPS=$steps CPU_DEVICE_REPORT=$report CPU_DEVICE_BEFORE_CRASH='crash: ' \
       CPU_DEVICE_TRACE=$([ "$1" -gt 0 ] || echo "$trace") \
       "$own/watched_program" "${arguments[@]}" \
-      <"$own/$([ "$1" -gt 0 ] && echo stdin || echo first)" >"$own/printed.$1" 2>"$own/errors.$1" ||
+      <"${input:-/dev/null}" >"$own/printed.$1" 2>"$own/errors.$1" ||
       code=$?
   } 2>/dev/null
-  if [ -n "$keeps" ]; then
-    kill "$keeps" 2>/dev/null || true
-    wait "$keeps" 2>/dev/null || true
-  fi
 }
 
 # A line or more for each program in the folder $each. The worst exit code is that of all.
@@ -206,7 +206,7 @@ check_each_program() {
     files=("$file")
     status=0
     if build_program; then
-      run_program "$(basename "$file")" >"$own/verdict" 2>/dev/null </dev/null || status=$?
+      run_program "$(basename "$file")" >"$own/verdict" 2>/dev/null || status=$?
       grep -a -A 99 -e ' PASS  ' -e ' FAIL  ' "$own/verdict"
     else
       status=2

@@ -327,9 +327,9 @@ Verification verify(
   if (second.ok() && polls && watch == Watch::yes) {
     Verification third =
         verify_launch(implementation, workload, workspace, {stream, Watch::yes, true});
-    third.counts = std::move(second.counts);
     third.is_second = true;
     if (!third.ok()) {
+      third.counts = std::move(second.counts);
       third.complaint += " (at the third launch, whose loads of flags may get old values)";
       return third;
     }

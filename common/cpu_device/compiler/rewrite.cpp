@@ -347,12 +347,14 @@ class Rewriter {
     tokens_[first].text = text;
   }
 
-  /// A variable outside of functions is in another place for each block: from there on, its name
-  /// stands for the call that finds it.
+  /// A variable outside of functions is each block's own: its name stands for the call that finds it.
   void call_instead(const std::string& name, std::size_t behind) {
     for (std::size_t i = behind; i < tokens_.size(); ++i) {
       if (tokens_[i].kind != Token::Kind::word || tokens_[i].text != name) continue;
-      const bool is_member = tokens_[i - 1].is(".") || joined(tokens_, i - 2, i) == "->";
+      const Token& before = tokens_[tokens_[i - 1].is_blank() ? i - 2 : i - 1];
+      if (before.kind == Token::Kind::word && !before.is("return"))  // another declaration
+        throw error(tokens_[i], name + " is a __shared__ variable: give this another name");
+      const bool is_member = before.is(".") || joined(tokens_, i - 2, i) == "->";
       if (!is_member) tokens_[i].text = "rmsnorm_get_" + name + "()";
     }
   }

@@ -124,10 +124,11 @@ std::string operand(std::string text, const Words& operands, const std::string& 
 
 /// The types of PTX that a register, an atomic operation or a comparison has.
 const std::map<std::string, std::string> kTypes = {
-    {"pred", "bool"},        {"u32", "std::uint32_t"}, {"b32", "std::uint32_t"},
-    {"s32", "std::int32_t"}, {"u64", "std::uint64_t"}, {"b64", "std::uint64_t"},
-    {"s64", "std::int64_t"}, {"f32", "float"},         {"u16", "std::uint16_t"},
-    {"b16", "std::uint16_t"}};
+    {"pred", "bool"},         {"u32", "std::uint32_t"}, {"b32", "std::uint32_t"},
+    {"s32", "std::int32_t"},  {"u64", "std::uint64_t"}, {"b64", "std::uint64_t"},
+    {"s64", "std::int64_t"},  {"f32", "float"},         {"u16", "std::uint16_t"},
+    {"b16", "std::uint16_t"}, {"s16", "std::int16_t"},  {"u8", "std::uint8_t"},
+    {"b8", "std::uint8_t"},   {"s8", "std::int8_t"},    {"f64", "double"}};
 
 /// The operands of an instruction as C++, of which those in brackets are in this kind of memory.
 Words values_of(std::string_view text, const Words& operands, const std::string& memory) {
@@ -164,7 +165,9 @@ std::string strong(const Words& parts, std::string_view text, const Words& opera
   }
   if (scope.empty() || semantics.empty()) return "";
   if (parts[0] == "fence") {
-    return others.empty() ? fmt::format("{}fence({}Scope::{});", ns, ns, scope) : "";
+    return others.empty()
+               ? fmt::format("{}fence({}Scope::{}, {});", ns, ns, scope, semantics == "sc")
+               : "";
   }
   const bool is_both = semantics == "acq_rel";
   const std::string strength = fmt::format(
@@ -179,22 +182,20 @@ std::string strong(const Words& parts, std::string_view text, const Words& opera
     const bool is_known = others.size() == 2 && type != kTypes.end() &&
                           std::ranges::find(kChanges, others[0]) != kChanges.end();
     if (!is_known) return "";
-    std::string result;
-    if (parts[0] == "atom") {
-      result = values[0] + " = ";
-      values.erase(values.begin());
-    }
+    const std::string rest = fmt::format(
+        "{}, {}change_{}, {}", strength, ns, others[0],
+        fmt::join(values.begin() + (parts[0] == "atom" ? 2 : 1), values.end(), ", "));
     return fmt::format(
-        "{}{}change_flag<{}>({}, {}, {}change_{}, {});", result, ns, type->second, values[0],
-        strength, ns, others[0], fmt::join(values.begin() + 1, values.end(), ", "));
+        "{}{}<{}, {}>({}, {});", ns, parts[0] == "atom" ? "take_flag" : "change_flag", type->second,
+        others[0] == "cas", parts[0] == "atom" ? values[0] + ", " + values[1] : values[0], rest);
   }
-  const int bytes = std::atoi(others.back().c_str() + 1) / 8;
+  const auto type = kTypes.find(others.back());
   const bool is_vector = others.size() == 2 && (others[0] == "v2" || others[0] == "v4");
-  if (bytes == 0 || bytes > 8 || values.size() < 2 || (others.size() > 1 && !is_vector)) return "";
+  if (type == kTypes.end() || values.size() < 2 || (others.size() > 1 && !is_vector)) return "";
   if (parts[0] == "ld") std::rotate(values.begin(), values.end() - 1, values.end());
   return fmt::format(
-      "{}{}_flag<{}>({}, {}, {});", ns, parts[0] == "ld" ? "load" : "store", bytes, values[0],
-      strength, fmt::join(values.begin() + 1, values.end(), ", "));
+      "{}{}_flag<{}>({}, {}, {});", ns, parts[0] == "ld" ? "load" : "store", type->second,
+      values[0], strength, fmt::join(values.begin() + 1, values.end(), ", "));
 }
 
 /// setp: a predicate is whether two numbers compare so.

@@ -14,6 +14,8 @@ namespace rmsnorm::cpu_device {
 
 /// Reports an atomic operation of the running thread.
 void on_atomic(const void* caller, const void* address, int bytes, Strength strength = {});
+/// Reports that this operation is about to change something.
+void on_atomic_change(const void* caller, const void* address, int bytes, Strength strength);
 /// Reports that it reads a flag: others may have to run before that changes.
 void on_strong_load(const void* caller, const void* address, int bytes, Strength strength);
 /// Reports that it changes a flag.
@@ -22,14 +24,20 @@ void on_strong_store(const void* caller, const void* address, int bytes, Strengt
 /// Reports that an atomic operation has changed memory.
 void atomically_changed();
 
+/// \param may_fail whether an operation that changes nothing has not happened, as a comparison that
+///                 fails
 template <class T, class Change>
 __attribute__((noinline, no_sanitize("thread"))) T atomically(
-    T* address, Change change, Strength strength = {}) {
+    T* address, Change change, Strength strength = {}, bool may_fail = false) {
   on_atomic(__builtin_return_address(0), address, static_cast<int>(sizeof(T)), strength);
   T old;
   std::memcpy(static_cast<void*>(&old), address, sizeof(T));
   const T changed = change(old);
-  if (std::memcmp(&changed, &old, sizeof(T)) != 0) atomically_changed();
+  const bool is_other = std::memcmp(&changed, &old, sizeof(T)) != 0;
+  if (is_other) atomically_changed();
+  if (is_other || !may_fail) {
+    on_atomic_change(__builtin_return_address(0), address, static_cast<int>(sizeof(T)), strength);
+  }
   std::memcpy(static_cast<void*>(address), &changed, sizeof(T));
   return old;
 }
@@ -86,7 +94,7 @@ concept Comparable = Integer<T> || std::same_as<T, unsigned short>;
   inline T name(T* address, std::type_identity_t<T> expected, std::type_identity_t<T> value) { \
     return rmsnorm::cpu_device::atomically(                                                    \
         address, [&](T old) { return old == expected ? value : old; },                         \
-        {rmsnorm::cpu_device::Scope::scope});                                                  \
+        {rmsnorm::cpu_device::Scope::scope}, true);                                            \
   }
 
 RMSNORM_ATOMIC(atomicAdd, Addable, old + value)

@@ -43,7 +43,8 @@ inline void on_access(const void* pc, const void* address, int bytes, AccessKind
 
 /// Volatile access: it may be a flag that another thread waits for.
 void on_volatile_access(const void* pc, const void* address, int bytes, AccessKind kind) {
-  constexpr rmsnorm::cpu_device::Strength kRelaxed{rmsnorm::cpu_device::Scope::system};
+  constexpr rmsnorm::cpu_device::Strength kRelaxed{
+      .scope = rmsnorm::cpu_device::Scope::system, .is_volatile = true};
   if (kind == AccessKind::load) {
     rmsnorm::cpu_device::on_strong_load(pc, address, bytes, kRelaxed);
   } else {

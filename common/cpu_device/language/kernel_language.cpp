@@ -166,8 +166,8 @@ int rank_of_shared(const void* address) {
   return running->grid().cluster()->find(cluster_rank(), address).rank;
 }
 
-void fence(Scope scope) {
-  device().grid.observer().fence(scope);  // maybe the host's
+void fence(Scope scope, bool is_sc) {
+  device().grid.observer().fence(scope, is_sc);  // maybe the host's
 }
 
 void atomically_changed() {
@@ -176,6 +176,12 @@ void atomically_changed() {
 
 void on_atomic(const void* caller, const void* address, int bytes, Strength strength) {
   running->on_atomic({caller, address, bytes, AccessKind::atomic, true, strength});
+}
+
+void on_atomic_change(const void* caller, const void* address, int bytes, Strength strength) {
+  if (in_watched_kernel) {
+    device().watch.atomic_changes({caller, address, bytes, AccessKind::atomic, true, strength});
+  }
 }
 
 void on_strong_load(const void* caller, const void* address, int bytes, Strength strength) {

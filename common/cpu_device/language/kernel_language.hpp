@@ -83,8 +83,9 @@ void* map_shared(void* address, int rank);
 int rank_of_shared(const void* address);
 /// The pointer for loads with this policy; where nobody watches the kernel, the same pointer.
 const void* with_policy(const void* address, CachePolicy policy);
-/// A fence of the running thread, for these threads.
-void fence(Scope scope);
+/// A fence of the running thread, for these threads. All but fence.acq_rel are sequentially
+/// consistent.
+void fence(Scope scope, bool is_sc = true);
 /// Ends the grid if the block has more threads than the kernel's __launch_bounds__ promise: the
 /// first statement of such a kernel, from the rewriter.
 void check_launch_bounds(SourceLocation location, int threads, int blocks = 0, int cluster = 0);

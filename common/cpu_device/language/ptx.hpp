@@ -71,46 +71,41 @@ __forceinline__ void store(char* to, const Registers&... from) {
   (std::memcpy(reinterpret_cast<char*>(&all) + bytes * i++, &from, bytes), ...);
   *reinterpret_cast<Whole<bytes * sizeof...(from)>*>(to) = all;
 }
-/// The words of ld, st, atom and red that are strong.
-template <std::size_t bytes>
-using Word = std::conditional_t<
-    bytes == 8, std::uint64_t,
-    std::conditional_t<
-        bytes == 4, std::uint32_t, std::conditional_t<bytes == 2, std::uint16_t, std::uint8_t>>>;
-
-/// ld.acquire, ld.relaxed, ld.volatile: each part is an access of its own.
-template <std::size_t bytes, class... Registers>
+/// The value of a register as a T: its bits, where one is a float and the other is not.
+template <class T, class Register>
+__forceinline__ T as(const Register& value) {
+  if constexpr (std::is_floating_point_v<T> != std::is_floating_point_v<Register>) {
+    T bits{};
+    std::memcpy(&bits, &value, std::min(sizeof bits, sizeof value));
+    return bits;
+  } else {
+    return static_cast<T>(value);
+  }
+}
+/// ld.acquire, ld.relaxed, ld.volatile of Ts: each part is an access of its own.
+template <class T, class... Registers>
 __forceinline__ void load_flag(const char* from, Strength strength, Registers&... to) {
   std::size_t i = 0;
-  const auto next = [&] {
-    return load_strong(reinterpret_cast<const Word<bytes>*>(from) + i++, strength);
-  };
-  const auto set = [](auto& to, Word<bytes> value) {
-    if constexpr (sizeof to > bytes) {
-      to = value;
-    } else {
-      std::memcpy(&to, &value, bytes);
-    }
-  };
-  (set(to, next()), ...);
+  ((to = as<Registers>(load_strong(reinterpret_cast<const T*>(from) + i++, strength))), ...);
 }
 /// st.release, st.relaxed, st.volatile.
-template <std::size_t bytes, class... Registers>
+template <class T, class... Registers>
 __forceinline__ void store_flag(char* to, Strength strength, const Registers&... from) {
   std::size_t i = 0;
-  const auto set = [&](const auto& register_) {
-    Word<bytes> value = 0;
-    std::memcpy(&value, &register_, std::min(bytes, sizeof register_));
-    store_strong(reinterpret_cast<Word<bytes>*>(to) + i++, value, strength);
-  };
-  (set(from), ...);
+  (store_strong(reinterpret_cast<T*>(to) + i++, as<T>(from), strength), ...);
 }
-/// atom and red on a T: the value before, and after the change.
-template <class T, class Change, class... Values>
+/// red on a T: gives the value before.
+template <class T, bool may_fail, class Change, class... Values>
 __forceinline__ T change_flag(char* at, Strength strength, Change change, const Values&... values) {
   return atomically(
-      reinterpret_cast<T*>(at), [&](T old) { return change(old, static_cast<T>(values)...); },
-      strength);
+      reinterpret_cast<T*>(at),
+      [&](T old) { return static_cast<T>(change(old, as<T>(values)...)); }, strength, may_fail);
+}
+/// atom: the value before goes to a register.
+template <class T, bool may_fail, class Register, class Change, class... Values>
+__forceinline__ void take_flag(
+    Register& before, char* at, Strength strength, Change change, const Values&... values) {
+  before = as<Register>(change_flag<T, may_fail>(at, strength, change, values...));
 }
 // What they do.
 inline constexpr auto change_add = [](auto old, auto value) { return old + value; };

@@ -35,6 +35,9 @@ class CrashGuard {
 /// What is said in front of the sentence.
 void say_before_crash(const std::string& text);
 
+/// Ends the program with a sentence as of a crash.
+[[noreturn]] void end_program(const std::string& sentence);
+
 /// Whether it is a kernel that runs now, under a guard.
 bool is_in_kernel();
 

@@ -1,16 +1,14 @@
 #include "common/cpu_device/runtime/streams.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <thread>
 #include <utility>
 
-#include "common/base/exit_code.hpp"
 #include "common/cpu_device/device.hpp"
+#include "common/cpu_device/runtime/crash.hpp"
 
 namespace rmsnorm::cpu_device {
 namespace {
@@ -55,8 +53,8 @@ cudaError_t Streams::refuse_stream(const char* call) {
 cudaError_t Streams::add(const char* call, cudaStream_t stream, std::function<void()> work) {
   static const std::thread::id owner = std::this_thread::get_id();
   if (std::this_thread::get_id() != owner) {
-    fmt::print(stderr, "{}: the CPU device takes work from one thread of the host alone\n", call);
-    _exit(kBadUsage);
+    end_program(
+        fmt::format("{}: the CPU device takes work from one thread of the host alone", call));
   }
   CUstream_st* const queue = queue_of(stream);
   if (queue == nullptr || errors_.has_to_fail(call)) return refuse_stream(call);
@@ -76,13 +74,13 @@ cudaError_t Streams::wait_for(cudaStream_t stream) {
 }
 
 cudaError_t Streams::query(CUstream_st& queue) {
-  if (queue.work.empty()) return cudaSuccess;
+  if (queue.work.empty()) return errors_.take_fault();
   run_next(queue);
   return cudaErrorNotReady;
 }
 
 cudaError_t Streams::query(CUevent_st& event) {
-  return event.reached >= event.wanted ? cudaSuccess : query(*event.queue);
+  return event.reached >= event.wanted ? errors_.take_fault() : query(*event.queue);
 }
 
 cudaError_t Streams::wait_for_all() {

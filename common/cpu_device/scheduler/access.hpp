@@ -37,6 +37,7 @@ struct Strength {
   Scope scope = Scope::device;  ///< for which it is strong
   bool acquires = false;        ///< what comes later in its thread is behind it
   bool releases = false;        ///< what came earlier is before it
+  bool is_volatile = false;     ///< through a volatile pointer: no atomic operation of the language
 };
 
 /// A hint that a load can carry, as PTX calls it: which lines of the L2 go first if it needs room.

@@ -253,8 +253,9 @@ inline constexpr Mistake kAtomicOfBlock{
     "What ends in _block, or has its scope, is atomic for the threads of one block alone"};
 // No mistakes.
 inline constexpr Mistake kReliesOnBarrier{
-    "threads read what this atomic operation says is done behind a barrier, and no fence is "
-    "between the two",
+    "threads read what this atomic operation says is done behind a barrier, before which its "
+    "thread "
+    "has called no fence",
     "CUDA's memory model wants __threadfence() behind the atomic operation; GPUs of today do "
     "without"};
 inline constexpr Mistake kOldValue{

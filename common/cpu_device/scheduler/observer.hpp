@@ -53,7 +53,8 @@ class Observer {
   virtual void access(const Access&) {}  ///< it loads or stores
   /// st.async to the shared memory of a block of its cluster: the store is still to come.
   virtual void remote_store_issued(const Access&, const SharedByte&) {}
-  virtual void fence(Scope) {}  ///< it calls one
+  virtual void fence(Scope, bool /*is_sc*/) {
+  }  ///< it calls one; those that are sc are in one order
   /// Releases what it did to those who acquire() the same flag later.
   virtual void release(const void* /*flag*/, Scope) {}
   virtual void acquire(const void* /*flag*/, Scope) {}         ///< what others released there

@@ -163,6 +163,13 @@ __global__ void hand_over(float* y, bool correct) {
   }
 }
 
+__global__ void raise_and_look(float* y) {
+  volatile float* const flags = y;
+  flags[blockIdx.x] = 1;
+  __threadfence();
+  if (flags[1 - blockIdx.x] == 0) atomicAdd(&y[2], 1.0f);
+}
+
 __global__ void last_block_sums(float* y, bool correct) {
   __shared__ bool is_last;
   const unsigned number = blockIdx.x * 32 + threadIdx.x;

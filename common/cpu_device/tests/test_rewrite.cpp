@@ -414,14 +414,14 @@ TEST_CASE("PTX that orders says for which threads, and its labels are those of t
   const std::string ns = "::rmsnorm::cpu_device::";
   check_rewritten(
       {{"asm(\"ld.acquire.gpu.global.u32 %0, [%1];\" : \"=r\"(a) : \"l\"(p));",
-        "do { " + ns + "load_flag<4>(" + ns + "global_at((p), 0), " + ns + "Strength{" + ns +
-            "Scope::device, true, false}, (a)); } while (false);"},
+        "do { " + ns + "load_flag<std::uint32_t>(" + ns + "global_at((p), 0), " + ns + "Strength{" +
+            ns + "Scope::device, true, false}, (a)); } while (false);"},
        {"asm(\"red.release.sys.add.s32 [%0], %1;\" :: \"l\"(p), \"r\"(1));",
-        "do { " + ns + "change_flag<std::int32_t>(" + ns + "global_at((p), 0), " + ns +
+        "do { " + ns + "change_flag<std::int32_t, false>(" + ns + "global_at((p), 0), " + ns +
             "Strength{" + ns + "Scope::system, false, true}, " + ns +
             "change_add, (1)); } while (false);"},
        {"asm(\"fence.acq_rel.cluster;\" ::: \"memory\");",
-        "do { " + ns + "fence(" + ns + "Scope::cluster); } while (false);"},
+        "do { " + ns + "fence(" + ns + "Scope::cluster, false); } while (false);"},
        {"asm(\"{ .reg .pred p; WAIT: setp.ne.s32 p, %0, 0; @!p bra WAIT; }\" :: \"r\"(p));",
         "do { __label__ WAIT; bool ptx_p{}; WAIT: ptx_p = static_cast<std::int32_t>((p)) != "
         "static_cast<std::int32_t>(0); if (!ptx_p) goto WAIT; ; } while (false);"}});

@@ -171,7 +171,8 @@ std::uintptr_t Watcher::flag_at(const void* address) const {
   if (!running->shared().contains(address)) return number;
   if (Cluster* const cluster = grid_.cluster(); cluster != nullptr) {  // as others see it
     return reinterpret_cast<std::uintptr_t>(
-        cluster->memory(grid_.rank()) + running->shared().offset_of(address));
+        cluster->memory(grid_.rank()) + running->shared().offset_of(address) -
+        SharedMemory::kFirstByte);
   }
   return number ^ std::uintptr_t{order_.now(0).block} << kAddressBits;
 }
@@ -184,9 +185,9 @@ void Watcher::strong_access(const Access& access) {
   flag.pc = access.pc;
   flag.is_atomic = access.kind == AccessKind::atomic;
   flag.is_ordered = access.strength.acquires;
-  const bool sees_old = grid_.order() % 2 != 0 && !access.is_bulk;
   if (access.kind == AccessKind::load) {
     polls_ = polls_ || !access.is_bulk;
+    const bool sees_old = sees_old_values() && !access.is_bulk;
     const OldValues::Word* const old =
         sees_old ? old_values_.load(order_, flag.flag, access, thread) : nullptr;
     if (old == nullptr) return order_.acquire(flag);
@@ -195,12 +196,27 @@ void Watcher::strong_access(const Access& access) {
     old_loads_.add("old " + place_text(line), [&] {
       return hazard_of(mistakes::kOldValue, line, thread, {thread, FormatArg::of_call(old->pc)});
     });
-    return;
+  } else if (access.kind == AccessKind::atomic) {
+    order_.acquire(flag);  // and it releases if it changes anything: atomic_changes()
+  } else {
+    release(access);
   }
-  if (access.kind == AccessKind::atomic) order_.acquire(flag);
-  if (sees_old) old_values_.store(order_, flag.flag, access, thread);
+}
+
+/// The running thread is about to change a flag.
+void Watcher::release(const Access& access) {
+  const int thread = running->current();
+  FlagAccess flag{flag_at(access.address), thread, access.strength.scope};
+  flag.is_atomic = access.kind == AccessKind::atomic;
   flag.is_ordered = access.strength.releases;
+  if (sees_old_values()) old_values_.store(order_, flag.flag, access, thread);
   order_.release(flag);
+}
+
+void Watcher::atomic_changes(const Access& access) {
+  if (!in_watched_kernel || in_host_code_ || running->stacks().contains(access.address)) return;
+  const NotWatching guard;
+  if (!grid_.sampler().is_on()) release(access);
 }
 
 /// The access as the shadow has it.
@@ -214,6 +230,7 @@ PastAccess Watcher::past_of(const Access& access) {
   PastAccess past{order_.now(thread)};
   past.is_strong = access.is_strong;
   past.scope = access.strength.scope;
+  past.is_volatile = access.is_strong && access.strength.is_volatile;
   past.kind = access.kind;
   past.pc = access.pc;
   return past;
@@ -271,7 +288,7 @@ void Watcher::report(const Race& race) {
   const std::string key =
       "race " + place_text(std::min(here, there)) + place_text(std::max(here, there));
   hazards_.add(key, [&] {
-    if (race.gap.kind != Order::Gap::Kind::none) {
+    if (race.gap.kind != Order::Gap::Kind::none && !both_strong) {
       return hazard_of(
           race.gap.kind == Order::Gap::Kind::fence ? mistakes::kNoFenceBehind
                                                    : mistakes::kNarrowScope,

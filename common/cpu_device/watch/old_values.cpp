@@ -8,6 +8,8 @@ namespace rmsnorm::cpu_device {
 
 void OldValues::begin_launch() {
   words_.clear();
+  last_fence_.clear();
+  unfenced_.clear();
   changed_ = nullptr;
 }
 
@@ -25,6 +27,20 @@ void OldValues::store(const Order& order, std::uintptr_t number, const Access& a
   word.bytes = access.bytes;
   word.store = order.now(thread);
   word.pc = access.pc;
+  unfenced_[number_of(word.store)].push_back(number);
+}
+
+void OldValues::fence(const Timestamp& now) {
+  const std::uint64_t thread = number_of(now);
+  last_fence_[thread] = ++fences_;
+  const auto unfenced = unfenced_.find(thread);
+  if (unfenced == unfenced_.end()) return;
+  for (const std::uintptr_t number : unfenced->second) {
+    const auto word = words_.find(number);
+    if (word != words_.end() && number_of(word->second.store) == thread && word->second.fence == 0)
+      word->second.fence = fences_;
+  }
+  unfenced_.erase(unfenced);
 }
 
 const OldValues::Word* OldValues::load(
@@ -35,7 +51,10 @@ const OldValues::Word* OldValues::load(
   if (found == words_.end() || found->second.bytes != access.bytes) return nullptr;
   Word& word = found->second;
   const Timestamp now = order.now(thread);
-  const bool is_known = order.is_before(word.store, thread) ||
+  const auto fence = last_fence_.find(number_of(now));
+  const bool is_fenced =
+      word.fence != 0 && fence != last_fence_.end() && fence->second > word.fence;
+  const bool is_known = is_fenced || order.is_before(word.store, thread) ||
                         word.readers.size() >= kMostReaders ||
                         std::ranges::any_of(word.readers, [&](const Word::Reader& reader) {
                           return reader.is_new && order.is_before(reader.first, thread);

@@ -28,6 +28,7 @@ class OldValues {
     int bytes = 0;
     Timestamp store{};         ///< the newest
     const void* pc = nullptr;  ///< where in the code it is
+    std::uint64_t fence = 0;   ///< its thread's next fence.sc, in the order of all; 0: none yet
 
    private:
     friend class OldValues;
@@ -48,11 +49,21 @@ class OldValues {
   /// It is about to load the word. If it may see the old value, and has not done so a few times,
   /// that is put into memory until restore(), and the word is given; else null.
   const Word* load(const Order& order, std::uintptr_t number, const Access& access, int thread);
+  /// A thread of the running block calls a fence.sc. Of two threads that each store, fence and load
+  /// the other's word, one sees the newest.
+  void fence(const Timestamp& now);
   /// Puts the newest value back.
   void restore();
 
  private:
+  static std::uint64_t number_of(const Timestamp& at) {
+    return std::uint64_t{at.block} << 16 | at.thread;
+  }
+
   std::unordered_map<std::uintptr_t, Word> words_;
+  std::uint64_t fences_ = 0;                                     // so many fence.sc until now
+  std::unordered_map<std::uint64_t, std::uint64_t> last_fence_;  // by thread
+  std::unordered_map<std::uint64_t, std::vector<std::uintptr_t>> unfenced_;  // its words
   void* changed_ = nullptr;  // where an old value is in memory now ...
   std::array<char, kMostBytes> newest_{};
   int changed_bytes_ = 0;

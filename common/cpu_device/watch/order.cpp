@@ -10,23 +10,43 @@ constexpr int kThreads = 1024;
 constexpr int kLanes = 32;
 
 using Clock = std::vector<std::uint32_t>;
-using Knowledge = std::map<std::uint32_t, std::shared_ptr<const Clock>>;
+using Clocks = std::map<std::uint32_t, std::shared_ptr<const Clock>>;
+using Knowledge = std::shared_ptr<const Clocks>;
 
 bool covers(const Knowledge& known, const Timestamp& past) {
-  const auto found = known.find(past.block);
-  return found != known.end() && !found->second->empty() &&
+  if (known == nullptr) return false;
+  const auto found = known->find(past.block);
+  return found != known->end() && !found->second->empty() &&
          past.time <= (*found->second)[past.thread];
 }
 
-/// Adds what `more` knows.
-void add(Knowledge& all, const Knowledge& more) {
+bool contains(const Clock& all, const Clock& part) {
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    if (part[i] > (i < all.size() ? all[i] : 0)) return false;
+  }
+  return true;
+}
+
+/// Whether all of `part` is known.
+bool contains(const Knowledge& all, const Knowledge& part) {
+  if (all == part || part == nullptr) return true;
+  if (all == nullptr) return false;
+  return std::ranges::all_of(*part, [&](const auto& of_block) {
+    const auto found = all->find(of_block.first);
+    return found != all->end() &&
+           (found->second == of_block.second || contains(*found->second, *of_block.second));
+  });
+}
+
+void add(Clocks& all, const Clocks& more) {
   for (const auto& [block, clock] : more) {
     std::shared_ptr<const Clock>& known = all[block];
     if (known == clock) continue;
-    if (known == nullptr) {
+    if (known == nullptr || contains(*clock, *known)) {
       known = clock;
       continue;
     }
+    if (contains(*known, *clock)) continue;
     Clock later = *known;
     later.resize(std::max(later.size(), clock->size()));
     for (std::size_t i = 0; i < clock->size(); ++i) later[i] = std::max(later[i], (*clock)[i]);
@@ -34,10 +54,19 @@ void add(Knowledge& all, const Knowledge& more) {
   }
 }
 
+/// What is known by both.
+Knowledge join(const Knowledge& all, const Knowledge& more) {
+  if (all == nullptr || all == more) return more;
+  if (more == nullptr) return all;
+  Clocks joined = *all;
+  add(joined, *more);
+  return std::make_shared<const Clocks>(std::move(joined));
+}
+
 }  // namespace
 
 /// Every lane begins with step 1, of which no other lane knows.
-Order::BlockState::BlockState() : step(kThreads), last_syncwarp(kThreads), pending(kThreads) {
+Order::BlockState::BlockState() : step(kThreads), last_syncwarp(kThreads), reads(kThreads) {
   for (int thread = 0; thread < kThreads; ++thread) step[thread][thread % kLanes] = 1;
 }
 
@@ -56,8 +85,8 @@ void Order::begin_block(int threads, std::uint64_t cluster) {
     if (fences.any) fences = {};
   }
   of_.acquired.clear();
-  if (std::exchange(of_.any_pending, false)) {
-    for (std::vector<Pending>& pending : of_.pending) pending.clear();
+  if (std::exchange(of_.any_read, false)) {
+    for (std::vector<Read>& reads : of_.reads) reads.clear();
   }
 }
 
@@ -70,11 +99,10 @@ Scope Order::scope_with(std::uint32_t block) const {
 
 /// Now all threads know all that one of them knows.
 void Order::barrier() {
-  for (int thread = 0; of_.any_pending && thread < of_.threads; ++thread) {
-    for (Pending& pending : of_.pending[thread]) {
-      if (!pending.is_open || !pending.is_atomic) continue;
-      for (const Knowledge& known : pending.at_distance)
-        know(pending.flag, thread, known, pending.pc);
+  for (int thread = 0; of_.any_read && thread < of_.threads; ++thread) {
+    for (Read& read : of_.reads[thread]) {
+      if (!read.is_open || !read.is_atomic || std::exchange(read.is_behind_barrier, true)) continue;
+      know(read.flag, thread, of(*read.state, read.scope), read.pc);
     }
   }
   of_.epoch = ++time_;
@@ -90,7 +118,7 @@ void Order::barrier() {
       merged.push_back(std::move(acquired));
     } else {
       if (alike->at.time < acquired.at.time) alike->at = acquired.at;
-      add(alike->known, acquired.known);
+      alike->known = join(alike->known, acquired.known);
     }
   }
   of_.acquired = std::move(merged);
@@ -121,17 +149,10 @@ void Order::fence(int thread, Scope scope) {
     fences.last[thread] = time_;
     fences.of_all_next = of_.epoch - 1;
   }
-  for (Pending& pending : of_.pending[thread]) {
-    if (!pending.is_open) continue;
-    pending.is_open = false;
-    for (std::size_t i = 0; i < kScopes; ++i) {
-      if (i > static_cast<std::size_t>(scope)) {
-        pending.is_open = pending.is_open || !pending.at_distance[i].empty();
-        continue;
-      }
-      know(pending.flag, thread, pending.at_distance[i], nullptr);
-      pending.at_distance[i].clear();
-    }
+  for (Read& read : of_.reads[thread]) {
+    if (!read.is_open) continue;
+    know(read.flag, thread, of(*read.state, std::min(read.scope, scope)), nullptr);
+    read.is_open = scope < std::min(read.scope, Scope::device);
   }
   ++time_;
 }
@@ -149,7 +170,6 @@ Order::Flag& Order::changed(std::uintptr_t flag) {
   } else if (state.use_count() > 1) {
     state = std::make_shared<Flag>(*state);
   }
-  ++state->version;
   return *state;
 }
 
@@ -158,12 +178,25 @@ std::shared_ptr<const Order::Flag> Order::flag(std::uintptr_t number) const {
   return found == flags_.end() ? nullptr : found->second;
 }
 
+/// What a thread releases: up to these times, what the threads of its block did, and what they knew.
+Order::Knowledge Order::released(int thread, Clock until) const {
+  Clocks known;
+  const Clocks* last = nullptr;
+  for (const Acquired& acquired : of_.acquired) {
+    const bool is_known = acquired.at.thread == thread || is_before_in_block(acquired.at, thread);
+    if (!is_known || acquired.at.time > until[acquired.at.thread]) continue;
+    if (std::exchange(last, acquired.known.get()) != last) add(known, *acquired.known);
+  }
+  known[of_.number] = std::make_shared<const Clock>(std::move(until));
+  return std::make_shared<const Clocks>(std::move(known));
+}
+
 void Order::release_arrivals(std::uintptr_t flag) {
-  Knowledge known{{of_.number, std::make_shared<const Clock>(of_.arrived)}};
-  for (const Acquired& acquired : of_.acquired) add(known, acquired.known);
-  Release release;
-  for (std::size_t i = 0; i <= static_cast<std::size_t>(Scope::cluster); ++i) release[i] = known;
-  changed(flag).releases[of_.number] = std::make_shared<const Release>(std::move(release));
+  Clocks known;
+  for (const Acquired& acquired : of_.acquired) add(known, *acquired.known);
+  known[of_.number] = std::make_shared<const Clock>(of_.arrived);
+  Knowledge& of_cluster = changed(flag).clusters[own_cluster()];
+  of_cluster = join(of_cluster, std::make_shared<const Clocks>(std::move(known)));
 }
 
 /// Up to which time what each thread did is behind a fence, or a release, and before what `thread`
@@ -192,70 +225,79 @@ void Order::release(const FlagAccess& access) {
   const bool any = access.is_ordered || of_.fences[0].any;
   if (!any && flags_.empty()) return;
   Flag& flag = changed(access.flag);
-  if (!access.is_atomic) flag.releases.clear();
+  const Timestamp now = this->now(access.thread);
+  // A store ends what others have released there; what its own thread has stays.
+  const bool is_own = flag.writer.block == now.block && flag.writer.thread == now.thread;
+  if (!access.is_atomic && !is_own) flag = {};
+  flag.writer = now;
   if (!any) return;
-  Release release;
-  for (std::size_t i = 0; i <= static_cast<std::size_t>(access.scope); ++i) {
-    Clock until = fenced(static_cast<Scope>(i), access.thread, access.is_ordered);
-    if (until.empty()) continue;
-    for (const Acquired& acquired : of_.acquired) {  // before the fence
-      if (acquired.at.time <= until[acquired.at.thread]) add(release[i], acquired.known);
-    }
-    const bool is_as_before =
-        i > 0 && release[i - 1].contains(of_.number) && *release[i - 1][of_.number] == until;
-    add(release[i], {{of_.number, is_as_before ? release[i - 1][of_.number]
-                                               : std::make_shared<const Clock>(std::move(until))}});
+  const auto until = [&](Scope scope) {
+    return scope <= access.scope ? fenced(scope, access.thread, access.is_ordered) : Clock();
+  };
+  Clock of_device = until(Scope::device);
+  Clock of_cluster = own_cluster() == 0 ? of_device : until(Scope::cluster);
+  Clock of_block = until(Scope::block);
+  if (!of_block.empty() && of_block != of_cluster) {
+    Knowledge& known = flag.blocks[of_.number];
+    known = join(known, released(access.thread, std::move(of_block)));
   }
+  if (!of_cluster.empty() && of_cluster != of_device) {
+    Knowledge& known = flag.clusters[own_cluster()];
+    known = join(known, released(access.thread, std::move(of_cluster)));
+  }
+  if (!of_device.empty())
+    flag.device = join(flag.device, released(access.thread, std::move(of_device)));
   if (access.is_ordered) ++time_;
-  std::shared_ptr<const Release>& known = flag.releases[of_.number];
-  if (known != nullptr) {
-    for (std::size_t i = 0; i < kScopes; ++i) add(release[i], (*known)[i]);
-  }
-  known = std::make_shared<const Release>(std::move(release));
 }
 
-/// A thread of the running block knows this from now on.
+/// What a thread of the running block learns from a flag, if it reads it in this scope.
+Order::Knowledge Order::of(const Flag& flag, Scope scope) const {
+  Knowledge known = scope >= Scope::device ? flag.device : nullptr;
+  if (const auto own = flag.blocks.find(of_.number); own != flag.blocks.end())
+    known = join(known, own->second);
+  const auto cluster = flag.clusters.find(own_cluster());
+  const bool is_of_cluster = own_cluster() != 0 && scope >= Scope::cluster;
+  if (is_of_cluster && cluster != flag.clusters.end()) known = join(known, cluster->second);
+  // To the threads of a block, everything is released that is to more of them.
+  if (scope < Scope::device && flag.writer.block == of_.number) known = join(known, flag.device);
+  return known;
+}
+
+/// A thread of the running block knows this from now on. What it knew before stays with the moment
+/// since when others may rely on it.
 void Order::know(std::uintptr_t flag, int thread, const Knowledge& known, const void* noted) {
-  if (known.empty()) return;
-  const auto own = std::ranges::find_if(of_.acquired, [&](const Acquired& acquired) {
-    return acquired.flag == flag && acquired.at.thread == thread &&
-           (acquired.noted == nullptr) == (noted == nullptr);
-  });
-  if (own == of_.acquired.end()) {
+  if (known == nullptr) return;
+  const std::uint32_t fence = of_.fences[0].any ? of_.fences[0].last[thread] : 0;
+  Acquired* own = nullptr;
+  for (Acquired& acquired : of_.acquired) {
+    if (acquired.at.thread != thread || (acquired.noted == nullptr) != (noted == nullptr)) continue;
+    if (acquired.flag != flag && acquired.flag != 0) continue;
+    if (contains(acquired.known, known)) return;
+    const bool is_relied_on = acquired.at.time < of_.epoch || acquired.at.time <= fence ||
+                              acquired.at.time <= of_.last_syncwarp[thread];
+    if (acquired.flag == flag && !is_relied_on) own = &acquired;
+  }
+  if (own == nullptr) {
     of_.acquired.push_back({flag, now(thread), known, noted});
   } else {
     own->at = now(thread);
-    add(own->known, known);
+    own->known = join(own->known, known);
   }
 }
 
 void Order::acquire(const FlagAccess& access, const std::shared_ptr<const Flag>& state) {
   if (state == nullptr) return;
-  std::vector<Pending>& all = of_.pending[access.thread];
-  auto pending = std::ranges::find(all, access.flag, &Pending::flag);
-  if (pending == all.end()) {
-    all.push_back({.flag = access.flag, .at = {}, .at_distance = {}, .too_narrow = {}});
-    pending = all.end() - 1;
-    of_.any_pending = true;
+  std::vector<Read>& all = of_.reads[access.thread];
+  auto read = std::ranges::find(all, access.flag, &Read::flag);
+  if (read == all.end()) {
+    all.push_back({.flag = access.flag, .state = nullptr});
+    read = all.end() - 1;
+    of_.any_read = true;
   }
-  if (pending->version == state->version && !access.is_ordered) return;  // polled once more
-  pending->version = state->version;
-  pending->at = now(access.thread);
-  pending->pc = access.pc;
-  pending->is_atomic = access.is_atomic;
-  for (const auto& [block, release] : state->releases) {
-    const Scope scope = scope_with(block);
-    const auto distance = static_cast<std::size_t>(scope);
-    const bool is_reached = scope <= access.scope;
-    if (is_reached && access.is_ordered) {
-      know(access.flag, access.thread, (*release)[distance], nullptr);
-    } else if (is_reached) {
-      add(pending->at_distance[distance], (*release)[distance]);
-      pending->is_open = true;
-    }
-    if (!is_reached || (*release)[distance] != (*release)[0])
-      add(pending->too_narrow, (*release)[0]);
-  }
+  if (read->state == state && !read->is_open) return;  // polled once more
+  *read = {access.flag,       state, access.scope, now(access.thread), access.pc, access.is_atomic,
+           !access.is_ordered};
+  if (access.is_ordered) know(access.flag, access.thread, of(*state, access.scope), nullptr);
 }
 
 /// Whether what a thread has acquired covers a timestamp.
@@ -281,14 +323,19 @@ bool Order::has_acquired(const Timestamp& past, int thread) const {
 }
 
 Order::Gap Order::gap(const Timestamp& past, int thread) const {
-  for (int other = 0; of_.any_pending && other < of_.threads; ++other) {
-    for (const Pending& pending : of_.pending[other]) {
-      if (!is_before_in_block(pending.at, thread)) continue;
-      const bool is_fence = std::ranges::any_of(pending.at_distance, [&](const Knowledge& known) {
-        return cpu_device::covers(known, past);
-      });
-      if (is_fence) return {Gap::Kind::fence, pending.pc};
-      if (cpu_device::covers(pending.too_narrow, past)) return {Gap::Kind::scope, pending.pc};
+  for (int other = 0; of_.any_read && other < of_.threads; ++other) {
+    for (const Read& read : of_.reads[other]) {
+      if (!is_before_in_block(read.at, thread)) continue;
+      const Flag& flag = *read.state;
+      if (read.is_open && cpu_device::covers(of(flag, read.scope), past))
+        return {Gap::Kind::fence, read.pc};
+      const auto has = [&](const auto& of_some) {
+        return cpu_device::covers(of_some.second, past);
+      };
+      const bool is_narrow = cpu_device::covers(flag.device, past) ||
+                             std::ranges::any_of(flag.clusters, has) ||
+                             std::ranges::any_of(flag.blocks, has);
+      if (is_narrow) return {Gap::Kind::scope, read.pc};
     }
   }
   return {};

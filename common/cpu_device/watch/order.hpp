@@ -48,16 +48,17 @@ class Order {
  private:
   /// Up to which time what each thread of a block did is known.
   using Clock = std::vector<std::uint32_t>;
-  /// The clocks of several blocks.
-  using Knowledge = std::map<std::uint32_t, std::shared_ptr<const Clock>>;
-  /// What a block releases by a flag: to the threads of each scope.
-  using Release = std::array<Knowledge, kScopes>;
+  /// The clocks of several blocks; null: of none.
+  using Clocks = std::map<std::uint32_t, std::shared_ptr<const Clock>>;
+  using Knowledge = std::shared_ptr<const Clocks>;
 
  public:
-  /// What was released by a flag, and by which block.
+  /// What was released by a flag: to all threads of the device, and what more to some.
   struct Flag {
-    std::map<std::uint32_t, std::shared_ptr<const Release>> releases;  ///< by block
-    std::uint64_t version = 0;                                         ///< grows with each change
+    Knowledge device;
+    std::map<std::uint64_t, Knowledge> clusters;  ///< by number
+    std::map<std::uint32_t, Knowledge> blocks;    ///< by number
+    Timestamp writer{};                           ///< the last thread that has stored
   };
 
   /// What is missing for an order that a flag was meant to give.
@@ -75,16 +76,16 @@ class Order {
     Knowledge known;
     const void* noted = nullptr;  // no fence, but a barrier, stood behind this read
   };
-  /// What a thread would know if a fence stood behind its read of a flag.
-  struct Pending {
+  /// What a thread has read of a flag.
+  struct Read {
     std::uintptr_t flag;
-    std::uint64_t version = 0;
-    Timestamp at;
+    std::shared_ptr<const Flag> state;
+    Scope scope = Scope::system;
+    Timestamp at{};
     const void* pc = nullptr;
     bool is_atomic = false;
-    bool is_open = false;                        // something is still to be acquired
-    std::array<Knowledge, kScopes> at_distance;  // by the scope that it takes
-    Knowledge too_narrow;                        // released, but not for this thread
+    bool is_open = false;            // a fence behind it would acquire something
+    bool is_behind_barrier = false;  // which has acquired it, with a note
   };
   /// The fences of one scope.
   struct Fences {
@@ -111,8 +112,8 @@ class Order {
     std::array<Fences, kScopes> fences;        // by Scope
     Clock arrived;                             // 0: it was not ordered
     std::vector<Acquired> acquired;
-    std::vector<std::vector<Pending>> pending;  // by thread
-    bool any_pending = false;
+    std::vector<std::vector<Read>> reads;  // by thread
+    bool any_read = false;
     mutable std::size_t last_hit = 0;  // index into `acquired`: queries repeat
   };
 
@@ -174,8 +175,11 @@ class Order {
   bool has_acquired(const Timestamp& past, int thread) const;
   bool covers(const Acquired& acquired, const Timestamp& past, int thread) const;
   Clock fenced(Scope scope, int thread, bool is_ordered) const;
+  Knowledge of(const Flag& flag, Scope scope) const;
+  Knowledge released(int thread, Clock until) const;
   void know(std::uintptr_t flag, int thread, const Knowledge& known, const void* noted);
   Flag& changed(std::uintptr_t flag);
+  std::uint64_t own_cluster() const { return clusters_[of_.number - first_block_]; }
 
   std::uint32_t blocks_ = 0;       // so far
   std::uint32_t first_block_ = 1;  // of the launch

@@ -101,7 +101,7 @@ void Shadow::add(const Order& order, Accesses& accesses, const PastAccess& now) 
   if (!accesses.empty()) {
     PastAccess& last = accesses.back();
     const bool says_more = (last.bytes & ~now.bytes) != 0 || (!last.is_strong && now.is_strong) ||
-                           last.scope < now.scope ||
+                           (last.is_volatile && !now.is_volatile) || last.scope < now.scope ||
                            (last.kind != AccessKind::atomic && now.kind == AccessKind::atomic);
     if (is_same_thread(last, now) && !says_more) {
       last = now;
@@ -118,13 +118,14 @@ Finding Shadow::access(const Order& order, std::size_t offset, int bytes, PastAc
     if (finding.is_race) return;
     for (auto past = accesses.begin(); past != accesses.end(); ++past) {
       if (!is_conflict(order, *past, now) || order.is_before(*past, now.thread)) continue;
-      // An atomic operation has seen the strong stores to its word that came before it: the last to
-      // count may set the counter back.
-      const bool is_seen =
-          past->is_strong && std::any_of(past + 1, accesses.end(), [&](const PastAccess& later) {
-            return later.kind == AccessKind::atomic && later.bytes == past->bytes &&
-                   order.is_before(later, now.thread);
-          });
+      // An atomic operation has seen those that came before it: the last to count may set the
+      // counter back.
+      const bool is_seen = past->kind == AccessKind::atomic &&
+                           std::any_of(past + 1, accesses.end(), [&](const PastAccess& later) {
+                             return later.kind == AccessKind::atomic &&
+                                    later.bytes == past->bytes &&
+                                    order.is_before(later, now.thread);
+                           });
       if (is_seen) continue;
       finding.is_race = true;
       finding.other = *past;

@@ -23,20 +23,20 @@ struct PastAccess : Timestamp {
   std::uint8_t bytes : 4 = 0;          ///< ... of the word, one bit each
   bool is_strong : 1 = false;          ///< atomic, or through a volatile pointer ...
   Scope scope : 2 = Scope::system;     ///< ... for these threads
+  bool is_volatile : 1 = false;        ///< the latter
   AccessKind kind = AccessKind::load;  ///< what it did
   const void* pc = nullptr;            ///< where in the code
 };
 
 /// Whether an access `a` and one of the running block, `b`, to one word disturb each other if
 /// nothing orders them: one writes, and they are not both strong, each for the other's thread.
-/// Strong ones help from warp to warp; the lanes of one need a __syncwarp() all the same.
+/// Volatile ones help from warp to warp; the lanes of one need a __syncwarp() all the same.
 inline bool is_conflict(const Order& order, const PastAccess& a, const PastAccess& b) {
   if ((a.bytes & b.bytes) == 0 || (a.kind == AccessKind::load && b.kind == AccessKind::load))
     return false;
   if (!a.is_strong || !b.is_strong) return true;
   if (a.block != b.block) return std::min(a.scope, b.scope) < order.scope_with(a.block);
-  return a.thread / 32 == b.thread / 32 && a.kind != AccessKind::atomic &&
-         b.kind != AccessKind::atomic;
+  return a.thread / 32 == b.thread / 32 && a.is_volatile && b.is_volatile;
 }
 
 /// What is wrong with an access, if anything.

@@ -210,9 +210,13 @@ void Watcher::shuffled(
   }
 }
 
-void Watcher::fence(Scope scope) {
+void Watcher::fence(Scope scope, bool is_sc) {
   const NotWatching guard;
-  if (is_on_) order_.fence(running->current(), scope);
+  if (!is_on_) return;
+  settle();
+  const int thread = running->current();
+  if (is_sc && sees_old_values()) old_values_.fence(order_.now(thread));
+  order_.fence(thread, scope);
 }
 
 void Watcher::allocated(const void* data, std::size_t bytes) {

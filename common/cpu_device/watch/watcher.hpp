@@ -67,7 +67,7 @@ class Watcher : public Observer {
   }
   void access(const Access& access) override { this->access(Access(access)); }
   void remote_store_issued(const Access& access, const SharedByte& byte) override;
-  void fence(Scope scope) override;
+  void fence(Scope scope, bool is_sc) override;
   void release(const void* flag, Scope scope) override;
   void acquire(const void* flag, Scope scope) override;
   void grid_dependency_synced() override;
@@ -109,6 +109,8 @@ class Watcher : public Observer {
 
   /// A load or store of the running thread.
   void access(Access&& access);
+  /// The atomic operation of the running thread is about to change something.
+  void atomic_changes(const Access& access);
   /// The running thread is about to load bytes that the launch may not change (__ldg).
   void read_only(const void* pc, const void* data, int bytes);
 
@@ -155,6 +157,9 @@ class Watcher : public Observer {
   std::uintptr_t flag_at(const void* address) const;
   PastAccess past_of(const Access& access);
   void strong_access(const Access& access);
+  void release(const Access& access);
+  /// In every other order of the blocks, loads do.
+  bool sees_old_values() const { return grid_.order() % 2 != 0; }
   void found_race(
       const Access& access, const PastAccess& other, std::string element, bool is_shared = false);
   void report(

@@ -141,6 +141,59 @@ __global__ void counter_set_back(const float*, float* y, bool correct) {
   if (before == (correct ? gridDim.x - 1 : 0)) *flags(y) = 0;  // <-- set back
 }
 
+/// Round by round, one thread waits for all of its block.
+__global__ void many_rounds(const float* x, float* y, bool correct) {
+  volatile unsigned* const flag = flags(y);
+  for (unsigned round = 0; round < 4; ++round) {
+    float* const part = y + round * 32;
+    if (blockIdx.x == 0) {
+      part[threadIdx.x] = x[threadIdx.x];  // <-- part of round
+      __threadfence();
+      __syncthreads();
+      if (threadIdx.x == 0) *flag = round + 1;
+    } else {
+      if (threadIdx.x == 0) {
+        while (*flag < round + 1) {
+        }
+        if (correct || round < 2) __threadfence();
+      }
+      __syncthreads();
+      y[500 + threadIdx.x] = part[threadIdx.x] + y[threadIdx.x];  // <-- sum of round
+    }
+  }
+}
+
+/// A comparison that fails changes nothing, and so it releases nothing.
+__global__ void exchange_that_fails(const float* x, float* y, bool correct) {
+  const cuda::atomic_ref<unsigned, cuda::thread_scope_device> flag(*flags(y));
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x == 0) {
+    y[0] = x[0];  // <-- exchanged
+    unsigned expected = correct ? 0 : 7;
+    flag.compare_exchange_strong(expected, 1, cuda::memory_order_release);
+    flag.fetch_add(1, cuda::memory_order_relaxed);
+  } else {
+    while (flag.load(cuda::memory_order_acquire) == 0) {
+    }
+    y[1] = y[0];  // <-- behind exchange
+  }
+}
+
+/// What a thread has released stays so when it changes the flag once more.
+__global__ void store_behind_release(const float* x, float* y, bool correct) {
+  const cuda::atomic_ref<unsigned, cuda::thread_scope_device> flag(*flags(y));
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x == 0) {
+    y[0] = x[0];  // <-- stored twice
+    flag.store(1, correct ? cuda::memory_order_release : cuda::memory_order_relaxed);
+    flag.store(2, cuda::memory_order_relaxed);
+  } else {
+    while (flag.load(cuda::memory_order_acquire) < 2) {
+    }
+    y[1] = y[0];  // <-- behind second store
+  }
+}
+
 /// From block to block, and from there to the next.
 __global__ void chain_of_blocks(const float* x, float* y, bool correct) {
   volatile unsigned* const flag = flags(y);
@@ -249,6 +302,9 @@ std::vector<Case> memory_model_cases() {
       {"a flag is atomic for one block", on_flag(flag_of_block, {2, 32})},
       {"a lock is taken without a fence", on_flag(lock_without_fence, {3, 32})},
       {"a counter is set back while others still count", on_flag(counter_set_back, {3, 32})},
+      {"a fence is missing in the third of many rounds", on_flag(many_rounds, {2, 32})},
+      {"an exchange that fails is taken for a release", on_flag(exchange_that_fails, {2, 32})},
+      {"two stores of a flag, none of which releases", on_flag(store_behind_release, {2, 32})},
       {"the middle of a chain of flags has no fence", on_flag(chain_of_blocks, {3, 32})},
       {"ld of a flag is relaxed", on_flag(ptx_load, {2, 32})},
       {"red to a flag is relaxed", on_flag(ptx_red, {2, 32})},
