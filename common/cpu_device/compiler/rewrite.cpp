@@ -347,7 +347,7 @@ class Rewriter {
     tokens_[first].text = text;
   }
 
-  /// A variable outside of functions is each block's own: its name stands for the call that finds it.
+  /// A variable outside of functions is each block's own: its name becomes a call that finds it.
   void call_instead(const std::string& name, std::size_t behind) {
     for (std::size_t i = behind; i < tokens_.size(); ++i) {
       if (tokens_[i].kind != Token::Kind::word || tokens_[i].text != name) continue;

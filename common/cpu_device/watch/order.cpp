@@ -178,7 +178,7 @@ std::shared_ptr<const Order::Flag> Order::flag(std::uintptr_t number) const {
   return found == flags_.end() ? nullptr : found->second;
 }
 
-/// What a thread releases: up to these times, what the threads of its block did, and what they knew.
+/// What a thread releases: what its block's threads did up to these times, and knew.
 Order::Knowledge Order::released(int thread, Clock until) const {
   Clocks known;
   const Clocks* last = nullptr;

@@ -355,14 +355,14 @@ def verdict(number, folder):
 def verdict_of_gpu(number, program, mistake):
     """What a right program says if it does not end with 0, and of a wrong one which tool sees it."""
     if mistake is None:
-        ran = subprocess.run([program, str(number)], capture_output=True, text=True, timeout=60)
+        ran = subprocess.run([program, str(number)], capture_output=True, text=True, timeout=15)
         return "" if ran.returncode == 0 else f"exit {ran.returncode}"
     seen = []
     for tool in ("memcheck", "racecheck"):
         try:
             ran = subprocess.run(
                 ["compute-sanitizer", "--tool", tool, "--error-exitcode", "99", program, str(number)],
-                capture_output=True, text=True, timeout=60)
+                capture_output=True, text=True, timeout=15)
             if ran.returncode == 99:
                 seen.append(tool)
         except subprocess.TimeoutExpired:  # a flag that nobody raises
