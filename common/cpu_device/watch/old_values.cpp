@@ -8,7 +8,7 @@ namespace rmsnorm::cpu_device {
 
 void OldValues::begin_launch() {
   words_.clear();
-  last_fence_.clear();
+  last_fences_.clear();
   unfenced_.clear();
   changed_ = nullptr;
 }
@@ -30,17 +30,21 @@ void OldValues::store(const Order& order, std::uintptr_t number, const Access& a
   unfenced_[number_of(word.store)].push_back(number);
 }
 
-void OldValues::fence(const Timestamp& now) {
+void OldValues::fence(const Timestamp& now, Scope scope) {
   const std::uint64_t thread = number_of(now);
-  last_fence_[thread] = ++fences_;
+  const bool is_wide = scope >= Scope::device;
+  Fences& last = last_fences_[thread];
+  last = {++fences_, is_wide ? fences_ : last[1]};
   const auto unfenced = unfenced_.find(thread);
   if (unfenced == unfenced_.end()) return;
   for (const std::uintptr_t number : unfenced->second) {
     const auto word = words_.find(number);
-    if (word != words_.end() && number_of(word->second.store) == thread && word->second.fence == 0)
-      word->second.fence = fences_;
+    if (word == words_.end() || number_of(word->second.store) != thread) continue;
+    Fences& fences = word->second.fences;
+    if (fences[0] == 0) fences[0] = fences_;
+    if (fences[1] == 0 && is_wide) fences[1] = fences_;
   }
-  unfenced_.erase(unfenced);
+  if (is_wide) unfenced_.erase(unfenced);
 }
 
 const OldValues::Word* OldValues::load(
@@ -51,9 +55,10 @@ const OldValues::Word* OldValues::load(
   if (found == words_.end() || found->second.bytes != access.bytes) return nullptr;
   Word& word = found->second;
   const Timestamp now = order.now(thread);
-  const auto fence = last_fence_.find(number_of(now));
-  const bool is_fenced =
-      word.fence != 0 && fence != last_fence_.end() && fence->second > word.fence;
+  const auto fences = last_fences_.find(number_of(now));
+  const std::size_t scope = word.store.block == now.block ? 0 : 1;
+  const bool is_fenced = word.fences[scope] != 0 && fences != last_fences_.end() &&
+                         fences->second[scope] > word.fences[scope];
   const bool is_known = is_fenced || order.is_before(word.store, thread) ||
                         word.readers.size() >= kMostReaders ||
                         std::ranges::any_of(word.readers, [&](const Word::Reader& reader) {

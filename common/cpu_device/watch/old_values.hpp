@@ -21,6 +21,10 @@ class OldValues {
  public:
   static constexpr std::size_t kMostBytes = 8;  ///< of one word
 
+  /// The numbers, in the order of all, of a thread's fence.sc for its block at least, and for the
+  /// whole device.
+  using Fences = std::array<std::uint64_t, 2>;
+
   /// The newest store to a word, and what was there before.
   struct Word {
     std::array<char, kMostBytes> before{};           ///< the value ...
@@ -28,7 +32,7 @@ class OldValues {
     int bytes = 0;
     Timestamp store{};         ///< the newest
     const void* pc = nullptr;  ///< where in the code it is
-    std::uint64_t fence = 0;   ///< its thread's next fence.sc, in the order of all; 0: none yet
+    Fences fences{};           ///< its thread's next ones; 0: none yet
 
    private:
     friend class OldValues;
@@ -51,7 +55,7 @@ class OldValues {
   const Word* load(const Order& order, std::uintptr_t number, const Access& access, int thread);
   /// A thread of the running block calls a fence.sc. Of two threads that each store, fence and load
   /// the other's word, one sees the newest.
-  void fence(const Timestamp& now);
+  void fence(const Timestamp& now, Scope scope);
   /// Puts the newest value back.
   void restore();
 
@@ -61,8 +65,8 @@ class OldValues {
   }
 
   std::unordered_map<std::uintptr_t, Word> words_;
-  std::uint64_t fences_ = 0;                                     // so many fence.sc until now
-  std::unordered_map<std::uint64_t, std::uint64_t> last_fence_;  // by thread
+  std::uint64_t fences_ = 0;                               // so many fence.sc until now
+  std::unordered_map<std::uint64_t, Fences> last_fences_;  // by thread
   std::unordered_map<std::uint64_t, std::vector<std::uintptr_t>> unfenced_;  // its words
   void* changed_ = nullptr;  // where an old value is in memory now ...
   std::array<char, kMostBytes> newest_{};

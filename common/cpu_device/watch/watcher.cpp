@@ -215,7 +215,7 @@ void Watcher::fence(Scope scope, bool is_sc) {
   if (!is_on_) return;
   settle();
   const int thread = running->current();
-  if (is_sc && sees_old_values()) old_values_.fence(order_.now(thread));
+  if (is_sc && sees_old_values()) old_values_.fence(order_.now(thread), scope);
   order_.fence(thread, scope);
 }
 
