@@ -141,24 +141,30 @@ __global__ void counter_set_back(const float*, float* y, bool correct) {
   if (before == (correct ? gridDim.x - 1 : 0)) *flags(y) = 0;  // <-- set back
 }
 
-/// Round by round, one thread waits for all of its block.
+/// Round by round, one thread of each block waits for the other block, and all read what that has
+/// written in this and in earlier rounds.
 __global__ void many_rounds(const float* x, float* y, bool correct) {
   volatile unsigned* const flag = flags(y);
+  const unsigned t = threadIdx.x;
   for (unsigned round = 0; round < 4; ++round) {
-    float* const part = y + round * 32;
-    if (blockIdx.x == 0) {
-      part[threadIdx.x] = x[threadIdx.x];  // <-- part of round
+    if (blockIdx.x == 1) {
+      if (t == 0) {
+        while (flag[1] < round) {
+        }
+      }
+      y[round * 32 + t] = x[t];  // <-- part of round
       __threadfence();
       __syncthreads();
-      if (threadIdx.x == 0) *flag = round + 1;
+      if (t == 0) flag[0] = round + 1;
     } else {
-      if (threadIdx.x == 0) {
-        while (*flag < round + 1) {
+      if (t == 0) {
+        while (flag[0] < round + 1) {
         }
         if (correct || round < 2) __threadfence();
       }
       __syncthreads();
-      y[500 + threadIdx.x] = part[threadIdx.x] + y[threadIdx.x];  // <-- sum of round
+      y[500 + t] = y[round * 32 + t] + y[t];  // <-- sum of round
+      if (t == 0) flag[1] = round + 1;
     }
   }
 }
