@@ -107,18 +107,27 @@ __forceinline__ void take_flag(
     Register& before, char* at, Strength strength, Change change, const Values&... values) {
   before = as<Register>(change_flag<T, may_fail>(at, strength, change, values...));
 }
-// What they do.
+/// add
 inline constexpr auto change_add = [](auto old, auto value) { return old + value; };
+/// exch
 inline constexpr auto change_exch = [](auto, auto value) { return value; };
+/// min
 inline constexpr auto change_min = [](auto old, auto value) { return std::min(old, value); };
+/// max
 inline constexpr auto change_max = [](auto old, auto value) { return std::max(old, value); };
+/// and
 inline constexpr auto change_and = [](auto old, auto value) { return old & value; };
+/// or
 inline constexpr auto change_or = [](auto old, auto value) { return old | value; };
+/// xor
 inline constexpr auto change_xor = [](auto old, auto value) { return old ^ value; };
+/// inc: up to a number, and then 0
 inline constexpr auto change_inc = [](auto old, auto most) { return old >= most ? 0 : old + 1; };
+/// dec: down to 0, and then a number
 inline constexpr auto change_dec = [](auto old, auto most) {
   return old == 0 || old > most ? most : old - 1;
 };
+/// cas: the second number if it is the first
 inline constexpr auto change_cas = [](auto old, auto expected, auto value) {
   return old == expected ? value : old;
 };

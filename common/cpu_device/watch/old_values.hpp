@@ -29,10 +29,10 @@ class OldValues {
   struct Word {
     std::array<char, kMostBytes> before{};           ///< the value ...
     std::shared_ptr<const Order::Flag> flag_before;  ///< ... and what it had released
-    int bytes = 0;
-    Timestamp store{};         ///< the newest
-    const void* pc = nullptr;  ///< where in the code it is
-    Fences fences{};           ///< its thread's next ones; 0: none yet
+    int bytes = 0;                                   ///< its size
+    Timestamp store{};                               ///< the newest
+    const void* pc = nullptr;                        ///< where in the code it is
+    Fences fences{};                                 ///< its thread's next ones; 0: none yet
 
    private:
     friend class OldValues;

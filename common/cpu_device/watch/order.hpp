@@ -55,7 +55,7 @@ class Order {
  public:
   /// What was released by a flag: to all threads of the device, and what more to some.
   struct Flag {
-    Knowledge device;
+    Knowledge device;                             ///< of all that are not in the next two
     std::map<std::uint64_t, Knowledge> clusters;  ///< by number
     std::map<std::uint32_t, Knowledge> blocks;    ///< by number
     Timestamp writer{};                           ///< the last thread that has stored
@@ -63,6 +63,7 @@ class Order {
 
   /// What is missing for an order that a flag was meant to give.
   struct Gap {
+    /// The kinds.
     enum class Kind { none, fence, scope };
     Kind kind = Kind::none;    ///< a fence behind the load of the flag, or a wider scope
     const void* pc = nullptr;  ///< where the flag was read
