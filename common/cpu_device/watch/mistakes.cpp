@@ -224,7 +224,7 @@ PastAccess Watcher::past_of(const Access& access) {
   const int thread = running->current();
   if (access.is_strong) {
     strong_access(access);
-  } else if (access.kind == AccessKind::store) {
+  } else if (access.kind == AccessKind::store && sees_old_values()) {
     old_values_.store(order_, flag_at(access.address), access, thread);
   }
   PastAccess past{order_.now(thread)};

@@ -158,7 +158,7 @@ class Watcher : public Observer {
   PastAccess past_of(const Access& access);
   void strong_access(const Access& access);
   void release(const Access& access);
-  /// In every other order of the blocks, loads do.
+  /// Whether loads see old values: in every other order of the blocks.
   bool sees_old_values() const { return grid_.order() % 2 != 0; }
   void found_race(
       const Access& access, const PastAccess& other, std::string element, bool is_shared = false);

@@ -31,6 +31,20 @@ inline auto on(Kernel kernel, rmsnorm::cpu_device::Launch launch) {
   return [=](Memory memory, bool correct) { kernel->*launch(memory.x, memory.y, correct); };
 }
 
+/// An element of y that is 0 when a launch by on_flag() begins, and so is the next one.
+inline constexpr int kFlag = 1000;
+
+/// The launch of a kernel that uses them; a wrong one has so many more blocks.
+inline std::function<void(Memory, bool)> on_flag(
+    Kernel kernel, rmsnorm::cpu_device::Launch launch, unsigned more_if_wrong = 0) {
+  return [=](Memory memory, bool correct) {
+    cudaMemsetAsync(memory.y + kFlag, 0, 2 * sizeof(float));
+    rmsnorm::cpu_device::Launch of_blocks = launch;
+    if (!correct) of_blocks.grid.x += more_if_wrong;
+    on(kernel, of_blocks)(memory, correct);
+  };
+}
+
 /// The launch of four blocks, two of which are a cluster.
 inline auto on_cluster(Kernel kernel, int threads) {
   return [=](Memory memory, bool correct) {

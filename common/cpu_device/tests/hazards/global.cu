@@ -6,16 +6,6 @@
 namespace tests {
 namespace {
 
-constexpr int kFlag = 1000;  ///< an element of y that is 0 when the launch begins
-
-/// The launch of a kernel that uses it.
-std::function<void(Memory, bool)> on_flag(Kernel kernel, rmsnorm::cpu_device::Launch launch) {
-  return [=](Memory memory, bool correct) {
-    cudaMemsetAsync(memory.y + kFlag, 0, sizeof(float));
-    on(kernel, launch)(memory, correct);
-  };
-}
-
 __global__ void neighbours(const float* x, float* y, bool correct) {
   const int t = threadIdx.x;
   y[t] = x[t];  // <-- neighbour written

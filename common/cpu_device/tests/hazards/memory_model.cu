@@ -8,16 +8,6 @@
 namespace tests {
 namespace {
 
-constexpr int kFlag = 1000;  ///< two elements of y that are 0 when the launch begins
-
-/// The launch of a kernel that uses them.
-std::function<void(Memory, bool)> on_flag(Kernel kernel, rmsnorm::cpu_device::Launch launch) {
-  return [=](Memory memory, bool correct) {
-    cudaMemsetAsync(memory.y + kFlag, 0, 2 * sizeof(float));
-    on(kernel, launch)(memory, correct);
-  };
-}
-
 __device__ unsigned* flags(float* y) {
   return reinterpret_cast<unsigned*>(y + kFlag);
 }

@@ -8,19 +8,6 @@
 namespace tests {
 namespace {
 
-constexpr int kFlag = 1000;  ///< an element of y that is 0 when the launch begins
-
-/// The launch of a kernel that uses it: wrong ones of so many more blocks.
-std::function<void(Memory, bool)> on_flag(
-    Kernel kernel, rmsnorm::cpu_device::Launch launch, unsigned more_if_wrong = 0) {
-  return [=](Memory memory, bool correct) {
-    cudaMemsetAsync(memory.y + kFlag, 0, sizeof(float));
-    rmsnorm::cpu_device::Launch of_blocks = launch;
-    if (!correct) of_blocks.grid.x += more_if_wrong;
-    on(kernel, of_blocks)(memory, correct);
-  };
-}
-
 __global__ void nobody_raises(const float*, float* y, bool correct) {
   volatile float* const flag = y + kFlag;
   if (blockIdx.x == 1 && correct) *flag = 1;
