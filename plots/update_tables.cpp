@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/base/files.hpp"
+#include "plots/arithmetic.hpp"
 #include "plots/limits.hpp"
 #include "plots/machine.hpp"
 #include "plots/markers.hpp"
@@ -139,6 +140,8 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
   if (!machine.empty()) dram_ns = levels_of(machine).dram.ns;
   const auto host = read_if_there(own.stem, "-host.csv", load_results);
   const auto mutants = read_if_there(options.data / "mutants", ".csv", read_mutant_counts);
+  const auto functions =
+      read_if_there(options.data / "arithmetic", ".csv", read_compared_functions);
   const std::filesystem::path lessons = options.root / "lessons";
   std::map<std::string, Recorded> others;  // of each GPU that a block names
   const MakeBlock make_block = [&](std::vector<std::string> words) {
@@ -153,6 +156,7 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
     if (kind == "host") return make_host_table(host);
     if (kind == "machine") return make_machine_table(machine, {words.begin() + 1, words.end()});
     if (kind == "mutants") return make_mutants_table(mutants, {words.begin() + 1, words.end()});
+    if (kind == "arithmetic") return make_arithmetic_table(functions);
     if (kind == "limits") {
       if (limits.empty()) return std::string("Not recorded yet.\n");
       return make_without_new_lessons(lessons, loads, words, [&](const auto& known) {
@@ -197,7 +201,8 @@ int main(int argc, char** argv) {
       ->required()
       ->type_name("FILE");
   app.add_option(
-         "--data", options.data, "Where mutants.csv lies, and what was recorded on other GPUs")
+         "--data", options.data,
+         "Where mutants.csv and arithmetic.csv lie, and what was recorded on other GPUs")
       ->required()
       ->type_name("DIR");
   app.add_option("--root", options.root, "The repository's folder")->required()->type_name("DIR");

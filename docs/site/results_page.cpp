@@ -195,7 +195,7 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
     if (name.ends_with("-host")) continue;     // its table is on the library's page
     if (name.ends_with("-loads")) continue;    // its tables are on the page about limits
     if (name.ends_with("-machine")) continue;  // its tables are on the page about the machine
-    if (name == "mutants") continue;           // its tables are on the page inside the CPU device
+    if (name == "mutants" || name == "arithmetic") continue;  // on the page inside the CPU device
     if (name.ends_with("-trace")) {
       counted += section(name, "The CPU device's counts") +
                  words(

@@ -26,9 +26,8 @@ Words split(std::string_view text, char at) {
 
 /// What a part of an instruction's name says about caches and scopes alone: they are the same here.
 bool is_hint(const std::string& part) {
-  static const Words kHints = {"nc",      "ca",  "cg",   "cs",       "lu",     "cv",
-                               "wb",      "wt",  "rn",   "ftz",      "approx", "full",
-                               "aligned", "cta", "weak", "satfinite"};
+  static const Words kHints = {"nc", "ca", "cg",   "cs",      "lu",  "cv",   "wb",
+                               "wt", "rn", "full", "aligned", "cta", "weak", "satfinite"};
   return part.starts_with("L1::") || part.starts_with("L2::") ||
          std::find(kHints.begin(), kHints.end(), part) != kHints.end();
 }
@@ -51,19 +50,24 @@ const std::map<std::string, std::string> kRegisters = {
 /// Instructions, of the operands {0}, {1}, ... or {all}. {ns} is the device's namespace, {at} the
 /// source location.
 const std::map<std::string, std::string> kInstructions = {
-    {"add.f32", "{0} = {1} + {2}"},
-    {"sub.f32", "{0} = {1} - {2}"},
-    {"mul.f32", "{0} = {1} * {2}"},
-    {"div.f32", "{0} = {1} / {2}"},
-    {"fma.f32", "{0} = fmaf({1}, {2}, {3})"},
-    {"min.f32", "{0} = fminf({1}, {2})"},
-    {"max.f32", "{0} = fmaxf({1}, {2})"},
-    {"rsqrt.f32", "{0} = rsqrtf({1})"},
-    {"sqrt.f32", "{0} = sqrtf({1})"},
-    {"rcp.f32", "{0} = 1 / {1}"},
-    {"ex2.f32", "{0} = exp2f({1})"},
-    {"lg2.f32", "{0} = log2f({1})"},
-    {"tanh.f32", "{0} = tanhf({1})"},
+    {"add.f32", "{0} = {ns}one_nan({1} + {2})"},
+    {"sub.f32", "{0} = {ns}one_nan({1} - {2})"},
+    {"mul.f32", "{0} = {ns}one_nan({1} * {2})"},
+    {"div.f32", "{0} = {ns}one_nan({1} / {2})"},
+    {"div.approx.f32", "{0} = {ns}div_of_unit({1}, {2})"},
+    {"fma.f32", "{0} = {ns}one_nan(fmaf({1}, {2}, {3}))"},
+    {"min.f32", "{0} = {ns}least<float>({1}, {2})"},
+    {"max.f32", "{0} = {ns}greatest<float>({1}, {2})"},
+    {"rsqrt.approx.f32", "{0} = rsqrtf({1})"},
+    {"sqrt.f32", "{0} = {ns}one_nan(sqrtf({1}))"},
+    {"sqrt.approx.f32", "{0} = {ns}one_nan(sqrtf({1}))"},
+    {"rcp.f32", "{0} = {ns}one_nan(1 / {1})"},
+    {"rcp.approx.f32", "{0} = {ns}one_nan(1 / {1})"},
+    {"ex2.approx.f32", "{0} = {ns}exp2_of_unit({1})"},
+    {"lg2.approx.f32", "{0} = {ns}log2_of_unit({1})"},
+    {"sin.approx.f32", "{0} = {ns}sin_of_unit({1})"},
+    {"cos.approx.f32", "{0} = {ns}cos_of_unit({1})"},
+    {"tanh.approx.f32", "{0} = {ns}tanh_of_unit({1})"},
     {"cp.async.commit_group", "{ns}commit_copies()"},
     {"membar.gl", "::__threadfence()"},
     {"membar.sys", "::__threadfence_system()"},
@@ -270,6 +274,7 @@ std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
     const std::string statement = strong(parts, instruction.substr(space), operands);
     if (!statement.empty()) return statement;
   }
+  const bool flushes = std::erase(parts, "ftz") > 0;
   std::erase_if(parts, is_hint);
   for (std::string& part : parts) {
     if (part.starts_with("shared::")) part = "shared";  // of the block or the cluster
@@ -290,11 +295,15 @@ std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
   const std::string all = fmt::format("{}", fmt::join(values, ", "));
   if (!values.empty() && values[0] == "_") name += " _";
   if (const auto known = kInstructions.find(name); known != kInstructions.end()) {
+    for (std::size_t i = 1; flushes && i < values.size(); ++i) {
+      values[i] = fmt::format("{}flushed({})", ns, values[i]);
+    }
+    const std::string flush = flushes ? fmt::format(" {0} = {1}flushed({0});", values[0], ns) : "";
     values.resize(4);
     return fmt::format(
                fmt::runtime(known->second), values[0], values[1], values[2], values[3],
                fmt::arg("all", all), fmt::arg("ns", ns), fmt::arg("at", "{__FILE__, __LINE__}")) +
-           ";";
+           ";" + flush;
   }
   if (name.starts_with("st.async.shared.mbarrier::complete_tx::bytes.") && values.size() == 3 &&
       parts.size() == 5) {

@@ -9,11 +9,80 @@
 #include <bit>
 #include <cfenv>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 #include <type_traits>
 
 namespace rmsnorm::cpu_device {
+
+/// A GPU's calculations in fp32 give one NaN, whatever NaN they take.
+inline float one_nan(float value) {
+  constexpr std::uint32_t kNan = 0x7fffffff;
+  return std::isnan(value) ? std::bit_cast<float>(kNan) : value;
+}
+/// In fp64, they pass it on.
+inline double one_nan(double value) {
+  return value;
+}
+
+/// .ftz: a zero for a subnormal number.
+inline float flushed(float value) {
+  return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value;
+}
+
+/// The smaller of two numbers; that of a number and a NaN is the number. -0 is smaller than 0.
+template <std::floating_point T>
+T least(T a, T b) {
+  if (std::isnan(a) || std::isnan(b)) return one_nan(std::isnan(a) ? b : a);
+  if (a == b) return std::signbit(a) ? a : b;
+  return a < b ? a : b;
+}
+/// The larger.
+template <std::floating_point T>
+T greatest(T a, T b) {
+  return one_nan(-least(-a, -b));
+}
+
+/// ex2, in the GPU's unit for special functions. Its other functions have fewer digits than fp32.
+inline float exp2_of_unit(float a) {
+  return one_nan(std::exp2(a));
+}
+/// lg2: next to 1, a multiple of 2^-22.
+inline float log2_of_unit(float a) {
+  constexpr float kSteps = 0x1p22f;
+  const float result = std::log2(a);
+  return one_nan(std::abs(result) < 1 ? std::round(result * kSteps) / kSteps : result);
+}
+/// tanh: with 17 binary digits.
+inline float tanh_of_unit(float a) {
+  constexpr std::uint32_t kStep = 1 << 7;
+  const auto bits = std::bit_cast<std::uint32_t>(std::tanh(a)) + kStep / 2;
+  return std::abs(a) < 0x1p-9f ? a : one_nan(std::bit_cast<float>(bits / kStep * kStep));
+}
+/// The angle of sin and cos, of which the unit has full turns: a product in fp32 that is cut off,
+/// and 25 binary digits behind its point. In a large angle, few are left.
+inline double cut_angle(float angle) {
+  constexpr double kSteps = 1 << 25;
+  const double turns = double{angle} * 0.15915494f;
+  float cut = static_cast<float>(turns);
+  if (std::abs(cut) > std::abs(turns)) cut = std::nextafter(cut, 0.0f);
+  return std::trunc(std::fmod(cut, 1.0f) * kSteps) / kSteps * 2 * std::numbers::pi;
+}
+/// sin
+inline float sin_of_unit(float a) {
+  return one_nan(static_cast<float>(std::sin(cut_angle(a))));
+}
+/// cos
+inline float cos_of_unit(float a) {
+  return one_nan(static_cast<float>(std::cos(cut_angle(a))));
+}
+/// div.approx: of a divisor beyond 2^126, nothing is left.
+inline float div_of_unit(float a, float b) {
+  constexpr float kMost = 0x1p126f;
+  return one_nan(std::abs(b) > kMost && !std::isinf(b) ? a * std::copysign(0.0f, b) : a / b);
+}
 
 /// What a calculation gives if its last bit is rounded in one of <cfenv>'s directions.
 template <int direction, class T, class... Numbers>
@@ -23,15 +92,19 @@ template <int direction, class T, class... Numbers>
   (([](auto& number) { asm volatile("" : "+m"(number)); })(numbers), ...);  // not known before
   const volatile T result = calculate(numbers...);
   std::fesetround(before);
-  return result;
+  return one_nan(result);
 }
 
-/// The nearest whole number that the type holds, by the direction of `round`; 0 for a NaN.
+/// The nearest whole number that the type holds, by the direction of `round`. For a NaN, 0, or with
+/// 64 bits on either side its highest bit.
 template <class Whole, class T>
 Whole to_whole(T value, T (*round)(T)) {
   using Limits = std::numeric_limits<Whole>;
   const T whole = round(value);
-  if (std::isnan(whole)) return 0;
+  if (std::isnan(whole)) {
+    constexpr int kHighest = sizeof(Whole) * 8 - 1;
+    return sizeof(Whole) + sizeof(T) == 8 ? 0 : static_cast<Whole>(std::uint64_t{1} << kHighest);
+  }
   if (whole <= static_cast<T>(Limits::min())) return Limits::min();
   return whole >= static_cast<T>(Limits::max()) ? Limits::max() : static_cast<Whole>(whole);
 }
@@ -46,7 +119,7 @@ Whole to_whole(T value, T (*round)(T)) {
   }
 #define RMSNORM_ALL_ROUNDED(name, T, parameters, result, ...)                   \
   inline T name##_rn parameters {                                               \
-    return result;                                                              \
+    return rmsnorm::cpu_device::one_nan(result);                                \
   }                                                                             \
   RMSNORM_ROUNDED(name##_rz, T, FE_TOWARDZERO, parameters, result, __VA_ARGS__) \
   RMSNORM_ROUNDED(name##_ru, T, FE_UPWARD, parameters, result, __VA_ARGS__)     \
@@ -61,6 +134,7 @@ Whole to_whole(T value, T (*round)(T)) {
   RMSNORM_ALL_ROUNDED(__##fma, T, (T a, T b, T c), std::fma(a, b, c), a, b, c)
 RMSNORM_ARITHMETIC(f, f, fmaf, float)
 RMSNORM_ARITHMETIC(d, d, fma, double)
+RMSNORM_ALL_ROUNDED(__double2float, float, (double a), static_cast<float>(a), a)
 #undef RMSNORM_ARITHMETIC
 #undef RMSNORM_ALL_ROUNDED
 #undef RMSNORM_ROUNDED
@@ -95,21 +169,21 @@ RMSNORM_TO_WHOLE(double, double, ll, long long)
     return result;                         \
   }
 #define RMSNORM_OF_FLOAT(name, result) RMSNORM_OF_ONE(float, name, float, result)
-RMSNORM_OF_FLOAT(rsqrtf, 1 / std::sqrt(a))
-RMSNORM_OF_FLOAT(__frsqrt_rn, static_cast<float>(1 / std::sqrt(double{a})))
+RMSNORM_OF_FLOAT(rsqrtf, rmsnorm::cpu_device::one_nan(1 / std::sqrt(a)))
+RMSNORM_OF_FLOAT(
+    __frsqrt_rn, rmsnorm::cpu_device::one_nan(static_cast<float>(1 / std::sqrt(double{a}))))
 RMSNORM_OF_FLOAT(rcbrtf, 1 / std::cbrt(a))
-RMSNORM_OF_FLOAT(__expf, std::exp2(a * 1.44269504f))
-RMSNORM_OF_FLOAT(__exp10f, std::exp2(a * 3.32192809f))
-RMSNORM_OF_FLOAT(__log2f, std::log2(a))
-RMSNORM_OF_FLOAT(__logf, __log2f(a) * 0.693147181f)
-RMSNORM_OF_FLOAT(__log10f, __log2f(a) * 0.301029996f)
-RMSNORM_OF_FLOAT(__sinf, std::sin(a))
-RMSNORM_OF_FLOAT(__cosf, std::cos(a))
-RMSNORM_OF_FLOAT(__tanf, std::tan(a))
-RMSNORM_OF_FLOAT(__tanhf, std::tanh(a))
+RMSNORM_OF_FLOAT(__expf, rmsnorm::cpu_device::exp2_of_unit(a * 1.44269504f))
+RMSNORM_OF_FLOAT(__exp10f, rmsnorm::cpu_device::exp2_of_unit(a * 3.32192809f))
+RMSNORM_OF_FLOAT(__log2f, rmsnorm::cpu_device::log2_of_unit(a))
+RMSNORM_OF_FLOAT(__logf, rmsnorm::cpu_device::one_nan(__log2f(a) * 0.693147181f))
+RMSNORM_OF_FLOAT(__log10f, rmsnorm::cpu_device::one_nan(__log2f(a) * 0.301029996f))
+RMSNORM_OF_FLOAT(__sinf, rmsnorm::cpu_device::sin_of_unit(a))
+RMSNORM_OF_FLOAT(__cosf, rmsnorm::cpu_device::cos_of_unit(a))
+RMSNORM_OF_FLOAT(__tanf, rmsnorm::cpu_device::div_of_unit(__sinf(a), __cosf(a)))
+RMSNORM_OF_FLOAT(__tanhf, rmsnorm::cpu_device::tanh_of_unit(a))
 RMSNORM_OF_FLOAT(__saturatef, a > 0 ? std::min(a, 1.0f) : 0.0f)  // 0 for a NaN
 RMSNORM_OF_ONE(double, rsqrt, double, 1 / std::sqrt(a))
-RMSNORM_OF_ONE(double, __double2float_rn, float, static_cast<float>(a))
 RMSNORM_OF_ONE(float, __float_as_uint, unsigned, std::bit_cast<unsigned>(a))
 RMSNORM_OF_ONE(float, __float_as_int, int, std::bit_cast<int>(a))
 RMSNORM_OF_ONE(unsigned, __uint_as_float, float, std::bit_cast<float>(a))
@@ -125,17 +199,15 @@ RMSNORM_OF_ONE(long long, __ffsll, int, __builtin_ffsll(a))
 #undef RMSNORM_OF_FLOAT
 #undef RMSNORM_OF_ONE
 
-/// Of a divisor beyond 2^126, nothing is left.
 inline float __fdividef(float a, float b) {
-  constexpr float kMost = 0x1p126f;
-  return std::abs(b) > kMost && !std::isinf(b) ? a * 0 : a * (1 / b);
+  return rmsnorm::cpu_device::div_of_unit(a, b);
 }
 inline float __powf(float a, float b) {
-  return std::exp2(b * __log2f(a));
+  return rmsnorm::cpu_device::exp2_of_unit(b * __log2f(a));
 }
 inline void __sincosf(float a, float* sine, float* cosine) {
-  *sine = std::sin(a);
-  *cosine = std::cos(a);
+  *sine = __sinf(a);
+  *cosine = __cosf(a);
 }
 inline unsigned __brev(unsigned bits) {
   unsigned reversed = 0;
@@ -146,16 +218,13 @@ inline unsigned long long __brevll(unsigned long long bits) {
   return std::uint64_t{__brev(static_cast<unsigned>(bits))} << 32 |
          __brev(static_cast<unsigned>(bits >> 32));
 }
-/// Four of the eight bytes of b:a, each by a digit of `selector`; the digit's 8 asks for the byte's
-/// sign in all bits.
+/// Four of the eight bytes of b:a, each by three bits of `selector`.
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   const std::uint64_t bytes = std::uint64_t{b} << 32 | a;
   unsigned result = 0;
   for (int i = 0; i < 4; ++i) {
     const unsigned digit = selector >> 4 * i;
-    const auto byte = static_cast<std::uint8_t>(bytes >> 8 * (digit & 7));
-    const unsigned chosen = (digit & 8) == 0 ? byte : (byte >> 7) * 0xffu;
-    result |= chosen << 8 * i;
+    result |= unsigned{static_cast<std::uint8_t>(bytes >> 8 * (digit & 7))} << 8 * i;
   }
   return result;
 }
@@ -180,12 +249,22 @@ inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
   return static_cast<unsigned>(((std::uint64_t{high} << 32) | low) << (shift % 32) >> 32);
 }
 
-/// Of any two numbers, also of different types.
+/// Of any two numbers, also of different types. Of a number and a NaN, the number.
 template <class A, class B>
 constexpr std::common_type_t<A, B> min(A a, B b) {
-  return b < a ? b : a;
+  using T = std::common_type_t<A, B>;
+  if constexpr (std::is_floating_point_v<T>) {
+    return rmsnorm::cpu_device::least<T>(a, b);
+  } else {
+    return b < a ? b : a;
+  }
 }
 template <class A, class B>
 constexpr std::common_type_t<A, B> max(A a, B b) {
-  return a < b ? b : a;
+  using T = std::common_type_t<A, B>;
+  if constexpr (std::is_floating_point_v<T>) {
+    return rmsnorm::cpu_device::greatest<T>(a, b);
+  } else {
+    return a < b ? b : a;
+  }
 }

@@ -1,0 +1,59 @@
+#include "plots/arithmetic.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/records/csv_fields.hpp"
+#include "plots/format.hpp"
+
+namespace rmsnorm::plots {
+
+std::vector<ComparedFunction> read_compared_functions(const std::filesystem::path& file) {
+  return csv::read_rows<ComparedFunction>(file, [](auto& f, auto&& visit) {
+    visit("function", f.function), visit("values", f.values), visit("different", f.different);
+    visit("nans", f.nans), visit("kinds", f.kinds), visit("steps", f.steps), visit("size", f.size);
+    visit("device", f.device), visit("version", f.version);
+  });
+}
+
+namespace {
+
+/// Adds a name, as code. Of functions that only round in other directions, there is one name.
+void add_name(std::vector<std::string>& names, const std::string& name) {
+  const std::size_t end = name.size() - std::min<std::size_t>(name.size(), 2);
+  const std::string direction = name.substr(end);
+  const bool is_other = direction == "rz" || direction == "ru" || direction == "rd";
+  if (is_other && !names.empty() && names.back().starts_with("`" + name.substr(0, end) + "rn")) {
+    names.back().insert(names.back().size() - 1, "/" + direction);
+  } else {
+    names.push_back(code(name));
+  }
+}
+
+}  // namespace
+
+std::string make_arithmetic_table(const std::vector<ComparedFunction>& functions) {
+  if (functions.empty()) return "Not recorded yet.\n";
+  std::vector<std::string> same;
+  std::vector<std::string> same_but_nan;
+  std::vector<TableRow> table = {{"function", "different", "by at most", "steps"}};
+  for (const ComparedFunction& f : functions) {
+    if (f.different == f.nans) {
+      add_name(f.different == 0 ? same : same_but_nan, f.function);
+      continue;
+    }
+    const std::string size = f.size > 0 ? fmt::format("{:.1e}", f.size) : kNothing;
+    table.push_back(
+        {code(f.function), fmt::format("{}", f.different - f.nans),
+         f.kinds > 0 ? "NaN or a number" : size, fmt::format("{}", f.steps)});
+  }
+  const ComparedFunction& first = functions.front();
+  return fmt::format(
+      "Compared with {}, {} values each, commit {}.\n\nThe same bits: {}.\n\nThe same, but for the "
+      "bits of a NaN: {}.\n\nOthers:\n\n{}",
+      first.device, first.values, code(first.version), fmt::join(same, ", "),
+      fmt::join(same_but_nan, ", "), markdown_table(table));
+}
+
+}  // namespace rmsnorm::plots
