@@ -13,6 +13,7 @@ std::vector<ComparedFunction> read_compared_functions(const std::filesystem::pat
   return csv::read_rows<ComparedFunction>(file, [](auto& f, auto&& visit) {
     visit("function", f.function), visit("values", f.values), visit("different", f.different);
     visit("nans", f.nans), visit("kinds", f.kinds), visit("steps", f.steps), visit("size", f.size);
+    visit("digest", f.digest);
     visit("device", f.device), visit("version", f.version);
   });
 }
@@ -31,22 +32,27 @@ void add_name(std::vector<std::string>& names, const std::string& name) {
   }
 }
 
+/// How far the results are from a GPU's.
+std::string distance(const ComparedFunction& f) {
+  constexpr long long kManySteps = 1000;
+  if (f.kinds > 0) return "one is NaN";
+  if (f.steps > kManySteps) return f.size > 0 ? fmt::format("{:.1e}", f.size) : "everything";
+  return fmt::format("{} {}", f.steps, f.steps == 1 ? "step" : "steps");
+}
+
 }  // namespace
 
 std::string make_arithmetic_table(const std::vector<ComparedFunction>& functions) {
   if (functions.empty()) return "Not recorded yet.\n";
   std::vector<std::string> same;
   std::vector<std::string> same_but_nan;
-  std::vector<TableRow> table = {{"function", "different", "by at most", "steps"}};
+  std::vector<TableRow> table = {{"function", "different", "by at most"}};
   for (const ComparedFunction& f : functions) {
     if (f.different == f.nans) {
       add_name(f.different == 0 ? same : same_but_nan, f.function);
       continue;
     }
-    const std::string size = f.size > 0 ? fmt::format("{:.1e}", f.size) : kNothing;
-    table.push_back(
-        {code(f.function), fmt::format("{}", f.different - f.nans),
-         f.kinds > 0 ? "NaN or a number" : size, fmt::format("{}", f.steps)});
+    table.push_back({code(f.function), fmt::format("{}", f.different - f.nans), distance(f)});
   }
   const ComparedFunction& first = functions.front();
   return fmt::format(

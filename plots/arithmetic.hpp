@@ -17,7 +17,8 @@ struct ComparedFunction {
   int kinds = 0;         ///< of these: one is NaN
   long long steps = 0;   ///< of the others: the most steps from one value to the next
   double size = 0;       ///< of the others, if finite: the largest difference
-  std::string device;    ///< the GPU
+  std::string digest;    ///< of the CPU device's results
+  std::string device;    ///<< the GPU
   std::string version;   ///< the commit
 };
 

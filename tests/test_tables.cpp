@@ -7,6 +7,7 @@
 
 #include "common/base/files.hpp"
 #include "common/records/csv.hpp"
+#include "plots/arithmetic.hpp"
 #include "plots/machine.hpp"
 #include "plots/mutation.hpp"
 #include "plots/select.hpp"
@@ -235,17 +236,18 @@ TEST_CASE("a mutation score leaves out what nobody can tell from the lesson") {
 }
 
 TEST_CASE("the page says which functions give a GPU's bits, and how far others are from them") {
-  const auto of = [](const char* name, int different, int nans, int kinds, double size) {
-    return ComparedFunction{name, 10000, different, nans, kinds, 3, size, "a GPU", "abc"};
+  const auto of = [](const char* name, int different, int nans, int kinds, int steps) {
+    return ComparedFunction{name, 10000, different, nans, kinds, steps, 0.25, "0", "a GPU", "abc"};
   };
   CHECK(make_arithmetic_table({}) == "Not recorded yet.\n");
   CHECK_THAT(
       make_arithmetic_table(
           {of("f_rn", 0, 0, 0, 0), of("f_rz", 0, 0, 0, 0), of("g", 0, 0, 0, 0), of("h", 9, 9, 0, 0),
-           of("i", 9, 2, 0, 0.25), of("j", 9, 2, 1, 0.25)}),
+           of("i", 9, 2, 0, 3), of("j", 9, 2, 1, 0), of("k", 9, 2, 0, 1001)}),
       contains("Compared with a GPU, 10000 values each, commit `abc`.") &&
           contains("The same bits: `f_rn/rz`, `g`.") && contains("bits of a NaN: `h`.") &&
-          contains("| `i` | 7 | 2.5e-01 | 3 |") && contains("| `j` | 7 | NaN or a number | 3 |"));
+          contains("| `i` | 7 | 3 steps |") && contains("| `j` | 7 | one is NaN |") &&
+          contains("| `k` | 7 | 2.5e-01 |"));
 }
 
 TEST_CASE("the tables of a GPU's memories say what they lack") {
