@@ -57,7 +57,11 @@ const std::vector<Values>& all_values() {
       {"a NaN in one row",
        [](float x, Shape at, Shape of) {
          return at.rows == 7 % of.rows && at.hidden == 99 % of.hidden ? NAN : x;
-       }},
+       },
+       "",
+       {},
+       false,
+       true},
       {"an Inf in every third row",
        [](float x, Shape at, Shape of) {
          return at.rows % 3 == 0 && at.hidden == at.rows % of.hidden ? INFINITY : x;
@@ -126,7 +130,8 @@ std::vector<Values> single_values() {
            },
            "",
            {},
-           std::isinf(number)});
+           std::isinf(number),
+           std::isnan(number)});
     }
   }
   return values;
@@ -143,6 +148,21 @@ const Values& large_squares() {
   return values;
 }
 
+/// Squares that a sum of the first one, or of the last, swallows: each is a little less than half a
+/// step of it, so all roundings go the same way. A chain of additions is then off by as much as it
+/// can be, which shows how long it is.
+std::vector<Values> swallowed_squares() {
+  const auto swallowed = [](bool is_last) {
+    return Values{
+        fmt::format("squares that the {} one swallows", is_last ? "last" : "first"),
+        [is_last](float x, Shape at, Shape of) {
+          constexpr float kLarge = 1024, kSmall = 0.2498f;
+          return at.hidden == (is_last ? of.hidden - 1 : 0) ? kLarge : std::copysign(kSmall, x);
+        }};
+  };
+  return {swallowed(false), swallowed(true)};
+}
+
 /// What overflows where the weight comes before the norm.
 const Values& large_weights() {
   static const Values values = {
@@ -151,6 +171,9 @@ const Values& large_weights() {
       "", 1e25f};
   return values;
 }
+
+/// What is added to the weight, if anything is: what models have, and another number.
+constexpr float kWeightBiases[] = {1, 0.5f};
 
 constexpr const char* kAllInputs = "all inputs";
 
@@ -342,6 +365,7 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
   read(", with tensors that begin ", "%d", &bytes);
   std::vector<Values> every_values = all_values();
   for (const Values& values : single_values()) every_values.push_back(values);
+  for (const Values& values : swallowed_squares()) every_values.push_back(values);
   every_values.insert(
       every_values.end(), {Values{}, small(), large_fp16(), large_squares(), large_weights()});
   float number = 0;
@@ -356,8 +380,10 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
   }
   std::vector<Types> every_types = all_types();
   for (Types types : all_types()) {
-    types.weight_bias = 1;
-    if (types.weight) every_types.push_back(types);
+    for (const float bias : kWeightBiases) {
+      types.weight_bias = bias;
+      if (types.weight) every_types.push_back(types);
+    }
   }
   for (const Types& types : every_types) {
     spec.types = types;
@@ -454,6 +480,10 @@ std::vector<Attempt> attempts_for(
     attempts.add_values({.rows = 9, .hidden = hidden}, {large_squares()});
     attempts.add({.rows = 9, .hidden = hidden}, large_weights());
   }
+  for (const int hidden : {1000, 4096, 20000}) {
+    for (const Values& values : swallowed_squares())
+      attempts.add({.rows = 2, .hidden = hidden}, values);
+  }
   attempts.add_shifted({.rows = 3, .hidden = 1024});
   if (implementation.operation->has_eps) {
     Values values = small();
@@ -465,8 +495,10 @@ std::vector<Attempt> attempts_for(
   std::vector<Types> other_types = all_types();
   std::erase(other_types, Types{});
   for (Types types : all_types()) {
-    types.weight_bias = 1;
+    types.weight_bias = kWeightBiases[0];
     if (types.weight) other_types.push_back(types);
+    types.weight_bias = kWeightBiases[1];
+    if (types.weight) attempts.add({.rows = 3, .hidden = 1000, .types = types});
   }
   for (const Types& types : other_types) {
     for (const int hidden : kHiddenOfTypes) {

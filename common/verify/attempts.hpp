@@ -27,6 +27,7 @@ struct Values {
   const char* input = "";                                       ///< the matrix; "": the first
   std::optional<float> weight = {};                             ///< of every third column, besides
   bool sums_to_inf = false;  ///< whether fp32 has no other sum for some rows' squares
+  bool is_one_nan = false;   ///< whether there is one, and what is beside it is finite
   bool is_of_all = false;    ///< whether each matrix gets them: what is added up does
 };
 

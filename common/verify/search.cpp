@@ -72,7 +72,7 @@ void Search::end(bool supported) {
   const int number = static_cast<int>(attempts_.size()) - 1;
   for (const std::size_t place : covered_places()) {
     note_place(place, number);
-    if (attempts_.back().values.change || !supported) with_values_.insert(place);
+    if (attempts_.back().values.is_one_nan || !supported) with_values_.insert(place);
   }
   asks_for_multiprocessors_ |= take_asked_for_multiprocessors();
 }
@@ -398,7 +398,7 @@ Attempt Search::random_attempt() {
   if (implementation_.is_typed) {
     std::vector<Types> all = all_types();
     spec.types = all[static_cast<std::size_t>(number(static_cast<double>(all.size())))];
-    if (spec.types.weight && number(2) < 1) spec.types.weight_bias = 1;
+    if (spec.types.weight && number(2) < 1) spec.types.weight_bias = number(2) < 1 ? 1 : 0.5f;
   }
   ++drawn_;
   return {spec};

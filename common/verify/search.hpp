@@ -74,7 +74,7 @@ class Search {
   std::vector<Attempt> attempts_;          ///< all until now
   std::vector<Attempt> queue_;             ///< those to come
   std::map<std::size_t, int> reached_by_;  ///< each place: an attempt that leads there
-  std::set<std::size_t> with_values_;      ///< places that special values have reached
+  std::set<std::size_t> with_values_;      ///< places that one NaN among numbers has reached
   std::set<int> are_done_;                 ///< attempts that were repeated with such values
   std::set<std::string> texts_;            ///< of all that were tried or proposed
   std::map<std::string, std::set<float>> numbers_;  ///< of types: constants that were proposed
