@@ -77,6 +77,22 @@ TEST_CASE("where an order prints something else, the old values that were read a
       contains("in order 2 it prints something else than in the first\n  my.cu:5: an old value\n"));
 }
 
+TEST_CASE("of an order that shows more than the first, the steps that it takes are told") {
+  const Programs programs;
+  // Wrong if the blocks begin elsewhere, and one goes on at the fifth atomic operation.
+  programs.program_does(
+      "say turns 9; range=${CPU_DEVICE_TURNS:-0,9}; from=${range%,*}; until=${range#*,}\n"
+      "case $order$CPU_DEVICE_USUAL in 0* | *turns* | *blocks*) until=0 ;; esac\n"
+      "if [ $from -le 4 ] && [ $until -gt 4 ]; then\n"
+      "  say my.cu:3: wrong; say turn block 1 waits at my.cu:2, block 0 goes on\n"
+      "fi");
+  CHECK(
+      programs.check().out ==
+      "my.cu                       FAIL  in order 2 of 4:\n  my.cu:3: wrong\n"
+      "  it takes no more than this, in an order that is as usual otherwise:\n"
+      "  the blocks begin with the last\n  block 1 waits at my.cu:2, block 0 goes on\n");
+}
+
 TEST_CASE("a program's own status is told, and how it ended without one") {
   const Programs programs;
   programs.program_does("", 3);

@@ -247,6 +247,13 @@ TEST_CASE("at the edges of 8 bits each element has one value") {
   CHECK(tie(Row<RmsNormE4m3Twice>{{2, -2}, {}, 1}) == 1.0625);
 }
 
+TEST_CASE("of what is beyond 8 bits, the largest value is expected") {
+  CHECK(check_element(240, {612, 0.01, 612}, Dtype::e4m3).expected == 448);
+  CHECK(check_element(240, {-612, 0.01, 612}, Dtype::e4m3).expected == -448);
+  CHECK(check_element(240, {kInf, 0, 1}, Dtype::e5m2).expected == 57344);
+  CHECK(check_element(240, {612, 0.01, 612}, Dtype::e4m3).allowed == 0);
+}
+
 TEST_CASE("the scale of 8 bits is that of the largest norm, within its limits") {
   using Chosen = Row<RmsNormE4m3Row>;
   const float least = 1 / (448.0f * 512);

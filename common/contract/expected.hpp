@@ -23,7 +23,7 @@ struct Expected {
 
 /// What the comparison of one element found.
 struct ElementCheck {
-  double expected;  ///< the value
+  double expected;  ///< the value, or the type's largest one if it is beyond
   double allowed;   ///< largest absolute difference that rounding can explain
   double error;  ///< relative difference; 0 where it has no meaning (Inf, subnormals, saturation)
   bool ok;       ///< whether the element is right
@@ -69,20 +69,23 @@ __host__ __device__ inline ElementCheck check_element(float got, Expected wanted
   if (wanted.may_be_zero && std::isfinite(value) && got == 0) return {0, 0, 0, true};
   if (std::isnan(value)) return {value, 0, 0, std::isnan(got) && !is_poison(got)};
   if (std::isinf(static_cast<float>(value))) {
-    return {value, 0, 0, got == rounded(dtype, static_cast<float>(value))};
+    const float only = rounded(dtype, static_cast<float>(value));
+    return {only, 0, 0, got == only};
   }
+  const double limit = saturates_at(dtype);
+  const double limited = std::fmin(std::fmax(value, -limit), limit);
   double allowed = wanted.allowed;
   double least = value - allowed;
   double most = value + allowed;
   if (dtype != Dtype::fp32) {
     least = rounded(dtype, static_cast<float>(least));
     most = rounded(dtype, static_cast<float>(most));
-    allowed = std::fmax(std::fabs(most - value), std::fabs(value - least));
+    allowed = std::fmax(std::fabs(most - limited), std::fabs(limited - least));
   }
-  const double difference = std::fabs(got - value);
-  const bool has_error = wanted.size >= least_normal(dtype) && std::isfinite(difference) &&
-                         std::fabs(value) <= saturates_at(dtype);
-  return {value, allowed, has_error ? difference / wanted.size : 0, least <= got && got <= most};
+  const double difference = std::fabs(got - limited);
+  const bool has_error =
+      wanted.size >= least_normal(dtype) && std::isfinite(difference) && std::fabs(value) <= limit;
+  return {limited, allowed, has_error ? difference / wanted.size : 0, least <= got && got <= most};
 }
 
 }  // namespace rmsnorm

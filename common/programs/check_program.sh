@@ -130,7 +130,7 @@ ask_clang_about_program() {
 # Runs $own/watched_program in each order. What it prints in the first is shown, and
 # the mistakes of the first that has any. Each reads $input from its begin.
 run_program() { # NAME
-  local order report="$own/report" found="$own/found" where='' status='' others='' code
+  local order report="$own/report" found="$own/found" where='' status='' others='' code odd=''
   : >"$found"
   : >"$own/notes"
   if [ "$input" = - ]; then
@@ -153,14 +153,17 @@ run_program() { # NAME
       cat "$own/errors.0" >&2
       sed -n 's/^trace //p' "$report" >"$own/trace"
     fi
-    if [ "${status:-0}" -eq 0 ]; then status=$(sed -n 's/^exit //p' "$report"); fi
+    if [ "${status:-0}" -eq 0 ]; then
+      status=$(sed -n 's/^exit //p' "$report")
+      if [ "${status:-0}" -ne 0 ]; then odd=$order; fi
+    fi
     if ! cmp -s "$own/printed.0" "$own/printed.$order" && [ -z "$others" ]; then
       others=$((order + 1))
       sed -n 's/^old //p' "$report" >"$own/old"
     fi
     sed -n 's/^note /note: /p' "$report" >>"$own/notes"
     if [ -s "$found" ]; then continue; fi
-    grep -v -e '^exit ' -e '^trace ' -e '^note ' -e '^old ' "$report" >"$found" && where=$((order + 1))
+    if mistakes >"$found"; then where=$((order + 1)); fi
   done
   if [ -t 2 ]; then printf '\r\e[K' >&2; fi
   local tried="$orders orders"
@@ -178,8 +181,73 @@ run_program() { # NAME
     echo "  in order $others it prints something else than in the first"
     shown <"$own/old"
   fi
+  if [ -s "$found" ]; then
+    show_steps $((where - 1)) has_same_mistake
+  elif [ "${status:-0}" -ne 0 ]; then
+    show_steps "$odd" has_same_status
+  else
+    show_steps $((${others:-1} - 1)) prints_something_else
+  fi
   if [ -s "$own/trace" ]; then sed 's/^/  /' "$own/trace"; fi
   [ ! -s "$found" ] && [ "${status:-0}" -eq 0 ]
+}
+
+mistakes() {
+  grep -v -e '^exit ' -e '^trace ' -e '^note ' -e '^old ' -e '^turns\{0,1\} ' "$report"
+}
+
+has_same_mistake() {
+  [ "$(mistakes | head -n 1 | cut -d : -f 1,2)" = "$(head -n 1 "$found" | cut -d : -f 1,2)" ]
+}
+has_same_status() { [ "$(sed -n 's/^exit //p' "$report")" = "$status" ]; }
+prints_something_else() { ! cmp -s "$own/printed.0" "$own/printed.steps"; }
+
+# What of this order leads to what COMMAND sees: as much as possible is made as usual again. Of the atomic operations at
+# which another block goes on, a few neighbours are left.
+show_steps() { # ORDER COMMAND
+  local order=$1 command=$2 usual='' part all first=0 behind=0 middle low until=$((SECONDS + 30))
+  if [ "$order" -eq 0 ] || ! is_still_so ''; then return; fi
+  all=$(sed -n 's/^turns //p' "$report")
+  for part in turns values streams threads blocks; do
+    if is_still_so ''; then usual+=" $part"; fi
+  done
+  part=''
+  if [[ $usual != *turns* ]]; then
+    low=0 behind=${all:-0} # until the first of these it is not so, until the other it is
+    while [ $((low + 1)) -lt "$behind" ]; do
+      middle=$(((low + behind) / 2))
+      if is_still_so "0,$middle"; then behind=$middle; else low=$middle; fi
+    done
+    middle=$behind # from here on it is not so, from $first on it is
+    while [ $((first + 1)) -lt "$middle" ]; do
+      low=$(((first + middle) / 2))
+      if is_still_so "$low,$behind"; then first=$low; else middle=$low; fi
+    done
+  fi
+  if [ "$(wc -w <<<"$usual")" -eq 5 ] || ! is_still_so "$first,$behind"; then return; fi
+  echo "  it takes no more than this, in an order that is as usual otherwise:"
+  {
+    if [[ $usual != *blocks* ]]; then echo "the blocks begin $(in_words "$order")"; fi
+    if [[ $usual != *threads* ]]; then echo "the threads of a block begin $(in_words "$order")"; fi
+    if [[ $usual != *streams* ]]; then echo "streams work as early as they may"; fi
+    if [[ $usual != *values* ]]; then echo "loads of flags get old values"; fi
+    if [[ $usual != *turns* ]]; then sed -n 's/^turn //p' "$report"; fi
+    if [ $((behind - first)) -gt 8 ]; then echo "and so on, at $((behind - first)) atomic operations"; fi
+  } | shown
+}
+
+# Whether show_steps's $command sees the same if $part is as usual, too. Not for ever.
+is_still_so() { # TURNS
+  if [ "$SECONDS" -gt "$until" ]; then return 1; fi
+  if [ -t 2 ]; then printf '\r\e[Klooking for the steps that matter' >&2; fi
+  rm -f "$report"
+  CPU_DEVICE_USUAL="$usual $part" CPU_DEVICE_TURNS=$1 run_in_order "$order" steps
+  if [ -t 2 ]; then printf '\r\e[K' >&2; fi
+  [ -f "$report" ] && "$command"
+}
+
+in_words() { # ORDER
+  if [ "$1" -eq 1 ]; then echo 'with the last'; else echo 'somewhere between'; fi
 }
 
 shown() {
@@ -187,13 +255,14 @@ shown() {
 }
 
 # The exit code is in $code.
-run_in_order() { # ORDER
+run_in_order() { # ORDER [NAME]
+  local name=${2:-$1}
   code=0
   { # without the shell's own words about a signal
     CPU_DEVICE_ORDER=$1 CPU_DEVICE_STEPS=$steps CPU_DEVICE_REPORT=$report CPU_DEVICE_BEFORE_CRASH='crash: ' \
       CPU_DEVICE_TRACE=$([ "$1" -gt 0 ] || echo "$trace") \
       "$own/watched_program" "${arguments[@]}" \
-      <"${input:-/dev/null}" >"$own/printed.$1" 2>"$own/errors.$1" ||
+      <"${input:-/dev/null}" >"$own/printed.$name" 2>"$own/errors.$name" ||
       code=$?
   } 2>/dev/null
 }

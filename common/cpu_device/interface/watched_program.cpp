@@ -3,19 +3,24 @@
 /// end what was wrong: cpu_device_add_program() links it in. The environment says how:
 ///
 ///     CPU_DEVICE_ORDER=2       the order in which blocks and threads run: 0 is the usual one
+///     CPU_DEVICE_USUAL=blocks  as in order 0: some of blocks, threads, values (not old ones),
+///                              streams, turns
+///     CPU_DEVICE_TURNS=5,9     turns end at an atomic operation from the sixth to the ninth time
 ///     CPU_DEVICE_STEPS=10000   more places in the code are taken for a loop that never ends
 ///     CPU_DEVICE_TRACE=1       what each line has asked of memory
 ///     CPU_DEVICE_REPORT=FILE   where to write it; without, to stderr
 ///
 /// The report has a line for each mistake, one that begins with "note" for what relies on more than
 /// CUDA promises, one that begins with "old" for each load that got an old value, and ends in
-/// "exit 3", the program's own status. Without CPU_DEVICE_REPORT, it has mistakes alone, and a
+/// "turns 20", how often another block could have gone on at an atomic operation, with a "turn" for
+/// each of the first times that one did, and "exit 3", the program's own status. Without CPU_DEVICE_REPORT, it has mistakes alone, and a
 /// program that makes one ends with 1.
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -64,6 +69,7 @@ std::string report_of_notes() {
   std::string report;
   for (const std::string& note : take_notes()) report += "note " + note + "\n";
   for (const std::string& load : take_old_loads()) report += "old " + load + "\n";
+  for (const std::string& turn : first_turns()) report += "turn " + turn + "\n";
   return report;
 }
 
@@ -91,7 +97,8 @@ void finish(int status) {
   if (!variable("CPU_DEVICE_TRACE").empty()) {
     for (const LineCount& line : counts.lines) report += row_of(line);
   }
-  if (!variable("CPU_DEVICE_REPORT").empty()) report += fmt::format("exit {}\n", status);
+  if (!variable("CPU_DEVICE_REPORT").empty())
+    report += fmt::format("turns {}\nexit {}\n", possible_turns(), status);
   write(report, is_wrong);
 }
 
@@ -101,9 +108,24 @@ void never_ends(const std::string& place) {
   _exit(kLessonWrong);
 }
 
+RunOrder order() {
+  RunOrder order = run_order(std::atoi(variable("CPU_DEVICE_ORDER", "0").c_str()));
+  const std::string usual = variable("CPU_DEVICE_USUAL");
+  const auto is_usual = [&](const char* part) { return usual.find(part) != usual.npos; };
+  if (is_usual("blocks")) order.blocks = 0;
+  if (is_usual("threads")) order.threads = 0;
+  if (is_usual("values")) order.old_values = false;
+  if (is_usual("streams")) order.eager_streams = false;
+  if (is_usual("turns")) order.turn_until = 0;
+  std::sscanf(
+      variable("CPU_DEVICE_TURNS").c_str(), "%" SCNu64 ",%" SCNu64, &order.turn_from,
+      &order.turn_until);
+  return order;
+}
+
 void begin() {
   say_before_crash(variable("CPU_DEVICE_BEFORE_CRASH"));
-  change_order(std::atoi(variable("CPU_DEVICE_ORDER", "0").c_str()), nullptr);
+  change_order(order(), nullptr);
   start_watching({});
   static const StepLimit limit(
       std::strtoull(variable("CPU_DEVICE_STEPS", "0").c_str(), nullptr, 10), never_ends);

@@ -112,11 +112,27 @@ std::string take_failed_call();
 /// What is said in front of the sentence with which a crash in a launch ends the program.
 void say_before_crash(const std::string& text);
 
-/// Lets the blocks of later launches, and the threads of a block, run in another order: 0 is the
-/// usual one, 1 from the last to the first, each other one of its own. With all but 0, blocks take
-/// turns at atomic operations, and all streams but the given one work as soon as they can. With
-/// the odd ones, loads of flags get old values where CUDA's memory model allows it.
-void change_order(int order, CUstream_st* given);
+/// In which order things run that CUDA leaves open. Without, they run in the usual one.
+struct RunOrder {
+  int blocks = 0;              ///< 1: they begin from the last to the first; other numbers: another
+  int threads = 0;             ///< of a block: likewise
+  bool old_values = false;     ///< loads of flags get them, where CUDA's memory model allows it
+  bool eager_streams = false;  ///< all but a given one work as soon as they can
+  std::uint64_t turn_from = 0;   ///< of the atomic operations at which another block could go on,
+  std::uint64_t turn_until = 0;  ///< the first at which it does, and the first again at which not
+};
+/// The order of a number: all of the above but for 0, old values in every second one.
+RunOrder run_order(int number);
+/// Lets later launches run so.
+void change_order(const RunOrder& order, CUstream_st* given);
+/// Likewise.
+inline void change_order(int number, CUstream_st* given) {
+  change_order(run_order(number), given);
+}
+/// How often another block could have gone on at an atomic operation since the program began.
+std::uint64_t possible_turns();
+/// Where the first few did, each as "block 1 waits at FILE:LINE, block 0 goes on".
+std::vector<std::string> first_turns();
 
 /// Lets no later launch have clusters of more blocks, as a part of a GPU may hold no more; 0: as
 /// many as ever. Launches that ask for more return the cudaError_t of this number.

@@ -90,6 +90,17 @@ int copies_in_flight() {
   return copies().committed - copies().done;
 }
 
+const void* pending_copy(const void* address) {
+  for (int thread = 0; thread < running->threads(); ++thread) {
+    for (const Copy& copy : own().copies[static_cast<std::size_t>(thread)].copies) {
+      const std::ptrdiff_t offset =
+          static_cast<const char*>(address) - static_cast<const char*>(copy.to);
+      if (offset >= 0 && offset < copy.bytes) return copy.caller;
+    }
+  }
+  return nullptr;
+}
+
 void start_barrier(SplitBarrier& barrier, std::ptrdiff_t threads) {
   running->observer().access(
       {.pc = __builtin_return_address(0),

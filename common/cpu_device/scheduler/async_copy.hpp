@@ -20,6 +20,8 @@ void commit_copies();
 void wait_for_copies(int groups);
 /// The number of its pending groups.
 int copies_in_flight();
+/// Where a thread of the running block has begun a copy to this address that is pending; or null.
+const void* pending_copy(const void* address);
 
 /// What thread `rank` of `threads` copies of so many bytes: parts of up to 16 bytes in turn.
 [[gnu::always_inline]] inline void begin_copies(

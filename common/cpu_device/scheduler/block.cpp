@@ -55,7 +55,7 @@ void BlockRunner::begin_grid(dim3 grid, dim3 block, const std::function<void()>&
   blockDim = block;
   body_ = &body;
   threads_in_block_ = static_cast<int>(block.x * block.y * block.z);
-  is_reversed_ = grid_.is_order_reversed();
+  is_reversed_ = grid_.order().threads % 2 != 0;
   const auto threads = static_cast<std::size_t>(threads_in_block_);
   if (stacks_ == nullptr || stacks_->count() < threads) {
     reset();
@@ -84,7 +84,8 @@ Progress BlockRunner::begin_block(uint3 index) {
   live_ = threads_in_block_;
   at_barrier_ = predicates_ = 0;
   waits_for_blocks_ = false;
-  current_ = static_cast<int>(grid_.first_of(static_cast<std::uint64_t>(threads_in_block_)));
+  const auto count = static_cast<std::uint64_t>(threads_in_block_);
+  current_ = static_cast<int>(GridRunner::first_of(count, grid_.order().threads));
   return resume();
 }
 
@@ -221,7 +222,7 @@ void BlockRunner::wait_for_blocks(const Where& where) {
 
 void BlockRunner::on_atomic(const Access& access) {
   if (!spin(access.pc, access.address)) ++changes;
-  if (grid_.is_order_changed()) yield_block();
+  if (grid_.ends_turn(access.pc)) yield_block();
   observer().access(access);
 }
 

@@ -62,19 +62,31 @@ void GridRunner::block_resumed(Resident& resident) {
   shared_.restore(resident.shared.get(), resident.variables);
 }
 
-std::uint64_t GridRunner::first_of(std::uint64_t count) const {
-  if (order_ < 2) return order_ == 0 ? 0 : count - 1;
-  return static_cast<std::uint64_t>(order_) * 0x9e3779b97f4a7c15u % count;
+std::uint64_t GridRunner::first_of(std::uint64_t count, int order) {
+  if (order < 2) return order == 0 ? 0 : count - 1;
+  return static_cast<std::uint64_t>(order) * 0x9e3779b97f4a7c15u % count;
 }
 
 /// The block that is the nth to begin, from 0. Those of a cluster are neighbours.
 std::uint64_t GridRunner::nth_block(std::uint64_t n, int cluster) const {
-  if (order_ < 2) return order_ == 0 ? n : blocks_ - 1 - n;
+  const int order = order_.blocks;
+  if (order < 2) return order == 0 ? n : blocks_ - 1 - n;
   const auto together = static_cast<std::uint64_t>(cluster);
   const std::uint64_t clusters = blocks_ / together;
-  std::uint64_t step = first_of(clusters) + 1;  // with no common factor, it leads to each once
+  const std::uint64_t first = first_of(clusters, order);
+  std::uint64_t step = first + 1;  // with no common factor, it leads to each once
   while (std::gcd(step, clusters) != 1) ++step;
-  return (first_of(clusters) + n / together % clusters * step) % clusters * together + n % together;
+  return (first + n / together % clusters * step) % clusters * together + n % together;
+}
+
+bool GridRunner::ends_turn(const void* pc) {
+  constexpr std::size_t kFew = 8;
+  if (order_.turn_until == 0 || !has_others()) return false;
+  const std::uint64_t turn = turns_++;
+  if (turn < order_.turn_from || turn >= order_.turn_until) return false;
+  is_turn_open_ = first_turns_.size() < kFew;
+  if (is_turn_open_) first_turns_.push_back({running->block_index(), pc, {}});
+  return true;
 }
 
 bool GridRunner::wait_is_in_vain() {
@@ -113,15 +125,18 @@ bool GridRunner::run(
       current_ = resident.get();
       running = &resident->runner;
       if (cluster > 1) resident->cluster->begin_block(resident->rank, resident->runner);
-      progress = running->begin_block(
-          {static_cast<unsigned>(n % grid.x), static_cast<unsigned>(n / grid.x % grid.y),
-           static_cast<unsigned>(n / grid.x / grid.y)});
+      const uint3 index = {
+          static_cast<unsigned>(n % grid.x), static_cast<unsigned>(n / grid.x % grid.y),
+          static_cast<unsigned>(n / grid.x / grid.y)};
+      if (std::exchange(is_turn_open_, false)) first_turns_.back().next = index;
+      progress = running->begin_block(index);
     } else {
       resident = std::move(suspended_.front());
       suspended_.pop_front();
       block_resumed(*resident);
       current_ = resident.get();
       running = &resident->runner;
+      if (std::exchange(is_turn_open_, false)) first_turns_.back().next = running->block_index();
       progress = running->resume();
     }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/cpu_device/scheduler/block.hpp"
 #include "common/cpu_device/scheduler/cluster.hpp"
 #include "common/cpu_device/scheduler/observer.hpp"
@@ -51,16 +52,22 @@ class GridRunner {
       dim3 grid, dim3 block, const std::function<void()>& body, int cluster = 1,
       bool is_cooperative = false);
 
-  /// Changes the order of blocks, and of the threads of each: 1 is from the last to the first, 2
-  /// and those behind it each another one; 0 is the usual one. With all but that, another block's
-  /// turn comes with each atomic operation. A GPU has no order of them.
-  void change_order(int order) { order_ = order; }
-  int order() const { return order_; }                   ///< of the blocks
-  bool is_order_changed() const { return order_ != 0; }  ///< whether it is
-  /// Whether the last thread of a block, or the last block, comes first.
-  bool is_order_reversed() const { return order_ % 2 != 0; }
-  /// The thread of a block, or the block of a grid, that comes first, of so many.
-  std::uint64_t first_of(std::uint64_t count) const;
+  /// Changes the order of blocks, and of the threads of each. A GPU has none.
+  void change_order(const RunOrder& order) { order_ = order; }
+  const RunOrder& order() const { return order_; }  ///< now
+  /// Of so many blocks or threads, the one that comes first in an order.
+  static std::uint64_t first_of(std::uint64_t count, int order);
+
+  /// A block's turn that has ended at an atomic operation.
+  struct Turn {
+    uint3 block;               ///< whose it was
+    const void* pc = nullptr;  ///< where
+    uint3 next;                ///< whose comes
+  };
+  /// Whether the running block's ends there.
+  bool ends_turn(const void* pc);
+  std::uint64_t turns() const { return turns_; }                         ///< that could have ended
+  const std::vector<Turn>& first_turns() const { return first_turns_; }  ///< that have
 
   /// Whether another block can go on while the running one waits.
   bool has_others() const { return !suspended_.empty() || can_begin(); }
@@ -128,7 +135,10 @@ class GridRunner {
   std::uint64_t changes_ = 0;  // when a block has last asked
   std::size_t waits_ = 0;      // in vain since then
   bool is_cooperative_ = false;
-  int order_ = 0;
+  RunOrder order_;
+  std::uint64_t turns_ = 0;        // that could have ended
+  std::vector<Turn> first_turns_;  // that have
+  bool is_turn_open_ = false;      // the last one's next block is not known yet
   int wanted_cluster_ = 0;
 };
 

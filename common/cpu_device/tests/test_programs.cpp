@@ -66,6 +66,19 @@ TEST_CASE("a program is watched, in every order, and its mistakes are said with 
   CHECK((is_said || expected.starts_with("nothing")));
 }
 
+TEST_CASE("of an order, parts can be as usual, and turns end at some atomic operations alone") {
+  NEEDS_COUNTS();
+  const auto ends_with = [&](const std::string& usual, const std::string& turns) {
+    return run({"env", "CPU_DEVICE_ORDER=2", "CPU_DEVICE_USUAL=" + usual,
+                "CPU_DEVICE_TURNS=" + turns,
+                std::string(RMSNORM_PROGRAMS_DIR) + "/program_largest"})
+        .exit_code;
+  };
+  CHECK(ends_with("", "") == 1);
+  CHECK(ends_with("blocks threads streams values turns", "") == 0);
+  CHECK(ends_with("blocks threads streams values", "1,2") == 0);
+}
+
 TEST_CASE("with CPU_DEVICE_TRACE, a program says what each line has asked of memory") {
   NEEDS_COUNTS();
   const Finished finished =

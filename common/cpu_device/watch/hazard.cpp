@@ -12,12 +12,12 @@ namespace {
 
 constexpr std::size_t kMost = 20;  // nobody reads more
 
+}  // namespace
+
 std::string text_of(uint3 location) {
   if (location.y == 0 && location.z == 0) return fmt::format("{}", location.x);
   return fmt::format("({}, {}, {})", location.x, location.y, location.z);
 }
-
-}  // namespace
 
 std::string Hazard::text() const {
   std::string where = file.empty() ? "" : fmt::format("{}:{}: ", file, line);

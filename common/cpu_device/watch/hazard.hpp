@@ -10,6 +10,9 @@
 
 namespace rmsnorm::cpu_device {
 
+/// Of a block or a thread: "3", or "(1, 2, 0)".
+std::string text_of(uint3 index);
+
 /// One mistake.
 struct Hazard {
   std::string file;         ///< as a reader would type it

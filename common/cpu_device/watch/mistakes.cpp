@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/cpu_device/runtime/source_lines.hpp"
+#include "common/cpu_device/scheduler/async_copy.hpp"
 #include "common/cpu_device/scheduler/grid.hpp"
 #include "common/cpu_device/scheduler/shared_memory.hpp"
 #include "common/cpu_device/watch/watcher.hpp"
@@ -253,6 +254,11 @@ void Watcher::report(
     const Finding& finding, const Access& access, const std::string& element, bool is_shared) {
   if (finding.is_race) found_race(access, finding.other, element, is_shared);
   if (!finding.is_unwritten) return;
+  if (const void* const copy = is_shared ? pending_copy(access.address) : nullptr) {
+    return running->report(
+        mistakes::kCopyUnderWay, access.pc,
+        {running->current(), element, FormatArg::of_call(copy)});
+  }
   running->report(
       is_shared ? mistakes::kUnwrittenShared : mistakes::kUnwrittenGlobal, access.pc,
       {running->current(), element});

@@ -158,8 +158,7 @@ class Watcher : public Observer {
   PastAccess past_of(const Access& access);
   void strong_access(const Access& access);
   void release(const Access& access);
-  /// Whether loads see old values: in every other order of the blocks.
-  bool sees_old_values() const { return grid_.order() % 2 != 0; }
+  bool sees_old_values() const { return grid_.order().old_values; }  ///< whether loads do
   void found_race(
       const Access& access, const PastAccess& other, std::string element, bool is_shared = false);
   void report(

@@ -3,6 +3,8 @@
 
 #include "common/cpu_device/interface/watching.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -12,6 +14,8 @@
 #include "common/cpu_device/device.hpp"
 #include "common/cpu_device/interface/sampling.hpp"
 #include "common/cpu_device/runtime/crash.hpp"
+#include "common/cpu_device/runtime/source_lines.hpp"
+#include "common/cpu_device/watch/hazard.hpp"
 
 namespace rmsnorm {
 
@@ -77,9 +81,29 @@ void limit_clusters(int blocks, int error) {
   device().runtime.launches.limit_clusters(blocks, static_cast<cudaError_t>(error));
 }
 
-void change_order(int order, CUstream_st* given) {
+RunOrder run_order(int number) {
+  if (number == 0) return {};
+  return {number, number, number % 2 != 0, true, 0, ~std::uint64_t{0}};
+}
+
+void change_order(const RunOrder& order, CUstream_st* given) {
   device().grid.change_order(order);
-  device().runtime.streams.set_eager(order != 0, given);
+  device().runtime.streams.set_eager(order.eager_streams, given);
+}
+
+std::uint64_t possible_turns() {
+  return device().grid.turns();
+}
+
+std::vector<std::string> first_turns() {
+  std::vector<std::string> texts;
+  for (const auto& turn : device().grid.first_turns()) {
+    texts.push_back(fmt::format(
+        "block {} waits at {}, block {} goes on", cpu_device::text_of(turn.block),
+        cpu_device::place_text(cpu_device::user_lines(turn.pc).front()),
+        cpu_device::text_of(turn.next)));
+  }
+  return texts;
 }
 
 namespace {

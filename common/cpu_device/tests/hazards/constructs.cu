@@ -19,7 +19,7 @@ namespace cg = cooperative_groups;
 __global__ void copy_without_wait(const float* x, float* y, bool correct) {
   __shared__ float row[64];
   const unsigned t = threadIdx.x;
-  __pipeline_memcpy_async(&row[t], &x[t], sizeof(float));
+  __pipeline_memcpy_async(&row[t], &x[t], sizeof(float));  // <-- begun
   __pipeline_commit();
   if (correct) __pipeline_wait_prior(0);
   y[t] = row[t];  // <-- copy
