@@ -76,7 +76,7 @@ class Functions {
       if (token.is("(") || token.is("=") || token.text.starts_with("__")) return;
       is_constant = is_constant || token.is("const") || token.is("constexpr");
     }
-    if (is_constant) host_arrays_.insert(tokens_[i].text);
+    if (is_constant && is_outside_of_functions(tokens_, i)) host_arrays_.insert(tokens_[i].text);
   }
 
   /// Whether the index behind an array's name has a variable of the function, and no constant.
@@ -159,7 +159,8 @@ class Functions {
     return end == tokens_.size() ? i : end + 1;
   }
 
-  /// Whether the word is somebody's member, in a namespace, or a variable of the function's own.
+  /// Whether the word is somebody's member, in a namespace, or a parameter or a variable of the
+  /// function's own.
   bool is_declared_or_member(const Function& function, std::size_t word) const {
     const auto declares = [&](std::size_t i) {
       const Token& before = tokens_[i - 1];
@@ -169,6 +170,9 @@ class Functions {
     const Token& before = tokens_[word - 1];
     if (before.is(".") || before.is("::") || (before.is(">") && tokens_[word - 2].is("-"))) {
       return true;
+    }
+    for (std::size_t i = function.begin + 1; i < function.body; ++i) {
+      if (tokens_[i].text == tokens_[word].text) return true;
     }
     for (std::size_t i = function.body + 1; i <= word; ++i) {
       if (declares(i)) return true;

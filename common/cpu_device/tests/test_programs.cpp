@@ -76,7 +76,8 @@ TEST_CASE("of an order, parts can be as usual, and turns end at some atomic oper
   };
   CHECK(ends_with("", "") == 1);
   CHECK(ends_with("blocks threads streams values turns", "") == 0);
-  CHECK(ends_with("blocks threads streams values", "1,2") == 0);
+  CHECK(ends_with("blocks threads streams values", "0,1") == 0);  // before its look
+  CHECK(ends_with("blocks threads streams values", "1,2") == 1);  // behind it
 }
 
 TEST_CASE("with CPU_DEVICE_TRACE, a program says what each line has asked of memory") {

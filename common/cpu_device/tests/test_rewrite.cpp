@@ -328,6 +328,11 @@ TEST_CASE("a kernel that looks into an array of the host is refused") {
         refusal(array + "__global__ void k() { constexpr int i = 1; constexpr int n = all[i]; }") ==
         "");
     CHECK(refusal(array + "__global__ void k() {}\nint f(int i) { return all[i]; }") == "");
+    CHECK(refusal(array + "__global__ void k(int* all) { all[threadIdx.x] = 0; }") == "");
+    CHECK(
+        refusal(
+            "__device__ int* all;\n__global__ void k() { all[threadIdx.x] = 0; }\nint main() {" +
+            array + "}") == "");
   }
   CHECK(
       refusal("__global__ void k(int* y) { const int all[] = {1, 2}; *y = all[threadIdx.x]; }") ==
