@@ -44,12 +44,11 @@ __host__ __device__ inline std::uint16_t float_to_bf16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/// The value of an fp16; of each NaN, the one that CUDA makes of it.
+/// The value of an fp16.
 __host__ __device__ inline float fp16_to_float(std::uint16_t bits) {
   const std::uint32_t sign = std::uint32_t{bits} >> 15 << 31;
   const std::uint32_t magnitude = bits & 0x7fff;
-  if (magnitude > 0x7c00) return float_of(0x7fffffff);
-  if (magnitude == 0x7c00) return float_of(sign | 0x7f800000);
+  if (magnitude >= 0x7c00) return float_of(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
   if (magnitude >= 0x400) return float_of(sign | ((magnitude << 13) + (112u << 23)));
   const float subnormal = static_cast<float>(magnitude) * 0x1p-24f;  // exact
   return float_of(sign | bits_of(subnormal));

@@ -205,7 +205,7 @@ prints_something_else() { ! cmp -s "$own/printed.0" "$own/printed.steps"; }
 # What of this order leads to what COMMAND sees: as much as possible is made as usual again. Of the atomic operations at
 # which another block goes on, a few neighbours are left.
 show_steps() { # ORDER COMMAND
-  local order=$1 command=$2 usual='' part all first=0 behind=0 middle low until=$((SECONDS + 30))
+  local order=$1 command=$2 usual='' part='' all first=0 behind=0 middle low until=$((SECONDS + 30))
   if [ "$order" -eq 0 ] || ! is_still_so ''; then return; fi
   all=$(sed -n 's/^turns //p' "$report")
   for part in turns values streams threads blocks; do

@@ -14,6 +14,15 @@
 
 namespace rmsnorm::cpu_device {
 
+/// The value of an fp16, as a GPU converts it.
+inline float from_fp16(std::uint16_t bits) {
+  return one_nan(fp16_to_float(bits));
+}
+/// Of a bf16, the bits are those of the float.
+inline float from_bf16(std::uint16_t bits) {
+  return bf16_to_float(bits);
+}
+
 /// A float for a double, rounded to odd.
 inline float to_odd(double value) {
   const float cut = __double2float_rz(value);
@@ -78,7 +87,7 @@ inline double fma_to_odd(float a, float b, float c) {
     Type(unsigned value) : Type(static_cast<float>(value)) {}                                      \
     Type(Type##_raw raw) : bits(raw.x) {}                                                          \
     operator Type##_raw() const { return {bits}; }                                                 \
-    operator float() const { return rmsnorm::format##_to_float(bits); }                            \
+    operator float() const { return rmsnorm::cpu_device::from_##format(bits); }                    \
     explicit operator bool() const { return (bits & 0x7fff) != 0; }                                \
     std::uint16_t bits; /* CUDA calls it otherwise */                                              \
   };                                                                                               \
