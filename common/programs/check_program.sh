@@ -203,7 +203,7 @@ has_same_status() { [ "$(sed -n 's/^exit //p' "$report")" = "$status" ]; }
 prints_something_else() { ! cmp -s "$own/printed.0" "$own/printed.steps"; }
 
 # What of this order leads to what COMMAND sees: as much as possible is made as usual again. Of the atomic operations at
-# which another block goes on, a few neighbours are left.
+# which another block goes on, one is left, or a few neighbours.
 show_steps() { # ORDER COMMAND
   local order=$1 command=$2 usual='' part='' all first=0 behind=0 middle low until=$((SECONDS + 30))
   if [ "$order" -eq 0 ] || ! is_still_so ''; then return; fi
@@ -213,7 +213,14 @@ show_steps() { # ORDER COMMAND
   done
   part=''
   if [[ $usual != *turns* ]]; then
-    low=0 behind=${all:-0} # until the first of these it is not so, until the other it is
+    for ((first = 0; first < all && first < 50; ++first)); do
+      behind=$((first + 1)) # one may be enough
+      if is_still_so "$first,$behind"; then break; fi
+      behind=0
+    done
+  fi
+  if [[ $usual != *turns* ]] && [ "$behind" -eq 0 ]; then
+    first=0 low=0 behind=${all:-0} # until the first of these it is not so, until the other it is
     while [ $((low + 1)) -lt "$behind" ]; do
       middle=$(((low + behind) / 2))
       if is_still_so "0,$middle"; then behind=$middle; else low=$middle; fi
