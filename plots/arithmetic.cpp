@@ -35,9 +35,11 @@ void add_name(std::vector<std::string>& names, const std::string& name) {
 /// How far the results are from a GPU's.
 std::string distance(const ComparedFunction& f) {
   constexpr long long kManySteps = 1000;
-  if (f.kinds > 0) return "one is NaN";
-  if (f.steps > kManySteps) return f.size > 0 ? fmt::format("{:.1e}", f.size) : "everything";
-  return fmt::format("{} {}", f.steps, f.steps == 1 ? "step" : "steps");
+  const std::string kinds = f.kinds == 0 ? "" : fmt::format("; {} of one are NaN", f.kinds);
+  if (f.steps == 0) return "the sign of 0" + kinds;
+  if (f.steps <= kManySteps)
+    return fmt::format("{} {}{}", f.steps, f.steps == 1 ? "step" : "steps", kinds);
+  return f.size > 0 ? fmt::format("{:.1e} in all{}", f.size, kinds) : "any number" + kinds;
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ struct ComparedFunction {
   long long steps = 0;   ///< of the others: the most steps from one value to the next
   double size = 0;       ///< of the others, if finite: the largest difference
   std::string digest;    ///< of the CPU device's results
-  std::string device;    ///<< the GPU
+  std::string device;    ///< the GPU
   std::string version;   ///< the commit
 };
 

@@ -246,8 +246,9 @@ TEST_CASE("the page says which functions give a GPU's bits, and how far others a
            of("i", 9, 2, 0, 3), of("j", 9, 2, 1, 0), of("k", 9, 2, 0, 1001)}),
       contains("Compared with a GPU, 10000 values each, commit `abc`.") &&
           contains("The same bits: `f_rn/rz`, `g`.") && contains("bits of a NaN: `h`.") &&
-          contains("| `i` | 7 | 3 steps |") && contains("| `j` | 7 | one is NaN |") &&
-          contains("| `k` | 7 | 2.5e-01 |"));
+          contains("| `i` | 7 | 3 steps |") &&
+          contains("| `j` | 7 | the sign of 0; 1 of one are NaN |") &&
+          contains("| `k` | 7 | 2.5e-01 in all |"));
 }
 
 TEST_CASE("the tables of a GPU's memories say what they lack") {

@@ -197,60 +197,54 @@ mistakes() {
 }
 
 has_same_mistake() {
-  [ "$(mistakes | head -n 1 | cut -d : -f 1,2)" = "$(head -n 1 "$found" | cut -d : -f 1,2)" ]
+  [ "$(mistakes | head -n 1 | sed 's/ (kernel .*//')" = "$(head -n 1 "$found" | sed 's/ (kernel .*//')" ]
 }
 has_same_status() { [ "$(sed -n 's/^exit //p' "$report")" = "$status" ]; }
 prints_something_else() { ! cmp -s "$own/printed.0" "$own/printed.steps"; }
 
-# What of this order leads to what COMMAND sees: as much as possible is made as usual again. Of the atomic operations at
-# which another block goes on, one is left, or a few neighbours.
+# Prints what of this order leads to what COMMAND sees. As much as possible is made as usual again; of the times at which
+# another block goes on at an atomic operation, as few are left as halves lead to, or one.
 show_steps() { # ORDER COMMAND
-  local order=$1 command=$2 usual='' part='' all first=0 behind=0 middle low until=$((SECONDS + 30))
-  if [ "$order" -eq 0 ] || ! is_still_so ''; then return; fi
-  all=$(sed -n 's/^turns //p' "$report")
+  local order=$1 command=$2 usual='' part first=0 last=0 low middle until=$((SECONDS + 30))
+  if [ "$order" -eq 0 ] || is_still_so 'turns values streams threads blocks' ''; then return; fi # the order is not to blame
+  if ! is_still_so '' ''; then return; fi
   for part in turns values streams threads blocks; do
-    if is_still_so ''; then usual+=" $part"; fi
+    if is_still_so "$usual $part" ''; then usual+=" $part"; fi
   done
-  part=''
   if [[ $usual != *turns* ]]; then
-    for ((first = 0; first < all && first < 50; ++first)); do
-      behind=$((first + 1)) # one may be enough
-      if is_still_so "$first,$behind"; then break; fi
-      behind=0
+    last=$(sed -n 's/^turns //p' "$own/steps")
+    for ((low = 0; low + 1 < last; )); do # until low it is not so, until last it is
+      middle=$(((low + last) / 2))
+      if is_still_so "$usual" "0,$middle"; then last=$middle; else low=$middle; fi
+    done
+    for ((low = last; first + 1 < low; )); do # from low on it is not so, from first on it is
+      middle=$(((first + low) / 2))
+      if is_still_so "$usual" "$middle,$last"; then first=$middle; else low=$middle; fi
+    done
+    for ((low = first; low < last && last - first > 1; ++low)); do
+      if is_still_so "$usual" "$low,$((low + 1))"; then first=$low last=$((low + 1)); fi
     done
   fi
-  if [[ $usual != *turns* ]] && [ "$behind" -eq 0 ]; then
-    first=0 low=0 behind=${all:-0} # until the first of these it is not so, until the other it is
-    while [ $((low + 1)) -lt "$behind" ]; do
-      middle=$(((low + behind) / 2))
-      if is_still_so "0,$middle"; then behind=$middle; else low=$middle; fi
-    done
-    middle=$behind # from here on it is not so, from $first on it is
-    while [ $((first + 1)) -lt "$middle" ]; do
-      low=$(((first + middle) / 2))
-      if is_still_so "$low,$behind"; then first=$low; else middle=$low; fi
-    done
-  fi
-  if [ "$(wc -w <<<"$usual")" -eq 5 ] || ! is_still_so "$first,$behind"; then return; fi
   echo "  it takes no more than this, in an order that is as usual otherwise:"
   {
     if [[ $usual != *blocks* ]]; then echo "the blocks begin $(in_words "$order")"; fi
     if [[ $usual != *threads* ]]; then echo "the threads of a block begin $(in_words "$order")"; fi
     if [[ $usual != *streams* ]]; then echo "streams work as early as they may"; fi
     if [[ $usual != *values* ]]; then echo "loads of flags get old values"; fi
-    if [[ $usual != *turns* ]]; then sed -n 's/^turn //p' "$report"; fi
-    if [ $((behind - first)) -gt 8 ]; then echo "and so on, at $((behind - first)) atomic operations"; fi
+    if [[ $usual != *turns* ]]; then sed -n 's/^turn //p' "$own/steps"; fi
+    if [ $((last - first)) -gt 8 ]; then echo "and so on, at $((last - first)) atomic operations"; fi
   } | shown
 }
 
-# Whether show_steps's $command sees the same if $part is as usual, too. Not for ever.
-is_still_so() { # TURNS
-  if [ "$SECONDS" -gt "$until" ]; then return 1; fi
+# Whether show_steps's $command sees the same if these parts of the order are as usual. $own/steps is the report then.
+is_still_so() { # USUAL TURNS
+  local limit=$((until - SECONDS))
+  if [ "$limit" -le 0 ]; then return 1; fi
   if [ -t 2 ]; then printf '\r\e[Klooking for the steps that matter' >&2; fi
   rm -f "$report"
-  CPU_DEVICE_USUAL="$usual $part" CPU_DEVICE_TURNS=$1 run_in_order "$order" steps
+  CPU_DEVICE_USUAL=$1 CPU_DEVICE_TURNS=$2 run_in_order "$order" steps
   if [ -t 2 ]; then printf '\r\e[K' >&2; fi
-  [ -f "$report" ] && "$command"
+  [ -f "$report" ] && "$command" && cp "$report" "$own/steps"
 }
 
 in_words() { # ORDER
@@ -261,14 +255,14 @@ shown() {
   fold -s -w 96 | sed 's/^/  /; s/ *$//'
 }
 
-# The exit code is in $code.
+# The exit code is in $code. It may take $limit seconds, if there is one.
 run_in_order() { # ORDER [NAME]
   local name=${2:-$1}
   code=0
   { # without the shell's own words about a signal
     CPU_DEVICE_ORDER=$1 CPU_DEVICE_STEPS=$steps CPU_DEVICE_REPORT=$report CPU_DEVICE_BEFORE_CRASH='crash: ' \
       CPU_DEVICE_TRACE=$([ "$1" -gt 0 ] || echo "$trace") \
-      "$own/watched_program" "${arguments[@]}" \
+      ${limit:+timeout "$limit"} "$own/watched_program" "${arguments[@]}" \
       <"${input:-/dev/null}" >"$own/printed.$name" 2>"$own/errors.$name" ||
       code=$?
   } 2>/dev/null

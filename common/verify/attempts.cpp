@@ -172,9 +172,6 @@ const Values& large_weights() {
   return values;
 }
 
-/// What is added to the weight, if anything is: what models have, and another number.
-constexpr float kWeightBiases[] = {1, 0.5f};
-
 constexpr const char* kAllInputs = "all inputs";
 
 /// Has the operation more than one?

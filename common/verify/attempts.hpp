@@ -14,6 +14,9 @@
 
 namespace rmsnorm {
 
+/// What is added to the weight, if anything is: what models have, and another number.
+inline constexpr float kWeightBiases[] = {1, 0.5f};
+
 /// A problem whose launch is kept.
 struct Counted {
   Shape shape;       ///< of x

@@ -398,7 +398,8 @@ Attempt Search::random_attempt() {
   if (implementation_.is_typed) {
     std::vector<Types> all = all_types();
     spec.types = all[static_cast<std::size_t>(number(static_cast<double>(all.size())))];
-    if (spec.types.weight && number(2) < 1) spec.types.weight_bias = number(2) < 1 ? 1 : 0.5f;
+    if (spec.types.weight && number(2) < 1)
+      spec.types.weight_bias = kWeightBiases[static_cast<std::size_t>(number(2))];
   }
   ++drawn_;
   return {spec};

@@ -171,8 +171,12 @@ class Functions {
     if (before.is(".") || before.is("::") || (before.is(">") && tokens_[word - 2].is("-"))) {
       return true;
     }
-    for (std::size_t i = function.begin + 1; i < function.body; ++i) {
-      if (tokens_[i].text == tokens_[word].text) return true;
+    for (std::size_t i = function.begin + 1; i < function.body; ++i) {  // parameters
+      const Token& type = tokens_[i - 1];
+      const Token& next = tokens_[i + 1];
+      const bool is_parameter = (type.kind == Token::Kind::word || type.is("*") || type.is("&")) &&
+                                (next.is(",") || next.is(")") || next.is("[") || next.is("="));
+      if (is_parameter && tokens_[i].text == tokens_[word].text) return true;
     }
     for (std::size_t i = function.body + 1; i <= word; ++i) {
       if (declares(i)) return true;
@@ -202,22 +206,24 @@ void check_arrays(const Tokens& tokens, const std::string& file) {
 }
 
 bool is_outside_of_functions(const Tokens& tokens, std::size_t at) {
-  std::vector<bool> is_namespace;  // of each brace that is open
+  constexpr std::string_view kOthers[] = {"namespace", "struct", "class", "union", "enum"};
+  std::vector<bool> is_other;  // of each brace that is open: one of these, or extern "C"
   for (std::size_t i = 0; i < at; ++i) {
     if (tokens[i].in_directive) continue;
-    if (tokens[i].is("}") && !is_namespace.empty()) is_namespace.pop_back();
+    if (tokens[i].is("}") && !is_other.empty()) is_other.pop_back();
     if (!tokens[i].is("{")) continue;
-    std::size_t begin = i;
-    while (begin > 0 &&
-           (tokens[begin - 1].is_blank() || tokens[begin - 1].is("::") ||
-            (tokens[begin - 1].kind == Token::Kind::word && !tokens[begin].is("namespace")) ||
-            tokens[begin - 1].kind == Token::Kind::literal)) {
-      --begin;
+    const auto ends = [](const Token& token) {
+      return token.is(";") || token.is("{") || token.is("}") || token.is(")");
+    };
+    bool has_word = false;
+    for (std::size_t k = i; k > 0 && !ends(tokens[k - 1]); --k) {
+      const Token& before = tokens[k - 1];
+      has_word |=
+          std::ranges::find(kOthers, before.text) != std::end(kOthers) || before.text == "\"C\"";
     }
-    const std::string before = joined(tokens, begin, i);
-    is_namespace.push_back(before.find("namespace") != before.npos || before.ends_with("\"C\""));
+    is_other.push_back(has_word);
   }
-  return std::ranges::find(is_namespace, false) == is_namespace.end();
+  return std::ranges::find(is_other, false) == is_other.end();
 }
 
 }  // namespace rmsnorm::cpu_device

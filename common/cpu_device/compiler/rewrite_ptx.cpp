@@ -298,18 +298,20 @@ std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
     for (std::size_t i = 1; flushes && i < values.size(); ++i) {
       values[i] = fmt::format("{}flushed({})", ns, values[i]);
     }
-    const std::string flush = flushes ? fmt::format(" {0} = {1}flushed({0});", values[0], ns) : "";
     values.resize(4);
+    std::string form = known->second;
+    constexpr std::string_view kResult = "{0} = ";
+    if (flushes && form.starts_with(kResult)) form.insert(kResult.size(), "{ns}flushed(") += ')';
     return fmt::format(
-               fmt::runtime(known->second), values[0], values[1], values[2], values[3],
-               fmt::arg("all", all), fmt::arg("ns", ns), fmt::arg("at", "{__FILE__, __LINE__}")) +
-           ";" + flush;
+               fmt::runtime(form), values[0], values[1], values[2], values[3], fmt::arg("all", all),
+               fmt::arg("ns", ns), fmt::arg("at", "{__FILE__, __LINE__}")) +
+           ";";
   }
   if (name.starts_with("st.async.shared.mbarrier::complete_tx::bytes.") && values.size() == 3 &&
       parts.size() == 5) {
     return fmt::format("{}store_async<{}>({});", ns, std::atoi(parts.back().c_str() + 1) / 8, all);
   }
-  if (parts[0] == "setp") return comparison(parts, values);
+  if (parts[0] == "setp" && !flushes) return comparison(parts, values);
   if (name.starts_with("mov.") && values.size() == 2) {
     return fmt::format("{} = {};", values[0], values[1]);
   }

@@ -11,10 +11,10 @@
 ///     CPU_DEVICE_REPORT=FILE   where to write it; without, to stderr
 ///
 /// The report has a line for each mistake, one that begins with "note" for what relies on more than
-/// CUDA promises, one that begins with "old" for each load that got an old value, and ends in
-/// "turns 20", how often another block could have gone on at an atomic operation, with a "turn" for
-/// each of the first times that one did, and "exit 3", the program's own status. Without CPU_DEVICE_REPORT, it has mistakes alone, and a
-/// program that makes one ends with 1.
+/// CUDA promises, one that begins with "old" for each load that got an old value, "turns 20", how
+/// often another block could have gone on at an atomic operation, and a "turn" for each of the first
+/// times that one did. It ends in "exit 3", the program's own status. Without CPU_DEVICE_REPORT, it
+/// has mistakes alone, and a program that makes one ends with 1.
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>
@@ -70,7 +70,7 @@ std::string report_of_notes() {
   for (const std::string& note : take_notes()) report += "note " + note + "\n";
   for (const std::string& load : take_old_loads()) report += "old " + load + "\n";
   for (const std::string& turn : first_turns()) report += "turn " + turn + "\n";
-  return report;
+  return report + fmt::format("turns {}\n", possible_turns());
 }
 
 /// Writes the report, and ends the program if that is wrong.
@@ -97,14 +97,14 @@ void finish(int status) {
   if (!variable("CPU_DEVICE_TRACE").empty()) {
     for (const LineCount& line : counts.lines) report += row_of(line);
   }
-  if (!variable("CPU_DEVICE_REPORT").empty())
-    report += fmt::format("turns {}\nexit {}\n", possible_turns(), status);
+  if (!variable("CPU_DEVICE_REPORT").empty()) report += fmt::format("exit {}\n", status);
   write(report, is_wrong);
 }
 
 void never_ends(const std::string& place) {
   const std::string where = place.empty() ? "" : " at " + place;
-  write(report_of_mistakes() + fmt::format("a loop that never ends{}\n", where), true);
+  const std::string notes = variable("CPU_DEVICE_REPORT").empty() ? "" : report_of_notes();
+  write(report_of_mistakes() + fmt::format("a loop that never ends{}\n{}", where, notes), true);
   _exit(kLessonWrong);
 }
 

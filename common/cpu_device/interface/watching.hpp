@@ -112,7 +112,7 @@ std::string take_failed_call();
 /// What is said in front of the sentence with which a crash in a launch ends the program.
 void say_before_crash(const std::string& text);
 
-/// In which order things run that CUDA leaves open. Without, they run in the usual one.
+/// In which order things run that CUDA leaves open. By default, all run in the usual order.
 struct RunOrder {
   int blocks = 0;              ///< 1: they begin from the last to the first; other numbers: another
   int threads = 0;             ///< of a block: likewise

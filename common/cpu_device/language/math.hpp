@@ -58,11 +58,12 @@ inline float log2_of_unit(float a) {
 /// tanh: with 17 binary digits.
 inline float tanh_of_unit(float a) {
   constexpr std::uint32_t kStep = 1 << 7;
+  if (std::isnan(a)) return one_nan(a);
   const auto bits = std::bit_cast<std::uint32_t>(std::tanh(a)) + kStep / 2;
-  return std::abs(a) < 0x1p-9f ? a : one_nan(std::bit_cast<float>(bits / kStep * kStep));
+  return std::abs(a) < 0x1p-9f ? a : std::bit_cast<float>(bits / kStep * kStep);
 }
 /// The angle of sin and cos, of which the unit has full turns: a product in fp32 that is cut off,
-/// and 25 binary digits behind its point. In a large angle, few are left.
+/// and 25 binary digits behind its point. Of a small angle, and of a large one, few are left.
 inline double cut_angle(float angle) {
   constexpr double kSteps = 1 << 25;
   const double turns = double{angle} * 0.15915494f;
@@ -92,7 +93,7 @@ template <int direction, class T, class... Numbers>
   (([](auto& number) { asm volatile("" : "+m"(number)); })(numbers), ...);  // not known before
   const volatile T result = calculate(numbers...);
   std::fesetround(before);
-  return one_nan(result);
+  return result;
 }
 
 /// The nearest whole number that the type holds, by the direction of `round`. For a NaN, 0, or with
@@ -119,23 +120,26 @@ Whole to_whole(T value, T (*round)(T)) {
   }
 #define RMSNORM_ALL_ROUNDED(name, T, parameters, result, ...)                   \
   inline T name##_rn parameters {                                               \
-    return rmsnorm::cpu_device::one_nan(result);                                \
+    return result;                                                              \
   }                                                                             \
   RMSNORM_ROUNDED(name##_rz, T, FE_TOWARDZERO, parameters, result, __VA_ARGS__) \
   RMSNORM_ROUNDED(name##_ru, T, FE_UPWARD, parameters, result, __VA_ARGS__)     \
   RMSNORM_ROUNDED(name##_rd, T, FE_DOWNWARD, parameters, result, __VA_ARGS__)
-#define RMSNORM_ARITHMETIC(f, d, fma, T)                      \
-  RMSNORM_ALL_ROUNDED(__##f##add, T, (T a, T b), a + b, a, b) \
-  RMSNORM_ALL_ROUNDED(__##f##sub, T, (T a, T b), a - b, a, b) \
-  RMSNORM_ALL_ROUNDED(__##f##mul, T, (T a, T b), a* b, a, b)  \
-  RMSNORM_ALL_ROUNDED(__##d##div, T, (T a, T b), a / b, a, b) \
-  RMSNORM_ALL_ROUNDED(__##d##rcp, T, (T a), 1 / a, a)         \
-  RMSNORM_ALL_ROUNDED(__##d##sqrt, T, (T a), std::sqrt(a), a) \
-  RMSNORM_ALL_ROUNDED(__##fma, T, (T a, T b, T c), std::fma(a, b, c), a, b, c)
+#define RMSNORM_ONE_NAN(name, T, parameters, result, ...) \
+  RMSNORM_ALL_ROUNDED(name, T, parameters, rmsnorm::cpu_device::one_nan(result), __VA_ARGS__)
+#define RMSNORM_ARITHMETIC(f, d, fma, T)                  \
+  RMSNORM_ONE_NAN(__##f##add, T, (T a, T b), a + b, a, b) \
+  RMSNORM_ONE_NAN(__##f##sub, T, (T a, T b), a - b, a, b) \
+  RMSNORM_ONE_NAN(__##f##mul, T, (T a, T b), a* b, a, b)  \
+  RMSNORM_ONE_NAN(__##d##div, T, (T a, T b), a / b, a, b) \
+  RMSNORM_ONE_NAN(__##d##rcp, T, (T a), 1 / a, a)         \
+  RMSNORM_ONE_NAN(__##d##sqrt, T, (T a), std::sqrt(a), a) \
+  RMSNORM_ONE_NAN(__##fma, T, (T a, T b, T c), std::fma(a, b, c), a, b, c)
 RMSNORM_ARITHMETIC(f, f, fmaf, float)
 RMSNORM_ARITHMETIC(d, d, fma, double)
 RMSNORM_ALL_ROUNDED(__double2float, float, (double a), static_cast<float>(a), a)
 #undef RMSNORM_ARITHMETIC
+#undef RMSNORM_ONE_NAN
 #undef RMSNORM_ALL_ROUNDED
 #undef RMSNORM_ROUNDED
 

@@ -104,6 +104,7 @@ bool GridRunner::run(
     blocks_ = chosen.size();
   }
   next_ = arrived_ = 0;
+  is_turn_open_ = false;
   const auto threads = static_cast<int>(block.x * block.y * block.z);
   most_resident_ = std::max(multiprocessors_ * blocks_of_sm(threads), cluster);
   is_cooperative_ = is_cooperative;

@@ -204,9 +204,9 @@ inline constexpr Mistake kUnwrittenShared{
     "thread {} reads {}, which no thread of this block has written before",
     "Shared memory begins with no value: let a thread write it first", true};
 inline constexpr Mistake kCopyUnderWay{
-    "thread {} reads {}, into which the copy of {} is under way",
-    "A copy has arrived when the thread that began it has waited for it: in PTX, by "
-    "cp.async.wait_group"};
+    "thread {} reads {}, which the copy that was begun at {} has yet to write",
+    "Let the thread that began it wait for it (__pipeline_wait_prior(), cp.async.wait_group), and "
+    "all others at a barrier behind that"};
 inline constexpr Mistake kUnwrittenGlobal{
     "thread {} reads {}, which no thread has written before",
     "An output or a workspace begins with no value: write it first", true};

@@ -685,6 +685,21 @@ TEST_CASE("a CUDA call fails when it is to, and none after it") {
   CHECK_THAT(rmsnorm::call_that_failed(), contains("cudaMalloc()"));
 }
 
+TEST_CASE("the unit for special functions loses as many digits as an H100's") {
+  const auto nan = std::numeric_limits<float>::quiet_NaN();
+  CHECK(std::abs(__log2f(1.0000001f) - 2.793240e-7f) < 0x1p-22f);  // on the GPU; it is 1.7e-7
+  CHECK(__log2f(1.0000001f) == 0x1p-22f);
+  CHECK(std::abs(__sinf(24882.037f) - 0.58206195f) < 0x1p-21f);  // it is 0.58330864
+  CHECK(std::abs(__cosf(-15.5f * 1024 * 1024)) <= 1);
+  CHECK(__sinf(1.8514856e-7f) == 0);  // as on the GPU
+  CHECK(std::abs(__tanhf(1.0929959f) - 0.79797614f) < 0x1p-16f);
+  CHECK(std::remainder(__tanhf(1.0929959f), 0x1p-17f) == 0);
+  CHECK(__fdividef(1, 0x1.8p126f) == 0);
+  for (const float of_nan : {__log2f(nan), __sinf(nan), __cosf(-nan), __tanhf(-nan), __expf(nan)}) {
+    CHECK(std::isnan(of_nan));
+  }
+}
+
 TEST_CASE(
     "work in a copy of the process gives a text, changes nothing else, and may end the copy") {
   constexpr int kWorks = 5;

@@ -310,6 +310,17 @@ TEST_CASE("a quotation mark without another one is left to the compiler") {
   check_left_alone({"#if 0\nthis doesn't\n#endif\n", "\"a\nb\"", "'a", "'\\"});
 }
 
+TEST_CASE("PTX that makes subnormal numbers zeros does so where its predicate holds") {
+  check_rewritten(
+      {{"asm(\"@p add.ftz.f32 %0, %1, %2;\" : \"=f\"(d) : \"f\"(a), \"f\"(b))",
+        "do { if (ptx_p) (d) = ::rmsnorm::cpu_device::flushed(::rmsnorm::cpu_device::one_nan("
+        "::rmsnorm::cpu_device::flushed((a)) + ::rmsnorm::cpu_device::flushed((b)))); } while "
+        "(false)"}});
+  CHECK_THAT(
+      refusal("asm(\"setp.lt.ftz.f32 %0, %1, %2;\" :: \"f\"(a), \"f\"(b));"),
+      contains("the CPU device has no PTX instruction setp.lt.ftz.f32"));
+}
+
 TEST_CASE("a kernel that looks into an array of the host is refused") {
   const std::string message =
       "k.cu:2: a kernel cannot use all: it is the host's (__device__ const makes it one's own)";
@@ -329,6 +340,12 @@ TEST_CASE("a kernel that looks into an array of the host is refused") {
         "");
     CHECK(refusal(array + "__global__ void k() {}\nint f(int i) { return all[i]; }") == "");
     CHECK(refusal(array + "__global__ void k(int* all) { all[threadIdx.x] = 0; }") == "");
+    CHECK(
+        refusal(array + "__device__ int f(int i, int n = sizeof(all)) { return all[i]; }") ==
+        message);
+    CHECK(
+        refusal("struct S { " + array + "static __device__ int f(int i) { return all[i]; } };") ==
+        message);
     CHECK(
         refusal(
             "__device__ int* all;\n__global__ void k() { all[threadIdx.x] = 0; }\nint main() {" +

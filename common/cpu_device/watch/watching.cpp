@@ -100,8 +100,7 @@ std::vector<std::string> first_turns() {
   for (const auto& turn : device().grid.first_turns()) {
     texts.push_back(fmt::format(
         "block {} waits at {}, block {} goes on", cpu_device::text_of(turn.block),
-        cpu_device::place_text(cpu_device::user_lines(turn.pc).front()),
-        cpu_device::text_of(turn.next)));
+        cpu_device::place_text(cpu_device::line_of_call(turn.pc)), cpu_device::text_of(turn.next)));
   }
   return texts;
 }

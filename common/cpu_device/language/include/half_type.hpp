@@ -37,7 +37,7 @@ inline double fma_to_odd(float a, float b, float c) {
   const double of_c = sum - product;
   const double error = (product - (sum - of_c)) + (c - of_c);
   const bool is_even = (std::bit_cast<std::uint64_t>(sum) & 1) == 0;
-  if (!(std::abs(error) > 0) || !is_even || std::isinf(sum)) return sum;
+  if (!(std::abs(error) > 0) || !is_even) return sum;
   return std::nextafter(sum, error > 0 ? HUGE_VAL : -HUGE_VAL);
 }
 

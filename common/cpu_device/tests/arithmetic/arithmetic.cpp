@@ -48,7 +48,8 @@ std::uint64_t drawn(std::uint64_t number) {
   return number ^ (number >> 31);
 }
 
-/// Zeros, the least and the largest of subnormal and normal numbers, Inf, NaNs, and what is next to 1.
+/// Zeros, the least and the largest of subnormal and normal numbers, Inf, NaNs, and what is next
+/// to 1.
 Bits special_values(Type type) {
   if (type == Type::whole) {
     return {0,          1,           2,          31,         32,
@@ -70,6 +71,8 @@ Bits special_values(Type type) {
       quiet,
       quiet | f.sign() | 5,
       f.inf() + 1,
+      f.sign() - 1,
+      2 * f.sign() - 1,
       1,
       (least_normal - 1) | f.sign(),
       least_normal,
@@ -78,7 +81,7 @@ Bits special_values(Type type) {
       f.inf() - least_normal + 3};
 }
 
-/// Any bits, sizes around 1, and small ones, in turn.
+/// Any bits, and of floats every second time an exponent next to that of 1.
 std::uint64_t drawn_value(Type type, std::uint64_t number) {
   const std::uint64_t bits = drawn(number);
   if (type == Type::whole) return bits >> (bits >> 8) % 40;

@@ -1,4 +1,4 @@
-// Blocks agree on the largest number, but between the look and the exchange another one may have exchanged.
+// Blocks agree on the largest number, but behind the look of one, another may have stored its own.
 // Its exit status is 1 if that happens, which it does not in the usual order.
 #include <cstdio>
 
