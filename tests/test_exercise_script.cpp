@@ -695,6 +695,13 @@ my.cu:6: error: the CPU device has no barrier of blocks
 /r/my.cu:40:12: note: in expansion of macro 'SQUARE'
 )",
             "my.cu:40: error: 'w' was not declared in this scope\n"},
+           // Of what is refused, the first alone: others follow from it.
+           {"/r/my.cu:2:2: error: #error the CPU device has no <mma.h> (tensor cores)\n"
+            "/r/my.cu:3:9: error: 'wmma' has not been declared\n",
+            "my.cu:2: the CPU device has no <mma.h> (tensor cores)\n"},
+           {"/r/my.cuh:12:2: error: #error this <<< has no >>>\n"
+            "/r/my.cu:3:9: error: 'f' was not declared in this scope\n",
+            "my.cuh:12: this <<< has no >>>\n"},
            {"/usr/bin/ld: check.cpp:(.text.startup+0x0): multiple definition of `main'; my.o\n",
             "my.cu: error: it has a main() of its own, and is to be a part of a program that has "
             "one\n"},

@@ -144,19 +144,49 @@ TEST_CASE("of a folder, each program has a verdict, and the worst exit code is t
   const Programs programs;
   programs.write("other.cu");
   programs.program_does("true");
-  const Finished right = programs.run(
-      {programs.script(), "check", "--no-install", "--program", "--each",
-       programs.folder().string()});
+  const auto check_each = [&] {
+    return programs.run(
+        {programs.script(), "check", "--no-install", "--program", "--each",
+         programs.folder().string()});
+  };
+  const Finished right = check_each();
   CHECK(right.exit_code == 0);
   CHECK(lines_in(right.out).size() == 2);
   programs.build_does("echo 'header.cuh:3:1: error: what is this'; exit 1");
-  const Finished broken = programs.run(
-      {programs.script(), "check", "--no-install", "--program", "--each",
-       programs.folder().string()});
+  const Finished broken = check_each();
   CHECK(broken.exit_code == 2);
   CHECK_THAT(broken.err, contains("header.cuh:3:1: error: what is this\n"));
   CHECK_THAT(
       broken.out, contains("other.cu                    NOT CHECKED  it does not compile\n"));
+}
+
+TEST_CASE("a header's errors come before what follows from them, and a refusal alone") {
+  const Programs programs;
+  const std::string says = " error: 'f' was not declared in this scope";
+  const auto build_says = [&](const std::string& of_header) {
+    programs.build_does(
+        "rewritten=build/cpu/common/rewritten/watched_program; mkdir -p $rewritten\n"
+        "echo 'my.cpp: /of/my.cuh /of/new.cuh' >$rewritten/my.cpp.d\n"
+        "echo \"/of/my.cuh:12:2: error: " +
+        of_header + "\"\necho \"" + (programs.folder() / "my.cu").string() + ":3:1:" + says +
+        "\"\nexit 1");
+    return programs.check().err;
+  };
+  CHECK(build_says("'g' is wrong") == "my.cuh:12:2: error: 'g' is wrong\nmy.cu:3:1:" + says + "\n");
+  CHECK(build_says("#error this <<< has no >>>") == "my.cuh:12: this <<< has no >>>\n");
+}
+
+TEST_CASE("CUDA's own headers do not hide the device's") {
+  const Programs programs;
+  programs.program_does("true");
+  programs.write("cuda/cuda_runtime_api.h");
+  programs.write("other/cuda.cuh");
+  const std::string asked = (programs.folder() / "asked").string();
+  programs.write_program("clang++", "echo \"$@\" >>" + asked);
+  const std::string folder = programs.folder().string();
+  CHECK(programs.check({"-I", folder + "cuda", "-I" + folder + "other"}).exit_code == 0);
+  const std::string all = rmsnorm::read_file(asked);
+  CHECK_THAT(all, contains("-I" + folder + "other") && !contains("-I" + folder + "cuda"));
 }
 
 TEST_CASE("options of nvcc's that change nothing here are let pass, and others refused by name") {

@@ -42,27 +42,36 @@ if(CPU_DEVICE_WATCHES)
 endif()
 
 # cpu_device_add_kernels(TARGET [WATCHED] [OTHERWISE PROGRAM] FILE.cu...)
+# cpu_device_add_kernels(TARGET [WATCHED] HEADERS FILE.cu... [INCLUDE FOLDER...])
 #   WATCHED    loads and stores are watched, too
 #   OTHERWISE  what a file becomes that needs what only a GPU has: this program is called with the
 #              file, the C++ file to write and the reason
+#   HEADERS    what a file includes from its own folder or from these may have kernels as well
 function(cpu_device_add_kernels target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "WATCHED" "OTHERWISE" "")
-  set(otherwise "")
-  if(arg_OTHERWISE)
-    set(otherwise --otherwise $<TARGET_FILE:${arg_OTHERWISE}>)
-  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "WATCHED;HEADERS" "OTHERWISE" "INCLUDE")
   foreach(file IN LISTS arg_UNPARSED_ARGUMENTS)
     cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE)
     cmake_path(GET file STEM name)
-    set(rewritten "${CMAKE_CURRENT_BINARY_DIR}/rewritten/${target}/${name}.cpp")
+    set(rewritten "${CMAKE_CURRENT_BINARY_DIR}/rewritten/${target}/${name}")
+    set(options "")
+    set(depfile "")
+    if(arg_OTHERWISE)
+      set(options --otherwise $<TARGET_FILE:${arg_OTHERWISE}>)
+    elseif(arg_HEADERS)
+      set(options --headers "${rewritten}")
+      set(depfile DEPFILE "${rewritten}.cpp.d")
+    endif()
     add_custom_command(
-      OUTPUT "${rewritten}"
-      COMMAND cpu_device_rewrite ${otherwise} "${file}" "${rewritten}"
+      OUTPUT "${rewritten}.cpp"
+      COMMAND cpu_device_rewrite ${options} "${file}" "${rewritten}.cpp" ${arg_INCLUDE}
       DEPENDS "${file}" cpu_device_rewrite ${arg_OTHERWISE}
+      ${depfile}
+      WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}"
       COMMENT "Rewriting ${name}.cu as C++"
       VERBATIM)
-    set_source_files_properties("${rewritten}" PROPERTIES COMPILE_OPTIONS "${CPU_DEVICE_KERNEL_OPTIONS}")
-    target_sources(${target} PRIVATE "${rewritten}")
+    set_source_files_properties(
+      "${rewritten}.cpp" PROPERTIES COMPILE_OPTIONS "${CPU_DEVICE_KERNEL_OPTIONS}")
+    target_sources(${target} PRIVATE "${rewritten}.cpp")
     cmake_path(GET file PARENT_PATH folder)
     target_compile_options(${target} PRIVATE "SHELL:-iquote \"${folder}\"")  # its own headers
   endforeach()
@@ -73,66 +82,15 @@ function(cpu_device_add_kernels target)
 endfunction()
 
 # cpu_device_add_program(TARGET FILE.cu... [INCLUDE FOLDER...]): a program with a main() of its own, watched
-# from its first line to its last (interface/watched_program.cpp). Headers beside its files, and all in these
-# folders, may have kernels.
+# from its first line to its last (interface/watched_program.cpp). It includes headers from these folders.
 set(CPU_DEVICE_WATCHED_PROGRAM "${CMAKE_CURRENT_LIST_DIR}/interface/watched_program.cpp" CACHE INTERNAL "")
 function(cpu_device_add_program target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "INCLUDE")
   add_executable(${target} EXCLUDE_FROM_ALL "${CPU_DEVICE_WATCHED_PROGRAM}")
   target_link_options(${target} PRIVATE LINKER:--wrap=main,--wrap=exit,--wrap=quick_exit)
-  cpu_device_add_kernels(${target} WATCHED ${arg_UNPARSED_ARGUMENTS})
+  cpu_device_add_kernels(${target} WATCHED HEADERS ${arg_UNPARSED_ARGUMENTS} INCLUDE ${arg_INCLUDE})
   target_compile_options(${target} PRIVATE "SHELL:-include cuda_runtime.h")  # as nvcc does
-  set(of_target "${CMAKE_CURRENT_BINARY_DIR}/rewritten/${target}")  # where its files look first
-  file(GLOB_RECURSE others "${of_target}/*.cuh" "${of_target}/*.h" "${of_target}/*.hpp")
-  if(others)
-    file(REMOVE ${others})  # maybe of another program
-  endif()
-  set(folders "")
-  foreach(file IN LISTS arg_UNPARSED_ARGUMENTS)
-    cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE)
-    cmake_path(GET file PARENT_PATH folder)
-    list(APPEND folders "${folder}")
-  endforeach()
-  list(REMOVE_DUPLICATES folders)
-  foreach(folder IN LISTS folders)
-    file(GLOB headers CONFIGURE_DEPENDS "${folder}/*.cuh" "${folder}/*.h" "${folder}/*.hpp")
-    foreach(header IN LISTS headers)
-      file(STRINGS "${header}" lines REGEX "<<<|__shared__|asm" LIMIT_COUNT 1)
-      if(lines)
-        cmake_path(GET header FILENAME name)
-        cpu_device_rewrite_file("${header}" "${of_target}/${name}")
-        target_sources(${target} PRIVATE "${of_target}/${name}")
-      endif()
-    endforeach()
-  endforeach()
-  set(number 0)
-  foreach(folder IN LISTS arg_INCLUDE)
-    math(EXPR number "${number} + 1")
-    file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${folder}/*.cuh" "${folder}/*.h" "${folder}/*.hpp")
-    foreach(header IN LISTS headers)
-      cmake_path(RELATIVE_PATH header BASE_DIRECTORY "${folder}" OUTPUT_VARIABLE name)
-      cpu_device_rewrite_file("${header}" "${of_target}/include_${number}/${name}")
-      target_sources(${target} PRIVATE "${of_target}/include_${number}/${name}")
-    endforeach()
-    target_include_directories(${target} PRIVATE "${of_target}/include_${number}" "${folder}")
-  endforeach()
-endfunction()
-
-# cpu_device_rewrite_file(FILE REWRITTEN): the command that writes it. What needs no rewriting may also have what
-# the CPU device lacks: it is copied.
-function(cpu_device_rewrite_file file rewritten)
-  file(STRINGS "${file}" lines REGEX "<<<|__shared__|asm" LIMIT_COUNT 1)
-  set(rewrite cpu_device_rewrite)
-  if(NOT lines)
-    set(rewrite ${CMAKE_COMMAND} -E copy)
-  endif()
-  cmake_path(GET file FILENAME name)
-  add_custom_command(
-    OUTPUT "${rewritten}"
-    COMMAND ${rewrite} "${file}" "${rewritten}"
-    DEPENDS "${file}" cpu_device_rewrite
-    COMMENT "Rewriting ${name} as C++"
-    VERBATIM)
+  target_include_directories(${target} PRIVATE ${arg_INCLUDE})
 endfunction()
 
 # cpu_device_rewrite_header(FOLDER HEADER): a header with launches, __shared__ variables or inline PTX,
@@ -140,7 +98,13 @@ endfunction()
 # compiler looks into its folder first.)
 function(cpu_device_rewrite_header folder header)
   set(rewritten "${CMAKE_BINARY_DIR}/rewritten/${header}")
-  cpu_device_rewrite_file("${folder}/${header}" "${rewritten}")
+  cmake_path(GET header FILENAME name)
+  add_custom_command(
+    OUTPUT "${rewritten}"
+    COMMAND cpu_device_rewrite "${folder}/${header}" "${rewritten}"
+    DEPENDS "${folder}/${header}" cpu_device_rewrite
+    COMMENT "Rewriting ${name} as C++"
+    VERBATIM)
   string(MAKE_C_IDENTIFIER "rewritten_${header}" target)
   add_custom_target(${target} DEPENDS "${rewritten}")
   add_dependencies(cpu_device ${target})

@@ -52,7 +52,8 @@ check_program() { # FILE... [OPTION...] [-- ARGUMENT...]
         ;;
       -I?*)
         file=$(realpath -e "${1#-I}" 2>/dev/null) || fail 2 "there is no folder '${1#-I}'"
-        folders+=("$file")
+        # CUDA's own headers: the device has others.
+        if [ ! -e "$file/cuda_runtime_api.h" ]; then folders+=("$file"); fi
         ;;
       -D?* | -std=c++2?) compiler+=("${1//;/\\;}") ;;
       # The device's headers need C++20; the rest is for a GPU's code.
@@ -88,21 +89,21 @@ build_program() {
     -D "RMSNORM_CHECK_OPTIONS=$(IFS=';' && echo "${compiler[*]}")"
   own_folder
   lock_build
-  local log="$here/build/$preset/reader.log" status=0 file messages='' asked
+  local log="$here/build/$preset/reader.log" status=0 file headers messages='' said asked
   ask_clang_about_program &
   asked=$!
   with_progress "building for $preset" "$log" cmake --build --preset "$preset" --target watched_program ||
     status=$?
-  for file in "${files[@]}"; do
+  mapfile -t headers < <(headers_with_errors "$log")
+  for file in "${headers[@]}" "${files[@]}"; do
     said=$(messages_about "$file" "$(basename "$file")" "$log")
-    messages+=${said:+$said$'\n'}
+    if [[ $messages != *"$said"* ]]; then messages+=$said$'\n'; fi
   done
   wait "$asked"
   if [ -s "$own/clang.said" ] && [ "$status" -eq 0 ]; then
     messages+=$(cat "$own/clang.said")$'\n'
     status=1
   fi
-  # In a header, maybe.
   if [ -z "$messages" ] && [ "$status" -ne 0 ]; then
     messages=$(grep -E ': (fatal )?error: |undefined reference to' "$log" | head -n 20)
     messages+=${messages:+$'\n'}
@@ -115,6 +116,12 @@ build_program() {
   unlock_build
   if [ -z "$messages" ] && [ -z "$each" ]; then fail_with "$log" "the build failed"; fi
   return 2
+}
+
+# Of the headers that were rewritten, those with errors.
+headers_with_errors() { # LOG
+  sed -nE 's/^(.*):[0-9]+:[0-9]+: (fatal )?error: .*/\1/p' "$1" | sort -u |
+    grep -xFf <(grep -ohs '[^ ]*' "$here/build/$preset/common/rewritten/watched_program"/*.d)
 }
 
 ask_clang_about_program() {

@@ -100,7 +100,7 @@ index($0, path) == 1 && substr($0, length(path) + 1) ~ /^[:(][0-9]/ {
     next
   }
   missing()
-  explained = explain()
+  explained = sub(/error: #error /, "", message) || explain()
   if (message in seen) next
   seen[message] = 1
   # Such a message follows from another one, most often.
@@ -121,6 +121,16 @@ match($0, /static assertion failed: the CPU device has no .*/) && required != ""
   flush()
   sub(/.*static assertion failed: /, "")
   say(required ": error: " $0)
+  next
+}
+
+# A header is refused: what follows from that is left out.
+match($0, /[^\/:]*:[0-9]+:[0-9]+: error: #error /) {
+  flush()
+  $0 = substr($0, RSTART)
+  sub(/:[0-9]+: error: #error /, ": ")
+  say($0)
+  only = 1
   next
 }
 

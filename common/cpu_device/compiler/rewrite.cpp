@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iomanip>
 #include <map>
-#include <sstream>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -28,8 +25,8 @@ constexpr std::pair<std::string_view, const char*> kPromises[] = {
 
 class Rewriter {
  public:
-  Rewriter(std::string_view source, const std::string& file)
-      : file_(file), tokens_(tokens_of(source, file)) {}
+  Rewriter(std::string_view source, const std::string& file, const Include& include)
+      : file_(file), include_(include), tokens_(tokens_of(source, file)) {}
 
   std::string run() {
     check_arrays(tokens_, file_);
@@ -41,17 +38,13 @@ class Rewriter {
       if (token.is("__shared__")) shared(i);
       if (token.is("printf")) print(i);
       if (token.is("cudaLaunchKernel") || token.is("cudaLaunchCooperativeKernel")) drop_cast(i);
-      if (const std::string_view name = missing_word(token.text);
-          !name.empty() && token.kind == Token::Kind::word) {
-        throw missing(token, std::string(name));
-      }
+      const std::string name(token.kind == Token::Kind::word ? missing_word(token.text) : "");
+      if (!name.empty()) tokens_[i].text.insert(0, refused(token, name));
       if (token.is("__constant__")) constant(i);
       if (token.is("__device__") || token.is("__constant__")) device_variable(i);
       if (token.is("{")) constants_.emplace_back();
       if (token.is("}") && constants_.size() > 1) constants_.pop_back();
-      if (token.is("asm") || token.is("__asm__") || token.is("__asm")) {
-        assembly(i);
-      }
+      if (token.is("asm") || token.is("__asm__") || token.is("__asm")) assembly(i);
     }
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       for (const auto& [keyword, check] : kPromises) {
@@ -87,13 +80,15 @@ class Rewriter {
   /// <cuda/std/X> is <X>.
   void include(Token& token, std::size_t open, std::size_t close) const {
     if (close == std::string::npos) return;
-    const std::string header = token.text.substr(open + 1, close - open - 1);
+    const std::string name = token.text.substr(open, close - open + 1);
+    const std::string header = name.substr(1, name.size() - 2);
     const std::string std = "cuda/std/";
     if (header.starts_with(std) && is_in_std(header.substr(std.size()))) {
       token.text.erase(open + 1, std.size());
     } else if (const std::string_view feature = missing_header(header); !feature.empty()) {
-      const std::string name = token.text.substr(open, close - open + 1);
-      throw missing(token, fmt::format("{} ({})", name, feature));
+      token.text = refused(token, fmt::format("{} ({})", name, feature));
+    } else if (include_) {
+      token.text.replace(open, name.size(), include_(name));
     }
   }
 
@@ -148,11 +143,9 @@ class Rewriter {
       if (instruction.empty()) continue;
       const std::string statement = rewrite_ptx(instruction, operands);
       const std::string name = instruction.substr(0, instruction.find(' '));
-      if (statement.empty()) throw missing(tokens_[keyword], "PTX instruction " + name);
+      if (statement.empty()) statements += refused(tokens_[keyword], "PTX instruction " + name);
       statements += statement + " ";
-      std::string_view rest = instruction;
-      while (rest.starts_with('{') || rest.starts_with(' ')) rest.remove_prefix(1);
-      if (const std::string label = label_of(rest); !label.empty()) {
+      if (const std::string label = label_of(instruction); !label.empty()) {
         labels += (labels.empty() ? "__label__ " : ", ") + label;
       }
     }
@@ -474,11 +467,15 @@ class Rewriter {
     return error(
         token, "this is neither __shared__ TYPE NAME[BOUND]; nor extern __shared__ TYPE NAME[];");
   }
-  MissingFeature missing(const Token& token, const std::string& what) const {
-    return MissingFeature(error_at(file_, token.line, "the CPU device has no " + what));
+  /// In a program, what is missing is an error only where the preprocessor does not leave it out.
+  std::string refused(const Token& token, const std::string& what) const {
+    const std::string sentence = "the CPU device has no " + what;
+    if (!include_) throw MissingFeature(error_at(file_, token.line, sentence));
+    return "_Pragma(" + quoted("GCC error " + quoted("#error " + sentence)) + ") ";
   }
 
   const std::string& file_;
+  const Include& include_;
   Tokens tokens_;
   std::vector<std::string> names_;  // of the variables in the declaration, if it is outside ...
   bool is_outside_ = false;         // ... of all functions
@@ -488,12 +485,10 @@ class Rewriter {
 
 }  // namespace
 
-std::string rewrite(std::string_view source, const std::string& file) {
+std::string rewrite(std::string_view source, const std::string& file, const Include& include) {
   const std::string_view byte_order_mark = "\xef\xbb\xbf";  // some editors put it in front
   if (source.starts_with(byte_order_mark)) source.remove_prefix(byte_order_mark.size());
-  std::ostringstream text;
-  text << "#line 1 " << std::quoted(file) << '\n' << Rewriter(source, file).run();
-  return text.str();
+  return "#line 1 " + quoted(file) + "\n" + Rewriter(source, file, include).run();
 }
 
 }  // namespace rmsnorm::cpu_device

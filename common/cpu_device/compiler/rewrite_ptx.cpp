@@ -215,9 +215,15 @@ std::string comparison(const Words& parts, const Words& values) {
       compare->second, type->second, values[2]);
 }
 
+/// A block of its own has registers, each a variable here; C++ has the braces.
+std::string_view behind_braces(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of("{ "), text.size()));
+}
+
 }  // namespace
 
 std::string label_of(std::string_view instruction) {
+  instruction = behind_braces(instruction);
   const std::size_t end = instruction.find(':');
   const bool is_label =
       end != instruction.npos && end > 0 &&
@@ -228,8 +234,7 @@ std::string label_of(std::string_view instruction) {
 }
 
 std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
-  // A block of its own has registers, each a variable here; C++ has the braces.
-  while (instruction.starts_with('{') || instruction.starts_with(' ')) instruction.remove_prefix(1);
+  instruction = behind_braces(instruction);
   while (instruction.ends_with(' ')) instruction.remove_suffix(1);
   if (instruction.empty() || instruction == "}") return ";";
   if (const std::string label = label_of(instruction); !label.empty()) {

@@ -13,7 +13,7 @@ namespace rmsnorm::cpu_device {
 /// A predicate or another register is a variable, a label one of C++.
 std::string rewrite_ptx(std::string_view instruction, const std::vector<std::string>& operands);
 
-/// The label in front of an instruction; "" if there is none.
+/// The label in front of an instruction, behind the braces that open there; "" if there is none.
 std::string label_of(std::string_view instruction);
 
 }  // namespace rmsnorm::cpu_device

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iomanip>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -117,6 +119,12 @@ Tokens tokens_of(std::string_view source, const std::string& file) {
 
 std::string error_at(const std::string& file, int line, std::string_view sentence) {
   return fmt::format("{}:{}: {}", file, line, sentence);
+}
+
+std::string quoted(const std::string& text) {
+  std::ostringstream out;
+  out << std::quoted(text);
+  return out.str();
 }
 
 std::string_view directive_name(std::string_view text) {

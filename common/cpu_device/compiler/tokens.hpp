@@ -41,6 +41,9 @@ Tokens tokens_of(std::string_view source, const std::string& file);
 /// "FILE:LINE: SENTENCE"
 std::string error_at(const std::string& file, int line, std::string_view sentence);
 
+/// A text as a literal.
+std::string quoted(const std::string& text);
+
 /// "include" of "#include <header>", "unroll" of "unroll(2)".
 std::string_view directive_name(std::string_view text);
 

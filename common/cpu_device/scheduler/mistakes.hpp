@@ -260,8 +260,8 @@ inline constexpr Mistake kReliesOnBarrier{
     "threads read what this atomic operation says is done behind a barrier, before which its "
     "thread "
     "has called no fence",
-    "CUDA's memory model wants __threadfence() behind the atomic operation; GPUs of today do "
-    "without"};
+    "CUDA's memory model wants __threadfence() behind the atomic operation; NVIDIA's programming "
+    "guide does without"};
 inline constexpr Mistake kOldValue{
     "thread {} may read the value here from before the store at {}",
     "Call __threadfence() between what the store says is done and the store, and behind this "
