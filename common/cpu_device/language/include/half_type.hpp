@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// What the stand-ins for cuda_bf16.h and cuda_fp16.h share: 16 bits as they are stored, their
-/// conversions, and their arithmetic: that of floats, rounded once more, which gives the same. Where
-/// it would not, the first rounding is to odd: what is not exact gets a 1 as its last bit.
+/// conversions, and their arithmetic: that of floats, rounded once more, which gives the same.
+/// Where it would not, the first rounding is to odd: what is not exact gets a 1 as its last bit.
 
 #include <cuda_runtime.h>
 
