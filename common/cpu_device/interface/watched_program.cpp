@@ -10,11 +10,11 @@
 ///     CPU_DEVICE_TRACE=1       what each line has asked of memory
 ///     CPU_DEVICE_REPORT=FILE   where to write it; without, to stderr
 ///
-/// The report has a line for each mistake, one that begins with "note" for what relies on more than
-/// CUDA promises, one that begins with "old" for each load that got an old value, "turns 20", how
-/// often another block could have gone on at an atomic operation, and a "turn" for each of the first
-/// times that one did. It ends in "exit 3", the program's status. Without CPU_DEVICE_REPORT, it has
-/// mistakes alone, and a program that makes one ends with 1.
+/// The report has a line for each mistake, one that begins with "note" for what relies on more
+/// than CUDA promises, one that begins with "old" for each load that got an old value, "turns 20",
+/// how often another block could have gone on at an atomic operation, and a "turn" for each of the
+/// first times that one did. It ends in "exit 3", the program's status. Without CPU_DEVICE_REPORT,
+/// it has mistakes alone, and a program that makes one ends with 1.
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>
