@@ -67,7 +67,10 @@ void check_edit(const Edit& edit, const std::string& slug) {
   const Entry by_gpu = entry_of(edit, "By a GPU");
   const Entry with_room = entry_of(edit, "By a GPU with room");
   const bool is_too_large = with_room.is_there && !fits_on_gpu(4194305, 513);
-  if (on_gpu && (by_gpu.text == "not asked" || is_too_large)) return SUCCEED("no GPU is asked");
+  if (on_gpu && (by_gpu.text == "not asked" || is_too_large)) {
+    SUCCEED("no GPU is asked");
+    return;
+  }
   if (!(on_gpu && by_gpu.is_there) && check_other_verdict(edit, slug)) return;
   const Entry not_checked = entry_of(edit, "Not checked");
   Entry rejected = not_checked.is_there ? not_checked : entry_of(edit, "Rejected");
