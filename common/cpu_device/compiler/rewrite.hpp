@@ -22,8 +22,10 @@ using Include = std::function<std::string(const std::string& name)>;
 
 /// The C++ for a CUDA source. After a first line, which names `file`, every line has the number
 /// that it has in the source: compilers and debuggers point into the CUDA file.
+/// \param source  its text
+/// \param file    its name
 /// \param include if there is one, what is missing becomes an error of the compiler's, "#error the
-///   CPU device has no ...", unless the preprocessor leaves it out
+///                CPU device has no ...", unless the preprocessor leaves it out
 /// \throws std::runtime_error "file:line: sentence", or MissingFeature.
 std::string rewrite(std::string_view source, const std::string& file, const Include& include = {});
 
