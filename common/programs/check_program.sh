@@ -212,14 +212,14 @@ prints_something_else() { ! cmp -s "$own/printed.0" "$own/printed.steps"; }
 # Prints what of this order leads to what COMMAND sees. As much as possible is made as usual again; of the times at which
 # another block goes on at an atomic operation, as few are left as halves lead to, or one.
 show_steps() { # ORDER COMMAND
-  local order=$1 command=$2 usual='' part first=0 last=0 low middle until=$((SECONDS + 30))
+  local order=$1 command=$2 usual='' part first=0 last=0 all low middle until=$((SECONDS + 30))
   if [ "$order" -eq 0 ] || is_still_so 'turns values streams threads blocks' ''; then return; fi # the order is not to blame
   if ! is_still_so '' ''; then return; fi
   for part in turns values streams threads blocks; do
     if is_still_so "$usual $part" ''; then usual+=" $part"; fi
   done
   if [[ $usual != *turns* ]]; then
-    last=$(sed -n 's/^turns //p' "$own/steps")
+    all=$(sed -n 's/^turns //p' "$own/steps") last=$all
     for ((low = 0; low + 1 < last; )); do # until low it is not so, until last it is
       middle=$(((low + last) / 2))
       if is_still_so "$usual" "0,$middle"; then last=$middle; else low=$middle; fi
@@ -228,7 +228,7 @@ show_steps() { # ORDER COMMAND
       middle=$(((first + low) / 2))
       if is_still_so "$usual" "$middle,$last"; then first=$middle; else low=$middle; fi
     done
-    for ((low = first; low < last && last - first > 1; ++low)); do
+    for ((low = 0; low < all && last - first > 1; ++low)); do # one may be enough, maybe another
       if is_still_so "$usual" "$low,$((low + 1))"; then first=$low last=$((low + 1)); fi
     done
   fi
