@@ -57,11 +57,13 @@ std::string make_arithmetic_table(const std::vector<ComparedFunction>& functions
     table.push_back({code(f.function), fmt::format("{}", f.different - f.nans), distance(f)});
   }
   const ComparedFunction& first = functions.front();
+  const auto identical = std::ranges::count(functions, 0, &ComparedFunction::different);
   return fmt::format(
-      "Compared with {}, {} values each, commit {}.\n\nThe same bits: {}.\n\nThe same, but for the "
-      "bits of a NaN: {}.\n\nOthers:\n\n{}",
-      first.device, first.values, code(first.version), fmt::join(same, ", "),
-      fmt::join(same_but_nan, ", "), markdown_table(table));
+      "Compared with {}, {} values each, commit {}.\n\n<details><summary>The same bits: {} of {} "
+      "functions</summary>\n\n{}.\n\n</details>\n\nThe same, but for the bits of a NaN: "
+      "{}.\n\nOthers:\n\n{}",
+      first.device, first.values, code(first.version), identical, functions.size(),
+      fmt::join(same, ", "), fmt::join(same_but_nan, ", "), markdown_table(table));
 }
 
 }  // namespace rmsnorm::plots

@@ -245,8 +245,8 @@ TEST_CASE("the page says which functions give a GPU's bits, and how far others a
           {of("f_rn", 0, 0, 0, 0), of("f_rz", 0, 0, 0, 0), of("g", 0, 0, 0, 0), of("h", 9, 9, 0, 0),
            of("i", 9, 2, 0, 3), of("j", 9, 2, 1, 0), of("k", 9, 2, 0, 1001)}),
       contains("Compared with a GPU, 10000 values each, commit `abc`.") &&
-          contains("The same bits: `f_rn/rz`, `g`.") && contains("bits of a NaN: `h`.") &&
-          contains("| `i` | 7 | 3 steps |") &&
+          contains("The same bits: 3 of 7 functions</summary>\n\n`f_rn/rz`, `g`.\n\n</details>") &&
+          contains("bits of a NaN: `h`.") && contains("| `i` | 7 | 3 steps |") &&
           contains("| `j` | 7 | the sign of 0; 1 of one are NaN |") &&
           contains("| `k` | 7 | 2.5e-01 in all |"));
 }
