@@ -135,12 +135,13 @@ View view_of(const Argument& argument, const Form& form, const View* x) {
   }
   if (region.is_empty()) return view;
   const bool has_stride = t.strides != nullptr && t.shape[last] > 1;  // else it is never used
-  view.is_expanded = form.may_expand && has_stride && t.strides[last] == 0;
+  const std::int64_t stride = has_stride ? t.strides[last] : 1;
+  view.is_expanded = form.may_expand && stride == 0;
   if (view.is_expanded) region.row_bytes = bytes;
   require(
-      !has_stride || t.strides[last] == 1 || view.is_expanded, RMSNORM_BAD_STRIDES,
+      stride == 1 || view.is_expanded, RMSNORM_BAD_STRIDES,
       "{} has the stride {} in its last dimension: it needs 1, columns side by side{}", name,
-      t.strides[last], form.may_expand ? ", or 0, one for all" : "");
+      stride, form.may_expand ? ", or 0, one for all" : "");
   for (int i = 0; i < kRowDimensions; ++i) {
     multiply(name, RMSNORM_BAD_STRIDES, region.size[i], region.stride[i]);  // is no overflow
   }
