@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "common/base/half.hpp"
+#include "common/tensors/random.hpp"
 
 namespace arithmetic {
 namespace {
@@ -38,14 +39,6 @@ Format format_of(Type type) {
   if (type == Type::f16) return {10, 5};
   if (type == Type::bf16) return {7, 8};
   return {23, 8};
-}
-
-/// A number that looks drawn.
-std::uint64_t drawn(std::uint64_t number) {
-  number += 0x9e3779b97f4a7c15;
-  number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9;
-  number = (number ^ (number >> 27)) * 0x94d049bb133111eb;
-  return number ^ (number >> 31);
 }
 
 /// Zeros, the least and the largest of subnormal and normal numbers, Inf, NaNs, and what is next
@@ -83,7 +76,7 @@ Bits special_values(Type type) {
 
 /// Any bits, and of floats every second time an exponent next to that of 1.
 std::uint64_t drawn_value(Type type, std::uint64_t number) {
-  const std::uint64_t bits = drawn(number);
+  const std::uint64_t bits = rmsnorm::random_bits(number, 0);
   if (type == Type::whole) return bits >> (bits >> 8) % 40;
   const Format f = format_of(type);
   const std::uint64_t any = bits & (2 * f.sign() - 1);
@@ -128,12 +121,11 @@ std::string digest(const Bits& results) {
 
 /// How two results of a function differ.
 struct Difference {
-  int values = 0;  ///< that have other bits
-  int nans = 0;    ///< of these: both are NaN
-  int kinds = 0;   ///< of these: only one is NaN
-  std::uint64_t steps =
-      0;            ///< of the others: the most steps from one value of the type to the next
-  double size = 0;  ///< of the others, if finite: the largest difference
+  int values = 0;           ///< that have other bits
+  int nans = 0;             ///< of these: both are NaN
+  int kinds = 0;            ///< of these: only one is NaN
+  std::uint64_t steps = 0;  ///< of the others: the most from one value of the type to the next
+  double size = 0;          ///< of the others, if finite: the largest difference
 };
 
 double value_of(Type type, std::uint64_t bits) {
