@@ -212,9 +212,8 @@ TEST_CASE("every kernel works on the stream that it was given and does not wait 
 
     workload.reset();
     Problem p = workload.problem();
-    const GuardedTensor workspace =
-        make_workspace(Memory::device, implementation.workspace_bytes(p));
-    p.workspace = workspace.data();
+    const GuardedTensor workspace = make_workspace(implementation, workload);
+    give(p, workspace);
     const auto before = results_of(workload);
     Gate gate(stream.get());
     CHECK(implementation.launch(p, stream.get()) == cudaSuccess);

@@ -18,8 +18,10 @@ namespace rmsnorm {
 /// The bytes of one row (and its part of the weight) that a kernel asks of global memory, in
 /// 32-byte sectors, where rows fill whole sectors. Caches may answer a part of them.
 struct Traffic {
-  double read;     ///< bytes of what is read
-  double written;  ///< bytes of what is written
+  double read;            ///< bytes of what is read
+  double written;         ///< bytes of what is written
+  double from_peers = 0;  ///< bytes of other ranks' memory that are read, in all
+  double to_peers = 0;    ///< or written
 };
 
 /// A kernel of the tutorial, and what it promises.

@@ -73,6 +73,13 @@ Mismatch mismatch_at(const TensorSpec& tensor, const Sizes& sizes, std::int64_t 
   return found;
 }
 
+int ranks_of(const Operation& operation, const Sizes& sizes) {
+  for (const TensorSpec& tensor : operation.tensors) {
+    if (is_of_ranks(tensor)) return pieces_of(tensor, sizes);
+  }
+  return 1;
+}
+
 std::int64_t lines_of(const Operation& operation, const Sizes& sizes) {
   std::int64_t most = 0;
   for (const TensorSpec& tensor : operation.tensors) {

@@ -142,6 +142,9 @@ inline bool is_input_matrix(const TensorSpec& tensor) {
   return is_matrix(tensor) && is_read(tensor);
 }
 
+/// The ranks that have tensors of their own; 1 where there are none.
+int ranks_of(const Operation& operation, const Sizes& sizes);
+
 /// Lines of `hidden` elements that the largest matrix has: a row's heads are lines each.
 std::int64_t lines_of(const Operation& operation, const Sizes& sizes);
 

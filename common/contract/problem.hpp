@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "common/contract/dtype.hpp"
 #include "common/contract/types.hpp"
@@ -179,6 +180,7 @@ struct Problem : Sizes {
   void* tensors[kMaxTensors] = {};   ///< null: it is not there
   Pieces pieces[kMaxTensors] = {};   ///< of each tensor; 0, 0: all are in one place
   void* workspace = nullptr;         ///< of as many bytes as the implementation asked for
+  Pieces workspace_pieces = {};      ///< where each rank has such a workspace of its own
   float eps = 0;                     ///< 0 or more
   float scalars[kMaxScalars] = {};   ///< in the order of Operation::scalars
   float weight_bias = 0;             ///< added to the weight; 0 without one
@@ -206,6 +208,10 @@ struct Problem : Sizes {
   __host__ __device__ void* piece(int tensor, int i) const {
     return static_cast<char*>(tensors[tensor]) + pieces[tensor].offset(i);
   }
+  /// The workspace of a rank.
+  __host__ __device__ void* workspace_of(int rank) const {
+    return static_cast<char*>(workspace) + workspace_pieces.offset(rank);
+  }
   /// What the weight makes of a column, in fp64: it and its bias, or 1.
   __host__ __device__ double factor(int weight, std::int64_t col) const {
     return has_weight ? static_cast<double>(like_weight(weight, col)) + weight_bias : 1;
@@ -230,6 +236,11 @@ std::size_t size_of(const TensorSpec& tensor, const Sizes& sizes);
 
 /// Pieces of a tensor: one, unless each has memory of its own.
 int pieces_of(const TensorSpec& tensor, const Sizes& sizes);
+
+/// Is its first side the ranks: GPUs, of which each has tensors of its own?
+constexpr bool is_of_ranks(const TensorSpec& tensor) {
+  return is_apart(tensor) && tensor.sides.begin()->one == std::string_view("rank");
+}
 
 /// The type of a tensor's elements; also if there is no weight.
 Dtype dtype_of(const TensorSpec& tensor, const Types& types);

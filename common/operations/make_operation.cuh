@@ -60,6 +60,7 @@ struct Groups {
   std::int64_t number;   ///< how many groups there are
   std::int64_t terms;    ///< of each sum
   std::int64_t members;  ///< elements of the tensor in each
+  std::int64_t piece;    ///< elements of the tensor in one piece of memory
   int columns;           ///< from a member to the next
 
   Groups(const TensorSpec& tensor, const Problem& p)
@@ -70,6 +71,7 @@ struct Groups {
             HasLines<Check> ? terms
             : number == 0   ? 0
                             : static_cast<std::int64_t>(size_of(tensor, p)) / number),
+        piece(std::max<std::int64_t>(1, size_of(tensor, p) / pieces_of(tensor, p))),
         columns(tensor.sides.has(side::groups) ? kGroup : 1) {}
 
   /// An element's row, or its line where there are lines, its column, and its index in the tensor.
@@ -97,7 +99,9 @@ __host__ __device__ ElementCheck check_member(
     const Problem& before, const Problem& after, const Groups<Check>& groups,
     const typename Check::Sum& sum, const typename Groups<Check>::Place& at, double bound,
     Told& told) {
-  const float got = value_at(after.tensors[Check::kTensor], groups.dtype, at.index);
+  const void* const piece =
+      after.piece(Check::kTensor, static_cast<int>(at.index / groups.piece));
+  const float got = value_at(piece, groups.dtype, at.index % groups.piece);
   const ElementCheck check =
       check_element(got, Check::expected(before, sum, at.row, at.col, bound), groups.dtype);
   told = {got, check.expected, check.allowed};

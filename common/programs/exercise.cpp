@@ -61,6 +61,10 @@ std::optional<double> part_of(const LineCount& count, const Goal& goal, const Wa
       return part(is_global(count), ratio(count.sectors, count.requests));
     case Quantity::lanes_a_request:
       return part(is_global(count), ratio(count.lanes, count.requests));
+    case Quantity::peer_sectors:
+      return part(count.kind.starts_with("peer"), a_row(count.sectors));
+    case Quantity::signals:
+      return part(count.kind == "signal", a_row(count.requests));
   }
   return std::nullopt;
 }

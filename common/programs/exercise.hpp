@@ -29,6 +29,8 @@ enum class Quantity {
   most_sectors,     ///< that a request to global memory touches, in the worst line
   fewest_sectors,   ///< likewise
   lanes_a_request,  ///< that take part in a request to global memory, in the worst line
+  peer_sectors,     ///< of the memory of other ranks, a row
+  signals,          ///< requests that tell other ranks something, a row
 };
 
 /// One thing to reach.

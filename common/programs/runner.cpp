@@ -108,11 +108,10 @@ class Runner {
     progress(fmt::format("timing {} on {}, {}", implementation.slug, text(), to_string(*cache)));
     // One workspace for all sets, as in a framework, which gives the same memory to the next that
     // asks.
-    const GuardedTensor workspace =
-        make_workspace(Memory::device, implementation.workspace_bytes(workload_.problem()));
+    const GuardedTensor workspace = make_workspace(implementation, workload_);
     const auto launch = [&](int set, cudaStream_t stream) {
       Problem p = workload_.problem(set);
-      p.workspace = workspace.data();
+      give(p, workspace);
       return implementation.launch(p, stream);
     };
     try {

@@ -18,6 +18,8 @@ void add(const LineCount& count, std::int64_t rows, RowCost& to) {
   const double bytes = static_cast<double>(count.sectors) * kSectorBytes * of_row;
   if (count.kind == "global load" || count.kind == "bulk load") to.read += bytes;
   if (count.kind == "global store") to.written += bytes;
+  if (count.kind == "peer load") to.from_peers += bytes;
+  if (count.kind == "peer store") to.to_peers += bytes;
   if (is_global(count)) {
     to.requests += static_cast<double>(count.requests) * of_row;
   }

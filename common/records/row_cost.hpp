@@ -13,6 +13,8 @@ namespace rmsnorm {
 struct RowCost {
   double read = 0;        ///< bytes asked of global memory, in whole sectors of 32 bytes
   double written = 0;     ///< likewise
+  double from_peers = 0;  ///< likewise, of the memory of other ranks
+  double to_peers = 0;    ///< likewise
   double requests = 0;    ///< of warps to global memory, loads and stores
   double wavefronts = 0;  ///< of shared memory, read and written
   double barriers = 0;    ///< of blocks: one that serves two rows counts half for each

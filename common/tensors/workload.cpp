@@ -146,7 +146,9 @@ Problem Workload::problem(int set) const {
 Problem Workload::before() const {
   Problem p = problem();
   for (std::size_t i = 0; i < before_.size(); ++i) {
-    if (before_[i]) p.tensors[i] = before_[i]->data();
+    if (!before_[i]) continue;
+    p.tensors[i] = before_[i]->data();
+    p.pieces[i] = before_[i]->where_pieces_are();
   }
   return p;
 }
@@ -305,10 +307,16 @@ Content content_of(const TensorSpec& tensor) {
   return is_matrix(tensor) ? Content::x : Content::weight;
 }
 
-GuardedTensor make_workspace(Memory memory, std::size_t bytes) {
-  GuardedTensor workspace(memory, Dtype::fp32, (bytes + 3) / 4, 1, 0);
+GuardedTensor make_workspace(Memory memory, std::size_t bytes, int ranks) {
+  const std::size_t elements = (bytes + 3) / 4;
+  GuardedTensor workspace(memory, Dtype::fp32, elements * ranks, 1, 0, ranks);
   workspace.fill(Content::poison);
   return workspace;
+}
+
+void give(Problem& problem, const GuardedTensor& workspaces) {
+  problem.workspace = workspaces.data();
+  problem.workspace_pieces = workspaces.where_pieces_are();
 }
 
 std::string complaint_about_guards(

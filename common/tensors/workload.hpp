@@ -125,8 +125,11 @@ std::int64_t length_for_fill(const TensorSpec& tensor, const Sizes& sizes);
 /// What a tensor that is read is filled with.
 Content content_of(const TensorSpec& tensor);
 
-/// Memory for an implementation's workspace in this problem, guarded and poisoned.
-GuardedTensor make_workspace(Memory memory, std::size_t bytes);
+/// Memory for the workspaces of so many ranks, guarded and poisoned: of so many bytes each.
+GuardedTensor make_workspace(Memory memory, std::size_t bytes, int ranks = 1);
+
+/// Gives a problem these workspaces.
+void give(Problem& problem, const GuardedTensor& workspaces);
 
 /// "" if the guards of set 0's tensor still hold poison, otherwise one sentence with the tensor's
 /// name and its number of elements in words.

@@ -39,7 +39,7 @@ bool is_in_second(int row) {
 /// Whose sum is 0, too, if each of several inputs has them,
 const Values& zeros() {
   static const Values values = {"zeros in every second row", [](float x, Shape at, Shape) {
-                                  return is_in_second(at.rows) ? 0 : x;
+                                  return is_in_second(at.rows) ? std::copysign(0.0f, x) : x;
                                 }};
   return values;
 }
@@ -193,7 +193,8 @@ class Attempts {
   /// A problem of those that are many: of fewer rows where these have heads or ranks.
   void add(WorkloadSpec spec, const Values& values = {}) {
     const auto lines = [&] { return lines_of(operation_, sizes_of(operation_, spec)); };
-    while (spec.rows > 1 && lines() > spec.rows && lines() * spec.hidden > kMostElements) {
+    const int ranks = ranks_of(operation_, sizes_of(operation_, spec));  // each reads what all have
+    while (spec.rows > 1 && lines() > spec.rows && lines() * spec.hidden > kMostElements / ranks) {
       spec.rows /= 2;
     }
     add_exactly({spec, values});
@@ -447,7 +448,13 @@ std::vector<Attempt> attempts_for(
     }
   }
   for (const Shape shape : kMore) {
-    attempts.add_exactly({{.rows = shape.rows, .hidden = shape.hidden}});
+    WorkloadSpec spec{.rows = shape.rows, .hidden = shape.hidden};
+    if (ranks_of(*implementation.operation, sizes_of(*implementation.operation, spec)) > 1) {
+      for (std::size_t i = 0; const SizeSpec& size : implementation.operation->sizes) {
+        spec.more[i++] = *std::ranges::min_element(size.values);  // each rank has a matrix for it
+      }
+    }
+    attempts.add_exactly({spec});
   }
   if (implementation.memory == Memory::host) attempts.add({.rows = 70001, .hidden = 1});  // quick
   for (const auto& [shape, types] : counted) {

@@ -48,17 +48,23 @@ namespace {
 /// What the kernel may touch.
 std::vector<KnownMemory> memory_of(const Workload& workload, const GuardedTensor& workspace) {
   std::vector<KnownMemory> known;
-  const auto add = [&](const char* name, const GuardedTensor& tensor, bool read, bool written) {
+  const auto add = [&](const char* name, const GuardedTensor& tensor, bool read, bool written,
+                       Reach reach) {
     const int bytes = bytes_of(tensor.dtype());
     for (int i = 0; i < tensor.pieces(); ++i) {
-      known.push_back({name, tensor.data(0, i), tensor.piece_size() * bytes, bytes, read, written});
+      known.push_back(
+          {name, tensor.data(0, i), tensor.piece_size() * bytes, bytes, read, written, reach, i});
     }
   };
   for (const TensorSpec& spec : workload.operation().tensors) {
     if (!is_there(spec, workload.spec().types)) continue;
-    add(spec.name, workload.tensor(spec.name), is_read(spec), is_written(spec));
+    const Reach reach = is_of_ranks(spec) ? Reach::own_rank : Reach::all;
+    add(spec.name, workload.tensor(spec.name), is_read(spec), is_written(spec), reach);
   }
-  if (workspace.size() > 0) add("workspace", workspace, false, true);
+  const bool has_ranks = ranks_of(workload.operation(), workload.problem()) > 1;
+  if (workspace.size() > 0) {
+    add("workspace", workspace, false, true, has_ranks ? Reach::peers : Reach::all);
+  }
   return known;
 }
 
@@ -170,7 +176,7 @@ Verification verify_launch(
     const Implementation& implementation, const Workload& workload, const GuardedTensor& workspace,
     const Manner& manner, const Workload* from = nullptr) {
   Problem p = workload.problem();
-  p.workspace = workspace.data();
+  give(p, workspace);
   const Operation& operation = workload.operation();
   const SumDepth claimed = implementation.sum_depth(p);
   const SumDepth depth = workload.is_random() ? likely_depth(claimed) : claimed;
@@ -228,10 +234,10 @@ std::string complaint_about_rehearsal(
     cudaStream_t stream) {
   constexpr int kFew = 1 << 16;  // elements
   Problem p = workload.problem();
-  p.workspace = workspace.data();
+  give(p, workspace);
   p.rows = std::min((p.rows + 1) / 2, kFew / p.hidden + 1);
   if (!implementation.unsupported(p).empty() ||
-      implementation.workspace_bytes(p) > workspace.size() * bytes_of(workspace.dtype())) {
+      implementation.workspace_bytes(p) > workspace.piece_size() * bytes_of(workspace.dtype())) {
     return "";
   }
   if (is_cpu_device()) cudaSetDevice(-1);
@@ -255,12 +261,12 @@ std::optional<Problem> problem_behind(
     const GuardedTensor& workspace) {
   constexpr int kEnough = 3;
   Problem p = workload.problem();
-  p.workspace = workspace.data();
+  give(p, workspace);
   if (p.rows < kEnough) return std::nullopt;
   p.rows = (p.rows + 1) / 2;
   p.eps += 1;
   if (!implementation.unsupported(p).empty() ||
-      implementation.workspace_bytes(p) > workspace.size() * bytes_of(workspace.dtype())) {
+      implementation.workspace_bytes(p) > workspace.piece_size() * bytes_of(workspace.dtype())) {
     return std::nullopt;
   }
   return p;
@@ -279,6 +285,12 @@ constexpr std::int64_t kElementsToMove = std::int64_t{1} << 22;
 
 }  // namespace
 
+GuardedTensor make_workspace(const Implementation& implementation, const Workload& workload) {
+  const Problem p = workload.problem();
+  return make_workspace(
+      workload.spec().memory, implementation.workspace_bytes(p), ranks_of(workload.operation(), p));
+}
+
 SumDepth likely_depth(SumDepth claimed) {
   const auto likely = [](int n) { return std::min(n, static_cast<int>(8 * std::sqrt(n))); };
   return {likely(claimed.row), likely(claimed.column)};
@@ -290,8 +302,7 @@ Verification verify(
   if (implementation.memory == Memory::device) {
     cuda_check(cudaDeviceSynchronize(), fmt::format("before {}", implementation.slug));
   }
-  const GuardedTensor workspace =
-      make_workspace(workload.spec().memory, implementation.workspace_bytes(workload.problem()));
+  const GuardedTensor workspace = make_workspace(implementation, workload);
   std::optional<OwnStream> own;
   if (implementation.memory == Memory::device && stream == nullptr) stream = own.emplace().get();
   Verification first = verify_launch(implementation, workload, workspace, {stream, watch});
@@ -352,8 +363,7 @@ Verification verify(
 }
 
 Verification verify_once(const Implementation& implementation, const Workload& workload) {
-  const GuardedTensor workspace =
-      make_workspace(workload.spec().memory, implementation.workspace_bytes(workload.problem()));
+  const GuardedTensor workspace = make_workspace(implementation, workload);
   return verify_launch(implementation, workload, workspace, {nullptr, Watch::no});
 }
 

@@ -43,6 +43,9 @@ struct Verification {
   bool ok() const { return complaint.empty(); }  ///< whether the result is right
 };
 
+/// The workspaces that the implementation asks for in this problem. \throws CudaError
+GuardedTensor make_workspace(const Implementation& implementation, const Workload& workload);
+
 /// The additions of any numbers, with errors all of one sign, that are off by as much as so many of
 /// random numbers: min(n, 8 sqrt(n)).
 ///

@@ -36,6 +36,10 @@ struct LineCount {
 
 /// The kinds of LineCount, in the order in which a reader meets them.
 ///
+/// Of the memory of another rank, it is a peer load or store. Where there are ranks, a strong load is
+/// a poll: there are as many as it takes to wait for the value. A store with release semantics is a
+/// signal.
+///
 /// Remote is the shared memory of the other blocks of a cluster. Where lanes of one instruction are
 /// at that of their own block, these are a shared load or store beside it; but st.async is a remote
 /// store as a whole.
@@ -43,17 +47,28 @@ struct LineCount {
 /// A trigger lets the next kernel begin, when each thread of a block has called it or has returned.
 /// It is late if one of them wrote to global memory before.
 inline constexpr const char* kKinds[] = {
-    "global load",  "global store", "bulk load", "shared load", "shared store", "remote load",
-    "remote store", "barrier",      "shuffle",   "trigger",     "late trigger"};
+    "global load",  "global store", "peer load",   "peer store",   "poll",
+    "signal",       "bulk load",    "shared load", "shared store", "remote load",
+    "remote store", "barrier",      "shuffle",     "trigger",      "late trigger"};
+
+/// Where there are ranks, GPUs of which each has memory of its own: which of them may touch some.
+/// The ranks are blocks of one grid then, and blockIdx.y is a block's rank.
+enum class Reach {
+  all,       ///< any, as if it were its own
+  peers,     ///< any, but for all but one it is that of a peer
+  own_rank,  ///< one
+};
 
 /// Memory that a kernel is given: a tensor.
 struct KnownMemory {
-  std::string name;        ///< "x"
-  const void* data;        ///< on the device
-  std::size_t bytes;       ///< in all
-  int element_bytes;       ///< of one element
-  bool has_values = true;  ///< from the start: a kernel may read it before it writes it
-  bool may_change = true;  ///< a kernel may write to it
+  std::string name;          ///< "x"
+  const void* data;          ///< on the device
+  std::size_t bytes;         ///< in all
+  int element_bytes;         ///< of one element
+  bool has_values = true;    ///< from the start: a kernel may read it before it writes it
+  bool may_change = true;    ///< a kernel may write to it
+  Reach reach = Reach::all;  ///< for which ranks it is
+  int rank = 0;              ///< whose it is, unless it is for all alike
 };
 
 /// What threads of a warp did together, or a barrier of their block.

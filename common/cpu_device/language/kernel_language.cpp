@@ -191,7 +191,7 @@ void on_strong_load(const void* caller, const void* address, int bytes, Strength
 }
 
 void on_strong_store(const void* caller, const void* address, int bytes, Strength strength) {
-  ++changes;
+  if (running != nullptr) running->on_strong_store(caller);
   if (in_watched_kernel)
     device().watch.access({caller, address, bytes, AccessKind::store, true, strength});
 }

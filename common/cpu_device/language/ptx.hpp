@@ -82,17 +82,24 @@ __forceinline__ T as(const Register& value) {
     return static_cast<T>(value);
   }
 }
-/// ld.acquire, ld.relaxed, ld.volatile of Ts: each part is an access of its own.
+/// Of part i of a vector of so many, each of which is an access of its own.
+__forceinline__ Strength of_part(Strength strength, std::size_t i, std::size_t parts) {
+  strength.vector = static_cast<std::uint8_t>(i == 0 ? parts : 0);
+  return strength;
+}
+/// ld.acquire, ld.relaxed, ld.volatile of Ts.
 template <class T, class... Registers>
 __forceinline__ void load_flag(const char* from, Strength strength, Registers&... to) {
+  const auto* const first = reinterpret_cast<const T*>(from);
   std::size_t i = 0;
-  ((to = as<Registers>(load_strong(reinterpret_cast<const T*>(from) + i++, strength))), ...);
+  ((to = as<Registers>(load_strong(first + i, of_part(strength, i, sizeof...(to)))), ++i), ...);
 }
 /// st.release, st.relaxed, st.volatile.
 template <class T, class... Registers>
 __forceinline__ void store_flag(char* to, Strength strength, const Registers&... from) {
+  T* const first = reinterpret_cast<T*>(to);
   std::size_t i = 0;
-  (store_strong(reinterpret_cast<T*>(to) + i++, as<T>(from), strength), ...);
+  ((store_strong(first + i, as<T>(from), of_part(strength, i, sizeof...(from))), ++i), ...);
 }
 /// red on a T: gives the value before.
 template <class T, bool may_fail, class Change, class... Values>

@@ -226,6 +226,11 @@ void BlockRunner::on_atomic(const Access& access) {
   observer().access(access);
 }
 
+void BlockRunner::on_strong_store(const void* pc) {
+  ++changes;
+  if (grid_.ends_turn_at_store(pc)) yield_block();
+}
+
 void BlockRunner::yield_block() {
   const bool is_in_cluster = grid_.cluster() != nullptr;  // of which all blocks run
   if (grid_.sampler().is_on() && !is_in_cluster) {

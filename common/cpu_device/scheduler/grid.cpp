@@ -89,6 +89,12 @@ bool GridRunner::ends_turn(const void* pc) {
   return true;
 }
 
+bool GridRunner::ends_turn_at_store(const void* pc) {
+  constexpr std::uint32_t kMost = 1 << 12;  // each takes time
+  const bool is_one = ++stores_ < kMost && (stores_ * 0x9e3779b9u >> 31) != 0;
+  return is_one && ends_turn(pc);
+}
+
 bool GridRunner::wait_is_in_vain() {
   constexpr std::size_t kMany = 1 << 14;  // some poll many times, and then do something else
   if (std::exchange(changes_, changes) != changes) waits_ = 0;
@@ -105,6 +111,7 @@ bool GridRunner::run(
   }
   next_ = arrived_ = 0;
   is_turn_open_ = false;
+  stores_ = 0;
   const auto threads = static_cast<int>(block.x * block.y * block.z);
   most_resident_ = std::max(multiprocessors_ * blocks_of_sm(threads), cluster);
   is_cooperative_ = is_cooperative;

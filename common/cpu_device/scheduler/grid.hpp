@@ -66,6 +66,8 @@ class GridRunner {
   };
   /// Whether the running block's ends there.
   bool ends_turn(const void* pc);
+  /// The same of a strong store: at some of the first, so that blocks come apart.
+  bool ends_turn_at_store(const void* pc);
   std::uint64_t turns() const { return turns_; }                         ///< that could have ended
   const std::vector<Turn>& first_turns() const { return first_turns_; }  ///< that have
 
@@ -139,6 +141,7 @@ class GridRunner {
   std::uint64_t turns_ = 0;        // that could have ended
   std::vector<Turn> first_turns_;  // that have
   bool is_turn_open_ = false;      // the last one's next block is not known yet
+  std::uint32_t stores_ = 0;       // strong ones, of the running grid
   int wanted_cluster_ = 0;
 };
 

@@ -189,6 +189,9 @@ inline constexpr Mistake kMisalignedGlobal{
     "thread {} {} {} bytes of {} at an address that is no multiple of {}",
     "A {2}-byte access needs a {2}-byte address, in every row: say that the problem is "
     "unsupported, or move single elements"};
+inline constexpr Mistake kOfOtherRank{
+    "thread {} {} {} bytes of {}, which belongs to rank {}",
+    "blockIdx.y is a block's own rank: what others need has to be in a workspace"};
 inline constexpr Mistake kNullPointer{
     "thread {} {} {} bytes through a null pointer",
     "What a problem lacks is null: look before the access"};
@@ -247,14 +250,15 @@ inline constexpr Mistake kNarrowScope{
     "or "
     "a fence beside it is not for both of them",
     "Between blocks, take __threadfence(), and atomic operations of the whole device: what ends in "
-    "_block is for the threads of one block alone"};
+    "_block is for the threads of one block alone; between GPUs, take those of the system"};
 inline constexpr Mistake kStoresOfBlocks{
     kOfBlocks,
     "Blocks run in any order, also at the same time: give each memory of its own, or add with "
     "atomicAdd()"};
 inline constexpr Mistake kAtomicOfBlock{
     kOfBlocks,
-    "What ends in _block, or has its scope, is atomic for the threads of one block alone"};
+    "What ends in _block, or has its scope, is atomic for the threads of one block alone, and what "
+    "has that of the device, for one GPU"};
 // No mistakes.
 inline constexpr Mistake kReliesOnBarrier{
     "threads read what this atomic operation says is done behind a barrier, before which its "

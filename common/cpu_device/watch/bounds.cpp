@@ -81,6 +81,12 @@ void Bounds::report(
 void Bounds::start(std::vector<KnownMemory> tensors) {
   names_lines_ = tensors.empty();
   tensors_ = std::move(tensors);
+  has_ranks_ = std::ranges::any_of(
+      tensors_, [](const KnownMemory& memory) { return memory.reach != Reach::all; });
+}
+
+int Bounds::own_rank() const {
+  return has_ranks_ ? static_cast<int>(running->block_index().y) : 0;
 }
 
 const SharedPiece& Bounds::shared(const Access& access) const {
@@ -149,6 +155,12 @@ KnownMemory& Bounds::global(const Access& access) {
     } else {
       report(kError, mistakes::kOutsideGlobal, access, {place_in_global(at, access.bytes)});
     }
+    running->stop();
+  }
+  if (found->reach == Reach::own_rank && found->rank != own_rank()) {
+    report(
+        cudaErrorIllegalAddress, mistakes::kOfOtherRank, access,
+        {element_text(*found, at), found->rank});
     running->stop();
   }
   return *found;

@@ -41,6 +41,10 @@ class Bounds {
   /// The tensors, and the workspaces that are known so far.
   const std::vector<KnownMemory>& memory() const { return tensors_; }
 
+  bool has_ranks() const { return has_ranks_; }  ///< whether some memory is of one of several ranks
+  /// The running block's rank: 0 where there are none.
+  int own_rank() const;
+
   /// The shared variable that the running thread touches. Comes back only if it may.
   const SharedPiece& shared(const Access& access) const;
 
@@ -61,6 +65,7 @@ class Bounds {
   Runtime& runtime_;
   std::vector<KnownMemory> tensors_;  // and workspaces
   bool names_lines_ = false;          // what is allocated is called after the line
+  bool has_ranks_ = false;
 };
 
 }  // namespace rmsnorm::cpu_device

@@ -22,11 +22,10 @@ LaunchCounts Counter::result() const {
   std::map<Key, LineCount> lines;
   for (const Site& site : sites_) {
     const SourceLine source = line_of_call(site.pc);
-    const char* const space = site.is_bulk                  ? "bulk"
-                              : site.space == Space::global ? "global"
-                              : site.space == Space::shared ? "shared"
-                                                            : "remote";
-    const std::string kind = std::string(space) + (site.is_store ? " store" : " load");
+    constexpr const char* kSpaces[] = {"global", "peer", "poll", "signal", "shared", "remote"};
+    std::string kind = site.is_bulk ? "bulk" : kSpaces[static_cast<int>(site.space)];
+    const bool is_wait = site.space == Space::poll || site.space == Space::signal;
+    if (!is_wait) kind += site.is_store ? " store" : " load";
     LineCount& line = lines[{source.file, source.line, kind, names_[site.what], site.policy}];
     line.file = source.file;
     line.line = source.line;
@@ -94,10 +93,10 @@ std::size_t Counter::site_of(const Access& access, Space space, const std::strin
   const bool is_store = access.kind != AccessKind::load;
   const bool is_atomic = access.kind == AccessKind::atomic;
   // Addresses have 48 bits.
-  const std::uint64_t key = reinterpret_cast<std::uintptr_t>(access.pc) << 13 ^
-                            static_cast<std::uint64_t>(access.policy) << 11 ^
-                            static_cast<std::uint64_t>(what) << 4 ^ (is_atomic ? 8u : 0u) ^
-                            (is_store ? 4u : 0u) ^ static_cast<unsigned>(space);
+  const std::uint64_t key = reinterpret_cast<std::uintptr_t>(access.pc) << 14 ^
+                            static_cast<std::uint64_t>(access.policy) << 12 ^
+                            static_cast<std::uint64_t>(what) << 5 ^ (is_atomic ? 16u : 0u) ^
+                            (is_store ? 8u : 0u) ^ static_cast<unsigned>(space);
   const auto [found, is_new] = known_sites_.try_emplace(key, sites_.size());
   if (is_new) {
     sites_.push_back(
@@ -152,7 +151,7 @@ void Counter::count(std::size_t site_number, int warp) {
     Request& request = pending.requests[n];
     ++site.requests;
     site.lanes += request.lanes;
-    if (site.space == Space::global) count_sectors(request, site);
+    if (site.space < Space::shared) count_sectors(request, site);
     if (site.space == Space::shared) count_wavefronts(request, site);
     request.lanes = 0;
   }

@@ -24,6 +24,9 @@ namespace rmsnorm::cpu_device {
 /// Which memory a request is for.
 enum class Space {
   global,  ///< tensors
+  peer,    ///< those of another rank
+  poll,    ///< what other ranks change, by strong loads
+  signal,  ///< what other ranks wait for, by stores with release semantics
   shared,  ///< the block's own shared memory
   remote,  ///< that of other blocks of its cluster
 };

@@ -70,17 +70,19 @@ Order::BlockState::BlockState() : step(kThreads), last_syncwarp(kThreads), reads
   for (int thread = 0; thread < kThreads; ++thread) step[thread][thread % kLanes] = 1;
 }
 
-void Order::begin_launch() {
+void Order::begin_launch(bool has_ranks) {
   first_block_ = blocks_ + 1;
   flags_.clear();
-  clusters_.clear();
+  groups_.clear();
+  widest_ = has_ranks ? Scope::system : Scope::device;
 }
 
-void Order::begin_block(int threads, std::uint64_t cluster) {
+void Order::begin_block(int threads, std::uint64_t cluster, int rank) {
   of_.threads = threads;
   of_.number = ++blocks_;
   of_.epoch = ++time_;
-  clusters_.push_back(cluster);
+  const std::uint64_t of_cluster = cluster != 0 ? cluster : kNoCluster | of_.number;
+  groups_.push_back({of_.number, of_cluster, static_cast<std::uint64_t>(rank), 0});
   for (Fences& fences : of_.fences) {
     if (fences.any) fences = {};
   }
@@ -91,14 +93,14 @@ void Order::begin_block(int threads, std::uint64_t cluster) {
 }
 
 Scope Order::scope_with(std::uint32_t block) const {
-  if (block == of_.number) return Scope::block;
-  const std::uint64_t cluster = clusters_[block - first_block_];
-  const bool is_of_cluster = cluster != 0 && cluster == clusters_[of_.number - first_block_];
-  return is_of_cluster ? Scope::cluster : Scope::device;
+  std::size_t scope = 0;
+  while (groups_of(block)[scope] != groups_of(of_.number)[scope]) ++scope;
+  return static_cast<Scope>(scope);
 }
 
 /// Now all threads know all that one of them knows.
 void Order::barrier() {
+  ++changes_;
   for (int thread = 0; of_.any_read && thread < of_.threads; ++thread) {
     for (Read& read : of_.reads[thread]) {
       if (!read.is_open || !read.is_atomic || std::exchange(read.is_behind_barrier, true)) continue;
@@ -125,6 +127,7 @@ void Order::barrier() {
 }
 
 void Order::sync_warp(int warp, std::uint32_t lanes) {
+  ++changes_;
   ++time_;
   std::array<std::uint32_t, kLanes> latest{};
   for (int lane = 0; lane < kLanes; ++lane) {
@@ -142,6 +145,7 @@ void Order::sync_warp(int warp, std::uint32_t lanes) {
 }
 
 void Order::fence(int thread, Scope scope) {
+  ++changes_;
   for (std::size_t i = 0; i <= static_cast<std::size_t>(scope); ++i) {
     Fences& fences = of_.fences[i];
     fences.any = true;
@@ -149,15 +153,18 @@ void Order::fence(int thread, Scope scope) {
     fences.last[thread] = time_;
     fences.of_all_next = of_.epoch - 1;
   }
+  Knowledge acquired;
   for (Read& read : of_.reads[thread]) {
     if (!read.is_open) continue;
-    know(read.flag, thread, of(*read.state, std::min(read.scope, scope)), nullptr);
-    read.is_open = scope < std::min(read.scope, Scope::device);
+    acquired = join(acquired, of(*read.state, std::min(read.scope, scope)));
+    read.is_open = scope < std::min(read.scope, widest_);
   }
+  know(0, thread, acquired, nullptr);
   ++time_;
 }
 
 void Order::arrive(int thread, bool is_ordered) {
+  ++changes_;
   of_.arrived.resize(of_.threads);
   of_.arrived[thread] = is_ordered ? time_++ : 0;
 }
@@ -195,7 +202,8 @@ void Order::release_arrivals(std::uintptr_t flag) {
   Clocks known;
   for (const Acquired& acquired : of_.acquired) add(known, *acquired.known);
   known[of_.number] = std::make_shared<const Clock>(of_.arrived);
-  Knowledge& of_cluster = changed(flag).clusters[own_cluster()];
+  constexpr auto kCluster = static_cast<std::size_t>(Scope::cluster);
+  Knowledge& of_cluster = changed(flag).of_group[kCluster][groups_of(of_.number)[kCluster]];
   of_cluster = join(of_cluster, std::make_shared<const Clocks>(std::move(known)));
 }
 
@@ -221,6 +229,23 @@ Order::Clock Order::fenced(Scope scope, int thread, bool is_ordered) const {
   return until;
 }
 
+/// Null: nothing.
+Order::Knowledge Order::released_to(Scope scope, const FlagAccess& access) {
+  const auto find = [&]() -> Knowledge {
+    Clock until = fenced(scope, access.thread, access.is_ordered);
+    return until.empty() ? nullptr : released(access.thread, std::move(until));
+  };
+  if (access.is_ordered) return find();
+  const auto i = static_cast<std::size_t>(scope);
+  LastReleased& last = last_released_;
+  const bool is_same =
+      last.block == of_.number && last.thread == access.thread && last.changes == changes_;
+  if (!is_same) last = {of_.number, access.thread, changes_, {}, {}};
+  if (!last.is_known[i]) last.known[i] = find();
+  last.is_known.set(i);
+  return last.known[i];
+}
+
 void Order::release(const FlagAccess& access) {
   const bool any = access.is_ordered || of_.fences[0].any;
   if (!any && flags_.empty()) return;
@@ -231,35 +256,28 @@ void Order::release(const FlagAccess& access) {
   if (!access.is_atomic && !is_own) flag = {};
   flag.writer = now;
   if (!any) return;
-  const auto until = [&](Scope scope) {
-    return scope <= access.scope ? fenced(scope, access.thread, access.is_ordered) : Clock();
-  };
-  Clock of_device = until(Scope::device);
-  Clock of_cluster = own_cluster() == 0 ? of_device : until(Scope::cluster);
-  Clock of_block = until(Scope::block);
-  if (!of_block.empty() && of_block != of_cluster) {
-    Knowledge& known = flag.blocks[of_.number];
-    known = join(known, released(access.thread, std::move(of_block)));
+  Knowledge wider;  // what is released to the next scope
+  for (auto i = static_cast<std::size_t>(std::min(access.scope, widest_)) + 1; i-- > 0;) {
+    if (static_cast<Scope>(i) == Scope::cluster && !has_cluster()) continue;
+    const Knowledge now_released = released_to(static_cast<Scope>(i), access);
+    if (now_released == nullptr || (wider != nullptr && contains(wider, now_released))) continue;
+    wider = now_released;
+    Knowledge& known = flag.of_group[i][groups_of(of_.number)[i]];
+    known = join(known, now_released);
   }
-  if (!of_cluster.empty() && of_cluster != of_device) {
-    Knowledge& known = flag.clusters[own_cluster()];
-    known = join(known, released(access.thread, std::move(of_cluster)));
-  }
-  if (!of_device.empty())
-    flag.device = join(flag.device, released(access.thread, std::move(of_device)));
   if (access.is_ordered) ++time_;
 }
 
 /// What a thread of the running block learns from a flag, if it reads it in this scope.
 Order::Knowledge Order::of(const Flag& flag, Scope scope) const {
-  Knowledge known = scope >= Scope::device ? flag.device : nullptr;
-  if (const auto own = flag.blocks.find(of_.number); own != flag.blocks.end())
-    known = join(known, own->second);
-  const auto cluster = flag.clusters.find(own_cluster());
-  const bool is_of_cluster = own_cluster() != 0 && scope >= Scope::cluster;
-  if (is_of_cluster && cluster != flag.clusters.end()) known = join(known, cluster->second);
-  // To the threads of a block, everything is released that is to more of them.
-  if (scope < Scope::device && flag.writer.block == of_.number) known = join(known, flag.device);
+  Knowledge known;
+  for (std::size_t i = 0; i < kScopes; ++i) {
+    // Of a wider scope, it is also for the reader if the writer is in the reader's scope.
+    const bool is_wider = static_cast<Scope>(i) > scope;
+    if (is_wider && (flag.writer.block == 0 || scope_with(flag.writer.block) > scope)) break;
+    const auto own = flag.of_group[i].find(groups_of(of_.number)[i]);
+    if (own != flag.of_group[i].end()) known = join(known, own->second);
+  }
   return known;
 }
 
@@ -267,6 +285,7 @@ Order::Knowledge Order::of(const Flag& flag, Scope scope) const {
 /// since when others may rely on it.
 void Order::know(std::uintptr_t flag, int thread, const Knowledge& known, const void* noted) {
   if (known == nullptr) return;
+  ++changes_;
   const std::uint32_t fence = of_.fences[0].any ? of_.fences[0].last[thread] : 0;
   Acquired* own = nullptr;
   for (Acquired& acquired : of_.acquired) {
@@ -332,9 +351,8 @@ Order::Gap Order::gap(const Timestamp& past, int thread) const {
       const auto has = [&](const auto& of_some) {
         return cpu_device::covers(of_some.second, past);
       };
-      const bool is_narrow = cpu_device::covers(flag.device, past) ||
-                             std::ranges::any_of(flag.clusters, has) ||
-                             std::ranges::any_of(flag.blocks, has);
+      const bool is_narrow = std::ranges::any_of(
+          flag.of_group, [&](const auto& groups) { return std::ranges::any_of(groups, has); });
       if (is_narrow) return {Gap::Kind::scope, read.pc};
     }
   }

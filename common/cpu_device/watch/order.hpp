@@ -14,6 +14,7 @@
 /// one, a barrier may stand behind an atomic operation: what relies on it is noted.
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -53,12 +54,14 @@ class Order {
   using Knowledge = std::shared_ptr<const Clocks>;
 
  public:
-  /// What was released by a flag: to all threads of the device, and what more to some.
+  /// Blocks that are in one scope together have one group, by its number.
+  using Groups = std::array<std::uint64_t, kScopes>;
+
+  /// What was released by a flag.
   struct Flag {
-    Knowledge device;                             ///< of all that are not in the next two
-    std::map<std::uint64_t, Knowledge> clusters;  ///< by number
-    std::map<std::uint32_t, Knowledge> blocks;    ///< by number
-    Timestamp writer{};                           ///< the last thread that has stored
+    /// To the threads of a group: for each scope, what is not released to all of the next one.
+    std::array<std::map<std::uint64_t, Knowledge>, kScopes> of_group;
+    Timestamp writer{};  ///< the last thread that has stored
   };
 
   /// What is missing for an order that a flag was meant to give.
@@ -124,9 +127,10 @@ class Order {
   // Events.
 
   /// All was before it.
-  void begin_launch();
-  /// No other block is before or behind it. Of a cluster, by its number; 0: of none.
-  void begin_block(int threads, std::uint64_t cluster);
+  void begin_launch(bool has_ranks);
+  /// No other block is before or behind it. Of a cluster, by its number; 0: of none. Of a rank,
+  /// for which the scope of the device is its own device's.
+  void begin_block(int threads, std::uint64_t cluster, int rank);
   void barrier();                                 ///< orders all threads of the block
   void sync_warp(int warp, std::uint32_t lanes);  ///< orders these lanes
   void fence(int thread, Scope scope);            ///< a thread has called a fence
@@ -180,13 +184,26 @@ class Order {
   Knowledge released(int thread, Clock until) const;
   void know(std::uintptr_t flag, int thread, const Knowledge& known, const void* noted);
   Flag& changed(std::uintptr_t flag);
-  std::uint64_t own_cluster() const { return clusters_[of_.number - first_block_]; }
+  static constexpr std::uint64_t kNoCluster = std::uint64_t{1} << 63;
+  bool has_cluster() const { return groups_of(of_.number)[1] < kNoCluster; }
+  Knowledge released_to(Scope scope, const FlagAccess& access);
+  const Groups& groups_of(std::uint32_t block) const { return groups_[block - first_block_]; }
 
   std::uint32_t blocks_ = 0;       // so far
   std::uint32_t first_block_ = 1;  // of the launch
   std::uint32_t time_ = 1;
-  std::vector<std::uint64_t> clusters_;  // of the launch's blocks, the cluster
-  BlockState of_;                        // the running one
+  std::vector<Groups> groups_;    // of the launch's blocks
+  Scope widest_ = Scope::device;  // that differs from the next: without ranks, all are one device
+  BlockState of_;                 // the running one
+  std::uint64_t changes_ = 0;  // of what a thread would release
+  /// What the last thread has released, which stays the same until something changes that.
+  struct LastReleased {
+    std::uint32_t block = 0;
+    int thread = 0;
+    std::uint64_t changes = 0;
+    std::array<Knowledge, kScopes> known;
+    std::bitset<kScopes> is_known;
+  } last_released_;
   std::unordered_map<std::uintptr_t, std::shared_ptr<Flag>> flags_;
   mutable const void* note_ = nullptr;
 };

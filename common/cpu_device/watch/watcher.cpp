@@ -45,7 +45,7 @@ void Watcher::launch_begins(
   may_overlap_ = may_overlap;
   views_.begin_launch();
   races_.begin_launch();
-  order_.begin_launch();
+  order_.begin_launch(bounds_.has_ranks());
   old_values_.begin_launch();
   pending_store_.reset();  // of a launch that was stopped
 }
@@ -59,7 +59,8 @@ void Watcher::block_begins() {
   counter_.block_begins(may_overlap_);
   recorder_.block_begins();
   Cluster* const cluster = grid_.cluster();
-  order_.begin_block(running->threads(), cluster == nullptr ? 0 : cluster->number());
+  order_.begin_block(
+      running->threads(), cluster == nullptr ? 0 : cluster->number(), bounds_.own_rank());
   races_.begin_block();
   overlap_ = {};
 }
@@ -256,6 +257,14 @@ void Watcher::read_only(const void* pc, const void* data, int bytes) {
   }
 }
 
+/// Whose memory it is, where there are ranks, and whether it is one to wait, or to be waited for.
+Space Watcher::space_of(const Access& access, const KnownMemory& memory) const {
+  if (memory.reach != Reach::peers) return Space::global;
+  if (access.is_strong && access.kind == AccessKind::load) return Space::poll;
+  if (access.is_strong && access.strength.releases) return Space::signal;
+  return memory.rank == bounds_.own_rank() ? Space::global : Space::peer;
+}
+
 void Watcher::global_access(const Access& access) {
   KnownMemory& memory = bounds_.global(access);
   const auto address = reinterpret_cast<std::uintptr_t>(access.address);
@@ -271,9 +280,12 @@ void Watcher::global_access(const Access& access) {
   }
   if (access.is_bulk) {
     counter_.bulk_load(access, memory.name);
-  } else {
-    counter_.access(access, Space::global, memory.name, address);  // others may run meanwhile
-    if (recorder_.is_on()) recorder_.access(access, false, memory.name, memory.data);
+  } else if (access.strength.vector != 0) {
+    Access whole = access;
+    whole.bytes *= access.strength.vector;
+    // Others may run meanwhile.
+    counter_.access(whole, space_of(access, memory), memory.name, address);
+    if (recorder_.is_on()) recorder_.access(whole, false, memory.name, memory.data);
   }
   if (grid_.sampler().is_on()) grid_.sampler().access(access);
   if (!memory.may_change) {

@@ -154,6 +154,7 @@ class Watcher : public Observer {
       const SharedPiece& piece, const SharedByte& byte, const Access& access,
       const PastAccess& past);
   void global_access(const Access& access);
+  Space space_of(const Access& access, const KnownMemory& memory) const;
   std::uintptr_t flag_at(const void* address) const;
   PastAccess past_of(const Access& access);
   void strong_access(const Access& access);

@@ -1,8 +1,9 @@
+#include "common/operations/all_reduce.hpp"
+
 #include "common/operations/make_operation.cuh"
-#include "common/operations/sum_of_ranks.hpp"
 
 namespace rmsnorm {
 
-RMSNORM_OPERATION(SumOfRanks)
+RMSNORM_OPERATION(AllReduce)
 
 }  // namespace rmsnorm

@@ -1,0 +1,24 @@
+/// \file
+/// What the exercise is to reach.
+
+#include "common/programs/exercise.hpp"
+
+namespace {
+
+using namespace rmsnorm;
+
+// 2 ranks and 3 layers: a row is 6 lines, each of 8192 bytes, which are 256 sectors.
+const ExerciseRegistration exercise{{
+    .lesson = "17_several_gpus",
+    .shape = {.rows = 4, .hidden = 4096},
+    .types = {.dtype = Dtype::bf16, .weight = Dtype::bf16},
+    .goals =
+        {
+            {"at most 6 signals per row: one barrier between ranks for each of 3 layers, on 2 ranks",
+             Quantity::signals, Goal::at_most, 6},
+            {"at most 1536 sectors of other ranks' memory per row: each part is loaded once",
+             Quantity::peer_sectors, Goal::at_most, 1536},
+        },
+}};
+
+}  // namespace
