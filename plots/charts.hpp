@@ -56,7 +56,7 @@ inline constexpr Rung kRungs[] = {
     {"14_backward", "14_backward/two_passes", "backward"},
     {"15_clusters", "12_launch_overlap", "wide"},
     {"16_eight_bits", "10_half_precision", "prefill"},
-    {"17_several_gpus", "17_several_gpus/two_kernels", "decode"},
+    {"17_several_gpus", "17_several_gpus/apart", "decode"},
 };
 
 /// A lesson's chart: the lesson, what it is compared with and its variants in colour, the lessons

@@ -107,8 +107,7 @@ TEST_CASE("a hundred layers in one launch reuse all buffers and give all ranks t
 }
 
 TEST_CASE(
-    "all combinations of ranks, rows, columns and types give all ranks the same bits",
-    "[whole]") {
+    "all combinations of ranks, rows, columns and types give all ranks the same bits", "[whole]") {
   NEEDS_GPU();
   for (const int ranks : {2, 3, 4, 8}) {
     for (const int rows : {0, 1, 7, 64}) {

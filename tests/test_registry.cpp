@@ -87,8 +87,9 @@ TEST_CASE(
   const int hidden = GENERATE(1, 2, 31, 32, 128, 1000, 1024, 4096, 49152);
   const int rows = GENERATE(1, 2, 100, 16384, 1 << 30);
   const std::string types = GENERATE("fp32", "bf16", "fp16/none");
-  const Problem p = tests::problem_of(rows, hidden, *types_named(types));
+  Problem p = tests::problem_of(rows, hidden, *types_named(types));
   for (const Implementation& implementation : all_implementations()) {
+    static_cast<Sizes&>(p) = sizes_of(*implementation.operation, {.rows = rows, .hidden = hidden});
     if (!implementation.unsupported(p).empty()) continue;
     CAPTURE(implementation.slug, hidden, rows, types);
     const SumDepth depth = implementation.sum_depth(p);
@@ -102,7 +103,8 @@ TEST_CASE(
     double written = 0;
     for (const TensorSpec& tensor : implementation.operation->tensors) {
       if (!is_matrix(tensor)) continue;
-      const double bytes = bytes_of(dtype_of(tensor, types_of(p))) * double(p.hidden);
+      const double lines = double(size_of(tensor, p)) / p.hidden / p.rows;
+      const double bytes = bytes_of(dtype_of(tensor, types_of(p))) * lines * p.hidden;
       read += is_read(tensor) * bytes;
       written += is_written(tensor) * bytes;
     }

@@ -1,5 +1,4 @@
 #include "common/operations/all_reduce.hpp"
-
 #include "common/operations/make_operation.cuh"
 
 namespace rmsnorm {

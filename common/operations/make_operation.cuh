@@ -99,8 +99,7 @@ __host__ __device__ ElementCheck check_member(
     const Problem& before, const Problem& after, const Groups<Check>& groups,
     const typename Check::Sum& sum, const typename Groups<Check>::Place& at, double bound,
     Told& told) {
-  const void* const piece =
-      after.piece(Check::kTensor, static_cast<int>(at.index / groups.piece));
+  const void* const piece = after.piece(Check::kTensor, static_cast<int>(at.index / groups.piece));
   const float got = value_at(piece, groups.dtype, at.index % groups.piece);
   const ElementCheck check =
       check_element(got, Check::expected(before, sum, at.row, at.col, bound), groups.dtype);

@@ -30,6 +30,7 @@ double used(const LineCount& count) {
 
 /// Sectors or wavefronts that are moved for nothing.
 double waste(const LineCount& count) {
+  if (count.kind == "poll" || count.kind == "signal") return 0;  // a word, at any time
   if (is_shared(count)) return static_cast<double>(count.conflicts);
   return static_cast<double>(count.sectors) * std::max(0.0, 1 - used(count));
 }
@@ -45,7 +46,7 @@ bool is_worse(const LineCount& a, const LineCount& b) {
 
 std::string row_of(const LineCount& count, int columns) {
   std::string sectors, of_sectors, wavefronts;
-  if (is_global(count)) {
+  if (is_global(count) || count.kind.starts_with("peer")) {
     sectors = number(ratio(count.sectors, count.requests));
     of_sectors = fmt::format("{:.0f}%", 100 * used(count));
   } else if (is_shared(count)) {

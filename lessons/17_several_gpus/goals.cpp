@@ -14,7 +14,7 @@ const ExerciseRegistration exercise{{
     .types = {.dtype = Dtype::bf16, .weight = Dtype::bf16},
     .goals =
         {
-            {"at most 6 signals per row: one barrier between ranks for each of 3 layers, on 2 ranks",
+            {"at most 6 signals per row: on each of 2 ranks, one barrier for each of 3 layers",
              Quantity::signals, Goal::at_most, 6},
             {"at most 1536 sectors of other ranks' memory per row: each part is loaded once",
              Quantity::peer_sectors, Goal::at_most, 1536},

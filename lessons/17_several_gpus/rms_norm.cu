@@ -93,8 +93,10 @@ __device__ void meet(const Ranks& all, int rank, unsigned epoch) {
     const int theirs = blockIdx.x * kMostRanks + peer;
     Flag(all.rank[peer].flags[mine]).store(epoch, cuda::memory_order_release);
     const Flag arrived(all.rank[rank].flags[theirs]);
-    while (static_cast<int>(arrived.load(cuda::memory_order_acquire) - epoch) < 0) {
-    }
+    unsigned now;
+    do {
+      now = arrived.load(cuda::memory_order_acquire);
+    } while (static_cast<int>(now - epoch) < 0);
   }
   __syncthreads();  // and what the block loads is behind those of all ranks
 }
@@ -105,31 +107,32 @@ __global__ void __launch_bounds__(kThreads) sum_and_norm(Ranks all) {
   constexpr int kVectors = 16 / kSize;           // of a thread
   constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
   const int rank = blockIdx.y;
+  const int vectors = all.vectors;
   const Rank& own = all.rank[rank];
   for (int layer = 0; layer < all.layers; ++layer) {
-    // Others may still load what they need of the layer before: that is in the other half.
-    const auto half = std::int64_t{layer % 2} * all.rows * all.vectors;
+    // Others may still load parts of the layer before, from the other half.
+    const auto half = std::int64_t{layer % 2} * all.rows * vectors;
     for (int row = blockIdx.x; row < all.rows; row += gridDim.x) {
-      const uint4* x = own.x + (row * std::int64_t{all.layers} + layer) * all.vectors;
-      uint4* part = own.inbox + half + row * std::int64_t{all.vectors};
-      for (int i = threadIdx.x; i < all.vectors; i += kThreads) part[i] = x[i];
+      const std::int64_t line = row * std::int64_t{all.layers} + layer;
+      const uint4* x = own.x + line * vectors;
+      uint4* part = own.inbox + half + row * std::int64_t{vectors};
+      for (int i = threadIdx.x; i < vectors; i += kThreads) part[i] = x[i];
     }
     meet(all, rank, layer + 1);
-
     for (int row = blockIdx.x; row < all.rows; row += gridDim.x) {
-      const std::int64_t first = row * std::int64_t{all.vectors};
+      const std::int64_t line = row * std::int64_t{all.layers} + layer;
+      const std::int64_t first = row * std::int64_t{vectors};
       float value[kVectors][kSize] = {};  // zeros past the row
 #pragma unroll 4
-      for (int r = 0; r < all.ranks; ++r) {  // all add in this order: they get the same bits
+      for (int r = 0; r < all.ranks; ++r) {  // in this order, for the bits
         const uint4* part = all.rank[r].inbox + half + first;
 #pragma unroll
         for (int k = 0; k < kVectors; ++k) {
           const int i = threadIdx.x + k * kThreads;
           uint4 vector{};
-          if (i < all.vectors) vector = part[i];
+          if (i < vectors) vector = part[i];
           float more[kSize];
           unpack<T>(vector, more);
-#pragma unroll
           for (int j = 0; j < kSize; ++j) value[k][j] += more[j];
         }
       }
@@ -137,37 +140,35 @@ __global__ void __launch_bounds__(kThreads) sum_and_norm(Ranks all) {
 #pragma unroll
       for (int k = 0; k < kVectors; ++k) {
         const int i = threadIdx.x + k * kThreads;
-        if (i >= all.vectors) continue;
+        if (i >= vectors) continue;
         const uint4 before = own.residual[first + i];
         float residual[kSize];
         unpack<T>(before, residual);
-#pragma unroll
         for (int j = 0; j < kSize; ++j) {
-          value[k][j] = static_cast<float>(static_cast<T>(value[k][j])) + residual[j];
-          squares += value[k][j] * value[k][j];
+          float& v = value[k][j];
+          v = static_cast<float>(static_cast<T>(v)) + residual[j];
+          squares += v * v;
         }
         own.residual[first + i] = pack<T>(value[k]);
       }
-      const float mean = block_sum<kThreads>(squares) / (kSize * all.vectors);
+      const float mean = block_sum<kThreads>(squares) / (kSize * vectors);
       const float rstd = rsqrtf(mean + all.eps);
-      uint4* y = own.y + (row * std::int64_t{all.layers} + layer) * all.vectors;
 #pragma unroll
       for (int k = 0; k < kVectors; ++k) {
         const int i = threadIdx.x + k * kThreads;
-        if (i >= all.vectors) continue;
+        if (i >= vectors) continue;
         float factor[kSize];
-#pragma unroll
         for (int j = 0; j < kParts; ++j) {
           if (all.weight == nullptr) break;
           const uint4 w = all.weight[i * kParts + j];
           unpack<W>(w, factor + j * kSize / kParts);
         }
-#pragma unroll
         for (int j = 0; j < kSize; ++j) {
-          value[k][j] *= rstd;
-          if (all.weight != nullptr) value[k][j] *= factor[j] + all.bias;
+          float& v = value[k][j];
+          v *= rstd;
+          if (all.weight != nullptr) v *= factor[j] + all.bias;
         }
-        y[i] = pack<T>(value[k]);
+        own.y[line * vectors + i] = pack<T>(value[k]);
       }
     }
   }

@@ -1,8 +1,8 @@
 // Lesson 17 - Several GPUs, variants
-// Changed    two_shot: each row's sum is made by one rank. lamport: the data is its own flag.
-//            two_kernels: one sums, the other norms what the first has stored.
+// Changed    two_shot: each row's sum is made by one rank. lamport: what is waited for are the
+//            numbers. apart: two kernels, one sums, and one norms what it has stored.
 // Unchanged  the sum in the order of ranks, its roundings, and so the bits.
-// Expect     two_shot: 2 / N of the bytes between ranks, for a second barrier; lamport: no barrier.
+// Expect     two_shot: 2 / N of the bytes between ranks, for a second barrier; lamport: none.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -353,7 +353,7 @@ __global__ void __launch_bounds__(kThreads) norm_alone(Ranks all, int layer) {
   norm<T, W, kThreads>(all, own, layer, row, sum);
 }
 
-enum Protocol { kTwoShot, kLamport, kTwoKernels };
+enum Protocol { kTwoShot, kLamport, kApart };
 
 /// What a protocol launches: for all layers, or two kernels for one.
 struct Kernels {
@@ -507,7 +507,7 @@ cudaError_t launch(const AllReduce& p, cudaStream_t stream) {
 /// Of a layer: all ranks load x, the residual and the weight, and store the residual and y.
 /// two_shot: they store their parts, load a part of their own for each sum and store the sum; then
 /// all load it. lamport: they store a part and empty others, and once all three buffers; what they
-/// wait for is no traffic that can be told before. two_kernels: as the lesson, and the sum is stored
+/// wait for is no traffic that can be told before. apart: as the lesson, and the sum is stored
 /// and loaded.
 template <Protocol protocol>
 rmsnorm::Traffic traffic(const AllReduce& p) {
@@ -561,8 +561,8 @@ const rmsnorm::Registration<AllReduce> of_two_shot{variant<kTwoShot>(
 const rmsnorm::Registration<AllReduce> of_lamport{variant<kLamport>(
     "17_several_gpus/lamport", "Several GPUs: Lamport",
     "The numbers are their own flags: no barrier between ranks")};
-const rmsnorm::Registration<AllReduce> of_two_kernels{variant<kTwoKernels>(
-    "17_several_gpus/two_kernels", "Several GPUs: two kernels",
+const rmsnorm::Registration<AllReduce> of_apart{variant<kApart>(
+    "17_several_gpus/apart", "Several GPUs: two kernels",
     "One kernel sums, and the next one norms what has been stored")};
 
 }  // namespace

@@ -36,9 +36,9 @@ struct LineCount {
 
 /// The kinds of LineCount, in the order in which a reader meets them.
 ///
-/// Of the memory of another rank, it is a peer load or store. Where there are ranks, a strong load is
-/// a poll: there are as many as it takes to wait for the value. A store with release semantics is a
-/// signal.
+/// Of the memory of another rank, it is a peer load or store. Where there are ranks, a strong load
+/// is a poll: there are as many as it takes to wait for the value. A store with release semantics
+/// is a signal.
 ///
 /// Remote is the shared memory of the other blocks of a cluster. Where lanes of one instruction are
 /// at that of their own block, these are a shared load or store beside it; but st.async is a remote

@@ -195,7 +195,7 @@ class Order {
   std::vector<Groups> groups_;    // of the launch's blocks
   Scope widest_ = Scope::device;  // that differs from the next: without ranks, all are one device
   BlockState of_;                 // the running one
-  std::uint64_t changes_ = 0;  // of what a thread would release
+  std::uint64_t changes_ = 0;     // of what a thread would release
   /// What the last thread has released, which stays the same until something changes that.
   struct LastReleased {
     std::uint32_t block = 0;

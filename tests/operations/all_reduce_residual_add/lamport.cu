@@ -1,5 +1,5 @@
-// The sum over ranks without flags, in fp32: each rank stores its part at all of them, which wait for
-// the numbers themselves (Lamport). Edits of it are the ways in which that goes wrong.
+// The sum over ranks without flags, in fp32: each rank stores its part at all of them, which wait
+// for the numbers themselves (Lamport). Edits of it are the ways in which that goes wrong.
 #include <cstdint>
 #include <string>
 

@@ -1,5 +1,5 @@
-// The sum over ranks by flags, in fp32: each rank shows its part, one barrier between ranks, and all
-// add up. Edits of it are the ways in which that goes wrong.
+// The sum over ranks by flags, in fp32: each rank shows its part, one barrier between ranks, and
+// all add up. Edits of it are the ways in which that goes wrong.
 #include <cstdint>
 #include <cuda/atomic>
 #include <string>
