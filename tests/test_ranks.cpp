@@ -2,6 +2,7 @@
 /// Sums over ranks: however many there are, and in which order blocks run, every protocol has to
 /// leave all ranks the same bits, those of the sum in the order of ranks.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -35,10 +36,20 @@ std::vector<Implementation> protocols() {
   return all;
 }
 
-/// The workload, in which all ranks have the same residual, as they have in a model.
+/// The workload, in which all ranks have the same residual, as they have in a model. The first rows
+/// are -0.0 everywhere: a sum may be that, or 0.
 Workload workload_of(const WorkloadSpec& spec) {
   Workload workload(operation_of<AllReduce>(), spec);
+  std::vector<float> x = workload.tensor("x").values();
   std::vector<float> residuals = workload.tensor("residual").values();
+  const auto ranks = static_cast<std::size_t>(spec.more[D::kRanks]);
+  const std::size_t columns = spec.rows == 0 ? 0 : static_cast<std::size_t>(spec.hidden);
+  const std::size_t layers = static_cast<std::size_t>(spec.more[D::kLayers]);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    std::fill_n(x.begin() + std::ssize(x) / ranks * rank, columns * layers, -0.0f);
+  }
+  std::fill_n(residuals.begin(), columns, -0.0f);
+  workload.set("x", x);
   const std::size_t size = residuals.size() / static_cast<std::size_t>(spec.more[D::kRanks]);
   for (std::size_t i = size; i < residuals.size(); ++i) residuals[i] = residuals[i - size];
   workload.set("residual", residuals);
@@ -57,15 +68,37 @@ std::vector<std::byte> bits_of(const Workload& workload, int rank) {
   return bits;
 }
 
-/// What all protocols leave, in all orders: one result.
-void check_protocols(const WorkloadSpec& spec) {
-  const int ranks = spec.more[D::kRanks], layers = spec.more[D::kLayers];
-  CAPTURE(ranks, layers, spec.rows, spec.hidden, to_string(spec.types));
-  const Workload workload = workload_of(spec);
+/// The residual that all ranks have behind the last layer, by additions one after the other. In
+/// fp32, where none of them is rounded once more.
+std::vector<float> sequential_residual(const Workload& workload, const WorkloadSpec& spec) {
+  const std::vector<float> x = workload.tensor("x").values();
+  std::vector<float> residual = workload.tensor("residual").values();
+  residual.resize(residual.size() / static_cast<std::size_t>(spec.more[D::kRanks]));
+  const auto hidden = static_cast<std::size_t>(spec.hidden);
+  const auto layers = static_cast<std::size_t>(spec.more[D::kLayers]);
+  const std::size_t piece = residual.size() * layers;
+  for (std::size_t i = 0; i < residual.size(); ++i) {
+    for (std::size_t layer = 0; layer < layers; ++layer) {
+      float sum = 0;
+      const std::size_t first = (i / hidden * layers + layer) * hidden + i % hidden;
+      for (std::size_t at = first; at < x.size(); at += piece) sum += x[at];
+      residual[i] += sum;
+    }
+  }
+  return residual;
+}
+
+/// Calls check(protocol) for each that supports the problem, when it has been launched in one of
+/// several orders. All of them have to leave one result, on all ranks.
+template <class Check>
+void launch_protocols(const Workload& workload, const Check& check) {
+  const Problem sizes = workload.problem();
+  const int ranks = sizes.more[D::kRanks], layers = sizes.more[D::kLayers];
+  CAPTURE(ranks, layers, sizes.rows, sizes.hidden, to_string(workload.spec().types));
   std::set<std::vector<std::byte>> results;
   for (const Implementation& protocol : protocols()) {
     CAPTURE(protocol.slug);
-    Problem p = workload.problem();
+    Problem p = sizes;
     if (!protocol.unsupported(p).empty()) continue;
     const GuardedTensor workspace = make_workspace(protocol, workload);
     give(p, workspace);
@@ -79,9 +112,16 @@ void check_protocols(const WorkloadSpec& spec) {
       cuda_check(cudaDeviceSynchronize(), protocol.slug);
       for (int rank = 0; rank < ranks; ++rank) results.insert(bits_of(workload, rank));
     }
-    CHECK(tests::solves_or_says_why(protocol, workload));
+    check(protocol);
   }
   CHECK(results.size() == 1);
+}
+
+void check_protocols(const WorkloadSpec& spec) {
+  const Workload workload = workload_of(spec);
+  launch_protocols(workload, [&](const Implementation& protocol) {
+    CHECK(tests::solves_or_says_why(protocol, workload));
+  });
 }
 
 }  // namespace
@@ -103,7 +143,7 @@ TEST_CASE("ranks of any number get the same bits from every protocol, those of t
 
 TEST_CASE("a hundred layers in one launch reuse all buffers and give all ranks the same bits") {
   NEEDS_GPU();
-  for (const int ranks : {2, 3}) check_protocols(spec_of(ranks, 100, 2, 40, {}));
+  for (const int ranks : {1, 2, 3}) check_protocols(spec_of(ranks, 100, 2, 40, {}));
 }
 
 TEST_CASE(
@@ -111,7 +151,7 @@ TEST_CASE(
   NEEDS_GPU();
   for (const int ranks : {2, 3, 4, 8}) {
     for (const int rows : {0, 1, 7, 64}) {
-      for (const int hidden : {8, 56, 264, 1000}) {
+      for (const int hidden : {8, 264}) {
         for (const char* types : {"fp32", "bf16", "fp16"}) {
           check_protocols(spec_of(ranks, 3, rows, hidden, *types_named(types)));
         }
@@ -121,7 +161,15 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("ten thousand layers in one launch give all ranks the same bits") {
+TEST_CASE("ten thousand layers in one launch leave all ranks the bits of the sequential sum") {
   NEEDS_CLOCK();  // and its speed
-  for (const int ranks : {2, 4, 8}) check_protocols(spec_of(ranks, 10000, 3, 64, {}));
+  for (const int ranks : {2, 4, 8}) {
+    const WorkloadSpec spec = spec_of(ranks, 10000, 3, 64, {});
+    const Workload workload = workload_of(spec);
+    const std::vector<float> expected = sequential_residual(workload, spec);
+    launch_protocols(workload, [&](const Implementation&) {
+      const std::vector<float> residual = workload.tensor("residual").values();
+      CHECK(std::equal(expected.begin(), expected.end(), residual.begin()));
+    });
+  }
 }

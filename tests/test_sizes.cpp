@@ -11,8 +11,8 @@
 #include "common/base/exit_code.hpp"
 #include "common/contract/expected.hpp"
 #include "common/contract/registry.hpp"
-#include "common/operations/qk_norm_rotation.hpp"
 #include "common/operations/all_reduce.hpp"
+#include "common/operations/qk_norm_rotation.hpp"
 #include "common/programs/options.hpp"
 #include "common/tensors/workload.hpp"
 #include "common/verify/attempts.hpp"
@@ -234,8 +234,7 @@ TEST_CASE("the checks of q and k look at each element of x and of the chosen slo
 
 TEST_CASE("host and device find the same first mistake where rows have lines and tensors pieces") {
   NEEDS_GPU();
-  for (const Operation* operation :
-       {&operation_of<QkNormRotation>(), &operation_of<AllReduce>()}) {
+  for (const Operation* operation : {&operation_of<QkNormRotation>(), &operation_of<AllReduce>()}) {
     CAPTURE(operation->name);
     const auto found = [&](Memory memory) {
       WorkloadSpec spec = spec_of(5, 6);

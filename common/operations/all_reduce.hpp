@@ -13,8 +13,9 @@ inline constexpr int kMostRanks = 8;
 /// has a part of x, and all need the norm of the whole. For each layer, on every rank; arithmetic
 /// is fp32's:
 ///
-///     sum = x[0][row][layer][col] + x[1][row][layer][col] + ...   over the ranks, in this order,
-///                                                                 rounded to the type of x
+///     sum = 0 + x[0][row][layer][col] + x[1][row][layer][col] + ...   in this order, over all
+///                                                                     ranks; then rounded to the
+///                                                                     type of x
 ///     value = sum + residual[rank][row][col]
 ///     residual[rank][row][col] = value, rounded
 ///     y[rank][row][layer][col] = value / sqrt(eps + mean over col of value^2)

@@ -110,22 +110,24 @@ std::string difference_from_prediction(const Watched& launch) {
   if (!is_predicted(launch)) return "";
   const RowCost cost = row_cost(launch.counts.lines, launch.rows);
   const Traffic predicted = launch.predicted;
-  const auto difference = [](const char* sentence, double read, double written, double counted_read,
-                             double counted_written) -> std::string {
-    const bool is_near = std::abs(counted_read - read) <= kTolerance * read &&
-                         std::abs(counted_written - written) <= kTolerance * written;
-    if (is_near) return "";
-    return fmt::format(
-        fmt::runtime(sentence), number(read), number(written), number(counted_read),
-        number(counted_written));
+  const double all = predicted.read + predicted.written + predicted.from_peers + predicted.to_peers;
+  const auto is_near = [&](double counted, double expected, double of) {
+    return std::abs(counted - expected) <= kTolerance * of;
   };
-  const std::string own = difference(
-      "a row is to read {} and write {} bytes, but {} and {} were counted", predicted.read,
-      predicted.written, cost.read, cost.written);
-  if (!own.empty()) return own;
-  return difference(
+  if (!is_near(cost.read, predicted.read, predicted.read) ||
+      !is_near(cost.written, predicted.written, predicted.written)) {
+    return fmt::format(
+        "a row is to read {} and write {} bytes, but {} and {} were counted",
+        number(predicted.read), number(predicted.written), number(cost.read), number(cost.written));
+  }
+  if (is_near(cost.from_peers, predicted.from_peers, all) &&
+      is_near(cost.to_peers, predicted.to_peers, all)) {
+    return "";
+  }
+  return fmt::format(
       "a row is to read {} and write {} bytes of other ranks, but {} and {} were counted",
-      predicted.from_peers, predicted.to_peers, cost.from_peers, cost.to_peers);
+      number(predicted.from_peers), number(predicted.to_peers), number(cost.from_peers),
+      number(cost.to_peers));
 }
 
 std::string line_table(const Watched& launch, int columns) {

@@ -32,6 +32,9 @@ constexpr std::int64_t kMostElements = 1 << 17;
 /// can count, and than 8 blocks of a cluster keep.
 constexpr Shape kMore[] = {{4097, 128}, {2, 20000}, {2, 49152}, {2, 65544}, {1, 131080}};
 
+/// Where ranks share the device, each block has several of these rows, of several warps.
+constexpr Shape kRowsOfBlock = {33, 1040};
+
 bool is_in_second(int row) {
   return row % 2 == 0;
 }
@@ -447,14 +450,18 @@ std::vector<Attempt> attempts_for(
       attempts.add({.rows = 2, .hidden = hidden});
     }
   }
-  for (const Shape shape : kMore) {
-    WorkloadSpec spec{.rows = shape.rows, .hidden = shape.hidden};
-    if (ranks_of(*implementation.operation, sizes_of(*implementation.operation, spec)) > 1) {
-      for (std::size_t i = 0; const SizeSpec& size : implementation.operation->sizes) {
-        spec.more[i++] = *std::ranges::min_element(size.values);  // each rank has a matrix for it
-      }
-    }
-    attempts.add_exactly({spec});
+  const Operation& operation = *implementation.operation;
+  const bool has_ranks = ranks_of(operation, sizes_of(operation, {})) > 1;
+  WorkloadSpec smallest;  // each rank has a matrix for each of the other sizes
+  for (std::size_t i = 0; has_ranks && i < operation.sizes.size(); ++i) {
+    smallest.more[i] = *std::ranges::min_element(operation.sizes[i].values);
+  }
+  std::vector<Shape> more(std::begin(kMore), std::end(kMore));
+  if (has_ranks) more.push_back(kRowsOfBlock);
+  for (const Shape shape : more) {
+    smallest.rows = shape.rows;
+    smallest.hidden = shape.hidden;
+    attempts.add_exactly({smallest});
   }
   if (implementation.memory == Memory::host) attempts.add({.rows = 70001, .hidden = 1});  // quick
   for (const auto& [shape, types] : counted) {

@@ -14,10 +14,12 @@ const ExerciseRegistration exercise{{
     .types = {.dtype = Dtype::bf16, .weight = Dtype::bf16},
     .goals =
         {
-            {"at most 6 signals per row: on each of 2 ranks, one barrier for each of 3 layers",
-             Quantity::signals, Goal::at_most, 6},
-            {"at most 1536 sectors of other ranks' memory per row: each part is loaded once",
-             Quantity::peer_sectors, Goal::at_most, 1536},
+            {"at most 6 signals per row", Quantity::signals, Goal::at_most, 6},
+            {"at most 1536 peer sectors per row", Quantity::peer_sectors, Goal::at_most, 1536},
+        },
+    .within =
+        {
+            {"at most 36 barriers per row", Quantity::barriers, Goal::at_most, 36},
         },
 }};
 

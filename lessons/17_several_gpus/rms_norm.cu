@@ -1,6 +1,6 @@
 // Lesson 17 - Several GPUs
 // Changed    x is a part: ranks exchange theirs through each other's memory, and norm their sum.
-// Unchanged  lesson 13: the residual is added and normed in registers, and each byte moves once.
+// Unchanged  lesson 13: the residual is added and normed in registers.
 // Expect     one barrier between ranks a layer; a rank loads the parts of all others, and no more.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -104,11 +104,11 @@ __device__ void meet(const Ranks& all, int rank, unsigned epoch) {
 template <class T, class W, int kThreads>
 __global__ void __launch_bounds__(kThreads) sum_and_norm(Ranks all) {
   constexpr int kSize = 16 / sizeof(T);          // columns of a vector
-  constexpr int kVectors = 16 / kSize;           // of a thread
   constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
   const int rank = blockIdx.y;
   const int vectors = all.vectors;
   const Rank& own = all.rank[rank];
+  constexpr int kVectors = 16 / kSize;  // of a thread
   for (int layer = 0; layer < all.layers; ++layer) {
     // Others may still load parts of the layer before, from the other half.
     const auto half = std::int64_t{layer % 2} * all.rows * vectors;
@@ -223,7 +223,8 @@ std::string unsupported(const rmsnorm::AllReduce& p) {
     return "17_several_gpus has room for 8192 columns: 512 threads have 16 each";
   }
   if (bytes_of_part(p) > kMostBytes) {
-    return "17_several_gpus exchanges at most 64 MiB a rank: each byte goes to every peer";
+    return "17_several_gpus exchanges at most 64 MiB a rank and layer: each byte goes to every "
+           "peer";
   }
   return "";
 }

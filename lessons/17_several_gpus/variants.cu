@@ -2,7 +2,7 @@
 // Changed    two_shot: each row's sum is made by one rank. lamport: what is waited for are the
 //            numbers. apart: two kernels, one sums, and one norms what it has stored.
 // Unchanged  the sum in the order of ranks, its roundings, and so the bits.
-// Expect     two_shot: 2 / N of the bytes between ranks, for a second barrier; lamport: none.
+// Expect     two_shot: 2 / N of the bytes between ranks, for a second barrier; lamport: no barrier.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -319,7 +319,7 @@ __global__ void __launch_bounds__(kThreads) lamport(Ranks all) {
 }
 
 /// The first of two kernels: the sum of one layer's parts, rounded, to the rank's own memory.
-template <class T, class, int kThreads>
+template <class T, int kThreads>
 __global__ void __launch_bounds__(kThreads) sum_alone(Ranks all, int layer) {
   const int rank = blockIdx.y;
   const Rank& own = all.rank[rank];
@@ -373,8 +373,7 @@ Kernels kernels() {
   if constexpr (protocol == kLamport) {
     return {.whole = lamport<T, W, kThreads>, .before = make_empty<T>, .threads = kThreads};
   }
-  return {
-      .sum = sum_alone<T, W, kThreads>, .norm = norm_alone<T, W, kThreads>, .threads = kThreads};
+  return {.sum = sum_alone<T, kThreads>, .norm = norm_alone<T, W, kThreads>, .threads = kThreads};
 }
 
 template <Protocol protocol, class T, class W>
@@ -406,16 +405,18 @@ std::int64_t bytes_of_part(const AllReduce& p) {
   return std::int64_t{bytes_of(p.dtype)} * p.rows * p.hidden;
 }
 
+template <Protocol protocol>
 std::string unsupported(const AllReduce& p) {
   const auto address = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data); };
   std::uintptr_t tensors = address(p.weight);
   for (const auto& rank : p.rank) {
     tensors |= address(rank.x) | address(rank.residual) | address(rank.y);
   }
+  const std::int64_t most = protocol == kLamport ? kMostBytes / p.ranks : kMostBytes;
   if (tensors % 16 != 0 || p.hidden * std::int64_t{bytes_of(p.dtype)} % 16 != 0 ||
-      p.hidden > kMaxHidden || bytes_of_part(p) > kMostBytes) {
-    return "this variant needs tensors and rows that begin at a multiple of 16 bytes, 8192 columns "
-           "at most and 64 MiB a rank at most, as the lesson does";
+      p.hidden > kMaxHidden || bytes_of_part(p) > most) {
+    return "17_several_gpus needs in this variant tensors and rows that begin at a multiple of 16 "
+           "bytes, at most 8192 columns, and parts of at most 64 MiB, lamport those of all ranks";
   }
   return "";
 }
@@ -488,11 +489,15 @@ cudaError_t launch(const AllReduce& p, cudaStream_t stream) {
   const Kernels kernels = kernels_for<protocol>(p);
   const Ranks all = ranks_of(p);
   cudaError_t error = cudaSuccess;
-  for (int rank = 0; rank < p.ranks && error == cudaSuccess; ++rank) {
+  const bool has_flags = protocol != kLamport;
+  for (int rank = 0; rank < p.ranks && has_flags && error == cudaSuccess; ++rank) {
     error = cudaMemsetAsync(p.rank[rank].workspace, 0, kFlagBytes, stream);
   }
+  if (kernels.before != nullptr) {
+    kernels.before<<<dim3(64, p.ranks), 256, 0, stream>>>(all);
+    error = cudaGetLastError();
+  }
   if (error != cudaSuccess) return error;
-  if (kernels.before != nullptr) kernels.before<<<dim3(64, p.ranks), 256, 0, stream>>>(all);
   if (kernels.whole != nullptr) {
     return launch_together(kernels.whole, kernels.threads, p, stream, all);
   }
@@ -549,7 +554,7 @@ rmsnorm::Lesson<AllReduce> variant(const char* slug, const char* title, const ch
       .idea = idea,
       .regime = "decode",
       .launch = launch<protocol>,
-      .unsupported = unsupported,
+      .unsupported = unsupported<protocol>,
       .traffic = traffic<protocol>,
       .sum_depth = sum_depth,
       .workspace_bytes = workspace_bytes<protocol>};

@@ -37,8 +37,8 @@ struct LineCount {
 /// The kinds of LineCount, in the order in which a reader meets them.
 ///
 /// Of the memory of another rank, it is a peer load or store. Where there are ranks, a strong load
-/// is a poll: there are as many as it takes to wait for the value. A store with release semantics
-/// is a signal.
+/// of the own memory is a poll: there are as many as it takes to wait for the value. A strong store
+/// of one word, or an atomic operation, is a signal.
 ///
 /// Remote is the shared memory of the other blocks of a cluster. Where lanes of one instruction are
 /// at that of their own block, these are a shared load or store beside it; but st.async is a remote
@@ -55,7 +55,7 @@ inline constexpr const char* kKinds[] = {
 /// The ranks are blocks of one grid then, and blockIdx.y is a block's rank.
 enum class Reach {
   all,       ///< any, as if it were its own
-  peers,     ///< any, but for all but one it is that of a peer
+  peers,     ///< any; for each but its owner, it is a peer's memory
   own_rank,  ///< one
 };
 

@@ -84,7 +84,7 @@ __forceinline__ T as(const Register& value) {
 }
 /// Of part i of a vector of so many, each of which is an access of its own.
 __forceinline__ Strength of_part(Strength strength, std::size_t i, std::size_t parts) {
-  strength.vector = static_cast<std::uint8_t>(i == 0 ? parts : 0);
+  strength.parts = static_cast<std::uint8_t>(i == 0 ? parts : 0);
   return strength;
 }
 /// ld.acquire, ld.relaxed, ld.volatile of Ts.

@@ -38,8 +38,7 @@ struct Strength {
   bool acquires = false;        ///< what comes later in its thread is behind it
   bool releases = false;        ///< what came earlier is before it
   bool is_volatile = false;     ///< through a volatile pointer: no atomic operation of the language
-  /// Accesses that are one instruction, of which this is the first; 0: it is another of them.
-  std::uint8_t vector = 1;
+  std::uint8_t parts = 1;       ///< accesses in this instruction; 0 for all but its first
 };
 
 /// A hint that a load can carry, as PTX calls it: which lines of the L2 go first if it needs room.

@@ -136,7 +136,9 @@ void BlockRunner::run_thread() {
 void BlockRunner::wait() {
   int next = next_ready();
   if (next < 0 && std::exchange(waits_for_blocks_, false)) {
-    if (grid_.wait_is_in_vain()) report_wait_in_vain();
+    int waiting = 0;
+    for (const Warp& warp : warps_) waiting += std::popcount(warp.yielded);
+    if (grid_.wait_is_in_vain(waiting)) report_wait_in_vain();
     yield_block();
   }
   if (next < 0 && (resume_activemask() || resume_yielded())) next = next_ready();

@@ -83,7 +83,7 @@ class BlockRunner {
   void wait_for_blocks(const Where& where);  ///< yields to them at once
   /// Hook of an atomic operation, which is still to come: other blocks may run first.
   void on_atomic(const Access& access);
-  void on_strong_store(const void* pc);  ///< likewise
+  void on_strong_store(const void* pc);  ///< the same of a strong store
   void yield_block();                    ///< suspends the block, if another one can run
 
   /// Gives up the whole grid, behind a mistake with which a GPU would hang or fail. Nothing is

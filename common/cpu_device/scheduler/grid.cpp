@@ -95,10 +95,13 @@ bool GridRunner::ends_turn_at_store(const void* pc) {
   return is_one && ends_turn(pc);
 }
 
-bool GridRunner::wait_is_in_vain() {
-  constexpr std::size_t kMany = 1 << 14;  // some poll many times, and then do something else
-  if (std::exchange(changes_, changes) != changes) waits_ = 0;
-  return ++waits_ > kMany + 8 * suspended_.size();
+bool GridRunner::wait_is_in_vain(int threads) {
+  constexpr std::size_t kFew = 1 << 10;  // some poll many times, and then do something else
+  constexpr std::size_t kMany = 1 << 14;
+  if (std::exchange(changes_, changes) != changes) waits_ = waiting_ = 0;
+  waiting_ += static_cast<std::size_t>(threads);
+  const std::size_t others = 8 * suspended_.size();
+  return ++waits_ > kFew + others && waiting_ > kMany + others;
 }
 
 bool GridRunner::run(

@@ -66,7 +66,7 @@ class GridRunner {
   };
   /// Whether the running block's ends there.
   bool ends_turn(const void* pc);
-  /// The same of a strong store: at some of the first, so that blocks come apart.
+  /// Whether it ends before this strong store: at about half of a grid's first 4096.
   bool ends_turn_at_store(const void* pc);
   std::uint64_t turns() const { return turns_; }                         ///< that could have ended
   const std::vector<Turn>& first_turns() const { return first_turns_; }  ///< that have
@@ -74,9 +74,9 @@ class GridRunner {
   /// Whether another block can go on while the running one waits.
   bool has_others() const { return !suspended_.empty() || can_begin(); }
 
-  /// Asked where a block has threads that wait, and no others: whether nobody is left who might end
-  /// that, since all blocks have done nothing but wait for long.
-  bool wait_is_in_vain();
+  /// Asked where a block has so many threads that wait, and no others: whether nobody is left who
+  /// might end that, since all blocks have done nothing but wait for long.
+  bool wait_is_in_vain(int threads);
   /// Blocks that have not begun, and all blocks.
   std::pair<std::uint64_t, std::uint64_t> blocks_to_begin() const {
     return {blocks_ - next_, blocks_};
@@ -135,7 +135,8 @@ class GridRunner {
   std::uint64_t arrived_ = 0;  // blocks, at the grid's barrier
   std::uint64_t rounds_ = 0;   // how often all have
   std::uint64_t changes_ = 0;  // when a block has last asked
-  std::size_t waits_ = 0;      // in vain since then
+  std::size_t waits_ = 0;      // in vain since then, of blocks
+  std::size_t waiting_ = 0;    // and of threads
   bool is_cooperative_ = false;
   RunOrder order_;
   std::uint64_t turns_ = 0;        // that could have ended

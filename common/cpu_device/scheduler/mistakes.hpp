@@ -244,7 +244,9 @@ inline constexpr Mistake kRaceOfBlocks{
 inline constexpr Mistake kNoFenceBehind{
     "a race: a thread {} {} here, and another {} it at {}: the flag between the two is read at {}, "
     "with no fence behind it",
-    "Call __threadfence() where the flag has been seen, or read it with memory_order_acquire"};
+    "Call __threadfence() where the flag has been seen, between GPUs __threadfence_system(), or "
+    "read "
+    "it with memory_order_acquire"};
 inline constexpr Mistake kNarrowScope{
     "a race: a thread {} {} here, and another {} it at {}: the flag between the two, read at {}, "
     "or "

@@ -25,8 +25,8 @@ namespace rmsnorm::cpu_device {
 enum class Space {
   global,  ///< tensors
   peer,    ///< those of another rank
-  poll,    ///< what other ranks change, by strong loads
-  signal,  ///< what other ranks wait for, by stores with release semantics
+  poll,    ///< the rank's own, by strong loads: what other ranks may change
+  signal,  ///< any rank's, by strong stores of one word, or atomic operations
   shared,  ///< the block's own shared memory
   remote,  ///< that of other blocks of its cluster
 };

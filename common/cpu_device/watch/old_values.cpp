@@ -30,21 +30,22 @@ void OldValues::store(const Order& order, std::uintptr_t number, const Access& a
   unfenced_[number_of(word.store)].push_back(number);
 }
 
-void OldValues::fence(const Timestamp& now, Scope scope) {
+void OldValues::fence(const Timestamp& now, Scope scope, Scope widest) {
   const std::uint64_t thread = number_of(now);
-  const bool is_wide = scope >= Scope::device;
+  const auto end = static_cast<std::size_t>(scope) + 1;
   Fences& last = last_fences_[thread];
-  last = {++fences_, is_wide ? fences_ : last[1]};
+  std::fill_n(last.begin(), end, ++fences_);
   const auto unfenced = unfenced_.find(thread);
   if (unfenced == unfenced_.end()) return;
   for (const std::uintptr_t number : unfenced->second) {
     const auto word = words_.find(number);
     if (word == words_.end() || number_of(word->second.store) != thread) continue;
-    Fences& fences = word->second.fences;
-    if (fences[0] == 0) fences[0] = fences_;
-    if (fences[1] == 0 && is_wide) fences[1] = fences_;
+    for (std::size_t i = 0; i < end; ++i) {
+      std::uint64_t& next = word->second.fences[i];
+      if (next == 0) next = fences_;
+    }
   }
-  if (is_wide) unfenced_.erase(unfenced);
+  if (scope >= widest) unfenced_.erase(unfenced);
 }
 
 const OldValues::Word* OldValues::load(
@@ -56,7 +57,7 @@ const OldValues::Word* OldValues::load(
   Word& word = found->second;
   const Timestamp now = order.now(thread);
   const auto fences = last_fences_.find(number_of(now));
-  const std::size_t scope = word.store.block == now.block ? 0 : 1;
+  const auto scope = static_cast<std::size_t>(order.scope_with(word.store.block));
   const bool is_fenced = word.fences[scope] != 0 && fences != last_fences_.end() &&
                          fences->second[scope] > word.fences[scope];
   const bool is_known = is_fenced || order.is_before(word.store, thread) ||

@@ -21,9 +21,8 @@ class OldValues {
  public:
   static constexpr std::size_t kMostBytes = 8;  ///< of one word
 
-  /// The numbers, in the order of all, of a thread's fence.sc for its block at least, and for the
-  /// whole device.
-  using Fences = std::array<std::uint64_t, 2>;
+  /// For each scope, the number of a thread's fence.sc of at least that, in the order of all.
+  using Fences = std::array<std::uint64_t, kScopes>;
 
   /// The newest store to a word, and what was there before.
   struct Word {
@@ -55,7 +54,8 @@ class OldValues {
   const Word* load(const Order& order, std::uintptr_t number, const Access& access, int thread);
   /// A thread of the running block calls a fence.sc. Of two threads that each store, fence and load
   /// the other's word, one sees the newest.
-  void fence(const Timestamp& now, Scope scope);
+  /// \param widest the scope that contains all
+  void fence(const Timestamp& now, Scope scope, Scope widest);
   /// Puts the newest value back.
   void restore();
 

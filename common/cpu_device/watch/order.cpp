@@ -8,6 +8,7 @@ namespace {
 
 constexpr int kThreads = 1024;
 constexpr int kLanes = 32;
+constexpr auto kDevice = static_cast<std::size_t>(Scope::device);
 
 using Clock = std::vector<std::uint32_t>;
 using Clocks = std::map<std::uint32_t, std::shared_ptr<const Clock>>;
@@ -104,7 +105,8 @@ void Order::barrier() {
   for (int thread = 0; of_.any_read && thread < of_.threads; ++thread) {
     for (Read& read : of_.reads[thread]) {
       if (!read.is_open || !read.is_atomic || std::exchange(read.is_behind_barrier, true)) continue;
-      know(read.flag, thread, of(*read.state, read.scope), read.pc);
+      const Scope scope = std::min(read.scope, Scope::device);  // no GPU promises it of others
+      know(read.flag, thread, of(*read.state, scope), read.pc);
     }
   }
   of_.epoch = ++time_;
@@ -158,6 +160,7 @@ void Order::fence(int thread, Scope scope) {
     if (!read.is_open) continue;
     acquired = join(acquired, of(*read.state, std::min(read.scope, scope)));
     read.is_open = scope < std::min(read.scope, widest_);
+    read.is_fenced = true;
   }
   know(0, thread, acquired, nullptr);
   ++time_;
@@ -262,7 +265,7 @@ void Order::release(const FlagAccess& access) {
     const Knowledge now_released = released_to(static_cast<Scope>(i), access);
     if (now_released == nullptr || (wider != nullptr && contains(wider, now_released))) continue;
     wider = now_released;
-    Knowledge& known = flag.of_group[i][groups_of(of_.number)[i]];
+    Knowledge& known = flag.of_group[i][groups_of(of_.number)[std::min(i, kDevice)]];
     known = join(known, now_released);
   }
   if (access.is_ordered) ++time_;
@@ -272,10 +275,14 @@ void Order::release(const FlagAccess& access) {
 Order::Knowledge Order::of(const Flag& flag, Scope scope) const {
   Knowledge known;
   for (std::size_t i = 0; i < kScopes; ++i) {
+    if (static_cast<Scope>(i) == Scope::system && scope == Scope::system) {
+      for (const auto& [rank, of_rank] : flag.of_group[i]) known = join(known, of_rank);
+      break;
+    }
     // Of a wider scope, it is also for the reader if the writer is in the reader's scope.
-    const bool is_wider = static_cast<Scope>(i) > scope;
+    const bool is_wider = std::min(i, kDevice) > static_cast<std::size_t>(scope);
     if (is_wider && (flag.writer.block == 0 || scope_with(flag.writer.block) > scope)) break;
-    const auto own = flag.of_group[i].find(groups_of(of_.number)[i]);
+    const auto own = flag.of_group[i].find(groups_of(of_.number)[std::min(i, kDevice)]);
     if (own != flag.of_group[i].end()) known = join(known, own->second);
   }
   return known;
@@ -313,7 +320,8 @@ void Order::acquire(const FlagAccess& access, const std::shared_ptr<const Flag>&
     read = all.end() - 1;
     of_.any_read = true;
   }
-  if (read->state == state && !read->is_open) return;  // polled once more
+  const bool says_more = access.scope > read->scope || (access.is_ordered && read->is_open);
+  if (read->state == state && !read->is_open && !says_more) return;  // polled once more
   *read = {access.flag,       state, access.scope, now(access.thread), access.pc, access.is_atomic,
            !access.is_ordered};
   if (access.is_ordered) know(access.flag, access.thread, of(*state, access.scope), nullptr);
@@ -347,7 +355,7 @@ Order::Gap Order::gap(const Timestamp& past, int thread) const {
       if (!is_before_in_block(read.at, thread)) continue;
       const Flag& flag = *read.state;
       if (read.is_open && cpu_device::covers(of(flag, read.scope), past))
-        return {Gap::Kind::fence, read.pc};
+        return {read.is_fenced ? Gap::Kind::scope : Gap::Kind::fence, read.pc};
       const auto has = [&](const auto& of_some) {
         return cpu_device::covers(of_some.second, past);
       };

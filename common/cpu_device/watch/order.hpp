@@ -59,7 +59,8 @@ class Order {
 
   /// What was released by a flag.
   struct Flag {
-    /// To the threads of a group: for each scope, what is not released to all of the next one.
+    /// To the threads of a group: for each scope, what is not released to all of the next one. What
+    /// is for all of the system is apart by the device that released it: others may not see that.
     std::array<std::map<std::uint64_t, Knowledge>, kScopes> of_group;
     Timestamp writer{};  ///< the last thread that has stored
   };
@@ -90,6 +91,7 @@ class Order {
     bool is_atomic = false;
     bool is_open = false;            // a fence behind it would acquire something
     bool is_behind_barrier = false;  // which has acquired it, with a note
+    bool is_fenced = false;          // a fence is behind it, but for too few
   };
   /// The fences of one scope.
   struct Fences {
@@ -161,6 +163,8 @@ class Order {
   bool is_of_launch(const Timestamp& timestamp) const { return timestamp.block >= first_block_; }
   /// The narrowest scope that contains the running block and another one of the launch.
   Scope scope_with(std::uint32_t block) const;
+  /// The scope that contains all threads of the launch.
+  Scope widest() const { return widest_; }
   /// Whether all that was done at a moment is before what the thread does now.
   bool is_before(const Timestamp& past, int thread) const {
     if (!is_of_launch(past)) return true;
@@ -193,7 +197,7 @@ class Order {
   std::uint32_t first_block_ = 1;  // of the launch
   std::uint32_t time_ = 1;
   std::vector<Groups> groups_;    // of the launch's blocks
-  Scope widest_ = Scope::device;  // that differs from the next: without ranks, all are one device
+  Scope widest_ = Scope::device;  // worth keeping: without ranks, the system is one device
   BlockState of_;                 // the running one
   std::uint64_t changes_ = 0;     // of what a thread would release
   /// What the last thread has released, which stays the same until something changes that.

@@ -216,7 +216,7 @@ void Watcher::fence(Scope scope, bool is_sc) {
   if (!is_on_) return;
   settle();
   const int thread = running->current();
-  if (is_sc && sees_old_values()) old_values_.fence(order_.now(thread), scope);
+  if (is_sc && sees_old_values()) old_values_.fence(order_.now(thread), scope, order_.widest());
   order_.fence(thread, scope);
 }
 
@@ -260,9 +260,11 @@ void Watcher::read_only(const void* pc, const void* data, int bytes) {
 /// Whose memory it is, where there are ranks, and whether it is one to wait, or to be waited for.
 Space Watcher::space_of(const Access& access, const KnownMemory& memory) const {
   if (memory.reach != Reach::peers) return Space::global;
-  if (access.is_strong && access.kind == AccessKind::load) return Space::poll;
-  if (access.is_strong && access.strength.releases) return Space::signal;
-  return memory.rank == bounds_.own_rank() ? Space::global : Space::peer;
+  const bool is_own = memory.rank == bounds_.own_rank();
+  if (access.is_strong && access.kind == AccessKind::load && is_own) return Space::poll;
+  const bool is_word = access.strength.parts == 1;
+  if (access.is_strong && access.kind != AccessKind::load && is_word) return Space::signal;
+  return is_own ? Space::global : Space::peer;
 }
 
 void Watcher::global_access(const Access& access) {
@@ -280,9 +282,9 @@ void Watcher::global_access(const Access& access) {
   }
   if (access.is_bulk) {
     counter_.bulk_load(access, memory.name);
-  } else if (access.strength.vector != 0) {
+  } else if (access.strength.parts != 0) {
     Access whole = access;
-    whole.bytes *= access.strength.vector;
+    whole.bytes *= access.strength.parts;
     // Others may run meanwhile.
     counter_.access(whole, space_of(access, memory), memory.name, address);
     if (recorder_.is_on()) recorder_.access(whole, false, memory.name, memory.data);

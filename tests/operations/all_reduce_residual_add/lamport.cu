@@ -130,16 +130,14 @@ std::size_t workspace_bytes(const AllReduce& p) {
   return 3 * sizeof(float) * lines * static_cast<std::size_t>(p.hidden);
 }
 
-/// A line reads x, the weight, and the residual twice; it writes its part, y and the residual, and
-/// empties the parts of all. It writes to all others, and reads what it waits for. Before the first
-/// layer, three buffers are emptied.
+/// A line reads x, the weight, and the residual twice; it writes y and the residual. What ranks
+/// tell and wait for word by word is no traffic. Before the first layer, three buffers are emptied.
 rmsnorm::Traffic traffic(const AllReduce& p) {
   const double row = sizeof(float) * static_cast<double>(p.hidden);
   const double lines = static_cast<double>(p.ranks) * p.layers;
   return {
       .read = lines * (p.weight == nullptr ? 3 : 4) * row,
-      .written = (lines * (3 + p.ranks) + 3 * p.ranks * p.ranks) * row,
-      .to_peers = lines * (p.ranks - 1) * row};
+      .written = (lines * 2 + 3 * p.ranks * p.ranks) * row};
 }
 
 /// A thread's own columns, then the additions of a warp's shuffles and of all warps.

@@ -60,8 +60,8 @@ __device__ std::int64_t place(const AllReduce& p, int col) {
 /// What all ranks and the residual have together, in the order that all ranks agree on.
 __device__ float value_of(const AllReduce& p, int col) {
   const std::int64_t i = place(p, col);
-  float sum = load(p.rank[0].workspace, p.dtype, i);
-  for (int rank = 1; rank < p.ranks; ++rank) sum += load(p.rank[rank].workspace, p.dtype, i);
+  float sum = 0;
+  for (int rank = 0; rank < p.ranks; ++rank) sum += load(p.rank[rank].workspace, p.dtype, i);
   return nearest(p.dtype, sum) + load(p.rank[blockIdx.y].residual, p.dtype, i);
 }
 
