@@ -180,7 +180,9 @@ TEST_CASE("the program verifies and times every kernel and writes what it measur
     });
     REQUIRE(of_result != all.end());
     const Operation& operation = *of_result->operation;
-    CHECK(result.bytes == bytes_to_move(operation, sizes_of(operation, {.rows = 64, .hidden = 4096}), {}));
+    CHECK(
+        result.bytes ==
+        bytes_to_move(operation, sizes_of(operation, {.rows = 64, .hidden = 4096}), {}));
     if (result.device == "cpu") continue;
     REQUIRE(result.median_us.has_value());
     CHECK(result.copy_gbps.value_or(0) > 1);
