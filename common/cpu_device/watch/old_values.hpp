@@ -54,6 +54,8 @@ class OldValues {
   const Word* load(const Order& order, std::uintptr_t number, const Access& access, int thread);
   /// A thread of the running block calls a fence.sc. Of two threads that each store, fence and load
   /// the other's word, one sees the newest.
+  /// \param now its time
+  /// \param scope for which it is one
   /// \param widest the scope that contains all
   void fence(const Timestamp& now, Scope scope, Scope widest);
   /// Puts the newest value back.
