@@ -270,7 +270,10 @@ class Gauntlet {
     }
     const float got = found.mismatch->got;
     const bool is_no_result = !std::isfinite(got) || got == 0 || std::abs(got) > 1e30f;
-    if (!is_no_result) return begin + "is an index or a bound of a loop off, or the formula wrong?";
+    if (!is_no_result) {
+      return begin + "is an index or a bound of a loop off, or the formula wrong?" +
+             (any("signal") ? " Or is a place used again that a slower rank still reads?" : "");
+    }
     return begin + "is a variable read before it is written?" +
            (any("barrier") ? " One without __shared__ is each thread's own" : "");
   }

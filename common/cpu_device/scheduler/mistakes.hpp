@@ -240,17 +240,15 @@ inline constexpr Mistake kRaceOfBlocks{
     kOfBlocks,
     "Blocks run in any order, also at the same time: use a second launch or, to hand a value on, "
     "write it, call __threadfence(), and then change a flag that the other block reads, both "
-    "atomically"};
+    "atomically; where other threads of the block wrote it, __syncthreads() comes first"};
 inline constexpr Mistake kNoFenceBehind{
     "a race: a thread {} {} here, and another {} it at {}: the flag between the two is read at {}, "
     "with no fence behind it",
     "Call __threadfence() where the flag has been seen, between GPUs __threadfence_system(), or "
-    "read "
-    "it with memory_order_acquire"};
+    "read it with memory_order_acquire"};
 inline constexpr Mistake kNarrowScope{
     "a race: a thread {} {} here, and another {} it at {}: the flag between the two, read at {}, "
-    "or "
-    "a fence beside it is not for both of them",
+    "or a fence beside it is not for both of them",
     "Between blocks, take __threadfence(), and atomic operations of the whole device: what ends in "
     "_block is for the threads of one block alone; between GPUs, take those of the system"};
 inline constexpr Mistake kStoresOfBlocks{
@@ -264,8 +262,7 @@ inline constexpr Mistake kAtomicOfBlock{
 // No mistakes.
 inline constexpr Mistake kReliesOnBarrier{
     "threads read what this atomic operation says is done behind a barrier, before which its "
-    "thread "
-    "has called no fence",
+    "thread has called no fence",
     "CUDA's memory model wants __threadfence() behind the atomic operation; NVIDIA's programming "
     "guide does without"};
 inline constexpr Mistake kOldValue{

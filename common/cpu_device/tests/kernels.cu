@@ -1,5 +1,6 @@
 #include <cub/cub.cuh>
 #include <cuda/annotated_ptr>
+#include <cuda/atomic>
 
 #include "common/cpu_device/tests/kernels.hpp"
 
@@ -163,11 +164,29 @@ __global__ void hand_over(float* y, bool correct) {
   }
 }
 
-__global__ void raise_and_look(float* y) {
+__global__ void raise_and_look(float* y, bool of_system) {
   volatile float* const flags = y;
-  flags[blockIdx.x] = 1;
-  __threadfence();
-  if (flags[1 - blockIdx.x] == 0) atomicAdd(&y[2], 1.0f);
+  const unsigned own = blockIdx.x + blockIdx.y;
+  flags[own] = 1;
+  of_system ? __threadfence_system() : __threadfence();
+  if (flags[1 - own] == 0) atomicAdd(&y[2], 1.0f);
+}
+
+__global__ void hand_over_to_peer(const float* of_0, float* of_1) {
+  using Flag = cuda::atomic_ref<float, cuda::thread_scope_system>;
+  if (blockIdx.y == 0) {
+    of_1[threadIdx.x] = 1;
+    __syncthreads();
+    if (threadIdx.x == 0) Flag(of_1[32]).store(1, cuda::memory_order_release);
+  } else {
+    Flag flag(of_1[32]);
+    if (threadIdx.x == 0) {
+      while (flag.load(cuda::memory_order_acquire) == 0) {
+      }
+    }
+    __syncthreads();
+    of_1[threadIdx.x] += of_0[threadIdx.x];
+  }
 }
 
 __global__ void last_block_sums(float* y, bool correct) {

@@ -61,9 +61,12 @@ __global__ void shuffle_xor(float* y, int distance);
 /// Block 0 writes 1 to y[0], through a volatile pointer, and then raises the flag y[1], for which
 /// block 1 waits to copy y[0] to y[2]. With no fences unless `correct`.
 __global__ void hand_over(float* y, bool correct);
-/// Each of two blocks raises its flag, y[0] or y[1], calls a fence, and counts in y[2] if the other
-/// flag is not up.
-__global__ void raise_and_look(float* y);
+/// Each of two blocks, in x or in y, raises its flag, y[0] or y[1], calls a fence for the device or
+/// for the system, and counts in y[2] if the other flag is not up.
+__global__ void raise_and_look(float* y, bool of_system);
+/// Rank 0 stores 32 floats at rank 1, and a flag behind them; that waits for it, and adds to them
+/// what rank 0 has.
+__global__ void hand_over_to_peer(const float* of_0, float* of_1);
 /// Each thread of two blocks of 32 writes to y its number in the launch, and the last block to
 /// arrive adds y[31] and y[32] up in y[99]. With a fence behind the counter if `correct`.
 __global__ void last_block_sums(float* y, bool correct);

@@ -1,7 +1,11 @@
 /// \file
 /// What CUDA's memory model allows: old values, and what no GPU of today needs a fence for.
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -60,10 +64,53 @@ TEST_CASE("of two threads that store, fence and load, at least one sees the othe
   for (const int order : {0, 1, 2, 3}) {
     CAPTURE(order);
     rmsnorm::change_order(order, nullptr);
-    launch([](float* data) { raise_and_look->*Launch(2, 1)(data); }, y);
+    launch([](float* data) { raise_and_look->*Launch(2, 1)(data, false); }, y);
     rmsnorm::change_order(0, nullptr);
     CHECK(y.values()[2] <= 1);
   }
+}
+
+TEST_CASE("of two ranks that store, fence and load, none may see the other's, but for the system") {
+  NEEDS_COUNTS();
+  const Floats y(3);
+  rmsnorm::KnownMemory flags = y.named("y");
+  flags.reach = rmsnorm::Reach::peers;
+  for (const bool of_system : {false, true}) {
+    float most = 0;
+    for (const int order : {0, 1, 2, 3}) {
+      rmsnorm::change_order(order, nullptr);
+      cudaMemset(y.data, 0, y.buffer.bytes());
+      watch({flags}, [&] { raise_and_look->*Launch(dim3(1, 2), 1)(y.data, of_system); });
+      rmsnorm::change_order(0, nullptr);
+      most = std::max(most, y.values()[2]);
+    }
+    CHECK(most == (of_system ? 1 : 2));
+  }
+}
+
+TEST_CASE("what a rank does in a peer's memory is counted apart, and so are its signals") {
+  NEEDS_COUNTS();
+  const Floats of[] = {Floats(32), Floats(std::vector<float>(33))};
+  std::vector<rmsnorm::KnownMemory> tensors = {of[0].named("x"), of[1].named("y")};
+  for (const int rank : {0, 1}) {
+    tensors[static_cast<std::size_t>(rank)].reach = rmsnorm::Reach::peers;
+    tensors[static_cast<std::size_t>(rank)].rank = rank;
+  }
+  const Outcome outcome =
+      watch(tensors, [&] { hand_over_to_peer->*Launch(dim3(1, 2), 32)(of[0].data, of[1].data); });
+  CHECK(outcome.hazards == std::vector<std::string>());
+  CHECK(of[1].values()[31] == 32);
+  std::map<std::string, std::int64_t> sectors;
+  for (const rmsnorm::LineCount& line : outcome.seen.lines) sectors[line.kind] += line.sectors;
+  sectors.erase("poll");  // as many as it takes
+  CHECK(
+      sectors == std::map<std::string, std::int64_t>{
+                     {"barrier", 0},
+                     {"global load", 4},
+                     {"global store", 4},
+                     {"peer load", 4},
+                     {"peer store", 4},
+                     {"signal", 1}});
 }
 
 TEST_CASE("a barrier instead of a fence behind an atomic operation is no mistake, but noted") {
