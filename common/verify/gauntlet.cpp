@@ -264,7 +264,7 @@ class Gauntlet {
           [&](const LineCount& line) { return line.kind.starts_with(kind); });
     };
     const std::string begin = "no mistake was seen on the way: ";
-    if (any("barrier") && !any("shared ")) {
+    if (any("barrier") && !any("shared ") && !any("signal")) {
       return begin +
              "threads meet at a __syncthreads() and share no memory: is a __shared__ missing?";
     }

@@ -37,7 +37,7 @@ struct Ranks {
 
 /// The columns of a vector, in fp32. A bf16 is the upper half of a float.
 template <class T>
-__device__ void unpack(const uint4& vector, float* column) {
+__device__ void unpack(uint4 vector, float* column) {
   const unsigned words[] = {vector.x, vector.y, vector.z, vector.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
