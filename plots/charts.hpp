@@ -123,7 +123,7 @@ inline constexpr Sweep kSweeps[] = {
         "15_clusters"),
 };
 
-/// Bandwidth along a sweep in % of the copy's, a line for each implementation; nothing if no time
+/// Bandwidth along a sweep in % of the roof's, a line for each implementation; nothing if no time
 /// was measured. With `l2_mib`, a mark shows where x and y fill the L2.
 std::optional<Chart> sweep_chart(
     const std::vector<Result>& results, const Sweep& sweep, std::optional<double> l2_mib);
@@ -143,7 +143,7 @@ std::optional<Chart> peers_forward_chart(const std::vector<Result>& results);
 /// was timed.
 std::optional<Chart> peers_decode_chart(const std::vector<Result>& results);
 
-/// The share of the copy's bandwidth in all other cases, but those in 8 bits, in dots. Nothing if
+/// The share of the roof's bandwidth in all other cases, but those in 8 bits, in dots. Nothing if
 /// there are none.
 std::optional<Chart> peers_other_chart(const std::vector<Result>& results);
 

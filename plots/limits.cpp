@@ -45,7 +45,7 @@ std::vector<std::string> law(
   const std::vector<Limit> of_type = limits_in(limits, dtype);
   const std::vector<Limit> decode = limits_in(limits, dtype, kDecodeRegime);
   if (decode.empty()) throw std::runtime_error("there is no profile of decode in " + dtype);
-  const double gbps = decode.front().gbps_of_copy;
+  const double gbps = decode.front().gbps_of_roof;
   const double per_ns = gbps / 2 / sms_of(decode.front().profile->device);
   double fewest = std::numeric_limits<double>::infinity();
   for (const Limit& limit : of_type) {
@@ -61,7 +61,7 @@ std::vector<std::string> law(
       kibibytes(fewest),
       kibibytes(x),
       ns ? percent(100 * x / (per_ns * *ns)) : kNothing,
-      percent(100 * decode.front().result->copy_gbps.value_or(0) / gbps),
+      percent(100 * decode.front().result->roof_gbps.value_or(0) / gbps),
       fmt::format("{:.0f}", instructions_in_time(decode.front()))};
 }
 
@@ -104,7 +104,7 @@ std::vector<Limit> limits_of(
     const Result* result =
         find_result(results, profile.implementation, {profile.regime, Cache::cold, profile.dtype});
     const auto copy = std::find_if(results.begin(), results.end(), [&](const Result& r) {
-      return r.regime == kPrefillRegime && r.dtype == profile.dtype && r.copy_gbps;
+      return r.regime == kPrefillRegime && r.dtype == profile.dtype && r.roof_gbps;
     });
     if (of_profile == nullptr || copy == results.end()) continue;
     if (result == nullptr || !result->gbps) continue;
@@ -117,8 +117,8 @@ std::vector<Limit> limits_of(
     limit.loads = of_profile;
     limit.x_of_sm = x / sms;  // there may not be enough for all of them
     limit.in_flight = std::min(threads * of_profile->x_at_once, limit.x_of_sm);
-    limit.gbps_of_copy = *copy->copy_gbps;
-    limit.share = 100 * *result->gbps / limit.gbps_of_copy;
+    limit.gbps_of_roof = *copy->roof_gbps;
+    limit.share = 100 * *result->gbps / limit.gbps_of_roof;
     limit.ns = limit.in_flight / (*result->gbps / 2 / sms);
     limit.instructions = profile.instructions / (2 * x / kKiB);
     const double ns = static_cast<double>(result->bytes) / *result->gbps;
@@ -129,7 +129,7 @@ std::vector<Limit> limits_of(
 }
 
 double instructions_in_time(const Limit& limit) {
-  return issued_by_ns(*limit.profile) / limit.gbps_of_copy * kKiB;
+  return issued_by_ns(*limit.profile) / limit.gbps_of_roof * kKiB;
 }
 
 const Limit& soonest(const std::vector<Limit>& limits) {
@@ -160,7 +160,7 @@ std::string make_limits_table(
     used.push_back(limit->result);
     const auto waits = limit->loads->waits;
     rows.push_back(
-        {code(slug), percent(percent_of_copy(*limit->result).value_or(0)) + mark_of(*limit->result),
+        {code(slug), percent(percent_of_roof(*limit->result).value_or(0)) + mark_of(*limit->result),
          kibibytes(limit->in_flight), fmt::format("{:.0f}", limit->instructions),
          percent(limit->issued), waits ? fmt::format("{:.0f}", *waits) : kNothing,
          fmt::format("{:.0f}", limit->loads->spilled)});

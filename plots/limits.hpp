@@ -43,7 +43,7 @@ struct Limit {
   double instructions;  ///< of warps, for a KiB of x and y
   double issued;        ///< instructions, in % of those that all SMs can issue in its time
   double x_of_sm;       ///< bytes of x of the whole launch, an SM's share of them
-  double gbps_of_copy;  ///< of the copy in prefill
+  double gbps_of_roof;  ///< of the copy in prefill
 };
 
 /// All whose time, counts and loads were recorded, in the order of the profile. They point to the

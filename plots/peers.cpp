@@ -28,18 +28,18 @@ std::string cell(const Result* result, const PeerCase& which, bool best) {
   // A share has the digit that tells the best from each other.
   std::string text = which.is_about_time()
                          ? without_unit(microseconds(*result->median_us))
-                         : fmt::format("{:.1f}", percent_of_copy(*result).value_or(0));
+                         : fmt::format("{:.1f}", percent_of_roof(*result).value_or(0));
   if (best) text = "**" + text + "**";
   if (result->spread_pct.value_or(0) > kNoisyPct)
     text += fmt::format(" ± {}", percent(*result->spread_pct));
   return text + mark_of(*result);
 }
 
-std::string copy_cell(const PeerCase& which) {
-  if (!which.copy_gbps) return kNothing;
+std::string roof_cell(const PeerCase& which) {
+  if (!which.roof_gbps) return kNothing;
   return without_unit(
-      which.is_about_time() ? microseconds(*which.copy_us)
-                            : gigabytes_per_second(*which.copy_gbps));
+      which.is_about_time() ? microseconds(*which.roof_us)
+                            : gigabytes_per_second(*which.roof_gbps));
 }
 
 std::string table_of_regimes(
@@ -54,8 +54,9 @@ std::string table_of_regimes(
   const std::vector<PeerCase> cases = peer_cases_of(shown);
   const bool are_times = cases.front().is_about_time();
   const std::string dtype = cases.front().dtype;  // the others say theirs
-  std::vector<TableRow> rows = {{"rows × hidden, " + dtype, are_times ? "copy, µs" : "copy, GB/s"}};
-  // The library first: what a reader compares the others with stands beside the copy.
+  std::vector<TableRow> rows = {
+      {"rows × hidden, " + dtype, word_for_roof(shown) + (are_times ? ", µs" : ", GB/s")}};
+  // The library first: what a reader compares the others with stands beside the roof.
   const std::vector<std::string> names = implementations_of(shown);
   std::vector<std::size_t> columns(names.size());
   std::iota(columns.begin(), columns.end(), 0);
@@ -64,7 +65,7 @@ std::string table_of_regimes(
   for (const std::size_t i : columns) rows[0].push_back(heading(names[i]));
   for (const PeerCase& which : cases) {
     if (which.is_about_time() != are_times)
-      throw std::runtime_error("one table has either times or shares of the copy");
+      throw std::runtime_error("one table has either times or shares of the roof");
     std::optional<double> best;
     for (const Result* result : which.results) {
       if (result != nullptr) best = std::max(best, result->gbps);
@@ -73,7 +74,7 @@ std::string table_of_regimes(
     row.push_back(fmt::format(
         "{}{} × {}{}", regimes.size() > 1 ? which.name() + ", " : "", which.rows, which.hidden,
         which.dtype == dtype ? "" : ", " + which.dtype));
-    row.push_back(copy_cell(which));
+    row.push_back(roof_cell(which));
     for (const std::size_t i : columns) {
       const Result* result = which.results[i];
       row.push_back(cell(result, which, result != nullptr && result->gbps == best));
@@ -114,7 +115,7 @@ std::vector<PeerCase> peer_cases_of(const std::vector<Result>& results) {
       its->results.resize(names.size());
     }
     its->results[std::find(names.begin(), names.end(), r.implementation) - names.begin()] = &r;
-    if (const auto us = copy_us(r)) its->copy_gbps = r.copy_gbps, its->copy_us = us;
+    if (const auto us = roof_us(r)) its->roof_gbps = r.roof_gbps, its->roof_us = us;
   }
   return cases;
 }

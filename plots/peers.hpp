@@ -23,8 +23,8 @@ struct PeerCase {
   std::int64_t rows;
   std::int64_t hidden;
   std::vector<const Result*> results;  ///< of implementations_of(all); null where there is none
-  std::optional<double> copy_gbps;     ///< a copy's bandwidth, if anything was timed
-  std::optional<double> copy_us;       ///< its time, with as many bytes as have to be moved
+  std::optional<double> roof_gbps;     ///< a copy's bandwidth, if anything was timed
+  std::optional<double> roof_us;       ///< its time, with as many bytes as have to be moved
 
   /// Whether the time matters, and not the bandwidth: so few rows that no memory is busy.
   bool is_about_time() const { return regime.starts_with(kDecodeRegime); }
@@ -39,7 +39,7 @@ std::vector<PeerCase> peer_cases_of(const std::vector<Result>& results);
 
 /// The table that the words behind "results:begin peers" ask for:
 ///
-///     REGIME...   a row for each case of these regimes; share of the copy's bandwidth in per cent,
+///     REGIME...   a row for each case of these regimes; share of the roof's bandwidth in per cent,
 ///                 or the time in microseconds where that matters; the best in bold;
 ///                 librmsnorm's column is the first
 ///     versions    the implementations' versions

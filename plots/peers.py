@@ -8,6 +8,7 @@ import functools
 import importlib.util
 import sys
 import time
+from pathlib import Path
 
 from peers_harness import cases, nvml, results, resume
 from peers_harness.calm import Calm
@@ -30,6 +31,9 @@ def parse():
         "--resume", nargs="*", metavar="REVISION",
         help="keep the results that the file of --csv has, and measure only cases of which it has"
              " none of librmsnorm of the same revision, or of one of these")
+    parser.add_argument(
+        "--roof", type=Path, metavar="FILE", default=ROOT / "build/cuda/plots/librmsnorm_roof.so",
+        help="what moves as many bytes as a case has to (default: %(default)s)")
     parser.add_argument("--list", action="store_true", help="print the cases' labels")
     options = parser.parse_args()
     options.cases = [
@@ -93,7 +97,13 @@ def measure(options):
         say(f"{options.csv} is of another GPU, {others.pop()}: this is {common['device']}")
         return FAILED
 
+    from peers_harness.roof import Roof
     from peers_harness.run import run_case
+
+    if not options.roof.is_file():
+        say(f"there is no {options.roof}: build it, or name it with --roof")
+        return FAILED
+    roof = Roof(options.roof)
 
     found = find_implementations(options)
     started = time.monotonic()
@@ -101,7 +111,7 @@ def measure(options):
     rows = []
     for case in options.cases if found else []:
         say(f"{case.label}  ({time.monotonic() - started:.0f} s)")
-        rows += run_case(case, found, common, min_seconds=0.1, calm=calm)
+        rows += run_case(case, found, roof, common, min_seconds=0.1, calm=calm)
         if options.csv:
             results.write_csv(options.csv, resume.merged(options.kept, rows))
     say(f"{len(rows)} results in {time.monotonic() - started:.0f} s")

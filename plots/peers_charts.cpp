@@ -27,7 +27,7 @@ enum Kind { kOthers, kBest, kOur };  // of the others, the best one
 /// What a dot shows; its unit is the axis's.
 std::optional<double> value_of(const PeerCase& which, const Result* result) {
   if (result == nullptr) return {};
-  return which.is_about_time() ? result->median_us : percent_of_copy(*result);
+  return which.is_about_time() ? result->median_us : percent_of_roof(*result);
 }
 
 std::string number(const PeerCase& which, double value) {
@@ -96,20 +96,21 @@ std::string lead(const std::vector<PeerCase>& cases) {
 /// The dots of some cases, where anything was timed.
 template <class Wanted>
 std::optional<Chart> dots_of(
-    const std::vector<Result>& results, const char* what, const char* x_name, Wanted is_wanted) {
+    const std::vector<Result>& results, const char* what, const std::string& x_name,
+    Wanted is_wanted) {
   RowChart chart;
   chart.has_dots = true;
   chart.x_name = x_name;
   chart.kinds = {{family_colour, "the others"}, {accent<1>, "the best other"}, {accent<0>, kOurs}};
-  Roof copy{{}, "measured copy", text_colour, "solid"};
+  Roof roof{{}, "measured " + word_for_roof(results), text_colour, "solid"};
   std::vector<PeerCase> cases;
   std::vector<const Result*> shown;
   for (const PeerCase& which : peer_cases_of(results)) {
-    if (!is_wanted(which) || !which.copy_gbps) continue;
+    if (!is_wanted(which) || !which.roof_gbps) continue;
     cases.push_back(which);
     shown.insert(shown.end(), which.results.begin(), which.results.end());
     chart.rows.push_back(row_of(which));
-    copy.values.push_back(which.is_about_time() ? which.copy_us : 100);
+    roof.values.push_back(which.is_about_time() ? which.roof_us : 100);
     chart.is_logarithmic = which.is_about_time();
   }
   if (cases.empty()) return std::nullopt;
@@ -117,7 +118,7 @@ std::optional<Chart> dots_of(
   std::erase(shown, nullptr);
   chart.subtitle = fmt::format("{}, rows × hidden, {}, cold L2", what, results.front().device) +
                    words_for_mark(shown, "; ", "");
-  chart.roofs = {copy};
+  chart.roofs = {roof};
   return draw(std::move(chart));
 }
 
@@ -142,8 +143,8 @@ std::optional<Chart> peers_decode_chart(const std::vector<Result>& results) {
 
 std::optional<Chart> peers_other_chart(const std::vector<Result>& results) {
   return dots_of(
-      results, "bandwidth in % of a copy of as many bytes", "% of the measured copy",
-      [](const PeerCase& which) {
+      results, "bandwidth in % of as many bytes moved",
+      "% of the measured " + word_for_roof(results), [](const PeerCase& which) {
         return !which.is_about_time() && !which.is_in_8_bits() && !is_on_the_line(which);
       });
 }

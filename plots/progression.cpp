@@ -72,7 +72,7 @@ std::string name_of(const Result& r, const std::string& dtype) {
 ChartRow row_of(const Result& r, BarKind kind, bool is_about_time, const std::string& dtype) {
   const Colour colours[] = {text_colour, accent<2>, accent<1>, accent<0>};
   ChartRow row{.label = {{name_of(r, dtype), colours[kind]}}};
-  const auto share = percent_of_copy(r);
+  const auto share = percent_of_roof(r);
   const auto length = is_about_time ? r.median_us : share;
   if (!r.median_us || !length) {
     row.text = {{to_string(r.verdict), muted_colour}};
@@ -85,22 +85,23 @@ ChartRow row_of(const Result& r, BarKind kind, bool is_about_time, const std::st
   return row;
 }
 
-/// The copies of one run differ by less than this share.
-constexpr double kSameCopy = 0.005;
+/// The roofs of one run differ by less than this share.
+constexpr double kSameRoof = 0.005;
 
-/// "measured copy, 2015 µs; 10_half_precision, bf16: 1001 µs": the first row's copy, and those of
+/// "measured copy, 2015 µs; 10_half_precision, bf16: 1001 µs": the first row's roof, and those of
 /// the first rows that were compared with another. Empty if none was measured.
-std::string copy_label(
+std::string roof_label(
     const std::vector<Result>& shown, bool is_about_time, const std::string& dtype) {
   std::string label;
   std::vector<double> named;
   for (const Result& r : shown) {
-    const auto copy = is_about_time ? copy_us(r) : r.copy_gbps;
-    const auto is_same = [&](double other) { return std::abs(other / *copy - 1) < kSameCopy; };
-    if (!copy || std::any_of(named.begin(), named.end(), is_same)) continue;
-    label += named.empty() ? "measured copy, " : "; " + name_of(r, dtype) + ": ";
-    label += is_about_time ? microseconds(*copy) : gigabytes_per_second(*copy);
-    named.push_back(*copy);
+    const auto roof = is_about_time ? roof_us(r) : r.roof_gbps;
+    const auto is_same = [&](double other) { return std::abs(other / *roof - 1) < kSameRoof; };
+    if (!roof || std::any_of(named.begin(), named.end(), is_same)) continue;
+    label += named.empty() ? fmt::format("measured {}, ", word_for_roof(shown))
+                           : "; " + name_of(r, dtype) + ": ";
+    label += is_about_time ? microseconds(*roof) : gigabytes_per_second(*roof);
+    named.push_back(*roof);
   }
   return label;
 }
@@ -122,15 +123,16 @@ Chart bars_of(
     chart.title = first.regime;
   }
   const std::string cache = cache_text(first);
+  const std::string roof_name = "the measured " + word_for_roof(shown);
   if (first.cache == Cache::warm) chart.title += ", warm L2";
   chart.subtitle = fmt::format(
       "{}, {} × {} {}, {}, {} L2: {}", first.regime, first.rows, first.hidden, dtype, first.device,
       cache,
       is_about_time ? "time of a launch; shorter is better"
-                    : "bandwidth in % of the measured copy, and time of a launch");
+                    : fmt::format("bandwidth in % of {}, and time of a launch", roof_name));
   chart.subtitle += words_for_mark(shown, "; ", "");
-  chart.x_name = is_about_time ? "µs" : "% of the measured copy";
-  Roof copy{{}, copy_label(shown, is_about_time, dtype), text_colour, "(6,4)"};
+  chart.x_name = is_about_time ? "µs" : "% of " + roof_name;
+  Roof roof{{}, roof_label(shown, is_about_time, dtype), text_colour, "(6,4)"};
   Roof peak{{}, "", muted_colour, "(14,5)"};
   double highest = 100;
   for (const Result& r : shown) {
@@ -142,13 +144,13 @@ Chart bars_of(
                                              : kFamily;
     chart.rows.push_back(row_of(r, kind, is_about_time, dtype));
     for (const Mark& mark : chart.rows.back().marks) highest = std::max(highest, mark.value);
-    copy.values.push_back(is_about_time ? copy_us(r) : std::optional<double>(100));
+    roof.values.push_back(is_about_time ? roof_us(r) : std::optional<double>(100));
     peak.values.push_back(
-        r.peak_gbps && r.copy_gbps ? std::optional(100 * *r.peak_gbps / *r.copy_gbps)
+        r.peak_gbps && r.roof_gbps ? std::optional(100 * *r.peak_gbps / *r.roof_gbps)
                                    : std::nullopt);
     if (r.peak_gbps) peak.label = "data-sheet peak, " + gigabytes_per_second(*r.peak_gbps);
   }
-  if (!copy.label.empty()) chart.roofs.push_back(copy);
+  if (!roof.label.empty()) chart.roofs.push_back(roof);
   const double peak_at = peak.values.front().value_or(INFINITY);
   if (!is_about_time && peak_at <= kPeakInSight * highest) chart.roofs.push_back(peak);
   return draw(std::move(chart));

@@ -93,9 +93,22 @@ Wanted wanted_by(const std::vector<std::string>& words) {
   return {words[1], has_dtype, has_dtype ? words[2] : "fp32", {words.begin() + first, words.end()}};
 }
 
-std::optional<double> copy_us(const Result& result) {
-  if (result.copy_gbps.value_or(0) <= 0) return {};
-  return static_cast<double>(result.bytes) / *result.copy_gbps / 1e3;
+std::optional<double> roof_us(const Result& result) {
+  if (result.roof_gbps.value_or(0) <= 0) return {};
+  return static_cast<double>(result.bytes) / *result.roof_gbps / 1e3;
+}
+
+bool is_copy(const Result& result) {
+  return result.roof.empty() || result.roof == "copy" || result.roof == "1:1";
+}
+
+std::string word_for_roof(const std::vector<const Result*>& results) {
+  const auto is_one = [](const Result* r) { return r == nullptr || is_copy(*r); };
+  return std::all_of(results.begin(), results.end(), is_one) ? "copy" : "roof";
+}
+
+std::string word_for_roof(const std::vector<Result>& results) {
+  return std::all_of(results.begin(), results.end(), is_copy) ? "copy" : "roof";
 }
 
 std::string mark_of(const Result& result) {

@@ -111,8 +111,16 @@ Wanted wanted_by(const std::vector<std::string>& words);
 /// Whether a word is a type: "fp32", "bf16/none".
 bool is_dtype(std::string_view word);
 
-/// The time of the copy of as many bytes, in microseconds, if it was measured.
-std::optional<double> copy_us(const Result& result);
+/// The time of the roof, as many bytes that are moved, in microseconds, if it was measured.
+std::optional<double> roof_us(const Result& result);
+
+/// Whether it was one of as many bytes read as written.
+bool is_copy(const Result& result);
+
+/// "copy", if that is the roof of all, else "roof".
+std::string word_for_roof(const std::vector<const Result*>& results);
+/// Likewise.
+std::string word_for_roof(const std::vector<Result>& results);
 
 /// Stands behind the numbers of a result that was disturbed.
 inline constexpr const char* kMark = " †";

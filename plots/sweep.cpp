@@ -78,8 +78,8 @@ std::optional<VerticalMark> l2_mark(
 /// Where the sweep's first implementation is most ahead of its second one.
 std::string finding(
     const std::vector<Result>& of_sweep, const Sweep& sweep, const std::string& otherwise) {
-  const Curve lead = curve_of(of_sweep, sweep, percent_of_copy, sweep.coloured[0]);
-  const Curve behind = curve_of(of_sweep, sweep, percent_of_copy, sweep.coloured[1]);
+  const Curve lead = curve_of(of_sweep, sweep, percent_of_roof, sweep.coloured[0]);
+  const Curve behind = curve_of(of_sweep, sweep, percent_of_roof, sweep.coloured[1]);
   double most = 0;
   std::int64_t where = 0;
   for (const auto& [x, share] : lead) {
@@ -137,7 +137,7 @@ std::optional<Chart> sweep_chart(
   double highest = 0;
   double lowest = sweep.has_others ? 0 : 100;
   for (const std::string& name : implementations_of(of_sweep)) {
-    const Curve curve = curve_of(of_sweep, sweep, percent_of_copy, name);
+    const Curve curve = curve_of(of_sweep, sweep, percent_of_roof, name);
     const auto place =
         std::find(std::begin(sweep.coloured), std::end(sweep.coloured), name) - sweep.coloured;
     const bool is_coloured = place < std::ssize(sweep.coloured);
@@ -147,7 +147,7 @@ std::optional<Chart> sweep_chart(
       lowest = std::min(lowest, y);
     }
     for (const Result& r : of_sweep)
-      if (r.implementation == name && r.disturbed && percent_of_copy(r)) disturbed.push_back(&r);
+      if (r.implementation == name && r.disturbed && percent_of_roof(r)) disturbed.push_back(&r);
     ChartLine line{
         .label = {name},
         .points = points_of(curve, xs),
@@ -159,10 +159,11 @@ std::optional<Chart> sweep_chart(
   if (highest == 0) return std::nullopt;
 
   const Result& first = of_sweep.front();
+  const std::string roof_name = "measured " + word_for_roof(of_sweep);
   LineChart chart;
   chart.title = finding(of_sweep, sweep, fmt::format("bandwidth over {}", sweep.x_name));
   chart.subtitle = fmt::format(
-      "bandwidth in % of the measured copy, {}, {}, {}, {} L2", sweep.constant, first.dtype,
+      "bandwidth in % of the {}, {}, {}, {}, {} L2", roof_name, sweep.constant, first.dtype,
       first.device, cache_text(first));
   if (family.size() > kFew) {
     std::vector<std::string> names;
@@ -174,11 +175,11 @@ std::optional<Chart> sweep_chart(
   }
   chart.subtitle += words_for_mark(disturbed, "; ", "");
   for (const Result* r : disturbed)
-    chart.disturbed.emplace_back(static_cast<double>(r->*sweep.x), *percent_of_copy(*r));
+    chart.disturbed.emplace_back(static_cast<double>(r->*sweep.x), *percent_of_roof(*r));
   chart.x_name = sweep.x_name;
   chart.mark = l2_mark(of_sweep, sweep, l2_mib);
   chart.lines = std::move(family);
-  ChartLine roof{.label = {"measured copy"}, .points = {}, .colour = text_colour, .width = 1.4};
+  ChartLine roof{.label = {roof_name}, .points = {}, .colour = text_colour, .width = 1.4};
   for (const std::int64_t x : xs) roof.points.emplace_back(static_cast<double>(x), 100);
   roof.dash = "(6,4)";
   roof.marked = false;

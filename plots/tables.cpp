@@ -67,7 +67,7 @@ std::string ladder_cell(const Result* result, bool shows_time) {
   if (result == nullptr) return kNothing;
   if (!result->median_us) return word_for(*result, kNothing);
   if (shows_time) return microseconds(*result->median_us) + mark_of(*result);
-  const auto pct = percent_of_copy(*result);
+  const auto pct = percent_of_roof(*result);
   return pct ? percent(*pct) + mark_of(*result) : kNothing;
 }
 
@@ -92,8 +92,8 @@ std::string ladder(const std::vector<Result>& results) {
   }
   if (used.empty()) throw std::runtime_error("there are no results in the ladder's regimes");
   return fmt::format(
-      "Share of the measured copy's bandwidth; in decode, the time of one launch.\n\n{}",
-      with_provenance(rows, used));
+      "Share of the measured {}'s bandwidth; in decode, the time of one launch.\n\n{}",
+      word_for_roof(used), with_provenance(rows, used));
 }
 
 // --- lesson
@@ -103,7 +103,7 @@ std::string time_cell(const Result& result) {
   std::string text = microseconds(*result.median_us);
   if (result.spread_pct.value_or(0) > kNoisyPct)
     text += fmt::format(" ± {}", percent(*result.spread_pct));
-  if (const auto pct = percent_of_copy(result)) {
+  if (const auto pct = percent_of_roof(result)) {
     text += ", " + percent(*pct);
   } else if (result.gbps) {
     text += ", " + gigabytes_per_second(*result.gbps);
@@ -111,10 +111,13 @@ std::string time_cell(const Result& result) {
   return text + mark_of(result);
 }
 
-std::string copy_cell(const Result& result) {
-  const auto us = copy_us(result);
+/// "26.1 µs, 3423 GB/s", and the ratio where it is not a copy's: "(2:1)".
+std::string roof_cell(const Result& result) {
+  const auto us = roof_us(result);
   if (!us) return kNothing;
-  return fmt::format("{}, {}", microseconds(*us), gigabytes_per_second(*result.copy_gbps));
+  return fmt::format(
+      "{}, {}{}", microseconds(*us), gigabytes_per_second(*result.roof_gbps),
+      is_copy(result) ? "" : fmt::format(" ({})", result.roof));
 }
 
 /// The conditions in which there is any result, in the order of the file. What has no time
@@ -139,7 +142,7 @@ std::string name_of(const Condition& condition, bool has_types) {
 }
 
 std::string lesson_table(const std::vector<Result>& results, const Slugs& slugs) {
-  Row header = {"regime", "copy"};
+  Row header = {"regime", ""};
   for (const std::string& slug : slugs) header.push_back(code(slug));
   std::vector<Row> rows = {header};
   std::vector<const Result*> used;
@@ -158,10 +161,11 @@ std::string lesson_table(const std::vector<Result>& results, const Slugs& slugs)
       used.push_back(result);
       // The library's is of another run.
       const bool is_wanted = slug != kLibrary || row[1] == kNothing;
-      if (result->copy_gbps && is_wanted) row[1] = copy_cell(*result);
+      if (result->roof_gbps && is_wanted) row[1] = roof_cell(*result);
     }
     rows.push_back(row);
   }
+  rows[0][1] = word_for_roof(used);
   return with_provenance(rows, used);
 }
 
@@ -213,11 +217,11 @@ std::string errors_table(const std::vector<Result>& of_sweep, const Slugs& slugs
 constexpr int kLongRow = 16384;  // columns from which on the table of long rows has one
 
 std::string shapes_table(const std::vector<Result>& of_sweep, const Slugs& slugs) {
-  Row header = {"rows × hidden, " + of_sweep.front().dtype, "copy"};
+  Row header = {"rows × hidden, " + of_sweep.front().dtype, word_for_roof(of_sweep)};
   for (const std::string& slug : slugs) header.push_back(code(slug));
   const auto begin = [](const std::vector<const Result*>& of_row) -> Row {
     const Result& first = *of_row.front();
-    return {fmt::format("{} × {}", first.rows, first.hidden), copy_cell(first)};
+    return {fmt::format("{} × {}", first.rows, first.hidden), roof_cell(first)};
   };
   const auto cells = [](const Result* result) -> Row {
     return {result == nullptr ? kNothing : time_cell(*result)};

@@ -11,17 +11,19 @@ namespace rmsnorm::plots {
 
 /// The table that the words behind "results:begin" ask for, with a line on where it was measured:
 ///
-///     ladder OPERATION       every implementation without variants; % of copy in four regimes, the
-///                            time of the fifth; for the README at the top: from there its links to
-///                            lessons are right
+///     ladder OPERATION       every implementation without variants; % of the roof in four regimes,
+///                            the time of the fifth; for the README at the top: from there its
+///                            links to lessons are right
 ///     best OPERATION         for each shape, the first lesson that is as fast as the fastest, with
 ///                            less than a per cent between them, and librmsnorm; in fp32 and bf16
 ///     lesson [TYPE...] [REGIME...] SLUG...
-///                            the given ones; time, bandwidth and % of copy, for every type and in
-///                            every regime, or for those that stand in front
+///                            the given ones; time, bandwidth and % of the roof, for every type
+///                            and in every regime, or for those that stand in front
 ///     errors SLUG...         the given ones; largest error and its bound over hidden
-///     unaligned SLUG...      the given ones; time and % of copy of odd rows and their neighbours
-///     long SLUG...           the given ones; time and % of copy of the longest rows over hidden
+///     unaligned SLUG...      the given ones; time and % of the roof of odd rows and of those
+///                            beside them
+///     long SLUG...           the given ones; time and % of the roof of the longest rows over
+///                            hidden
 ///
 /// Behind the time of what was disturbed stands a mark, and below the table what the mark says.
 ///

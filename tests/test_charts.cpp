@@ -89,7 +89,7 @@ Result result_of(
   r.cache = Cache::cold;
   r.median_us = us;
   r.gbps = static_cast<double>(r.bytes) / us / 1e3;
-  r.copy_gbps = static_cast<double>(r.bytes) / 10 / 1e3;  // it takes 10 us
+  r.roof_gbps = static_cast<double>(r.bytes) / 10 / 1e3;  // it takes 10 us
   r.device = "a GPU";
   return r;
 }

@@ -31,19 +31,19 @@ struct ResultsFile {
   using Row = Result;
   static constexpr auto kWrite = write_csv;
   static constexpr auto kRead = read_csv;
-  static constexpr int kFields = 25;
+  static constexpr int kFields = 26;
   static inline const std::string kHeader =
       "operation,implementation,regime,dtype,rows,hidden,sizes,cache,median_us,spread_pct,samples,"
-      "disturbed,bytes,gbps,copy_gbps,peak_gbps,bytes_per_row_predicted,max_error,error_bound,"
+      "disturbed,bytes,gbps,roof,roof_gbps,peak_gbps,bytes_per_row_predicted,max_error,error_bound,"
       "verdict,device,driver,cuda,version,date";
   static inline const std::string kLine =
       "rms_norm,04_warp_reduce,decode,fp32,16,4096,q_heads=8,warm,3.41,0.6,99,power,524288,153.8,"
-      "165.4,4814,"
+      "2:1,165.4,4814,"
       "49152,"
       "1.5e-07,8.125e-07,pass,NVIDIA H200,580.159.03,13.0,0123456789ab,2026-11-21";
   static inline const std::vector<Bad> kBad = {{4, "many"},  {5, "4096.5"},       {8, "3.41us"},
-                                               {10, ""},     {10, "99999999999"}, {18, "1 2"},
-                                               {16, "0x10"}, {12, "5e5"}};
+                                               {10, ""},     {10, "99999999999"}, {19, "1 2"},
+                                               {17, "0x10"}, {12, "5e5"}};
   static std::string& text_in(Result& row) { return row.device; }
   static Result full_row() {
     return {
@@ -59,7 +59,8 @@ struct ResultsFile {
         .disturbed = Disturbance::power,
         .bytes = 524288,
         .gbps = 153.8,
-        .copy_gbps = 165.4,
+        .roof = "2:1",
+        .roof_gbps = 165.4,
         .peak_gbps = 4814,
         .bytes_per_row_predicted = 49152,
         .max_error = 1.5e-7,
@@ -193,9 +194,9 @@ TEST_CASE("a number that does not apply is an empty field, and none is infinite 
   write_csv(folder / "results.csv", {{.implementation = "01_a", .rows = 2, .hidden = 3}});
   CHECK(
       read_file(folder / "results.csv") ==
-      ResultsFile::kHeader + "\nrms_norm,01_a,,fp32,2,3,,,,,0,,0,,,,0,,,pass,,,,,\n");
+      ResultsFile::kHeader + "\nrms_norm,01_a,,fp32,2,3,,,,,0,,0,,,,,0,,,pass,,,,,\n");
   const Result read = read_csv(folder / "results.csv").at(0);
-  CHECK_FALSE((read.cache || read.median_us || read.spread_pct || read.gbps || read.copy_gbps));
+  CHECK_FALSE((read.cache || read.median_us || read.spread_pct || read.gbps || read.roof_gbps));
   CHECK_FALSE((read.peak_gbps || read.max_error || read.error_bound || read.disturbed));
   for (const char* value : {"nan", "inf", "-inf"}) {
     CHECK_THAT(
@@ -224,7 +225,7 @@ TEST_CASE("every verdict, cache and disturbance can be read and another is repor
       CHECK(read_csv(folder / "results.csv").at(0).rows == 5'000'000'000);
     }
   }
-  for (const Bad& bad : {Bad{7, "hot"}, {11, "noise"}, {19, "skipped"}, {19, ""}}) {
+  for (const Bad& bad : {Bad{7, "hot"}, {11, "noise"}, {20, "skipped"}, {20, ""}}) {
     CAPTURE(bad.field, bad.value);
     CHECK_THAT(
         complaint_about<ResultsFile>(

@@ -2,6 +2,9 @@
 /// The harness's own work on the GPU: the tensors, the verifier, the clock, the whole program.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -116,36 +119,76 @@ TEST_CASE("the GPU is described by numbers that can be") {
   CHECK(gpu.peak_gbps < 100'000);
 }
 
-TEST_CASE("the copy kernel copies every byte of both copies and none beyond", "[sanitizer]") {
+TEST_CASE("a move reads and writes every whole vector, and nothing else", "[sanitizer]") {
   NEEDS_GPU();
-  for (const int size : {0, 1, 2, 3, 4, 7, 8, 9, 1023, 1024, 1025, 4099}) {
-    for (const int other : {0, 5, 2048}) {
-      const auto tensor = [](int elements, Content content) {
-        GuardedTensor made(Memory::device, Dtype::bf16, elements, 1, 0);
-        made.fill(content, 3, 1, Content::poison);
-        return made;
+  const auto tensor = [](int elements, Content content) {
+    GuardedTensor made(Memory::device, Dtype::bf16, elements, 1, 0);
+    made.fill(content, 3, 1, Content::poison);
+    return made;
+  };
+  for (const int size : {0, 1, 7, 8, 9, 1023, 1024, 2056, 4099, 40000}) {
+    for (const int times : {1, 2, 5}) {  // as long as y is what is read
+      CAPTURE(size, times);
+      const GuardedTensor x = tensor(times * size, Content::x), y = tensor(size, Content::poison);
+      const GuardedTensor both = tensor(size, Content::x), empty = tensor(size, Content::poison);
+      const std::vector<float> x_before = x.values(), both_before = both.values();
+      const std::int64_t bytes = 2 * std::int64_t{size};
+      std::vector<Stream> streams = {
+          {x.data(), times * bytes, true, false}, {y.data(), bytes, false, true}};
+      if (times == 2) streams.push_back({both.data(), bytes, true, true});
+      REQUIRE(move(streams, false, nullptr) == cudaSuccess);
+      const std::size_t whole = static_cast<std::size_t>(size) / 8 * 8;
+      const std::vector<float> got = y.values(), none = empty.values();
+      const auto part = [](const std::vector<float>& all, std::size_t from, std::size_t to) {
+        return std::vector<float>(
+            all.begin() + static_cast<std::ptrdiff_t>(from),
+            all.begin() + static_cast<std::ptrdiff_t>(to));
       };
-      const GuardedTensor from = tensor(size, Content::x), to = tensor(size, Content::poison);
-      const GuardedTensor more = tensor(other, Content::x), end = tensor(other, Content::poison);
-      CAPTURE(size, other);
-      REQUIRE(
-          copy_with_kernel(
-              {from.data(), to.data(), 2 * size}, {more.data(), end.data(), 2 * other}, nullptr) ==
-          cudaSuccess);
-      CHECK(same_bits(to.values(), from.values()));
-      CHECK(same_bits(end.values(), more.values()));
-      CHECK(complaint_about_guards(to, "to", "size") == "");
-      CHECK(complaint_about_guards(end, "end", "size") == "");
+      CHECK(same_bits(part(got, whole, y.size()), part(none, whole, y.size())));
+      if (times == 1) CHECK(same_bits(part(got, 0, whole), part(x_before, 0, whole)));
+      CHECK(same_bits(x.values(), x_before));
+      CHECK(same_bits(both.values(), both_before));
+      for (const GuardedTensor* each : {&x, &y, &both})
+        CHECK(complaint_about_guards(*each, "a tensor", "size") == "");
     }
   }
+}
+
+TEST_CASE("a roof moves as many bytes as the operation has to, in the same ratio") {
+  NEEDS_GPU();
+  struct Expected {
+    std::string operation;
+    const char* types;
+    std::string ratio;
+  };
+  const std::vector<Expected> all = {
+      {"rms_norm", "bf16", "1:1"},          {"residual_add", "fp32", "1:1"},
+      {"backward", "bf16/fp32", "2:1"},     {"rms_norm_e4m3_row", "bf16", "2:1"},
+      {"rms_norm_e4m3_row", "fp32", "4:1"}, {"all_reduce_residual_add", "fp32", "1:1"}};
+  std::map<std::string, const Operation*> operations;
+  for (const Implementation& one : tests::gpu_implementations())
+    operations[one.operation->name] = one.operation;
+  for (const auto& [name, types, ratio] : all) {
+    CAPTURE(name, types);
+    REQUIRE(operations.count(name) == 1);
+    const Workload workload(
+        *operations[name], {.rows = 48, .hidden = 256, .types = *types_named(types)});
+    const std::vector<Stream> streams = streams_of(workload, 0);
+    CHECK(ratio_of(streams) == ratio);
+    CHECK(move(streams, false, nullptr) == cudaSuccess);
+    std::int64_t bytes = 0;
+    for (const Stream& one : streams) bytes += one.bytes * (one.is_read + one.is_written);
+    const int ranks = ranks_of(*operations[name], workload.problem());
+    CHECK(bytes * ranks == workload.bytes_to_move());
+  }
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
 }
 
 TEST_CASE("twice the work takes about twice the time") {
   NEEDS_CLOCK();
   const Workload workload(*operations()[0], {.rows = 8192, .hidden = 4096});
-  const Problem p = workload.problem();
-  const Copy copy{p.tensors[0], p.tensors[2], std::int64_t{8192} * 4096 * 4};
-  const auto once = [&](int, cudaStream_t stream) { return copy_with_kernel(copy, {}, stream); };
+  const std::vector<Stream> streams = streams_of(workload, 0);
+  const auto once = [&](int, cudaStream_t stream) { return move(streams, false, stream); };
   const auto twice = [&](int set, cudaStream_t stream) {
     once(set, stream);
     return once(set, stream);
@@ -185,8 +228,8 @@ TEST_CASE("the program verifies and times every kernel and writes what it measur
         bytes_to_move(operation, sizes_of(operation, {.rows = 64, .hidden = 4096}), {}));
     if (result.device == "cpu") continue;
     REQUIRE(result.median_us.has_value());
-    CHECK(result.copy_gbps.value_or(0) > 1);
-    CHECK(result.copy_gbps.value_or(0) < 100'000);
+    CHECK(result.roof_gbps.value_or(0) > 1);
+    CHECK(result.roof_gbps.value_or(0) < 100'000);
     CHECK_THAT(
         *result.gbps,
         Catch::Matchers::WithinRel(double(result.bytes) / *result.median_us / 1e3, 1e-4));

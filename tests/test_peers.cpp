@@ -42,7 +42,7 @@ Result result_of(
   if (share <= 0) return r;
   r.cache = Cache::cold;
   r.gbps = share * kCopy;
-  r.copy_gbps = kCopy;
+  r.roof_gbps = kCopy;
   r.median_us = static_cast<double>(r.bytes) / *r.gbps / 1e3;
   r.spread_pct = 0.5;
   return r;

@@ -128,7 +128,7 @@ TEST_CASE("what an SM has in flight follows from its threads and what each of th
   timed.cache = Cache::cold;
   timed.bytes = 33792 * 1024;  // 128 KiB of x for each of 132 SMs
   timed.gbps = 1056;           // 4 bytes/ns of x for each
-  timed.copy_gbps = 2112;
+  timed.roof_gbps = 2112;
   Result few = timed;
   few.regime = "decode";
   few.bytes /= 64;

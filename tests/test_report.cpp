@@ -43,7 +43,7 @@ Result timed() {
       .spread_pct = 0.62,
       .samples = 50,
       .gbps = 153.7,
-      .copy_gbps = 165.4};
+      .roof_gbps = 165.4};
 }
 
 /// The line's words: what it says, whatever the columns' widths.
@@ -97,7 +97,7 @@ TEST_CASE("on every line of a GPU the verdict stands in the same column, before 
   result.median_us = 123456;
   result.spread_pct = 12.3;
   result.gbps = 4321;
-  result.copy_gbps = 4000;
+  result.roof_gbps = 4000;
   CHECK(result_line(result, "", false).find("PASS") == column);
   CHECK(result_line(untimed(), "", false).find("UNSUPPORTED") == column);
   CHECK(result_line(result, "", false).size() <= 100 + std::string("  noisy").size());

@@ -46,7 +46,7 @@ Result timed() {
       .spread_pct = 0.62,
       .samples = 50,
       .gbps = 153.7,
-      .copy_gbps = 165.4,
+      .roof_gbps = 165.4,
       .device = "a GPU"};
 }
 
@@ -163,9 +163,9 @@ TEST_CASE("a run's table has a line for each lesson under its operation") {
   CHECK(run_table({}, {}, false) == "");
 }
 
-TEST_CASE("on a GPU a run's table has the share of the copy and in decode the time") {
+TEST_CASE("on a GPU a run's table has the share of the roof and in decode the time") {
   const Result prefill = changed(timed(), [](Result& r) {
-    r.regime = "prefill", r.cache = Cache::cold, r.gbps = 4000, r.copy_gbps = 4210;
+    r.regime = "prefill", r.cache = Cache::cold, r.gbps = 4000, r.roof_gbps = 4210;
   });
   const Result bf16 = changed(timed(), [](Result& r) { r.dtype = "bf16", r.median_us = 2; });
   const Result fp16 = changed(timed(), [](Result& r) { r.dtype = "fp16", r.median_us = 7; });
@@ -175,19 +175,19 @@ TEST_CASE("on a GPU a run's table has the share of the copy and in decode the ti
   const std::string text = run_table({prefill, timed(), bf16, unsupported, sweep}, {}, false);
   CHECK(
       words_in(text) == std::vector<std::string>{
-                            "% of copy; decode: time prefill decode", " cold warm", "rms_norm",
+                            "% of roof; decode: time prefill decode", " cold warm", "rms_norm",
                             " 04_warp_reduce PASS 95% 3.41 us", " 04_warp_reduce bf16 PASS 2.00 us",
                             " 06_float4 UNSUPPORTED -"});
   CHECK_THAT(run_table({timed(), fp16}, {}, false), !contains("7.00 us"));
 }
 
 TEST_CASE(
-    "on a GPU a lesson's table has times, bandwidth and the share of the copy, and no counts") {
+    "on a GPU a lesson's table has times, bandwidth and the share of the roof, and no counts") {
   const Result noisy = changed(timed(), [](Result& r) { r.spread_pct = 5.1; });
   const std::vector<std::string> lines = words_in(result_table({timed(), noisy}, {}, false));
   CHECK(
       lines == std::vector<std::string>{
-                   "04_warp_reduce time spread GB/s of copy",
+                   "04_warp_reduce time spread GB/s of roof",
                    "decode 16 x 4096 warm PASS 3.41 us 0.6% 154 93%",
                    "decode 16 x 4096 warm PASS 3.41 us 5.1% 154 93% noisy"});
 }

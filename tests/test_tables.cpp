@@ -35,7 +35,7 @@ Result timed(const char* implementation, const char* regime) {
   result.median_us = 100;
   result.bytes = 200'000'000;
   result.gbps = 2000;
-  result.copy_gbps = 4000;
+  result.roof_gbps = 4000;
   result.device = "NVIDIA H200";
   return result;
 }

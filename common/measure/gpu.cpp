@@ -4,8 +4,8 @@
 
 #include "common/base/cuda_check.hpp"
 #include "common/base/device.hpp"
+#include "common/measure/move.hpp"
 #include "common/measure/nvml.hpp"
-#include "common/measure/roofline.hpp"
 
 namespace rmsnorm {
 namespace {

@@ -1,14 +1,16 @@
 #pragma once
 /// \file
-/// The roof that matters: how fast as many bytes can be copied, in the same run.
+/// The roof that matters: how fast as many bytes can be moved in the same run, by a kernel that
+/// computes nothing.
 
 #include <cuda_runtime.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "common/contract/regime.hpp"
+#include "common/measure/move.hpp"
 #include "common/records/result.hpp"
 #include "common/tensors/workload.hpp"
 
@@ -19,33 +21,22 @@ inline double gbps(double bytes, double microseconds) {
   return bytes / microseconds / 1e3;
 }
 
-/// Starts a kernel that does nothing: that it starts shows that there is code for the GPU.
-cudaError_t launch_nothing();
+/// What an operation has to move of a set: its matrices, and of one in pieces, the first.
+std::vector<Stream> streams_of(const Workload& workload, int set);
 
-/// Bytes to copy, an even number, and where to. Both addresses are multiples of 16 bytes; they may
-/// be the same.
-struct Copy {
-  const void* from;    ///< on the device
-  void* to;            ///< likewise
-  std::int64_t bytes;  ///< 0 or more
-};
+/// Bytes read to bytes written: "2:1".
+std::string ratio_of(const std::vector<Stream>& streams);
 
-/// Copies with 16-byte loads and stores, one a thread; in one launch.
-cudaError_t copy_with_kernel(const Copy& first, const Copy& second, cudaStream_t stream);
-
-/// How fast a copy was.
-struct CopyRate {
+/// How fast a set's bytes were moved.
+struct Roof {
+  std::string name;                      ///< the ratio
   double gbps;                           ///< bytes read and bytes written both count
   std::optional<Disturbance> disturbed;  ///< as in a Timing
 };
 
-/// The best copy of the operation's matrices: each input that has an output to go to, in
-/// the order of the tensors, by cudaMemcpyAsync or copy_with_kernel, whichever is faster. Where
-/// the output has shorter elements, a part of the input is copied, so that as many bytes move as
-/// the two have together. \throws CudaError
-CopyRate measure_copy(const Workload& workload, Cache cache, double min_seconds);
-
-/// Bytes that measure_copy takes beside such a workload, for what has no room in the output.
-std::size_t room_for_copy(const Operation& operation, const WorkloadSpec& spec);
+/// The fastest way known to move as much as the operation reads and writes, in the same ratio:
+/// move(), with launches that overlap where the GPU lets them, or, of x to y alone,
+/// cudaMemcpyAsync. \throws CudaError
+Roof measure_roof(const Workload& workload, Cache cache, double min_seconds);
 
 }  // namespace rmsnorm

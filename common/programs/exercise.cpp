@@ -230,7 +230,7 @@ int time_kernel(Implementation kernel, const Exercise& exercise, const char* pro
   if (exit_code != kAllVerified || exercise.regimes.empty()) return exit_code;
   bool all = true;
   for (const Result& result : results) {
-    if (!percent_of_copy(result)) continue;  // the CPU device has no clock
+    if (!percent_of_roof(result)) continue;  // the CPU device has no clock
     const bool reached = is_as_fast_as_copy(result);
     say(slug, reached ? "GOAL" : "NOT YET", share_text(result));
     all = all && reached;
@@ -272,13 +272,13 @@ Outcome judge(const Goal& goal, const Watched& launch) {
 }
 
 bool is_as_fast_as_copy(const Result& result) {
-  return percent_of_copy(result).value_or(0) >= kAsFastAsCopy;
+  return percent_of_roof(result).value_or(0) >= kAsFastAsCopy;
 }
 
 std::string share_text(const Result& result) {
   return fmt::format(
       "at least {:.0f} % of the copy's bandwidth: {:.1f} % measured in {}", kAsFastAsCopy,
-      percent_of_copy(result).value_or(0), result.regime);
+      percent_of_roof(result).value_or(0), result.regime);
 }
 
 ExerciseRegistration::ExerciseRegistration(const Exercise& exercise) {

@@ -17,7 +17,7 @@ bool has_no_clock(const Result& r) {
 std::string time_columns(const Result& r) {
   if (has_no_clock(r)) return "";
   if (!r.median_us) return fmt::format("{:4} {:33} ", cache_text(r), "not timed");
-  const auto pct = percent_of_copy(r);
+  const auto pct = percent_of_roof(r);
   return fmt::format(
       "{:4} {:>9} +-{:4.1f}% {:>5.0f} GB/s {:>4} ", cache_text(r), microseconds(*r.median_us),
       r.spread_pct.value_or(0), r.gbps.value_or(0), pct ? fmt::format("{:.0f}%", *pct) : "-");

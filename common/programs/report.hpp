@@ -19,7 +19,7 @@ std::string microseconds(double us);
 ///
 ///     04_warp_reduce  decode  16 x 4096  warm  3.41 us +- 0.6%  154 GB/s  93%  PASS
 ///
-/// The percentage is the share of the copy's bandwidth. Where there is no clock, there are no
+/// The percentage is the share of the roof's bandwidth. Where there is no clock, there are no
 /// columns of times; of a lesson on the host, the largest error and the bound stand behind the
 /// verdict. With colour, that is green or red.
 std::string result_line(const Result& result, std::string_view remark, bool colour);

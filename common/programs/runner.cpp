@@ -37,19 +37,20 @@ class Runner {
     std::vector<std::optional<Cache>> caches(job_.caches.begin(), job_.caches.end());
     if (caches.empty()) caches.push_back(std::nullopt);
     for (const std::optional<Cache> cache : caches) {
-      std::optional<CopyRate> copy;
+      std::optional<Roof> roof;
       if (cache && (cache == Cache::warm || job_.not_cold.empty())) {
-        progress(fmt::format("copying {}, {}", text(), to_string(*cache)));
-        copy = measure_copy(workload_, *cache, min_seconds_);
+        progress(fmt::format("measuring the roof of {}, {}", text(), to_string(*cache)));
+        roof = measure_roof(workload_, *cache, min_seconds_);
       }
       for (std::size_t i = 0; i < findings.size(); ++i) {
         Finding finding = findings[i];
-        if (copy) {
+        if (roof) {
           finding.result.cache = cache;
-          finding.result.copy_gbps = copy->gbps;
+          finding.result.roof = roof->name;
+          finding.result.roof_gbps = roof->gbps;
         }
         if (finding.result.verdict == Verdict::pass) {
-          finding.remark = timed(job_.implementations[i], cache, copy, finding.result);
+          finding.remark = timed(job_.implementations[i], cache, roof, finding.result);
         }
         output_.add(finding);
       }
@@ -96,15 +97,15 @@ class Runner {
     output_.add(Finding{.result = std::move(result), .remark = error.what()});
   }
 
-  /// Fills in the times if there is a copy to compare them with; says what is to be said of it.
+  /// Fills in the times if there is a roof to compare them with; says what is to be said of it.
   std::string timed(
       const Implementation& implementation, std::optional<Cache> cache,
-      const std::optional<CopyRate>& copy, Result& result) {
+      const std::optional<Roof>& roof, Result& result) {
     if (job_.spec.memory == Memory::host) {
       return job_.has_fewer_rows ? "on the CPU, fewer rows" : "on the CPU";
     }
     if (is_cpu_device() || !cache) return "";
-    if (!copy) return job_.not_cold;
+    if (!roof) return job_.not_cold;
     progress(fmt::format("timing {} on {}, {}", implementation.slug, text(), to_string(*cache)));
     // One workspace for all sets, as in a framework, which gives the same memory to the next that
     // asks.
@@ -119,7 +120,7 @@ class Runner {
       result.median_us = timing.median_us;
       result.spread_pct = timing.spread_pct;
       result.samples = timing.samples;
-      result.disturbed = timing.disturbed ? timing.disturbed : copy->disturbed;
+      result.disturbed = timing.disturbed ? timing.disturbed : roof->disturbed;
       result.gbps = gbps(static_cast<double>(result.bytes), timing.median_us);
       return "";
     } catch (const CudaError& error) {

@@ -11,7 +11,6 @@
 
 #include "common/base/device.hpp"
 #include "common/measure/benchmark.hpp"
-#include "common/measure/roofline.hpp"
 
 namespace rmsnorm {
 namespace {
@@ -22,12 +21,6 @@ constexpr std::int64_t kElementsForCpuLesson = std::int64_t{1} << 22;
 std::size_t bytes_of_set(const Operation& operation, const WorkloadSpec& spec) {
   return static_cast<std::size_t>(
       bytes_of_tensors(operation, sizes_of(operation, spec), spec.types));
-}
-
-/// Bytes that it takes to verify and time it.
-std::size_t bytes_needed(const Operation& operation, const WorkloadSpec& spec) {
-  const std::size_t beside = is_cpu_device() ? 0 : room_for_copy(operation, spec);
-  return Workload::bytes(operation, spec) + beside;
 }
 
 /// Why it is not timed with a cold L2, as a remark; "" if it can be.
@@ -166,12 +159,12 @@ class Scheduler {
     const std::size_t budget = gpu_->free_bytes / 10 * 9;
     // A regime has the same shape in every type, that of fp32.
     while (regime.name != kCustomRegime && shape.rows > 1 &&
-           bytes_needed(operation, with_sets(operation, shape, {})) > budget) {
+           Workload::bytes(operation, with_sets(operation, shape, {})) > budget) {
       shape.rows /= 2;
     }
     WorkloadSpec spec = with_sets(operation, shape, types);
-    if (bytes_needed(operation, spec) > budget) spec.sets = 1;
-    const std::size_t needed = bytes_needed(operation, spec);
+    if (Workload::bytes(operation, spec) > budget) spec.sets = 1;
+    const std::size_t needed = Workload::bytes(operation, spec);
     if (needed > budget) {
       throw TooLarge(fmt::format(
           "{} x {} needs {:.1f} GiB on the {}, which has {:.1f} GiB to spare", shape.rows,

@@ -68,14 +68,14 @@ Cells measured(const Result& r) {
       r.median_us ? microseconds(*r.median_us) : "",
       percent(r.spread_pct, 1),
       r.gbps ? fmt::format("{:.0f}", *r.gbps) : "",
-      percent(percent_of_copy(r), 0),
+      percent(percent_of_roof(r), 0),
       has_error ? fmt::format("{:.1e}", *r.max_error) : "",
       has_error ? fmt::format("{:.1e}", *r.error_bound) : "",
       r.disturbed                            ? in_words(*r.disturbed)
       : r.spread_pct.value_or(0) > kNoisyPct ? "noisy"
                                              : ""};
 }
-const Cells kMeasured = {"time", "spread", "GB/s", "of copy", "error", "bound", ""};
+const Cells kMeasured = {"time", "spread", "GB/s", "of roof", "error", "bound", ""};
 
 std::string shape_text(std::int64_t rows, std::int64_t hidden) {
   return fmt::format("{} x {}", rows, hidden);
@@ -98,7 +98,7 @@ std::string time_or_share(const Result& r) {
   if (r.verdict == Verdict::unsupported) return "-";
   if (!r.median_us) return "";
   const std::string text =
-      r.regime == kDecodeRegime ? microseconds(*r.median_us) : percent(percent_of_copy(r), 0);
+      r.regime == kDecodeRegime ? microseconds(*r.median_us) : percent(percent_of_roof(r), 0);
   return r.disturbed ? text + kMark : text;
 }
 
@@ -263,7 +263,7 @@ std::string run_table(
       if (line.launch) place_in(shapes, shape_text(line.launch->rows, line.launch->hidden));
     }
   }
-  const std::string corner = !columns.empty()     ? "% of copy; decode: time"
+  const std::string corner = !columns.empty()     ? "% of roof; decode: time"
                              : shapes.empty()     ? ""
                              : shapes.size() == 1 ? "per row, " + shapes[0]
                                                   : "per row";

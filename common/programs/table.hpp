@@ -41,7 +41,7 @@ std::string result_table(
 
 /// A line for each lesson, and for what does the same operation, under the operation's name: its
 /// verdict, and what a row costs in the first of its launches. Where times were measured, a line
-/// for each type, with the time of one launch in decode and % of the copy elsewhere. Variants have
+/// for each type, with the time of one launch in decode and % of the roof elsewhere. Variants have
 /// no line unless they are wrong; sweeps, problems of the reader's own and fp16, which is like
 /// bf16, no column of times. "" if there are no results.
 std::string run_table(

@@ -22,7 +22,7 @@ constexpr auto for_each_field = [](auto& r, auto&& visit) {
   visit("hidden", r.hidden), visit("sizes", r.sizes), visit("cache", r.cache);
   visit("median_us", r.median_us), visit("spread_pct", r.spread_pct), visit("samples", r.samples);
   visit("disturbed", r.disturbed), visit("bytes", r.bytes), visit("gbps", r.gbps);
-  visit("copy_gbps", r.copy_gbps), visit("peak_gbps", r.peak_gbps);
+  visit("roof", r.roof), visit("roof_gbps", r.roof_gbps), visit("peak_gbps", r.peak_gbps);
   visit("bytes_per_row_predicted", r.bytes_per_row_predicted), visit("max_error", r.max_error);
   visit("error_bound", r.error_bound), visit("verdict", r.verdict), visit("device", r.device);
   visit("driver", r.driver), visit("cuda", r.cuda), visit("version", r.version);

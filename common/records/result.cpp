@@ -26,9 +26,9 @@ bool is_variant(std::string_view slug) {
   return slug.find('/') != slug.npos;
 }
 
-std::optional<double> percent_of_copy(const Result& result) {
-  if (!result.gbps || !result.copy_gbps || !(*result.copy_gbps > 0)) return std::nullopt;
-  return 100 * *result.gbps / *result.copy_gbps;
+std::optional<double> percent_of_roof(const Result& result) {
+  if (!result.gbps || !result.roof_gbps || !(*result.roof_gbps > 0)) return std::nullopt;
+  return 100 * *result.gbps / *result.roof_gbps;
 }
 
 std::string cache_text(const Result& result) {

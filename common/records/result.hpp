@@ -51,13 +51,15 @@ struct Result {
   std::optional<double> median_us = {};  ///< median time of one launch, microseconds
   std::optional<double> spread_pct = {};      ///< half the 10-90 % range, in % of the median
   int samples = 0;                            ///< timed samples behind the median
-  std::optional<Disturbance> disturbed = {};  ///< it or the copy, in each repeat
-  std::int64_t bytes = 0;                  ///< that any implementation has to move: what is counted
-  std::optional<double> gbps = {};         ///< bytes / median, GB/s
-  std::optional<double> copy_gbps = {};    ///< the best copy of as many bytes, in the same run
-  std::optional<double> peak_gbps = {};    ///< the data sheet's peak of global memory
-  double bytes_per_row_predicted = 0;      ///< the implementation's own claim, bytes
-  std::optional<double> max_error = {};    ///< largest relative error of an element
+  std::optional<Disturbance> disturbed = {};  ///< it or the roof, in each repeat
+  std::int64_t bytes = 0;                ///< that any implementation has to move: what is counted
+  std::optional<double> gbps = {};       ///< bytes / median, GB/s
+  std::string roof = {};                 ///< what was moved to find it: "2:1", bytes read to bytes
+                                         ///< written; "copy": 1:1, by launches that do not overlap
+  std::optional<double> roof_gbps = {};  ///< as many bytes, moved in the same run
+  std::optional<double> peak_gbps = {};  ///< the data sheet's peak of global memory
+  double bytes_per_row_predicted = 0;    ///< the implementation's own claim, bytes
+  std::optional<double> max_error = {};  ///< largest relative error of an element
   std::optional<double> error_bound = {};  ///< what rounding can explain
   Verdict verdict = Verdict::pass;         ///< whether it is right
   std::string device = {};                 ///< the GPU's name, or "cpu"
@@ -71,8 +73,8 @@ struct Result {
 /// Whether the slug names a second kernel of a lesson, as in "02_naive/thread_per_row".
 bool is_variant(std::string_view slug);
 
-/// Bandwidth in per cent of the copy's, if both were measured.
-std::optional<double> percent_of_copy(const Result& result);
+/// Bandwidth in per cent of the roof's, if both were measured.
+std::optional<double> percent_of_roof(const Result& result);
 
 /// "warm", or "" where nothing was timed.
 std::string cache_text(const Result& result);

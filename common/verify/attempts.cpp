@@ -33,7 +33,7 @@ constexpr std::int64_t kMostElements = 1 << 17;
 constexpr Shape kMore[] = {{4097, 128}, {2, 20000}, {2, 49152}, {2, 65544}, {1, 131080}};
 
 /// Where ranks share the device, each block has several of these rows, of several warps.
-constexpr Shape kRowsOfBlock = {33, 1040};
+constexpr Shape kSeveralRowsEach = {33, 1040};
 
 bool is_in_second(int row) {
   return row % 2 == 0;
@@ -457,7 +457,7 @@ std::vector<Attempt> attempts_for(
     smallest.more[i] = *std::ranges::min_element(operation.sizes[i].values);
   }
   std::vector<Shape> more(std::begin(kMore), std::end(kMore));
-  if (has_ranks) more.push_back(kRowsOfBlock);
+  if (has_ranks) more.push_back(kSeveralRowsEach);
   for (const Shape shape : more) {
     smallest.rows = shape.rows;
     smallest.hidden = shape.hidden;

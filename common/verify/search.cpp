@@ -20,7 +20,7 @@
 namespace rmsnorm {
 namespace {
 
-constexpr double kMostElements = 1 << 22;    // of one problem
+constexpr double kMostOfProblem = 1 << 22;   // of one problem
 constexpr double kElementsOfPair = 1 << 20;  // of one of two sizes that a constant limits
 constexpr double kMostWork = 2e6;            // of all at constants, and of all with other values
 constexpr int kElementsOfRow = 256;          // that take as long as a row does beside its elements
@@ -181,7 +181,7 @@ void Search::propose_shape(Attempt attempt, double rows, double hidden) {
   WorkloadSpec one = attempt.spec;
   one.rows = one.hidden = 1;
   const auto lines = static_cast<double>(lines_of(operation, sizes_of(operation, one)));
-  const double most = kMostElements / lines;
+  const double most = kMostOfProblem / lines;
   if (rows * hidden > most) {  // the other size makes room
     (rows == attempt.spec.rows ? rows : hidden) = rows == attempt.spec.rows ? 1 : 8;
   }

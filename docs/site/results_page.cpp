@@ -104,7 +104,7 @@ std::string times(const std::vector<Result>& results) {
       escape_html(
           "Measured on " + plots::sources_of(on_gpu, "; ") +
           plots::words_for_mark(results, ". ", "")),
-      {"L2", "time, µs", "spread, %", "bandwidth, GB/s", "of copy, %", "of peak, %",
+      {"L2", "time, µs", "spread, %", "bandwidth, GB/s", "of roof, %", "of peak, %",
        "largest error", "bound", "verdict", "version"});
   const auto error = [](double e) { return fmt::format("{:.1e}", e); };
   for (const Result& r : results) {
@@ -117,7 +117,7 @@ std::string times(const std::vector<Result>& results) {
             time,
             number(r.spread_pct, plots::percent),
             number(r.gbps, plots::gigabytes_per_second),
-            number(percent_of_copy(r), plots::percent),
+            number(percent_of_roof(r), plots::percent),
             number(of_peak, plots::percent),
             number(r.max_error, error),
             number(r.error_bound, error),

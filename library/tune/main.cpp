@@ -101,7 +101,7 @@ std::vector<double> measure(const std::vector<ForwardShape>& shapes, const Workl
   return medians;
 }
 
-/// Verifies and times all shapes for rows of this length, prints the times as shares of a copy's,
+/// Verifies and times all shapes for rows of this length, prints the times as shares of the roof's,
 /// and says what the table is to have of it.
 tune::Plan tuned(const Width& width, const Gpu& gpu, bool has_clusters) {
   const Operation& operation = operation_of<RmsNorm>();
@@ -119,18 +119,18 @@ tune::Plan tuned(const Width& width, const Gpu& gpu, bool has_clusters) {
     if (spec.sets * bytes < 2 * gpu.l2_bytes) continue;  // they are never out of the L2
     progress(fmt::format("timing {} x {}", rows, width.text()));
     const Workload workload(operation, spec);
-    const double copy = measure_copy(workload, Cache::cold, kSeconds).gbps;
+    const double roof = measure_roof(workload, Cache::cold, kSeconds).gbps;
     const std::vector<double> medians = measure(shapes, workload);
     heading += fmt::format(" {:>9}", rows);
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       times[i].push_back(medians[i]);
       const auto moved = static_cast<double>(workload.bytes_to_move());
-      shares[i] += fmt::format(" {:9.3f}", gbps(moved, medians[i]) / copy);
+      shares[i] += fmt::format(" {:9.3f}", gbps(moved, medians[i]) / roof);
     }
   }
   end_progress();
   const tune::Choice choice = tune::choose(times);
-  fmt::print("{:47}{}  rows; share of a copy\n", width.text(), heading);
+  fmt::print("{:47}{}  rows; share of the roof\n", width.text(), heading);
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const char* const mark = i == choice.index ? "* " : "  ";
     const char* const note = i == 0 ? "  the formula's" : "";

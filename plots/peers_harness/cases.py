@@ -118,8 +118,10 @@ def all_cases():
     for hidden in (4096, 8192):
         cases += [Case("residual_add", "bf16", (rows, hidden)) for rows in (64, 4096, 32768)]
     cases += [Case("residual_add", "bf16", (rows, 65536)) for rows in (16, 4096)]
+    cases += [Case("residual_add", "bf16", shape) for shape in ((1048576, 128), (32768, 769))]
     cases += [Case("backward", "bf16", (16384, hidden)) for hidden in (1024, 4096, 8192, 32768)]
     for name in SCALING:
         cases += [Case(name, "bf16", (32768, 1024 << i)) for i in range(5)]  # to 16384
+        cases += [Case(name, "bf16", (8192, 49152))]
         cases += [Case("decode_" + name, "bf16", (rows, 4096)) for rows in (1, 16, 64)]
     return cases

@@ -33,7 +33,8 @@ class Row:
     disturbed: str = ""
     bytes: int = 0
     gbps: float | None = None
-    copy_gbps: float | None = None
+    roof: str = ""
+    roof_gbps: float | None = None
     peak_gbps: float | None = None
     bytes_per_row_predicted: float = 0
     max_error: float | None = None

@@ -8,6 +8,7 @@ from .clock import Recording, record_for_timing
 from .implementations import Missing
 from .program import say
 from .results import Row, gbps
+from .roof import name_of, roof_gbps, streams_of
 from .tensors import Tensors
 from .turns import time_in_turns
 
@@ -16,22 +17,6 @@ def _in_words(error):
     """An exception in one line."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-
-
-def _copies(case, sets):
-    """Launches that copy as many bytes as the case must move."""
-    size = case.bytes_moved // 8 * 4  # whole words
-    stride = -(-size // 256) * 256
-    block = torch.zeros(2, sets, stride, dtype=torch.uint8, device="cuda")
-    source, target = ([block[side, i, :size] for i in range(sets)] for side in (0, 1))
-    copies = {"copy_": lambda i: target[i].copy_(source[i])}  # cudaMemcpyAsync
-    try:
-        from .copy_kernel import copy_with_kernel
-    except ImportError:
-        say("  the copy kernel is left out: Triton is not installed")
-    else:
-        copies["copy kernel"] = lambda i: copy_with_kernel(source[i], target[i])
-    return copies
 
 
 def _warm_up(launch, sets, stream):
@@ -90,17 +75,17 @@ def _prepare(implementation, tensors, stream, row):
     return None
 
 
-def run_case(case, implementations, common, min_seconds, calm=None):
+def run_case(case, implementations, roof, common, min_seconds, calm=None):
     """The rows of a case; `common` are the fields that all rows share. None if it is too large."""
     try:
-        return _run_case(case, implementations, common, min_seconds, calm or Calm())
+        return _run_case(case, implementations, roof, common, min_seconds, calm or Calm())
     except torch.cuda.OutOfMemoryError:
         say("  left out: the GPU's memory is too small for two sets of tensors and their results")
     torch.cuda.empty_cache()  # by now nothing of the case is in use
     return []
 
 
-def _run_case(case, implementations, common, min_seconds, calm):
+def _run_case(case, implementations, roof, common, min_seconds, calm):
     torch.compiler.reset()  # many shapes of one function would count as too many recompilations
     with torch.set_grad_enabled(case.is_backward):
         l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
@@ -122,16 +107,17 @@ def _run_case(case, implementations, common, min_seconds, calm):
             rows.append(row)
             if launch is not None:
                 launches[row.implementation] = launch
-        copies = _copies(case, tensors.sets)
-        for copy in copies.values():
-            _warm_up(copy, tensors.sets, stream)
+        ways = roof.launches(tensors)
+        for way in ways.values():
+            _warm_up(way, tensors.sets, stream)
         recordings = {
             name: record_for_timing(launch, tensors.sets, stream)
-            for name, launch in {**copies, **launches}.items()}
+            for name, launch in {**ways, **launches}.items()}
         timings, disturbed = calm.timed(
             lambda look: time_in_turns(recordings, min_seconds, look))
 
-    copy_gbps = max(gbps(case.bytes_moved, timings[name].median_us) for name in copies)
+    streams = streams_of(tensors, 0)
+    roof_rate = roof_gbps(streams, [timings[name] for name in ways])
     for row in rows:
         if row.implementation in timings:
             timing = timings[row.implementation]
@@ -139,10 +125,10 @@ def _run_case(case, implementations, common, min_seconds, calm):
             row.median_us, row.spread_pct = timing.median_us, timing.spread_pct
             row.samples, row.disturbed = timing.samples, disturbed
             row.gbps = gbps(case.bytes_moved, timing.median_us)
-            row.copy_gbps = copy_gbps
+            row.roof, row.roof_gbps = name_of(streams), roof_rate
     for name, timing in timings.items():
         rate = gbps(case.bytes_moved, timing.median_us)
         say(f"  {name:14} {timing.median_us:10.2f} us +- {timing.spread_pct:4.1f} %"
-            f" {rate:7.0f} GB/s {100 * rate / copy_gbps:6.1f} % of copy"
+            f" {rate:7.0f} GB/s {100 * rate / roof_rate:6.1f} % of roof"
             + (f"  at the {disturbed} cap" if disturbed else ""))
     return rows

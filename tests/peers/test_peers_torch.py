@@ -328,7 +328,7 @@ def record_for_timing(launch, sets, stream):
 def run_on_cpu(case, those, calm=None):
     """run_case() with CPU tensors and CpuRecordings; returns the rows and what was said."""
     properties = mock.Mock(L2_cache_size=1 << 17)
-    copies = {"copy_": lambda i: (torch.zeros(1),)}
+    roof = mock.Mock(launches=lambda tensors: {"copy_": lambda i: (torch.zeros(1),)})
     said = io.StringIO()
     with contextlib.ExitStack() as patches:
         for target, name, stand_in in [
@@ -339,11 +339,10 @@ def run_on_cpu(case, those, calm=None):
             (run, "Tensors", lambda case, device, l2: tensors.Tensors(case, "cpu", l2)),
             (run, "Recording", CpuRecording),
             (run, "record_for_timing", record_for_timing),
-            (run, "_copies", lambda case, sets: copies),
         ]:
             patches.enter_context(mock.patch.object(target, name, stand_in))
         patches.enter_context(contextlib.redirect_stderr(said))
-        rows = run.run_case(case, those, {"device": "no GPU"}, min_seconds=0.1, calm=calm)
+        rows = run.run_case(case, those, roof, {"device": "no GPU"}, min_seconds=0.1, calm=calm)
         return rows, said.getvalue()
 
 
@@ -358,7 +357,8 @@ class Run(unittest.TestCase):
                 self.assertEqual(row.bytes, case.bytes_moved)
                 self.assertEqual(row.median_us, 20)
                 self.assertAlmostEqual(row.gbps, case.bytes_moved / 20e3)
-                self.assertAlmostEqual(row.copy_gbps, row.gbps)
+                self.assertAlmostEqual(row.roof_gbps, row.gbps)
+                self.assertEqual(row.roof, "2:1" if case.is_backward else "1:1")
                 self.assertGreaterEqual(row.samples, 11)
 
     def test_a_wrong_implementation_is_reported_and_never_timed(self):
@@ -373,7 +373,7 @@ class Run(unittest.TestCase):
         rows, said = run_on_cpu(
             FORWARD, [Right(), Wrong(without_weight)], calm=Calm(lambda: "power"))
         self.assertEqual([row.disturbed for row in rows], ["power", ""])
-        self.assertIn("% of copy  at the power cap", said)
+        self.assertIn("% of roof  at the power cap", said)
         (row,), said = run_on_cpu(FORWARD, [Right()])
         self.assertEqual(row.disturbed, "")
         self.assertNotIn("cap", said)

@@ -1,0 +1,32 @@
+#pragma once
+/// \file
+/// Kernels that compute nothing: one that moves as many bytes as an operation has to, and an empty
+/// one.
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace rmsnorm {
+
+/// Starts a kernel that does nothing: that it starts shows that there is code for the GPU.
+cudaError_t launch_nothing();
+
+/// A tensor that is read, or written, or both.
+struct Stream {
+  void* data;          ///< on the device, at a multiple of 16 bytes
+  std::int64_t bytes;  ///< 0 or more; what fills no vector of 16 bytes is left out
+  bool is_read;        ///< each vector once
+  bool is_written;     ///< likewise; what is read, too, keeps its values
+};
+
+/// Reads and writes all streams side by side, in one launch: each thread moves its share of each of
+/// them, in vectors of 16 bytes, up to 8 in each direction, and loads all before it stores. What is
+/// written and not read becomes a mixture of all that is read. Returns what the launch returned;
+/// cudaErrorInvalidValue for more than 8 streams in a direction.
+/// \param overlaps  the launch may begin while the one before it in the stream ends, as those of
+///                  lesson 12 do: only from Hopper on
+cudaError_t move(const std::vector<Stream>& streams, bool overlaps, cudaStream_t stream);
+
+}  // namespace rmsnorm
