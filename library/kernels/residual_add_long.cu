@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(kMaxSummingThreads)
     const float squares = squares_of_thread(0, threadIdx.x);
     let_next_begin();
     total = row_sum<kMaxSummingThreads>(squares, sums);
-  } else if (threads == 32) {
-    total = group_sum(squares_of_thread(0, threadIdx.x), 32);
+  } else if (threads <= 32) {
+    total = group_sum(squares_of_thread(0, threadIdx.x), threads);
     let_next_begin();
     __syncwarp();  // a lane stores where others have loaded
   } else {
