@@ -217,9 +217,17 @@ TEST_CASE("8 bits of rows of any length, with every scaling, both roundings, and
       }
     }
   }
-  for (const int hidden : {12288, 16384, 16392, 20001}) {
+  const Types bf16{.dtype = Dtype::bf16, .weight = Dtype::bf16}, fp32{.dtype = Dtype::fp32};
+  for (const auto& [hidden, types] :
+       {std::pair{12288, bf16},
+        {16384, bf16},
+        {16392, bf16},
+        {20001, bf16},
+        {49152, bf16},
+        {8200, fp32},
+        {131080, bf16}}) {
     const Layout at = contiguous({2, hidden});
-    for (Call call : variants({.dtype = Dtype::bf16, .weight = Dtype::bf16}, at, at)) {
+    for (Call call : variants(types, at, at)) {
       call.norm = at;
       if (call.rounding == RMSNORM_ROUND_ONCE) call.residual = at;
       check_call(call);

@@ -113,18 +113,28 @@ __device__ inline void wait_for_cluster() {
   asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
 }
 
-/// Sum over the threads of a cluster, which all have called arrive_at_cluster(). Every one gets it.
+/// The numbers of the threads of a cluster, whose blocks have all begun, as one. Every thread gets
+/// it. The numbers are 0 or more, if they are not added.
 /// \param threads  of each block
-/// \param sums  of each warp of the cluster; the barrier counts their bytes
-__device__ inline float cluster_sum(
-    float value, int threads, int blocks, int rank, float* sums, Mbarrier* barrier) {
+/// \param partial  of each warp of the cluster; the barrier counts their bytes
+template <class Op>
+__device__ float cluster_reduce(
+    float value, int threads, int blocks, int rank, float* partial, Mbarrier* barrier, Op op) {
   const int warps = threads / 32;
   const int lane = threadIdx.x % 32;
-  value = group_sum(value, 32);
+  value = warp_reduce(value, 32, op);
+  if (lane < blocks) {
+    store_in_block(&partial[rank * warps + threadIdx.x / 32], value, barrier, lane);
+  }
+  wait_for_bytes(barrier);  // every warp's number is in this block's partial[]
+  return reduce_partial(partial, warps * blocks, op);
+}
+
+/// Their sum, where all have called arrive_at_cluster().
+__device__ inline float cluster_sum(
+    float value, int threads, int blocks, int rank, float* sums, Mbarrier* barrier) {
   wait_for_cluster();  // every block has begun: its barrier is there
-  if (lane < blocks) store_in_block(&sums[rank * warps + threadIdx.x / 32], value, barrier, lane);
-  wait_for_bytes(barrier);  // every warp's sum is in this block's sums[]
-  return sum_of(sums, warps * blocks);
+  return cluster_reduce(value, threads, blocks, rank, sums, barrier, Sum());
 }
 
 #endif

@@ -11,6 +11,15 @@ cudaError_t launch(const Fp8Norm& given, cudaStream_t stream) {
   ForwardShape shape;
   const cudaError_t error = shape_on_device(op, &shape);
   if (error != cudaSuccess) return error;
+  if (shape.kind == Kind::cluster) {
+    const ForwardPlan plan = plan_for(op, shape);
+    const cudaError_t launched = launch_staged(
+        fp8_cluster_kernel(op), {.x = plan.blocks, .y = outer_of(op), .cluster = plan.cluster},
+        dim3(plan.threads), fp8_staged_bytes(op, plan), stream, op, plan);
+    if (!is_refused(launched)) return launched;
+    cudaGetLastError();  // a part of a GPU may be too small for the cluster
+    shape = shape_for_any(op);
+  }
   const ForwardPlan plan = plan_for(op, shape);
   const Fp8Kernel kernel =
       shape.kind == Kind::aligned ? fp8_aligned_kernel(op, plan) : fp8_any_kernel(op);

@@ -66,28 +66,6 @@ __device__ float sum_of_twins(float (&value)[2], float* partial, int threads) {
   return group_sum(lane < 2 * warps ? partial[lane] : 0, 32);
 }
 
-/// The elements of a vector in fp32.
-template <class T>
-__device__ void widen_all(const uint4& v, float* number) {
-#pragma unroll
-  for (int i = 0; i < kSize<T> / 2; ++i) {
-    const float2 pair = widen(reinterpret_cast<const Pair<T>*>(&v)[i]);
-    number[2 * i] = pair.x;
-    number[2 * i + 1] = pair.y;
-  }
-}
-
-/// The same, each rounded to the nearest.
-template <class T>
-__device__ uint4 narrow_all(const float* number) {
-  uint4 v;
-#pragma unroll
-  for (int i = 0; i < kSize<T> / 2; ++i) {
-    reinterpret_cast<Pair<T>*>(&v)[i] = narrow<T>({number[2 * i], number[2 * i + 1]});
-  }
-  return v;
-}
-
 /// The row of a thread, so many behind that of its block's first threads. These share one
 /// address, so the compiler has it computed once for all of a warp.
 template <class V>

@@ -67,6 +67,25 @@ inline bool prefetches_ahead(const Fp8Norm& op, const ForwardPlan& plan) {
   return op.scales != Scales::given || !is_enough;
 }
 
+constexpr int kFp8ClusterVectors = 4;  ///< of 16 bytes of x, that each thread of a cluster has
+
+/// The shape for rows of so many vectors, which are more than a block holds: of each block but the
+/// last, so many that no group of columns is in two.
+inline ForwardShape fp8_cluster_for(int vectors) {
+  return cluster_for(vectors, kFp8ClusterVectors);
+}
+
+/// Vectors of each block of a cluster but the last: whole groups.
+constexpr int fp8_part_of(int vectors, int cluster) {
+  constexpr int kGroups = 32;  // vectors: one group of fp32, or two of 16 bits
+  return ((vectors - 1) / (cluster * kGroups) + 1) * kGroups;
+}
+
+/// The shared memory of a block of a cluster.
+inline int fp8_staged_bytes(const Fp8Norm& op, const ForwardPlan& plan) {
+  return (op.residual.data == nullptr ? 1 : 2) * plan.part * 16;
+}
+
 /// The launch of an operation, on the current device: as that of its forward launch, but for twins,
 /// and for blocks, which are those of one outer index.
 inline ForwardPlan plan_for(const Fp8Norm& op, const ForwardShape& shape) {
@@ -78,23 +97,36 @@ inline ForwardPlan plan_for(const Fp8Norm& op, const ForwardShape& shape) {
   const std::int64_t row_bytes = std::int64_t{op.hidden} * bytes_of(op.dtype);
   if (shape.kind == Kind::aligned && prefetches_ahead(op, plan))
     plan.prefetch_distance = prefetch_distance(row_bytes, op.inner, 32 << 10);
-  plan.blocks = (op.inner + plan.rows - 1) / plan.rows;
+  if (shape.kind == Kind::cluster)
+    plan.part = fp8_part_of(vectors_of(forward_of(op)), plan.cluster);
+  plan.blocks = (op.inner + plan.rows - 1) / plan.rows * plan.cluster;
   const int tensors = op.residual.data == nullptr ? 1 : 2;
-  plan.prefetching_blocks =
-      prefetching_blocks(tensors * plan.rows * row_bytes, plan.blocks * outer_of(op));
+  plan.prefetching_blocks = prefetching_blocks(
+      tensors * plan.rows * row_bytes / plan.cluster, plan.blocks * outer_of(op));
   return plan;
 }
 
-/// The shape of an operation: of Kind::aligned, or of Kind::mixed for the kernel that takes
-/// everything. Returns what the CUDA calls returned.
+/// The shape for the kernel that takes everything.
+inline ForwardShape shape_for_any(const Fp8Norm& op) {
+  return {Kind::mixed, mixed_threads(op.hidden), 0, 1};
+}
+
+/// The shape of an operation: of Kind::aligned or Kind::cluster, or of Kind::mixed for the kernel
+/// that takes everything. Returns what the CUDA calls returned.
 inline cudaError_t shape_on_device(const Fp8Norm& op, ForwardShape* shape) {
   *shape = {Kind::aligned, 0, 0, 1};
   const HeadsForward forward = forward_of(op);
   if (is_aligned(op) && !has_odd_weight(forward)) {
     const cudaError_t error = shape_on_device(forward, shape);
     if (error != cudaSuccess || shape->kind == Kind::aligned) return error;
+    const int vectors = vectors_of(forward);
+    constexpr int kMost = kMaxCluster * kMaxClusterThreads * kFp8ClusterVectors;
+    if (has_clusters() && vectors <= kMost) {
+      *shape = fp8_cluster_for(vectors);
+      return cudaSuccess;
+    }
   }
-  *shape = {Kind::mixed, mixed_threads(op.hidden), 0, 1};
+  *shape = shape_for_any(op);
   return cudaSuccess;
 }
 

@@ -4,8 +4,8 @@
 
 #include <cuda_fp8.h>
 
+#include "library/kernels/forward_row.cuh"
 #include "library/kernels/fp8.hpp"
-#include "library/kernels/row.cuh"
 
 namespace rmsnorm::kernels {
 
@@ -14,6 +14,28 @@ template <int kCount>
 struct alignas(kCount) Quantized {
   unsigned words[kCount / 4];
 };
+
+/// The elements of a vector in fp32.
+template <class T>
+__device__ void widen_all(const uint4& v, float* number) {
+#pragma unroll
+  for (int i = 0; i < kSize<T> / 2; ++i) {
+    const float2 pair = widen(reinterpret_cast<const Pair<T>*>(&v)[i]);
+    number[2 * i] = pair.x;
+    number[2 * i + 1] = pair.y;
+  }
+}
+
+/// The same, each rounded to the nearest.
+template <class T>
+__device__ uint4 narrow_all(const float* number) {
+  uint4 v;
+#pragma unroll
+  for (int i = 0; i < kSize<T> / 2; ++i) {
+    reinterpret_cast<Pair<T>*>(&v)[i] = narrow<T>({number[2 * i], number[2 * i + 1]});
+  }
+  return v;
+}
 
 /// The limit, or the scale that is given.
 __device__ inline float limit_or_scale(const Fp8Norm& op) {

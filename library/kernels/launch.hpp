@@ -91,7 +91,7 @@ constexpr int kSharedBytes = 47 << 10;
 
 /// The most that a block of the current device can ask for. Returns what the CUDA calls returned.
 inline cudaError_t most_shared_bytes(int* bytes) {
-  constexpr int kVariables = 1024;  // bytes of a kernel's own
+  constexpr int kVariables = 2048;  // bytes of a kernel's own
   const cudaDeviceProp* device = nullptr;
   const cudaError_t error = properties_of_device(&device);
   if (error == cudaSuccess) *bytes = static_cast<int>(device->sharedMemPerBlockOptin) - kVariables;

@@ -1,7 +1,6 @@
 // Rows that are no vectors of 16 bytes, of any length or at any address: they are copied to shared
 // memory and back in such vectors, but for their ends. In between, each thread has the columns that
 // it would have of whole vectors, in that order.
-#include <bit>
 #include <cstdint>
 #include <cuda/annotated_ptr>
 
@@ -90,7 +89,7 @@ __global__ void __launch_bounds__(kMaxSummingThreads)
   let_next_begin();
   meet();  // the row is there
 
-  const int shift = std::countr_zero(static_cast<unsigned>(op.pieces));
+  const int shift = __ffs(op.pieces) - 1;
   const auto column = [&](int k) {
     const int vector = threadIdx.x + (k >> shift) * threads;
     return (vector << shift) + (k & (op.pieces - 1));

@@ -153,11 +153,12 @@ __device__ inline float warp_or_block_sum(float value, float* partial) {
   return blockDim.x == 32 ? group_sum(value, 32) : row_sum<0>(value, partial);
 }
 
-/// The sum of what so many warps have left in shared memory. Every lane of a warp gets it.
-__device__ inline float sum_of(const float* sums, int warps) {
-  float sum = 0;
-  for (int i = threadIdx.x % 32; i < warps; i += 32) sum += sums[i];
-  return group_sum(sum, 32);
+/// What so many warps have left in shared memory as one number. Every lane of a warp gets it.
+template <class Op>
+__device__ float reduce_partial(const float* partial, int warps, Op op) {
+  float all = 0;
+  for (int i = threadIdx.x % 32; i < warps; i += 32) all = op(all, partial[i]);
+  return warp_reduce(all, 32, op);
 }
 
 /// The sum over the threads of another launch, in which `blocks` of so many warps share a row. The
@@ -173,7 +174,7 @@ __device__ float sum_in_order_of(int blocks, int warps, float* sums, OfThread of
   }
   let_next_begin();
   __syncthreads();  // every warp's sum is in sums[]
-  return sum_of(sums, blocks * warps);
+  return reduce_partial(sums, blocks * warps, Sum());
 }
 
 }  // namespace rmsnorm::kernels
