@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cuda/annotated_ptr>
 
 #include "common/measure/move.hpp"
 
@@ -21,6 +22,7 @@ struct Accesses {
   Access stores[kMost];
   int store_count;
   int kept_count;
+  cuda::access_property policy;  ///< of loads, in the L2 cache
 };
 
 __global__ void nothing() {}
@@ -38,7 +40,10 @@ __global__ void move_vectors(const __grid_constant__ Accesses accesses) {
 #pragma unroll
   for (int k = 0; k < kLoads; ++k) {
     const std::int64_t i = place(accesses.loads[k]);
-    if (i < accesses.loads[k].end) v[k] = accesses.loads[k].first[i];
+    const uint4* const from = accesses.loads[k].first;
+    if (i < accesses.loads[k].end) {
+      v[k] = cuda::associate_access_property(from, accesses.policy)[i];
+    }
   }
   uint4 mixture = v[0];
 #pragma unroll
@@ -99,9 +104,15 @@ cudaError_t launch_nothing() {
   return cudaGetLastError();
 }
 
-cudaError_t move(const std::vector<Stream>& streams, bool overlaps, cudaStream_t stream) {
-  // As many blocks as give each thread one vector of the smallest, or more if others leave it too
-  // many.
+std::vector<Way> ways_to_move(bool overlaps) {
+  std::vector<Way> ways;
+  for (const bool is_fine : {false, true}) {
+    for (const bool keeps : {false, true}) ways.push_back({overlaps, is_fine, keeps});
+  }
+  return ways;
+}
+
+cudaError_t move_streams(const std::vector<Stream>& streams, const Way& way, cudaStream_t stream) {
   std::int64_t fewest = 0, most = 0;
   for (const Stream& one : streams) {
     const std::int64_t vectors = one.bytes / 16;
@@ -110,13 +121,15 @@ cudaError_t move(const std::vector<Stream>& streams, bool overlaps, cudaStream_t
     most = std::max(most, vectors);
   }
   if (most == 0) return cudaSuccess;
-  std::int64_t blocks = (fewest - 1) / kThreads + 1;
+  // More blocks where a thread would have too many vectors.
+  std::int64_t blocks = ((way.is_fine ? most : fewest) - 1) / kThreads + 1;
   Accesses accesses;
   int loads = 0;
   while (!share(streams, blocks, accesses, loads)) {
     if (blocks * kThreads >= most) return cudaErrorInvalidValue;
     blocks *= 2;
   }
+  if (way.keeps) accesses.policy = cuda::access_property::persisting();
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
@@ -125,7 +138,7 @@ cudaError_t move(const std::vector<Stream>& streams, bool overlaps, cudaStream_t
   config.blockDim = dim3(kThreads);
   config.stream = stream;
   config.attrs = &attribute;
-  config.numAttrs = overlaps ? 1 : 0;
+  config.numAttrs = way.overlaps ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel_for(loads), accesses);
 }
 

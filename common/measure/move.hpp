@@ -21,12 +21,21 @@ struct Stream {
   bool is_written;     ///< likewise; what is read, too, keeps its values
 };
 
+/// How they are moved. Which is the fastest depends on how much there is.
+struct Way {
+  bool overlaps;  ///< the launch may begin while the one before it in the stream ends, as those of
+                  ///< lesson 12 do: only from Hopper on
+  bool is_fine;   ///< a thread has one vector of the largest stream, not of the smallest
+  bool keeps;     ///< the L2 cache is to keep what is read rather than what is written
+};
+
+/// The ways that there are, with launches that overlap or do not.
+std::vector<Way> ways_to_move(bool overlaps);
+
 /// Reads and writes all streams side by side, in one launch: each thread moves its share of each of
 /// them, in vectors of 16 bytes, up to 8 in each direction, and loads all before it stores. What is
 /// written and not read becomes a mixture of all that is read. Returns what the launch returned;
 /// cudaErrorInvalidValue for more than 8 streams in a direction.
-/// \param overlaps  the launch may begin while the one before it in the stream ends, as those of
-///                  lesson 12 do: only from Hopper on
-cudaError_t move(const std::vector<Stream>& streams, bool overlaps, cudaStream_t stream);
+cudaError_t move_streams(const std::vector<Stream>& streams, const Way& way, cudaStream_t stream);
 
 }  // namespace rmsnorm

@@ -1,5 +1,6 @@
 // Aligned rows that are longer than a block's registers hold: the blocks of a cluster share them. x
-// and the residual wait in their shared memory, and the norm in registers, until its scale is known.
+// and the residual wait in their shared memory, and the norm is made again when its scale is known:
+// with so few registers, an SM has room for three blocks.
 #include "library/kernels/cluster.cuh"
 #include "library/kernels/forward_row.cuh"
 #include "library/kernels/fp8_kernels.hpp"
@@ -12,7 +13,7 @@ namespace {
 constexpr int kVectors = kFp8ClusterVectors;  // of a thread, which need not all exist
 
 template <class T, class W, Scales kScales, bool kResidual>
-__global__ void __launch_bounds__(kMaxClusterThreads, 2) rms_norm_fp8_cluster(
+__global__ void __launch_bounds__(kMaxClusterThreads, 3) rms_norm_fp8_cluster(
     const __grid_constant__ Fp8Norm op,          // the tensors
     const __grid_constant__ ForwardPlan plan) {  // how blocks share them
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
@@ -69,36 +70,36 @@ __global__ void __launch_bounds__(kMaxClusterThreads, 2) rms_norm_fp8_cluster(
   wait_for_bytes(&row_is_there);
   let_next_begin();
 
-  float value[kVectors][kElements];  // of x or the sum, and then of the norm
-  float squares_of_thread = 0;
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
+  // The elements of vector k, or the sums with the residual: zeros past the row.
+  const auto add = [&](int k, float* value) {
     const int i = threadIdx.x + k * threads;
-    const uint4 v = i < mine ? staged[i] : make_uint4(0, 0, 0, 0);
-    widen_all<T>(v, value[k]);
+    widen_all<T>(i < mine ? staged[i] : make_uint4(0, 0, 0, 0), value);
     if constexpr (kResidual) {
       float other[kElements];
       widen_all<T>(i < mine ? staged[plan.part + i] : make_uint4(0, 0, 0, 0), other);
 #pragma unroll
-      for (int j = 0; j < kElements; ++j) value[k][j] += other[j];
-      if (i < mine) residual[i] = narrow_all<T>(value[k]);
+      for (int j = 0; j < kElements; ++j) value[j] += other[j];
     }
-    float sum = 0;
+  };
+  float squares_of_thread = 0;
 #pragma unroll
-    for (int j = 0; j < kElements; j += 2)
-      sum += value[k][j] * value[k][j] + value[k][j + 1] * value[k][j + 1];
+  for (int k = 0; k < kVectors; ++k) {
+    float value[kElements], sum = 0;
+    add(k, value);
+#pragma unroll
+    for (int j = 0; j < kElements; j += 2) sum += value[j] * value[j] + value[j + 1] * value[j + 1];
     squares_of_thread += sum;
+    const int i = threadIdx.x + k * threads;
+    if (kResidual && i < mine) residual[i] = narrow_all<T>(value);
   }
   wait_for_cluster();  // every block has begun: its barriers are there
   const float sum =
       cluster_reduce(squares_of_thread, threads, plan.cluster, rank, sums, &sums_are_there, Sum());
   const float rstd = rsqrtf(sum * plan.inverse + op.eps);
 
-  auto* const norm = find<uint4>(op.norm, place) + begin;
-  float largest[kVectors];
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    const int i = threadIdx.x + k * threads;
+  // The norm of vector k, and what it is rounded to, if it is stored or rounded.
+  const auto norm_of = [&](int k, float* value, uint4* rounded) {
+    add(k, value);
     uint4* const factors = w[kEarly ? k : 0];
     if constexpr (!kEarly) load_factors(k, factors);
 #pragma unroll
@@ -107,43 +108,51 @@ __global__ void __launch_bounds__(kMaxClusterThreads, 2) rms_norm_fp8_cluster(
       widen_all<W>(factors[part], factor);
 #pragma unroll
       for (int j = 0; j < kSize<W>; ++j) {
-        float& element = value[k][part * kSize<W> + j];
+        float& element = value[part * kSize<W> + j];
         element = element * rstd * (factor[j] + op.weight_bias);
       }
     }
-    if (op.norm.data != nullptr || op.rounds_twice) {
-      const uint4 rounded = narrow_all<T>(value[k]);
-      if (op.norm.data != nullptr && i < mine) norm[i] = rounded;
-      if (op.rounds_twice) widen_all<T>(rounded, value[k]);
-    }
-    largest[k] = largest_of<kElements>(value[k]);
-  }
+    if (op.norm.data == nullptr && !op.rounds_twice) return;
+    *rounded = narrow_all<T>(value);
+    if (op.rounds_twice) widen_all<T>(*rounded, value);
+  };
 
   constexpr int kLanes = kScaleGroup / kElements;  // that have a group
-  constexpr int kPart = kLanes / kVectors;         // of these, that have its scale
   auto* const scales = find<char>(op.scale, place);
+  auto* const norm = find<uint4>(op.norm, place) + begin;
+  auto* const y = find<Quantized<kElements>>(op.y, place) + begin;
   float scale = limit;
   if constexpr (kScales == Scales::row) {
     float most = 0;
 #pragma unroll
-    for (const float one : largest) most = fmaxf(most, one);
+    for (int k = 0; k < kVectors; ++k) {
+      float value[kElements];
+      uint4 rounded;
+      norm_of(k, value, &rounded);
+      most = fmaxf(most, largest_of<kElements>(value));
+    }
     most = cluster_reduce(most, threads, plan.cluster, rank, maxima, &maxima_are_there, Larger());
     scale = scale_for(most, limit, op.y_dtype);
     if (rank == 0 && threadIdx.x == 0) store_scale(op, scales, 0, scale);
-  } else if constexpr (kScales == Scales::groups) {
-    scale = scale_for(warp_reduce_each(largest, kLanes, Larger()), limit, op.y_dtype);
-    const int i = threadIdx.x / kLanes * kLanes + threadIdx.x % kLanes / kPart * threads;
-    if (threadIdx.x % kPart == 0 && i < mine) store_scale(op, scales, (begin + i) / kLanes, scale);
   }
-  const float inverse = kScales == Scales::given ? 1 / scale : reciprocal(scale);
-  auto* const y = find<Quantized<kElements>>(op.y, place) + begin;
+  float inverse = kScales == Scales::given ? 1 / scale : reciprocal(scale);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = threadIdx.x + k * threads;
-    float factor = inverse;
-    if (kScales == Scales::groups) factor = __shfl_sync(0xffffffff, inverse, k * kPart, kLanes);
-    const Quantized<kElements> quantized = quantize<kElements>(value[k], factor, op.y_dtype);
-    if (i < mine) y[i] = quantized;
+    float value[kElements];
+    uint4 rounded = {};
+    norm_of(k, value, &rounded);
+    if constexpr (kScales == Scales::groups) {
+      const float largest = warp_reduce(largest_of<kElements>(value), kLanes, Larger());
+      scale = scale_for(largest, limit, op.y_dtype);
+      inverse = reciprocal(scale);
+      const bool is_first = threadIdx.x % kLanes == 0 && i < mine;
+      if (is_first) store_scale(op, scales, (begin + i) / kLanes, scale);
+    }
+    const Quantized<kElements> quantized = quantize<kElements>(value, inverse, op.y_dtype);
+    if (i >= mine) continue;
+    if (op.norm.data != nullptr) norm[i] = rounded;
+    y[i] = quantized;
   }
 #endif
 }

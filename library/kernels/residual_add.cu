@@ -123,7 +123,7 @@ ResidualAddKernel kernel_of_short_rows(int threads) {
   }
 }
 
-/// The kernel for the width and the shape.
+/// The kernel for the width and the shape: one of 27 if T has 16 bits.
 template <class T, class W, int kWidth = 16 / sizeof(T)>
 ResidualAddKernel kernel_of_width(const ResidualAddPlan& plan) {
   if constexpr (kWidth > 1)
@@ -134,24 +134,23 @@ ResidualAddKernel kernel_of_width(const ResidualAddPlan& plan) {
   if constexpr (sizeof(T) == 2)
     if (plan.columns == 32) return rms_norm_residual_add<T, W, kWidth, 512, 32>;
   if (plan.columns == 96) return rms_norm_residual_add<T, W, kWidth, 512, 96>;
-  if constexpr (kWidth * sizeof(T) == 16) {  // of narrower vectors, such rows are staged
-    switch (plan.threads) {
-      case 32:
-        return rms_norm_residual_add<T, W, kWidth, 32, 16>;
-      case 128:
-        return rms_norm_residual_add<T, W, kWidth, 128, 16>;
-      case 256:
-        return rms_norm_residual_add<T, W, kWidth, 256, 16>;
-    }
+  switch (plan.threads) {
+    case 32:
+      return rms_norm_residual_add<T, W, kWidth, 32, 16>;
+    case 128:
+      return rms_norm_residual_add<T, W, kWidth, 128, 16>;
+    case 256:
+      return rms_norm_residual_add<T, W, kWidth, 256, 16>;
+    case 512:
+      return rms_norm_residual_add<T, W, kWidth, 512, 16>;
+    default:
+      return rms_norm_residual_add<T, W, kWidth, 1024, 16>;
   }
-  return plan.threads == 512 ? rms_norm_residual_add<T, W, kWidth, 512, 16>
-                             : rms_norm_residual_add<T, W, kWidth, 1024, 16>;
 }
 
 ResidualAddKernel kernel_for(const ResidualAdd& op, const ResidualAddPlan& plan) {
   if (plan.is_mixed) return residual_add_mixed_kernel(op, plan);
   if (is_shared(plan)) return residual_add_cluster_kernel(op);
-  if (plan.is_staged) return residual_add_staged_kernel(op, plan);
   if (plan.is_fallback || plan.columns == 0) return residual_add_long_kernel(op, plan);
   return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
     return kernel_of_width<decltype(x), decltype(weight)>(plan);
@@ -164,7 +163,7 @@ std::int64_t bytes_read(const ResidualAdd& op) {
 }
 
 cudaError_t launch_plan(ResidualAdd op, const ResidualAddPlan& plan, cudaStream_t stream) {
-  op.pieces = plan.is_staged ? plan.width : plan.width / plan.step;
+  op.pieces = plan.width / plan.step;
   op.threads = plan.threads, op.cluster = plan.cluster, op.part = plan.part;
   const ResidualAddKernel kernel = kernel_for(op, plan);
   const std::int64_t blocks = (op.inner + plan.rows - 1) / plan.rows;  // for one outer index
@@ -174,8 +173,8 @@ cudaError_t launch_plan(ResidualAdd op, const ResidualAddPlan& plan, cudaStream_
       prefetching_blocks(plan.rows * bytes_read(op) / cluster, blocks * cluster * outer);
   return launch_staged(
       kernel, {.x = blocks * cluster, .y = outer, .cluster = cluster},
-      dim3(is_shared(plan) ? plan.threads : long_threads(plan), plan.rows), staged_bytes(op, plan),
-      stream, op);
+      dim3(is_shared(plan) ? plan.threads : long_threads(plan), plan.rows),
+      is_shared(plan) ? staged_bytes(plan) : 0, stream, op);
 }
 
 }  // namespace

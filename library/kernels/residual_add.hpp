@@ -31,8 +31,7 @@ struct ResidualAdd {
   std::int64_t weight_outer_stride = 0, weight_inner_stride = 0;
   std::int64_t step_bits = 0;  ///< set in any distance to rows of launches that have to be alike
   int prefetch_distance = 0;   ///< rows, set by launch(): see prefetch_distance() in launch.hpp
-  int pieces = 1;              ///< set by launch(): loads that a thread needs for a vector, or,
-                               ///< where rows are staged, columns of a vector
+  int pieces = 1;              ///< set by launch(): loads that a thread needs for a vector
   int threads = 0;             ///< of a row, in each block: set by launch(), as are the next two
   int cluster = 1;             ///< blocks that share a row
   int part = 0;                ///< of a row: vectors of each block but the last

@@ -13,12 +13,8 @@ using ResidualAddKernel = void (*)(ResidualAdd);
 /// a cluster would. blockDim is (long_threads(plan), plan.rows).
 ResidualAddKernel residual_add_long_kernel(const ResidualAdd& op, const ResidualAddPlan& plan);
 
-/// The kernel for a plan that is_staged. blockDim is (plan.threads, plan.rows), with
-/// staged_bytes(op, plan) of shared memory.
-ResidualAddKernel residual_add_staged_kernel(const ResidualAdd& op, const ResidualAddPlan& plan);
-
 /// The kernel for a plan of several blocks: plan.cluster of them share a row. blockDim is
-/// plan.threads, with staged_bytes(op, plan) of shared memory.
+/// plan.threads, with staged_bytes(plan) of shared memory.
 ResidualAddKernel residual_add_cluster_kernel(const ResidualAdd& op);
 
 /// The kernel for a plan that is_mixed.

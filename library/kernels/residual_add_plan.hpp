@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "library/kernels/forward_shape.hpp"
-#include "library/kernels/launch.hpp"
 #include "library/kernels/mixed.hpp"
 #include "library/kernels/residual_add.hpp"
 
@@ -23,12 +22,10 @@ struct ResidualAddPlan {
   bool is_mixed;             ///< it has a kernel that knows all types
   int cluster = 1;           ///< blocks that share a row; if more than 1, columns is 0
   int part = 0;              ///< of a row: vectors of each block but the last
-  bool is_fallback = false;  ///< a kernel for rows at any address has it
-  bool is_staged = false;    ///< likewise: that which has room for it in shared memory
+  bool is_fallback = false;  ///< the kernel for rows at any address has it
 };
 
 constexpr int kMaxSummingThreads = 1024;  ///< of a block
-constexpr int kMostStagedColumns = 16;    ///< of a thread, of a row that waits in shared memory
 constexpr int kSummingVectors = 4;        ///< that each thread of a cluster has of x, of 16 bytes
 
 /// Does a cluster have a row, and not the kernel for rows at any address in its place?
@@ -36,15 +33,9 @@ inline bool is_shared(const ResidualAddPlan& plan) {
   return plan.cluster > 1 && !plan.is_fallback;
 }
 
-/// The shared memory of a row of so many bytes at any address.
-__host__ __device__ constexpr int staged_row_bytes(int bytes) {
-  return (bytes + 15) / 16 * 16 + 16;
-}
-
-/// The shared memory of a block: for x and the residual, of a row or of its part in a cluster.
-inline int staged_bytes(const ResidualAdd& op, const ResidualAddPlan& plan) {
-  if (plan.is_staged) return 2 * plan.rows * staged_row_bytes(op.hidden * bytes_of(op.dtype));
-  return is_shared(plan) ? 2 * plan.part * 16 : 0;
+/// The shared memory of a block of a cluster: for x and the residual.
+inline int staged_bytes(const ResidualAddPlan& plan) {
+  return 2 * plan.part * 16;
 }
 
 /// The threads of a block of the kernel for rows at any address.
@@ -132,17 +123,12 @@ inline ResidualAddPlan shape_for(const ResidualAdd& op, bool has_clusters) {
 }
 
 /// The launch of an operation. Where vectors are not what can be moved, and for weights of heads,
-/// other kernels take all, in the shape that those for whole vectors would have: that which stages
-/// rows or, where a thread has too many columns, the one for long rows.
+/// the kernel for long rows takes all, in the shape that the others would have.
 inline ResidualAddPlan plan_for(const ResidualAdd& op, bool has_clusters) {
   if (is_mixed(op)) return mixed_plan_for(op);
   ResidualAddPlan plan = shape_for(op, has_clusters);
   plan.step = step_of(op, plan.width);
   plan.is_fallback = plan.step < plan.width || has_heads(op);
-  const bool are_whole = plan.width * bytes_of(op.dtype) == 16;
-  const bool are_few = plan.columns > 0 && plan.columns <= kMostStagedColumns;
-  plan.is_staged = (plan.is_fallback || !are_whole) && are_few;
-  plan.is_staged = plan.is_staged && staged_bytes(op, plan) <= kSharedBytes;
   return plan;
 }
 

@@ -36,12 +36,16 @@ class Roof:
 
     def launches(self, tensors):
         """By name, functions of a set's number."""
-        ways = {"roof": lambda i: self._launch(streams_of(tensors, i))}
+        ways = {
+            f"roof{' fine' * is_fine}{' keeps' * keeps}":
+                lambda i, is_fine=is_fine, keeps=keeps: self._launch(
+                    streams_of(tensors, i), is_fine, keeps)
+            for is_fine in (0, 1) for keeps in (0, 1)}
         if not tensors.case.scaling and len(streams_of(tensors, 0)) == 2:  # cudaMemcpyAsync
             ways["copy_"] = lambda i: tensors.y[i][0].copy_(tensors.x[i][0])
         return ways
 
-    def _launch(self, streams):
+    def _launch(self, streams, is_fine, keeps):
         count = len(streams)
         pointers = (ctypes.c_void_p * count)(*(stream[0].data_ptr() for stream in streams))
         sizes = (ctypes.c_int64 * count)(
@@ -49,7 +53,8 @@ class Roof:
         read, written = ((ctypes.c_int * count)(*(stream[k] for stream in streams)) for k in (1, 2))
         overlaps = torch.cuda.get_device_capability()[0] >= 9
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        error = self._move(count, pointers, sizes, read, written, int(overlaps), stream)
+        error = self._move(
+            count, pointers, sizes, read, written, int(overlaps), is_fine, keeps, stream)
         if error != 0:
             raise RuntimeError(f"the roof's launch gave the CUDA error {error}")
 
