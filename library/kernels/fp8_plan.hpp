@@ -69,10 +69,12 @@ inline bool prefetches_ahead(const Fp8Norm& op, const ForwardPlan& plan) {
 
 constexpr int kFp8ClusterVectors = 4;  ///< of 16 bytes of x, that each thread of a cluster has
 
-/// The shape for rows of so many vectors, which are more than a block holds: of each block but the
-/// last, so many that no group of columns is in two.
+/// The shape for rows of so many vectors, which are more than a block holds: as many small blocks
+/// as there may be. (Fewer large ones are slower.)
 inline ForwardShape fp8_cluster_for(int vectors) {
-  return cluster_for(vectors, kFp8ClusterVectors);
+  const bool are_small = vectors <= kMaxCluster * kFp8ClusterVectors * 256;
+  const int of_block = kFp8ClusterVectors * (are_small ? 256 : kMaxClusterThreads);
+  return cluster_shape(vectors, kFp8ClusterVectors, (vectors - 1) / of_block + 1);
 }
 
 /// Vectors of each block of a cluster but the last: whole groups.
