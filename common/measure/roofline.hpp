@@ -35,8 +35,8 @@ struct Roof {
 };
 
 /// The fastest way known to move as much as the operation reads and writes, in the same ratio:
-/// one of the ways of move_streams(), with launches that overlap where the GPU lets them, or, of x to y
-/// alone, cudaMemcpyAsync. \throws CudaError
+/// one of the ways of move_streams(), with launches that overlap where the GPU lets them, or, of x
+/// to y alone, cudaMemcpyAsync. \throws CudaError
 Roof measure_roof(const Workload& workload, Cache cache, double min_seconds);
 
 }  // namespace rmsnorm
