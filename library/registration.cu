@@ -103,7 +103,8 @@ Traffic traffic_of_residual_add(const rmsnorm::ResidualAdd& p) {
   const int loads = factor * plan.step == 32 ? 2 : 1;
   const bool are_held = is_shared(plan) || (plan.columns > 0 && !plan.is_fallback);
   const int times = are_held ? 1 : 2;
-  return {.read = times * 2 * row + factor * p.hidden * loads, .written = 2 * row};
+  const double rows_of_warp = std::max(1.0, 32.0 / plan.threads);  // which share what it loads
+  return {.read = times * 2 * row + factor * p.hidden * loads / rows_of_warp, .written = 2 * row};
 }
 
 /// A thread's columns one by one, the additions of a warp's shuffles, of the warps' sums, and of

@@ -64,7 +64,7 @@ int depth_of_fp8(const Op& p) {
   return depth_of_forward(p, plan_for(forward_of(op), shape_of_fp8(op)));
 }
 
-/// As a forward row's and, of one that registers do not hold, x and the weight once more for what
+/// As a forward row's and, of one that neither registers nor a cluster hold, x and the weight once more for what
 /// follows, and once more for the largest of the row. The limit or the scale is a sector for each
 /// warp; the scales that a warp stores at a time are one. A vector of 32 bytes is two loads, both
 /// of all sectors.
@@ -73,15 +73,19 @@ Traffic traffic_of_fp8(const Op& p) {
   const kernels::Fp8Norm op = fp8_of(p);
   const kernels::ForwardPlan plan = plan_for(op, shape_of_fp8(op));
   constexpr int kSector = 32;
-  const bool is_kept = plan.kind == kernels::Kind::aligned;
+  const bool is_kept = plan.kind != kernels::Kind::mixed;
   const int columns = is_kept ? 16 / bytes_of(p.dtype) : 8;  // of a vector
   const auto row = [&](Dtype dtype) {
     const int bytes = bytes_of(dtype);
     return 1.0 * p.hidden * bytes * (columns * bytes == 32 ? 2 : 1);
   };
   const int largest = Op::kScaling == Scaling::row && !is_kept ? 1 : 0;
+  // A cluster's threads have no room for a weight that is wider than x.
+  const bool is_late = plan.cluster > 1 && bytes_of(p.weight_dtype) > bytes_of(p.dtype);
+  const int weights = 1 + (Op::kScaling == Scaling::row && (!is_kept || is_late) ? 1 : 0);
   const double rows_of_warp = std::max(1.0, 32.0 / plan.threads);
-  const double warps = std::max(1.0, plan.threads / 32.0) / rows_of_warp;  // for a row
+  const double warps =
+      plan.cluster * std::max(1.0, plan.threads / 32.0) / rows_of_warp;  // of a row
   const double weight = p.weight == nullptr ? 0 : row(p.weight_dtype) / rows_of_warp;
   // Of a warp's lanes, those at the begin of a group store its scale, two at most in one sector or,
   // where the groups of a row are odd in number, in every eighth pair in two.
@@ -95,7 +99,7 @@ Traffic traffic_of_fp8(const Op& p) {
   constexpr bool kHasResidual = Op::kNormed == Normed::sum;
   const double x = row(p.dtype) * (kHasResidual ? 2 : 1);
   return {
-      .read = (is_kept ? 1 : 2 + largest) * x + (1 + largest) * weight + kSector * warps,
+      .read = (is_kept ? 1 : 2 + largest) * x + weights * weight + kSector * warps,
       .written = p.hidden + (kHasResidual ? row(p.dtype) : 0) + kSector * scales};
 }
 
