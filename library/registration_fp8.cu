@@ -64,10 +64,10 @@ int depth_of_fp8(const Op& p) {
   return depth_of_forward(p, plan_for(forward_of(op), shape_of_fp8(op)));
 }
 
-/// As a forward row's and, of one that neither registers nor a cluster hold, x and the weight once more for what
-/// follows, and once more for the largest of the row. The limit or the scale is a sector for each
-/// warp; the scales that a warp stores at a time are one. A vector of 32 bytes is two loads, both
-/// of all sectors.
+/// As a forward row's and, of one that neither registers nor a cluster hold, x and the weight once
+/// more for what follows, and once more for the largest of the row. The limit or the scale is a
+/// sector for each warp; the scales that a warp stores at a time are one. A vector of 32 bytes is
+/// two loads, both of all sectors.
 template <class Op>
 Traffic traffic_of_fp8(const Op& p) {
   const kernels::Fp8Norm op = fp8_of(p);

@@ -136,7 +136,7 @@ TEST_CASE("a move reads and writes every whole vector, and nothing else", "[sani
       std::vector<Stream> streams = {
           {x.data(), times * bytes, true, false}, {y.data(), bytes, false, true}};
       if (times == 2) streams.push_back({both.data(), bytes, true, true});
-      for (const Way& way : ways_to_move(false))
+      for (const Way& way : ways_to_move(streams, false))
         REQUIRE(move_streams(streams, way, nullptr) == cudaSuccess);
       const std::size_t whole = static_cast<std::size_t>(size) / 8 * 8;
       const std::vector<float> got = y.values(), none = empty.values();

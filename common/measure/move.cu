@@ -104,11 +104,12 @@ cudaError_t launch_nothing() {
   return cudaGetLastError();
 }
 
-std::vector<Way> ways_to_move(bool overlaps) {
-  std::vector<Way> ways;
-  for (const bool is_fine : {false, true}) {
-    for (const bool keeps : {false, true}) ways.push_back({overlaps, is_fine, keeps});
-  }
+std::vector<Way> ways_to_move(const std::vector<Stream>& streams, bool overlaps) {
+  const bool are_alike = std::all_of(streams.begin(), streams.end(), [&](const Stream& one) {
+    return one.bytes == streams[0].bytes;
+  });
+  std::vector<Way> ways = {{overlaps, false, false}, {overlaps, false, true}};
+  if (!are_alike) ways.insert(ways.end(), {{overlaps, true, false}, {overlaps, true, true}});
   return ways;
 }
 

@@ -29,8 +29,8 @@ struct Way {
   bool keeps;     ///< the L2 cache is to keep what is read rather than what is written
 };
 
-/// The ways that there are, with launches that overlap or do not.
-std::vector<Way> ways_to_move(bool overlaps);
+/// The ways that differ for these streams, with launches that overlap or do not.
+std::vector<Way> ways_to_move(const std::vector<Stream>& streams, bool overlaps);
 
 /// Reads and writes all streams side by side, in one launch: each thread moves its share of each of
 /// them, in vectors of 16 bytes, up to 8 in each direction, and loads all before it stores. What is

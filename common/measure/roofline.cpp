@@ -62,7 +62,7 @@ Roof measure_roof(const Workload& workload, Cache cache, double min_seconds) {
     bytes += static_cast<double>(stream.bytes / 16 * 16) * (stream.is_read + stream.is_written);
   }
   std::vector<LaunchOnSet> launches;
-  for (const Way& way : ways_to_move(can_overlap())) {
+  for (const Way& way : ways_to_move(first, can_overlap())) {
     launches.push_back([&workload, way](int set, cudaStream_t stream) {
       return move_streams(streams_of(workload, set), way, stream);
     });

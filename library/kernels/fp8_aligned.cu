@@ -190,16 +190,7 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
     uint4* const factors = &w[kEarly ? k * kParts : 0];
     if (!kEarly) load_factors(i, factors);
     if constexpr (!kResidual) widen_all<T>(v[k], value[k]);
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      float factor[kSize<W>];
-      widen_all<W>(factors[part], factor);
-#pragma unroll
-      for (int j = 0; j < kSize<W>; ++j) {
-        float& element = value[k][part * kSize<W> + j];
-        element = element * rstd * (factor[j] + op.weight_bias);
-      }
-    }
+    scale_all<T, W>(value[k], rstd, factors, op.weight_bias);
     if constexpr (kRounded) {
       const uint4 stored = narrow_all<T>(value[k]);
       if (op.norm.data != nullptr && i < end) norm[i] = stored;

@@ -1,6 +1,6 @@
 // Aligned rows that are longer than a block's registers hold: the blocks of a cluster share them. x
 // and the residual wait in their shared memory, and the norm is made again when its scale is known:
-// with so few registers, an SM has room for three blocks.
+// with so few registers, an SM has room for 1536 threads.
 #include "library/kernels/cluster.cuh"
 #include "library/kernels/forward_row.cuh"
 #include "library/kernels/fp8_kernels.hpp"
@@ -92,9 +92,8 @@ __global__ void __launch_bounds__(kMaxClusterThreads, 3) rms_norm_fp8_cluster(
     const int i = threadIdx.x + k * threads;
     if (kResidual && i < mine) residual[i] = narrow_all<T>(value);
   }
-  wait_for_cluster();  // every block has begun: its barriers are there
   const float sum =
-      cluster_reduce(squares_of_thread, threads, plan.cluster, rank, sums, &sums_are_there, Sum());
+      cluster_sum(squares_of_thread, threads, plan.cluster, rank, sums, &sums_are_there);
   const float rstd = rsqrtf(sum * plan.inverse + op.eps);
 
   // The norm of vector k, and what it is rounded to, if it is stored or rounded.
@@ -102,16 +101,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads, 3) rms_norm_fp8_cluster(
     add(k, value);
     uint4* const factors = w[kEarly ? k : 0];
     if constexpr (!kEarly) load_factors(k, factors);
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      float factor[kSize<W>];
-      widen_all<W>(factors[part], factor);
-#pragma unroll
-      for (int j = 0; j < kSize<W>; ++j) {
-        float& element = value[part * kSize<W> + j];
-        element = element * rstd * (factor[j] + op.weight_bias);
-      }
-    }
+    scale_all<T, W>(value, rstd, factors, op.weight_bias);
     if (op.norm.data == nullptr && !op.rounds_twice) return;
     *rounded = narrow_all<T>(value);
     if (op.rounds_twice) widen_all<T>(*rounded, value);

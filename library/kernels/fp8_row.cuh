@@ -37,6 +37,21 @@ __device__ uint4 narrow_all(const float* number) {
   return v;
 }
 
+/// The elements of a vector times rstd times the weight and its bias, in fp32.
+template <class T, class W>
+__device__ void scale_all(float* number, float rstd, const uint4* weight, float bias) {
+#pragma unroll
+  for (int part = 0; part < sizeof(W) / sizeof(T); ++part) {
+    float factor[kSize<W>];
+    widen_all<W>(weight[part], factor);
+#pragma unroll
+    for (int j = 0; j < kSize<W>; ++j) {
+      float& element = number[part * kSize<W> + j];
+      element = element * rstd * (factor[j] + bias);
+    }
+  }
+}
+
 /// The limit, or the scale that is given.
 __device__ inline float limit_or_scale(const Fp8Norm& op) {
   return op.limit_or_scale == nullptr ? INFINITY : *op.limit_or_scale;

@@ -40,7 +40,7 @@ class Roof:
             f"roof{' fine' * is_fine}{' keeps' * keeps}":
                 lambda i, is_fine=is_fine, keeps=keeps: self._launch(
                     streams_of(tensors, i), is_fine, keeps)
-            for is_fine in (0, 1) for keeps in (0, 1)}
+            for is_fine in ((0, 1) if tensors.case.scaling else (0,)) for keeps in (0, 1)}
         if not tensors.case.scaling and len(streams_of(tensors, 0)) == 2:  # cudaMemcpyAsync
             ways["copy_"] = lambda i: tensors.y[i][0].copy_(tensors.x[i][0])
         return ways

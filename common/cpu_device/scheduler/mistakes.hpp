@@ -105,8 +105,7 @@ inline constexpr Mistake kWaitsInVain{
     "thread {} waits here for a value that no thread is left to write: all others wait, too, or "
     "have returned",
     "Let a thread write it before it waits itself; a value that counts on may have passed: wait "
-    "for "
-    "at least that"};
+    "for at least that"};
 inline constexpr Mistake kBlocksNotResident{
     "thread {} waits here for other blocks, and {} of {} have not begun: as many as fit are on the "
     "device, and all of them wait",
@@ -242,8 +241,8 @@ inline constexpr Mistake kRaceOfBlocks{
     kOfBlocks,
     "Blocks run in any order, also at the same time: use a second launch or, to hand a value on, "
     "write it, call __threadfence() (between GPUs __threadfence_system()), and then change a flag "
-    "that the other block reads, both "
-    "atomically; where other threads of the block wrote it, __syncthreads() comes first"};
+    "that the other block reads, both atomically; where other threads of the block wrote it, "
+    "__syncthreads() comes first"};
 inline constexpr Mistake kNoFenceBehind{
     "a race: a thread {} {} here, and another {} it at {}: the flag between the two is read at {}, "
     "with no fence behind it",
