@@ -151,6 +151,8 @@ TEST_CASE("without one of its barriers the library has a race") {
       {"backward_columns.cu", "of_warp[threadIdx.y][threadIdx.x] = sum;", "backward", "32", "128"},
       {"forward_cluster.cu", "asm volatile(  // asks the barrier", "rms_norm", "32", "16384", 1,
        "0", "cluster.cuh"},
+      {"fp8_cluster.cu", "asm volatile(  // asks the barrier", "rms_norm_e4m3_row", "32", "49152",
+       1, "0", "cluster.cuh"},
       {"row.cuh", "if (lane == 0) sums[warp] = sum;", "rms_norm", "32", "16384", 2, "1"},
       {"residual_add_cluster.cu", "asm volatile(  // asks the barrier", "residual_add", "32",
        "16384", 1, "0", "cluster.cuh"},
