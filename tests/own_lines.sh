@@ -3,7 +3,7 @@
 # carry on. It fails where they are more than they may be. Who deletes lines lowers that number.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-most=79500 # 1,200 of them are ranks, and 2,600 CUDA's memory model, what a program's check sees, and what a GPU computes
+most=80000 # 500 of them are roofs and 8 bits in a cluster, 1,200 ranks, 2,600 CUDA's memory model and what a program's check sees
 
 count() { # ROOM...
   find "$@" -type f \( -name '*.[ch]pp' -o -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.py' \
