@@ -37,9 +37,10 @@ std::string cell(const Result* result, const PeerCase& which, bool best) {
 
 std::string roof_cell(const PeerCase& which) {
   if (!which.roof_gbps) return kNothing;
-  return without_unit(
+  const std::string text = without_unit(
       which.is_about_time() ? microseconds(*which.roof_us)
                             : gigabytes_per_second(*which.roof_gbps));
+  return text + (which.is_copy ? "" : fmt::format(" ({})", which.roof));
 }
 
 std::string table_of_regimes(
@@ -110,12 +111,15 @@ std::vector<PeerCase> peer_cases_of(const std::vector<Result>& results) {
     };
     auto its = std::find_if(cases.begin(), cases.end(), is_its);
     if (its == cases.end()) {
-      cases.push_back({r.regime, r.dtype, r.rows, r.hidden, {}, {}, {}});
+      cases.push_back({r.regime, r.dtype, r.rows, r.hidden, {}, {}, {}, {}, true});
       its = cases.end() - 1;
       its->results.resize(names.size());
     }
     its->results[std::find(names.begin(), names.end(), r.implementation) - names.begin()] = &r;
-    if (const auto us = roof_us(r)) its->roof_gbps = r.roof_gbps, its->roof_us = us;
+    if (const auto us = roof_us(r)) {
+      its->roof_gbps = r.roof_gbps, its->roof_us = us;
+      its->roof = r.roof, its->is_copy = is_copy(r);
+    }
   }
   return cases;
 }

@@ -23,8 +23,10 @@ struct PeerCase {
   std::int64_t rows;
   std::int64_t hidden;
   std::vector<const Result*> results;  ///< of implementations_of(all); null where there is none
-  std::optional<double> roof_gbps;     ///< a copy's bandwidth, if anything was timed
+  std::optional<double> roof_gbps;     ///< the roof's bandwidth, if anything was timed
   std::optional<double> roof_us;       ///< its time, with as many bytes as have to be moved
+  std::string roof;                    ///< the ratio of its reads to its writes
+  bool is_copy;                        ///< whether it is a copy
 
   /// Whether the time matters, and not the bandwidth: so few rows that no memory is busy.
   bool is_about_time() const { return regime.starts_with(kDecodeRegime); }
