@@ -100,8 +100,10 @@ Traffic traffic_of_residual_add(const rmsnorm::ResidualAdd& p) {
   const double row = bytes_of(p.dtype) * static_cast<double>(p.hidden);
   const double factor = p.weight == nullptr ? 0 : bytes_of(p.weight_dtype);  // bytes of one
   const kernels::ResidualAddPlan plan = residual_add_plan_of(p);
-  const int loads = factor * plan.step == 32 ? 2 : 1;
-  const bool are_held = is_shared(plan) || (plan.columns > 0 && !plan.is_fallback);
+  const bool is_wide = factor > bytes_of(p.dtype);
+  const int loads = is_wide && (plan.vectors > 0 || factor * plan.step == 32) ? 2 : 1;
+  const bool are_held =
+      is_shared(plan) || plan.vectors > 0 || (plan.columns > 0 && !plan.is_fallback);
   const int times = are_held ? 1 : 2;
   const double rows_of_warp = std::max(1.0, 32.0 / plan.threads);  // which share what it loads
   return {.read = times * 2 * row + factor * p.hidden * loads / rows_of_warp, .written = 2 * row};
@@ -111,6 +113,7 @@ Traffic traffic_of_residual_add(const rmsnorm::ResidualAdd& p) {
 /// their shuffles; and one for 1 / hidden.
 int depth_of_residual_add(const rmsnorm::ResidualAdd& p) {
   const kernels::ResidualAddPlan plan = residual_add_plan_of(p);
+  if (plan.vectors > 0) return depth_of_forward(p, plan);
   const int threads = plan.cluster * plan.threads;
   const std::int64_t vectors = divide_up(p.hidden / plan.width, threads);  // of a thread
   const int of_lane = (threads - 1) / (32 * 32);  // additions of warps' sums

@@ -19,8 +19,8 @@ inline kernels::Rows contiguous(const void* data, int hidden, Dtype dtype) {
 /// The additions of a vector's squares, those of a thread's vectors and edges, of a warp, of the
 /// warps and of a cluster's blocks, of which no more than hidden add something; and one for
 /// 1 / hidden, which is rounded before it is a factor.
-template <class Op>
-int depth_of_forward(const Op& p, const kernels::ForwardPlan& plan) {
+template <class Op, class Plan>
+int depth_of_forward(const Op& p, const Plan& plan) {
   const int size = 16 / bytes_of(p.dtype);
   const int threads = plan.cluster * plan.threads;
   const int most = size + p.hidden / size / threads + 1 + 30 / threads + 1 + 5 + plan.cluster + 5;

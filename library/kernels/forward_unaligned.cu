@@ -144,10 +144,6 @@ __global__ void __launch_bounds__(
   let_next_begin();
 
   // The sum is one of windows, or a row's result would depend on its address.
-  // A window is in two vectors, and so are those kLanes, 2 * kLanes, ...
-  // windows further on: their squares are added up column by column. The lane
-  // before has the sums of the first columns and sends their sum; this lane
-  // goes on in their order.
   const Front front((kN - head) * sizeof(T));
   float sums[kN] = {};
 #pragma unroll
@@ -162,16 +158,7 @@ __global__ void __launch_bounds__(
       add_squares<T>(front.of(of_x[i], 0xffffffff, if_negative(i + 1 - end)), sums);
     }
   }
-  float sum = 0;
-#pragma unroll
-  for (int e = 0; e < kN; ++e) {
-    if (e >= kN - head) sum += sums[e];
-  }
-  sum = __shfl_sync(0xffffffff, sum, lane + kLanes - 1, kLanes);
-#pragma unroll
-  for (int e = 0; e < kN; ++e) {
-    if (e < kN - head) sum += sums[e];
-  }
+  float sum = sum_of_window<kLanes, kN>(sums, head, lane);
 #pragma unroll
   for (const T element : ends) {
     const float value = static_cast<float>(element);

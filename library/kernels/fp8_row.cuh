@@ -15,43 +15,6 @@ struct alignas(kCount) Quantized {
   unsigned words[kCount / 4];
 };
 
-/// The elements of a vector in fp32.
-template <class T>
-__device__ void widen_all(const uint4& v, float* number) {
-#pragma unroll
-  for (int i = 0; i < kSize<T> / 2; ++i) {
-    const float2 pair = widen(reinterpret_cast<const Pair<T>*>(&v)[i]);
-    number[2 * i] = pair.x;
-    number[2 * i + 1] = pair.y;
-  }
-}
-
-/// The same, each rounded to the nearest.
-template <class T>
-__device__ uint4 narrow_all(const float* number) {
-  uint4 v;
-#pragma unroll
-  for (int i = 0; i < kSize<T> / 2; ++i) {
-    reinterpret_cast<Pair<T>*>(&v)[i] = narrow<T>({number[2 * i], number[2 * i + 1]});
-  }
-  return v;
-}
-
-/// The elements of a vector times rstd times the weight and its bias, in fp32.
-template <class T, class W>
-__device__ void scale_all(float* number, float rstd, const uint4* weight, float bias) {
-#pragma unroll
-  for (int part = 0; part < sizeof(W) / sizeof(T); ++part) {
-    float factor[kSize<W>];
-    widen_all<W>(weight[part], factor);
-#pragma unroll
-    for (int j = 0; j < kSize<W>; ++j) {
-      float& element = number[part * kSize<W> + j];
-      element = element * rstd * (factor[j] + bias);
-    }
-  }
-}
-
 /// The limit, or the scale that is given.
 __device__ inline float limit_or_scale(const Fp8Norm& op) {
   return op.limit_or_scale == nullptr ? INFINITY : *op.limit_or_scale;

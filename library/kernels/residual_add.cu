@@ -32,9 +32,10 @@ constexpr int threads_on_sm() {
 template <class T, int kColumns>
 constexpr bool kAsksAhead = kColumns > 32 && sizeof(T) == 2;
 
-template <class T, class W, int kWidth, int kThreads, int kColumns>
+template <class T, class W, int kThreads, int kColumns>
 __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>() / kBlock<kThreads>)
     rms_norm_residual_add(const __grid_constant__ ResidualAdd op) {
+  constexpr int kWidth = 16 / sizeof(T);
   const auto row = blockIdx.x * std::int64_t{kBlock<kThreads> / kThreads} + threadIdx.y;
   const Place place{blockIdx.y, row};
   auto* const y = find<Vector<T, kWidth>>(op.y, place);
@@ -47,12 +48,10 @@ __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>()
   before = cuda::associate_access_property(before, policy);
   x = cuda::associate_access_property(x, policy);
   const int end = row < op.inner ? op.hidden / kWidth : 0;
-  if constexpr (kWidth * sizeof(T) == 16) {
-    if (blockIdx.x < op.prefetching_blocks && end > 0 && threadIdx.x == 0) {
-      prefetch(find<const void>(op.x, place), end * 16);
-      prefetch(residual, end * 16);
-      if (row == 0 && blockIdx.y == 0 && weight != nullptr) prefetch(weight, op.hidden * sizeof(W));
-    }
+  if (blockIdx.x < op.prefetching_blocks && end > 0 && threadIdx.x == 0) {
+    prefetch(find<const void>(op.x, place), end * 16);
+    prefetch(residual, end * 16);
+    if (row == 0 && blockIdx.y == 0 && weight != nullptr) prefetch(weight, op.hidden * sizeof(W));
   }
   wait_for_inputs();
   if (kAsksAhead<T, kColumns> && threadIdx.x == 0) {
@@ -107,53 +106,46 @@ __global__ void __launch_bounds__(kBlock<kThreads>, threads_on_sm<T, kColumns>()
   }
 }
 
-/// The kernel for a short row of whole vectors, two for each of its threads.
+/// The kernel for the shape.
 template <class T, class W>
-ResidualAddKernel kernel_of_short_rows(int threads) {
-  constexpr int kWidth = 16 / sizeof(T);
-  switch (threads) {
-    case 4:
-      return rms_norm_residual_add<T, W, kWidth, 4, 2 * kWidth>;
-    case 8:
-      return rms_norm_residual_add<T, W, kWidth, 8, 2 * kWidth>;
-    case 16:
-      return rms_norm_residual_add<T, W, kWidth, 16, 2 * kWidth>;
-    default:
-      return rms_norm_residual_add<T, W, kWidth, 32, 2 * kWidth>;
+ResidualAddKernel aligned_kernel_for(const ResidualAddPlan& plan) {
+  constexpr int kShort = 2 * (16 / sizeof(T));  // columns of a thread
+  if (plan.columns == kShort && plan.threads <= 32) {
+    switch (plan.threads) {
+      case 4:
+        return rms_norm_residual_add<T, W, 4, kShort>;
+      case 8:
+        return rms_norm_residual_add<T, W, 8, kShort>;
+      case 16:
+        return rms_norm_residual_add<T, W, 16, kShort>;
+      default:
+        return rms_norm_residual_add<T, W, 32, kShort>;
+    }
   }
-}
-
-/// The kernel for the width and the shape: one of 27 if T has 16 bits.
-template <class T, class W, int kWidth = 16 / sizeof(T)>
-ResidualAddKernel kernel_of_width(const ResidualAddPlan& plan) {
-  if constexpr (kWidth > 1)
-    if (plan.width < kWidth) return kernel_of_width<T, W, kWidth / 2>(plan);
-  if constexpr (kWidth * sizeof(T) == 16)
-    if (plan.threads <= 32 && plan.columns == 2 * kWidth)
-      return kernel_of_short_rows<T, W>(plan.threads);
   if constexpr (sizeof(T) == 2)
-    if (plan.columns == 32) return rms_norm_residual_add<T, W, kWidth, 512, 32>;
-  if (plan.columns == 96) return rms_norm_residual_add<T, W, kWidth, 512, 96>;
+    if (plan.columns == 32) return rms_norm_residual_add<T, W, 512, 32>;
+  if (plan.columns == 96) return rms_norm_residual_add<T, W, 512, 96>;
   switch (plan.threads) {
     case 32:
-      return rms_norm_residual_add<T, W, kWidth, 32, 16>;
+      return rms_norm_residual_add<T, W, 32, 16>;
     case 128:
-      return rms_norm_residual_add<T, W, kWidth, 128, 16>;
+      return rms_norm_residual_add<T, W, 128, 16>;
     case 256:
-      return rms_norm_residual_add<T, W, kWidth, 256, 16>;
+      return rms_norm_residual_add<T, W, 256, 16>;
     case 512:
-      return rms_norm_residual_add<T, W, kWidth, 512, 16>;
+      return rms_norm_residual_add<T, W, 512, 16>;
     default:
-      return rms_norm_residual_add<T, W, kWidth, 1024, 16>;
+      return rms_norm_residual_add<T, W, 1024, 16>;
   }
 }
 
 ResidualAddKernel kernel_for(const ResidualAdd& op, const ResidualAddPlan& plan) {
   if (plan.is_mixed) return residual_add_mixed_kernel(op, plan);
   if (is_shared(plan)) return residual_add_cluster_kernel(op);
+  if (plan.vectors > 0) return residual_add_unaligned_kernel(op, plan);
   if (plan.is_fallback || plan.columns == 0) return residual_add_long_kernel(op, plan);
   return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
-    return kernel_of_width<decltype(x), decltype(weight)>(plan);
+    return aligned_kernel_for<decltype(x), decltype(weight)>(plan);
   });
 }
 

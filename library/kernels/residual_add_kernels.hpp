@@ -17,6 +17,10 @@ ResidualAddKernel residual_add_long_kernel(const ResidualAdd& op, const Residual
 /// plan.threads, with staged_bytes(plan) of shared memory.
 ResidualAddKernel residual_add_cluster_kernel(const ResidualAdd& op);
 
+/// The kernel for a plan of unaligned vectors, and for weights of heads, too. blockDim is
+/// (plan.threads, plan.rows).
+ResidualAddKernel residual_add_unaligned_kernel(const ResidualAdd& op, const ResidualAddPlan& plan);
+
 /// The kernel for a plan that is_mixed.
 ResidualAddKernel residual_add_mixed_kernel(const ResidualAdd& op, const ResidualAddPlan& plan);
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "library/kernels/forward_shape.hpp"
+#include "library/kernels/forward_plan.hpp"
 #include "library/kernels/mixed.hpp"
 #include "library/kernels/residual_add.hpp"
 
@@ -22,6 +22,7 @@ struct ResidualAddPlan {
   bool is_mixed;             ///< it has a kernel that knows all types
   int cluster = 1;           ///< blocks that share a row; if more than 1, columns is 0
   int part = 0;              ///< of a row: vectors of each block but the last
+  int vectors = 0;           ///< unaligned ones of a row that each thread has; 0 for other kernels
   bool is_fallback = false;  ///< the kernel for rows at any address has it
 };
 
@@ -46,6 +47,8 @@ inline int long_threads(const ResidualAddPlan& plan) {
 /// Where there are clusters, rows of more whole vectors of 16 bytes than the first are shared by
 /// one, if they have no more than the second.
 constexpr int kMostVectorsOfBlock = 2048;
+constexpr int kMostUnalignedVectors = 12;     ///< of a thread, and of 16 bytes
+constexpr int kMaxUnalignedSumThreads = 384;  ///< of a block whose threads have fewer
 constexpr int kMostVectorsOfCluster = kMaxCluster * kMaxClusterThreads * kSummingVectors;
 
 /// Columns of a vector: 16 bytes, or as many as a row is a multiple of. A thread adds up those of
@@ -85,13 +88,31 @@ inline ResidualAddPlan mixed_plan_for(const ResidualAdd& op) {
   return {threads, kKeptGroups * kGroup, threads == 32 ? 4 : 1, kGroup, step, true};
 }
 
+/// The shape for rows that are no whole vectors, of so many and a part of one, which a block holds.
+inline ResidualAddPlan plan_unaligned(int vectors) {
+  ForwardShape shape = shape_unaligned(vectors);
+  if (shape.threads > 32) {
+    constexpr int kFew = 3, kSome = 4;
+    shape.vectors = vectors <= kFew * kMaxUnalignedSumThreads    ? kFew
+                    : vectors <= kSome * kMaxUnalignedSumThreads ? kSome
+                                                                 : kMostUnalignedVectors;
+    shape.threads = std::max(kShortRows, threads_for(vectors, shape.vectors));
+  }
+  ResidualAddPlan plan{shape.threads, 0, std::max(1, kShortRows / shape.threads), 1, 1, false};
+  plan.vectors = shape.vectors;
+  return plan;
+}
+
 /// The first shape with room for a row, on a GPU that has clusters or not.
 inline ResidualAddPlan shape_for(const ResidualAdd& op, bool has_clusters) {
   const int width = width_of(op), vectors = op.hidden / width;
+  const bool are_whole = width * bytes_of(op.dtype) == 16;
+  const int whole = op.hidden / (16 / bytes_of(op.dtype));
+  if (!are_whole && whole <= kMaxClusterThreads * kMostUnalignedVectors)
+    return plan_unaligned(whole);
   ResidualAddPlan plan{32, 16, 4, width, width, false};
   plan.part = vectors;
-  const bool are_whole = width * bytes_of(op.dtype) == 16;
-  if (are_whole && vectors <= 64) {
+  if (vectors <= 64) {
     plan.threads = lanes_for(vectors), plan.columns = 2 * width;
     plan.rows = kShortRows / plan.threads;
     return plan;
@@ -116,7 +137,7 @@ inline ResidualAddPlan shape_for(const ResidualAdd& op, bool has_clusters) {
   if (op.hidden <= plan.threads * plan.columns) return plan;
   plan.threads = 512;
   plan.columns = 96;
-  if (op.hidden <= plan.threads * plan.columns) return plan;
+  if (are_whole && op.hidden <= plan.threads * plan.columns) return plan;
   plan.threads = kMaxSummingThreads;
   plan.columns = 0;
   return plan;
@@ -127,6 +148,7 @@ inline ResidualAddPlan shape_for(const ResidualAdd& op, bool has_clusters) {
 inline ResidualAddPlan plan_for(const ResidualAdd& op, bool has_clusters) {
   if (is_mixed(op)) return mixed_plan_for(op);
   ResidualAddPlan plan = shape_for(op, has_clusters);
+  if (plan.vectors > 0) return plan;
   plan.step = step_of(op, plan.width);
   plan.is_fallback = plan.step < plan.width || has_heads(op);
   return plan;

@@ -58,6 +58,25 @@ struct UnalignedVectors {
   }
 };
 
+/// The sum of a window's squares. A window is in two vectors, and so are those kLanes, 2 * kLanes,
+/// ... windows further on, whose squares are added up column by column: the lane before has those
+/// of the first columns and sends their sum; this lane goes on in their order.
+/// \param squares  of each element of this lane's vectors
+template <int kLanes, int kN>
+__device__ float sum_of_window(const float* squares, int head, int lane) {
+  float sum = 0;
+#pragma unroll
+  for (int e = 0; e < kN; ++e) {
+    if (e >= kN - head) sum += squares[e];
+  }
+  sum = __shfl_sync(0xffffffff, sum, lane + kLanes - 1, kLanes);
+#pragma unroll
+  for (int e = 0; e < kN; ++e) {
+    if (e < kN - head) sum += squares[e];
+  }
+  return sum;
+}
+
 /// The weight of x's vector number i: where there is none, ones.
 template <class T, class W>
 __device__ void load_weight(
