@@ -43,7 +43,7 @@ std::vector<int> numbers_in_sources(const std::vector<std::size_t>& places) {
   std::set<std::string> files;
   for (const std::size_t place : places) {
     for (const cpu_device::SourceLine& line : cpu_device::user_lines(&__executable_start + place)) {
-      if (!line.file.starts_with("/usr/")) files.insert(line.file);
+      if (!line.file.empty() && !line.file.starts_with("/usr/")) files.insert(line.file);
     }
   }
   std::set<int> numbers;
