@@ -25,8 +25,8 @@
 namespace rmsnorm {
 namespace {
 
-/// Of the copy's bandwidth in per cent: what a project is to reach.
-constexpr double kAsFastAsCopy = 95;
+/// Of the roof's bandwidth in per cent: what a project is to reach.
+constexpr double kAsFastAsRoof = 95;
 
 /// What one line contributes, or nothing if it has no part in the quantity.
 std::optional<double> part_of(const LineCount& count, const Goal& goal, const Watched& launch) {
@@ -215,7 +215,7 @@ ExitCode check(const Implementation& kernel, const Exercise& exercise, bool goal
   return reaches_all(exercise, verdict.launches) ? kAllVerified : kGoalMissed;
 }
 
-/// Verifies and times a kernel, and says how its times compare with the copy's, if they are to.
+/// Verifies and times a kernel, and says how its times compare with the roof's, if they are to.
 int time_kernel(Implementation kernel, const Exercise& exercise, const char* program) {
   const std::string slug = kernel.slug;
   kernel.slug = "yours";
@@ -231,7 +231,7 @@ int time_kernel(Implementation kernel, const Exercise& exercise, const char* pro
   bool all = true;
   for (const Result& result : results) {
     if (!percent_of_roof(result)) continue;  // the CPU device has no clock
-    const bool reached = is_as_fast_as_copy(result);
+    const bool reached = is_as_fast_as_roof(result);
     say(slug, reached ? "GOAL" : "NOT YET", share_text(result));
     all = all && reached;
   }
@@ -271,13 +271,13 @@ Outcome judge(const Goal& goal, const Watched& launch) {
   return outcome;
 }
 
-bool is_as_fast_as_copy(const Result& result) {
-  return percent_of_roof(result).value_or(0) >= kAsFastAsCopy;
+bool is_as_fast_as_roof(const Result& result) {
+  return percent_of_roof(result).value_or(0) >= kAsFastAsRoof;
 }
 
 std::string share_text(const Result& result) {
   return fmt::format(
-      "at least {:.0f} % of the copy's bandwidth: {:.1f} % measured in {}", kAsFastAsCopy,
+      "at least {:.0f} % of the roof's bandwidth: {:.1f} % measured in {}", kAsFastAsRoof,
       percent_of_roof(result).value_or(0), result.regime);
 }
 

@@ -75,11 +75,11 @@ struct Exercise {
   std::vector<const char*> regimes = {};
 };
 
-/// Whether a result reached as much of the copy's bandwidth as a project is to reach. Without
+/// Whether a result reached as much of the roof's bandwidth as a project is to reach. Without
 /// times, as on the CPU device, it has not.
-bool is_as_fast_as_copy(const Result& result);
+bool is_as_fast_as_roof(const Result& result);
 
-/// What is said of that: "at least 95 % of the copy's bandwidth: 87.0 % measured in heads".
+/// What is said of that: "at least 95 % of the roof's bandwidth: 87.0 % measured in heads".
 std::string share_text(const Result& result);
 
 /// Makes an exercise known when the program starts.

@@ -249,8 +249,8 @@ class Gauntlet {
     if (attempt.values.sums_to_inf && found.mismatch && std::isnan(found.mismatch->got) &&
         !std::isnan(found.mismatch->expected)) {
       result_.advice = fmt::format(
-          "a sum of this row is Inf, for which the formula gives {:.7g} here; NaN comes of Inf - "
-          "Inf, as in a sum with a correction (Kahan, Welford), or of 0 * Inf",
+          "Inf, in this row or as its sum, makes {:.7g} by the formula; NaN comes of Inf - Inf, as "
+          "in a sum with a correction (Kahan, Welford), of 0 * Inf, or of Inf / Inf",
           found.mismatch->expected);
     }
     return false;

@@ -36,7 +36,7 @@ struct Lesson {
 /// What comes before the first lesson and after the last.
 const Lesson kStart{"", "", "index", "Start", "What this is, and how to run it"};
 const Lesson kYourTurn{
-    "", "", "your_turn_layer_norm", "Your turn: LayerNorm", "A kernel of your own, to goals"};
+    "", "", "your_turn_gated_norm", "Your turn: Gated norm", "A kernel of your own, to goals"};
 
 std::vector<Lesson> read_lessons(const fs::path& file) {
   std::vector<Lesson> lessons;
@@ -61,6 +61,7 @@ struct FilePage {
 
 /// In the order of the tree, behind the lessons.
 constexpr FilePage kFilePages[] = {
+    {"lessons/gated_norm/README.md", "your_turn_gated_norm"},
     {"lessons/layer_norm/README.md", "your_turn_layer_norm"},
     {"lessons/softmax/README.md", "your_turn_softmax"},
     {"docs/machine.md", "machine"},
