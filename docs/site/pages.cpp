@@ -77,6 +77,7 @@ constexpr FilePage kFilePages[] = {
     {"docs/any_program.md", "any_program"},
     {"common/cpu_device/README.md", "cpu_device_component"},
     {"docs/glossary.md", "glossary"},
+    {"docs/production_kernels.md", "production_kernels"},
     {"docs/going_further.md", "going_further"},
     {"docs/contributing.md", "contributing"},
 };
