@@ -36,7 +36,7 @@ cudaError_t launch(const rmsnorm::RmsNorm& p, cudaStream_t) {
   return cudaSuccess;
 }
 
-/// Of the CPU's memory, that is, and its caches answer most of it.
+/// These bytes are in the CPU's memory; its caches serve most of them.
 rmsnorm::Traffic traffic(const rmsnorm::RmsNorm& p) {
   return {.read = 12.0 * p.hidden, .written = 4.0 * p.hidden};  // x twice, weight once; y once
 }
