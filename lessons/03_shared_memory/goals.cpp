@@ -13,7 +13,7 @@ const ExerciseRegistration exercise{{
     .goals =
         {
             {"x is read from global memory once", Quantity::reads_of_x, Goal::at_most, 1},
-            {"at least 256 wavefronts of shared memory per row", Quantity::wavefronts,
+            {"the row waits in shared memory (at least 256 wavefronts)", Quantity::wavefronts,
              Goal::at_least, 256},
         },
     .within =
