@@ -183,8 +183,8 @@ bool have_same_bits(const DeviceTensor& a, const DeviceTensor& b) {
 TEST_CASE("a row's bits do not depend on its address") {
   NEEDS_GPU();
   // For lanes of a warp, a warp, two, a block, a cluster; of whole vectors, and of parts of one.
-  for (const int hidden : {1,   4,   9,    33,   64,   100,  111,  256,  512,   513,
-                           769, 770, 1024, 1031, 4096, 4097, 8192, 8200, 12289, 20000}) {
+  for (const int hidden : {1,   4,    9,    33,   64,   100,  111,  256,   512,   513,  769,
+                           770, 1024, 1031, 4096, 4097, 8192, 8200, 12289, 12297, 20000}) {
     for (const Types& types : types_of_library()) {
       const Rows rows(types, hidden, 3);
       const int size = 16 / bytes_of(types.dtype);

@@ -74,9 +74,10 @@ void check_call(const NormCall& call) {
 TEST_CASE("the library norms contiguous rows of any length, in every type, in place or not") {
   NEEDS_GPU();
   for (const int hidden :
-       {1,    2,    3,    7,     8,     9,     16,    17,    33,    64,     96,     111,   128,
-        129,  255,  256,  257,   511,   512,   769,   1000,  1024,  1025,   1031,   2048,  4095,
-        4096, 5120, 8192, 12289, 16384, 40000, 65536, 70000, 70001, 131072, 135168, 270336}) {
+       {1,     2,     3,     7,     8,     9,     16,    17,     33,     64,
+        96,    111,   128,   129,   255,   256,   257,   511,    512,    769,
+        1000,  1024,  1025,  1031,  2048,  4095,  4096,  5120,   8192,   12289,
+        16384, 40000, 40001, 50001, 65536, 70000, 70001, 131072, 135168, 270336}) {
     for (const Types& types : all_types()) {
       const Layout at = contiguous({hidden > 10000 ? 2 : hidden > 300 ? 5 : 67, hidden});
       check_call({types, at, at});

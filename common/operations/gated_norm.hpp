@@ -12,6 +12,7 @@ namespace rmsnorm {
 ///                   * silu(z[row][col])
 ///     silu(z) = z / (1 + exp(-z))
 ///
+/// That is NaN for a z of -Inf.
 /// The tensors are fp32, contiguous and row-major; y overlaps none of the others. Their addresses
 /// are multiples of 4 bytes, and need not be multiples of more.
 struct GatedNorm {
@@ -57,12 +58,13 @@ struct Description<GatedNorm> : CommonDescription {
       // In whatever order the factors are multiplied, a product next to zero is off by 2^-150.
       const double rstd = exact_rstd(sum.squares, p.hidden, p.eps);
       const double factors = (1 + std::fabs(weight)) * (1 + std::fabs(gate));
-      const double norm = std::fabs(x * rstd * weight);
-      element.allowed += 0x1p-150 * (1 + rstd) * factors + kLostGate * norm;
+      const double norm = std::fabs(x * rstd);
+      element.allowed +=
+          0x1p-150 * ((1 + rstd) * factors + norm) + kLostGate * norm * std::fabs(weight);
       return element;
     }
     /// What a gate of fp32 may lose: from z = -87.3 on, 1 / (1 + exp(-z)) is subnormal, and from
-    /// -88.8 on, exp(-z) is Inf.
+    /// -88.73 on, exp(-z) is Inf.
     static constexpr double kLostGate = 0x1p-119;
     /// How far fp32 arithmetic can take an element, relatively: as far as the norm, and, with u =
     /// 2^-24, half an ulp of 1:

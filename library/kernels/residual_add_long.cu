@@ -1,5 +1,5 @@
-// Rows that neither registers nor a cluster hold, and all whose vectors cannot be moved at once,
-// that have weights of heads, or whose cluster the GPU refuses: x and the residual are read twice.
+// Rows that neither registers nor a cluster hold, and those of whole vectors that cannot be moved
+// at once, that have weights of heads, or whose cluster the GPU refuses: all is read twice.
 #include <cuda/annotated_ptr>
 
 #include "library/kernels/residual_add_kernels.hpp"

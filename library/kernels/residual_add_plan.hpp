@@ -15,7 +15,8 @@ namespace rmsnorm::kernels {
 /// How a row is shared.
 struct ResidualAddPlan {
   int threads;               ///< of a row, in each block: 4 to 32 lanes of a warp, or whole warps
-  int columns;               ///< that each of them keeps in registers, unless is_fallback; 0: none
+  int columns;               ///< that each of them keeps in registers, unless is_fallback; 0: none,
+                             ///< or unaligned vectors
   int rows;                  ///< of a block
   int width;                 ///< columns of a vector
   int step;                  ///< columns that are loaded or stored at once: a vector's, or fewer
@@ -47,7 +48,7 @@ inline int long_threads(const ResidualAddPlan& plan) {
 /// Where there are clusters, rows of more whole vectors of 16 bytes than the first are shared by
 /// one, if they have no more than the second.
 constexpr int kMostVectorsOfBlock = 2048;
-constexpr int kMostUnalignedVectors = 12;     ///< of a thread, and of 16 bytes
+constexpr int kMostUnalignedColumns = 96;     ///< of a thread, of a row of no whole vectors
 constexpr int kMaxUnalignedSumThreads = 384;  ///< of a block whose threads have fewer
 constexpr int kMostVectorsOfCluster = kMaxCluster * kMaxClusterThreads * kSummingVectors;
 
@@ -89,13 +90,12 @@ inline ResidualAddPlan mixed_plan_for(const ResidualAdd& op) {
 }
 
 /// The shape for rows that are no whole vectors, of so many and a part of one, which a block holds.
-inline ResidualAddPlan plan_unaligned(int vectors) {
+/// \param most  vectors that a thread can have of the longest
+inline ResidualAddPlan plan_unaligned(int vectors, int most) {
   ForwardShape shape = shape_unaligned(vectors);
   if (shape.threads > 32) {
-    constexpr int kFew = 3, kSome = 4;
-    shape.vectors = vectors <= kFew * kMaxUnalignedSumThreads    ? kFew
-                    : vectors <= kSome * kMaxUnalignedSumThreads ? kSome
-                                                                 : kMostUnalignedVectors;
+    const int of_three = 3 * kMaxUnalignedSumThreads, of_four = 4 * kMaxUnalignedSumThreads;
+    shape.vectors = vectors <= of_three ? 3 : vectors <= of_four ? 4 : most;
     shape.threads = std::max(kShortRows, threads_for(vectors, shape.vectors));
   }
   ResidualAddPlan plan{shape.threads, 0, std::max(1, kShortRows / shape.threads), 1, 1, false};
@@ -107,9 +107,9 @@ inline ResidualAddPlan plan_unaligned(int vectors) {
 inline ResidualAddPlan shape_for(const ResidualAdd& op, bool has_clusters) {
   const int width = width_of(op), vectors = op.hidden / width;
   const bool are_whole = width * bytes_of(op.dtype) == 16;
-  const int whole = op.hidden / (16 / bytes_of(op.dtype));
-  if (!are_whole && whole <= kMaxClusterThreads * kMostUnalignedVectors)
-    return plan_unaligned(whole);
+  const int size = 16 / bytes_of(op.dtype), most = kMostUnalignedColumns / size;
+  if (!are_whole && op.hidden / size <= kMaxClusterThreads * most)
+    return plan_unaligned(op.hidden / size, most);
   ResidualAddPlan plan{32, 16, 4, width, width, false};
   plan.part = vectors;
   if (vectors <= 64) {
@@ -143,8 +143,8 @@ inline ResidualAddPlan shape_for(const ResidualAdd& op, bool has_clusters) {
   return plan;
 }
 
-/// The launch of an operation. Where vectors are not what can be moved, and for weights of heads,
-/// the kernel for long rows takes all, in the shape that the others would have.
+/// The launch of an operation. Where whole vectors are not what can be moved, and for their weights
+/// of heads, the kernel for long rows takes all, in the shape that the others would have.
 inline ResidualAddPlan plan_for(const ResidualAdd& op, bool has_clusters) {
   if (is_mixed(op)) return mixed_plan_for(op);
   ResidualAddPlan plan = shape_for(op, has_clusters);

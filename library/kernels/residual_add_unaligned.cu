@@ -9,17 +9,22 @@
 namespace rmsnorm::kernels {
 namespace {
 
-/// The most threads of a block.
-template <int kVectors, int kRowThreads>
-constexpr int kBlock = kRowThreads > 0                     ? kShortRows
-                       : kVectors == kMostUnalignedVectors ? kMaxClusterThreads
-                                                           : kMaxUnalignedSumThreads;
-
-/// The threads that an SM is to hold: with 64 registers each, 80 or 128.
+/// Is it the kernel for the longest rows?
 template <class T, int kVectors>
-constexpr int kThreadsOnSm = kVectors == kMostUnalignedVectors ? 512
-                             : kVectors* kSize<T> > 16         ? 768
-                                                               : 1024;
+constexpr bool kIsLongest = kVectors* kSize<T> == kMostUnalignedColumns;
+
+/// The most threads of a block.
+template <class T, int kVectors, int kRowThreads>
+constexpr int kBlock = kRowThreads > 0           ? kShortRows
+                       : kIsLongest<T, kVectors> ? kMaxClusterThreads
+                                                 : kMaxUnalignedSumThreads;
+
+/// The threads that an SM is to hold, in whole blocks: with 64 registers each, 80 or 128. Of the
+/// longest rows, some of 128 are spilled.
+template <class T, int kVectors>
+constexpr int kThreadsOnSm = kIsLongest<T, kVectors> ? 512
+                             : kVectors > 2          ? 768
+                                                     : 1024;
 
 /// Does a thread load its factors together with its vectors? Otherwise registers run short.
 template <class T, class W, int kVectors>
@@ -27,7 +32,7 @@ constexpr bool kEarly = sizeof(W) == sizeof(T) && kVectors* kSize<T> <= 24;
 
 template <class T, class W, int kVectors, int kRowThreads>
 __global__ void __launch_bounds__(
-    kBlock<kVectors, kRowThreads>, kThreadsOnSm<T, kVectors> / kBlock<kVectors, kRowThreads>)
+    kBlock<T, kVectors, kRowThreads>, kThreadsOnSm<T, kVectors> / kBlock<T, kVectors, kRowThreads>)
     rms_norm_residual_add_unaligned(const __grid_constant__ ResidualAdd op) {
   constexpr int kLanes = kRowThreads > 0 ? kRowThreads : 32;  // of a row and warp
   constexpr int kN = kSize<T>, kParts = sizeof(W) / sizeof(T);
@@ -66,22 +71,14 @@ __global__ void __launch_bounds__(
   constexpr int kEnds = (3 * kN - 1) / kLanes + 1;  // of a thread
   const int count = warp == 0 ? 3 * kN : base < end ? kN : 0;
   int columns[kEnds];
-  float ends[kEnds];
+  T of_end_x[kEnds], of_end_residual[kEnds];  // not yet added: that would wait for them
 #pragma unroll
   for (int n = 0; n < kEnds; ++n) {
     const int e = lane + n * kLanes;
     const int col = e + (e < kN ? base : max(0, windows - 3)) * kN;
     columns[n] = e < count && col < hidden ? col : -1;
-    ends[n] = 0;
-    if (columns[n] >= 0) ends[n] = static_cast<float>(x[col]) + static_cast<float>(before[col]);
-  }
-  const UnalignedVectors<T> of_x(x, head, hidden), of_residual(before, head, hidden);
-  uint4 u[kVectors], v[kVectors];
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    const int i = begin + k * kLanes;
-    u[k] = i < end ? of_x[i] : make_uint4(0, 0, 0, 0);
-    v[k] = i < end ? of_residual[i] : make_uint4(0, 0, 0, 0);
+    of_end_x[n] = columns[n] < 0 ? static_cast<T>(0.0f) : x[col];
+    of_end_residual[n] = columns[n] < 0 ? static_cast<T>(0.0f) : before[col];
   }
   const UnalignedVectors<W> of_weight(weight, weight == nullptr ? 0 : head, hidden);
   uint4 factors[kAreEarly ? kVectors : kParts];
@@ -92,26 +89,48 @@ __global__ void __launch_bounds__(
       if (i < end) load_weight<T>(weight, of_weight, i, &factors[k]);
     }
   }
+  const UnalignedVectors<T> of_x(x, head, hidden), of_residual(before, head, hidden);
+  // Vectors that are loaded together: of the longest rows fewer, or registers run short.
+  constexpr int kAtOnce = kIsLongest<T, kVectors> ? 2 : kVectors;
+  float value[kVectors][kN];  // of x and the residual
+#pragma unroll
+  for (int first = 0; first < kVectors; first += kAtOnce) {
+    uint4 u[kAtOnce], v[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int i = begin + (first + k) * kLanes;
+      u[k] = i < end ? of_x[i] : make_uint4(0, 0, 0, 0);
+      v[k] = i < end ? of_residual[i] : make_uint4(0, 0, 0, 0);
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      float other[kN];
+      widen_all<T>(u[k], value[first + k]);
+      widen_all<T>(v[k], other);
+#pragma unroll
+      for (int e = 0; e < kN; ++e) value[first + k][e] += other[e];
+    }
+  }
   let_next_begin();
 
-  float value[kVectors][kN];  // of x and the residual
   float squares[kN] = {};
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = begin + k * kLanes;
-    float other[kN];
-    widen_all<T>(u[k], value[k]);
-    widen_all<T>(v[k], other);
 #pragma unroll
     for (int e = 0; e < kN; ++e) {
-      value[k][e] += other[e];
       const bool counts = e < kN - head ? i > base : i + 1 < end;  // else it is one of the ends
-      squares[e] += counts ? value[k][e] * value[k][e] : 0;
+      const float counted = counts ? value[k][e] : 0;
+      squares[e] += counted * counted;
     }
   }
   float sum = sum_of_window<kLanes, kN>(squares, head, lane);
+  float ends[kEnds];
 #pragma unroll
-  for (const float end_value : ends) sum += end_value * end_value;
+  for (int n = 0; n < kEnds; ++n) {
+    ends[n] = static_cast<float>(of_end_x[n]) + static_cast<float>(of_end_residual[n]);
+    sum += ends[n] * ends[n];
+  }
   __shared__ float partial[32];
   const float rstd = rsqrtf(row_sum<kRowThreads>(sum, partial) * op.inverse + op.eps);
   if (kRowThreads > 0) __syncwarp();  // in place, a lane stores where others have loaded
@@ -160,9 +179,10 @@ ResidualAddKernel kernel_for(const ResidualAddPlan& plan) {
              : plan.vectors == 3 ? rms_norm_residual_add_unaligned<T, W, 3, 32>
                                  : rms_norm_residual_add_unaligned<T, W, 4, 32>;
   }
-  return plan.vectors == 3   ? rms_norm_residual_add_unaligned<T, W, 3, 0>
-         : plan.vectors == 4 ? rms_norm_residual_add_unaligned<T, W, 4, 0>
-                             : rms_norm_residual_add_unaligned<T, W, kMostUnalignedVectors, 0>;
+  return plan.vectors == 3 ? rms_norm_residual_add_unaligned<T, W, 3, 0>
+         : plan.vectors == 4
+             ? rms_norm_residual_add_unaligned<T, W, 4, 0>
+             : rms_norm_residual_add_unaligned<T, W, kMostUnalignedColumns / kSize<T>, 0>;
 }
 
 }  // namespace

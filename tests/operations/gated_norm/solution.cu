@@ -1,5 +1,5 @@
-// Gated norm, our solution of the exercise: x, its gates and the weight wait in registers, and a row
-// has one barrier. Several short rows share a block.
+// Gated norm, our solution of the exercise: x, its gates and the weight wait in registers, and a
+// row has one barrier. Several short rows share a block.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
