@@ -30,6 +30,10 @@ struct ResidualAddPlan {
 constexpr int kMaxSummingThreads = 1024;  ///< of a block
 constexpr int kSummingVectors = 4;        ///< that each thread of a cluster has of x, of 16 bytes
 
+/// Where rows are no whole vectors of 16 bytes:
+constexpr int kMostUnalignedColumns = 96;     ///< that a thread has
+constexpr int kMaxUnalignedSumThreads = 384;  ///< of a block whose threads have fewer
+
 /// Does a cluster have a row, and not the kernel for rows at any address in its place?
 inline bool is_shared(const ResidualAddPlan& plan) {
   return plan.cluster > 1 && !plan.is_fallback;
@@ -48,8 +52,6 @@ inline int long_threads(const ResidualAddPlan& plan) {
 /// Where there are clusters, rows of more whole vectors of 16 bytes than the first are shared by
 /// one, if they have no more than the second.
 constexpr int kMostVectorsOfBlock = 2048;
-constexpr int kMostUnalignedColumns = 96;     ///< of a thread, of a row of no whole vectors
-constexpr int kMaxUnalignedSumThreads = 384;  ///< of a block whose threads have fewer
 constexpr int kMostVectorsOfCluster = kMaxCluster * kMaxClusterThreads * kSummingVectors;
 
 /// Columns of a vector: 16 bytes, or as many as a row is a multiple of. A thread adds up those of
@@ -107,9 +109,14 @@ inline ResidualAddPlan plan_unaligned(int vectors, int most) {
 inline ResidualAddPlan shape_for(const ResidualAdd& op, bool has_clusters) {
   const int width = width_of(op), vectors = op.hidden / width;
   const bool are_whole = width * bytes_of(op.dtype) == 16;
-  const int size = 16 / bytes_of(op.dtype), most = kMostUnalignedColumns / size;
-  if (!are_whole && op.hidden / size <= kMaxClusterThreads * most)
-    return plan_unaligned(op.hidden / size, most);
+  if (!are_whole) {
+    const int size = 16 / bytes_of(op.dtype), most = kMostUnalignedColumns / size;
+    if (op.hidden / size <= kMaxClusterThreads * most)
+      return plan_unaligned(op.hidden / size, most);
+    ResidualAddPlan plan{kMaxSummingThreads, 0, 1, width, width, false};
+    plan.part = vectors;
+    return plan;
+  }
   ResidualAddPlan plan{32, 16, 4, width, width, false};
   plan.part = vectors;
   if (vectors <= 64) {
@@ -119,7 +126,7 @@ inline ResidualAddPlan shape_for(const ResidualAdd& op, bool has_clusters) {
   }
   if (op.hidden <= plan.threads * plan.columns) return plan;
   const bool are_long = vectors > kMostVectorsOfBlock && vectors <= kMostVectorsOfCluster;
-  if (has_clusters && are_whole && are_long) {
+  if (has_clusters && are_long) {
     const ForwardShape shape = cluster_for(vectors, kSummingVectors);
     plan.rows = 1, plan.columns = 0;
     plan.threads = shape.threads, plan.cluster = shape.cluster;
@@ -137,7 +144,7 @@ inline ResidualAddPlan shape_for(const ResidualAdd& op, bool has_clusters) {
   if (op.hidden <= plan.threads * plan.columns) return plan;
   plan.threads = 512;
   plan.columns = 96;
-  if (are_whole && op.hidden <= plan.threads * plan.columns) return plan;
+  if (op.hidden <= plan.threads * plan.columns) return plan;
   plan.threads = kMaxSummingThreads;
   plan.columns = 0;
   return plan;
