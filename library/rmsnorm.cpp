@@ -1,5 +1,5 @@
 /// \file
-/// The functions of rmsnorm.h.
+/// The functions of rmsnorm.h, but those for norms with a gate.
 
 #include "library/include/rmsnorm.h"
 
@@ -17,14 +17,11 @@
 #include "library/kernels/forward.hpp"
 #include "library/kernels/fp8.hpp"
 #include "library/kernels/residual_add.hpp"
+#include "library/periods.hpp"
+#include "library/training.hpp"
 
 namespace rmsnorm::library {
 namespace {
-
-constexpr std::int64_t kMaxRows = std::int64_t{1} << 30;  // of training, counted in 32 bits there
-constexpr std::int64_t kMaxHeads = 65535;  // likewise, if they have a weight: a grid has no more
-constexpr std::int64_t kMaxWeight = std::int64_t{1} << 30;  // likewise, elements of it
-constexpr std::int64_t kWorkspaceAlignment = 256;
 
 /// The tensors of one norm.
 struct Norm {
@@ -70,39 +67,6 @@ void enqueue_with(Norms norms, float eps, const Launch& launch) {
     if (norm->weight) read.push_back(&*norm->weight);
   }
   enqueue(written, read, (*norms.begin())->rstd ? 0 : norms.size(), std::ref(launch));
-}
-
-/// Bytes from a period's rows to the next's.
-std::int64_t step_of(const Layout& layout, std::size_t tensor) {
-  return layout.period * layout.tensors[tensor].outer_stride + layout.leaps[tensor];
-}
-
-/// Launches each period of a layout, as a launch has two dimensions of rows. `rows` are those of
-/// the first period, of which launch() has to launch `in_period`, in the order of the layout.
-template <class Launch>
-cudaError_t launch_periods(
-    const Layout& layout, const std::vector<kernels::Rows*>& rows, std::int64_t in_period,
-    Launch launch) {
-  for (std::int64_t left = layout.rows; left > in_period; left -= in_period) {
-    const cudaError_t error = launch();
-    if (error != cudaSuccess) return error;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      rows[i]->data = static_cast<char*>(rows[i]->data) + step_of(layout, i);
-    }
-  }
-  return launch();
-}
-
-/// The bits of the distances from a period's rows to the next's, of so many tensors.
-std::int64_t step_bits_of(const Layout& layout, std::size_t tensors) {
-  std::int64_t bits = 0;
-  for (std::size_t i = 0; layout.period > 0 && i < tensors; ++i) bits |= step_of(layout, i);
-  return bits;
-}
-
-/// The rows of a launch: all, or those of a period.
-std::int64_t rows_of_launch(const Layout& layout) {
-  return layout.period > 0 ? layout.period * layout.inner : layout.rows;
 }
 
 void enqueue_norms(Norms norms, float eps, float weight_bias, cudaStream_t stream) {
@@ -227,62 +191,6 @@ void enqueue_fp8(const Fp8Tensors& t, kernels::Fp8Norm op, cudaStream_t stream) 
   });
 }
 
-/// The tensor as the x of a pass of training.
-View input_of(const DLTensor* tensor) {
-  const View x = rows_of({"x", tensor});
-  std::int64_t rows = x.region.rows() == 0 ? 0 : 1;
-  for (const std::int64_t size : x.region.size) {
-    require(
-        rows == 0 || size <= kMaxRows / rows, RMSNORM_BAD_SHAPE,
-        "x needs {} rows at most, and has more", kMaxRows);
-    rows *= size;
-  }
-  return x;
-}
-
-/// A weight of heads, or what is to be its gradient, as the backward pass takes it.
-void check_heads(const View& weight) {
-  const std::int64_t heads = heads_of(weight);
-  require(
-      heads <= kMaxHeads, RMSNORM_BAD_SHAPE, "{} has {} heads: the backward pass needs {} at most",
-      weight.name, heads, kMaxHeads);
-  require(
-      heads * weight.hidden <= kMaxWeight, RMSNORM_BAD_SHAPE,
-      "{} has {} elements: the backward pass needs {} at most", weight.name, heads * weight.hidden,
-      kMaxWeight);
-}
-
-/// Enough for a weight of all rows and for one of each head.
-std::size_t workspace_bytes_for(const View& x) {
-  if (x.hidden == 0) return 0;
-  const auto rows = static_cast<int>(x.region.rows()), hidden = static_cast<int>(x.hidden);
-  const std::size_t bytes = kernels::workspace_bytes(rows, hidden, 1, x.dtype);
-  const std::int64_t heads = x.region.size[kRowDimensions - 1];
-  const bool may_differ =
-      x.dimensions > 2 && 1 < heads && heads <= kMaxHeads && heads * x.hidden <= kMaxWeight;
-  if (!may_differ) return bytes;
-  const auto count = static_cast<int>(heads);
-  return std::max(bytes, kernels::workspace_bytes(rows / count, hidden, count, x.dtype));
-}
-
-View workspace_of(void* memory, std::size_t bytes, const View& x) {
-  const std::size_t needed = workspace_bytes_for(x);
-  require(
-      bytes >= needed, RMSNORM_BAD_VALUE,
-      "workspace_bytes is {}: x, with its shape and type, needs {}", bytes, needed);
-  require(
-      needed == 0 || memory != nullptr, RMSNORM_BAD_POINTER,
-      "workspace is null: it needs to be memory of {} bytes", needed);
-  const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  const auto begin = needed > 0 ? address_of("workspace", address, x.device) : 0;
-  const auto size = static_cast<std::int64_t>(needed);
-  require(
-      begin % kWorkspaceAlignment == 0, RMSNORM_BAD_ALIGNMENT,
-      "workspace begins at the address {:#x}: it needs a multiple of {}", begin,
-      kWorkspaceAlignment);
-  return {"workspace", Dtype::fp32, x.device, 1, size / 4, {begin, {1, 1, 1}, {0, 0, 0}, size}};
-}
-
 }  // namespace
 }  // namespace rmsnorm::library
 
@@ -342,9 +250,7 @@ rmsnorm_status rmsnorm_forward_fp8(
     require(
         is_given || is_row || scaling == RMSNORM_SCALE_GROUP, RMSNORM_BAD_VALUE,
         "scaling is {}: it needs to be a value of rmsnorm_scaling", static_cast<int>(scaling));
-    require(
-        rounding == RMSNORM_ROUND_ONCE || rounding == RMSNORM_ROUND_TWICE, RMSNORM_BAD_VALUE,
-        "rounding is {}: it needs to be a value of rmsnorm_rounding", static_cast<int>(rounding));
+    check_rounding(rounding);
     check_number("eps", eps, false);
     const View input = rows_of({"x", x});
     Fp8Tensors tensors{
@@ -397,7 +303,7 @@ rmsnorm_status rmsnorm_backward_workspace_bytes(const DLTensor* x, size_t* bytes
     require(
         bytes != nullptr, RMSNORM_BAD_POINTER,
         "bytes is null: it needs to be where to write a number");
-    *bytes = workspace_bytes_for(input_of(x));
+    *bytes = workspace_bytes_for(input_of(x), kernels::workspace_bytes);
   });
 }
 
@@ -407,39 +313,27 @@ rmsnorm_status rmsnorm_backward(
     float weight_bias, CUstream_st* stream) {
   return status_of([&] {
     const View input = input_of(x);
-    const View d_output = input_like({"dy", dy}, input);
+    const View d_output = input_like({"dy", dy}, input, true);
     const View rstds = rstd_of({"rstd", rstd}, input);
     const View d_input = output_like({"dx", dx}, input);
-    const View memory = workspace_of(workspace, workspace_bytes, input);
+    const std::size_t needed = workspace_bytes_for(input, kernels::workspace_bytes);
+    const View memory = workspace_of(workspace, workspace_bytes, needed, input);
+    const TrainedWeight trained = trained_weight(weight, dweight, input, weight_bias);
     Views read{&input, &d_output, &rstds}, written;
-    std::optional<View> gradient;
-    const auto factors = weight_or_none({"weight", weight}, input, weight_bias);
+    if (trained.weight) read.push_back(&*trained.weight);
+    if (trained.gradient) written.push_back(&*trained.gradient);
 
     kernels::NestedBackward op(kernels::Backward{});
     op.rstd = static_cast<const float*>(data_of(rstds));
     op.workspace = workspace;
     op.hidden = static_cast<int>(input.hidden);
-    op.dtype = op.weight_dtype = input.dtype;
+    op.dtype = input.dtype;
     op.weight_bias = weight_bias;
-    if (factors) {
-      check_heads(*factors);
-      read.push_back(&*factors);
-      op.weight = data_of(*factors);
-      op.weight_dtype = factors->dtype;
-      op.weight_head = factors->region.stride[kRowDimensions - 1];
-      op.heads = static_cast<int>(heads_of(*factors));
-    }
-    if (dweight != nullptr) {
-      gradient = weight_of({"dweight", dweight}, input);
-      if (factors) check_shape(*gradient, *factors);
-      if (factors) check_dtype(*gradient, *factors);
-      check_heads(*gradient);
-      check_heads_together(*gradient);
-      op.weight_dtype = gradient->dtype;
-      op.dweight = data_of(*gradient);
-      op.heads = static_cast<int>(heads_of(*gradient));
-      written.push_back(&*gradient);
-    }
+    op.weight = trained.weight ? data_of(*trained.weight) : nullptr;
+    op.dweight = trained.gradient ? data_of(*trained.gradient) : nullptr;
+    op.weight_dtype = trained.dtype;
+    op.weight_head = trained.head;
+    op.heads = trained.heads;
 
     // Heads with a weight of their own are apart: rows are then those of one head.
     constexpr int kHeads = kRowDimensions - 1;

@@ -219,9 +219,9 @@ View rows_of(const Argument& argument) {
   return view_of(argument, kRows, nullptr);
 }
 
-View input_like(const Argument& argument, const View& x) {
+View input_like(const Argument& argument, const View& x, bool may_expand) {
   Form form = kRows;
-  form.may_expand = true;
+  form.may_expand = may_expand;
   const View view = view_of(argument, form, &x);
   check_shape(view, x);
   check_dtype(view, x);
@@ -335,6 +335,12 @@ void check_number(const char* name, float number, bool may_be_negative) {
       std::isfinite(number) && (may_be_negative || number >= 0), RMSNORM_BAD_VALUE,
       "{} is {}: it needs to be finite{}", name, number,
       may_be_negative ? "" : " and not negative");
+}
+
+void check_rounding(rmsnorm_rounding rounding) {
+  require(
+      rounding == RMSNORM_ROUND_ONCE || rounding == RMSNORM_ROUND_TWICE, RMSNORM_BAD_VALUE,
+      "rounding is {}: it needs to be a value of rmsnorm_rounding", static_cast<int>(rounding));
 }
 
 void check_device(const View& tensor, const View& other) {

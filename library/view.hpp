@@ -73,8 +73,8 @@ enum class Elements {
   fp8,      ///< any of 8 bits
 };
 
-/// Rows of the shape and the type of x. The columns of a row may be one element.
-View input_like(const Argument& argument, const View& x);
+/// Rows of the shape and the type of x. If it may be expanded, the columns of a row may be one element.
+View input_like(const Argument& argument, const View& x, bool may_expand = false);
 
 /// Rows of the shape of x, none of which overlap.
 View output_like(const Argument& argument, const View& x, Elements elements = Elements::of_x);
@@ -107,6 +107,7 @@ Scales scales_of(const Argument& argument, const View& x, std::int64_t groups);
 std::int64_t address_of(const char* name, std::uintptr_t address, int device);
 
 void check_number(const char* name, float number, bool may_be_negative);  ///< a finite number
+void check_rounding(rmsnorm_rounding rounding);                           ///< one that there is
 void check_device(const View& tensor, const View& other);                 ///< the same device
 void check_dtype(const View& tensor, const View& other);                  ///< the same type
 void check_shape(const View& tensor, const View& other);                  ///< the same shape

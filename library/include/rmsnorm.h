@@ -56,7 +56,7 @@
 #include <stddef.h>
 
 #define RMSNORM_VERSION_MAJOR 1 /**< Grows when a program has to be changed. */
-#define RMSNORM_VERSION_MINOR 3 /**< Grows with each thing that it can do. */
+#define RMSNORM_VERSION_MINOR 4 /**< Grows with each thing that it can do. */
 #define RMSNORM_VERSION_PATCH 0 /**< Grows otherwise. */
 
 /* DLPack's codes for types of 8 bits, which its headers name from version 1.1 on. */
@@ -79,7 +79,7 @@ typedef enum rmsnorm_status {
   RMSNORM_BAD_STRIDES = 5,   /**< Columns that are not contiguous, rows that overlap. */
   RMSNORM_BAD_ALIGNMENT = 6, /**< An address that is no multiple of what it needs to be. */
   RMSNORM_BAD_OVERLAP = 7,   /**< Two tensors share memory, and must not. */
-  RMSNORM_BAD_VALUE = 8,     /**< A number: eps, weight_bias, workspace_bytes, scaling, rounding. */
+  RMSNORM_BAD_VALUE = 8,     /**< A number: eps, weight_bias, workspace_bytes, or of an enum. */
   RMSNORM_CUDA_ERROR = 9,    /**< CUDA could not do what was asked of it. */
   RMSNORM_OUT_OF_MEMORY = 10, /**< The computer's, not the GPU's. */
   RMSNORM_INTERNAL_ERROR = 11 /**< A mistake of the library. */
@@ -97,6 +97,12 @@ typedef enum rmsnorm_rounding {
   RMSNORM_ROUND_ONCE = 0, /**< From fp32 to 8 bits. */
   RMSNORM_ROUND_TWICE = 1 /**< To the type of x first, as where a norm is stored and then read. */
 } rmsnorm_rounding;
+
+/** Where the gate of a norm is, silu(z) = z / (1 + exp(-z)). */
+typedef enum rmsnorm_gate {
+  RMSNORM_GATE_LAST = 0, /**< y = norm(x) * weight * silu(z) */
+  RMSNORM_GATE_FIRST = 1 /**< y = norm(x * silu(z)) * weight */
+} rmsnorm_gate;
 
 /** The version of the library at run time: major * 10000 + minor * 100 + patch. */
 int rmsnorm_version(void);
@@ -257,6 +263,55 @@ rmsnorm_status rmsnorm_backward(
     const DLTensor* dy, const DLTensor* x, const DLTensor* weight, const DLTensor* rstd,
     const DLTensor* dx, const DLTensor* dweight, void* workspace, size_t workspace_bytes,
     float weight_bias, struct CUstream_st* stream);
+
+/** Enqueues a norm with a gate, as models with a state in place of attention have it: y as
+ * rmsnorm_gate says, each weight with weight_bias added. z and y are as x, each with strides of its
+ * own, and y may be x. A norm over each of several groups of columns is that of a view of (rows,
+ * groups, columns), with a weight (groups, columns).
+ *
+ * \param x (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
+ * \param z As x. -Inf gives NaN.
+ * \param weight (hidden), (heads, head_dim) or null; of x's type or float32.
+ * \param y As x; may be x.
+ * \param gate Where the gate is.
+ * \param rounding RMSNORM_ROUND_ONCE, or RMSNORM_ROUND_TWICE, as where PyTorch's operations follow
+ *     each other: what is multiplied by the weight is first rounded to the type of x, and so is
+ *     that product, if the weight is of that type.
+ * \param eps As in rmsnorm_forward().
+ * \param weight_bias As in rmsnorm_forward().
+ * \param stream A stream of the tensors' device, or null. */
+rmsnorm_status rmsnorm_forward_gated(
+    const DLTensor* x, const DLTensor* z, const DLTensor* weight, const DLTensor* y,
+    rmsnorm_gate gate, rmsnorm_rounding rounding, float eps, float weight_bias,
+    struct CUstream_st* stream);
+
+/** The bytes of memory that rmsnorm_backward_gated() needs besides its tensors, as
+ * rmsnorm_backward_workspace_bytes() says it of the other backward pass. */
+rmsnorm_status rmsnorm_backward_gated_workspace_bytes(const DLTensor* x, size_t* bytes);
+
+/** The backward pass of a norm with a gate: how a loss changes with x, z and the weight, if dy says
+ * how it changes with y. No two tensors share a byte, x has at most 2^30 rows, of 8192 columns at
+ * most. What the forward pass knew of a row is computed again. All is computed in fp32 and rounded
+ * once, whatever the forward pass has rounded. The same tensors give the same bits every time.
+ *
+ * \param dy As x.
+ * \param x As in rmsnorm_forward_gated().
+ * \param z As x.
+ * \param weight (hidden), (heads, head_dim) or null; of x's type or float32.
+ * \param dx As x, and no two of its rows overlap; written.
+ * \param dz Likewise.
+ * \param dweight Of the weight's shape and type, contiguous; written. Null if it is not wanted.
+ * \param workspace Memory of the tensors' device, at a multiple of 256 bytes; overwritten.
+ * \param workspace_bytes Its size: what the function above says, or more.
+ * \param gate As in the forward pass.
+ * \param eps Likewise.
+ * \param weight_bias Likewise.
+ * \param stream A stream of the tensors' device, or null. */
+rmsnorm_status rmsnorm_backward_gated(
+    const DLTensor* dy, const DLTensor* x, const DLTensor* z, const DLTensor* weight,
+    const DLTensor* dx, const DLTensor* dz, const DLTensor* dweight, void* workspace,
+    size_t workspace_bytes, rmsnorm_gate gate, float eps, float weight_bias,
+    struct CUstream_st* stream);
 
 #ifdef __cplusplus
 }

@@ -179,6 +179,36 @@ inline void backward(
       workspace, workspace_bytes, weight_bias, stream));
 }
 
+/// rmsnorm_forward_gated(). \throws Error
+inline void forward_gated(
+    const TensorView& x, const TensorView& z, const std::optional<TensorView>& weight,
+    const TensorView& y, rmsnorm_gate gate, rmsnorm_rounding rounding, float eps,
+    float weight_bias = 0, CUstream_st* stream = nullptr) {
+  using detail::Argument;
+  detail::check(rmsnorm_forward_gated(
+      Argument(x), Argument(z), Argument(weight), Argument(y), gate, rounding, eps, weight_bias,
+      stream));
+}
+
+/// rmsnorm_backward_gated_workspace_bytes(). \throws Error
+inline std::size_t backward_gated_workspace_bytes(const TensorView& x) {
+  std::size_t bytes = 0;
+  detail::check(rmsnorm_backward_gated_workspace_bytes(detail::Argument(x), &bytes));
+  return bytes;
+}
+
+/// rmsnorm_backward_gated(); a dweight of std::nullopt is not wanted. \throws Error
+inline void backward_gated(
+    const TensorView& dy, const TensorView& x, const TensorView& z,
+    const std::optional<TensorView>& weight, const TensorView& dx, const TensorView& dz,
+    const std::optional<TensorView>& dweight, void* workspace, std::size_t workspace_bytes,
+    rmsnorm_gate gate, float eps, float weight_bias = 0, CUstream_st* stream = nullptr) {
+  using detail::Argument;
+  detail::check(rmsnorm_backward_gated(
+      Argument(dy), Argument(x), Argument(z), Argument(weight), Argument(dx), Argument(dz),
+      Argument(dweight), workspace, workspace_bytes, gate, eps, weight_bias, stream));
+}
+
 }  // namespace rmsnorm
 
 #endif

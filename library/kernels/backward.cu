@@ -26,25 +26,6 @@ __device__ void store_sums(float* to, int vector, const float (&sums)[kSize]) {
   }
 }
 
-/// The rows that a block has at a time: adds up what each of these places, blockDim.y of them, has
-/// of (hidden) sums, and stores it. All threads of the block call it.
-__device__ inline void add_places(const float* of_place, float* sums, int hidden) {
-  __syncthreads();  // the sums of all places are in of_place
-  const int threads = blockDim.x * blockDim.y;
-  for (int col = threadIdx.y * blockDim.x + threadIdx.x; col < hidden; col += threads) {
-    float sum = 0;
-    for (int place = 0; place < blockDim.y; ++place) sum += of_place[place * hidden + col];
-    sums[col] = sum;
-  }
-}
-
-/// Keeps the compiler from keeping what it has computed of a vector: there are too few registers.
-__device__ inline void forget([[maybe_unused]] uint4& vector) {
-#if defined(__CUDA_ARCH__)
-  asm volatile("" : "+r"(vector.x), "+r"(vector.y), "+r"(vector.z), "+r"(vector.w));
-#endif
-}
-
 /// The sum over the threads of a row: some lanes of a warp or, in one of the block's places, whole
 /// warps. `partial` are those of every warp.
 __device__ inline float place_sum(float value, float* partial) {
@@ -280,7 +261,9 @@ cudaError_t launch(const NestedBackward& op, cudaStream_t stream) {
     plan = plan_for(op, shape_of(op, false));
     error = launch_gradients(op, plan, stream);
   }
-  return error == cudaSuccess ? launch_add_sums(op, plan, stream) : error;
+  if (error != cudaSuccess) return error;
+  return launch_add_sums(
+      plan.sums, plan.shape.blocks, op.heads * op.hidden, op.dweight, op.weight_dtype, stream);
 }
 
 }  // namespace rmsnorm::kernels

@@ -35,12 +35,11 @@ __global__ void add_sums(
 }  // namespace
 
 cudaError_t launch_add_sums(
-    const NestedBackward& op, const BackwardPlan& plan, cudaStream_t stream) {
-  if (op.dweight == nullptr) return cudaSuccess;
-  const int columns = op.heads * op.hidden;
+    const float* sums, int blocks, int columns, void* dweight, Dtype dtype, cudaStream_t stream) {
+  if (dweight == nullptr) return cudaSuccess;
   return launch_overlapping(
-      add_sums, {divide_up(columns, 32)}, dim3(32, 32), 0, stream, plan.sums, op.dweight,
-      plan.shape.blocks, columns, op.weight_dtype);
+      add_sums, {(columns + 31) / 32}, dim3(32, 32), 0, stream, sums, dweight, blocks, columns,
+      dtype);
 }
 
 }  // namespace rmsnorm::kernels

@@ -18,8 +18,9 @@ BackwardKernel cluster_kernel(const NestedBackward& op, bool are_plain);
 cudaError_t launch_row_means(
     const NestedBackward& op, const BackwardPlan& plan, cudaStream_t stream);
 
-/// Enqueues the addition of the blocks' partial sums of dweight, if it is wanted. Rounds once.
+/// Enqueues the addition of partial sums, (blocks, columns), if a dweight is wanted: it has so many
+/// columns. Rounds once.
 cudaError_t launch_add_sums(
-    const NestedBackward& op, const BackwardPlan& plan, cudaStream_t stream);
+    const float* sums, int blocks, int columns, void* dweight, Dtype dtype, cudaStream_t stream);
 
 }  // namespace rmsnorm::kernels

@@ -81,4 +81,23 @@ __device__ T* find_any(
       {static_cast<char*>(rows.data) + more, rows.outer_stride, rows.inner_stride}, place);
 }
 
+/// The rows that a block has at a time: adds up what each of these places, blockDim.y of them, has
+/// of (hidden) sums, and stores it. All threads of the block call it.
+__device__ inline void add_places(const float* of_place, float* sums, int hidden) {
+  __syncthreads();  // the sums of all places are in of_place
+  const int threads = blockDim.x * blockDim.y;
+  for (int col = threadIdx.y * blockDim.x + threadIdx.x; col < hidden; col += threads) {
+    float sum = 0;
+    for (int place = 0; place < blockDim.y; ++place) sum += of_place[place * hidden + col];
+    sums[col] = sum;
+  }
+}
+
+/// Keeps the compiler from keeping what it has computed of a vector: there are too few registers.
+__device__ inline void forget([[maybe_unused]] uint4& vector) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+r"(vector.x), "+r"(vector.y), "+r"(vector.z), "+r"(vector.w));
+#endif
+}
+
 }  // namespace rmsnorm::kernels

@@ -1,0 +1,195 @@
+// The backward pass of a norm with a gate: x, z and dy once, dx and dz once. What the forward pass
+// knew is computed again.
+#include <cstdint>
+
+#include "library/kernels/backward_kernels.hpp"
+#include "library/kernels/backward_row.cuh"
+#include "library/kernels/gated_row.cuh"
+#include "library/kernels/launch.hpp"
+#include "library/kernels/types.hpp"
+
+namespace rmsnorm::kernels {
+namespace {
+
+constexpr int kBlock = 256;  // threads, if a row has no more
+
+/// How rows are shared.
+struct Shape {
+  int threads;  // of a row
+  int places;   // rows that a block has at a time
+  int blocks;   // of each head
+};
+
+/// On an H200, as many as its 132 SMs have at a time; fewer where a block would have less than four
+/// rows after each other, as partial sums cost more then.
+Shape shape_for(int rows, int hidden, int heads) {
+  Shape shape{gated_threads(hidden), 0, 0};
+  shape.places = std::max(1, kBlock / shape.threads);
+  const int of_all = 132 * std::max(1, kMaxGatedThreads / (shape.threads * shape.places));
+  const std::int64_t in_turns = divide_up(rows, std::int64_t{4} * shape.places);
+  shape.blocks = static_cast<int>(
+      std::clamp<std::int64_t>(in_turns, 1, std::max(1, of_all / std::max(1, heads))));
+  return shape;
+}
+
+/// The sums of two numbers over the threads of a row: some lanes of a warp or, in one of the block's
+/// places, whole warps. `partial` are those of every warp.
+__device__ float2 place_sums(float2 value, float2* partial) {
+  const int lanes = min(32, blockDim.x);
+  value = {group_sum(value.x, lanes), group_sum(value.y, lanes)};
+  if (blockDim.x <= 32) return value;
+  const int warps = blockDim.x / 32, lane = threadIdx.x % 32;
+  float2* const own = partial + threadIdx.y * warps;
+  if (lane == 0) own[threadIdx.x / 32] = value;
+  __syncthreads();  // every warp's sums are in partial[]
+  value = lane < warps ? own[lane] : float2{0, 0};
+  return {group_sum(value.x, 32), group_sum(value.y, 32)};
+}
+
+/// A block has blockDim.y rows of head blockIdx.y at a time, and all blocks together have
+/// neighbouring ones. If kWhole, all rows are whole vectors at 16-byte addresses.
+/// \param sums  (gridDim.x, heads, hidden) of dweight; null: they are unwanted
+template <class T, class W, bool kWhole>
+__global__ void __launch_bounds__(kMaxGatedThreads, 1)
+    rms_norm_gated_backward(const __grid_constant__ GatedBackward op, float* sums) {
+  constexpr int kVectors = kGatedVectors<T>, kN = kSize<T>;
+  using Op = GatedBackward;
+  const int head = blockIdx.y;
+  const auto* const weights = static_cast<const char*>(op.weight) + head * op.weight_head;
+  const auto* const weight = op.weight == nullptr ? nullptr : reinterpret_cast<const W*>(weights);
+  const auto vector = [](int k) { return int(threadIdx.x + k * blockDim.x); };
+  wait_for_inputs();
+  float factor[kVectors][kN], column[kVectors][kN] = {};  // of dweight, from this block's rows
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    load_multipliers<T, W, kWhole>(weight, vector(k), op.hidden, op.weight_bias, factor[k]);
+  }
+  __shared__ float2 partial[2][kMaxGatedThreads / 32];
+  int turn = 0;  // two sums one after the other have different memory
+  const int step = gridDim.x * blockDim.y;
+  // While any place of the block has a row: no thread must miss a shuffle or a barrier.
+  for (int row = blockIdx.x * blockDim.y + threadIdx.y; row < op.rows + int(threadIdx.y);
+       row += step, turn = 1 - turn) {
+    const int hidden = row < op.rows ? op.hidden : 0;
+    const auto find_row = [&](int tensor, int number) {
+      const Place place = place_of<false>(number, op.rows, op.inner);
+      return find_any<T>(op.tensors[tensor], op.further[tensor], place, op.period, head);
+    };
+    uint4 of_x[kVectors], of_z[kVectors], of_dy[kVectors];
+    const T *x = find_row(Op::kX, row), *z = find_row(Op::kZ, row), *dy = find_row(Op::kDy, row);
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      of_x[k] = load_vector<T, kWhole>(x, vector(k), hidden);
+      of_z[k] = load_vector<T, kWhole>(z, vector(k), hidden);
+      of_dy[k] = load_vector<T, kWhole>(dy, vector(k), hidden);
+    }
+    if (kWhole && threadIdx.x == 0 && row + step < op.rows) {  // the next row's way is shorter then
+      for (const int tensor : {Op::kX, Op::kZ, Op::kDy})
+        prefetch(find_row(tensor, row + step), op.hidden * sizeof(T));
+    }
+
+    // Of each element: what is normed, u, and g, silu(z), and its derivative.
+    struct Element {
+      float x, u, g, silu, slope, dy;
+    };
+    const auto element_of = [&](const float* x, const float* z, const float* dy, int k, int e) {
+      const float s = sigmoid<T>(z[e]);
+      Element one{x[e], x[e], dy[e] * factor[k][e], z[e] * s, s * (1 + z[e] * (1 - s)), dy[e]};
+      if (op.gates_first) one.u *= one.silu;
+      if (!op.gates_first) one.g *= one.silu;
+      return one;
+    };
+    const auto each_vector = [&](auto function) {
+#pragma unroll
+      for (int k = 0; k < kVectors; ++k) {
+        float x[kN], z[kN], dy[kN];
+        widen_all<T>(of_x[k], x);
+        widen_all<T>(of_z[k], z);
+        widen_all<T>(of_dy[k], dy);
+        function(k, [&](int e) { return element_of(x, z, dy, k, e); });
+      }
+    };
+    float2 both{0, 0};  // the sums of u * u and of g * u
+    each_vector([&](int, auto element) {
+#pragma unroll
+      for (int e = 0; e < kN; ++e) {
+        const Element one = element(e);
+        both.x += one.u * one.u;
+        both.y += one.g * one.u;
+      }
+    });
+    both = place_sums(both, partial[turn]);
+    const float rstd = rsqrtf(both.x * op.inverse + op.eps);
+    const float mean = both.y * rstd * op.inverse;  // of g * n
+    T* const to_dx = find_row(Op::kDx, row);
+    T* const to_dz = find_row(Op::kDz, row);
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) forget(of_x[k]), forget(of_z[k]), forget(of_dy[k]);
+    each_vector([&](int k, auto element) {
+      float dx[kN], dz[kN];
+#pragma unroll
+      for (int e = 0; e < kN; ++e) {
+        const Element one = element(e);
+        const float n = one.u * rstd, du = rstd * (one.g - n * mean);
+        column[k][e] += hidden == 0 ? 0 : one.dy * n * (op.gates_first ? 1 : one.silu);
+        dx[e] = op.gates_first ? du * one.silu : du;
+        dz[e] = (op.gates_first ? du * one.x : one.dy * factor[k][e] * n) * one.slope;
+      }
+      store_vector<T, kWhole>(to_dx, vector(k), hidden, dx);
+      store_vector<T, kWhole>(to_dz, vector(k), hidden, dz);
+    });
+  }
+  let_next_begin();
+  if (sums == nullptr) return;
+
+  extern __shared__ float of_place[];  // (blockDim.y, hidden)
+  sums += (blockIdx.x * std::int64_t{gridDim.y} + head) * op.hidden;
+  auto* const to = blockDim.y == 1 ? sums : of_place + threadIdx.y * op.hidden;
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+#pragma unroll
+    for (int e = 0; e < kN; ++e) {
+      const int col = vector(k) * kN + e;
+      if (col < op.hidden) to[col] = column[k][e];
+    }
+  }
+  if (blockDim.y > 1) add_places(of_place, sums, op.hidden);
+}
+
+/// Are all rows whole vectors of 16 bytes, at 16-byte addresses?
+bool are_whole(const GatedBackward& op) {
+  std::uintptr_t bits = reinterpret_cast<std::uintptr_t>(op.weight) | op.weight_head;
+  bits |= static_cast<std::uintptr_t>(op.hidden) * bytes_of(op.dtype);
+  for (const Rows& rows : op.tensors) bits |= address_bits({rows});
+  for (const Further& further : op.further) bits |= further.leap | further.head;
+  return bits % 16 == 0;
+}
+
+}  // namespace
+
+std::size_t gated_workspace_bytes(int rows, int hidden, int heads) {
+  const std::size_t blocks = shape_for(rows, hidden, heads).blocks;
+  return sizeof(float) * blocks * heads * hidden;
+}
+
+cudaError_t launch(const GatedBackward& given, cudaStream_t stream) {
+  GatedBackward op = given;
+  op.inverse = 1.0f / static_cast<float>(op.hidden);
+  const Shape shape = shape_for(op.rows, op.hidden, op.heads);
+  float* const sums = op.dweight == nullptr ? nullptr : op.workspace;
+  const int bytes = shape.places > 1 ? shape.places * op.hidden * int{sizeof(float)} : 0;
+  const cudaError_t error = with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
+    using T = decltype(x);
+    using W = decltype(weight);
+    const auto kernel =
+        are_whole(op) ? rms_norm_gated_backward<T, W, true> : rms_norm_gated_backward<T, W, false>;
+    return launch_overlapping(
+        kernel, {.x = shape.blocks, .y = op.heads}, dim3(shape.threads, shape.places), bytes,
+        stream, op, sums);
+  });
+  if (error != cudaSuccess) return error;
+  return launch_add_sums(
+      sums, shape.blocks, op.heads * op.hidden, op.dweight, op.weight_dtype, stream);
+}
+
+}  // namespace rmsnorm::kernels

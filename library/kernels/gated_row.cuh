@@ -1,0 +1,76 @@
+#pragma once
+/// \file
+/// What the kernels of a gated norm do with a row: the gate, and vectors at any address.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "library/kernels/forward_row.cuh"
+#include "library/kernels/gated.hpp"
+#include "library/kernels/row.cuh"
+
+namespace rmsnorm::kernels {
+
+/// Vectors of 16 bytes that a thread keeps of a row.
+template <class T>
+constexpr int kGatedVectors = kGatedColumns / kSize<T>;
+
+/// 1 / (1 + exp(-z)): for 16 bits, with the GPU's quick functions, whose errors are of fp32's size.
+template <class T>
+__device__ float sigmoid(float z) {
+  if constexpr (sizeof(T) == 2) return __fdividef(1, 1 + __expf(-z));
+  return 1 / (1 + expf(-z));
+}
+
+/// Vector i of a row, of `hidden` columns: a load or, unless kWhole, one for each element. Past the
+/// row's end there are zeros.
+template <class T, bool kWhole>
+__device__ uint4 load_vector(const T* row, int i, int hidden) {
+  constexpr int kN = kSize<T>;
+  uint4 v = make_uint4(0, 0, 0, 0);
+  if constexpr (kWhole) {
+    if (i * kN < hidden) v = reinterpret_cast<const uint4*>(row)[i];
+  } else {
+#pragma unroll
+    for (int e = 0; e < kN; ++e) {
+      if (i * kN + e < hidden) reinterpret_cast<T*>(&v)[e] = row[i * kN + e];
+    }
+  }
+  return v;
+}
+
+/// Stores kSize<T> numbers, each rounded to the nearest, as vector i of a row.
+template <class T, bool kWhole>
+__device__ void store_vector(T* row, int i, int hidden, const float* number) {
+  constexpr int kN = kSize<T>;
+  if constexpr (kWhole) {
+    if (i * kN < hidden) reinterpret_cast<uint4*>(row)[i] = narrow_all<T>(number);
+  } else {
+#pragma unroll
+    for (int e = 0; e < kN; ++e) {
+      if (i * kN + e < hidden) row[i * kN + e] = static_cast<T>(number[e]);
+    }
+  }
+}
+
+/// The factors of the columns of x's vector i: the weight and its bias, or ones.
+template <class T, class W, bool kWhole>
+__device__ void load_multipliers(const W* weight, int i, int hidden, float bias, float* factor) {
+  constexpr int kParts = sizeof(W) / sizeof(T);
+#pragma unroll
+  for (int part = 0; part < kParts; ++part) {
+    float* const to = factor + part * kSize<W>;
+    if (weight == nullptr) {
+#pragma unroll
+      for (int e = 0; e < kSize<W>; ++e) to[e] = 1;
+      continue;
+    }
+    widen_all<W>(load_vector<W, kWhole>(weight, i * kParts + part, hidden), to);
+#pragma unroll
+    for (int e = 0; e < kSize<W>; ++e) to[e] += bias;
+  }
+}
+
+}  // namespace rmsnorm::kernels
