@@ -114,16 +114,20 @@ void check_forward(const Passes& p, rmsnorm_gate gate, rmsnorm_rounding rounding
   CHECK(take_hazards() == std::vector<std::string>());
   const auto sums = p.sums(gate);
   const Dtype dtype = p.types.dtype;
-  // Rounded twice, a number next to the middle of two may go either way, each time.
-  const bool is_exact = rounding == RMSNORM_ROUND_ONCE;
   check_elements(p.y, [&](std::int64_t row, std::int64_t col) {
     const double n = p.u(row, col, gate) * p.rstd(sums[row].squares);
     const double factor = p.factor(row, col), last = p.last(row, col, gate);
-    if (is_exact) return allowed(n * factor * last, std::abs(n * factor * last), dtype);
-    double value = rounded(dtype, static_cast<float>(n)) * factor;
-    if (p.weight_dtype == dtype) value = rounded(dtype, static_cast<float>(value));
-    Allowed result = allowed(value * last, std::abs(value * last), dtype);
-    result.error += 4 * rounding_error(dtype) * std::abs(value * last);
+    if (rounding == RMSNORM_ROUND_ONCE)
+      return allowed(n * factor * last, std::abs(n * factor * last), dtype);
+    // Next to the middle of two numbers, either may be what it is rounded to.
+    const auto twice = [&](double norm) {
+      const double value = rounded(dtype, static_cast<float>(norm)) * factor;
+      const bool is_rounded = p.weight_dtype == dtype;
+      return last * (is_rounded ? rounded(dtype, static_cast<float>(value)) : value);
+    };
+    const double least = twice(n * (1 - kFp32)), most = twice(n * (1 + kFp32));
+    Allowed result = allowed((least + most) / 2, std::abs(most), dtype);
+    result.error += std::abs(most - least) / 2;
     return result;
   });
 }

@@ -46,7 +46,7 @@ struct Arguments {
     const auto add = [&](const std::vector<const char*>& names, const Numbers& shape, Dtype dtype) {
       for (const char* name : names) tensors.try_emplace(name, shape, dtype, tensors.size());
     };
-    add({"x", "q", "q_out", "residual", "norm", "dy", "dx"}, {4, 3, 64}, Dtype::bf16);
+    add({"x", "q", "q_out", "residual", "norm", "dy", "dx", "z", "dz"}, {4, 3, 64}, Dtype::bf16);
     add({"k", "k_out"}, {4, 2, 64}, Dtype::bf16);
     add({"weight", "q_weight", "k_weight", "dweight"}, {64}, Dtype::bf16);
     add({"y"}, {4, 3, 64}, of_y);
@@ -70,7 +70,8 @@ struct Arguments {
       {"weight_bias", 0},
       {"workspace_bytes", 4 << 16},
       {"scaling", RMSNORM_SCALE_GROUP},
-      {"rounding", RMSNORM_ROUND_ONCE}};
+      {"rounding", RMSNORM_ROUND_ONCE},
+      {"gate", RMSNORM_GATE_LAST}};
   cudaStream_t stream = nullptr;
 };
 
@@ -172,14 +173,40 @@ rmsnorm_status backward(const Arguments& a) {
       a["weight_bias"], a.stream);
 }
 
+rmsnorm_gate gate_of(const Arguments& a) {
+  return static_cast<rmsnorm_gate>(static_cast<int>(a["gate"]));
+}
+
+rmsnorm_status forward_gated(const Arguments& a) {
+  const auto rounding = static_cast<rmsnorm_rounding>(static_cast<int>(a["rounding"]));
+  return rmsnorm_forward_gated(
+      a("x"), a("z"), a("weight"), a("y"), gate_of(a), rounding, a["eps"], a["weight_bias"],
+      a.stream);
+}
+
+rmsnorm_status backward_gated(const Arguments& a) {
+  const bool has_workspace = a("workspace") != nullptr;
+  void* const workspace = reinterpret_cast<void*>(a.tensors.at("workspace").address());
+  return rmsnorm_backward_gated(
+      a("dy"), a("x"), a("z"), a("weight"), a("dx"), a("dz"), a("dweight"),
+      has_workspace ? workspace : nullptr, static_cast<std::size_t>(a["workspace_bytes"]),
+      gate_of(a), a["eps"], a["weight_bias"], a.stream);
+}
+
 /// Each of these functions says what is wrong, and does nothing.
 /// \param other  changes that make other right arguments first
 void check_mistake(
     const std::string& functions, const std::string& other, rmsnorm_status status,
     const std::string& mistake, const std::string& sentence) {
   static const std::map<std::string, rmsnorm_status (*)(const Arguments&)> kFunctions = {
-      {"forward", forward},         {"forward_pair", forward_pair}, {"residual_add", residual_add},
-      {"forward_fp8", forward_fp8}, {"forward_rstd", forward_rstd}, {"backward", backward}};
+      {"forward", forward},
+      {"forward_pair", forward_pair},
+      {"residual_add", residual_add},
+      {"forward_fp8", forward_fp8},
+      {"forward_rstd", forward_rstd},
+      {"backward", backward},
+      {"forward_gated", forward_gated},
+      {"backward_gated", backward_gated}};
   std::istringstream names(functions);
   for (std::string name; names >> name;) {
     CAPTURE(name, mistake);
@@ -232,7 +259,9 @@ TEST_CASE("a stream that does not exist is CUDA's error") {
   REQUIRE(cudaStreamCreate(&arguments.stream) == cudaSuccess);
   REQUIRE(cudaStreamDestroy(arguments.stream) == cudaSuccess);
   const auto before = arguments.now();
-  for (const auto call : {forward, forward_pair, residual_add, forward_rstd, backward}) {
+  for (const auto call :
+       {forward, forward_pair, residual_add, forward_rstd, backward, forward_gated,
+        backward_gated}) {
     CHECK(call(arguments) == RMSNORM_CUDA_ERROR);
     CHECK_THAT(rmsnorm_last_error(), contains("CUDA could not launch the kernel: "));
     CHECK(cudaGetLastError() == cudaSuccess);
@@ -240,7 +269,7 @@ TEST_CASE("a stream that does not exist is CUDA's error") {
   CHECK(arguments.now() == before);
 }
 
-TEST_CASE("without rows the library makes dweight zeros, and needs no workspace") {
+TEST_CASE("without rows the library makes dweight zeros") {
   NEEDS_GPU();
   // Another dimension may be of any size then.
   const auto [batch, heads] = GENERATE(
@@ -255,15 +284,24 @@ TEST_CASE("without rows the library makes dweight zeros, and needs no workspace"
   CHECK(bytes == 0);
   CHECK(forward_rstd(a) == RMSNORM_OK);
   REQUIRE(backward(a) == RMSNORM_OK);
-  check_elements(a.tensors.at("dweight"), [](std::int64_t, std::int64_t) { return Allowed{0, 0}; });
+  const auto zeros = [](std::int64_t, std::int64_t) { return Allowed{0, 0}; };
+  check_elements(a.tensors.at("dweight"), zeros);
+  Arguments gated;
+  change(gated, fmt::format("x z dy y dx dz shape {} {} 64", batch, heads));
+  change(gated, "x z dy y dx dz no_data");
+  CHECK(forward_gated(gated) == RMSNORM_OK);
+  REQUIRE(backward_gated(gated) == RMSNORM_OK);
+  check_elements(gated.tensors.at("dweight"), zeros);
 }
 
 TEST_CASE("without columns the library's passes for training do nothing") {
   NEEDS_GPU();
   Arguments a;
-  change(a, "x dy y dx shape 4 3 0, weight dweight shape 0");
+  change(a, "x dy y dx z dz shape 4 3 0, weight dweight shape 0");
   CHECK(forward_rstd(a) == RMSNORM_OK);
   CHECK(backward(a) == RMSNORM_OK);
+  CHECK(forward_gated(a) == RMSNORM_OK);
+  CHECK(backward_gated(a) == RMSNORM_OK);
   const DeviceArray& rstd = a.tensors.at("rstd").array;
   CHECK(rstd.now() == rstd.before());
 }
