@@ -121,6 +121,39 @@ def compare(torch, rmsnorm, dtype):
     return count
 
 
+def compare_gated(torch, rmsnorm, dtype):
+    """Norms with a gate, forwards and backwards; how many results there were."""
+    silu = torch.nn.functional.silu
+    device = torch.device("cuda")
+    count = 0
+
+    def theirs(x, z, weight, gate, groups):
+        normed = x * silu(z) if gate == "first" else x
+        normed = normed.unflatten(-1, (groups, -1))
+        normed = torch.nn.functional.rms_norm(normed, normed.shape[-1:], None, EPS).flatten(-2)
+        return normed * weight * (1 if gate == "first" else silu(z))
+
+    for shape, groups in (((512, 32, 128), 1), ((7, 8192), 8), ((129, 769), 1)):
+        for gate in ("last", "first"):
+            # z as models have it: a part of a wider tensor.
+            both = torch.randn(*shape[:-1], 2 * shape[-1], device=device, dtype=dtype)
+            x, dy = (torch.randn(shape, device=device, dtype=dtype) for _ in range(2))
+            weight = torch.randn(shape[-1], device=device, dtype=dtype)
+            results = []
+            for norm, to in (
+                    (lambda x, z, w: rmsnorm.rms_norm_gated(
+                        x, z, w, EPS, gate=gate, groups=groups), dtype),
+                    (lambda x, z, w: theirs(x, z, w, gate, groups), torch.float64)):
+                z = both.to(to)[..., shape[-1]:].detach()
+                inputs = [t.detach().requires_grad_() for t in (x.to(to), z, weight.to(to))]
+                y = norm(*inputs)
+                gradients = torch.autograd.grad(y, inputs, dy.to(to))
+                results.append([result.detach().to(dtype) for result in (y, *gradients)])
+            torch.testing.assert_close(*results)
+            count += 4
+    return count
+
+
 def model_of(torch):
     """A small language model of torch.nn's parts."""
     nn = torch.nn
@@ -241,7 +274,7 @@ def main():
     torch.manual_seed(1)
     count = 0
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
-        count += compare(torch, rmsnorm, dtype)
+        count += compare(torch, rmsnorm, dtype) + compare_gated(torch, rmsnorm, dtype)
     print(f"librmsnorm {version}: {count} results agree with PyTorch {torch.__version__}")
     print(compare_models(torch, rmsnorm, torch.device("cuda")))
     return 0

@@ -9,10 +9,13 @@ ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 #   forward_3d        q and k; their results. The rows of both count as rows.
 #   residual_add      x, residual; residual, y
 #   backward          dy, x; dx
+#   gated             x, z; y. gated_first is the same, with the gate before the norm.
+#   gated_backward    dy, x, z; dx, dz
 #   in 8 bits         x; with a residual, that twice, too. y and the scales come on top.
 # The weight, its gradient and one number a row are small beside them, and are not counted.
 # tests/test_peers.cpp compares what comes of it with the descriptions in common/operations.
-TENSORS_MOVED = {"forward": 2, "decode": 2, "forward_3d": 2, "residual_add": 4, "backward": 3}
+TENSORS_MOVED = {"forward": 2, "decode": 2, "forward_3d": 2, "residual_add": 4, "backward": 3,
+                 "gated": 3, "gated_first": 3, "gated_backward": 5}
 
 # The operations in 8 bits, and their scales: an operation's regimes are it, and "decode_" and it.
 SCALING = {
@@ -25,8 +28,11 @@ GROUP = 128  # columns that share a scale of a group
 
 MODEL_WIDTHS = (2560, 5120, 7168, 14336)  # of models, and no powers of two
 
-# The operations of common/operations that have regimes of their own; the others are of rms_norm.
-_OPERATIONS = ("residual_add", "backward")
+# The names that our own results have for the operations of these regimes. Others, but for those in
+# 8 bits, are of rms_norm.
+_OPERATIONS = {
+    "residual_add": "residual_add", "backward": "backward", "gated": "gated_norm",
+    "gated_first": "gated_norm", "gated_backward": "gated_norm_backward"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Case:
     def operation(self):
         """What is computed, as our own results have it."""
         name = self.regime.removeprefix("decode_")
-        return name if name in _OPERATIONS or name in SCALING else "rms_norm"
+        return name if name in SCALING else _OPERATIONS.get(name, "rms_norm")
 
     @property
     def scaling(self):
@@ -56,7 +62,12 @@ class Case:
     @property
     def is_backward(self):
         """Whether it is about gradients."""
-        return self.operation == "backward"
+        return self.regime in ("backward", "gated_backward")
+
+    @property
+    def is_gated(self):
+        """Whether there is a gate, z."""
+        return self.regime.startswith("gated")
 
     @property
     def is_of_pair(self):
@@ -120,6 +131,9 @@ def all_cases():
     cases += [Case("residual_add", "bf16", (rows, 65536)) for rows in (16, 4096)]
     cases += [Case("residual_add", "bf16", shape) for shape in ((1048576, 128), (32768, 769))]
     cases += [Case("backward", "bf16", (16384, hidden)) for hidden in (1024, 4096, 8192, 32768)]
+    for regime in ("gated", "gated_first", "gated_backward"):
+        for shape in ((131072, 128), (16384, 4096), (8192, 8192)):
+            cases += [Case(regime, "bf16", shape)]
     for name in SCALING:
         cases += [Case(name, "bf16", (32768, 1024 << i)) for i in range(5)]  # to 16384
         cases += [Case(name, "bf16", (8192, 49152))]

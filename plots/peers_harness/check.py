@@ -76,6 +76,36 @@ def _check_backward(x, weight, dy, got_dx, got_dweight):
     yield _error(got_dweight, dweight, floor=1)
 
 
+def _check_gated(x, z, weight, is_first, got_y):
+    """Errors of y, behind a gate or of what a gate has let through."""
+    step = _rows_at_once(x.shape[-1])
+    for begin in range(0, x.shape[0], step):
+        row, gate, got = (t[begin : begin + step] for t in (x, z, got_y))
+        row, gate = row.double(), torch.nn.functional.silu(gate.double())
+        normed = row * gate if is_first else row
+        rstd = (normed.square().mean(-1, keepdim=True) + EPS).rsqrt()
+        y = normed * rstd * weight.double()
+        yield _error(got, y if is_first else y * gate, floor=1e-3)
+
+
+def _check_gated_backward(x, z, weight, dy, got_dx, got_dz, got_dweight):
+    """Errors of the three gradients, by autograd in fp64."""
+    dweight = torch.zeros(x.shape[-1], dtype=torch.float64, device=x.device)
+    step = _rows_at_once(x.shape[-1])
+    for begin in range(0, x.shape[0], step):
+        rows = slice(begin, begin + step)
+        inputs = [t.double().requires_grad_() for t in (x[rows], z[rows], weight)]
+        with torch.enable_grad():
+            row, gate, factors = inputs
+            rstd = (row.square().mean(-1, keepdim=True) + EPS).rsqrt()
+            y = row * rstd * factors * torch.nn.functional.silu(gate)
+        dx, dz, part = torch.autograd.grad(y, inputs, dy[rows].double())
+        dweight += part
+        yield _error(got_dx[rows], dx, floor=1)
+        yield _error(got_dz[rows], dz, floor=1)
+    yield _error(got_dweight, dweight, floor=1)
+
+
 _PART = 2.0**-19  # of a norm, that fp32 arithmetic can be off
 
 
@@ -143,13 +173,18 @@ def largest_error(tensors, outputs, roundings=Roundings()):
     they were before the operation.
 
     outputs: (y,) in forward and decode, (y_of_q, y_of_k) in forward_3d, (y, residual) in
-    residual_add, (dx, dweight) in backward; in 8 bits y, the scales where they are chosen, and the
-    residual where there is one
+    residual_add, (dx, dweight) in backward, (dx, dz, dweight) with a gate; in 8 bits y, the scales
+    where they are chosen, and the residual where there is one
     """
     case = tensors.case
     x, weight = tensors.x[0], tensors.weight[0]
     if case.scaling:
         errors = _fp8_errors(tensors, outputs, roundings)
+    elif case.is_gated and case.is_backward:
+        errors = _check_gated_backward(x[0], tensors.z[0], weight[0], tensors.dy[0], *outputs)
+    elif case.is_gated:
+        is_first = case.regime == "gated_first"
+        errors = _check_gated(x[0], tensors.z[0], weight[0], is_first, outputs[0])
     elif case.has_residual:
         y, residual = outputs
         errors = _check_forward(x[0], tensors.residual[0], weight[0], y, residual)

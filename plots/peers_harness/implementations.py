@@ -51,6 +51,10 @@ class Implementation:
         """Returns the norm of x + residual, and that sum."""
         raise Missing("has no sum and norm in one")
 
+    def norm_gated(self, x, z, weight, y, is_first):
+        """Returns the norm of x times silu(z) or, if that is first, the norm of x * silu(z)."""
+        raise Missing("has no gate")
+
     def norm_fp8(self, x, weight, y, scale, scaling):
         """Returns the norm of x in 8 bits, and the scales if they are not given."""
         raise Missing("has no norm in 8 bits")
@@ -69,13 +73,26 @@ class Implementation:
         y = self.norm(x, weight, None)
         return lambda: torch.autograd.grad(y, (x, weight), dy, retain_graph=True)
 
+    def gated_backward(self, x, z, weight, dy):
+        """The same with a gate, which is last: (dx, dz, dweight)."""
+        inputs = [tensor.detach().requires_grad_() for tensor in (x, z, weight)]
+        y = self.norm_gated(*inputs, None, False)
+        return lambda: torch.autograd.grad(y, inputs, dy, retain_graph=True)
+
     def launch_for(self, tensors):
         """The launch for a case. \\throws Missing"""
         t, case, scaling = tensors, tensors.case, tensors.case.scaling
+        if case.is_backward and case.is_gated:
+            runs = [self.gated_backward(t.x[i][0], t.z[i], t.weight[i][0], t.dy[i])
+                    for i in range(t.sets)]
+            return lambda i: runs[i]()
         if case.is_backward:
             runs = [self.backward(t.x[i][0], t.weight[i][0], t.dy[i]) for i in range(t.sets)]
             return lambda i: runs[i]()
         parts = [list(zip(t.x[i], t.weight[i], t.y[i])) for i in range(t.sets)]
+        if case.is_gated:
+            return lambda i: (self.norm_gated(
+                parts[i][0][0], t.z[i], *parts[i][0][1:], case.regime == "gated_first"),)
         if scaling and case.has_residual:
             return lambda i: self.add_and_norm_fp8(
                 parts[i][0][0], t.residual[i], *parts[i][0][1:], t.scale[i], scaling)
@@ -120,6 +137,11 @@ class Torch(Implementation):
         residual.add_(x)
         return self.norm(residual, weight, y), residual
 
+    def norm_gated(self, x, z, weight, y, is_first):
+        if is_first:
+            return self.norm(x * F.silu(z), weight, y)
+        return self.norm(x, weight, y) * F.silu(z)
+
     def norm_fp8(self, x, weight, y, scale, scaling):
         return quantised(self.norm(x, weight, None), scale, scaling)
 
@@ -144,7 +166,7 @@ class TorchCompile(Torch):
         eager, formula = Torch(), Formula()
         for owner, operation in [
             (eager, "norm"), (eager, "norm_both"), (eager, "add_and_norm"),
-            (formula, "norm_fp8"), (formula, "add_and_norm_fp8")
+            (eager, "norm_gated"), (formula, "norm_fp8"), (formula, "add_and_norm_fp8")
         ]:
             compiled = torch.compile(
                 getattr(owner, operation), dynamic=False, fullgraph=True, mode=self.mode)
@@ -312,6 +334,12 @@ class Librmsnorm(Implementation):
     def add_and_norm(self, x, residual, weight, y):
         self._binding.residual_add(x, residual, weight, EPS, out=y)
         return y, residual
+
+    def norm_gated(self, x, z, weight, y, is_first):
+        return self._binding.rms_norm_gated(x, z, weight, EPS, y, int(is_first))
+
+    def gated_backward(self, x, z, weight, dy):
+        return lambda: self._binding.backward_gated(dy, x, z, weight, EPS)
 
     def norm_fp8(self, x, weight, y, scale, scaling):
         return self._fp8(x, None, weight, y, scale, scaling)

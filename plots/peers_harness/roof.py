@@ -13,7 +13,8 @@ def streams_of(tensors, i):
     streams = [(x, True, False) for x in tensors.x[i]]
     streams += [(y, False, True) for y in tensors.y[i]]
     streams += [(residual, True, True) for residual in tensors.residual[i:i + 1]]
-    return streams + [(dy, True, False) for dy in tensors.dy[i:i + 1]]
+    streams += [(other, True, False) for other in tensors.dy[i:i + 1] + tensors.z[i:i + 1]]
+    return streams + [(dz, False, True) for dz in tensors.dz[i:i + 1]]
 
 
 def _bytes(streams, direction):

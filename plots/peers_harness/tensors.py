@@ -17,9 +17,9 @@ def sets_for_cold_cache(bytes_of_one_set, l2_bytes):
 class Tensors:
     """x, weight, y and whatever else the case needs, once for each set.
 
-    Each of `x`, `weight`, `y`, `residual`, `dy` and `scale` is a list over the sets; the last three
-    are empty where the case has none. An element of x, weight or y is itself a list: one tensor, and
-    two in forward_3d, which are q and k. Nobody's output is shared: `y` is for implementations that
+    Each of `x`, `weight`, `y`, `residual`, `dy`, `z`, `dz` and `scale` is a list over the sets; all
+    but the first three are empty where the case has none. An element of x, weight or y is itself a
+    list: one tensor, and two in forward_3d, which are q and k. Nobody's output is shared: `y` is for implementations that
     can write where they are told, the others allocate. A `scale` is an input where it is given.
     """
 
@@ -34,7 +34,7 @@ class Tensors:
         self.weight = self._per_set((case.hidden,), parts)
         self.y = self._per_set(case.shape, parts, torch.float8_e4m3fn if case.scaling else None)
         self.residual = []
-        self.dy = []
+        self.dy, self.z, self.dz = [], [], []
         self.scale = []
         if case.scaling:
             shape = {"given": (1,), "row": (case.rows,), "group": (case.rows, case.scales)}
@@ -44,6 +44,10 @@ class Tensors:
             self.residual = [parts[0] for parts in self._per_set(case.shape, 1)]
         if case.is_backward:
             self.dy = [parts[0] for parts in self._per_set(case.shape, 1)]
+        if case.is_gated:
+            self.z = [parts[0] for parts in self._per_set(case.shape, 1)]
+        if case.is_gated and case.is_backward:
+            self.dz = [parts[0] for parts in self._per_set(case.shape, 1)]
         self._fill()
         # An operation may work in place; the checks begin with the same input each time.
         self._mutable = [self.x[0][0], *self.residual[:1]] if self.residual else []
@@ -80,7 +84,7 @@ class Tensors:
                 self._random_rows(x)
                 weight.uniform_(-1, 1, generator=self._generator)
                 weight.add_(torch.where(weight < 0, -0.5, 0.5).to(self.dtype))
-            for other in self.residual[i : i + 1] + self.dy[i : i + 1]:
+            for other in self.residual[i : i + 1] + self.dy[i : i + 1] + self.z[i : i + 1]:
                 self._random_rows(other)
 
     def restore(self):

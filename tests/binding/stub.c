@@ -122,3 +122,29 @@ rmsnorm_status rmsnorm_backward(
   add(" %lld ", (long long)workspace_bytes);
   return end(0, weight_bias, stream);
 }
+
+rmsnorm_status rmsnorm_forward_gated(
+    const DLTensor* x, const DLTensor* z, const DLTensor* weight, const DLTensor* y,
+    rmsnorm_gate gate, rmsnorm_rounding rounding, float eps, float weight_bias,
+    struct CUstream_st* stream) {
+  begin("x z weight y", x, z, weight, y);
+  add("gate %lld ", gate);
+  add("rounding %lld ", rounding);
+  return end(eps, weight_bias, stream);
+}
+
+rmsnorm_status rmsnorm_backward_gated_workspace_bytes(const DLTensor* x, size_t* bytes) {
+  return rmsnorm_backward_workspace_bytes(x, bytes);
+}
+
+rmsnorm_status rmsnorm_backward_gated(
+    const DLTensor* dy, const DLTensor* x, const DLTensor* z, const DLTensor* weight,
+    const DLTensor* dx, const DLTensor* dz, const DLTensor* dweight, void* workspace,
+    size_t workspace_bytes, rmsnorm_gate gate, float eps, float weight_bias,
+    struct CUstream_st* stream) {
+  begin("dy x z weight dx dz dweight", dy, x, z, weight, dx, dz, dweight);
+  add("workspace %lld", workspace != NULL);
+  add(" %lld ", (long long)workspace_bytes);
+  add("gate %lld ", gate);
+  return end(eps, weight_bias, stream);
+}

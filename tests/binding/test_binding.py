@@ -157,6 +157,21 @@ class Binding(unittest.TestCase):
             rstd=(rstd, (12,), (1,)), dx=dx, dweight=dweight)
         self.assertIsNone(self.rmsnorm.backward(other, x, None, rstd)[1])
 
+    def test_a_gate_and_its_gradients_have_their_arguments_in_order(self):
+        x, z, dy = (torch.zeros(3, 4, 8) for _ in range(3))
+        weight = torch.zeros(4, 8)
+        y = self.rmsnorm.rms_norm_gated(x, z, weight, 1 / 1024, x, self.rmsnorm.FIRST, True, 1.0)
+        self.assertIs(y, x)
+        self.assert_said(
+            "gate 1 rounding 1 eps 1/1024 bias 1 stream 0", x=x, z=z, weight=weight, y=x)
+        dx, dz, dweight = self.rmsnorm.backward_gated(
+            dy, x, z, weight, 1 / 1024, None, self.rmsnorm.FIRST, 1.0)
+        self.assertEqual((dz.shape, dweight.shape), (z.shape, weight.shape))
+        self.assert_said(
+            "workspace 1 768 gate 1 eps 1/1024 bias 1 stream 0", dy=dy, x=x, z=z, weight=weight,
+            dx=dx, dz=dz, dweight=dweight)
+        self.assertIsNone(self.rmsnorm.backward_gated(dy, x, z, None, 0.0)[2])
+
     def test_8_bits_are_handed_over_with_their_type_and_the_scales_as_they_lie(self):
         x, weight = torch.zeros(6, 2, 8)[::2], torch.zeros(8)
         residual, norm = torch.zeros(3, 2, 8), torch.zeros(3, 2, 8)

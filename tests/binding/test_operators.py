@@ -100,8 +100,35 @@ def norm_fp8(x, weight, eps, y, scale, scaling, residual=None, limit=None, norm_
     write(y, (normed / divisor).clamp(-most, most).to(y.dtype))
 
 
+def gate_of(x, z, weight, eps, gates_first, rounds_twice, weight_bias):
+    gate = torch.nn.functional.silu(z)
+    rounded = x.dtype if rounds_twice else torch.float64
+    normed = x * gate if gates_first else x
+    normed = (normed * (normed.square().mean(-1, keepdim=True) + eps).rsqrt()).to(rounded)
+    y = scaled(normed, weight, weight_bias)
+    return (y if gates_first else y * gate).to(x.dtype)
+
+
+def norm_gated(x, z, weight, eps, out=None, gate=0, rounds_twice=False, weight_bias=0.0):
+    CALLS.append("rms_norm_gated" + " first" * gate + " twice" * rounds_twice)
+    return gate_of(x.detach(), z.detach(), weight, eps, gate, rounds_twice, weight_bias).detach()
+
+
+def backward_gated(dy, x, z, weight, eps, out, gate=0, weight_bias=0.0):
+    CALLS.append("backward_gated" if out[2] is not None else "backward_gated without dweight")
+    inputs = [t.detach().requires_grad_() for t in (x, z, weight) if t is not None]
+    with torch.enable_grad():
+        y = gate_of(*inputs[:2], inputs[2] if weight is not None else None, eps, gate, False,
+                    weight_bias)
+    for target, gradient in zip(out, torch.autograd.grad(y, inputs, dy)):
+        if target is not None:
+            target.copy_(gradient)
+    return out
+
+
 STAND_INS = {"rms_norm": norm, "rms_norm_rstd": norm_rstd, "backward": backward,
-             "residual_add": residual_add, "rms_norm_fp8": norm_fp8}
+             "residual_add": residual_add, "rms_norm_fp8": norm_fp8,
+             "rms_norm_gated": norm_gated, "backward_gated": backward_gated}
 E4M3 = torch.float8_e4m3fn
 
 
@@ -161,6 +188,37 @@ class Operators(unittest.TestCase):
                 with self.subTest(operator=operator, of_groups=of_groups, in_columns=in_columns):
                     torch.library.opcheck(
                         operator, arguments, test_utils=("test_schema", "test_faketensor"))
+
+    def test_a_gate_has_its_operators_gradients_and_groups(self):
+        x, z, dy = (random(3, 5, 8) for _ in range(3))
+        wanted = [random(3, 5, 8, grad=True), random(3, 5, 8, grad=True), random(8, grad=True)]
+        for operator, arguments in [
+            (NORM.rms_norm_gated, (x, z, random(8), EPS, 1.0, False, True)),
+            (NORM.rms_norm_gated, (*wanted, EPS, 0.0, True, False)),
+            (NORM.rms_norm_gated, (*wanted[:2], None, EPS, 0.0, False, False)),
+            (NORM.rms_norm_gated_backward, (dy, x, z, random(5, 8), EPS, 1.0, False, True)),
+            (NORM.rms_norm_gated_backward, (dy, x, z, None, EPS, 0.0, True, False)),
+        ]:
+            torch.library.opcheck(operator, arguments)
+        for gate in ("last", "first"):
+            expected = gate_of(*wanted, EPS, gate == "first", False, 0.0)
+            gradients = torch.autograd.grad(expected, wanted, dy)
+            for call in (rmsnorm.rms_norm_gated, compiled(rmsnorm.rms_norm_gated)):
+                y = call(*wanted, EPS, gate=gate)
+                torch.testing.assert_close(y, expected)
+                torch.testing.assert_close(torch.autograd.grad(y, wanted, dy), gradients)
+            halves = rmsnorm.rms_norm_gated(*wanted, EPS, gate=gate, groups=2)
+            for k in (0, 4):
+                part = [t[..., k:k + 4] for t in wanted]
+                torch.testing.assert_close(
+                    halves[..., k:k + 4], gate_of(*part, EPS, gate == "first", False, 0.0))
+        CALLS.clear()
+        rmsnorm.rms_norm_gated(x, z, None, EPS, gate="first", rounding="twice")
+        self.assertEqual(CALLS, ["rms_norm_gated first twice"])
+        for options, sentence in [({"gate": "middle"}, "gate is 'middle': it needs to be"),
+                                  ({"groups": 3}, "x has 8 columns: 3 groups")]:
+            with self.assertRaisesRegex(ValueError, sentence):
+                rmsnorm.rms_norm_gated(x, z, None, EPS, **options)
 
     def test_8_bits_times_their_scales_are_the_norm(self):
         for shape in ((4, 300), (2, 3, 300), (300,)):

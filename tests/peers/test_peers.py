@@ -44,6 +44,8 @@ class Cases(unittest.TestCase):
             (cases.Case("residual_add", "bf16", (10, 100)), 4 * 1000 * 2),
             (cases.Case("backward", "bf16", (10, 100)), 3 * 1000 * 2),
             (cases.Case("forward_3d", "bf16", (5, 2, 100)), 2 * 2 * 1000 * 2),
+            (cases.Case("gated_first", "bf16", (10, 100)), 3 * 1000 * 2),
+            (cases.Case("gated_backward", "bf16", (10, 100)), 5 * 1000 * 2),
             (cases.Case("rms_norm_e4m3", "bf16", (10, 256)), 2560 * 3),
             (cases.Case("rms_norm_e4m3_row", "fp32", (10, 256)), 2560 * 5 + 10 * 4),
             (cases.Case("decode_rms_norm_e4m3_group", "bf16", (1, 256)), 256 * 3 + 2 * 4),
@@ -56,6 +58,7 @@ class Cases(unittest.TestCase):
     def test_operations_have_the_names_of_the_lessons_results(self):
         for regime, name, scaling in [
             ("decode", "rms_norm", None), ("residual_add", "residual_add", None),
+            ("gated_first", "gated_norm", None), ("gated_backward", "gated_norm_backward", None),
             ("rms_norm_e4m3_row", "rms_norm_e4m3_row", "row"),
             ("decode_residual_add_e4m3", "residual_add_e4m3", "given"),
         ]:

@@ -165,10 +165,16 @@ PyCFunction erased(Function* function) {
 #define FUNCTION(name) \
   { #name, erased(call_bound <decltype(name)>), METH_FASTCALL, nullptr }
 PyMethodDef functions[] = {
-    FUNCTION(rmsnorm_forward),      FUNCTION(rmsnorm_forward_pair),
-    FUNCTION(rmsnorm_residual_add), FUNCTION(rmsnorm_forward_fp8),
-    FUNCTION(rmsnorm_forward_rstd), FUNCTION(rmsnorm_backward_workspace_bytes),
+    FUNCTION(rmsnorm_forward),
+    FUNCTION(rmsnorm_forward_pair),
+    FUNCTION(rmsnorm_residual_add),
+    FUNCTION(rmsnorm_forward_fp8),
+    FUNCTION(rmsnorm_forward_rstd),
+    FUNCTION(rmsnorm_backward_workspace_bytes),
     FUNCTION(rmsnorm_backward),
+    FUNCTION(rmsnorm_forward_gated),
+    FUNCTION(rmsnorm_backward_gated_workspace_bytes),
+    FUNCTION(rmsnorm_backward_gated),
 };
 #undef FUNCTION
 

@@ -27,7 +27,7 @@ import os
 import torch
 from torch.utils.dlpack import to_dlpack
 
-_VERSION = 1, 3  # major and minor, of the header that this file was written for
+_VERSION = 1, 4  # major and minor, of the header that this file was written for
 _CUDA_ERROR = 9  # RMSNORM_CUDA_ERROR: it and those after it are no refusals
 _INSTALLED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "librmsnorm.so")
 _library = None
@@ -70,14 +70,18 @@ _FUNCTIONS = {
     "rmsnorm_forward_rstd": (4, _FLOATS),
     "rmsnorm_backward_workspace_bytes": (1, [ctypes.c_void_p]),
     "rmsnorm_backward": (6, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float]),
+    "rmsnorm_forward_gated": (4, [ctypes.c_int] * 2 + _FLOATS),
+    "rmsnorm_backward_gated_workspace_bytes": (1, [ctypes.c_void_p]),
+    "rmsnorm_backward_gated": (7, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int] + _FLOATS),
 }
-_WITHOUT_STREAM = {"rmsnorm_backward_workspace_bytes"}
+_WITHOUT_STREAM = {"rmsnorm_backward_workspace_bytes", "rmsnorm_backward_gated_workspace_bytes"}
 
 # DLPack's codes for types of 8 bits. PyTorch before 2.10 does not hand these over, but the same
 # bytes as uint8: the code is written into the view, which has it at byte 20.
 _FP8_CODES = {torch.float8_e4m3fn: 10, torch.float8_e5m2: 12}
 _CODE_AT = 20
 GIVEN, ROW, GROUP = 0, 1, 2  # the values of rmsnorm_scaling
+LAST, FIRST = 0, 1  # the values of rmsnorm_gate
 
 
 class Error(ValueError):
@@ -144,7 +148,7 @@ def _loaded():
 
 
 def version():
-    """The library's version, as in (1, 3, 0)."""
+    """The library's version, as in (1, 4, 0)."""
     return _parts(_loaded().rmsnorm_version())
 
 
@@ -264,3 +268,29 @@ def workspace_bytes(x):
     number = ctypes.c_size_t()
     _call("rmsnorm_backward_workspace_bytes", _rows(x), ctypes.addressof(number))
     return number.value
+
+
+def rms_norm_gated(x, z, weight, eps, out=None, gate=LAST, rounds_twice=False, weight_bias=0.0):
+    """RMSNorm of x times the weight and silu(z) or, with FIRST, of x * silu(z) times the weight;
+    `out` may be x."""
+    if out is None:
+        out = torch.empty_like(x)
+    _call(
+        "rmsnorm_forward_gated", _rows(x), _rows(z), weight, _rows(out), gate, rounds_twice, eps,
+        weight_bias)
+    return out
+
+
+def backward_gated(dy, x, z, weight, eps, out=None, gate=LAST, weight_bias=0.0):
+    """The gradients dx, dz and dweight, as backward() has them; `out` is three such tensors."""
+    if out is None:
+        dweight = None if weight is None else torch.empty_like(weight)
+        out = torch.empty_like(x), torch.empty_like(z), dweight
+    dx, dz, dweight = out
+    number = ctypes.c_size_t()
+    _call("rmsnorm_backward_gated_workspace_bytes", _rows(x), ctypes.addressof(number))
+    workspace = torch.empty(number.value, dtype=torch.uint8, device=x.device)
+    _call(
+        "rmsnorm_backward_gated", _rows(dy), _rows(x), _rows(z), weight, _rows(dx), _rows(dz), dweight,
+        workspace.data_ptr(), workspace.nbytes, gate, eps, weight_bias)
+    return out

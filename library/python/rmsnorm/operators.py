@@ -177,6 +177,56 @@ torch.library.register_autograd(
     "rmsnorm::rms_norm_backward", _refuse_second_derivative, lib=_operators)
 
 
+# With a gate. The backward pass needs the inputs alone.
+
+
+def _run_rms_norm_gated(x, z, weight, eps, weight_bias, gates_first, rounds_twice):
+    return binding.rms_norm_gated(x, z, weight, eps, None, gates_first, rounds_twice, weight_bias)
+
+
+def _run_rms_norm_gated_backward(dy, x, z, weight, eps, weight_bias, gates_first, wants_dweight):
+    if dy.dim() > 4 or dy.shape[-1] > 1 and dy.stride(-1) != 1:
+        dy = dy.contiguous()
+    outputs = _fake_rms_norm_gated_backward(
+        dy, x, z, weight, eps, weight_bias, gates_first, wants_dweight)
+    out = (*outputs[:2], outputs[2] if wants_dweight else None)
+    binding.backward_gated(dy, x, z, weight, eps, out, gates_first, weight_bias)
+    return outputs
+
+
+def _fake_rms_norm_gated_backward(dy, x, z, weight, eps, weight_bias, gates_first, wants_dweight):
+    dweight = torch.empty_like(weight) if wants_dweight else x.new_empty(0)
+    return torch.empty_like(x), torch.empty_like(z), dweight
+
+
+_rms_norm_gated = _define(
+    "rms_norm_gated(Tensor x, Tensor z, Tensor? weight, float eps, float weight_bias, "
+    "bool gates_first, bool rounds_twice) -> Tensor",
+    _run_rms_norm_gated, lambda x, *_: torch.empty_like(x))
+_rms_norm_gated_backward = _define(
+    "rms_norm_gated_backward(Tensor dy, Tensor x, Tensor z, Tensor? weight, float eps, "
+    "float weight_bias, bool gates_first, bool wants_dweight) -> (Tensor, Tensor, Tensor)",
+    _run_rms_norm_gated_backward, _fake_rms_norm_gated_backward)
+
+
+def _save_gated(ctx, inputs, output):
+    x, z, weight, *ctx.options, _ = inputs
+    ctx.save_for_backward(x, z, weight)
+
+
+def _gated_gradients(ctx, dy):
+    wants_dweight = ctx.needs_input_grad[2]
+    dx, dz, dweight = _rms_norm_gated_backward(
+        dy, *ctx.saved_tensors, *ctx.options, wants_dweight)
+    return dx, dz, dweight if wants_dweight else None, None, None, None, None
+
+
+torch.library.register_autograd(
+    "rmsnorm::rms_norm_gated", _gated_gradients, setup_context=_save_gated, lib=_operators)
+torch.library.register_autograd(
+    "rmsnorm::rms_norm_gated_backward", _refuse_second_derivative, lib=_operators)
+
+
 class _Recorded(torch.autograd.Function):
     """The same for a call that nothing but autograd has to see: without the dispatcher, which takes
     longer than all else that the call does on the CPU."""
@@ -326,6 +376,29 @@ def fused_add_rms_norm_fp8_(
     """The same of x + residual, in one launch: the residual, of the type of x, becomes that sum."""
     return _fp8(
         x, residual, weight, eps, scale, limit, dtype, rounding, in_columns, norm, weight_bias)
+
+
+def rms_norm_gated(
+        x, z, weight, eps, *, gate="last", rounding="once", groups=1, weight_bias=0.0):
+    """RMSNorm of x (..., hidden), times weight + weight_bias, with a gate of z, which is as x.
+
+    weight: as in rms_norm(), of the type of x or of float32.
+    gate: "last", the norm times silu(z), or "first", the norm of x * silu(z). For gradients, rows
+        have 8192 columns at most.
+    rounding: "once", or "twice", as PyTorch's operations one by one: what is multiplied by the
+        weight is rounded to the type of x, and so is that product, if the weight is of that type.
+    groups: a norm over each of so many parts of a row; the weight is (hidden)."""
+    _check_choices(gate=(gate, ("last", "first")), rounding=(rounding, ("once", "twice")))
+    wants_gradient, is_seen = _look_at(x, z, weight)
+    run = _rms_norm_gated if wants_gradient or is_seen else _run_rms_norm_gated
+    options = eps, weight_bias, gate == "first", rounding == "twice"
+    if groups == 1:
+        return run(x, z, weight, *options)
+    if x.shape[-1] % groups != 0:
+        raise ValueError(f"x has {x.shape[-1]} columns: {groups} groups need a multiple of that")
+    parts = x.shape[:-1].numel(), groups, x.shape[-1] // groups
+    weight = None if weight is None else weight.reshape(parts[1:])
+    return run(x.reshape(parts), z.reshape(parts), weight, *options).reshape(x.shape)
 
 
 class RMSNorm(torch.nn.RMSNorm):
