@@ -133,7 +133,7 @@ def compare_gated(torch, rmsnorm, dtype):
         normed = torch.nn.functional.rms_norm(normed, normed.shape[-1:], None, EPS).flatten(-2)
         return normed * weight * (1 if gate == "first" else silu(z))
 
-    for shape, groups in (((512, 32, 128), 1), ((7, 8192), 8), ((129, 769), 1)):
+    for shape, groups in (((16, 32, 128), 1), ((7, 8192), 8), ((129, 769), 1)):
         for gate in ("last", "first"):
             # z as models have it: a part of a wider tensor.
             both = torch.randn(*shape[:-1], 2 * shape[-1], device=device, dtype=dtype)

@@ -14,11 +14,11 @@ template <int kRowThreads>
 constexpr int kBlock = kRowThreads > 0 ? kShortRows : kMaxGatedThreads;
 
 /// kRowThreads share a row; if that is 0, a block. If kWhole, all rows are whole vectors at 16-byte
-/// addresses. The order of additions is the same if they are not.
-template <class T, class W, int kRowThreads, bool kWhole>
+/// addresses. The order of additions is the same if they are not. kFirst: as in the operation.
+template <class T, class W, int kRowThreads, bool kWhole, bool kFirst>
 __global__ void __launch_bounds__(kBlock<kRowThreads>, 1024 / kBlock<kRowThreads>)
     rms_norm_gated(const __grid_constant__ Gated op) {
-  constexpr int kVectors = kGatedVectors<T>, kN = kSize<T>;
+  constexpr int kVectors = kGatedVectors<T>, kN = kSize<T>, kParts = sizeof(W) / sizeof(T);
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
   const int threads = kRowThreads > 0 ? kRowThreads : blockDim.x;
   const Place place{blockIdx.y, row};
@@ -38,89 +38,94 @@ __global__ void __launch_bounds__(kBlock<kRowThreads>, 1024 / kBlock<kRowThreads
   x = cuda::associate_access_property(x, policy);
   z = cuda::associate_access_property(z, policy);
 
-  uint4 of_x[kVectors], of_z[kVectors];
+  constexpr bool kEarly = sizeof(T) == 2 && kParts == 1;  // else registers run short
+  uint4 of_x[kVectors], of_z[kVectors], of_weight[kEarly ? kVectors : kParts];
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = threadIdx.x + k * threads;
     of_x[k] = load_vector<T, kWhole>(x, i, hidden);
     of_z[k] = load_vector<T, kWhole>(z, i, hidden);
+    if (kEarly) load_weight<T, W, kWhole>(weight, i, hidden, &of_weight[k]);
   }
   let_next_begin();
-  // What is normed, and what its norm is multiplied by, for each column of a vector.
-  const auto gate = [&](const uint4& v, const uint4& g, float* value, float* factor) {
-    widen_all<T>(v, value);
-    widen_all<T>(g, factor);
+  float sum = 0;
+  // Adds the squares of what is normed. kFirst: `gated` is that; else it is the gate.
+  const auto gate = [&](const uint4& of_x, const uint4& of_z, float* gated) {
+    float value[kN];
+    widen_all<T>(of_x, value);
+    widen_all<T>(of_z, gated);
 #pragma unroll
     for (int e = 0; e < kN; ++e) {
-      const float silu = factor[e] * sigmoid<T>(factor[e]);
-      value[e] = op.gates_first ? value[e] * silu : value[e];
-      factor[e] = op.gates_first ? 1 : silu;
+      gated[e] *= sigmoid<T>(gated[e]);
+      if (kFirst) gated[e] *= value[e];
+      const float normed = kFirst ? gated[e] : value[e];
+      sum += normed * normed;
     }
   };
-  float sum = 0, value[kVectors][kN], factor[kVectors][kN];
-  const auto add_squares = [&](const float* number) {
+  float gated[kVectors][kN];
 #pragma unroll
-    for (int e = 0; e < kN; ++e) sum += number[e] * number[e];
-  };
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    gate(of_x[k], of_z[k], value[k], factor[k]);
-    add_squares(value[k]);
-  }
-  const int kept = kVectors * threads, vectors = (hidden + kN - 1) / kN;
+  for (int k = 0; k < kVectors; ++k) gate(of_x[k], of_z[k], gated[k]);
+  const int vectors = (hidden + kN - 1) / kN;
   const auto each_other = [&](auto function) {  // vector, which the thread reads twice
     if constexpr (kRowThreads == 0) {
-      for (int i = threadIdx.x + kept; i < vectors; i += threads) {
-        float number[kN], more[kN];
-        gate(
-            load_vector<T, kWhole>(x, i, hidden), load_vector<T, kWhole>(z, i, hidden), number,
-            more);
-        function(i, number, more);
+      for (int i = threadIdx.x + kVectors * threads; i < vectors; i += threads) {
+        const uint4 more = load_vector<T, kWhole>(x, i, hidden);
+        float number[kN];
+        gate(more, load_vector<T, kWhole>(z, i, hidden), number);
+        function(i, more, number);
       }
     }
   };
-  each_other([&](int, const float* number, const float*) { add_squares(number); });
+  each_other([](int, const uint4&, const float*) {});
   __shared__ float partial[32];
   const float rstd = rsqrtf(row_sum<kRowThreads>(sum, partial) * op.inverse + op.eps);
 
   auto* const y = find<T>(op.y, place);
-  const auto store = [&](int i, float* number, const float* more) {
-    float w[kN];
-    load_multipliers<T, W, kWhole>(weight, i, hidden, op.weight_bias, w);
+  const auto store = [&](int i, const uint4& of_x, float* gated, const uint4* of_weight) {
+    float factor[kN], value[kN];
+    factors_of<T, W>(of_weight, op.weight_bias, factor);
+    widen_all<T>(of_x, value);
     if (op.rounds_twice) {
       const auto rounded = [](float v) { return static_cast<float>(static_cast<T>(v)); };
 #pragma unroll
       for (int e = 0; e < kN; ++e) {
-        number[e] = rounded(number[e] * rstd) * w[e];
-        if (sizeof(W) == sizeof(T)) number[e] = rounded(number[e]);
-        number[e] *= more[e];
+        float product = rounded((kFirst ? gated[e] : value[e]) * rstd) * factor[e];
+        if (kParts == 1) product = rounded(product);
+        gated[e] = kFirst ? product : product * gated[e];
       }
     } else {
 #pragma unroll
-      for (int e = 0; e < kN; ++e) number[e] = number[e] * rstd * w[e] * more[e];
+      for (int e = 0; e < kN; ++e) gated[e] *= (kFirst ? rstd : value[e] * rstd) * factor[e];
     }
-    store_vector<T, kWhole>(y, i, hidden, number);
+    store_vector<T, kWhole>(y, i, hidden, gated);
   };
 #pragma unroll
-  for (int k = 0; k < kVectors; ++k) store(threadIdx.x + k * threads, value[k], factor[k]);
-  each_other(store);
+  for (int k = 0; k < kVectors; ++k) {
+    const int i = threadIdx.x + k * threads;
+    if (!kEarly) load_weight<T, W, kWhole>(weight, i, hidden, of_weight);
+    store(i, of_x[k], gated[k], &of_weight[kEarly ? k : 0]);
+  }
+  each_other([&](int i, const uint4& of_x, float* number) {
+    load_weight<T, W, kWhole>(weight, i, hidden, of_weight);
+    store(i, of_x, number, of_weight);
+  });
 }
 
 using GatedKernel = void (*)(Gated);
 
-template <class T, class W, bool kWhole>
+template <class T, class W, bool kWhole, bool kFirst>
 GatedKernel kernel_for(int threads) {
   switch (threads) {
     case 4:
-      return rms_norm_gated<T, W, 4, kWhole>;
+      return rms_norm_gated<T, W, 4, kWhole, kFirst>;
     case 8:
-      return rms_norm_gated<T, W, 8, kWhole>;
+      return rms_norm_gated<T, W, 8, kWhole, kFirst>;
     case 16:
-      return rms_norm_gated<T, W, 16, kWhole>;
+      return rms_norm_gated<T, W, 16, kWhole, kFirst>;
     case 32:
-      return rms_norm_gated<T, W, 32, kWhole>;
+      return rms_norm_gated<T, W, 32, kWhole, kFirst>;
   }
-  return rms_norm_gated<T, W, 0, kWhole>;
+  return rms_norm_gated<T, W, 0, kWhole, kFirst>;
 }
 
 /// Are all rows whole vectors of 16 bytes, at 16-byte addresses?
@@ -146,7 +151,11 @@ cudaError_t launch(const Gated& given, cudaStream_t stream) {
   const GatedKernel kernel = with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
     using T = decltype(x);
     using W = decltype(weight);
-    return are_whole(op) ? kernel_for<T, W, true>(threads) : kernel_for<T, W, false>(threads);
+    if (are_whole(op))
+      return op.gates_first ? kernel_for<T, W, true, true>(threads)
+                            : kernel_for<T, W, true, false>(threads);
+    return op.gates_first ? kernel_for<T, W, false, true>(threads)
+                          : kernel_for<T, W, false, false>(threads);
   });
   return launch_overlapping(kernel, {.x = blocks, .y = outer}, dim3(threads, rows), 0, stream, op);
 }

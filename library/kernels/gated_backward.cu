@@ -1,6 +1,7 @@
 // The backward pass of a norm with a gate: x, z and dy once, dx and dz once. What the forward pass
 // knew is computed again.
 #include <cstdint>
+#include <type_traits>
 
 #include "library/kernels/backward_kernels.hpp"
 #include "library/kernels/backward_row.cuh"
@@ -47,9 +48,10 @@ __device__ float2 place_sums(float2 value, float2* partial) {
 }
 
 /// A block has blockDim.y rows of head blockIdx.y at a time, and all blocks together have
-/// neighbouring ones. If kWhole, all rows are whole vectors at 16-byte addresses.
+/// neighbouring ones. If kWhole, all rows are whole vectors at 16-byte addresses. kFirst: as in the
+/// operation.
 /// \param sums  (gridDim.x, heads, hidden) of dweight; null: they are unwanted
-template <class T, class W, bool kWhole>
+template <class T, class W, bool kWhole, bool kFirst>
 __global__ void __launch_bounds__(kMaxGatedThreads, 1)
     rms_norm_gated_backward(const __grid_constant__ GatedBackward op, float* sums) {
   constexpr int kVectors = kGatedVectors<T>, kN = kSize<T>;
@@ -62,7 +64,9 @@ __global__ void __launch_bounds__(kMaxGatedThreads, 1)
   float factor[kVectors][kN], column[kVectors][kN] = {};  // of dweight, from this block's rows
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    load_multipliers<T, W, kWhole>(weight, vector(k), op.hidden, op.weight_bias, factor[k]);
+    uint4 of_weight[sizeof(W) / sizeof(T)];
+    load_weight<T, W, kWhole>(weight, vector(k), op.hidden, of_weight);
+    factors_of<T, W>(of_weight, op.weight_bias, factor[k]);
   }
   __shared__ float2 partial[2][kMaxGatedThreads / 32];
   int turn = 0;  // two sums one after the other have different memory
@@ -71,12 +75,13 @@ __global__ void __launch_bounds__(kMaxGatedThreads, 1)
   for (int row = blockIdx.x * blockDim.y + threadIdx.y; row < op.rows + int(threadIdx.y);
        row += step, turn = 1 - turn) {
     const int hidden = row < op.rows ? op.hidden : 0;
-    const auto find_row = [&](int tensor, int number) {
-      const Place place = place_of<false>(number, op.rows, op.inner);
-      return find_any<T>(op.tensors[tensor], op.further[tensor], place, op.period, head);
+    const auto place = [&](int number) { return place_of<false>(number, op.rows, op.inner); };
+    const auto find_row = [&](int tensor, const Place& at) {
+      return find_any<T>(op.tensors[tensor], op.further[tensor], at, op.period, head);
     };
+    const Place here = place(row);
     uint4 of_x[kVectors], of_z[kVectors], of_dy[kVectors];
-    const T *x = find_row(Op::kX, row), *z = find_row(Op::kZ, row), *dy = find_row(Op::kDy, row);
+    const T *x = find_row(Op::kX, here), *z = find_row(Op::kZ, here), *dy = find_row(Op::kDy, here);
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       of_x[k] = load_vector<T, kWhole>(x, vector(k), hidden);
@@ -84,60 +89,53 @@ __global__ void __launch_bounds__(kMaxGatedThreads, 1)
       of_dy[k] = load_vector<T, kWhole>(dy, vector(k), hidden);
     }
     if (kWhole && threadIdx.x == 0 && row + step < op.rows) {  // the next row's way is shorter then
+      const Place there = place(row + step);
       for (const int tensor : {Op::kX, Op::kZ, Op::kDy})
-        prefetch(find_row(tensor, row + step), op.hidden * sizeof(T));
+        prefetch(find_row(tensor, there), op.hidden * sizeof(T));
     }
 
-    // Of each element: what is normed, u, and g, silu(z), and its derivative.
-    struct Element {
-      float x, u, g, silu, slope, dy;
-    };
-    const auto element_of = [&](const float* x, const float* z, const float* dy, int k, int e) {
-      const float s = sigmoid<T>(z[e]);
-      Element one{x[e], x[e], dy[e] * factor[k][e], z[e] * s, s * (1 + z[e] * (1 - s)), dy[e]};
-      if (op.gates_first) one.u *= one.silu;
-      if (!op.gates_first) one.g *= one.silu;
-      return one;
-    };
-    const auto each_vector = [&](auto function) {
+    float2 both{0, 0};             // the sums of u * u and of g * u
+    float sigmoids[kVectors][kN];  // of z
 #pragma unroll
-      for (int k = 0; k < kVectors; ++k) {
-        float x[kN], z[kN], dy[kN];
-        widen_all<T>(of_x[k], x);
-        widen_all<T>(of_z[k], z);
-        widen_all<T>(of_dy[k], dy);
-        function(k, [&](int e) { return element_of(x, z, dy, k, e); });
-      }
-    };
-    float2 both{0, 0};  // the sums of u * u and of g * u
-    each_vector([&](int, auto element) {
+    for (int k = 0; k < kVectors; ++k) {
+      float x[kN], z[kN], dy[kN];
+      widen_all<T>(of_x[k], x);
+      widen_all<T>(of_z[k], z);
+      widen_all<T>(of_dy[k], dy);
 #pragma unroll
       for (int e = 0; e < kN; ++e) {
-        const Element one = element(e);
-        both.x += one.u * one.u;
-        both.y += one.g * one.u;
+        sigmoids[k][e] = sigmoid<T>(z[e]);
+        const float silu = z[e] * sigmoids[k][e];
+        const float u = kFirst ? x[e] * silu : x[e];
+        const float g = dy[e] * factor[k][e] * (kFirst ? 1 : silu);
+        both.x += u * u;
+        both.y += g * u;
       }
-    });
+    }
     both = place_sums(both, partial[turn]);
-    const float rstd = rsqrtf(both.x * op.inverse + op.eps);
-    const float mean = both.y * rstd * op.inverse;  // of g * n
-    T* const to_dx = find_row(Op::kDx, row);
-    T* const to_dz = find_row(Op::kDz, row);
+    const float rstd = hidden == 0 ? 0 : rsqrtf(both.x * op.inverse + op.eps);  // else NaN
+    const float part = both.y * rstd * rstd * op.inverse;  // rstd * mean of g * n
+    T* const to_dx = find_row(Op::kDx, here);
+    T* const to_dz = find_row(Op::kDz, here);
 #pragma unroll
-    for (int k = 0; k < kVectors; ++k) forget(of_x[k]), forget(of_z[k]), forget(of_dy[k]);
-    each_vector([&](int k, auto element) {
-      float dx[kN], dz[kN];
+    for (int k = 0; k < kVectors; ++k) {
+      forget(of_x[k]), forget(of_z[k]), forget(of_dy[k]);
+      float x[kN], z[kN], dy[kN];  // then dx and dz
+      widen_all<T>(of_x[k], x);
+      widen_all<T>(of_z[k], z);
+      widen_all<T>(of_dy[k], dy);
 #pragma unroll
       for (int e = 0; e < kN; ++e) {
-        const Element one = element(e);
-        const float n = one.u * rstd, du = rstd * (one.g - n * mean);
-        column[k][e] += hidden == 0 ? 0 : one.dy * n * (op.gates_first ? 1 : one.silu);
-        dx[e] = op.gates_first ? du * one.silu : du;
-        dz[e] = (op.gates_first ? du * one.x : one.dy * factor[k][e] * n) * one.slope;
+        const float s = sigmoids[k][e], silu = z[e] * s, slope = s + silu * (1 - s);
+        const float n = (kFirst ? x[e] * silu : x[e]) * rstd, d = dy[e] * factor[k][e];
+        const float du = rstd * (kFirst ? d : d * silu) - n * part;
+        column[k][e] += dy[e] * n * (kFirst ? 1 : silu);
+        z[e] = (kFirst ? du * x[e] : d * n) * slope;
+        x[e] = kFirst ? du * silu : du;
       }
-      store_vector<T, kWhole>(to_dx, vector(k), hidden, dx);
-      store_vector<T, kWhole>(to_dz, vector(k), hidden, dz);
-    });
+      store_vector<T, kWhole>(to_dx, vector(k), hidden, x);
+      store_vector<T, kWhole>(to_dz, vector(k), hidden, z);
+    }
   }
   let_next_begin();
   if (sums == nullptr) return;
@@ -181,8 +179,12 @@ cudaError_t launch(const GatedBackward& given, cudaStream_t stream) {
   const cudaError_t error = with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
     using T = decltype(x);
     using W = decltype(weight);
+    const auto kernel_for = [&]<bool kFirst>(std::bool_constant<kFirst>) {
+      return are_whole(op) ? rms_norm_gated_backward<T, W, true, kFirst>
+                           : rms_norm_gated_backward<T, W, false, kFirst>;
+    };
     const auto kernel =
-        are_whole(op) ? rms_norm_gated_backward<T, W, true> : rms_norm_gated_backward<T, W, false>;
+        op.gates_first ? kernel_for(std::true_type()) : kernel_for(std::false_type());
     return launch_overlapping(
         kernel, {.x = shape.blocks, .y = op.heads}, dim3(shape.threads, shape.places), bytes,
         stream, op, sums);

@@ -17,10 +17,19 @@ namespace rmsnorm::kernels {
 template <class T>
 constexpr int kGatedVectors = kGatedColumns / kSize<T>;
 
-/// 1 / (1 + exp(-z)): for 16 bits, with the GPU's quick functions, whose errors are of fp32's size.
+/// 1 / (1 + exp(-z)). Of 16 bits, on the GPU, two of its quick instructions, whose errors are of
+/// fp32's size, and without those that care for numbers next to 0: for z < -87, it is 0.
 template <class T>
 __device__ float sigmoid(float z) {
-  if constexpr (sizeof(T) == 2) return __fdividef(1, 1 + __expf(-z));
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(T) == 2) {
+    constexpr float kLog2OfE = 1.44269504f;
+    float power, result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-kLog2OfE * z));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1 + power));
+    return result;
+  }
+#endif
   return 1 / (1 + expf(-z));
 }
 
@@ -55,22 +64,26 @@ __device__ void store_vector(T* row, int i, int hidden, const float* number) {
   }
 }
 
-/// The factors of the columns of x's vector i: the weight and its bias, or ones.
+/// The weight of x's vector i: ones where there is none.
 template <class T, class W, bool kWhole>
-__device__ void load_multipliers(const W* weight, int i, int hidden, float bias, float* factor) {
+__device__ void load_weight(const W* weight, int i, int hidden, uint4* to) {
   constexpr int kParts = sizeof(W) / sizeof(T);
 #pragma unroll
   for (int part = 0; part < kParts; ++part) {
-    float* const to = factor + part * kSize<W>;
-    if (weight == nullptr) {
-#pragma unroll
-      for (int e = 0; e < kSize<W>; ++e) to[e] = 1;
-      continue;
-    }
-    widen_all<W>(load_vector<W, kWhole>(weight, i * kParts + part, hidden), to);
-#pragma unroll
-    for (int e = 0; e < kSize<W>; ++e) to[e] += bias;
+    to[part] =
+        weight == nullptr ? ones<W>() : load_vector<W, kWhole>(weight, i * kParts + part, hidden);
   }
+}
+
+/// What its columns are multiplied by: the weight and its bias.
+template <class T, class W>
+__device__ void factors_of(const uint4* weight, float bias, float* factor) {
+#pragma unroll
+  for (int part = 0; part < sizeof(W) / sizeof(T); ++part) {
+    widen_all<W>(weight[part], factor + part * kSize<W>);
+  }
+#pragma unroll
+  for (int e = 0; e < kSize<T>; ++e) factor[e] += bias;
 }
 
 }  // namespace rmsnorm::kernels
