@@ -33,10 +33,13 @@ struct Arrays {
   DeviceTensor fp8{Dtype::e4m3, contiguous({3, 4, kHidden}), 11};
   DeviceTensor scale{Dtype::fp32, contiguous({3, 4, 1}), 12};
   DeviceTensor limit{Dtype::fp32, contiguous({1}), 13};
+  DeviceTensor z{dtype, contiguous({3, 4, kHidden}), 14};
+  DeviceTensor dz{dtype, contiguous({3, 4, kHidden}), 15};
 
   std::vector<std::vector<float>> now() const {
     std::vector<std::vector<float>> numbers;
-    for (const DeviceTensor* tensor : {&x, &y, &k, &k_out, &dy, &rstd, &dweight, &fp8, &scale}) {
+    for (const DeviceTensor* tensor :
+         {&x, &y, &k, &k_out, &dy, &rstd, &dweight, &fp8, &scale, &dz}) {
       numbers.push_back(tensor->array.now());
     }
     return numbers;
@@ -118,6 +121,31 @@ std::vector<Function> functions() {
          backward(
              of(a.dy), of(a.x), of(a.weight), fp32(a.rstd), of(a.y), of(a.dweight),
              a.workspace.data(), bytes, 1);
+       }},
+      {"forward_gated",
+       [](Arrays& a) {
+         return rmsnorm_forward_gated(
+             &a.x.view, &a.dy.view, &a.weight.view, &a.y.view, RMSNORM_GATE_FIRST,
+             RMSNORM_ROUND_TWICE, kEps, 1, nullptr);
+       },
+       [=](Arrays& a) {
+         forward_gated(
+             of(a.x), of(a.dy), of(a.weight), of(a.y), RMSNORM_GATE_FIRST, RMSNORM_ROUND_TWICE,
+             kEps, 1);
+       }},
+      {"backward_gated",
+       [](Arrays& a) {
+         std::size_t bytes = 0;
+         rmsnorm_backward_gated_workspace_bytes(&a.x.view, &bytes);
+         return rmsnorm_backward_gated(
+             &a.dy.view, &a.x.view, &a.z.view, &a.weight.view, &a.y.view, &a.dz.view,
+             &a.dweight.view, a.workspace.data(), bytes, RMSNORM_GATE_FIRST, kEps, 1, nullptr);
+       },
+       [=](Arrays& a) {
+         const std::size_t bytes = backward_gated_workspace_bytes(of(a.x));
+         backward_gated(
+             of(a.dy), of(a.x), of(a.z), of(a.weight), of(a.y), of(a.dz), of(a.dweight),
+             a.workspace.data(), bytes, RMSNORM_GATE_FIRST, kEps, 1);
        }},
   };
 }

@@ -142,7 +142,7 @@ cudaError_t launch(const Gated& given, cudaStream_t stream) {
   Gated op = with_short_outer(given, {&Gated::x, &Gated::z, &Gated::y});
   op.inverse = 1.0f / static_cast<float>(op.hidden);
   const std::int64_t row_bytes = std::int64_t{2} * op.hidden * bytes_of(op.dtype);
-  constexpr std::int64_t kMuch = 250'000'000;  // as with a residual, which reads as many bytes
+  constexpr std::int64_t kMuch = 120'000'000;  // as with a residual, which reads as many bytes
   op.is_large = row_bytes * op.rows >= kMuch;
   const int threads = gated_threads(op.hidden), rows = threads <= 32 ? kShortRows / threads : 1;
   const std::int64_t blocks = (op.inner + rows - 1) / rows;

@@ -176,7 +176,7 @@ cudaError_t launch(const ResidualAdd& given, cudaStream_t stream) {
       with_short_outer(given, {&ResidualAdd::x, &ResidualAdd::residual, &ResidualAdd::y});
   op.inverse = 1.0f / static_cast<float>(op.hidden);
   op.prefetch_distance = prefetch_distance(bytes_read(op), op.inner);
-  constexpr std::int64_t kMuch = 250'000'000;  // of fewer, the policy makes a launch slower
+  constexpr std::int64_t kMuch = 120'000'000;  // of fewer, the policy makes a launch slower
   op.is_large = bytes_read(op) * op.rows >= kMuch;
   ResidualAddPlan plan = plan_for(op, has_clusters());
   const cudaError_t error = launch_plan(op, plan, stream);

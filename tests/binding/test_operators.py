@@ -116,13 +116,18 @@ def norm_gated(x, z, weight, eps, out=None, gate=0, rounds_twice=False, weight_b
 
 def backward_gated(dy, x, z, weight, eps, out, gate=0, weight_bias=0.0):
     CALLS.append("backward_gated" if out[2] is not None else "backward_gated without dweight")
-    inputs = [t.detach().requires_grad_() for t in (x, z, weight) if t is not None]
-    with torch.enable_grad():
-        y = gate_of(*inputs[:2], inputs[2] if weight is not None else None, eps, gate, False,
-                    weight_bias)
-    for target, gradient in zip(out, torch.autograd.grad(y, inputs, dy)):
-        if target is not None:
-            target.copy_(gradient)
+    s = torch.sigmoid(z)
+    silu, slope = z * s, s * (1 + z * (1 - s))
+    u = x * silu if gate else x
+    rstd = (u.square().mean(-1, keepdim=True) + eps).rsqrt()
+    n, g = u * rstd, scaled(dy, weight, weight_bias)
+    of_norm = g if gate else g * silu
+    du = rstd * (of_norm - n * (of_norm * n).mean(-1, keepdim=True))
+    out[0].copy_(du * silu if gate else du)
+    out[1].copy_((du * x if gate else g * n) * slope)
+    if out[2] is not None:
+        of_weight = dy * n if gate else dy * n * silu
+        out[2].copy_(of_weight.flatten(0, -1 - out[2].dim()).sum(0))
     return out
 
 
