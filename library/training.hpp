@@ -34,8 +34,10 @@ using BytesFor = std::size_t (*)(int rows, int hidden, int heads, Dtype dtype);
 std::size_t workspace_bytes_for(const View& x, BytesFor bytes_for);
 
 /// The memory as a workspace.
+/// \param memory  where it begins
 /// \param bytes   that the caller says it has
 /// \param needed  bytes
+/// \param x       on whose device it is
 View workspace_of(void* memory, std::size_t bytes, std::size_t needed, const View& x);
 
 }  // namespace rmsnorm::library

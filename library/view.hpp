@@ -73,7 +73,7 @@ enum class Elements {
   fp8,      ///< any of 8 bits
 };
 
-/// Rows of the shape and the type of x. If it may be expanded, the columns of a row may be one element.
+/// Rows of the shape and the type of x. If it may expand, the columns of a row may be one element.
 View input_like(const Argument& argument, const View& x, bool may_expand = false);
 
 /// Rows of the shape of x, none of which overlap.

@@ -148,6 +148,17 @@ void check_backward(const Passes& p, rmsnorm_gate gate) {
   CHECK(cudaDeviceSynchronize() == cudaSuccess);
   stop_watching();
   CHECK(take_hazards() == std::vector<std::string>());
+  const auto results = [&] { return std::pair(p.dx.array.bytes(), p.dz.array.bytes()); };
+  const auto first = results();
+  const auto first_dweight = p.dweight.array.bytes();
+  for (const DLTensor* dweight : {&p.dweight.view, static_cast<const DLTensor*>(nullptr)}) {
+    REQUIRE(
+        rmsnorm_backward_gated(
+            &p.dy.view, &p.x.view, &p.z.view, p.factors, &p.dx.view, &p.dz.view, dweight,
+            workspace.array.data(), bytes, gate, kEps, p.types.weight_bias, nullptr) == RMSNORM_OK);
+    CHECK((results() == first));  // the same bits, whether it is wanted or not
+    CHECK((p.dweight.array.bytes() == first_dweight));
+  }
 
   const auto sums = p.sums(gate);
   struct Gradients {
@@ -220,6 +231,14 @@ TEST_CASE("the library's norms with a gate are right for rows of any length, in 
   }
 }
 
+TEST_CASE("the gradients of a gated norm add up many rows, of several blocks") {
+  NEEDS_GPU();
+  const Types types = *types_named("bf16");
+  check_passes(types, all_at(contiguous({2000, 64})));
+  check_passes(types, all_at(contiguous({40, 8192})));
+  check_passes(types, all_at(contiguous({400, 3, 72})), true);
+}
+
 TEST_CASE("norms with a gate may have weights of heads, and lie in any layout", "[memory]") {
   NEEDS_GPU();
   Draw draw{std::mt19937(20261129)};
@@ -256,7 +275,8 @@ TEST_CASE(
         return bytes;
       };
       // So many rows a call.
-      const auto norms = [&](std::int64_t at_once, int offset, bool in_place) {
+      const auto norms = [&](std::int64_t at_once, int offset, bool in_place, rmsnorm_gate gate,
+                             rmsnorm_rounding rounding) {
         const Layout at = contiguous({rows, hidden}, offset);
         const DeviceTensor x(dtype, at, 2), z(dtype, at, 3), y(dtype, at, 4);
         x.array.fill(moved(2, offset));
@@ -270,17 +290,21 @@ TEST_CASE(
           const DLTensor some_x = part(x), some_z = part(z), some_y = part(to);
           REQUIRE(
               rmsnorm_forward_gated(
-                  &some_x, &some_z, &weight.view, &some_y, RMSNORM_GATE_LAST, RMSNORM_ROUND_ONCE,
-                  kEps, 0, nullptr) == RMSNORM_OK);
+                  &some_x, &some_z, &weight.view, &some_y, gate, rounding, kEps, 0, nullptr) ==
+              RMSNORM_OK);
         }
         const std::vector<float> all = to.array.now();
         return std::vector<float>(
             all.begin() + offset, all.begin() + offset + rows * std::int64_t{hidden});
       };
-      const std::vector<float> expected = norms(rows, 0, false);
-      CHECK(norms(1, 0, false) == expected);
-      CHECK(norms(rows, 1, false) == expected);
-      CHECK(norms(rows, 0, true) == expected);
+      for (const auto gate : {RMSNORM_GATE_LAST, RMSNORM_GATE_FIRST}) {
+        for (const auto rounding : {RMSNORM_ROUND_ONCE, RMSNORM_ROUND_TWICE}) {
+          const std::vector<float> expected = norms(rows, 0, false, gate, rounding);
+          CHECK(norms(1, 0, false, gate, rounding) == expected);
+          CHECK(norms(rows, 1, false, gate, rounding) == expected);
+          CHECK(norms(rows, 0, true, gate, rounding) == expected);
+        }
+      }
     }
   }
 }

@@ -274,9 +274,9 @@ rmsnorm_status rmsnorm_backward(
  * \param weight (hidden), (heads, head_dim) or null; of x's type or float32.
  * \param y As x; may be x.
  * \param gate Where the gate is.
- * \param rounding RMSNORM_ROUND_ONCE, or RMSNORM_ROUND_TWICE, as where PyTorch's operations follow
- *     each other: what is multiplied by the weight is first rounded to the type of x, and so is
- *     that product, if the weight is of that type.
+ * \param rounding RMSNORM_ROUND_ONCE, or RMSNORM_ROUND_TWICE: what is multiplied by the weight is
+ *     first rounded to the type of x, and so is that product, if the weight is of that type. The
+ *     gate, and what is normed, stay in fp32.
  * \param eps As in rmsnorm_forward().
  * \param weight_bias As in rmsnorm_forward().
  * \param stream A stream of the tensors' device, or null. */

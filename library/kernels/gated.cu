@@ -1,6 +1,5 @@
 // A norm with a gate in one kernel: three streams, each byte once where a block holds the row.
 #include <cstdint>
-#include <cuda/annotated_ptr>
 
 #include "library/kernels/gated_row.cuh"
 #include "library/kernels/launch.hpp"
@@ -22,8 +21,8 @@ __global__ void __launch_bounds__(kBlock<kRowThreads>, 1024 / kBlock<kRowThreads
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
   const int threads = kRowThreads > 0 ? kRowThreads : blockDim.x;
   const Place place{blockIdx.y, row};
-  const auto* x = find<const T>(op.x, place);
-  const auto* z = find<const T>(op.z, place);
+  const auto* const x = find<const T>(op.x, place);
+  const auto* const z = find<const T>(op.z, place);
   const Rows weights{const_cast<void*>(op.weight), op.weight_outer_stride, op.weight_inner_stride};
   const auto* const weight = op.weight == nullptr ? nullptr : find<const W>(weights, place);
   const int hidden = row < op.inner ? op.hidden : 0;
@@ -33,10 +32,6 @@ __global__ void __launch_bounds__(kBlock<kRowThreads>, 1024 / kBlock<kRowThreads
     if (row == 0 && weight != nullptr) prefetch(weight, hidden * sizeof(W));
   }
   wait_for_inputs();
-  const auto policy = op.is_large ? cuda::access_property(cuda::access_property::persisting())
-                                  : cuda::access_property();
-  x = cuda::associate_access_property(x, policy);
-  z = cuda::associate_access_property(z, policy);
 
   constexpr bool kEarly = sizeof(T) == 2 && kParts == 1;  // else registers run short
   uint4 of_x[kVectors], of_z[kVectors], of_weight[kEarly ? kVectors : kParts];
@@ -142,8 +137,6 @@ cudaError_t launch(const Gated& given, cudaStream_t stream) {
   Gated op = with_short_outer(given, {&Gated::x, &Gated::z, &Gated::y});
   op.inverse = 1.0f / static_cast<float>(op.hidden);
   const std::int64_t row_bytes = std::int64_t{2} * op.hidden * bytes_of(op.dtype);
-  constexpr std::int64_t kMuch = 120'000'000;  // as with a residual, which reads as many bytes
-  op.is_large = row_bytes * op.rows >= kMuch;
   const int threads = gated_threads(op.hidden), rows = threads <= 32 ? kShortRows / threads : 1;
   const std::int64_t blocks = (op.inner + rows - 1) / rows;
   const std::int64_t outer = op.rows == 0 ? 0 : op.rows / op.inner;

@@ -19,9 +19,9 @@ namespace rmsnorm::kernels {
 ///
 ///     y = x / sqrt(eps + mean of x^2) * (weight + weight_bias) * silu(z)
 ///
-/// or, if gates_first, the norm of x * silu(z) times the weight. It is rounded once or, if
-/// rounds_twice, as PyTorch's operations one by one: what is multiplied by the weight to the type of
-/// x, and that product, if the weight has this type. y may be x; otherwise no two tensors share a
+/// or, if gates_first, the norm of x * silu(z) times the weight. It is rounded once; if rounds_twice,
+/// what is multiplied by the weight also is, to the type of x, and so is that product, if the weight
+/// has this type. y may be x; otherwise no two tensors share a
 /// byte, nor do two rows of y.
 struct Gated {
   Rows x, z;           ///< (outer, inner, hidden)  inputs
@@ -33,15 +33,14 @@ struct Gated {
   Dtype dtype;         ///< of x, z and y
   Dtype weight_dtype;  ///< of the weight: that of x or fp32
   bool gates_first;    ///< the gate is a factor of what is normed
-  bool rounds_twice;   ///< as PyTorch does
+  bool rounds_twice;   ///< to the type of x, on the way
   float eps;           ///< 0 or more
   float weight_bias;   ///< added to the weight; 0 without one
   /// Bytes from the weight of an outer index to the next one's, and of an inner one.
   std::int64_t weight_outer_stride = 0, weight_inner_stride = 0;
   std::int64_t step_bits = 0;  ///< set in any distance to rows of launches that have to be alike
   float inverse = 0;           ///< set by launch(): 1 / hidden
-  bool is_large = false;       ///< set by launch(): so much is read that the L2 is to keep it
-  unsigned prefetching_blocks = 0;  ///< blocks, likewise: see prefetching_blocks() in launch.hpp
+  unsigned prefetching_blocks = 0;  ///< set by launch(): see prefetching_blocks() in launch.hpp
 };
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no

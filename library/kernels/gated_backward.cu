@@ -28,8 +28,8 @@ Shape shape_for(int rows, int hidden, int heads) {
   shape.places = std::max(1, kBlock / shape.threads);
   const int of_all = 132 * std::max(1, kMaxGatedThreads / (shape.threads * shape.places));
   const std::int64_t in_turns = divide_up(rows, std::int64_t{4} * shape.places);
-  shape.blocks = static_cast<int>(
-      std::clamp<std::int64_t>(in_turns, 1, std::max(1, of_all / std::max(1, heads))));
+  shape.blocks =
+      static_cast<int>(std::min<std::int64_t>(in_turns, std::max(1, of_all / std::max(1, heads))));
   return shape;
 }
 

@@ -17,8 +17,8 @@ namespace rmsnorm::kernels {
 template <class T>
 constexpr int kGatedVectors = kGatedColumns / kSize<T>;
 
-/// 1 / (1 + exp(-z)). Of 16 bits, on the GPU, two of its quick instructions, whose errors are of
-/// fp32's size, and without those that care for numbers next to 0: for z < -87, it is 0.
+/// 1 / (1 + exp(-z)). Of 16 bits, on the GPU, two of its quick instructions, whose errors are far
+/// less than a rounding's, and without those that care for numbers next to 0: for z < -87, it is 0.
 template <class T>
 __device__ float sigmoid(float z) {
 #if defined(__CUDA_ARCH__)

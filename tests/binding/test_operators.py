@@ -212,18 +212,30 @@ class Operators(unittest.TestCase):
                 y = call(*wanted, EPS, gate=gate)
                 torch.testing.assert_close(y, expected)
                 torch.testing.assert_close(torch.autograd.grad(y, wanted, dy), gradients)
-            halves = rmsnorm.rms_norm_gated(*wanted, EPS, gate=gate, groups=2)
-            for k in (0, 4):
-                part = [t[..., k:k + 4] for t in wanted]
-                torch.testing.assert_close(
-                    halves[..., k:k + 4], gate_of(*part, EPS, gate == "first", False, 0.0))
+            both = random(3, 5, 16, grad=True)  # x and z are parts of one
+            inputs = [*both.chunk(2, -1), wanted[2]]
+            parts = [[t[..., k:k + 4] for t in inputs] for k in (0, 4)]
+            expected = torch.cat(
+                [gate_of(*part, EPS, gate == "first", False, 0.0) for part in parts], -1)
+            halves = rmsnorm.rms_norm_gated(*inputs, EPS, gate=gate, groups=2)
+            torch.testing.assert_close(halves, expected)
+            torch.testing.assert_close(
+                *(torch.autograd.grad(y, (both, wanted[2]), dy) for y in (halves, expected)))
         CALLS.clear()
         rmsnorm.rms_norm_gated(x, z, None, EPS, gate="first", rounding="twice")
         self.assertEqual(CALLS, ["rms_norm_gated first twice"])
         for options, sentence in [({"gate": "middle"}, "gate is 'middle': it needs to be"),
-                                  ({"groups": 3}, "x has 8 columns: 3 groups")]:
+                                  ({"groups": 3}, "groups is 3: x has 8 columns"),
+                                  ({"groups": 0}, "groups is 0: x has 8 columns")]:
             with self.assertRaisesRegex(ValueError, sentence):
                 rmsnorm.rms_norm_gated(x, z, None, EPS, **options)
+        with self.assertRaisesRegex(ValueError, "weight has 4 elements: it needs 8"):
+            rmsnorm.rms_norm_gated(x, z, random(4), EPS, groups=2)
+        with self.assertRaisesRegex(ValueError, r"z has the shape \(5, 3, 8\)"):
+            rmsnorm.rms_norm_gated(x, z.reshape(5, 3, 8), None, EPS, groups=2)
+        wide = random(2, 16386, grad=True)
+        with self.assertRaisesRegex(ValueError, "x has 8193 columns in a norm"):
+            rmsnorm.rms_norm_gated(wide, random(2, 16386), None, EPS, groups=2)
 
     def test_8_bits_times_their_scales_are_the_norm(self):
         for shape in ((4, 300), (2, 3, 300), (300,)):

@@ -291,6 +291,6 @@ def backward_gated(dy, x, z, weight, eps, out=None, gate=LAST, weight_bias=0.0):
     _call("rmsnorm_backward_gated_workspace_bytes", _rows(x), ctypes.addressof(number))
     workspace = torch.empty(number.value, dtype=torch.uint8, device=x.device)
     _call(
-        "rmsnorm_backward_gated", _rows(dy), _rows(x), _rows(z), weight, _rows(dx), _rows(dz), dweight,
-        workspace.data_ptr(), workspace.nbytes, gate, eps, weight_bias)
+        "rmsnorm_backward_gated", _rows(dy), _rows(x), _rows(z), weight, _rows(dx), _rows(dz),
+        dweight, workspace.data_ptr(), workspace.nbytes, gate, eps, weight_bias)
     return out

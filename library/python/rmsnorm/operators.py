@@ -179,6 +179,8 @@ torch.library.register_autograd(
 
 # With a gate. The backward pass needs the inputs alone.
 
+_MOST_GATED = 8192  # columns of a norm there
+
 
 def _run_rms_norm_gated(x, z, weight, eps, weight_bias, gates_first, rounds_twice):
     return binding.rms_norm_gated(x, z, weight, eps, None, gates_first, rounds_twice, weight_bias)
@@ -384,18 +386,26 @@ def rms_norm_gated(
 
     weight: as in rms_norm(), of the type of x or of float32.
     gate: "last", the norm times silu(z), or "first", the norm of x * silu(z). For gradients, rows
-        have 8192 columns at most.
-    rounding: "once", or "twice", as PyTorch's operations one by one: what is multiplied by the
-        weight is rounded to the type of x, and so is that product, if the weight is of that type.
+        or groups have 8192 columns at most.
+    rounding: "once", or "twice": what is multiplied by the weight is rounded to the type of x, and
+        so is that product, if the weight is of that type. The gate is fp32's either way.
     groups: a norm over each of so many parts of a row; the weight is (hidden)."""
     _check_choices(gate=(gate, ("last", "first")), rounding=(rounding, ("once", "twice")))
+    if x.shape != z.shape:
+        raise ValueError(f"z has the shape {tuple(z.shape)}: it needs that of x, {tuple(x.shape)}")
+    if groups < 1 or x.shape[-1] % groups != 0:
+        raise ValueError(f"groups is {groups}: x has {x.shape[-1]} columns, which need a divisor")
     wants_gradient, is_seen = _look_at(x, z, weight)
+    if wants_gradient and x.shape[-1] // groups > _MOST_GATED:
+        raise ValueError(
+            f"x has {x.shape[-1] // groups} columns in a norm: for the gradients of a gated norm, "
+            f"it needs {_MOST_GATED} at most")
     run = _rms_norm_gated if wants_gradient or is_seen else _run_rms_norm_gated
     options = eps, weight_bias, gate == "first", rounding == "twice"
     if groups == 1:
         return run(x, z, weight, *options)
-    if x.shape[-1] % groups != 0:
-        raise ValueError(f"x has {x.shape[-1]} columns: {groups} groups need a multiple of that")
+    if weight is not None and weight.numel() != x.shape[-1]:
+        raise ValueError(f"weight has {weight.numel()} elements: it needs {x.shape[-1]}")
     parts = x.shape[:-1].numel(), groups, x.shape[-1] // groups
     weight = None if weight is None else weight.reshape(parts[1:])
     return run(x.reshape(parts), z.reshape(parts), weight, *options).reshape(x.shape)
