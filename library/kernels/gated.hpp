@@ -19,9 +19,9 @@ namespace rmsnorm::kernels {
 ///
 ///     y = x / sqrt(eps + mean of x^2) * (weight + weight_bias) * silu(z)
 ///
-/// or, if gates_first, the norm of x * silu(z) times the weight. It is rounded once; if rounds_twice,
-/// what is multiplied by the weight also is, to the type of x, and so is that product, if the weight
-/// has this type. y may be x; otherwise no two tensors share a
+/// or, if gates_first, the norm of x * silu(z) times the weight. It is rounded once; if
+/// rounds_twice, what is multiplied by the weight also is, to the type of x, and so is that
+/// product, if the weight has this type. y may be x; otherwise no two tensors share a
 /// byte, nor do two rows of y.
 struct Gated {
   Rows x, z;           ///< (outer, inner, hidden)  inputs
@@ -89,8 +89,8 @@ cudaError_t launch(const GatedBackward& op, cudaStream_t stream);
 constexpr int kGatedColumns = 16;
 constexpr int kMaxGatedThreads = 512;  ///< of a row
 
-/// The threads of a row: lanes of a warp, or whole warps, a block's. Of longer rows, a thread of the
-/// forward pass reads what it does not keep twice.
+/// The threads of a row: lanes of a warp, or whole warps, a block's. Of longer rows, a thread of
+/// the forward pass reads what it does not keep twice.
 constexpr int gated_threads(int hidden) {
   const int threads = (hidden - 1) / kGatedColumns + 1;
   if (threads <= 32) return std::max(4, static_cast<int>(std::bit_ceil<unsigned>(threads)));

@@ -33,8 +33,8 @@ Shape shape_for(int rows, int hidden, int heads) {
   return shape;
 }
 
-/// The sums of two numbers over the threads of a row: some lanes of a warp or, in one of the block's
-/// places, whole warps. `partial` are those of every warp.
+/// The sums of two numbers over the threads of a row: some lanes of a warp or, in one of the
+/// block's places, whole warps. `partial` are those of every warp.
 __device__ float2 place_sums(float2 value, float2* partial) {
   const int lanes = min(32, blockDim.x);
   value = {group_sum(value.x, lanes), group_sum(value.y, lanes)};
