@@ -246,9 +246,9 @@ rmsnorm_status rmsnorm_forward_fp8(
     rmsnorm_rounding rounding, float eps, float weight_bias, CUstream_st* stream) {
   return status_of([&] {
     const bool is_given = scaling == RMSNORM_SCALE_GIVEN;
-    const bool is_row = scaling == RMSNORM_SCALE_ROW;
+    const bool is_row = scaling == RMSNORM_SCALE_ROW, is_block = scaling == RMSNORM_SCALE_BLOCK;
     require(
-        is_given || is_row || scaling == RMSNORM_SCALE_GROUP, RMSNORM_BAD_VALUE,
+        is_given || is_row || is_block || scaling == RMSNORM_SCALE_GROUP, RMSNORM_BAD_VALUE,
         "scaling is {}: it needs to be a value of rmsnorm_scaling", static_cast<int>(scaling));
     check_rounding(rounding);
     check_number("eps", eps, false);
@@ -264,9 +264,20 @@ rmsnorm_status rmsnorm_forward_fp8(
           limit == nullptr, RMSNORM_BAD_VALUE,
           "limit is a tensor, and the scale is given: it needs to be null");
     } else {
-      constexpr std::int64_t kGroup = kernels::kScaleGroup;
-      const std::int64_t groups = is_row ? 1 : (input.hidden + kGroup - 1) / kGroup;
-      tensors.chosen = scales_of({"scale", scale}, input, groups);
+      const std::int64_t columns = is_block ? kernels::kScaleBlock : kernels::kScaleGroup;
+      require(
+          !is_block || input.hidden % columns == 0, RMSNORM_BAD_SHAPE,
+          "x has {} columns: with a scale for {} of them, it needs a multiple of that",
+          input.hidden, columns);
+      const std::int64_t groups = is_row ? 1 : (input.hidden + columns - 1) / columns;
+      const Argument argument{"scale", scale};
+      const bool are_powers = !is_row && is_e8m0(argument);
+      require(
+          !is_block || are_powers, RMSNORM_BAD_DTYPE,
+          "scale is not of bytes: scales of blocks need to be float8_e8m0fnu or uint8");
+      tensors.chosen = is_block && scale->ndim == 1
+                           ? tiles_of(argument, input, groups)
+                           : scales_of(argument, input, groups, are_powers);
       if (limit != nullptr) tensors.limit = number_of({"limit", limit}, input);
     }
 
@@ -277,9 +288,16 @@ rmsnorm_status rmsnorm_forward_fp8(
     op.dtype = input.dtype;
     op.weight_dtype = tensors.weight ? tensors.weight->dtype : input.dtype;
     op.y_dtype = tensors.y.dtype;
-    op.scales = is_given ? kernels::Scales::given
-                : is_row ? kernels::Scales::row
-                         : kernels::Scales::groups;
+    op.scales = is_given   ? kernels::Scales::given
+                : is_row   ? kernels::Scales::row
+                : is_block ? kernels::Scales::blocks
+                           : kernels::Scales::groups;
+    if (tensors.chosen) {
+      op.is_e8m0 = tensors.chosen->is_e8m0;
+      op.tiled_rows = input.region.rows();
+      if (tensors.chosen->are_tiled)
+        op.tiles = static_cast<std::uint8_t*>(data_of(tensors.chosen->memory));
+    }
     op.rounds_twice = rounding == RMSNORM_ROUND_TWICE;
     op.eps = eps;
     op.weight_bias = weight_bias;

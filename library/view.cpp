@@ -27,6 +27,7 @@ std::string text(DLDataType dtype) {
   };
   if (dtype.bits == 8 && dtype.code == RMSNORM_FLOAT8_E4M3FN) return "float8_e4m3fn";
   if (dtype.bits == 8 && dtype.code == RMSNORM_FLOAT8_E5M2) return "float8_e5m2";
+  if (dtype.bits == 8 && dtype.code == RMSNORM_FLOAT8_E8M0) return "float8_e8m0fnu";
   const auto kind = kKinds.find(dtype.code);
   if (kind != kKinds.end()) return fmt::format("{}{}", kind->second, dtype.bits);
   return fmt::format("DLPack's type code {} with {} bits", dtype.code, dtype.bits);
@@ -276,8 +277,32 @@ View number_of(const Argument& argument, const View& x) {
   return number;
 }
 
-Scales scales_of(const Argument& argument, const View& x, std::int64_t groups) {
-  DLTensor t = tensor_of(argument);
+/// A tensor of powers of two as one of a type that view_of() knows, with as many bytes.
+DLTensor as_bytes(DLTensor tensor) {
+  tensor.dtype = {RMSNORM_FLOAT8_E4M3FN, 8, 1};
+  return tensor;
+}
+
+/// A place in that memory for each row of x, so many bytes apart, in the order of x's indices.
+View rows_at(View memory, const View& x, std::int64_t stride) {
+  Region& region = memory.region;
+  for (int i = kRowDimensions - 1; i >= 0; --i) {
+    region.size[i] = x.region.size[i];
+    region.stride[i] = region.size[i] > 1 ? stride : 0;
+    stride *= region.size[i];
+  }
+  return memory;
+}
+
+bool is_e8m0(const Argument& argument) {
+  const DLDataType dtype = tensor_of(argument).dtype;
+  const bool is_byte = dtype.code == RMSNORM_FLOAT8_E8M0 || dtype.code == kDLUInt;
+  return is_byte && dtype.bits == 8 && dtype.lanes == 1;
+}
+
+Scales scales_of(const Argument& argument, const View& x, std::int64_t groups, bool are_powers) {
+  DLTensor t = are_powers ? as_bytes(tensor_of(argument)) : tensor_of(argument);
+  const std::int64_t bytes = are_powers ? 1 : bytes_of(Dtype::fp32);
   const char* const name = argument.name;
   const int leading = x.dimensions - 1;
   std::vector<std::int64_t> needed(std::end(x.region.size) - leading, std::end(x.region.size));
@@ -309,25 +334,31 @@ Scales scales_of(const Argument& argument, const View& x, std::int64_t groups) {
         name, fmt::join(t.strides, t.strides + t.ndim, ", "), rows);
   }
 
-  const std::int64_t group_bytes =
-      multiply(name, RMSNORM_BAD_STRIDES, group_stride, bytes_of(Dtype::fp32));
+  const std::int64_t group_bytes = multiply(name, RMSNORM_BAD_STRIDES, group_stride, bytes);
   multiply(name, RMSNORM_BAD_STRIDES, groups, group_bytes);  // is no overflow
   std::int64_t extent[2] = {(rows - 1) * row_stride + (groups - 1) * group_stride + 1, 1};
   if (x.region.is_empty()) extent[0] = 0;
   t.ndim = 2;
   t.shape = extent;
   t.strides = nullptr;
-  const View memory = view_of({name, &t}, {2, 2, "2"}, &x);
-  check_fp32(memory);
-  Scales scales{memory, memory, group_bytes};
-  Region& region = scales.rows.region;
-  std::int64_t stride = row_stride * bytes_of(Dtype::fp32);
-  for (int i = kRowDimensions - 1; i >= 0; --i) {
-    region.size[i] = x.region.size[i];
-    region.stride[i] = region.size[i] > 1 ? stride : 0;
-    stride *= region.size[i];
-  }
-  return scales;
+  const View memory = view_of({name, &t}, {2, 2, "2", are_powers}, &x);
+  if (!are_powers) check_fp32(memory);
+  return {memory, rows_at(memory, x, row_stride * bytes), group_bytes, are_powers};
+}
+
+Scales tiles_of(const Argument& argument, const View& x, std::int64_t groups) {
+  DLTensor t = as_bytes(tensor_of(argument));
+  const View memory = view_of({argument.name, &t}, {1, 1, "1", true}, &x);
+  const std::int64_t needed = (x.region.rows() + 127) / 128 * 128 * ((groups + 3) / 4 * 4);
+  require(
+      memory.hidden == needed, RMSNORM_BAD_SHAPE,
+      "{} has {} elements: it needs {}, in tiles of 128 rows and 4 blocks", memory.name,
+      memory.hidden, needed);
+  require(
+      memory.region.begin % 16 == 0, RMSNORM_BAD_ALIGNMENT,
+      "{} begins at the address {:#x}: in tiles, it needs a multiple of 16", memory.name,
+      memory.region.begin);
+  return {memory, rows_at(memory, x, 1), 1, true, true};
 }
 
 void check_number(const char* name, float number, bool may_be_negative) {

@@ -94,13 +94,21 @@ View number_of(const Argument& argument, const View& x);
 /// Numbers for parts of each row of x.
 struct Scales {
   View memory;               ///< all of them, those between them included
-  View rows;                 ///< the first of each row, with the shape of x
+  View rows;                 ///< the first of each row, with the shape of x; in tiles, its number
   std::int64_t group_bytes;  ///< from one of a row to its next
+  bool is_e8m0 = false;      ///< powers of two, a byte each
+  bool are_tiled = false;    ///< in tiles of 128 rows and 4 groups
 };
 
-/// The tensor as so many fp32 numbers for each row of x, in row order or in column order. Of one
-/// for each row, a last size of 1 may be left out.
-Scales scales_of(const Argument& argument, const View& x, std::int64_t groups);
+/// Are a tensor's elements bytes, as powers of two are passed?
+bool is_e8m0(const Argument& argument);
+
+/// The tensor as so many numbers for each row of x, in row order or in column order: fp32, or powers
+/// of two. Of one for each row, a last size of 1 may be left out.
+Scales scales_of(const Argument& argument, const View& x, std::int64_t groups, bool are_powers);
+
+/// The tensor of bytes as so many powers of two for each row of x, in tiles.
+Scales tiles_of(const Argument& argument, const View& x, std::int64_t groups);
 
 /// The address as a number to which distances can be added: where one is so large that no memory is
 /// there, it is refused.

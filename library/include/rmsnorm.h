@@ -62,6 +62,7 @@
 /* DLPack's codes for types of 8 bits, which its headers name from version 1.1 on. */
 #define RMSNORM_FLOAT8_E4M3FN 10 /**< kDLFloat8_e4m3fn */
 #define RMSNORM_FLOAT8_E5M2 12   /**< kDLFloat8_e5m2 */
+#define RMSNORM_FLOAT8_E8M0 14   /**< kDLFloat8_e8m0fnu: powers of two, without a sign */
 
 #ifdef __cplusplus
 extern "C" {
@@ -89,7 +90,8 @@ typedef enum rmsnorm_status {
 typedef enum rmsnorm_scaling {
   RMSNORM_SCALE_GIVEN = 0, /**< All; the caller. */
   RMSNORM_SCALE_ROW = 1,   /**< Those of a row; the library, by the largest of them. */
-  RMSNORM_SCALE_GROUP = 2  /**< Those of 128 columns of a row, or of what is left; likewise. */
+  RMSNORM_SCALE_GROUP = 2, /**< Those of 128 columns of a row, or of what is left; likewise. */
+  RMSNORM_SCALE_BLOCK = 3  /**< Those of 32 columns of a row, as MXFP8 has them; likewise. */
 } rmsnorm_scaling;
 
 /** How often a norm is rounded before it is stored in 8 bits. */
@@ -172,6 +174,10 @@ rmsnorm_status rmsnorm_residual_add(
  * is NaN becomes NaN, and does not count for the largest; of one that is Inf, without a limit, the
  * scale is Inf, the norm NaN and all others of the scale 0.
  *
+ * Scales of float8_e8m0fnu are powers of two: that of RMSNORM_SCALE_BLOCK, and that of a group where
+ * the tensor is of this type. They are min(largest, limit) / most, rounded up to the next of 2^-127
+ * to 2^127; elements are multiplied by one over that.
+ *
  * A scale that is given is to be a normal number greater than 0; it lies on the device, and is not
  * looked at before. Where it is NaN, y is NaN. Where it is 0, or so small that its reciprocal is
  * Inf, y is the largest number with the norm's sign, and NaN for a norm of 0. Where it is Inf, y is
@@ -194,7 +200,10 @@ rmsnorm_status rmsnorm_residual_add(
  *     are those of a contiguous tensor (row order), or the rows lie side by side, and the stride of
  *     the last dimension is the number of rows or more (column order). Grouped matrix products of
  *     Hopper take column order with a stride that is a multiple of 4. What lies between the columns
- *     of scales is left as it is.
+ *     of scales is left as it is. RMSNORM_SCALE_BLOCK: float8_e8m0fnu or uint8, the sizes of x but
+ *     the last, and hidden / 32, in row order; or, of 1 dimension, in the tiles that cuBLAS takes:
+ *     one has 128 rows and 4 blocks, in 512 bytes; it begins at a multiple of 16 bytes, and what is
+ *     no row's or no block's becomes 0. The scales of groups may be of these types, in row order.
  * \param limit (1), float32: the most that counts as the largest; null: Inf. Null with
  *     RMSNORM_SCALE_GIVEN.
  * \param norm As x, with its type: the norm, rounded once; written. May be x. Null if it is not

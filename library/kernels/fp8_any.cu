@@ -68,9 +68,11 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
     __shared__ float partial_largest[32];  // partial[] may still be read
     largest = blockDim.x == 32 ? warp_reduce(largest, 32, Larger())
                                : block_reduce<0>(largest, partial_largest, blockDim.x, Larger());
-    scale = scale_for(largest, limit, op.y_dtype);
+    scale = scale_for(op, largest, limit, op.y_dtype);
     if (threadIdx.x == 0 && groups > 0) store_scale(op, scales, 0, scale);
   }
+  const bool has_parts = op.scales == Scales::groups || op.scales == Scales::blocks;
+  if (groups > 0) fill_tiles(op, scales, threadIdx.x, blockDim.x);
   for (int first = 0; first < groups; first += blockDim.x) {  // whole warps
     const int i = first + threadIdx.x;
     Group norm = {};
@@ -80,13 +82,14 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
       if (op.residual.data != nullptr) store_group<kWhole>(residual, i, hidden, group);
       if (op.norm.data != nullptr) store_group<kWhole>(stored, i, hidden, norm);
     }
-    if (op.scales == Scales::groups) {
-      constexpr int kLanes = kScaleGroup / kGroup;
-      const float largest = warp_reduce(largest_of<kGroup>(norm.number), kLanes, Larger());
-      scale = scale_for(largest, limit, op.y_dtype);
-      if (i % kLanes == 0 && i < groups) store_scale(op, scales, i / kLanes, scale);
+    if (has_parts) {
+      const int lanes = columns_of(op.scales) / kGroup;
+      const float largest = warp_reduce(largest_of<kGroup>(norm.number), lanes, Larger());
+      scale = scale_for(op, largest, limit, op.y_dtype);
+      if (i % lanes == 0 && i < groups) store_scale(op, scales, i / lanes, scale);
     }
-    const Quantized<kGroup> quantized = quantize<kGroup>(norm.number, 1 / scale, op.y_dtype);
+    const float inverse = op.is_e8m0 ? reciprocal_of_power(scale) : 1 / scale;
+    const Quantized<kGroup> quantized = quantize<kGroup>(norm.number, inverse, op.y_dtype);
     if (kWhole && i < groups) reinterpret_cast<Quantized<kGroup>*>(y)[i] = quantized;
 #pragma unroll
     for (int j = 0; j < kGroup; ++j) {

@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads, 3) rms_norm_fp8_cluster(
     if (op.rounds_twice) widen_all<T>(*rounded, value);
   };
 
-  constexpr int kLanes = kScaleGroup / kElements;  // that have a group
+  constexpr int kLanes = columns_of(kScales) / kElements;  // that have a group
   auto* const scales = find<char>(op.scale, place);
   auto* const norm = find<uint4>(op.norm, place) + begin;
   auto* const y = find<Quantized<kElements>>(op.y, place) + begin;
@@ -122,20 +122,21 @@ __global__ void __launch_bounds__(kMaxClusterThreads, 3) rms_norm_fp8_cluster(
       most = fmaxf(most, largest_of<kElements>(value));
     }
     most = cluster_reduce(most, threads, plan.cluster, rank, maxima, &maxima_are_there, Larger());
-    scale = scale_for(most, limit, op.y_dtype);
+    scale = scale_for(op, most, limit, op.y_dtype);
     if (rank == 0 && threadIdx.x == 0) store_scale(op, scales, 0, scale);
   }
-  float inverse = kScales == Scales::given ? 1 / scale : reciprocal(scale);
+  if (rank == 0) fill_tiles(op, scales, threadIdx.x, threads);
+  float inverse = kScales == Scales::given ? 1 / scale : reciprocal(op, scale);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = threadIdx.x + k * threads;
     float value[kElements];
     uint4 rounded = {};
     norm_of(k, value, &rounded);
-    if constexpr (kScales == Scales::groups) {
+    if constexpr (kScales == Scales::groups || kScales == Scales::blocks) {
       const float largest = warp_reduce(largest_of<kElements>(value), kLanes, Larger());
-      scale = scale_for(largest, limit, op.y_dtype);
-      inverse = reciprocal(scale);
+      scale = scale_for(op, largest, limit, op.y_dtype);
+      inverse = reciprocal(op, scale);
       const bool is_first = threadIdx.x % kLanes == 0 && i < mine;
       if (is_first) store_scale(op, scales, (begin + i) / kLanes, scale);
     }
@@ -156,6 +157,8 @@ Fp8Kernel kernel_for(const Fp8Norm& op) {
       return rms_norm_fp8_cluster<T, W, Scales::row, kResidual>;
     case Scales::groups:
       return rms_norm_fp8_cluster<T, W, Scales::groups, kResidual>;
+    case Scales::blocks:
+      return rms_norm_fp8_cluster<T, W, Scales::blocks, kResidual>;
   }
   return nullptr;
 }

@@ -48,7 +48,7 @@ inline bool is_full(const Fp8Norm& op, const ForwardPlan& plan) {
 /// block, there are kernels for full ones alone.
 inline bool has_twins(const Fp8Norm& op, const ForwardPlan& plan) {
   if (!plan.is_large || plan.kind != Kind::aligned || plan.vectors != 2) return false;
-  if (op.residual.data != nullptr || is_rounded(op)) return false;
+  if (op.residual.data != nullptr || is_rounded(op) || op.scales == Scales::blocks) return false;
   return plan.threads >= kShortRows ? plan.threads % 64 == 0
                                     : plan.threads >= 8 && is_full(op, plan);
 }
@@ -118,7 +118,9 @@ inline ForwardShape shape_for_any(const Fp8Norm& op) {
 inline cudaError_t shape_on_device(const Fp8Norm& op, ForwardShape* shape) {
   *shape = {Kind::aligned, 0, 0, 1};
   const HeadsForward forward = forward_of(op);
-  if (is_aligned(op) && !has_odd_weight(forward)) {
+  // A block of fp32 is 8 lanes' there, and rows of 4 have no more.
+  const bool is_short = op.scales == Scales::blocks && vectors_of(forward) <= 8;
+  if (is_aligned(op) && !has_odd_weight(forward) && !(is_short && op.dtype == Dtype::fp32)) {
     const cudaError_t error = shape_on_device(forward, shape);
     if (error != cudaSuccess || shape->kind == Kind::aligned) return error;
     const int vectors = vectors_of(forward);

@@ -47,10 +47,73 @@ __device__ inline float reciprocal(float scale) {
 #endif
 }
 
-/// Stores the scale of a group of a row, whose scales are there.
+/// The same as e8m0 has it: the power of two that is next, from 2^-127 to 2^127. None is too small.
+__device__ inline float power_for(float largest, float limit, Dtype type) {
+  const float quotient = fminf(largest, limit) / (type == Dtype::e4m3 ? 448.0f : 57344.0f);
+  constexpr unsigned kHalf = 0x400000, kMantissa = 0x7fffff, kMost = 254;
+  const unsigned bits = max(__float_as_uint(fmaxf(quotient, 0)), kHalf);  // 2^-127 is subnormal
+  const unsigned up = (bits & kMantissa) > (bits > kMantissa ? 0 : kHalf) ? 1 : 0;
+  const unsigned exponent = min((bits >> 23) + up, kMost);
+  return __uint_as_float(exponent == 0 ? kHalf : exponent << 23);
+}
+
+/// One over a power of two that is a scale.
+__device__ inline float reciprocal_of_power(float power) {
+  const unsigned exponent = __float_as_uint(power) >> 23;
+  return __uint_as_float(exponent == 254 ? 0x400000 : (254 - exponent) << 23);
+}
+
+/// The scale of an operation, and one over it.
+__device__ inline float scale_for(const Fp8Norm& op, float largest, float limit, Dtype type) {
+  return op.is_e8m0 ? power_for(largest, limit, type) : scale_for(largest, limit, type);
+}
+__device__ inline float reciprocal(const Fp8Norm& op, float scale) {
+  return op.is_e8m0 ? reciprocal_of_power(scale) : reciprocal(scale);
+}
+
+/// The scales of a row in tiles, as matrix products of Blackwell take them: a tile has those of 128
+/// rows and 4 groups, in 512 bytes, and one column of tiles follows the other.
+struct TiledRow {
+  std::uint8_t* scales;  // of group 0
+
+  __device__ TiledRow(const Fp8Norm& op, std::int64_t row) {
+    const std::int64_t columns = (op.hidden / columns_of(op.scales) + 3) / 4;
+    scales = op.tiles + row / 128 * columns * 512 + row % 32 * 16 + row % 128 / 32 * 4;
+  }
+  __device__ std::uint8_t& operator[](std::int64_t group) const {
+    return scales[group / 4 * 512 + group % 4];
+  }
+};
+
+/// Stores the scale of a group of a row, whose scales are there. In tiles, whoever stores a row's
+/// last one makes zeros of the groups that are not there.
 __device__ inline void store_scale(
     const Fp8Norm& op, char* of_row, std::int64_t group, float scale) {
-  *reinterpret_cast<float*>(of_row + group * op.group_stride) = scale;
+  const auto exponent = static_cast<std::uint8_t>(__float_as_uint(scale) >> 23);
+  if (op.tiles != nullptr) {
+    const TiledRow row(op, of_row - reinterpret_cast<char*>(op.tiles));
+    row[group] = exponent;
+    const int groups = op.hidden / columns_of(op.scales);
+    for (std::int64_t past = group + 1; past >= groups && past % 4 != 0; ++past) row[past] = 0;
+  } else if (op.is_e8m0) {
+    *reinterpret_cast<std::uint8_t*>(of_row + group * op.group_stride) = exponent;
+  } else {
+    *reinterpret_cast<float*>(of_row + group * op.group_stride) = scale;
+  }
+}
+
+/// Makes zeros of the rows that are not there in the last tile, which the threads of the last row
+/// share out.
+__device__ inline void fill_tiles(const Fp8Norm& op, const char* of_row, int thread, int threads) {
+  if (op.tiles == nullptr) return;
+  const std::int64_t rows = op.tiled_rows;
+  if (of_row - reinterpret_cast<char*>(op.tiles) != rows - 1) return;
+  const int columns = (op.hidden / columns_of(op.scales) + 3) / 4;
+  const auto missing = static_cast<int>((rows + 127) / 128 * 128 - rows);
+  for (int i = thread; i < missing * columns; i += threads) {
+    const TiledRow row(op, rows + i / columns);
+    *reinterpret_cast<unsigned*>(&row[i % columns * 4]) = 0;
+  }
 }
 
 /// The largest of neighbouring numbers without their signs; 0 if all are NaN.
