@@ -80,7 +80,7 @@ _WITHOUT_STREAM = {"rmsnorm_backward_workspace_bytes", "rmsnorm_backward_gated_w
 # bytes as uint8: the code is written into the view, which has it at byte 20.
 _FP8_CODES = {torch.float8_e4m3fn: 10, torch.float8_e5m2: 12}
 _CODE_AT = 20
-GIVEN, ROW, GROUP = 0, 1, 2  # the values of rmsnorm_scaling
+GIVEN, ROW, GROUP, BLOCK = 0, 1, 2, 3  # the values of rmsnorm_scaling
 LAST, FIRST = 0, 1  # the values of rmsnorm_gate
 
 
@@ -226,9 +226,11 @@ def rms_norm_fp8(x, weight, eps, y, scale, scaling, residual=None, limit=None, n
                  rounds_twice=False, weight_bias=0.0):
     """RMSNorm of x, or of x + residual, which replaces the residual, in y, of 8 bits. The scale is
     read with GIVEN. With ROW it is (...) and written, with GROUP (..., groups), in row order or in
-    column order. `norm`, of x's type, may be x."""
+    column order, with BLOCK uint8, (..., blocks) or of 1 dimension, in tiles. `norm`, of x's type,
+    may be x."""
     rows = _rows(x)
-    if scaling != GIVEN and x.dim() not in (0, 2, 3, 4):
+    are_tiled = scaling == BLOCK and scale.dim() == 1
+    if scaling != GIVEN and not are_tiled and x.dim() not in (0, 2, 3, 4):
         scale = scale.view(rows.shape[0]) if scaling == ROW else scale.view(rows.shape[0], -1)
     if scaling == GIVEN and scale.dim() == 0:
         scale = scale.view(1)
