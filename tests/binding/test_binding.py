@@ -27,7 +27,7 @@ except ImportError:
 
 ROOT = Path(__file__).resolve().parents[2]
 TYPES = {torch.float32: "2.32.1", torch.float16: "2.16.1", torch.bfloat16: "4.16.1",
-         torch.float8_e4m3fn: "10.8.1", torch.float8_e5m2: "12.8.1"}
+         torch.float8_e4m3fn: "10.8.1", torch.float8_e5m2: "12.8.1", torch.uint8: "1.8.1"}
 OF_X = list(TYPES)[:3]
 REFUSED = 3.0  # a weight_bias that the stub refuses
 FAILED = 4.0  # and one with which CUDA could not do it
@@ -191,6 +191,16 @@ class Binding(unittest.TestCase):
             + "scaling 0 rounding 0 ", self.said())
         self.rmsnorm.rms_norm(x, None, 0.0)  # a type is said of that one call
         self.assertIn(words(x=x), self.said())
+
+    def test_scales_of_blocks_are_bytes_in_rows_or_in_tiles(self):
+        x, y = torch.zeros(2, 3, 2, 2, 64), torch.zeros(2, 3, 2, 2, 64).to(torch.float8_e4m3fn)
+        in_rows = torch.zeros(2, 3, 2, 2, 2, dtype=torch.uint8)
+        self.rmsnorm.rms_norm_fp8(x, None, 0.0, y, in_rows, self.rmsnorm.BLOCK)
+        self.assertIn(words(scale=(in_rows, (24, 2), (2, 1))), self.said())
+        self.assertIn("scaling 3 ", self.said())
+        in_tiles = torch.zeros(128 * 4, dtype=torch.uint8)
+        self.rmsnorm.rms_norm_fp8(x, None, 0.0, y, in_tiles, self.rmsnorm.BLOCK)
+        self.assertIn(words(scale=in_tiles), self.said())
 
     def test_scales_of_other_dimensions_become_those_of_rows(self):
         for shape, rows in [((7,), 1), ((2, 3, 2, 2, 5), 24)]:
