@@ -103,8 +103,8 @@ struct Scales {
 /// Are a tensor's elements bytes, as powers of two are passed?
 bool is_e8m0(const Argument& argument);
 
-/// The tensor as so many numbers for each row of x, in row order or in column order: fp32, or powers
-/// of two. Of one for each row, a last size of 1 may be left out.
+/// The tensor as so many numbers for each row of x, in row order or in column order: fp32, or
+/// powers of two. Of one for each row, a last size of 1 may be left out.
 Scales scales_of(const Argument& argument, const View& x, std::int64_t groups, bool are_powers);
 
 /// The tensor of bytes as so many powers of two for each row of x, in tiles.
