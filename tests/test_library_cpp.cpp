@@ -33,13 +33,14 @@ struct Arrays {
   DeviceTensor fp8{Dtype::e4m3, contiguous({3, 4, kHidden}), 11};
   DeviceTensor scale{Dtype::fp32, contiguous({3, 4, 1}), 12};
   DeviceTensor limit{Dtype::fp32, contiguous({1}), 13};
+  DeviceTensor tiles{Dtype::e4m3, contiguous({512}), 16};
   DeviceTensor z{dtype, contiguous({3, 4, kHidden}), 14};
   DeviceTensor dz{dtype, contiguous({3, 4, kHidden}), 15};
 
   std::vector<std::vector<float>> now() const {
     std::vector<std::vector<float>> numbers;
     for (const DeviceTensor* tensor :
-         {&x, &y, &k, &k_out, &dy, &rstd, &dweight, &fp8, &scale, &dz}) {
+         {&x, &y, &k, &k_out, &dy, &rstd, &dweight, &fp8, &scale, &dz, &tiles}) {
       numbers.push_back(tensor->array.now());
     }
     return numbers;
@@ -103,6 +104,19 @@ std::vector<Function> functions() {
          forward_fp8(
              of(a.x), of(a.dy), of(a.weight), view<__nv_fp8_e4m3>(a.fp8), fp32(a.scale),
              fp32(a.limit), of(a.y), RMSNORM_SCALE_GROUP, RMSNORM_ROUND_TWICE, kEps, 1);
+       }},
+      {"forward_fp8 with scales of blocks",
+       [](Arrays& a) {
+         DLTensor scale = a.tiles.view;
+         scale.dtype = {kDLUInt, 8, 1};
+         return rmsnorm_forward_fp8(
+             &a.x.view, nullptr, nullptr, &a.fp8.view, &scale, nullptr, nullptr,
+             RMSNORM_SCALE_BLOCK, RMSNORM_ROUND_ONCE, kEps, 0, nullptr);
+       },
+       [=](Arrays& a) {
+         forward_fp8(
+             of(a.x), {}, {}, view<__nv_fp8_e4m3>(a.fp8), view<std::uint8_t>(a.tiles), {}, {},
+             RMSNORM_SCALE_BLOCK, RMSNORM_ROUND_ONCE, kEps);
        }},
       {"forward_rstd and backward",
        [](Arrays& a) {

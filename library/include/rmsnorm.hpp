@@ -38,7 +38,8 @@ class Error : public std::runtime_error {
 /// Where a tensor lies in a GPU's memory, and how. The memory stays the caller's.
 class TensorView {
  public:
-  /// \param data the first element: float, __half, __nv_bfloat16, __nv_fp8_e4m3 or __nv_fp8_e5m2
+  /// \param data the first element: float, __half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2, or
+  ///     std::uint8_t for scales that are powers of two
   /// \param sizes of each dimension, 4 at most; the last is a row's columns
   /// \param strides of each dimension, in elements; none: contiguous
   /// \param device the number of the CUDA device whose memory it is
@@ -56,14 +57,16 @@ class TensorView {
     using T = std::remove_const_t<Element>;
     constexpr bool is_bfloat = std::is_same_v<T, __nv_bfloat16>;
     constexpr bool is_e4m3 = std::is_same_v<T, __nv_fp8_e4m3>;
-    constexpr bool is_8_bits = is_e4m3 || std::is_same_v<T, __nv_fp8_e5m2>;
+    constexpr bool is_byte = std::is_same_v<T, std::uint8_t>;
+    constexpr bool is_8_bits = is_e4m3 || is_byte || std::is_same_v<T, __nv_fp8_e5m2>;
     static_assert(
         is_8_bits || is_bfloat || std::is_same_v<T, float> || std::is_same_v<T, __half>,
-        "elements are float, __half, __nv_bfloat16, __nv_fp8_e4m3 or __nv_fp8_e5m2");
+        "elements are float, __half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2 or bytes");
     tensor_.data = const_cast<T*>(data);
     tensor_.device = {kDLCUDA, device};
     tensor_.ndim = static_cast<int>(sizes.size());
-    tensor_.dtype.code = is_e4m3     ? RMSNORM_FLOAT8_E4M3FN
+    tensor_.dtype.code = is_byte     ? kDLUInt
+                         : is_e4m3   ? RMSNORM_FLOAT8_E4M3FN
                          : is_8_bits ? RMSNORM_FLOAT8_E5M2
                          : is_bfloat ? kDLBfloat
                                      : kDLFloat;
