@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include <optional>
+#include <vector>
 
 #include "library/call.hpp"
 #include "library/include/rmsnorm.h"
@@ -110,8 +111,7 @@ rmsnorm_status rmsnorm_backward_gated(
     const View input = trained_input(x);
     const View gates = input_like({"z", z}, input), d_output = input_like({"dy", dy}, input);
     const View d_input = output_like({"dx", dx}, input), d_gates = output_like({"dz", dz}, input);
-    const std::size_t needed = workspace_bytes_for(input, bytes_for);
-    const View memory = workspace_of(workspace, workspace_bytes, needed, input);
+    const View memory = workspace_of(workspace, workspace_bytes, input, bytes_for);
     const TrainedWeight trained = trained_weight(weight, dweight, input, weight_bias);
     check_weight_dtype(trained.weight, input);
     check_weight_dtype(trained.gradient, input);
@@ -120,26 +120,14 @@ rmsnorm_status rmsnorm_backward_gated(
     if (trained.gradient) written.push_back(&*trained.gradient);
 
     kernels::GatedBackward op{};
-    const Views views{&input, &gates, &d_output, &d_input, &d_gates};  // in its order
-    constexpr int kHeads = kRowDimensions - 1;
-    const bool has_heads = trained.heads != 1;  // rows are those of one head then
-    const Layout layout =
-        layout_of(views, Order::kept, has_heads ? kRowDimensions - 1 : kRowDimensions);
-    for (std::size_t i = 0; i < views.size(); ++i) {
-      op.tensors[i] = layout.tensors[i];
-      op.further[i] = {layout.leaps[i], has_heads ? views[i]->region.stride[kHeads] : 0};
+    set_weight(op, trained);
+    std::vector<kernels::Rows*> rows;
+    std::vector<kernels::Further*> further;
+    for (int i = 0; i < kernels::GatedBackward::kTensors; ++i) {
+      rows.push_back(&op.tensors[i]);
+      further.push_back(&op.further[i]);
     }
-    op.rows = static_cast<int>(layout.rows);
-    op.inner = 1;
-    if (layout.rows > 0) {  // of none, a dimension may be of any size
-      op.inner = static_cast<int>(layout.inner);
-      op.period = static_cast<int>(layout.period);
-    }
-    op.weight = trained.weight ? data_of(*trained.weight) : nullptr;
-    op.dweight = trained.gradient ? data_of(*trained.gradient) : nullptr;
-    op.weight_dtype = trained.dtype;
-    op.weight_head = trained.head;
-    op.heads = trained.heads;
+    set_rows(op, {&input, &gates, &d_output, &d_input, &d_gates}, rows, further);  // in its order
     op.workspace = static_cast<float*>(workspace);
     op.hidden = static_cast<int>(input.hidden);
     op.dtype = input.dtype;

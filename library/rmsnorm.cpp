@@ -334,8 +334,7 @@ rmsnorm_status rmsnorm_backward(
     const View d_output = input_like({"dy", dy}, input, true);
     const View rstds = rstd_of({"rstd", rstd}, input);
     const View d_input = output_like({"dx", dx}, input);
-    const std::size_t needed = workspace_bytes_for(input, kernels::workspace_bytes);
-    const View memory = workspace_of(workspace, workspace_bytes, needed, input);
+    const View memory = workspace_of(workspace, workspace_bytes, input, kernels::workspace_bytes);
     const TrainedWeight trained = trained_weight(weight, dweight, input, weight_bias);
     Views read{&input, &d_output, &rstds}, written;
     if (trained.weight) read.push_back(&*trained.weight);
@@ -347,29 +346,10 @@ rmsnorm_status rmsnorm_backward(
     op.hidden = static_cast<int>(input.hidden);
     op.dtype = input.dtype;
     op.weight_bias = weight_bias;
-    op.weight = trained.weight ? data_of(*trained.weight) : nullptr;
-    op.dweight = trained.gradient ? data_of(*trained.gradient) : nullptr;
-    op.weight_dtype = trained.dtype;
-    op.weight_head = trained.head;
-    op.heads = trained.heads;
-
-    // Heads with a weight of their own are apart: rows are then those of one head.
-    constexpr int kHeads = kRowDimensions - 1;
-    const Views views{&input, &d_output, &d_input};
-    const Layout layout =
-        layout_of(views, Order::kept, op.heads == 1 ? kRowDimensions : kRowDimensions - 1);
-    kernels::Rows* const rows[] = {&op.x, &op.dy, &op.dx};
-    kernels::Further* const further[] = {&op.x_further, &op.dy_further, &op.dx_further};
-    for (int i = 0; i < 3; ++i) {
-      *rows[i] = layout.tensors[i];
-      *further[i] = {layout.leaps[i], op.heads == 1 ? 0 : views[i]->region.stride[kHeads]};
-    }
-    op.rows = static_cast<int>(layout.rows);
-    op.inner = 1;
-    if (layout.rows > 0) {  // of none, a dimension may be of any size
-      op.inner = static_cast<int>(layout.inner);
-      op.period = static_cast<int>(layout.period);
-    }
+    set_weight(op, trained);
+    set_rows(
+        op, {&input, &d_output, &d_input}, {&op.x, &op.dy, &op.dx},
+        {&op.x_further, &op.dy_further, &op.dx_further});
     op.dy_is_expanded = d_output.is_expanded;
     written.insert(written.end(), {&memory, &d_input});
     enqueue(written, read, 0, [&] {

@@ -67,7 +67,8 @@ std::size_t workspace_bytes_for(const View& x, BytesFor bytes_for) {
   return std::max(bytes, bytes_for(rows / count, hidden, count, x.dtype));
 }
 
-View workspace_of(void* memory, std::size_t bytes, std::size_t needed, const View& x) {
+View workspace_of(void* memory, std::size_t bytes, const View& x, BytesFor bytes_for) {
+  const std::size_t needed = workspace_bytes_for(x, bytes_for);
   require(
       bytes >= needed, RMSNORM_BAD_VALUE,
       "workspace_bytes is {}: x, with its shape and type, needs {}", bytes, needed);

@@ -20,7 +20,8 @@ class Tensors:
     Each of `x`, `weight`, `y`, `residual`, `dy`, `z`, `dz` and `scale` is a list over the sets; all
     but the first three are empty where the case has none. An element of x, weight or y is itself a
     list: one tensor, and two in forward_3d, which are q and k. Nobody's output is shared: `y` is for
-    implementations that can write where they are told, the others allocate. A `scale` is an input where it is given.
+    implementations that can write where they are told, the others allocate. A `scale` is an input
+    where it is given.
     """
 
     def __init__(self, case, device, l2_bytes, seed=1):
