@@ -288,12 +288,12 @@ rmsnorm_status rmsnorm_forward_fp8(
     op.dtype = input.dtype;
     op.weight_dtype = tensors.weight ? tensors.weight->dtype : input.dtype;
     op.y_dtype = tensors.y.dtype;
-    op.scales = is_given   ? kernels::Scales::given
-                : is_row   ? kernels::Scales::row
-                : is_block ? kernels::Scales::blocks
-                           : kernels::Scales::groups;
+    op.scales = is_given                  ? kernels::Scales::given
+                : is_row                  ? kernels::Scales::row
+                : tensors.chosen->is_e8m0 ? kernels::Scales::powers
+                                          : kernels::Scales::groups;
     if (tensors.chosen) {
-      op.is_e8m0 = tensors.chosen->is_e8m0;
+      op.power_columns = is_block ? kernels::kScaleBlock : kernels::kScaleGroup;
       op.tiled_rows = input.region.rows();
       if (tensors.chosen->are_tiled)
         op.tiles = static_cast<std::uint8_t*>(data_of(tensors.chosen->memory));

@@ -16,16 +16,11 @@ enum class Scales {
   given,   ///< all; the caller
   row,     ///< a row's; the kernel, by the largest
   groups,  ///< those of kScaleGroup columns of a row, or of what is left at its end; likewise
-  blocks,  ///< those of kScaleBlock columns of a row, of which it is a multiple; likewise
+  powers,  ///< those of as many columns as the operation says; likewise, a power of two, rounded up
 };
 
 constexpr int kScaleGroup = 128;  ///< columns
 constexpr int kScaleBlock = 32;   ///< likewise
-
-/// Columns that share a scale of a group or a block.
-__host__ __device__ constexpr int columns_of(Scales scales) {
-  return scales == Scales::blocks ? kScaleBlock : kScaleGroup;
-}
 
 /// What it does. In every row: sum = x + residual, and the residual becomes sum, if there is one;
 /// norm = sum / sqrt(eps + mean of sum^2) * (weight + weight_bias), and y = norm / scale. The sum
@@ -37,8 +32,9 @@ struct Fp8Norm {
   Rows residual;                ///< (outer, inner, hidden)  input and output; data of null: none
   Rows norm;                    ///< (outer, inner, hidden)  output; data of null: unwanted
   Rows y;                       ///< (outer, inner, hidden)  output, of 8 bits
-  Rows scale;                   ///< (outer, inner, groups)  output, fp32; given: data of null. In
-                                ///<      tiles, a row lies where its number is, in bytes
+  Rows scale;                   ///< (outer, inner, groups)  output, fp32, or exponents of powers in
+                                ///<      bytes; given: data of null. In tiles, a row lies where its
+                                ///<      number is, in bytes
   std::int64_t group_stride;    ///< bytes from the scale of a group to the next one's
   const float* limit_or_scale;  ///< (1)  given: the scale; else the most that counts as the
                                 ///<      largest, or null
@@ -52,8 +48,8 @@ struct Fp8Norm {
   Dtype y_dtype;              ///< e4m3 or e5m2
   Scales scales;              ///< of y
   bool rounds_twice;          ///< y is made of the norm as it is stored
-  bool is_e8m0;               ///< scales are powers of two, rounded up, stored as their exponents
-  std::uint8_t* tiles;        ///< where the scales begin, if they lie in tiles; else null
+  int power_columns;          ///< that share a power: kScaleBlock or kScaleGroup
+  std::uint8_t* tiles;        ///< where the powers begin, if they lie in tiles; else null
   std::int64_t tiled_rows;    ///< of all launches that have to be alike, in tiles
   float eps;                  ///< 0 or more
   float weight_bias;          ///< added to the weight; 0 without one

@@ -208,11 +208,11 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
       : kOfLanes == 0 ? 1
                       : kOfLanes;
   const int lanes = kRowThreads == kShort && threads < kLanes ? threads : kLanes;
-  constexpr int kBlockLanes = kScaleBlock / kElements;  // that have a block, a vector each
+  const int power_lanes = op.power_columns / kElements;  // that share a power, a vector each
   const bool is_one_scale = kScales == Scales::row || kGroups == 1 || lanes < kLanes;
   auto* const scales = find_of_thread<char>(op.scale, first, in_block);
   float scale = limit;
-  if (kScales != Scales::given && kScales != Scales::blocks && is_one_scale) {
+  if (kScales != Scales::given && kScales != Scales::powers && is_one_scale) {
     float most = largest[0];
 #pragma unroll
     for (int k = 1; k < kVectors; ++k) most = fmaxf(most, largest[k]);
@@ -222,10 +222,10 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
     } else {
       most = warp_reduce(most, lanes, Larger());
     }
-    scale = scale_for(op, most, limit, op.y_dtype);
+    scale = scale_for(most, limit, op.y_dtype);
     if (threadIdx.x == 0 && end > 0) store_scale(op, scales, 0, scale);
   }
-  if (kScales == Scales::blocks && end > 0) fill_tiles(op, scales, threadIdx.x, threads);
+  if (kScales == Scales::powers && end > 0) fill_tiles(op, scales, threadIdx.x, threads);
   auto* const y = find_of_thread<Quantized<kElements>>(op.y, first, in_block);
   const auto store = [&](auto constant) {  // so that its branch is not in the loop
     constexpr Dtype type = decltype(constant)::value;
@@ -237,13 +237,13 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
         const int group = kIsNarrow ? k * kGroups / kVectors : k;
         most[group] = fmaxf(most[group], largest[k]);
       }
-      scale = scale_for(op, warp_reduce_each(most, kLanes, Larger()), limit, type);
+      scale = scale_for(warp_reduce_each(most, kLanes, Larger()), limit, type);
       const int group = threadIdx.x % kLanes / kPart;
       const int k = kIsNarrow ? group * (kVectors / kGroups) : group;
       const int i = threadIdx.x / kLanes * kLanes + k * threads;
       if (threadIdx.x % kPart == 0 && i < end) store_scale(op, scales, i / kVectorsOfGroup, scale);
     }
-    const float inverse = kScales == Scales::given ? 1 / scale : reciprocal(op, scale);
+    const float inverse = kScales == Scales::given ? 1 / scale : reciprocal(scale);
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int i = threadIdx.x + k * threads;
@@ -252,9 +252,9 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
         const int group = kIsNarrow ? k * kGroups / kVectors : k;
         factor = __shfl_sync(0xffffffff, inverse, group * kPart, kLanes);
       }
-      if constexpr (kScales == Scales::blocks) {
-        const float power = power_for(warp_reduce(largest[k], kBlockLanes, Larger()), limit, type);
-        if (i % kBlockLanes == 0 && i < end) store_scale(op, scales, i / kBlockLanes, power);
+      if constexpr (kScales == Scales::powers) {
+        const float power = power_for(warp_reduce(largest[k], power_lanes, Larger()), limit, type);
+        if (i % power_lanes == 0 && i < end) store_power(op, scales, i / power_lanes, power);
         factor = reciprocal_of_power(power);
       }
       const Quantized<kElements> quantized = quantize<kElements>(value[k], factor, type);
@@ -305,7 +305,7 @@ Fp8Kernel full_kernel_for(const ForwardPlan& plan) {
 
 template <class T, class W, bool kResidual, bool kRounded, Scales kScales>
 Fp8Kernel kernel_for(const Fp8Norm& op, const ForwardPlan& plan) {
-  if constexpr (!kResidual && !kRounded && kScales != Scales::blocks) {
+  if constexpr (!kResidual && !kRounded && kScales != Scales::powers) {
     const Fp8Kernel kernel = is_full(op, plan) ? full_kernel_for<T, W, kScales>(plan) : nullptr;
     if (kernel != nullptr) return kernel;
   }
@@ -328,8 +328,8 @@ Fp8Kernel kernel_for(const Fp8Norm& op, const ForwardPlan& plan) {
       return kernel_for<T, W, kResidual, kRounded, Scales::row>(op, plan);
     case Scales::groups:
       return kernel_for<T, W, kResidual, kRounded, Scales::groups>(op, plan);
-    case Scales::blocks:
-      return kernel_for<T, W, kResidual, kRounded, Scales::blocks>(op, plan);
+    case Scales::powers:
+      return kernel_for<T, W, kResidual, kRounded, Scales::powers>(op, plan);
   }
   return nullptr;
 }

@@ -68,11 +68,11 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
     __shared__ float partial_largest[32];  // partial[] may still be read
     largest = blockDim.x == 32 ? warp_reduce(largest, 32, Larger())
                                : block_reduce<0>(largest, partial_largest, blockDim.x, Larger());
-    scale = scale_for(op, largest, limit, op.y_dtype);
+    scale = scale_for(largest, limit, op.y_dtype);
     if (threadIdx.x == 0 && groups > 0) store_scale(op, scales, 0, scale);
   }
-  const bool has_parts = op.scales == Scales::groups || op.scales == Scales::blocks;
-  if (groups > 0) fill_tiles(op, scales, threadIdx.x, blockDim.x);
+  const bool has_powers = op.scales == Scales::powers;
+  if (has_powers && groups > 0) fill_tiles(op, scales, threadIdx.x, blockDim.x);
   for (int first = 0; first < groups; first += blockDim.x) {  // whole warps
     const int i = first + threadIdx.x;
     Group norm = {};
@@ -82,13 +82,19 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
       if (op.residual.data != nullptr) store_group<kWhole>(residual, i, hidden, group);
       if (op.norm.data != nullptr) store_group<kWhole>(stored, i, hidden, norm);
     }
-    if (has_parts) {
-      const int lanes = columns_of(op.scales) / kGroup;
+    if (has_powers || op.scales == Scales::groups) {
+      const int lanes = (has_powers ? op.power_columns : kScaleGroup) / kGroup;
       const float largest = warp_reduce(largest_of<kGroup>(norm.number), lanes, Larger());
-      scale = scale_for(op, largest, limit, op.y_dtype);
-      if (i % lanes == 0 && i < groups) store_scale(op, scales, i / lanes, scale);
+      const bool is_first = i % lanes == 0 && i < groups;
+      if (has_powers) {
+        scale = power_for(largest, limit, op.y_dtype);
+        if (is_first) store_power(op, scales, i / lanes, scale);
+      } else {
+        scale = scale_for(largest, limit, op.y_dtype);
+        if (is_first) store_scale(op, scales, i / lanes, scale);
+      }
     }
-    const float inverse = op.is_e8m0 ? reciprocal_of_power(scale) : 1 / scale;
+    const float inverse = has_powers ? reciprocal_of_power(scale) : 1 / scale;
     const Quantized<kGroup> quantized = quantize<kGroup>(norm.number, inverse, op.y_dtype);
     if (kWhole && i < groups) reinterpret_cast<Quantized<kGroup>*>(y)[i] = quantized;
 #pragma unroll

@@ -1,6 +1,8 @@
 // Aligned rows that are longer than a block's registers hold: the blocks of a cluster share them. x
 // and the residual wait in their shared memory, and the norm is made again when its scale is known:
 // with so few registers, an SM has room for 1536 threads.
+#include <type_traits>
+
 #include "library/kernels/cluster.cuh"
 #include "library/kernels/forward_row.cuh"
 #include "library/kernels/fp8_kernels.hpp"
@@ -12,7 +14,8 @@ namespace {
 
 constexpr int kVectors = kFp8ClusterVectors;  // of a thread, which need not all exist
 
-template <class T, class W, Scales kScales, bool kResidual>
+/// \tparam kRounded  whether the norm is rounded to T, to be stored or for what follows
+template <class T, class W, Scales kScales, bool kResidual, bool kRounded>
 __global__ void __launch_bounds__(kMaxClusterThreads, 3) rms_norm_fp8_cluster(
     const __grid_constant__ Fp8Norm op,          // the tensors
     const __grid_constant__ ForwardPlan plan) {  // how blocks share them
@@ -29,6 +32,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads, 3) rms_norm_fp8_cluster(
   __shared__ Mbarrier maxima_are_there;
 
   const int rank = rank_in_cluster(), threads = plan.threads;
+  const int slots = threads * kVectors;  // of a tensor's vectors
   const Place place{blockIdx.y, cluster_in_grid()};
   const int begin = rank * plan.part;
   const int mine = min(plan.part, op.hidden / kElements - begin);
@@ -54,9 +58,16 @@ __global__ void __launch_bounds__(kMaxClusterThreads, 3) rms_norm_fp8_cluster(
     if (kScales == Scales::row) expect(&maxima_are_there, bytes_of_sums);
     expect(&row_is_there, kResidual ? 2 * bytes : bytes);
     copy_bulk(staged, x, bytes, plan.is_large, &row_is_there);
-    if (kResidual) copy_bulk(staged + plan.part, residual, bytes, plan.is_large, &row_is_there);
+    if (kResidual) copy_bulk(staged + slots, residual, bytes, plan.is_large, &row_is_there);
   }
   uint4 w[kEarly ? kVectors : 1][kParts];
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int i = threadIdx.x + k * threads;
+    if (i < mine) continue;
+    staged[i] = {};  // past the row, zeros take part
+    if (kResidual) staged[slots + i] = {};
+  }
   const auto load_factors = [&](int k, uint4* to) {
     load_weight<T, W>(weight, threadIdx.x + k * threads, op.weight == nullptr ? 0 : mine, to);
   };
@@ -70,13 +81,13 @@ __global__ void __launch_bounds__(kMaxClusterThreads, 3) rms_norm_fp8_cluster(
   wait_for_bytes(&row_is_there);
   let_next_begin();
 
-  // The elements of vector k, or the sums with the residual: zeros past the row.
+  // The elements of vector k, or the sums with the residual.
   const auto add = [&](int k, float* value) {
     const int i = threadIdx.x + k * threads;
-    widen_all<T>(i < mine ? staged[i] : make_uint4(0, 0, 0, 0), value);
+    widen_all<T>(staged[i], value);
     if constexpr (kResidual) {
       float other[kElements];
-      widen_all<T>(i < mine ? staged[plan.part + i] : make_uint4(0, 0, 0, 0), other);
+      widen_all<T>(staged[slots + i], other);
 #pragma unroll
       for (int j = 0; j < kElements; ++j) value[j] += other[j];
     }
@@ -102,12 +113,14 @@ __global__ void __launch_bounds__(kMaxClusterThreads, 3) rms_norm_fp8_cluster(
     uint4* const factors = w[kEarly ? k : 0];
     if constexpr (!kEarly) load_factors(k, factors);
     scale_all<T, W>(value, rstd, factors, op.weight_bias);
-    if (op.norm.data == nullptr && !op.rounds_twice) return;
-    *rounded = narrow_all<T>(value);
-    if (op.rounds_twice) widen_all<T>(*rounded, value);
+    if constexpr (kRounded) {
+      *rounded = narrow_all<T>(value);
+      if (op.rounds_twice) widen_all<T>(*rounded, value);
+    }
   };
 
-  constexpr int kLanes = columns_of(kScales) / kElements;  // that have a group
+  const int lanes =  // that share a scale
+      (kScales == Scales::powers ? op.power_columns : kScaleGroup) / kElements;
   auto* const scales = find<char>(op.scale, place);
   auto* const norm = find<uint4>(op.norm, place) + begin;
   auto* const y = find<Quantized<kElements>>(op.y, place) + begin;
@@ -122,43 +135,57 @@ __global__ void __launch_bounds__(kMaxClusterThreads, 3) rms_norm_fp8_cluster(
       most = fmaxf(most, largest_of<kElements>(value));
     }
     most = cluster_reduce(most, threads, plan.cluster, rank, maxima, &maxima_are_there, Larger());
-    scale = scale_for(op, most, limit, op.y_dtype);
+    scale = scale_for(most, limit, op.y_dtype);
     if (rank == 0 && threadIdx.x == 0) store_scale(op, scales, 0, scale);
   }
-  if (rank == 0) fill_tiles(op, scales, threadIdx.x, threads);
-  float inverse = kScales == Scales::given ? 1 / scale : reciprocal(op, scale);
+  if (kScales == Scales::powers && rank == 0) fill_tiles(op, scales, threadIdx.x, threads);
+  const auto store = [&](auto constant) {  // so that its branch is not in the loop
+    constexpr Dtype type = decltype(constant)::value;
+    float inverse = kScales == Scales::given ? 1 / scale : reciprocal(scale);
 #pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    const int i = threadIdx.x + k * threads;
-    float value[kElements];
-    uint4 rounded = {};
-    norm_of(k, value, &rounded);
-    if constexpr (kScales == Scales::groups || kScales == Scales::blocks) {
-      const float largest = warp_reduce(largest_of<kElements>(value), kLanes, Larger());
-      scale = scale_for(op, largest, limit, op.y_dtype);
-      inverse = reciprocal(op, scale);
-      const bool is_first = threadIdx.x % kLanes == 0 && i < mine;
-      if (is_first) store_scale(op, scales, (begin + i) / kLanes, scale);
+    for (int k = 0; k < kVectors; ++k) {
+      const int i = threadIdx.x + k * threads;
+      float value[kElements];
+      uint4 rounded = {};
+      norm_of(k, value, &rounded);
+      if constexpr (kScales == Scales::groups || kScales == Scales::powers) {
+        const float largest = warp_reduce(largest_of<kElements>(value), lanes, Larger());
+        const bool is_first = threadIdx.x % lanes == 0 && i < mine;
+        if constexpr (kScales == Scales::groups) {
+          scale = scale_for(largest, limit, type);
+          inverse = reciprocal(scale);
+          if (is_first) store_scale(op, scales, (begin + i) / lanes, scale);
+        } else {
+          scale = power_for(largest, limit, type);
+          inverse = reciprocal_of_power(scale);
+          if (is_first) store_power(op, scales, (begin + i) / lanes, scale);
+        }
+      }
+      const Quantized<kElements> quantized = quantize<kElements>(value, inverse, type);
+      if (i >= mine) continue;
+      if (kRounded && op.norm.data != nullptr) norm[i] = rounded;
+      y[i] = quantized;
     }
-    const Quantized<kElements> quantized = quantize<kElements>(value, inverse, op.y_dtype);
-    if (i >= mine) continue;
-    if (op.norm.data != nullptr) norm[i] = rounded;
-    y[i] = quantized;
+  };
+  if (op.y_dtype == Dtype::e4m3) {
+    store(std::integral_constant<Dtype, Dtype::e4m3>());
+  } else {
+    store(std::integral_constant<Dtype, Dtype::e5m2>());
   }
 #endif
 }
 
-template <class T, class W, bool kResidual>
+template <class T, class W, bool kResidual, bool kRounded>
 Fp8Kernel kernel_for(const Fp8Norm& op) {
   switch (op.scales) {
     case Scales::given:
-      return rms_norm_fp8_cluster<T, W, Scales::given, kResidual>;
+      return rms_norm_fp8_cluster<T, W, Scales::given, kResidual, kRounded>;
     case Scales::row:
-      return rms_norm_fp8_cluster<T, W, Scales::row, kResidual>;
+      return rms_norm_fp8_cluster<T, W, Scales::row, kResidual, kRounded>;
     case Scales::groups:
-      return rms_norm_fp8_cluster<T, W, Scales::groups, kResidual>;
-    case Scales::blocks:
-      return rms_norm_fp8_cluster<T, W, Scales::blocks, kResidual>;
+      return rms_norm_fp8_cluster<T, W, Scales::groups, kResidual, kRounded>;
+    case Scales::powers:
+      return rms_norm_fp8_cluster<T, W, Scales::powers, kResidual, kRounded>;
   }
   return nullptr;
 }
@@ -169,7 +196,11 @@ Fp8Kernel fp8_cluster_kernel(const Fp8Norm& op) {
   return with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
     using T = decltype(x);
     using W = decltype(weight);
-    return op.residual.data == nullptr ? kernel_for<T, W, false>(op) : kernel_for<T, W, true>(op);
+    if (op.residual.data == nullptr) {
+      return is_rounded(op) ? kernel_for<T, W, false, true>(op)
+                            : kernel_for<T, W, false, false>(op);
+    }
+    return is_rounded(op) ? kernel_for<T, W, true, true>(op) : kernel_for<T, W, true, false>(op);
   });
 }
 

@@ -48,7 +48,7 @@ inline bool is_full(const Fp8Norm& op, const ForwardPlan& plan) {
 /// block, there are kernels for full ones alone.
 inline bool has_twins(const Fp8Norm& op, const ForwardPlan& plan) {
   if (!plan.is_large || plan.kind != Kind::aligned || plan.vectors != 2) return false;
-  if (op.residual.data != nullptr || is_rounded(op) || op.scales == Scales::blocks) return false;
+  if (op.residual.data != nullptr || is_rounded(op) || op.scales == Scales::powers) return false;
   return plan.threads >= kShortRows ? plan.threads % 64 == 0
                                     : plan.threads >= 8 && is_full(op, plan);
 }
@@ -83,9 +83,10 @@ constexpr int fp8_part_of(int vectors, int cluster) {
   return ((vectors - 1) / (cluster * kGroups) + 1) * kGroups;
 }
 
-/// The shared memory of a block of a cluster.
+/// The shared memory of a block of a cluster: all vectors of its threads.
 inline int fp8_staged_bytes(const Fp8Norm& op, const ForwardPlan& plan) {
-  return (op.residual.data == nullptr ? 1 : 2) * plan.part * 16;
+  const int tensors = op.residual.data == nullptr ? 1 : 2;
+  return tensors * plan.threads * kFp8ClusterVectors * 16;
 }
 
 /// The launch of an operation, on the current device: as that of its forward launch, but for twins,
@@ -118,9 +119,10 @@ inline ForwardShape shape_for_any(const Fp8Norm& op) {
 inline cudaError_t shape_on_device(const Fp8Norm& op, ForwardShape* shape) {
   *shape = {Kind::aligned, 0, 0, 1};
   const HeadsForward forward = forward_of(op);
-  // A block of fp32 is 8 lanes' there, and rows of 4 have no more.
-  const bool is_short = op.scales == Scales::blocks && vectors_of(forward) <= 8;
-  if (is_aligned(op) && !has_odd_weight(forward) && !(is_short && op.dtype == Dtype::fp32)) {
+  // Too short, if it has no lane for each vector of a power's columns.
+  const bool is_short = op.scales == Scales::powers &&
+                        lanes_for(vectors_of(forward)) < op.power_columns * bytes_of(op.dtype) / 16;
+  if (is_aligned(op) && !has_odd_weight(forward) && !is_short) {
     const cudaError_t error = shape_on_device(forward, shape);
     if (error != cudaSuccess || shape->kind == Kind::aligned) return error;
     const int vectors = vectors_of(forward);

@@ -63,42 +63,38 @@ __device__ inline float reciprocal_of_power(float power) {
   return __uint_as_float(exponent == 254 ? 0x400000 : (254 - exponent) << 23);
 }
 
-/// The scale of an operation, and one over it.
-__device__ inline float scale_for(const Fp8Norm& op, float largest, float limit, Dtype type) {
-  return op.is_e8m0 ? power_for(largest, limit, type) : scale_for(largest, limit, type);
-}
-__device__ inline float reciprocal(const Fp8Norm& op, float scale) {
-  return op.is_e8m0 ? reciprocal_of_power(scale) : reciprocal(scale);
+/// Stores the scale of a group of a row, whose scales are there.
+__device__ inline void store_scale(
+    const Fp8Norm& op, char* of_row, std::int64_t group, float scale) {
+  *reinterpret_cast<float*>(of_row + group * op.group_stride) = scale;
 }
 
-/// The scales of a row in tiles, as matrix products of Blackwell take them: a tile has those of 128
+/// The powers of a row in tiles, as matrix products of Blackwell take them: a tile has those of 128
 /// rows and 4 groups, in 512 bytes, and one column of tiles follows the other.
 struct TiledRow {
-  std::uint8_t* scales;  // of group 0
+  std::uint8_t* powers;  // of group 0
 
   __device__ TiledRow(const Fp8Norm& op, std::int64_t row) {
-    const std::int64_t columns = (op.hidden / columns_of(op.scales) + 3) / 4;
-    scales = op.tiles + row / 128 * columns * 512 + row % 32 * 16 + row % 128 / 32 * 4;
+    const std::int64_t columns = (op.hidden / op.power_columns + 3) / 4;
+    powers = op.tiles + row / 128 * columns * 512 + row % 32 * 16 + row % 128 / 32 * 4;
   }
   __device__ std::uint8_t& operator[](std::int64_t group) const {
-    return scales[group / 4 * 512 + group % 4];
+    return powers[group / 4 * 512 + group % 4];
   }
 };
 
-/// Stores the scale of a group of a row, whose scales are there. In tiles, whoever stores a row's
+/// Stores the power of a group of a row, whose powers are there. In tiles, whoever stores a row's
 /// last one makes zeros of the groups that are not there.
-__device__ inline void store_scale(
-    const Fp8Norm& op, char* of_row, std::int64_t group, float scale) {
-  const auto exponent = static_cast<std::uint8_t>(__float_as_uint(scale) >> 23);
+__device__ inline void store_power(
+    const Fp8Norm& op, char* of_row, std::int64_t group, float power) {
+  const auto exponent = static_cast<std::uint8_t>(__float_as_uint(power) >> 23);
   if (op.tiles != nullptr) {
     const TiledRow row(op, of_row - reinterpret_cast<char*>(op.tiles));
     row[group] = exponent;
-    const int groups = op.hidden / columns_of(op.scales);
+    const int groups = op.hidden / op.power_columns;
     for (std::int64_t past = group + 1; past >= groups && past % 4 != 0; ++past) row[past] = 0;
-  } else if (op.is_e8m0) {
-    *reinterpret_cast<std::uint8_t*>(of_row + group * op.group_stride) = exponent;
   } else {
-    *reinterpret_cast<float*>(of_row + group * op.group_stride) = scale;
+    *reinterpret_cast<std::uint8_t*>(of_row + group * op.group_stride) = exponent;
   }
 }
 
@@ -108,7 +104,7 @@ __device__ inline void fill_tiles(const Fp8Norm& op, const char* of_row, int thr
   if (op.tiles == nullptr) return;
   const std::int64_t rows = op.tiled_rows;
   if (of_row - reinterpret_cast<char*>(op.tiles) != rows - 1) return;
-  const int columns = (op.hidden / columns_of(op.scales) + 3) / 4;
+  const int columns = (op.hidden / op.power_columns + 3) / 4;
   const auto missing = static_cast<int>((rows + 127) / 128 * 128 - rows);
   for (int i = thread; i < missing * columns; i += threads) {
     const TiledRow row(op, rows + i / columns);
