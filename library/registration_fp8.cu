@@ -71,7 +71,7 @@ int depth_of_fp8(const Op& p) {
 template <class Op>
 Traffic traffic_of_fp8(const Op& p) {
   const kernels::Fp8Norm op = fp8_of(p);
-  const kernels::ForwardPlan plan = plan_for(op, shape_of_fp8(op));
+  const kernels::ForwardPlan plan = plan_for(op, shape_of_fp8(op), kernels::has_clusters());
   constexpr int kSector = 32;
   const bool is_kept = plan.kind != kernels::Kind::mixed;
   const int columns = is_kept ? 16 / bytes_of(p.dtype) : 8;  // of a vector
@@ -80,9 +80,7 @@ Traffic traffic_of_fp8(const Op& p) {
     return 1.0 * p.hidden * bytes * (columns * bytes == 32 ? 2 : 1);
   };
   const int largest = Op::kScaling == Scaling::row && !is_kept ? 1 : 0;
-  // A cluster's threads have no room for a weight that is wider than x.
-  const bool is_late = plan.cluster > 1 && bytes_of(p.weight_dtype) > bytes_of(p.dtype);
-  const int weights = 1 + (Op::kScaling == Scaling::row && (!is_kept || is_late) ? 1 : 0);
+  const int weights = 1 + (Op::kScaling == Scaling::row && !is_kept ? 1 : 0);
   const double rows_of_warp = std::max(1.0, 32.0 / plan.threads);
   const double warps =
       plan.cluster * std::max(1.0, plan.threads / 32.0) / rows_of_warp;  // of a row

@@ -310,6 +310,40 @@ TEST_CASE("8 bits of a row and its scales do not depend on the rows that are wit
   }
 }
 
+TEST_CASE("a long row beside a residual has the same 8 bits alone and among many") {
+  NEEDS_GPU();
+  // So many rows that two blocks share one, where there are clusters; of 12800 columns, unevenly.
+  for (const auto& [rows, hidden, scaling] :
+       {std::tuple{500, 16384, RMSNORM_SCALE_GROUP}, {640, 12800, RMSNORM_SCALE_ROW}}) {
+    CAPTURE(rows, hidden, scaling);
+    const std::int64_t groups = scaling == RMSNORM_SCALE_ROW ? 1 : hidden / kGroup;
+    const Layout at = contiguous({rows, hidden});
+    const DeviceTensor x(Dtype::bf16, at, 1), weight(Dtype::bf16, contiguous({hidden}), 2);
+    /// The last two rows' sums, norms, codes and scales, of a launch of the last `count` rows.
+    const auto last_two = [&, all = rows, hidden = hidden, scaling = scaling](int count) {
+      const DeviceTensor residual(Dtype::bf16, at, 3), norm(Dtype::bf16, at, 4),
+          y(Dtype::e4m3, at, 5), scale(Dtype::fp32, contiguous({all, groups}), 6);
+      std::vector<std::int64_t> shape{count, hidden}, of_scale{count, groups};
+      const auto part = [&](const DeviceTensor& tensor) {
+        return part_of(tensor.view, shape, std::int64_t{all - count} * hidden);
+      };
+      const DLTensor parts[] = {part(x), part(residual), part(y), part(norm)};
+      const DLTensor scales = part_of(scale.view, of_scale, (all - count) * groups);
+      REQUIRE(
+          rmsnorm_forward_fp8(
+              &parts[0], &parts[1], &weight.view, &parts[2], &scales, nullptr, &parts[3], scaling,
+              RMSNORM_ROUND_ONCE, kEps, 0, nullptr) == RMSNORM_OK);
+      std::vector<std::vector<float>> last;
+      for (const DeviceTensor* tensor : {&residual, &norm, &y, &scale}) {
+        const std::vector<float> values = tensor->array.now();
+        last.emplace_back(values.end() - values.size() / all * 2, values.end());
+      }
+      return last;
+    };
+    CHECK((last_two(rows) == last_two(2)));
+  }
+}
+
 TEST_CASE("at the edges of 8 bits, scales and limits are what the header says") {
   NEEDS_GPU();
   for (const int hidden : {256, 250}) {  // with either kernel

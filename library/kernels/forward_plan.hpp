@@ -32,6 +32,7 @@ struct ForwardPlan {
   int prefetch_distance;         ///< in rows; 0: none is prefetched
   int cluster;                   ///< blocks that share a row; 1 unless kind is Kind::cluster
   int part;                      ///< of a row: vectors of each block but the last
+  int stride;                    ///< to 8 bits, of a cluster: from a thread's vector to its next
   int staged;                    ///< vectors that each thread keeps in shared memory
   std::int64_t first_blocks;     ///< blocks, or clusters, of tensors[0]; tensors[1]'s follow
   std::int64_t blocks;           ///< of both tensors

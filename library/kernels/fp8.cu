@@ -11,18 +11,18 @@ cudaError_t launch(const Fp8Norm& given, cudaStream_t stream) {
   ForwardShape shape;
   const cudaError_t error = shape_on_device(op, &shape);
   if (error != cudaSuccess) return error;
-  if (shape.kind == Kind::cluster) {
-    const ForwardPlan plan = plan_for(op, shape);
+  ForwardPlan plan = plan_for(op, shape, has_clusters());
+  if (plan.kind == Kind::cluster) {
     const cudaError_t launched = launch_staged(
-        fp8_cluster_kernel(op), {.x = plan.blocks, .y = outer_of(op), .cluster = plan.cluster},
-        dim3(plan.threads), fp8_staged_bytes(op, plan), stream, op, plan);
+        fp8_cluster_kernel(op, plan),
+        {.x = plan.blocks, .y = outer_of(op), .cluster = plan.cluster}, dim3(plan.threads),
+        fp8_staged_bytes(op, plan), stream, op, plan);
     if (!is_refused(launched)) return launched;
     cudaGetLastError();  // a part of a GPU may be too small for the cluster
-    shape = shape_for_any(op);
+    plan = plan_for(op, is_split(plan) ? shape : shape_for_any(op), false);
   }
-  const ForwardPlan plan = plan_for(op, shape);
   const Fp8Kernel kernel =
-      shape.kind == Kind::aligned ? fp8_aligned_kernel(op, plan) : fp8_any_kernel(op);
+      plan.kind == Kind::aligned ? fp8_aligned_kernel(op, plan) : fp8_any_kernel(op);
   return launch_overlapping(
       kernel, {plan.blocks, outer_of(op)}, dim3(plan.threads, plan.rows), 0, stream, op, plan);
 }

@@ -13,7 +13,7 @@ using Fp8Kernel = void (*)(Fp8Norm, ForwardPlan);
 Fp8Kernel fp8_aligned_kernel(const Fp8Norm& op, const ForwardPlan& plan);
 
 /// The kernel for a shape of Kind::cluster, with fp8_staged_bytes(op, plan) of shared memory.
-Fp8Kernel fp8_cluster_kernel(const Fp8Norm& op);
+Fp8Kernel fp8_cluster_kernel(const Fp8Norm& op, const ForwardPlan& plan);
 
 /// The kernel for all rows, and a weight of any type.
 Fp8Kernel fp8_any_kernel(const Fp8Norm& op);

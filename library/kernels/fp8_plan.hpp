@@ -89,9 +89,21 @@ inline int fp8_staged_bytes(const Fp8Norm& op, const ForwardPlan& plan) {
   return tensors * plan.threads * kFp8ClusterVectors * 16;
 }
 
+/// Is the block of a row to be split in two, which are a cluster? Where a residual is held, too,
+/// smaller blocks with a row in their shared memory are faster, if rows are many.
+inline bool splits(const Fp8Norm& op, const ForwardPlan& plan) {
+  return op.residual.data != nullptr && plan.is_large && plan.kind == Kind::aligned &&
+         plan.vectors == kFp8ClusterVectors && plan.threads > 256;
+}
+
+/// Have the blocks of a cluster been one?
+inline bool is_split(const ForwardPlan& plan) {
+  return plan.stride > plan.threads;
+}
+
 /// The launch of an operation, on the current device: as that of its forward launch, but for twins,
-/// and for blocks, which are those of one outer index.
-inline ForwardPlan plan_for(const Fp8Norm& op, const ForwardShape& shape) {
+/// for a block that is split, if it may be, and for blocks, which are those of one outer index.
+inline ForwardPlan plan_for(const Fp8Norm& op, const ForwardShape& shape, bool may_split) {
   ForwardPlan plan = partition_for(forward_of(op), shape);
   if (has_twins(op, plan)) {
     plan.threads /= 2, plan.twins = 2;
@@ -100,8 +112,14 @@ inline ForwardPlan plan_for(const Fp8Norm& op, const ForwardShape& shape) {
   const std::int64_t row_bytes = std::int64_t{op.hidden} * bytes_of(op.dtype);
   if (shape.kind == Kind::aligned && prefetches_ahead(op, plan))
     plan.prefetch_distance = prefetch_distance(row_bytes, op.inner, 32 << 10);
-  if (shape.kind == Kind::cluster)
+  if (shape.kind == Kind::cluster) {
     plan.part = fp8_part_of(vectors_of(forward_of(op)), plan.cluster);
+    plan.stride = plan.threads;
+  } else if (may_split && splits(op, plan)) {
+    plan.kind = Kind::cluster, plan.cluster = 2;
+    plan.stride = plan.threads;
+    plan.threads = plan.part = threads_for(plan.stride, 2);
+  }
   plan.blocks = (op.inner + plan.rows - 1) / plan.rows * plan.cluster;
   const int tensors = op.residual.data == nullptr ? 1 : 2;
   plan.prefetching_blocks = prefetching_blocks(
