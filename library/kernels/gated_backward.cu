@@ -49,9 +49,9 @@ __device__ float2 place_sums(float2 value, float2* partial) {
 
 /// A block has blockDim.y rows of head blockIdx.y at a time, and all blocks together have
 /// neighbouring ones. If kWhole, all rows are whole vectors at 16-byte addresses. kFirst: as in the
-/// operation.
+/// operation. If kPlain, all rows of a head are at one distance.
 /// \param sums  (gridDim.x, heads, hidden) of dweight; null: they are unwanted
-template <class T, class W, bool kWhole, bool kFirst>
+template <class T, class W, bool kWhole, bool kFirst, bool kPlain>
 __global__ void __launch_bounds__(kMaxGatedThreads, 1)
     rms_norm_gated_backward(const __grid_constant__ GatedBackward op, float* sums) {
   constexpr int kVectors = kGatedVectors<T>, kN = kSize<T>;
@@ -75,13 +75,12 @@ __global__ void __launch_bounds__(kMaxGatedThreads, 1)
   for (int row = blockIdx.x * blockDim.y + threadIdx.y; row < op.rows + int(threadIdx.y);
        row += step, turn = 1 - turn) {
     const int hidden = row < op.rows ? op.hidden : 0;
-    const auto place = [&](int number) { return place_of<false>(number, op.rows, op.inner); };
-    const auto find_row = [&](int tensor, const Place& at) {
-      return find_any<T>(op.tensors[tensor], op.further[tensor], at, op.period, head);
+    const auto find_row = [&](int tensor, int number) {
+      const Place at = kPlain ? Place{0, number} : place_of<false>(number, op.rows, op.inner);
+      return find_any<T>(op.tensors[tensor], op.further[tensor], at, kPlain ? 0 : op.period, head);
     };
-    const Place here = place(row);
     uint4 of_x[kVectors], of_z[kVectors], of_dy[kVectors];
-    const T *x = find_row(Op::kX, here), *z = find_row(Op::kZ, here), *dy = find_row(Op::kDy, here);
+    const T *x = find_row(Op::kX, row), *z = find_row(Op::kZ, row), *dy = find_row(Op::kDy, row);
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       of_x[k] = load_vector<T, kWhole>(x, vector(k), hidden);
@@ -89,9 +88,8 @@ __global__ void __launch_bounds__(kMaxGatedThreads, 1)
       of_dy[k] = load_vector<T, kWhole>(dy, vector(k), hidden);
     }
     if (kWhole && threadIdx.x == 0 && row + step < op.rows) {  // the next row's way is shorter then
-      const Place there = place(row + step);
       for (const int tensor : {Op::kX, Op::kZ, Op::kDy})
-        prefetch(find_row(tensor, there), op.hidden * sizeof(T));
+        prefetch(find_row(tensor, row + step), op.hidden * sizeof(T));
     }
 
     float2 both{0, 0};             // the sums of u * u and of g * u
@@ -115,8 +113,8 @@ __global__ void __launch_bounds__(kMaxGatedThreads, 1)
     both = place_sums(both, partial[turn]);
     const float rstd = hidden == 0 ? 0 : rsqrtf(both.x * op.inverse + op.eps);  // else NaN
     const float part = both.y * rstd * rstd * op.inverse;  // rstd * mean of g * n
-    T* const to_dx = find_row(Op::kDx, here);
-    T* const to_dz = find_row(Op::kDz, here);
+    T* const to_dx = find_row(Op::kDx, row);
+    T* const to_dz = find_row(Op::kDz, row);
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       forget(of_x[k]), forget(of_z[k]), forget(of_dy[k]);
@@ -180,8 +178,10 @@ cudaError_t launch(const GatedBackward& given, cudaStream_t stream) {
     using T = decltype(x);
     using W = decltype(weight);
     const auto kernel_for = [&]<bool kFirst>(std::bool_constant<kFirst>) {
-      return are_whole(op) ? rms_norm_gated_backward<T, W, true, kFirst>
-                           : rms_norm_gated_backward<T, W, false, kFirst>;
+      const bool is_plain = op.inner >= op.rows && op.period == 0;
+      return !are_whole(op) ? rms_norm_gated_backward<T, W, false, kFirst, false>
+             : is_plain     ? rms_norm_gated_backward<T, W, true, kFirst, true>
+                            : rms_norm_gated_backward<T, W, true, kFirst, false>;
     };
     const auto kernel =
         op.gates_first ? kernel_for(std::true_type()) : kernel_for(std::false_type());
