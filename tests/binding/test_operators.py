@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / "library/python"
 sys.path.insert(0, str(PYTHON))
 import rmsnorm  # noqa: E402
+from rmsnorm.binding import BLOCK, GIVEN, GROUP, ROW  # noqa: E402
 
 EPS = 1e-6
 CALLS = []
@@ -78,6 +79,16 @@ def residual_add(x, residual, weight, eps, out=None, weight_bias=0.0):
     return y
 
 
+def swizzled(scales):
+    """(..., blocks) in tiles of 128 rows and 4 blocks, as torchao's to_blocked() describes them."""
+    scales = scales.reshape(-1, scales.shape[-1])
+    rows, blocks = scales.shape
+    padded = scales.new_zeros((rows + 127) // 128 * 128, (blocks + 3) // 4 * 4)
+    padded[:rows, :blocks] = scales
+    tiles = padded.view(-1, 4, 32, padded.shape[1] // 4, 4)  # tile, part, row, tile, block
+    return tiles.permute(0, 3, 2, 1, 4).reshape(-1)
+
+
 def norm_fp8(x, weight, eps, y, scale, scaling, residual=None, limit=None, norm_out=None,
              rounds_twice=False, weight_bias=0.0):
     total = x if residual is None else write(residual, x + residual)
@@ -85,16 +96,22 @@ def norm_fp8(x, weight, eps, y, scale, scaling, residual=None, limit=None, norm_
     CALLS[-1] = "rms_norm_fp8" + " twice" * rounds_twice
     if norm_out is not None:
         write(norm_out, normed)
-    if scaling == rmsnorm.binding.GIVEN:
+    if scaling == GIVEN:
         divisor = scale.expand(x.shape[:-1])[..., None]
     else:
-        width = 128 if scaling == rmsnorm.binding.GROUP else x.shape[-1]
+        width = {GROUP: 128, BLOCK: 32}.get(scaling, x.shape[-1])
         parts = normed.float().abs().split(width, -1)
         largest = torch.stack([part.amax(-1) for part in parts], -1)
         if limit is not None:
             largest = largest.clamp(max=limit)
         chosen = (largest / torch.finfo(y.dtype).max).clamp(min=1e-30)
-        write(scale, chosen if scaling == rmsnorm.binding.GROUP else chosen[..., 0])
+        if scale.dtype == torch.uint8:
+            exponents = chosen.log2().ceil()
+            chosen, stored = exponents.exp2(), (exponents + 127).to(torch.uint8)
+            in_rows = scale.numel() == stored.numel()
+            write(scale, stored.view(scale.shape) if in_rows else swizzled(stored))
+        else:
+            write(scale, chosen[..., 0] if scaling == ROW else chosen)
         divisor = chosen.repeat_interleave(width, -1)[..., :x.shape[-1]]
     most = torch.finfo(y.dtype).max
     write(y, (normed / divisor).clamp(-most, most).to(y.dtype))
@@ -181,16 +198,17 @@ class Operators(unittest.TestCase):
                 torch.library.opcheck(operator, arguments)
 
     def test_opcheck_finds_nothing_in_8_bits(self):
-        x, residual, weight, one = random(3, 5, 200), random(3, 5, 200), random(200), torch.rand(1)
+        x, residual, weight, one = random(3, 5, 192), random(3, 5, 192), random(192), torch.rand(1)
         for operator, tensors in [(NORM.rms_norm_fp8, (x,)),
                                   (NORM.fused_add_rms_norm_fp8_, (x, residual))]:
-            for scale, limit, of_groups, in_columns, wants_norm in [
-                (one, None, False, False, True), (None, one, False, False, False),
-                (None, None, True, False, True), (None, one, True, True, False)
+            for scale, limit, scaling, layout, are_powers, wants_norm in [
+                (one, None, GIVEN, "rows", False, True), (None, one, ROW, "rows", False, False),
+                (None, None, GROUP, "rows", True, True), (None, one, GROUP, "columns", False, False),
+                (None, one, BLOCK, "rows", True, True), (None, None, BLOCK, "tiles", True, False)
             ]:
-                arguments = (*tensors, weight, scale, limit, EPS, 1.0, E4M3, of_groups, in_columns,
-                             True, wants_norm)
-                with self.subTest(operator=operator, of_groups=of_groups, in_columns=in_columns):
+                arguments = (*tensors, weight, scale, limit, EPS, 1.0, E4M3, scaling, layout,
+                             are_powers, True, wants_norm)
+                with self.subTest(operator=operator, scaling=scaling, layout=layout):
                     torch.library.opcheck(
                         operator, arguments, test_utils=("test_schema", "test_faketensor"))
 
@@ -273,6 +291,24 @@ class Operators(unittest.TestCase):
             self.assertTrue(in_rows.is_contiguous())
             torch.testing.assert_close(scales, in_rows)
 
+    def test_scales_of_blocks_are_powers_of_two_in_rows_or_in_tiles(self):
+        powers = getattr(torch, "float8_e8m0fnu", torch.uint8)
+        for shape in ((130, 96), (2, 3, 256), (128,)):
+            x, weight = random(*shape), random(shape[-1])
+            y, scales, normed = rmsnorm.rms_norm_fp8(x, weight, EPS, "block", norm=True)
+            self.assertEqual((scales.dtype, scales.shape), (powers, (*shape[:-1], shape[-1] // 32)))
+            exponents = scales.view(torch.uint8).to(torch.float32) - 127
+            torch.testing.assert_close(
+                y.float() * exponents.exp2().repeat_interleave(32, -1), normed, rtol=2**-4,
+                atol=0.01)
+            other, tiled = rmsnorm.rms_norm_fp8(x, weight, EPS, "block", in_tiles=True)
+            torch.testing.assert_close(other.float(), y.float())
+            expected = swizzled(scales.view(torch.uint8).view(-1, shape[-1] // 32))
+            self.assertEqual(tiled.dtype, powers)
+            torch.testing.assert_close(tiled.view(torch.uint8), expected)
+        _, scales = rmsnorm.rms_norm_fp8(random(5, 300), None, EPS, "group", powers=True)
+        self.assertEqual((scales.dtype, scales.shape), (powers, (5, 3)))
+
     def test_8_bits_compile_to_one_graph_for_every_number_of_rows(self):
         def layer(x, residual, weight):
             y, scale = rmsnorm.rms_norm_fp8(x, weight, EPS, "group", in_columns=True)
@@ -294,7 +330,7 @@ class Operators(unittest.TestCase):
     def test_what_8_bits_cannot_do_is_a_sentence(self):
         x, one = random(4, 8), torch.ones(1)
         for error, sentence, call in [
-            (ValueError, "scale is 'rows': it needs to be 'row' or 'group'",
+            (ValueError, "scale is 'rows': it needs to be 'row' or 'group' or 'block'",
              lambda: rmsnorm.rms_norm_fp8(x, None, EPS, "rows")),
             (ValueError, "dtype is torch.int8: it needs to be torch.float8_e4m3fn or ",
              lambda: rmsnorm.rms_norm_fp8(x, None, EPS, dtype=torch.int8)),
@@ -304,6 +340,10 @@ class Operators(unittest.TestCase):
              lambda: rmsnorm.rms_norm_fp8(x, None, EPS, one, limit=one)),
             (ValueError, 'in_columns is True, which needs scale="group"',
              lambda: rmsnorm.rms_norm_fp8(x, None, EPS, in_columns=True)),
+            (ValueError, 'in_tiles is True, which needs scale="block"',
+             lambda: rmsnorm.rms_norm_fp8(x, None, EPS, "group", in_tiles=True)),
+            (ValueError, 'powers is True, which needs scale="group"',
+             lambda: rmsnorm.rms_norm_fp8(x, None, EPS, powers=True)),
             (RuntimeError, "record no gradient, which a tensor requires",
              lambda: rmsnorm.rms_norm_fp8(random(4, 8, grad=True), None, EPS)),
             (RuntimeError, "record no gradient, which a tensor requires",

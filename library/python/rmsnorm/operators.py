@@ -7,6 +7,8 @@ PyTorch's dispatcher would take longer than all else that the call does on the C
 Under autocast nothing changes: y has the type of x, and the arithmetic is fp32's for every type.
 """
 
+import math
+
 import torch
 from torch._C import (
     _are_functorch_transforms_active, _increment_version, _is_tracing, _len_torch_dispatch_stack,
@@ -63,39 +65,45 @@ _fused_add_rms_norm_ = _define(
 # in x's type; of the latter two, a tensor of nothing stands for what is not there.
 
 
-def _fp8_outputs(x, scale, dtype, of_groups, in_columns, wants_norm):
-    nothing = x.new_empty(0, dtype=torch.float32)
-    leading = x.shape[:-1]
-    if scale is not None:
-        chosen = nothing
-    elif not of_groups:
-        chosen = x.new_empty(leading, dtype=torch.float32)
+def _fp8_outputs(x, scaling, layout, are_powers, dtype, wants_norm):
+    of_scales = torch.uint8 if are_powers else torch.float32
+    leading, columns = x.shape[:-1], 32 if scaling == binding.BLOCK else 128
+    groups = (x.shape[-1] + columns - 1) // columns
+    if scaling == binding.GIVEN:
+        chosen = x.new_empty(0, dtype=of_scales)
+    elif scaling == binding.ROW:
+        chosen = x.new_empty(leading, dtype=of_scales)
+    elif layout == "tiles":
+        rows = math.prod(leading)
+        tiles = (rows + 127) // 128 * ((groups + 3) // 4)
+        chosen = x.new_empty(tiles * 512, dtype=of_scales)
     else:
-        groups = (x.shape[-1] + 127) // 128
-        stride, strides = 1 if in_columns else groups, []
+        stride, strides = 1 if layout == "columns" else groups, []
         for size in reversed(leading):
             strides.append(stride)
             stride = stride * size
-        last = (stride + 3) // 4 * 4 if in_columns else 1
+        last = (stride + 3) // 4 * 4 if layout == "columns" else 1
         chosen = x.new_empty_strided(
-            (*leading, groups), (*reversed(strides), last), dtype=torch.float32)
+            (*leading, groups), (*reversed(strides), last), dtype=of_scales)
     norm = torch.empty_like(x) if wants_norm else x.new_empty(0)
     return torch.empty_like(x, dtype=dtype), chosen, norm
 
 
-def _run_rms_norm_fp8(x, weight, scale, limit, eps, weight_bias, dtype, of_groups, in_columns,
-                      rounds_twice, wants_norm, residual=None):
-    outputs = y, chosen, norm = _fp8_outputs(x, scale, dtype, of_groups, in_columns, wants_norm)
-    scaling = binding.GIVEN if scale is not None else binding.GROUP if of_groups else binding.ROW
+def _run_rms_norm_fp8(x, weight, scale, limit, eps, weight_bias, dtype, scaling, layout,
+                      are_powers, rounds_twice, wants_norm, residual=None):
+    outputs = y, chosen, norm = _fp8_outputs(x, scaling, layout, are_powers, dtype, wants_norm)
+    scales = chosen if scale is None else scale
+    if scaling == binding.BLOCK and layout == "rows" and x.dim() == 1:
+        scales = scales[None]  # of one dimension, they would be in tiles
     binding.rms_norm_fp8(
-        x, weight, eps, y, chosen if scale is None else scale, scaling, residual, limit,
+        x, weight, eps, y, scales, scaling, residual, limit,
         norm if wants_norm else None, rounds_twice, weight_bias)
     return outputs
 
 
-def _fake_rms_norm_fp8(x, weight, scale, limit, eps, weight_bias, dtype, of_groups, in_columns,
-                       rounds_twice, wants_norm):
-    return _fp8_outputs(x, scale, dtype, of_groups, in_columns, wants_norm)
+def _fake_rms_norm_fp8(x, weight, scale, limit, eps, weight_bias, dtype, scaling, layout,
+                       are_powers, rounds_twice, wants_norm):
+    return _fp8_outputs(x, scaling, layout, are_powers, dtype, wants_norm)
 
 
 def _run_fused_add_rms_norm_fp8_(x, residual, weight, *others):
@@ -106,7 +114,7 @@ def _run_fused_add_rms_norm_fp8_(x, residual, weight, *others):
 
 _FP8_SCHEMA = (
     "Tensor? weight, Tensor? scale, Tensor? limit, float eps, float weight_bias, ScalarType dtype, "
-    "bool of_groups, bool in_columns, bool rounds_twice, bool wants_norm) "
+    "int scaling, str layout, bool are_powers, bool rounds_twice, bool wants_norm) "
     "-> (Tensor, Tensor, Tensor)")
 _rms_norm_fp8 = _define(
     "rms_norm_fp8(Tensor x, " + _FP8_SCHEMA, _run_rms_norm_fp8, _fake_rms_norm_fp8)
@@ -325,18 +333,26 @@ def _check_choices(**choices):
             raise ValueError(f"{name} is {value!r}: it needs to be {words}")
 
 
-def _fp8(x, residual, weight, eps, scale, limit, dtype, rounding, in_columns, norm, weight_bias):
+_SCALINGS = {"row": binding.ROW, "group": binding.GROUP, "block": binding.BLOCK}
+
+
+def _fp8(x, residual, weight, eps, scale, limit, dtype, rounding, in_columns, in_tiles, powers, norm,
+         weight_bias):
     given = scale if isinstance(scale, torch.Tensor) else None
     if given is None:
-        _check_choices(scale=(scale, ("row", "group")))
+        _check_choices(scale=(scale, tuple(_SCALINGS)))
     _check_choices(
         dtype=(dtype, (torch.float8_e4m3fn, torch.float8_e5m2)),
         rounding=(rounding, ("once", "twice")))
     if given is not None and limit is not None:
         raise ValueError("limit is a tensor, and the scale is given: it needs to be None")
-    of_groups = given is None and scale == "group"
-    if in_columns and not of_groups:
-        raise ValueError('in_columns is True, which needs scale="group"')
+    scaling = binding.GIVEN if given is not None else _SCALINGS[scale]
+    for name, is_set, needs in [("in_columns", in_columns, "group"), ("in_tiles", in_tiles, "block"),
+                                ("powers", powers, "group")]:
+        if is_set and scaling != _SCALINGS[needs]:
+            raise ValueError(f'{name} is True, which needs scale="{needs}"')
+    layout = "columns" if in_columns else "tiles" if in_tiles else "rows"
+    are_powers = powers or scaling == binding.BLOCK
     wants_gradient, is_seen = _look_at(x, residual, weight, given, limit)
     if wants_gradient:
         raise RuntimeError(
@@ -348,36 +364,46 @@ def _fp8(x, residual, weight, eps, scale, limit, dtype, rounding, in_columns, no
     else:
         run = _run_rms_norm_fp8 if residual is None else _run_fused_add_rms_norm_fp8_
     y, chosen, normed = run(
-        *tensors, given, limit, eps, weight_bias, dtype, of_groups, in_columns,
+        *tensors, given, limit, eps, weight_bias, dtype, scaling, layout, are_powers,
         rounding == "twice", norm)
+    if are_powers and hasattr(torch, "float8_e8m0fnu"):  # PyTorch 2.7
+        chosen = chosen.view(torch.float8_e8m0fnu)
     scales = chosen if given is None else given
     return (y, scales, normed) if norm else (y, scales)
 
 
 def rms_norm_fp8(
         x, weight, eps, scale="row", *, limit=None, dtype=torch.float8_e4m3fn, rounding="once",
-        in_columns=False, norm=False, weight_bias=0.0):
+        in_columns=False, in_tiles=False, powers=False, norm=False, weight_bias=0.0):
     """RMSNorm of x in 8 bits, and its scales: y * scale is about the norm. Nothing may want a
     gradient.
 
-    scale: a tensor of one fp32 number, or "row" or "group": then the library chooses one for each
-        row, (...), or for each 128 columns, (..., groups), by the largest norm.
+    scale: a tensor of one fp32 number, or "row", "group" or "block": then the library chooses one
+        for each row, (...), each 128 columns, (..., groups), or each 32, (..., blocks), by the
+        largest norm. Those of blocks are powers of two, as of MXFP8: float8_e8m0fnu or, before
+        PyTorch 2.7, the same in uint8.
     limit: a tensor of one fp32 number, the most that counts as the largest.
     dtype: torch.float8_e4m3fn or torch.float8_e5m2.
     rounding: "once", from fp32, or "twice", to the type of x first, as two kernels do.
     in_columns: scales of groups lie side by side for all rows, and columns of them at a multiple of
         4 numbers: grouped products of Hopper take them so.
+    in_tiles: scales of blocks are of one dimension, in the tiles of 128 rows and 4 blocks that
+        cuBLAS takes, zeros where there is no row or block.
+    powers: scales of groups are powers of two, too.
     norm: returns (y, scale, norm), with the norm in x's type, instead of (y, scale)."""
     return _fp8(
-        x, None, weight, eps, scale, limit, dtype, rounding, in_columns, norm, weight_bias)
+        x, None, weight, eps, scale, limit, dtype, rounding, in_columns, in_tiles, powers, norm,
+        weight_bias)
 
 
 def fused_add_rms_norm_fp8_(
         x, residual, weight, eps, scale="row", *, limit=None, dtype=torch.float8_e4m3fn,
-        rounding="once", in_columns=False, norm=False, weight_bias=0.0):
+        rounding="once", in_columns=False, in_tiles=False, powers=False, norm=False,
+        weight_bias=0.0):
     """The same of x + residual, in one launch: the residual, of the type of x, becomes that sum."""
     return _fp8(
-        x, residual, weight, eps, scale, limit, dtype, rounding, in_columns, norm, weight_bias)
+        x, residual, weight, eps, scale, limit, dtype, rounding, in_columns, in_tiles, powers, norm,
+        weight_bias)
 
 
 def rms_norm_gated(
