@@ -20,11 +20,12 @@ TENSORS_MOVED = {"forward": 2, "decode": 2, "forward_3d": 2, "residual_add": 4, 
 # The operations in 8 bits, and their scales: an operation's regimes are it, and "decode_" and it.
 SCALING = {
     "rms_norm_e4m3": "given", "rms_norm_e4m3_row": "row", "rms_norm_e4m3_group": "group",
-    "residual_add_e4m3": "given", "residual_add_e4m3_group": "group"}
+    "rms_norm_mxfp8": "block", "residual_add_e4m3": "given", "residual_add_e4m3_group": "group"}
 for _name in SCALING:
     for _regime in (_name, "decode_" + _name):
         TENSORS_MOVED[_regime] = 3 if _name.startswith("residual_add") else 1
 GROUP = 128  # columns that share a scale of a group
+BLOCK = 32  # likewise of a block: a power of two, in a byte
 
 MODEL_WIDTHS = (2560, 5120, 7168, 14336)  # of models, and no powers of two
 
@@ -51,7 +52,7 @@ class Case:
 
     @property
     def scaling(self):
-        """Who chooses the scale of an 8-bit y: "given", "row" or "group"; None for others."""
+        """Whose scale an 8-bit y has: "given", "row", "group" or "block"; None for others."""
         return SCALING.get(self.operation)
 
     @property
@@ -77,7 +78,8 @@ class Case:
     @property
     def scales(self):
         """Scales that are stored for a row."""
-        return {"row": 1, "group": self.hidden // GROUP}.get(self.scaling, 0)
+        return {"row": 1, "group": self.hidden // GROUP, "block": self.hidden // BLOCK}.get(
+            self.scaling, 0)
 
     @property
     def hidden(self):
@@ -96,7 +98,8 @@ class Case:
     def bytes_per_row(self):
         """Bytes that must cross global memory for a row."""
         moved = TENSORS_MOVED[self.regime] * self.hidden * ELEMENT_BYTES[self.dtype]
-        return moved + self.hidden + 4 * self.scales if self.scaling else moved
+        of_scale = 1 if self.scaling == "block" else 4
+        return moved + self.hidden + of_scale * self.scales if self.scaling else moved
 
     @property
     def bytes_moved(self):
@@ -134,7 +137,10 @@ def all_cases():
     for shape in ((131072, 128), (16384, 4096), (8192, 8192)):
         cases += [Case(regime, "bf16", shape) for regime in ("gated", "gated_backward")]
     cases += [Case("gated_first", "bf16", (131072, 128))]
+    cases += [Case("rms_norm_mxfp8", "bf16", (32768, hidden)) for hidden in (1024, 4096, 16384)]
     for name in SCALING:
+        if name == "rms_norm_mxfp8":
+            continue
         cases += [Case(name, "bf16", (32768, 1024 << i)) for i in range(5)]  # to 16384
         cases += [Case(name, "bf16", (8192, 49152))]
         cases += [Case("decode_" + name, "bf16", (rows, 4096)) for rows in (1, 16, 64)]

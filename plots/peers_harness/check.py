@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .cases import GROUP
+from .cases import BLOCK, GROUP
 
 EPS = 1e-5
 MOST = 448.0  # the largest number of e4m3
@@ -116,6 +116,17 @@ def _beyond(got, least, most):
     return ((got - nearest).abs() / nearest.abs().clamp(min=2.0**-9)).amax().item()
 
 
+def power_for(quotient):
+    """The least power of two, from 2^-126 on, that is not less: its exponent, as a byte has it."""
+    bits = quotient.float().view(torch.int32)
+    return ((bits + 0x7fffff) >> 23).clamp(1, 254)
+
+
+def number_of(exponents):
+    """Those powers of two, in fp32."""
+    return (exponents.to(torch.int32) << 23).view(torch.float32)
+
+
 _SLACK = 2.0**-21  # of a quotient: that of a compiler may be off by two of the last bits
 
 
@@ -129,7 +140,7 @@ def _check_fp8(scaling, x, residual, weight, roundings, got_y, scale, got_residu
     """Errors of the scales that were chosen, of y by those, and of the residual."""
     hidden = x.shape[-1]
     step = _rows_at_once(hidden)
-    width = GROUP if scaling == "group" else hidden
+    width = {"group": GROUP, "block": BLOCK}.get(scaling, hidden)
     for begin in range(0, x.shape[0], step):
         rows = slice(begin, begin + step)
         row = x[rows].double()
@@ -149,11 +160,14 @@ def _check_fp8(scaling, x, residual, weight, roundings, got_y, scale, got_residu
             used = scale.view(1, 1, 1)
         else:
             used = scale[rows].reshape(-1, hidden // width, 1)
+            of_quotient = (lambda t: number_of(power_for(t))) if scaling == "block" else (lambda t: t)
+            used = number_of(used) if scaling == "block" else used
             nearest = torch.minimum(least.abs(), most.abs())
             smallest, largest = (
                 (t.amax(-1, keepdim=True) / MOST).clamp(min=LEAST_SCALE)
                 for t in (nearest, torch.maximum(least.abs(), most.abs())))
-            yield _beyond(used, smallest * (1 - _SLACK), largest * (1 + _SLACK))
+            yield _beyond(
+                used, of_quotient(smallest * (1 - _SLACK)), of_quotient(largest * (1 + _SLACK)))
         lower, upper = (list(_codes(t, used)) for t in (least, most))
         yield _beyond(y, torch.minimum(*lower), torch.maximum(*upper))
 

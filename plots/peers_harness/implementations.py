@@ -12,8 +12,8 @@ import torch
 import torch._functorch.config
 import torch.nn.functional as F
 
-from .cases import GROUP
-from .check import EPS, LEAST_SCALE, MOST, Roundings
+from .cases import BLOCK, GROUP
+from .check import EPS, LEAST_SCALE, MOST, Roundings, number_of, power_for
 
 
 class Missing(Exception):
@@ -25,9 +25,13 @@ def quantised(norm, scale, scaling):
     norm = norm.float()
     if scaling == "given":
         return ((norm / scale).clamp(-MOST, MOST).to(torch.float8_e4m3fn),)
-    width = GROUP if scaling == "group" else norm.shape[-1]
+    width = {"group": GROUP, "block": BLOCK}.get(scaling, norm.shape[-1])
     parts = norm.unflatten(-1, (-1, width))
     scales = (parts.abs().amax(-1) / MOST).clamp(min=LEAST_SCALE)
+    if scaling == "block":
+        exponents = power_for(scales)
+        y = (parts / number_of(exponents)[..., None]).clamp(-MOST, MOST)
+        return y.to(torch.float8_e4m3fn).flatten(-2), exponents.to(torch.uint8)
     y = (parts / scales[..., None]).clamp(-MOST, MOST).to(torch.float8_e4m3fn).flatten(-2)
     return y, scales if scaling == "group" else scales.squeeze(-1)
 
@@ -349,7 +353,8 @@ class Librmsnorm(Implementation):
 
     def _fp8(self, x, residual, weight, y, scale, scaling):
         binding = self._binding
-        value = {"given": binding.GIVEN, "row": binding.ROW, "group": binding.GROUP}[scaling]
+        value = {"given": binding.GIVEN, "row": binding.ROW, "group": binding.GROUP,
+                 "block": binding.BLOCK}[scaling]
         binding.rms_norm_fp8(x, weight, EPS, y, scale, value, residual)
         return (y,) if scaling == "given" else (y, scale)
 

@@ -38,9 +38,9 @@ class Tensors:
         self.dy, self.z, self.dz = [], [], []
         self.scale = []
         if case.scaling:
-            shape = {"given": (1,), "row": (case.rows,), "group": (case.rows, case.scales)}
-            self.scale = [
-                parts[0] for parts in self._per_set(shape[case.scaling], 1, torch.float32)]
+            shape = {"given": (1,), "row": (case.rows,)}.get(case.scaling, (case.rows, case.scales))
+            of_scale = torch.uint8 if case.scaling == "block" else torch.float32
+            self.scale = [parts[0] for parts in self._per_set(shape, 1, of_scale)]
         if case.has_residual:
             self.residual = [parts[0] for parts in self._per_set(case.shape, 1)]
         if case.is_backward:

@@ -35,7 +35,8 @@ EVERY_OPERATION = [
 FP8 = [Case("rms_norm_e4m3", "bf16", (33, 512)), Case("rms_norm_e4m3_row", "fp32", (40, 768)),
        Case("decode_rms_norm_e4m3_group", "bf16", (16, 512)),
        Case("residual_add_e4m3", "bf16", (40, 512)),
-       Case("residual_add_e4m3_group", "bf16", (40, 512))]
+       Case("residual_add_e4m3_group", "bf16", (40, 512)),
+       Case("rms_norm_mxfp8", "bf16", (40, 512))]
 
 
 def on_cpu(case):
@@ -171,7 +172,7 @@ def with_nan(y, *scales):
 
 
 def with_a_larger_scale(y, *scales):
-    return y, *(scale * 1.0001 for scale in scales)
+    return y, *(scale + 1 if scale.dtype == torch.uint8 else scale * 1.0001 for scale in scales)
 
 
 class In8Bits(unittest.TestCase):
@@ -190,7 +191,7 @@ class In8Bits(unittest.TestCase):
                 self.assertGreater(error_of(liar, case), 0)
 
     def test_one_wrong_code_nan_and_a_wrong_scale_are_found(self):
-        for case in FP8[:3]:
+        for case in (*FP8[:3], FP8[5]):
             for mistake in (with_the_next_code, with_nan, with_a_larger_scale):
                 if mistake is with_a_larger_scale and case.scaling == "given":
                     continue
@@ -237,7 +238,7 @@ class FakeBinding:
         normed = torch.nn.functional.rms_norm(x.float(), weight.shape, weight.float(), eps)
         return out.copy_(normed)
 
-    GIVEN, ROW, GROUP = "given", "row", "group"
+    GIVEN, ROW, GROUP, BLOCK = "given", "row", "group", "block"
 
     def residual_add(self, x, residual, weight, eps, out=None):
         self.calls.append("residual_add")
