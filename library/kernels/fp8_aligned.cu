@@ -208,7 +208,6 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
       : kOfLanes == 0 ? 1
                       : kOfLanes;
   const int lanes = kRowThreads == kShort && threads < kLanes ? threads : kLanes;
-  const int power_lanes = op.power_columns / kElements;  // that share a power, a vector each
   const bool is_one_scale = kScales == Scales::row || kGroups == 1 || lanes < kLanes;
   auto* const scales = find_of_thread<char>(op.scale, first, in_block);
   float scale = limit;
@@ -225,6 +224,7 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
     scale = scale_for(most, limit, op.y_dtype);
     if (threadIdx.x == 0 && end > 0) store_scale(op, scales, 0, scale);
   }
+  [[maybe_unused]] const PowersOfRow powers(op, scales);
   if (kScales == Scales::powers && end > 0) fill_tiles(op, scales, threadIdx.x, threads);
   auto* const y = find_of_thread<Quantized<kElements>>(op.y, first, in_block);
   const auto store = [&](auto constant) {  // so that its branch is not in the loop
@@ -253,8 +253,9 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
         factor = __shfl_sync(0xffffffff, inverse, group * kPart, kLanes);
       }
       if constexpr (kScales == Scales::powers) {
-        const float power = power_for(warp_reduce(largest[k], power_lanes, Larger()), limit, type);
-        if (i % power_lanes == 0 && i < end) store_power(op, scales, i / power_lanes, power);
+        const float power = power_for(largest_of_power<kElements>(largest[k], op), limit, type);
+        const int shift = power_shift<kElements>(op);
+        if (i >> shift << shift == i && i < end) powers.store(i >> shift, power);
         factor = reciprocal_of_power(power);
       }
       const Quantized<kElements> quantized = quantize<kElements>(value[k], factor, type);
@@ -305,7 +306,7 @@ Fp8Kernel full_kernel_for(const ForwardPlan& plan) {
 
 template <class T, class W, bool kResidual, bool kRounded, Scales kScales>
 Fp8Kernel kernel_for(const Fp8Norm& op, const ForwardPlan& plan) {
-  if constexpr (!kResidual && !kRounded && kScales != Scales::powers) {
+  if constexpr (!kResidual && !kRounded) {
     const Fp8Kernel kernel = is_full(op, plan) ? full_kernel_for<T, W, kScales>(plan) : nullptr;
     if (kernel != nullptr) return kernel;
   }

@@ -72,6 +72,7 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
     if (threadIdx.x == 0 && groups > 0) store_scale(op, scales, 0, scale);
   }
   const bool has_powers = op.scales == Scales::powers;
+  const PowersOfRow powers(op, scales);
   if (has_powers && groups > 0) fill_tiles(op, scales, threadIdx.x, blockDim.x);
   for (int first = 0; first < groups; first += blockDim.x) {  // whole warps
     const int i = first + threadIdx.x;
@@ -83,15 +84,15 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
       if (op.norm.data != nullptr) store_group<kWhole>(stored, i, hidden, norm);
     }
     if (has_powers || op.scales == Scales::groups) {
-      const int lanes = (has_powers ? op.power_columns : kScaleGroup) / kGroup;
-      const float largest = warp_reduce(largest_of<kGroup>(norm.number), lanes, Larger());
-      const bool is_first = i % lanes == 0 && i < groups;
+      const float largest = largest_of<kGroup>(norm.number);
       if (has_powers) {
-        scale = power_for(largest, limit, op.y_dtype);
-        if (is_first) store_power(op, scales, i / lanes, scale);
+        scale = power_for(largest_of_power<kGroup>(largest, op), limit, op.y_dtype);
+        const int shift = power_shift<kGroup>(op);
+        if (i >> shift << shift == i && i < groups) powers.store(i >> shift, scale);
       } else {
-        scale = scale_for(largest, limit, op.y_dtype);
-        if (is_first) store_scale(op, scales, i / lanes, scale);
+        constexpr int kLanes = kScaleGroup / kGroup;
+        scale = scale_for(warp_reduce(largest, kLanes, Larger()), limit, op.y_dtype);
+        if (i % kLanes == 0 && i < groups) store_scale(op, scales, i / kLanes, scale);
       }
     }
     const float inverse = has_powers ? reciprocal_of_power(scale) : 1 / scale;

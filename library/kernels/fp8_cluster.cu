@@ -150,8 +150,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads, kMinBlocks<kScales, kResid
     if (kRounded && op.rounds_twice) widen_all<T>(narrow_all<T>(value), value);
   };
 
-  const int lanes =  // that share a scale
-      (kScales == Scales::powers ? op.power_columns : kScaleGroup) / kElements;
+  constexpr int kLanes = kScaleGroup / kElements;  // that have a group
   auto* const scales = find<char>(op.scale, place);
   auto* const norm = find<uint4>(op.norm, place);
   auto* const y = find<Quantized<kElements>>(op.y, place);
@@ -168,6 +167,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads, kMinBlocks<kScales, kResid
     scale = scale_for(most, limit, op.y_dtype);
     if (rank == 0 && threadIdx.x == 0) store_scale(op, scales, 0, scale);
   }
+  [[maybe_unused]] const PowersOfRow powers(op, scales);
   if (kScales == Scales::powers && rank == 0) fill_tiles(op, scales, threadIdx.x, threads);
   const auto store = [&](auto constant) {  // so that its branch is not in the loop
     constexpr Dtype type = decltype(constant)::value;
@@ -177,18 +177,16 @@ __global__ void __launch_bounds__(kMaxClusterThreads, kMinBlocks<kScales, kResid
       const int i = of_thread(k);
       float* const value = kept[kKeeps<kScales> ? k : 0];
       if constexpr (!kKeeps<kScales>) norm_of(k, value);
-      if constexpr (kScales == Scales::groups || kScales == Scales::powers) {
-        const float largest = warp_reduce(largest_of<kElements>(value), lanes, Larger());
-        const bool is_first = threadIdx.x % lanes == 0 && i < end;
-        if constexpr (kScales == Scales::groups) {
-          scale = scale_for(largest, limit, type);
-          inverse = reciprocal(scale);
-          if (is_first) store_scale(op, scales, i / lanes, scale);
-        } else {
-          scale = power_for(largest, limit, type);
-          inverse = reciprocal_of_power(scale);
-          if (is_first) store_power(op, scales, i / lanes, scale);
-        }
+      const float largest = largest_of<kElements>(value);
+      if constexpr (kScales == Scales::groups) {
+        scale = scale_for(warp_reduce(largest, kLanes, Larger()), limit, type);
+        inverse = reciprocal(scale);
+        if (i % kLanes == 0 && i < end) store_scale(op, scales, i / kLanes, scale);
+      } else if constexpr (kScales == Scales::powers) {
+        scale = power_for(largest_of_power<kElements>(largest, op), limit, type);
+        inverse = reciprocal_of_power(scale);
+        const int shift = power_shift<kElements>(op);
+        if (i >> shift << shift == i && i < end) powers.store(i >> shift, scale);
       }
       const Quantized<kElements> quantized = quantize<kElements>(value, inverse, type);
       if (i >= end) continue;

@@ -42,13 +42,19 @@ inline bool is_full(const Fp8Norm& op, const ForwardPlan& plan) {
   return op.weight != nullptr && vectors_of(forward_of(op)) == vectors;
 }
 
+/// The lanes that share a power, a vector each.
+inline int power_lanes(const Fp8Norm& op) {
+  return op.power_columns * bytes_of(op.dtype) / 16;
+}
+
 /// Is each thread to do the work of two? With a second reduction and conversions, half as many
 /// threads with twice as many vectors each have less to do beside them. That pays off in launches
 /// of many rows. A residual or a second rounding leaves no registers for it. For rows that share a
 /// block, there are kernels for full ones alone.
 inline bool has_twins(const Fp8Norm& op, const ForwardPlan& plan) {
   if (!plan.is_large || plan.kind != Kind::aligned || plan.vectors != 2) return false;
-  if (op.residual.data != nullptr || is_rounded(op) || op.scales == Scales::powers) return false;
+  if (op.residual.data != nullptr || is_rounded(op)) return false;
+  if (op.scales == Scales::powers && plan.threads / 2 < power_lanes(op)) return false;
   return plan.threads >= kShortRows ? plan.threads % 64 == 0
                                     : plan.threads >= 8 && is_full(op, plan);
 }
@@ -138,8 +144,8 @@ inline cudaError_t shape_on_device(const Fp8Norm& op, ForwardShape* shape) {
   *shape = {Kind::aligned, 0, 0, 1};
   const HeadsForward forward = forward_of(op);
   // Too short, if it has no lane for each vector of a power's columns.
-  const bool is_short = op.scales == Scales::powers &&
-                        lanes_for(vectors_of(forward)) < op.power_columns * bytes_of(op.dtype) / 16;
+  const bool is_short =
+      op.scales == Scales::powers && lanes_for(vectors_of(forward)) < power_lanes(op);
   if (is_aligned(op) && !has_odd_weight(forward) && !is_short) {
     const cudaError_t error = shape_on_device(forward, shape);
     if (error != cudaSuccess || shape->kind == Kind::aligned) return error;

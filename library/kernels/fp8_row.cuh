@@ -47,14 +47,15 @@ __device__ inline float reciprocal(float scale) {
 #endif
 }
 
-/// The same as e8m0 has it: the power of two that is next, from 2^-127 to 2^127. None is too small.
+/// The same as e8m0 has it: the next power of two, from 2^-127 to 2^127. Both limits of a type are
+/// 1.75 times a power of two.
 __device__ inline float power_for(float largest, float limit, Dtype type) {
-  const float quotient = fminf(largest, limit) / (type == Dtype::e4m3 ? 448.0f : 57344.0f);
-  constexpr unsigned kHalf = 0x400000, kMantissa = 0x7fffff, kMost = 254;
-  const unsigned bits = max(__float_as_uint(fmaxf(quotient, 0)), kHalf);  // 2^-127 is subnormal
-  const unsigned up = (bits & kMantissa) > (bits > kMantissa ? 0 : kHalf) ? 1 : 0;
-  const unsigned exponent = min((bits >> 23) + up, kMost);
-  return __uint_as_float(exponent == 0 ? kHalf : exponent << 23);
+  constexpr unsigned kHalf = 0x400000, kMantissa = 0x7fffff, kThreeQuarters = 0x600000;
+  const unsigned bits = __float_as_uint(fmaxf(fminf(largest, limit), 0));
+  const int next = static_cast<int>((bits + (kMantissa - kThreeQuarters)) >> 23);
+  const int exponent = max(next - (type == Dtype::e4m3 ? 8 : 15), 0);
+  const unsigned power = exponent == 0 ? kHalf : exponent << 23;  // 2^-127 is subnormal
+  return largest < INFINITY || limit < INFINITY ? __uint_as_float(power) : 0x1p127f;
 }
 
 /// One over a power of two that is a scale.
@@ -69,47 +70,63 @@ __device__ inline void store_scale(
   *reinterpret_cast<float*>(of_row + group * op.group_stride) = scale;
 }
 
-/// The powers of a row in tiles, as matrix products of Blackwell take them: a tile has those of 128
-/// rows and 4 groups, in 512 bytes, and one column of tiles follows the other.
-struct TiledRow {
-  std::uint8_t* powers;  // of group 0
+/// The powers of a row, of whose columns four follow each other at one distance, and so do such
+/// fours. In tiles, as matrix products of Blackwell take them, a tile has those of 128 rows and 4
+/// groups, in 512 bytes, and one column of tiles follows the other.
+struct PowersOfRow {
+  std::uint8_t* first;
+  std::int64_t stride, stride_of_fours;  // bytes
 
-  __device__ TiledRow(const Fp8Norm& op, std::int64_t row) {
-    const std::int64_t columns = (op.hidden / op.power_columns + 3) / 4;
-    powers = op.tiles + row / 128 * columns * 512 + row % 32 * 16 + row % 128 / 32 * 4;
+  /// \param of_row  where they are; in tiles, so many bytes behind the first as its number
+  __device__ PowersOfRow(const Fp8Norm& op, char* of_row)
+      : first(reinterpret_cast<std::uint8_t*>(of_row)),
+        stride(op.group_stride),
+        stride_of_fours(4 * op.group_stride) {
+    if (op.tiles == nullptr) return;
+    const std::int64_t row = of_row - reinterpret_cast<char*>(op.tiles);
+    const std::int64_t columns = (op.hidden / kScaleBlock + 3) / 4;
+    first = op.tiles + row / 128 * columns * 512 + row % 32 * 16 + row % 128 / 32 * 4;
+    stride = 1, stride_of_fours = 512;
   }
-  __device__ std::uint8_t& operator[](std::int64_t group) const {
-    return powers[group / 4 * 512 + group % 4];
+  __device__ std::uint8_t& operator[](int group) const {
+    return first[group / 4 * stride_of_fours + group % 4 * stride];
+  }
+  __device__ void store(int group, float power) const {
+    (*this)[group] = static_cast<std::uint8_t>(__float_as_uint(power) >> 23);
   }
 };
 
-/// Stores the power of a group of a row, whose powers are there. In tiles, whoever stores a row's
-/// last one makes zeros of the groups that are not there.
-__device__ inline void store_power(
-    const Fp8Norm& op, char* of_row, std::int64_t group, float power) {
-  const auto exponent = static_cast<std::uint8_t>(__float_as_uint(power) >> 23);
-  if (op.tiles != nullptr) {
-    const TiledRow row(op, of_row - reinterpret_cast<char*>(op.tiles));
-    row[group] = exponent;
-    const int groups = op.hidden / op.power_columns;
-    for (std::int64_t past = group + 1; past >= groups && past % 4 != 0; ++past) row[past] = 0;
-  } else {
-    *reinterpret_cast<std::uint8_t*>(of_row + group * op.group_stride) = exponent;
+/// Makes zeros of what is no row's or no group's in a row's tiles, of which the last row's threads
+/// share out the rows that are not there.
+__device__ inline void fill_tiles(const Fp8Norm& op, char* of_row, int thread, int threads) {
+  if (op.tiles == nullptr) return;
+  const PowersOfRow row(op, of_row);
+  const int groups = op.hidden / kScaleBlock, columns = (groups + 3) / 4;
+  if (thread < 4 * columns - groups) row[groups + thread] = 0;
+  const std::int64_t rows = op.tiled_rows;
+  if (of_row - reinterpret_cast<char*>(op.tiles) != rows - 1) return;
+  const auto missing = static_cast<int>((rows + 127) / 128 * 128 - rows);
+  for (int i = thread; i < missing * columns; i += threads) {
+    const PowersOfRow other(op, of_row + 1 + i / columns);
+    *reinterpret_cast<unsigned*>(&other[i % columns * 4]) = 0;
   }
 }
 
-/// Makes zeros of the rows that are not there in the last tile, which the threads of the last row
-/// share out.
-__device__ inline void fill_tiles(const Fp8Norm& op, const char* of_row, int thread, int threads) {
-  if (op.tiles == nullptr) return;
-  const std::int64_t rows = op.tiled_rows;
-  if (of_row - reinterpret_cast<char*>(op.tiles) != rows - 1) return;
-  const int columns = (op.hidden / op.power_columns + 3) / 4;
-  const auto missing = static_cast<int>((rows + 127) / 128 * 128 - rows);
-  for (int i = thread; i < missing * columns; i += threads) {
-    const TiledRow row(op, rows + i / columns);
-    *reinterpret_cast<unsigned*>(&row[i % columns * 4]) = 0;
-  }
+/// The lanes that share a power, of so many columns each: 1 << this.
+template <int kColumns>
+__device__ int power_shift(const Fp8Norm& op) {
+  static_assert(kScaleBlock == 32 && kScaleGroup == 128 && (kColumns == 4 || kColumns == 8));
+  return (kColumns == 4 ? 3 : 2) + (op.power_columns == kScaleGroup ? 2 : 0);
+}
+
+/// The largest number of these lanes, which are 0 or more.
+template <int kColumns>
+__device__ float largest_of_power(float value, const Fp8Norm& op) {
+  constexpr int kLanes = kScaleBlock / kColumns;
+  value = warp_reduce(value, kLanes, Larger());
+  if (op.power_columns == kScaleBlock) return value;
+  value = fmaxf(value, __shfl_xor_sync(0xffffffff, value, kLanes));
+  return fmaxf(value, __shfl_xor_sync(0xffffffff, value, 2 * kLanes));
 }
 
 /// The largest of neighbouring numbers without their signs; 0 if all are NaN.
