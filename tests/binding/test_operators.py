@@ -108,8 +108,7 @@ def norm_fp8(x, weight, eps, y, scale, scaling, residual=None, limit=None, norm_
         if scale.dtype == torch.uint8:
             exponents = chosen.log2().ceil()
             chosen, stored = exponents.exp2(), (exponents + 127).to(torch.uint8)
-            in_rows = scale.numel() == stored.numel()
-            write(scale, stored.view(scale.shape) if in_rows else swizzled(stored))
+            write(scale, swizzled(stored) if scale.dim() == 1 else stored)
         else:
             write(scale, chosen[..., 0] if scaling == ROW else chosen)
         divisor = chosen.repeat_interleave(width, -1)[..., :x.shape[-1]]
