@@ -6,6 +6,7 @@ LIBRARY is a librmsnorm.so. Skipped (exit code 4) where PyTorch or a GPU is miss
 """
 
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -182,6 +183,16 @@ class OnAGpu(unittest.TestCase):
         codes, exponents = quantised(norm, 128)
         self.assertTrue(torch.equal(y.view(torch.uint8), codes.view(torch.uint8)))
         self.assertTrue(torch.equal(scales.view(torch.uint8), exponents))
+
+
+    def test_the_examples_agree_with_pytorch(self):
+        examples = Path(__file__).resolve().parents[2] / "library/examples"
+        environment = {**os.environ, "PYTHONPATH": str(examples.parent / "python")}
+        for example in sorted(examples.glob("*.py")):
+            with self.subTest(example=example.name):
+                run = subprocess.run(
+                    [sys.executable, example, LIBRARY], env=environment, capture_output=True, text=True)
+                self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
 
 if __name__ == "__main__":
