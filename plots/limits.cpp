@@ -74,11 +74,11 @@ std::string law_table(const std::vector<Limit>& limits, std::optional<double> ns
       "the latency of DRAM: a load that is alone",
       "bytes in flight that the law asks of an SM, at least",
       fmt::format(
-          "time in which a kernel's bytes in flight arrive, the shortest: {} in *{}*",
+          "shortest ratio of bytes in flight to arrival rate, over all kernels: {} in *{}*",
           code(shortest.implementation), shortest.regime),
       fmt::format("the fewest with which a kernel reaches {:.0f} % of that copy", kNearlyAll),
       "x of a launch in *decode*, an SM's share",
-      "bandwidth that the law leaves *decode*, at most, in % of that copy's",
+      "ceiling of the law for *decode*, in % of that copy's bandwidth",
       "bandwidth of the copy in *decode*, cold, in % of that copy's",
       "instructions for a KiB that there are issue slots for, at that copy's bandwidth"};
   const auto fp32 = law(limits, ns, "fp32"), bf16 = law(limits, ns, "bf16");
@@ -146,7 +146,7 @@ std::string make_limits_table(
   const Wanted wanted = wanted_by(words);
   std::vector<TableRow> rows = {
       {fmt::format("{}, {}", wanted.regime, wanted.dtype), "of the copy", "x in flight, an SM",
-       "instructions a KiB", "issue slots", "waits a row", "spilled"}};
+       "instructions per KiB", "issue slots", "waits per row", "spilled"}};
   const std::vector<Limit> of_regime = limits_in(limits, wanted.dtype, wanted.regime);
   std::vector<const Result*> used;
   for (const std::string& slug : wanted.slugs) {

@@ -197,7 +197,8 @@ std::optional<Chart> roofline_chart(const std::vector<Limit>& limits) {
   return chart_of(
       shown, plot,
       fmt::format(
-          "No kernel with more than {:.0f} instructions a KiB reaches {:.0f} % of the copy's speed",
+          "No kernel with more than {:.0f} instructions per KiB reaches {:.0f} % of the copy's "
+          "speed",
           std::ceil(most), kNearlyAll));
 }
 

@@ -40,8 +40,8 @@ std::string make_profile_table(
     const std::vector<std::string>& words) {
   const auto [regime, has_dtype, dtype, slugs] = wanted_by(words);
   std::vector<TableRow> rows = {
-      {has_dtype ? regime + ", " + dtype : regime, "bytes a row, predicted", "counted",
-       "from DRAM a row", "to DRAM a row", "instructions a row", "registers", "occupancy"}};
+      {has_dtype ? regime + ", " + dtype : regime, "bytes per row, predicted", "counted",
+       "from DRAM per row", "to DRAM per row", "instructions per row", "registers", "occupancy"}};
   std::string source;
   const auto whole = [](double number) { return fmt::format("{:.0f}", number); };
   for (const std::string& slug : slugs) {
