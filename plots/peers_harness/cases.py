@@ -7,6 +7,7 @@ ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 # Tensors of the shape of x that must cross global memory, each once: reads and writes.
 #   forward, decode   x; y
 #   forward_3d        q and k; their results. The rows of both count as rows.
+#   rotation          the same, and each result is turned by tables, which are small
 #   residual_add      x, residual; residual, y
 #   backward          dy, x; dx
 #   gated             x, z; y. gated_first is the same, with the gate before the norm.
@@ -14,8 +15,8 @@ ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 #   in 8 bits         x; with a residual, that twice, too. y and the scales come on top.
 # The weight, its gradient and one number a row are small beside them, and are not counted.
 # tests/test_peers.cpp compares what comes of it with the descriptions in common/operations.
-TENSORS_MOVED = {"forward": 2, "decode": 2, "forward_3d": 2, "residual_add": 4, "backward": 3,
-                 "gated": 3, "gated_first": 3, "gated_backward": 5}
+TENSORS_MOVED = {"forward": 2, "decode": 2, "forward_3d": 2, "rotation": 2, "residual_add": 4,
+                 "backward": 3, "gated": 3, "gated_first": 3, "gated_backward": 5}
 
 # The operations in 8 bits, and their scales: an operation's regimes are it, and "decode_" and it.
 SCALING = {
@@ -32,7 +33,7 @@ MODEL_WIDTHS = (2560, 5120, 7168, 14336)  # of models, and no powers of two
 # The names that our own results have for the operations of these regimes. Others, but for those in
 # 8 bits, are of rms_norm.
 _OPERATIONS = {
-    "residual_add": "residual_add", "backward": "backward", "gated": "gated_norm",
+    "rotation": "qk_norm_rotation", "residual_add": "residual_add", "backward": "backward", "gated": "gated_norm",
     "gated_first": "gated_norm", "gated_backward": "gated_norm_backward"}
 
 
@@ -73,7 +74,12 @@ class Case:
     @property
     def is_of_pair(self):
         """Whether there are two tensors, q and k."""
-        return self.regime == "forward_3d"
+        return self.regime in ("forward_3d", "rotation")
+
+    @property
+    def is_turned(self):
+        """Whether they are turned after their norm, by tables of cosines and sines."""
+        return self.regime == "rotation"
 
     @property
     def scales(self):
@@ -129,6 +135,7 @@ def all_cases():
     cases += [Case("decode", "bf16", (64, hidden)) for hidden in MODEL_WIDTHS]
     cases += [Case("decode", "bf16", (rows, 65536)) for rows in (1, 16)]
     cases += [Case("forward_3d", "bf16", (27030, 24, 128))]
+    cases += [Case("rotation", "bf16", (8192, 32, head_dim)) for head_dim in (64, 128)]
     for hidden in (4096, 8192):
         cases += [Case("residual_add", "bf16", (rows, hidden)) for rows in (64, 4096, 32768)]
     cases += [Case("residual_add", "bf16", (rows, 65536)) for rows in (16, 4096)]

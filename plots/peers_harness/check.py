@@ -58,6 +58,16 @@ def _check_forward(x, residual, weight, got_y, got_residual):
         yield _error(got_y, row * rstd * weight.double(), floor=1e-3)
 
 
+def _check_rotated(x, weight, tables, got):
+    """Errors of heads that are turned. The terms of a sum can cancel: hence the floor."""
+    cos, sin = (table.double()[:, None] for table in tables)
+    row = x.double()
+    rstd = (row.square().mean(-1, keepdim=True) + EPS).rsqrt()
+    first, second = (row * rstd * weight.double()).chunk(2, -1)
+    turned = torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
+    yield _error(got, turned, floor=1)
+
+
 def _check_backward(x, weight, dy, got_dx, got_dweight):
     """Errors of dx and dweight. Their terms cancel, so that an element far smaller than the others
     of its row has no more correct digits than those have decimal places: hence the floor of 1."""
@@ -186,7 +196,7 @@ def largest_error(tensors, outputs, roundings=Roundings()):
     """The largest error of set 0's outputs; NaN if one of them is NaN. Call it with the inputs as
     they were before the operation.
 
-    outputs: (y,) in forward and decode, (y_of_q, y_of_k) in forward_3d, (y, residual) in
+    outputs: (y,) in forward and decode, (y_of_q, y_of_k) in forward_3d and rotation, (y, residual) in
     residual_add, (dx, dweight) in backward, (dx, dz, dweight) with a gate; in 8 bits y, the scales
     where they are chosen, and the residual where there is one
     """
@@ -199,6 +209,9 @@ def largest_error(tensors, outputs, roundings=Roundings()):
     elif case.is_gated:
         is_first = case.regime == "gated_first"
         errors = _check_gated(x[0], tensors.z[0], weight[0], is_first, outputs[0])
+    elif case.is_turned:
+        errors = (error for part in zip(x, weight, outputs)
+                  for error in _check_rotated(*part[:2], tensors.tables, part[2]))
     elif case.has_residual:
         y, residual = outputs
         errors = _check_forward(x[0], tensors.residual[0], weight[0], y, residual)

@@ -51,6 +51,10 @@ class Implementation:
         """q and k are (x, weight, y). Returns both results."""
         return self.norm(*q), self.norm(*k)
 
+    def rotate_both(self, q, k, cos, sin):
+        """The same, and both are turned: columns c and c + half of each head by the token's angle."""
+        raise Missing("has no rotation")
+
     def add_and_norm(self, x, residual, weight, y):
         """Returns the norm of x + residual, and that sum."""
         raise Missing("has no sum and norm in one")
@@ -105,6 +109,8 @@ class Implementation:
         if case.has_residual:
             return lambda i: self.add_and_norm(
                 parts[i][0][0], t.residual[i], parts[i][0][1], parts[i][0][2])
+        if case.is_turned:
+            return lambda i: self.rotate_both(*parts[i], *t.tables)
         if case.is_of_pair:
             return lambda i: self.norm_both(*parts[i])
         return lambda i: (self.norm(*parts[i][0]),)
@@ -141,6 +147,15 @@ class Torch(Implementation):
         residual.add_(x)
         return self.norm(residual, weight, y), residual
 
+    def rotate_both(self, q, k, cos, sin):
+        turned = []
+        for normed in self.norm_both(q, k):
+            first, second = normed.float().chunk(2, -1)
+            c, s = cos[:, None], sin[:, None]
+            halves = (first * c - second * s, second * c + first * s)
+            turned.append(torch.cat(halves, -1).to(normed.dtype))
+        return tuple(turned)
+
     def norm_gated(self, x, z, weight, y, is_first):
         if is_first:
             return self.norm(x * F.silu(z), weight, y)
@@ -169,7 +184,7 @@ class TorchCompile(Torch):
     def launch_for(self, tensors):
         eager, formula = Torch(), Formula()
         for owner, operation in [
-            (eager, "norm"), (eager, "norm_both"), (eager, "add_and_norm"),
+            (eager, "norm"), (eager, "norm_both"), (eager, "rotate_both"), (eager, "add_and_norm"),
             (eager, "norm_gated"), (formula, "norm_fp8"), (formula, "add_and_norm_fp8")
         ]:
             compiled = torch.compile(
@@ -334,6 +349,11 @@ class Librmsnorm(Implementation):
     def norm_both(self, q, k):
         (q, q_weight, q_out), (k, k_weight, k_out) = q, k
         return self._binding.rms_norm_pair(q, q_weight, k, k_weight, EPS, out=(q_out, k_out))
+
+    def rotate_both(self, q, k, cos, sin):
+        (q, q_weight, q_out), (k, k_weight, k_out) = q, k
+        return self._binding.rms_norm_rotated(
+            q, q_weight, k, k_weight, cos, sin, None, EPS, (q_out, k_out))
 
     def add_and_norm(self, x, residual, weight, y):
         self._binding.residual_add(x, residual, weight, EPS, out=y)

@@ -18,7 +18,8 @@ class Tensors:
     """x, weight, y and whatever else the case needs, once for each set.
 
     Each of `x`, `weight`, `y`, `residual`, `dy`, `z`, `dz` and `scale` is a list over the sets; all
-    but the first three are empty where the case has none. An element of x, weight or y is itself a
+    but the first three are empty where the case has none. `tables` are the cosines and sines of
+    every set, (tokens, hidden / 2) in fp32, where heads are turned. An element of x, weight or y is itself a
     list: one tensor, and two in forward_3d, which are q and k. Nobody's output is shared: `y` is for
     implementations that can write where they are told, the others allocate. A `scale` is an input
     where it is given.
@@ -49,6 +50,11 @@ class Tensors:
             self.z = [parts[0] for parts in self._per_set(case.shape, 1)]
         if case.is_gated and case.is_backward:
             self.dz = [parts[0] for parts in self._per_set(case.shape, 1)]
+        self.tables = []
+        if case.is_turned:  # each token's angles are those of its number
+            steps = torch.arange(0, case.hidden, 2, device=device) / case.hidden
+            angles = torch.arange(case.shape[0], device=device)[:, None] * 10000.0**-steps
+            self.tables = [angles.cos(), angles.sin()]
         self._fill()
         # An operation may work in place; the checks begin with the same input each time.
         self._mutable = [self.x[0][0], *self.residual[:1]] if self.residual else []

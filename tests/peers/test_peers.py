@@ -50,6 +50,7 @@ class Cases(unittest.TestCase):
             (cases.Case("rms_norm_e4m3_row", "fp32", (10, 256)), 2560 * 5 + 10 * 4),
             (cases.Case("decode_rms_norm_e4m3_group", "bf16", (1, 256)), 256 * 3 + 2 * 4),
             (cases.Case("residual_add_e4m3_group", "bf16", (10, 256)), 2560 * 7 + 20 * 4),
+            (cases.Case("rotation", "bf16", (10, 3, 64)), 10 * 3 * 64 * 8),
             (cases.Case("rms_norm_mxfp8", "bf16", (10, 256)), 2560 * 3 + 80),
         ]:
             with self.subTest(case.label):

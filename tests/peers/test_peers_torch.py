@@ -29,6 +29,7 @@ BACKWARD = Case("backward", "bf16", (300, 512))
 EVERY_OPERATION = [
     FORWARD, Case("forward", "bf16", (33, 769)), Case("forward", "fp16", (64, 768)),
     Case("decode", "bf16", (1, 512)), Case("forward_3d", "bf16", (10, 3, 128)), RESIDUAL_ADD,
+    Case("rotation", "bf16", (10, 3, 64)),
     BACKWARD, Case("backward", "fp32", (300, 512))]
 
 
