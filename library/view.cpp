@@ -20,19 +20,6 @@ constexpr std::int64_t kMostColumns = std::int64_t{1} << 30;
 /// Addresses and distances are less than this: no sum of a few overflows.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
 
-std::string text(DLDataType dtype) {
-  static const std::map<int, const char*> kKinds = {
-      {kDLInt, "int"},       {kDLUInt, "uint"},       {kDLFloat, "float"},
-      {kDLBfloat, "bfloat"}, {kDLComplex, "complex"},
-  };
-  if (dtype.bits == 8 && dtype.code == RMSNORM_FLOAT8_E4M3FN) return "float8_e4m3fn";
-  if (dtype.bits == 8 && dtype.code == RMSNORM_FLOAT8_E5M2) return "float8_e5m2";
-  if (dtype.bits == 8 && dtype.code == RMSNORM_FLOAT8_E8M0) return "float8_e8m0fnu";
-  const auto kind = kKinds.find(dtype.code);
-  if (kind != kKinds.end()) return fmt::format("{}{}", kind->second, dtype.bits);
-  return fmt::format("DLPack's type code {} with {} bits", dtype.code, dtype.bits);
-}
-
 const char* text(Dtype dtype) {
   return dtype == Dtype::fp32 ? "float32" : dtype == Dtype::fp16 ? "float16" : "bfloat16";
 }
@@ -59,7 +46,7 @@ Dtype dtype_of(const char* name, DLDataType dtype, bool is_fp8) {
   if (!is_fp8 && dtype.code == kDLFloat && dtype.bits == 16) return Dtype::fp16;
   if (!is_fp8 && dtype.code == kDLBfloat && dtype.bits == 16) return Dtype::bf16;
   refuse(
-      RMSNORM_BAD_DTYPE, "{} has elements of {}: they need to be {}", name, text(dtype),
+      RMSNORM_BAD_DTYPE, "{} has elements of {}: they need to be {}", name, name_of(dtype),
       is_fp8 ? "float8_e4m3fn or float8_e5m2" : "float32, float16 or bfloat16");
 }
 
@@ -210,6 +197,19 @@ void check_rows_apart(const View& tensor) {
 }
 
 }  // namespace
+
+std::string name_of(DLDataType dtype) {
+  static const std::map<int, const char*> kKinds = {
+      {kDLInt, "int"},       {kDLUInt, "uint"},       {kDLFloat, "float"},
+      {kDLBfloat, "bfloat"}, {kDLComplex, "complex"},
+  };
+  if (dtype.bits == 8 && dtype.code == RMSNORM_FLOAT8_E4M3FN) return "float8_e4m3fn";
+  if (dtype.bits == 8 && dtype.code == RMSNORM_FLOAT8_E5M2) return "float8_e5m2";
+  if (dtype.bits == 8 && dtype.code == RMSNORM_FLOAT8_E8M0) return "float8_e8m0fnu";
+  const auto kind = kKinds.find(dtype.code);
+  if (kind != kKinds.end()) return fmt::format("{}{}", kind->second, dtype.bits);
+  return fmt::format("DLPack's type code {} with {} bits", dtype.code, dtype.bits);
+}
 
 std::int64_t address_of(const char* name, std::uintptr_t address, int device) {
   if (address > static_cast<std::uintptr_t>(kMostBytes)) refuse_address(name, address, device);

@@ -110,6 +110,9 @@ Scales scales_of(const Argument& argument, const View& x, std::int64_t groups, b
 /// The tensor of bytes as so many powers of two for each row of x, in tiles.
 Scales tiles_of(const Argument& argument, const View& x, std::int64_t groups);
 
+/// A type's name, for sentences.
+std::string name_of(DLDataType dtype);
+
 /// The address as a number to which distances can be added: where one is so large that no memory is
 /// there, it is refused.
 std::int64_t address_of(const char* name, std::uintptr_t address, int device);

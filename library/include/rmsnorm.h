@@ -38,8 +38,9 @@
  *
  * **Bits.** In the forward functions and in rmsnorm_residual_add(), the bits of a row depend on its
  * values, on hidden, the types, the weight, weight_bias and eps: not on the other rows or their
- * number, nor on strides and addresses. In rmsnorm_forward_fp8(), they also depend on which of its
- * two kernels takes the rows.
+ * number, nor on strides and addresses. With a rotation, a row is a head of a token, and its
+ * cosines and sines count, too. In rmsnorm_forward_fp8(), they also depend on which of its two
+ * kernels takes the rows.
  *
  * **Errors.** A function either enqueues all of its work and returns RMSNORM_OK, or enqueues
  * nothing and returns another status; unless CUDA fails between the launches of one call. What goes
@@ -56,7 +57,7 @@
 #include <stddef.h>
 
 #define RMSNORM_VERSION_MAJOR 1 /**< Grows when a program has to be changed. */
-#define RMSNORM_VERSION_MINOR 4 /**< Grows with each thing that it can do. */
+#define RMSNORM_VERSION_MINOR 5 /**< Grows with each thing that it can do. */
 #define RMSNORM_VERSION_PATCH 0 /**< Grows otherwise. */
 
 /* DLPack's codes for types of 8 bits, which its headers name from version 1.1 on. */
@@ -94,9 +95,9 @@ typedef enum rmsnorm_scaling {
   RMSNORM_SCALE_BLOCK = 3  /**< Those of 32 columns of a row, as MXFP8 has them; likewise. */
 } rmsnorm_scaling;
 
-/** How often a norm is rounded before it is stored in 8 bits. */
+/** How often a norm is rounded before it is stored. */
 typedef enum rmsnorm_rounding {
-  RMSNORM_ROUND_ONCE = 0, /**< From fp32 to 8 bits. */
+  RMSNORM_ROUND_ONCE = 0, /**< From fp32 to what is stored. */
   RMSNORM_ROUND_TWICE = 1 /**< To the type of x first, as where a norm is stored and then read. */
 } rmsnorm_rounding;
 
@@ -105,6 +106,12 @@ typedef enum rmsnorm_gate {
   RMSNORM_GATE_LAST = 0, /**< y = norm(x) * weight * silu(z) */
   RMSNORM_GATE_FIRST = 1 /**< y = norm(x * silu(z)) * weight */
 } rmsnorm_gate;
+
+/** Which two columns of a head are turned together, for c from 0 to rotary_dim / 2 - 1. */
+typedef enum rmsnorm_rotation {
+  RMSNORM_ROTATE_HALVES = 0,    /**< c and c + rotary_dim / 2 */
+  RMSNORM_ROTATE_NEIGHBOURS = 1 /**< 2 * c and 2 * c + 1, interleaved */
+} rmsnorm_rotation;
 
 /** The version of the library at run time: major * 10000 + minor * 100 + patch. */
 int rmsnorm_version(void);
@@ -321,6 +328,58 @@ rmsnorm_status rmsnorm_backward_gated(
     const DLTensor* dx, const DLTensor* dz, const DLTensor* dweight, void* workspace,
     size_t workspace_bytes, rmsnorm_gate gate, float eps, float weight_bias,
     struct CUstream_st* stream);
+
+/** Enqueues what an attention layer does with its queries and keys before it compares them, in one
+ * launch: the norm of each head, and the rotation of its first rotary_dim columns (RoPE). Columns a
+ * and b, which rmsnorm_rotation names for each c, are turned by an angle that depends on where in
+ * the text the token is. With n as y in rmsnorm_forward():
+ *
+ *     q_out[token][head][a] = n[a] * cos[position][c] - n[b] * sin[position][c]
+ *     q_out[token][head][b] = n[b] * cos[position][c] + n[a] * sin[position][c]
+ *
+ * where position is positions[token]; other columns of q_out are n. k_out likewise. With a cache, k
+ * as it is in k_out, and v as it is, are also stored in the token's slot, slots[token]: place
+ * slot % page_size of page slot / page_size. A token with a negative slot is not stored, and all
+ * other slots keep their bits.
+ *
+ * q, k, v and their outputs are of one type and device, with 65536 heads at most. They may be parts
+ * of one tensor, in which the heads of q, k and v of a token lie side by side. Their strides are as
+ * those of x and y in rmsnorm_forward(), and so are those of the caches, which are outputs. A cache
+ * (pages, heads, page_size, head_dim) is passed as a view in which two dimensions are exchanged.
+ *
+ * What lies in positions and slots is not looked at before the kernel runs. A position that is not
+ * in the tables, a slot that is not in the cache and a slot that two tokens have are mistakes of
+ * the caller: with the first two, other memory is read or overwritten; with the last, the slot may
+ * have parts of both.
+ *
+ * \param q (tokens, heads, head_dim), with a head_dim of 1024 at most.
+ * \param q_weight (head_dim), (heads, head_dim) or null; of q's type or float32.
+ * \param q_out As q; may be q.
+ * \param k (tokens, heads, head_dim), with a number of heads of its own.
+ * \param k_weight As q_weight, for the heads of k.
+ * \param k_out As k; may be k. Null if k is wanted in the cache alone.
+ * \param cos (positions, rotary_dim / 2), float32 or of q's type, its rows at any stride: the
+ *     cosines of a position's angles. rotary_dim, from 2 to head_dim, is twice its last size.
+ * \param sin As cos, with strides of its own.
+ * \param positions (tokens), int32 or int64, contiguous: rows of cos and sin. Null if each token
+ *     has the row of its own number.
+ * \param v As k, to be stored in v_cache. Null without that.
+ * \param k_cache (pages, page_size, heads, head_dim), of q's type, with the heads of k; written.
+ *     Null without a cache.
+ * \param v_cache As k_cache, with strides of its own; written. Null if v is not to be stored.
+ * \param slots (tokens), int32 or int64, contiguous. Null without a cache.
+ * \param rotation Which columns are turned together.
+ * \param rounding RMSNORM_ROUND_ONCE, or RMSNORM_ROUND_TWICE: the norm is rounded to the type of q
+ *     before it is turned, as where a norm is stored and then read.
+ * \param eps As in rmsnorm_forward().
+ * \param weight_bias Of both weights, as in rmsnorm_forward(): 0 if either is null.
+ * \param stream A stream of the tensors' device, or null. */
+rmsnorm_status rmsnorm_forward_rotated(
+    const DLTensor* q, const DLTensor* q_weight, const DLTensor* q_out, const DLTensor* k,
+    const DLTensor* k_weight, const DLTensor* k_out, const DLTensor* cos, const DLTensor* sin,
+    const DLTensor* positions, const DLTensor* v, const DLTensor* k_cache, const DLTensor* v_cache,
+    const DLTensor* slots, rmsnorm_rotation rotation, rmsnorm_rounding rounding, float eps,
+    float weight_bias, struct CUstream_st* stream);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,350 @@
+// A norm and a rotation of heads in one kernel. Some lanes of a warp have a head, and with it a few
+// more of the same token, whose cosines and sines they load once.
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "library/kernels/gated_row.cuh"
+#include "library/kernels/launch.hpp"
+#include "library/kernels/rotation.hpp"
+#include "library/kernels/types.hpp"
+
+namespace rmsnorm::kernels {
+namespace {
+
+/// The most heads of a group of lanes, if a lane has one pair of vectors of each.
+constexpr int kGroupHeads = 4;
+
+/// Two vectors of a head's columns that a lane has. What turns together is in one pair.
+struct Columns {
+  int first, first_end;    ///< columns of the first vector, no more than 16 bytes
+  int second, second_end;  ///< likewise
+};
+
+/// Pair number i of a head. Those that turn come first; past the last, there is no column.
+__device__ inline Columns columns_of(const Rotated& op, int i, int size) {
+  if (i < op.turned_pairs) return {i * size, op.half, op.half + i * size, 2 * op.half};
+  const int further = (i - op.turned_pairs) * size;
+  const int end = op.middle < op.hidden ? op.middle : op.hidden;
+  return {op.rest + further, end, op.middle + further, op.hidden};
+}
+
+/// Columns of a head, zeros past the end.
+template <class T, bool kWhole>
+__device__ uint4 load_columns(const T* head, int first, int end) {
+  return load_vector<T, kWhole>(head + first, 0, end - first);
+}
+
+/// Stores what was loaded so, or is to be there now.
+template <class T, bool kWhole>
+__device__ void store_columns(T* head, int first, int end, const uint4& v) {
+  if constexpr (kWhole) {
+    if (first < end) *reinterpret_cast<uint4*>(head + first) = v;
+  } else {
+#pragma unroll
+    for (int e = 0; e < kSize<T>; ++e) {
+      if (first + e < end) head[first + e] = reinterpret_cast<const T*>(&v)[e];
+    }
+  }
+}
+
+/// What a head's columns are multiplied by.
+template <class T, bool kWhole>
+__device__ void load_factors(
+    const void* weight, bool is_fp32, int first, int end, float bias, float* factor) {
+  const auto load = [&](auto of_type) {
+    using W = decltype(of_type);
+    const W* const from = weight == nullptr ? nullptr : static_cast<const W*>(weight) + first;
+    uint4 of_weight[sizeof(W) / sizeof(T)];
+    load_weight<T, W, kWhole>(from, 0, end - first, of_weight);
+    factors_of<T, W>(of_weight, bias, factor);
+  };
+  if (std::is_same_v<T, float> || is_fp32) {
+    load(float());
+  } else {
+    load(T());
+  }
+}
+
+/// kCount numbers of a row of a table, zeros past the end.
+template <class T, int kCount, bool kWhole>
+__device__ void load_angles(const void* row, bool is_fp32, int first, int end, float* to) {
+  const auto load = [&](auto of_type) {
+    using C = decltype(of_type);
+    const C* const from = static_cast<const C*>(row) + first;
+    if constexpr (kWhole) {
+      using Vector = std::conditional_t<kCount * sizeof(C) % 16 == 0, uint4, uint2>;
+      constexpr int kVectors = kCount * sizeof(C) / sizeof(Vector);
+      Vector v[kVectors] = {};
+#pragma unroll
+      for (int k = 0; k < kVectors; ++k) {
+        if (first < end) v[k] = reinterpret_cast<const Vector*>(from)[k];
+      }
+#pragma unroll
+      for (int e = 0; e < kCount; e += 2) {
+        const float2 pair = widen(reinterpret_cast<const Pair<C>*>(v)[e / 2]);
+        to[e] = pair.x;
+        to[e + 1] = pair.y;
+      }
+    } else {
+#pragma unroll
+      for (int e = 0; e < kCount; ++e) {
+        to[e] = 0;
+        if (first + e < end) to[e] = static_cast<float>(from[e]);
+      }
+    }
+  };
+  if (std::is_same_v<T, float> || is_fp32) {
+    load(float());
+  } else {
+    load(T());
+  }
+}
+
+/// Number i of a tensor of integers.
+__device__ inline std::int64_t integer_at(const void* numbers, bool has_64_bits, std::int64_t i) {
+  if (has_64_bits) return static_cast<const std::int64_t*>(numbers)[i];
+  return static_cast<const std::int32_t*>(numbers)[i];
+}
+
+/// Turns a point. Each result is rounded in the same places, whatever the compiler makes of others.
+__device__ inline void turn(float& a, float& b, float cos, float sin) {
+  const float before = a;
+  a = fmaf(before, cos, -(b * sin));
+  b = fmaf(b, cos, before * sin);
+}
+
+/// kLanes have a head, and kPairs of vectors each. If kWhole, all vectors are whole, at addresses
+/// that are multiples of 16. kNeighbours: as in the operation.
+template <class T, int kLanes, int kPairs, bool kWhole, bool kNeighbours>
+__global__ void __launch_bounds__(kShortRows) rms_norm_rotated(const __grid_constant__ Rotated op) {
+  constexpr int kN = kSize<T>, kHeads = kGroupHeads / kPairs;
+  const auto number = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
+  const Place at = place_of<true>(number, op.groups, op.token_groups);
+  const int which = (at.inner >= op.parts[Rotated::kK].first_group) +
+                    (at.inner >= op.parts[Rotated::kV].first_group);
+  const RotatedPart& part = op.parts[which];
+  const bool is_v = which == Rotated::kV;
+  const int first_head = static_cast<int>(at.inner - part.first_group) * op.group_heads;
+  const int left = part.heads - first_head;
+  int heads = number >= op.groups ? 0 : left < op.group_heads ? left : op.group_heads;
+  const auto head_of = [&](const Rows& rows, int j) {
+    return find<T>(rows, Place{at.outer, first_head + j});
+  };
+  if (kWhole && blockIdx.x < op.prefetching_blocks && threadIdx.x == 0) {
+    for (int j = 0; j < heads; ++j) prefetch(head_of(part.x, j), op.hidden * sizeof(T));
+  }
+  wait_for_inputs();
+
+  const bool is_cached = heads > 0 && part.cache.data != nullptr;
+  std::int64_t slot = -1, position = at.outer;
+  if (is_cached) slot = integer_at(op.slots, op.slots_are_64_bits, at.outer);
+  if (heads > 0 && !is_v && op.positions != nullptr)
+    position = integer_at(op.positions, op.positions_are_64_bits, at.outer);
+  if (is_v && slot < 0) heads = 0;
+  Columns columns[kPairs];
+  uint4 x[kHeads][kPairs][2];
+#pragma unroll
+  for (int p = 0; p < kPairs; ++p) {
+    columns[p] = columns_of(op, threadIdx.x + p * kLanes, kN);
+#pragma unroll
+    for (int j = 0; j < kHeads; ++j) {
+      x[j][p][0] = x[j][p][1] = make_uint4(0, 0, 0, 0);
+      if (j >= heads) continue;
+      const T* const head = head_of(part.x, j);
+      x[j][p][0] = load_columns<T, kWhole>(head, columns[p].first, columns[p].first_end);
+      x[j][p][1] = load_columns<T, kWhole>(head, columns[p].second, columns[p].second_end);
+    }
+  }
+  float factor[kPairs][2][kN];
+  const auto load_weight = [&](int j) {
+    const void* weight = part.weight;
+    if (weight != nullptr)
+      weight = static_cast<const char*>(weight) + (first_head + j) * part.weight_head_stride;
+#pragma unroll
+    for (int p = 0; p < kPairs; ++p) {
+      load_factors<T, kWhole>(
+          weight, part.weight_is_fp32, columns[p].first, columns[p].first_end, op.weight_bias,
+          factor[p][0]);
+      load_factors<T, kWhole>(
+          weight, part.weight_is_fp32, columns[p].second, columns[p].second_end, op.weight_bias,
+          factor[p][1]);
+    }
+  };
+  float cos[kPairs][kN], sin[kPairs][kN];
+  const auto load_table = [&](const void* table, std::int64_t stride, float(&angle)[kPairs][kN]) {
+    const void* const row = static_cast<const char*>(table) + position * stride;
+    const int end = op.rotary_dim / 2;
+#pragma unroll
+    for (int p = 0; p < kPairs; ++p) {
+      const auto [first, first_end, second, second_end] = columns[p];
+      if constexpr (kNeighbours) {
+        load_angles<T, kN / 2, kWhole>(row, op.tables_are_fp32, first / 2, end, angle[p]);
+        load_angles<T, kN / 2, kWhole>(row, op.tables_are_fp32, second / 2, end, angle[p] + kN / 2);
+      } else if (threadIdx.x + p * kLanes < op.turned_pairs) {
+        load_angles<T, kN, kWhole>(row, op.tables_are_fp32, first, end, angle[p]);
+      }
+    }
+  };
+  if (heads > 0 && !is_v) {
+    load_weight(0);
+    load_table(op.cos, op.cos_stride, cos);
+    load_table(op.sin, op.sin_stride, sin);
+  }
+  let_next_begin();
+
+  Place in_cache{0, 0};
+  if (slot >= 0) in_cache = place_of<true>(slot, op.cache_slots, op.page_size);
+  char* const cached = static_cast<char*>(part.cache.data) +
+                       in_cache.outer * part.cache.page_stride +
+                       in_cache.inner * part.cache.slot_stride;
+  const auto rounded = [](float v) { return static_cast<float>(static_cast<T>(v)); };
+#pragma unroll
+  for (int j = 0; j < kHeads; ++j) {
+    if (j >= op.group_heads) break;  // for all lanes of the launch: they add up together
+    float sum = 0;
+#pragma unroll
+    for (int p = 0; p < kPairs; ++p) sum += squares<T>(x[j][p][0]) + squares<T>(x[j][p][1]);
+    const float rstd = rsqrtf(group_sum(sum, kLanes) * op.inverse + op.eps);
+    if (j >= heads) continue;
+    if (j > 0 && !is_v && part.weight_head_stride != 0) load_weight(j);
+#pragma unroll
+    for (int p = 0; p < kPairs; ++p) {
+      const auto [first, first_end, second, second_end] = columns[p];
+      uint4 result[2] = {x[j][p][0], x[j][p][1]};
+      if (!is_v) {
+        float n[2][kN];
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+          widen_all<T>(x[j][p][k], n[k]);
+#pragma unroll
+          for (int e = 0; e < kN; ++e) {
+            n[k][e] = n[k][e] * rstd * factor[p][k][e];
+            if (op.rounds_twice) n[k][e] = rounded(n[k][e]);
+          }
+        }
+        if constexpr (kNeighbours) {
+#pragma unroll
+          for (int e = 0; e < kN; e += 2) {
+            float* const of_second = n[1] + e;
+            if (first + (kWhole ? 0 : e) < op.rotary_dim)
+              turn(n[0][e], n[0][e + 1], cos[p][e / 2], sin[p][e / 2]);
+            if (second + (kWhole ? 0 : e) < op.rotary_dim)
+              turn(of_second[0], of_second[1], cos[p][(kN + e) / 2], sin[p][(kN + e) / 2]);
+          }
+        } else if (threadIdx.x + p * kLanes < op.turned_pairs) {
+#pragma unroll
+          for (int e = 0; e < kN; ++e) turn(n[0][e], n[1][e], cos[p][e], sin[p][e]);
+        }
+        result[0] = narrow_all<T>(n[0]);
+        result[1] = narrow_all<T>(n[1]);
+      }
+      const auto store = [&](T* head) {
+        store_columns<T, kWhole>(head, first, first_end, result[0]);
+        store_columns<T, kWhole>(head, second, second_end, result[1]);
+      };
+      if (part.y.data != nullptr) store(head_of(part.y, j));
+      if (slot >= 0)
+        store(reinterpret_cast<T*>(cached + (first_head + j) * part.cache.head_stride));
+    }
+  }
+}
+
+using RotatedKernel = void (*)(Rotated);
+
+/// The pairs of vectors of a lane, of a head with so many.
+int pairs_of_lane(int pairs) {
+  return static_cast<int>(std::bit_ceil(static_cast<unsigned>((pairs + 31) / 32)));
+}
+
+/// The lanes of a head with so many pairs of vectors.
+int lanes_of(int pairs) {
+  return std::clamp(static_cast<int>(std::bit_ceil(static_cast<unsigned>(pairs))), 4, 32);
+}
+
+template <class T, bool kWhole, bool kNeighbours>
+RotatedKernel kernel_for(int pairs) {
+  switch (lanes_of(pairs)) {
+    case 4:
+      return rms_norm_rotated<T, 4, 1, kWhole, kNeighbours>;
+    case 8:
+      return rms_norm_rotated<T, 8, 1, kWhole, kNeighbours>;
+    case 16:
+      return rms_norm_rotated<T, 16, 1, kWhole, kNeighbours>;
+  }
+  switch (pairs_of_lane(pairs)) {
+    case 1:
+      return rms_norm_rotated<T, 32, 1, kWhole, kNeighbours>;
+    case 2:
+      return rms_norm_rotated<T, 32, 2, kWhole, kNeighbours>;
+  }
+  if constexpr (sizeof(T) == 4) return rms_norm_rotated<T, 32, 4, kWhole, kNeighbours>;
+  return nullptr;  // of 16 bits, no head has so many
+}
+
+/// Are all vectors whole, at addresses that are multiples of 16 bytes?
+bool are_whole(const Rotated& op) {
+  const auto bits_of = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data); };
+  const int size = static_cast<int>(16 / bytes_of(op.dtype));
+  const int turned = op.neighbours_turn ? op.rotary_dim : op.rotary_dim / 2;
+  if (op.hidden % size != 0 || turned % size != 0) return false;
+  std::uintptr_t bits = bits_of(op.cos) | bits_of(op.sin) | op.cos_stride | op.sin_stride;
+  for (const RotatedPart& part : op.parts) {
+    if (part.heads == 0) continue;
+    bits |= address_bits({part.x}) | bits_of(part.weight) | part.weight_head_stride;
+    if (part.y.data != nullptr) bits |= address_bits({part.y});
+    if (part.cache.data != nullptr)
+      bits |= address_bits({{part.cache.data, part.cache.page_stride, part.cache.slot_stride}}) |
+              part.cache.head_stride;
+  }
+  return bits % 16 == 0;
+}
+
+}  // namespace
+
+cudaError_t launch(const Rotated& given, cudaStream_t stream) {
+  Rotated op = given;
+  if (op.tokens == 0) return cudaSuccess;
+  const auto vectors = [size = static_cast<int>(16 / bytes_of(op.dtype))](int columns) {
+    return (columns + size - 1) / size;
+  };
+  op.inverse = 1.0f / static_cast<float>(op.hidden);
+  op.half = op.neighbours_turn ? 0 : op.rotary_dim / 2;
+  op.turned_pairs = vectors(op.half);
+  op.rest = 2 * op.half;
+  const int rest_pairs = (vectors(op.hidden - op.rest) + 1) / 2;
+  op.middle = op.rest + rest_pairs * static_cast<int>(16 / bytes_of(op.dtype));
+  const int pairs = op.turned_pairs + rest_pairs, lanes = lanes_of(pairs);
+
+  // Few heads have lanes of their own each; of many, a few share what they load but once.
+  const cudaDeviceProp* device = nullptr;
+  const cudaError_t error = properties_of_device(&device);
+  if (error != cudaSuccess) return error;
+  std::int64_t heads = 0;
+  for (const RotatedPart& part : op.parts) heads += part.heads;
+  constexpr int kFewThreads = 1024;  // of an SM
+  const bool are_few = op.tokens * heads * lanes <= device->multiProcessorCount * kFewThreads;
+  op.group_heads = are_few ? 1 : kGroupHeads / pairs_of_lane(pairs);
+  for (RotatedPart& part : op.parts) {
+    part.first_group = op.token_groups;
+    op.token_groups += (part.heads + op.group_heads - 1) / op.group_heads;
+  }
+  op.groups = op.tokens * op.token_groups;
+  const int rows = kShortRows / lanes;
+  const std::int64_t blocks = (op.groups + rows - 1) / rows;
+  const std::int64_t group_bytes = std::int64_t{op.group_heads} * op.hidden * bytes_of(op.dtype);
+  op.prefetching_blocks = prefetching_blocks(rows * group_bytes, blocks);
+  const bool is_whole = are_whole(op);
+  const RotatedKernel kernel = with_type(op.dtype, [&](auto x) {
+    using T = decltype(x);
+    if (is_whole)
+      return op.neighbours_turn ? kernel_for<T, true, true>(pairs)
+                                : kernel_for<T, true, false>(pairs);
+    return op.neighbours_turn ? kernel_for<T, false, true>(pairs)
+                              : kernel_for<T, false, false>(pairs);
+  });
+  return launch_overlapping(kernel, {.x = blocks}, dim3(lanes, rows), 0, stream, op);
+}
+
+}  // namespace rmsnorm::kernels
