@@ -1,6 +1,7 @@
 /// \file
 /// rmsnorm.hpp hands each argument to the function of rmsnorm.h, as it is.
 
+#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -36,11 +37,28 @@ struct Arrays {
   DeviceTensor tiles{Dtype::e4m3, contiguous({512}), 16};
   DeviceTensor z{dtype, contiguous({3, 4, kHidden}), 14};
   DeviceTensor dz{dtype, contiguous({3, 4, kHidden}), 15};
+  DeviceTensor keys{dtype, contiguous({3, 2, kHidden}), 17};
+  DeviceTensor values{dtype, contiguous({3, 2, kHidden}), 18};
+  DeviceTensor angles{Dtype::fp32, contiguous({5, kHidden / 2}), 19};
+  DeviceTensor k_cache{dtype, contiguous({2, 2, 2, kHidden}), 20};
+  DeviceTensor v_cache{dtype, contiguous({2, 2, 2, kHidden}), 21};
+  DeviceTensor integers{Dtype::fp32, contiguous({3}), 22};
 
+  /// The integers 3, 0 and 2.
+  DLTensor places() const {
+    const std::int32_t numbers[] = {3, 0, 2};
+    std::vector<std::byte> bytes = integers.array.bytes();
+    std::memcpy(bytes.data(), numbers, sizeof(numbers));
+    integers.array.fill(bytes);
+    DLTensor view = integers.view;
+    view.dtype = {kDLInt, 32, 1};
+    return view;
+  }
   std::vector<std::vector<float>> now() const {
     std::vector<std::vector<float>> numbers;
     for (const DeviceTensor* tensor :
-         {&x, &y, &k, &k_out, &dy, &rstd, &dweight, &fp8, &scale, &dz, &tiles}) {
+         {&x, &y, &k, &k_out, &dy, &rstd, &dweight, &fp8, &scale, &dz, &tiles, &keys, &k_cache,
+          &v_cache}) {
       numbers.push_back(tensor->array.now());
     }
     return numbers;
@@ -55,6 +73,7 @@ TensorView view(const DeviceTensor& tensor) {
   const auto& strides = tensor.layout.strides;
   if (sizes.size() == 1) return {data, {sizes[0]}};
   if (sizes.size() == 2) return {data, {sizes[0], sizes[1]}};
+  if (sizes.size() == 4) return {data, {sizes[0], sizes[1], sizes[2], sizes[3]}};
   return {data, {sizes[0], sizes[1], sizes[2]}, {strides[0], strides[1], strides[2]}};
 }
 
@@ -161,6 +180,23 @@ std::vector<Function> functions() {
              of(a.dy), of(a.x), of(a.z), of(a.weight), of(a.y), of(a.dz), of(a.dweight),
              a.workspace.data(), bytes, RMSNORM_GATE_FIRST, kEps, 1);
        }},
+      {"forward_rotated",
+       [](Arrays& a) {
+         const DLTensor integers = a.places();
+         return rmsnorm_forward_rotated(
+             &a.x.view, &a.weight.view, &a.y.view, &a.keys.view, &a.k_weight.view, &a.keys.view,
+             &a.angles.view, &a.angles.view, &integers, &a.values.view, &a.k_cache.view,
+             &a.v_cache.view, &integers, RMSNORM_ROTATE_NEIGHBOURS, RMSNORM_ROUND_TWICE, kEps, 1,
+             nullptr);
+       },
+       [=](Arrays& a) {
+         a.places();
+         const TensorView integers = view<std::int32_t>(a.integers), angles = fp32(a.angles);
+         forward_rotated(
+             of(a.x), of(a.weight), of(a.y), of(a.keys), of(a.k_weight), of(a.keys), angles, angles,
+             integers, of(a.values), of(a.k_cache), of(a.v_cache), integers,
+             RMSNORM_ROTATE_NEIGHBOURS, RMSNORM_ROUND_TWICE, kEps, 1);
+       }},
   };
 }
 
@@ -199,4 +235,7 @@ TEST_CASE("a function of rmsnorm.hpp throws the library's sentence") {
   }
   CHECK_THROWS_AS(TensorView(&number, {1, 1, 1, 1, 1}), std::invalid_argument);
   CHECK_THROWS_AS(TensorView(&number, {1, 1}, {1}), std::invalid_argument);
+  std::int64_t integer = 0;
+  const DLTensor integers = TensorView(&integer, {1}).dl_tensor();
+  CHECK((integers.dtype.code == kDLInt && integers.dtype.bits == 64));
 }

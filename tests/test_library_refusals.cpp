@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstring>
 #include <map>
 #include <regex>
 #include <set>
@@ -54,6 +55,17 @@ struct Arguments {
     add({"scale"}, {4, 3, 1}, Dtype::fp32);
     add({"limit"}, {1}, Dtype::fp32);
     add({"workspace"}, {1 << 16}, Dtype::fp32);
+    add({"v"}, {4, 2, 64}, Dtype::bf16);
+    add({"cos", "sin"}, {5, 32}, Dtype::fp32);
+    add({"k_cache", "v_cache"}, {2, 3, 2, 64}, Dtype::bf16);
+    add({"positions", "slots"}, {4}, Dtype::fp32);
+    for (const char* name : {"positions", "slots"}) {  // integers from 0 on
+      Argument& t = tensors.at(name);
+      std::vector<std::byte> bytes(t.array.before().size() * 4);
+      for (std::int32_t i = 0; i < 4; ++i) std::memcpy(&bytes[(64 + i) * 4], &i, 4);
+      t.array.fill(bytes);
+      t.view.dtype = {kDLInt, 32, 1};
+    }
   }
   const DLTensor* operator()(const char* tensor) const { return tensors.at(tensor).pointer; }
   float operator[](const char* number) const { return numbers.at(number); }
@@ -71,7 +83,8 @@ struct Arguments {
       {"workspace_bytes", 4 << 16},
       {"scaling", RMSNORM_SCALE_GROUP},
       {"rounding", RMSNORM_ROUND_ONCE},
-      {"gate", RMSNORM_GATE_LAST}};
+      {"gate", RMSNORM_GATE_LAST},
+      {"rotation", RMSNORM_ROTATE_HALVES}};
   cudaStream_t stream = nullptr;
 };
 
@@ -193,6 +206,15 @@ rmsnorm_status backward_gated(const Arguments& a) {
       gate_of(a), a["eps"], a["weight_bias"], a.stream);
 }
 
+rmsnorm_status forward_rotated(const Arguments& a) {
+  return rmsnorm_forward_rotated(
+      a("q"), a("q_weight"), a("q_out"), a("k"), a("k_weight"), a("k_out"), a("cos"), a("sin"),
+      a("positions"), a("v"), a("k_cache"), a("v_cache"), a("slots"),
+      static_cast<rmsnorm_rotation>(static_cast<int>(a["rotation"])),
+      static_cast<rmsnorm_rounding>(static_cast<int>(a["rounding"])), a["eps"], a["weight_bias"],
+      a.stream);
+}
+
 /// Each of these functions says what is wrong, and does nothing.
 /// \param other  changes that make other right arguments first
 void check_mistake(
@@ -206,7 +228,8 @@ void check_mistake(
       {"forward_rstd", forward_rstd},
       {"backward", backward},
       {"forward_gated", forward_gated},
-      {"backward_gated", backward_gated}};
+      {"backward_gated", backward_gated},
+      {"forward_rotated", forward_rotated}};
   std::istringstream names(functions);
   for (std::string name; names >> name;) {
     CAPTURE(name, mistake);
@@ -260,8 +283,8 @@ TEST_CASE("a stream that does not exist is CUDA's error") {
   REQUIRE(cudaStreamDestroy(arguments.stream) == cudaSuccess);
   const auto before = arguments.now();
   for (const auto call :
-       {forward, forward_pair, residual_add, forward_rstd, backward, forward_gated,
-        backward_gated}) {
+       {forward, forward_pair, residual_add, forward_rstd, backward, forward_gated, backward_gated,
+        forward_rotated}) {
     CHECK(call(arguments) == RMSNORM_CUDA_ERROR);
     CHECK_THAT(rmsnorm_last_error(), contains("CUDA could not launch the kernel: "));
     CHECK(cudaGetLastError() == cudaSuccess);
@@ -302,8 +325,25 @@ TEST_CASE("without columns the library's passes for training do nothing") {
   CHECK(backward(a) == RMSNORM_OK);
   CHECK(forward_gated(a) == RMSNORM_OK);
   CHECK(backward_gated(a) == RMSNORM_OK);
+  change(a, "q q_out shape 4 3 0, k k_out v shape 4 2 0, q_weight k_weight shape 0");
+  change(a, "cos sin shape 5 0, k_cache v_cache shape 2 3 2 0");
+  CHECK(forward_rotated(a) == RMSNORM_OK);
   const DeviceArray& rstd = a.tensors.at("rstd").array;
   CHECK(rstd.now() == rstd.before());
+}
+
+TEST_CASE("without tokens, heads or slots a norm with a rotation does nothing, or less") {
+  NEEDS_GPU();
+  Arguments a;
+  change(a, "q q_out shape 0 3 64, k k_out v shape 0 2 64, positions slots shape 0");
+  change(a, "positions slots dtype int 32 1, cos sin shape 0 32, k_cache v_cache shape 0 3 2 64");
+  const auto before = a.now();
+  CHECK(forward_rotated(a) == RMSNORM_OK);
+  CHECK(a.now() == before);
+  Arguments b;
+  change(b, "q q_out shape 4 0 64, q no_data, q_out no_data");
+  CHECK(forward_rotated(b) == RMSNORM_OK);
+  CHECK(b.tensors.at("k_out").array.now() != b.tensors.at("k_out").array.before());
 }
 
 TEST_CASE("the size of a workspace needs a tensor, and a place to be written to") {

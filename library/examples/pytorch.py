@@ -154,6 +154,46 @@ def compare_gated(torch, rmsnorm, dtype):
     return count
 
 
+def compare_rotated(torch, rmsnorm, dtype):
+    """Norms with a rotation, in place and stored in caches; how many results there were."""
+    device = torch.device("cuda")
+    count = 0
+
+    def theirs(x, weight, cos, sin, rotation):
+        n = torch.nn.functional.rms_norm(x.double(), x.shape[-1:], weight.double(), EPS)
+        n, rest = n.tensor_split([2 * cos.shape[-1]], -1)
+        a, b = n.chunk(2, -1) if rotation == "halves" else (n[..., ::2], n[..., 1::2])
+        both = a * cos - b * sin, b * cos + a * sin
+        n = torch.cat(both, -1) if rotation == "halves" else torch.stack(both, -1).flatten(-2)
+        return torch.cat((n, rest), -1).to(dtype)
+
+    for tokens, head_dim, rotary_dim in ((3, 128, 128), (1000, 128, 64), (77, 256, 256), (9, 80, 20)):
+        for rotation in ("halves", "neighbours"):
+            heads = 32, 8, 8
+            packed = torch.randn(tokens, sum(heads), head_dim, device=device, dtype=dtype)
+            q, k, v = packed.split(heads, 1)
+            q_weight, k_weight = torch.randn(2, head_dim, device=device, dtype=dtype)
+            angles = torch.rand(4096, rotary_dim // 2, device=device) * 1000
+            cos, sin = angles.cos(), angles.sin()
+            positions = torch.randint(4096, (tokens,), device=device)
+            of_token = [table[positions][:, None].double() for table in (cos, sin)]
+            expected = [theirs(x, weight, *of_token, rotation)
+                        for x, weight in ((q, q_weight), (k, k_weight))]
+            pages = tokens // 16 + 2
+            caches = torch.zeros(2, pages, 8, 16, head_dim, device=device, dtype=dtype)
+            slots = torch.randperm(16 * pages, device=device)[:tokens]
+            got = rmsnorm.rms_norm_rotated_(
+                q, q_weight, k, k_weight, cos, sin, positions, EPS, v=v, k_cache=caches[0],
+                v_cache=caches[1], slots=slots, cache_layout="HND", rotation=rotation)
+            torch.testing.assert_close(list(got), expected)
+            stored = caches.transpose(2, 3).reshape(2, -1, 8, head_dim)
+            assert torch.equal(stored[:, slots], torch.stack((k, v)))
+            stored[:, slots] = 0
+            assert not stored.any()
+            count += 4
+    return count
+
+
 def model_of(torch):
     """A small language model of torch.nn's parts."""
     nn = torch.nn
@@ -274,7 +314,8 @@ def main():
     torch.manual_seed(1)
     count = 0
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
-        count += compare(torch, rmsnorm, dtype) + compare_gated(torch, rmsnorm, dtype)
+        for compare_some in (compare, compare_gated, compare_rotated):
+            count += compare_some(torch, rmsnorm, dtype)
     print(f"librmsnorm {version}: {count} results agree with PyTorch {torch.__version__}")
     print(compare_models(torch, rmsnorm, torch.device("cuda")))
     return 0

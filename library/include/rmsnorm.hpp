@@ -38,8 +38,9 @@ class Error : public std::runtime_error {
 /// Where a tensor lies in a GPU's memory, and how. The memory stays the caller's.
 class TensorView {
  public:
-  /// \param data the first element: float, __half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2, or
-  ///     std::uint8_t for scales that are powers of two
+  /// \param data the first element: float, __half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2,
+  ///     std::uint8_t for scales that are powers of two, or std::int32_t or std::int64_t for
+  ///     positions and slots
   /// \param sizes of each dimension, 4 at most; the last is a row's columns
   /// \param strides of each dimension, in elements; none: contiguous
   /// \param device the number of the CUDA device whose memory it is
@@ -59,18 +60,23 @@ class TensorView {
     constexpr bool is_e4m3 = std::is_same_v<T, __nv_fp8_e4m3>;
     constexpr bool is_byte = std::is_same_v<T, std::uint8_t>;
     constexpr bool is_8_bits = is_e4m3 || is_byte || std::is_same_v<T, __nv_fp8_e5m2>;
+    constexpr bool is_long = std::is_same_v<T, std::int64_t>;
+    constexpr bool is_integer = is_long || std::is_same_v<T, std::int32_t>;
+    constexpr bool is_float = std::is_same_v<T, float>;
     static_assert(
-        is_8_bits || is_bfloat || std::is_same_v<T, float> || std::is_same_v<T, __half>,
-        "elements are float, __half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2 or bytes");
+        is_8_bits || is_bfloat || is_integer || is_float || std::is_same_v<T, __half>,
+        "elements are float, __half, __nv_bfloat16, __nv_fp8_e4m3, __nv_fp8_e5m2, bytes or "
+        "integers of 32 or 64 bits");
     tensor_.data = const_cast<T*>(data);
     tensor_.device = {kDLCUDA, device};
     tensor_.ndim = static_cast<int>(sizes.size());
-    tensor_.dtype.code = is_byte     ? kDLUInt
-                         : is_e4m3   ? RMSNORM_FLOAT8_E4M3FN
-                         : is_8_bits ? RMSNORM_FLOAT8_E5M2
-                         : is_bfloat ? kDLBfloat
-                                     : kDLFloat;
-    tensor_.dtype.bits = std::is_same_v<T, float> ? 32 : is_8_bits ? 8 : 16;
+    tensor_.dtype.code = is_byte      ? kDLUInt
+                         : is_integer ? kDLInt
+                         : is_e4m3    ? RMSNORM_FLOAT8_E4M3FN
+                         : is_8_bits  ? RMSNORM_FLOAT8_E5M2
+                         : is_bfloat  ? kDLBfloat
+                                      : kDLFloat;
+    tensor_.dtype.bits = is_long ? 64 : is_integer || is_float ? 32 : is_8_bits ? 8 : 16;
     tensor_.dtype.lanes = 1;
   }
 
@@ -210,6 +216,23 @@ inline void backward_gated(
   detail::check(rmsnorm_backward_gated(
       Argument(dy), Argument(x), Argument(z), Argument(weight), Argument(dx), Argument(dz),
       Argument(dweight), workspace, workspace_bytes, gate, eps, weight_bias, stream));
+}
+
+/// rmsnorm_forward_rotated(); tensors of std::nullopt are not there. \throws Error
+inline void forward_rotated(
+    const TensorView& q, const std::optional<TensorView>& q_weight, const TensorView& q_out,
+    const TensorView& k, const std::optional<TensorView>& k_weight,
+    const std::optional<TensorView>& k_out, const TensorView& cos, const TensorView& sin,
+    const std::optional<TensorView>& positions, const std::optional<TensorView>& v,
+    const std::optional<TensorView>& k_cache, const std::optional<TensorView>& v_cache,
+    const std::optional<TensorView>& slots, rmsnorm_rotation rotation, rmsnorm_rounding rounding,
+    float eps, float weight_bias = 0, CUstream_st* stream = nullptr) {
+  using detail::Argument;
+  detail::check(rmsnorm_forward_rotated(
+      Argument(q), Argument(q_weight), Argument(q_out), Argument(k), Argument(k_weight),
+      Argument(k_out), Argument(cos), Argument(sin), Argument(positions), Argument(v),
+      Argument(k_cache), Argument(v_cache), Argument(slots), rotation, rounding, eps, weight_bias,
+      stream));
 }
 
 }  // namespace rmsnorm

@@ -148,3 +148,17 @@ rmsnorm_status rmsnorm_backward_gated(
   add("gate %lld ", gate);
   return end(eps, weight_bias, stream);
 }
+
+rmsnorm_status rmsnorm_forward_rotated(
+    const DLTensor* q, const DLTensor* q_weight, const DLTensor* q_out, const DLTensor* k,
+    const DLTensor* k_weight, const DLTensor* k_out, const DLTensor* cos, const DLTensor* sin,
+    const DLTensor* positions, const DLTensor* v, const DLTensor* k_cache, const DLTensor* v_cache,
+    const DLTensor* slots, rmsnorm_rotation rotation, rmsnorm_rounding rounding, float eps,
+    float weight_bias, struct CUstream_st* stream) {
+  begin(
+      "q q_weight q_out k k_weight k_out cos sin positions v k_cache v_cache slots", q, q_weight,
+      q_out, k, k_weight, k_out, cos, sin, positions, v, k_cache, v_cache, slots);
+  add("rotation %lld ", rotation);
+  add("rounding %lld ", rounding);
+  return end(eps, weight_bias, stream);
+}

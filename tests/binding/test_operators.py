@@ -147,9 +147,36 @@ def backward_gated(dy, x, z, weight, eps, out, gate=0, weight_bias=0.0):
     return out
 
 
+def turned(x, weight, cos, sin, positions, eps, neighbours, rounds_twice, weight_bias):
+    """As a model does it, one step after the other."""
+    normed = scaled(x * (x.square().mean(-1, keepdim=True) + eps).rsqrt(), weight, weight_bias)
+    if positions is None:
+        positions = torch.arange(x.shape[:-2].numel()).view(x.shape[:-2])
+    c, s = cos[positions][..., None, :], sin[positions][..., None, :]
+    head, rest = normed.split((2 * cos.shape[1], x.shape[-1] - 2 * cos.shape[1]), -1)
+    a, b = (head[..., ::2], head[..., 1::2]) if neighbours else head.chunk(2, -1)
+    both = a * c - b * s, b * c + a * s
+    head = torch.stack(both, -1).flatten(-2) if neighbours else torch.cat(both, -1)
+    return torch.cat((head, rest), -1).to(x.dtype)
+
+
+def norm_rotated(q, q_weight, k, k_weight, cos, sin, positions, eps, out=None, v=None, k_cache=None,
+                 v_cache=None, slots=None, rotation=0, rounds_twice=False, weight_bias=0.0):
+    CALLS.append("rms_norm_rotated" + " neighbours" * rotation + " twice" * rounds_twice)
+    options = cos, sin, positions, eps, rotation, rounds_twice, weight_bias
+    results = turned(q, q_weight, *options), turned(k, k_weight, *options)
+    for cache, heads in ((k_cache, results[1]), (v_cache, v)):
+        if cache is not None:
+            for slot, one in zip(slots.flatten().tolist(), heads.flatten(0, -3)):
+                if slot >= 0:
+                    cache.data[slot // cache.shape[1], slot % cache.shape[1]] = one
+    return results if out is None else tuple(map(write, out, results))
+
+
 STAND_INS = {"rms_norm": norm, "rms_norm_rstd": norm_rstd, "backward": backward,
              "residual_add": residual_add, "rms_norm_fp8": norm_fp8,
-             "rms_norm_gated": norm_gated, "backward_gated": backward_gated}
+             "rms_norm_gated": norm_gated, "backward_gated": backward_gated,
+             "rms_norm_rotated": norm_rotated}
 E4M3 = torch.float8_e4m3fn
 
 
@@ -210,6 +237,59 @@ class Operators(unittest.TestCase):
                 with self.subTest(operator=operator, scaling=scaling, layout=layout):
                     torch.library.opcheck(
                         operator, arguments, test_utils=("test_schema", "test_faketensor"))
+
+    def test_a_rotation_has_its_operators_in_place_and_with_caches(self):
+        cos, sin, weight = random(9, 3), random(9, 3), random(8)
+        positions, slots = torch.tensor([[8, 0, 3], [1, 8, 2]]), torch.tensor([3, -1, 0, 7, -5, 4])
+
+        def new_caches():
+            return torch.zeros(2, 4, 2, 8), torch.zeros(2, 4, 2, 8)
+
+        q, k, v = random(2, 3, 7, 8).split((3, 2, 2), 2)
+        for caches in ((v, *new_caches(), slots), (None, None, None, None)):
+            for operator in (NORM.rms_norm_rotated, NORM.rms_norm_rotated_):
+                arguments = (q.clone(), weight, k.clone(), None, cos, sin, positions, *caches, EPS,
+                             0.0, False, True)
+                torch.library.opcheck(operator, arguments)
+        for neighbours in (False, True):
+            options = cos, sin, positions, EPS, neighbours, False, 1.0
+            expected = turned(q, weight, *options), turned(k, random(1) * 0 + weight, *options)
+            kept = slots >= 0
+            for make in (lambda function: function, compiled):
+                for name in ("rms_norm_rotated", "rms_norm_rotated_"):
+                    k_cache, v_cache = (one.transpose(1, 2).contiguous() for one in new_caches())
+                    packed = torch.cat((q, k, v), 2)
+
+                    def run(packed, k_cache, v_cache):
+                        q, k, v = packed.split((3, 2, 2), 2)
+                        return getattr(rmsnorm, name)(
+                            q, weight, k, weight, cos, sin, positions, EPS, v=v, k_cache=k_cache,
+                            v_cache=v_cache, slots=slots, cache_layout="HND", weight_bias=1.0,
+                            rotation="neighbours" if neighbours else "halves")
+
+                    version = k_cache._version
+                    got = make(run)(packed, k_cache, v_cache)
+                    torch.testing.assert_close(tuple(got), expected)
+                    self.assertGreater(k_cache._version, version)
+                    first = (q, k) if name == "rms_norm_rotated" else expected
+                    torch.testing.assert_close(packed, torch.cat((*first, v), 2))
+                    for cache, heads in ((k_cache, expected[1]), (v_cache, v)):
+                        by_slot = torch.zeros(8, 2, 8)
+                        by_slot[slots[kept]] = heads.flatten(0, 1)[kept]
+                        torch.testing.assert_close(cache.transpose(1, 2).reshape(8, 2, 8), by_slot)
+        CALLS.clear()
+        rmsnorm.rms_norm_rotated(q, None, k, None, cos, sin, None, EPS, rounding="twice")
+        self.assertEqual(CALLS, ["rms_norm_rotated twice"])
+        for options, sentence in [
+            ({"rotation": "pairs"}, "rotation is 'pairs': it needs to be 'halves' or 'neighbours'"),
+            ({"rounding": "never"}, "rounding is 'never'"),
+            ({"cache_layout": "DHN"}, "cache_layout is 'DHN'")
+        ]:
+            with self.assertRaisesRegex(ValueError, sentence):
+                rmsnorm.rms_norm_rotated(q, None, k, None, cos, sin, None, EPS, **options)
+        for call in (rmsnorm.rms_norm_rotated, rmsnorm.rms_norm_rotated_):
+            with self.assertRaisesRegex(RuntimeError, "with a rotation record no gradient"):
+                call(q.clone().requires_grad_() * 1, None, k, None, cos, sin, None, EPS)
 
     def test_a_gate_has_its_operators_gradients_and_groups(self):
         x, z, dy = (random(3, 5, 8) for _ in range(3))

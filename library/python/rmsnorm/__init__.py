@@ -19,9 +19,10 @@ from .binding import (  # noqa: E402
     workspace_bytes)
 from .operators import (  # noqa: E402
     RMSNorm, fused_add_rms_norm, fused_add_rms_norm_, fused_add_rms_norm_fp8_, rms_norm,
-    rms_norm_fp8, rms_norm_gated)
+    rms_norm_fp8, rms_norm_gated, rms_norm_rotated, rms_norm_rotated_)
 
 __all__ = [
     "Error", "Failure", "RMSNorm", "backward", "fused_add_rms_norm", "fused_add_rms_norm_",
     "fused_add_rms_norm_fp8_", "load", "residual_add", "rms_norm", "rms_norm_fp8", "rms_norm_gated",
-    "rms_norm_pair", "rms_norm_rstd", "version", "workspace_bytes"]
+    "rms_norm_pair", "rms_norm_rotated", "rms_norm_rotated_", "rms_norm_rstd", "version",
+    "workspace_bytes"]

@@ -175,6 +175,7 @@ PyMethodDef functions[] = {
     FUNCTION(rmsnorm_forward_gated),
     FUNCTION(rmsnorm_backward_gated_workspace_bytes),
     FUNCTION(rmsnorm_backward_gated),
+    FUNCTION(rmsnorm_forward_rotated),
 };
 #undef FUNCTION
 

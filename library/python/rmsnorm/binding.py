@@ -27,7 +27,7 @@ import os
 import torch
 from torch.utils.dlpack import to_dlpack
 
-_VERSION = 1, 4  # major and minor, of the header that this file was written for
+_VERSION = 1, 5  # major and minor, of the header that this file was written for
 _CUDA_ERROR = 9  # RMSNORM_CUDA_ERROR: it and those after it are no refusals
 _INSTALLED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "librmsnorm.so")
 _library = None
@@ -73,6 +73,7 @@ _FUNCTIONS = {
     "rmsnorm_forward_gated": (4, [ctypes.c_int] * 2 + _FLOATS),
     "rmsnorm_backward_gated_workspace_bytes": (1, [ctypes.c_void_p]),
     "rmsnorm_backward_gated": (7, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int] + _FLOATS),
+    "rmsnorm_forward_rotated": (13, [ctypes.c_int] * 2 + _FLOATS),
 }
 _WITHOUT_STREAM = {"rmsnorm_backward_workspace_bytes", "rmsnorm_backward_gated_workspace_bytes"}
 
@@ -82,6 +83,7 @@ _FP8_CODES = {torch.float8_e4m3fn: 10, torch.float8_e5m2: 12}
 _CODE_AT = 20
 GIVEN, ROW, GROUP, BLOCK = 0, 1, 2, 3  # the values of rmsnorm_scaling
 LAST, FIRST = 0, 1  # the values of rmsnorm_gate
+HALVES, NEIGHBOURS = 0, 1  # the values of rmsnorm_rotation
 
 
 class Error(ValueError):
@@ -148,7 +150,7 @@ def _loaded():
 
 
 def version():
-    """The library's version, as in (1, 4, 0)."""
+    """The library's version, as in (1, 5, 0)."""
     return _parts(_loaded().rmsnorm_version())
 
 
@@ -295,4 +297,28 @@ def backward_gated(dy, x, z, weight, eps, out=None, gate=LAST, weight_bias=0.0):
     _call(
         "rmsnorm_backward_gated", _rows(dy), _rows(x), _rows(z), weight, _rows(dx), _rows(dz),
         dweight, workspace.data_ptr(), workspace.nbytes, gate, eps, weight_bias)
+    return out
+
+
+def _heads(tensor):
+    """The tensor (..., heads, head_dim) as (tokens, heads, head_dim)."""
+    if tensor is None or tensor.dim() <= 3:  # fewer are for the library to refuse
+        return tensor
+    return tensor.view(tensor.shape[:-2].numel(), *tensor.shape[-2:])
+
+
+def rms_norm_rotated(
+        q, q_weight, k, k_weight, cos, sin, positions, eps, out=None, v=None, k_cache=None,
+        v_cache=None, slots=None, rotation=HALVES, rounds_twice=False, weight_bias=0.0):
+    """RMSNorm and a rotation of each head of q and k (..., heads, head_dim), in one launch; `out` is
+    a pair of tensors, which may be q and k. With caches (pages, page_size, heads, head_dim), k, as it
+    is then, and v are also stored in slots; k's tensor of `out` may be None. positions and slots are
+    (...)."""
+    if out is None:
+        out = torch.empty_like(q), torch.empty_like(k)
+    tokens = [one if one is None or one.dim() == 1 else one.reshape(-1) for one in (positions, slots)]
+    _call(
+        "rmsnorm_forward_rotated", _heads(q), q_weight, _heads(out[0]), _heads(k), k_weight,
+        _heads(out[1]), cos, sin, tokens[0], _heads(v), k_cache, v_cache, tokens[1], rotation,
+        rounds_twice, eps, weight_bias)
     return out

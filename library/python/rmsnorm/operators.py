@@ -237,6 +237,36 @@ torch.library.register_autograd(
     "rmsnorm::rms_norm_gated_backward", _refuse_second_derivative, lib=_operators)
 
 
+# With a rotation, without a gradient: in place, or as new tensors. Caches are written either way.
+
+
+def _run_rms_norm_rotated(q, q_weight, k, k_weight, cos, sin, positions, v, k_cache, v_cache, slots,
+                          eps, weight_bias, neighbours, rounds_twice, out=None):
+    out = binding.rms_norm_rotated(
+        q, q_weight, k, k_weight, cos, sin, positions, eps, out, v, k_cache, v_cache, slots,
+        binding.NEIGHBOURS if neighbours else binding.HALVES, rounds_twice, weight_bias)
+    _increment_version([one for one in (k_cache, v_cache) if one is not None])
+    return out
+
+
+def _run_rms_norm_rotated_(q, q_weight, k, *others):
+    _run_rms_norm_rotated(q, q_weight, k, *others, (q, k))
+    _increment_version((q, k))
+
+
+_ROTATED_SCHEMA = (
+    "Tensor? k_weight, Tensor cos, Tensor sin, Tensor? positions, Tensor? v, Tensor(a!)? k_cache, "
+    "Tensor(b!)? v_cache, Tensor? slots, float eps, float weight_bias, bool neighbours, "
+    "bool rounds_twice) -> ")
+_rms_norm_rotated = _define(
+    "rms_norm_rotated(Tensor q, Tensor? q_weight, Tensor k, " + _ROTATED_SCHEMA +
+    "(Tensor, Tensor)",
+    _run_rms_norm_rotated, lambda q, _, k, *__: (torch.empty_like(q), torch.empty_like(k)))
+_rms_norm_rotated_ = _define(
+    "rms_norm_rotated_(Tensor(c!) q, Tensor? q_weight, Tensor(d!) k, " + _ROTATED_SCHEMA + "()",
+    _run_rms_norm_rotated_, lambda *_: None)
+
+
 class _Recorded(torch.autograd.Function):
     """The same for a call that nothing but autograd has to see: without the dispatcher, which takes
     longer than all else that the call does on the CPU."""
@@ -435,6 +465,62 @@ def rms_norm_gated(
     parts = x.shape[:-1].numel(), groups, x.shape[-1] // groups
     weight = None if weight is None else weight.reshape(parts[1:])
     return run(x.reshape(parts), z.reshape(parts), weight, *options).reshape(x.shape)
+
+
+def _rotated(in_place, q, q_weight, k, k_weight, cos, sin, positions, eps, v, k_cache, v_cache, slots,
+             cache_layout, rotation, rounding, weight_bias):
+    _check_choices(
+        cache_layout=(cache_layout, ("NHD", "HND")), rotation=(rotation, ("halves", "neighbours")),
+        rounding=(rounding, ("once", "twice")))
+    tensors = q, q_weight, k, k_weight, cos, sin, positions, v, k_cache, v_cache, slots
+    wants_gradient, is_seen = _look_at(*tensors)
+    if wants_gradient:
+        raise RuntimeError(
+            "rmsnorm's norms with a rotation record no gradient, which a tensor requires: use "
+            "torch.no_grad(), or rms_norm and a rotation that has one")
+    if cache_layout == "HND":
+        tensors = *tensors[:8], *(
+            None if one is None else one.transpose(1, 2) for one in (k_cache, v_cache)), slots
+    options = eps, weight_bias, rotation == "neighbours", rounding == "twice"
+    if not in_place:
+        return (_rms_norm_rotated if is_seen else _run_rms_norm_rotated)(*tensors, *options)
+    (_rms_norm_rotated_ if is_seen else _run_rms_norm_rotated_)(*tensors, *options)
+    return q, k
+
+
+def rms_norm_rotated(
+        q, q_weight, k, k_weight, cos, sin, positions, eps, *, v=None, k_cache=None, v_cache=None,
+        slots=None, cache_layout="NHD", rotation="halves", rounding="once", weight_bias=0.0):
+    """RMSNorm of each head of q and k (..., heads, head_dim), times its weight + weight_bias, turned
+    by the angles of its token's position, in one launch: two new tensors. Nothing may want a
+    gradient.
+
+    q_weight, k_weight: (head_dim), (heads, head_dim) or None, of the type of q or of float32.
+    cos, sin: (positions, rotary_dim / 2), of the type of q or of float32. Other columns of a head
+        than the first rotary_dim are normed and not turned.
+    positions: (...), int32 or int64: rows of cos and sin. None: each token's number.
+    v, k_cache, v_cache, slots: k as it is returned, and v as it is, are also stored in slot
+        slots[...], int32 or int64, of caches (pages, page_size, heads, head_dim). A negative slot is
+        none. Without v and v_cache, k alone is stored.
+    cache_layout: "NHD", or "HND": caches are (pages, heads, page_size, head_dim).
+    rotation: "halves", where columns c and c + rotary_dim / 2 are turned together, or "neighbours",
+        2 * c and 2 * c + 1.
+    rounding: "once", or "twice": to the type of q before the rotation, too.
+
+    positions that are not in the tables, and slots that are not in the caches or that two tokens
+    have, are not noticed: other memory is read or overwritten then, or a slot has parts of both."""
+    return _rotated(
+        False, q, q_weight, k, k_weight, cos, sin, positions, eps, v, k_cache, v_cache, slots,
+        cache_layout, rotation, rounding, weight_bias)
+
+
+def rms_norm_rotated_(
+        q, q_weight, k, k_weight, cos, sin, positions, eps, *, v=None, k_cache=None, v_cache=None,
+        slots=None, cache_layout="NHD", rotation="halves", rounding="once", weight_bias=0.0):
+    """The same in place. Returns q and k."""
+    return _rotated(
+        True, q, q_weight, k, k_weight, cos, sin, positions, eps, v, k_cache, v_cache, slots,
+        cache_layout, rotation, rounding, weight_bias)
 
 
 class RMSNorm(torch.nn.RMSNorm):
