@@ -167,7 +167,8 @@ def compare_rotated(torch, rmsnorm, dtype):
         n = torch.cat(both, -1) if rotation == "halves" else torch.stack(both, -1).flatten(-2)
         return torch.cat((n, rest), -1).to(dtype)
 
-    for tokens, head_dim, rotary_dim in ((3, 128, 128), (1000, 128, 64), (77, 256, 256), (9, 80, 20)):
+    for tokens, head_dim, rotary_dim in (
+            (3, 128, 128), (1000, 128, 64), (77, 256, 256), (9, 80, 20)):
         for rotation in ("halves", "neighbours"):
             heads = 32, 8, 8
             packed = torch.randn(tokens, sum(heads), head_dim, device=device, dtype=dtype)

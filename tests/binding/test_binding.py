@@ -27,8 +27,8 @@ except ImportError:
 
 ROOT = Path(__file__).resolve().parents[2]
 TYPES = {torch.float32: "2.32.1", torch.float16: "2.16.1", torch.bfloat16: "4.16.1",
-         torch.float8_e4m3fn: "10.8.1", torch.float8_e5m2: "12.8.1", torch.uint8: "1.8.1", torch.int32: "0.32.1",
-         torch.int64: "0.64.1"}
+         torch.float8_e4m3fn: "10.8.1", torch.float8_e5m2: "12.8.1", torch.uint8: "1.8.1",
+         torch.int32: "0.32.1", torch.int64: "0.64.1"}
 OF_X = list(TYPES)[:3]
 REFUSED = 3.0  # a weight_bias that the stub refuses
 FAILED = 4.0  # and one with which CUDA could not do it
@@ -184,8 +184,8 @@ class Binding(unittest.TestCase):
         of_tokens = [(one, (tokens, one.shape[2], columns), (7 * columns, columns, 1))
                      for one in (q, k, v)]
         out = self.rmsnorm.rms_norm_rotated(
-            q, weights[0], k, weights[1], cos, sin, positions, 1 / 1024, (q, k), v, k_cache, v_cache,
-            slots, self.rmsnorm.NEIGHBOURS, True, 1.0)
+            q, weights[0], k, weights[1], cos, sin, positions, 1 / 1024, (q, k), v, k_cache,
+            v_cache, slots, self.rmsnorm.NEIGHBOURS, True, 1.0)
         self.assertTrue(out[0] is q and out[1] is k)
         self.assert_said(
             "rotation 1 rounding 1 eps 1/1024 bias 1 stream 0", q=of_tokens[0], q_weight=weights[0],
@@ -196,8 +196,8 @@ class Binding(unittest.TestCase):
         q_out, k_out = self.rmsnorm.rms_norm_rotated(q, None, k, None, cos, sin, None, 0.0)
         self.assertEqual((q_out.shape, k_out.shape), (q.shape, k.shape))
         self.assert_said(
-            "rotation 0 rounding 0 eps 0/1024 bias 0 stream 0", q=q, q_weight=None, q_out=q_out, k=k,
-            k_weight=None, k_out=k_out, cos=cos, sin=sin, positions=None, v=None, k_cache=None,
+            "rotation 0 rounding 0 eps 0/1024 bias 0 stream 0", q=q, q_weight=None, q_out=q_out,
+            k=k, k_weight=None, k_out=k_out, cos=cos, sin=sin, positions=None, v=None, k_cache=None,
             v_cache=None, slots=None)
 
     def test_8_bits_are_handed_over_with_their_type_and_the_scales_as_they_lie(self):

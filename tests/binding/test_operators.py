@@ -247,10 +247,9 @@ class Operators(unittest.TestCase):
 
         q, k, v = random(2, 3, 7, 8).split((3, 2, 2), 2)
         for caches in ((v, *new_caches(), slots), (None, None, None, None)):
-            for operator in (NORM.rms_norm_rotated, NORM.rms_norm_rotated_):
-                arguments = (q.clone(), weight, k.clone(), None, cos, sin, positions, *caches, EPS,
-                             0.0, False, True)
-                torch.library.opcheck(operator, arguments)
+            arguments = (weight, k.clone(), None, cos, sin, positions, *caches, EPS, 0.0, False, True)
+            for operator, of_q in [(NORM.rms_norm_rotated, q), (NORM.rms_norm_rotated_, q.clone())]:
+                torch.library.opcheck(operator, (of_q, *arguments))
         for neighbours in (False, True):
             options = cos, sin, positions, EPS, neighbours, False, 1.0
             expected = turned(q, weight, *options), turned(k, random(1) * 0 + weight, *options)

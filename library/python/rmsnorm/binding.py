@@ -310,15 +310,16 @@ def _heads(tensor):
 def rms_norm_rotated(
         q, q_weight, k, k_weight, cos, sin, positions, eps, out=None, v=None, k_cache=None,
         v_cache=None, slots=None, rotation=HALVES, rounds_twice=False, weight_bias=0.0):
-    """RMSNorm and a rotation of each head of q and k (..., heads, head_dim), in one launch; `out` is
-    a pair of tensors, which may be q and k. With caches (pages, page_size, heads, head_dim), k, as it
-    is then, and v are also stored in slots; k's tensor of `out` may be None. positions and slots are
-    (...)."""
+    """RMSNorm and a rotation of each head of q and k (..., heads, head_dim), in one launch; `out`
+    is a pair of tensors, which may be q and k. positions and slots are (...). With caches (pages,
+    page_size, heads, head_dim), k, as it is then, and v are also stored in their slots, and k's
+    tensor of `out` may be None."""
     if out is None:
         out = torch.empty_like(q), torch.empty_like(k)
-    tokens = [one if one is None or one.dim() == 1 else one.reshape(-1) for one in (positions, slots)]
+    positions, slots = (
+        one if one is None or one.dim() == 1 else one.reshape(-1) for one in (positions, slots))
     _call(
         "rmsnorm_forward_rotated", _heads(q), q_weight, _heads(out[0]), _heads(k), k_weight,
-        _heads(out[1]), cos, sin, tokens[0], _heads(v), k_cache, v_cache, tokens[1], rotation,
+        _heads(out[1]), cos, sin, positions, _heads(v), k_cache, v_cache, slots, rotation,
         rounds_twice, eps, weight_bias)
     return out

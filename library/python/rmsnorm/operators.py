@@ -467,8 +467,8 @@ def rms_norm_gated(
     return run(x.reshape(parts), z.reshape(parts), weight, *options).reshape(x.shape)
 
 
-def _rotated(in_place, q, q_weight, k, k_weight, cos, sin, positions, eps, v, k_cache, v_cache, slots,
-             cache_layout, rotation, rounding, weight_bias):
+def _rotated(in_place, q, q_weight, k, k_weight, cos, sin, positions, eps, v, k_cache, v_cache,
+             slots, cache_layout, rotation, rounding, weight_bias):
     _check_choices(
         cache_layout=(cache_layout, ("NHD", "HND")), rotation=(rotation, ("halves", "neighbours")),
         rounding=(rounding, ("once", "twice")))
@@ -491,17 +491,17 @@ def _rotated(in_place, q, q_weight, k, k_weight, cos, sin, positions, eps, v, k_
 def rms_norm_rotated(
         q, q_weight, k, k_weight, cos, sin, positions, eps, *, v=None, k_cache=None, v_cache=None,
         slots=None, cache_layout="NHD", rotation="halves", rounding="once", weight_bias=0.0):
-    """RMSNorm of each head of q and k (..., heads, head_dim), times its weight + weight_bias, turned
-    by the angles of its token's position, in one launch: two new tensors. Nothing may want a
+    """RMSNorm of each head of q and k (..., heads, head_dim), times its weight + weight_bias, and
+    turned by the angles of its token's position, in one launch: two new tensors. Nothing may want a
     gradient.
 
     q_weight, k_weight: (head_dim), (heads, head_dim) or None, of the type of q or of float32.
     cos, sin: (positions, rotary_dim / 2), of the type of q or of float32. Other columns of a head
         than the first rotary_dim are normed and not turned.
     positions: (...), int32 or int64: rows of cos and sin. None: each token's number.
-    v, k_cache, v_cache, slots: k as it is returned, and v as it is, are also stored in slot
-        slots[...], int32 or int64, of caches (pages, page_size, heads, head_dim). A negative slot is
-        none. Without v and v_cache, k alone is stored.
+    v, k_cache, v_cache, slots: k as it is returned, and v as it is, are also stored in caches
+        (pages, page_size, heads, head_dim), in the token's slot, int32 or int64. A token with a
+        negative slot is not stored. Without v and v_cache, k alone is.
     cache_layout: "NHD", or "HND": caches are (pages, heads, page_size, head_dim).
     rotation: "halves", where columns c and c + rotary_dim / 2 are turned together, or "neighbours",
         2 * c and 2 * c + 1.
