@@ -2,6 +2,8 @@
 /// librmsnorm's norms with a rotation are right: every type, layout and option, with caches and
 /// without, and nothing beside what is to be written changes.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -45,32 +47,20 @@ struct Options {
 };
 
 std::string text(const Options& o) {
-  std::string text = to_string(o.dtype);
-  if (o.weight) text += std::string(", weight ") + to_string(*o.weight);
-  for (const auto& [name, value] : std::vector<std::pair<const char*, std::int64_t>>{
-           {"bias", o.weight_bias != 0},
-           {"of heads", o.weight_of_heads},
-           {"fp32 tables", o.tables_are_fp32},
-           {"tokens", o.tokens},
-           {"q", o.q_heads},
-           {"k", o.k_heads},
-           {"head_dim", o.head_dim},
-           {"rotary_dim", o.rotary_dim},
-           {"packed", o.is_packed},
-           {"in place", o.in_place},
-           {"positions", o.has_positions},
-           {"64 bits", o.has_64_bits},
-           {"cache", o.has_cache},
-           {"v", o.has_v},
-           {"k_out", o.wants_k},
-           {"heads first", o.heads_first},
-           {"page", o.page_size},
-           {"neighbours", o.rotation},
-           {"twice", o.rounding}}) {
-    text += std::string(", ") + name + " " + std::to_string(value);
-  }
-  return text;
+  return fmt::format(
+      "{}, weight {} + {}, of heads {}, fp32 tables {}, {} tokens of {} and {} heads of {} "
+      "columns, "
+      "{} turn, packed {}, in place {}, positions {}, 64 bits {}, cache {}, v {}, k_out {}, heads "
+      "first {}, page_size {}, neighbours {}, twice {}",
+      to_string(o.dtype), o.weight ? to_string(*o.weight) : "none", o.weight_bias,
+      o.weight_of_heads, o.tables_are_fp32, o.tokens, o.q_heads, o.k_heads, o.head_dim,
+      o.rotary_dim, o.is_packed, o.in_place, o.has_positions, o.has_64_bits, o.has_cache, o.has_v,
+      o.wants_k, o.heads_first, o.page_size, static_cast<int>(o.rotation),
+      static_cast<int>(o.rounding));
 }
+
+/// What becomes of an element; nothing if it stays as it is.
+using Wanted = std::function<std::optional<Allowed>(std::int64_t row, std::int64_t col)>;
 
 /// A tensor, which may be a part of an array that has others.
 struct Tensor {
@@ -217,22 +207,21 @@ class Rotation {
 
   /// Checks every element of every array.
   void check() const {
-    using Row = std::function<std::optional<Allowed>(std::int64_t, std::int64_t)>;
-    std::vector<std::pair<const Tensor*, Row>> written;
+    std::vector<std::pair<const Tensor*, Wanted>> written;
     const auto turned_q = turned(q, q_weight), turned_k = turned(k, k_weight);
     written.emplace_back(&q_out, turned_q);
     if (o.wants_k) written.emplace_back(&k_out, turned_k);
     const auto token_of = [this](std::int64_t slot) {
       return std::find(slots.begin(), slots.end(), slot) - slots.begin();
     };
-    const auto stored = [&](const Row& row) -> Row {
+    const auto stored = [&](const Wanted& row) -> Wanted {
       return [=, this](std::int64_t place, std::int64_t col) -> std::optional<Allowed> {
         const std::int64_t token = token_of(place / o.k_heads);
         if (token == o.tokens) return {};
         return row(token * o.k_heads + place % o.k_heads, col);
       };
     };
-    const Row same = [this](std::int64_t row, std::int64_t col) {
+    const Wanted same = [this](std::int64_t row, std::int64_t col) {
       return Allowed{v.before(row, col), 0};
     };
     if (o.has_cache) written.emplace_back(&k_cache, stored(turned_k));
@@ -285,10 +274,7 @@ class Rotation {
     return made;
   }
 
-  static void compare(
-      const Tensor& got,
-      const std::function<std::optional<Allowed>(std::int64_t, std::int64_t)>& expected,
-      std::vector<float>& now) {
+  static void compare(const Tensor& got, const Wanted& expected, std::vector<float>& now) {
     int wrong = 0;
     for (std::int64_t row = 0; row < got.at.rows(); ++row) {
       for (std::int64_t col = 0; col < got.at.hidden(); ++col) {
@@ -307,8 +293,7 @@ class Rotation {
   }
 
   /// What becomes of the heads of x.
-  std::function<std::optional<Allowed>(std::int64_t, std::int64_t)> turned(
-      const Tensor& x, const Tensor& weight) const {
+  Wanted turned(const Tensor& x, const Tensor& weight) const {
     const std::int64_t heads = x.at.shape[1], half = o.rotary_dim / 2;
     std::vector<double> rstd;
     for (std::int64_t row = 0; row < x.at.rows(); ++row) {

@@ -13,7 +13,8 @@
 namespace rmsnorm::kernels {
 namespace {
 
-/// The most heads of a group of lanes, if a lane has one pair of vectors of each.
+/// The most heads of a group of lanes, if a lane has one pair of vectors of each: as many as leave
+/// an SM half of a thousand threads. Others have not been measured.
 constexpr int kGroupHeads = 4;
 
 /// Two vectors of a head's columns that a lane has. What turns together is in one pair.
@@ -323,7 +324,7 @@ cudaError_t launch(const Rotated& given, cudaStream_t stream) {
   if (error != cudaSuccess) return error;
   std::int64_t heads = 0;
   for (const RotatedPart& part : op.parts) heads += part.heads;
-  constexpr int kFewThreads = 1024;  // of an SM
+  constexpr int kFewThreads = 1024;  // of an SM; not measured either
   const bool are_few = op.tokens * heads * lanes <= device->multiProcessorCount * kFewThreads;
   op.group_heads = are_few ? 1 : kGroupHeads / pairs_of_lane(pairs);
   for (RotatedPart& part : op.parts) {
