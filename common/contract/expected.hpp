@@ -31,16 +31,18 @@ struct ElementCheck {
 
 /// What tensors are filled with before a launch that has to write them, as bits: a signalling NaN,
 /// which no arithmetic and no rounding produces. e4m3 has two NaN alone: there it is the negative
-/// one, which no conversion of a float yields.
+/// one, which no conversion of a float yields. e8m0 has one, which is no scale.
 __host__ __device__ inline std::uint32_t poison_bits(Dtype dtype) {
   if (dtype == Dtype::fp32) return 0x7fa5a5a5;
-  if (bytes_of(dtype) == 1) return dtype == Dtype::e4m3 ? 0xff : 0x7d;
+  if (dtype == Dtype::e8m0) return kE8m0Nan;
+  if (is_fp8(dtype)) return dtype == Dtype::e4m3 ? 0xff : 0x7d;
   return dtype == Dtype::fp16 ? 0x7da5 : 0x7fa5;
 }
 
 /// Whether the value of an element is as the verifier left it: not written by anybody.
 __host__ __device__ inline bool is_poison(float value) {
-  for (const Dtype dtype : {Dtype::fp32, Dtype::fp16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2}) {
+  for (const Dtype dtype :
+       {Dtype::fp32, Dtype::fp16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2, Dtype::e8m0}) {
     if (bits_of(value) == bits_of(value_of(dtype, poison_bits(dtype)))) return true;
   }
   return false;
@@ -54,7 +56,7 @@ __host__ __device__ inline double least_normal(Dtype dtype) {
 
 /// The number that all larger ones are rounded to; Inf where these become Inf.
 __host__ __device__ inline double saturates_at(Dtype dtype) {
-  if (bytes_of(dtype) > 1) return INFINITY;
+  if (!is_fp8(dtype)) return dtype == Dtype::e8m0 ? e8m0_to_float(kLargestE8m0) : INFINITY;
   return fp8_to_float(fp8_of(dtype), largest_fp8(fp8_of(dtype)));
 }
 
@@ -71,6 +73,12 @@ __host__ __device__ inline ElementCheck check_element(float got, Expected wanted
   if (std::isinf(static_cast<float>(value))) {
     const float only = rounded(dtype, static_cast<float>(value));
     return {only, 0, 0, got == only};
+  }
+  if (dtype == Dtype::e8m0) {  // of two powers that are both right, one is as good as the other
+    const double least = rounded(dtype, static_cast<float>(value - wanted.allowed));
+    const double most = rounded(dtype, static_cast<float>(value + wanted.allowed));
+    const double power = rounded(dtype, static_cast<float>(value));
+    return {power, std::fmax(most - power, power - least), 0, least <= got && got <= most};
   }
   const double limit = saturates_at(dtype);
   const double limited = std::fmin(std::fmax(value, -limit), limit);

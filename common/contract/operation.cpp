@@ -37,6 +37,7 @@ Dtype dtype_of(const TensorSpec& tensor, const Types& types) {
   if (tensor.elements == Elements::fp32) return Dtype::fp32;
   if (tensor.elements == Elements::e4m3) return Dtype::e4m3;
   if (tensor.elements == Elements::e5m2) return Dtype::e5m2;
+  if (tensor.elements == Elements::e8m0) return Dtype::e8m0;
   if (tensor.elements == Elements::int32) return Dtype::int32;
   if (tensor.elements == Elements::like_x) return types.dtype;
   return types.weight.value_or(types.dtype);
@@ -63,8 +64,8 @@ Mismatch mismatch_at(const TensorSpec& tensor, const Sizes& sizes, std::int64_t 
       found.row = place;
     } else if (*side == side::hidden) {
       found.col = place;
-    } else if (*side == side::groups) {
-      found.col = place * kGroup;
+    } else if (*side == side::groups || *side == side::blocks) {
+      found.col = place * columns_apart(tensor);
     } else {
       beside.insert(beside.begin(), fmt::format("{} {}", side->one, place));
     }

@@ -62,6 +62,8 @@ struct Side {
 
 /// Columns of a row's group. The last group has those that are left.
 inline constexpr int kGroup = 128;
+/// Columns of a row's block, of which each has a scale that is a power of two.
+inline constexpr int kScaleBlock = 32;
 
 /// Lengths, and the sides that have them. Those of an operation alone are in its description.
 namespace side {
@@ -78,6 +80,10 @@ constexpr std::int64_t length_of_hidden(const Sizes& sizes) {
 constexpr std::int64_t length_of_groups(const Sizes& sizes) {
   return (sizes.hidden - 1) / kGroup + 1;
 }
+/// Of blocks.
+constexpr std::int64_t length_of_blocks(const Sizes& sizes) {
+  return sizes.hidden / kScaleBlock;
+}
 /// Of the operation's size number i beside rows and columns.
 template <int i>
 constexpr std::int64_t length_of(const Sizes& sizes) {
@@ -87,6 +93,7 @@ constexpr std::int64_t length_of(const Sizes& sizes) {
 inline constexpr Side rows = {"row", length_of_rows};         ///< those of the problem
 inline constexpr Side hidden = {"column", length_of_hidden};  ///< its columns
 inline constexpr Side groups = {"group", length_of_groups};   ///< of kGroup columns each
+inline constexpr Side blocks = {"block", length_of_blocks};   ///< of kScaleBlock columns each
 
 }  // namespace side
 
@@ -120,6 +127,7 @@ enum class Elements {
   fp32,         ///< always
   e4m3,         ///< likewise
   e5m2,         ///< likewise
+  e8m0,         ///< likewise; they are written alone
   int32,        ///< likewise; they are read, and never written
 };
 
@@ -146,6 +154,12 @@ struct TensorSpec {
 constexpr bool is_matrix(const TensorSpec& tensor) {
   const Sides& sides = tensor.sides;
   return sides.size() > 1 && sides.end()[-1] == side::hidden && sides.has(side::rows);
+}
+
+/// Columns from the first one of an element to that of the next.
+constexpr int columns_apart(const TensorSpec& tensor) {
+  if (tensor.sides.has(side::groups)) return kGroup;
+  return tensor.sides.has(side::blocks) ? kScaleBlock : 1;
 }
 
 /// Is its memory in one piece for each place along its first side?

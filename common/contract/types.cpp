@@ -16,6 +16,8 @@ const char* to_string(Dtype dtype) {
       return "e4m3";
     case Dtype::e5m2:
       return "e5m2";
+    case Dtype::e8m0:
+      return "e8m0";
     case Dtype::int32:
       return "int32";
   }

@@ -72,7 +72,7 @@ struct Groups {
             : number == 0   ? 0
                             : static_cast<std::int64_t>(size_of(tensor, p)) / number),
         piece(std::max<std::int64_t>(1, size_of(tensor, p) / pieces_of(tensor, p))),
-        columns(tensor.sides.has(side::groups) ? kGroup : 1) {}
+        columns(columns_apart(tensor)) {}
 
   /// An element's row, or its line where there are lines, its column, and its index in the tensor.
   struct Place {

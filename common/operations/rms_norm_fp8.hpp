@@ -15,6 +15,7 @@ enum class Scaling {
   given,  ///< all of them; it is an input
   row,    ///< those of a row; the kernel, by the largest of them
   group,  ///< those of kGroup columns of a row, or of what is left at its end; likewise
+  block,  ///< those of kScaleBlock columns of a row; likewise, a power of two
 };
 
 /// How often a norm is rounded.
@@ -50,6 +51,12 @@ __host__ __device__ constexpr float least_scale(Dtype type) {
 ///     largest = max over the columns that share the scale, of |norm[row][col]|
 ///     s = max(min(largest, limit_or_scale[0]) / kLargest, least_scale(kType))
 ///
+/// With Scaling::block, which is for rows of whole blocks, it is a power of two, rounded up, whose
+/// exponent is stored (e8m0):
+///
+///     s = 2^-127, or the smallest greater power of two that is not less than
+///         min(largest, limit_or_scale[0]) / kLargest; 2^127 where that is more, or Inf
+///
 /// kLargest is kType's largest number, 448 or 57344. Arithmetic is fp32's. The two divisors are
 /// known beforehand to many elements: a quotient may also be the product with the reciprocal, both
 /// of them rounded to the nearest.
@@ -57,9 +64,10 @@ __host__ __device__ constexpr float least_scale(Dtype type) {
 /// - What is beyond kLargest becomes that, with its sign, Inf among it.
 /// - A norm that is NaN becomes NaN, which is stored as CUDA's conversions do (0x7f), and does not
 ///   count for the largest. Of nothing but NaN the largest is 0.
-/// - Columns of zeros are zeros, with a scale of least_scale(kType). Any zero may have either sign.
+/// - Columns of zeros are zeros, with a scale of least_scale(kType), or 2^-127. Any zero may have
+///   either sign.
 /// - A norm that is Inf makes Inf of the largest, and of the scale, if no limit is below: then
-///   numbers become 0 and Inf NaN, as IEEE 754 says.
+///   numbers become 0 and Inf NaN, as IEEE 754 says. The scale of a block is 2^127 then.
 ///
 /// The tensors' addresses are multiples of their elements' size, and need not be of more.
 template <Dtype kType_, Scaling kScaling_, Rounding kRounding_, Normed kNormed_ = Normed::x>
@@ -68,6 +76,8 @@ struct RmsNormFp8 {
   static constexpr Scaling kScaling = kScaling_;     ///< of y
   static constexpr Rounding kRounding = kRounding_;  ///< of the norm
   static constexpr Normed kNormed = kNormed_;        ///< x, or the sum
+  /// A scale as it is stored: block: the exponent of e8m0.
+  using Scale = std::conditional_t<kScaling == Scaling::block, std::uint8_t, float>;
 
   const void* x;                ///< (rows, hidden)  input, of type dtype
   void* residual;               ///< sum: (rows, hidden), input and output, of type dtype; x: null
@@ -75,7 +85,8 @@ struct RmsNormFp8 {
   const float* limit_or_scale;  ///< (1)    given: the scale, a normal number greater than 0; else
                                 ///<        the most that counts for the largest, likewise, or Inf
   void* y;                      ///< (rows, hidden)  output, of type kType
-  float* scale;        ///< row: (rows), group: (rows, groups) row-major, output; given: null
+  Scale* scale;        ///< row: (rows), group: (rows, groups) row-major, block: (rows, blocks)
+                       ///<      row-major, output; given: null
   int rows;            ///< as an RmsNorm's
   int hidden;          ///< likewise
   float eps;           ///< likewise
@@ -96,6 +107,8 @@ using RmsNormE4m3RowTwice = RmsNormFp8<Dtype::e4m3, Scaling::row, Rounding::twic
 using RmsNormE4m3Group = RmsNormFp8<Dtype::e4m3, Scaling::group, Rounding::once>;
 /// To e4m3, with a scale for each group, rounded twice.
 using RmsNormE4m3GroupTwice = RmsNormFp8<Dtype::e4m3, Scaling::group, Rounding::twice>;
+/// To e4m3, with a power of two for each block, rounded once: MXFP8.
+using RmsNormMxfp8 = RmsNormFp8<Dtype::e4m3, Scaling::block, Rounding::once>;
 /// To e5m2, with a given scale, rounded once.
 using RmsNormE5m2 = RmsNormFp8<Dtype::e5m2, Scaling::given, Rounding::once>;
 /// To e5m2, with a given scale, rounded twice.
@@ -122,11 +135,13 @@ using ResidualAddE4m3Group = RmsNormFp8<Dtype::e4m3, Scaling::group, Rounding::o
 using ResidualAddE4m3GroupTwice =
     RmsNormFp8<Dtype::e4m3, Scaling::group, Rounding::twice, Normed::sum>;
 
-/// The names of these operations: by type, of the sum the third; scaling and rounding.
-inline constexpr const char* kFp8Names[3][3][2] = {
+/// The names of these operations: by type, of the sum the third; scaling and rounding. Those
+/// without one are not there.
+inline constexpr const char* kFp8Names[3][4][2] = {
     {{"rms_norm_e4m3", "rms_norm_e4m3_twice"},
      {"rms_norm_e4m3_row", "rms_norm_e4m3_row_twice"},
-     {"rms_norm_e4m3_group", "rms_norm_e4m3_group_twice"}},
+     {"rms_norm_e4m3_group", "rms_norm_e4m3_group_twice"},
+     {"rms_norm_mxfp8"}},
     {{"rms_norm_e5m2", "rms_norm_e5m2_twice"},
      {"rms_norm_e5m2_row", "rms_norm_e5m2_row_twice"},
      {"rms_norm_e5m2_group", "rms_norm_e5m2_group_twice"}},
@@ -155,6 +170,10 @@ template <Scaling kScaling>
 inline constexpr TensorSpec kFp8Scale = {
     "scale", Role::output,
     kScaling == Scaling::row ? Sides{side::rows} : Sides{side::rows, side::groups}, Elements::fp32};
+/// Likewise, as exponents.
+template <>
+inline constexpr TensorSpec kFp8Scale<Scaling::block> = {
+    "scale", Role::output, {side::rows, side::blocks}, Elements::e8m0};
 
 /// All of an operation's: of x, with a scale that the kernel chooses.
 template <Elements kY, Scaling kScaling, Normed kNormed>
@@ -217,6 +236,8 @@ struct Description<RmsNormFp8<kType, kScaling, kRounding, kNormed>>
   static constexpr const char* kName =
       kFp8Names[kAdds ? 2 : kType == Dtype::e5m2][static_cast<int>(kScaling)]
                [kRounding == Rounding::twice];
+  static_assert(kName != nullptr, "nobody has asked for it");
+  static constexpr int kHiddenMultiple = kScaling == Scaling::block ? kScaleBlock : 1;
   static constexpr bool kIsTyped = true;
   enum { kX, kResidual, kWeight = kAdds ? 2 : 1, kLimitOrScale, kY, kScale };
 
@@ -227,7 +248,7 @@ struct Description<RmsNormFp8<kType, kScaling, kRounding, kNormed>>
         p.tensors[kWeight],
         p.as<float>(kLimitOrScale),
         p.tensors[kY],
-        kScaling == Scaling::given ? nullptr : p.as<float>(kScale),
+        kScaling == Scaling::given ? nullptr : p.as<typename Of::Scale>(kScale),
         p.rows,
         p.hidden,
         p.eps,
@@ -276,7 +297,9 @@ struct Description<RmsNormFp8<kType, kScaling, kRounding, kNormed>>
     __host__ __device__ static Expected expected(
         const Problem& p, const typename OfRow::Sum& sum, std::int64_t row, std::int64_t col,
         double bound) {
-      const std::int64_t columns = kScaling == Scaling::row ? p.hidden : kGroup;
+      const std::int64_t columns = kScaling == Scaling::row     ? p.hidden
+                                   : kScaling == Scaling::group ? kGroup
+                                                                : kScaleBlock;
       const std::int64_t end = col + columns < p.hidden ? col + columns : p.hidden;
       const double rstd = exact_rstd(sum.squares, p.hidden, p.eps);
       Interval largest = {0, 0};
@@ -290,7 +313,11 @@ struct Description<RmsNormFp8<kType, kScaling, kRounding, kNormed>>
       if (sum.squares > FLT_MAX) largest.least = 0;
       const float limit = p.fp32(kLimitOrScale, 0);
       const Interval limited = {fminf(largest.least, limit), fminf(largest.most, limit)};
-      const Interval scale = quotient(limited, static_cast<float>(saturates_at(kType)));
+      const auto of_largest = static_cast<float>(saturates_at(kType));
+      if (kScaling == Scaling::block) {  // rounding to e8m0 does the rest
+        return expected_in({limited.least / of_largest, limited.most / of_largest});
+      }
+      const Interval scale = quotient(limited, of_largest);
       constexpr float kLeast = least_scale(kType);
       return expected_in({fmaxf(scale.least, kLeast), fmaxf(scale.most, kLeast)});
     }
@@ -303,6 +330,10 @@ struct Description<RmsNormFp8<kType, kScaling, kRounding, kNormed>>
     __host__ __device__ static float scale(const Problem& p, std::int64_t row, std::int64_t col) {
       if (kScaling == Scaling::given) return p.fp32(kLimitOrScale, 0);
       if (kScaling == Scaling::row) return p.fp32(kScale, row);
+      if (kScaling == Scaling::block) {
+        return value_at(
+            p.tensors[kScale], Dtype::e8m0, row * (p.hidden / kScaleBlock) + col / kScaleBlock);
+      }
       return p.fp32(kScale, row * ((p.hidden - 1) / kGroup + 1) + col / kGroup);
     }
     __host__ __device__ static Expected expected(
