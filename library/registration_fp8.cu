@@ -1,6 +1,7 @@
 // The library's 8 bits as implementations for the harness.
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 #include "common/operations/rms_norm_fp8.hpp"
 #include "library/kernels/backward_plan.hpp"
@@ -14,23 +15,41 @@ namespace {
 using namespace rmsnorm;
 using kernels::divide_up;
 
-static_assert(kernels::kScaleGroup == kGroup);
+static_assert(kernels::kScaleGroup == kGroup && kernels::kScaleBlock == kScaleBlock);
 
 constexpr kernels::Scales scales_of(Scaling scaling) {
-  return scaling == Scaling::given ? kernels::Scales::given
-         : scaling == Scaling::row ? kernels::Scales::row
-                                   : kernels::Scales::groups;
+  return scaling == Scaling::given   ? kernels::Scales::given
+         : scaling == Scaling::row   ? kernels::Scales::row
+         : scaling == Scaling::group ? kernels::Scales::groups
+                                     : kernels::Scales::powers;
 }
+
+/// Columns of a row that share a scale.
+template <class Op>
+int width_of(const Op& p) {
+  if (Op::kScaling == Scaling::group) return kGroup;
+  return Op::kScaling == Scaling::block ? kScaleBlock : p.hidden;
+}
+
+/// Scales of a row.
+template <class Op>
+int scales_of_row(const Op& p) {
+  return (p.hidden - 1) / width_of(p) + 1;
+}
+
+/// How a scale is stored that the kernel chooses.
+template <class Op>
+constexpr Dtype kOfScale = Op::kScaling == Scaling::block ? Dtype::e8m0 : Dtype::fp32;
 
 template <class Op>
 kernels::Fp8Norm fp8_of(const Op& p) {
-  const std::int64_t groups = Op::kScaling == Scaling::group ? divide_up(p.hidden, kGroup) : 1;
   kernels::Fp8Norm op{};
   op.x = contiguous(p.x, p.hidden, p.dtype);
   if (p.residual != nullptr) op.residual = contiguous(p.residual, p.hidden, p.dtype);
   op.y = contiguous(p.y, p.hidden, Op::kType);
-  if (p.scale != nullptr) op.scale = contiguous(p.scale, static_cast<int>(groups), Dtype::fp32);
-  op.group_stride = bytes_of(Dtype::fp32);
+  if (p.scale != nullptr) op.scale = contiguous(p.scale, scales_of_row(p), kOfScale<Op>);
+  op.group_stride = bytes_of(kOfScale<Op>);
+  op.power_columns = width_of(p);
   op.limit_or_scale = p.limit_or_scale;
   op.weight = p.weight;
   op.rows = p.rows;
@@ -85,14 +104,17 @@ Traffic traffic_of_fp8(const Op& p) {
   const double warps =
       plan.cluster * std::max(1.0, plan.threads / 32.0) / rows_of_warp;  // of a row
   const double weight = p.weight == nullptr ? 0 : row(p.weight_dtype) / rows_of_warp;
-  // Of a warp's lanes, those at the begin of a group store its scale, two at most in one sector or,
-  // where the groups of a row are odd in number, in every eighth pair in two.
-  const std::int64_t vectors = divide_up(p.hidden, columns), groups = divide_up(p.hidden, kGroup);
+  // Of a warp's lanes, those at the begin of a group store its scale: a few bytes beside each
+  // other, in one sector or, where they need not begin at a multiple of their number, at times in
+  // two.
   double scales = Op::kScaling == Scaling::given ? 0 : 1 / rows_of_warp;
-  if (Op::kScaling == Scaling::group && plan.threads >= kGroup / columns) {
+  const bool has_parts = Op::kScaling == Scaling::group || Op::kScaling == Scaling::block;
+  if (has_parts && plan.threads >= width_of(p) / columns) {
+    const int stored = 32 * columns / width_of(p) * bytes_of(kOfScale<Op>);
+    const int apart = scales_of_row(p) * bytes_of(kOfScale<Op>) * static_cast<int>(rows_of_warp);
+    const double sectors = 1 + (stored - std::gcd(apart, stored)) / double{kSector};
     const int lanes = std::min(32, plan.threads);
-    const double sectors = 32 * columns > kGroup && groups % 2 == 1 ? 1.125 : 1;
-    scales *= static_cast<double>(divide_up(vectors, lanes)) * sectors;
+    scales *= static_cast<double>(divide_up(divide_up(p.hidden, columns), lanes)) * sectors;
   }
   constexpr bool kHasResidual = Op::kNormed == Normed::sum;
   const double x = row(p.dtype) * (kHasResidual ? 2 : 1);
@@ -118,6 +140,7 @@ struct RegisteredFp8 {
 const RegisteredFp8<RmsNormE4m3> e4m3;
 const RegisteredFp8<RmsNormE4m3Row> e4m3_row;
 const RegisteredFp8<RmsNormE4m3Group> e4m3_group;
+const RegisteredFp8<RmsNormMxfp8> mxfp8;
 const RegisteredFp8<RmsNormE5m2Row> e5m2_row;
 const RegisteredFp8<ResidualAddE4m3Twice> sum_e4m3_twice;
 const RegisteredFp8<ResidualAddE4m3Group> sum_e4m3_group;

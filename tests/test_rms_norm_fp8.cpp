@@ -38,7 +38,7 @@ struct Row {
   std::vector<float> weight;
   float limit_or_scale;
   float eps = 0;
-  float scale = 0;  ///< that is stored; of all groups
+  typename Op::Scale scale = 0;  ///< that is stored; of all groups
 
   Problem problem() {
     Problem p;
@@ -66,12 +66,21 @@ struct Row {
   }
 };
 
+/// The exponent of the smallest power of two that is not less than a number, with its bias.
+std::uint8_t exponent_for(double number) {
+  int exponent = 0;
+  while (exponent < 254 && std::ldexp(1, exponent - 127) < number) ++exponent;
+  return static_cast<std::uint8_t>(exponent);
+}
+
 /// The problem's solution in fp64, but for what is rounded by the definition.
 template <class Op>
 void solve(const Workload& workload) {
   using Of = Description<Op>;
   const Problem p = workload.problem();
-  const int width = Op::kScaling == Scaling::group ? 128 : p.hidden;
+  const int width = Op::kScaling == Scaling::group   ? 128
+                    : Op::kScaling == Scaling::block ? 32
+                                                     : p.hidden;
   const int scales = (p.hidden + width - 1) / width;
   const auto number = [&](std::int64_t i) -> float {
     const float x = p.like_x(Of::kX, i);
@@ -97,7 +106,13 @@ void solve(const Workload& workload) {
           largest = std::max(largest, std::abs(norms[i]));
         }
         scale = std::max(std::min(largest, limit) / largest_code, least_scale(Op::kType));
-        p.as<float>(Of::kScale)[row * scales + col / width] = scale;
+        auto& stored = p.as<typename Op::Scale>(Of::kScale)[row * scales + col / width];
+        if constexpr (Op::kScaling == Scaling::block) {
+          stored = exponent_for(std::min(largest, limit) / largest_code);
+          scale = static_cast<float>(std::ldexp(1, stored - 127));
+        } else {
+          stored = scale;
+        }
       }
       const double quotient = norms[col] / scale;
       p.as<std::uint8_t>(Of::kY)[first + col] =
@@ -120,11 +135,14 @@ void solve(const Workload& workload) {
       ResidualAddE4m3Group, ResidualAddE4m3GroupTwice
 
 TEMPLATE_TEST_CASE(
-    "8 bits by the definition are right, and others not", "", ALL_OF_8_BITS, SUMS_OF_8_BITS) {
+    "8 bits by the definition are right, and others not", "", ALL_OF_8_BITS, RmsNormMxfp8,
+    SUMS_OF_8_BITS) {
   using Of = Description<TestType>;
   const Operation& operation = operation_of<TestType>();
   for (const char* const types : {"fp32", "bf16", "fp16/fp32", "bf16/none"}) {
-    for (const int hidden : {1, 127, 128, 129, 300}) {
+    for (const int any : {1, 127, 128, 129, 300}) {
+      const int multiple = operation.hidden_multiple;
+      const int hidden = (any + multiple - 1) / multiple * multiple;
       WorkloadSpec spec{.memory = Memory::host, .rows = 6, .hidden = hidden};
       spec.types = *types_named(types);
       const Workload workload(operation, spec);
@@ -153,9 +171,17 @@ TEMPLATE_TEST_CASE(
         set_bits(residual, p.dtype, last, sum);
       }
       if (TestType::kScaling == Scaling::given) continue;
-      float& scale = p.template as<float>(Of::kScale)[workload.tensor("scale").size() - 1];
-      scale *= 1.001f;
-      CHECK(complaint() == "scale");
+      const std::size_t scales = workload.tensor("scale").size();
+      auto& scale = p.template as<typename TestType::Scale>(Of::kScale)[scales - 1];
+      const auto right = scale;
+      for (const bool is_more : {true, false}) {
+        if constexpr (TestType::kScaling == Scaling::block) {
+          scale = static_cast<std::uint8_t>(is_more ? right + 1 : right - 1);
+        } else {
+          scale = right * (is_more ? 1.001f : 0.999f);
+        }
+        CHECK(complaint() == "scale");
+      }
     }
   }
 }
@@ -212,6 +238,57 @@ TEST_CASE("a byte that is not written is noticed, and so is one behind a tensor 
   };
   check(operation_of<RmsNormE4m3>());
   check(operation_of<RmsNormE5m2Group>());
+}
+
+TEST_CASE("a scale of a block that is not written is noticed") {
+  const Operation& operation = operation_of<RmsNormMxfp8>();
+  const Workload workload(operation, {.memory = Memory::host, .rows = 2, .hidden = 96});
+  workload.reset();
+  solve<RmsNormMxfp8>(workload);
+  const Problem p = workload.problem();
+  auto* const scale = p.as<std::uint8_t>(operation.index_of("scale"));
+  CHECK_FALSE(operation.compare_on_host(workload.before(), p, {96}).mismatch.has_value());
+  scale[5] = static_cast<std::uint8_t>(poison_bits(Dtype::e8m0));
+  const Comparison found = operation.compare_on_host(workload.before(), p, {96});
+  REQUIRE(found.mismatch.has_value());
+  CHECK(is_poison(found.mismatch->got));
+  CHECK(found.mismatch->row == 1);
+  CHECK(found.mismatch->col == 64);
+}
+
+TEST_CASE("the scale of a block is the smallest power of two that is not less, within its range") {
+  // Norms of 1, times a weight each, and a second block that is smaller.
+  const auto codes = [](float number, float limit, double bound = 0, int col = 0) {
+    Row<RmsNormMxfp8> row{std::vector<float>(64, 2), std::vector<float>(64, 0.01f), limit};
+    row.weight[17] = number;
+    row.weight[63] = 0.02f;
+    using OfScale = Description<RmsNormMxfp8>::OfScale;
+    return right_codes(OfScale::expected(row.problem(), row.sum(), 0, col, bound), Dtype::e8m0);
+  };
+  CHECK(codes(1, kInf) == Codes{119});      // 2^-8: 1 / 448 is more than 2^-9
+  CHECK(codes(1.75f, kInf) == Codes{119});  // 448 * 2^-8
+  CHECK(codes(std::nextafter(1.75f, 2.0f), kInf) == Codes{120});
+  CHECK(codes(-3, kInf) == Codes{120});
+  CHECK(codes(1.75f, kInf, 1e-6) == Codes{119, 120});  // what fp32 makes of it is one or the other
+  CHECK(codes(1.8f, kInf, 1e-6) == Codes{120});
+  CHECK(codes(3, 1.75f, 1e-6) == Codes{119});  // no arithmetic is in the limit
+  CHECK(codes(1, kInf, 0, 32) == Codes{exponent_for(0.02 / 448)});
+  CHECK(codes(NAN, 1) == Codes{exponent_for(0.01 / 448)});
+  CHECK(codes(kInf, kInf) == Codes{254});
+  CHECK(codes(kInf, 1.75f) == Codes{119});
+  CHECK(codes(1, 0x1p-120f) == Codes{0});
+  Row<RmsNormMxfp8> zeros{std::vector<float>(32, 0), std::vector<float>(32, 1), kInf, 1e-5f, 0};
+  const Expected least =
+      Description<RmsNormMxfp8>::OfScale::expected(zeros.problem(), zeros.sum(), 0, 0, 1e-6);
+  CHECK(right_codes(least, Dtype::e8m0) == Codes{0});
+  CHECK(zeros.codes(3, 1e-6) == kZeros);
+  // By 2^-8 the norm 1 is 256, and 1.75 is 448; by 2^-9 both are beyond it.
+  Row<RmsNormMxfp8> row{std::vector<float>(32, 2), std::vector<float>(32, 1), kInf, 0, 119};
+  row.weight[0] = -1.75f;
+  CHECK(row.codes(0) == Codes{0xfe});
+  CHECK(row.codes(1) == Codes{0x78});
+  row.scale = 118;
+  CHECK(row.codes(1) == Codes{0x7e});
 }
 
 TEST_CASE("at the edges of 8 bits each element has one value") {

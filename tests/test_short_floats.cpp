@@ -7,10 +7,12 @@
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
+#include "common/base/e8m0.hpp"
 #include "common/base/fp8.hpp"
 #include "common/base/half.hpp"
 #include "common/tensors/random.hpp"
@@ -135,6 +137,23 @@ TEST_CASE("between two values of 16 or 8 bits a number goes to the nearer and a 
   CHECK(to_fp8(Fp8::e5m2, std::nextafter(61440.0, 0.0), Overflow::leaves) == 0x7b);
   CHECK(to_fp8(Fp8::e5m2, INFINITY, Overflow::saturates) == 0x7b);
   CHECK(to_fp8(Fp8::e5m2, -0.0, Overflow::saturates) == 0x80);
+}
+
+TEST_CASE(
+    "each exponent of 8 bits is its power of two, and what is between two becomes the larger") {
+  for (int bits = 0; bits <= kLargestE8m0; ++bits) {
+    const auto value = static_cast<float>(std::ldexp(1, bits - 127));
+    CAPTURE(bits);
+    REQUIRE(e8m0_to_float(static_cast<std::uint8_t>(bits)) == value);
+    REQUIRE(to_e8m0(value) == bits);
+    REQUIRE(to_e8m0(std::nextafter(value, 0.0f)) == bits);  // or less than the least
+    REQUIRE(to_e8m0(std::nextafter(value, INFINITY)) == std::min<int>(bits + 1, kLargestE8m0));
+  }
+  CHECK(to_e8m0(0) == 0);
+  CHECK(to_e8m0(-1) == 0);
+  CHECK(to_e8m0(INFINITY) == kLargestE8m0);
+  CHECK(to_e8m0(NAN) == kE8m0Nan);
+  CHECK(std::isnan(e8m0_to_float(kE8m0Nan)));
 }
 
 // On the host, CUDA has all of these conversions from 12.2 on.

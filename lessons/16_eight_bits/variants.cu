@@ -1,6 +1,6 @@
 // Lesson 16 - Eight bits, variants
-// Changed    who chooses the scale, and when: given; one for each 128 columns; and one for each row
-//            whose largest is found together with the sum, by one barrier.
+// Changed    who chooses the scale, and when: given; one for each 128 columns; a power of two for
+//            each 32 (MXFP8); and one for each row whose largest is found together with the sum.
 // Unchanged  the row in registers, x read once, e4m3. For bf16 and fp16, the weight of x's type.
 // Expect     a given scale to be closest to the copy: it has the least to do. And one barrier?
 #include <cuda_bf16.h>
@@ -17,16 +17,27 @@
 
 namespace {
 
-enum class Way { given, given_256, group, one_barrier };
+enum class Way { given, given_256, group, mxfp8, one_barrier };
 
 /// Is the scale given?
 template <Way kWay>
 constexpr bool kIsGiven = kWay == Way::given || kWay == Way::given_256;
 
+/// Has it a scale for each few columns?
+template <Way kWay>
+constexpr bool kHasGroups = kWay == Way::group || kWay == Way::mxfp8;
+
+/// A scale as it is stored.
+template <Way kWay>
+using Scale = std::conditional_t<kWay == Way::mxfp8, std::uint8_t, float>;
+
 constexpr float kLargest = 448;  // of e4m3
 constexpr float kLeast = rmsnorm::least_scale(rmsnorm::Dtype::e4m3);
-constexpr int kSize = 8;                         // columns of a vector of 16 bytes
-constexpr int kLanes = rmsnorm::kGroup / kSize;  // that hold a group
+constexpr int kSize = 8;  // columns of a vector of 16 bytes
+
+/// Lanes that hold a group.
+template <Way kWay>
+constexpr int kLanes = (kWay == Way::mxfp8 ? rmsnorm::kScaleBlock : rmsnorm::kGroup) / kSize;
 
 /// Threads of a block, if kThreads share a row.
 template <int kThreads>
@@ -41,6 +52,17 @@ __device__ float element(const uint4& vector, int e) {
   } else {
     return __half2float(reinterpret_cast<const half*>(&vector)[e]);
   }
+}
+
+/// The exponent of the smallest power of two that is not less, with its bias of 127: e8m0.
+__device__ unsigned exponent_for(float least) {
+  if (least <= 0x1p-127f) return 0;
+  return min((__float_as_uint(least) + 0x7fffff) >> 23, 254u);  // a carry: the next power
+}
+
+/// The power of two with that exponent.
+__device__ float power_of(unsigned exponent) {
+  return __uint_as_float(max(exponent << 23, 0x400000u));  // 2^-127 is subnormal
 }
 
 /// The sum and the largest over kNumber neighbouring lanes. Each of them gets both.
@@ -73,7 +95,7 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_scaled(
     const uint4* __restrict__ weight,          // (vectors)        once a warp, or null
     const float* __restrict__ limit_or_scale,  // (1)              once a warp
     uint2* __restrict__ y,                     // (rows, vectors)  written once
-    float* __restrict__ scale,                 // (rows, groups), (rows) or null  written once
+    Scale<kWay>* __restrict__ scale,           // (rows, groups), (rows) or null  written once
     int rows, int vectors, float eps, float bias) {
   __shared__ float2 partial[2][kThreads / 32 + 1];
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
@@ -133,10 +155,18 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_scaled(
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = threadIdx.x + k * kThreads;
-    if (kWay == Way::group) largest = of_lanes<kLanes>(of_norm[k]).y;
-    const float divisor = kIsGiven<kWay> ? given : fmaxf(fminf(largest, given) / kLargest, kLeast);
-    if (kWay == Way::group && i % kLanes == 0 && i < end) {
-      scale[row * ((vectors - 1) / kLanes + 1) + i / kLanes] = divisor;
+    if (kHasGroups<kWay>) largest = of_lanes<kLanes<kWay>>(of_norm[k]).y;
+    Scale<kWay> stored;
+    float divisor;
+    if constexpr (kWay == Way::mxfp8) {
+      stored = static_cast<std::uint8_t>(exponent_for(fminf(largest, given) / kLargest));
+      divisor = power_of(stored);
+    } else {
+      divisor = kIsGiven<kWay> ? given : fmaxf(fminf(largest, given) / kLargest, kLeast);
+      stored = divisor;
+    }
+    if (kHasGroups<kWay> && i % kLanes<kWay> == 0 && i < end) {
+      scale[row * ((vectors - 1) / kLanes<kWay> + 1) + i / kLanes<kWay>] = stored;
     }
     if (kWay == Way::one_barrier && i == 0 && i < end) scale[row] = divisor;
     const float r = 1 / divisor;
@@ -152,31 +182,33 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_scaled(
 }
 
 /// How rows are spread over threads, and the kernel for that.
+template <Way kWay>
 struct Shape {
   int threads, rows, vectors;  // of a row, of a block, of a thread
-  void (*kernel)(const uint4*, const uint4*, const float*, uint2*, float*, int, int, float, float);
+  void (*kernel)(
+      const uint4*, const uint4*, const float*, uint2*, Scale<kWay>*, int, int, float, float);
 };
 template <Way kWay, class T, int kThreads, int kVectors>
-constexpr Shape kShape = {
+constexpr Shape<kWay> kShape = {
     kThreads, kBlock<kThreads> / kThreads, kVectors, rms_norm_scaled<kWay, T, kThreads, kVectors>};
 
 /// The shape for rows of 2056 to 4096 columns.
 template <Way kWay, class T>
-constexpr Shape kShapeOf4096 = kShape<kWay, T, 128, 4>;
+constexpr Shape<kWay> kShapeOf4096 = kShape<kWay, T, 128, 4>;
 template <class T>
-constexpr Shape kShapeOf4096<Way::given_256, T> = kShape<Way::given_256, T, 256, 2>;
+constexpr Shape<Way::given_256> kShapeOf4096<Way::given_256, T> = kShape<Way::given_256, T, 256, 2>;
 
 /// The first with room for a row is taken.
 constexpr int kMaxColumns = 512 * 4 * kSize;
 template <Way kWay, class T>
-constexpr Shape kShapes[] = {kShape<kWay, T, 16, 1>,  kShape<kWay, T, 32, 2>,
-                             kShape<kWay, T, 128, 2>, kShapeOf4096<kWay, T>,
-                             kShape<kWay, T, 256, 4>, kShape<kWay, T, 512, 4>};
+constexpr Shape<kWay> kShapes[] = {kShape<kWay, T, 16, 1>,  kShape<kWay, T, 32, 2>,
+                                   kShape<kWay, T, 128, 2>, kShapeOf4096<kWay, T>,
+                                   kShape<kWay, T, 256, 4>, kShape<kWay, T, 512, 4>};
 
 template <Way kWay, class Op>
-const Shape& shape_for(const Op& p) {
+const Shape<kWay>& shape_for(const Op& p) {
   const bool is_fp16 = p.dtype == rmsnorm::Dtype::fp16;
-  const Shape* shape = is_fp16 ? kShapes<kWay, half> : kShapes<kWay, nv_bfloat16>;
+  const Shape<kWay>* shape = is_fp16 ? kShapes<kWay, half> : kShapes<kWay, nv_bfloat16>;
   while (shape->threads * shape->vectors * kSize < std::min(p.hidden, kMaxColumns)) ++shape;
   return *shape;
 }
@@ -199,7 +231,7 @@ std::string unsupported(const Op& p) {
 template <Way kWay, class Op>
 cudaError_t launch(const Op& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
-  const Shape& shape = shape_for<kWay>(p);
+  const Shape<kWay>& shape = shape_for<kWay>(p);
   const int blocks = (p.rows - 1) / shape.rows + 1;
   shape.kernel<<<blocks, dim3(shape.threads, shape.rows), 0, stream>>>(
       static_cast<const uint4*>(p.x), static_cast<const uint4*>(p.weight), p.limit_or_scale,
@@ -208,14 +240,14 @@ cudaError_t launch(const Op& p, cudaStream_t stream) {
 }
 
 /// x once; the weight and the limit or the scale once a warp. A byte for each column. A warp's
-/// scales are a sector: those of its two groups, or of its rows.
+/// scales are a sector: those of its two groups or eight blocks, or of its rows.
 template <Way kWay, class Op>
 rmsnorm::Traffic traffic(const Op& p) {
-  const Shape& shape = shape_for<kWay>(p);
+  const Shape<kWay>& shape = shape_for<kWay>(p);
   const double row = 2.0 * p.hidden;
   const double rows_of_warp = std::max(1.0, 32.0 / shape.threads);
   const double weight = p.weight == nullptr ? 0 : row / rows_of_warp;
-  const double warps = kWay == Way::group ? std::max(1, (p.hidden - 1) / (32 * kSize) + 1) : 1;
+  const double warps = kHasGroups<kWay> ? std::max(1, (p.hidden - 1) / (32 * kSize) + 1) : 1;
   const double scales = kIsGiven<kWay> ? 0 : 32 * warps / rows_of_warp;
   return {.read = row + weight + shape.threads, .written = p.hidden + scales};
 }
@@ -250,6 +282,9 @@ const rmsnorm::Registration<rmsnorm::RmsNormE4m3Group> group{
     variant<Way::group, rmsnorm::RmsNormE4m3Group>(
         "16_eight_bits/group", "Eight bits: groups",
         "A scale for each 128 columns, which 16 lanes of a warp hold")};
+const rmsnorm::Registration<rmsnorm::RmsNormMxfp8> mxfp8{variant<Way::mxfp8, rmsnorm::RmsNormMxfp8>(
+    "16_eight_bits/mxfp8", "Eight bits: MXFP8",
+    "A power of two for each 32 columns, which 4 lanes of a warp hold")};
 const rmsnorm::Registration<rmsnorm::RmsNormE4m3Row> one_barrier{
     variant<Way::one_barrier, rmsnorm::RmsNormE4m3Row>(
         "16_eight_bits/one_barrier", "Eight bits: one barrier",
