@@ -340,7 +340,13 @@ struct Description<RmsNormFp8<kType, kScaling, kRounding, kNormed>>
         const Problem& p, const typename OfRow::Sum& sum, std::int64_t row, std::int64_t col,
         double bound) {
       const double rstd = exact_rstd(sum.squares, p.hidden, p.eps);
-      Expected element = expected_in(quotient(norm(p, rstd, row, col, bound), scale(p, row, col)));
+      const Interval one = norm(p, rstd, row, col, bound);
+      Interval divided = quotient(one, scale(p, row, col));
+      if (std::isfinite(one.least) && std::isfinite(one.most)) {  // so Inf is a number beyond fp32
+        divided.least = fmaxf(fminf(divided.least, FLT_MAX), -FLT_MAX);
+        divided.most = fmaxf(fminf(divided.most, FLT_MAX), -FLT_MAX);
+      }
+      Expected element = expected_in(divided);
       element.may_be_zero = sum.squares > FLT_MAX;
       return element;
     }

@@ -224,9 +224,10 @@ class Launch {
   std::vector<std::string> hazards_;
 };
 
-/// Whether the implementation supports the problem.
+/// Whether the operation has such columns, and the implementation supports the problem.
 bool supports(const Implementation& implementation, const Problem& p) {
-  return implementation.unsupported(p).empty();
+  const bool has_columns = p.hidden % implementation.operation->hidden_multiple == 0;
+  return has_columns && implementation.unsupported(p).empty();
 }
 
 /// The problem of these types, and about so many rows.
