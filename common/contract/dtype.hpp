@@ -80,8 +80,8 @@ __host__ __device__ inline float value_of(Dtype dtype, std::uint32_t bits) {
   return dtype == Dtype::fp16 ? fp16_to_float(half) : bf16_to_float(half);
 }
 
-/// A float, rounded to a type, as the type's bits: to the nearest, but for a scale. 8 bits saturate,
-/// so that what is out of range becomes their largest value.
+/// A float, rounded to a type, as the type's bits. It goes to the nearest, but for e8m0, and 8 bits
+/// saturate: what is out of range becomes their largest value.
 __host__ __device__ inline std::uint32_t bits_of(Dtype dtype, float value) {
   if (dtype == Dtype::fp32) return bits_of(value);
   if (dtype == Dtype::int32) {
