@@ -178,7 +178,7 @@ rmsnorm_status rmsnorm_forward_rotated(
     float weight_bias, CUstream_st* stream) {
   return status_of([&] {
     require(
-        rotation == RMSNORM_ROTATE_HALVES || rotation == RMSNORM_ROTATE_NEIGHBOURS,
+        rotation == RMSNORM_ROTATE_HALVES || rotation == RMSNORM_ROTATE_INTERLEAVED,
         RMSNORM_BAD_VALUE, "rotation is {}: it needs to be a value of rmsnorm_rotation",
         static_cast<int>(rotation));
     check_rounding(rounding);
@@ -266,7 +266,7 @@ rmsnorm_status rmsnorm_forward_rotated(
       op.rotary_dim = static_cast<int>(2 * cosines.hidden);
       op.dtype = queries.dtype;
       op.tables_are_fp32 = cosines.dtype == Dtype::fp32;
-      op.neighbours_turn = rotation == RMSNORM_ROTATE_NEIGHBOURS;
+      op.is_interleaved = rotation == RMSNORM_ROTATE_INTERLEAVED;
       op.rounds_twice = rounding == RMSNORM_ROUND_TWICE;
       op.eps = eps;
       op.weight_bias = weight_bias;

@@ -186,7 +186,7 @@ std::vector<Function> functions() {
          return rmsnorm_forward_rotated(
              &a.x.view, &a.weight.view, &a.y.view, &a.keys.view, &a.k_weight.view, &a.keys.view,
              &a.angles.view, &a.angles.view, &integers, &a.values.view, &a.k_cache.view,
-             &a.v_cache.view, &integers, RMSNORM_ROTATE_NEIGHBOURS, RMSNORM_ROUND_TWICE, kEps, 1,
+             &a.v_cache.view, &integers, RMSNORM_ROTATE_INTERLEAVED, RMSNORM_ROUND_TWICE, kEps, 1,
              nullptr);
        },
        [=](Arrays& a) {
@@ -195,7 +195,7 @@ std::vector<Function> functions() {
          forward_rotated(
              of(a.x), of(a.weight), of(a.y), of(a.keys), of(a.k_weight), of(a.keys), angles, angles,
              integers, of(a.values), of(a.k_cache), of(a.v_cache), integers,
-             RMSNORM_ROTATE_NEIGHBOURS, RMSNORM_ROUND_TWICE, kEps, 1);
+             RMSNORM_ROTATE_INTERLEAVED, RMSNORM_ROUND_TWICE, kEps, 1);
        }},
   };
 }

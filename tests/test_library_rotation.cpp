@@ -51,7 +51,7 @@ std::string text(const Options& o) {
       "{}, weight {} + {}, of heads {}, fp32 tables {}, {} tokens of {} and {} heads of {} "
       "columns, "
       "{} turn, packed {}, in place {}, positions {}, 64 bits {}, cache {}, v {}, k_out {}, heads "
-      "first {}, page_size {}, neighbours {}, twice {}",
+      "first {}, page_size {}, interleaved {}, twice {}",
       to_string(o.dtype), o.weight ? to_string(*o.weight) : "none", o.weight_bias,
       o.weight_of_heads, o.tables_are_fp32, o.tokens, o.q_heads, o.k_heads, o.head_dim,
       o.rotary_dim, o.is_packed, o.in_place, o.has_positions, o.has_64_bits, o.has_cache, o.has_v,
@@ -359,7 +359,7 @@ TEST_CASE("heads of any length are normed and turned, in every type, at any addr
                                         {1000, 90}, {1024, 16}, {1024, 1024}};
   for (const auto& [head_dim, rotary_dim] : kSizes) {
     for (const Types& types : all_types()) {
-      for (const auto rotation : {RMSNORM_ROTATE_HALVES, RMSNORM_ROTATE_NEIGHBOURS}) {
+      for (const auto rotation : {RMSNORM_ROTATE_HALVES, RMSNORM_ROTATE_INTERLEAVED}) {
         for (const int offset : {0, 1}) {
           Options options{.dtype = types.dtype, .weight = types.weight};
           options.weight_bias = types.weight ? 1 : 0;
@@ -407,7 +407,7 @@ TEST_CASE("heads that are turned may lie in any layout, and so may caches", "[me
     o.wants_k = !o.has_cache || coin();
     o.heads_first = coin();
     o.page_size = draw(1, 5);
-    o.rotation = coin() ? RMSNORM_ROTATE_HALVES : RMSNORM_ROTATE_NEIGHBOURS;
+    o.rotation = coin() ? RMSNORM_ROTATE_HALVES : RMSNORM_ROTATE_INTERLEAVED;
     o.rounding = coin() ? RMSNORM_ROUND_ONCE : RMSNORM_ROUND_TWICE;
     CAPTURE(i);
     check_call(o, &draw, unit);
@@ -416,7 +416,7 @@ TEST_CASE("heads that are turned may lie in any layout, and so may caches", "[me
 
 TEST_CASE("many heads share lanes, and are right like few") {
   NEEDS_GPU();
-  for (const auto rotation : {RMSNORM_ROTATE_HALVES, RMSNORM_ROTATE_NEIGHBOURS}) {
+  for (const auto rotation : {RMSNORM_ROTATE_HALVES, RMSNORM_ROTATE_INTERLEAVED}) {
     Options options;
     options.rotation = rotation;
     options.tokens = 500;
@@ -433,7 +433,7 @@ TEST_CASE("the bits of a turned head are the same alone, among others, elsewhere
   const std::int64_t tokens = 520;  // whose heads share lanes
   for (const auto& [dtype, head_dim, rotary_dim] : std::vector<std::tuple<Dtype, int, int>>{
            {Dtype::bf16, 128, 128}, {Dtype::bf16, 64, 20}, {Dtype::fp32, 128, 64}}) {
-    for (const auto rotation : {RMSNORM_ROTATE_HALVES, RMSNORM_ROTATE_NEIGHBOURS}) {
+    for (const auto rotation : {RMSNORM_ROTATE_HALVES, RMSNORM_ROTATE_INTERLEAVED}) {
       Options o{.dtype = dtype, .weight = Dtype::fp32, .tokens = tokens};
       o.q_heads = head_dim == 64 ? 70 : 36;
       o.k_heads = 1;

@@ -169,7 +169,7 @@ def compare_rotated(torch, rmsnorm, dtype):
 
     for tokens, head_dim, rotary_dim in (
             (3, 128, 128), (1000, 128, 64), (77, 256, 256), (9, 80, 20)):
-        for rotation in ("halves", "neighbours"):
+        for rotation in ("halves", "interleaved"):
             heads = 32, 8, 8
             packed = torch.randn(tokens, sum(heads), head_dim, device=device, dtype=dtype)
             q, k, v = packed.split(heads, 1)

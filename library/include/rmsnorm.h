@@ -73,16 +73,16 @@ struct CUstream_st; /* What CUDA's cudaStream_t and CUstream point to. */
 
 /** What became of a call. rmsnorm_last_error() has the details. */
 typedef enum rmsnorm_status {
-  RMSNORM_OK = 0,            /**< The work has been enqueued. */
-  RMSNORM_BAD_POINTER = 1,   /**< A null pointer where there must be none. */
-  RMSNORM_BAD_SHAPE = 2,     /**< A number of dimensions, or a size. */
-  RMSNORM_BAD_DTYPE = 3,     /**< A type of elements. */
-  RMSNORM_BAD_DEVICE = 4,    /**< A device, or memory that is not the device's. */
-  RMSNORM_BAD_STRIDES = 5,   /**< Columns that are not contiguous, rows that overlap. */
-  RMSNORM_BAD_ALIGNMENT = 6, /**< An address that is no multiple of what it needs to be. */
-  RMSNORM_BAD_OVERLAP = 7,   /**< Two tensors share memory, and must not. */
-  RMSNORM_BAD_VALUE = 8,     /**< A number: eps, weight_bias, workspace_bytes, or of an enum. */
-  RMSNORM_CUDA_ERROR = 9,    /**< CUDA could not do what was asked of it. */
+  RMSNORM_OK = 0,             /**< The work has been enqueued. */
+  RMSNORM_BAD_POINTER = 1,    /**< A null pointer where there must be none. */
+  RMSNORM_BAD_SHAPE = 2,      /**< A number of dimensions, or a size. */
+  RMSNORM_BAD_DTYPE = 3,      /**< A type of elements. */
+  RMSNORM_BAD_DEVICE = 4,     /**< A device, or memory that is not the device's. */
+  RMSNORM_BAD_STRIDES = 5,    /**< Columns that are not contiguous, rows that overlap. */
+  RMSNORM_BAD_ALIGNMENT = 6,  /**< An address that is no multiple of what it needs to be. */
+  RMSNORM_BAD_OVERLAP = 7,    /**< Two tensors share memory, and must not. */
+  RMSNORM_BAD_VALUE = 8,      /**< A number: eps, weight_bias, workspace_bytes, or of an enum. */
+  RMSNORM_CUDA_ERROR = 9,     /**< CUDA could not do what was asked of it. */
   RMSNORM_OUT_OF_MEMORY = 10, /**< The computer's, not the GPU's. */
   RMSNORM_INTERNAL_ERROR = 11 /**< A mistake of the library. */
 } rmsnorm_status;
@@ -109,8 +109,8 @@ typedef enum rmsnorm_gate {
 
 /** Which two columns of a head are turned together, for c from 0 to rotary_dim / 2 - 1. */
 typedef enum rmsnorm_rotation {
-  RMSNORM_ROTATE_HALVES = 0,    /**< c and c + rotary_dim / 2 */
-  RMSNORM_ROTATE_NEIGHBOURS = 1 /**< 2 * c and 2 * c + 1, interleaved */
+  RMSNORM_ROTATE_HALVES = 0,     /**< c and c + rotary_dim / 2 */
+  RMSNORM_ROTATE_INTERLEAVED = 1 /**< 2 * c and 2 * c + 1 */
 } rmsnorm_rotation;
 
 /** The version of the library at run time: major * 10000 + minor * 100 + patch. */

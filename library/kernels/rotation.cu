@@ -117,8 +117,8 @@ __device__ inline void turn(float& a, float& b, float cos, float sin) {
 }
 
 /// kLanes have a head, and kPairs of vectors each. If kWhole, all vectors are whole, at addresses
-/// that are multiples of 16. kNeighbours: as in the operation.
-template <class T, int kLanes, int kPairs, bool kWhole, bool kNeighbours>
+/// that are multiples of 16. kInterleaved: as in the operation.
+template <class T, int kLanes, int kPairs, bool kWhole, bool kInterleaved>
 __global__ void __launch_bounds__(kShortRows) rms_norm_rotated(const __grid_constant__ Rotated op) {
   constexpr int kN = kSize<T>, kHeads = kGroupHeads / kPairs;
   const auto number = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kShortRows) rms_norm_rotated(const __grid_cons
 #pragma unroll
     for (int p = 0; p < kPairs; ++p) {
       const auto [first, first_end, second, second_end] = columns[p];
-      if constexpr (kNeighbours) {
+      if constexpr (kInterleaved) {
         load_angles<T, kN / 2, kWhole>(row, op.tables_are_fp32, first / 2, end, angle[p]);
         load_angles<T, kN / 2, kWhole>(row, op.tables_are_fp32, second / 2, end, angle[p] + kN / 2);
       } else if (threadIdx.x + p * kLanes < op.turned_pairs) {
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(kShortRows) rms_norm_rotated(const __grid_cons
             if (op.rounds_twice) n[k][e] = rounded(n[k][e]);
           }
         }
-        if constexpr (kNeighbours) {
+        if constexpr (kInterleaved) {
 #pragma unroll
           for (int e = 0; e < kN; e += 2) {
             float* const of_second = n[1] + e;
@@ -264,23 +264,23 @@ int lanes_of(int pairs) {
   return std::clamp(static_cast<int>(std::bit_ceil(static_cast<unsigned>(pairs))), 4, 32);
 }
 
-template <class T, bool kWhole, bool kNeighbours>
+template <class T, bool kWhole, bool kInterleaved>
 RotatedKernel kernel_for(int pairs) {
   switch (lanes_of(pairs)) {
     case 4:
-      return rms_norm_rotated<T, 4, 1, kWhole, kNeighbours>;
+      return rms_norm_rotated<T, 4, 1, kWhole, kInterleaved>;
     case 8:
-      return rms_norm_rotated<T, 8, 1, kWhole, kNeighbours>;
+      return rms_norm_rotated<T, 8, 1, kWhole, kInterleaved>;
     case 16:
-      return rms_norm_rotated<T, 16, 1, kWhole, kNeighbours>;
+      return rms_norm_rotated<T, 16, 1, kWhole, kInterleaved>;
   }
   switch (pairs_of_lane(pairs)) {
     case 1:
-      return rms_norm_rotated<T, 32, 1, kWhole, kNeighbours>;
+      return rms_norm_rotated<T, 32, 1, kWhole, kInterleaved>;
     case 2:
-      return rms_norm_rotated<T, 32, 2, kWhole, kNeighbours>;
+      return rms_norm_rotated<T, 32, 2, kWhole, kInterleaved>;
   }
-  if constexpr (sizeof(T) == 4) return rms_norm_rotated<T, 32, 4, kWhole, kNeighbours>;
+  if constexpr (sizeof(T) == 4) return rms_norm_rotated<T, 32, 4, kWhole, kInterleaved>;
   return nullptr;  // of 16 bits, no head has so many
 }
 
@@ -288,7 +288,7 @@ RotatedKernel kernel_for(int pairs) {
 bool are_whole(const Rotated& op) {
   const auto bits_of = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data); };
   const int size = static_cast<int>(16 / bytes_of(op.dtype));
-  const int turned = op.neighbours_turn ? op.rotary_dim : op.rotary_dim / 2;
+  const int turned = op.is_interleaved ? op.rotary_dim : op.rotary_dim / 2;
   if (op.hidden % size != 0 || turned % size != 0) return false;
   std::uintptr_t bits = bits_of(op.cos) | bits_of(op.sin) | op.cos_stride | op.sin_stride;
   for (const RotatedPart& part : op.parts) {
@@ -311,7 +311,7 @@ cudaError_t launch(const Rotated& given, cudaStream_t stream) {
     return (columns + size - 1) / size;
   };
   op.inverse = 1.0f / static_cast<float>(op.hidden);
-  op.half = op.neighbours_turn ? 0 : op.rotary_dim / 2;
+  op.half = op.is_interleaved ? 0 : op.rotary_dim / 2;
   op.turned_pairs = vectors(op.half);
   op.rest = 2 * op.half;
   const int rest_pairs = (vectors(op.hidden - op.rest) + 1) / 2;
@@ -340,10 +340,10 @@ cudaError_t launch(const Rotated& given, cudaStream_t stream) {
   const RotatedKernel kernel = with_type(op.dtype, [&](auto x) {
     using T = decltype(x);
     if (is_whole)
-      return op.neighbours_turn ? kernel_for<T, true, true>(pairs)
-                                : kernel_for<T, true, false>(pairs);
-    return op.neighbours_turn ? kernel_for<T, false, true>(pairs)
-                              : kernel_for<T, false, false>(pairs);
+      return op.is_interleaved ? kernel_for<T, true, true>(pairs)
+                               : kernel_for<T, true, false>(pairs);
+    return op.is_interleaved ? kernel_for<T, false, true>(pairs)
+                             : kernel_for<T, false, false>(pairs);
   });
   return launch_overlapping(kernel, {.x = blocks}, dim3(lanes, rows), 0, stream, op);
 }

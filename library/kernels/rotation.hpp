@@ -32,7 +32,7 @@ struct RotatedPart {
 };
 
 /// A norm and a rotation of each head of q and of k. Columns that are turned together, a and b, are
-/// c and c + rotary_dim / 2 or, if neighbours_turn, 2 * c and 2 * c + 1, for c < rotary_dim / 2:
+/// c and c + rotary_dim / 2 or, if is_interleaved, 2 * c and 2 * c + 1, for c < rotary_dim / 2:
 ///
 ///     n = x / sqrt(eps + mean of x^2) * (weight + weight_bias)
 ///     y[a] = n[a] * cos[position][c] - n[b] * sin[position][c]
@@ -60,7 +60,7 @@ struct Rotated {
   bool tables_are_fp32;        ///< else they are of x's type
   bool positions_are_64_bits;  ///< else they have 32
   bool slots_are_64_bits;      ///< likewise
-  bool neighbours_turn;        ///< which columns are turned together
+  bool is_interleaved;         ///< which columns are turned together
   bool rounds_twice;           ///< to the type of x, before the rotation
   float eps;                   ///< 0 or more
   float weight_bias;           ///< added to the weights; 0 without one

@@ -185,7 +185,7 @@ class Binding(unittest.TestCase):
                      for one in (q, k, v)]
         out = self.rmsnorm.rms_norm_rotated(
             q, weights[0], k, weights[1], cos, sin, positions, 1 / 1024, (q, k), v, k_cache,
-            v_cache, slots, self.rmsnorm.NEIGHBOURS, True, 1.0)
+            v_cache, slots, self.rmsnorm.INTERLEAVED, True, 1.0)
         self.assertTrue(out[0] is q and out[1] is k)
         self.assert_said(
             "rotation 1 rounding 1 eps 1/1024 bias 1 stream 0", q=of_tokens[0], q_weight=weights[0],

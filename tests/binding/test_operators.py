@@ -147,22 +147,22 @@ def backward_gated(dy, x, z, weight, eps, out, gate=0, weight_bias=0.0):
     return out
 
 
-def turned(x, weight, cos, sin, positions, eps, neighbours, rounds_twice, weight_bias):
+def turned(x, weight, cos, sin, positions, eps, interleaved, rounds_twice, weight_bias):
     """As a model does it, one step after the other."""
     normed = scaled(x * (x.square().mean(-1, keepdim=True) + eps).rsqrt(), weight, weight_bias)
     if positions is None:
         positions = torch.arange(x.shape[:-2].numel()).view(x.shape[:-2])
     c, s = cos[positions][..., None, :], sin[positions][..., None, :]
     head, rest = normed.split((2 * cos.shape[1], x.shape[-1] - 2 * cos.shape[1]), -1)
-    a, b = (head[..., ::2], head[..., 1::2]) if neighbours else head.chunk(2, -1)
+    a, b = (head[..., ::2], head[..., 1::2]) if interleaved else head.chunk(2, -1)
     both = a * c - b * s, b * c + a * s
-    head = torch.stack(both, -1).flatten(-2) if neighbours else torch.cat(both, -1)
+    head = torch.stack(both, -1).flatten(-2) if interleaved else torch.cat(both, -1)
     return torch.cat((head, rest), -1).to(x.dtype)
 
 
 def norm_rotated(q, q_weight, k, k_weight, cos, sin, positions, eps, out=None, v=None, k_cache=None,
                  v_cache=None, slots=None, rotation=0, rounds_twice=False, weight_bias=0.0):
-    CALLS.append("rms_norm_rotated" + " neighbours" * rotation + " twice" * rounds_twice)
+    CALLS.append("rms_norm_rotated" + " interleaved" * rotation + " twice" * rounds_twice)
     options = cos, sin, positions, eps, rotation, rounds_twice, weight_bias
     results = turned(q, q_weight, *options), turned(k, k_weight, *options)
     for cache, heads in ((k_cache, results[1]), (v_cache, v)):
@@ -250,8 +250,8 @@ class Operators(unittest.TestCase):
             arguments = (weight, k.clone(), None, cos, sin, positions, *caches, EPS, 0.0, False, True)
             for operator, of_q in [(NORM.rms_norm_rotated, q), (NORM.rms_norm_rotated_, q.clone())]:
                 torch.library.opcheck(operator, (of_q, *arguments))
-        for neighbours in (False, True):
-            options = cos, sin, positions, EPS, neighbours, False, 1.0
+        for interleaved in (False, True):
+            options = cos, sin, positions, EPS, interleaved, False, 1.0
             expected = turned(q, weight, *options), turned(k, random(1) * 0 + weight, *options)
             kept = slots >= 0
             for make in (lambda function: function, compiled):
@@ -264,7 +264,7 @@ class Operators(unittest.TestCase):
                         return getattr(rmsnorm, name)(
                             q, weight, k, weight, cos, sin, positions, EPS, v=v, k_cache=k_cache,
                             v_cache=v_cache, slots=slots, cache_layout="HND", weight_bias=1.0,
-                            rotation="neighbours" if neighbours else "halves")
+                            rotation="interleaved" if interleaved else "halves")
 
                     version = k_cache._version
                     got = make(run)(packed, k_cache, v_cache)
@@ -280,7 +280,7 @@ class Operators(unittest.TestCase):
         rmsnorm.rms_norm_rotated(q, None, k, None, cos, sin, None, EPS, rounding="twice")
         self.assertEqual(CALLS, ["rms_norm_rotated twice"])
         for options, sentence in [
-            ({"rotation": "pairs"}, "rotation is 'pairs': it needs to be 'halves' or 'neighbours'"),
+            ({"rotation": "pairs"}, "rotation is 'pairs': it needs to be 'halves' or 'interleaved'"),
             ({"rounding": "never"}, "rounding is 'never'"),
             ({"cache_layout": "DHN"}, "cache_layout is 'DHN'")
         ]:

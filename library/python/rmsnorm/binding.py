@@ -83,7 +83,7 @@ _FP8_CODES = {torch.float8_e4m3fn: 10, torch.float8_e5m2: 12}
 _CODE_AT = 20
 GIVEN, ROW, GROUP, BLOCK = 0, 1, 2, 3  # the values of rmsnorm_scaling
 LAST, FIRST = 0, 1  # the values of rmsnorm_gate
-HALVES, NEIGHBOURS = 0, 1  # the values of rmsnorm_rotation
+HALVES, INTERLEAVED = 0, 1  # the values of rmsnorm_rotation
 
 
 class Error(ValueError):

@@ -241,10 +241,10 @@ torch.library.register_autograd(
 
 
 def _run_rms_norm_rotated(q, q_weight, k, k_weight, cos, sin, positions, v, k_cache, v_cache, slots,
-                          eps, weight_bias, neighbours, rounds_twice, out=None):
+                          eps, weight_bias, interleaved, rounds_twice, out=None):
     out = binding.rms_norm_rotated(
         q, q_weight, k, k_weight, cos, sin, positions, eps, out, v, k_cache, v_cache, slots,
-        binding.NEIGHBOURS if neighbours else binding.HALVES, rounds_twice, weight_bias)
+        binding.INTERLEAVED if interleaved else binding.HALVES, rounds_twice, weight_bias)
     _increment_version([one for one in (k_cache, v_cache) if one is not None])
     return out
 
@@ -256,7 +256,7 @@ def _run_rms_norm_rotated_(q, q_weight, k, *others):
 
 _ROTATED_SCHEMA = (
     "Tensor? k_weight, Tensor cos, Tensor sin, Tensor? positions, Tensor? v, Tensor(a!)? k_cache, "
-    "Tensor(b!)? v_cache, Tensor? slots, float eps, float weight_bias, bool neighbours, "
+    "Tensor(b!)? v_cache, Tensor? slots, float eps, float weight_bias, bool interleaved, "
     "bool rounds_twice) -> ")
 _rms_norm_rotated = _define(
     "rms_norm_rotated(Tensor q, Tensor? q_weight, Tensor k, " + _ROTATED_SCHEMA +
@@ -470,7 +470,7 @@ def rms_norm_gated(
 def _rotated(in_place, q, q_weight, k, k_weight, cos, sin, positions, eps, v, k_cache, v_cache,
              slots, cache_layout, rotation, rounding, weight_bias):
     _check_choices(
-        cache_layout=(cache_layout, ("NHD", "HND")), rotation=(rotation, ("halves", "neighbours")),
+        cache_layout=(cache_layout, ("NHD", "HND")), rotation=(rotation, ("halves", "interleaved")),
         rounding=(rounding, ("once", "twice")))
     tensors = q, q_weight, k, k_weight, cos, sin, positions, v, k_cache, v_cache, slots
     wants_gradient, is_seen = _look_at(*tensors)
@@ -481,7 +481,7 @@ def _rotated(in_place, q, q_weight, k, k_weight, cos, sin, positions, eps, v, k_
     if cache_layout == "HND":
         tensors = *tensors[:8], *(
             None if one is None else one.transpose(1, 2) for one in (k_cache, v_cache)), slots
-    options = eps, weight_bias, rotation == "neighbours", rounding == "twice"
+    options = eps, weight_bias, rotation == "interleaved", rounding == "twice"
     if not in_place:
         return (_rms_norm_rotated if is_seen else _run_rms_norm_rotated)(*tensors, *options)
     (_rms_norm_rotated_ if is_seen else _run_rms_norm_rotated_)(*tensors, *options)
@@ -503,7 +503,7 @@ def rms_norm_rotated(
         (pages, page_size, heads, head_dim), in the token's slot, int32 or int64. A token with a
         negative slot is not stored. Without v and v_cache, k alone is.
     cache_layout: "NHD", or "HND": caches are (pages, heads, page_size, head_dim).
-    rotation: "halves", where columns c and c + rotary_dim / 2 are turned together, or "neighbours",
+    rotation: "halves", where columns c and c + rotary_dim / 2 are turned together, or "interleaved",
         2 * c and 2 * c + 1.
     rounding: "once", or "twice": to the type of q before the rotation, too.
 
