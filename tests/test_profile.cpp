@@ -196,7 +196,7 @@ TEST_CASE("what an SM has in flight follows from its threads and what each of th
       contains("a load that is alone | 0.51 µs | 0.51 µs |\n") &&
           contains("law asks of an SM, at least | 4.0 KiB | 4.0 KiB |\n") &&
           contains("`10_a` in *decode* | 2.05 µs | 2.05 µs |\n") &&
-          contains("leaves *decode*, at most, in % of that copy's | 50 % | 50 % |\n"));
+          contains("*decode*, in % of that copy's bandwidth | 50 % | 50 % |\n"));
   CHECK_THAT(make_limits_table(both, law), contains("law asks of an SM, at least | - | - |\n"));
   profiles[0].device = "another GPU";
   CHECK_THROWS_WITH(
