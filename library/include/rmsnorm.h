@@ -39,8 +39,8 @@
  * **Bits.** In the forward functions and in rmsnorm_residual_add(), the bits of a row depend on its
  * values, on hidden, the types, the weight, weight_bias and eps: not on the other rows or their
  * number, nor on strides and addresses. With a rotation, a row is a head of a token, and its
- * cosines and sines count, too. In rmsnorm_forward_fp8(), they also depend on which of its two
- * kernels takes the rows.
+ * cosines and sines count, too. In rmsnorm_forward_fp8(), they also depend on which of its
+ * kernels takes the rows: addresses, types and the scaling decide.
  *
  * **Errors.** A function either enqueues all of its work and returns RMSNORM_OK, or enqueues
  * nothing and returns another status; unless CUDA fails between the launches of one call. What goes
@@ -352,7 +352,7 @@ rmsnorm_status rmsnorm_backward_gated(
  * the caller: with the first two, other memory is read or overwritten; with the last, the slot may
  * have parts of both.
  *
- * \param q (tokens, heads, head_dim), with a head_dim of 1024 at most.
+ * \param q (tokens, heads, head_dim), with a head_dim of 768 at most.
  * \param q_weight (head_dim), (heads, head_dim) or null; of q's type or float32.
  * \param q_out As q; may be q.
  * \param k (tokens, heads, head_dim), with a number of heads of its own.

@@ -47,8 +47,8 @@ __device__ inline float reciprocal(float scale) {
 #endif
 }
 
-/// The same as e8m0 has it: the next power of two, from 2^-127 to 2^127. Both limits of a type are
-/// 1.75 times a power of two.
+/// The same as e8m0 has it: the next power of two, from 2^-127 to 2^127. The largest number of
+/// either type is 1.75 times a power of two.
 __device__ inline float power_for(float largest, float limit, Dtype type) {
   constexpr unsigned kHalf = 0x400000, kMantissa = 0x7fffff, kThreeQuarters = 0x600000;
   const unsigned bits = __float_as_uint(fmaxf(fminf(largest, limit), 0));
@@ -70,9 +70,9 @@ __device__ inline void store_scale(
   *reinterpret_cast<float*>(of_row + group * op.group_stride) = scale;
 }
 
-/// The powers of a row, of whose columns four follow each other at one distance, and so do such
-/// fours. In tiles, as matrix products of Blackwell take them, a tile has those of 128 rows and 4
-/// groups, in 512 bytes, and one column of tiles follows the other.
+/// Where a row's powers are: that of group g in four g / 4 at place g % 4. In tiles, as matrix
+/// products of Blackwell take them, a tile has those of 128 rows and 4 groups, in 512 bytes, and one
+/// column of tiles follows the other.
 struct PowersOfRow {
   std::uint8_t* first;
   std::int64_t stride, stride_of_fours;  // bytes

@@ -77,7 +77,7 @@ struct Rotated {
   unsigned prefetching_blocks = 0;  ///< see prefetching_blocks() in launch.hpp
 };
 
-constexpr int kMostRotatedColumns = 1024;  ///< of a head
+constexpr int kMostRotatedColumns = 768;  ///< of a head: 32 lanes hold it in pairs of vectors
 
 /// Enqueues the operation on the stream of the current device: one launch, or none without tokens.
 /// A head's bits depend on its values, its weight, cosines and sines, and on hidden, rotary_dim,

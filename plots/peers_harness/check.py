@@ -127,14 +127,21 @@ def _beyond(got, least, most):
 
 
 def power_for(quotient):
-    """The least power of two, from 2^-126 on, that is not less: its exponent, as a byte has it."""
+    """The least power of two, from 2^-127 on, that is not less: its exponent, as a byte has it."""
     bits = quotient.float().view(torch.int32)
-    return ((bits + 0x7fffff) >> 23).clamp(1, 254)
+    return torch.where(bits <= 0x400000, 0, ((bits + 0x7fffff) >> 23).clamp(max=254))
 
 
 def number_of(exponents):
     """Those powers of two, in fp32."""
-    return (exponents.to(torch.int32) << 23).view(torch.float32)
+    return (exponents.to(torch.int32) << 23).clamp(min=0x400000).view(torch.float32)
+
+
+def _scale_of(quotient, scaling):
+    """The scale that a row, a group or a block has for its largest norm over MOST."""
+    if scaling == "block":
+        return number_of(power_for(quotient))
+    return quotient.clamp(min=LEAST_SCALE)
 
 
 _SLACK = 2.0**-21  # of a quotient: that of a compiler may be off by two of the last bits
@@ -170,14 +177,14 @@ def _check_fp8(scaling, x, residual, weight, roundings, got_y, scale, got_residu
             used = scale.view(1, 1, 1)
         else:
             used = scale[rows].reshape(-1, hidden // width, 1)
-            of_quotient = (lambda t: number_of(power_for(t))) if scaling == "block" else (lambda t: t)
             used = number_of(used) if scaling == "block" else used
             nearest = torch.minimum(least.abs(), most.abs())
             smallest, largest = (
-                (t.amax(-1, keepdim=True) / MOST).clamp(min=LEAST_SCALE)
+                t.amax(-1, keepdim=True) / MOST
                 for t in (nearest, torch.maximum(least.abs(), most.abs())))
             yield _beyond(
-                used, of_quotient(smallest * (1 - _SLACK)), of_quotient(largest * (1 + _SLACK)))
+                used, _scale_of(smallest * (1 - _SLACK), scaling),
+                _scale_of(largest * (1 + _SLACK), scaling))
         lower, upper = (list(_codes(t, used)) for t in (least, most))
         yield _beyond(y, torch.minimum(*lower), torch.maximum(*upper))
 

@@ -27,11 +27,12 @@ def quantised(norm, scale, scaling):
         return ((norm / scale).clamp(-MOST, MOST).to(torch.float8_e4m3fn),)
     width = {"group": GROUP, "block": BLOCK}.get(scaling, norm.shape[-1])
     parts = norm.unflatten(-1, (-1, width))
-    scales = (parts.abs().amax(-1) / MOST).clamp(min=LEAST_SCALE)
+    scales = parts.abs().amax(-1) / MOST
     if scaling == "block":
         exponents = power_for(scales)
         y = (parts / number_of(exponents)[..., None]).clamp(-MOST, MOST)
         return y.to(torch.float8_e4m3fn).flatten(-2), exponents.to(torch.uint8)
+    scales = scales.clamp(min=LEAST_SCALE)
     y = (parts / scales[..., None]).clamp(-MOST, MOST).to(torch.float8_e4m3fn).flatten(-2)
     return y, scales if scaling == "group" else scales.squeeze(-1)
 

@@ -84,6 +84,7 @@ _CODE_AT = 20
 GIVEN, ROW, GROUP, BLOCK = 0, 1, 2, 3  # the values of rmsnorm_scaling
 LAST, FIRST = 0, 1  # the values of rmsnorm_gate
 HALVES, INTERLEAVED = 0, 1  # the values of rmsnorm_rotation
+_BAD_STRIDES = 5  # of rmsnorm_status
 
 
 class Error(ValueError):
@@ -301,10 +302,15 @@ def backward_gated(dy, x, z, weight, eps, out=None, gate=LAST, weight_bias=0.0):
 
 
 def _heads(tensor):
-    """The tensor (..., heads, head_dim) as (tokens, heads, head_dim)."""
+    """The tensor (..., heads, head_dim) as (tokens, heads, head_dim).  \\throws Error"""
     if tensor is None or tensor.dim() <= 3:  # fewer are for the library to refuse
         return tensor
-    return tensor.view(tensor.shape[:-2].numel(), *tensor.shape[-2:])
+    try:
+        return tensor.view(tensor.shape[:-2].numel(), *tensor.shape[-2:])
+    except RuntimeError:
+        raise Error(
+            _BAD_STRIDES, f"a tensor of the shape {tuple(tensor.shape)} has the strides "
+            f"{tensor.stride()}: its tokens need to lie at one distance") from None
 
 
 def rms_norm_rotated(

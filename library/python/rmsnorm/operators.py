@@ -498,7 +498,8 @@ def rms_norm_rotated(
     q_weight, k_weight: (head_dim), (heads, head_dim) or None, of the type of q or of float32.
     cos, sin: (positions, rotary_dim / 2), of the type of q or of float32. Other columns of a head
         than the first rotary_dim are normed and not turned.
-    positions: (...), int32 or int64: rows of cos and sin. None: each token's number.
+    positions: (...), int32 or int64: rows of cos and sin. None: each token's number, counted through
+        all texts.
     v, k_cache, v_cache, slots: k as it is returned, and v as it is, are also stored in caches
         (pages, page_size, heads, head_dim), in the token's slot, int32 or int64. A token with a
         negative slot is not stored. Without v and v_cache, k alone is.
