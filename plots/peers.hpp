@@ -31,7 +31,9 @@ struct PeerCase {
   /// Whether the time matters, and not the bandwidth: so few rows that no memory is busy.
   bool is_about_time() const { return regime.starts_with(kDecodeRegime); }
   /// Whether y has 8 bits. No chart has these cases: they are for tables.
-  bool is_in_8_bits() const { return regime.find("_e4m3") != std::string::npos; }
+  bool is_in_8_bits() const {
+    return regime.find("_e4m3") != std::string::npos || regime.find("_mxfp8") != std::string::npos;
+  }
   /// The regime in words: "residual add".
   std::string name() const;
 };
