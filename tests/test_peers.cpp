@@ -117,7 +117,8 @@ TEST_CASE("the bytes of a peer's result are those that our description of the op
        {&operation_of<RmsNorm>(), &operation_of<ResidualAdd>(), &operation_of<Backward>(),
         &operation_of<RmsNormE4m3>(), &operation_of<RmsNormE4m3Row>(),
         &operation_of<RmsNormE4m3Group>(), &operation_of<ResidualAddE4m3>(),
-        &operation_of<ResidualAddE4m3Group>(), &operation_of<GatedNorm>()}) {
+        &operation_of<ResidualAddE4m3Group>(), &operation_of<RmsNormMxfp8>(),
+        &operation_of<GatedNorm>()}) {
     operations[operation->name] = operation;
   }
   for (const char* const gpu : {"nvidia-h200", "nvidia-h100"}) {
@@ -138,7 +139,8 @@ TEST_CASE("the bytes of a peer's result are those that our description of the op
       std::int64_t bytes = bytes_to_move(operation, sizes, types);
       for (const TensorSpec& tensor : operation.tensors) {  // the scales count, too
         const bool is_scale = tensor.name == std::string("scale") && is_written(tensor);
-        if (is_scale) bytes += static_cast<std::int64_t>(4 * size_of(tensor, sizes));
+        const int of_scale = tensor.elements == Elements::e8m0 ? 1 : 4;
+        if (is_scale) bytes += static_cast<std::int64_t>(of_scale * size_of(tensor, sizes));
       }
       CHECK(result.bytes == bytes);
     }

@@ -54,7 +54,8 @@ class Scheduler {
         for (const Implementation& implementation : options_.implementations) {
           if (!is_measured_in(*implementation.operation, regime)) continue;
           const bool has_columns = shape.hidden % implementation.operation->hidden_multiple == 0;
-          if (!has_columns && regime.name != kCustomRegime) continue;
+          if (!has_columns && (regime.name != kCustomRegime || has_others(implementation)))
+            continue;
           if (implementation.memory == Memory::host) {
             add_host_job(implementation, regime, shape);
           } else if (gpu_) {
@@ -69,6 +70,13 @@ class Scheduler {
   }
 
  private:
+  /// Is another operation to be run, too?
+  bool has_others(const Implementation& implementation) const {
+    return std::any_of(
+        options_.implementations.begin(), options_.implementations.end(),
+        [&](const Implementation& other) { return other.operation != implementation.operation; });
+  }
+
   void add_host_job(const Implementation& implementation, const Regime& regime, Shape wanted) {
     Shape shape = wanted;
     while (shape.rows > 1 && std::int64_t{shape.rows} * shape.hidden > kElementsForCpuLesson) {

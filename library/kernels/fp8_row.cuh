@@ -71,8 +71,8 @@ __device__ inline void store_scale(
 }
 
 /// Where a row's powers are: that of group g in four g / 4 at place g % 4. In tiles, as matrix
-/// products of Blackwell take them, a tile has those of 128 rows and 4 groups, in 512 bytes, and one
-/// column of tiles follows the other.
+/// products of Blackwell take them, a tile has those of 128 rows and 4 groups, in 512 bytes, and
+/// one column of tiles follows the other.
 struct PowersOfRow {
   std::uint8_t* first;
   std::int64_t stride, stride_of_fours;  // bytes
