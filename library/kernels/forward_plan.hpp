@@ -19,12 +19,12 @@ struct ForwardPlan {
   float inverse;                 ///< 1 / hidden
   int threads;                   ///< of a row: 4 to 32 lanes of a warp, or whole warps
   bool is_large;                 ///< x and y do not fit the L2 cache
-  unsigned prefetching_blocks;   ///< the first blocks, which prefetch their rows before the wait
-  cuda::access_property policy;  ///< of x in the L2 cache: persisting if is_large
-  Kind kind;                     ///< which kernel
   bool is_plain;                 ///< one tensor, whose rows are at one distance, without rstd
   bool is_fallback;              ///< another kernel does the same: a vector is not at a 16-byte
                                  ///< address, or the GPU does not hold a cluster
+  unsigned prefetching_blocks;   ///< the first blocks, which prefetch their rows before the wait
+  cuda::access_property policy;  ///< of x in the L2 cache: persisting if is_large
+  Kind kind;                     ///< which kernel
   int vectors;                   ///< of 16 bytes, that each thread has of a row
   int twins;                     ///< to 8 bits: 2 if each thread does the work of two
   int rounds;                    ///< unaligned: vectors of each thread, in registers or not

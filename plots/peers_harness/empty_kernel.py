@@ -4,7 +4,7 @@ alone takes. Needs no PyTorch.
 
 import ctypes
 
-PARAMETER_BYTES = 288  # as many as the forward kernel has: those of its operation and of its plan
+PARAMETER_BYTES = 280  # as many as the forward kernel has: those of its operation and of its plan
 THREADS = 128
 
 PTX = f"""
