@@ -186,8 +186,8 @@ rmsnorm_status rmsnorm_forward_rotated(
     constexpr std::int64_t kMost = kernels::kMostRotatedColumns;
     const View queries = heads_at({"q", q});
     require(
-        queries.hidden <= kMost, RMSNORM_BAD_SHAPE,
-        "q has {} columns: a norm with a rotation needs {} at most", queries.hidden, kMost);
+        queries.hidden != 1 && queries.hidden <= kMost, RMSNORM_BAD_SHAPE,
+        "q has a head_dim of {}: a norm with a rotation needs 2 to {}", queries.hidden, kMost);
     const View keys = heads_at({"k", k});
     check_device(keys, queries);
     check_dtype(keys, queries);
