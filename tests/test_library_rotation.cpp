@@ -480,7 +480,7 @@ TEST_CASE("the bits of a turned head are the same alone, among others, elsewhere
 
 TEST_CASE("two tokens in one slot are a race, which the CPU device sees") {
   NEEDS_GPU();
-  if (!is_cpu_device()) SKIP_TEST("a GPU does not see it");
+  NEEDS_COUNTS();
   for (const bool has_v : {false, true}) {
     Options options{.tokens = 3};
     options.has_v = has_v;
