@@ -253,10 +253,8 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
         factor = __shfl_sync(0xffffffff, inverse, group * kPart, kLanes);
       }
       if constexpr (kScales == Scales::powers) {
-        const float power = power_for(largest_of_power<kElements>(largest[k], op), limit, type);
-        const int shift = power_shift<kElements>(op);
-        if (i >> shift << shift == i && i < end) powers.store(i >> shift, power);
-        factor = reciprocal_of_power(power);
+        factor = reciprocal_of_power(
+            choose_power<kElements>(op, powers, largest[k], limit, type, i, end));
       }
       const Quantized<kElements> quantized = quantize<kElements>(value[k], factor, type);
       if (kFull ? exists : i < end) y[i] = quantized;

@@ -86,9 +86,7 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
     if (has_powers || op.scales == Scales::groups) {
       const float largest = largest_of<kGroup>(norm.number);
       if (has_powers) {
-        scale = power_for(largest_of_power<kGroup>(largest, op), limit, op.y_dtype);
-        const int shift = power_shift<kGroup>(op);
-        if (i >> shift << shift == i && i < groups) powers.store(i >> shift, scale);
+        scale = choose_power<kGroup>(op, powers, largest, limit, op.y_dtype, i, groups);
       } else {
         constexpr int kLanes = kScaleGroup / kGroup;
         scale = scale_for(warp_reduce(largest, kLanes, Larger()), limit, op.y_dtype);

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads, kMinBlocks<kScales, kResid
   constexpr int kElements = kSize<T>;            // of a vector
   constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
   constexpr bool kHasRegisters = kMinBlocks<kScales, kResidual> == 2 || kScales == Scales::given;
-  constexpr bool kEarly = kParts == 1 && kHasRegisters;
+  constexpr bool kEarly = kParts == 1 && kHasRegisters;  // else factors are loaded when needed
   // A bulk copy is quicker where its lines of 128 bytes are lines of shared memory, too.
   extern __shared__ __align__(128) uint4 staged[];
   __shared__ float sums[kMaxCluster * kMaxClusterThreads / 32];
@@ -183,10 +183,8 @@ __global__ void __launch_bounds__(kMaxClusterThreads, kMinBlocks<kScales, kResid
         inverse = reciprocal(scale);
         if (i % kLanes == 0 && i < end) store_scale(op, scales, i / kLanes, scale);
       } else if constexpr (kScales == Scales::powers) {
-        scale = power_for(largest_of_power<kElements>(largest, op), limit, type);
-        inverse = reciprocal_of_power(scale);
-        const int shift = power_shift<kElements>(op);
-        if (i >> shift << shift == i && i < end) powers.store(i >> shift, scale);
+        inverse =
+            reciprocal_of_power(choose_power<kElements>(op, powers, largest, limit, type, i, end));
       }
       const Quantized<kElements> quantized = quantize<kElements>(value, inverse, type);
       if (i >= end) continue;

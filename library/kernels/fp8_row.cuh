@@ -112,21 +112,26 @@ __device__ inline void fill_tiles(const Fp8Norm& op, char* of_row, int thread, i
   }
 }
 
-/// The lanes that share a power, of so many columns each: 1 << this.
+/// The power of some lanes, of the largest number that they have: of each lane, 0 or more. The first
+/// of them stores it, if its row has that vector.
+/// \tparam kColumns  of a lane's vector
+/// \param i  the number of the vector, of `end`
 template <int kColumns>
-__device__ int power_shift(const Fp8Norm& op) {
+__device__ float choose_power(
+    const Fp8Norm& op, const PowersOfRow& powers, float largest, float limit, Dtype type, int i,
+    int end) {
   static_assert(kScaleBlock == 32 && kScaleGroup == 128 && (kColumns == 4 || kColumns == 8));
-  return (kColumns == 4 ? 3 : 2) + (op.power_columns == kScaleGroup ? 2 : 0);
-}
-
-/// The largest number of these lanes, which are 0 or more.
-template <int kColumns>
-__device__ float largest_of_power(float value, const Fp8Norm& op) {
   constexpr int kLanes = kScaleBlock / kColumns;
-  value = warp_reduce(value, kLanes, Larger());
-  if (op.power_columns == kScaleBlock) return value;
-  value = fmaxf(value, __shfl_xor_sync(0xffffffff, value, kLanes));
-  return fmaxf(value, __shfl_xor_sync(0xffffffff, value, 2 * kLanes));
+  const bool is_group = op.power_columns == kScaleGroup;
+  largest = warp_reduce(largest, kLanes, Larger());
+  if (is_group) {
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, kLanes));
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, 2 * kLanes));
+  }
+  const float power = power_for(largest, limit, type);
+  const int shift = (kColumns == 4 ? 3 : 2) + (is_group ? 2 : 0);  // of the number of lanes
+  if (i >> shift << shift == i && i < end) powers.store(i >> shift, power);
+  return power;
 }
 
 /// The largest of neighbouring numbers without their signs; 0 if all are NaN.
