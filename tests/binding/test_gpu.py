@@ -21,11 +21,12 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "library/python"))
 import rmsnorm  # noqa: E402
+from mxfp8 import in_tiles, quantised  # noqa: E402
 from rmsnorm.binding import BLOCK, GIVEN, GROUP, ROW  # noqa: E402
 
 DEVICE = "cuda"
 EPS = 1e-6
-E4M3, MOST = torch.float8_e4m3fn, 448.0
+E4M3 = torch.float8_e4m3fn
 OPERATORS = torch.ops.rmsnorm
 
 
@@ -56,31 +57,6 @@ def losses_of_rank(rank, ranks, library, store, norms, results):
             optimizer.step()
         results[name, rank] = loss.item()
     torch.distributed.destroy_process_group()
-
-
-def power_above(number):
-    """The exponent of the least power of two that is not less, at least -127, in fp64."""
-    mantissa, exponent = torch.frexp(number.double())
-    return torch.where(mantissa == 0.5, exponent - 1, exponent).clamp(-127, 127)
-
-
-def quantised(norm, columns):
-    """The codes of a norm, and a byte for each of its blocks, by another way than the library's."""
-    blocks = norm.double().unflatten(-1, (-1, columns))
-    exponents = power_above(blocks.abs().amax(-1) / MOST)
-    codes = (blocks / torch.exp2(exponents.double())[..., None]).clamp(-MOST, MOST)
-    return codes.float().to(E4M3).flatten(-2), (exponents + 127).to(torch.uint8)
-
-
-def in_tiles(scales):
-    """(rows, blocks) as a matrix product of Blackwell takes it, an element at a time."""
-    rows, blocks = scales.shape
-    columns = (blocks + 3) // 4
-    tiles = scales.new_zeros((rows + 127) // 128 * columns * 512)
-    row, block = torch.meshgrid(torch.arange(rows), torch.arange(blocks), indexing="ij")
-    at = (row // 128 * columns + block // 4) * 512 + row % 32 * 16 + row % 128 // 32 * 4 + block % 4
-    tiles[at.to(scales.device)] = scales
-    return tiles
 
 
 class OnAGpu(unittest.TestCase):
@@ -185,8 +161,7 @@ class OnAGpu(unittest.TestCase):
             same, tiles = rmsnorm.rms_norm_fp8(
                 x, weight, EPS, "block", rounding="twice", in_tiles=True)
             self.assertTrue(torch.equal(same.view(torch.uint8), codes.view(torch.uint8)))
-            self.assertTrue(
-                torch.equal(tiles.view(torch.uint8), in_tiles(exponents.flatten(0, -2))))
+            self.assertTrue(torch.equal(tiles.view(torch.uint8), in_tiles(exponents)))
         x = random(200, 4096)
         y, scales, norm = rmsnorm.rms_norm_fp8(
             x, None, EPS, "group", powers=True, rounding="twice", norm=True)

@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / "library/python"
 sys.path.insert(0, str(PYTHON))
 import rmsnorm  # noqa: E402
+from mxfp8 import in_tiles  # noqa: E402
 from rmsnorm.binding import BLOCK, GIVEN, GROUP, ROW  # noqa: E402
 
 EPS = 1e-6
@@ -79,16 +80,6 @@ def residual_add(x, residual, weight, eps, out=None, weight_bias=0.0):
     return y
 
 
-def swizzled(scales):
-    """(..., blocks) in tiles of 128 rows and 4 blocks, as torchao's to_blocked() describes them."""
-    scales = scales.reshape(-1, scales.shape[-1])
-    rows, blocks = scales.shape
-    padded = scales.new_zeros((rows + 127) // 128 * 128, (blocks + 3) // 4 * 4)
-    padded[:rows, :blocks] = scales
-    tiles = padded.view(-1, 4, 32, padded.shape[1] // 4, 4)  # tile, part, row, tile, block
-    return tiles.permute(0, 3, 2, 1, 4).reshape(-1)
-
-
 def norm_fp8(x, weight, eps, y, scale, scaling, residual=None, limit=None, norm_out=None,
              rounds_twice=False, weight_bias=0.0):
     total = x if residual is None else write(residual, x + residual)
@@ -108,7 +99,7 @@ def norm_fp8(x, weight, eps, y, scale, scaling, residual=None, limit=None, norm_
         if scale.dtype == torch.uint8:
             exponents = chosen.log2().ceil()
             chosen, stored = exponents.exp2(), (exponents + 127).to(torch.uint8)
-            write(scale, swizzled(stored) if scale.dim() == 1 else stored)
+            write(scale, in_tiles(stored) if scale.dim() == 1 else stored)
         else:
             write(scale, chosen[..., 0] if scaling == ROW else chosen)
         divisor = chosen.repeat_interleave(width, -1)[..., :x.shape[-1]]
@@ -381,7 +372,7 @@ class Operators(unittest.TestCase):
                 atol=0.01)
             other, tiled = rmsnorm.rms_norm_fp8(x, weight, EPS, "block", in_tiles=True)
             torch.testing.assert_close(other.float(), y.float())
-            expected = swizzled(scales.view(torch.uint8).view(-1, shape[-1] // 32))
+            expected = in_tiles(scales.view(torch.uint8))
             self.assertEqual(tiled.dtype, powers)
             torch.testing.assert_close(tiled.view(torch.uint8), expected)
         _, scales = rmsnorm.rms_norm_fp8(random(5, 300), None, EPS, "group", powers=True)
