@@ -27,8 +27,7 @@ constexpr kernels::Scales scales_of(Scaling scaling) {
 /// Columns of a row that share a scale.
 template <class Op>
 int width_of(const Op& p) {
-  if (Op::kScaling == Scaling::group) return kGroup;
-  return Op::kScaling == Scaling::block ? kScaleBlock : p.hidden;
+  return columns_of_scale(Op::kScaling, p.hidden);
 }
 
 /// Scales of a row.

@@ -116,7 +116,7 @@ struct Operation {
   std::vector<TensorSpec> tensors;  ///< in the order of Problem::tensors; the first is x
   std::vector<SizeSpec> sizes;      ///< beside rows and columns
   std::vector<ScalarSpec> scalars;  ///< beside eps
-  int hidden_multiple;              ///< of which columns are a multiple
+  int hidden_multiple;              ///< of which columns are a multiple: see takes()
   bool has_eps;                     ///< whether eps is part of the formula
   bool same_bits;                   ///< whether the same inputs have to give the same bits
   std::string_view regime;          ///< the only regime for it; "" if there are several
@@ -135,6 +135,9 @@ struct Operation {
 
   /// Index of the tensor with this name. \throws std::logic_error if there is none
   int index_of(std::string_view tensor) const;
+
+  /// Whether it is for rows of so many columns.
+  bool takes(int hidden) const { return hidden % hidden_multiple == 0; }
 };
 
 /// Is this the operation's first input, x, or another that is of the same shape?

@@ -18,6 +18,12 @@ enum class Scaling {
   block,  ///< those of kScaleBlock columns of a row; likewise, a power of two
 };
 
+/// Columns of a row that share a scale, but for what may be left at its end.
+__host__ __device__ constexpr int columns_of_scale(Scaling scaling, int hidden) {
+  if (scaling == Scaling::block) return kScaleBlock;
+  return scaling == Scaling::group ? kGroup : hidden;
+}
+
 /// How often a norm is rounded.
 enum class Rounding {
   once,   ///< from fp32 to 8 bits
@@ -54,8 +60,8 @@ __host__ __device__ constexpr float least_scale(Dtype type) {
 /// With Scaling::block, which is for rows of whole blocks, it is a power of two, rounded up, whose
 /// exponent is stored (e8m0):
 ///
-///     s = 2^-127, or the smallest greater power of two that is not less than
-///         min(largest, limit_or_scale[0]) / kLargest; 2^127 where that is more, or Inf
+///     s = the smallest power of two, from 2^-127 to 2^127, that is not less than
+///         min(largest, limit_or_scale[0]) / kLargest; 2^127 if none is
 ///
 /// kLargest is kType's largest number, 448 or 57344. Arithmetic is fp32's. The two divisors are
 /// known beforehand to many elements: a quotient may also be the product with the reciprocal, both
@@ -297,9 +303,7 @@ struct Description<RmsNormFp8<kType, kScaling, kRounding, kNormed>>
     __host__ __device__ static Expected expected(
         const Problem& p, const typename OfRow::Sum& sum, std::int64_t row, std::int64_t col,
         double bound) {
-      const std::int64_t columns = kScaling == Scaling::row     ? p.hidden
-                                   : kScaling == Scaling::group ? kGroup
-                                                                : kScaleBlock;
+      const std::int64_t columns = columns_of_scale(kScaling, p.hidden);
       const std::int64_t end = col + columns < p.hidden ? col + columns : p.hidden;
       const double rstd = exact_rstd(sum.squares, p.hidden, p.eps);
       Interval largest = {0, 0};
@@ -329,12 +333,10 @@ struct Description<RmsNormFp8<kType, kScaling, kRounding, kNormed>>
     static constexpr int kTensor = kY;
     __host__ __device__ static float scale(const Problem& p, std::int64_t row, std::int64_t col) {
       if (kScaling == Scaling::given) return p.fp32(kLimitOrScale, 0);
-      if (kScaling == Scaling::row) return p.fp32(kScale, row);
-      if (kScaling == Scaling::block) {
-        return value_at(
-            p.tensors[kScale], Dtype::e8m0, row * (p.hidden / kScaleBlock) + col / kScaleBlock);
-      }
-      return p.fp32(kScale, row * ((p.hidden - 1) / kGroup + 1) + col / kGroup);
+      const std::int64_t columns = columns_of_scale(kScaling, p.hidden);
+      const std::int64_t at = row * ((p.hidden - 1) / columns + 1) + col / columns;
+      if (kScaling == Scaling::block) return value_at(p.tensors[kScale], Dtype::e8m0, at);
+      return p.fp32(kScale, at);
     }
     __host__ __device__ static Expected expected(
         const Problem& p, const typename OfRow::Sum& sum, std::int64_t row, std::int64_t col,
@@ -342,7 +344,8 @@ struct Description<RmsNormFp8<kType, kScaling, kRounding, kNormed>>
       const double rstd = exact_rstd(sum.squares, p.hidden, p.eps);
       const Interval one = norm(p, rstd, row, col, bound);
       Interval divided = quotient(one, scale(p, row, col));
-      if (std::isfinite(one.least) && std::isfinite(one.most)) {  // so Inf is a number beyond fp32
+      // A finite norm whose quotient is beyond fp32 saturates, as any other that is too large.
+      if (std::isfinite(one.least) && std::isfinite(one.most)) {
         divided.least = fmaxf(fminf(divided.least, FLT_MAX), -FLT_MAX);
         divided.most = fmaxf(fminf(divided.most, FLT_MAX), -FLT_MAX);
       }

@@ -53,9 +53,8 @@ class Scheduler {
         const std::size_t first = schedule_.jobs.size();
         for (const Implementation& implementation : options_.implementations) {
           if (!is_measured_in(*implementation.operation, regime)) continue;
-          const bool has_columns = shape.hidden % implementation.operation->hidden_multiple == 0;
-          if (!has_columns && (regime.name != kCustomRegime || has_others(implementation)))
-            continue;
+          const bool is_taken = implementation.operation->takes(shape.hidden);
+          if (!is_taken && (regime.name != kCustomRegime || has_others(implementation))) continue;
           if (implementation.memory == Memory::host) {
             add_host_job(implementation, regime, shape);
           } else if (gpu_) {

@@ -63,7 +63,7 @@ std::string size_in_words(const TensorSpec& tensor) {
 Workload::Workload(const Operation& operation, const WorkloadSpec& spec)
     : operation_(operation), spec_(spec) {
   const Sizes sizes = sizes_of(operation, spec);
-  if (spec.hidden % operation.hidden_multiple != 0) {
+  if (!operation.takes(spec.hidden)) {
     throw std::runtime_error(fmt::format(
         "hidden is {}, and {} takes multiples of {}", spec.hidden, operation.name,
         operation.hidden_multiple));

@@ -207,7 +207,7 @@ class Attempts {
   }
   /// One of just that shape, unless the operation has no such columns.
   void add_exactly(Attempt attempt) {
-    if (attempt.spec.hidden % operation_.hidden_multiple != 0) return;
+    if (!operation_.takes(attempt.spec.hidden)) return;
     attempt.spec.memory = memory_;
     all.push_back(std::move(attempt));
   }
@@ -340,7 +340,7 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
   WorkloadSpec spec;
   if (std::sscanf(all.c_str(), "%d x %d", &spec.rows, &spec.hidden) != 2) return std::nullopt;
   if (spec.rows < 0 || spec.hidden < 1) return std::nullopt;
-  if (spec.hidden % operation.hidden_multiple != 0) return std::nullopt;
+  if (!operation.takes(spec.hidden)) return std::nullopt;
   const auto read = [&](std::string_view before, const char* format, auto* to) {
     const std::size_t at = all.find(before);
     return at != all.npos && std::sscanf(all.c_str() + at + before.size(), format, to) == 1;

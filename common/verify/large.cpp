@@ -226,8 +226,7 @@ class Launch {
 
 /// Whether the operation has such columns, and the implementation supports the problem.
 bool supports(const Implementation& implementation, const Problem& p) {
-  const bool has_columns = p.hidden % implementation.operation->hidden_multiple == 0;
-  return has_columns && implementation.unsupported(p).empty();
+  return implementation.operation->takes(p.hidden) && implementation.unsupported(p).empty();
 }
 
 /// The problem of these types, and about so many rows.
