@@ -112,8 +112,8 @@ __device__ inline void fill_tiles(const Fp8Norm& op, char* of_row, int thread, i
   }
 }
 
-/// The power of some lanes, of the largest number that they have: of each lane, 0 or more. The first
-/// of them stores it, if its row has that vector.
+/// The power of some lanes, of the largest number of each of them, which is 0 or more. The first of
+/// them stores it, if its row has that vector.
 /// \tparam kColumns  of a lane's vector
 /// \param i  the number of the vector, of `end`
 template <int kColumns>
