@@ -13,9 +13,12 @@
 namespace rmsnorm::kernels {
 namespace {
 
-/// The most heads of a group of lanes, if a lane has one pair of vectors of each: as many as leave
-/// an SM half of a thousand threads. Others have not been measured.
-constexpr int kGroupHeads = 4;
+/// The most heads of a group of lanes, one after the other. No number has been measured.
+constexpr int kGroupHeads = 8;
+
+/// Heads that a group has in registers: the next are loaded while one is turned.
+template <int kPairs>
+constexpr int kAhead = kPairs == 1 ? 2 : 1;
 
 /// Two vectors of a head's columns that a lane has. What turns together is in one pair.
 struct Columns {
@@ -103,6 +106,13 @@ __device__ void load_angles(const void* row, bool is_fp32, int first, int end, f
   }
 }
 
+/// The head so many bytes behind this one.
+template <class T>
+__device__ T* one_further(T* head, std::int64_t bytes) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+  return reinterpret_cast<T*>(reinterpret_cast<Byte*>(head) + bytes);
+}
+
 /// Number i of a tensor of integers.
 __device__ inline std::int64_t integer_at(const void* numbers, bool has_64_bits, std::int64_t i) {
   if (has_64_bits) return static_cast<const std::int64_t*>(numbers)[i];
@@ -120,7 +130,7 @@ __device__ inline void turn(float& a, float& b, float cos, float sin) {
 /// that are multiples of 16. kInterleaved: as in the operation.
 template <class T, int kLanes, int kPairs, bool kWhole, bool kInterleaved>
 __global__ void __launch_bounds__(kShortRows) rms_norm_rotated(const __grid_constant__ Rotated op) {
-  constexpr int kN = kSize<T>, kHeads = kGroupHeads / kPairs;
+  constexpr int kN = kSize<T>, kHeads = kAhead<kPairs>;
   const auto number = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
   const Place at = place_of<true>(number, op.groups, op.token_groups);
   const int which = (at.inner >= op.parts[Rotated::kK].first_group) +
@@ -130,11 +140,11 @@ __global__ void __launch_bounds__(kShortRows) rms_norm_rotated(const __grid_cons
   const int first_head = static_cast<int>(at.inner - part.first_group) * op.group_heads;
   const int left = part.heads - first_head;
   int heads = number >= op.groups ? 0 : left < op.group_heads ? left : op.group_heads;
-  const auto head_of = [&](const Rows& rows, int j) {
-    return find<T>(rows, Place{at.outer, first_head + j});
-  };
+  const Place first_place{at.outer, first_head};
+  const T* next = find<T>(part.x, first_place);
   if (kWhole && blockIdx.x < op.prefetching_blocks && threadIdx.x == 0) {
-    for (int j = 0; j < heads; ++j) prefetch(head_of(part.x, j), op.hidden * sizeof(T));
+    for (int j = 0; j < heads; ++j)
+      prefetch(find<T>(part.x, Place{at.outer, first_head + j}), op.hidden * sizeof(T));
   }
   wait_for_inputs();
 
@@ -145,19 +155,20 @@ __global__ void __launch_bounds__(kShortRows) rms_norm_rotated(const __grid_cons
     position = integer_at(op.positions, op.positions_are_64_bits, at.outer);
   if (is_v && slot < 0) heads = 0;
   Columns columns[kPairs];
+#pragma unroll
+  for (int p = 0; p < kPairs; ++p) columns[p] = columns_of(op, threadIdx.x + p * kLanes, kN);
   uint4 x[kHeads][kPairs][2];
+  const auto load_next = [&](bool is_there, uint4(&head)[kPairs][2]) {
 #pragma unroll
-  for (int p = 0; p < kPairs; ++p) {
-    columns[p] = columns_of(op, threadIdx.x + p * kLanes, kN);
-#pragma unroll
-    for (int j = 0; j < kHeads; ++j) {
-      x[j][p][0] = x[j][p][1] = make_uint4(0, 0, 0, 0);
-      if (j >= heads) continue;
-      const T* const head = head_of(part.x, j);
-      x[j][p][0] = load_columns<T, kWhole>(head, columns[p].first, columns[p].first_end);
-      x[j][p][1] = load_columns<T, kWhole>(head, columns[p].second, columns[p].second_end);
+    for (int p = 0; p < kPairs; ++p) {
+      const auto [first, first_end, second, second_end] = columns[p];
+      head[p][0] = load_columns<T, kWhole>(next, first, is_there ? first_end : 0);
+      head[p][1] = load_columns<T, kWhole>(next, second, is_there ? second_end : 0);
     }
-  }
+    next = one_further(next, part.x.inner_stride);
+  };
+#pragma unroll
+  for (int k = 0; k < kHeads; ++k) load_next(k < heads, x[k]);
   float factor[kPairs][2][kN];
   const auto load_weight = [&](int j) {
     const void* weight = part.weight;
@@ -200,32 +211,36 @@ __global__ void __launch_bounds__(kShortRows) rms_norm_rotated(const __grid_cons
   char* const cached = static_cast<char*>(part.cache.data) +
                        in_cache.outer * part.cache.page_stride +
                        in_cache.inner * part.cache.slot_stride;
-  const auto rounded = [](float v) { return static_cast<float>(static_cast<T>(v)); };
+  T* y = find<T>(part.y, first_place);
+  T* copy = reinterpret_cast<T*>(cached + first_head * part.cache.head_stride);
+  for (int j = 0; j < op.group_heads; j += kHeads) {
 #pragma unroll
-  for (int j = 0; j < kHeads; ++j) {
-    if (j >= op.group_heads) break;  // for all lanes of the launch: they add up together
-    float sum = 0;
+    for (int k = 0; k < kHeads; ++k) {
+      if (j + k >= op.group_heads) break;  // for all lanes of the launch: they add up together
+      float sum = 0;
 #pragma unroll
-    for (int p = 0; p < kPairs; ++p) sum += squares<T>(x[j][p][0]) + squares<T>(x[j][p][1]);
-    const float rstd = rsqrtf(group_sum(sum, kLanes) * op.inverse + op.eps);
-    if (j >= heads) continue;
-    if (j > 0 && !is_v && part.weight_head_stride != 0) load_weight(j);
+      for (int p = 0; p < kPairs; ++p) sum += squares<T>(x[k][p][0]) + squares<T>(x[k][p][1]);
+      const float rstd = rsqrtf(group_sum(sum, kLanes) * op.inverse + op.eps);
+      if (j + k >= heads) continue;
+      if (j + k > 0 && !is_v && part.weight_head_stride != 0) load_weight(j + k);
+      uint4 result[kPairs][2];
 #pragma unroll
-    for (int p = 0; p < kPairs; ++p) {
-      const auto [first, first_end, second, second_end] = columns[p];
-      uint4 result[2] = {x[j][p][0], x[j][p][1]};
-      if (!is_v) {
+      for (int p = 0; p < kPairs; ++p) {
+        if (is_v) {
+          result[p][0] = x[k][p][0];
+          result[p][1] = x[k][p][1];
+          continue;
+        }
         float n[2][kN];
 #pragma unroll
-        for (int k = 0; k < 2; ++k) {
-          widen_all<T>(x[j][p][k], n[k]);
+        for (int i = 0; i < 2; ++i) {
+          widen_all<T>(x[k][p][i], n[i]);
 #pragma unroll
-          for (int e = 0; e < kN; ++e) {
-            n[k][e] = n[k][e] * rstd * factor[p][k][e];
-            if (op.rounds_twice) n[k][e] = rounded(n[k][e]);
-          }
+          for (int e = 0; e < kN; ++e) n[i][e] = n[i][e] * rstd * factor[p][i][e];
+          if (op.rounds_twice) widen_all<T>(narrow_all<T>(n[i]), n[i]);
         }
         if constexpr (kInterleaved) {
+          const auto [first, first_end, second, second_end] = columns[p];
 #pragma unroll
           for (int e = 0; e < kN; e += 2) {
             float* const of_second = n[1] + e;
@@ -238,16 +253,22 @@ __global__ void __launch_bounds__(kShortRows) rms_norm_rotated(const __grid_cons
 #pragma unroll
           for (int e = 0; e < kN; ++e) turn(n[0][e], n[1][e], cos[p][e], sin[p][e]);
         }
-        result[0] = narrow_all<T>(n[0]);
-        result[1] = narrow_all<T>(n[1]);
+        result[p][0] = narrow_all<T>(n[0]);
+        result[p][1] = narrow_all<T>(n[1]);
       }
+      load_next(j + k + kHeads < heads, x[k]);
       const auto store = [&](T* head) {
-        store_columns<T, kWhole>(head, first, first_end, result[0]);
-        store_columns<T, kWhole>(head, second, second_end, result[1]);
+#pragma unroll
+        for (int p = 0; p < kPairs; ++p) {
+          const auto [first, first_end, second, second_end] = columns[p];
+          store_columns<T, kWhole>(head, first, first_end, result[p][0]);
+          store_columns<T, kWhole>(head, second, second_end, result[p][1]);
+        }
       };
-      if (part.y.data != nullptr) store(head_of(part.y, j));
-      if (slot >= 0)
-        store(reinterpret_cast<T*>(cached + (first_head + j) * part.cache.head_stride));
+      if (part.y.data != nullptr) store(y);
+      if (slot >= 0) store(copy);
+      y = one_further(y, part.y.inner_stride);
+      copy = one_further(copy, part.cache.head_stride);
     }
   }
 }
@@ -326,7 +347,7 @@ cudaError_t launch(const Rotated& given, cudaStream_t stream) {
   for (const RotatedPart& part : op.parts) heads += part.heads;
   constexpr int kFewThreads = 1024;  // of an SM; not measured either
   const bool are_few = op.tokens * heads * lanes <= device->multiProcessorCount * kFewThreads;
-  op.group_heads = are_few ? 1 : kGroupHeads / pairs_of_lane(pairs);
+  op.group_heads = are_few ? 1 : kGroupHeads;
   for (RotatedPart& part : op.parts) {
     part.first_group = op.token_groups;
     op.token_groups += (part.heads + op.group_heads - 1) / op.group_heads;
