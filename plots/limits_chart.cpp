@@ -20,7 +20,9 @@ constexpr Axis kY{0, 112};     // %
 const char* const kRegimes[] = {"decode", "prefill", "heads", "wide"};
 const Colour kColours[] = {family_colour, accent<0>, accent<1>, accent<2>};
 const char* const kTypes[] = {"fp32", "bf16"};
-constexpr int kPointTypes[] = {7, 6};  // gnuplot's: a disc, a ring
+// Of each regime, for who sees no colours: as text, and gnuplot's numbers, filled and hollow.
+const char* const kMarks[] = {"●", "■", "▲", "◆"};
+constexpr int kPointTypes[][2] = {{7, 6}, {5, 4}, {9, 8}, {13, 12}};
 
 /// A chart of dots: what the kernels reach over something, and the roof that it sets.
 struct Dots {
@@ -57,16 +59,35 @@ bool is_busy(const Limit& limit) {
 std::string draw_texts(
     const std::vector<Limit>& limits, const Dots& plot, const Plane& plane, const Theme& theme) {
   std::string text;
+  constexpr double kSize = 11;
   const double gap = plot.name == Align::right ? -8 : 8;
+  std::vector<Point> taken;  // by dots, and by the letters of names
+  for (const Limit& limit : limits)
+    taken.push_back({plane.x(plot.x_of(limit)), plane.y(limit.share)});
   for (const Limit& limit : limits) {
     const std::string mark = mark_of(*limit.result);
     if (!plot.is_named(limit) && mark.empty()) continue;
+    const std::string name =
+        (plot.is_named(limit) ? short_name(limit.loads->implementation) : "") + mark;
+    const Point dot = {plane.x(plot.x_of(limit)), plane.y(limit.share)};
+    // On its usual side of the dot, or on the other one if only that is free.
+    const auto is_free = [&](double side) {
+      const double end = dot.x + side * (std::abs(gap) + width_of(name, kSize));
+      return std::none_of(taken.begin(), taken.end(), [&](const Point& other) {
+        return std::abs(other.y - dot.y) < 0.8 * kSize && side * other.x > side * dot.x + 2 &&
+               side * other.x < side * end + 5;
+      });
+    };
+    const double usual = std::copysign(1, gap);
+    const double side = !is_free(usual) && is_free(-usual) ? -usual : usual;
+    for (double x = std::abs(gap); x < std::abs(gap) + width_of(name, kSize); x += 4)
+      taken.push_back({dot.x + side * x, dot.y});
     text += draw(Text{
-        .text = (plot.is_named(limit) ? short_name(limit.loads->implementation) : "") + mark,
-        .at = {plane.x(plot.x_of(limit)) + gap, plane.y(limit.share)},
+        .text = name,
+        .at = {dot.x + side * std::abs(gap), dot.y},
         .colour = theme.text,
-        .size = 10.5,
-        .align = plot.name});
+        .size = kSize,
+        .align = side < 0 ? Align::right : Align::left});
   }
   std::vector<std::pair<double, std::string>> ticks;
   for (double tick = plot.first_tick; tick < plot.x.high; tick *= 4)
@@ -74,7 +95,7 @@ std::string draw_texts(
   text += draw_numbers(plane, ticks, plot.x_text, theme);
   for (std::size_t i = 0; i < std::size(kRegimes); ++i) {
     text += draw(Text{
-        .text = fmt::format("● {}", kRegimes[i]),
+        .text = fmt::format("{} {}", kMarks[i], kRegimes[i]),
         .at = {kFrame.left + 12 + 76 * static_cast<double>(i), kFrame.top + 18},
         .colour = i == 0 ? theme.muted : kColours[i](theme),
         .bold = true});
@@ -106,7 +127,7 @@ std::string commands(const std::vector<Limit>& limits, const Dots& plot, const T
     for (std::size_t k = 0; k < std::size(kTypes); ++k) {
       text += fmt::format(
           ", ${}_{} with points linecolor rgb '{}' pointtype {} pointsize 0.62 linewidth 1.4",
-          kRegimes[i], kTypes[k], kColours[i](theme), kPointTypes[k]);
+          kRegimes[i], kTypes[k], kColours[i](theme), kPointTypes[i][k]);
     }
   }
   return text;
@@ -137,8 +158,8 @@ Chart chart_of(const std::vector<Limit>& shown, const Dots& plot, const std::str
   }
   chart.title = title;
   chart.subtitle = fmt::format(
-      "bandwidth in % of the copy's in prefill, for each kernel and regime, {}, cold L2; ● fp32, "
-      "○ bf16",
+      "bandwidth in % of the copy's in prefill, for each kernel and regime, {}, cold L2; filled: "
+      "fp32, hollow: bf16",
       shown.front().profile->device);
   std::vector<const Result*> results;
   for (const Limit& limit : shown) results.push_back(limit.result);

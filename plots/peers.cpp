@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <stdexcept>
 
@@ -86,12 +87,41 @@ std::string table_of_regimes(
       sources_of(shown, "; "));
 }
 
-std::string table_of_versions(const std::vector<Result>& results) {
-  std::vector<TableRow> rows = {{"implementation", "version"}};
-  for (const Result& r : results) {
-    if (!r.version.empty()) add_if_new(rows, {code(r.implementation), code(r.version)});
+std::string list_of_versions(const std::vector<Result>& results) {
+  std::string text;
+  for (const std::string& name : implementations_of(results)) {
+    std::vector<std::string> versions;
+    for (const Result& r : results)
+      if (r.implementation == name && !r.version.empty()) add_if_new(versions, code(r.version));
+    text += fmt::format("- {}: {}\n", code(name), fmt::join(versions, ", "));
   }
-  return markdown_table(rows);
+  return text;
+}
+
+std::string list_of_standings(const std::vector<Result>& results) {
+  std::map<std::string, std::vector<PeerCase>> kinds;
+  for (const PeerCase& which : peer_cases_of(results))
+    if (race_of(which).ours)
+      kinds[fmt::format(
+                "{}, {} rows", which.is_in_8_bits() ? "8 bits" : "16 and 32 bits",
+                which.is_about_time() ? "few" : "many")]
+          .push_back(which);
+  std::string text;
+  for (const auto& [kind, cases] : kinds) {
+    std::vector<std::string> lost;
+    for (const PeerCase& which : cases) {
+      const auto race = race_of(which);
+      if (race.is_won()) continue;
+      lost.push_back(fmt::format(
+          "{} is faster by {:.1f} % in {}, {} × {}", code(race.best->implementation),
+          100 * (*race.ours->median_us / *race.best->median_us - 1), which.name(), which.rows,
+          which.hidden));
+    }
+    text += fmt::format(
+        "- {}: librmsnorm is first in {} of {} cases{}{}.\n", kind, cases.size() - lost.size(),
+        cases.size(), lost.empty() ? "" : "; ", fmt::join(lost, "; "));
+  }
+  return text;
 }
 
 }  // namespace
@@ -100,6 +130,16 @@ std::string PeerCase::name() const {
   std::string words = regime;
   std::replace(words.begin(), words.end(), '_', ' ');
   return words;
+}
+
+Race race_of(const PeerCase& which) {
+  Race race;
+  for (const Result* result : which.results) {
+    if (result == nullptr || !result->median_us) continue;
+    auto& first = result->implementation == "librmsnorm" ? race.ours : race.best;
+    if (first == nullptr || *result->median_us < *first->median_us) first = result;
+  }
+  return race;
 }
 
 std::vector<PeerCase> peer_cases_of(const std::vector<Result>& results) {
@@ -126,8 +166,9 @@ std::vector<PeerCase> peer_cases_of(const std::vector<Result>& results) {
 
 std::string make_peers_table(
     const std::vector<Result>& results, const std::vector<std::string>& words) {
-  if (words.empty()) throw std::runtime_error("'peers' needs regimes, or 'versions'");
-  if (words == std::vector<std::string>{"versions"}) return table_of_versions(results);
+  if (words.empty()) throw std::runtime_error("'peers' needs regimes, 'versions' or 'standings'");
+  if (words == std::vector<std::string>{"versions"}) return list_of_versions(results);
+  if (words == std::vector<std::string>{"standings"}) return list_of_standings(results);
   return table_of_regimes(results, words);
 }
 

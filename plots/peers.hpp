@@ -38,6 +38,16 @@ struct PeerCase {
   std::string name() const;
 };
 
+/// librmsnorm's result in a case, and the best of the others; null if none was timed.
+struct Race {
+  const Result* ours = nullptr;
+  const Result* best = nullptr;
+
+  /// Whether ours is at least as fast.
+  bool is_won() const { return ours && (!best || *ours->median_us <= *best->median_us); }
+};
+Race race_of(const PeerCase& which);
+
 /// The cases, in the order of the file. They point to the results.
 std::vector<PeerCase> peer_cases_of(const std::vector<Result>& results);
 
@@ -47,6 +57,7 @@ std::vector<PeerCase> peer_cases_of(const std::vector<Result>& results);
 ///                 or the time in microseconds where that matters; the best in bold;
 ///                 librmsnorm's column is the first
 ///     versions    the implementations' versions
+///     standings   in how many cases librmsnorm is first, and who is faster in the others
 ///
 /// Ends with a newline.
 /// \throws std::runtime_error if a word is missing, if there are no results for one, or if one

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -30,25 +31,10 @@ std::optional<double> value_of(const PeerCase& which, const Result* result) {
   return which.is_about_time() ? result->median_us : percent_of_roof(*result);
 }
 
-std::string number(const PeerCase& which, double value) {
+/// Two shares that look alike have a digit more.
+std::string number(const PeerCase& which, double value, bool ties) {
   return which.is_about_time() ? fmt::format("{:.{}f}", value, value < 10 ? 2 : 1)
-                               : fmt::format("{:.0f}", value);
-}
-
-/// Our result in a case, and the best of the others; null if none was timed.
-struct Race {
-  const Result* ours = nullptr;
-  const Result* best = nullptr;
-};
-
-Race race_of(const PeerCase& which) {
-  Race race;
-  for (const Result* result : which.results) {
-    if (!value_of(which, result)) continue;
-    auto& first = result->implementation == kOurs ? race.ours : race.best;
-    if (first == nullptr || *result->median_us < *first->median_us) first = result;
-  }
-  return race;
+                               : fmt::format("{:.{}f}", value, ties ? 1 : 0);
 }
 
 /// The dots of a case, and what is written beside them: ours, and the best of the others.
@@ -64,21 +50,21 @@ ChartRow row_of(const PeerCase& which) {
   for (const Result* result : which.results)
     if (const auto value = value_of(which, result))
       row.marks.push_back({result == ours ? kOur : kOthers, *value});
-  if (ours) row.text.push_back({number(which, *value_of(which, ours)), accent<0>});
+  const bool ties =
+      ours && best && std::lround(*value_of(which, ours)) == std::lround(*value_of(which, best));
+  if (ours) row.text.push_back({number(which, *value_of(which, ours), ties), accent<0>});
   if (best) {
     const double value = *value_of(which, best);
     row.marks.push_back({kBest, value});
-    row.text.push_back({best->implementation + " " + number(which, value), accent<1>});
+    row.text.push_back({best->implementation + " " + number(which, value, ties), accent<1>});
   }
   return row;
 }
 
 /// In how many of the cases ours is at least as fast as the best of the others.
 std::string finding(const std::vector<PeerCase>& cases) {
-  const auto ahead = std::count_if(cases.begin(), cases.end(), [](const PeerCase& which) {
-    const auto [ours, best] = race_of(which);
-    return ours && (!best || *ours->median_us <= *best->median_us);
-  });
+  const auto ahead = std::count_if(
+      cases.begin(), cases.end(), [](const PeerCase& which) { return race_of(which).is_won(); });
   return fmt::format("{} is the fastest in {} of {} cases", kOurs, ahead, cases.size());
 }
 

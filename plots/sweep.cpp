@@ -16,7 +16,7 @@ namespace {
 constexpr double kNoPoint = std::numeric_limits<double>::quiet_NaN();
 
 /// As many grey lines as have a place for their names.
-constexpr std::size_t kFew = 4;
+constexpr std::size_t kFew = 5;
 
 /// Numbers over x.
 using Curve = std::map<std::int64_t, double>;

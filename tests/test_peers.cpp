@@ -104,6 +104,21 @@ TEST_CASE("a table of what was not measured is an error that names it") {
       make_peers_table(results(), {"forward", "decode"}), contains("either times or shares"));
 }
 
+TEST_CASE(
+    "where librmsnorm stands is counted, who is faster is named, and shares differ if times do") {
+  const std::vector<Result> some = {
+      result_of("librmsnorm", "backward", 8192, 4096, 0.5),
+      result_of("zeta", "backward", 8192, 4096, 0.503),
+      result_of("librmsnorm", "backward", 16384, 4096, 1),
+      result_of("zeta", "backward", 16384, 4096, 0.5)};
+  CHECK_THAT(
+      make_peers_table(some, {"standings"}),
+      contains("- 16 and 32 bits, many rows: librmsnorm is first in 1 of 2 cases; `zeta` is "
+               "faster by 0.6 % in backward, 8192 × 4096.\n"));
+  const std::string chart = peers_other_chart(some)->commands(kLight);
+  CHECK_THAT(chart, contains("{50.0}") && contains("zeta 50.3") && contains("{100}"));
+}
+
 TEST_CASE("a chart of peers for which nothing was timed is left out") {
   const std::vector<Result> failed = {result_of("zeta", "forward", 32768, 4096, 0)};
   CHECK_FALSE(peers_forward_chart(failed));
