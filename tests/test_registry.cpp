@@ -54,6 +54,7 @@ TEST_CASE(
     folders.insert(name);
   }
   REQUIRE(number >= 7);
+  CHECK_THAT(front_page, contains(std::to_string(number) + " lessons"));
   for (const std::string& slug : slugs) CHECK(folders.count(slug.substr(0, slug.find('/'))) == 1);
 }
 
