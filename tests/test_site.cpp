@@ -119,7 +119,7 @@ TEST_CASE("pictures for a light and a dark page, folds and headings are understo
               "  <img alt=\"An a\" src=\"l.svg\">\n</picture>") == "<img l.svg d.svg An a>");
   CHECK(
       site_of("<details><summary>A `b`</summary>\n\nc\n\n</details>") ==
-      "<details><summary>A <code>b</code></summary>\n<p>c</p>\n</details>");
+      "<details data-kind=\"a\"><summary>A <code>b</code></summary>\n<p>c</p>\n</details>");
   CHECK(
       site_of("## What is `x`?\n") ==
       "<h2><a class=\"anchor\" id=\"s_page_what_is_x\"></a>What is <code>x</code>?</h2>");

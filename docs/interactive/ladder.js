@@ -143,8 +143,11 @@ figures.start("ladder", function (place) {
   const kShown = 64;  // places of an array in shared memory
   const kPause = 1000;  // ms between two steps
 
-  const wanted = new URLSearchParams(location.search).get("lesson") ?? "02";
-  let run = runs.find(({slug}) => slug.startsWith(wanted)) ?? runs[0];
+  // What a link asks for: a lesson, a number of columns, a step.
+  const wanted = new URLSearchParams(location.search);
+  const ofLesson = runs.filter(({slug}) => slug.startsWith(wanted.get("lesson") ?? "02"));
+  let run = ofLesson.find(({columns}) => columns === Number(wanted.get("columns") ?? 64)) ??
+    ofLesson[0] ?? runs[0];
   let done = 0;
   let warp = 0;  // whose lanes are shown
   let timer;
@@ -157,7 +160,7 @@ figures.start("ladder", function (place) {
     run = runs.find((one) => one.slug === slug && one.columns === columns);
     warp = 0;
     buildBlock();
-    go(0);
+    go(1);
   }
   const titles = unique(runs.map(({slug}) => slug)).map((slug) =>
     [slug, `${slug.slice(0, 2)} ${runs.find((one) => one.slug === slug).title}`]);
@@ -180,7 +183,7 @@ figures.start("ladder", function (place) {
 
   const slider = element("input", {type: "range", min: "0", value: "0", "aria-label": "Step"});
   slider.addEventListener("input", () => go(Number(slider.value)));
-  const position = element("span", {class: "figure-position"});
+  const position = element("a", {class: "figure-position", title: "A link to this step"});
   const first = button("First", () => go(0), "First step");
   const back = button("Back", () => go(done - 1), "One step back");
   const next = button("Next", () => go(done + 1), "Next step");
@@ -316,6 +319,8 @@ figures.start("ladder", function (place) {
     slider.value = String(done);
     slider.setAttribute("aria-valuetext", `${done} of ${count}`);
     position.textContent = `step ${done} of ${count}`;
+    position.href = "figure_ladder.html?" + new URLSearchParams(
+      {lesson: run.slug.slice(0, 2), columns: run.columns, step: done});
     for (const one of [first, back]) one.setAttribute("aria-disabled", String(done === 0));
     for (const one of [next, last]) one.setAttribute("aria-disabled", String(done === count));
     code.textContent = state.step?.[0] ?? "\u00a0";
@@ -336,5 +341,11 @@ figures.start("ladder", function (place) {
   place.replaceChildren(
     settings, stepper, code, sentence, counts, blockTitle, block, warpTitle, lanes, row, memory);
   buildBlock();
-  go(0);
+  go(Number(wanted.get("step") ?? 1));
+  if (!("plays" in place.dataset) || play.hidden) return;
+  new IntersectionObserver(([{isIntersecting}], watcher) => {
+    if (!isIntersecting) return;
+    watcher.disconnect();
+    start();
+  }, {threshold: 0.5}).observe(place);
 });

@@ -17,9 +17,8 @@ namespace fs = std::filesystem;
 bool only_repeats(const std::string& name) {
   const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
   static constexpr const char* kParts[] = {
-      "_source.html", "-members.html", "dir_",          "change_",        "kernel_",
-      "namespace",    "usergroup",     "files.html",    "annotated.html", "classes.html",
-      "functions",    "globals",       "hierarchy.html"};
+      "_source.html", "-members.html",  "dir_",         "kernel_",   "namespace", "usergroup",
+      "files.html",   "annotated.html", "classes.html", "functions", "globals",   "hierarchy.html"};
   return std::any_of(std::begin(kParts), std::end(kParts), has);
 }
 

@@ -133,9 +133,13 @@ class Writer {
     } else if (!summary.empty()) {
       Surroundings unlinked = surroundings_;
       unlinked.terms = nullptr;  // a click is to unfold
+      // On paper there are no hints, and answers come last.
+      const std::string kind = slug_of(summary.substr(0, summary.find(' ')));
       replace(
-          node,
-          replace_all(text, "<summary>" + summary, "<summary>" + inline_html(summary, unlinked)));
+          node, replace_all(
+                    replace_all(
+                        text, "<summary>" + summary, "<summary>" + inline_html(summary, unlinked)),
+                    "<details>", "<details data-kind=\"" + kind + "\">"));
     }
   }
 

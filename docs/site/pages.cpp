@@ -57,13 +57,14 @@ std::vector<Lesson> read_lessons(const fs::path& file) {
 struct FilePage {
   const char* file;
   const char* label;
+  const char* next = nullptr;  ///< where a reader goes from there; null: to the page behind it
 };
 
 /// In the order of the tree, behind the lessons.
 constexpr FilePage kFilePages[] = {
     {"lessons/gated_norm/README.md", "your_turn_gated_norm"},
     {"lessons/layer_norm/README.md", "your_turn_layer_norm"},
-    {"lessons/softmax/README.md", "your_turn_softmax"},
+    {"lessons/softmax/README.md", "your_turn_softmax", "production_kernels"},
     {"docs/machine.md", "machine"},
     {"docs/method.md", "method"},
     {"plots/README.md", "reading_the_charts"},
@@ -79,7 +80,7 @@ constexpr FilePage kFilePages[] = {
     {"docs/glossary.md", "glossary"},
     {"docs/production_kernels.md", "production_kernels"},
     {"docs/going_further.md", "going_further"},
-    {"docs/contributing.md", "contributing"},
+    {"docs/contributing.md", "contributing", "index"},
 };
 
 /// A figure that one can use: docs/interactive/NAME.html.
@@ -332,6 +333,10 @@ class Site {
            card(false, next) + "</nav>\n";
   }
 
+  static std::string only_next(const Lesson& next) {
+    return "<nav class=\"cards\" aria-label=\"Next\">\n" + card(false, next) + "</nav>\n";
+  }
+
   /// The lesson that a later one is compared with.
   std::size_t origin_of(std::size_t i) const {
     const std::string& from = lessons_[i].starts_from;
@@ -346,12 +351,24 @@ class Site {
     return split_lines(read_file(root_ / "lessons" / lessons_[i].slug / "rms_norm.cu"));
   }
 
-  /// The lines from one mark of the kernel to the other, in either file.
-  static std::vector<DifferenceLine> of_kernel(const std::vector<DifferenceLine>& lines) {
-    const auto is_mark = [](const DifferenceLine& line) { return line.text == "// [kernel]"; };
-    const auto begin = std::find_if(lines.begin(), lines.end(), is_mark);
-    const auto end = std::find_if(lines.rbegin(), lines.rend(), is_mark).base();
-    return end - begin >= 2 ? std::vector(begin + 1, end - 1) : lines;
+  /// What follows the files' heads, without the marks of what their pages show.
+  static std::vector<DifferenceLine> of_code(std::vector<DifferenceLine> lines) {
+    const auto is_begin = [](const DifferenceLine& line) { return line.text == "namespace {"; };
+    lines.erase(lines.begin(), std::find_if(lines.begin(), lines.end(), is_begin));
+    std::erase_if(
+        lines, [](const DifferenceLine& line) { return trimmed(line.text).starts_with("// ["); });
+    return lines;
+  }
+
+  /// Puts HTML below a heading of a page's text.
+  static void add_below(
+      const std::string& label, std::string_view title, const std::string& html,
+      std::string& text) {
+    const std::string id = "id=\"" + section_label(label, slug_of(title)) + "\"";
+    const std::size_t heading = text.find(id);
+    if (heading == std::string::npos)
+      throw std::runtime_error(fmt::format("{} has no section '{}'", label, title));
+    text.insert(text.find("</h2>\n", heading) + 6, html);
   }
 
   static std::string size_of_change(const std::vector<DifferenceLine>& lines) {
@@ -368,20 +385,23 @@ class Site {
     const std::string label = lesson.label;
     const std::string file = "lessons/" + lesson.slug + "/rms_norm.cu";
     const std::string kernel = "kernel_" + lesson.slug;
+    std::string text = with_linked_lines(text_of("lessons/" + lesson.slug + "/README.md", label));
     std::string links;
-    std::string changes;
-    std::string subpages = "- \\subpage " + kernel + "\n";
     if (i > 0) {
       const std::size_t origin = origin_of(i);
-      const std::string change = "change_" + lessons_[origin].number + "_" + lesson.number;
-      const auto lines = difference_of(kernel_lines(origin), kernel_lines(i));
-      links = link(change + ".html", "What changed since lesson " + lessons_[origin].number) + " " +
+      const Lesson& before = lessons_[origin];
+      const std::string place = section_label(label, "changes");
+      const auto lines = of_code(difference_of(kernel_lines(origin), kernel_lines(i)));
+      links = link("#" + place, "What changed since lesson " + before.number) + " " +
               size_of_change(lines) + " &middot; ";
-      difference(origin, i, change, lines);
-      changes = fmt::format(
-          "<details><summary>The kernel's changes since lesson {}</summary>\n{}</details>\n",
-          lessons_[origin].number, difference_html(of_kernel(lines)));
-      subpages = "- \\subpage " + change + "\n" + subpages;
+      add_below(
+          label, "The kernel",
+          fmt::format(
+              "<details><summary>What changed since lesson {}</summary>\n<p id=\"{}\">In a "
+              "terminal: "
+              "<code>git diff --no-index lessons/{}/rms_norm.cu {}</code></p>\n{}</details>\n",
+              before.number, place, before.slug, file, difference_html(lines)),
+          text);
     }
     links += link(kernel + ".html", "The whole file") + " &middot; <code>./rmsnorm lesson " +
              std::to_string(std::stoi(lesson.number)) + "</code>";
@@ -391,12 +411,12 @@ class Site {
       if (is_here) links += " &middot; " + link(page, figure.title);
     }
     add(label, lesson.title,
-        html_block(ladder(i) + "<p class=\"lesson-links\">" + links + "</p>\n" + changes) +
-            with_linked_lines(text_of("lessons/" + lesson.slug + "/README.md", label)) +
+        html_block(ladder(i) + "<p class=\"lesson-links\">" + links + "</p>\n") + text +
             html_block(previous_and_next(
                 i > 0 ? lessons_[i - 1] : kStart,
                 i + 1 < lessons_.size() ? lessons_[i + 1] : kYourTurn)) +
-            repository_links("lessons/" + lesson.slug + "/README.md") + hidden(subpages));
+            repository_links("lessons/" + lesson.slug + "/README.md") +
+            hidden("- \\subpage " + kernel + "\n"));
     add(kernel, "The file of lesson " + lesson.number,
         html_block(
             ladder(i) + "<p>" + link(label + ".html", escape_html(lesson.title)) +
@@ -409,26 +429,21 @@ class Site {
     return html_block("<div hidden>\n") + "\n" + subpages + html_block("</div>\n");
   }
 
-  void difference(
-      std::size_t origin, std::size_t i, const std::string& label,
-      const std::vector<DifferenceLine>& lines) {
-    const Lesson& before = lessons_[origin];
-    const Lesson& after = lessons_[i];
-    const std::string text = fmt::format(
-        "<p>From {} to {}: {}. {}.</p>\n<p>The same in a terminal: <code>git diff --no-index "
-        "lessons/{}/rms_norm.cu lessons/{}/rms_norm.cu</code></p>\n",
-        link(before.label + ".html", escape_html(before.title)),
-        link(after.label + ".html", escape_html(after.title)), size_of_change(lines),
-        escape_html(after.idea), before.slug, after.slug);
-    add(label, "What changed from " + before.number + " to " + after.number,
-        html_block(ladder(i) + text + difference_html(lines) + previous_and_next(before, after)));
-  }
-
   // --- pages that are no lesson
 
+  /// A card that leads to a page of kFilePages, or to the start.
+  std::string card_to(std::string_view label) const {
+    Lesson next = kStart;
+    for (const FilePage& page : kFilePages)
+      if (page.label == label)
+        next = {"", "", page.label, title_of(read_file(root_ / page.file)), ""};
+    return only_next(next);
+  }
+
   void file_page(const FilePage& page) {
+    const char* next = page.next != nullptr ? page.next : (&page + 1)->label;
     add(page.label, title_of(read_file(root_ / page.file)),
-        text_of(page.file, page.label) + "\n" + repository_links(page.file));
+        text_of(page.file, page.label) + html_block(card_to(next)) + repository_links(page.file));
   }
 
   void results() {
@@ -438,7 +453,21 @@ class Site {
       add(pages[i].label, pages[i].title, pages[i].text);
       tree += "- \\subpage " + pages[i].label + "\n";
     }
-    add(pages[0].label, pages[0].title, pages[0].text + hidden(tree));
+    std::string charts;
+    for (const std::string name : {"progression_prefill", "progression_decode_warm"})
+      charts += chart(name);
+    add(pages[0].label, pages[0].title,
+        html_block("<div class=\"pair\">" + charts + "</div>\n") + pages[0].text + hidden(tree));
+  }
+
+  /// What a chart says it shows.
+  std::string finding_of(const std::string& chart) const {
+    return between(read_file(root_ / "plots/charts" / (chart + ".svg")), "<title>", "</title>");
+  }
+
+  std::string chart(const std::string& name) const {
+    const std::string file = "charts/" + name;
+    return figure(file + ".svg", file + "-dark.svg", finding_of(name)) + "\n";
   }
 
   void charts() {
@@ -455,11 +484,9 @@ class Site {
         "<p>Every chart that was drawn from the recorded results. " +
         link("reading_the_charts.html", "Reading the charts") + " says what they show.</p>\n");
     for (const std::string& name : names) {
-      const std::string svg = read_file(root_ / "plots/charts" / (name + ".svg"));
-      const std::string finding = between(svg, "<title>", "</title>");
       text += html_block(
-          heading(2, section_label("charts", name), replace_all(name, "_", " ")) +
-          figure("charts/" + name + ".svg", "charts/" + name + "-dark.svg", finding) + "\n");
+          heading(2, section_label("charts", name), finding_of(name)) + chart(name) + "<p><code>" +
+          name + ".svg</code></p>\n");
     }
     add("charts", "All charts", text);
   }
@@ -469,8 +496,11 @@ class Site {
   }
 
   void interactive(const Interactive& figure) {
-    add(page_of(figure), figure.title,
-        html_block(read_file(root_ / "docs/interactive" / (std::string(figure.name) + ".html"))));
+    add(page_of(figure), figure.title, html_block(html_of(figure) + only_next(lessons_.at(1))));
+  }
+
+  std::string html_of(const Interactive& figure) const {
+    return read_file(root_ / "docs/interactive" / (std::string(figure.name) + ".html"));
   }
 
   void start() {
@@ -483,9 +513,9 @@ class Site {
       others += "<li>" + link(label + ".html", escape_html(name)) + "</li>\n";
     };
     const auto pages = [&](bool of_projects) {
-      for (const auto& [file, label] : kFilePages) {
-        if (std::string_view(file).starts_with("lessons/") != of_projects) continue;
-        other(label, title_of(read_file(root_ / file)));
+      for (const FilePage& page : kFilePages) {
+        if (std::string_view(page.file).starts_with("lessons/") != of_projects) continue;
+        other(page.label, title_of(read_file(root_ / page.file)));
       }
     };
     pages(true);
@@ -498,11 +528,19 @@ class Site {
     others = html_block(
         heading(2, section_label("index", "more-pages"), "Beside the lessons") +
         "<ul class=\"columns\">\n" + others + "</ul>\n");
-    const std::string next =
-        "<nav class=\"cards\" aria-label=\"Next\">\n" + card(false, lessons_.at(0)) + "</nav>\n";
+    std::string text = text_of("README.md", "index");
+    const std::string ladder = html_of(kInteractives[0]);
+    add_below(
+        "index", "The ladder",
+        "<p>A row goes through lesson 02's kernel. (" +
+            link(page_of(kInteractives[0]) + ".html", "The other lessons") + ")</p>\n" +
+            replace_all(
+                ladder.substr(ladder.find("<link")), "data-figure", "data-plays data-figure"),
+        text);
     write_page(
-        "index", "\\mainpage " + title + "\n\n" + text_of("README.md", "index") + others +
-                     html_block(next) + repository_links("README.md") + hidden(tree));
+        "index", "\\mainpage " + title + "\n\n" + text + others +
+                     html_block(only_next(lessons_.at(0))) + repository_links("README.md") +
+                     hidden(tree));
   }
 
   // --- files that the pages lead to

@@ -28,9 +28,8 @@ struct Cell {
   std::optional<double> value = {};
 };
 
-/// What every table begins with.
-const std::vector<std::string> kFirstColumns = {"implementation", "operation", "regime",
-                                                "type",           "rows",      "hidden"};
+/// What every table has behind the columns that it is about.
+const std::vector<std::string> kProblemColumns = {"regime", "type", "rows", "hidden"};
 
 Cell number(std::optional<double> value, const std::function<std::string(double)>& write) {
   return value ? Cell{plots::without_unit(write(*value)), value} : Cell{"-"};
@@ -44,27 +43,34 @@ Cell count(double value) {
   return {fmt::format("{:.6g}", value), value};
 }
 
-/// A table whose columns can be sorted, and filtered where they hold few words (theme/site.js). Its
+/// A table whose columns can be sorted, and which shows the rows of one case (theme/site.js). Its
 /// caption is HTML.
 class Table {
  public:
-  /// \param header of the columns behind those that every table has
-  Table(std::string caption, const std::vector<std::string>& header)
-      : caption_(std::move(caption)), header_(kFirstColumns) {
-    header_.insert(header_.end(), header.begin(), header.end());
+  /// \param header  of the columns behind the implementation's name
+  /// \param folded  of those that are first hidden, behind the operation's
+  Table(
+      std::string caption, const std::vector<std::string>& header,
+      const std::vector<std::string>& folded = {})
+      : caption_(std::move(caption)), header_({"implementation"}) {
+    for (const auto& part : {header, kProblemColumns})
+      header_.insert(header_.end(), part.begin(), part.end());
+    columns_ = header_.size();
+    header_.push_back("operation");
+    header_.insert(header_.end(), folded.begin(), folded.end());
   }
 
   /// Adds a result, a profile or a count, with the cells of the table's own columns.
   template <class Row>
-  void add(const Row& row, const std::vector<Cell>& own) {
-    std::vector<Cell> cells = {
-        {row.implementation},
-        {row.operation},
-        {row.regime},
-        {row.dtype},
-        whole(static_cast<double>(row.rows)),
-        whole(static_cast<double>(row.hidden))};
-    cells.insert(cells.end(), own.begin(), own.end());
+  void add(const Row& row, std::vector<Cell> cells, const std::vector<Cell>& folded = {}) {
+    cells.insert(cells.begin(), {row.implementation});
+    cells.insert(
+        cells.end(), {{row.regime},
+                      {row.dtype},
+                      whole(static_cast<double>(row.rows)),
+                      whole(static_cast<double>(row.hidden)),
+                      {row.operation}});
+    cells.insert(cells.end(), folded.begin(), folded.end());
     rows_ += "<tr>";
     for (const Cell& cell : cells) {
       rows_ += cell.value ? fmt::format("<td data-value=\"{:.9g}\">", *cell.value) : "<td>";
@@ -76,8 +82,9 @@ class Table {
   std::string html() const {
     std::string html =
         "<div class=\"results\">\n"
-        "<div class=\"scroll\" tabindex=\"0\"><table class=\"markdownTable sortable\">\n<caption>" +
-        caption_ + "</caption>\n<thead><tr>";
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"markdownTable sortable\" "
+        "data-columns=\"" +
+        std::to_string(columns_) + "\">\n<caption>" + caption_ + "</caption>\n<thead><tr>";
     for (const std::string& column : header_)
       html += "<th scope=\"col\"><button type=\"button\">" + escape_html(column) + "</button></th>";
     return html + "</tr></thead>\n<tbody>\n" + rows_ + "</tbody></table></div>\n</div>\n";
@@ -86,6 +93,7 @@ class Table {
  private:
   std::string caption_;
   std::vector<std::string> header_;
+  std::size_t columns_;  ///< that are not folded
   std::string rows_;
 };
 
@@ -104,8 +112,9 @@ std::string times(const std::vector<Result>& results) {
       escape_html(
           "Measured on " + plots::sources_of(on_gpu, "; ") +
           plots::words_for_mark(results, ". ", "")),
-      {"L2", "time, µs", "spread, %", "bandwidth, GB/s", "of roof, %", "of peak, %",
-       "largest error", "bound", "verdict", "version"});
+      {"of roof, %", "time, µs", "L2"},
+      {"spread, %", "bandwidth, GB/s", "of peak, %", "largest error", "bound", "verdict",
+       "version"});
   const auto error = [](double e) { return fmt::format("{:.1e}", e); };
   for (const Result& r : results) {
     const auto of_peak = r.gbps && r.peak_gbps ? std::optional(100 * *r.gbps / *r.peak_gbps)
@@ -113,16 +122,15 @@ std::string times(const std::vector<Result>& results) {
     Cell time = number(r.median_us, plots::microseconds);
     time.text += plots::mark_of(r);
     table.add(
-        r, {{r.cache ? to_string(*r.cache) : "-"},
-            time,
-            number(r.spread_pct, plots::percent),
-            number(r.gbps, plots::gigabytes_per_second),
-            number(percent_of_roof(r), plots::percent),
-            number(of_peak, plots::percent),
-            number(r.max_error, error),
-            number(r.error_bound, error),
-            {to_string(r.verdict)},
-            {r.version}});
+        r,
+        {number(percent_of_roof(r), plots::percent), time, {r.cache ? to_string(*r.cache) : "-"}},
+        {number(r.spread_pct, plots::percent),
+         number(r.gbps, plots::gigabytes_per_second),
+         number(of_peak, plots::percent),
+         number(r.max_error, error),
+         number(r.error_bound, error),
+         {to_string(r.verdict)},
+         {r.version}});
   }
   return table.html();
 }
@@ -248,10 +256,10 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
   pages[0].text =
       words(
           "Everything that was recorded, made of the files in <code>plots/data</code> when this "
-          "site was built. No number was typed. A click on a column's head sorts the table by it; "
-          "a second click turns the order round. A time is that of a launch. A bandwidth is what "
-          "the operation must move at "
-          "least, in the time of a launch: x once and y once for RMSNorm.") +
+          "site was built. A table shows one case at first: choose another one, or everything. A "
+          "click on a column's head sorts the table by it. A time is that of a launch. A bandwidth "
+          "is what the operation must move at least, in that time: x once and y once for "
+          "RMSNorm.") +
       measured + parts + peers + counted;
   return pages;
 }

@@ -152,41 +152,98 @@ function sortTables() {
       };
       body.append(...cells.sort(order).map((cell) => cell.parentElement));
     }));
-    filterTable(table);
+    showOneCase(table);
   }
 }
 
-// A list for each column of words that has more than one of them.
-function filterTable(table) {
+// Of a table's rows those of one case, first the one that has most, and of its columns the first ones:
+// two fields show the rest.
+function showOneCase(table) {
+  const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
   const rows = [...table.tBodies[0].rows];
-  const chosen = new Map();
+  const places = ["regime", "type", "L2", "operation"].map((head) => heads.indexOf(head));
+  const cases = new Map();
+  for (const row of rows) {
+    const name = places.filter((at) => at >= 0).map((at) => row.cells[at].textContent).join(", ");
+    cases.set(name, [...(cases.get(name) ?? []), row]);
+  }
+  const list = document.createElement("select");
+  list.append(...[...cases.keys()].map((name) => new Option(name)), new Option("everything", ""));
+  list.value = [...cases].reduce((a, b) => (b[1].length > a[1].length ? b : a))[0];
+  const all = document.createElement("input");
+  all.type = "checkbox";
+  const show = () => {
+    for (const [name, its] of cases)
+      for (const row of its) row.hidden = list.value !== "" && list.value !== name;
+    for (const {cells} of table.rows)
+      for (const cell of [...cells].slice(table.dataset.columns)) cell.hidden = !all.checked;
+    markFrames();
+  };
   const box = document.createElement("div");
   box.className = "filters";
-  [...table.tHead.rows[0].cells].forEach((head, column) => {
-    const words = [...new Set(rows.map((row) => row.cells[column].textContent))];
-    const ofNumbers = rows.some((row) => row.cells[column].dataset.value !== undefined);
-    if (ofNumbers || words.length < 2 || head.textContent === "version") return;
-    const list = document.createElement("select");
-    list.append(new Option("all", ""), ...words.map((word) => new Option(word)));
-    list.addEventListener("change", () => {
-      chosen.set(column, list.value);
-      for (const row of rows) {
-        row.hidden = [...chosen].some(([at, word]) => word && row.cells[at].textContent !== word);
-      }
-    });
+  box.append(...[["show ", list], ["all columns ", all]].map((parts) => {
     const label = document.createElement("label");
-    label.append(`${head.textContent} `, list);
-    box.append(label);
-  });
+    label.append(...parts);
+    return label;
+  }));
+  box.addEventListener("change", show);
   table.closest(".scroll").before(box);
+  show();
 }
 
-// Search: every word of the question must begin a word of the section, or stand in its heading.
+// A lesson asks for a guess, and a folded table has the answer: the times of the lesson, and of what
+// the question compares it with.
+function askForGuess() {
+  const slug = location.pathname.match(/lesson_(\w+)\.html/)?.[1];
+  const asked = [...document.querySelectorAll(".contents p")]
+    .find((one) => one.textContent.includes("--predict"));
+  let fold = asked?.nextElementSibling;
+  while (fold && fold.localName !== "details") fold = fold.nextElementSibling;
+  const table = fold?.querySelector("table");
+  if (!slug || !table) return;
+  const names = [...table.tHead.rows[0].cells].map((head) => head.textContent);
+  const own = names.indexOf(slug);
+  const others = names.slice(2, own);
+  const other = names.indexOf(others.findLast((name) => !name.includes("/")) ?? others[0]);
+  const question = asked.textContent;
+  const regime = question
+    .match(/.*\b(prefill|batch|decode|heads|wide|backward)\b.*--predict/s)?.[1];
+  const types = question.includes("bf16") ? /^(?!.*fp(32|16))/ : /^/;
+  const time = (cell) => parseFloat(cell.textContent);
+  const found = [...table.tBodies[0].rows]
+    .map(({cells}) => ({name: cells[0].textContent, factor: time(cells[other]) / time(cells[own])}))
+    .filter(({name, factor}) => name.startsWith(regime) && types.test(name) && factor > 0);
+  if (found.length === 0) return;
+  const form = document.createElement("form");
+  form.className = "guess";
+  form.innerHTML = `<label>Your guess: <input type="number" min="0.01" step="any" required>
+    times as fast</label> <button>Compare</button><output></output>`;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const guess = Number(form.querySelector("input").value);
+    form.querySelector("output").textContent = found.map(({name, factor}) => {
+      const off = Math.round(100 * Math.abs(guess / factor - 1));
+      return `${name}: ${factor.toFixed(2)} times as fast as ${names[other]}; your guess is ` +
+        (off === 0 ? "right." : `${off} % too ${guess > factor ? "high" : "low"}.`);
+    }).join(" ");
+  });
+  asked.after(form);
+}
+
+// Search: every word of the question, without its ending, must begin a word of the section, or stand
+// in its heading.
 const search = {
   // The kinds of pages, in the order in which they answer a question that is a term.
   lesson: 1, other: 2, reference: 3,
 
+  // Words for which the pages have others.
+  aliases: {quickstart: "start", benchmark: "measure", install: "setup", simd: "vector"},
+
   words: (text) => text.toLowerCase().split(/[^\p{L}\p{N}_]+/u).filter(Boolean),
+
+  // "vectorized", "vectorised" and "vectors" are all "vector".
+  stem: (word) => (search.aliases[word] ?? word).replace(/iz(?=e|ing|ation)/, "is")
+    .replace(/^(.{4,}?)(is(es?|ed|ing|ations?)|ing|ed|es|s)$/, "$1"),
 
   // The sections of a page, and what stands before the first, each with its address and its text.
   sections([name, html]) {
@@ -228,8 +285,9 @@ const search = {
             entry.address.startsWith("lesson_") ? search.lesson : search.other;
           // What the glossary explains there: "L1, L2".
           const terms = entry.address.startsWith("glossary.html#s_term_") ?
-            heading.split(", ").map((name) => search.words(name).join(" ")) : [];
-          return { ...entry, heading, text, rank, kind, terms, heads: search.words(heading),
+            heading.split(", ").map((name) => search.words(name).map(search.stem).join(" ")) : [];
+          return { ...entry, heading, text, rank, kind, terms,
+            heads: search.words(heading).map(search.stem),
             all: new Set(search.words(`${page} ${section} ${text}`)) };
         });
         done();
@@ -280,13 +338,11 @@ const search = {
   },
 
   find(question) {
-    let words = search.words(question);
+    const words = search.words(question).map(search.stem);
     if (words.length === 0) return [];
     // A term, or its plural: first what it means, then the lessons, then the other pages.
     const asked = words.join(" ");
-    const term = search.entries.flatMap((entry) => entry.terms)
-      .find((name) => name === asked || `${name}s` === asked);
-    if (term) words = search.words(term);
+    const term = search.entries.flatMap((entry) => entry.terms).find((name) => name === asked);
     const place = (entry) => !term || entry.terms.includes(term) ? 0 : entry.kind;
     return search.entries
       .map((entry) => ({ entry, score: search.score(entry, words) }))
@@ -298,8 +354,9 @@ const search = {
   },
 
   // The text around the first of the words.
-  excerpt(entry, words) {
-    const at = Math.max(0, entry.text.toLowerCase().search(new RegExp(`\\b${words[0]}`)));
+  excerpt(entry, [word]) {
+    const begins = new RegExp(`\\b${search.stem(word)}`, "i");
+    const at = Math.max(0, entry.text.search(begins));
     const begin = at < 50 ? 0 : entry.text.indexOf(" ", at - 50) + 1;
     return (begin > 0 ? "\u2026 " : "") + entry.text.slice(begin, begin + 140);
   },
@@ -372,8 +429,10 @@ document.addEventListener("DOMContentLoaded", () => {
   search.start();
   if (document.querySelector(".math")) setFormulas();
   sortTables();
+  askForGuess();
   markFrames();
   window.addEventListener("resize", markFrames);
+  document.addEventListener("toggle", markFrames, true);  // what was folded had no width
   nameLandmarks();
   listSections();
   makeContents();

@@ -112,8 +112,9 @@ class LadderFigure(FigureTest):
 
     def test_steps(self):
         """By the buttons, also with the keyboard, and by the slider."""
+        self.assert_step(1)  # where something is to be seen
         self.press("Next", "Next", "Back")
-        self.assert_step(1)
+        self.assert_step(2)
         self.press("First", "Back")
         self.assert_step(0)
         self.js("root.querySelector('[type=range]').focus()")
@@ -127,7 +128,7 @@ class LadderFigure(FigureTest):
     def test_play(self):
         """It plays until it is paused or at the end; not for readers who want less motion."""
         self.press("Play")
-        self.wait("root.querySelector('[type=range]').value > 0")
+        self.wait("root.querySelector('[type=range]').value > 1")
         self.press("Pause")
         step = self.text(".figure-position")
         self.assertEqual(self.text(".figure-buttons").split()[-1], "Play")
@@ -152,6 +153,10 @@ class LadderFigure(FigureTest):
         for slug in SLUGS:
             self.driver.get(f"{(self.folder / self.page).as_uri()}.html?lesson={slug[:2]}")
             self.assertEqual(self.js("root.querySelector('select').value"), slug)
+        self.set("06_float4", 64, 5)
+        self.driver.get(self.js("root.querySelector('.figure-position').href"))
+        self.assertIn("step 5 of ", self.text(".figure-position"))
+        self.assertEqual(self.js("root.querySelector('select').value"), "06_float4")
 
     def test_narrow(self):
         """No text reaches beyond its lane on the narrowest phone."""

@@ -20,8 +20,8 @@ TOO_WIDE = """[
 
 # Pages of every kind; each is looked at in light and dark.
 KINDS = (
-    "index", "lesson_01_sequential_cpu", "lesson_04_warp_reduce", "change_03_04",
-    "kernel_04_warp_reduce", "results", "charts", "glossary", "method", "cpu_device",
+    "index", "lesson_01_sequential_cpu", "lesson_04_warp_reduce", "lesson_16_eight_bits",
+    "kernel_04_warp_reduce", "peers", "librmsnorm", "results", "charts", "glossary", "method", "cpu_device",
     "cpu_device_inside", "contributing", "going_further", "files", "annotated", "lesson_8hpp",
     "structrmsnorm_1_1Lesson", "classrmsnorm_1_1CudaError", "source_common_cpu_device_compiler_rewrite_cpp",
 )
@@ -81,6 +81,63 @@ class SiteTest(PageTest):
         self.open(width=1300)
         self.assertEqual(self.js(hint), "none")
 
+    def test_a_table_wider_than_a_phone_says_so_and_no_difference_is_wider_than_its_code(self):
+        """Also when a fold opens only later. Letters of charts have 11 pixels at least."""
+        self.open("peers", width=PHONE)
+        self.js("document.querySelector('details:has(table) summary').click()")
+        hint = "getComputedStyle(document.querySelector('details:has(table) .scroll'), '::before').content"
+        self.wait(f"{hint}.includes('scroll')")
+        self.assertGreaterEqual(self.js("document.querySelector('img.only-light').width"), 503)
+        self.open(width=PHONE)
+        self.js("document.querySelector('details:has(.diff)').open = true")
+        self.assertLess(self.js("document.querySelector('.diff').scrollWidth"), 1000)
+
+    def test_a_phone_shows_the_page_down_to_its_last_pixel(self):
+        """With no blank strip below."""
+        self.open(width=PHONE)
+        below = "innerHeight - document.getElementById('doc-content').getBoundingClientRect().bottom"
+        self.assertEqual(self.js(below), 0)
+        self.js("document.querySelector('.cards').scrollIntoView()")  # and nothing scrolls away from it
+        self.assertEqual(self.js(below), 0)
+
+    def test_the_ladder_is_one_row_and_its_figure_plays_on_the_first_page(self):
+        """And not for readers who want less motion."""
+        self.open(width=1300)
+        tops = "[...document.querySelectorAll('.ladder li')].map((one) => one.offsetTop)"
+        self.assertEqual(len(set(self.js(tops))), 1)
+        step = "document.querySelector('[data-plays] .figure-position').textContent"
+        self.open("index")
+        self.js("document.querySelector('[data-plays]').scrollIntoView()")
+        self.wait(f"{step}.startsWith('step 2 ')")
+        self.open("index", reduced_motion=True)
+        self.js("document.querySelector('[data-plays]').scrollIntoView()")
+        self.assertIn("step 1 ", self.js(step))
+
+    def test_a_guess_is_compared_with_what_was_measured(self):
+        """In the lesson's own table."""
+        found = {}
+        for page, factor in (("lesson_04_warp_reduce", "1.02"), ("lesson_02_naive", "10.56"),
+                             ("lesson_12_launch_overlap", None), ("lesson_14_backward", None)):
+            self.open(page)
+            self.find(".guess input").send_keys("1", Keys.ENTER)
+            found[page] = self.text(".guess output")
+            self.assertIn("times as fast as", found[page])
+            if factor:
+                self.assertIn(f"{factor} times", found[page])
+        self.assertIn("03_shared_memory; your guess is 2 % too low", found["lesson_04_warp_reduce"])
+        self.assertNotIn("fp32", found["lesson_12_launch_overlap"])
+        self.assertIn("two_passes", found["lesson_14_backward"])
+
+    def test_paper_has_no_hints_and_answers_come_last(self):
+        """In their order."""
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        shown = self.js("""[...document.querySelectorAll("[data-kind=hint]")]
+          .filter((one) => one.checkVisibility()).length""")
+        self.assertEqual(shown, 0)
+        self.assertTrue(self.js("""Math.min(...[...document.querySelectorAll("[data-kind=answer]")]
+          .map((one) => one.offsetTop)) > Math.max(...[...document.querySelectorAll("h2")]
+          .map((one) => one.offsetTop))"""))
+
     def test_formulas_are_typeset(self):
         """And a screen reader gets them, too."""
         self.open("lesson_01_sequential_cpu")
@@ -128,6 +185,10 @@ class SiteTest(PageTest):
                 self.assertIn(expected, self.js("document.activeElement.href ?? ''"))
                 self.key(Keys.ESCAPE)
                 self.assertTrue(self.js("document.getElementById('search-results').hidden"))
+        for question in ("coalescing", "quickstart", "vectorized load", "normalize"):
+            with self.subTest(question=question):
+                self.search(question)
+                self.assertRegex(self.text("#search-results p"), r"^\d+ places$")
         self.search("barier")
         self.assertIn("for \u201cbarrier\u201d", self.text("#search-results p"))
         self.search("xyzzyx")
@@ -182,12 +243,17 @@ class SiteTest(PageTest):
         self.assertEqual(self.js(column), sorted(numbers, reverse=True) + missing)
         self.assertEqual(
             self.find("table.sortable th[aria-sort]").get_attribute("aria-sort"), "descending")
-        for column, word in (("regime", "heads"), ("type", "bf16")):
-            self.choose(self.js("""[...root.querySelectorAll(".results label")]
-              .find((label) => label.textContent.startsWith(arguments[0])).control""", column), word)
+        filters = ".filters select"
+        chosen = self.js(f"document.querySelector('{filters}').value")
+        self.assertIn(", rms_norm", chosen)  # it begins with one case
+        self.choose(self.find(filters), "heads, bf16, cold, rms_norm")
         shown = rows + """.filter((row) => row.checkVisibility())
-          .map((row) => row.cells[2].textContent + row.cells[3].textContent)"""
+          .map((row) => row.cells[4].textContent + row.cells[5].textContent)"""
         self.assertEqual(set(self.js(shown)), {"headsbf16"})
+        verdict = "document.querySelector('.sortable th:last-child').checkVisibility()"
+        self.assertFalse(self.js(verdict))
+        self.find(".filters input").click()
+        self.assertTrue(self.js(verdict))
 
     def test_a_lesson_can_be_read_with_the_keyboard(self):
         """The first stop leads past the navigation, and what has the focus is marked."""
