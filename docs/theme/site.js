@@ -216,8 +216,8 @@ function askForGuess() {
   if (found.length === 0) return;
   const form = document.createElement("form");
   form.className = "guess";
-  form.innerHTML = `<label>Your guess: <input type="number" min="0.01" step="any" required>
-    times as fast</label> <button>Compare</button><output></output>`;
+  form.innerHTML = `<label>Your guess: <input type="number" min="0.01" step="any" required
+    aria-label="Your guess"> times as fast</label> <button>Compare</button><output></output>`;
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const guess = Number(form.querySelector("input").value);
@@ -237,12 +237,13 @@ const search = {
   lesson: 1, other: 2, reference: 3,
 
   // Words for which the pages have others.
-  aliases: {quickstart: "start", benchmark: "measure", install: "setup", simd: "vector"},
+  aliases: new Map(Object.entries(
+    {quickstart: "start", benchmark: "measure", install: "setup", simd: "vector"})),
 
   words: (text) => text.toLowerCase().split(/[^\p{L}\p{N}_]+/u).filter(Boolean),
 
   // "vectorized", "vectorised" and "vectors" are all "vector".
-  stem: (word) => (search.aliases[word] ?? word).replace(/iz(?=e|ing|ation)/, "is")
+  stem: (word) => (search.aliases.get(word) ?? word).replace(/iz(?=e|ing|ation)/, "is")
     .replace(/^(.{4,}?)(is(es?|ed|ing|ations?)|ing|ed|es|s)$/, "$1"),
 
   // The sections of a page, and what stands before the first, each with its address and its text.
