@@ -203,6 +203,7 @@ function askForGuess() {
   if (!slug || !table) return;
   const names = [...table.tHead.rows[0].cells].map((head) => head.textContent);
   const own = names.indexOf(slug);
+  if (own < 3) return;  // what it is compared with is elsewhere
   const others = names.slice(2, own);
   const other = names.indexOf(others.findLast((name) => !name.includes("/")) ?? others[0]);
   const question = asked.textContent;

@@ -76,7 +76,7 @@ class FigureTest(PageTest):
     def test_keyboard(self):
         """The Tab key reaches everything that can be used, in the page's order, and it shows."""
         wanted = self.js("""(() => {
-          const all = [...root.querySelectorAll("input, select, button, [tabindex='0']")]
+          const all = [...root.querySelectorAll("input, select, button, a[href], [tabindex='0']")]
             .filter((one) => one.checkVisibility() && (one.type !== "radio" || one.checked));
           window.stops = [];
           root.addEventListener("focusin", ({target}) => {
