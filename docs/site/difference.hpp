@@ -25,7 +25,7 @@ std::vector<DifferenceLine> difference_of(
 std::size_t count_of(const std::vector<DifferenceLine>& lines, DifferenceLine::Kind kind);
 
 /// The difference as HTML tables, every line of both texts in them. Long runs of unchanged lines
-/// are folded away. Where lines were replaced by as many, the words that differ are marked.
+/// are folded away.
 std::string difference_html(const std::vector<DifferenceLine>& lines);
 
 }  // namespace rmsnorm::site

@@ -415,14 +415,15 @@ class Site {
             html_block(previous_and_next(
                 i > 0 ? lessons_[i - 1] : kStart,
                 i + 1 < lessons_.size() ? lessons_[i + 1] : kYourTurn)) +
-            repository_links("lessons/" + lesson.slug + "/README.md") +
-            hidden("- \\subpage " + kernel + "\n"));
+            repository_links("lessons/" + lesson.slug + "/README.md") + hidden(subpage(kernel)));
     add(kernel, "The file of lesson " + lesson.number,
         html_block(
             ladder(i) + "<p>" + link(label + ".html", escape_html(lesson.title)) +
             " &middot; <code>" + file + "</code></p>\n") +
             "\n\\include{lineno} " + file + "\n");
   }
+
+  static std::string subpage(const std::string& label) { return "- \\subpage " + label + "\n"; }
 
   /// Doxygen's tree follows \subpage commands; the page has better links.
   static std::string hidden(const std::string& subpages) {
@@ -451,7 +452,7 @@ class Site {
     std::string tree;
     for (std::size_t i = 1; i < pages.size(); ++i) {
       add(pages[i].label, pages[i].title, pages[i].text);
-      tree += "- \\subpage " + pages[i].label + "\n";
+      tree += subpage(pages[i].label);
     }
     std::string charts;
     for (const std::string name : {"progression_prefill", "progression_decode_warm"})
@@ -506,28 +507,17 @@ class Site {
   void start() {
     const std::string title = title_of(read_file(root_ / "README.md"));
     std::string tree;
-    for (const Lesson& lesson : lessons_) tree += "- \\subpage " + lesson.label + "\n";
-    std::string others;
-    const auto other = [&](const std::string& label, const std::string& name) {
-      tree += "- \\subpage " + label + "\n";
-      others += "<li>" + link(label + ".html", escape_html(name)) + "</li>\n";
+    const auto add_pages = [&](bool of_projects) {
+      for (const FilePage& page : kFilePages)
+        if (std::string_view(page.file).starts_with("lessons/") == of_projects)
+          tree += subpage(page.label);
     };
-    const auto pages = [&](bool of_projects) {
-      for (const FilePage& page : kFilePages) {
-        if (std::string_view(page.file).starts_with("lessons/") != of_projects) continue;
-        other(page.label, title_of(read_file(root_ / page.file)));
-      }
-    };
-    pages(true);
-    for (const Interactive& figure : kInteractives) other(page_of(figure), figure.title);
-    other("results", "Results");
-    other("charts", "All charts");
-    pages(false);
-    tree += "- \\subpage sources\n";
-    others += "<li>" + link("files.html", "The harness: API reference") + "</li>\n";
-    others = html_block(
-        heading(2, section_label("index", "more-pages"), "Beside the lessons") +
-        "<ul class=\"columns\">\n" + others + "</ul>\n");
+    for (const Lesson& lesson : lessons_) tree += subpage(lesson.label);
+    add_pages(true);
+    for (const Interactive& figure : kInteractives) tree += subpage(page_of(figure));
+    tree += subpage("results") + subpage("charts");
+    add_pages(false);
+    tree += subpage("sources");
     std::string text = text_of("README.md", "index");
     const std::string ladder = html_of(kInteractives[0]);
     add_below(
@@ -538,9 +528,8 @@ class Site {
                 ladder.substr(ladder.find("<link")), "data-figure", "data-plays data-figure"),
         text);
     write_page(
-        "index", "\\mainpage " + title + "\n\n" + text + others +
-                     html_block(only_next(lessons_.at(0))) + repository_links("README.md") +
-                     hidden(tree));
+        "index", "\\mainpage " + title + "\n\n" + text + html_block(only_next(lessons_.at(0))) +
+                     repository_links("README.md") + hidden(tree));
   }
 
   // --- files that the pages lead to
@@ -552,7 +541,7 @@ class Site {
       const auto [file, label] = *sources_.begin();
       sources_.erase(sources_.begin());
       if (fs::exists(folder_ / (label + ".dox"))) continue;
-      tree += "- \\subpage " + label + "\n";
+      tree += subpage(label);
       list += "<li>" + link(label + ".html", "<code>" + escape_html(file) + "</code>") + "</li>\n";
       if (fs::is_directory(root_ / file)) {
         folder_page(file, label);
