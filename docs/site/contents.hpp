@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What the site has: its lessons, its other pages in their order, its figures and charts, and how a
-/// page shows them.
+/// What the site has: its lessons, its other pages in their order, its figures and charts, and how
+/// a page shows them.
 
 #include <fmt/format.h>
 
