@@ -81,6 +81,10 @@ inline constexpr Mistake kOtherCallOfNamedBarrier{
     kSameForWarp};
 inline constexpr Mistake kReturnedBeforeBarrier{
     "thread {} has returned, and {} for it at this __syncthreads()", kSameForAll};
+inline constexpr Mistake kBarrierOfSome{
+    "{} of the block's {} threads came to this __syncthreads(), the others returned without it, so "
+    "it does not order the two of the race",
+    kSameForAll};
 inline constexpr Mistake kUnnamedLane{
     "thread {} calls {} with a mask, {}, that does not name its own lane, {}", kMask};
 inline constexpr Mistake kOtherCollective{

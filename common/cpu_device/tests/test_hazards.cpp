@@ -136,6 +136,23 @@ TEST_CASE("threads at different barriers and threads that have left are found") 
   check(barrier_cases(), "barrier", true);
 }
 
+TEST_CASE("a barrier that stands in a branch between the two of a race is named") {
+  const Case c = barrier_of_one_warp();
+  check_right(c);
+  if (!rmsnorm::can_watch()) SKIP_TEST("loads and stores are not watched in this build");
+  const Outcome outcome = run(c, false);
+  REQUIRE(outcome.hazards.size() == 2);
+  CHECK_THAT(outcome.hazards[0], contains(": a race: ") && contains(" first "));
+  const std::string place = place_of("common/cpu_device/tests/hazards/barrier.cu", "of one warp");
+  CHECK(matches(
+      outcome.hazards[1],
+      place + ": 32 of the block's 64 threads came to this __syncthreads(), the others returned "
+              "without it, so it does not order the two of the race (kernel "
+              "tests::one_warp_waits, block 0, thread ...). Every thread of a block has to reach "
+              "the same __syncthreads(): take it out of the branch, or let the threads that have "
+              "nothing to do come along"));
+}
+
 TEST_CASE("masks that are not true and shuffles that leave the warp are found") {
   check(shuffle_cases(), "shuffle", true);
 }

@@ -307,6 +307,7 @@ void Watcher::report(const Race& race) {
       const auto warp = static_cast<std::size_t>(race.thread / kWarpThreads);
       const bool is_of_warp = race.other.thread / kWarpThreads == race.thread / kWarpThreads &&
                               collectives_[warp] == order_.epoch();
+      has_race_in_block_ = true;
       return hazard_of(
           both_store && here == there ? mistakes::kStoresInBlock
           : is_of_warp                ? mistakes::kRaceInWarp

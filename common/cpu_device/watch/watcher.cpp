@@ -63,6 +63,7 @@ void Watcher::block_begins() {
       running->threads(), cluster == nullptr ? 0 : cluster->number(), bounds_.own_rank());
   races_.begin_block();
   overlap_ = {};
+  has_race_in_block_ = false;
 }
 
 void Watcher::block_ends() {
@@ -102,6 +103,9 @@ void Watcher::barrier_passed(SourceLocation location, int threads) {
   counter_.flush_block();
   counter_.synchronization("barrier", location, threads);
   settle();
+  // As on a GPU, a barrier does not wait for warps that have returned.
+  if (has_race_in_block_ && threads < running->threads())
+    mistake(mistakes::kBarrierOfSome, location, running->current(), {threads, running->threads()});
   if (recorder_.is_on()) {
     recorder_.flush_block();
     recorder_.barrier(location);

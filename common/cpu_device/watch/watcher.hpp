@@ -181,7 +181,8 @@ class Watcher : public Observer {
   bool is_on_ = false;
   bool in_host_code_ = false;  // whether what is watched is the host's, not a kernel's
   bool watches_host_ = false;
-  bool polls_ = false;  // a strong load was seen
+  bool polls_ = false;              // a strong load was seen
+  bool has_race_in_block_ = false;  // that began last, and that a barrier may prevent
   /// A copy on a stream, and what it does with the host's memory.
   struct QueuedCopy {
     const void* host;

@@ -121,7 +121,22 @@ __global__ void stop_searching(const float* x, float* y, bool correct) {
   }
 }
 
+/// A barrier that one warp has to itself: there it is, between the two of a race.
+__global__ void one_warp_waits(const float* x, float* y, bool correct) {
+  __shared__ float first;
+  if (threadIdx.x / 32 == 0) {
+    if (threadIdx.x == 0) first = x[0];
+    if (!correct) __syncthreads();  // <-- of one warp
+  }
+  if (correct) __syncthreads();
+  y[threadIdx.x] = first;
+}
+
 }  // namespace
+
+Case barrier_of_one_warp() {
+  return {"one warp waits in a branch", on(one_warp_waits, {1, 64})};
+}
 
 std::vector<Case> barrier_cases() {
   return {

@@ -67,6 +67,7 @@ std::vector<Case> race_cases();
 std::vector<Case> global_cases();
 std::vector<Case> memory_model_cases();
 std::vector<Case> barrier_cases();
+Case barrier_of_one_warp();  ///< a race, of whose threads one waits at a barrier
 std::vector<Case> shuffle_cases();
 std::vector<Case> temp_storage_cases();
 std::vector<Case> unwritten_cases();
