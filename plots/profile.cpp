@@ -24,6 +24,9 @@ constexpr auto for_each_field = [](auto& p, auto&& visit) {
   visit("version", p.version), visit("date", p.date);
 };
 
+/// The word that leaves out registers and occupancy.
+constexpr const char* kBrief = "brief";
+
 }  // namespace
 
 std::string source_of(const Profile& p) {
@@ -38,7 +41,10 @@ std::vector<Profile> read_profiles(const std::filesystem::path& file) {
 std::string make_profile_table(
     const std::vector<Result>& results, const std::vector<Profile>& profiles,
     const std::vector<std::string>& words) {
-  const auto [regime, has_dtype, dtype, slugs] = wanted_by(words);
+  const bool is_brief = words.size() > 1 && words[1] == kBrief;
+  std::vector<std::string> other_words = words;
+  if (is_brief) other_words.erase(other_words.begin() + 1);
+  const auto [regime, has_dtype, dtype, slugs] = wanted_by(other_words);
   std::vector<TableRow> rows = {
       {has_dtype ? regime + ", " + dtype : regime, "bytes per row, predicted", "counted",
        "from DRAM per row", "to DRAM per row", "instructions per row", "registers", "occupancy"}};
@@ -58,6 +64,9 @@ std::string make_profile_table(
          whole(p->dram_read / p->rows), whole(p->dram_written / p->rows),
          whole(p->instructions / p->rows), whole(p->registers), whole(p->active_warps) + " %"});
     source = source_of(*p);
+  }
+  if (is_brief) {
+    for (TableRow& row : rows) row.resize(row.size() - 2);
   }
   return fmt::format("{}\n{}.\n", markdown_table(rows), source);
 }

@@ -37,8 +37,8 @@ std::string source_of(const Profile& profile);
 /// Reads a file that plots/profile.sh wrote. \throws std::runtime_error with the file and the line.
 std::vector<Profile> read_profiles(const std::filesystem::path& file);
 
-/// The table for "profile REGIME [DTYPE] SLUG...", in fp32 if no type is named: what was counted,
-/// beside what the lesson predicted.
+/// The table for "profile [brief] REGIME [DTYPE] SLUG...", in fp32 if no type is named: what was
+/// counted, beside what the lesson predicted; "brief" is without registers and occupancy.
 /// \throws std::runtime_error if something is missing in the words or in the counts.
 std::string make_profile_table(
     const std::vector<Result>& results, const std::vector<Profile>& profiles,

@@ -98,10 +98,11 @@ std::string ladder(const std::vector<Result>& results) {
 
 // --- lesson
 
-std::string time_cell(const Result& result) {
+/// A time and its share of the roof; between them the spread, if it is large or wanted of all.
+std::string time_cell(const Result& result, bool has_spread = false) {
   if (!result.median_us) return word_for(result, "not timed");
   std::string text = microseconds(*result.median_us);
-  if (result.spread_pct.value_or(0) > kNoisyPct)
+  if (result.spread_pct && (has_spread || *result.spread_pct > kNoisyPct))
     text += fmt::format(" ± {}", percent(*result.spread_pct));
   if (const auto pct = percent_of_roof(result)) {
     text += ", " + percent(*pct);
@@ -141,7 +142,25 @@ std::string name_of(const Condition& condition, bool has_types) {
   return has_types ? name + ", " + condition.dtype : name;
 }
 
-std::string lesson_table(const std::vector<Result>& results, const Slugs& slugs) {
+/// A column of a lesson's table: "10_half_precision", or with its operation behind ":" where that is
+/// not the one of the first column.
+struct Column {
+  std::string slug;
+  std::string operation;  ///< "" if it is that
+};
+
+Column column_of(const std::string& word) {
+  const std::size_t colon = std::min(word.find(':'), word.size());
+  return {word.substr(0, colon), word.substr(std::min(colon + 1, word.size()))};
+}
+
+std::string lesson_table(const std::vector<Result>& results, const Slugs& words, bool has_spreads) {
+  Slugs slugs, others;
+  for (const std::string& word : words) {
+    const Column column = column_of(word);
+    slugs.push_back(column.slug);
+    if (!column.operation.empty()) others.push_back(column.slug);
+  }
   Row header = {"regime", ""};
   for (const std::string& slug : slugs) header.push_back(code(slug));
   std::vector<Row> rows = {header};
@@ -156,11 +175,12 @@ std::string lesson_table(const std::vector<Result>& results, const Slugs& slugs)
       const Result* result = find_result(results, slug, condition);
       if (result == nullptr)
         result = find_result(results, slug, {condition.regime, {}, condition.dtype});
-      row.push_back(result == nullptr ? kNothing : time_cell(*result));
+      row.push_back(result == nullptr ? kNothing : time_cell(*result, has_spreads));
       if (result == nullptr) continue;
       used.push_back(result);
-      // The library's is of another run.
-      const bool is_wanted = slug != kLibrary || row[1] == kNothing;
+      // The library's is of another run, and another operation's of other bytes.
+      const bool is_other = std::find(others.begin(), others.end(), slug) != others.end();
+      const bool is_wanted = !is_other && (slug != kLibrary || row[1] == kNothing);
       if (result->roof_gbps && is_wanted) row[1] = roof_cell(*result);
     }
     rows.push_back(row);
@@ -231,29 +251,37 @@ std::string shapes_table(const std::vector<Result>& of_sweep, const Slugs& slugs
 
 // --- all
 
-/// The slugs' results that are wanted: in the first one's operation, and those of variants, which
-/// may do another of as many bytes.
+/// The columns' results that are wanted: in their operation, or else in the first one's, and those
+/// of variants, which may do another of as many bytes.
 /// \throws std::runtime_error if there are no slugs, or if one has no such result
 template <class Wanted>
 std::vector<Result> results_of(
     const std::vector<Result>& results, const Slugs& slugs, const std::string& where,
     Wanted is_wanted) {
   if (slugs.empty()) throw std::runtime_error("the table needs a slug");
+  std::vector<Column> columns;
+  for (const std::string& word : slugs) columns.push_back(column_of(word));
   std::string operation;
   for (const Result& r : results) {
-    if (operation.empty() && r.implementation == slugs.front()) operation = r.operation;
+    if (operation.empty() && r.implementation == columns[0].slug) operation = r.operation;
   }
   const std::vector<Result> found = only(results, [&](const Result& r) {
-    if (r.operation != operation && !is_variant(r.implementation)) return false;
-    return is_wanted(r) && std::find(slugs.begin(), slugs.end(), r.implementation) != slugs.end();
+    return is_wanted(r) && std::any_of(columns.begin(), columns.end(), [&](const Column& column) {
+             const std::string& wanted = column.operation.empty() ? operation : column.operation;
+             return r.implementation == column.slug &&
+                    (r.operation == wanted || is_variant(r.implementation));
+           });
   });
   const Slugs known = implementations_of(found);
-  for (const std::string& slug : slugs) {
+  for (const auto& [slug, its_operation] : columns) {
     if (std::find(known.begin(), known.end(), slug) == known.end())
       throw std::runtime_error(fmt::format("there is no result of '{}' {}", slug, where));
   }
   return found;
 }
+
+/// The word behind "lesson" that asks for the spread beside every time.
+constexpr const char* kWithSpreads = "spread";
 
 /// What the words behind "lesson" ask for: slugs; before them types and regimes, if not all of
 /// either are wanted.
@@ -263,11 +291,12 @@ std::string lesson(const std::vector<Result>& results, const Slugs& words) {
         results.begin(), results.end(), [&](const Result& r) { return r.regime == word; });
   };
   const auto first_slug = std::find_if(words.begin(), words.end(), [&](const std::string& word) {
-    return !is_dtype(word) && !is_regime(word);
+    return word != kWithSpreads && !is_dtype(word) && !is_regime(word);
   });
   Slugs types, regimes;
   for (auto word = words.begin(); word != first_slug; ++word)
     (is_dtype(*word) ? types : regimes).push_back(*word);
+  const bool has_spreads = std::erase(regimes, kWithSpreads) > 0;
   const Slugs slugs(first_slug, words.end());
   const auto is_among = [](const Slugs& wanted, const std::string& word) {
     return wanted.empty() || std::find(wanted.begin(), wanted.end(), word) != wanted.end();
@@ -276,7 +305,8 @@ std::string lesson(const std::vector<Result>& results, const Slugs& words) {
     return !is_sweep(r.regime) && r.regime != kCustomRegime && is_among(types, r.dtype) &&
            is_among(regimes, r.regime);
   };
-  return lesson_table(results_of(results, slugs, "outside the sweeps", is_wanted), slugs);
+  return lesson_table(
+      results_of(results, slugs, "outside the sweeps", is_wanted), slugs, has_spreads);
 }
 
 // --- best

@@ -95,6 +95,9 @@ TEST_CASE("a table of profiles is of one type") {
   CHECK_THAT(
       table({"profile", "prefill", "bf16", "10_a"}),
       contains("| prefill, bf16 |") && contains("| `10_a` | 48 | 48 | 16 | 12 | 10"));
+  CHECK_THAT(
+      table({"profile", "brief", "prefill", "10_a"}),
+      contains("| instructions per row |\n") && !contains("occupancy"));
   CHECK_THROWS_WITH(
       table({"profile", "prefill", "fp16", "10_a"}),
       "there is no profile of '10_a' in 'prefill', fp16");

@@ -106,6 +106,21 @@ TEST_CASE("what was disturbed has a mark in a table of times, which is explained
   CHECK_THAT(make_table(results, {"errors", "07_norm", "08_norm"}), !contains("†"));
 }
 
+TEST_CASE("a table shows every spread where that is asked for, and another operation beside it") {
+  std::vector<Result> results = {timed("07_norm", "prefill"), timed("08_sum", "prefill")};
+  for (Result& r : results) r.spread_pct = 0.5;
+  CHECK_THAT(make_table(results, {"lesson", "07_norm"}), contains("| 100 µs, 50 % |"));
+  CHECK_THAT(
+      make_table(results, {"lesson", "spread", "prefill", "07_norm"}),
+      contains("| 100 µs ± 0.5 %, 50 % |"));
+  results[1].operation = "sum";
+  results[1].bytes *= 2;
+  CHECK_THAT(
+      make_table(results, {"lesson", "07_norm", "08_sum:sum"}),
+      contains("| copy | `07_norm` | `08_sum` |") &&
+          contains("| prefill, cold | 50.0 µs, 4000 GB/s | 100 µs, 50 % | 100 µs, 50 % |"));
+}
+
 TEST_CASE("a table that lacks a word or a result says so") {
   Result sum = timed("08_sum", "prefill");
   sum.operation = "sum";
