@@ -166,7 +166,10 @@ bool reaches_all(const Exercise& exercise, const std::vector<Watched>& launches)
   for (const Watched& launch : launches) {
     const std::string difference = difference_from_prediction(launch);
     if (difference.empty()) continue;
-    say(launch.implementation, "BUT NOT", "the traffic that this file predicts: " + difference);
+    say(launch.implementation, "BUT NOT",
+        fmt::format(
+            "the traffic that this file predicts: in {} x {}, {}", launch.rows, launch.hidden,
+            difference));
     return false;
   }
   return true;

@@ -6,7 +6,10 @@
 #include <cmath>
 #include <filesystem>
 #include <sstream>
+#include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "common/base/files.hpp"
 #include "common/base/terminal.hpp"
@@ -59,6 +62,26 @@ std::string row_of(const LineCount& count, int columns) {
   // Source that is too long goes on below itself.
   const int indent = columns_of(row) + 2;
   return wrapped(fmt::format("{}  {}{}", row, source_text(count), policy), columns, indent) + "\n";
+}
+
+/// What was counted for a row, and of which tensors: "49152 (x 32768, weight 16384)".
+std::string by_tensor(const Watched& launch, double RowCost::*bytes) {
+  std::vector<std::pair<std::string, RowCost>> tensors;
+  RowCost all;
+  for (const LineCount& line : launch.counts.lines) {
+    auto of_line = std::find_if(tensors.begin(), tensors.end(), [&](const auto& tensor) {
+      return tensor.first == line.what;
+    });
+    if (of_line == tensors.end()) of_line = tensors.insert(of_line, {line.what, {}});
+    add(line, launch.rows, of_line->second);
+    add(line, launch.rows, all);
+  }
+  std::string parts;
+  for (const auto& [name, cost] : tensors) {
+    if (cost.*bytes == 0) continue;
+    parts += fmt::format("{}{} {}", parts.empty() ? " (" : ", ", name, number(cost.*bytes));
+  }
+  return number(all.*bytes) + (parts.empty() ? "" : parts + ")");
 }
 
 }  // namespace
@@ -118,7 +141,8 @@ std::string difference_from_prediction(const Watched& launch) {
       !is_near(cost.written, predicted.written, predicted.written)) {
     return fmt::format(
         "a row is to read {} and write {} bytes, but {} and {} were counted",
-        number(predicted.read), number(predicted.written), number(cost.read), number(cost.written));
+        number(predicted.read), number(predicted.written), by_tensor(launch, &RowCost::read),
+        by_tensor(launch, &RowCost::written));
   }
   if (is_near(cost.from_peers, predicted.from_peers, all) &&
       is_near(cost.to_peers, predicted.to_peers, all)) {
@@ -126,8 +150,8 @@ std::string difference_from_prediction(const Watched& launch) {
   }
   return fmt::format(
       "a row is to read {} and write {} bytes of other ranks, but {} and {} were counted",
-      number(predicted.from_peers), number(predicted.to_peers), number(cost.from_peers),
-      number(cost.to_peers));
+      number(predicted.from_peers), number(predicted.to_peers),
+      by_tensor(launch, &RowCost::from_peers), by_tensor(launch, &RowCost::to_peers));
 }
 
 std::string line_table(const Watched& launch, int columns) {
