@@ -4,13 +4,17 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <iterator>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/files.hpp"
+#include "common/contract/regime.hpp"
 #include "common/contract/registry.hpp"
 #include "common/programs/prediction.hpp"
+#include "common/records/compared.hpp"
 #include "common/records/csv.hpp"
 #include "tests/catch.hpp"
 #include "tests/operations.hpp"
@@ -157,9 +161,9 @@ TEST_CASE("a guess is graded by the gain, the factor and the spreads") {
   check("close", {{2.11, 2}, {1.89, 2}, {2.3, 2}, {1.7, 2}, {1.05, 1.02}});
   // Beyond: four times the gain is not close, though the factors differ by little.
   check(
-      "a smaller step than you thought",
-      {{2.31, 2}, {1.06, 1.02}, {1.2, 1.05}, {2.6, 2}, {0.2, 0.5}, {1.3, 1.03}});
-  check("a larger step than you thought", {{1.69, 2}, {1.4, 2}, {1, 2}, {0.9, 0.5}});
+      "slower than you thought",
+      {{2.31, 2}, {1.06, 1.02}, {1.2, 1.05}, {2.6, 2}, {1.3, 1.03}, {0.97, 0.907}, {0.9, 0.5}});
+  check("faster than you thought", {{1.69, 2}, {1.4, 2}, {1, 2}, {0.2, 0.5}});
   check("it went the other way", {{1.2, 0.5}, {0.5, 1.2}, {1.06, 0.98}});  // however near
   // A guess within the spreads of a noisy measurement is right ...
   check("that is it", {{2.3, 2}}, 10);
@@ -169,7 +173,7 @@ TEST_CASE("a guess is graded by the gain, the factor and the spreads") {
   check(none, {{1.2, 1.01}, {1.2, 0.99}}, 0.6);
   check(none, {{0.5, 1}}, 0);
   check("that is it: nothing measurable changed", {{1.03, 1.01}}, 0.6);
-  check("a smaller step than you thought", {{1.2, 1.01}}, 0.4);
+  check("slower than you thought", {{1.2, 1.01}}, 0.4);
 }
 
 TEST_CASE("a graded prediction says whose it is and has a line a cache state and a pointer") {
@@ -181,11 +185,11 @@ TEST_CASE("a graded prediction says whose it is and has a line a cache state and
   CHECK(
       lines[1] ==
       "decode, cold   you said 1.3 x, measured 1.02 x: 3.16 us -> 3.10 us, spreads 0.1 % and "
-      "0.1 %   a smaller step than you thought");
+      "0.1 %   slower than you thought");
   CHECK(
       lines[2] ==
       "decode, warm   you said 1.3 x, measured 1.03 x: 2.24 us -> 2.18 us, spreads 0.6 % and "
-      "0.04 %   a smaller step than you thought");
+      "0.04 %   slower than you thought");
   CHECK(lines[3] == "The reason is discussed in lessons/04_b/README.md, \"Predict, then look\".");
 }
 
@@ -193,7 +197,7 @@ TEST_CASE("a graded prediction says where the GPU was at a cap") {
   std::vector<Result> results = four_results();
   results[1].disturbed = Disturbance::heat;
   const std::vector<std::string> lines = tests::lines_in(graded(results));
-  CHECK_THAT(lines.at(1), contains(" and 0.1 %, at the heat cap   a smaller step"));
+  CHECK_THAT(lines.at(1), contains(" and 0.1 %, at the heat cap   slower"));
   CHECK_THAT(lines.at(2), !contains("cap"));
 }
 
@@ -266,6 +270,73 @@ TEST_CASE("every page about speed asks for a prediction that the recorded result
         graded_prediction(2, pair[0].slug, slug, *regime, recorded, "recorded");
     CHECK(tests::lines_in(text).size() == 2 + regime->caches.size());
   }
+}
+
+TEST_CASE("what a page lets expect at its top is what was recorded") {
+  struct Expected {
+    const char* slug;
+    const char* words;
+    double least, most;  ///< of the factor, in every state of the cache
+  };
+  const Expected all[] = {
+      {"02_naive", "several times the speed", 4, 20},
+      {"03_shared_memory", "a few per cent in *prefill*", 1.02, 1.1},
+      {"04_warp_reduce", "about 2 % in *decode*", 1.015, 1.025},
+      {"05_cub_warp_reduce", "no gain", 0.95, 1.005},
+      {"06_float4", "about a tenth in *decode*", 1.08, 1.13},
+      {"07_multi_row", "several times the speed in *heads*", 4, 20},
+      {"08_registers", "more than a tenth in *decode*", 1.1, 1.2},
+      {"09_cache_policy", "a few per cent in *prefill*", 1.02, 1.1},
+      {"10_half_precision", "about twice the speed in *prefill*", 1.9, 2.1},
+      {"11_unaligned_rows", "about a quarter of the speed in *heads* in bf16", 0.72, 0.78},
+      {"12_launch_overlap", "more than a third in *decode*", 1.333, 1.5},
+      {"13_residual_add", "nearly 5/4 of the speed of two kernels in *prefill*", 1.2, 1.25},
+      {"14_backward", "nearly 5/3 of the speed of two passes", 1.6, 1.667},
+      {"15_clusters", "a loss of about a tenth in *wide*", 0.88, 0.92},
+      {"16_eight_bits", "nearly 4/3 of lesson 10's speed in *prefill*", 1.25, 1.333},
+      {"17_several_gpus", "about half as fast again as two kernels in *decode*", 1.4, 1.6}};
+  const std::vector<Result> recorded = read_csv(tests::top() / "plots/data/nvidia-h200.csv");
+  std::size_t lessons = 0;
+  for (const Implementation& lesson : all_implementations()) lessons += is_about_speed(lesson);
+  CHECK(lessons == std::size(all));
+  for (const auto& [slug, words, least, most] : all) {
+    CAPTURE(slug);
+    const std::string page = read_file(tests::top() / "lessons" / slug / "README.md");
+    const std::size_t begin = page.find("**Expect** ");
+    REQUIRE(begin < page.find("## The question"));
+    std::string line = page.substr(begin, page.find("\n\n", begin) - begin);
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    CHECK_THAT(line, contains(words));
+    const auto pair = predecessor_and_lesson(
+        all_implementations(), find_implementations(all_implementations(), slug));
+    for (const Regime& regime : regimes()) {
+      if (std::string_view(regime.name) != pair[1].regime) continue;
+      for (const Cache cache : regime.caches) {
+        const Compared found = compared(recorded, pair[0].slug, slug, regime.name, cache);
+        const double factor = *found.before->median_us / *found.lesson->median_us;
+        CHECK(least <= factor);
+        CHECK(factor <= most);
+      }
+    }
+  }
+
+  // Lesson 11 names its largest loss, too.
+  double largest = 0;
+  for (const Result& result : recorded) {
+    if (result.implementation != "11_unaligned_rows" || is_sweep(result.regime)) continue;
+    const Cache cache = result.cache.value_or(Cache::cold);
+    for (const Result& other : recorded) {
+      const bool is_same = other.implementation == "10_half_precision" &&
+                           other.regime == result.regime && other.dtype == result.dtype &&
+                           other.cache == cache && result.median_us && other.median_us;
+      if (is_same) largest = std::max(largest, 1 - *other.median_us / *result.median_us);
+    }
+  }
+  CHECK_THAT(
+      read_file(tests::top() / "lessons/11_unaligned_rows/README.md"),
+      contains("more than a third in *decode* in fp32"));
+  CHECK(largest > 1 / 3.0);
+  CHECK(largest < 0.4);
 }
 
 TEST_CASE(

@@ -99,8 +99,7 @@ std::string grade(double guess, const Result& before, const Result& after) {
   if (off <= std::max({kRight * gain, kRightAtLeast, spread}) + kRounding) return "that is it";
   if ((guess - 1) * (factor - 1) < 0) return "it went the other way";
   if (off <= std::max(kClose * gain, kCloseAtLeast) + kRounding) return "close";
-  const bool is_smaller = std::abs(std::log(factor)) < std::abs(std::log(guess));
-  return fmt::format("a {} step than you thought", is_smaller ? "smaller" : "larger");
+  return factor < guess ? "slower than you thought" : "faster than you thought";
 }
 
 std::string graded_prediction(
