@@ -142,8 +142,8 @@ std::string name_of(const Condition& condition, bool has_types) {
   return has_types ? name + ", " + condition.dtype : name;
 }
 
-/// A column of a lesson's table: "10_half_precision", or with its operation behind ":" where that is
-/// not the one of the first column.
+/// A column of a lesson's table: "10_half_precision", or with its operation behind ":" where that
+/// is not the one of the first column.
 struct Column {
   std::string slug;
   std::string operation;  ///< "" if it is that

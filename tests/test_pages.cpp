@@ -300,6 +300,21 @@ TEST_CASE("a page is read in one sitting: at most 1800 words, what is folded not
   }
 }
 
+TEST_CASE("the course has at most six open questions, and what a page calls open is one of them") {
+  const std::string page = text_of(top() / "docs/what_limits_a_norm.md");
+  const std::size_t begin = page.find("\n## Open questions\n");
+  REQUIRE(begin != page.npos);
+  const std::string list = page.substr(begin, page.find("\n## ", begin + 1) - begin);
+  CHECK(list.find("\n6. ") != list.npos);
+  CHECK(list.find("\n7. ") == list.npos);
+  for (const fs::path& folder : lesson_folders()) {
+    const std::string slug = folder.filename();
+    if (text_of(folder / "README.md").find("#open-questions)") == std::string::npos) continue;
+    CAPTURE(slug);
+    CHECK_THAT(list, contains("[Lesson " + slug.substr(0, 2) + "]"));
+  }
+}
+
 TEST_CASE("no line of text on a page is wider than 120 columns") {
   for (const fs::path& page : files_with({".md"})) {
     std::size_t number = 0;
