@@ -57,7 +57,7 @@
 #include <stddef.h>
 
 #define RMSNORM_VERSION_MAJOR 1 /**< Grows when a program has to be changed. */
-#define RMSNORM_VERSION_MINOR 5 /**< Grows with each thing that it can do. */
+#define RMSNORM_VERSION_MINOR 6 /**< Grows with each thing that it can do. */
 #define RMSNORM_VERSION_PATCH 0 /**< Grows otherwise. */
 
 /* DLPack's codes for types of 8 bits, which its headers name from version 1.1 on. */
@@ -73,18 +73,19 @@ struct CUstream_st; /* What CUDA's cudaStream_t and CUstream point to. */
 
 /** What became of a call. rmsnorm_last_error() has the details. */
 typedef enum rmsnorm_status {
-  RMSNORM_OK = 0,             /**< The work has been enqueued. */
-  RMSNORM_BAD_POINTER = 1,    /**< A null pointer where there must be none. */
-  RMSNORM_BAD_SHAPE = 2,      /**< A number of dimensions, or a size. */
-  RMSNORM_BAD_DTYPE = 3,      /**< A type of elements. */
-  RMSNORM_BAD_DEVICE = 4,     /**< A device, or memory that is not the device's. */
-  RMSNORM_BAD_STRIDES = 5,    /**< Columns that are not contiguous, rows that overlap. */
-  RMSNORM_BAD_ALIGNMENT = 6,  /**< An address that is no multiple of what it needs to be. */
-  RMSNORM_BAD_OVERLAP = 7,    /**< Two tensors share memory, and must not. */
-  RMSNORM_BAD_VALUE = 8,      /**< A number: eps, weight_bias, workspace_bytes, or of an enum. */
-  RMSNORM_CUDA_ERROR = 9,     /**< CUDA could not do what was asked of it. */
-  RMSNORM_OUT_OF_MEMORY = 10, /**< The computer's, not the GPU's. */
-  RMSNORM_INTERNAL_ERROR = 11 /**< A mistake of the library. */
+  RMSNORM_OK = 0,              /**< The work has been enqueued. */
+  RMSNORM_BAD_POINTER = 1,     /**< A null pointer where there must be none. */
+  RMSNORM_BAD_SHAPE = 2,       /**< A number of dimensions, or a size. */
+  RMSNORM_BAD_DTYPE = 3,       /**< A type of elements. */
+  RMSNORM_BAD_DEVICE = 4,      /**< A device, or memory that is not the device's. */
+  RMSNORM_BAD_STRIDES = 5,     /**< Columns that are not contiguous, rows that overlap. */
+  RMSNORM_BAD_ALIGNMENT = 6,   /**< An address that is no multiple of what it needs to be. */
+  RMSNORM_BAD_OVERLAP = 7,     /**< Two tensors share memory, and must not. */
+  RMSNORM_BAD_VALUE = 8,       /**< A number: eps, weight_bias, workspace_bytes, or of an enum. */
+  RMSNORM_CUDA_ERROR = 9,      /**< CUDA could not do what was asked of it. */
+  RMSNORM_OUT_OF_MEMORY = 10,  /**< The computer's, not the GPU's. */
+  RMSNORM_INTERNAL_ERROR = 11, /**< A mistake of the library. */
+  RMSNORM_RANK_MISSING = 12    /**< A rank did not come to a sum, or not to the same one. */
 } rmsnorm_status;
 
 /** Which elements of an 8-bit y share a scale, and who chooses it. */
@@ -112,6 +113,13 @@ typedef enum rmsnorm_rotation {
   RMSNORM_ROTATE_HALVES = 0,     /**< c and c + rotary_dim / 2 */
   RMSNORM_ROTATE_INTERLEAVED = 1 /**< 2 * c and 2 * c + 1 */
 } rmsnorm_rotation;
+
+/** Who adds up what ranks have. The bits are the same. */
+typedef enum rmsnorm_protocol {
+  RMSNORM_PROTOCOL_BY_SIZE = 0, /**< One of the two, by the number of ranks and the bytes of x. */
+  RMSNORM_ONE_SHOT = 1,         /**< Each rank adds up all rows. */
+  RMSNORM_TWO_SHOT = 2          /**< Each row is added up by one rank, for all. */
+} rmsnorm_protocol;
 
 /** The version of the library at run time: major * 10000 + minor * 100 + patch. */
 int rmsnorm_version(void);
@@ -380,6 +388,72 @@ rmsnorm_status rmsnorm_forward_rotated(
     const DLTensor* positions, const DLTensor* v, const DLTensor* k_cache, const DLTensor* v_cache,
     const DLTensor* slots, rmsnorm_rotation rotation, rmsnorm_rounding rounding, float eps,
     float weight_bias, struct CUstream_st* stream);
+
+#define RMSNORM_MOST_RANKS 8            /**< Of a sum. */
+#define RMSNORM_MOST_RANK_COLUMNS 16384 /**< Of its rows. */
+#define RMSNORM_RANKS_HEADER_BYTES 8192 /**< What a rank's buffer begins with: flags. */
+
+/** EXPERIMENTAL, as all that follows: not measured on several GPUs yet, and it may change.
+ *
+ * One rank of a group whose tensors are added up: GPUs of one machine that reach each other's
+ * memory. */
+typedef struct rmsnorm_ranks rmsnorm_ranks;
+
+/** Makes a rank of buffers that the group shares, and makes the flags in its own one zeros. All
+ * ranks call it, and wait for each other afterwards, before the first sum. It allocates a few bytes
+ * of pinned memory, and waits for the device. The buffers stay the caller's.
+ *
+ * Sums of one group come one after the other, and on all ranks in the same order: on one stream, or
+ * on several that wait for each other. Two that are to run at the same time need two groups.
+ *
+ * \param buffers Of each rank, in their order, the address at which this process reaches its buffer:
+ *     a multiple of 256, of any origin: cudaIpcOpenMemHandle(), cuMemMap(), or cudaMalloc() after
+ *     cudaDeviceEnablePeerAccess().
+ * \param bytes The size of each: RMSNORM_RANKS_HEADER_BYTES and twice the bytes of the largest x,
+ *     its rows in whole 16 bytes; 2^32 at most.
+ * \param rank This one's number, from 0 on.
+ * \param ranks How many there are, 1 to RMSNORM_MOST_RANKS.
+ * \param limit_ms For how long a kernel waits for a peer, in milliseconds: 1 or more.
+ * \param created Where to write the pointer; null is written after an error. */
+rmsnorm_status rmsnorm_ranks_create(
+    void* const* buffers, size_t bytes, int rank, int ranks, unsigned limit_ms,
+    rmsnorm_ranks** created);
+
+/** Frees it. No sum may be running. The buffers may be freed when all ranks have done so. */
+void rmsnorm_ranks_destroy(rmsnorm_ranks* ranks);
+
+/** RMSNORM_OK, or RMSNORM_RANK_MISSING if a peer was waited for in vain: rmsnorm_last_error() names
+ * it, and the call, the first being 0. It does not wait: what was enqueued may still fail. */
+rmsnorm_status rmsnorm_ranks_status(const rmsnorm_ranks* ranks);
+
+/** Makes the buffers usable again after RMSNORM_RANK_MISSING. No sum may be running on any rank. All
+ * ranks call it, and wait for each other before and afterwards. It waits for the device. */
+rmsnorm_status rmsnorm_ranks_reset(rmsnorm_ranks* ranks);
+
+/** Enqueues three operations in one: x, of which each rank has a part, is added up over all ranks,
+ * and rounded to its type; then rmsnorm_residual_add(). All ranks call it, with tensors of one shape
+ * and type and the same numbers. All of them add in the order of ranks, so that all have the same
+ * bits, as alone and in any batch. What of this is not the same on another rank cannot be refused
+ * before the launch.
+ *
+ * If a peer does not come within the limit, or with another shape, the kernel ends: y and the
+ * residual become NaN, in this call as far as it has not met its peers, and in all later ones. The
+ * next call, and rmsnorm_ranks_status(), return RMSNORM_RANK_MISSING. Calls may be captured in a CUDA
+ * graph and replayed, on all ranks equally often; the launch does not overlap the kernel before it.
+ *
+ * \param x (rows, hidden), with 16384 columns at most, and no more bytes than the buffers are for.
+ * \param residual As x, with its type; overwritten with the sum. The same on all ranks.
+ * \param weight (hidden) or null; of x's type or float32.
+ * \param y As x; may be x.
+ * \param ranks The group, as this rank has made it.
+ * \param protocol Who adds up.
+ * \param eps As in rmsnorm_forward().
+ * \param weight_bias As in rmsnorm_forward().
+ * \param stream A stream of the tensors' device, or null. */
+rmsnorm_status rmsnorm_all_reduce_residual_add(
+    const DLTensor* x, const DLTensor* residual, const DLTensor* weight, const DLTensor* y,
+    rmsnorm_ranks* ranks, rmsnorm_protocol protocol, float eps, float weight_bias,
+    struct CUstream_st* stream);
 
 #ifdef __cplusplus
 }

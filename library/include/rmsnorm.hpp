@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <type_traits>
@@ -233,6 +234,39 @@ inline void forward_rotated(
       Argument(k_out), Argument(cos), Argument(sin), Argument(positions), Argument(v),
       Argument(k_cache), Argument(v_cache), Argument(slots), rotation, rounding, eps, weight_bias,
       stream));
+}
+
+/// One rank of a group whose tensors are added up: rmsnorm_ranks, which is destroyed with it.
+class Ranks {
+ public:
+  /// rmsnorm_ranks_create(). \throws Error
+  Ranks(void* const* buffers, std::size_t bytes, int rank, int ranks, unsigned limit_ms = 10000) {
+    rmsnorm_ranks* made = nullptr;
+    detail::check(rmsnorm_ranks_create(buffers, bytes, rank, ranks, limit_ms, &made));
+    ranks_.reset(made);
+  }
+  /// rmsnorm_ranks_status(). \throws Error
+  void check() const { detail::check(rmsnorm_ranks_status(get())); }
+  /// rmsnorm_ranks_reset(). \throws Error
+  void reset() { detail::check(rmsnorm_ranks_reset(get())); }
+  rmsnorm_ranks* get() const noexcept { return ranks_.get(); }  ///< as the C functions take it
+
+ private:
+  struct Destroy {
+    void operator()(rmsnorm_ranks* ranks) const { rmsnorm_ranks_destroy(ranks); }
+  };
+  std::unique_ptr<rmsnorm_ranks, Destroy> ranks_;
+};
+
+/// rmsnorm_all_reduce_residual_add(). \throws Error
+inline void all_reduce_residual_add(
+    const TensorView& x, const TensorView& residual, const std::optional<TensorView>& weight,
+    const TensorView& y, const Ranks& ranks, float eps, float weight_bias = 0,
+    CUstream_st* stream = nullptr, rmsnorm_protocol protocol = RMSNORM_PROTOCOL_BY_SIZE) {
+  using detail::Argument;
+  detail::check(rmsnorm_all_reduce_residual_add(
+      Argument(x), Argument(residual), Argument(weight), Argument(y), ranks.get(), protocol, eps,
+      weight_bias, stream));
 }
 
 }  // namespace rmsnorm
