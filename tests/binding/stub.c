@@ -162,3 +162,13 @@ rmsnorm_status rmsnorm_forward_rotated(
   add("rounding %lld ", rounding);
   return end(eps, weight_bias, stream);
 }
+
+rmsnorm_status rmsnorm_all_reduce_residual_add(
+    const DLTensor* x, const DLTensor* residual, const DLTensor* weight, const DLTensor* y,
+    rmsnorm_ranks* ranks, rmsnorm_protocol protocol, float eps, float weight_bias,
+    struct CUstream_st* stream) {
+  begin("x residual weight y", x, residual, weight, y);
+  add("ranks %lld ", (long long)(intptr_t)ranks);
+  add("protocol %lld ", protocol);
+  return end(eps, weight_bias, stream);
+}

@@ -200,6 +200,15 @@ class Binding(unittest.TestCase):
             k=k, k_weight=None, k_out=k_out, cos=cos, sin=sin, positions=None, v=None, k_cache=None,
             v_cache=None, slots=None)
 
+    def test_a_sum_over_ranks_is_of_rows(self):
+        x, residual, weight = torch.zeros(2, 3, 8), torch.zeros(2, 3, 8), torch.zeros(8)
+        y = self.rmsnorm.all_reduce_residual_add(
+            x, residual, weight, 1 / 1024, 4096, None, self.rmsnorm.TWO_SHOT, 1.0)
+        of_rows = [(one, (6, 8), (8, 1)) for one in (x, residual, y)]
+        self.assert_said(
+            "ranks 4096 protocol 2 eps 1/1024 bias 1 stream 0", x=of_rows[0], residual=of_rows[1],
+            weight=weight, y=of_rows[2])
+
     def test_8_bits_are_handed_over_with_their_type_and_the_scales_as_they_lie(self):
         x, weight = torch.zeros(6, 2, 8)[::2], torch.zeros(8)
         residual, norm = torch.zeros(3, 2, 8), torch.zeros(3, 2, 8)

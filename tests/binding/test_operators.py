@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -71,6 +72,13 @@ def backward(dy, x, weight, rstd, out, weight_bias=0.0, workspace=None):
     out[0].copy_(rstd[..., None] * (g - normed * (g * normed).mean(-1, keepdim=True)))
     if out[1] is not None:
         out[1].copy_((dy * normed).flatten(0, -1 - out[1].dim()).sum(0))
+    return out
+
+
+def all_reduce_residual_add(x, residual, weight, eps, ranks, out, weight_bias=0.0):
+    """Of two ranks that have the same."""
+    residual_add(2 * x, residual, weight, eps, out, weight_bias)
+    CALLS[-1] = "all_reduce_residual_add"
     return out
 
 
@@ -164,7 +172,7 @@ def norm_rotated(q, q_weight, k, k_weight, cos, sin, positions, eps, out=None, v
     return results if out is None else tuple(map(write, out, results))
 
 
-STAND_INS = {"rms_norm": norm, "rms_norm_rstd": norm_rstd, "backward": backward,
+STAND_INS = {"all_reduce_residual_add": all_reduce_residual_add, "rms_norm": norm, "rms_norm_rstd": norm_rstd, "backward": backward,
              "residual_add": residual_add, "rms_norm_fp8": norm_fp8,
              "rms_norm_gated": norm_gated, "backward_gated": backward_gated,
              "rms_norm_rotated": norm_rotated}
@@ -280,6 +288,48 @@ class Operators(unittest.TestCase):
         for call in (rmsnorm.rms_norm_rotated, rmsnorm.rms_norm_rotated_):
             with self.assertRaisesRegex(RuntimeError, "with a rotation record no gradient"):
                 call(q.clone().requires_grad_() * 1, None, k, None, cos, sin, None, EPS)
+
+    def test_a_sum_over_ranks_takes_the_kernel_or_torch_distributed(self):
+        calls = []
+
+        def call_ranks(name, *arguments):
+            calls.append(name)
+            if name == "create":
+                arguments[-1]._obj.value = 4096
+
+        with mock.patch.object(rmsnorm.binding, "call_ranks", call_ranks), \
+                tempfile.TemporaryDirectory() as folder:
+            torch.distributed.init_process_group(
+                "gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+            self.addCleanup(torch.distributed.destroy_process_group)
+            buffer = torch.zeros(8192 + 2 * 480, dtype=torch.uint8)
+            ranks = rmsnorm.Ranks(buffers=[buffer])
+            self.assertEqual((ranks.rank, ranks.ranks, ranks.room), (0, 1, 480))
+            x, weight = random(3, 5, 8), random(8)
+            for batch_invariant in (False, True):
+                torch.library.opcheck(
+                    NORM.all_reduce_residual_add,
+                    (x, random(3, 5, 8), weight, EPS, 1.0, ranks.name, batch_invariant))
+            for make in (lambda function: function, compiled):
+                for rows, times, call in [(15, 2, "all_reduce_residual_add"), (16, 1, "residual_add")]:
+                    x, residual = random(rows, 8), random(rows, 8)
+                    total, version = times * x + residual, residual._version
+                    CALLS.clear()
+                    y = make(lambda x, residual: rmsnorm.all_reduce_residual_add(
+                        x, residual, weight, EPS, ranks))(x, residual)
+                    self.assertEqual(CALLS, [call])
+                    torch.testing.assert_close(residual, total)
+                    torch.testing.assert_close(y, norm(total, weight, EPS))
+                    self.assertGreater(residual._version, version)
+            with self.assertRaisesRegex(ValueError, r"shape \(16, 8\), for which the ranks' buffers"):
+                rmsnorm.all_reduce_residual_add(x, residual, weight, EPS, ranks, batch_invariant=True)
+            with self.assertRaisesRegex(RuntimeError, "all_reduce_residual_add records no gradient"):
+                rmsnorm.all_reduce_residual_add(x, random(16, 8, grad=True) * 1, None, EPS, ranks)
+            with self.assertRaisesRegex(ValueError, "buffers are 2: each of the 1 ranks needs one"):
+                rmsnorm.Ranks(buffers=[buffer, buffer])
+            ranks.status()
+            ranks.close()
+        self.assertEqual(calls, ["create", "status", "destroy"])
 
     def test_a_gate_has_its_operators_gradients_and_groups(self):
         x, z, dy = (random(3, 5, 8) for _ in range(3))
@@ -423,9 +473,9 @@ class Operators(unittest.TestCase):
         self.assertEqual(CALLS, [])
 
     def test_every_operator_is_checked(self):
-        schemas = (PYTHON / "rmsnorm/operators.py").read_text()
+        schemas = "".join((PYTHON / f"rmsnorm/{n}.py").read_text() for n in ("operators", "ranks"))
         defined = set(re.findall(r'"(\w+)\(Tensor', schemas))
-        checked = set(re.findall(r"\(NORM\.(\w+),", Path(__file__).read_text()))
+        checked = set(re.findall(r"\(\s*NORM\.(\w+),", Path(__file__).read_text()))
         self.assertEqual(defined, checked)
 
     def test_gradients_are_those_of_differences_in_fp64(self):

@@ -20,9 +20,10 @@ from .binding import (  # noqa: E402
 from .operators import (  # noqa: E402
     RMSNorm, fused_add_rms_norm, fused_add_rms_norm_, fused_add_rms_norm_fp8_, rms_norm,
     rms_norm_fp8, rms_norm_gated, rms_norm_rotated, rms_norm_rotated_)
+from .ranks import Ranks, all_reduce_residual_add  # noqa: E402
 
 __all__ = [
-    "Error", "Failure", "RMSNorm", "backward", "fused_add_rms_norm", "fused_add_rms_norm_",
-    "fused_add_rms_norm_fp8_", "load", "residual_add", "rms_norm", "rms_norm_fp8", "rms_norm_gated",
-    "rms_norm_pair", "rms_norm_rotated", "rms_norm_rotated_", "rms_norm_rstd", "version",
-    "workspace_bytes"]
+    "Error", "Failure", "RMSNorm", "Ranks", "all_reduce_residual_add", "backward",
+    "fused_add_rms_norm", "fused_add_rms_norm_", "fused_add_rms_norm_fp8_", "load",
+    "residual_add", "rms_norm", "rms_norm_fp8", "rms_norm_gated", "rms_norm_pair",
+    "rms_norm_rotated", "rms_norm_rotated_", "rms_norm_rstd", "version", "workspace_bytes"]

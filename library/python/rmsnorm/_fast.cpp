@@ -176,6 +176,7 @@ PyMethodDef functions[] = {
     FUNCTION(rmsnorm_backward_gated_workspace_bytes),
     FUNCTION(rmsnorm_backward_gated),
     FUNCTION(rmsnorm_forward_rotated),
+    FUNCTION(rmsnorm_all_reduce_residual_add),
 };
 #undef FUNCTION
 

@@ -27,7 +27,7 @@ import os
 import torch
 from torch.utils.dlpack import to_dlpack
 
-_VERSION = 1, 5  # major and minor, of the header that this file was written for
+_VERSION = 1, 6  # major and minor, of the header that this file was written for
 _CUDA_ERROR = 9  # RMSNORM_CUDA_ERROR: it and those after it are no refusals
 _INSTALLED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "librmsnorm.so")
 _library = None
@@ -74,6 +74,7 @@ _FUNCTIONS = {
     "rmsnorm_backward_gated_workspace_bytes": (1, [ctypes.c_void_p]),
     "rmsnorm_backward_gated": (7, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int] + _FLOATS),
     "rmsnorm_forward_rotated": (13, [ctypes.c_int] * 2 + _FLOATS),
+    "rmsnorm_all_reduce_residual_add": (4, [ctypes.c_void_p, ctypes.c_int] + _FLOATS),
 }
 _WITHOUT_STREAM = {"rmsnorm_backward_workspace_bytes", "rmsnorm_backward_gated_workspace_bytes"}
 
@@ -84,6 +85,7 @@ _CODE_AT = 20
 GIVEN, ROW, GROUP, BLOCK = 0, 1, 2, 3  # the values of rmsnorm_scaling
 LAST, FIRST = 0, 1  # the values of rmsnorm_gate
 HALVES, INTERLEAVED = 0, 1  # the values of rmsnorm_rotation
+BY_SIZE, ONE_SHOT, TWO_SHOT = 0, 1, 2  # the values of rmsnorm_protocol
 _BAD_STRIDES = 5  # of rmsnorm_status
 
 
@@ -151,7 +153,7 @@ def _loaded():
 
 
 def version():
-    """The library's version, as in (1, 5, 0)."""
+    """The library's version, as in (1, 6, 0)."""
     return _parts(_loaded().rmsnorm_version())
 
 
@@ -186,7 +188,10 @@ def _capsule(tensor):
 def _call(name, *arguments):
     if _library is None:
         _loaded()
-    status = _functions[name](*arguments)
+    _check(_functions[name](*arguments))
+
+
+def _check(status):
     if status != 0:
         kind = Error if status < _CUDA_ERROR else Failure
         raise kind(status, _library.rmsnorm_last_error().decode())
@@ -329,3 +334,24 @@ def rms_norm_rotated(
         _heads(out[1]), cos, sin, positions, _heads(v), k_cache, v_cache, slots, rotation,
         rounds_twice, eps, weight_bias)
     return out
+
+
+def all_reduce_residual_add(
+        x, residual, weight, eps, ranks, out=None, protocol=BY_SIZE, weight_bias=0.0):
+    """As residual_add(), of the sum of x over all ranks; `ranks` is the address of an rmsnorm_ranks."""
+    if out is None:
+        out = torch.empty_like(x)
+    x, residual, y = (
+        one if one.dim() in (0, 2) else one.view(one.shape[:-1].numel(), one.shape[-1])
+        for one in (x, residual, out))
+    _call(
+        "rmsnorm_all_reduce_residual_add", x, residual, weight, y, ranks, protocol, eps, weight_bias)
+    return out
+
+
+def call_ranks(name, *arguments):
+    """Calls rmsnorm_ranks_NAME(), with numbers and what ctypes makes of others."""
+    function = getattr(_loaded(), f"rmsnorm_ranks_{name}")
+    if name == "destroy":
+        function.restype = None
+    _check(function(*arguments) or 0)
