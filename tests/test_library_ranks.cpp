@@ -13,6 +13,7 @@
 #include "common/contract/registry.hpp"
 #include "common/operations/all_reduce.hpp"
 #include "common/verify/verifier.hpp"
+#include "library/include/rmsnorm.hpp"
 #include "library/include/rmsnorm_nccl.h"
 #include "library/kernels/all_reduce.hpp"
 #include "tests/dl_tensor.hpp"
@@ -344,6 +345,24 @@ TEST_CASE("a rank alone needs no peer") {
     const float x = call.x.array.before()[i];
     CHECK(now[i] == call.residual.array.before()[i] + x + x);
   }
+}
+
+TEST_CASE("rmsnorm.hpp has ranks that end with their object, and throws the sentence") {
+  NEEDS_GPU();
+  Call call;
+  const auto view = [](const DeviceTensor& tensor) {
+    return TensorView(static_cast<float*>(tensor.view.data), {kRows, kHidden});
+  };
+  Ranks alone(call.buffers.all.data(), kBytes, 0, 1);
+  all_reduce_residual_add(view(call.x), view(call.residual), {}, view(call.y), alone, kEps);
+  alone.check();
+  alone.reset();
+  const std::vector<float>& x = call.x.array.before();
+  CHECK(call.residual.array.now()[5] == call.residual.array.before()[5] + x[5]);
+  CHECK_THROWS_AS(Ranks(nullptr, kBytes, 0, 1), Error);
+  CHECK_THROWS_WITH(
+      all_reduce_residual_add(view(call.x), view(call.x), {}, view(call.y), alone, kEps),
+      contains("residual shares memory with x"));
 }
 
 TEST_CASE("what cannot be a sum over ranks is refused before anything is launched") {

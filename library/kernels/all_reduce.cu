@@ -1,5 +1,5 @@
-// The sum over ranks, a residual add and a norm. As lesson 17 has them, but each rank has a launch of
-// its own: flags count on from call to call, and nobody waits for ever.
+// The sum over ranks, a residual add and a norm. As lesson 17 has them, but each rank has a launch
+// of its own: flags count on from call to call, and nobody waits for ever.
 #include <algorithm>
 #include <cstdint>
 #include <cuda/atomic>
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kThreads)
   RankHeader& own = header_of(op, rank);
   const uint64_t call = Local<unsigned long long>(own.call).load(cuda::memory_order_relaxed);
   const bool has_failed = Local<unsigned>(own.failed).load(cuda::memory_order_relaxed) != 0;
-  // A rank that has failed stores nothing in its inbox: a peer that was late may still load from it.
+  // A rank that has failed stores nothing in its inbox: a late peer may still load from it.
   bool is_met = __syncthreads_or(has_failed) == 0;
   if (is_met) {
     for (int row = blockIdx.x; row < op.rows; row += gridDim.x) {

@@ -42,8 +42,8 @@ struct RankFailure {
 ///     residual = value, rounded
 ///     y = value / sqrt(eps + mean of value^2) * (weight + weight_bias)
 ///
-/// One-shot: each rank adds up all rows. Two-shot: row r is added up by rank r % ranks. The bits are
-/// the same. A rank that has waited for longer than the limit stores NaN, and so in later calls.
+/// One-shot: each rank adds up all rows. Two-shot: rank r % ranks adds up row r. The bits are the
+/// same. A rank that has waited for longer than the limit stores NaN, and so in later calls.
 /// y may be x; otherwise no two tensors share a byte.
 struct AllReduced {
   /// Tensors (rows, hidden) of a rank.
@@ -90,8 +90,8 @@ constexpr bool is_for_two_shot(int ranks, std::int64_t bytes) {
   return ranks > 2 && bytes >= (ranks <= 4 ? 512 << 10 : 256 << 10);
 }
 
-/// Enqueues the operation on the stream of the current device, all of whose blocks begin at the same
-/// time or not at all. Returns what the CUDA calls returned.
+/// Enqueues the operation on the stream of the current device: all blocks begin together, or none.
+/// Returns what the CUDA calls returned.
 cudaError_t launch(const AllReduced& op, cudaStream_t stream);
 
 }  // namespace rmsnorm::kernels
