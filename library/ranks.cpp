@@ -95,10 +95,10 @@ void check_ranks(const rmsnorm_ranks& ranks) {
   if (reason == RankFailure::kNone) return;
   constexpr const char* kUntil =
       "y and the residual are NaN, there and later, until all ranks call rmsnorm_ranks_reset()";
-  const double seconds = static_cast<double>(ranks.limit) * 1e-9;
+  const double seconds = static_cast<double>(ranks.limit) / 1e9;
   if (reason == RankFailure::kMissing)
     refuse(
-        RMSNORM_RANK_MISSING, "rank {} did not come to call {} within {} s of rank {}: {}",
+        RMSNORM_RANK_MISSING, "rank {} did not come to call {} within {:g} s of rank {}: {}",
         failure.peer, failure.call, seconds, ranks.rank, kUntil);
   refuse(
       RMSNORM_RANK_MISSING, "rank {} came {} than rank {}, to call {}: {}", failure.peer,
