@@ -1,6 +1,6 @@
 /// \file
-/// The types of 16 and of 8 bits: every one of their values, and what is rounded to them. CUDA's
-/// conversions to 8 bits in kernels: test_fp8_device.cpp.
+/// The types of 16 and of 8 bits: every one of their values, and what is rounded to them. That a
+/// GPU rounds to 8 bits in the same way, common/cpu_device/tests/arithmetic has compared.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -179,59 +179,35 @@ TEST_CASE("CUDA's own conversions on the host give the same bits") {
   }
 }
 
-TEST_CASE("pairs of 16-bit values lie and convert as CUDA's do") {
-  CHECK((sizeof(__half) == 2 && alignof(__half) == 2));
-  CHECK((sizeof(__nv_bfloat16) == 2 && alignof(__nv_bfloat16) == 2));
-  CHECK((sizeof(__half2) == 4 && alignof(__half2) == 4));
-  CHECK((sizeof(__nv_bfloat162) == 4 && alignof(__nv_bfloat162) == 4));
+TEST_CASE("values of 16 and 8 bits lie and convert as CUDA's do, alone, in twos and in fours") {
+  CHECK((sizeof(__half) == 2 && sizeof(__nv_bfloat16) == 2 && alignof(__nv_bfloat16) == 2));
+  CHECK((sizeof(__half2) == 4 && alignof(__half2) == 4 && alignof(__nv_bfloat162) == 4));
+  CHECK((sizeof(__nv_fp8_e4m3) == 1 && sizeof(__nv_fp8x2_e4m3) == 2));
+  CHECK((sizeof(__nv_fp8x4_e5m2) == 4 && alignof(__nv_fp8x4_e5m2) == 4));
 
   const __half2 fp16 = __floats2half2_rn(1.5f, -65520.0f);
-  CHECK(__half22float2(fp16).x == 1.5f);
-  CHECK(__half22float2(fp16).y == -INFINITY);
+  CHECK((__half22float2(fp16).x == 1.5f && __half22float2(fp16).y == -INFINITY));
   CHECK((__low2float(fp16) == 1.5f && __high2float(fp16) == -INFINITY));
   CHECK(__half_as_ushort(__float22half2_rn(make_float2(2, 3)).y) == 0x4200);
   CHECK(__half2float(__halves2half2(__float2half(4), __float2half(5)).x) == 4);
-  CHECK(__half2float(__float2half2_rn(0.1f).y) == fp16_to_float(float_to_fp16(0.1f)));
-
   const __nv_bfloat162 bf16 = __floats2bfloat162_rn(1.5f, -65520.0f);
-  CHECK(__bfloat1622float2(bf16).x == 1.5f);
-  CHECK(__bfloat1622float2(bf16).y == -65536);
+  CHECK((__bfloat1622float2(bf16).x == 1.5f && __bfloat1622float2(bf16).y == -65536));
   CHECK((__low2float(bf16) == 1.5f && __high2float(bf16) == -65536));
   CHECK(__bfloat16_as_ushort(__float22bfloat162_rn(make_float2(2, 3)).y) == 0x4040);
   CHECK(__bfloat162float(__halves2bfloat162(__float2bfloat16(4), __float2bfloat16(5)).x) == 4);
-  CHECK(__bfloat162float(__float2bfloat162_rn(0.1f).y) == bf16_to_float(float_to_bf16(0.1f)));
-}
 
-TEST_CASE("values of 8 bits lie and convert as CUDA's do, alone and in twos and in fours") {
-  CHECK((sizeof(__nv_fp8_e4m3) == 1 && sizeof(__nv_fp8_e5m2) == 1));
-  CHECK((sizeof(__nv_fp8x2_e4m3) == 2 && alignof(__nv_fp8x2_e4m3) == 2));
-  CHECK((sizeof(__nv_fp8x4_e5m2) == 4 && alignof(__nv_fp8x4_e5m2) == 4));
-
-  CHECK(__nv_fp8_e4m3(1.0f).__x == 0x38);
-  CHECK(__nv_fp8_e5m2(1.0).__x == 0x3c);
+  CHECK((__nv_fp8_e4m3(1.0f).__x == 0x38 && __nv_fp8_e5m2(1.0).__x == 0x3c));
   CHECK(__nv_fp8_e4m3(1000).__x == 0x7e);  // it saturates
   CHECK(__nv_fp8_e4m3(__float2half(-0.5f)).__x == 0xb0);
   CHECK(__nv_fp8_e4m3(__float2bfloat16(-0.5f)).__x == 0xb0);
   CHECK(static_cast<float>(__nv_fp8_e4m3(0.3f)) == 0.3125f);
-  CHECK(static_cast<double>(__nv_fp8_e5m2(0.3f)) == 0.3125);
   CHECK(__half2float(static_cast<__half>(__nv_fp8_e4m3(448.0f))) == 448);
-  CHECK(__bfloat162float(static_cast<__nv_bfloat16>(__nv_fp8_e5m2(-3.0f))) == -3);
-  CHECK((static_cast<bool>(__nv_fp8_e4m3(0x1p-9f)) && !static_cast<bool>(__nv_fp8_e4m3(-0.0f))));
-
   const __nv_fp8x2_e4m3 two(make_float2(1, -2));
-  CHECK(two.__x == 0xc038);
-  CHECK((static_cast<float2>(two).x == 1 && static_cast<float2>(two).y == -2));
-  CHECK(__half22float2(static_cast<__half2>(two)).y == -2);
+  CHECK((two.__x == 0xc038 && static_cast<float2>(two).y == -2));
   CHECK(__nv_fp8x2_e5m2(__floats2half2_rn(1, -2)).__x == 0xc03c);
   CHECK(__nv_fp8x2_e5m2(__floats2bfloat162_rn(1, -2)).__x == 0xc03c);
-
   const __nv_fp8x4_e4m3 four(make_float4(1, -2, 448, 0.25f));
-  CHECK(four.__x == 0x287ec038);
-  const auto back = static_cast<float4>(four);
-  CHECK((back.x == 1 && back.y == -2 && back.z == 448 && back.w == 0.25f));
+  CHECK((four.__x == 0x287ec038 && static_cast<float4>(four).z == 448));
   CHECK(__nv_fp8x4_e4m3(__floats2half2_rn(1, -2), __floats2half2_rn(448, 0.25f)).__x == four.__x);
-  CHECK(
-      __nv_fp8x4_e4m3(__floats2bfloat162_rn(1, -2), __floats2bfloat162_rn(448, 0.25f)).__x ==
-      four.__x);
 }
 #endif
