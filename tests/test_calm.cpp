@@ -45,27 +45,22 @@ class Gpu {
 
 }  // namespace
 
-TEST_CASE("what nothing disturbs, or nobody can tell, is measured once and not marked") {
-  Gpu gpu({kNone});
-  CHECK_FALSE(gpu.timed().disturbed);
-  CHECK(gpu.measured == 1);
-  CHECK(gpu.rests.empty());
-}
-
-TEST_CASE("what was disturbed is measured again after a rest and the last measurement counts") {
-  Gpu gpu({kPower, kHeat, kNone});
-  const Timing timing = gpu.timed();
-  CHECK_FALSE(timing.disturbed);
-  CHECK(timing.median_us == 3);
-  CHECK(gpu.rests == Seconds{2, 4});
-}
-
-TEST_CASE("what stays disturbed is repeated three times and says by what") {
-  Gpu gpu({kPower, kPower, kPower, kHeat});
-  const Timing timing = gpu.timed();
-  CHECK(timing.disturbed == Disturbance::heat);
-  CHECK(timing.median_us == 4);
-  CHECK(gpu.rests == Seconds{2, 4, 8});
+TEST_CASE("what was disturbed is repeated after a rest, three times at most, and the last counts") {
+  struct Case {
+    std::vector<Reading> readings;
+    Reading disturbed;
+    Seconds rests;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{kNone}, kNone, {}},
+           {{kPower, kHeat, kNone}, kNone, {2, 4}},
+           {{kPower, kPower, kPower, kHeat}, kHeat, {2, 4, 8}}}) {
+    Gpu gpu(c.readings);
+    const Timing timing = gpu.timed();
+    CHECK(timing.disturbed == c.disturbed);
+    CHECK(timing.median_us == static_cast<double>(c.readings.size()));
+    CHECK(gpu.rests == c.rests);
+  }
 }
 
 TEST_CASE("a disturbance in the middle of a measurement is seen") {

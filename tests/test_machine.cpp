@@ -45,28 +45,18 @@ TEST_CASE("machine says in one sentence that it cannot measure") {
 }
 
 TEST_CASE("what machine writes can be read") {
-  MachineRow latency{.probe = "latency", .memory = "global", .set_bytes = 1 << 30};
-  latency.cycles = 1000.5, latency.ns = 500.25, latency.spread_pct = 1.5, latency.samples = 11;
-  MachineRow bandwidth{.probe = "bandwidth", .memory = "l2", .threads = 64, .loads = 8};
-  bandwidth.gbps = 5000, bandwidth.device = "A, B", bandwidth.driver = "580.1";
-  bandwidth.cuda = "13.0", bandwidth.version = "abc", bandwidth.date = "2026-11-23";
-  const TemporaryFolder folder;
-  const auto file = folder / "machine.csv";
-  csv::write_rows(file, std::vector{latency, bandwidth}, for_each_machine_field);
-  CHECK(
-      read_file(file) ==
+  const std::string text =
       "probe,memory,set_bytes,stride_words,threads,loads,cycles,ns,gbps,spread_pct,samples,device,"
       "driver,cuda,version,date\n"
       "latency,global,1073741824,,,,1000.5,500.25,,1.5,11,,,,,\n"
-      "bandwidth,l2,,,64,8,,,5000,0,0,\"A, B\",580.1,13.0,abc,2026-11-23\n");
-  const auto rows = csv::read_rows<MachineRow>(file, for_each_machine_field);
+      "bandwidth,l2,,,64,8,,,5000,0,0,\"A, B\",580.1,13.0,abc,2026-11-23\n";
+  const TemporaryFolder folder;
+  write_file(folder / "machine.csv", text);
+  const auto rows = csv::read_rows<MachineRow>(folder / "machine.csv", for_each_machine_field);
   REQUIRE(rows.size() == 2);
-  CHECK(rows[0].set_bytes == 1 << 30);
-  CHECK(rows[0].cycles == 1000.5);
-  CHECK_FALSE(rows[0].gbps);
-  CHECK(rows[1].threads == 64);
-  CHECK(rows[1].device == "A, B");
-  CHECK(rows[1].date == "2026-11-23");
+  CHECK((rows[0].cycles == 1000.5 && !rows[0].gbps && rows[1].device == "A, B"));
+  csv::write_rows(folder / "again.csv", rows, for_each_machine_field);
+  CHECK(read_file(folder / "again.csv") == text);
 }
 
 TEST_CASE("a row of measurements that lacks what its probe measures is reported") {
@@ -79,34 +69,25 @@ TEST_CASE("a row of measurements that lacks what its probe measures is reported"
   const std::vector<MachineRow> rows = memories();
   CHECK(read(rows).size() == rows.size());
   CHECK_THROWS_WITH(read({}), contains("machine.csv: no measurements"));
-  const auto complaint = [&](const char* memory, auto change) -> std::string {
+  struct Mistake {
+    const char* memory;
+    void (*change)(MachineRow& row);
+    const char* complaint;
+  };
+  for (const auto& [memory, change, complaint] :
+       {Mistake{
+            "shared", [](auto& row) { row.stride_words.reset(); },
+            "machine.csv: line 2: a latency of shared memory without a stride"},
+        {"global", [](auto& row) { row.set_bytes = 0; },
+         "line 5: a latency of global memory without a set"},
+        {"global", [](auto& row) { row.ns.reset(); }, "line 5: a latency without cycles or ns"},
+        {"l1", [](auto& row) { row.loads = 0; }, "a bandwidth without threads, loads or gbps"},
+        {"l1", [](auto& row) { row.probe = "colour"; }, "neither a latency nor a bandwidth"},
+        {"dram", [](auto& row) { row.device = "another"; }, "another GPU"}}) {
     std::vector<MachineRow> changed = rows;
     for (MachineRow& row : changed) {
       if (row.memory == memory) change(row);
     }
-    try {
-      read(changed);
-    } catch (const std::runtime_error& error) {
-      return error.what();
-    }
-    return "(none)";
-  };
-  const auto ends_with = [](const std::string& end) { return Catch::Matchers::EndsWith(end); };
-  CHECK_THAT(
-      complaint("shared", [](auto& row) { row.stride_words.reset(); }),
-      ends_with("machine.csv: line 2: a latency of shared memory without a stride"));
-  CHECK_THAT(
-      complaint("global", [](auto& row) { row.set_bytes = 0; }),
-      ends_with("line 5: a latency of global memory without a set"));
-  CHECK_THAT(
-      complaint("global", [](auto& row) { row.ns.reset(); }),
-      ends_with("line 5: a latency without cycles or ns"));
-  CHECK_THAT(
-      complaint("l1", [](auto& row) { row.loads = 0; }),
-      ends_with("a bandwidth without threads, loads or gbps"));
-  CHECK_THAT(
-      complaint("l1", [](auto& row) { row.probe = "colour"; }),
-      ends_with("neither a latency nor a bandwidth"));
-  CHECK_THAT(
-      complaint("dram", [](auto& row) { row.device = "another"; }), ends_with("another GPU"));
+    CHECK_THROWS_WITH(read(changed), Catch::Matchers::EndsWith(complaint));
+  }
 }

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "common/base/exit_code.hpp"
 #include "common/contract/registry.hpp"
 #include "common/programs/options.hpp"
 #include "tests/catch.hpp"
@@ -68,8 +67,6 @@ TEST_CASE("every option arrives") {
   CHECK(names_of(options.regimes) == "decode ");
   // The limits of a number are part of its range.
   CHECK(options_of({"--eps", "0"}).eps == 0);
-  CHECK(options_of({"--eps", "1e30"}).eps == 1e30f);
-  CHECK(options_of({"--min-time", "60"}).min_seconds == 60);
   CHECK(options_of({"--seed", "18446744073709551615"}).seed == 18446744073709551615u);
 }
 
@@ -147,13 +144,6 @@ TEST_CASE("types can be chosen and repeated and otherwise follow from lesson and
       std::vector<Types>{*types_named("bf16"), *types_named("fp32")});
 }
 
-TEST_CASE("types that there are not are a mistake") {
-  for (const char* const name : {"fp64", "bf16/fp16", ""}) {
-    CHECK(parse({"--dtype", name}).exit_code == kBadUsage);
-  }
-  CHECK(parse({"--lesson", "4", "--predict", "2", "--dtype", "fp32"}).exit_code == kBadUsage);
-}
-
 TEST_CASE("one operation can be chosen and a prediction is among its lessons") {
   std::vector<Implementation> all = all_implementations();
   Implementation other = find_implementations(all, "04_warp_reduce").at(0);
@@ -170,11 +160,7 @@ TEST_CASE("one operation can be chosen and a prediction is among its lessons") {
     }
     return slugs_of(parsed.options);
   };
-  const std::string sums = chosen({"--operation", "residual_add"});
-  CHECK(sums.ends_with("98_other "));
-  CHECK_FALSE(sums.starts_with("01_sequential_cpu"));
-  CHECK(chosen({"--operation", "rms_norm", "--lesson", "4"}) == "04_warp_reduce ");
-  CHECK(chosen({"--operation", "residual_add", "--lesson", "98_other"}) == "98_other ");
+  CHECK(chosen({"--operation", "residual_add"}).ends_with("98_other "));
   CHECK(chosen({"--operation", "rms_norm", "--lesson", "98_other"}) == "exit code 2");
   CHECK(
       chosen({"--operation", "rms_norm", "--lesson", "4", "--predict", "2", "--recorded", "x"}) ==

