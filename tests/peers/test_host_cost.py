@@ -1,8 +1,6 @@
 """plots/host_cost.py: what needs no PyTorch. Run by CTest."""
 
-import contextlib
 import ctypes
-import io
 import os
 import shutil
 import subprocess
@@ -14,42 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "plots"))
 import host_cost  # noqa: E402
-from peers_harness import empty_kernel, results  # noqa: E402
-
-# Stands in for CUDA's runtime: its second library is refused. seen() is what the latest launch was.
-CUDART = """
-#include <stddef.h>
-#include <string.h>
-typedef struct { int id; char pad[4]; union { char pad[64]; int allowed; } value; } attribute;
-typedef struct {
-  struct { unsigned x, y, z; } grid, block;
-  size_t shared_bytes;
-  void* stream;
-  attribute* attributes;
-  unsigned attribute_count;
-} config;
-static int libraries, launches;
-static long seen_of[5];
-int cudaLibraryLoadData(
-    const void** library, const char* ptx, void* a, void* b, unsigned c, void* d, void* e,
-    unsigned f) {
-  *library = ptx;
-  return strstr(ptx, ".entry nothing(") == NULL || a || b || c || d || e || f || ++libraries == 2;
-}
-int cudaLibraryGetKernel(const void** kernel, const void* library, const char* name) {
-  *kernel = library;
-  return library == NULL || strcmp(name, "nothing");
-}
-int cudaLaunchKernelExC(const config* c, const void* kernel, void** arguments) {
-  const long seen[] = {++launches, c->grid.x * c->grid.y * c->grid.z,
-                       c->block.x * c->block.y * c->block.z, (long)c->stream,
-                       c->attribute_count ? 10 * c->attributes->id + c->attributes->value.allowed
-                                          : 0};
-  memcpy(seen_of, seen, sizeof seen);
-  return kernel == NULL || *(char*)arguments[0] != 0 || c->shared_bytes != 0;
-}
-long seen(int i) { return seen_of[i]; }
-"""
+from peers_harness import results  # noqa: E402
 
 COMMON = {"device": "a GPU", "driver": "1.2", "cuda": "13.0", "date": "2026-01-01"}
 
@@ -82,44 +45,6 @@ class Batches(unittest.TestCase):
         forward = kind(lambda *arguments: seen.append(arguments) or int(len(seen) == 2))
         self.assertEqual(loops.call_forward(forward, *map(pointer, (1, 2, 3, 4)), 3), 1)
         self.assertEqual([(x, w, y, stream) for x, w, y, _, _, stream in seen], [(1, 2, 3, 4)] * 3)
-
-
-class EmptyKernel(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.loops = host_cost.loops_in_c(folder.name)
-        if self.loops is None:
-            self.skipTest("there is no C compiler")
-        source, self.cudart = Path(folder.name, "cudart.c"), str(Path(folder.name, "cudart.so"))
-        source.write_text(CUDART)
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", self.cudart, source], check=True)
-
-    def batches(self, cudart):
-        names = [host_cost.EMPTY, host_cost.EMPTY_ALONE]
-        said = io.StringIO()
-        with contextlib.redirect_stderr(said):
-            batches = host_cost.empty_kernels(self.loops, cudart, ctypes.c_void_p(7), names)
-        return batches, said.getvalue()
-
-    def test_it_is_launched_with_and_without_the_librarys_attribute(self):
-        batches, said = self.batches(self.cudart)
-        self.assertEqual((list(batches), said), ([host_cost.EMPTY, host_cost.EMPTY_ALONE], ""))
-        stub = ctypes.CDLL(self.cudart)
-        seen = lambda: [stub.seen(i) for i in range(5)]  # noqa: E731
-        for name, attribute in ((host_cost.EMPTY, 61), (host_cost.EMPTY_ALONE, 0)):
-            before = seen()[0]
-            batches[name]()
-            self.assertEqual(
-                seen(), [before + host_cost.CALLS, 1, empty_kernel.THREADS, 7, attribute])
-        batches, said = self.batches(self.cudart)
-        self.assertEqual(batches, {})
-        self.assertIn("left out: cudaLibraryLoadData() gave the CUDA error 1", said)
-
-    def test_it_is_left_out_where_cudas_runtime_is_not_found(self):
-        batches, said = self.batches("/no/such.so")
-        self.assertEqual(batches, {})
-        self.assertIn("left out: /no/such.so", said)
 
 
 class Results(unittest.TestCase):
