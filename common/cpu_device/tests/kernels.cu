@@ -44,10 +44,6 @@ __device__ Scalar with_scratch(Scalar value) {
 }  // namespace
 
 __global__ void has_scratch(float* y) {
-  y[threadIdx.x] = with_scratch<float, 100>(1);
-}
-
-__global__ void has_static_and_scratch(float* y) {
   __shared__ int turns[7];
   turns[0] = 1;
   y[threadIdx.x] = static_cast<float>(with_scratch<double, 50>(1)) + turns[0];
@@ -90,21 +86,6 @@ __global__ void store_shared(Addresses at) {
 template __global__ void store_shared<float>(Addresses);
 template __global__ void store_shared<float4>(Addresses);
 
-__global__ void halves(const __nv_bfloat16* x, __half* y) {
-  y[threadIdx.x] = __float2half(__bfloat162float(x[threadIdx.x]));
-}
-
-__global__ void half_pairs(const __nv_bfloat162* x, __half2* y) {
-  y[threadIdx.x] = __float22half2_rn(__bfloat1622float2(x[threadIdx.x]));
-}
-
-__global__ void long_loop(const float* x, float* y) {
-  float sum = 0;
-  if (threadIdx.x == 0) sum += x[4095];
-  for (int i = 0; i < 6000; ++i) sum += x[i * 64 % 4096 + threadIdx.x];
-  y[threadIdx.x] = sum;
-}
-
 __global__ void policies(const float* x, float* y) {
   using cuda::access_property;
   const float* const last =
@@ -126,10 +107,6 @@ __global__ void triggers(float* y, int early, int late) {
   if (t < early) cudaTriggerProgrammaticLaunchCompletion();
   y[t] = 1;
   if (t >= 96 - late) cudaTriggerProgrammaticLaunchCompletion();
-}
-
-__global__ void shuffle_xor(float* y, int distance) {
-  y[threadIdx.x] = __shfl_xor_sync(0xffffffff, static_cast<float>(threadIdx.x), distance);
 }
 
 __global__ void lanes_behind_loop(float* y) {

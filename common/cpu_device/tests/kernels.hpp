@@ -3,8 +3,6 @@
 /// Kernels that are right: what the CPU device makes of them, and what it counts. They are launched
 /// as `kernel->*Launch(blocks, threads)(arguments)`, which is what the rewriter makes of <<<>>>.
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <array>
@@ -17,12 +15,11 @@ __global__ void fill(float* y);
 __global__ void set(float* y, float value);
 __global__ void increment(float* y);
 
-/// 40000 bytes of variables; more than a block can have; float[100] in a device function; and there
-/// double[50], behind int[7].
+/// 40000 bytes of variables; more than a block can have; int[7], and double[50] in a device
+/// function.
 __global__ void large_static(float* y);
 __global__ void too_large_static(float* y);
 __global__ void has_scratch(float* y);
-__global__ void has_static_and_scratch(float* y);
 /// y[t] = t, by way of dynamic shared memory that is declared outside of all functions.
 __global__ void file_scope(float* y);
 
@@ -38,12 +35,6 @@ __global__ void load_shared(int floats, Addresses at, float* y);
 /// Each thread stores a T there.
 template <class T>
 __global__ void store_shared(Addresses at);
-/// Each thread copies bf16 to fp16, one value or a pair.
-__global__ void halves(const __nv_bfloat16* x, __half* y);
-__global__ void half_pairs(const __nv_bfloat162* x, __half2* y);
-/// Thread 0 loads x[4095] first; then all 64 threads load x[64 * i + t] for 6000 i, from 0 again
-/// where x[4096] ends.
-__global__ void long_loop(const float* x, float* y);
 /// y[t] = x[t] + x[t + 32] + x[t + 64], loaded with the policies evict_last, evict_first and
 /// normal.
 __global__ void policies(const float* x, float* y);
@@ -56,8 +47,8 @@ __global__ void lanes_behind_loop(float* y);
 /// Of 96 threads, which write to y, `early` ones let the next kernel begin before that, and `late`
 /// ones after it.
 __global__ void triggers(float* y, int early, int late);
-/// y[t] = the t of the lane that __shfl_xor_sync(..., distance) leads to, in a warp.
-__global__ void shuffle_xor(float* y, int distance);
+/// y[0] = the sum of x[0 .. 16), by cub::WarpReduce<float, 16>.
+__global__ void half_warp_reduce(const float* x, float* y);
 /// Block 0 writes 1 to y[0], through a volatile pointer, and then raises the flag y[1], for which
 /// block 1 waits to copy y[0] to y[2]. With no fences unless `correct`.
 __global__ void hand_over(float* y, bool correct);
@@ -73,7 +64,5 @@ __global__ void last_block_sums(float* y, bool correct);
 /// Each thread writes its number in the launch to the mirrored place of its block in y, by way of
 /// a shared array outside of all functions.
 __global__ void shared_outside(float* y);
-/// y[0] = the sum of x[0 .. 16), by cub::WarpReduce<float, 16>.
-__global__ void half_warp_reduce(const float* x, float* y);
 
 }  // namespace tests

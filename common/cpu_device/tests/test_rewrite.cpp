@@ -1,5 +1,6 @@
 /// \file
-/// The CPU device's rewriter: what it replaces, what it leaves alone, and what it refuses.
+/// The CPU device's rewriter: what it replaces, what it leaves alone, and what it refuses. That the
+/// result does what CUDA's words say, kernels show: hazards/, tests/ordinary and the lessons.
 
 #include <algorithm>
 #include <filesystem>
@@ -117,8 +118,7 @@ TEST_CASE("a launch becomes the call of an operator") {
        {"f <<<\n  1,  // blocks\n  2\n>>>\n(x);",
         launch_of("f ") + "\n  1,  // blocks\n  2\n)\n(x);"},
        {"f<<<1,1>>>(); g<<<2,2>>>();", launch_of("f") + "1,1)(); " + launch_of("g") + "2,2)();"},
-       {"a.b<<<1, 1>>>(); c[0]<<<1, 1>>>();",
-        "a.b" + kLaunch + "1, 1)(); c[0]" + kLaunch + "1, 1)();"},
+       {"c[0]<<<1, 1>>>();", "c[0]" + kLaunch + "1, 1)();"},
        {"return ::a<(b > c)>::d<<<1, 1>>>();",
         "return " + launch_of("::a<(b > c)>::d") + "1, 1)();"},
        {"#define RUN(f) \\\n  f<<<1, 1>>>()\n",
@@ -152,61 +152,35 @@ TEST_CASE("a launch without an end is refused") {
 TEST_CASE("a dynamic shared array becomes a pointer") {
   check_rewritten(
       {{"extern __shared__ float a[];  // row", dynamic("a", "float") + "  // row"},
-       {"__shared__ extern float a[];", dynamic("a", "float")},
-       {"extern __shared__ unsigned  char a[ ];", dynamic("a", "unsigned char")},
        {"extern __shared__ typename X<A<T>, 2>::type a[];",
         dynamic("a", "typename X<A<T>, 2>::type")},
        {"extern __shared__ volatile float* a[][4];", dynamic("a", "volatile float* [4]")}});
   check_all_rewritten(
-      {"extern __shared__ alignas(16) float a[];", "extern __shared__ __align__(16) float a[];",
-       "alignas(16) extern __shared__ float a[];",
-       "extern __align__(sizeof(T)) __shared__ float a[];",
-       "extern __shared__ float __align__(16) a[];"},
+      {"__shared__ extern float a[];", "alignas(16) extern __shared__ float a[];",
+       "extern __align__(sizeof(T)) __shared__ float a[];"},
       dynamic("a", "float"));
 }
 
 TEST_CASE("a shared variable becomes a reference") {
   check_rewritten(
       {{"  __shared__ float a[32];", "  " + variable("a", "float [32]")},
-       {"__shared__ float a;", variable("a", "float")},
        {"static __shared__ float a [2][33];", variable("a", "float [2][33]")},
-       {"__shared__ unsigned int a[kN / 32];", variable("a", "unsigned int [kN / 32]")},
        {"volatile __shared__ float a[3];", variable("a", "volatile float [3]")},
-       {"__shared__ volatile float a[3];", variable("a", "volatile float [3]")},
        {"float __shared__ a;", variable("a", "float")},
-       {"__shared__ typename cub::Warp<T, 3>::Temp a[2];",
-        variable("a", "typename cub::Warp<T, 3>::Temp [2]")},
-       {"__shared__ A<B<int>> a;", variable("a", "A<B<int>>")},
-       {"__shared__ decltype(x) a;", variable("a", "decltype(x)")},
+       {"__shared__ typename cub::Warp<T, 3>::Temp a[n > 2 ? n : 2];",
+        variable("a", "typename cub::Warp<T, 3>::Temp [(n > 2 ? n : 2)]")},
        {"__shared__ decltype(p->x) a;", variable("a", "decltype(p->x)")},
-       {"[[maybe_unused]] __shared__ int a;", variable("a", "int")}});
-}
-
-TEST_CASE("a greater-than sign in a bound does not end the template's arguments") {
-  check_rewritten(
-      {{"__shared__ int a[n > 2 ? n : 2];", variable("a", "int [(n > 2 ? n : 2)]")},
-       {"__shared__ int a[kRows<2> * 4];", variable("a", "int [(kRows<2> * 4)]")},
-       {"__shared__ alignas(n > 2 ? n : 2) int a;", aligned("a", "int", "n > 2 ? n : 2")}});
+       {"[[maybe_unused]] __shared__ int a;", variable("a", "int")},
+       {"__shared__ alignas(8) A<int, 4> *a, b[2];",
+        aligned("a", "A<int, 4> *", "8") + " " + aligned("b", "A<int, 4> [2]", "8")}});
 }
 
 TEST_CASE("the alignment of a shared variable is kept") {
   check_all_rewritten(
-      {"__shared__ alignas(16) float a[2][33];", "alignas(16) __shared__ float a[2][33];",
-       "__shared__ float __align__(16) a[2][33];",
-       "static __align__(16) __shared__ float a[2][33];", "__shared__ float a alignas(16)[2][33];"},
+      {"__shared__ alignas(16) float a[2][33];", "static __align__(16) __shared__ float a[2][33];",
+       "__shared__ float __align__(16) a[2][33];", "__shared__ float a alignas(16)[2][33];"},
       aligned("a", "float [2][33]", "16"));
-  CHECK(rewritten("__shared__ alignas(sizeof(T)) T a;") == aligned("a", "T", "sizeof(T)"));
   CHECK(rewritten("__shared__ alignas(A<T>) char a[8];") == aligned("a", "char [8]", "A<T>"));
-}
-
-TEST_CASE("shared variables that are declared together become one reference each") {
-  CHECK(
-      rewritten("__shared__ float a[32], b, c[4];") == variable("a", "float [32]") + " " +
-                                                           variable("b", "float") + " " +
-                                                           variable("c", "float [4]"));
-  CHECK(
-      rewritten("__shared__ alignas(8) A<int, 4> *a, b[2];") ==
-      aligned("a", "A<int, 4> *", "8") + " " + aligned("b", "A<int, 4> [2]", "8"));
 }
 
 TEST_CASE("a shared variable is found wherever a statement can stand") {
@@ -259,44 +233,21 @@ TEST_CASE("the pragma to unroll a loop becomes g++'s, and others for nvcc empty 
   check_rewritten(
       {{"#pragma unroll\nfor (;;) {}\n", "#pragma GCC unroll 16\nfor (;;) {}\n"},
        {"  #pragma unroll 4\n", "  \n"},
-       {"#pragma unroll kUnroll\n", "\n"},
        {"#  pragma unroll(4)", ""},
        {"#pragma unroll \\\n  4\na", "\n\na"},
        {"#pragma nv_diag_suppress 177\n", "\n"},
-       {"#pragma nv_exec_check_disable\r\n", "\n"},
        {"#pragma unroll /* a\nb */\n", "#pragma GCC unroll 16/* a\nb */\n"}});
   check_left_alone({"#pragma once\n", "#pragma GCC unroll 4\n", "#pragma unrolled\n", "#pragma"});
 }
 
 TEST_CASE("comments, literals and directives are left alone") {
   check_left_alone(
-      {"// f<<<1, 2>>>(); __shared__ int a = 0; asm(\n",
-       "// joined \\\n f<<<\nint a;",
-       "/* __shared__\n f<<< \" ' */",
-       "\"f<<< __shared__ \\\" asm(\"",
-       "\"\\\\\"",
-       "'\"'",
-       "'\\''",
-       "u8'\"'",
-       "R\"(f<<< \" \\ __shared__)\"",
-       "R\"x(a)\" f<<< )x\"",
-       "u8R\"(\n#pragma unroll\n)\"",
-       "LR\"(\")\"",
-       "1'000'000 + 0xff'ffu",
-       "1.5e+3f + 0x1p-3 + .5'0",
-       "f(1'0, 'a', 'b')",
-       "#error don't f<<<\n",
-       "#include <vector>  // <<<\n",
-       "#include \"common/contract/lesson.hpp\"\n",
-       "#include\n",
-       "#include <mm",
-       "#if 0 /* don't\n f<<< */\n#endif\n",
-       "a # b\n",
-       "#\n",
-       "a << b >> c",
-       "std::cout << a<b>();",
-       "asm_ + __shared",
-       "\xc3\xa4 = '\xc3\xb6';"});
+      {"// f<<<1, 2>>>(); __shared__ int a = 0; asm(\n", "// joined \\\n f<<<\nint a;",
+       "/* __shared__\n f<<< \" ' */", "\"f<<< __shared__ \\\" asm(\"", "'\"'", "'\\''",
+       "R\"(f<<< \" \\ __shared__)\"", "R\"x(a)\" f<<< )x\"", "u8R\"(\n#pragma unroll\n)\"",
+       "1'000'000 + 0xff'ffu + .5'0", "f(1'0, 'a', 'b')", "#error don't f<<<\n",
+       "#include <vector>  // <<<\n", "#include <mm", "#if 0 /* don't\n f<<< */\n#endif\n",
+       "a # b\n", "std::cout << a<b>() << b >> c;", "asm_ + __shared"});
 }
 
 TEST_CASE("a comment or a raw string without an end is refused") {
@@ -310,66 +261,41 @@ TEST_CASE("a quotation mark without another one is left to the compiler") {
   check_left_alone({"#if 0\nthis doesn't\n#endif\n", "\"a\nb\"", "'a", "'\\"});
 }
 
-TEST_CASE("PTX that makes subnormal numbers zeros does so where its predicate holds") {
-  check_rewritten(
-      {{"asm(\"@p add.ftz.f32 %0, %1, %2;\" : \"=f\"(d) : \"f\"(a), \"f\"(b))",
-        "do { if (ptx_p) (d) = ::rmsnorm::cpu_device::flushed(::rmsnorm::cpu_device::one_nan("
-        "::rmsnorm::cpu_device::flushed((a)) + ::rmsnorm::cpu_device::flushed((b)))); } while "
-        "(false)"}});
-  CHECK_THAT(
-      refusal("asm(\"setp.lt.ftz.f32 %0, %1, %2;\" :: \"f\"(a), \"f\"(b));"),
-      contains("the CPU device has no PTX instruction setp.lt.ftz.f32"));
-}
-
 TEST_CASE("a kernel that looks into an array of the host is refused") {
   const std::string message =
       "k.cu:2: a kernel cannot use all: it is the host's (__device__ const makes it one's own)";
-  for (const std::string array :
-       {"constexpr int all[] = {1, 2};\n", "const float all[2] = {1, 2};\n"}) {
-    CAPTURE(array);
-    CHECK(refusal(array + "__global__ void k(int* y) { *y = all[threadIdx.x]; }") == message);
-    CHECK(refusal(array + "__device__ int f(int i) { return all[i]; }") == message);
-    CHECK(
-        refusal("__device__ " + array + "__global__ void k(int* y) { *y = all[threadIdx.x]; }") ==
-        "");
-    CHECK(
-        refusal(array + "template <int n> __global__ void k(int* y) { *y = all[n] + all[1]; }") ==
-        "");
-    CHECK(
-        refusal(array + "__global__ void k() { constexpr int i = 1; constexpr int n = all[i]; }") ==
-        "");
-    CHECK(refusal(array + "__global__ void k() {}\nint f(int i) { return all[i]; }") == "");
-    CHECK(refusal(array + "__global__ void k(int* all) { all[threadIdx.x] = 0; }") == "");
-    CHECK(
-        refusal(array + "__device__ int f(int i, int n = sizeof(all)) { return all[i]; }") ==
-        message);
-    CHECK(
-        refusal("struct S { " + array + "static __device__ int f(int i) { return all[i]; } };") ==
-        message);
-    CHECK(
-        refusal(
-            "__device__ int* all;\n__global__ void k() { all[threadIdx.x] = 0; }\nint main() {" +
-            array + "}") == "");
-  }
-  CHECK(
-      refusal("__global__ void k(int* y) { const int all[] = {1, 2}; *y = all[threadIdx.x]; }") ==
-      "");
+  const std::string array = "constexpr int all[] = {1, 2};\n";
+  const std::string other = "const float all[2] = {1, 2};\n";
+  const std::string kernel = "__global__ void k(int* y) { *y = all[threadIdx.x]; }";
+  check_refused(
+      {{array + kernel, message},
+       {other + kernel, message},
+       {array + "__device__ int f(int i, int n = sizeof(all)) { return all[i]; }", message},
+       {"struct S { " + array + "static __device__ int f(int i) { return all[i]; } };", message},
+       {"__device__ " + array + kernel, ""},
+       {array + "template <int n> __global__ void k(int* y) { *y = all[n] + all[1]; }", ""},
+       {array + "__global__ void k() { constexpr int i = 1; constexpr int n = all[i]; }", ""},
+       {array + "__global__ void k() {}\nint f(int i) { return all[i]; }", ""},
+       {array + "__global__ void k(int* all) { all[threadIdx.x] = 0; }", ""},
+       {"__device__ int* all;\n__global__ void k() { all[threadIdx.x] = 0; }\nint main() {" +
+            array + "}",
+        ""},
+       {"__global__ void k(int* y) { const int all[] = {1, 2}; *y = all[threadIdx.x]; }", ""}});
 }
 
 TEST_CASE("variables in constant memory are added up, as far as they are seen") {
-  const std::string begin = "__attribute__((section(\"rmsnorm_device\")))";
-  const auto limit = [](const std::string& sum) {
-    return " static_assert(" + sum +
-           " <= 65536, \"a GPU has 65536 bytes for __constant__ variables\");";
-  };
+  CHECK_THAT(
+      rewrite("__constant__ float a[2], b; __constant__ A<int> c = {1};", "k.cu"),
+      contains(" static_assert(0 + sizeof(a) + sizeof(c) <= 65536, "));
+}
+
+TEST_CASE("a function of the device is taken into its callers unless it calls itself") {
   check_rewritten(
-      {{"__constant__ float a[2], b; __constant__ A<int> c = {1};",
-        begin + " float a[2], b;" + limit("0 + sizeof(a)") + " " + begin + " A<int> c = {1};" +
-            limit("0 + sizeof(a) + sizeof(c)")},
-       {"namespace n { __constant__ int a; } __constant__ int b;",
-        "namespace n { " + begin + " int a;" + limit("0 + sizeof(a)") + " } " + begin + " int b;" +
-            limit("0 + sizeof(b)")},
-       {"extern __constant__ int a[];", "extern " + begin + " int a[];"}});
+      {{"__device__ int f() { return 1; }", "__device__ RMSNORM_INLINED int f() { return 1; }"}});
+  check_left_alone(
+      {"__device__ int f(int a) { return a > 0 ? f(a - 1) : 0; }",
+       "__device__ int f(int a);\n__device__ int g(int a) { return f(a); }\n"
+       "__device__ int f(int a) { return g<1>(a); }"});
 }
 
 TEST_CASE("a missing brace is left to the compiler, which knows better where it is") {
@@ -379,9 +305,7 @@ TEST_CASE("a missing brace is left to the compiler, which knows better where it 
 TEST_CASE("a shared variable without its semicolon is refused in its own line") {
   const std::string message = "k.cu:2: there is no ; behind this __shared__ variable";
   for (const std::string next : {"const int lane = 3;", "__syncthreads();", "x[0] = 1;"}) {
-    CAPTURE(next);
-    CHECK(refusal("{\n__shared__ float total\n" + next + "\n}") == message);
-    CHECK(refusal("{\n__shared__ float all[3]\n" + next + "\n}") == message);
+    check_refused({{"{\n__shared__ float all[3]\n" + next + "\n}", message}});
   }
   CHECK(refusal("{ __shared__ float\n all[3]; }") == "");
 }
@@ -419,110 +343,16 @@ TEST_CASE("inline PTX that is not known is refused as a missing feature") {
   CHECK(refusal("asm(\"mov.u32 %0, 1; x.y %0;\" : \"=r\"(a));").ends_with("instruction x.y"));
 }
 
-TEST_CASE("inline PTX that is known becomes C++ in as many lines") {
-  check_rewritten(
-      {{"asm(\"mov.u32 %0, %%tid.x;\" : \"=r\"(a[1]));",
-        "do { (a[1]) = threadIdx.x; } while (false);"},
-       {"asm volatile(\"ld.global.nc.v2.f32 {%0, %1},\"\n  \" [%2+8];\\n\"\n : \"=f\"(a),\n"
-        " \"=f\"(b) : \"l\"(p));",
-        "do { ::rmsnorm::cpu_device::load<4>(::rmsnorm::cpu_device::global_at((p), 8), (a), (b)); "
-        "} "
-        "while (false)\n\n\n;"},
-       {"asm(\"bar.sync 1, 64;\" ::: \"memory\");",
-        "do { ::rmsnorm::cpu_device::bar_sync({__FILE__, __LINE__}, 1, 64); } while (false);"}});
-}
-
-TEST_CASE("PTX that orders says for which threads, and its labels are those of the braces") {
-  const std::string ns = "::rmsnorm::cpu_device::";
-  check_rewritten(
-      {{"asm(\"ld.acquire.gpu.global.u32 %0, [%1];\" : \"=r\"(a) : \"l\"(p));",
-        "do { " + ns + "load_flag<std::uint32_t>(" + ns + "global_at((p), 0), " + ns + "Strength{" +
-            ns + "Scope::device, true, false}, (a)); } while (false);"},
-       {"asm(\"red.release.sys.add.s32 [%0], %1;\" :: \"l\"(p), \"r\"(1));",
-        "do { " + ns + "change_flag<std::int32_t, false>(" + ns + "global_at((p), 0), " + ns +
-            "Strength{" + ns + "Scope::system, false, true}, " + ns +
-            "change_add, (1)); } while (false);"},
-       {"asm(\"fence.acq_rel.cluster;\" ::: \"memory\");",
-        "do { " + ns + "fence(" + ns + "Scope::cluster, false); } while (false);"},
-       {"asm(\"{ .reg .pred p; WAIT: setp.ne.s32 p, %0, 0; @!p bra WAIT; }\" :: \"r\"(p));",
-        "do { __label__ WAIT; bool ptx_p{}; WAIT: ptx_p = static_cast<std::int32_t>((p)) != "
-        "static_cast<std::int32_t>(0); if (!ptx_p) goto WAIT; ; } while (false);"}});
-}
-
-TEST_CASE("a shared variable outside of functions is found anew at each use") {
-  CHECK(
-      rewrite("namespace a { __shared__ int n[3]; }\nint f() { return n[0] + s.n; }", "k.cu") ==
-      "#line 1 \"k.cu\"\n"
-      "namespace a { static constinit ::rmsnorm::cpu_device::SharedVariable rmsnorm_shared_n; "
-      "inline auto& rmsnorm_get_n() { return ::rmsnorm::cpu_device::shared<int [3]>("
-      "rmsnorm_shared_n, \"n\"); } static_assert(true); }\n"
-      "int f() { return rmsnorm_get_n()[0] + s.n; }");
-}
-
-TEST_CASE("a word that the CPU device lacks is refused by name") {
-  check_refused(
-      {{"long t = clock64();", "k.cu:1: the CPU device has no clock64(): there is no clock"}});
-}
-
-TEST_CASE("a variable of the device gets a section of the program") {
-  const std::string section = "__attribute__((section(\"rmsnorm_device\")))";
-  check_rewritten(
-      {{"#include <a.h>\n__device__ float a[3];", "#include <a.h>\n" + section + " float a[3];"},
-       {"__device__ int* a = nullptr;", section + " int* a = nullptr;"},
-       {"__device__ float f(int a);", "__device__ float f(int a);"},
-       {"__device__ const float a = 1;", "__device__ const float a = 1;"}});
-}
-
-TEST_CASE("a function of the device is taken into its callers unless it calls itself") {
-  const std::string inlined = "__device__ RMSNORM_INLINED ";
-  check_rewritten(
-      {{"__device__ int f() { return 1; }", inlined + "int f() { return 1; }"},
-       {" template <int n>\n__device__ int f(int a) { return a; }",
-        " template <int n>\n" + inlined + "int f(int a) { return a; }"},
-       {"__host__ __device__ int f() { return 1; }",
-        "__host__ " + inlined + "int f() { return 1; }"},
-       {"__device__ int f(int a) { return a > 0 ? f(a - 1) : 0; }",
-        "__device__ int f(int a) { return a > 0 ? f(a - 1) : 0; }"},
-       {"__device__ int f(int a);\n__device__ int g(int a) { return f(a); }\n"
-        "__device__ int f(int a) { return g<1>(a); }",
-        "__device__ int f(int a);\n__device__ int g(int a) { return f(a); }\n"
-        "__device__ int f(int a) { return g<1>(a); }"}});
-}
-
-TEST_CASE("a header of cuda::std is one of C++'s own") {
-  check_rewritten({{"#include <cuda/std/array>  // a", "#include <array>  // a"}});
-}
-
-TEST_CASE("what a kernel promises of its launches is its first statement") {
-  const std::string check = " ::rmsnorm::cpu_device::check_launch_bounds({__FILE__, __LINE__}, ";
-  const std::string bounds = "__global__ void __launch_bounds__(n<a, b> / 2,\n 1) f(int x = g())";
-  check_rewritten(
-      {{bounds + " {}", bounds + " {" + check + "n<a, b> / 2, 1);}"},
-       {bounds + "; void h() {}", bounds + "; void h() {}"},
-       {"__global__ void __cluster_dims__(2 * n, 1, 1) f() {}",
-        "__global__ void __cluster_dims__(2 * n, 1, 1) f() { "
-        "::rmsnorm::cpu_device::check_cluster<2 * n, 1, 1>({__FILE__, __LINE__});}"}});
-}
-
-TEST_CASE("a shared variable of a type without a name gets one") {
-  CHECK(
-      rewritten("__shared__ union { int a; float b; } c;") ==
-      "union rmsnorm_type_2 {int a; float b;}; " + variable("c", "rmsnorm_type_2"));
-}
-
 TEST_CASE("a header that the CPU device lacks is refused as a missing feature") {
   for (const std::string header :
-       {"<cooperative_groups/details/x.h>", "<cuda/ptx>", "<cuda/std/atomic>", "<cub/device/x.cuh>",
-        "<thrust/sort.h>", "<cublas_v2.h>", "<curand_kernel.h>", "<mma.h>", "\"mma.h\""}) {
+       {"<cuda/std/atomic>", "<cub/device/x.cuh>", "<cublas_v2.h>", "\"mma.h\""}) {
     CAPTURE(header);
     const std::string include = "/* 1\n */ #  include " + header + "  // why\n";
     CHECK(refusal(include).starts_with("k.cu:2: the CPU device has no " + header));
     CHECK_THROWS_AS(rewrite(include, "k.cu"), MissingFeature);
   }
   for (const std::string header :
-       {"<cuda_runtime.h>", "<cuda_bf16.h>", "<cuda_fp8.h>", "<cub/cub.cuh>",
-        "<cuda/annotated_ptr>", "<cooperative_groups.h>", "<cuda/pipeline>", "<cuda/std/array>",
-        "\"my/mma.h\"", "<comma.h>"}) {
+       {"<cuda_bf16.h>", "<cub/cub.cuh>", "<cuda/std/array>", "\"my/mma.h\"", "<comma.h>"}) {
     CAPTURE(header);
     CHECK(refusal("#include " + header) == "");
   }
@@ -547,8 +377,6 @@ TEST_CASE("the rewriter's exit code tells a missing feature from a malformed fil
     CHECK_FALSE(fs::exists(folder / "k.cpp"));
   }
   CHECK(run_on("f<<<1, 2>>>();").exit_code == 0);
-  CHECK_THAT(
-      rmsnorm::read_file(folder / "k.cpp"), contains("k.cu\"\n" + launch_of("f") + "1, 2)();"));
   CHECK(run_without_gpu({RMSNORM_CPU_DEVICE_REWRITE}).exit_code == 2);
   CHECK(run_without_gpu({RMSNORM_CPU_DEVICE_REWRITE, "/no/file", "/dev/null"}).exit_code == 1);
 }
