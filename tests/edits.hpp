@@ -6,7 +6,6 @@
 ///     Mutant: forgets eps
 ///     In lessons/02_naive/rms_norm.cu:
 ///     Rejected on 1 x 1: row 0, column 0: expected
-///     Advised: is an index or a bound of a loop off, or the formula wrong?
 ///     By a GPU on 7 x 37: row 0, column 0: expected
 ///
 /// A line that begins with two blanks goes on with the one before. These entries are what `check`
@@ -14,7 +13,8 @@
 ///
 ///     Rejected on PROBLEM: TEXT   the first problem that shows it, if that is always one, and a
 ///                                 part of the first complaint
-///     Advised: TEXT               where it says "no mistake was seen on the way", what follows
+///     Advised: TEXT               where it says "no mistake was seen on the way", what follows, if
+///                                 that is not what it says of most (test_mutants.cpp)
 ///     Not checked: TEXT           no problem leads there, and that is said
 ///     By a GPU on PROBLEM: TEXT   if a GPU shows something else
 ///     By a GPU with room: TEXT    likewise, if it has memory for more than 2^31 elements
