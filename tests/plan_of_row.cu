@@ -14,14 +14,6 @@ int staged_bytes_of_row(int vectors, int most) {
   return staged_bytes(plan);
 }
 
-int parameter_bytes() {
-  struct Parameters {
-    Forward op;
-    ForwardPlan plan;
-  };
-  return sizeof(Parameters);
-}
-
 std::vector<std::int64_t> order_of_additions(const PlannedRows& rows) {
   const std::int64_t bytes = bytes_of(rows.dtype) * std::int64_t{rows.hidden};
   const Rows at = {reinterpret_cast<void*>(rows.address), bytes * rows.inner, bytes};

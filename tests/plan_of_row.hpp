@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How the library's blocks share a row, and what they are told.
+/// How the library's blocks share a row.
 
 #include <cstdint>
 #include <vector>
@@ -14,9 +14,6 @@ namespace tests {
 /// \param vectors  of the row, 16 bytes each
 /// \param most     bytes that a block of the GPU can have
 int staged_bytes_of_row(int vectors, int most);
-
-/// Bytes of a forward kernel's parameters.
-int parameter_bytes();
 
 /// Rows that a forward launch may get.
 struct PlannedRows {

@@ -107,18 +107,6 @@ TEST_CASE("an error that a kernel's launch forgot to return is noticed") {
   }
 }
 
-TEST_CASE("the GPU is described by numbers that can be") {
-  NEEDS_CLOCK();
-  const Gpu gpu = find_gpu();
-  CHECK_FALSE(gpu.name.empty());
-  CHECK_FALSE(gpu.driver.empty());
-  CHECK(gpu.multiprocessors > 0);
-  CHECK(gpu.l2_bytes > 100'000);
-  CHECK(gpu.free_bytes > 1'000'000);
-  CHECK(gpu.peak_gbps > 10);
-  CHECK(gpu.peak_gbps < 100'000);
-}
-
 TEST_CASE("a move reads and writes every whole vector, and nothing else", "[sanitizer]") {
   NEEDS_GPU();
   const auto tensor = [](int elements, Content content) {
@@ -284,11 +272,4 @@ TEST_CASE(
   CHECK_THAT(finished.err, contains("the GPU is at the power cap: waiting"));
   CHECK_THAT(finished.out, contains("%  at the power cap\n"));
   for (const Result& result : read_csv(file)) CHECK(result.disturbed == Disturbance::power);
-}
-
-TEST_CASE("the size of the cache is printed as a number alone") {
-  NEEDS_CLOCK();
-  const tests::Finished finished = run_all_lessons({"--l2"});
-  CHECK(finished.exit_code == 0);
-  CHECK(finished.out == std::to_string(find_gpu().l2_bytes >> 20) + "\n");
 }

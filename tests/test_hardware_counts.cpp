@@ -1,6 +1,6 @@
 /// \file
 /// What the CPU device counts, against what NVIDIA's profiler counted on a GPU
-/// (tests/hardware_counts.sh) and against what the lessons predict.
+/// (tests/hardware_counts.sh). That lessons predict it: test_mutants.cpp.
 
 #include <algorithm>
 #include <cstdint>
@@ -23,23 +23,12 @@ using namespace rmsnorm;
 
 namespace {
 
-Workload workload_of(const Implementation& implementation, Shape shape) {
-  return Workload(*implementation.operation, {.rows = shape.rows, .hidden = shape.hidden});
-}
-
 /// One launch of a kernel on the CPU device, which must also be right.
 LaunchCounts counts_of(const Implementation& implementation, Shape shape) {
-  const Workload workload = workload_of(implementation, shape);
+  const Workload workload(*implementation.operation, {.rows = shape.rows, .hidden = shape.hidden});
   const Verification found = verify(implementation, workload, nullptr, Watch::yes);
   REQUIRE(found.complaint == "");
   return found.counts;
-}
-
-/// Whether all that is written has rows: then twice the rows are twice the work.
-bool is_by_rows(const Operation& operation) {
-  return std::all_of(
-      operation.tensors.begin(), operation.tensors.end(),
-      [](const TensorSpec& tensor) { return !is_written(tensor) || has_rows(tensor); });
 }
 
 /// The sum of one count over all lines of one kind.
@@ -162,31 +151,5 @@ TEST_CASE("the CPU device counts exactly what the profiler counted on a GPU", "[
       }
     }
     CHECK(differences == 2);  // each was looked for
-  }
-}
-
-TEST_CASE(
-    "every kernel's predicted traffic is what the CPU device counts, within one per cent",
-    "[whole]") {
-  NEEDS_COUNTS();
-  constexpr double kSectorBytes = 32;
-  constexpr double kTolerance = 0.01;
-  for (const Shape shape : {Shape{64, 4096}, {1024, 128}, {32, 4096}, {32, 49152}, {16, 4096}}) {
-    for (const Implementation& lesson : tests::gpu_implementations()) {
-      if (!is_by_rows(*lesson.operation)) continue;
-      const Workload workload = workload_of(lesson, shape);
-      if (!lesson.unsupported(workload.problem()).empty()) continue;
-      CAPTURE(lesson.slug, shape.rows, shape.hidden);
-      const LaunchCounts seen = counts_of(lesson, shape);
-      const Traffic predicted = lesson.traffic(workload.problem());
-      const auto bytes_per_row = [&](const std::string& kind) {
-        return kSectorBytes * static_cast<double>(sum(seen, kind, &LineCount::sectors)) /
-               shape.rows;
-      };
-      using Catch::Matchers::WithinRel;
-      const double read = bytes_per_row("global load") + bytes_per_row("bulk load");
-      CHECK_THAT(read, WithinRel(predicted.read, kTolerance));
-      CHECK_THAT(bytes_per_row("global store"), WithinRel(predicted.written, kTolerance));
-    }
   }
 }

@@ -135,19 +135,6 @@ TEST_CASE("every kernel supports plain shapes, without eps and with a large one"
   }
 }
 
-TEST_CASE("every lesson supports the regime in which its idea shows") {
-  NEEDS_GPU();
-  for (const Regime& regime : regimes()) {
-    const Shape shape = in_time(1000, regime.shapes.at(0).hidden);
-    const auto check_own = [&](const Implementation& implementation, const Workload& workload) {
-      if (regime.name != implementation.regime) return;
-      CHECK(is_measured_in(workload.operation(), regime));
-      CHECK(solves_or_says_why(implementation, workload));
-    };
-    for_gpu_implementations({.rows = shape.rows, .hidden = shape.hidden}, check_own);
-  }
-}
-
 TEST_CASE("every kernel is right on the longest row that it supports") {
   NEEDS_GPU();
   const auto check = [](const Implementation& implementation, const Workload& aligned) {

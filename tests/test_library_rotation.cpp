@@ -414,20 +414,6 @@ TEST_CASE("heads that are turned may lie in any layout, and so may caches", "[me
   }
 }
 
-TEST_CASE("many heads share lanes, and are right like few") {
-  NEEDS_GPU();
-  for (const auto rotation : {RMSNORM_ROTATE_HALVES, RMSNORM_ROTATE_INTERLEAVED}) {
-    Options options;
-    options.rotation = rotation;
-    options.tokens = 500;
-    options.q_heads = 31;  // no multiple of what a group has
-    options.k_heads = 5;
-    options.weight_of_heads = rotation == RMSNORM_ROTATE_HALVES;
-    options.is_packed = options.in_place = true;
-    check_call(options);
-  }
-}
-
 TEST_CASE("the bits of a turned head are the same alone, among others, elsewhere and in place") {
   NEEDS_GPU();
   const std::int64_t tokens = 520;  // whose heads share lanes

@@ -146,21 +146,6 @@ TEST_CASE("a hundred layers in one launch reuse all buffers and give all ranks t
   for (const int ranks : {1, 2, 3}) check_protocols(spec_of(ranks, 100, 2, 40, {}));
 }
 
-TEST_CASE(
-    "all combinations of ranks, rows, columns and types give all ranks the same bits", "[whole]") {
-  NEEDS_GPU();
-  for (const int ranks : {2, 3, 4, 8}) {
-    for (const int rows : {0, 1, 7, 64}) {
-      for (const int hidden : {8, 264}) {
-        for (const char* types : {"fp32", "bf16", "fp16"}) {
-          check_protocols(spec_of(ranks, 3, rows, hidden, *types_named(types)));
-        }
-      }
-    }
-    check_protocols(spec_of(ranks, 100, 7, 264, {}));
-  }
-}
-
 TEST_CASE("ten thousand layers in one launch leave all ranks the bits of the sequential sum") {
   NEEDS_CLOCK();  // and its speed
   for (const int ranks : {2, 4, 8}) {

@@ -218,12 +218,8 @@ TEST_CASE("a broken table ends the build with a sentence that names the file and
            {kGood + kGood, "each to be for other rows"},
            {with(",96,al", ",64,al"), "does not come after the one above it"},
            {with(",96,al", ",0,al"), "a line needs to be like"},
-           {with(",96,al", ",1234567,al"), "a line needs to be like"},
-           {with(",2,96,al", ",3,96,al"), "a line needs to be like"},
            {with("aligned", "unaligned"), "a line needs to be like"},
-           {with("rms_norm", "softmax"), "a line needs to be like"},
-           {with(",1.02", ""), "a line needs to be like"},
-           {kGood + "\n", "a line needs to be like"}}) {
+           {with(",1.02", ""), "a line needs to be like"}}) {
     CAPTURE(lines);
     const Table table(lines);
     const Finished finished = table.configured();
@@ -235,9 +231,7 @@ TEST_CASE("a broken table ends the build with a sentence that names the file and
   write_file(other_columns.csv, "device,threads\n");
   CHECK_THAT(
       in_one_line(other_columns.configured().err), contains("plans.csv:1: the columns need to be"));
-  for (const std::string shape :
-       {",aligned,64,3,1", ",aligned,1024,2,1", ",aligned,32,2,1", ",aligned,96,2,2",
-        ",cluster,128,4,9", ",long_rows,256,4,1"}) {
+  for (const std::string shape : {",aligned,64,3,1", ",aligned,96,2,2", ",cluster,128,4,9"}) {
     CAPTURE(shape);
     const Table table(kGood + "NVIDIA H200,rms_norm,2,128" + shape + ",1.02,580.1,abc,date\n");
     CHECK(table.configured().err == "");
@@ -261,16 +255,10 @@ TEST_CASE("tune says in one sentence what it was asked and cannot do") {
     return finished.err;
   };
   CHECK_THAT(refusal({"--dtype", "fp8"}, kBadUsage), contains("there are no tensors of 'fp8'"));
-  CHECK_THAT(refusal({"--hidden", "0"}, kBadUsage), contains("--hidden: ") && contains("0"));
   CHECK_THAT(
       refusal({"--hidden", "769"}, kBadUsage),
       contains("rows of 769 columns of bf16 are no whole vectors"));
   CHECK_THAT(refusal({"--table", table.folder / "none.csv"}, kBadUsage), contains("none.csv"));
-  write_file(table.csv, "device\n");
-  CHECK_THAT(refusal({}, kBadUsage), contains("line 1 is not the header"));
-  CHECK_THAT(run_tune({}).err, contains("--table is required"));
-
-  write_file(table.csv, read_file(top() / "library/plans.csv"));
   const std::string no_gpu = refusal({}, kNoDevice);
   if (is_cpu_device()) CHECK_THAT(no_gpu, contains("tune needs a GPU"));
   fs::create_directory(table.csv + ".partial");
