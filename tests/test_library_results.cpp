@@ -353,6 +353,14 @@ TEST_CASE("empty tensors launch nothing and need no memory") {
     CHECK(norm(x, y) == RMSNORM_OK);
     CHECK(rmsnorm_forward_pair(&x, nullptr, &y, &x, nullptr, &y, kEps, 0, nullptr) == RMSNORM_OK);
     CHECK(rmsnorm_residual_add(&x, &y, nullptr, &x, kEps, 0, nullptr) == RMSNORM_OK);
+    DLTensor codes = x, scale = x;
+    codes.dtype = dl_type(Dtype::e4m3);
+    scale.dtype = dl_type(Dtype::fp32);
+    scale.ndim -= 1;
+    CHECK(
+        rmsnorm_forward_fp8(
+            &x, nullptr, nullptr, &codes, &scale, nullptr, nullptr, RMSNORM_SCALE_ROW,
+            RMSNORM_ROUND_ONCE, kEps, 0, nullptr) == RMSNORM_OK);
     CHECK(cudaDeviceSynchronize() == cudaSuccess);
   }
 }

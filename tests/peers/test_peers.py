@@ -1,5 +1,6 @@
-"""plots/peers.py, and what host_cost.py has in common with it: what needs no PyTorch. Run by CTest."""
+"""plots/peers.py and host_cost.py: what needs no PyTorch. Run by CTest."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "plots"))
+import host_cost  # noqa: E402
 from peers_harness import calm, cases, results, resume, turns  # noqa: E402
 
 PROGRAMS = ("peers.py", "host_cost.py")
@@ -84,6 +86,9 @@ class Csv(unittest.TestCase):
                 536870912, 1e3 * us, "copy", 4000.0, 4814.0, 16384, 0.004, 0.016, "pass", "a GPU", "1.2",
                 "13.0", "9.9", "2026-01-01")
             for name, us in (("librmsnorm", 4.1), ("torch", 2.0))]
+        rows.append(results.Row(
+            "rms_norm", 'with a "NaN", wrong', "forward", "bf16", 32768, 4096,
+            max_error=float("nan"), verdict="fail", device="a GPU"))
         with tempfile.TemporaryDirectory() as folder:
             page = Path(folder, "README.md")
             results.write_csv(Path(folder, "a-gpu-peers.csv"), rows)
@@ -228,6 +233,36 @@ class Disturbances(unittest.TestCase):
         turns.time_in_turns(recordings, 0.1, lambda: log.append("look"))
         self.assertEqual(log[:6], ["a", "b", "a", "b", "look", "a"])  # how many; the first turn
         self.assertEqual(log[-1], "look")
+
+
+class HostCost(unittest.TestCase):
+    def test_a_batch_is_timed_without_what_comes_after_it(self):
+        log = []
+        batches = host_cost.Batches(
+            host_cost.repeated(lambda: log.append("call")), lambda: log.append("settle"))
+        times = batches.time(2)()
+        one = ["call"] * host_cost.CALLS + ["settle"]
+        self.assertEqual(log, one + one)
+        self.assertEqual(len(times), 2)
+        self.assertGreater(min(times), 0)
+
+    def test_the_loop_in_c_calls_as_often_as_it_is_told_and_keeps_an_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            loops = host_cost.loops_in_c(folder)
+        if loops is None:
+            self.skipTest("there is no C compiler")
+        seen = []
+        pointer, real = ctypes.c_void_p, ctypes.c_float
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer, pointer, real, real, pointer)
+        forward = kind(lambda *arguments: seen.append(arguments) or int(len(seen) == 2))
+        self.assertEqual(loops.call_forward(forward, *map(pointer, (1, 2, 3, 4)), 3), 1)
+        self.assertEqual([(x, w, y, stream) for x, w, y, _, _, stream in seen], [(1, 2, 3, 4)] * 3)
+
+    def test_each_call_is_compared_with_pytorch(self):
+        times = {host_cost.TORCH: 8.0, host_cost.NEW: 6.0}
+        lines = host_cost.table({name: results.Timing(us, 1.0, 33) for name, us in times.items()})
+        self.assertIn("8.00 us", lines[0])
+        self.assertIn("0.75 of F.rms_norm(x)", lines[1])
 
 
 class Program(unittest.TestCase):
