@@ -101,6 +101,7 @@ TEST_CASE("what cannot be read is reported with file and line and field") {
            {begin + kLine.substr(0, kLine.rfind(',')) + "\n", "line 3 has 25 fields"},
            {begin + "more," + kLine, "line 3 has 27 fields"},
            {kLine, "line 1 is not the header"},
+           {"more," + kHeader + kLine, "line 1 is not the header"},
            {"", "line 1 is not the header"},
            {kHeader + "\"a quote without an end", "file.csv"},
            is_bad(4, "many", "a number"),

@@ -106,6 +106,7 @@ TEST_CASE("the line of a result has every column or says that it was not timed a
       "01_a prefill 32 x 4096 PASS error 8.2e-06, bound 2.0e-03 on the CPU");
   of_host.device = "CPU device";  // where nothing is ever timed
   CHECK(words_of(of_host) == "01_a prefill 32 x 4096 PASS");
+  CHECK(tally({of_host, untimed, of_host}) == "3 results: 2 pass, 0 fail, 1 unsupported");
 }
 
 TEST_CASE("times have at most two digits behind the point and no exponent") {
@@ -132,6 +133,20 @@ TEST_CASE("a disturbed result says so on its line and has a mark in the summary,
       words_of(changed(timed(), [](Result& r) { r.spread_pct = 5.1; })), contains("PASS noisy"));
 }
 
+TEST_CASE("a table has no column that is empty and its names stand over what they name") {
+  Table table(2);
+  table.add_names({"kernel, per row", "", "time", "barriers"});
+  table.add({"a", "PASS", "", "12"});
+  table.add_heading("others");
+  table.add({"bc", "FAIL", "", ""});
+  CHECK(
+      table.text() ==
+      "kernel, per row  barriers\n"
+      "a          PASS        12\n"
+      "others\n"
+      "  bc       FAIL\n");
+}
+
 TEST_CASE("a lesson's table has a line for each regime with its verdict and costs") {
   const Result prefill = of_cpu_device("04_warp_reduce");
   const Result decode = of_cpu_device("04_warp_reduce", "decode");
@@ -156,6 +171,21 @@ TEST_CASE("the prediction is printed only where the count differs from it") {
   CHECK_THAT(cost_table({launch}), contains("1536 (1024 predicted)") && !contains("\u2713"));
   launch.hidden = 1001;  // whose rows fill no whole sectors: nothing is predicted
   CHECK_THAT(cost_table({launch}), !contains("predicted") && !contains("\u2713"));
+}
+
+TEST_CASE("kernels of one regime stand under its heading and no two lines have the same name") {
+  std::vector<Result> results;
+  for (const char* regime : {"prefill", "decode"}) {
+    for (const char* slug : {"06_float4", "06_float4/512"}) {
+      results.push_back(of_cpu_device(slug, regime));
+    }
+  }
+  const std::vector<std::string> lines = words_in(result_table(results, {}, false));
+  CHECK(
+      std::vector<std::string>(lines.begin() + 1, lines.end()) ==
+      std::vector<std::string>{
+          "prefill, 32 x 4096", " 06_float4 PASS", " 06_float4/512 PASS", "decode, 32 x 4096",
+          " 06_float4 PASS", " 06_float4/512 PASS"});
 }
 
 TEST_CASE("a run's table has a line for each lesson under its operation") {

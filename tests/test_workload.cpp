@@ -123,6 +123,21 @@ TEST_CASE("tensors of 16 bits hold the numbers of fp32 tensors, each rounded") {
   }
 }
 
+TEST_CASE("each tensor starts where it was asked to") {
+  for (const Types& types : all_types()) {
+    WorkloadSpec spec = spec_with(1, types);
+    spec.sets = 2;
+    spec.misalign = 3;
+    for_tensors(spec, [&](const Workload& workload, const TensorSpec& tensor) {
+      const GuardedTensor& guarded = workload.tensor(tensor.name);
+      for (const int set : {0, 1}) {
+        const auto address = reinterpret_cast<std::uintptr_t>(guarded.data(set));
+        CHECK(address % 256 == 3 * static_cast<unsigned>(bytes_of(guarded.dtype())));
+      }
+    });
+  }
+}
+
 TEST_CASE("NaN lies around what is read alone and poison in and around what is written") {
   for (const char* const types : {"fp32", "fp16", "bf16/fp32"}) {
     WorkloadSpec spec = spec_with(1, *types_named(types));
@@ -167,5 +182,19 @@ TEST_CASE("a bias without a weight is a mistake") {
     CHECK_THROWS_WITH(make(), "weight_bias is 1, and there is no weight: it needs to be 0");
     spec.types.weight = Dtype::fp32;
     CHECK_NOTHROW(make());
+  }
+}
+
+TEST_CASE("the bytes of a workload cover the tensors and their guards and little else") {
+  for (const Operation* operation : operations()) {
+    CAPTURE(operation->name);
+    std::size_t matrices = 0;
+    for (const TensorSpec& tensor : operation->tensors) {
+      matrices += (is_matrix(tensor)) + (tensor.role == Role::in_place);
+    }
+    const std::size_t tensors = matrices * 1000 * 1000 * sizeof(float);
+    const std::size_t bytes = Workload::bytes(*operation, {.rows = 1000, .hidden = 1000});
+    CHECK(bytes > tensors + 2 * matrices * GuardedTensor::kGuardBytes);
+    CHECK(bytes < tensors * 1.02);
   }
 }
