@@ -36,7 +36,7 @@ struct rmsnorm_ranks {
 namespace rmsnorm::library {
 namespace {
 
-/// Refuses memory that this rank's kernels cannot use.
+/// Refuses what cannot be a buffer.
 void check_buffer(void* const* buffers, int which, std::size_t bytes, int ranks) {
   const auto address = reinterpret_cast<std::uintptr_t>(buffers[which]);
   require(
@@ -51,8 +51,12 @@ void check_buffer(void* const* buffers, int which, std::size_t bytes, int ranks)
         std::max(address, other) - std::min(address, other) >= bytes, RMSNORM_BAD_OVERLAP,
         "buffers[{}] shares memory with buffers[{}]: each rank needs its own", which, i);
   }
+}
+
+/// Refuses memory that the current device, or none, can reach.
+void check_reach(void* buffer, int which) {
   cudaPointerAttributes memory{};
-  bool is_reached = cudaPointerGetAttributes(&memory, buffers[which]) == cudaSuccess &&
+  bool is_reached = cudaPointerGetAttributes(&memory, buffer) == cudaSuccess &&
                     (memory.type == cudaMemoryTypeDevice || memory.type == cudaMemoryTypeManaged);
 #if CUDART_VERSION > 0  // the CPU device is one
   is_reached = is_reached && memory.devicePointer != nullptr;
@@ -63,13 +67,13 @@ void check_buffer(void* const* buffers, int which, std::size_t bytes, int ranks)
       RMSNORM_BAD_DEVICE,
       "buffers[{}] begins at the address {:#x}, which is no memory of a GPU that rank's peers can "
       "reach",
-      which, address);
+      which, reinterpret_cast<std::uintptr_t>(buffer));
 }
 
 /// The buffer as a tensor of words.
 View view_of(void* buffer, std::size_t bytes) {
   cudaPointerAttributes memory{};
-  cudaPointerGetAttributes(&memory, buffer);  // as check_buffer() did
+  if (cudaPointerGetAttributes(&memory, buffer) != cudaSuccess) cudaGetLastError();  // told later
   std::int64_t shape[2] = {1, static_cast<std::int64_t>(bytes / 4)};
   DLTensor words{};
   words.data = buffer;
@@ -107,10 +111,11 @@ void check_ranks(const rmsnorm_ranks& ranks) {
       ranks.rank, failure.call, kUntil);
 }
 
-/// Makes the rank's flags zeros, and waits for that.
+/// Makes the rank's flags zeros, and waits for that, and for who used the memory before.
 cudaError_t clear(const rmsnorm_ranks& ranks) {
   *ranks.failure = {};
-  cudaError_t error = cudaMemset(ranks.buffers[ranks.rank], 0, kRankHeaderBytes);
+  cudaError_t error = cudaDeviceSynchronize();
+  if (error == cudaSuccess) error = cudaMemset(ranks.buffers[ranks.rank], 0, kRankHeaderBytes);
   if (error == cudaSuccess) error = cudaDeviceSynchronize();
   return error;
 }
@@ -121,6 +126,7 @@ cudaError_t clear(const rmsnorm_ranks& ranks) {
 rmsnorm_status rmsnorm_ranks_create(
     void* const* buffers, size_t bytes, int rank, int ranks, unsigned limit_ms,
     rmsnorm_ranks** created) {
+  if (created != nullptr) *created = nullptr;
   return status_of([&] {
     require(
         created != nullptr && buffers != nullptr, RMSNORM_BAD_POINTER,
@@ -146,6 +152,7 @@ rmsnorm_status rmsnorm_ranks_create(
     made->half_bytes = static_cast<std::int64_t>((bytes - kRankHeaderBytes) / 32 * 16);
     made->limit = std::uint64_t{limit_ms} * 1000000;
     enqueue({}, {&made->own}, 0, [&] {
+      for (int i = 0; i < ranks; ++i) check_reach(buffers[i], i);
       void* memory = nullptr;
       const cudaError_t error = cudaHostAlloc(&memory, sizeof(RankFailure), cudaHostAllocDefault);
       if (error != cudaSuccess) return error;
@@ -193,9 +200,10 @@ rmsnorm_status rmsnorm_all_reduce_residual_add(
     if (factor && factor->dtype != Dtype::fp32) check_dtype(*factor, part);
     const View norm = output_like({"y", y}, part);
     const std::int64_t rows = part.region.rows();
-    const std::int64_t bytes = kernels::inbox_bytes(rows, part.hidden, part.dtype);
+    const std::int64_t row = kernels::inbox_bytes(1, part.hidden, part.dtype);
+    const std::int64_t bytes = rows * row;
     require(
-        bytes <= own.half_bytes, RMSNORM_BAD_SHAPE,
+        row == 0 || rows <= own.half_bytes / row, RMSNORM_BAD_SHAPE,
         "x has {} bytes, in whole vectors of 16: the ranks' buffers have room for {}", bytes,
         own.half_bytes);
     check_ranks(own);
@@ -220,7 +228,7 @@ rmsnorm_status rmsnorm_all_reduce_residual_add(
       op.half_bytes = own.half_bytes;
       op.rank = own.rank;
       op.ranks = own.ranks;
-      op.rows = static_cast<int>(rows);
+      op.rows = part.hidden == 0 ? 0 : static_cast<int>(rows);
       op.hidden = static_cast<int>(part.hidden);
       op.dtype = part.dtype;
       op.is_two_shot = protocol == RMSNORM_PROTOCOL_BY_SIZE

@@ -3,9 +3,9 @@
 
     torchrun --nproc-per-node 2 plots/ranks.py --library build/.../librmsnorm.so --csv ranks.csv
 
-librmsnorm's kernel is beside NCCL's all-reduce, and beside those of torch's symmetric memory, each
-followed by librmsnorm's residual add. The time of a call is that of the slowest rank, in a CUDA
-graph of many. Where ranks share a GPU, results are verified, and times left empty.
+librmsnorm's kernel is beside NCCL's all-reduce, and beside those of torch's symmetric memory, which
+copy x to their buffers first, each followed by librmsnorm's residual add. The time of a call is that
+of the slowest rank, in a CUDA graph of many. Where ranks share a GPU, results are verified, and times left empty.
 """
 
 import csv
@@ -31,7 +31,7 @@ def parse():
 
 
 def implementations(ranks, symmetric, binding, group):
-    """Each is a function of x, the residual, the weight and y, which may overwrite x."""
+    """Each is a function of x, the residual, the weight and y, which may overwrite x with the sum."""
     import torch
     import torch.distributed as dist
 
@@ -148,7 +148,7 @@ def measure(options):
                        "verdict": "pass" if right.item() else "fail", **common}
                 is_right = is_right and bool(right.item())
                 if right.item() and not is_shared:
-                    times = times_of(call, (x.clone(), residual, weight, torch.empty_like(x)), options)
+                    times = times_of(call, (torch.zeros_like(x), residual, weight, torch.empty_like(x)), options)
                     quartiles = statistics.quantiles(times, n=4)
                     row |= {"median_us": round(quartiles[1], 3), "samples": len(times),
                             "spread_pct": round(100 * (quartiles[2] - quartiles[0]) / quartiles[1], 2)}

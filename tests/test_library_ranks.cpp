@@ -14,7 +14,6 @@
 #include "common/operations/all_reduce.hpp"
 #include "common/verify/verifier.hpp"
 #include "library/include/rmsnorm.hpp"
-#include "library/include/rmsnorm_nccl.h"
 #include "library/kernels/all_reduce.hpp"
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"
@@ -24,18 +23,6 @@ using namespace tests;
 using kernels::kRankHeaderBytes;
 using kernels::RankFailure;
 using kernels::RankHeader;
-
-/// NCCL, in tests/nccl: all ranks have what this one has.
-ncclResult_t ncclAllReduce(
-    const void* from, void* to, std::size_t elements, ncclDataType_t type, ncclRedOp_t,
-    ncclComm_t communicator, cudaStream_t) {
-  if (communicator == nullptr || type != ncclFloat32) return ncclInvalidArgument;
-  std::vector<float> numbers(elements);
-  cuda_check(cudaMemcpy(numbers.data(), from, elements * 4, cudaMemcpyDeviceToHost), "reading x");
-  for (float& number : numbers) number *= 2;
-  cuda_check(cudaMemcpy(to, numbers.data(), elements * 4, cudaMemcpyHostToDevice), "writing y");
-  return ncclSuccess;
-}
 
 namespace {
 
@@ -212,6 +199,7 @@ struct Call {
     const std::size_t part = kRows * kHidden * 4;
     cuda_check(
         cudaMemcpy(inbox + call % 2 * part, x.array.data(), part, cudaMemcpyDeviceToDevice), "x");
+    cuda_check(cudaMemset(inbox + (call + 1) % 2 * part, 0xff, part), "the other half");  // NaN
   }
   bool is_nan(const DeviceTensor& tensor) const {
     const std::vector<float> now = tensor.array.now();
@@ -307,13 +295,24 @@ TEST_CASE("a peer that comes gives its part, and one that does not a sentence") 
   for (const int number : {0, 1}) {  // with another shape, and to another call
     REQUIRE(rmsnorm_ranks_reset(call.ranks) == RMSNORM_OK);
     CHECK(rmsnorm_ranks_status(call.ranks) == RMSNORM_OK);
-    call.peer_comes(number == 0 ? flag ^ 1 : flag + (9 << 16), 0);
+    call.peer_comes(number == 0 ? flag ^ 1 : flag + (3 << 16), 0);
     REQUIRE(call() == RMSNORM_OK);
     CHECK(call.is_nan(call.y));
     const char* const how =
         number == 0 ? "with another shape, type or protocol" : "to another call";
     CHECK(call.said() == fmt::format("rank 1 came {} than rank 0, to call 0{}", how, kUntil));
   }
+  // A sum of no rows meets its peers, too: one that has some is named.
+  REQUIRE(rmsnorm_ranks_reset(call.ranks) == RMSNORM_OK);
+  call.peer_comes(flag, 0);
+  const DeviceTensor none(Dtype::fp32, contiguous({0, kHidden}), 5);
+  const DeviceTensor no_sum(Dtype::fp32, contiguous({0, kHidden}), 6);
+  REQUIRE(
+      rmsnorm_all_reduce_residual_add(
+          &none.view, &no_sum.view, &call.weight.view, &none.view, call.ranks, RMSNORM_ONE_SHOT,
+          kEps, 1, nullptr) == RMSNORM_OK);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  CHECK_THAT(call.said(), contains("rank 1 came with another shape, type or protocol"));
   REQUIRE(rmsnorm_ranks_reset(call.ranks) == RMSNORM_OK);
   std::vector<float> sum(call.residual.array.before());
   for (unsigned long long number : {0, 1, 2}) {
@@ -373,6 +372,7 @@ TEST_CASE("what cannot be a sum over ranks is refused before anything is launche
                            std::size_t bytes = kBytes, int rank = 0, int ranks = 2,
                            unsigned limit = 1) {
     void* const table[] = {call.buffers.all[0], second};
+    made = reinterpret_cast<rmsnorm_ranks*>(&call);  // which is no such thing
     CHECK(rmsnorm_ranks_create(table, bytes, rank, ranks, limit, &made) == expected);
     CHECK_THAT(rmsnorm_last_error(), contains(sentence));
     CHECK(made == nullptr);
@@ -418,38 +418,4 @@ TEST_CASE("what cannot be a sum over ranks is refused before anything is launche
   wrong(RMSNORM_BAD_DTYPE, "residual has elements of bfloat16", call.x, half, call.y);
   wrong(RMSNORM_BAD_OVERLAP, "residual shares memory with x", call.x, call.x, call.y);
   wrong(RMSNORM_BAD_VALUE, "protocol is 3", call.x, call.residual, call.y, 3);
-}
-
-TEST_CASE("what does not fit in the ranks' buffers is added up by NCCL") {
-  NEEDS_GPU();
-  Call call;
-  REQUIRE(call.create(0, 1) == RMSNORM_OK);
-  int communicator = 0;
-  ncclResult_t failure = ncclSuccess;
-  const auto sum = [&](rmsnorm_ranks* ranks, std::size_t bytes, void* nccl) {
-    return rmsnorm_all_reduce_residual_add_or_nccl(
-        &call.x.view, &call.residual.view, &call.weight.view, &call.y.view, ranks, bytes,
-        static_cast<ncclComm_t>(nccl), &failure, kEps, 1, nullptr);
-  };
-  std::vector<float> expected(call.residual.array.before());
-  const auto check = [&](float parts) {
-    for (std::int64_t i = 0; i < kRows * kHidden; ++i)
-      expected[i] += parts * call.x.array.before()[i];
-    CHECK(call.residual.array.now() == expected);
-  };
-  REQUIRE(sum(call.ranks, kBytes, nullptr) == RMSNORM_OK);
-  check(1);
-  REQUIRE(sum(call.ranks, kBytes - 1, &communicator) == RMSNORM_OK);
-  check(2);
-  REQUIRE(sum(nullptr, 0, &communicator) == RMSNORM_OK);
-  check(2);
-  CHECK(sum(nullptr, 0, nullptr) == RMSNORM_CUDA_ERROR);
-  CHECK(failure == ncclInvalidArgument);
-}
-
-TEST_CASE("two-shot begins where it was published to be faster") {
-  using kernels::is_for_two_shot;
-  CHECK(!is_for_two_shot(2, 64 << 20));
-  CHECK((!is_for_two_shot(4, (512 << 10) - 1) && is_for_two_shot(4, 512 << 10)));
-  CHECK((!is_for_two_shot(8, (256 << 10) - 1) && is_for_two_shot(8, 256 << 10)));
 }

@@ -57,11 +57,13 @@ __device__ inline bool meet(const AllReduced& op, int rank, uint64_t call, uint6
     Shared<unsigned long long>(header_of(op, peer).flags[blockIdx.x][rank])
         .store(here, cuda::memory_order_release);
     const Shared<unsigned long long> arrived(header_of(op, rank).flags[blockIdx.x][peer]);
-    TimeLimit limit(op.limit);
-    unsigned long long now;
-    do {
-      now = arrived.load(cuda::memory_order_acquire);
-    } while (now >> kShapeBits < number && !limit.is_over());
+    unsigned long long now = arrived.load(cuda::memory_order_acquire);
+    if (now >> kShapeBits < number) {
+      TimeLimit limit(op.limit);
+      do {
+        now = arrived.load(cuda::memory_order_acquire);
+      } while (now >> kShapeBits < number && !limit.is_over());
+    }
     RankFailure::Reason reason = RankFailure::kNone;
     if (now >> kShapeBits < number) {
       reason = RankFailure::kMissing;
@@ -178,7 +180,8 @@ __global__ void __launch_bounds__(kThreads)
   };
   if (is_met && op.is_two_shot) {
     for (int row = blockIdx.x; row < op.rows; row += gridDim.x) {
-      if (row % op.ranks != rank) continue;
+      const int turn = row / static_cast<int>(gridDim.x);  // by turns, or few blocks would add up
+      if ((row + turn) % op.ranks != rank) continue;
       const RankColumns<T, kThreads> sum = sum_of(row);
       // In the place of the parts, which nobody else loads.
       for (int r = 0; r < op.ranks; ++r) sum.store(inbox_row(op, r, call, row), op.vectors);
@@ -230,10 +233,11 @@ RankShape shape_for(int hidden) {
 
 cudaError_t launch(const AllReduced& given, cudaStream_t stream) {
   AllReduced op = given;
-  if (op.rows == 0 || op.hidden == 0) return cudaSuccess;
   op.vectors = static_cast<int>(inbox_bytes(1, op.hidden, op.dtype) / 16);
   if (op.weight == nullptr) op.weight_is_fp32 = false;
-  for (const int number : {op.rows, op.hidden, 2 * static_cast<int>(op.dtype) + op.is_two_shot})
+  for (const int number :
+       {op.rows, op.hidden, 2 * static_cast<int>(op.dtype) + op.is_two_shot, op.ranks,
+        static_cast<int>(op.half_bytes / 16)})
     op.shape = (op.shape ^ static_cast<unsigned>(number)) * 0x9e3779b1;
   op.shape >>= 16;
   const auto bits_of = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data); };
@@ -245,13 +249,16 @@ cudaError_t launch(const AllReduced& given, cudaStream_t stream) {
     using T = decltype(x);
     return bits % 16 == 0 ? shape_for<T, true>(op.hidden) : shape_for<T, false>(op.hidden);
   });
+  // Without a row, one block meets the others': they may have some, by mistake. Of the largest, an
+  // SM may hold but one.
+  const int most = shape.threads > 512 ? std::max(1, op.most_blocks / 2) : op.most_blocks;
   // A block that waits keeps its place: all of them have to be on the GPU at the same time, which a
   // cooperative launch makes sure of.
   cudaLaunchAttribute together{};
   together.id = cudaLaunchAttributeCooperative;
   together.val.cooperative = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(std::min(op.rows, op.most_blocks), op.launched_ranks);
+  config.gridDim = dim3(std::clamp(op.rows, 1, most), op.launched_ranks);
   config.blockDim = shape.threads;
   config.stream = stream;
   config.attrs = &together;

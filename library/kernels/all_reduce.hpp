@@ -42,7 +42,7 @@ struct RankFailure {
 ///     residual = value, rounded
 ///     y = value / sqrt(eps + mean of value^2) * (weight + weight_bias)
 ///
-/// One-shot: each rank adds up all rows. Two-shot: rank r % ranks adds up row r. The bits are the
+/// One-shot: each rank adds up all rows. Two-shot: one of them adds up each row. The bits are the
 /// same. A rank that has waited for longer than the limit stores NaN, and so in later calls.
 /// y may be x; otherwise no two tensors share a byte.
 struct AllReduced {
@@ -85,7 +85,7 @@ inline std::int64_t inbox_bytes(std::int64_t rows, std::int64_t hidden, Dtype dt
 }
 
 /// Is two-shot the faster of the two for so many bytes of a rank? By what vLLM has published for
-/// H100s; not measured here.
+/// H100s and a kernel that divides rows, too; not measured here.
 constexpr bool is_for_two_shot(int ranks, std::int64_t bytes) {
   return ranks > 2 && bytes >= (ranks <= 4 ? 512 << 10 : 256 << 10);
 }

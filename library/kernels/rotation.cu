@@ -346,8 +346,9 @@ cudaError_t launch(const Rotated& given, cudaStream_t stream) {
   std::int64_t heads = 0;
   for (const RotatedPart& part : op.parts) heads += part.heads;
   constexpr int kFewThreads = 1024;  // of an SM; not measured either
-  const bool are_few = op.tokens * heads * lanes <= device->multiProcessorCount * kFewThreads;
-  op.group_heads = are_few ? 1 : kGroupHeads;
+  const std::int64_t few = std::int64_t{device->multiProcessorCount} * kFewThreads;
+  op.group_heads =
+      static_cast<int>(std::clamp<std::int64_t>(op.tokens * heads * lanes / few, 1, kGroupHeads));
   for (RotatedPart& part : op.parts) {
     part.first_group = op.token_groups;
     op.token_groups += (part.heads + op.group_heads - 1) / op.group_heads;

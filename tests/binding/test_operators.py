@@ -327,8 +327,12 @@ class Operators(unittest.TestCase):
                 rmsnorm.all_reduce_residual_add(x, random(16, 8, grad=True) * 1, None, EPS, ranks)
             with self.assertRaisesRegex(ValueError, "buffers are 2: each of the 1 ranks needs one"):
                 rmsnorm.Ranks(buffers=[buffer, buffer])
+            with self.assertRaisesRegex(ValueError, "limit is 0: it needs to be more than 0"):
+                rmsnorm.Ranks(buffers=[buffer], limit=0)
             ranks.status()
             ranks.close()
+            with self.assertRaisesRegex(ValueError, "the ranks have been closed"):
+                rmsnorm.all_reduce_residual_add(x, residual, weight, EPS, ranks)
         self.assertEqual(calls, ["create", "status", "destroy"])
 
     def test_a_gate_has_its_operators_gradients_and_groups(self):

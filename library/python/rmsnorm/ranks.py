@@ -35,38 +35,58 @@ class Ranks:
         PyTorch's symmetric memory. It takes twice `bytes`, and 8192.
 
     A rank that does not come ends a sum in NaN: the next call, and status(), raise a Failure that
-    names it. Memory that cannot be reached is an Error."""
+    names it. Memory that cannot be reached is an Error, on all ranks. Only close() frees a group."""
 
     def __init__(self, group=None, *, bytes=8 << 20, limit=10.0, buffers=None):
         self.group = dist.group.WORLD if group is None else group
         self.rank, self.ranks = dist.get_rank(self.group), dist.get_world_size(self.group)
         if self.rank < 0:
             raise ValueError("this process is not in the group: only those that are make Ranks of it")
+        if not limit > 0:
+            raise ValueError(f"limit is {limit}: it needs to be more than 0 seconds")
         self.name = f"{self.ranks} ranks, number {next(_numbers)}"
         self.address, self.room, self._stream = ctypes.c_void_p(), 0, None
-        if buffers is None:
-            size = _HEADER_BYTES + 2 * bytes
-            pointers = self._symmetric(size)
-        else:
-            if len(buffers) != self.ranks:
-                raise ValueError(f"buffers are {len(buffers)}: each of the {self.ranks} ranks needs one")
-            size, pointers = buffers[0].nbytes, [one.data_ptr() for one in buffers]
-            self._buffer = buffers
+        if buffers is not None and len(buffers) != self.ranks:
+            raise ValueError(f"buffers are {len(buffers)}: each of the {self.ranks} ranks needs one")
+        sizes = {_HEADER_BYTES + 2 * bytes} if buffers is None else {one.nbytes for one in buffers}
+        hosts, all_sizes = zip(*self._gather((socket.gethostname(), sorted(sizes))))
+        sizes = sorted(set().union(*all_sizes))
+        if len(sizes) > 1:
+            raise ValueError(f"the ranks' buffers have {sizes} bytes: they need to be of one size")
+        self._buffer, pointers = buffers, None
+        if buffers is not None:
+            pointers = [one.data_ptr() for one in buffers]
+        elif len(set(hosts)) == 1 and self.ranks <= _MOST_RANKS:
+            pointers = self._symmetric(sizes[0])
         if pointers is not None:
-            table = (ctypes.c_void_p * self.ranks)(*pointers)
-            binding.call_ranks(
-                "create", table, ctypes.c_size_t(size), self.rank, self.ranks,
-                ctypes.c_uint(max(1, round(limit * 1000))), ctypes.byref(self.address))
-            self.room = (size - _HEADER_BYTES) // 32 * 16
-        dist.barrier(self.group)
+            self._create(pointers, sizes[0], limit)
         _known[self.name] = self
 
+    def _gather(self, mine):
+        """What each rank has."""
+        all_have = [None] * self.ranks
+        dist.all_gather_object(all_have, mine, self.group)
+        return all_have
+
+    def _create(self, pointers, size, limit):
+        """Raises on all ranks what one of them was refused."""
+        error = None
+        try:
+            binding.call_ranks(
+                "create", (ctypes.c_void_p * self.ranks)(*pointers), ctypes.c_size_t(size), self.rank,
+                self.ranks, ctypes.c_uint(max(1, round(min(limit, 4e6) * 1000))),
+                ctypes.byref(self.address))
+        except (binding.Error, binding.Failure) as refused:
+            error = refused
+        errors = self._gather(error and (type(error).__name__, error.status, str(error)))
+        found = next((one for one in errors if one), None)
+        if found:
+            self.close()
+            raise getattr(binding, found[0])(*found[1:])
+        self.room = (size - _HEADER_BYTES) // 32 * 16
+
     def _symmetric(self, size):
-        """Where the ranks' buffers lie, or None if they cannot reach each other."""
-        hosts = [None] * self.ranks
-        dist.all_gather_object(hosts, socket.gethostname(), self.group)
-        if len(set(hosts)) > 1 or self.ranks > _MOST_RANKS:
-            return None
+        """Where the ranks' buffers lie."""
         if self.ranks == 1:
             self._buffer = torch.empty(size, dtype=torch.uint8, device="cuda")
             return [self._buffer.data_ptr()]
@@ -83,7 +103,8 @@ class Ranks:
         that all ranks say the same."""
         columns = x.shape[-1]
         row = (columns * x.element_size() + 15) // 16 * 16
-        return columns <= _MOST_COLUMNS and x.shape[:-1].numel() * row <= self.room
+        has_room = columns <= _MOST_COLUMNS and x.shape[:-1].numel() * row <= self.room
+        return has_room and bool(self.address)
 
     def status(self):
         """Raises a Failure if a rank was waited for in vain. It does not wait itself."""
@@ -99,16 +120,17 @@ class Ranks:
         dist.barrier(self.group)
 
     def close(self):
-        """Frees it, when no sum is running on any rank."""
+        """Frees it, when no sum is running on any rank. CUDA graphs with its sums end with it."""
         _known.pop(self.name, None)
         if self.address:
             binding.call_ranks("destroy", self.address)
-        self.address, self.room = ctypes.c_void_p(), 0
+        self.address, self.room, self._buffer = ctypes.c_void_p(), 0, None
 
     def _follow(self, device):
         """Lets the current stream wait for the sum before, if that was on another one."""
-        if torch.cuda.is_current_stream_capturing():
-            return
+        with torch.cuda.device(device):
+            if torch.cuda.is_current_stream_capturing():
+                return
         stream = torch.cuda.current_stream(device)
         if self._stream is not None and self._stream != stream:
             stream.wait_stream(self._stream)
@@ -116,6 +138,8 @@ class Ranks:
 
 
 def _run(x, residual, weight, eps, weight_bias, name, batch_invariant):
+    if name not in _known:
+        raise ValueError("the ranks have been closed")
     ranks, y = _known[name], x.new_empty(x.shape)
     if ranks.takes(x):
         if x.is_cuda:
