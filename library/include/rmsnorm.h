@@ -202,8 +202,9 @@ rmsnorm_status rmsnorm_residual_add(
  * If all rows of x, residual, norm and weight begin at multiples of 16 bytes, those of y at
  * multiples of 8 (of 4, if x is float32), if a row of x has at most 32 KiB, in whole 16 bytes, and
  * the weight is float32, of x's type or null, then x is read once, and without a residual the norm
- * is bit for bit rmsnorm_forward()'s. Else one simple kernel reads x two or three times. The bits
- * of a row depend on which of the two it is, and not on other rows.
+ * is bit for bit rmsnorm_forward()'s. On GPUs with clusters, x is read once up to 256 KiB. Else, and
+ * for rows of 128 columns or fewer whose groups have powers of two, one simple kernel reads x two or
+ * three times. The bits of a row depend on which of these it is, and not on other rows.
  *
  * \param x (rows, hidden), (batch, heads, head_dim) or (batch, tokens, heads, head_dim).
  * \param residual As x, with its type; overwritten with the sum. Or null.
