@@ -14,26 +14,27 @@ import torch
 
 import rmsnorm
 
-EPS = 1e-6
-
 
 class NormedLinear(torch.nn.Module):
     """What `norm` and then `linear` compute, without gradients. Both have elements of bfloat16."""
 
     def __init__(self, norm, linear):
         super().__init__()
-        self.norm_weight = norm.weight.detach()
+        self.eps = norm.eps
+        self.register_buffer("norm_weight", norm.weight.detach())
+        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
         # One scale for each output: the largest weight becomes the largest number of the type.
         weight = linear.weight.detach().float()
-        scale = weight.abs().amax(1, keepdim=True) / torch.finfo(torch.float8_e4m3fn).max
-        self.weight = (weight / scale).to(torch.float8_e4m3fn)
-        self.scale = scale.t().contiguous()  # (1, outputs)
+        largest = weight.abs().amax(1, keepdim=True).clamp(min=1e-12)
+        scale = largest / torch.finfo(torch.float8_e4m3fn).max
+        self.register_buffer("weight", (weight / scale).to(torch.float8_e4m3fn))
+        self.register_buffer("scale", scale.t().contiguous())  # (1, outputs)
 
     @torch.no_grad()
     def forward(self, x):
-        y, scale = rmsnorm.rms_norm_fp8(x, self.norm_weight, EPS, "row")
+        y, scale = rmsnorm.rms_norm_fp8(x, self.norm_weight, self.eps, "row")
         return torch._scaled_mm(
-            y, self.weight.t(), scale_a=scale[:, None], scale_b=self.scale,
+            y, self.weight.t(), scale_a=scale[:, None], scale_b=self.scale, bias=self.bias,
             out_dtype=torch.bfloat16)
 
 
@@ -42,8 +43,8 @@ def main():
         rmsnorm.load(sys.argv[1])
     torch.manual_seed(1)
     options = {"device": "cuda", "dtype": torch.bfloat16}
-    norm = torch.nn.RMSNorm(4096, eps=EPS, **options)
-    linear = torch.nn.Linear(4096, 1024, bias=False, **options)
+    norm = torch.nn.RMSNorm(4096, eps=1e-6, **options)
+    linear = torch.nn.Linear(4096, 1024, **options)
     x = torch.randn(128, 4096, **options)
     with torch.no_grad():
         expected = linear(norm(x)).float()
