@@ -17,6 +17,7 @@
 #include "library/kernels/all_reduce.hpp"
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"
+#include "tests/ranks.hpp"
 
 using namespace rmsnorm;
 using namespace tests;
@@ -100,33 +101,11 @@ Implementation library_of(const char* slug, unsigned two_shot) {
   return one;
 }
 
-WorkloadSpec spec_of(int ranks, int layers, int rows, int hidden, const Types& types) {
-  WorkloadSpec spec{.rows = rows, .hidden = hidden, .types = types};
-  spec.more[D::kRanks] = ranks;
-  spec.more[D::kLayers] = layers;
-  return spec;
-}
-
-/// The bits of y and of the residual that a rank has.
-std::vector<std::byte> bits_of(const Workload& workload, int rank) {
-  std::vector<std::byte> bits;
-  for (const char* name : {"y", "residual"}) {
-    const GuardedTensor& tensor = workload.tensor(name);
-    std::vector<std::byte> piece(tensor.piece_size() * bytes_of(tensor.dtype()));
-    copy_bytes(piece.data(), tensor.data(0, rank), piece.size());
-    bits.insert(bits.end(), piece.begin(), piece.end());
-  }
-  return bits;
-}
-
 /// The library, one-shot, two-shot and by turns, is right, without a race, and gives all ranks the
 /// bits of lesson 17, in several orders of blocks.
 void check_bits(const WorkloadSpec& spec) {
   Workload workload(operation_of<AllReduce>(), spec);
-  std::vector<float> residuals = workload.tensor("residual").values();
-  const std::size_t size = residuals.size() / static_cast<std::size_t>(spec.more[D::kRanks]);
-  for (std::size_t i = size; i < residuals.size(); ++i) residuals[i] = residuals[i - size];
-  workload.set("residual", residuals);  // the same on all ranks
+  share_residual(workload, spec.more[D::kRanks]);
   std::vector<Implementation> all{
       library_of("one_shot", 0), library_of("two_shot", ~0u), library_of("by_turns", 0x66666666)};
   CAPTURE(spec.more[D::kRanks], spec.rows, spec.hidden, to_string(spec.types));
@@ -148,7 +127,7 @@ void check_bits(const WorkloadSpec& spec) {
       REQUIRE(launched == cudaSuccess);
       cuda_check(cudaDeviceSynchronize(), one.slug);
       for (int rank = 0; rank < spec.more[D::kRanks]; ++rank)
-        results.insert(bits_of(workload, rank));
+        results.insert(bits_of_rank(workload, rank));
     }
   }
   CHECK(results.size() == 1);
@@ -232,24 +211,25 @@ TEST_CASE("sums over ranks have the bits of lesson 17, one-shot, two-shot and by
   for (int i = 0; i < 4; ++i) {
     for (int j = 0; j < 4; ++j) {
       const int k = (i + j) % 4;
-      check_bits(spec_of(all_ranks[i], 4, all_rows[j], all_hidden[k], *types_named(types[k])));
+      check_bits(
+          spec_of_ranks(all_ranks[i], 4, all_rows[j], all_hidden[k], *types_named(types[k])));
     }
   }
-  check_bits(spec_of(1, 3, 5, 72, {}));
-  check_bits(spec_of(2, 3, 70, 40, {}));  // more rows than blocks
+  check_bits(spec_of_ranks(1, 3, 5, 72, {}));
+  check_bits(spec_of_ranks(2, 3, 70, 40, {}));  // more rows than blocks
 }
 
 TEST_CASE("sums over ranks of any number of columns are right") {
   NEEDS_GPU();
   for (const char* types : {"fp32", "bf16", "fp16/fp32"})
     for (const int hidden : {1, 13, 3000, 5001, 16384})
-      check_bits(spec_of(3, 2, 2, hidden, *types_named(types)));
+      check_bits(spec_of_ranks(3, 2, 2, hidden, *types_named(types)));
 }
 
 TEST_CASE("a rank that does not come ends a sum in NaN, is named, and may come after a reset") {
   NEEDS_GPU();
   for (const bool is_two_shot : {false, true}) {
-    const Workload workload(operation_of<AllReduce>(), spec_of(3, 1, 5, 24, {}));
+    const Workload workload(operation_of<AllReduce>(), spec_of_ranks(3, 1, 5, 24, {}));
     const Implementation right = library_of("right", 0);
     const GuardedTensor workspace = make_workspace(right, workload);
     Problem problem = workload.problem();

@@ -14,20 +14,14 @@
 #include "common/operations/all_reduce.hpp"
 #include "common/verify/verifier.hpp"
 #include "tests/gpu_support.hpp"
+#include "tests/ranks.hpp"
 
 using namespace rmsnorm;
-using tests::gpu_implementations;
+using namespace tests;
 
 namespace {
 
 using D = Description<AllReduce>;
-
-WorkloadSpec spec_of(int ranks, int layers, int rows, int hidden, const Types& types) {
-  WorkloadSpec spec{.rows = rows, .hidden = hidden, .types = types};
-  spec.more[D::kRanks] = ranks;
-  spec.more[D::kLayers] = layers;
-  return spec;
-}
 
 std::vector<Implementation> protocols() {
   std::vector<Implementation> all = gpu_implementations();
@@ -50,22 +44,9 @@ Workload workload_of(const WorkloadSpec& spec) {
   }
   std::fill_n(residuals.begin(), columns, -0.0f);
   workload.set("x", x);
-  const std::size_t size = residuals.size() / static_cast<std::size_t>(spec.more[D::kRanks]);
-  for (std::size_t i = size; i < residuals.size(); ++i) residuals[i] = residuals[i - size];
   workload.set("residual", residuals);
+  share_residual(workload, spec.more[D::kRanks]);
   return workload;
-}
-
-/// The bits of y and of the residual that a rank has.
-std::vector<std::byte> bits_of(const Workload& workload, int rank) {
-  std::vector<std::byte> bits;
-  for (const char* name : {"y", "residual"}) {
-    const GuardedTensor& tensor = workload.tensor(name);
-    std::vector<std::byte> piece(tensor.piece_size() * bytes_of(tensor.dtype()));
-    copy_bytes(piece.data(), tensor.data(0, rank), piece.size());
-    bits.insert(bits.end(), piece.begin(), piece.end());
-  }
-  return bits;
 }
 
 /// The residual that all ranks have behind the last layer, by additions one after the other. In
@@ -110,7 +91,7 @@ void launch_protocols(const Workload& workload, const Check& check) {
       change_order(0, nullptr);
       REQUIRE(launched == cudaSuccess);
       cuda_check(cudaDeviceSynchronize(), protocol.slug);
-      for (int rank = 0; rank < ranks; ++rank) results.insert(bits_of(workload, rank));
+      for (int rank = 0; rank < ranks; ++rank) results.insert(bits_of_rank(workload, rank));
     }
     check(protocol);
   }
@@ -136,20 +117,21 @@ TEST_CASE("ranks of any number get the same bits from every protocol, those of t
   for (int i = 0; i < 4; ++i) {
     for (int j = 0; j < 4; ++j) {
       const int k = (i + j) % 4;
-      check_protocols(spec_of(all_ranks[i], 4, all_rows[j], all_hidden[k], *types_named(types[k])));
+      check_protocols(
+          spec_of_ranks(all_ranks[i], 4, all_rows[j], all_hidden[k], *types_named(types[k])));
     }
   }
 }
 
 TEST_CASE("a hundred layers in one launch reuse all buffers and give all ranks the same bits") {
   NEEDS_GPU();
-  for (const int ranks : {1, 2, 3}) check_protocols(spec_of(ranks, 100, 2, 40, {}));
+  for (const int ranks : {1, 2, 3}) check_protocols(spec_of_ranks(ranks, 100, 2, 40, {}));
 }
 
 TEST_CASE("ten thousand layers in one launch leave all ranks the bits of the sequential sum") {
   NEEDS_CLOCK();  // and its speed
   for (const int ranks : {2, 4, 8}) {
-    const WorkloadSpec spec = spec_of(ranks, 10000, 3, 64, {});
+    const WorkloadSpec spec = spec_of_ranks(ranks, 10000, 3, 64, {});
     const Workload workload = workload_of(spec);
     const std::vector<float> expected = sequential_residual(workload, spec);
     launch_protocols(workload, [&](const Implementation&) {
