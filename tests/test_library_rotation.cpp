@@ -464,6 +464,20 @@ TEST_CASE("the bits of a turned head are the same alone, among others, elsewhere
   }
 }
 
+TEST_CASE("of many tokens, each has its heads turned and stored, whichever block has them") {
+  NEEDS_GPU();
+  for (const int q_heads : {4, 9}) {  // one or three of a token after the other
+    Options options{.dtype = Dtype::bf16, .weight = Dtype::bf16, .tokens = 5003};
+    options.q_heads = q_heads;
+    options.k_heads = q_heads == 4 ? 1 : 2;
+    options.head_dim = options.rotary_dim = 64;
+    options.weight_of_heads = q_heads == 4;
+    options.has_v = true;
+    Draw draw{std::mt19937(20261129)};
+    check_call(options, &draw);
+  }
+}
+
 TEST_CASE("two tokens in one slot are a race, which the CPU device sees") {
   NEEDS_GPU();
   NEEDS_COUNTS();

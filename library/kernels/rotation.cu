@@ -13,8 +13,11 @@
 namespace rmsnorm::kernels {
 namespace {
 
-/// The most heads of a group of lanes, one after the other. No number has been measured.
+/// The most heads of a token that a group of lanes has, one after the other.
 constexpr int kGroupHeads = 8;
+
+/// Threads that an SM has at a time, with the registers that they need.
+constexpr int kThreadsOfSm = 512;
 
 /// Heads that a group has in registers: the next are loaded while one is turned.
 template <int kPairs>
@@ -126,54 +129,67 @@ __device__ inline void turn(float& a, float& b, float cos, float sin) {
   b = fmaf(b, cos, before * sin);
 }
 
-/// kLanes have a head, and kPairs of vectors each. If kWhole, all vectors are whole, at addresses
-/// that are multiples of 16. kInterleaved: as in the operation.
+/// kLanes have a head, and kPairs of vectors each. A block's groups of lanes have the same heads of
+/// one token after the other; some heads of all of them are a step, and blocks have as many steps as
+/// others, or one more. If kWhole, all vectors are whole, at addresses that are multiples of 16.
+/// kInterleaved: as in the operation.
 template <class T, int kLanes, int kPairs, bool kWhole, bool kInterleaved>
-__global__ void __launch_bounds__(kShortRows) rms_norm_rotated(const __grid_constant__ Rotated op) {
+__global__ void __launch_bounds__(kShortRows, kPairs == 1 ? kThreadsOfSm / kShortRows : 2)
+    rms_norm_rotated(const __grid_constant__ Rotated op) {
   constexpr int kN = kSize<T>, kHeads = kAhead<kPairs>;
-  const auto number = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
-  const Place at = place_of<true>(number, op.groups, op.token_groups);
-  const int which = (at.inner >= op.parts[Rotated::kK].first_group) +
-                    (at.inner >= op.parts[Rotated::kV].first_group);
+  const unsigned token_groups = op.token_groups, of_block = threadIdx.y / token_groups;
+  const int group = blockIdx.y * blockDim.y + threadIdx.y % token_groups;
+  const int which =
+      (group >= op.parts[Rotated::kK].first_group) + (group >= op.parts[Rotated::kV].first_group);
   const RotatedPart& part = op.parts[which];
   const bool is_v = which == Rotated::kV;
-  const int first_head = static_cast<int>(at.inner - part.first_group) * op.group_heads;
+  const int first_head = (group - part.first_group) * op.group_heads;
   const int left = part.heads - first_head;
-  int heads = number >= op.groups ? 0 : left < op.group_heads ? left : op.group_heads;
-  const Place first_place{at.outer, first_head};
-  const T* next = find<T>(part.x, first_place);
-  if (kWhole && blockIdx.x < op.prefetching_blocks && threadIdx.x == 0) {
-    for (int j = 0; j < heads; ++j)
-      prefetch(find<T>(part.x, Place{at.outer, first_head + j}), op.hidden * sizeof(T));
+  const bool is_idle = of_block >= op.turn_tokens || group >= op.token_groups;
+  const int heads = is_idle ? 0 : left < op.group_heads ? left : op.group_heads;
+  const int turn_heads = (op.group_heads + kHeads - 1) / kHeads * kHeads;  // with those that miss
+  const int block = blockIdx.x;
+  int steps = op.steps_of_block + (block < op.longer_blocks);
+  const Place begin = place_of<true>(
+      block * std::int64_t{op.steps_of_block} +
+          (block < op.longer_blocks ? block : op.longer_blocks),
+      op.steps, turn_heads / kHeads);
+  std::int64_t token = begin.outer * op.turn_tokens + of_block;
+  int head = static_cast<int>(begin.inner) * kHeads;  // of the group's
+
+  std::int64_t next_token = token;
+  int next_head = head, next_heads = steps * kHeads;
+  const T* next = find<T>(part.x, Place{token, first_head + head});
+  if (kWhole && blockIdx.x < op.prefetching_blocks && threadIdx.x == 0 && token < op.tokens) {
+    for (int j = head; j < heads; ++j)
+      prefetch(find<T>(part.x, Place{token, first_head + j}), op.hidden * sizeof(T));
   }
   wait_for_inputs();
 
-  const bool is_cached = heads > 0 && part.cache.data != nullptr;
-  std::int64_t slot = -1, position = at.outer;
-  if (is_cached) slot = integer_at(op.slots, op.slots_are_64_bits, at.outer);
-  if (heads > 0 && !is_v && op.positions != nullptr)
-    position = integer_at(op.positions, op.positions_are_64_bits, at.outer);
-  if (is_v && slot < 0) heads = 0;
   Columns columns[kPairs];
 #pragma unroll
   for (int p = 0; p < kPairs; ++p) columns[p] = columns_of(op, threadIdx.x + p * kLanes, kN);
   uint4 x[kHeads][kPairs][2];
-  const auto load_next = [&](bool is_there, uint4(&head)[kPairs][2]) {
+  const auto load_next = [&](uint4(&to)[kPairs][2]) {
+    const bool is_there = next_heads > 0 && next_token < op.tokens && next_head < heads;
 #pragma unroll
     for (int p = 0; p < kPairs; ++p) {
       const auto [first, first_end, second, second_end] = columns[p];
-      head[p][0] = load_columns<T, kWhole>(next, first, is_there ? first_end : 0);
-      head[p][1] = load_columns<T, kWhole>(next, second, is_there ? second_end : 0);
+      to[p][0] = load_columns<T, kWhole>(next, first, is_there ? first_end : 0);
+      to[p][1] = load_columns<T, kWhole>(next, second, is_there ? second_end : 0);
     }
     next = one_further(next, part.x.inner_stride);
+    --next_heads;
+    if (++next_head < turn_heads) return;
+    next_head = 0, next_token += op.turn_tokens;
+    next = find<T>(part.x, Place{next_token, first_head});
   };
 #pragma unroll
-  for (int k = 0; k < kHeads; ++k) load_next(k < heads, x[k]);
+  for (int k = 0; k < kHeads; ++k) load_next(x[k]);
   float factor[kPairs][2][kN];
   const auto load_weight = [&](int j) {
     const void* weight = part.weight;
-    if (weight != nullptr)
-      weight = static_cast<const char*>(weight) + (first_head + j) * part.weight_head_stride;
+    if (weight != nullptr) weight = static_cast<const char*>(weight) + j * part.weight_head_stride;
 #pragma unroll
     for (int p = 0; p < kPairs; ++p) {
       load_factors<T, kWhole>(
@@ -185,8 +201,7 @@ __global__ void __launch_bounds__(kShortRows) rms_norm_rotated(const __grid_cons
     }
   };
   float cos[kPairs][kN], sin[kPairs][kN];
-  const auto load_table = [&](const void* table, std::int64_t stride, float(&angle)[kPairs][kN]) {
-    const void* const row = static_cast<const char*>(table) + position * stride;
+  const auto load_angles_of = [&](const void* row, float(&angle)[kPairs][kN]) {
     const int end = op.rotary_dim / 2;
 #pragma unroll
     for (int p = 0; p < kPairs; ++p) {
@@ -199,76 +214,89 @@ __global__ void __launch_bounds__(kShortRows) rms_norm_rotated(const __grid_cons
       }
     }
   };
-  if (heads > 0 && !is_v) {
-    load_weight(0);
-    load_table(op.cos, op.cos_stride, cos);
-    load_table(op.sin, op.sin_stride, sin);
-  }
+  if (heads > 0 && !is_v) load_weight(first_head);
   let_next_begin();
 
-  Place in_cache{0, 0};
-  if (slot >= 0) in_cache = place_of<true>(slot, op.cache_slots, op.page_size);
-  char* const cached = static_cast<char*>(part.cache.data) +
-                       in_cache.outer * part.cache.page_stride +
-                       in_cache.inner * part.cache.slot_stride;
-  T* y = find<T>(part.y, first_place);
-  T* copy = reinterpret_cast<T*>(cached + first_head * part.cache.head_stride);
-  for (int j = 0; j < op.group_heads; j += kHeads) {
+  // For all lanes of a block, which add up together.
+  const auto norm_and_turn = [&](const uint4(&x)[kPairs][2], int head, uint4(&result)[kPairs][2]) {
+    float sum = 0;
 #pragma unroll
-    for (int k = 0; k < kHeads; ++k) {
-      if (j + k >= op.group_heads) break;  // for all lanes of the launch: they add up together
-      float sum = 0;
+    for (int p = 0; p < kPairs; ++p) sum += squares<T>(x[p][0]) + squares<T>(x[p][1]);
+    const float rstd = rsqrtf(group_sum(sum, kLanes) * op.inverse + op.eps);
+    if (!is_v && part.weight_head_stride != 0 && head < heads) load_weight(first_head + head);
 #pragma unroll
-      for (int p = 0; p < kPairs; ++p) sum += squares<T>(x[k][p][0]) + squares<T>(x[k][p][1]);
-      const float rstd = rsqrtf(group_sum(sum, kLanes) * op.inverse + op.eps);
-      if (j + k >= heads) continue;
-      if (j + k > 0 && !is_v && part.weight_head_stride != 0) load_weight(j + k);
-      uint4 result[kPairs][2];
-#pragma unroll
-      for (int p = 0; p < kPairs; ++p) {
-        if (is_v) {
-          result[p][0] = x[k][p][0];
-          result[p][1] = x[k][p][1];
-          continue;
-        }
-        float n[2][kN];
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          widen_all<T>(x[k][p][i], n[i]);
-#pragma unroll
-          for (int e = 0; e < kN; ++e) n[i][e] = n[i][e] * rstd * factor[p][i][e];
-          if (op.rounds_twice) widen_all<T>(narrow_all<T>(n[i]), n[i]);
-        }
-        if constexpr (kInterleaved) {
-          const auto [first, first_end, second, second_end] = columns[p];
-#pragma unroll
-          for (int e = 0; e < kN; e += 2) {
-            float* const of_second = n[1] + e;
-            if (first + (kWhole ? 0 : e) < op.rotary_dim)
-              turn(n[0][e], n[0][e + 1], cos[p][e / 2], sin[p][e / 2]);
-            if (second + (kWhole ? 0 : e) < op.rotary_dim)
-              turn(of_second[0], of_second[1], cos[p][(kN + e) / 2], sin[p][(kN + e) / 2]);
-          }
-        } else if (threadIdx.x + p * kLanes < op.turned_pairs) {
-#pragma unroll
-          for (int e = 0; e < kN; ++e) turn(n[0][e], n[1][e], cos[p][e], sin[p][e]);
-        }
-        result[p][0] = narrow_all<T>(n[0]);
-        result[p][1] = narrow_all<T>(n[1]);
+    for (int p = 0; p < kPairs; ++p) {
+      if (is_v) {
+        result[p][0] = x[p][0];
+        result[p][1] = x[p][1];
+        continue;
       }
-      load_next(j + k + kHeads < heads, x[k]);
-      const auto store = [&](T* head) {
+      float n[2][kN];
 #pragma unroll
-        for (int p = 0; p < kPairs; ++p) {
-          const auto [first, first_end, second, second_end] = columns[p];
-          store_columns<T, kWhole>(head, first, first_end, result[p][0]);
-          store_columns<T, kWhole>(head, second, second_end, result[p][1]);
+      for (int i = 0; i < 2; ++i) {
+        widen_all<T>(x[p][i], n[i]);
+#pragma unroll
+        for (int e = 0; e < kN; ++e) n[i][e] = n[i][e] * rstd * factor[p][i][e];
+        if (op.rounds_twice) widen_all<T>(narrow_all<T>(n[i]), n[i]);
+      }
+      if constexpr (kInterleaved) {
+        const auto [first, first_end, second, second_end] = columns[p];
+#pragma unroll
+        for (int e = 0; e < kN; e += 2) {
+          float* const of_second = n[1] + e;
+          if (first + (kWhole ? 0 : e) < op.rotary_dim)
+            turn(n[0][e], n[0][e + 1], cos[p][e / 2], sin[p][e / 2]);
+          if (second + (kWhole ? 0 : e) < op.rotary_dim)
+            turn(of_second[0], of_second[1], cos[p][(kN + e) / 2], sin[p][(kN + e) / 2]);
         }
-      };
-      if (part.y.data != nullptr) store(y);
-      if (slot >= 0) store(copy);
-      y = one_further(y, part.y.inner_stride);
-      copy = one_further(copy, part.cache.head_stride);
+      } else if (threadIdx.x + p * kLanes < op.turned_pairs) {
+#pragma unroll
+        for (int e = 0; e < kN; ++e) turn(n[0][e], n[1][e], cos[p][e], sin[p][e]);
+      }
+      result[p][0] = narrow_all<T>(n[0]);
+      result[p][1] = narrow_all<T>(n[1]);
+    }
+  };
+
+  for (; steps > 0; token += op.turn_tokens, head = 0) {
+    const bool is_there = heads > 0 && token < op.tokens;
+    std::int64_t slot = -1, position = token;
+    if (is_there && part.cache.data != nullptr)
+      slot = integer_at(op.slots, op.slots_are_64_bits, token);
+    if (is_there && !is_v) {
+      if (op.positions != nullptr)
+        position = integer_at(op.positions, op.positions_are_64_bits, token);
+      load_angles_of(static_cast<const char*>(op.cos) + position * op.cos_stride, cos);
+      load_angles_of(static_cast<const char*>(op.sin) + position * op.sin_stride, sin);
+    }
+    Place in_cache{0, 0};
+    if (slot >= 0) in_cache = place_of<true>(slot, op.cache_slots, op.page_size);
+    char* const cached = static_cast<char*>(part.cache.data) +
+                         in_cache.outer * part.cache.page_stride +
+                         in_cache.inner * part.cache.slot_stride;
+    T* y = find<T>(part.y, Place{token, first_head + head});
+    T* copy = reinterpret_cast<T*>(cached + (first_head + head) * part.cache.head_stride);
+    for (; steps > 0 && head < turn_heads; --steps, head += kHeads) {
+#pragma unroll
+      for (int k = 0; k < kHeads; ++k) {
+        uint4 result[kPairs][2];
+        if (head + k < op.group_heads) norm_and_turn(x[k], head + k, result);
+        load_next(x[k]);
+        const auto store = [&](T* to) {
+#pragma unroll
+          for (int p = 0; p < kPairs; ++p) {
+            const auto [first, first_end, second, second_end] = columns[p];
+            store_columns<T, kWhole>(to, first, first_end, result[p][0]);
+            store_columns<T, kWhole>(to, second, second_end, result[p][1]);
+          }
+        };
+        if (is_there && head + k < heads) {
+          if (part.y.data != nullptr) store(y);
+          if (slot >= 0) store(copy);
+        }
+        y = one_further(y, part.y.inner_stride);
+        copy = one_further(copy, part.cache.head_stride);
+      }
     }
   }
 }
@@ -345,19 +373,27 @@ cudaError_t launch(const Rotated& given, cudaStream_t stream) {
   if (error != cudaSuccess) return error;
   std::int64_t heads = 0;
   for (const RotatedPart& part : op.parts) heads += part.heads;
-  constexpr int kFewThreads = 1024;  // of an SM; not measured either
-  const std::int64_t few = std::int64_t{device->multiProcessorCount} * kFewThreads;
-  op.group_heads =
-      static_cast<int>(std::clamp<std::int64_t>(op.tokens * heads * lanes / few, 1, kGroupHeads));
+  const std::int64_t at_a_time = std::int64_t{device->multiProcessorCount} * kThreadsOfSm;
+  op.group_heads = static_cast<int>(
+      std::clamp<std::int64_t>(op.tokens * heads * lanes / at_a_time, 1, kGroupHeads));
   for (RotatedPart& part : op.parts) {
     part.first_group = op.token_groups;
     op.token_groups += (part.heads + op.group_heads - 1) / op.group_heads;
   }
-  op.groups = op.tokens * op.token_groups;
-  const int rows = kShortRows / lanes;
-  const std::int64_t blocks = (op.groups + rows - 1) / rows;
+  // Blocks have all groups of some tokens or, beside each other, of one.
+  const int most = kShortRows / lanes, columns = (op.token_groups - 1) / most + 1;
+  op.turn_tokens = std::max(1, most / op.token_groups);
+  const int of_turn = (op.turn_tokens * op.token_groups - 1) / columns + 1, of_warp = 32 / lanes;
+  const int rows = (of_turn + of_warp - 1) / of_warp * of_warp;
+  const int ahead = pairs_of_lane(pairs) == 1 ? kAhead<1> : kAhead<2>;
+  op.steps =
+      (op.tokens + op.turn_tokens - 1) / op.turn_tokens * ((op.group_heads + ahead - 1) / ahead);
+  const std::int64_t blocks =
+      std::min(op.steps, std::max<std::int64_t>(1, at_a_time / (rows * lanes) / columns));
+  op.steps_of_block = static_cast<int>(op.steps / blocks);
+  op.longer_blocks = static_cast<int>(op.steps % blocks);
   const std::int64_t group_bytes = std::int64_t{op.group_heads} * op.hidden * bytes_of(op.dtype);
-  op.prefetching_blocks = prefetching_blocks(rows * group_bytes, blocks);
+  op.prefetching_blocks = prefetching_blocks(rows * group_bytes, blocks * columns);
   const bool is_whole = are_whole(op);
   const RotatedKernel kernel = with_type(op.dtype, [&](auto x) {
     using T = decltype(x);
@@ -367,7 +403,7 @@ cudaError_t launch(const Rotated& given, cudaStream_t stream) {
     return op.is_interleaved ? kernel_for<T, false, true>(pairs)
                              : kernel_for<T, false, false>(pairs);
   });
-  return launch_overlapping(kernel, {.x = blocks}, dim3(lanes, rows), 0, stream, op);
+  return launch_overlapping(kernel, {.x = blocks, .y = columns}, dim3(lanes, rows), 0, stream, op);
 }
 
 }  // namespace rmsnorm::kernels

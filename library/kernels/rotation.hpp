@@ -28,7 +28,7 @@ struct RotatedPart {
   bool weight_is_fp32;              ///< else it is of x's type
   Cache cache;                      ///< output, too
   int heads;                        ///< of each token; 0 if there is no such part
-  std::int64_t first_group = 0;     ///< set by launch(): of a token's groups of heads
+  int first_group = 0;              ///< set by launch(): of a token's groups of heads
 };
 
 /// A norm and a rotation of each head of q and of k. Columns that are turned together, a and b, are
@@ -72,8 +72,11 @@ struct Rotated {
   int rest = 0;                     ///< the first column of the other pairs
   int middle = 0;                   ///< the first column of the second vectors of those
   int group_heads = 0;              ///< the most heads of a group
-  std::int64_t token_groups = 0;    ///< groups of heads of a token
-  std::int64_t groups = 0;          ///< of all tokens
+  int token_groups = 0;             ///< groups of heads of a token
+  int turn_tokens = 0;              ///< tokens that a block has at a time
+  std::int64_t steps = 0;           ///< of all blocks beside each other
+  int steps_of_block = 0;           ///< at least
+  int longer_blocks = 0;            ///< the first, which have one step more
   unsigned prefetching_blocks = 0;  ///< see prefetching_blocks() in launch.hpp
 };
 
