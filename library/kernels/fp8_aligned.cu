@@ -243,7 +243,13 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
       const int i = threadIdx.x / kLanes * kLanes + k * threads;
       if (threadIdx.x % kPart == 0 && i < end) store_scale(op, scales, i / kVectorsOfGroup, scale);
     }
-    const float inverse = kScales == Scales::given ? 1 / scale : reciprocal(scale);
+    float inverse;
+    if constexpr (kScales == Scales::powers) {
+      inverse = reciprocal_of_power(
+          choose_powers<kElements>(op, powers, largest, limit, type, threadIdx.x, threads, end));
+    } else {
+      inverse = kScales == Scales::given ? 1 / scale : reciprocal(scale);
+    }
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int i = threadIdx.x + k * threads;
@@ -253,8 +259,8 @@ __global__ void __launch_bounds__(kMost<kRowThreads>, kMinBlocks<kRowThreads, kR
         factor = __shfl_sync(0xffffffff, inverse, group * kPart, kLanes);
       }
       if constexpr (kScales == Scales::powers) {
-        factor = reciprocal_of_power(
-            choose_power<kElements>(op, powers, largest[k], limit, type, i, end));
+        factor = __shfl_sync(
+            0xffffffff, inverse, k * kPowerPart<kElements, kVectors>, kScaleBlock / kElements);
       }
       const Quantized<kElements> quantized = quantize<kElements>(value[k], factor, type);
       if (kFull ? exists : i < end) y[i] = quantized;

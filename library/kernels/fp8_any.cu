@@ -84,12 +84,12 @@ __global__ void __launch_bounds__(kMaxMixedThreads, kThreadsOnSm / kMaxMixedThre
       if (op.norm.data != nullptr) store_group<kWhole>(stored, i, hidden, norm);
     }
     if (has_powers || op.scales == Scales::groups) {
-      const float largest = largest_of<kGroup>(norm.number);
+      const float largest[] = {largest_of<kGroup>(norm.number)};
       if (has_powers) {
-        scale = choose_power<kGroup>(op, powers, largest, limit, op.y_dtype, i, groups);
+        scale = choose_powers<kGroup>(op, powers, largest, limit, op.y_dtype, i, 0, groups);
       } else {
         constexpr int kLanes = kScaleGroup / kGroup;
-        scale = scale_for(warp_reduce(largest, kLanes, Larger()), limit, op.y_dtype);
+        scale = scale_for(warp_reduce(largest[0], kLanes, Larger()), limit, op.y_dtype);
         if (i % kLanes == 0 && i < groups) store_scale(op, scales, i / kLanes, scale);
       }
     }

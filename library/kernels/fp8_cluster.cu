@@ -177,14 +177,14 @@ __global__ void __launch_bounds__(kMaxClusterThreads, kMinBlocks<kScales, kResid
       const int i = of_thread(k);
       float* const value = kept[kKeeps<kScales> ? k : 0];
       if constexpr (!kKeeps<kScales>) norm_of(k, value);
-      const float largest = largest_of<kElements>(value);
+      const float largest[] = {largest_of<kElements>(value)};
       if constexpr (kScales == Scales::groups) {
-        scale = scale_for(warp_reduce(largest, kLanes, Larger()), limit, type);
+        scale = scale_for(warp_reduce(largest[0], kLanes, Larger()), limit, type);
         inverse = reciprocal(scale);
         if (i % kLanes == 0 && i < end) store_scale(op, scales, i / kLanes, scale);
       } else if constexpr (kScales == Scales::powers) {
-        inverse =
-            reciprocal_of_power(choose_power<kElements>(op, powers, largest, limit, type, i, end));
+        inverse = reciprocal_of_power(
+            choose_powers<kElements>(op, powers, largest, limit, type, i, 0, end));
       }
       const Quantized<kElements> quantized = quantize<kElements>(value, inverse, type);
       if (i >= end) continue;

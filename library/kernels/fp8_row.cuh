@@ -112,25 +112,36 @@ __device__ inline void fill_tiles(const Fp8Norm& op, char* of_row, int thread, i
   }
 }
 
-/// The power of some lanes, of the largest number of each of them, which is 0 or more. The first of
-/// them stores it, if its row has that vector.
+/// Lanes that have the power of one of kVectors vectors of kColumns, of those that share a power.
+template <int kColumns, int kVectors>
+constexpr int kPowerPart = kScaleBlock / kColumns / (kVectors <= 2 ? kVectors : 4);
+
+/// The powers of some lanes, of the largest numbers of their vectors, which are 0 or more. They
+/// share them out, as warp_reduce_each() does: each kPowerPart-th part of them has one, the first
+/// that of vector 0, and its first lane stores it, if the row has that vector.
 /// \tparam kColumns  of a lane's vector
-/// \param i  the number of the vector, of `end`
-template <int kColumns>
-__device__ float choose_power(
-    const Fp8Norm& op, const PowersOfRow& powers, float largest, float limit, Dtype type, int i,
-    int end) {
+/// \param i       the number of a lane's first vector, of `end`
+/// \param stride  from one of its vectors to the next
+template <int kColumns, int kVectors>
+__device__ float choose_powers(
+    const Fp8Norm& op, const PowersOfRow& powers, const float (&largest)[kVectors], float limit,
+    Dtype type, int i, int stride, int end) {
   static_assert(kScaleBlock == 32 && kScaleGroup == 128 && (kColumns == 4 || kColumns == 8));
-  constexpr int kLanes = kScaleBlock / kColumns;
+  constexpr int kLanes = kScaleBlock / kColumns, kPart = kPowerPart<kColumns, kVectors>;
+  float most[kLanes / kPart] = {};
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) most[k] = largest[k];
+  float of_part = warp_reduce_each(most, kLanes, Larger());
   const bool is_group = op.power_columns == kScaleGroup;
-  largest = warp_reduce(largest, kLanes, Larger());
   if (is_group) {
-    largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, kLanes));
-    largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, 2 * kLanes));
+    of_part = fmaxf(of_part, __shfl_xor_sync(0xffffffff, of_part, kLanes));
+    of_part = fmaxf(of_part, __shfl_xor_sync(0xffffffff, of_part, 2 * kLanes));
   }
-  const float power = power_for(largest, limit, type);
+  const float power = power_for(of_part, limit, type);
+  const int lane = i % kLanes;
+  i += lane / kPart * stride - lane;
   const int shift = (kColumns == 4 ? 3 : 2) + (is_group ? 2 : 0);  // of the number of lanes
-  if (i >> shift << shift == i && i < end) powers.store(i >> shift, power);
+  if (lane % kPart == 0 && i >> shift << shift == i && i < end) powers.store(i >> shift, power);
   return power;
 }
 
