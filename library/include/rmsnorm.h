@@ -390,9 +390,9 @@ rmsnorm_status rmsnorm_forward_rotated(
     const DLTensor* slots, rmsnorm_rotation rotation, rmsnorm_rounding rounding, float eps,
     float weight_bias, struct CUstream_st* stream);
 
-#define RMSNORM_MOST_RANKS 8            /**< Of a sum. */
-#define RMSNORM_MOST_RANK_COLUMNS 16384 /**< Of its rows. */
-#define RMSNORM_RANKS_HEADER_BYTES 8192 /**< What a rank's buffer begins with: flags. */
+#define RMSNORM_MOST_RANKS 8             /**< Of a sum. */
+#define RMSNORM_MOST_RANK_COLUMNS 16384  /**< Of its rows. */
+#define RMSNORM_RANKS_HEADER_BYTES 16384 /**< What a rank's buffer begins with: flags. */
 
 /** EXPERIMENTAL, as all that follows: not measured on several GPUs yet, and it may change.
  *

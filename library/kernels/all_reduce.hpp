@@ -12,7 +12,8 @@
 namespace rmsnorm::kernels {
 
 constexpr int kMostRanks = 8;
-constexpr int kMostRankBlocks = 64;  ///< of a rank, on every GPU: block b meets those of its number
+constexpr int kMostRankBlocks =
+    128;  ///< of a rank, on every GPU: block b meets those of its number
 constexpr int kMostRankHidden = 16384;  ///< 1024 threads have 16 columns each
 
 /// What a rank's buffer begins with; zeros before the first call. Its inbox is behind: two halves,
@@ -24,7 +25,7 @@ struct RankHeader {
   /// What a peer's block stores when it has come to a meeting: its number, and its call's shape.
   alignas(256) unsigned long long flags[kMostRankBlocks][kMostRanks];
 };
-constexpr std::size_t kRankHeaderBytes = 8192;
+constexpr std::size_t kRankHeaderBytes = 16384;
 static_assert(sizeof(RankHeader) <= kRankHeaderBytes);
 
 /// Why a call ended without its peers. In memory that the host can read, too.

@@ -302,7 +302,7 @@ class Operators(unittest.TestCase):
             torch.distributed.init_process_group(
                 "gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
             self.addCleanup(torch.distributed.destroy_process_group)
-            buffer = torch.zeros(8192 + 2 * 480, dtype=torch.uint8)
+            buffer = torch.zeros(16384 + 2 * 480, dtype=torch.uint8)
             ranks = rmsnorm.Ranks(buffers=[buffer])
             self.assertEqual((ranks.rank, ranks.ranks, ranks.room), (0, 1, 480))
             x, weight = random(3, 5, 8), random(8)

@@ -29,7 +29,7 @@ import rmsnorm  # noqa: E402
 from rmsnorm import binding  # noqa: E402
 
 EPS = 1e-6
-HEADER = 8192
+HEADER = 16384
 DIES = 9  # the exit code of a rank that dies
 
 

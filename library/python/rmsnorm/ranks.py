@@ -15,7 +15,7 @@ from torch._C import _increment_version
 from . import binding
 from .operators import _define, _look_at
 
-_HEADER_BYTES = 8192  # RMSNORM_RANKS_HEADER_BYTES
+_HEADER_BYTES = 16384  # RMSNORM_RANKS_HEADER_BYTES
 _MOST_RANKS, _MOST_COLUMNS = 8, 16384
 _known = {}  # Ranks by their names, which are what operators take
 _numbers = itertools.count()
@@ -32,7 +32,7 @@ class Ranks:
         by NCCL where that is the group's backend.
     limit: for how many seconds a kernel waits for another rank.
     buffers: a tensor of uint8 of each rank, as this process reaches it, all of one size, in place of
-        PyTorch's symmetric memory. It takes twice `bytes`, and 8192.
+        PyTorch's symmetric memory. It takes twice `bytes`, and 16384.
 
     A rank that does not come ends a sum in NaN: the next call, and status(), raise a Failure that
     names it. Memory that cannot be reached is an Error, on all ranks. Only close() frees a group."""
