@@ -366,7 +366,7 @@ TEST_CASE("what cannot be a sum over ranks is refused before anything is launche
   refused(RMSNORM_BAD_VALUE, "ranks is 9: it needs to be 1 to 8", second, kBytes, 0, 9);
   refused(RMSNORM_BAD_VALUE, "rank is 2: it needs to be 0 to 1", second, kBytes, 2);
   refused(RMSNORM_BAD_VALUE, "limit_ms is 0: it needs to be 1 or more", second, kBytes, 0, 2, 0);
-  refused(RMSNORM_BAD_VALUE, "bytes is 100: it needs to be 8224 to 4294967296", second, 100);
+  refused(RMSNORM_BAD_VALUE, "bytes is 100: it needs to be 16416 to 4294967296", second, 100);
   CHECK(rmsnorm_ranks_create(nullptr, kBytes, 0, 1, 1, &made) == RMSNORM_BAD_POINTER);
   CHECK(rmsnorm_ranks_create(nullptr, kBytes, 0, 1, 1, nullptr) == RMSNORM_BAD_POINTER);
   CHECK(rmsnorm_ranks_reset(nullptr) == RMSNORM_BAD_POINTER);

@@ -1,5 +1,8 @@
 // The backward pass of a norm with a gate: x, z and dy once, dx and dz once. What the forward pass
 // knew is computed again.
+#include <cuda_pipeline.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -47,6 +50,11 @@ __device__ float2 place_sums(float2 value, float2* partial) {
   return {group_sum(value.x, 32), group_sum(value.y, 32)};
 }
 
+/// Do rows wait in shared memory? Then a thread copies its own vectors of the next row there while it
+/// has one, and no barrier is needed. fp32 would need more than some GPUs have.
+template <class T, bool kWhole>
+constexpr bool kIsStaged = kWhole && sizeof(T) == 2;
+
 /// A block has blockDim.y rows of head blockIdx.y at a time, and all blocks together have
 /// neighbouring ones. If kWhole, all rows are whole vectors at 16-byte addresses. kFirst: as in the
 /// operation. If kPlain, all rows of a head are at one distance.
@@ -71,24 +79,53 @@ __global__ void __launch_bounds__(kMaxGatedThreads, 1)
   __shared__ float2 partial[2][kMaxGatedThreads / 32];
   int turn = 0;  // two sums one after the other have different memory
   const int step = gridDim.x * blockDim.y;
-  // While any place of the block has a row: no thread must miss a shuffle or a barrier.
-  for (int row = blockIdx.x * blockDim.y + threadIdx.y; row < op.rows + int(threadIdx.y);
-       row += step, turn = 1 - turn) {
-    const int hidden = row < op.rows ? op.hidden : 0;
-    const auto find_row = [&](int tensor, int number) {
-      const Place at = kPlain ? Place{0, number} : place_of<false>(number, op.rows, op.inner);
-      return find_any<T>(op.tensors[tensor], op.further[tensor], at, kPlain ? 0 : op.period, head);
-    };
-    uint4 of_x[kVectors], of_z[kVectors], of_dy[kVectors];
-    const T *x = find_row(Op::kX, row), *z = find_row(Op::kZ, row), *dy = find_row(Op::kDy, row);
+  const auto find_row = [&](int tensor, int number) {
+    const Place at = kPlain ? Place{0, number} : place_of<false>(number, op.rows, op.inner);
+    return find_any<T>(op.tensors[tensor], op.further[tensor], at, kPlain ? 0 : op.period, head);
+  };
+  constexpr bool kStaged = kIsStaged<T, kWhole>;
+  extern __shared__ uint4 shared[];
+  const auto slot = [&](int stage, int tensor, int k) -> uint4& {
+    const int threads = blockDim.x * blockDim.y, thread = threadIdx.y * blockDim.x + threadIdx.x;
+    return shared[((stage * 3 + tensor) * kVectors + k) * threads + thread];
+  };
+  const auto begin_copies = [&](int number, int stage) {
+    if (number < op.rows) {
+      for (const int tensor : {Op::kX, Op::kZ, Op::kDy}) {
+        const auto* const from = reinterpret_cast<const uint4*>(find_row(tensor, number));
 #pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-      of_x[k] = load_vector<T, kWhole>(x, vector(k), hidden);
-      of_z[k] = load_vector<T, kWhole>(z, vector(k), hidden);
-      of_dy[k] = load_vector<T, kWhole>(dy, vector(k), hidden);
+        for (int k = 0; k < kVectors; ++k) {
+          if (vector(k) * kN < op.hidden)
+            __pipeline_memcpy_async(&slot(stage, tensor, k), from + vector(k), sizeof(uint4));
+        }
+      }
     }
-    if (kWhole && threadIdx.x == 0 && row + step < op.rows) {  // the next row's way is shorter then
-      for (const int tensor : {Op::kX, Op::kZ, Op::kDy})
+    __pipeline_commit();
+  };
+  const int first_row = blockIdx.x * blockDim.y + threadIdx.y;
+  if (kStaged) begin_copies(first_row, 0);
+  // While any place of the block has a row: no thread must miss a shuffle or a barrier.
+  for (int row = first_row; row < op.rows + int(threadIdx.y); row += step, turn = 1 - turn) {
+    const int hidden = row < op.rows ? op.hidden : 0;
+    uint4 of_x[kVectors], of_z[kVectors], of_dy[kVectors];
+    if constexpr (kStaged) {
+      begin_copies(row + step, 1 - turn);
+      __pipeline_wait_prior(1);  // this row's vectors are in its slots
+    }
+    const auto take = [&](int tensor, uint4* vectors) {
+      const T* const from = kStaged ? nullptr : find_row(tensor, row);
+#pragma unroll
+      for (int k = 0; k < kVectors; ++k) {
+        if constexpr (kStaged) {
+          vectors[k] = vector(k) * kN < hidden ? slot(turn, tensor, k) : make_uint4(0, 0, 0, 0);
+        } else {
+          vectors[k] = load_vector<T, kWhole>(from, vector(k), hidden);
+        }
+      }
+    };
+    take(Op::kX, of_x), take(Op::kZ, of_z), take(Op::kDy, of_dy);
+    if (kWhole && !kStaged && threadIdx.x == 0 && row + step < op.rows) {  // the next row's way
+      for (const int tensor : {Op::kX, Op::kZ, Op::kDy})                   // is shorter then
         prefetch(find_row(tensor, row + step), op.hidden * sizeof(T));
     }
 
@@ -138,7 +175,8 @@ __global__ void __launch_bounds__(kMaxGatedThreads, 1)
   let_next_begin();
   if (sums == nullptr) return;
 
-  extern __shared__ float of_place[];  // (blockDim.y, hidden)
+  auto* const of_place = reinterpret_cast<float*>(shared);  // (blockDim.y, hidden)
+  if (kStaged && blockDim.y > 1) __syncthreads();           // nobody reads a slot any more
   sums += (blockIdx.x * std::int64_t{gridDim.y} + head) * op.hidden;
   auto* const to = blockDim.y == 1 ? sums : of_place + threadIdx.y * op.hidden;
 #pragma unroll
@@ -150,6 +188,15 @@ __global__ void __launch_bounds__(kMaxGatedThreads, 1)
     }
   }
   if (blockDim.y > 1) add_places(of_place, sums, op.hidden);
+}
+
+/// Dynamic shared memory of a block: stages or, after all rows, the sums of its places.
+std::int64_t shared_bytes(const Shape& shape, const GatedBackward& op, bool is_staged) {
+  const std::int64_t threads = shape.threads * shape.places;
+  const std::int64_t staged =
+      is_staged ? 2 * 3 * sizeof(uint4) * kGatedColumns / 8 * threads : 0;  // of 16 bits
+  const std::int64_t sums = shape.places > 1 ? shape.places * op.hidden * sizeof(float) : 0;
+  return std::max(staged, sums);
 }
 
 /// Are all rows whole vectors of 16 bytes, at 16-byte addresses?
@@ -173,19 +220,23 @@ cudaError_t launch(const GatedBackward& given, cudaStream_t stream) {
   op.inverse = 1.0f / static_cast<float>(op.hidden);
   const Shape shape = shape_for(op.rows, op.hidden, op.heads);
   float* const sums = op.dweight == nullptr ? nullptr : op.workspace;
-  const int bytes = shape.places > 1 ? shape.places * op.hidden * int{sizeof(float)} : 0;
+  int most = 0;
+  if (const cudaError_t found = most_shared_bytes(&most); found != cudaSuccess) return found;
+  const bool has_16_bits = op.dtype != Dtype::fp32;
+  const bool is_whole = are_whole(op) && shared_bytes(shape, op, has_16_bits) <= most;
+  const auto bytes = static_cast<int>(shared_bytes(shape, op, is_whole && has_16_bits));
   const cudaError_t error = with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
     using T = decltype(x);
     using W = decltype(weight);
     const auto kernel_for = [&]<bool kFirst>(std::bool_constant<kFirst>) {
       const bool is_plain = op.inner >= op.rows && op.period == 0;
-      return !are_whole(op) ? rms_norm_gated_backward<T, W, false, kFirst, false>
-             : is_plain     ? rms_norm_gated_backward<T, W, true, kFirst, true>
-                            : rms_norm_gated_backward<T, W, true, kFirst, false>;
+      return !is_whole  ? rms_norm_gated_backward<T, W, false, kFirst, false>
+             : is_plain ? rms_norm_gated_backward<T, W, true, kFirst, true>
+                        : rms_norm_gated_backward<T, W, true, kFirst, false>;
     };
     const auto kernel =
         op.gates_first ? kernel_for(std::true_type()) : kernel_for(std::false_type());
-    return launch_overlapping(
+    return launch_staged(
         kernel, {.x = shape.blocks, .y = op.heads}, dim3(shape.threads, shape.places), bytes,
         stream, op, sums);
   });
