@@ -1,8 +1,8 @@
 // Lesson 15 - Clusters
-// Changed    a long row is shared by up to 8 blocks, a cluster, which send each other partial sums.
+// Changed    a long row is shared by up to 8 blocks, a cluster: copies that count their bytes bring it
+//            to their shared memory, stores that count theirs send each other's partial sums.
 // Unchanged  lesson 12, for rows of up to 16384 columns.
-// Expect     room for rows of 512 KiB; no more speed where a row fits an SM.
-#include <cooperative_groups.h>
+// Expect     the speed of a copy for rows of up to 256 KiB.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -14,8 +14,6 @@
 #include "common/operations/rms_norm.hpp"
 
 namespace {
-
-namespace cg = cooperative_groups;
 
 /// Sum over the kThreads threads of a row. Every thread gets it.
 template <int kThreads>
@@ -86,69 +84,20 @@ __device__ float element(const uint4& vector, int e) {
 template <int kThreads>
 constexpr int kBlock = kThreads <= 32 ? 128 : kThreads;
 
-/// Arrives at the cluster's first barrier. It hands nothing on: nothing is written yet.
-__device__ void arrive_first() {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-#endif
-}
-
-constexpr int kMaxCluster = 8;        // blocks that share a row, on every GPU with clusters
-constexpr int kClusterThreads = 512;  // of each of them, at most
-constexpr int kClusterVectors = 8;    // of the row, that each thread keeps
-
-// [cluster_sum]
-/// Sum over the threads of a cluster, which all have called arrive_first().
-/// Every thread gets it.
-__device__ float cluster_sum(float value) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900  // Hopper
-  __shared__ float partial[kMaxCluster * kClusterThreads / 32];
-  const auto cluster = cg::this_cluster();
-  const int warps = blockDim.x / 32, blocks = cluster.num_blocks();
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  value = row_sum<32>(value);
-  cluster.barrier_wait();  // every block has begun: its partial[] is there
-  if (lane < blocks) {     // a lane for each block
-    const int place = cluster.block_rank() * warps + warp;
-    *cluster.map_shared_rank(&partial[place], lane) = value;
-  }
-  cluster.sync();  // every warp's sum is in every block's partial[]
-  value = 0;
-  for (int i = lane; i < blocks * warps; i += 32) value += partial[i];
-  return row_sum<32>(value);
-#else
-  return value;  // unsupported() keeps long rows away
-#endif
-}
-// [cluster_sum]
-
-// [kernel]
-template <class T, class W, int kThreads, int kVectors, bool kIsCluster>
+template <class T, class W, int kThreads, int kVectors>
 __global__ void __launch_bounds__(  // most threads, fewest blocks per SM
     kBlock<kThreads>, threads_on_sm<W, kVectors>() / kBlock<kThreads>)
-    rms_norm_clusters(
+    rms_norm_one_block(
         const uint4* __restrict__ x,       // (rows, vectors)  read once
         const uint4* __restrict__ weight,  // (vectors of W)   once a warp
         uint4* __restrict__ y,             // (rows, vectors)  written once
-        int rows, int vectors, int cluster, float eps, float bias) {
-  if constexpr (kIsCluster) arrive_first();
-  const int blocks = kIsCluster ? cluster : 1;  // that share a row
-  const int group = blockIdx.x / blocks;        // this block's, in the grid
-  const auto row = group * std::int64_t{blockDim.y} + threadIdx.y;
+        int rows, int vectors, float eps, float bias) {
+  const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
   y += row * vectors;  // in 64 bits: rows * hidden can exceed 2^31
   const auto keep = cuda::access_property::persisting();  // = evict_last
   x = cuda::associate_access_property(x + row * vectors, keep);
-  const int rank = blockIdx.x % blocks;
-  const int part = (vectors - 1) / blocks + 1;  // of a block
-  const int begin = rank * part + threadIdx.x;
-  const int end = row < rows ? min(vectors, (rank + 1) * part) : 0;
-  const int threads = kIsCluster ? blockDim.x : kThreads;
-  // In a cluster, only the last vector of a thread may be missing. To ask
-  // for each of them takes more registers than there are.
-  const auto exists = [&](int k, int i) {
-    if (kIsCluster && k < kVectors - 1) return true;
-    return i < end;
-  };
+  const int end = row < rows ? vectors : 0;  // a place behind them idles
+  const int end_of_weight = weight == nullptr ? 0 : end;
   constexpr int kParts = sizeof(W) / sizeof(T);    // of weight, for one of x
   constexpr bool kEarly = kVectors * kParts <= 4;  // else registers run short
   uint4 v[kVectors], w[kEarly ? kVectors : 1][kParts];
@@ -169,14 +118,14 @@ __global__ void __launch_bounds__(  // most threads, fewest blocks per SM
   if (kEarly && weight != nullptr) {
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
-      const int i = begin + k * threads;
-      load_weight(exists(k, i), i, w[k]);
+      const int i = threadIdx.x + k * kThreads;
+      load_weight(i < end, i, w[k]);
     }
   }
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    const int i = begin + k * threads;
-    v[k] = exists(k, i) ? x[i] : make_uint4(0, 0, 0, 0);
+    const int i = threadIdx.x + k * kThreads;
+    v[k] = i < end ? x[i] : make_uint4(0, 0, 0, 0);  // nothing to the sum
   }
   let_next_begin();  // it waits for this kernel's end before it reads
   float sum = 0;
@@ -187,13 +136,13 @@ __global__ void __launch_bounds__(  // most threads, fewest blocks per SM
       sum += element<T>(u, e) * element<T>(u, e);
     }
   }
-  sum = kIsCluster ? cluster_sum(sum) : row_sum<kThreads>(sum);
+  sum = row_sum<kThreads>(sum);
   const float rstd = rsqrtf(sum / (kSize<T> * vectors) + eps);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    const int i = begin + k * threads;
+    const int i = threadIdx.x + k * kThreads;
     uint4* const factors = w[kEarly ? k : 0];
-    if (!kEarly && weight != nullptr) load_weight(exists(k, i), i, factors);
+    if (!kEarly) load_weight(i < end_of_weight, i, factors);
     uint4 result;
 #pragma unroll
     for (int e = 0; e < kSize<T>; ++e) {
@@ -202,25 +151,182 @@ __global__ void __launch_bounds__(  // most threads, fewest blocks per SM
       const float value = element<T>(v[k], e) * rstd * factor;
       reinterpret_cast<T*>(&result)[e] = static_cast<T>(value);  // rounded
     }
-    if (exists(k, i)) y[i] = result;
+    if (i < end) y[i] = result;
   }
+}
+
+/// A barrier in shared memory, which counts the bytes that have arrived.
+using Mbarrier = std::uint64_t;
+
+constexpr int kMaxCluster = 8;        // blocks that share a row, on every GPU with clusters
+constexpr int kClusterThreads = 512;  // of each of them, at most
+constexpr int kClusterVectors = 4;    // of the row, for each thread
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900  // Hopper
+/// An address in shared memory as PTX wants it.
+__device__ unsigned shared_address(const void* address) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(address));
+}
+
+/// What has this address in the running block, in block `rank` of the cluster.
+__device__ unsigned address_in_block(int rank, unsigned own) {
+  unsigned remote;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(own), "r"(rank));
+  return remote;
+}
+
+/// Makes a barrier that one thread arrives at: this one, which says how many bytes will come.
+__device__ void expect_bytes(Mbarrier* barrier, int bytes) {
+  const unsigned address = shared_address(barrier);
+  asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(address) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");  // for all who add to it
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
+               : "memory");
+}
+
+/// Waits until the barrier has counted all of them.
+__device__ void wait_for_bytes(const Mbarrier* barrier) {
+  for (unsigned done = 0; done == 0;) {
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], 0; selp.b32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(shared_address(barrier))
+        : "memory");
+  }
+}
+
+/// Begins to copy to shared memory; the barrier counts the bytes. Like the loads of lesson 9, it
+/// asks the L2 cache to keep them rather than others.
+__device__ void copy_bulk(void* to, const void* from, int bytes, Mbarrier* barrier) {
+  std::uint64_t keep;
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(keep));
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1], %2, [%3], %4;" ::"r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(keep)
+      : "memory");
+}
+
+/// Stores a number in block `rank` of the cluster; the barrier there counts its 4 bytes.
+__device__ void send(float* to, float value, Mbarrier* barrier, int rank) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(
+                   address_in_block(rank, shared_address(to))),
+               "f"(value), "r"(address_in_block(rank, shared_address(barrier)))
+               : "memory");
+}
+
+/// Arrives at the cluster's barrier. It hands nothing on.
+__device__ void arrive_at_cluster() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
+/// Waits until all threads of the cluster have arrived there.
+__device__ void wait_for_cluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// [cluster_sum]
+/// Sum over the threads of a cluster, in which all blocks have begun. Every
+/// thread gets it. `partial` is for all warps of the cluster.
+__device__ float cluster_sum(float value, int blocks, int rank, float* partial, Mbarrier* arrived) {
+  const int warps = blockDim.x / 32, lane = threadIdx.x % 32;
+  value = row_sum<32>(value);
+  if (lane < blocks) {  // a lane for each block
+    const int place = rank * warps + threadIdx.x / 32;
+    send(&partial[place], value, arrived, lane);
+  }
+  wait_for_bytes(arrived);  // every warp's sum is in this block's partial[]
+  value = 0;
+  for (int i = lane; i < blocks * warps; i += 32) value += partial[i];
+  return row_sum<32>(value);
+}
+// [cluster_sum]
+#endif
+
+// [kernel]
+template <class T, class W>
+__global__ void __launch_bounds__(  // fewer with more registers
+    kClusterThreads, sizeof(W) == sizeof(T) ? 3 : 2)
+    rms_norm_clusters(
+        const uint4* __restrict__ x,       // (rows, vectors)  read once
+        const uint4* __restrict__ weight,  // (vectors of W)   once a row
+        uint4* __restrict__ y,             // (rows, vectors)  written once
+        int blocks, int vectors, float eps, float bias) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  __shared__ uint4 staged[kClusterThreads * kClusterVectors];  // 32 KiB
+  __shared__ float partial[kMaxCluster * kClusterThreads / 32];
+  __shared__ Mbarrier x_arrived, sums_arrived;
+  const int rank = blockIdx.x % blocks;         // of the row's blocks
+  const int part = (vectors - 1) / blocks + 1;  // of a block
+  const int begin = rank * part, mine = min(part, vectors - begin);
+  const std::int64_t row = blockIdx.x / blocks;
+  x += row * vectors + begin;
+  y += row * vectors + begin;
+  if (threadIdx.x == 0) {
+    const int sums = blocks * blockDim.x / 32;
+    expect_bytes(&sums_arrived, sums * int{sizeof(float)});
+    expect_bytes(&x_arrived, mine * int{sizeof(uint4)});
+  }
+  arrive_at_cluster();
+  wait_for_inputs();  // nothing that a kernel may have written is read above
+  if (threadIdx.x == 0) {
+    copy_bulk(staged, x, mine * int{sizeof(uint4)}, &x_arrived);
+  }
+  constexpr int kParts = sizeof(W) / sizeof(T);  // of weight, for one of x
+  uint4 w[kClusterVectors][kParts];
+#pragma unroll
+  for (int k = 0; k < kClusterVectors; ++k) {
+    const int i = threadIdx.x + k * blockDim.x;
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) {
+      w[k][p] = ones<W>();
+      if (weight == nullptr || i >= mine) continue;
+      w[k][p] = weight[(begin + i) * kParts + p];
+    }
+  }
+  wait_for_cluster();  // every block has begun, its barriers are there
+  wait_for_bytes(&x_arrived);
+  let_next_begin();  // it waits for this kernel's end before it reads
+  float sum = 0;
+  for (int i = threadIdx.x; i < mine; i += blockDim.x) {
+#pragma unroll
+    for (int e = 0; e < kSize<T>; ++e) {
+      sum += element<T>(staged[i], e) * element<T>(staged[i], e);
+    }
+  }
+  sum = cluster_sum(sum, blocks, rank, partial, &sums_arrived);
+  const float rstd = rsqrtf(sum / (kSize<T> * vectors) + eps);
+#pragma unroll
+  for (int k = 0; k < kClusterVectors; ++k) {
+    const int i = threadIdx.x + k * blockDim.x;
+    if (i >= mine) break;
+    uint4 result;
+#pragma unroll
+    for (int e = 0; e < kSize<T>; ++e) {
+      const uint4& factors = w[k][e / kSize<W>];
+      const float factor = element<W>(factors, e % kSize<W>) + bias;
+      const float value = element<T>(staged[i], e) * rstd * factor;
+      reinterpret_cast<T*>(&result)[e] = static_cast<T>(value);  // rounded
+    }
+    y[i] = result;
+  }
+#endif
 }
 // [kernel]
 
 /// How rows are spread over threads, and the kernel for that.
 struct Shape {
   int threads, rows, columns;  // of a row, of a block, of a thread
-  void (*kernel)(const uint4*, const uint4*, uint4*, int, int, int, float, float);
+  void (*kernel)(const uint4*, const uint4*, uint4*, int, int, float, float);
   bool is_cluster = false;  // as many blocks share a row as it takes
 };
 template <class T, class W, int kThreads, int kColumns>
 constexpr Shape kShape = {
     kThreads, kBlock<kThreads> / kThreads, kColumns,
-    rms_norm_clusters<T, W, kThreads, kColumns / kSize<T>, false>};
+    rms_norm_one_block<T, W, kThreads, kColumns / kSize<T>>};
 template <class T, class W>
 constexpr Shape kClusterShape = {
-    kClusterThreads, 1, kClusterVectors* kSize<T>,
-    rms_norm_clusters<T, W, kClusterThreads, kClusterVectors, true>, true};
+    kClusterThreads, 1, kClusterVectors* kSize<T>, rms_norm_clusters<T, W>, true};
 
 /// The first with room for a row is taken, or the last.
 template <class T, class W>
@@ -245,11 +351,10 @@ int blocks_for(const rmsnorm::TypedRmsNorm& p, const Shape& shape) {
   return shape.is_cluster ? (p.hidden - 1) / (shape.threads * shape.columns) + 1 : 1;
 }
 
-/// Threads of a row in each of its blocks. In a cluster they are so few that all vectors of a
-/// thread exist but the last, and whole warps.
+/// Threads of a row in each of its blocks: whole warps.
 int threads_for(const rmsnorm::TypedRmsNorm& p, const Shape& shape) {
-  const int part = shape.columns * blocks_for(p, shape);  // of a row, with a thread in each block
-  return shape.is_cluster ? ((p.hidden - 1) / part / 32 + 1) * 32 : shape.threads;
+  const int columns = shape.columns * blocks_for(p, shape);  // of a thread in each block
+  return shape.is_cluster ? ((p.hidden - 1) / columns / 32 + 1) * 32 : shape.threads;
 }
 
 cudaError_t find_major(int* major) {  // of the current device's compute capability
@@ -271,7 +376,7 @@ std::string unsupported(const rmsnorm::TypedRmsNorm& p) {
   const Shape& shape = shape_for(p);
   if (!shape.is_cluster) return "";
   if (blocks_for(p, shape) > kMaxCluster) {
-    return "15_clusters has room for rows of 512 KiB: 8 blocks of 512 threads keep 8 vectors each";
+    return "15_clusters has room for rows of 256 KiB: 8 blocks have 32 KiB of shared memory for x";
   }
   int major = 0;
   if (find_major(&major) == cudaSuccess && major >= 9) return "";
@@ -302,8 +407,8 @@ cudaError_t launch(const rmsnorm::TypedRmsNorm& p, cudaStream_t stream) {
   config.numAttrs = major < 9 ? 0 : shape.is_cluster ? 2 : 1;
   return cudaLaunchKernelEx(
       &config, shape.kernel, static_cast<const uint4*>(p.x), static_cast<const uint4*>(p.weight),
-      static_cast<uint4*>(p.y), p.rows, p.hidden / (16 / bytes_of(p.dtype)), blocks, p.eps,
-      p.weight_bias);
+      static_cast<uint4*>(p.y), shape.is_cluster ? blocks : p.rows,
+      p.hidden / (16 / bytes_of(p.dtype)), p.eps, p.weight_bias);
 }
 
 /// x and y once, the weight once a warp. A weight of 4 bytes for an x of 2 is two loads: each of
@@ -326,7 +431,7 @@ int sum_depth(const rmsnorm::TypedRmsNorm& p) {
 const rmsnorm::Registration<rmsnorm::TypedRmsNorm> lesson{{
     .slug = "15_clusters",
     .title = "Clusters",
-    .idea = "Up to 8 blocks share a long row, and send each other partial sums",
+    .idea = "Up to 8 blocks share a long row: copies and stores that count their bytes",
     .regime = "wide",
     .starts_from = "12_launch_overlap",
     .launch = launch,

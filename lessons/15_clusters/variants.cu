@@ -1,7 +1,8 @@
-// Lesson 15 - Clusters, variant
-// Changed    partial sums are sent by stores that count their bytes where they arrive.
-// Unchanged  a cluster for a row, which stays in registers; the first barrier of the cluster.
-// Expect     no second barrier of the cluster, and no fence in front of it.
+// Lesson 15 - Clusters, variants
+// Changed    x waits in registers, or a second barrier of the cluster waits for the sums.
+// Unchanged  all else.
+// Expect     less in flight with the first; a longer wait with the second.
+#include <cooperative_groups.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -15,19 +16,16 @@
 
 namespace {
 
-constexpr int kMaxCluster = 8;  // blocks that share a row
-constexpr int kThreads = 512;   // of each of them, at most
-constexpr int kVectors = 8;     // of the row, that each thread keeps
+namespace cg = cooperative_groups;
+
+/// A barrier in shared memory, which counts the bytes that have arrived.
+using Mbarrier = std::uint64_t;
+
+constexpr int kMaxCluster = 8;        // blocks that share a row, on every GPU with clusters
+constexpr int kClusterThreads = 512;  // of each of them, at most
+constexpr int kClusterVectors = 4;    // of the row, for each thread
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900  // Hopper
-/// Sum over the lanes of a warp. Every lane gets it.
-__device__ float warp_sum(float value) {
-  for (int distance = 16; distance > 0; distance /= 2) {
-    value += __shfl_xor_sync(0xffffffff, value, distance);
-  }
-  return value;
-}
-
 /// An address in shared memory as PTX wants it.
 __device__ unsigned shared_address(const void* address) {
   return static_cast<unsigned>(__cvta_generic_to_shared(address));
@@ -40,41 +38,62 @@ __device__ unsigned address_in_block(int rank, unsigned own) {
   return remote;
 }
 
-/// The barrier's first phase will be over when so many bytes have arrived.
-__device__ void expect_bytes(unsigned barrier, int bytes) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(1));
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+/// Makes a barrier that one thread arrives at: this one, which says how many bytes will come.
+__device__ void expect_bytes(Mbarrier* barrier, int bytes) {
+  const unsigned address = shared_address(barrier);
+  asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(address) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");  // for all who add to it
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
                : "memory");
 }
 
-/// Arrives at the cluster's first barrier, and does not wait for what was stored before.
-__device__ void arrive_first() {
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+/// Waits until the barrier has counted all of them.
+__device__ void wait_for_bytes(const Mbarrier* barrier) {
+  for (unsigned done = 0; done == 0;) {
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], 0; selp.b32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(shared_address(barrier))
+        : "memory");
+  }
 }
 
-/// Every block of the cluster has begun, and has initialised its barrier.
-__device__ void wait_for_cluster() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+/// Sum over the lanes of a warp. Every lane gets it.
+__device__ float warp_sum(float value) {
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xffffffff, value, distance);
+  }
+  return value;
 }
 
-/// Stores a number in another block, and adds its bytes to those that the barrier there has seen.
-__device__ void send(unsigned to, float value, unsigned barrier) {
+/// Begins to copy to shared memory; the barrier counts the bytes. Like the loads of lesson 9, it
+/// asks the L2 cache to keep them rather than others.
+__device__ void copy_bulk(void* to, const void* from, int bytes, Mbarrier* barrier) {
+  std::uint64_t keep;
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(keep));
   asm volatile(
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(to),
-      "f"(value), "r"(barrier)
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+      "[%0], [%1], %2, [%3], %4;" ::"r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(keep)
       : "memory");
 }
 
-/// Waits until the barrier's first phase is over.
-__device__ void wait_for_bytes(unsigned barrier) {
-  for (unsigned done = 0; done == 0;) {
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(barrier), "r"(0)
-        : "memory");
-  }
+/// Stores a number in block `rank` of the cluster; the barrier there counts its 4 bytes.
+__device__ void send(float* to, float value, Mbarrier* barrier, int rank) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(
+                   address_in_block(rank, shared_address(to))),
+               "f"(value), "r"(address_in_block(rank, shared_address(barrier)))
+               : "memory");
+}
+
+/// Arrives at the cluster's barrier. It hands nothing on.
+__device__ void arrive_at_cluster() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
+/// Waits until all threads of the cluster have arrived there.
+__device__ void wait_for_cluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 #endif
 
@@ -93,66 +112,89 @@ __device__ float element(const uint4& vector, int e) {
   }
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads, 2) rms_norm_st_async(
+/// The lesson's kernel, but for one thing: where x lies (unless kIsCopied, in registers), or how
+/// partial sums arrive (unless kIsCounted, by plain stores, and a barrier of the cluster).
+template <class T, bool kIsCopied, bool kIsCounted>
+__global__ void __launch_bounds__(kClusterThreads, 3) rms_norm_clusters_variant(
     const uint4* __restrict__ x,       // (rows, vectors)  read once
-    const uint4* __restrict__ weight,  // (vectors)        read once a row, or null
+    const uint4* __restrict__ weight,  // (vectors)        once a row, or null
     uint4* __restrict__ y,             // (rows, vectors)  written once
-    int vectors, int blocks, float eps, float bias) {
+    int blocks, int vectors, float eps, float bias) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900  // unsupported() keeps others away
-  __shared__ float partial[kMaxCluster * kThreads / 32];
-  __shared__ std::uint64_t arrived;  // counts the bytes that come into partial[]
-  const unsigned barrier = shared_address(&arrived);
-  const int warps = blockDim.x / 32, lane = threadIdx.x % 32;
-  if (threadIdx.x == 0) expect_bytes(barrier, blocks * warps * int{sizeof(float)});
-  arrive_first();
-
-  const std::int64_t row = blockIdx.x / blocks;
-  const int rank = blockIdx.x % blocks;
-  y += row * vectors;
-  const auto keep = cuda::access_property::persisting();  // = evict_last
-  x = cuda::associate_access_property(x + row * vectors, keep);
+  __shared__ uint4 staged[kIsCopied ? kClusterThreads * kClusterVectors : 1];
+  __shared__ float partial[kMaxCluster * kClusterThreads / 32];
+  __shared__ Mbarrier x_arrived, sums_arrived;
+  const int rank = blockIdx.x % blocks;         // of the row's blocks
   const int part = (vectors - 1) / blocks + 1;  // of a block
-  const int begin = rank * part + threadIdx.x;
-  const int end = min(vectors, (rank + 1) * part);
-  const int threads = blockDim.x;
-  const auto exists = [&](int k, int i) { return k < kVectors - 1 || i < end; };
-  cudaGridDependencySynchronize();
-  uint4 v[kVectors];
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    const int i = begin + k * threads;
-    v[k] = exists(k, i) ? x[i] : make_uint4(0, 0, 0, 0);
+  const int begin = rank * part, mine = min(part, vectors - begin);
+  const int warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const std::int64_t row = blockIdx.x / blocks;
+  const auto keep = cuda::access_property::persisting();  // = evict_last
+  x = cuda::associate_access_property(x + row * vectors + begin, keep);
+  y += row * vectors + begin;
+  if (threadIdx.x == 0) {
+    if (kIsCounted) expect_bytes(&sums_arrived, blocks * warps * int{sizeof(float)});
+    if (kIsCopied) expect_bytes(&x_arrived, mine * int{sizeof(uint4)});
   }
+  arrive_at_cluster();
+  cudaGridDependencySynchronize();
+  if (kIsCopied && threadIdx.x == 0) copy_bulk(staged, x, mine * int{sizeof(uint4)}, &x_arrived);
+  uint4 v[kIsCopied ? 1 : kClusterVectors], w[kIsCopied ? kClusterVectors : 1];
+  const auto load_weight = [&](int i, uint4* to) {
+    for (int e = 0; e < kSize<T>; ++e) reinterpret_cast<T*>(to)[e] = static_cast<T>(1.0f);
+    if (weight != nullptr && i < mine) *to = weight[begin + i];
+  };
+#pragma unroll
+  for (int k = 0; k < kClusterVectors; ++k) {
+    const int i = threadIdx.x + k * blockDim.x;
+    if constexpr (kIsCopied) {
+      load_weight(i, &w[k]);
+    } else {
+      v[k] = i < mine ? x[i] : make_uint4(0, 0, 0, 0);
+    }
+  }
+  wait_for_cluster();  // every block has begun, its barriers are there
+  if (kIsCopied) wait_for_bytes(&x_arrived);
   cudaTriggerProgrammaticLaunchCompletion();
   float sum = 0;
 #pragma unroll
-  for (const uint4& u : v) {
+  for (int k = 0; k < kClusterVectors; ++k) {
+    const int i = threadIdx.x + k * blockDim.x;
+    if (i >= mine) break;
+    const uint4& u = kIsCopied ? staged[i] : v[kIsCopied ? 0 : k];
 #pragma unroll
     for (int e = 0; e < kSize<T>; ++e) sum += element<T>(u, e) * element<T>(u, e);
   }
 
   sum = warp_sum(sum);
-  wait_for_cluster();
   if (lane < blocks) {  // a lane for each block
-    const unsigned to = shared_address(&partial[rank * warps + threadIdx.x / 32]);
-    send(address_in_block(lane, to), sum, address_in_block(lane, barrier));
+    float* const place = &partial[rank * warps + warp];
+    if constexpr (kIsCounted) {
+      send(place, sum, &sums_arrived, lane);
+    } else {
+      *cg::this_cluster().map_shared_rank(place, lane) = sum;
+    }
   }
-  wait_for_bytes(barrier);  // every warp's sum is in this block's partial[]
+  if constexpr (kIsCounted) {
+    wait_for_bytes(&sums_arrived);
+  } else {
+    cg::this_cluster().sync();
+  }
   sum = 0;
   for (int i = lane; i < blocks * warps; i += 32) sum += partial[i];
   const float rstd = rsqrtf(warp_sum(sum) / (kSize<T> * vectors) + eps);
 
 #pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    const int i = begin + k * threads;
-    if (!exists(k, i)) break;
-    uint4 w, result;
-    if (weight != nullptr) w = weight[i];
+  for (int k = 0; k < kClusterVectors; ++k) {
+    const int i = threadIdx.x + k * blockDim.x;
+    if (i >= mine) break;
+    const uint4& u = kIsCopied ? staged[i] : v[kIsCopied ? 0 : k];
+    uint4& factors = w[kIsCopied ? k : 0];
+    if (!kIsCopied) load_weight(i, &factors);
+    uint4 result;
 #pragma unroll
     for (int e = 0; e < kSize<T>; ++e) {
-      const float factor = weight == nullptr ? 1 : element<T>(w, e);
-      const float value = element<T>(v[k], e) * rstd * (factor + bias);
+      const float value = element<T>(u, e) * rstd * (element<T>(factors, e) + bias);
       reinterpret_cast<T*>(&result)[e] = static_cast<T>(value);
     }
     y[i] = result;
@@ -161,18 +203,20 @@ __global__ void __launch_bounds__(kThreads, 2) rms_norm_st_async(
 }
 
 using Kernel = void (*)(const uint4*, const uint4*, uint4*, int, int, float, float);
+
+template <bool kIsCopied, bool kIsCounted>
 Kernel kernel_for(rmsnorm::Dtype dtype) {
-  if (dtype == rmsnorm::Dtype::fp16) return rms_norm_st_async<half>;
-  if (dtype == rmsnorm::Dtype::bf16) return rms_norm_st_async<nv_bfloat16>;
-  return rms_norm_st_async<float>;
+  if (dtype == rmsnorm::Dtype::fp16) return rms_norm_clusters_variant<half, kIsCopied, kIsCounted>;
+  if (dtype == rmsnorm::Dtype::bf16)
+    return rms_norm_clusters_variant<nv_bfloat16, kIsCopied, kIsCounted>;
+  return rms_norm_clusters_variant<float, kIsCopied, kIsCounted>;
 }
 
-/// How a row is spread over blocks, as few as have room for it, and threads, as few as leave none
-/// without its first 7 vectors.
+/// How a row is spread over blocks, as few as have room for it, and their threads: whole warps.
 struct Shape {
   int vectors;  // of the row
-  int blocks = (vectors - 1) / (kThreads * kVectors) + 1;
-  int threads = ((vectors - 1) / (blocks * kVectors) / 32 + 1) * 32;
+  int blocks = (vectors - 1) / (kClusterThreads * kClusterVectors) + 1;
+  int threads = ((vectors - 1) / (blocks * kClusterVectors) / 32 + 1) * 32;
 };
 
 Shape shape_for(const rmsnorm::TypedRmsNorm& p) {
@@ -185,19 +229,20 @@ std::string unsupported(const rmsnorm::TypedRmsNorm& p) {
                      reinterpret_cast<std::uintptr_t>(p.y) |
                      std::uintptr_t{p.hidden * std::size_t(bytes_of(p.dtype))};
   if (bytes % 16 != 0) {
-    return "15_clusters with st.async needs rows of whole 16-byte vectors at 16-byte addresses: "
+    return "a variant of 15_clusters needs rows of whole 16-byte vectors at 16-byte addresses: "
            "a 16-byte load needs a 16-byte address, in every row";
   }
   if (p.weight != nullptr && p.weight_dtype != p.dtype) {
-    return "15_clusters with st.async has no kernel for a weight of another type than that of x";
+    return "a variant of 15_clusters has no kernel for a weight of another type than that of x";
   }
   const Shape shape = shape_for(p);
   if (shape.blocks > kMaxCluster) {
-    return "15_clusters with st.async has room for rows of 512 KiB: 8 blocks of 512 threads keep 8 "
-           "vectors each";
+    return "a variant of 15_clusters has room for rows of 256 KiB: 8 blocks keep 32 KiB "
+           "each";
   }
-  if (shape.blocks < 2) {
-    return "15_clusters with st.async has no kernel for rows of up to 64 KiB: they need no cluster";
+  if (p.hidden <= 16384) {
+    return "a variant of 15_clusters has no kernel for rows of up to 16384 columns: they need no "
+           "cluster";
   }
   int device = 0, major = 0;
   if (cudaGetDevice(&device) == cudaSuccess &&
@@ -205,11 +250,12 @@ std::string unsupported(const rmsnorm::TypedRmsNorm& p) {
       major >= 9) {
     return "";
   }
-  return "15_clusters with st.async shares a row among the blocks of a cluster: GPUs before Hopper "
+  return "a variant of 15_clusters shares a row among the blocks of a cluster: GPUs before Hopper "
          "have "
          "no clusters";
 }
 
+template <bool kIsCopied, bool kIsCounted>
 cudaError_t launch(const rmsnorm::TypedRmsNorm& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
   const Shape shape = shape_for(p);
@@ -227,8 +273,8 @@ cudaError_t launch(const rmsnorm::TypedRmsNorm& p, cudaStream_t stream) {
   config.attrs = attributes;
   config.numAttrs = 2;
   return cudaLaunchKernelEx(
-      &config, kernel_for(p.dtype), static_cast<const uint4*>(p.x),
-      static_cast<const uint4*>(p.weight), static_cast<uint4*>(p.y), shape.vectors, shape.blocks,
+      &config, kernel_for<kIsCopied, kIsCounted>(p.dtype), static_cast<const uint4*>(p.x),
+      static_cast<const uint4*>(p.weight), static_cast<uint4*>(p.y), shape.blocks, shape.vectors,
       p.eps, p.weight_bias);
 }
 
@@ -240,15 +286,26 @@ rmsnorm::Traffic traffic(const rmsnorm::TypedRmsNorm& p) {
 
 /// A thread's columns one by one, the shuffles of a warp, at most 4 sums of a lane, shuffles again.
 int sum_depth(const rmsnorm::TypedRmsNorm& p) {
-  return std::min(p.hidden, kVectors * 16 / bytes_of(p.dtype)) + 5 + 4 + 5;
+  return std::min(p.hidden, kClusterVectors * 16 / bytes_of(p.dtype)) + 5 + 4 + 5;
 }
 
-const rmsnorm::Registration<rmsnorm::TypedRmsNorm> variant{{
-    .slug = "15_clusters/st_async",
-    .title = "Clusters: stores that count",
-    .idea = "Partial sums come with their bytes counted, and no second barrier is needed",
+const rmsnorm::Registration<rmsnorm::TypedRmsNorm> registers{{
+    .slug = "15_clusters/registers",
+    .title = "Clusters: x in registers",
+    .idea = "Each thread loads its part of x itself, to registers, as in lesson 12",
     .regime = "wide",
-    .launch = launch,
+    .launch = launch<false, true>,
+    .unsupported = unsupported,
+    .traffic = traffic,
+    .sum_depth = sum_depth,
+}};
+
+const rmsnorm::Registration<rmsnorm::TypedRmsNorm> cluster_sync{{
+    .slug = "15_clusters/cluster_sync",
+    .title = "Clusters: a second barrier",
+    .idea = "Partial sums are stored by plain stores, and waited for at a barrier of the cluster",
+    .regime = "wide",
+    .launch = launch<true, false>,
     .unsupported = unsupported,
     .traffic = traffic,
     .sum_depth = sum_depth,
