@@ -162,6 +162,13 @@ constexpr int kMaxCluster = 8;        // blocks that share a row, on every GPU w
 constexpr int kClusterThreads = 512;  // of each of them, at most
 constexpr int kClusterVectors = 4;    // of the row, for each thread
 
+/// Vectors of each block of a row but the last: whole lines of 128 bytes, so that no two blocks
+/// share a sector.
+__host__ __device__ constexpr int part_of(int vectors, int blocks) {
+  constexpr int kLine = 8;  // vectors
+  return ((vectors - 1) / (blocks * kLine) + 1) * kLine;
+}
+
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900  // Hopper
 /// An address in shared memory as PTX wants it.
 __device__ unsigned shared_address(const void* address) {
@@ -253,11 +260,11 @@ __global__ void __launch_bounds__(  // fewer with more registers
         uint4* __restrict__ y,             // (rows, vectors)  written once
         int blocks, int vectors, float eps, float bias) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  __shared__ uint4 staged[kClusterThreads * kClusterVectors];  // 32 KiB
+  __shared__ __align__(128) uint4 staged[kClusterThreads * kClusterVectors];  // 32 KiB
   __shared__ float partial[kMaxCluster * kClusterThreads / 32];
   __shared__ Mbarrier x_arrived, sums_arrived;
-  const int rank = blockIdx.x % blocks;         // of the row's blocks
-  const int part = (vectors - 1) / blocks + 1;  // of a block
+  const int rank = blockIdx.x % blocks;  // of the row's blocks
+  const int part = part_of(vectors, blocks);
   const int begin = rank * part, mine = min(part, vectors - begin);
   const std::int64_t row = blockIdx.x / blocks;
   x += row * vectors + begin;
@@ -353,8 +360,9 @@ int blocks_for(const rmsnorm::TypedRmsNorm& p, const Shape& shape) {
 
 /// Threads of a row in each of its blocks: whole warps.
 int threads_for(const rmsnorm::TypedRmsNorm& p, const Shape& shape) {
-  const int columns = shape.columns * blocks_for(p, shape);  // of a thread in each block
-  return shape.is_cluster ? ((p.hidden - 1) / columns / 32 + 1) * 32 : shape.threads;
+  if (!shape.is_cluster) return shape.threads;
+  const int part = part_of(p.hidden / (16 / bytes_of(p.dtype)), blocks_for(p, shape));
+  return ((part - 1) / (32 * kClusterVectors) + 1) * 32;
 }
 
 cudaError_t find_major(int* major) {  // of the current device's compute capability

@@ -25,6 +25,13 @@ constexpr int kMaxCluster = 8;        // blocks that share a row, on every GPU w
 constexpr int kClusterThreads = 512;  // of each of them, at most
 constexpr int kClusterVectors = 4;    // of the row, for each thread
 
+/// Vectors of each block of a row but the last: whole lines of 128 bytes, so that no two blocks
+/// share a sector.
+__host__ __device__ constexpr int part_of(int vectors, int blocks) {
+  constexpr int kLine = 8;  // vectors
+  return ((vectors - 1) / (blocks * kLine) + 1) * kLine;
+}
+
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900  // Hopper
 /// An address in shared memory as PTX wants it.
 __device__ unsigned shared_address(const void* address) {
@@ -121,11 +128,11 @@ __global__ void __launch_bounds__(kClusterThreads, 3) rms_norm_clusters_variant(
     uint4* __restrict__ y,             // (rows, vectors)  written once
     int blocks, int vectors, float eps, float bias) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900  // unsupported() keeps others away
-  __shared__ uint4 staged[kIsCopied ? kClusterThreads * kClusterVectors : 1];
+  __shared__ __align__(128) uint4 staged[kIsCopied ? kClusterThreads * kClusterVectors : 1];
   __shared__ float partial[kMaxCluster * kClusterThreads / 32];
   __shared__ Mbarrier x_arrived, sums_arrived;
-  const int rank = blockIdx.x % blocks;         // of the row's blocks
-  const int part = (vectors - 1) / blocks + 1;  // of a block
+  const int rank = blockIdx.x % blocks;  // of the row's blocks
+  const int part = part_of(vectors, blocks);
   const int begin = rank * part, mine = min(part, vectors - begin);
   const int warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const std::int64_t row = blockIdx.x / blocks;
@@ -216,7 +223,7 @@ Kernel kernel_for(rmsnorm::Dtype dtype) {
 struct Shape {
   int vectors;  // of the row
   int blocks = (vectors - 1) / (kClusterThreads * kClusterVectors) + 1;
-  int threads = ((vectors - 1) / (blocks * kClusterVectors) / 32 + 1) * 32;
+  int threads = ((part_of(vectors, blocks) - 1) / (32 * kClusterVectors) + 1) * 32;
 };
 
 Shape shape_for(const rmsnorm::TypedRmsNorm& p) {
