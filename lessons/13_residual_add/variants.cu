@@ -1,67 +1,115 @@
 // Lesson 13 - Residual add, variant
 // Changed    two kernels: one adds, the other norms what the first has stored.
-// Unchanged  the row in registers, loads first, one barrier.
+// Unchanged  the row in registers, loads first, one barrier, the blocks; each launch may overlap.
 // Expect     the sum is read from memory once more: five tensors instead of four.
 #include <cstddef>
 #include <cstdint>
+#include <cuda/annotated_ptr>
 #include <string>
 
 #include "common/operations/residual_add.hpp"
 
 namespace {
 
-constexpr int kVectors = 4;   // of a thread in the norm
-constexpr int kAdders = 256;  // threads of a block in the addition
+constexpr int kVectors = 4;  // of a thread, as in the lesson
+constexpr int kMaxHidden = 1024 * 4 * kVectors;
 
-__global__ void add(
-    const float4* x,   // (rows, vectors)  read once
-    float4* residual,  // (rows, vectors)  read once, written once
-    std::int64_t vectors) {
-  const auto i = blockIdx.x * std::int64_t{kAdders} + threadIdx.x;
-  if (i >= vectors) return;
-  const float4 a = x[i], b = residual[i];
-  residual[i] = {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w};
+/// Waits until the kernel before this one in the stream has ended and what it wrote can be seen.
+__device__ void wait_for_inputs() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900  // Hopper
+  cudaGridDependencySynchronize();
+#endif
+}
+
+/// Lets the grid of the next kernel in the stream be set up, if its launch allows it.
+__device__ void let_next_begin() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+/// A tensor's row, from the L2 cache's lines that are to be kept.
+__device__ const float4* kept(const float4* x, std::int64_t row, int vectors) {
+  const auto keep = cuda::access_property::persisting();  // = evict_last
+  return cuda::associate_access_property(x + row * vectors, keep);
+}
+
+__global__ void __launch_bounds__(1024)
+    add(const float4* x,   // (rows, vectors)  read once
+        float4* residual,  // (rows, vectors)  read once, written once
+        int rows, int vectors) {
+  const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
+  const int end = row < rows ? vectors : 0;
+  x = kept(x, row, vectors);
+  const float4* const before = kept(residual, row, vectors);
+  residual += row * vectors;
+  wait_for_inputs();
+  float4 u[kVectors], v[kVectors];
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int i = threadIdx.x + k * blockDim.x;
+    if (i < end) u[k] = x[i];
+    if (i < end) v[k] = before[i];
+  }
+  let_next_begin();
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int i = threadIdx.x + k * blockDim.x;
+    if (i < end) residual[i] = {u[k].x + v[k].x, u[k].y + v[k].y, u[k].z + v[k].z, u[k].w + v[k].w};
+  }
 }
 
 __global__ void __launch_bounds__(1024) rms_norm_of_sum(
     const float4* x,       // (rows, vectors)  read once
     const float4* weight,  // (vectors)        read once a row, or null
     float4* y,             // (rows, vectors)  written once
-    int vectors, float eps, float bias) {
-  x += blockIdx.x * std::int64_t{vectors};
-  y += blockIdx.x * std::int64_t{vectors};
+    int rows, int vectors, float eps, float bias) {
+  const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
+  const int end = row < rows ? vectors : 0;
+  x = kept(x, row, vectors);
+  y += row * vectors;
+  wait_for_inputs();
   float4 v[kVectors] = {}, w[kVectors];
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = threadIdx.x + k * blockDim.x;
     w[k] = {1, 1, 1, 1};
-    if (i < vectors) v[k] = x[i];
-    if (i < vectors && weight != nullptr) {
-      const float4 u = weight[i];
-      w[k] = {u.x + bias, u.y + bias, u.z + bias, u.w + bias};
-    }
+    if (i < end) v[k] = x[i];
+    if (i < end && weight != nullptr) w[k] = weight[i];
   }
+  let_next_begin();
   float sum = 0;
 #pragma unroll
   for (const float4& u : v) sum += u.x * u.x + u.y * u.y + u.z * u.z + u.w * u.w;
   for (int distance = 16; distance > 0; distance /= 2) {
     sum += __shfl_xor_sync(0xffffffff, sum, distance);
   }
-  __shared__ float partial[32];
-  const int lane = threadIdx.x % 32;
-  if (lane == 0) partial[threadIdx.x / 32] = sum;
-  __syncthreads();  // every warp's sum is in partial[]
-  sum = lane < blockDim.x / 32 ? partial[lane] : 0;
-  for (int distance = 16; distance > 0; distance /= 2) {
-    sum += __shfl_xor_sync(0xffffffff, sum, distance);
+  if (blockDim.x > 32) {
+    __shared__ float partial[32];
+    const int lane = threadIdx.x % 32;
+    if (lane == 0) partial[threadIdx.x / 32] = sum;
+    __syncthreads();  // every warp's sum is in partial[]
+    sum = lane < blockDim.x / 32 ? partial[lane] : 0;
+    for (int distance = 16; distance > 0; distance /= 2) {
+      sum += __shfl_xor_sync(0xffffffff, sum, distance);
+    }
   }
   const float r = rsqrtf(sum / (4 * vectors) + eps);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = threadIdx.x + k * blockDim.x;
-    const float4 u = v[k], f = w[k];
-    if (i < vectors) y[i] = {u.x * r * f.x, u.y * r * f.y, u.z * r * f.z, u.w * r * f.w};
+    const float4 u = v[k];
+    const float4 f = {w[k].x + bias, w[k].y + bias, w[k].z + bias, w[k].w + bias};
+    if (i < end) y[i] = {u.x * r * f.x, u.y * r * f.y, u.z * r * f.z, u.w * r * f.w};
   }
+}
+
+/// The threads of a row, and the rows of a block, as in the lesson.
+dim3 block_for(int hidden) {
+  for (const int threads : {32, 128, 256, 512}) {
+    if (hidden <= threads * 4 * kVectors) return dim3(threads, threads == 32 ? 4 : 1);
+  }
+  return 1024;
 }
 
 std::string unsupported(const rmsnorm::ResidualAdd& p) {
@@ -72,7 +120,7 @@ std::string unsupported(const rmsnorm::ResidualAdd& p) {
   const auto addresses =
       reinterpret_cast<std::size_t>(p.x) | reinterpret_cast<std::size_t>(p.weight) |
       reinterpret_cast<std::size_t>(p.residual) | reinterpret_cast<std::size_t>(p.y);
-  if (p.hidden % 4 != 0 || addresses % 16 != 0 || p.hidden > 16384) {
+  if (p.hidden % 4 != 0 || addresses % 16 != 0 || p.hidden > kMaxHidden) {
     return "13_residual_add needs hidden % 4 == 0, 16384 columns at most and tensors "
            "that begin at a multiple of 16 bytes: 1024 threads load 4 vectors each";
   }
@@ -81,19 +129,30 @@ std::string unsupported(const rmsnorm::ResidualAdd& p) {
 
 cudaError_t launch(const rmsnorm::ResidualAdd& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
-  const int vectors = p.hidden / 4;
-  const std::int64_t all = std::int64_t{p.rows} * vectors;
-  const auto* const x = static_cast<const float4*>(p.x);
-  auto* const residual = static_cast<float4*>(p.residual);
-  const auto blocks = static_cast<unsigned>((all - 1) / kAdders + 1);
-  add<<<blocks, kAdders, 0, stream>>>(x, residual, all);
-  const cudaError_t error = cudaGetLastError();
+  int device = 0, major = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) {
+    error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  }
   if (error != cudaSuccess) return error;
-  const int threads = ((vectors - 1) / kVectors / 32 + 1) * 32;
-  rms_norm_of_sum<<<p.rows, threads, 0, stream>>>(
-      residual, static_cast<const float4*>(p.weight), static_cast<float4*>(p.y), vectors, p.eps,
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.blockDim = block_for(p.hidden);
+  config.gridDim = (p.rows - 1) / config.blockDim.y + 1;
+  config.stream = stream;
+  config.attrs = &overlap;
+  config.numAttrs = major >= 9 ? 1 : 0;  // Hopper
+  const int vectors = p.hidden / 4;
+  auto* const residual = static_cast<float4*>(p.residual);
+  error =
+      cudaLaunchKernelEx(&config, add, static_cast<const float4*>(p.x), residual, p.rows, vectors);
+  if (error != cudaSuccess) return error;
+  return cudaLaunchKernelEx(
+      &config, rms_norm_of_sum, static_cast<const float4*>(residual),
+      static_cast<const float4*>(p.weight), static_cast<float4*>(p.y), p.rows, vectors, p.eps,
       p.weight_bias);
-  return cudaGetLastError();
 }
 
 /// x, the residual, the sum and the weight are read; the sum and y are written.
