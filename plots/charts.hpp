@@ -119,8 +119,8 @@ inline constexpr Sweep kSweeps[] = {
     of_lesson(
         kOverHidden, "lesson_10_half_precision_hidden", "10_half_precision", "09_cache_policy", ""),
     of_lesson(
-        kOverHidden, "lesson_15_clusters_hidden", "15_clusters/st_async", "12_launch_overlap",
-        "15_clusters"),
+        kOverHidden, "lesson_15_clusters_hidden", "15_clusters", "12_launch_overlap",
+        "15_clusters/cluster_sync"),
 };
 
 /// Bandwidth along a sweep in % of the roof's, a line for each implementation; nothing if no time

@@ -161,7 +161,7 @@ def chosen(kernels, implementation, dtype, vectors):
     if lesson == "12_launch_overlap" and variant not in ("", "alone"):
         raise LookupError(f"{implementation}: it has a kernel of its own, which is not looked for")
     of_policies = lesson == "09_cache_policy" and variant
-    name = ("policies" if of_policies else variant if variant == "st_async" else lesson[3:])
+    name = "policies" if of_policies else lesson[3:]
     types = (TYPES[dtype],) * 2
     if implementation == "librmsnorm":
         each = 8 if vectors > 8192 else 4 if vectors > 512 else 2
@@ -175,10 +175,13 @@ def chosen(kernels, implementation, dtype, vectors):
                "512_by_2": ("512", "2")}[variant]
         threads = int(key[0])
     elif lesson == "15_clusters" and vectors > 4096:
-        key = types[:1] if variant else (*types, "512", "8", "true")
-        threads = math.ceil(vectors / 8 / 32) * 32  # of all blocks
+        key = {"": types, "registers": (types[0], "false", "true"),
+               "cluster_sync": (types[0], "true", "false")}[variant]
+        name = "clusters_variant" if variant else "clusters"
+        threads = math.ceil(vectors / 4 / 32) * 32  # of all blocks
     else:
         key, threads = (), 256
+        name = "one_block" if lesson == "15_clusters" else name
     mine = {kernel.arguments: kernel for kernel in kernels if kernel.name == "rms_norm_" + name}
     if key not in mine:
         shapes = []

@@ -19,8 +19,8 @@ namespace tests {
 /// Why no GPU can be used here, or "".
 std::string why_no_gpu();
 
-/// The one implementation that supports long rows alone.
-inline constexpr std::string_view kOfLongRows = "15_clusters/st_async";
+/// How the kernels are called that support long rows alone.
+inline constexpr std::string_view kOfLongRows = "15_clusters/";
 
 /// How the kernels are called that know 16 bits only.
 inline constexpr std::string_view kOf16Bits = "16_eight_bits/";

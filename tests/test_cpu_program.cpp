@@ -62,7 +62,7 @@ TEST_CASE("the CPU device verifies every lesson and never prints a time or a ban
         }));
   for (const Result& result : results) {
     CAPTURE(result.implementation);
-    const bool is_supported = result.implementation != tests::kOfLongRows &&
+    const bool is_supported = !result.implementation.starts_with(tests::kOfLongRows) &&
                               !result.implementation.starts_with(tests::kOf16Bits);
     CHECK(result.verdict == (is_supported ? Verdict::pass : Verdict::unsupported));
     if (!is_supported) continue;

@@ -194,7 +194,8 @@ TEST_CASE("every kernel works on the stream that it was given and does not wait 
   const auto check = [&](const Implementation& implementation, const Workload& workload) {
     CAPTURE(implementation.slug);
     const bool solves = solves_or_says_why(implementation, workload, stream.get());
-    CHECK(solves == (implementation.slug != tests::kOfLongRows));  // and loads the kernel
+    CHECK(
+        solves == (!implementation.slug.starts_with(tests::kOfLongRows)));  // and loads the kernel
     if (!solves) return;
 
     workload.reset();
