@@ -236,19 +236,19 @@ std::string unsupported(const rmsnorm::TypedRmsNorm& p) {
                      reinterpret_cast<std::uintptr_t>(p.y) |
                      std::uintptr_t{p.hidden * std::size_t(bytes_of(p.dtype))};
   if (bytes % 16 != 0) {
-    return "a variant of 15_clusters needs rows of whole 16-byte vectors at 16-byte addresses: "
+    return "15_clusters needs rows of whole 16-byte vectors at 16-byte addresses: "
            "a 16-byte load needs a 16-byte address, in every row";
   }
   if (p.weight != nullptr && p.weight_dtype != p.dtype) {
-    return "a variant of 15_clusters has no kernel for a weight of another type than that of x";
+    return "15_clusters has no kernel for a weight of another type than that of x";
   }
   const Shape shape = shape_for(p);
   if (shape.blocks > kMaxCluster) {
-    return "a variant of 15_clusters has room for rows of 256 KiB: 8 blocks keep 32 KiB "
+    return "15_clusters has room for rows of 256 KiB: 8 blocks keep 32 KiB "
            "each";
   }
   if (p.hidden <= 16384) {
-    return "a variant of 15_clusters has no kernel for rows of up to 16384 columns: they need no "
+    return "15_clusters has no kernel for rows of up to 16384 columns: they need no "
            "cluster";
   }
   int device = 0, major = 0;
@@ -257,9 +257,8 @@ std::string unsupported(const rmsnorm::TypedRmsNorm& p) {
       major >= 9) {
     return "";
   }
-  return "a variant of 15_clusters shares a row among the blocks of a cluster: GPUs before Hopper "
-         "have "
-         "no clusters";
+  return "15_clusters shares a row among the blocks of a cluster: GPUs before Hopper have no "
+         "clusters";
 }
 
 template <bool kIsCopied, bool kIsCounted>
