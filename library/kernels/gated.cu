@@ -32,6 +32,13 @@ __global__ void __launch_bounds__(kBlock<kRowThreads>, 1024 / kBlock<kRowThreads
     if (row == 0 && weight != nullptr) prefetch(weight, hidden * sizeof(W));
   }
   wait_for_inputs();
+  if (kWhole && kRowThreads == 0 && threadIdx.x == 0) {
+    const auto prefetch_from = [&](const T* of_row, std::int64_t stride) {
+      prefetch_ahead(of_row, stride, op.prefetch_distance, op.inner - row, hidden * sizeof(T));
+    };
+    prefetch_from(x, op.x.inner_stride);
+    prefetch_from(z, op.z.inner_stride);
+  }
 
   constexpr bool kEarly = sizeof(T) == 2 && kParts == 1;  // else registers run short
   uint4 of_x[kVectors], of_z[kVectors], of_weight[kEarly ? kVectors : kParts];
@@ -141,6 +148,8 @@ cudaError_t launch(const Gated& given, cudaStream_t stream) {
   const std::int64_t blocks = (op.inner + rows - 1) / rows;
   const std::int64_t outer = op.rows == 0 ? 0 : op.rows / op.inner;
   op.prefetching_blocks = prefetching_blocks(rows * row_bytes, blocks * outer);
+  if (threads == kMaxGatedThreads)  // an SM has few blocks of so many
+    op.prefetch_distance = prefetch_distance(row_bytes / 2, op.inner, 32 << 10);
   const GatedKernel kernel = with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
     using T = decltype(x);
     using W = decltype(weight);

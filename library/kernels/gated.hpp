@@ -41,6 +41,7 @@ struct Gated {
   std::int64_t step_bits = 0;  ///< set in any distance to rows of launches that have to be alike
   float inverse = 0;           ///< set by launch(): 1 / hidden
   unsigned prefetching_blocks = 0;  ///< set by launch(): see prefetching_blocks() in launch.hpp
+  int prefetch_distance = 0;        ///< set by launch(): rows, likewise
 };
 
 /// Enqueues the operation on the stream of the current device: one launch, or none if there are no

@@ -15,7 +15,7 @@
 namespace rmsnorm::kernels {
 namespace {
 
-constexpr int kBlock = 256;  // threads, if a row has no more
+constexpr int kBlock = 512;  // threads, all that an SM has registers for
 
 /// How rows are shared.
 struct Shape {
