@@ -35,9 +35,7 @@ struct Exception {
 };
 
 const Exception kExceptions[] = {
-    {"14_backward", 2, "128"},
-    {"14_backward", 3, "4096"},
-    {"15_clusters", 1, "4096"}};
+    {"14_backward", 2, "128"}, {"14_backward", 3, "4096"}, {"15_clusters", 1, "4096"}};
 
 /// "lessons/04_warp_reduce/rms_norm.cu:49", the one line of the file that holds this code.
 std::string place_of(const std::string& file, const std::string& code) {

@@ -1,6 +1,6 @@
 // Lesson 15 - Clusters
-// Changed    a long row is shared by up to 8 blocks, a cluster: copies that count their bytes bring it
-//            to their shared memory, stores that count theirs send each other's partial sums.
+// Changed    a long row is shared by up to 8 blocks, a cluster: copies that count their bytes bring
+//            it to their shared memory, stores that count theirs send each other's partial sums.
 // Unchanged  lesson 12, for rows of up to 16384 columns.
 // Expect     the speed of a copy for rows of up to 256 KiB.
 #include <cuda_bf16.h>
@@ -234,8 +234,11 @@ __device__ void wait_for_cluster() {
 
 // [cluster_sum]
 /// Sum over the threads of a cluster, in which all blocks have begun. Every
-/// thread gets it. `partial` is for all warps of the cluster.
-__device__ float cluster_sum(float value, int blocks, int rank, float* partial, Mbarrier* arrived) {
+/// thread gets it.
+__device__ float cluster_sum(
+    float value, int blocks, int rank,
+    float* partial,       // for all warps of the cluster
+    Mbarrier* arrived) {  // counts what they send
   const int warps = blockDim.x / 32, lane = threadIdx.x % 32;
   value = row_sum<32>(value);
   if (lane < blocks) {  // a lane for each block
@@ -260,7 +263,8 @@ __global__ void __launch_bounds__(  // fewer with more registers
         uint4* __restrict__ y,             // (rows, vectors)  written once
         int blocks, int vectors, float eps, float bias) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-  __shared__ __align__(128) uint4 staged[kClusterThreads * kClusterVectors];  // 32 KiB
+  // 32 KiB
+  __shared__ __align__(128) uint4 staged[kClusterThreads * kClusterVectors];
   __shared__ float partial[kMaxCluster * kClusterThreads / 32];
   __shared__ Mbarrier x_arrived, sums_arrived;
   const int rank = blockIdx.x % blocks;  // of the row's blocks

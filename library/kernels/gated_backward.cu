@@ -50,8 +50,8 @@ __device__ float2 place_sums(float2 value, float2* partial) {
   return {group_sum(value.x, 32), group_sum(value.y, 32)};
 }
 
-/// Do rows wait in shared memory? Then a thread copies its own vectors of the next row there while it
-/// has one, and no barrier is needed. fp32 would need more than some GPUs have.
+/// Do rows wait in shared memory? Then a thread copies its own vectors of the next row there while
+/// it has one, and no barrier is needed. fp32 would need more than some GPUs have.
 template <class T, bool kWhole>
 constexpr bool kIsStaged = kWhole && sizeof(T) == 2;
 

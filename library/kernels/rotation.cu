@@ -130,8 +130,8 @@ __device__ inline void turn(float& a, float& b, float cos, float sin) {
 }
 
 /// kLanes have a head, and kPairs of vectors each. A block's groups of lanes have the same heads of
-/// one token after the other; some heads of all of them are a step, and blocks have as many steps as
-/// others, or one more. If kWhole, all vectors are whole, at addresses that are multiples of 16.
+/// one token after the other. Some heads of all of them are a step, and blocks have as many steps
+/// as others, or one more. If kWhole, all vectors are whole, at addresses that are multiples of 16.
 /// kInterleaved: as in the operation.
 template <class T, int kLanes, int kPairs, bool kWhole, bool kInterleaved>
 __global__ void __launch_bounds__(kShortRows, kPairs == 1 ? kThreadsOfSm / kShortRows : 2)
