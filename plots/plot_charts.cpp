@@ -14,6 +14,7 @@
 
 #include "plots/charts.hpp"
 #include "plots/machine.hpp"
+#include "plots/ranks.hpp"
 #include "plots/tool.hpp"
 
 namespace {
@@ -91,6 +92,8 @@ void draw_recorded(const fs::path& csv, const fs::path& folder) {
          {"peers_other", peers_other_chart(peers)}},
         folder, file);
   }
+  if (const auto file = beside("-ranks.csv"); fs::exists(file))
+    save({{"ranks", ranks_chart(read_ranks(file))}}, folder, file);
   if (const auto file = beside("-machine.csv"); fs::exists(file)) {
     const auto rows = read_machine(file);
     save(

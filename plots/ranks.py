@@ -157,7 +157,7 @@ def measure(options):
                     say(f"{rows} x {hidden}  {name:20} {row['verdict']} {row.get('median_us', '')} us")
             if rank == 0 and options.csv:  # after each problem: what there is, is there
                 with open(options.csv, "w", newline="") as file:
-                    writer = csv.DictWriter(file, FIELDS)
+                    writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
                     writer.writeheader()
                     writer.writerows(rows_of_csv)
     ranks.status()

@@ -398,7 +398,7 @@ std::string make_table(const std::vector<Result>& results, const std::vector<std
   }
   throw std::runtime_error(fmt::format(
       "there is no table '{}'; there are ladder, best, lesson, errors, unaligned, long, custom, "
-      "profile, limits, machine, peers, host, mutants and arithmetic",
+      "profile, limits, machine, peers, ranks, host, mutants and arithmetic",
       kind));
 }
 

@@ -23,6 +23,7 @@
 #include "plots/mutation.hpp"
 #include "plots/peers.hpp"
 #include "plots/profile.hpp"
+#include "plots/ranks.hpp"
 #include "plots/select.hpp"
 #include "plots/tables.hpp"
 #include "plots/tool.hpp"
@@ -139,6 +140,7 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
   std::optional<double> dram_ns;
   if (!machine.empty()) dram_ns = levels_of(machine).dram.ns;
   const auto host = read_if_there(own.stem, "-host.csv", load_results);
+  const auto ranks = read_if_there(own.stem, "-ranks.csv", read_ranks);
   const auto mutants = read_if_there(options.data / "mutants", ".csv", read_mutant_counts);
   const auto functions =
       read_if_there(options.data / "arithmetic", ".csv", read_compared_functions);
@@ -148,13 +150,15 @@ std::vector<std::pair<std::filesystem::path, std::string>> stale_pages(const Opt
     const std::string gpu = take_gpu(words);
     const std::string kind = words.empty() ? "" : words.front();
     if (!gpu.empty() && options.data / gpu != own.stem) {
-      if (kind == "host" || kind == "machine" || kind == "mutants" || kind == "limits")
+      if (kind == "host" || kind == "machine" || kind == "mutants" || kind == "limits" ||
+          kind == "ranks")
         throw std::runtime_error(fmt::format("'{}' is of the GPU of --csv alone", kind));
       if (!others.contains(gpu)) others[gpu] = read_recorded(options.data / gpu);
       return make_block_of(others[gpu], lessons, words);
     }
     if (kind == "host") return make_host_table(host);
     if (kind == "machine") return make_machine_table(machine, {words.begin() + 1, words.end()});
+    if (kind == "ranks") return make_ranks_table(ranks, {words.begin() + 1, words.end()});
     if (kind == "mutants") return make_mutants_table(mutants, {words.begin() + 1, words.end()});
     if (kind == "arithmetic") return make_arithmetic_table(functions);
     if (kind == "limits") {

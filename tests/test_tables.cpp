@@ -10,6 +10,7 @@
 #include "plots/arithmetic.hpp"
 #include "plots/machine.hpp"
 #include "plots/mutation.hpp"
+#include "plots/ranks.hpp"
 #include "plots/select.hpp"
 #include "plots/tables.hpp"
 #include "tests/catch.hpp"
@@ -265,4 +266,24 @@ TEST_CASE("the tables of a GPU's memories say what they lack") {
       rows, [](const MachineRow& row) { return row.set_bytes != 65536 && row.memory != "l2"; });
   CHECK_THROWS_WITH(make_machine_table(without_l2, {"latency"}), contains("has 2 levels"));
   CHECK_THROWS_WITH(reach_of(without_l2, "l2"), contains("no bandwidth of 'l2'"));
+}
+
+TEST_CASE("a table of sums over ranks has the times of those that were timed, and says where") {
+  const auto sum = [](const char* name, int rows, std::optional<double> us) {
+    RankSum one{.implementation = name, .ranks = 2, .gpus = 2, .dtype = "bf16", .rows = rows};
+    one.hidden = 4096, one.median_us = us, one.spread_pct = 3, one.verdict = "pass";
+    one.device = "A GPU", one.driver = "1", one.cuda = "13.0", one.version = "abc";
+    one.date = "2026-11-29";
+    return one;
+  };
+  const std::vector<RankSum> sums = {
+      sum("librmsnorm", 16, 8.25), sum("all_reduce", 16, 123.4), sum("librmsnorm", 4, 7.5),
+      sum("torch", 4, {})};
+  CHECK(
+      make_ranks_table(sums, {"4096"}) ==
+      "| rows × 4096, bf16, 2 ranks | `librmsnorm` | `all_reduce` |\n|---|---:|---:|\n"
+      "| 4 | 7.5 µs ± 3 % | - |\n| 16 | 8.2 µs ± 3 % | 123 µs ± 3 % |\n\n"
+      "Measured on 2 of A GPU, driver 1, CUDA 13.0, commit `abc`, 2026-11-29.\n");
+  CHECK_THROWS_WITH(make_ranks_table(sums, {"8192"}), contains("no sum of rows of 8192"));
+  CHECK_THROWS_WITH(make_ranks_table(sums, {}), contains("needs a number"));
 }

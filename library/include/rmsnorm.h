@@ -394,7 +394,7 @@ rmsnorm_status rmsnorm_forward_rotated(
 #define RMSNORM_MOST_RANK_COLUMNS 16384  /**< Of its rows. */
 #define RMSNORM_RANKS_HEADER_BYTES 16384 /**< What a rank's buffer begins with: flags. */
 
-/** EXPERIMENTAL, as all that follows: not measured on several GPUs yet, and it may change.
+/** As all that follows, measured with two ranks alone.
  *
  * One rank of a group whose tensors are added up: GPUs of one machine that reach each other's
  * memory. */

@@ -1,4 +1,4 @@
-"""Sums over ranks, experimental: not measured on several GPUs yet.
+"""Sums over ranks, each of which is a process with a GPU.
 
     ranks = rmsnorm.Ranks(group)  # of torch.distributed; on all ranks of the group
     y = rmsnorm.all_reduce_residual_add(x, residual, weight, 1e-6, ranks)
