@@ -53,9 +53,7 @@ std::vector<int> barriers_in(const std::string& file) {
   int number = 0;
   for (const std::string& line : lines_of(top() / file)) {
     ++number;
-    for (const char* const call : {"__syncthreads();", "cluster.sync();"}) {
-      if (line.find(call) != line.npos) barriers.push_back(number);
-    }
+    if (line.find("__syncthreads();") != line.npos) barriers.push_back(number);
   }
   return barriers;
 }
