@@ -40,6 +40,11 @@ std::string make_ranks_table(
   std::vector<TableRow> table = {
       {fmt::format("rows × {}, {}, {} ranks", one.hidden, one.dtype, one.ranks)}};
   for (const std::string& name : names) table[0].push_back(code(name));
+  for (const RankSum& sum : sums) {
+    if (sum.ranks != one.ranks || sum.gpus != one.gpus || sum.dtype != one.dtype ||
+        sum.version != one.version)
+      throw std::runtime_error("sums over ranks are of several runs");
+  }
   for (const auto& [number, of_row] : rows) {
     TableRow& row = table.emplace_back(TableRow{fmt::format("{}", number)});
     for (const std::string& name : names) {

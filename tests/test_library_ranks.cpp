@@ -68,7 +68,7 @@ kernels::AllReduced layer_of(const AllReduce& p, int layer, int launched_ranks) 
   op.launched_ranks = launched_ranks;
   // All blocks of all ranks, of 16 columns a thread, have to fit on the CPU device.
   const int threads = std::max(32, p.hidden / 8);
-  op.most_blocks = std::max(1, std::min(64, 4096 / threads) / p.ranks);
+  op.most_blocks = std::max(1, std::min(kernels::kMostRankBlocks, 4096 / threads) / p.ranks);
   return op;
 }
 
@@ -216,6 +216,7 @@ TEST_CASE("sums over ranks have the bits of lesson 17, one-shot, two-shot and by
     }
   }
   check_bits(spec_of_ranks(1, 3, 5, 72, {}));
+  check_bits(spec_of_ranks(1, 2, 130, 8, {}));  // more than there may be blocks
   check_bits(spec_of_ranks(2, 3, 70, 40, {}));  // more rows than blocks
 }
 

@@ -478,6 +478,13 @@ TEST_CASE("of many tokens, each has its heads turned and stored, whichever block
   }
 }
 
+TEST_CASE("tokens without heads are no mistake") {
+  NEEDS_GPU();
+  Options options{.q_heads = 0, .k_heads = 0};
+  options.has_cache = options.has_v = false;
+  check_call(options);
+}
+
 TEST_CASE("two tokens in one slot are a race, which the CPU device sees") {
   NEEDS_GPU();
   NEEDS_COUNTS();

@@ -286,4 +286,7 @@ TEST_CASE("a table of sums over ranks has the times of those that were timed, an
       "Measured on 2 of A GPU, driver 1, CUDA 13.0, commit `abc`, 2026-11-29.\n");
   CHECK_THROWS_WITH(make_ranks_table(sums, {"8192"}), contains("no sum of rows of 8192"));
   CHECK_THROWS_WITH(make_ranks_table(sums, {}), contains("needs a number"));
+  std::vector<RankSum> other = sums;
+  other[0].ranks = 4;
+  CHECK_THROWS_WITH(make_ranks_table(other, {"4096"}), contains("of several runs"));
 }

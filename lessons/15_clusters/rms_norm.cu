@@ -162,6 +162,12 @@ constexpr int kMaxCluster = 8;        // blocks that share a row, on every GPU w
 constexpr int kClusterThreads = 512;  // of each of them, at most
 constexpr int kClusterVectors = 4;    // of the row, for each thread
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900  // it only has to compile
+constexpr int kSmBlocks = 1;
+#else
+constexpr int kSmBlocks = 3;  // for which an SM is to have registers
+#endif
+
 /// Vectors of each block of a row but the last: whole lines of 128 bytes, so that no two blocks
 /// share a sector.
 __host__ __device__ constexpr int part_of(int vectors, int blocks) {
@@ -256,7 +262,7 @@ __device__ float cluster_sum(
 // [kernel]
 template <class T, class W>
 __global__ void __launch_bounds__(  // fewer with more registers
-    kClusterThreads, sizeof(W) == sizeof(T) ? 3 : 2)
+    kClusterThreads, sizeof(W) == sizeof(T) ? kSmBlocks : kSmBlocks / 2 + 1)
     rms_norm_clusters(
         const uint4* __restrict__ x,       // (rows, vectors)  read once
         const uint4* __restrict__ weight,  // (vectors of W)   once a row

@@ -25,6 +25,12 @@ constexpr int kMaxCluster = 8;        // blocks that share a row, on every GPU w
 constexpr int kClusterThreads = 512;  // of each of them, at most
 constexpr int kClusterVectors = 4;    // of the row, for each thread
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900  // it only has to compile
+constexpr int kSmBlocks = 1;
+#else
+constexpr int kSmBlocks = 3;  // for which an SM is to have registers
+#endif
+
 /// Vectors of each block of a row but the last: whole lines of 128 bytes, so that no two blocks
 /// share a sector.
 __host__ __device__ constexpr int part_of(int vectors, int blocks) {
@@ -119,10 +125,11 @@ __device__ float element(const uint4& vector, int e) {
   }
 }
 
-/// The lesson's kernel, but for one thing: where x lies (unless kIsCopied, in registers), or how
-/// partial sums arrive (unless kIsCounted, by plain stores, and a barrier of the cluster).
+/// The lesson's kernel, but for where x lies (unless kIsCopied, in registers, and the weight is
+/// loaded after the sum), or for how partial sums arrive (unless kIsCounted, by plain stores, and a
+/// barrier of the cluster).
 template <class T, bool kIsCopied, bool kIsCounted>
-__global__ void __launch_bounds__(kClusterThreads, 3) rms_norm_clusters_variant(
+__global__ void __launch_bounds__(kClusterThreads, kSmBlocks) rms_norm_clusters_variant(
     const uint4* __restrict__ x,       // (rows, vectors)  read once
     const uint4* __restrict__ weight,  // (vectors)        once a row, or null
     uint4* __restrict__ y,             // (rows, vectors)  written once

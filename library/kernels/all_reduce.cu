@@ -153,7 +153,7 @@ __device__ void add_and_norm(
 
 /// kWhole: rows of all tensors are vectors at multiples of 16 bytes. (Those of inboxes always are.)
 template <class T, int kThreads, bool kWhole>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kThreads == 512 ? 2 : 1)
     rms_norm_of_ranks(const __grid_constant__ AllReduced op) {
   __shared__ float partial[32];
   const int rank = op.rank + blockIdx.y;
@@ -235,11 +235,6 @@ cudaError_t launch(const AllReduced& given, cudaStream_t stream) {
   AllReduced op = given;
   op.vectors = static_cast<int>(inbox_bytes(1, op.hidden, op.dtype) / 16);
   if (op.weight == nullptr) op.weight_is_fp32 = false;
-  for (const int number :
-       {op.rows, op.hidden, 2 * static_cast<int>(op.dtype) + op.is_two_shot, op.ranks,
-        static_cast<int>(op.half_bytes / 16)})
-    op.shape = (op.shape ^ static_cast<unsigned>(number)) * 0x9e3779b1;
-  op.shape >>= 16;
   const auto bits_of = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data); };
   std::uintptr_t bits = bits_of(op.weight) | op.x_stride | op.residual_stride | op.y_stride |
                         op.hidden * bytes_of(op.dtype);
@@ -249,16 +244,30 @@ cudaError_t launch(const AllReduced& given, cudaStream_t stream) {
     using T = decltype(x);
     return bits % 16 == 0 ? shape_for<T, true>(op.hidden) : shape_for<T, false>(op.hidden);
   });
-  // Without a row, one block meets the others': they may have some, by mistake. Of the largest, an
-  // SM may hold but one.
-  const int most = shape.threads > 512 ? std::max(1, op.most_blocks / 2) : op.most_blocks;
+  // Without a row, one block meets the others': they may have some, by mistake.
+  int blocks = std::clamp(op.rows, 1, op.most_blocks);
+  const cudaDeviceProp* device = nullptr;
+  cudaError_t error = properties_of_device(&device);
+  if (error != cudaSuccess) return error;
+  if (blocks * op.launched_ranks > device->multiProcessorCount) {
+    int of_sm = 0;
+    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_sm, shape.kernel, shape.threads, 0);
+    if (error != cudaSuccess) return error;
+    const int most = of_sm * device->multiProcessorCount / op.launched_ranks;
+    blocks = std::clamp(most, 1, blocks);
+  }
+  for (const int number :
+       {op.rows, op.hidden, 2 * static_cast<int>(op.dtype) + op.is_two_shot, op.ranks, blocks,
+        static_cast<int>(op.half_bytes / 16)})
+    op.shape = (op.shape ^ static_cast<unsigned>(number)) * 0x9e3779b1;
+  op.shape >>= 16;
   // A block that waits keeps its place: all of them have to be on the GPU at the same time, which a
   // cooperative launch makes sure of.
   cudaLaunchAttribute together{};
   together.id = cudaLaunchAttributeCooperative;
   together.val.cooperative = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(std::clamp(op.rows, 1, most), op.launched_ranks);
+  config.gridDim = dim3(blocks, op.launched_ranks);
   config.blockDim = shape.threads;
   config.stream = stream;
   config.attrs = &together;

@@ -12,8 +12,7 @@
 namespace rmsnorm::kernels {
 
 constexpr int kMostRanks = 8;
-constexpr int kMostRankBlocks =
-    128;  ///< of a rank, on every GPU: block b meets those of its number
+constexpr int kMostRankBlocks = 128;    ///< of a rank: block b meets those of its number
 constexpr int kMostRankHidden = 16384;  ///< 1024 threads have 16 columns each
 
 /// What a rank's buffer begins with; zeros before the first call. Its inbox is behind: two halves,

@@ -50,16 +50,13 @@ __device__ float2 place_sums(float2 value, float2* partial) {
   return {group_sum(value.x, 32), group_sum(value.y, 32)};
 }
 
-/// Do rows wait in shared memory? Then a thread copies its own vectors of the next row there while
-/// it has one, and no barrier is needed. fp32 would need more than some GPUs have.
-template <class T, bool kWhole>
-constexpr bool kIsStaged = kWhole && sizeof(T) == 2;
-
 /// A block has blockDim.y rows of head blockIdx.y at a time, and all blocks together have
 /// neighbouring ones. If kWhole, all rows are whole vectors at 16-byte addresses. kFirst: as in the
-/// operation. If kPlain, all rows of a head are at one distance.
+/// operation. If kPlain, all rows of a head are at one distance. If kStaged, rows wait in shared
+/// memory: while a thread has its vectors of one, it copies its own of the next row there, and no
+/// barrier is needed. fp32 would need more than some GPUs have.
 /// \param sums  (gridDim.x, heads, hidden) of dweight; null: they are unwanted
-template <class T, class W, bool kWhole, bool kFirst, bool kPlain>
+template <class T, class W, bool kWhole, bool kStaged, bool kFirst, bool kPlain>
 __global__ void __launch_bounds__(kMaxGatedThreads, 1)
     rms_norm_gated_backward(const __grid_constant__ GatedBackward op, float* sums) {
   constexpr int kVectors = kGatedVectors<T>, kN = kSize<T>;
@@ -83,7 +80,6 @@ __global__ void __launch_bounds__(kMaxGatedThreads, 1)
     const Place at = kPlain ? Place{0, number} : place_of<false>(number, op.rows, op.inner);
     return find_any<T>(op.tensors[tensor], op.further[tensor], at, kPlain ? 0 : op.period, head);
   };
-  constexpr bool kStaged = kIsStaged<T, kWhole>;
   extern __shared__ uint4 shared[];
   const auto slot = [&](int stage, int tensor, int k) -> uint4& {
     const int threads = blockDim.x * blockDim.y, thread = threadIdx.y * blockDim.x + threadIdx.x;
@@ -222,17 +218,24 @@ cudaError_t launch(const GatedBackward& given, cudaStream_t stream) {
   float* const sums = op.dweight == nullptr ? nullptr : op.workspace;
   int most = 0;
   if (const cudaError_t found = most_shared_bytes(&most); found != cudaSuccess) return found;
-  const bool has_16_bits = op.dtype != Dtype::fp32;
-  const bool is_whole = are_whole(op) && shared_bytes(shape, op, has_16_bits) <= most;
-  const auto bytes = static_cast<int>(shared_bytes(shape, op, is_whole && has_16_bits));
+  const bool is_whole = are_whole(op);
+  const bool is_staged =
+      is_whole && op.dtype != Dtype::fp32 && shared_bytes(shape, op, true) <= most;
+  const auto bytes = static_cast<int>(shared_bytes(shape, op, is_staged));
   const cudaError_t error = with_types(op.dtype, op.weight_dtype, [&](auto x, auto weight) {
     using T = decltype(x);
     using W = decltype(weight);
     const auto kernel_for = [&]<bool kFirst>(std::bool_constant<kFirst>) {
       const bool is_plain = op.inner >= op.rows && op.period == 0;
-      return !is_whole  ? rms_norm_gated_backward<T, W, false, kFirst, false>
-             : is_plain ? rms_norm_gated_backward<T, W, true, kFirst, true>
-                        : rms_norm_gated_backward<T, W, true, kFirst, false>;
+      if (!is_whole) return rms_norm_gated_backward<T, W, false, false, kFirst, false>;
+      if constexpr (sizeof(T) == 2) {
+        return !is_staged ? rms_norm_gated_backward<T, W, true, false, kFirst, false>
+               : is_plain ? rms_norm_gated_backward<T, W, true, true, kFirst, true>
+                          : rms_norm_gated_backward<T, W, true, true, kFirst, false>;
+      } else {
+        return is_plain ? rms_norm_gated_backward<T, W, true, false, kFirst, true>
+                        : rms_norm_gated_backward<T, W, true, false, kFirst, false>;
+      }
     };
     const auto kernel =
         op.gates_first ? kernel_for(std::true_type()) : kernel_for(std::false_type());

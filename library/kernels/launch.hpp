@@ -14,8 +14,8 @@ namespace rmsnorm::kernels {
 /// Prefetch distance: how many rows ahead of its own a block prefetches one (prefetch_ahead() in
 /// row.cuh), where the blocks of an SM are too few to hide how long a load takes: those of so many
 /// bytes for each SM, so that they are there in time. Most kernels are fastest with 16 KiB, those
-/// for 8 bits, which work longer on a row, with 32; with 64, all are slower. 0 if a launch reads no
-/// more than the L2 cache holds, or after an error.
+/// for 8 bits and with a gate, which work longer on a row, with 32. 0 if a launch reads no more
+/// than the L2 cache holds, or after an error.
 inline int prefetch_distance(
     std::int64_t row_bytes, std::int64_t rows, std::int64_t bytes = 16 << 10) {
   constexpr std::int64_t kMuch = 16000000;  // bytes

@@ -134,7 +134,7 @@ __device__ inline void turn(float& a, float& b, float cos, float sin) {
 /// as others, or one more. If kWhole, all vectors are whole, at addresses that are multiples of 16.
 /// kInterleaved: as in the operation.
 template <class T, int kLanes, int kPairs, bool kWhole, bool kInterleaved>
-__global__ void __launch_bounds__(kShortRows, kPairs == 1 ? kThreadsOfSm / kShortRows : 2)
+__global__ void __launch_bounds__(kShortRows, kThreadsOfSm / kShortRows / (kPairs == 1 ? 1 : 2))
     rms_norm_rotated(const __grid_constant__ Rotated op) {
   constexpr int kN = kSize<T>, kHeads = kAhead<kPairs>;
   const unsigned token_groups = op.token_groups, of_block = threadIdx.y / token_groups;
@@ -373,7 +373,9 @@ cudaError_t launch(const Rotated& given, cudaStream_t stream) {
   if (error != cudaSuccess) return error;
   std::int64_t heads = 0;
   for (const RotatedPart& part : op.parts) heads += part.heads;
-  const std::int64_t at_a_time = std::int64_t{device->multiProcessorCount} * kThreadsOfSm;
+  if (heads == 0) return cudaSuccess;
+  const int of_sm = pairs_of_lane(pairs) == 1 ? kThreadsOfSm : kThreadsOfSm / 2;
+  const std::int64_t at_a_time = std::int64_t{device->multiProcessorCount} * of_sm;
   op.group_heads = static_cast<int>(
       std::clamp<std::int64_t>(op.tokens * heads * lanes / at_a_time, 1, kGroupHeads));
   for (RotatedPart& part : op.parts) {
