@@ -153,7 +153,7 @@ __device__ void add_and_norm(
 
 /// kWhole: rows of all tensors are vectors at multiples of 16 bytes. (Those of inboxes always are.)
 template <class T, int kThreads, bool kWhole>
-__global__ void __launch_bounds__(kThreads, kThreads == 512 ? 2 : 1)
+__global__ void __launch_bounds__(kThreads)
     rms_norm_of_ranks(const __grid_constant__ AllReduced op) {
   __shared__ float partial[32];
   const int rank = op.rank + blockIdx.y;
