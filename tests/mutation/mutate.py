@@ -41,7 +41,7 @@ OPERATORS = [
     ("operands", rf"(?<!:)({OPERAND})( [-/%] )({OPERAND})(?!:)", lambda m: [m[3] + m[2] + m[1]]),
     ("operands", r"\? ([^?:;]+) : ([^?:;,)]+)", lambda m: [f"? {m[2]} : {m[1]}"]),
     ("operands", r"\b(max|min)(?=\()", lambda m: ["min" if m[0] == "max" else "max"]),
-    ("barrier", r"^ *(__sync|__threadfence|cuda\w*Synchronize|wait_|cluster\.[sb])\w*\(\w*\);",
+    ("barrier", r"^ *(__sync|__threadfence|cuda\w*Synchronize|wait_|arrive_|cluster\.[sb])\w*\(&?\w*\);",
      lambda m: [""]),
     ("constant", r"(?<![\w.])\d+(?![\w.])", lambda m: [f"{int(m[0]) + 1}", f"{int(m[0]) - 1}"]),
     ("constant", r"(?<![\w.])\d+\.\d*f?", lambda m: ["0", f"2 * {m[0]}"]),
