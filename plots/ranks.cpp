@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <stdexcept>
 
@@ -22,29 +23,36 @@ std::vector<RankSum> read_ranks(const std::filesystem::path& file) {
   });
 }
 
+std::vector<RankSum> timed_sums(const std::vector<RankSum>& sums, int hidden) {
+  std::vector<RankSum> timed;
+  for (const RankSum& sum : sums) {
+    if (sum.ranks != sums[0].ranks || sum.gpus != sums[0].gpus || sum.dtype != sums[0].dtype ||
+        sum.version != sums[0].version)
+      throw std::runtime_error("sums over ranks are of several runs");
+    if (sum.hidden == hidden && sum.median_us && sum.verdict == "pass") timed.push_back(sum);
+  }
+  return timed;
+}
+
 std::string make_ranks_table(
     const std::vector<RankSum>& sums, const std::vector<std::string>& words) {
-  if (words.size() != 1) throw std::runtime_error("'ranks' needs a number of columns");
+  int hidden = 0;
+  if (words.size() != 1 || std::sscanf(words[0].c_str(), "%d", &hidden) != 1)
+    throw std::runtime_error("'ranks' needs a number of columns");
+  const std::vector<RankSum> timed = timed_sums(sums, hidden);
+  if (timed.empty())
+    throw std::runtime_error(fmt::format("no sum of rows of {} was timed", hidden));
   std::vector<std::string> names;
   std::map<int, std::map<std::string, const RankSum*>> rows;
-  for (const RankSum& sum : sums) {
-    if (fmt::format("{}", sum.hidden) != words[0] || !sum.median_us || sum.verdict != "pass")
-      continue;
+  for (const RankSum& sum : timed) {
     if (std::find(names.begin(), names.end(), sum.implementation) == names.end())
       names.push_back(sum.implementation);
     rows[sum.rows][sum.implementation] = &sum;
   }
-  if (rows.empty())
-    throw std::runtime_error(fmt::format("no sum of rows of {} was timed", words[0]));
-  const RankSum& one = *rows.begin()->second.begin()->second;
+  const RankSum& one = timed[0];
   std::vector<TableRow> table = {
       {fmt::format("rows × {}, {}, {} ranks", one.hidden, one.dtype, one.ranks)}};
   for (const std::string& name : names) table[0].push_back(code(name));
-  for (const RankSum& sum : sums) {
-    if (sum.ranks != one.ranks || sum.gpus != one.gpus || sum.dtype != one.dtype ||
-        sum.version != one.version)
-      throw std::runtime_error("sums over ranks are of several runs");
-  }
   for (const auto& [number, of_row] : rows) {
     TableRow& row = table.emplace_back(TableRow{fmt::format("{}", number)});
     for (const std::string& name : names) {

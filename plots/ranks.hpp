@@ -30,9 +30,13 @@ struct RankSum {
 /// Reads a file that ranks.py wrote. \throws std::runtime_error with the file and the line.
 std::vector<RankSum> read_ranks(const std::filesystem::path& file);
 
+/// Those of rows of so many columns that were timed, and are right.
+/// \throws std::runtime_error if the sums are of several runs
+std::vector<RankSum> timed_sums(const std::vector<RankSum>& sums, int hidden);
+
 /// The table that "ranks HIDDEN" asks for: a row for each number of rows of so many columns, with
 /// the times of all implementations, and where they were measured.
-/// \throws std::runtime_error for other words, and if no such sum was timed
+/// \throws std::runtime_error for other words, if no such sum was timed, and as timed_sums()
 std::string make_ranks_table(
     const std::vector<RankSum>& sums, const std::vector<std::string>& words);
 

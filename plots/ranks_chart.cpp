@@ -12,10 +12,8 @@ namespace rmsnorm::plots {
 std::optional<Chart> ranks_chart(const std::vector<RankSum>& sums) {
   constexpr int kHidden = 8192;
   std::map<std::string, std::map<double, double>> times;  // over the bytes
-  for (const RankSum& sum : sums) {
-    if (sum.hidden == kHidden && sum.median_us && sum.verdict == "pass")
-      times[sum.implementation][static_cast<double>(sum.bytes)] = *sum.median_us;
-  }
+  for (const RankSum& sum : timed_sums(sums, kHidden))
+    times[sum.implementation][static_cast<double>(sum.bytes)] = *sum.median_us;
   const std::map<double, double> nccl = times["all_reduce"];
   if (nccl.empty()) return std::nullopt;
   LineChart chart;

@@ -230,7 +230,8 @@ class BuiltSite(unittest.TestCase):
         text = "".join(page.source for page in shown)
         recorded = 0
         for file in (TOP / "plots/data").glob("*.csv"):
-            others = ("-loads.csv", "-ranks.csv", "-machine.csv", "-trace.csv", "mutants.csv", "arithmetic.csv")
+            others = ("-loads.csv", "-ranks.csv", "-machine.csv", "-trace.csv", "mutants.csv",
+                      "arithmetic.csv")
             if file.name.endswith(others):
                 continue  # they are not results of kernels on a GPU
             results = list(csv.DictReader(lines_of(file)))

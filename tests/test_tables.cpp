@@ -270,7 +270,8 @@ TEST_CASE("the tables of a GPU's memories say what they lack") {
 
 TEST_CASE("a table of sums over ranks has the times of those that were timed, and says where") {
   const auto sum = [](const char* name, int rows, std::optional<double> us) {
-    RankSum one{.implementation = name, .ranks = 2, .gpus = 2, .dtype = "bf16", .rows = rows};
+    RankSum one;
+    one.implementation = name, one.ranks = one.gpus = 2, one.dtype = "bf16", one.rows = rows;
     one.hidden = 4096, one.median_us = us, one.spread_pct = 3, one.verdict = "pass";
     one.device = "A GPU", one.driver = "1", one.cuda = "13.0", one.version = "abc";
     one.date = "2026-11-29";
