@@ -222,10 +222,11 @@ __device__ void copy_bulk(void* to, const void* from, int bytes, Mbarrier* barri
 
 /// Stores a number in block `rank` of the cluster; the barrier there counts its 4 bytes.
 __device__ void send(float* to, float value, Mbarrier* barrier, int rank) {
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(
-                   address_in_block(rank, shared_address(to))),
-               "f"(value), "r"(address_in_block(rank, shared_address(barrier)))
-               : "memory");
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 "
+      "[%0], %1, [%2];" ::"r"(address_in_block(rank, shared_address(to))),
+      "f"(value), "r"(address_in_block(rank, shared_address(barrier)))
+      : "memory");
 }
 
 /// Arrives at the cluster's barrier. It hands nothing on.
