@@ -2,7 +2,16 @@
 # before the CUDA language is enabled.
 #
 # CMAKE_CUDA_ARCHITECTURES=native is never used: it fails on a machine without a GPU.
-if(DEFINED CMAKE_CUDA_ARCHITECTURES OR DEFINED ENV{CUDAARCHS})
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND DEFINED ENV{CUDAARCHS})
+  set(CMAKE_CUDA_ARCHITECTURES "$ENV{CUDAARCHS}")
+endif()
+if(DEFINED CMAKE_CUDA_ARCHITECTURES)
+  # No PTX for GPUs before Hopper: a Hopper would run it, with launches that overlap and without the
+  # instruction that waits.
+  list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^([5-8][0-9])(-real)?$" "\\1-real")
+  if(CMAKE_CUDA_ARCHITECTURES MATCHES "(^|;)[5-8][0-9]-virtual")
+    message(FATAL_ERROR "Name a GPU before Hopper without -virtual: a Hopper must not run its PTX")
+  endif()
   return()
 endif()
 

@@ -234,7 +234,7 @@ std::string errors_table(const std::vector<Result>& of_sweep, const Slugs& slugs
   return sweep_table(of_sweep, slugs, header, false, begin, cells);
 }
 
-constexpr int kLongRow = 16384;  // columns from which on the table of long rows has one
+constexpr int kLongRow = 32768;  // columns from which on the table of long rows has one
 
 std::string shapes_table(const std::vector<Result>& of_sweep, const Slugs& slugs) {
   Row header = {"rows × hidden, " + of_sweep.front().dtype, word_for_roof(of_sweep)};

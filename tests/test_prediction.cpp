@@ -5,6 +5,7 @@
 #include <cctype>
 #include <filesystem>
 #include <iterator>
+#include <regex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -272,71 +273,16 @@ TEST_CASE("every page about speed asks for a prediction that the recorded result
   }
 }
 
-TEST_CASE("what a page lets expect at its top is what was recorded") {
-  struct Expected {
-    const char* slug;
-    const char* words;
-    double least, most;  ///< of the factor, in every state of the cache
-  };
-  const Expected all[] = {
-      {"02_naive", "several times the speed", 4, 20},
-      {"03_shared_memory", "a few per cent in *prefill*", 1.02, 1.1},
-      {"04_warp_reduce", "about 2 % in *decode*", 1.015, 1.025},
-      {"05_cub_warp_reduce", "no gain", 0.95, 1.005},
-      {"06_float4", "about a tenth in *decode*", 1.08, 1.13},
-      {"07_multi_row", "several times the speed in *heads*", 4, 20},
-      {"08_registers", "more than a tenth in *decode*", 1.1, 1.2},
-      {"09_cache_policy", "a few per cent in *prefill*", 1.02, 1.1},
-      {"10_half_precision", "about twice the speed in *prefill*", 1.9, 2.1},
-      {"11_unaligned_rows", "about a quarter of the speed in *heads* in bf16", 0.72, 0.78},
-      {"12_launch_overlap", "more than a third in *decode*", 1.333, 1.5},
-      {"13_residual_add", "nearly 5/4 of the speed of two kernels in *prefill*", 1.2, 1.25},
-      {"14_backward", "nearly 5/3 of the speed of two passes", 1.6, 1.667},
-      {"15_clusters", "hardly a gain in *wide* in bf16", 0.995, 1.02},
-      {"16_eight_bits", "nearly 4/3 of lesson 10's speed in *prefill*", 1.25, 1.333},
-      {"17_several_gpus", "about half as fast again as two kernels in *decode*", 1.4, 1.6}};
-  const std::vector<Result> recorded = read_csv(tests::top() / "plots/data/nvidia-h200.csv");
-  std::size_t lessons = 0;
-  for (const Implementation& lesson : all_implementations()) lessons += is_about_speed(lesson);
-  CHECK(lessons == std::size(all));
-  for (const auto& [slug, words, least, most] : all) {
-    CAPTURE(slug);
-    const std::string page = read_file(tests::top() / "lessons" / slug / "README.md");
+TEST_CASE("what a page lets expect at its top leaves the factor to be guessed") {
+  for (const Implementation& lesson : all_implementations()) {
+    if (!is_about_speed(lesson)) continue;
+    CAPTURE(lesson.slug);
+    const std::string page = read_file(tests::top() / "lessons" / lesson.slug / "README.md");
     const std::size_t begin = page.find("**Expect** ");
     REQUIRE(begin < page.find("## The question"));
-    std::string line = page.substr(begin, page.find("\n\n", begin) - begin);
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    CHECK_THAT(line, contains(words));
-    const auto pair = predecessor_and_lesson(
-        all_implementations(), find_implementations(all_implementations(), slug));
-    for (const Regime& regime : regimes()) {
-      if (std::string_view(regime.name) != pair[1].regime) continue;
-      for (const Cache cache : regime.caches) {
-        const Compared found = compared(recorded, pair[0].slug, slug, regime.name, cache);
-        const double factor = *found.before->median_us / *found.lesson->median_us;
-        CHECK(least <= factor);
-        CHECK(factor <= most);
-      }
-    }
+    const std::string line = page.substr(begin, page.find("\n\n", begin) - begin);
+    CHECK_FALSE(std::regex_search(line, std::regex("[0-9] ?%|[0-9]/[0-9]|times|twice|tenth")));
   }
-
-  // Lesson 11 names its largest loss, too.
-  double largest = 0;
-  for (const Result& result : recorded) {
-    if (result.implementation != "11_unaligned_rows" || is_sweep(result.regime)) continue;
-    const Cache cache = result.cache.value_or(Cache::cold);
-    for (const Result& other : recorded) {
-      const bool is_same = other.implementation == "10_half_precision" &&
-                           other.regime == result.regime && other.dtype == result.dtype &&
-                           other.cache == cache && result.median_us && other.median_us;
-      if (is_same) largest = std::max(largest, 1 - *other.median_us / *result.median_us);
-    }
-  }
-  CHECK_THAT(
-      read_file(tests::top() / "lessons/11_unaligned_rows/README.md"),
-      contains("a third or more in *decode* in fp32"));
-  CHECK(largest > 1 / 3.0);
-  CHECK(largest < 0.4);
 }
 
 TEST_CASE(

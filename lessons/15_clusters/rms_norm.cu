@@ -201,7 +201,8 @@ __device__ void expect_bytes(Mbarrier* barrier, int bytes) {
 __device__ void wait_for_bytes(const Mbarrier* barrier) {
   for (unsigned done = 0; done == 0;) {
     asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], 0; selp.b32 %0, 1, 0, p; }"
+        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0; "
+        "selp.b32 %0, 1, 0, p; }"
         : "=r"(done)
         : "r"(shared_address(barrier))
         : "memory");

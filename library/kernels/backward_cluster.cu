@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kMaxBlock, 1) rms_norm_backward_cluster(
   };
   const auto receive = [&](int turn) {
     Mbarrier* const barrier = &sums_are_there[turn % 2];
-    wait_for_bytes(barrier, turn / 2 % 2);         // every warp's sum is in partial[turn % 2]
+    wait_for_blocks(barrier, turn / 2 % 2);        // every warp's sum is in partial[turn % 2]
     if (threadIdx.x == 0) expect(barrier, bytes);  // of the row after the next
     return reduce_partial(partial[turn % 2], blocks * warps, Sum());
   };

@@ -60,6 +60,20 @@ __device__ inline void wait_for_bytes(const Mbarrier* barrier, int parity = 0) {
   }
 }
 
+/// The same of what other blocks send, which they release to the cluster.
+__device__ inline void wait_for_blocks(const Mbarrier* barrier, int parity = 0) {
+  unsigned is_over = 0;
+  while (is_over == 0) {
+    asm volatile(  // asks the barrier
+        "{ .reg .pred p;"
+        "  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;"
+        "  selp.b32 %0, 1, 0, p; }"
+        : "=r"(is_over)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+  }
+}
+
 /// One thread begins a copy to shared memory, of a multiple of 16 bytes. `keep`: the L2 cache is to
 /// let go of other lines first, as of those that are written.
 __device__ inline void copy_bulk(
@@ -126,7 +140,7 @@ __device__ float cluster_reduce(
   if (lane < blocks) {
     store_in_block(&partial[rank * warps + threadIdx.x / 32], value, barrier, lane);
   }
-  wait_for_bytes(barrier);  // every warp's number is in this block's partial[]
+  wait_for_blocks(barrier);  // every warp's number is in this block's partial[]
   return reduce_partial(partial, warps * blocks, op);
 }
 

@@ -156,8 +156,9 @@ __forceinline__ void mbarrier_arrive_expecting(
   arrive_expecting(barrier_at(barrier), bytes, location);
 }
 /// mbarrier.try_wait.parity
-__forceinline__ bool mbarrier_try_wait(SourceLocation location, char* barrier, unsigned parity) {
-  return try_wait(barrier_at(barrier), parity, location);
+__forceinline__ bool mbarrier_try_wait(
+    Scope scope, SourceLocation location, char* barrier, unsigned parity) {
+  return try_wait(barrier_at(barrier), parity, scope, location);
 }
 /// cp.async.bulk
 __forceinline__ void bulk_copy(

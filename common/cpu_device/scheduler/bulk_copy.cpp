@@ -20,12 +20,14 @@ struct Transfer {
   const void* from;  // null: it is the value
   std::uint64_t value;
   unsigned bytes;
+  int sender = -1;  // rank of another block in the cluster
 };
 
 /// What is on its way to a block, by the offset of the barrier that counts it.
 struct BulkCopies {
   std::map<std::size_t, std::vector<Transfer>> coming;
-  int polls = 0;  // at barriers, since something has happened
+  std::map<std::size_t, int> senders;  // of what has come last, if other blocks have sent
+  int polls = 0;                       // at barriers, since something has happened
 };
 
 BulkCopies& of(const BlockRunner& block) {
@@ -60,6 +62,7 @@ void complete_transfers(SplitBarrier& barrier) {
   if (found == own.coming.end()) return;
   const std::vector<Transfer> transfers = std::move(found->second);
   own.coming.erase(found);
+  own.senders.erase(running->shared().offset_of(&barrier));
   own.polls = 0;
   ++changes;
   for (const Transfer& transfer : transfers) {
@@ -73,6 +76,9 @@ void complete_transfers(SplitBarrier& barrier) {
     std::memcpy(
         to, transfer.from != nullptr ? transfer.from : &transfer.value,
         std::size_t{transfer.bytes});
+    if (transfer.sender >= 0) {
+      own.senders[running->shared().offset_of(&barrier)] = transfer.sender;
+    }
     barrier.bytes -= static_cast<int>(transfer.bytes);
   }
   running->observer().release(&barrier, Scope::cluster);
@@ -128,16 +134,22 @@ void send(void* to, std::uint64_t value, unsigned bytes, SplitBarrier& barrier) 
     running->stop();
   }
   transfer.to = byte.offset;
+  if (receiver != running) transfer.sender = rank;
   of(*receiver).coming[counter.offset].push_back(transfer);
 }
 
-bool try_wait(SplitBarrier& barrier, unsigned parity, SourceLocation location) {
+bool try_wait(SplitBarrier& barrier, unsigned parity, Scope scope, SourceLocation location) {
   constexpr int kMaxSpins = 1000;  // rounds in which all others have got on, if they could
   require_count(barrier, location);
   const auto is_over = [&] { return barrier.phase % 2 != parity % 2; };
   if (!is_over()) complete_transfers(barrier);
   if (is_over()) {
     on_barrier_access(__builtin_return_address(0), barrier, false);
+    const BulkCopies& own = of(*running);
+    const auto sender = own.senders.find(running->shared().offset_of(&barrier));
+    if (scope == Scope::block && sender != own.senders.end()) {
+      running->report(mistakes::kNarrowAcquire, location, {running->current(), sender->second});
+    }
     running->observer().acquire(&barrier, Scope::cluster);
     return true;
   }

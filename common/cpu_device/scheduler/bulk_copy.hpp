@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/cpu_device/scheduler/access.hpp"
 #include "common/cpu_device/scheduler/async_copy.hpp"
 
 namespace rmsnorm::cpu_device {
@@ -24,8 +25,10 @@ namespace rmsnorm::cpu_device {
 /// Sends 4 or 8 bytes to an address that map_shared() gave, and to the barrier that counts them.
 [[gnu::noinline]] void send(void* to, std::uint64_t value, unsigned bytes, SplitBarrier& barrier);
 
-/// Whether the phase of this parity is over; if not, the others run first.
-[[gnu::noinline]] bool try_wait(SplitBarrier& barrier, unsigned parity, SourceLocation location);
+/// Whether the phase of this parity is over; if not, the others run first. What other blocks have
+/// sent is released to the cluster: an acquire of a block's scope does not reach it.
+[[gnu::noinline]] bool try_wait(
+    SplitBarrier& barrier, unsigned parity, Scope scope, SourceLocation location);
 
 class BlockRunner;
 /// A block's threads have all returned: reports what is still on its way to it.

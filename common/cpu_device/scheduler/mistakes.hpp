@@ -142,6 +142,10 @@ inline constexpr Mistake kBytesNeverCome{
     "thread {} waits at a barrier for {} bytes that never come", kBytesAgree};
 inline constexpr Mistake kBytesNotExpected{
     "thread {} waits at a barrier to which {} bytes came that it does not expect", kBytesAgree};
+inline constexpr Mistake kNarrowAcquire{
+    "thread {} waits for what block {} of the cluster has sent, with an acquire that reaches its "
+    "own block alone",
+    "The default is .acquire.cta: write mbarrier.try_wait.parity.acquire.cluster"};
 inline constexpr Mistake kBulkSize{
     "thread {} copies {} bytes, which are no multiple of {}",
     "cp.async.bulk moves whole vectors of 16 bytes: copy the rest in another way"};

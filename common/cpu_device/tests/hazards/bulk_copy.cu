@@ -49,6 +49,19 @@ __device__ void wait(unsigned barrier, unsigned parity) {
   }
 }
 
+/// Waits for what comes from other blocks.
+__device__ void receive(unsigned barrier) {
+  unsigned is_over = 0;
+  while (is_over == 0) {
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], 0; "
+        "selp.b32 %0, 1, 0, p; }"
+        : "=r"(is_over)
+        : "r"(barrier)
+        : "memory");
+  }
+}
+
 /// How a block copies its row. As it stands, it is right.
 struct Way {
   bool inits = true;
@@ -115,7 +128,7 @@ __global__ void sends_early(const float* x, float* y, bool correct) {
       },
       [&](const float* row, unsigned barrier) {
         __syncthreads();
-        wait(barrier, 0);
+        receive(barrier);
         y[blockIdx.x * kThreads + threadIdx.x] = row[threadIdx.x];
       });
 }
@@ -125,7 +138,7 @@ __global__ void does_not_receive(const float* x, float* y, bool correct) {
   send(
       x, [] { cg::this_cluster().sync(); },
       [&](const float*, unsigned barrier) {
-        if (correct) wait(barrier, 0);
+        if (correct) receive(barrier);
         y[blockIdx.x * kThreads + threadIdx.x] = 0;
       });
 }
@@ -135,9 +148,23 @@ __global__ void reads_too_soon(const float* x, float* y, bool correct) {
   send(
       x, [] { cg::this_cluster().sync(); },
       [&](const float* row, unsigned barrier) {
-        if (correct) wait(barrier, 0);
+        if (correct) receive(barrier);
         y[blockIdx.x * kThreads + threadIdx.x] = row[threadIdx.x];  // <-- too soon
-        if (!correct) wait(barrier, 0);
+        if (!correct) receive(barrier);
+      });
+}
+
+/// Waits as for a copy of its own.
+__global__ void does_not_reach_the_sender(const float* x, float* y, bool correct) {
+  send(
+      x, [] { cg::this_cluster().sync(); },
+      [&](const float* row, unsigned barrier) {
+        if (correct) {
+          receive(barrier);
+        } else {
+          wait(barrier, 0);
+        }
+        y[blockIdx.x * kThreads + threadIdx.x] = row[threadIdx.x];
       });
 }
 
@@ -162,6 +189,8 @@ std::vector<Case> bulk_copy_cases() {
       {"a store to a block that returns", on_cluster(does_not_receive, kThreads),
        cudaErrorLaunchFailure},
       {"a read of what another block sends", on_cluster(reads_too_soon, kThreads)},
+      {"a wait that does not reach the block that sends",
+       on_cluster(does_not_reach_the_sender, kThreads)},
   };
 }
 
