@@ -1,7 +1,7 @@
 // Lesson 02 - Naive
 // Changed    the loops move to the GPU, and 256 threads share the work of each row.
 // Unchanged  the arithmetic: sum the squares, take the root, scale.
-// Expect     neighbouring threads read neighbouring columns: several times the variant's bandwidth.
+// Expect     faster where rows are long and many: the lanes of a warp use all that they fetch.
 #include <cstdint>
 
 #include "common/operations/rms_norm.hpp"
@@ -115,7 +115,7 @@ int sum_depth(const rmsnorm::RmsNorm& p) {
 const rmsnorm::Registration<rmsnorm::RmsNorm> lesson{{
     .slug = "02_naive",
     .title = "Naive",
-    .idea = "One block a row: neighbouring threads read neighbouring columns, a tree adds up",
+    .idea = "One block per row: neighbouring threads read neighbouring columns, a tree adds up",
     .regime = "prefill",
     .launch = launch,
     .traffic = traffic,
