@@ -95,7 +95,7 @@ int sum_depth(const rmsnorm::RmsNorm& p) {
 const rmsnorm::Registration<rmsnorm::RmsNorm> lesson{{
     .slug = "04_warp_reduce",
     .title = "Warp reduce",
-    .idea = "Five shuffles a warp replace most of the tree, and most of its barriers",
+    .idea = "Five shuffles per warp replace most of the tree, and most of its barriers",
     .regime = "decode",
     .launch = launch,
     .unsupported = unsupported,
