@@ -1,7 +1,7 @@
 // Lesson 09 - Cache policy
 // Changed    the loads of x ask the L2 to evict their lines last.
 // Unchanged  everything else: the row in registers, the early loads, one barrier.
-// Expect     faster than a copy in prefill and heads; nothing where the L2 holds x and y.
+// Expect     faster than lesson 08 in prefill and heads; nothing where the L2 holds x and y.
 #include <algorithm>
 #include <cstdint>
 #include <cuda/annotated_ptr>
