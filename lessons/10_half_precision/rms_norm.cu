@@ -1,7 +1,7 @@
 // Lesson 10 - Half precision
 // Changed    bf16 or fp16 in memory, 8 columns a vector; the weight in that type, in fp32, or none.
 // Unchanged  sums and products in fp32; the row in registers, early loads, the cache policy.
-// Expect     half the bytes: half the time in prefill, hardly less in decode.
+// Expect     half the bytes: faster in prefill, hardly in decode, where latency is the limit.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
