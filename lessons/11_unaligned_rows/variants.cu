@@ -1,7 +1,7 @@
 // Lesson 11 - Unaligned rows, variant
 // Changed    squares are added as they lie in vectors: a row's last bits depend on its address.
 // Unchanged  vectors where memory has them, windows, head and tail.
-// Expect     the traffic of the lesson, and fewer instructions.
+// Expect     less traffic than the lesson (no single columns in aligned rows), less to execute.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
