@@ -1,7 +1,7 @@
 // Lesson 07 - Multi-row
 // Changed    hidden decides how many threads share a row, 8 to 1024; short rows share a block.
 // Unchanged  vectors of 16 bytes, the row in shared memory, the arithmetic.
-// Expect     no idle thread and no barrier on short rows; enough loads in flight on long ones.
+// Expect     faster in heads, by no idle thread and no barrier; and in wide, by more threads.
 #include <algorithm>
 #include <cstdint>
 
@@ -51,7 +51,7 @@ __global__ void rms_norm_multi_row(
   y += row * vectors;
 
   // The last block may have more places than rows are left. Their threads get
-  // nothing to do, but stay: the shuffles need every lane of a warp.
+  // nothing to do, but stay: the shuffles name every lane of a warp.
   const int end = row < rows ? vectors : 0;
 
   extern __shared__ float4 shared[];

@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(1024) rms_norm_registers(
   y += row * vectors;
 
   // The last block may have more places than rows are left. Their threads get
-  // nothing to do, but stay: the shuffles need every lane of a warp.
+  // nothing to do, but stay: the shuffles name every lane of a warp.
   const int end = row < rows ? vectors : 0;
   constexpr bool kEarly = kVectors <= 2;  // else registers run short
   float4 v[kVectors] = {};                // of x; zeros past the row
