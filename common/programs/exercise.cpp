@@ -44,6 +44,8 @@ std::optional<double> part_of(const LineCount& count, const Goal& goal, const Wa
       return std::nullopt;
     case Quantity::triggers:
       return part(count.kind == "trigger", ratio(count.requests, launch.counts.blocks));
+    case Quantity::late_weight:
+      return part(count.what == "weight" && count.late > 0, a_row(count.late));
     case Quantity::requests:
       return part(is_global(count), a_row(count.requests));
     case Quantity::sectors:

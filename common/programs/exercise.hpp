@@ -20,6 +20,7 @@ enum class Quantity {
   barriers,         ///< a row
   overlaps,         ///< the share of blocks whose launch may overlap the one before
   triggers,         ///< that are not late, a block
+  late_weight,      ///< requests for the weight after a barrier of their block, a row
   requests,         ///< to global memory, a row
   sectors,          ///< of global memory, a row
   wavefronts,       ///< of shared memory, a row

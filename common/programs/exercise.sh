@@ -217,18 +217,30 @@ exercise_check_copy() { # SLUG
   return "$status"
 }
 
-# Whether the compiler has run out of registers, in an exercise that is about them. The CPU device has
-# none, so that takes nvcc.
+# Whether a kernel keeps more of a thread's variables in memory than the lesson's own, or than our
+# solution: registers have run out, or an array has an index that the compiler does not know. The CPU
+# device has no registers, so that takes nvcc.
 exercise_spills() { # SLUG
-  local bytes
-  grep -q '^+*//.* no spilled register' "$(source_of "$1")" || return 1
+  local bytes kernel ours
   if [ -z "$registers" ]; then
-    note "not checked: no spilled register, which takes nvcc"
+    note "not judged: whether variables stay in registers, which takes nvcc"
     return 1
   fi
-  bytes=$(sed -n 's/.* \([0-9]*\) bytes spill stores.*/\1/p' "$registers" | sort -n | tail -n 1)
-  if [ "${bytes:-0}" -eq 0 ]; then return 1; fi
-  printf '%-20s NOT YET  no spilled register: %s bytes a thread (nvcc, sm_90)\n' "$1" "$bytes"
+  read -r bytes kernel < <(largest_stack_frame <"$registers")
+  if [ "$bytes" -eq 0 ]; then return 1; fi
+  read -r ours _ < <(ptxas_registers "$(kernel_of "$1")" 2>&1 | largest_stack_frame)
+  if [ "$bytes" -le "$ours" ]; then return 1; fi
+  printf '%-20s NOT YET  no stack frame of more than %s bytes per thread (nvcc, sm_90):\n' "$1" "$ours"
+  printf '  %s bytes in %s\n' "$bytes" "$kernel"
+}
+
+# What ptxas says of the kernels: the most bytes of a stack frame, and whose it is.
+largest_stack_frame() {
+  awk '
+    /Function properties for/ { kernel = $NF }
+    /bytes stack frame/ && $1 >= most { most = $1; of = kernel }
+    END { print most + 0, of }' | { c++filt 2>/dev/null || cat; } |
+    sed 's/(anonymous namespace):://g; s/^\([0-9]*\) void /\1 /; s/(.*//'
 }
 
 exercise_build() { # SLUG TARGET...
@@ -252,11 +264,20 @@ exercise_warn_outside() { # SLUG
   fi
 }
 
+# The lesson's kernel, or our solution of a project.
+kernel_of() { # SLUG
+  if is_project "$1"; then
+    echo "$here/tests/operations/$1/solution.cu"
+  else
+    echo "$here/lessons/$1/rms_norm.cu"
+  fi
+}
+
 # The exercise with the lesson's kernel in it, or a project's with ours: without variants and tags,
 # under the exercise's title.
 exercise_solved() { # SLUG
-  local kernel="$here/lessons/$1/rms_norm.cu"
-  if is_project "$1"; then kernel="$here/tests/operations/$1/solution.cu"; fi
+  local kernel
+  kernel=$(kernel_of "$1")
   sed '/^[^/]/,$d' "$copies/$1.given"
   awk '
     /^[^\/]/ || /^$/ { body = 1 }

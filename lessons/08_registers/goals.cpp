@@ -13,6 +13,7 @@ const ExerciseRegistration exercise{{
     .goals =
         {
             {"x is read from global memory once", Quantity::reads_of_x, Goal::at_most, 1},
+            {"the weight is loaded before the barrier", Quantity::late_weight, Goal::at_most, 0},
         },
     .within =
         {

@@ -29,6 +29,7 @@ struct LineCount {
   std::int64_t sectors = 0;     ///< of kSectorBytes, that the requests touch; global memory only
   std::int64_t wavefronts = 0;  ///< passes through the 32 banks that they take; shared memory only
   std::int64_t conflicts = 0;   ///< those of the wavefronts that bank conflicts cost
+  std::int64_t late = 0;        ///< those of the requests after a barrier of their block
   std::string policy = "";      ///< for the L2: "evict_last" or "evict_first"; "" is the normal one
 
   bool operator==(const LineCount&) const = default;  ///< all alike

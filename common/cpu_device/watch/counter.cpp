@@ -1,6 +1,7 @@
 #include "common/cpu_device/watch/counter.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <tuple>
 
 #include "common/cpu_device/watch/views.hpp"
@@ -38,6 +39,7 @@ LaunchCounts Counter::result() const {
     line.sectors += site.sectors;
     line.wavefronts += site.wavefronts;
     line.conflicts += site.conflicts;
+    line.late += site.late;
   }
   LaunchCounts counts;
   counts.blocks = blocks_;
@@ -64,6 +66,7 @@ void Counter::flush_block() {
 
 void Counter::swap_block(BlockState& other) {
   std::swap(pending_, other.pending);
+  std::swap(has_met_, other.has_met);
   pending_.resize(sites_.size());
 }
 
@@ -76,6 +79,7 @@ void Counter::all_yielded() {
 }
 
 void Counter::synchronization(const char* kind, SourceLocation location, int threads) {
+  if (kind == std::string_view("barrier")) has_met_ = true;
   Synchronization& found = synchronizations_[{kind, location.file, location.line}];
   ++found.requests;
   found.lanes += threads;
@@ -150,6 +154,7 @@ void Counter::count(std::size_t site_number, int warp) {
   for (std::size_t n = 0; n < pending.used; ++n) {
     Request& request = pending.requests[n];
     ++site.requests;
+    if (has_met_) ++site.late;
     site.lanes += request.lanes;
     if (site.space < Space::shared) count_sectors(request, site);
     if (site.space == Space::shared) count_wavefronts(request, site);

@@ -51,6 +51,7 @@ class Counter {
   /// Pending requests of a suspended block: lanes join them later.
   struct BlockState {
     std::vector<std::array<Pending, kMaxWarps>> pending;  ///< of each site
+    bool has_met = false;
   };
 
   /// Begins anew.
@@ -61,6 +62,7 @@ class Counter {
   /// The next block of the launch, which may overlap the launch before it.
   void block_begins(bool may_overlap) {
     ++blocks_;
+    has_met_ = false;
     if (may_overlap) ++overlapping_blocks_;
   }
   /// Flushes the pending requests of a warp: all its lanes have synchronised.
@@ -90,7 +92,7 @@ class Counter {
     int bytes;
     int what;  ///< index into names_
     CachePolicy policy;
-    std::int64_t requests = 0, lanes = 0, sectors = 0, wavefronts = 0, conflicts = 0;
+    std::int64_t requests = 0, lanes = 0, sectors = 0, wavefronts = 0, conflicts = 0, late = 0;
   };
   /// What was counted of barriers, or of shuffles, at one place.
   struct Synchronization {
@@ -108,6 +110,7 @@ class Counter {
   std::vector<Site> sites_;
   std::unordered_map<std::uint64_t, std::size_t> known_sites_;
   std::vector<std::array<Pending, kMaxWarps>> pending_;  // of each site
+  bool has_met_ = false;  // the running block's threads, at a barrier
   /// By kind, file and line: of one place, texts of the same address.
   std::map<std::tuple<const char*, const char*, int>, Synchronization> synchronizations_;
 };
