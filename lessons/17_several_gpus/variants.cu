@@ -318,6 +318,20 @@ __global__ void __launch_bounds__(kThreads) lamport(Ranks all) {
   }
 }
 
+/// The lesson's kernel, of one layer alone.
+template <class T, class W, int kThreads>
+__global__ void __launch_bounds__(kThreads) one_shot(Ranks all, int layer) {
+  const int rank = blockIdx.y;
+  const Rank& own = all.rank[rank];
+  const std::int64_t half = layer % 2 * all.part();
+  show_parts<kThreads>(all, own, layer, half);
+  meet(all, rank, layer + 1);
+  for (int row = blockIdx.x; row < all.rows; row += gridDim.x) {
+    const std::int64_t first = row * std::int64_t{all.vectors};
+    norm<T, W, kThreads>(all, own, layer, row, sum_of_parts<T, kThreads>(all, half + first));
+  }
+}
+
 /// The first of two kernels: the sum of one layer's parts, rounded, to the rank's own memory.
 template <class T, int kThreads>
 __global__ void __launch_bounds__(kThreads) sum_alone(Ranks all, int layer) {
@@ -353,9 +367,9 @@ __global__ void __launch_bounds__(kThreads) norm_alone(Ranks all, int layer) {
   norm<T, W, kThreads>(all, own, layer, row, sum);
 }
 
-enum Protocol { kTwoShot, kLamport, kApart };
+enum Protocol { kTwoShot, kLamport, kByLayer, kApart };
 
-/// What a protocol launches: for all layers, or two kernels for one.
+/// What a protocol launches: a kernel for all layers, or one or two for each.
 struct Kernels {
   void (*whole)(Ranks) = nullptr;
   void (*sum)(Ranks, int) = nullptr;
@@ -373,6 +387,7 @@ Kernels kernels() {
   if constexpr (protocol == kLamport) {
     return {.whole = lamport<T, W, kThreads>, .before = make_empty<T>, .threads = kThreads};
   }
+  if constexpr (protocol == kByLayer) return {.sum = one_shot<T, W, kThreads>, .threads = kThreads};
   return {.sum = sum_alone<T, kThreads>, .norm = norm_alone<T, W, kThreads>, .threads = kThreads};
 }
 
@@ -424,7 +439,7 @@ std::string unsupported(const AllReduce& p) {
 /// Room for so many parts, behind the flags.
 template <Protocol protocol>
 std::size_t workspace_bytes(const AllReduce& p) {
-  const int parts = protocol == kLamport ? 3 * p.ranks : protocol == kTwoShot ? 2 : 3;
+  const int parts = protocol == kLamport ? 3 * p.ranks : protocol == kApart ? 3 : 2;
   return kFlagBytes + static_cast<std::size_t>(parts * bytes_of_part(p));
 }
 
@@ -504,6 +519,7 @@ cudaError_t launch(const AllReduce& p, cudaStream_t stream) {
   for (int layer = 0; layer < p.layers; ++layer) {
     error = launch_together(kernels.sum, kernels.threads, p, stream, all, layer);
     if (error != cudaSuccess) return error;
+    if (kernels.norm == nullptr) continue;
     kernels.norm<<<dim3(p.rows, p.ranks), kernels.threads, 0, stream>>>(all, layer);
   }
   return cudaGetLastError();
@@ -512,8 +528,8 @@ cudaError_t launch(const AllReduce& p, cudaStream_t stream) {
 /// Of a layer: all ranks load x, the residual and the weight, and store the residual and y.
 /// two_shot: they store their parts, load a part of their own for each sum and store the sum; then
 /// all load it. lamport: they store a part and empty others, and once all three buffers; what they
-/// wait for is no traffic that can be told before. apart: as the lesson, and the sum is stored
-/// and loaded.
+/// wait for is no traffic that can be told before. by_layer: as the lesson. apart: likewise, and the
+/// sum is stored and loaded.
 template <Protocol protocol>
 rmsnorm::Traffic traffic(const AllReduce& p) {
   const double row = bytes_of(p.dtype) * static_cast<double>(p.hidden);
@@ -530,8 +546,9 @@ rmsnorm::Traffic traffic(const AllReduce& p) {
     all.written += ranks * (1 + ranks) * row;
     all.to_peers = ranks * peers * row;
   } else {
-    all.read += ranks * 2 * row;
-    all.written += ranks * 2 * row;
+    const int times = protocol == kApart ? 2 : 1;
+    all.read += ranks * times * row;
+    all.written += ranks * times * row;
     all.from_peers = ranks * peers * row;
   }
   for (double* bytes : {&all.read, &all.written, &all.from_peers, &all.to_peers}) {
@@ -566,6 +583,9 @@ const rmsnorm::Registration<AllReduce> of_two_shot{variant<kTwoShot>(
 const rmsnorm::Registration<AllReduce> of_lamport{variant<kLamport>(
     "17_several_gpus/lamport", "Several GPUs: Lamport",
     "The numbers are their own flags: no barrier between ranks")};
+const rmsnorm::Registration<AllReduce> of_by_layer{variant<kByLayer>(
+    "17_several_gpus/by_layer", "Several GPUs: a launch for each layer",
+    "The lesson's kernel, launched once for each layer, as in a model")};
 const rmsnorm::Registration<AllReduce> of_apart{variant<kApart>(
     "17_several_gpus/apart", "Several GPUs: two kernels",
     "One kernel sums, and the next one norms what has been stored")};
