@@ -13,7 +13,7 @@ const ExerciseRegistration exercise{{
     .goals =
         {
             {"x is read from global memory once", Quantity::reads_of_x, Goal::at_most, 1},
-            {"the row waits in shared memory (at least 256 wavefronts)", Quantity::wavefronts,
+            {"the row stays in shared memory (at least 256 wavefronts)", Quantity::wavefronts,
              Goal::at_least, 256},
         },
     .within =

@@ -82,7 +82,7 @@ int sum_depth(const rmsnorm::RmsNorm& p) {
 const rmsnorm::Registration<rmsnorm::RmsNorm> lesson{{
     .slug = "03_shared_memory",
     .title = "Shared memory",
-    .idea = "The row waits in shared memory for its second use: x is read once",
+    .idea = "The row stays in shared memory for its second use: x is read once",
     .regime = "prefill",
     .launch = launch,
     .unsupported = unsupported,

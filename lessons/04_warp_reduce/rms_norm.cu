@@ -1,6 +1,6 @@
 // Lesson 04 - Warp reduce
 // Changed    the tree becomes five shuffles in each warp; then one warp adds the warps' sums.
-// Unchanged  one block a row; the row waits in shared memory.
+// Unchanged  one block a row; the row stays in shared memory.
 // Expect     2 barriers instead of 9: faster where latency is the limit, not where bandwidth is.
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 // Lesson 08 - Registers
-// Changed    the row waits in registers; up to 4096 columns, all loads go out before the first use.
+// Changed    the row stays in registers; up to 4096 columns, all loads go out before the first use.
 // Unchanged  hidden decides how many threads share a row; one barrier; the arithmetic.
 // Expect     one wait for memory instead of two: faster in decode and batch, not in prefill.
 #include <algorithm>
@@ -134,7 +134,7 @@ int sum_depth(const rmsnorm::RmsNorm& p) {
 const rmsnorm::Registration<rmsnorm::RmsNorm> lesson{{
     .slug = "08_registers",
     .title = "Registers",
-    .idea = "The row waits in registers; up to 4096 columns, all loads go out before the first use",
+    .idea = "The row stays in registers; up to 4096 columns, all loads go out before the first use",
     .regime = "decode",
     .launch = launch,
     .unsupported = unsupported,
