@@ -145,7 +145,7 @@ std::string make_limits_table(
     return law_table(limits, dram_ns, is_brief);
   const Wanted wanted = wanted_by(words);
   std::vector<TableRow> rows = {
-      {fmt::format("{}, {}", wanted.regime, wanted.dtype), "of the copy", "x in flight, an SM",
+      {fmt::format("{}, {}", wanted.regime, wanted.dtype), "of the copy", "x in flight per SM",
        "instructions per KiB", "issue slots", "waits per row", "spilled"}};
   const std::vector<Limit> of_regime = limits_in(limits, wanted.dtype, wanted.regime);
   std::vector<const Result*> used;

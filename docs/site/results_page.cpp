@@ -140,8 +140,8 @@ std::string profiles(const std::vector<plots::Profile>& all) {
   for (const plots::Profile& p : all) sources.insert(plots::source_of(p));
   Table table(
       inline_html(fmt::format("{}", fmt::join(sources, "; ")), {"results", {}, {}, nullptr}),
-      {"read a row, bytes", "written, bytes", "from DRAM, bytes", "instructions a row", "registers",
-       "occupancy, %"});
+      {"read per row, bytes", "written, bytes", "from DRAM, bytes", "instructions per row",
+       "registers", "occupancy, %"});
   for (const plots::Profile& p : all) {
     table.add(
         p, {whole(p.sectors_read * kSectorBytes / p.rows),
@@ -166,7 +166,7 @@ std::string counts(const std::vector<TraceRow>& trace) {
   }
   Table table(
       escape_html(fmt::format("Counted by the CPU device, {}", fmt::join(sources, "; "))),
-      {"read a row, bytes", "written, bytes", "requests", "wavefronts", "barriers", "shuffles"});
+      {"read per row, bytes", "written, bytes", "requests", "wavefronts", "barriers", "shuffles"});
   for (const auto& [row, cost] : launches) {
     table.add(
         *row, {count(cost.read), count(cost.written), count(cost.requests), count(cost.wavefronts),
