@@ -43,8 +43,22 @@ class WorkFolder {
   fs::path path_;
 };
 
-/// The script, which writes light.svg and dark.svg where gnuplot runs.
-void write_script(const Chart& chart, const fs::path& script) {
+/// A drawing of a chart: where it stands in a picture, what gnuplot is told before, and the file.
+struct Drawing {
+  const Theme* theme;
+  double left;   ///< free, as a part of the picture's width
+  double width;  ///< likewise
+  std::string terminal;
+  const char* file;
+};
+
+double height_of(const Chart& chart) {
+  return chart.height + height_of_title(chart);
+}
+
+/// The script, which writes the drawings where gnuplot runs.
+void write_script(
+    const Chart& chart, const fs::path& script, const std::vector<Drawing>& drawings) {
   // ">FILE" makes gnuplot-iostream write the script to a file. Through a pipe, which is its usual
   // way, gnuplot's exit status would be lost in the destructor.
   Gnuplot gp(">" + script.string());
@@ -53,13 +67,12 @@ void write_script(const Chart& chart, const fs::path& script) {
     gp << "$" << series.name << " << e\n";
     gp.send1d(series.points);  // ends with a line "e"
   }
-  const double height = chart.height + height_of_title(chart);
-  for (const Theme* theme : {&kLight, &kDark}) {
+  for (const Drawing& drawing : drawings) {
     gp << "reset\n"
-       << fmt::format("H = {:.3f}\n", height) << "set terminal svg size " << kCanvasWidth << ","
-       << height << " dynamic enhanced font 'DejaVu Sans,12'\nset output '"
-       << (theme == &kLight ? "light" : "dark") << ".svg'\n"
-       << draw_title(chart, *theme) << chart.commands(*theme) << "\nunset output\n";
+       << fmt::format("X = {}\nW = {}\nH = {:.3f}\n", drawing.left, drawing.width, height_of(chart))
+       << drawing.terminal << " enhanced font 'DejaVu Sans,12'\nset output '" << drawing.file
+       << "'\n"
+       << draw_title(chart, *drawing.theme) << chart.commands(*drawing.theme) << "\nunset output\n";
   }
   gp.flush();
   if (!gp) throw std::runtime_error(fmt::format("cannot write {}", script.string()));
@@ -141,12 +154,35 @@ std::string finished(const fs::path& drawn, const Chart& chart) {
 
 void render(const Chart& chart, const fs::path& stem) {
   const WorkFolder folder(stem.string() + ".partial");
-  write_script(chart, folder / "script");
+  const std::string svg =
+      fmt::format("set terminal svg size {},{} dynamic", kCanvasWidth, height_of(chart));
+  write_script(
+      chart, folder / "script",
+      {{&kLight, 0, 1, svg, "light.svg"}, {&kDark, 0, 1, svg, "dark.svg"}});
   run_gnuplot(folder / "script");
   const std::string light = finished(folder / "light.svg", chart);
   const std::string dark = finished(folder / "dark.svg", chart);
   write_file(stem.string() + ".svg", light);
   write_file(stem.string() + "-dark.svg", dark);
+}
+
+void render_card(const Chart& chart, const std::vector<std::string>& words, const fs::path& png) {
+  const WorkFolder folder(png.string() + ".partial");
+  constexpr double kWide = 1200, kHigh = 630;  // as those who show links want it
+  const double scale = kHigh / height_of(chart);
+  const double width = kCanvasWidth * scale / kWide;
+  const Text first{
+      .text = "",
+      .at = {-0.9 * kCanvasWidth * (1 - width) / width, 0.55 * height_of(chart)},
+      .colour = kLight.accents[0],
+      .size = 19,
+      .bold = true};
+  const std::string terminal = fmt::format(
+      "{}set terminal pngcairo size {},{} fontscale {} linewidth {}", draw_lines(words, first, 26),
+      kWide, kHigh, 0.75 * scale, scale);
+  write_script(chart, folder / "script", {{&kLight, 1 - width, width, terminal, "card.png"}});
+  run_gnuplot(folder / "script");
+  fs::rename(folder / "card.png", png);
 }
 
 }  // namespace rmsnorm::plots

@@ -72,4 +72,9 @@ struct Chart {
 /// \throws std::runtime_error with one sentence, which quotes what gnuplot complained about.
 void render(const Chart& chart, const std::filesystem::path& stem);
 
+/// Draws the chart as a PNG of 1200 x 630 pixels, as a link is shown elsewhere, with lines of text
+/// left of it. \throws std::runtime_error likewise
+void render_card(
+    const Chart& chart, const std::vector<std::string>& words, const std::filesystem::path& png);
+
 }  // namespace rmsnorm::plots

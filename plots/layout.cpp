@@ -38,7 +38,7 @@ std::string quoted(const Text& text) {
 }
 
 std::string screen(Point at) {
-  return fmt::format("screen {:.6f}, screen {:.3f}/H", at.x / kCanvasWidth, at.y);
+  return fmt::format("screen X+W*{:.6f}, screen {:.3f}/H", at.x / kCanvasWidth, at.y);
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ double Plane::y(double value) const {
 
 std::string Plane::commands(const Theme& theme) const {
   std::string text = fmt::format(
-      "set lmargin at screen {:.6f}\nset rmargin at screen {:.6f}\n"
+      "set lmargin at screen X+W*{:.6f}\nset rmargin at screen X+W*{:.6f}\n"
       "set bmargin at screen {:.3f}/H\nset tmargin at screen {:.3f}/H\n"
       "set xrange [{}:{}]\nset yrange [{}:{}]\n",
       frame_.left / kCanvasWidth, frame_.right / kCanvasWidth, frame_.bottom, frame_.top, x_.low,
@@ -175,7 +175,7 @@ std::string draw_end_labels(const Frame& frame, const std::vector<EndLabel>& lab
   std::vector<double> wanted;
   std::vector<double> heights;
   for (const EndLabel& label : labels) {
-    wanted.push_back(label.y);
+    wanted.push_back(label.end.y);
     heights.push_back(kLineHeight * static_cast<double>(label.lines.size()));
   }
   const std::vector<double> middles =
@@ -184,13 +184,11 @@ std::string draw_end_labels(const Frame& frame, const std::vector<EndLabel>& lab
   std::string commands;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const EndLabel& label = labels[i];
-    if (label.leader) {
-      commands += draw(Line{
-          {frame.right + 4, label.y},
-          {frame.right + kLeaderLength, middles[i]},
-          label.colour,
-          0.8});
-    }
+    commands += draw(Line{
+        {label.end.x + 4, label.end.y},
+        {frame.right + kLeaderLength, middles[i]},
+        label.colour,
+        0.8});
     const Text first{
         .text = "",
         .at = {frame.right + kLeaderLength + kTextGap, middles[i] + (heights[i] - kLineHeight) / 2},

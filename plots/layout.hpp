@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Where things stand on the canvas. gnuplot draws the data and the grid; every text is placed
+/// Where things stand on the canvas, as wide as W screens, from X on, and H points high. gnuplot draws the data and the grid; every text is placed
 /// here, in points from the lower left corner of the canvas, so that no two texts meet.
 
 #include <algorithm>
@@ -113,12 +113,11 @@ std::vector<std::string> wrapped(const std::string& text, double size, double wi
 double height_of_title(const Chart& chart);
 std::string draw_title(const Chart& chart, const Theme& theme);
 
-/// A label right of the plot, at the end of a line.
+/// A label right of the plot, with a thin line to it from the end of what it names.
 struct EndLabel {
-  double y;  ///< the end of the line
+  Point end;
   std::vector<std::string> lines;
   std::string colour;
-  bool leader = true;  ///< a thin line from the end of the line to the label
 };
 
 /// The labels, pushed apart where they would meet.

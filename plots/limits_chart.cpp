@@ -50,9 +50,10 @@ double instructions(const Limit& limit) {
   return limit.instructions;
 }
 
-/// Beside a dot: a kernel near the other roof.
+/// Beside a dot: a kernel near the other roof, or clearly below the copy on the way there.
 bool is_busy(const Limit& limit) {
-  return limit.issued >= 60 && !is_variant(limit.loads->implementation);
+  const bool is_on_the_way = limit.share >= 50 && limit.share < 90 && limit.issued >= 20;
+  return (limit.issued >= 60 || is_on_the_way) && !is_variant(limit.loads->implementation);
 }
 
 /// The names, the numbers along x, and the regimes in their colours.
@@ -73,10 +74,10 @@ std::string draw_texts(
     // On its usual side of the dot, or on the other one if only that is free.
     const auto is_free = [&](double side) {
       const double end = dot.x + side * (std::abs(gap) + width_of(name, kSize));
-      return std::none_of(taken.begin(), taken.end(), [&](const Point& other) {
-        return std::abs(other.y - dot.y) < 0.8 * kSize && side * other.x > side * dot.x + 2 &&
-               side * other.x < side * end + 5;
-      });
+      return end < kCanvasWidth && std::none_of(taken.begin(), taken.end(), [&](const Point& at) {
+               return std::abs(at.y - dot.y) < 0.8 * kSize && side * at.x > side * dot.x + 2 &&
+                      side * at.x < side * end + 5;
+             });
     };
     const double usual = std::copysign(1, gap);
     const double side = !is_free(usual) && is_free(-usual) ? -usual : usual;
@@ -178,9 +179,9 @@ std::optional<Chart> bytes_in_flight_chart(const std::vector<Limit>& limits) {
   const double ns = soonest(shown).ns;
   const double slope = any.share / kib(any) * any.ns / ns;  // % for a KiB; all copies are alike
   const Dots plot = {
-      .x = {0.75, 256, 2},
+      .x = {0.75, 512, 2},
       .first_tick = 1,
-      .x_text = "bytes of x in flight, KiB an SM",
+      .x_text = "bytes of x in flight, KiB per SM",
       .x_of = kib,
       .is_named = is_short,
       .name = Align::right,

@@ -71,17 +71,17 @@ std::vector<EndLabel> end_labels(
   for (const ChartLine& line : chart.lines) {
     if (line.label.empty()) continue;
     const auto [x, y] = last_point(line);
-    EndLabel label{.y = plane.y(y), .lines = line.label, .colour = for_text(line.colour, theme)};
+    EndLabel label{{plane.frame().right, plane.y(y)}, line.label, for_text(line.colour, theme)};
     if (x < last_x) {
       label.lines.back() += fmt::format(" (to {})", binary_count(static_cast<std::int64_t>(x)));
-      label.leader = false;
+      label.end.x = plane.x(x);
     }
     labels.push_back(label);
   }
   if (chart.band) {
     const auto& [x, low] = chart.band->low.back();
     const double y = (plane.y(low) + plane.y(chart.band->high.back().second)) / 2;
-    labels.push_back({y, chart.band->label, theme.muted});
+    labels.push_back({{plane.frame().right, y}, chart.band->label, theme.muted});
   }
   return labels;
 }
