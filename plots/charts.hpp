@@ -4,7 +4,6 @@
 /// GPU's memories, and of the CPU device's counts.
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,7 +11,6 @@
 
 #include "common/records/machine_row.hpp"
 #include "common/records/result.hpp"
-#include "common/records/row_cost.hpp"
 #include "common/records/trace_csv.hpp"
 #include "plots/chart.hpp"
 #include "plots/limits.hpp"
@@ -27,8 +25,12 @@ namespace rmsnorm::plots {
 std::string progression_name(const std::vector<Result>& results, const Condition& condition);
 
 /// The chart of one condition, from the results of one operation: a bar for each implementation
-/// that was timed, a word for one that was not. Its title is the largest step of the ladder.
+/// that was timed, a word for one that was not. Its title is the largest step of the ladder
+/// or, where none is large, the whole of it.
 Chart progression_chart(const std::vector<Result>& results, const Condition& condition);
+
+/// What a row costs, as the ladder counts it.
+enum class Counted { sectors, requests, wavefronts, barriers };
 
 /// What a lesson's chart compares: the lesson with an earlier one or a variant, where its idea
 /// shows. `compared` chooses the types, as it does for predictions.
@@ -37,25 +39,32 @@ struct Rung {
   const char* before;
   const char* regime;
   Cache cache = Cache::cold;
+  const char* idea = nullptr;  ///< in few words; without it, the ladder's chart leaves it out
+  Counted about = Counted::sectors;
 };
 
 /// The lessons whose pages have a chart of their own.
 inline constexpr Rung kRungs[] = {
-    {"02_naive", "02_naive/thread_per_row", "prefill"},
-    {"03_shared_memory", "02_naive", "prefill"},
-    {"04_warp_reduce", "03_shared_memory", "decode", Cache::warm},
-    {"05_cub_warp_reduce", "04_warp_reduce", "decode", Cache::warm},
-    {"06_float4", "05_cub_warp_reduce", "decode", Cache::cold},
-    {"07_multi_row", "06_float4", "heads"},
-    {"08_registers", "07_multi_row", "decode", Cache::warm},
-    {"09_cache_policy", "08_registers", "prefill"},
-    {"10_half_precision", "09_cache_policy", "prefill"},
-    {"11_unaligned_rows", "10_half_precision", "heads"},
-    {"12_launch_overlap", "10_half_precision", "decode", Cache::cold},
-    {"13_residual_add", "13_residual_add/two_kernels", "prefill"},
-    {"14_backward", "14_backward/two_passes", "backward"},
-    {"15_clusters", "12_launch_overlap", "wide"},
-    {"16_eight_bits", "10_half_precision", "prefill"},
+    {"02_naive", "02_naive/thread_per_row", "prefill", Cache::cold, "neighbours read neighbours"},
+    {"03_shared_memory", "02_naive", "prefill", Cache::cold, "x is read once"},
+    {"04_warp_reduce", "03_shared_memory", "decode", Cache::warm, "shuffles, not barriers",
+     Counted::barriers},
+    {"05_cub_warp_reduce", "04_warp_reduce", "decode", Cache::warm, "CUB's warp reduction",
+     Counted::wavefronts},
+    {"06_float4", "05_cub_warp_reduce", "decode", Cache::cold, "vectors of 16 bytes",
+     Counted::requests},
+    {"07_multi_row", "06_float4", "heads", Cache::cold, "rows share a block", Counted::barriers},
+    {"08_registers", "07_multi_row", "decode", Cache::warm, "the row in registers",
+     Counted::wavefronts},
+    {"09_cache_policy", "08_registers", "prefill", Cache::cold, "the L2 evicts x last"},
+    {"10_half_precision", "09_cache_policy", "prefill", Cache::cold, "16 bits instead of 32"},
+    {"11_unaligned_rows", "10_half_precision", "heads", Cache::cold, "rows at any address"},
+    {"12_launch_overlap", "10_half_precision", "decode", Cache::cold, "launches overlap"},
+    {"13_residual_add", "13_residual_add/two_kernels", "prefill", Cache::cold,
+     "sum and norm in one"},
+    {"14_backward", "14_backward/two_passes", "backward", Cache::cold, "gradients in one pass"},
+    {"15_clusters", "12_launch_overlap", "wide", Cache::cold, "blocks share a row"},
+    {"16_eight_bits", "10_half_precision", "prefill", Cache::cold, "8 bits, a scale per row"},
     {"17_several_gpus", "17_several_gpus/apart", "decode"},
 };
 
@@ -170,27 +179,8 @@ Chart in_flight_chart(const std::vector<MachineRow>& rows);
 
 // --- the CPU device's counts
 
-/// What a row costs an implementation.
-struct CountedCost {
-  std::string implementation;
-  RowCost cost;
-};
-
-/// Reads a trace file for charts of an operation with fp32 tensors.
-/// \throws std::runtime_error as read_trace does; also if there is no row
-std::vector<TraceRow> load_trace(const std::filesystem::path& file, const std::string& operation);
-
-/// Regimes in which a row costs every implementation the same.
-using Regimes = std::vector<std::string>;
-
-/// The regimes in which at least two lessons were counted, in the order of the file, without
-/// sweeps.
-std::vector<Regimes> counted_regimes(const std::vector<TraceRow>& trace);
-
-/// What a row costs in one regime, by each implementation that is no variant, sorted.
-std::vector<CountedCost> row_costs(const std::vector<TraceRow>& trace, const std::string& regime);
-
-/// The chart of such regimes: four panels of bars, one bar for each implementation.
-Chart counts_chart(const std::vector<TraceRow>& trace, const Regimes& regimes);
+/// The ladder: what each step is about, and what that count was before it, a bar for each lesson.
+/// Nothing if no lesson was counted together with what it starts from. A `card` shows less.
+std::optional<Chart> ladder_chart(const std::vector<TraceRow>& trace, bool is_card = false);
 
 }  // namespace rmsnorm::plots

@@ -102,27 +102,25 @@ void draw_recorded(const fs::path& csv, const fs::path& folder) {
   }
 }
 
-void draw_trace(const fs::path& file, const fs::path& folder) {
-  const auto trace = load_trace(file, kMain);
-  Charts charts;
-  for (const Regimes& same : counted_regimes(trace))
-    charts.emplace_back("counts_" + same.front(), counts_chart(trace, same));
-  save(charts, folder, file);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  fs::path csv, trace, folder;
+  fs::path csv, trace, folder, card;
   CLI::App app("Draws charts, each as NAME.svg and NAME-dark.svg.");
   app.add_option("--csv", csv, "The results, GPU.csv; beside it lies what else was recorded")
       ->type_name("FILE");
   app.add_option("--trace", trace, "The CPU device's counts")->type_name("FILE");
   app.add_option("--out", folder, "The folder for the charts")->required()->type_name("DIR");
+  app.add_option("--card", card, "Also the ladder of the trace, as a link to the site shows it")
+      ->type_name("PNG");
   return run_tool(app, argc, argv, [&] {
     if (csv.empty() && trace.empty()) throw CLI::RequiredError("--csv or --trace");
     if (!csv.empty()) draw_recorded(csv, folder);
-    if (!trace.empty()) draw_trace(trace, folder);
+    if (trace.empty()) return kDone;
+    const auto counts = rmsnorm::read_trace(trace);
+    save({{"ladder", ladder_chart(counts)}}, folder, trace);
+    if (!card.empty())
+      render_card(ladder_chart(counts, true).value(), {"RMSNorm,", "Step by Step"}, card);
     return kDone;
   });
 }

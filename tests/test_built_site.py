@@ -6,6 +6,7 @@ usage: test_built_site.py FOLDER_OF_THE_SITE [options of unittest]. Run by CTest
 
 import csv
 import re
+import struct
 import sys
 import unittest
 from html.parser import HTMLParser
@@ -129,7 +130,8 @@ class BuiltSite(unittest.TestCase):
     def test_no_page_loads_anything_from_another_host(self):
         for _, page in self.each():
             for e in page.elements:
-                words = ("xmlns", "xmlns:xlink", "title", "alt", *(["href"] if e.name == "a" else []))
+                words = ["xmlns", "xmlns:xlink", "title", "alt"]
+                words += ["href"] if e.name == "a" else ["content"] if e.name == "meta" else []
                 loaded = [value for key, value in e.attributes.items() if key not in words]
                 self.assertEqual([value for value in loaded if is_elsewhere(value)], [], e.name)
         for file in self.folder.rglob("*.css"):
@@ -159,16 +161,21 @@ class BuiltSite(unittest.TestCase):
                     is_described = e["role"] == "img" and "aria-labelledby" in e
                     self.assertNotEqual(is_described, "aria-hidden" in e)
 
-    def test_all_charts_are_in_the_order_of_the_regimes_and_counts_behind_their_times(self):
+    def test_the_picture_that_a_link_shows_is_there_where_a_page_names_it(self):
+        for e in self.pages["index"].elements:
+            if e["property"] == "og:image":
+                png = (self.folder / e["content"].split("/")[-1]).read_bytes()
+                self.assertEqual(struct.unpack(">II", png[16:24]), (1200, 630))
+
+    def test_the_ladder_is_the_first_of_all_charts_and_times_are_in_the_order_of_the_regimes(self):
         self.page = "charts"
         names = re.findall(r'<img class="only-light"[^>]* src="charts/(.*?)\.svg"',
                            self.pages["charts"].source)
-        first = [name for name in names if name.startswith(("progression_", "counts_"))]
+        first = [name for name in names if name.startswith(("ladder", "progression_"))]
         self.assertEqual(names[:len(first)], first)
         self.assertEqual([name for name in first if not name.endswith("_warm")], [
-            "progression_prefill", "counts_prefill", "progression_batch_cold",
-            "progression_decode_cold", "progression_heads", "counts_heads", "progression_wide",
-            "counts_wide"])
+            "ladder", "progression_prefill", "progression_batch_cold", "progression_decode_cold",
+            "progression_heads", "progression_wide"])
 
     def test_an_explanation_of_the_glossary_follows_its_heading_whatever_names_it_has(self):
         text = self.pages["glossary"].source

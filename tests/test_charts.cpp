@@ -192,6 +192,22 @@ TEST_CASE("a lesson's page shows charts of no later lesson") {
   }
 }
 
+TEST_CASE("the ladder compares a lesson and what it starts from in the types of its prediction") {
+  const auto counted = [](const char* lesson, const char* dtype, std::int64_t sectors) {
+    TraceRow row{"rms_norm", lesson, "prefill", dtype, 2, 4096, "", 1, {}, "", ""};
+    row.count.kind = "global load";
+    row.count.sectors = sectors;
+    return row;
+  };
+  const std::vector<TraceRow> trace = {
+      counted("08_registers", "fp32", 20), counted("09_cache_policy", "fp32", 20),
+      counted("10_half_precision", "fp32", 20), counted("10_half_precision", "bf16", 10)};
+  const Chart ladder = ladder_chart(trace).value();
+  CHECK_THAT(ladder.title, contains("1 of 2 steps cut") && contains("no count changes in 09"));
+  CHECK_THAT(ladder.commands(kLight), contains("'{sectors 10 → 5}'"));
+  CHECK_FALSE(ladder_chart({}));
+}
+
 TEST_CASE("what was not timed has a word instead of a bar") {
   Result refused = result_of("03_shared_memory", 1);
   refused.verdict = Verdict::unsupported;

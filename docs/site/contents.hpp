@@ -93,12 +93,11 @@ inline constexpr Interactive kInteractives[] = {
     {"coalescing", "Try it: sectors and banks", "02 03 06"},
 };
 
-/// What the charts' names begin with, in the order of the page of all charts: the times of each
-/// regime, with its counts behind them, and then the others.
+/// What the charts' names begin with, in the order of the page of all charts: the ladder, the times
+/// of each regime, and then the others.
 inline std::vector<std::string> chart_beginnings() {
-  std::vector<std::string> all;
-  for (const Regime& regime : regimes())
-    for (const char* kind : {"progression_", "counts_"}) all.push_back(kind + regime.name);
+  std::vector<std::string> all = {"ladder"};
+  for (const Regime& regime : regimes()) all.push_back("progression_" + std::string(regime.name));
   for (const char* other :
        {"lesson_", "sweep_rows", "sweep_hidden", "error", "machine_latency", "machine_in_flight",
         "bytes_in_flight", "roofline", "peers_forward", "peers_decode", "peers_other"})
