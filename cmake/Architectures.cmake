@@ -2,13 +2,14 @@
 # before the CUDA language is enabled.
 #
 # CMAKE_CUDA_ARCHITECTURES=native is never used: it fails on a machine without a GPU.
-if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND DEFINED ENV{CUDAARCHS})
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT "$ENV{CUDAARCHS}" STREQUAL "")
   set(CMAKE_CUDA_ARCHITECTURES "$ENV{CUDAARCHS}")
 endif()
+# No PTX for GPUs before Hopper: a Hopper would run it, with launches that overlap and without the
+# instruction that waits.
+set(before_hopper "^([5-8][0-9])$")
 if(DEFINED CMAKE_CUDA_ARCHITECTURES)
-  # No PTX for GPUs before Hopper: a Hopper would run it, with launches that overlap and without the
-  # instruction that waits.
-  list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^([5-8][0-9])(-real)?$" "\\1-real")
+  list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "${before_hopper}" "\\1-real")
   if(CMAKE_CUDA_ARCHITECTURES MATCHES "(^|;)[5-8][0-9]-virtual")
     message(FATAL_ERROR "Name a GPU before Hopper without -virtual: a Hopper must not run its PTX")
   endif()
@@ -40,4 +41,5 @@ if(failed OR NOT architectures)
     "No GPU to compile for: the kernels are for compute capability 9.0 and newer; for others, "
     "configure with -DCMAKE_CUDA_ARCHITECTURES=75 (7.5), 80 (8.0), ...")
 endif()
+list(TRANSFORM architectures REPLACE "${before_hopper}" "\\1-real")
 set(CMAKE_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "CUDA architectures to compile for")

@@ -1,7 +1,8 @@
 #pragma once
 /// \file
-/// Where things stand on the canvas, as wide as W screens, from X on, and H points high. gnuplot draws the data and the grid; every text is placed
-/// here, in points from the lower left corner of the canvas, so that no two texts meet.
+/// Where things stand on the canvas, as wide as W screens, from X on, and H points high. gnuplot
+/// draws the data and the grid; every text is placed here, in points from the lower left corner of
+/// the canvas, so that no two texts meet.
 
 #include <algorithm>
 #include <limits>

@@ -162,10 +162,11 @@ class BuiltSite(unittest.TestCase):
                     self.assertNotEqual(is_described, "aria-hidden" in e)
 
     def test_the_picture_that_a_link_shows_is_there_where_a_page_names_it(self):
-        for e in self.pages["index"].elements:
-            if e["property"] == "og:image":
-                png = (self.folder / e["content"].split("/")[-1]).read_bytes()
-                self.assertEqual(struct.unpack(">II", png[16:24]), (1200, 630))
+        shown = [e for e in self.pages["index"].elements if e["property"] == "og:image"]
+        self.assertEqual(len(shown), (self.folder / "card.png").exists())
+        for e in shown:
+            png = (self.folder / e["content"].split("/")[-1]).read_bytes()
+            self.assertEqual(struct.unpack(">II", png[16:24]), (1200, 630))
 
     def test_the_ladder_is_the_first_of_all_charts_and_times_are_in_the_order_of_the_regimes(self):
         self.page = "charts"

@@ -223,12 +223,14 @@ exercise_check_copy() { # SLUG
 exercise_spills() { # SLUG
   local bytes kernel ours
   if [ -z "$registers" ]; then
-    note "not judged: whether variables stay in registers, which takes nvcc"
+    has_nvcc || note "not judged: whether variables stay in registers, which takes nvcc"
     return 1
   fi
   read -r bytes kernel < <(largest_stack_frame <"$registers")
   if [ "$bytes" -eq 0 ]; then return 1; fi
-  read -r ours _ < <(ptxas_registers "$(kernel_of "$1")" 2>&1 | largest_stack_frame)
+  status_of ours ptxas_registers "$(kernel_of "$1")"
+  if [ "$(cat "$own/ours.status")" -ne 0 ]; then return 1; fi
+  read -r ours _ < <(largest_stack_frame <"$own/ours.log")
   if [ "$bytes" -le "$ours" ]; then return 1; fi
   printf '%-20s NOT YET  no stack frame of more than %s bytes per thread (nvcc, sm_90):\n' "$1" "$ours"
   printf '  %s bytes in %s\n' "$bytes" "$kernel"
@@ -240,7 +242,7 @@ largest_stack_frame() {
     /Function properties for/ { kernel = $NF }
     /bytes stack frame/ && $1 >= most { most = $1; of = kernel }
     END { print most + 0, of }' | { c++filt 2>/dev/null || cat; } |
-    sed 's/(anonymous namespace):://g; s/^\([0-9]*\) void /\1 /; s/(.*//'
+    sed 's/(anonymous namespace):://g; s/^\([0-9]*\) void /\1 /; s/([^()]*)$//'
 }
 
 exercise_build() { # SLUG TARGET...

@@ -13,6 +13,8 @@
 namespace rmsnorm::cpu_device {
 namespace {
 
+constexpr unsigned kPhases = 256;  // that a SplitBarrier tells apart
+
 /// Something on its way to shared memory.
 struct Transfer {
   const void* caller;
@@ -26,8 +28,12 @@ struct Transfer {
 /// What is on its way to a block, by the offset of the barrier that counts it.
 struct BulkCopies {
   std::map<std::size_t, std::vector<Transfer>> coming;
-  std::map<std::size_t, int> senders;  // of what has come last, if other blocks have sent
-  int polls = 0;                       // at barriers, since something has happened
+  struct Sent {
+    int sender;
+    unsigned phase;
+  };
+  std::map<std::size_t, Sent> sent;  // by other blocks: what has come last
+  int polls = 0;                     // at barriers, since something has happened
 };
 
 BulkCopies& of(const BlockRunner& block) {
@@ -62,7 +68,6 @@ void complete_transfers(SplitBarrier& barrier) {
   if (found == own.coming.end()) return;
   const std::vector<Transfer> transfers = std::move(found->second);
   own.coming.erase(found);
-  own.senders.erase(running->shared().offset_of(&barrier));
   own.polls = 0;
   ++changes;
   for (const Transfer& transfer : transfers) {
@@ -77,7 +82,7 @@ void complete_transfers(SplitBarrier& barrier) {
         to, transfer.from != nullptr ? transfer.from : &transfer.value,
         std::size_t{transfer.bytes});
     if (transfer.sender >= 0) {
-      own.senders[running->shared().offset_of(&barrier)] = transfer.sender;
+      own.sent[running->shared().offset_of(&barrier)] = {transfer.sender, barrier.phase};
     }
     barrier.bytes -= static_cast<int>(transfer.bytes);
   }
@@ -146,9 +151,12 @@ bool try_wait(SplitBarrier& barrier, unsigned parity, Scope scope, SourceLocatio
   if (is_over()) {
     on_barrier_access(__builtin_return_address(0), barrier, false);
     const BulkCopies& own = of(*running);
-    const auto sender = own.senders.find(running->shared().offset_of(&barrier));
-    if (scope == Scope::block && sender != own.senders.end()) {
-      running->report(mistakes::kNarrowAcquire, location, {running->current(), sender->second});
+    const auto last = own.sent.find(running->shared().offset_of(&barrier));
+    const bool is_of_others =
+        last != own.sent.end() && (last->second.phase + 1) % kPhases == barrier.phase;
+    if (scope == Scope::block && is_of_others) {
+      running->report(
+          mistakes::kNarrowAcquire, location, {running->current(), last->second.sender});
     }
     running->observer().acquire(&barrier, Scope::cluster);
     return true;
