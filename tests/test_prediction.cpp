@@ -273,7 +273,7 @@ TEST_CASE("every page about speed asks for a prediction that the recorded result
   }
 }
 
-TEST_CASE("what a page lets expect at its top is a gain, but in two lessons, and no factor") {
+TEST_CASE("what a page lets expect at its top is a gain, but in three lessons, and no factor") {
   const std::vector<Result> recorded = read_csv(tests::top() / "plots/data/nvidia-h200.csv");
   for (const Implementation& lesson : all_implementations()) {
     if (!is_about_speed(lesson)) continue;
@@ -293,7 +293,9 @@ TEST_CASE("what a page lets expect at its top is a gain, but in two lessons, and
       for (const Cache cache : regime.caches) {
         const Compared found = compared(recorded, pair[0].slug, slug, regime.name, cache);
         const double factor = *found.before->median_us / *found.lesson->median_us;
-        CHECK((slug == "05_cub_warp_reduce" || slug == "11_unaligned_rows") == (factor < 1.005));
+        const bool is_none = slug == "05_cub_warp_reduce" || slug == "11_unaligned_rows" ||
+                             slug == "15_clusters";  // in bf16; it is about longer rows
+        CHECK(is_none == (factor < 1.005));
       }
     }
   }

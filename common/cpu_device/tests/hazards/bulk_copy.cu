@@ -154,13 +154,14 @@ __global__ void reads_too_soon(const float* x, float* y, bool correct) {
       });
 }
 
-/// Waits as for a copy of its own. For a phase in which nothing has come from others, that is right.
+/// Waits as for a copy of its own. Where nothing has come from others in a phase, that is right.
 __global__ void does_not_reach_the_sender(const float* x, float* y, bool correct) {
   send(
       x, [] { cg::this_cluster().sync(); },
       [&](const float* row, unsigned barrier) {
         if (correct) {
           receive(barrier);
+          __syncthreads();  // before the phase after the next
           if (threadIdx.x == 0) expect(barrier, 0);
           wait(barrier, 1);
         } else {
