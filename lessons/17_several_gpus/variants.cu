@@ -528,7 +528,7 @@ cudaError_t launch(const AllReduce& p, cudaStream_t stream) {
 /// Of a layer: all ranks load x, the residual and the weight, and store the residual and y.
 /// two_shot: they store their parts, load a part of their own for each sum and store the sum; then
 /// all load it. lamport: they store a part and empty others, and once all three buffers; what they
-/// wait for is no traffic that can be told before. by_layer: as the lesson. apart: the same, and the
+/// wait for is no traffic that can be told before. by_layer: as the lesson. apart: so, and the
 /// sum is stored and loaded.
 template <Protocol protocol>
 rmsnorm::Traffic traffic(const AllReduce& p) {
