@@ -1,5 +1,5 @@
 // Lesson 13 - Residual add
-// Changed    x + residual is normed, and takes the residual's place: one kernel instead of two.
+// Changed    x + residual is normalised, and takes the residual's place: one kernel instead of two.
 // Unchanged  lesson 12: the row in registers, loads first, one barrier, launches that overlap.
 // Expect     four tensors cross memory, where two kernels move five: four fifths of the time.
 #include <cuda_bf16.h>

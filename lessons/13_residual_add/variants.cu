@@ -1,5 +1,5 @@
 // Lesson 13 - Residual add, variant
-// Changed    two kernels: one adds, the other norms what the first has stored.
+// Changed    two kernels: one adds, the other normalises what the first has stored.
 // Unchanged  the row in registers, loads first, one barrier, the blocks; each launch may overlap.
 // Expect     the sum is read from memory once more: five tensors instead of four.
 #include <cstddef>
@@ -115,7 +115,7 @@ dim3 block_for(int hidden) {
 std::string unsupported(const rmsnorm::ResidualAdd& p) {
   if (p.dtype != rmsnorm::Dtype::fp32) {
     return "13_residual_add as two kernels knows fp32 only: in 16 bits, the sum would be rounded "
-           "before it is normed";
+           "before it is normalised";
   }
   const auto addresses =
       reinterpret_cast<std::size_t>(p.x) | reinterpret_cast<std::size_t>(p.weight) |
@@ -169,7 +169,7 @@ int sum_depth(const rmsnorm::ResidualAdd& p) {
 const rmsnorm::Registration<rmsnorm::ResidualAdd> variant{{
     .slug = "13_residual_add/two_kernels",
     .title = "Residual add: two kernels",
-    .idea = "One kernel adds, the other norms the sum that the first has stored",
+    .idea = "One kernel adds, the other normalises the sum that the first has stored",
     .regime = "prefill",
     .launch = launch,
     .unsupported = unsupported,

@@ -1,6 +1,6 @@
 // Lesson 17 - Several GPUs
 // Changed    x is a part: ranks exchange theirs through each other's memory, and norm their sum.
-// Unchanged  lesson 13: the residual is added and normed in registers.
+// Unchanged  lesson 13: the residual is added and normalised in registers.
 // Expect     one barrier between ranks a layer; a rank loads the parts of all others, and no more.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -1,6 +1,6 @@
 // Lesson 17 - Several GPUs, variants
 // Changed    two_shot: each row's sum is made by one rank. lamport: what is waited for are the
-//            numbers. apart: two kernels, one sums, and one norms what it has stored.
+//            numbers. apart: two kernels, one sums, and one normalises what it has stored.
 // Unchanged  the sum in the order of ranks, its roundings, and so the bits.
 // Expect     two_shot: 2 / N of the bytes between ranks, for a second barrier; lamport: no barrier.
 #include <cuda_bf16.h>
@@ -588,6 +588,6 @@ const rmsnorm::Registration<AllReduce> of_by_layer{variant<kByLayer>(
     "The lesson's kernel, launched once for each layer, as in a model")};
 const rmsnorm::Registration<AllReduce> of_apart{variant<kApart>(
     "17_several_gpus/apart", "Several GPUs: two kernels",
-    "One kernel sums, and the next one norms what has been stored")};
+    "One kernel sums, and the next one normalises what has been stored")};
 
 }  // namespace

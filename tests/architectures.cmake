@@ -1,0 +1,12 @@
+# A Hopper never gets the PTX of an older GPU, whoever names that one.
+foreach(from variable environment)
+  unset(CMAKE_CUDA_ARCHITECTURES)
+  set(ENV{CUDAARCHS} "75;90")
+  if(from STREQUAL "variable")
+    set(CMAKE_CUDA_ARCHITECTURES 75 90)
+  endif()
+  include("${CMAKE_CURRENT_LIST_DIR}/../cmake/Architectures.cmake")
+  if(NOT CMAKE_CUDA_ARCHITECTURES STREQUAL "75-real;90")
+    message(FATAL_ERROR "${CMAKE_CUDA_ARCHITECTURES}, from the ${from}")
+  endif()
+endforeach()
