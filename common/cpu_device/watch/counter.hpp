@@ -51,7 +51,7 @@ class Counter {
   /// Pending requests of a suspended block: lanes join them later.
   struct BlockState {
     std::vector<std::array<Pending, kMaxWarps>> pending;  ///< of each site
-    bool has_met = false;
+    bool has_met = false;  ///< whether its threads have met at a barrier
   };
 
   /// Begins anew.
