@@ -64,7 +64,7 @@ __device__ inline void wait_for_bytes(const Mbarrier* barrier, int parity = 0) {
 __device__ inline void wait_for_blocks(const Mbarrier* barrier, int parity = 0) {
   unsigned is_over = 0;
   while (is_over == 0) {
-    asm volatile(  // asks the barrier
+    asm volatile(  // asks it, too
         "{ .reg .pred p;"
         "  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;"
         "  selp.b32 %0, 1, 0, p; }"
