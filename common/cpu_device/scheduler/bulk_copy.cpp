@@ -64,7 +64,8 @@ void on_barrier_access(const void* caller, const SplitBarrier& barrier, bool arr
 /// Carries out what is on its way to shared memory, as the barrier counts it.
 void complete_transfers(SplitBarrier& barrier) {
   BulkCopies& own = of(*running);
-  const auto found = own.coming.find(running->shared().offset_of(&barrier));
+  const std::size_t offset = running->shared().offset_of(&barrier);
+  const auto found = own.coming.find(offset);
   if (found == own.coming.end()) return;
   const std::vector<Transfer> transfers = std::move(found->second);
   own.coming.erase(found);
@@ -81,13 +82,20 @@ void complete_transfers(SplitBarrier& barrier) {
     std::memcpy(
         to, transfer.from != nullptr ? transfer.from : &transfer.value,
         std::size_t{transfer.bytes});
-    if (transfer.sender >= 0) {
-      own.sent[running->shared().offset_of(&barrier)] = {transfer.sender, barrier.phase};
-    }
+    if (transfer.sender >= 0) own.sent[offset] = {transfer.sender, barrier.phase};
     barrier.bytes -= static_cast<int>(transfer.bytes);
   }
   running->observer().release(&barrier, Scope::cluster);
   end_phase_if_complete(barrier);
+}
+
+/// The running thread has waited with an acquire of its block's scope: reports it if the bytes of
+/// the phase that is over came from other blocks.
+void report_if_sent(const SplitBarrier& barrier, SourceLocation location) {
+  const BulkCopies& own = of(*running);
+  const auto last = own.sent.find(running->shared().offset_of(&barrier));
+  if (last == own.sent.end() || (last->second.phase + 1) % kPhases != barrier.phase) return;
+  running->report(mistakes::kNarrowAcquire, location, {running->current(), last->second.sender});
 }
 
 }  // namespace
@@ -150,14 +158,7 @@ bool try_wait(SplitBarrier& barrier, unsigned parity, Scope scope, SourceLocatio
   if (!is_over()) complete_transfers(barrier);
   if (is_over()) {
     on_barrier_access(__builtin_return_address(0), barrier, false);
-    const BulkCopies& own = of(*running);
-    const auto last = own.sent.find(running->shared().offset_of(&barrier));
-    const bool is_of_others =
-        last != own.sent.end() && (last->second.phase + 1) % kPhases == barrier.phase;
-    if (scope == Scope::block && is_of_others) {
-      running->report(
-          mistakes::kNarrowAcquire, location, {running->current(), last->second.sender});
-    }
+    if (scope == Scope::block) report_if_sent(barrier, location);
     running->observer().acquire(&barrier, Scope::cluster);
     return true;
   }
