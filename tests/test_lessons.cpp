@@ -239,6 +239,36 @@ TEST_CASE("every kernel gives the same bits at every launch") {
   }
 }
 
+TEST_CASE("equal rows have equal bits in lesson 11 wherever they begin, and in its plain not") {
+  NEEDS_GPU();
+  const int rows = 8;
+  int others = 0;  // of plain
+  for (const int hidden : {37, 769, 4097}) {
+    const auto check = [&](const Implementation& implementation, const Workload& workload) {
+      const std::string slug = implementation.slug;
+      if (slug != "11_unaligned_rows" && slug != "11_unaligned_rows/plain") return;
+      CAPTURE(slug, hidden);
+      REQUIRE(solves_or_says_why(implementation, workload));
+      const std::vector<float> y = workload.tensor("y").values();
+      for (int row = 1; row < rows; ++row) {
+        const bool is_same =
+            std::equal(y.begin(), y.begin() + hidden, y.begin() + std::ptrdiff_t(row) * hidden);
+        if (slug == "11_unaligned_rows") CHECK(is_same);
+        if (!is_same) ++others;
+      }
+    };
+    for_gpu_implementations({.rows = rows, .hidden = hidden}, check, [&](const Workload& workload) {
+      if (workload.operation().name != std::string("rms_norm")) return;
+      std::vector<float> x = workload.tensor("x").values();
+      for (int row = 1; row < rows; ++row) {
+        std::copy_n(x.begin(), hidden, x.begin() + std::ptrdiff_t(row) * hidden);
+      }
+      workload.set("x", x);
+    });
+  }
+  CHECK(others > 0);
+}
+
 TEST_CASE("a dweight that is unwanted is not written") {
   NEEDS_GPU();
   const Operation& backward = operation_of<Backward>();
