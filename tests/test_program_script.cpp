@@ -89,7 +89,7 @@ TEST_CASE("of an order that shows more than the first, the steps that it takes a
   CHECK(
       programs.check().out ==
       "my.cu                       FAIL  in order 2 of 4:\n  my.cu:3: wrong\n"
-      "  it takes no more than this, in an order that is as usual otherwise:\n"
+      "  needed for this, all else as in order 1:\n"
       "  the blocks begin with the last\n  block 1 waits at my.cu:2, block 0 goes on\n");
 }
 
@@ -100,13 +100,13 @@ TEST_CASE(
       "say turns 40; range=${CPU_DEVICE_TURNS:-0,40}; from=${range%,*}; until=${range#*,}\n"
       "case $order$CPU_DEVICE_USUAL in 0* | *turns*) until=0 ;; esac\n"
       "if [ $from -le 11 ] && [ $until -gt 12 ]; then say my.cu:3: wrong; say turn $range; fi");
-  CHECK_THAT(programs.check().out, contains("as usual otherwise:\n  11,13\n"));
+  CHECK_THAT(programs.check().out, contains("as in order 1:\n  11,13\n"));
   programs.program_does("if [ $order != 0 ]; then say my.cu:3: wrong; fi");
   CHECK(
       programs.check().out ==
       "my.cu                       FAIL  in order 2 of 4:\n  my.cu:3: wrong\n");
   programs.program_does("if [ -n \"$CPU_DEVICE_USUAL\" ]; then sleep 300; fi; exit $order");
-  CHECK_THAT(programs.check().out, !contains("as usual otherwise"));
+  CHECK_THAT(programs.check().out, !contains("as in order 1"));
 }
 
 TEST_CASE("a program's own status is told, and how it ended without one") {

@@ -179,7 +179,8 @@ run_program() { # NAME
     printf '%-27s FAIL  in order %s of %s:\n' "$1" "$where" "$orders"
     shown <"$found"
   elif [ "${status:-0}" -ne 0 ]; then
-    printf '%-27s FAIL  no mistakes seen in %s, but its exit status is %s\n' "$1" "$tried" "$status"
+    if [ "$odd" -gt 0 ]; then tried+=", but in order $((odd + 1))"; else tried+=', but'; fi
+    printf '%-27s FAIL  no mistakes seen in %s its exit status is %s\n' "$1" "$tried" "$status"
   else
     printf '%-27s PASS  no mistakes seen in %s\n' "$1" "$tried"
   fi
@@ -232,7 +233,7 @@ show_steps() { # ORDER COMMAND
       if is_still_so "$usual" "$low,$((low + 1))"; then first=$low last=$((low + 1)); fi
     done
   fi
-  echo "  it takes no more than this, in an order that is as usual otherwise:"
+  echo "  needed for this, all else as in order 1:"
   {
     if [[ $usual != *blocks* ]]; then echo "the blocks begin $(in_words "$order")"; fi
     if [[ $usual != *threads* ]]; then echo "the threads of a block begin $(in_words "$order")"; fi

@@ -422,6 +422,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
+/// There is no time: it is NaN, and so is what a program makes of it.
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
 typedef struct CUgraph_st* cudaGraph_t;
 typedef struct CUgraphNode_st* cudaGraphNode_t;
@@ -432,7 +434,6 @@ enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeT
     return rmsnorm::cpu_device::refuse(                                          \
         cudaErrorNotSupported, #function "(): the CPU device does not have it"); \
   }
-RMSNORM_NOT_SUPPORTED(cudaEventElapsedTime, float*, cudaEvent_t, cudaEvent_t)
 RMSNORM_NOT_SUPPORTED(cudaStreamBeginCapture, cudaStream_t, cudaStreamCaptureMode)
 RMSNORM_NOT_SUPPORTED(cudaStreamEndCapture, cudaStream_t, cudaGraph_t*)
 RMSNORM_NOT_SUPPORTED(cudaGraphGetNodes, cudaGraph_t, cudaGraphNode_t*, std::size_t*)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -220,6 +221,20 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (!streams().is_event(event)) return streams().refuse_event("cudaEventQuery()");
   return streams().query(*event);
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  for (const cudaEvent_t event : {begin, end}) {
+    if (!streams().is_event(event)) return streams().refuse_event("cudaEventElapsedTime()");
+    if (event->queue == nullptr) {
+      return errors().refuse(
+          cudaErrorInvalidResourceHandle,
+          "cudaEventElapsedTime(): an event that was never recorded");
+    }
+    if (event->reached < event->wanted) return errors().note(cudaErrorNotReady);
+  }
+  *milliseconds = std::numeric_limits<float>::quiet_NaN();
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {

@@ -261,7 +261,7 @@ inline constexpr Mistake kNarrowScope{
     "or a fence beside it is not for both of them",
     "Between blocks, take __threadfence(), and atomic operations of the whole device: what ends in "
     "_block is for the threads of one block alone; between GPUs, take those of the system"};
-inline constexpr Mistake kStoresOfBlocks{
+inline constexpr Mistake kChangesOfBlocks{
     kOfBlocks,
     "Blocks run in any order, also at the same time: give each memory of its own, or add with "
     "atomicAdd()"};

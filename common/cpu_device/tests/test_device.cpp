@@ -132,6 +132,24 @@ TEST_CASE("who keeps asking for a stream or an event comes to an end") {
   cudaStreamDestroy(stream);
 }
 
+TEST_CASE("the time between two events is no number, once both are reached") {
+  cudaEvent_t begin = nullptr, end = nullptr;
+  REQUIRE(cudaEventCreate(&begin) == cudaSuccess);
+  REQUIRE(cudaEventCreate(&end) == cudaSuccess);
+  float milliseconds = 0;
+  CHECK(cudaEventElapsedTime(&milliseconds, begin, end) == cudaErrorInvalidResourceHandle);
+  cudaEventRecord(begin);
+  cudaEventRecord(end);
+  CHECK(cudaEventElapsedTime(&milliseconds, begin, end) == cudaErrorNotReady);
+  CHECK(milliseconds == 0);
+  cudaEventSynchronize(end);
+  CHECK(cudaEventElapsedTime(&milliseconds, begin, end) == cudaSuccess);
+  CHECK(std::isnan(milliseconds));
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  cudaGetLastError();
+}
+
 TEST_CASE("atomics give what was there before") {
   int sum = 0;
   unsigned least = 100;

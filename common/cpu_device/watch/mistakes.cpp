@@ -317,10 +317,10 @@ void Watcher::report(const Race& race) {
            FormatArg::of_call(race.other.pc)});
     }
     return hazard_of(
-        race.is_shared ? mistakes::kRaceInCluster
-        : both_strong  ? mistakes::kAtomicOfBlock
-        : both_store   ? mistakes::kStoresOfBlocks
-                       : mistakes::kRaceOfBlocks,
+        race.is_shared                ? mistakes::kRaceInCluster
+        : both_strong                 ? mistakes::kAtomicOfBlock
+        : both_store || here == there ? mistakes::kChangesOfBlocks  // a "+=" reads, too
+                                      : mistakes::kRaceOfBlocks,
         here, race.thread,
         {verb(kind), race.element, verb(other), FormatArg::of_call(race.other.pc)});
   });
