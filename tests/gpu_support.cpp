@@ -46,14 +46,14 @@ static bool is_slow() {
 }
 
 int in_time(int repetitions) {
-  return repetitions / (is_slow() ? 4 : is_cpu_device() ? 2 : 1);
+  return repetitions / (is_slow() || is_cpu_device() ? 4 : 1);
 }
 
 Shape in_time(int rows, int hidden) {
   if (!is_cpu_device() && !is_slow()) return {rows, hidden};
   // A block costs something too, however short its rows are.
   const int cost_of_row = std::max(hidden, 256);
-  const int most = is_slow() ? 1 << 14 : 1 << 16;
+  const int most = is_slow() ? 1 << 14 : 1 << 15;
   while (rows > 3 && std::int64_t{rows} * cost_of_row > most) rows /= 2;
   return {rows, hidden};
 }

@@ -26,5 +26,5 @@ if(RMSNORM_DEVICE STREQUAL "cpu" AND NOT RMSNORM_SANITIZE)
 
   add_test(NAME contributing.is_as_described
     COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/contributing.sh" "${PROJECT_SOURCE_DIR}")
-  set_tests_properties(contributing.is_as_described PROPERTIES LABELS site TIMEOUT 1200 COST 200)
+  set_tests_properties(contributing.is_as_described PROPERTIES LABELS everything TIMEOUT 1200 COST 200)
 endif()

@@ -302,7 +302,7 @@ TEST_CASE("every lesson on the device and every project has goals, three hints a
 }
 
 #ifdef RMSNORM_WAYS_ROUND_DIR
-TEST_CASE("a way round the idea of an exercise is not taken for the idea") {
+TEST_CASE("a way round the idea of an exercise is not taken for the idea", "[whole]") {
   if (!can_watch()) SKIP_TEST("this build cannot watch kernels");
   // The pages show what is said of these; of one that is right, without the number of problems.
   const std::vector<std::pair<std::string, const char*>> shown = {
