@@ -43,11 +43,11 @@ namespace tests {
 
 /// An edit's head.
 struct Edit {
-  std::filesystem::path file;  ///< "tests/edits/eps_missing.edit"
+  std::filesystem::path file;  ///< "tests/edits/eps_hard_coded.edit"
   /// Its entries, in their order, as "Rejected on 1 x 1" and what is said.
   std::vector<std::pair<std::string, std::string>> head;
 
-  /// "eps_missing".
+  /// "eps_hard_coded".
   std::string name() const { return file.stem().string(); }
 };
 
