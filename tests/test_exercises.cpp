@@ -132,7 +132,8 @@ Watched launch_of(std::vector<LineCount> lines) {
 
 TEST_CASE(
     "an exercise that nobody has touched is right where it is counted, misses its goals and keeps "
-    "the rest, as the pages show") {
+    "the rest, as the pages show",
+    "[whole]") {
   const std::string front_page = read_file(top() / "README.md");
   for (const std::string& slug : exercises()) {
     CAPTURE(slug);
@@ -168,7 +169,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the lesson's kernel in the place of the exercise's, or ours, reaches every goal") {
+TEST_CASE(
+    "the lesson's kernel in the place of the exercise's, or ours, reaches every goal", "[whole]") {
   for (const std::string& slug : exercises()) {
     CAPTURE(slug);
     // That a lesson's kernel is right on all problems, test_mutants.cpp shows.
