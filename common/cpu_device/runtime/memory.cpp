@@ -87,6 +87,14 @@ const Allocation* Memory::find(const void* address) const {
   return byte < candidate.data + candidate.bytes ? &candidate : nullptr;
 }
 
+cudaError_t Memory::hint(const char* call, const void* data, std::size_t bytes) {
+  const Allocation* const found = find(data);
+  if (found != nullptr && found->type == cudaMemoryTypeManaged && is_long_enough(data, bytes))
+    return cudaSuccess;
+  return errors_.refuse(
+      cudaErrorInvalidValue, fmt::format("{}: these are not all managed memory", call));
+}
+
 bool Memory::is_long_enough(const void* data, std::size_t bytes) const {
   const Allocation* allocation = find(data);
   if (allocation == nullptr) return true;
@@ -116,6 +124,18 @@ cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t stream)
 cudaError_t cudaMallocManaged(void** data, std::size_t bytes, unsigned) {
   return device().runtime.memory.allocate(
       "cudaMallocManaged()", data, bytes, cudaMemoryTypeManaged);
+}
+
+cudaError_t cudaMemAdvise(const void* data, std::size_t bytes, cudaMemoryAdvise, cudaMemLocation) {
+  return device().runtime.memory.hint("cudaMemAdvise()", data, bytes);
+}
+
+cudaError_t cudaMemPrefetchAsync(
+    const void* data, std::size_t bytes, cudaMemLocation, unsigned, cudaStream_t stream) {
+  const char* const call = "cudaMemPrefetchAsync()";
+  Streams& streams = device().runtime.streams;
+  if (streams.queue_of(stream) == nullptr) return streams.refuse_stream(call);
+  return device().runtime.memory.hint(call, data, bytes);
 }
 
 cudaError_t cudaMallocHost(void** data, std::size_t bytes, unsigned) {

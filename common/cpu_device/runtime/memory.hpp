@@ -42,6 +42,8 @@ class Memory {
   const Allocation* find(const void* address) const;
   /// Whether what begins at `data` has that many bytes; of the host's memory it is not known.
   bool is_long_enough(const void* data, std::size_t bytes) const;
+  /// Managed memory stays where it is; other memory is refused.
+  cudaError_t hint(const char* call, const void* data, std::size_t bytes);
   std::size_t count() const { return all_.size(); }  ///< of them
 
  private:

@@ -128,6 +128,34 @@ RMSNORM_TYPED(
 RMSNORM_TYPED(cudaHostAlloc, RMSNORM_WITH(unsigned flags), RMSNORM_WITH(flags))
 #undef RMSNORM_TYPED
 #undef RMSNORM_WITH
+// Managed memory does not move: hints where it should be change nothing. A place is a number in CUDA 12.
+inline constexpr int cudaCpuDeviceId = -1;
+enum cudaMemLocationType { cudaMemLocationTypeDevice = 1, cudaMemLocationTypeHost };
+struct cudaMemLocation {
+  cudaMemLocationType type;
+  int id;
+};
+enum cudaMemoryAdvise {
+  cudaMemAdviseSetReadMostly = 1,
+  cudaMemAdviseUnsetReadMostly,
+  cudaMemAdviseSetPreferredLocation,
+  cudaMemAdviseUnsetPreferredLocation,
+  cudaMemAdviseSetAccessedBy,
+  cudaMemAdviseUnsetAccessedBy,
+};
+cudaError_t cudaMemAdvise(const void* data, std::size_t bytes, cudaMemoryAdvise, cudaMemLocation);
+cudaError_t cudaMemPrefetchAsync(
+    const void* data, std::size_t bytes, cudaMemLocation, unsigned flags,
+    cudaStream_t stream = nullptr);
+inline cudaError_t cudaMemAdvise(
+    const void* data, std::size_t bytes, cudaMemoryAdvise advice, int device) {
+  return cudaMemAdvise(data, bytes, advice, cudaMemLocation{cudaMemLocationTypeDevice, device});
+}
+inline cudaError_t cudaMemPrefetchAsync(
+    const void* data, std::size_t bytes, int device, cudaStream_t stream = nullptr) {
+  return cudaMemPrefetchAsync(
+      data, bytes, cudaMemLocation{cudaMemLocationTypeDevice, device}, 0, stream);
+}
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream);
 cudaError_t cudaFreeHost(void* data);
 cudaError_t cudaFree(void* data);

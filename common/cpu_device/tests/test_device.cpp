@@ -132,6 +132,21 @@ TEST_CASE("who keeps asking for a stream or an event comes to an end") {
   cudaStreamDestroy(stream);
 }
 
+TEST_CASE("hints about managed memory change nothing, and other memory is refused") {
+  float* managed = nullptr;
+  float* other = nullptr;
+  REQUIRE(cudaMallocManaged(&managed, 64) == cudaSuccess);
+  REQUIRE(cudaMalloc(&other, 64) == cudaSuccess);
+  CHECK(cudaMemPrefetchAsync(managed, 64, 0, nullptr) == cudaSuccess);
+  CHECK(cudaMemPrefetchAsync(managed, 64, {cudaMemLocationTypeDevice, 0}, 0) == cudaSuccess);
+  CHECK(cudaMemPrefetchAsync(managed, 65, 0) == cudaErrorInvalidValue);
+  CHECK(cudaMemAdvise(managed, 64, cudaMemAdviseSetReadMostly, 0) == cudaSuccess);
+  CHECK(cudaMemAdvise(other, 64, cudaMemAdviseSetReadMostly, 0) == cudaErrorInvalidValue);
+  cudaFree(managed);
+  cudaFree(other);
+  cudaGetLastError();
+}
+
 TEST_CASE("the time between two events is no number, once both are reached") {
   cudaEvent_t begin = nullptr, end = nullptr;
   REQUIRE(cudaEventCreate(&begin) == cudaSuccess);
