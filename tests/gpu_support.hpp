@@ -48,7 +48,7 @@ bool fits_on_gpu(int rows, int hidden, int matrices = 4);
 /// would take too long.
 rmsnorm::Shape in_time(int rows, int hidden);
 
-/// So many repetitions; half of them for the CPU device, a fourth under such a tool.
+/// So many repetitions; a fourth of them for the CPU device, and under such a tool.
 int in_time(int repetitions);
 
 /// Checks that the implementation solves the workload's problem, or says why it does not support

@@ -193,7 +193,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("on a GPU our kernels of the projects are as fast as the roof") {
+TEST_CASE("on a GPU our kernels of the projects are as fast as the roof", "[whole]") {
   for (const std::string& slug : exercises()) {
     if (!is_project(slug)) continue;
     CAPTURE(slug);

@@ -34,7 +34,7 @@ const std::string kAdviceOnMost = "is an index or a bound of a loop off, or the 
 /// first that shows a mistake would take long. A kernel that hangs is ended.
 Finished check(const std::string& slug, const std::string& problem) {
   std::vector<std::string> command = {
-      "timeout", problem.empty() ? "1500" : "300", RMSNORM_CHECK_PROGRAM, slug};
+      "timeout", problem.empty() ? "1500" : "300", RMSNORM_CHECK_EDITS_PROGRAM, slug};
   if (!problem.empty()) command.insert(command.end(), {"--only", problem});
   return run(command);
 }
@@ -52,7 +52,7 @@ bool check_other_verdict(const Edit& edit, const std::string& slug) {
   for (const char* name : {"Ended", "Cannot run"}) {
     const Entry entry = entry_of(edit, name);
     if (!entry.is_there) continue;
-    const Finished finished = run({RMSNORM_CHECK_PROGRAM, slug, "5000000"});
+    const Finished finished = run({RMSNORM_CHECK_EDITS_PROGRAM, slug, "5000000"});
     INFO(finished.out << finished.err);
     CHECK(finished.exit_code == (entry.on.empty() ? kNoDevice : kLessonWrong));
     const std::string verdict = entry.on.empty() ? " cannot run: " : " FAIL on " + entry.on + ": ";
@@ -130,7 +130,7 @@ void check_what_begins_with(const std::string& begin) {
   }
   REQUIRE(!slugs.empty());
   for (const std::string& slug : slugs) {
-    const Finished finished = run({RMSNORM_CHECK_PROGRAM, slug});
+    const Finished finished = run({RMSNORM_CHECK_EDITS_PROGRAM, slug});
     CAPTURE(slug, finished.out, finished.err);
     CHECK(finished.exit_code == kAllVerified);
     CHECK_THAT(finished.out, contains(" PASS  on "));
@@ -139,7 +139,7 @@ void check_what_begins_with(const std::string& begin) {
 
 }  // namespace
 
-TEST_CASE("check says of every edit of a lesson what its head says") {
+TEST_CASE("check says of every edit of a lesson what its head says", "[whole]") {
   NEEDS_GPU();
   if (is_cpu_device() && !can_watch()) SKIP_TEST("this build cannot watch kernels");
   for (const Edit& edit : edits_in("tests/edits")) {
@@ -149,7 +149,7 @@ TEST_CASE("check says of every edit of a lesson what its head says") {
   }
 }
 
-TEST_CASE("check says of every edit of another operation's kernel what its head says") {
+TEST_CASE("check says of every edit of another operation's kernel what its head says", "[whole]") {
   if (!is_cpu_device()) SKIP_TEST("these kernels are built for the CPU device alone");
   if (!can_watch()) SKIP_TEST("this build cannot watch kernels");
   for (const fs::directory_entry& folder : fs::directory_iterator(top() / "tests/operations")) {
@@ -198,11 +198,14 @@ TEST_CASE("the pages of lessons 14 and 15 quote what check says of mutants of th
 }
 
 // Two, as each takes minutes.
-TEST_CASE("lessons 01 to 09 come through the check, traffic and all, that wrong kernels fail") {
+TEST_CASE(
+    "lessons 01 to 09 come through the check, traffic and all, that wrong kernels fail",
+    "[whole]") {
   check_what_begins_with("0");
 }
 
-TEST_CASE("later lessons come through the check, traffic and all, that wrong kernels fail") {
+TEST_CASE(
+    "later lessons come through the check, traffic and all, that wrong kernels fail", "[whole]") {
   check_what_begins_with("1");
 }
 
@@ -211,7 +214,7 @@ TEST_CASE(
     "[whole]") {
   NEEDS_GPU();
   if (is_cpu_device()) NEEDS_COUNTS();
-  const Finished finished = run({RMSNORM_CHECK_PROGRAM, "librmsnorm"});
+  const Finished finished = run({RMSNORM_CHECK_EDITS_PROGRAM, "librmsnorm"});
   CAPTURE(finished.out, finished.err);
   // The harness has contiguous tensors and one device.
   const bool is_right =

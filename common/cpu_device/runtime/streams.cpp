@@ -231,7 +231,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
           cudaErrorInvalidResourceHandle,
           "cudaEventElapsedTime(): an event that was never recorded");
     }
-    if (event->reached < event->wanted) return errors().note(cudaErrorNotReady);
+    const cudaError_t state = streams().query(*event);
+    if (state != cudaSuccess) return errors().note(state);
   }
   *milliseconds = std::numeric_limits<float>::quiet_NaN();
   return cudaSuccess;

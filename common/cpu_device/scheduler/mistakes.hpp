@@ -263,8 +263,8 @@ inline constexpr Mistake kNarrowScope{
     "_block is for the threads of one block alone; between GPUs, take those of the system"};
 inline constexpr Mistake kChangesOfBlocks{
     kOfBlocks,
-    "Blocks run in any order, also at the same time: give each memory of its own, or add with "
-    "atomicAdd()"};
+    "Blocks run in any order, also at the same time: give each memory of its own, add with "
+    "atomicAdd(), or use a second launch"};
 inline constexpr Mistake kAtomicOfBlock{
     kOfBlocks,
     "What ends in _block, or has its scope, is atomic for the threads of one block alone, and what "

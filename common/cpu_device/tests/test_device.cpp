@@ -125,6 +125,10 @@ TEST_CASE("who keeps asking for a stream or an event comes to an end") {
   while (cudaEventQuery(event) != cudaSuccess) {
   }
   CHECK(done == 1);
+  cudaEventRecord(event, stream);
+  float milliseconds = 0;
+  while (cudaEventElapsedTime(&milliseconds, event, event) == cudaErrorNotReady) {
+  }
   while (cudaStreamQuery(stream) != cudaSuccess) {
   }
   CHECK(done == 2);
