@@ -249,9 +249,11 @@ TEST_CASE("equal rows have equal bits in lesson 11 wherever they begin, and in i
       const std::string slug = implementation.slug;
       if (!slug.starts_with("11_unaligned_rows")) return;
       CAPTURE(slug, hidden);
-      REQUIRE(solves_or_says_why(implementation, workload));
+      workload.reset();
+      cuda_check(implementation.launch(workload.problem(), nullptr), "launching");
       const std::vector<float> y = workload.tensor("y").values();
       const std::vector<float> first(y.begin(), y.begin() + hidden);
+      REQUIRE(std::none_of(y.begin(), y.end(), is_poison));
       for (auto row = y.begin() + hidden; row != y.end(); row += hidden) {
         ++compared[slug];
         if (!tests::same_bits({row, row + hidden}, first)) ++different[slug];

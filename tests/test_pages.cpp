@@ -160,13 +160,19 @@ TEST_CASE("every link on every page leads to a file of this repository and to a 
 }
 
 TEST_CASE(
-    "the code on a lesson's page is the lesson's code, or tested where that names the page, and a "
+    "the code on a lesson's page is the lesson's or its exercise's, or tested where that names the "
+    "page, and a "
     "project's is its exercise's") {
   for (const fs::path& folder : folders_with_code()) {
     const bool is_lesson = fs::exists(folder / "rms_norm.cu");
     const std::string source = "\n" + text_of(folder / (is_lesson ? "rms_norm.cu" : "exercise.cu"));
     const std::string shown_elsewhere = "lessons/" + folder.filename().string() + "/README.md";
-    std::string elsewhere;
+    std::string elsewhere = "\n";
+    if (fs::exists(folder / "exercise.edit")) {
+      for (const std::string& line : lines_of(folder / "exercise.edit")) {
+        if (line.starts_with("+")) elsewhere += line.substr(1) + "\n";
+      }
+    }
     for (const auto& entry : fs::directory_iterator(top() / "tests/ordinary")) {
       const std::string text = "\n" + text_of(entry.path());
       if (text.find(shown_elsewhere) != text.npos) elsewhere += text;

@@ -41,7 +41,7 @@ __global__ void rms_norm_cub_warp_reduce(
   const int warp = threadIdx.x / 32;
   sum = WarpReduce(storage[warp]).Sum(sum);  // complete in lane 0 only
   if (lane == 0) partial[warp] = sum;
-  __syncthreads();  // every warp's sum is in partial[], and storage[0] is free
+  __syncthreads();  // partial[] is complete, and storage[0] is free again
   if (warp == 0) {
     sum = WarpReduce(storage[0]).Sum(lane < kWarps ? partial[lane] : 0);
     if (lane == 0) total = sum;

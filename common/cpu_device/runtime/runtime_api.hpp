@@ -128,7 +128,8 @@ RMSNORM_TYPED(
 RMSNORM_TYPED(cudaHostAlloc, RMSNORM_WITH(unsigned flags), RMSNORM_WITH(flags))
 #undef RMSNORM_TYPED
 #undef RMSNORM_WITH
-// Managed memory does not move: hints where it should be change nothing. A place is a number in CUDA 12.
+// Managed memory does not move: hints where it should be change nothing. In CUDA 12 a place is a
+// number.
 inline constexpr int cudaCpuDeviceId = -1;
 enum cudaMemLocationType { cudaMemLocationTypeDevice = 1, cudaMemLocationTypeHost };
 struct cudaMemLocation {
