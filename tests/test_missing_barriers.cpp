@@ -112,7 +112,8 @@ std::string first_message(const std::string& out, const std::string& file) {
 
 TEST_CASE(
     "without one of its barriers every lesson has a race, which its page quotes, if it is not an "
-    "earlier lesson's") {
+    "earlier lesson's",
+    "[whole]") {
   if (!rmsnorm::can_watch()) SKIP_TEST("this build cannot watch kernels");
   int all = 0;
   for (const fs::path& path : files_with({".cu", ".cuh"})) {
