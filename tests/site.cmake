@@ -22,7 +22,7 @@ if(RMSNORM_DEVICE STREQUAL "cpu" AND NOT RMSNORM_SANITIZE)
   add_test(NAME site.works_in_a_browser
     COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/browser/run.sh" "${SITE}/html")
   set_tests_properties(site.works_in_a_browser
-    PROPERTIES LABELS site TIMEOUT 1200 FIXTURES_REQUIRED site SKIP_RETURN_CODE 4 COST 300)
+    PROPERTIES LABELS everything TIMEOUT 1200 FIXTURES_REQUIRED site SKIP_RETURN_CODE 4 COST 300)
 
   add_test(NAME contributing.is_as_described
     COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/contributing.sh" "${PROJECT_SOURCE_DIR}")
