@@ -161,8 +161,7 @@ TEST_CASE("every link on every page leads to a file of this repository and to a 
 
 TEST_CASE(
     "the code on a lesson's page is the lesson's or its exercise's, or tested where that names the "
-    "page, and a "
-    "project's is its exercise's") {
+    "page, and a project's is its exercise's") {
   for (const fs::path& folder : folders_with_code()) {
     const bool is_lesson = fs::exists(folder / "rms_norm.cu");
     const std::string source = "\n" + text_of(folder / (is_lesson ? "rms_norm.cu" : "exercise.cu"));

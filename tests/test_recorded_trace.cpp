@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,11 +21,13 @@ using namespace rmsnorm;
 
 namespace {
 
-/// The lines of a trace file without its version and its date, of some rows.
-std::vector<std::string> counts_in(
-    const fs::path& file, const std::function<bool(const TraceRow&)>& is_asked) {
+const std::string kAll = "all_lessons";
+
+/// The lines of a trace file without its version and its date, of one lesson or of all.
+std::vector<std::string> counts_in(const fs::path& file, const std::string& lesson) {
   std::vector<TraceRow> rows = read_trace(file);
-  std::erase_if(rows, [&](const TraceRow& row) { return !is_asked(row); });
+  if (lesson != kAll)
+    std::erase_if(rows, [&](const TraceRow& row) { return row.implementation != lesson; });
   for (TraceRow& row : rows) row.version = row.date = "";
   const tests::TemporaryFolder folder;
   write_trace(folder / "counts.csv", rows);
@@ -42,35 +43,33 @@ std::string first_difference(
 }
 
 /// Runs a lesson's program, or that of all: it has to count what was recorded.
-void check_counts(const std::string& name, const std::function<bool(const TraceRow&)>& is_asked) {
+void check_counts(const std::string& lesson) {
+  if (!can_watch()) SKIP_TEST("this build cannot watch kernels");
   const fs::path recorded = tests::top() / "plots/data/cpu-device-trace.csv";
   const fs::path build = fs::path(RMSNORM_LESSONS_DIR).parent_path();
   const tests::TemporaryFolder folder;
   const fs::path now = folder / "trace.csv";
   const tests::Finished finished =
-      tests::run({(build / "lessons" / name).string(), "--trace-csv", now.string()});
+      tests::run({(build / "lessons" / lesson).string(), "--trace-csv", now.string()});
   INFO(finished.err);
   REQUIRE(finished.exit_code == kAllVerified);
 
   INFO(
       "If the lessons changed, commit them, build, and record and draw again:\n  "
-      << (build / "lessons/all_lessons").string() << " --trace-csv " << recorded.string() << "\n  "
+      << (build / "lessons" / kAll).string() << " --trace-csv " << recorded.string() << "\n  "
       << (build / "plots/plot_charts").string() << " --trace " << recorded.string() << " --out "
       << (tests::top() / "plots/charts").string());
-  const std::vector<std::string> were = counts_in(recorded, is_asked);
+  const std::vector<std::string> were = counts_in(recorded, lesson);
   REQUIRE(were.size() > 1);  // the head alone: nothing was recorded
-  CHECK(first_difference(were, counts_in(now, is_asked)) == "none");
+  CHECK(first_difference(were, counts_in(now, lesson)) == "none");
 }
 
 }  // namespace
 
 TEST_CASE("the recorded counts are what the CPU device counts now", "[whole]") {
-  if (!can_watch()) SKIP_TEST("this build cannot watch kernels");
-  check_counts("all_lessons", [](const TraceRow&) { return true; });
+  check_counts(kAll);
 }
 
 TEST_CASE("of lesson 04 the recorded counts are what the CPU device counts now") {
-  if (!can_watch()) SKIP_TEST("this build cannot watch kernels");
-  const std::string lesson = "04_warp_reduce";
-  check_counts(lesson, [&](const TraceRow& row) { return row.implementation == lesson; });
+  check_counts("04_warp_reduce");
 }

@@ -125,13 +125,13 @@ TEST_CASE("who keeps asking for a stream or an event comes to an end") {
   while (cudaEventQuery(event) != cudaSuccess) {
   }
   CHECK(done == 1);
+  while (cudaStreamQuery(stream) != cudaSuccess) {
+  }
+  CHECK(done == 2);
   cudaEventRecord(event, stream);
   float milliseconds = 0;
   while (cudaEventElapsedTime(&milliseconds, event, event) == cudaErrorNotReady) {
   }
-  while (cudaStreamQuery(stream) != cudaSuccess) {
-  }
-  CHECK(done == 2);
   cudaEventDestroy(event);
   cudaStreamDestroy(stream);
 }
