@@ -134,10 +134,13 @@ void check_bits(const WorkloadSpec& spec) {
   CHECK(failures()->reason == RankFailure::kNone);
 }
 
-/// Buffers in the device's memory.
+/// Buffers in the device's memory, with something in them.
 struct Buffers {
   Buffers(int ranks, std::size_t size) : bytes(size), all(ranks) {
-    for (void*& buffer : all) cuda_check(cudaMalloc(&buffer, bytes), "allocating a buffer");
+    for (void*& buffer : all) {
+      cuda_check(cudaMalloc(&buffer, bytes), "allocating a buffer");
+      cuda_check(cudaMemset(buffer, 0xff, bytes), "filling a buffer");
+    }
   }
   ~Buffers() {
     for (void* buffer : all) cudaFree(buffer);
