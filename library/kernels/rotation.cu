@@ -14,7 +14,7 @@ namespace rmsnorm::kernels {
 namespace {
 
 /// The most heads of a token that a group of lanes has, one after the other.
-constexpr int kGroupHeads = 8;
+constexpr int kGroupHeads = 16;
 
 /// Threads that an SM has at a time, with the registers that they need.
 constexpr int kThreadsOfSm = 512;
@@ -74,31 +74,24 @@ __device__ void load_factors(
   }
 }
 
-/// kCount numbers of a row of a table, zeros past the end.
+/// kCount numbers of a row of a table as they lie there, zeros past the end.
 template <class T, int kCount, bool kWhole>
-__device__ void load_angles(const void* row, bool is_fp32, int first, int end, float* to) {
+__device__ void load_angles(const void* row, bool is_fp32, int first, int end, unsigned* to) {
   const auto load = [&](auto of_type) {
     using C = decltype(of_type);
     const C* const from = static_cast<const C*>(row) + first;
     if constexpr (kWhole) {
       using Vector = std::conditional_t<kCount * sizeof(C) % 16 == 0, uint4, uint2>;
       constexpr int kVectors = kCount * sizeof(C) / sizeof(Vector);
-      Vector v[kVectors] = {};
 #pragma unroll
       for (int k = 0; k < kVectors; ++k) {
-        if (first < end) v[k] = reinterpret_cast<const Vector*>(from)[k];
-      }
-#pragma unroll
-      for (int e = 0; e < kCount; e += 2) {
-        const float2 pair = widen(reinterpret_cast<const Pair<C>*>(v)[e / 2]);
-        to[e] = pair.x;
-        to[e + 1] = pair.y;
+        reinterpret_cast<Vector*>(to)[k] =
+            first < end ? reinterpret_cast<const Vector*>(from)[k] : Vector{};
       }
     } else {
 #pragma unroll
       for (int e = 0; e < kCount; ++e) {
-        to[e] = 0;
-        if (first + e < end) to[e] = static_cast<float>(from[e]);
+        reinterpret_cast<C*>(to)[e] = first + e < end ? from[e] : static_cast<C>(0.0f);
       }
     }
   };
@@ -106,6 +99,19 @@ __device__ void load_angles(const void* row, bool is_fp32, int first, int end, f
     load(float());
   } else {
     load(T());
+  }
+}
+
+/// What was loaded so, as numbers of fp32.
+template <class T, int kCount>
+__device__ void widen_angles(const unsigned* angles, bool is_fp32, float* to) {
+#pragma unroll
+  for (int e = 0; e < kCount; e += 2) {
+    float2 two = reinterpret_cast<const float2*>(angles)[e / 2];
+    if (!std::is_same_v<T, float> && !is_fp32)
+      two = widen(reinterpret_cast<const Pair<T>*>(angles)[e / 2]);
+    to[e] = two.x;
+    to[e + 1] = two.y;
   }
 }
 
@@ -147,6 +153,7 @@ __global__ void __launch_bounds__(kShortRows, kThreadsOfSm / kShortRows / (kPair
   const int left = part.heads - first_head;
   const bool is_idle = of_block >= op.turn_tokens || group >= op.token_groups;
   const int heads = is_idle ? 0 : left < op.group_heads ? left : op.group_heads;
+  const bool is_turned = heads > 0 && !is_v;
   const int turn_heads = (op.group_heads + kHeads - 1) / kHeads * kHeads;  // with those that miss
   const int block = blockIdx.x;
   int steps = op.steps_of_block + (block < op.longer_blocks);
@@ -200,25 +207,40 @@ __global__ void __launch_bounds__(kShortRows, kThreadsOfSm / kShortRows / (kPair
           factor[p][1]);
     }
   };
-  float cos[kPairs][kN], sin[kPairs][kN];
-  const auto load_angles_of = [&](const void* row, float(&angle)[kPairs][kN]) {
+  // While a token's heads are turned, the next one's angles come, and the position of the one after.
+  constexpr int kPart = kInterleaved ? kN / 2 : kN;  // angles of a vector
+  alignas(16) unsigned next_cos[kPairs][kN] = {}, next_sin[kPairs][kN] = {};
+  const auto position_of = [&](std::int64_t token) {
+    if (op.positions == nullptr || !is_turned || token >= op.tokens) return token;
+    return integer_at(op.positions, op.positions_are_64_bits, token);
+  };
+  const auto load_angles_of = [&](std::int64_t position) {
+    const void* const cos_row = static_cast<const char*>(op.cos) + position * op.cos_stride;
+    const void* const sin_row = static_cast<const char*>(op.sin) + position * op.sin_stride;
     const int end = op.rotary_dim / 2;
 #pragma unroll
     for (int p = 0; p < kPairs; ++p) {
-      const auto [first, first_end, second, second_end] = columns[p];
-      if constexpr (kInterleaved) {
-        load_angles<T, kN / 2, kWhole>(row, op.tables_are_fp32, first / 2, end, angle[p]);
-        load_angles<T, kN / 2, kWhole>(row, op.tables_are_fp32, second / 2, end, angle[p] + kN / 2);
-      } else if (threadIdx.x + p * kLanes < op.turned_pairs) {
-        load_angles<T, kN, kWhole>(row, op.tables_are_fp32, first, end, angle[p]);
+      if (!kInterleaved && threadIdx.x + p * kLanes >= op.turned_pairs) continue;
+#pragma unroll
+      for (int i = 0; i < kN / kPart; ++i) {
+        const int column = i == 0 ? columns[p].first : columns[p].second;
+        const int first = kInterleaved ? column / 2 : column;
+        load_angles<T, kPart, kWhole>(
+            cos_row, op.tables_are_fp32, first, end, next_cos[p] + i * kPart);
+        load_angles<T, kPart, kWhole>(
+            sin_row, op.tables_are_fp32, first, end, next_sin[p] + i * kPart);
       }
     }
   };
-  if (heads > 0 && !is_v) load_weight(first_head);
+  if (is_turned && token < op.tokens) load_angles_of(position_of(token));
+  std::int64_t next_position = position_of(token + op.turn_tokens);
+  if (is_turned) load_weight(first_head);
   let_next_begin();
 
   // For all lanes of a block, which add up together.
-  const auto norm_and_turn = [&](const uint4(&x)[kPairs][2], int head, uint4(&result)[kPairs][2]) {
+  const auto norm_and_turn = [&](const uint4(&x)[kPairs][2], int head,
+                                 const float(&cos)[kPairs][kN], const float(&sin)[kPairs][kN],
+                                 uint4(&result)[kPairs][2]) {
     float sum = 0;
 #pragma unroll
     for (int p = 0; p < kPairs; ++p) sum += squares<T>(x[p][0]) + squares<T>(x[p][1]);
@@ -260,14 +282,22 @@ __global__ void __launch_bounds__(kShortRows, kThreadsOfSm / kShortRows / (kPair
 
   for (; steps > 0; token += op.turn_tokens, head = 0) {
     const bool is_there = heads > 0 && token < op.tokens;
-    std::int64_t slot = -1, position = token;
+    std::int64_t slot = -1;
     if (is_there && part.cache.data != nullptr)
       slot = integer_at(op.slots, op.slots_are_64_bits, token);
-    if (is_there && !is_v) {
-      if (op.positions != nullptr)
-        position = integer_at(op.positions, op.positions_are_64_bits, token);
-      load_angles_of(static_cast<const char*>(op.cos) + position * op.cos_stride, cos);
-      load_angles_of(static_cast<const char*>(op.sin) + position * op.sin_stride, sin);
+    float cos[kPairs][kN], sin[kPairs][kN];
+#pragma unroll
+    for (int p = 0; p < kPairs; ++p) {
+#pragma unroll
+      for (int i = 0; i < kN; i += kPart) {
+        widen_angles<T, kPart>(next_cos[p] + i, op.tables_are_fp32, cos[p] + i);
+        widen_angles<T, kPart>(next_sin[p] + i, op.tables_are_fp32, sin[p] + i);
+      }
+    }
+    const bool has_next = steps * kHeads > turn_heads - head;
+    if (is_turned && has_next && token + op.turn_tokens < op.tokens) {
+      load_angles_of(next_position);
+      next_position = position_of(token + 2 * op.turn_tokens);
     }
     Place in_cache{0, 0};
     if (slot >= 0) in_cache = place_of<true>(slot, op.cache_slots, op.page_size);
@@ -280,7 +310,7 @@ __global__ void __launch_bounds__(kShortRows, kThreadsOfSm / kShortRows / (kPair
 #pragma unroll
       for (int k = 0; k < kHeads; ++k) {
         uint4 result[kPairs][2];
-        if (head + k < op.group_heads) norm_and_turn(x[k], head + k, result);
+        if (head + k < op.group_heads) norm_and_turn(x[k], head + k, cos, sin, result);
         load_next(x[k]);
         const auto store = [&](T* to) {
 #pragma unroll
