@@ -1,7 +1,8 @@
-// Lesson 11 - Unaligned rows, variant
-// Changed    squares are added as they lie in vectors: a row's last bits depend on its address.
-// Unchanged  vectors where memory has them, windows, head and tail.
-// Expect     less traffic than the lesson (no single columns in aligned rows), less to execute.
+// Lesson 11 - Unaligned rows, variants
+// plain     squares are added as they lie in vectors: a row's last bits depend on its address. No
+//           single columns in aligned rows, and less to execute.
+// early     plain, and the weight is loaded before the sum, in rows of few vectors as in lesson 10.
+// elements  one number per load: no vectors, no windows, no head and no tail.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -122,7 +123,7 @@ __device__ uint4 scaled(const uint4& x, float rstd, const uint4* weight, float b
 template <int kThreads>
 constexpr int kBlock = kThreads <= 32 ? 128 : kThreads;
 
-template <class T, class W, int kThreads, int kVectors>
+template <class T, class W, int kThreads, int kVectors, bool kEarly>
 __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_plain(
     const T* __restrict__ x,       // (rows, hidden)  read once
     const W* __restrict__ weight,  // (hidden)        once or twice a warp
@@ -154,6 +155,25 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_plain(
     singles[n] = columns[n] < 0 ? static_cast<T>(0.0f) : x[columns[n]];
   }
 
+  const Windows<W> weights(weight, weight == nullptr ? 0 : head, hidden);
+  uint4 w[kEarly ? kVectors : 1][kParts];
+  const auto load_weight = [&](int i, uint4* to) {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) to[part] = weights[i * kParts + part];
+  };
+#pragma unroll
+  for (auto& factors : w) {
+#pragma unroll
+    for (uint4& part : factors) part = ones<W>();  // where there is no weight
+  }
+  if (kEarly && weight != nullptr) {
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int i = begin + k * kLanes;
+      if (i < vectors) load_weight(i, w[k]);
+    }
+  }
+
   const Windows<T> x_windows(x, head, hidden);
   uint4 v[kVectors];
 #pragma unroll
@@ -174,17 +194,13 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_plain(
   }
   const float rstd = rsqrtf(row_sum<kThreads>(sum) / hidden + eps);
 
-  const Windows<W> weights(weight, weight == nullptr ? 0 : head, hidden);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = begin + k * kLanes;
     if (i >= vectors) continue;
-    uint4 w[kParts];
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      w[part] = weight == nullptr ? ones<W>() : weights[i * kParts + part];
-    }
-    reinterpret_cast<uint4*>(y + head)[i] = scaled<T, W>(v[k], rstd, w, bias);
+    uint4* const factors = w[kEarly ? k : 0];
+    if (!kEarly && weight != nullptr) load_weight(i, factors);
+    reinterpret_cast<uint4*>(y + head)[i] = scaled<T, W>(v[k], rstd, factors, bias);
   }
 #pragma unroll
   for (int n = 0; n < kSingles; ++n) {
@@ -196,83 +212,147 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_plain(
     y[col] = static_cast<T>(value * (static_cast<float>(factor) + bias));
   }
 }
+
+template <class T, class W, int kThreads, int kColumns>
+__global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_elements(
+    const T* __restrict__ x,       // (rows, hidden)  read once
+    const W* __restrict__ weight,  // (hidden)        once or twice a warp
+    T* __restrict__ y,             // (rows, hidden)  written once
+    int rows, int hidden, float eps, float bias) {
+  const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
+  const auto keep = cuda::access_property::persisting();  // = evict_last
+  x = cuda::associate_access_property(x + row * hidden, keep);
+  y += row * hidden;  // in 64 bits: rows * hidden can exceed 2^31
+
+  const int end = row < rows ? hidden : 0;  // a place behind them idles
+  T v[kColumns];
+#pragma unroll
+  for (int k = 0; k < kColumns; ++k) {
+    const int col = threadIdx.x + k * kThreads;
+    v[k] = col < end ? x[col] : static_cast<T>(0.0f);
+  }
+  float sum = 0;
+#pragma unroll
+  for (const T value : v) sum += static_cast<float>(value) * static_cast<float>(value);
+  const float rstd = rsqrtf(row_sum<kThreads>(sum) / hidden + eps);
+#pragma unroll
+  for (int k = 0; k < kColumns; ++k) {
+    const int col = threadIdx.x + k * kThreads;
+    if (col >= end) continue;
+    W factor = static_cast<W>(1.0f);
+    if (weight != nullptr) factor = weight[col];
+    const float value = static_cast<float>(v[k]) * rstd;
+    y[col] = static_cast<T>(value * (static_cast<float>(factor) + bias));
+  }
+}
+
+enum Variant { kPlain, kEarlyWeight, kElements };
+
 /// How rows are spread over threads, and the kernel for that.
 struct Shape {
   int threads, rows, columns;  // of a row, of a block, of a thread
   void (*launch)(const rmsnorm::TypedRmsNorm&, const Shape&, cudaStream_t);
 };
 
-template <class T, class W, int kThreads, int kColumns>
+template <Variant kVariant, class T, class W, int kThreads, int kColumns>
 void launch_kernel(const rmsnorm::TypedRmsNorm& p, const Shape& shape, cudaStream_t stream) {
   const int blocks = (p.rows - 1) / shape.rows + 1;
-  const auto kernel = rms_norm_unaligned_plain<T, W, kThreads, kColumns / kSize<T>>;
+  constexpr int kVectors = kColumns / kSize<T>, kParts = sizeof(W) / sizeof(T);
+  auto* kernel = rms_norm_unaligned_elements<T, W, kThreads, kColumns>;
+  if constexpr (kVariant != kElements) {
+    constexpr bool kEarly = kVariant == kEarlyWeight && kVectors * kParts <= 4;
+    kernel = rms_norm_unaligned_plain<T, W, kThreads, kVectors, kEarly>;
+  }
   kernel<<<blocks, dim3(kThreads, shape.rows), 0, stream>>>(
       static_cast<const T*>(p.x), static_cast<const W*>(p.weight), static_cast<T*>(p.y), p.rows,
       p.hidden, p.eps, p.weight_bias);
 }
-template <class T, class W, int kThreads, int kColumns>
+template <Variant kVariant, class T, class W, int kThreads, int kColumns>
 constexpr Shape kShape = {
-    kThreads, kBlock<kThreads> / kThreads, kColumns, launch_kernel<T, W, kThreads, kColumns>};
+    kThreads, kBlock<kThreads> / kThreads, kColumns,
+    launch_kernel<kVariant, T, W, kThreads, kColumns>};
 
 /// The first with room for a row is taken. A block of 1024 threads has 64 registers for each.
 constexpr int kMaxColumns = 1024 * 48;
-template <class T, class W>
-constexpr Shape kShapes[] = {kShape<T, W, 8, 16>,   kShape<T, W, 16, 16>,  kShape<T, W, 32, 16>,
-                             kShape<T, W, 32, 24>,  kShape<T, W, 64, 24>,  kShape<T, W, 128, 16>,
-                             kShape<T, W, 128, 24>, kShape<T, W, 256, 16>, kShape<T, W, 256, 24>,
-                             kShape<T, W, 512, 16>, kShape<T, W, 512, 24>, kShape<T, W, 1024, 24>,
-                             kShape<T, W, 1024, 48>};
+template <Variant kV, class T, class W>
+constexpr Shape kShapes[] = {
+    kShape<kV, T, W, 8, 16>,   kShape<kV, T, W, 16, 16>,  kShape<kV, T, W, 32, 16>,
+    kShape<kV, T, W, 32, 24>,  kShape<kV, T, W, 64, 24>,  kShape<kV, T, W, 128, 16>,
+    kShape<kV, T, W, 128, 24>, kShape<kV, T, W, 256, 16>, kShape<kV, T, W, 256, 24>,
+    kShape<kV, T, W, 512, 16>, kShape<kV, T, W, 512, 24>, kShape<kV, T, W, 1024, 24>,
+    kShape<kV, T, W, 1024, 48>};
 
+template <Variant kV>
 const Shape& shape_for(const rmsnorm::TypedRmsNorm& p) {
   const bool fp32_weight = p.weight_dtype == rmsnorm::Dtype::fp32;
-  const Shape* shape = kShapes<float, float>;
+  const Shape* shape = kShapes<kV, float, float>;
   if (p.dtype == rmsnorm::Dtype::fp16) {
-    shape = fp32_weight ? kShapes<half, float> : kShapes<half, half>;
+    shape = fp32_weight ? kShapes<kV, half, float> : kShapes<kV, half, half>;
   } else if (p.dtype == rmsnorm::Dtype::bf16) {
-    shape = fp32_weight ? kShapes<nv_bfloat16, float> : kShapes<nv_bfloat16, nv_bfloat16>;
+    shape = fp32_weight ? kShapes<kV, nv_bfloat16, float> : kShapes<kV, nv_bfloat16, nv_bfloat16>;
   }
-  while (shape->threads * shape->columns < std::min(p.hidden, kMaxColumns)) ++shape;
+  const int size = kV == kElements ? 1 : 16 / bytes_of(p.dtype);
+  const int hidden = std::min(p.hidden - p.hidden % size, kMaxColumns);  // in whole vectors
+  while (shape->threads * shape->columns < hidden) ++shape;
   return *shape;
 }
 
 std::string unsupported(const rmsnorm::TypedRmsNorm& p) {
   if (p.hidden <= kMaxColumns) return "";
-  return "11_unaligned_rows/plain has room for 49152 columns: 1024 threads have 64 registers each";
+  return "11_unaligned_rows has room for 49152 columns: 1024 threads have 64 registers each";
 }
 
+template <Variant kV>
 cudaError_t launch(const rmsnorm::TypedRmsNorm& p, cudaStream_t stream) {
   if (p.rows == 0) return cudaSuccess;  // a grid of no blocks is an error
-  const Shape& shape = shape_for(p);
+  const Shape& shape = shape_for<kV>(p);
   shape.launch(p, shape, stream);
   return cudaGetLastError();
 }
 
 /// x and y once, the weight once a warp, where rows are whole vectors at addresses of vectors.
 /// Others touch some sectors twice.
+template <Variant kV>
 rmsnorm::Traffic traffic(const rmsnorm::TypedRmsNorm& p) {
   const double row = 1.0 * bytes_of(p.dtype) * p.hidden;
   const double parts = 1.0 * bytes_of(p.weight_dtype) / bytes_of(p.dtype);
-  const double rows_of_warp = std::max(1.0, 32.0 / shape_for(p).threads);
-  const double weight = p.weight == nullptr ? 0 : row * parts * parts / rows_of_warp;
+  const double rows_of_warp = std::max(1.0, 32.0 / shape_for<kV>(p).threads);
+  const double of_weight = kV == kElements ? row * parts : row * parts * parts;
+  const double weight = p.weight == nullptr ? 0 : of_weight / rows_of_warp;
   return {.read = row + weight, .written = row};
 }
 
 /// A thread's columns one by one, then the additions of at most two warps' shuffles.
+template <Variant kV>
 int sum_depth(const rmsnorm::TypedRmsNorm& p) {
-  const int lanes = std::min(32, shape_for(p).threads), size = 16 / bytes_of(p.dtype);
-  const int singles = (2 * size - 1) / lanes + 1;
-  return std::min(p.hidden, shape_for(p).columns + singles) + 5 + 5;
+  const int lanes = std::min(32, shape_for<kV>(p).threads), size = 16 / bytes_of(p.dtype);
+  const int singles = kV == kElements ? 0 : (2 * size - 1) / lanes + 1;
+  return std::min(p.hidden, shape_for<kV>(p).columns + singles) + 5 + 5;
 }
 
-const rmsnorm::Registration<rmsnorm::TypedRmsNorm> variant{{
-    .slug = "11_unaligned_rows/plain",
-    .title = "Unaligned rows: any order",
-    .idea = "Each lane adds up its own vectors, in whatever order the row's address makes of it",
-    .regime = "heads",
-    .launch = launch,
-    .unsupported = unsupported,
-    .traffic = traffic,
-    .sum_depth = sum_depth,
-}};
+template <Variant kV>
+rmsnorm::Lesson<rmsnorm::TypedRmsNorm> variant(
+    const char* slug, const char* title, const char* idea) {
+  return {
+      .slug = slug,
+      .title = title,
+      .idea = idea,
+      .regime = "heads",
+      .launch = launch<kV>,
+      .unsupported = unsupported,
+      .traffic = traffic<kV>,
+      .sum_depth = sum_depth<kV>,
+  };
+}
+
+const rmsnorm::Registration<rmsnorm::TypedRmsNorm> plain{variant<kPlain>(
+    "11_unaligned_rows/plain", "Unaligned rows: any order",
+    "Each lane adds up its own vectors, in whatever order the row's address makes of it")};
+const rmsnorm::Registration<rmsnorm::TypedRmsNorm> early{variant<kEarlyWeight>(
+    "11_unaligned_rows/early", "Unaligned rows: any order, early weight",
+    "Like plain, with the weight loaded before the sum where a row has few vectors")};
+const rmsnorm::Registration<rmsnorm::TypedRmsNorm> elements{variant<kElements>(
+    "11_unaligned_rows/elements", "Unaligned rows: one number per load",
+    "No vectors: each thread loads and stores one number after the other")};
 
 }  // namespace

@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(kShortRows, kThreadsOfSm / kShortRows / (kPair
           factor[p][1]);
     }
   };
-  // While a token's heads are turned, the next one's angles come, and the position of the one after.
+  // While a token's heads are turned, the next one's angles come, and the position after that.
   constexpr int kPart = kInterleaved ? kN / 2 : kN;  // angles of a vector
   alignas(16) unsigned next_cos[kPairs][kN] = {}, next_sin[kPairs][kN] = {};
   const auto position_of = [&](std::int64_t token) {
