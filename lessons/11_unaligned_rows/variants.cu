@@ -155,22 +155,22 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_plain(
     singles[n] = columns[n] < 0 ? static_cast<T>(0.0f) : x[columns[n]];
   }
 
-  const Windows<W> weights(weight, weight == nullptr ? 0 : head, hidden);
-  uint4 w[kEarly ? kVectors : 1][kParts];
-  const auto load_weight = [&](int i, uint4* to) {
+  uint4 early[kEarly ? kVectors : 1][kParts];
+  if constexpr (kEarly) {
+    const Windows<W> weights(weight, weight == nullptr ? 0 : head, hidden);
 #pragma unroll
-    for (int part = 0; part < kParts; ++part) to[part] = weights[i * kParts + part];
-  };
+    for (auto& factors : early) {
 #pragma unroll
-  for (auto& factors : w) {
+      for (uint4& part : factors) part = ones<W>();  // where there is no weight
+    }
+    if (weight != nullptr) {
 #pragma unroll
-    for (uint4& part : factors) part = ones<W>();  // where there is no weight
-  }
-  if (kEarly && weight != nullptr) {
+      for (int k = 0; k < kVectors; ++k) {
+        const int i = begin + k * kLanes;
+        if (i >= vectors) continue;
 #pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-      const int i = begin + k * kLanes;
-      if (i < vectors) load_weight(i, w[k]);
+        for (int part = 0; part < kParts; ++part) early[k][part] = weights[i * kParts + part];
+      }
     }
   }
 
@@ -194,12 +194,20 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_plain(
   }
   const float rstd = rsqrtf(row_sum<kThreads>(sum) / hidden + eps);
 
+  const Windows<W> weights(weight, weight == nullptr ? 0 : head, hidden);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int i = begin + k * kLanes;
     if (i >= vectors) continue;
-    uint4* const factors = w[kEarly ? k : 0];
-    if (!kEarly && weight != nullptr) load_weight(i, factors);
+    uint4 factors[kParts];
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      if constexpr (kEarly) {
+        factors[part] = early[k][part];
+      } else {
+        factors[part] = weight == nullptr ? ones<W>() : weights[i * kParts + part];
+      }
+    }
     reinterpret_cast<uint4*>(y + head)[i] = scaled<T, W>(v[k], rstd, factors, bias);
   }
 #pragma unroll
