@@ -319,15 +319,18 @@ cudaError_t launch(const rmsnorm::TypedRmsNorm& p, cudaStream_t stream) {
 }
 
 /// x and y once, the weight once a warp, where rows are whole vectors at addresses of vectors.
-/// Others touch some sectors twice.
+/// Others touch some sectors twice, and so does one number per lane where few lanes have a row.
 template <Variant kV>
 rmsnorm::Traffic traffic(const rmsnorm::TypedRmsNorm& p) {
   const double row = 1.0 * bytes_of(p.dtype) * p.hidden;
   const double parts = 1.0 * bytes_of(p.weight_dtype) / bytes_of(p.dtype);
-  const double rows_of_warp = std::max(1.0, 32.0 / shape_for<kV>(p).threads);
-  const double of_weight = kV == kElements ? row * parts : row * parts * parts;
-  const double weight = p.weight == nullptr ? 0 : of_weight / rows_of_warp;
-  return {.read = row + weight, .written = row};
+  const int threads = shape_for<kV>(p).threads;
+  const auto times = [&](rmsnorm::Dtype dtype) {  // that a sector is asked for
+    return kV == kElements ? std::max(1.0, 32.0 / std::min(32, threads) / bytes_of(dtype)) : 1.0;
+  };
+  double weight = p.weight == nullptr ? 0 : row * parts / std::max(1.0, 32.0 / threads);
+  weight *= kV == kElements ? times(p.weight_dtype) : parts;
+  return {.read = row * times(p.dtype) + weight, .written = row * times(p.dtype)};
 }
 
 /// A thread's columns one by one, then the additions of at most two warps' shuffles.

@@ -207,7 +207,8 @@ __global__ void __launch_bounds__(kShortRows, kThreadsOfSm / kShortRows / (kPair
           factor[p][1]);
     }
   };
-  // While a token's heads are turned, the next one's angles come, and the position after that.
+  // While a token's heads are turned, the next token's angles are loaded, and the position of the
+  // one after it.
   constexpr int kPart = kInterleaved ? kN / 2 : kN;  // angles of a vector
   alignas(16) unsigned next_cos[kPairs][kN] = {}, next_sin[kPairs][kN] = {};
   const auto position_of = [&](std::int64_t token) {
@@ -406,8 +407,19 @@ cudaError_t launch(const Rotated& given, cudaStream_t stream) {
   if (heads == 0) return cudaSuccess;
   const int of_sm = pairs_of_lane(pairs) == 1 ? kThreadsOfSm : kThreadsOfSm / 2;
   const std::int64_t at_a_time = std::int64_t{device->multiProcessorCount} * of_sm;
-  op.group_heads = static_cast<int>(
+  const int ahead = pairs_of_lane(pairs) == 1 ? kAhead<1> : kAhead<2>;
+  const auto places_in = [&](int group) {  // of all groups of a token, with those that stay empty
+    int places = 0;
+    for (const RotatedPart& part : op.parts)
+      places += (part.heads + group - 1) / group * ((group + ahead - 1) / ahead * ahead);
+    return places;
+  };
+  const int largest = static_cast<int>(
       std::clamp<std::int64_t>(op.tokens * heads * lanes / at_a_time, 1, kGroupHeads));
+  op.group_heads = largest;
+  for (int group = largest - 1; group >= (largest + 1) / 2; --group) {
+    if (places_in(group) < places_in(op.group_heads)) op.group_heads = group;
+  }
   for (RotatedPart& part : op.parts) {
     part.first_group = op.token_groups;
     op.token_groups += (part.heads + op.group_heads - 1) / op.group_heads;
@@ -417,7 +429,6 @@ cudaError_t launch(const Rotated& given, cudaStream_t stream) {
   op.turn_tokens = std::max(1, most / op.token_groups);
   const int of_turn = (op.turn_tokens * op.token_groups - 1) / columns + 1, of_warp = 32 / lanes;
   const int rows = (of_turn + of_warp - 1) / of_warp * of_warp;
-  const int ahead = pairs_of_lane(pairs) == 1 ? kAhead<1> : kAhead<2>;
   op.steps =
       (op.tokens + op.turn_tokens - 1) / op.turn_tokens * ((op.group_heads + ahead - 1) / ahead);
   const std::int64_t blocks =

@@ -82,13 +82,14 @@ struct Combine {
 /// A warp a row.
 __global__ void pairs(const float* x, float* y) {
   using WarpReduce = cub::WarpReduce<SumAndLargest>;
-  __shared__ WarpReduce::TempStorage storage;
+  const int warp = threadIdx.x / 32;  // 0
+  __shared__ WarpReduce::TempStorage storage[1];
   __shared__ SumAndLargest of_row;
   x += blockIdx.x * kHidden;
   y += blockIdx.x * kHidden;
   SumAndLargest own = {0, 0};
   for (int i = threadIdx.x; i < kHidden; i += 32) own = Combine{}(own, {x[i] * x[i], fabsf(x[i])});
-  own = WarpReduce(storage).Reduce(own, Combine{});
+  own = WarpReduce(storage[warp]).Reduce(own, Combine{});
   if (threadIdx.x == 0) of_row = own;
   __syncwarp();
   bool is_there = false, is_largest = true;
