@@ -73,7 +73,7 @@ class Table {
     cells.insert(cells.end(), folded.begin(), folded.end());
     rows_ += "<tr>";
     for (const Cell& cell : cells) {
-      rows_ += cell.value ? fmt::format("<td data-value=\"{:.9g}\">", *cell.value) : "<td>";
+      rows_ += cell.value ? fmt::format("<td data-value=\"{:.4g}\">", *cell.value) : "<td>";
       rows_ += escape_html(cell.text) + "</td>";
     }
     rows_ += "</tr>\n";
