@@ -1,7 +1,7 @@
 // Lesson 05 - cub::WarpReduce
 // Changed    the hand-written shuffles become a call of CUB, the library of CUDA algorithms.
 // Unchanged  everything else: the loops, the barriers, the order of work.
-// Expect     no gain: as many shuffles, but of any type and with any operator.
+// Expect     no gain: as many shuffles. But CUB takes any type and any operator.
 #include <cstdint>
 #include <cub/warp/warp_reduce.cuh>
 
