@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <set>
@@ -73,7 +74,10 @@ class Table {
     cells.insert(cells.end(), folded.begin(), folded.end());
     rows_ += "<tr>";
     for (const Cell& cell : cells) {
-      rows_ += cell.value ? fmt::format("<td data-value=\"{:.4g}\">", *cell.value) : "<td>";
+      // Whole numbers are sorted as they are, measured ones by four digits.
+      const int digits = cell.value && *cell.value == std::round(*cell.value) ? 9 : 4;
+      rows_ +=
+          cell.value ? fmt::format("<td data-value=\"{:.{}g}\">", *cell.value, digits) : "<td>";
       rows_ += escape_html(cell.text) + "</td>";
     }
     rows_ += "</tr>\n";
