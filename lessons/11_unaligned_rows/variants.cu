@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_plain(
 template <class T, class W, int kThreads, int kColumns>
 __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_elements(
     const T* __restrict__ x,       // (rows, hidden)  read once
-    const W* __restrict__ weight,  // (hidden)        once or twice a warp
+    const W* __restrict__ weight,  // (hidden)        once a warp
     T* __restrict__ y,             // (rows, hidden)  written once
     int rows, int hidden, float eps, float bias) {
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
