@@ -34,8 +34,9 @@ const char* lack_of(const MachineRow& row) {
     const bool is_whole = is_positive(row.threads) && is_positive(row.loads);
     return is_whole && is_positive(row.gbps) ? "" : "a bandwidth without threads, loads or gbps";
   }
-  if (row.probe != "latency") return "neither a latency nor a bandwidth";
-  if (!is_positive(row.cycles) || !is_positive(row.ns)) return "a latency without cycles or ns";
+  if (row.probe != "latency" && row.probe != "instruction")
+    return "neither a latency nor a bandwidth nor an instruction";
+  if (!is_positive(row.cycles) || !is_positive(row.ns)) return "a row without cycles or ns";
   if (row.memory == "shared" && row.stride_words.value_or(-1) < 0)
     return "a latency of shared memory without a stride";
   if (row.memory == "global" && !is_positive(row.set_bytes))
@@ -129,6 +130,19 @@ std::string bandwidth_table(const std::vector<MachineRow>& rows) {
   return markdown_table(table);
 }
 
+std::string instruction_table(const std::vector<MachineRow>& rows) {
+  constexpr double kLanes = 32;
+  std::vector<TableRow> table = {
+      {"instruction", "cycles of a warp's", "results in a cycle, of an SM"}};
+  for (const MachineRow& row : rows) {
+    if (row.probe != "instruction") continue;
+    table.push_back(
+        {code(row.memory), fmt::format("{:.2f}", *row.cycles),
+         fmt::format("{:.1f}", kLanes / *row.cycles)});
+  }
+  return table.size() == 1 ? "Not recorded yet.\n" : markdown_table(table);
+}
+
 }  // namespace
 
 std::vector<MachineRow> read_machine(const std::filesystem::path& file) {
@@ -212,8 +226,10 @@ std::string make_machine_table(
     table = banks_table(rows);
   } else if (kind == "bandwidth") {
     table = bandwidth_table(rows);
+  } else if (kind == "instructions") {
+    table = instruction_table(rows);
   } else {
-    throw std::runtime_error("'machine' needs 'latency', 'banks' or 'bandwidth'");
+    throw std::runtime_error("'machine' needs 'latency', 'banks', 'bandwidth' or 'instructions'");
   }
   const MachineRow& any = rows.front();
   return fmt::format(

@@ -59,9 +59,10 @@ Reach reach_of(const std::vector<MachineRow>& rows, const std::string& memory);
 
 /// The table that the words behind "results:begin machine" ask for:
 ///
-///     latency     how long a load takes that is alone, from each memory
-///     banks       the latency of shared memory over the lanes' stride
-///     bandwidth   of each memory, and the bytes in flight that it takes
+///     latency       how long a load takes that is alone, from each memory
+///     banks         the latency of shared memory over the lanes' stride
+///     bandwidth     of each memory, and the bytes in flight that it takes
+///     instructions  how many results of each an SM has in a cycle
 ///
 /// Ends with a line on where it was measured. \throws std::runtime_error if the words or rows lack
 /// something

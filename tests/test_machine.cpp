@@ -80,9 +80,11 @@ TEST_CASE("a row of measurements that lacks what its probe measures is reported"
             "machine.csv: line 2: a latency of shared memory without a stride"},
         {"global", [](auto& row) { row.set_bytes = 0; },
          "line 5: a latency of global memory without a set"},
-        {"global", [](auto& row) { row.ns.reset(); }, "line 5: a latency without cycles or ns"},
+        {"global", [](auto& row) { row.ns.reset(); }, "line 5: a row without cycles or ns"},
         {"l1", [](auto& row) { row.loads = 0; }, "a bandwidth without threads, loads or gbps"},
-        {"l1", [](auto& row) { row.probe = "colour"; }, "neither a latency nor a bandwidth"},
+        {"ex2", [](auto& row) { row.cycles = 0; }, "a row without cycles or ns"},
+        {"l1", [](auto& row) { row.probe = "colour"; },
+         "neither a latency nor a bandwidth nor an instruction"},
         {"dram", [](auto& row) { row.device = "another"; }, "another GPU"}}) {
     std::vector<MachineRow> changed = rows;
     for (MachineRow& row : changed) {

@@ -257,6 +257,7 @@ TEST_CASE("the tables of a GPU's memories say what they lack") {
   const auto rows = tests::memories();
   CHECK(make_machine_table({}, {"banks"}) == "Not recorded yet.\n");
   CHECK_THROWS_WITH(make_machine_table(rows, {}), contains("'machine' needs 'latency', 'banks'"));
+  CHECK_THAT(make_machine_table(rows, {"instructions"}), contains("| `ex2` | 2.00 | 16.0 |"));
 
   auto other = rows;
   for (auto& row : other) row.device = "another GPU";

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <numeric>
 #include <random>
+#include <string>
 
 #include "common/base/cuda_check.hpp"
 #include "common/base/terminal.hpp"
@@ -107,7 +109,7 @@ MachineRow timed(MachineRow row, int lanes, const Launch& launch, const Place& p
     copy_bytes(ends.data(), on_device.data(), on_device.bytes());
     for (int lane = 0; lane < lanes; ++lane) {
       if (ends[lane].place == place(lane)) continue;
-      throw WrongProbe("a chase in " + row.memory + " memory did not follow its ring");
+      throw WrongProbe("the " + row.probe + " of " + row.memory + " is that of something else");
     }
     if (sample == 0) continue;  // the clock had to rise, and the caches to fill
     cycles.push_back(static_cast<double>(ends[0].cycles) / kSteps);
@@ -310,6 +312,70 @@ void measure_bandwidths(const Gpu& gpu, std::vector<MachineRow>& rows) {
   measure_bandwidth<From::l2>("dram", most, sms, set, rows);
 }
 
+// --------------------------------------------------------------------------------- instructions
+
+constexpr int kWarps = 32;     // of a block, and of its SM
+constexpr int kChains = 4;     // of a thread: results that do not need each other
+constexpr int kScale = 10000;  // a chase's end is a number: it is compared in so many parts of 1
+
+/// Instructions whose results an SM can compute in a cycle are counted, each with what it makes of a
+/// number again and again: a chain of them ends where the equation has its solution.
+enum class Instruction {
+  fma,   // x = 1 - x / 2
+  ex2,   // x = 2^-x
+  rsqrt  // x = 1 / sqrt(x)
+};
+
+template <Instruction instruction>
+__device__ float next(float x) {
+  float y = fmaf(x, -0.5f, 1.0f);
+  if (instruction == Instruction::ex2) asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(-x));
+  if (instruction == Instruction::rsqrt) asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+template <Instruction instruction>
+__global__ __launch_bounds__(kWarps* kLanes) void compute(float from, Chase* end) {
+  float x[kChains];
+#pragma unroll
+  for (int i = 0; i < kChains; ++i) x[i] = from + static_cast<float>(i);
+  __syncthreads();  // all warps begin together
+  const long long cycles = clock64();
+  const long long ns = nanoseconds();
+#pragma unroll 16
+  for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+    for (float& value : x) value = next<instruction>(value);
+  }
+  float sum = 0;
+#pragma unroll
+  for (const float value : x) sum += value;
+  if (__syncthreads_or(sum == 0)) return;  // all warps have their results
+  const auto place = static_cast<unsigned long long>(rintf(sum / kChains * kScale));
+  if (threadIdx.x == 0) *end = {place, clock64() - cycles, nanoseconds() - ns};
+}
+
+/// Of one SM, all of whose schedulers have warps enough. The times are those from one instruction
+/// of a warp to the next.
+template <Instruction instruction>
+MachineRow time_of(const char* name, double solution) {
+  progress("time of " + std::string(name));
+  const auto launch = [](Chase* end) { compute<instruction><<<1, kWarps * kLanes>>>(0.5f, end); };
+  MachineRow row{.probe = "instruction", .memory = name, .threads = kWarps * kLanes};
+  row = timed(row, 1, launch, [&](int) {
+    return static_cast<unsigned long long>(std::llround(solution * kScale));
+  });
+  *row.cycles /= kWarps * kChains;
+  *row.ns /= kWarps * kChains;
+  return row;
+}
+
+void measure_instructions(std::vector<MachineRow>& rows) {
+  rows.push_back(time_of<Instruction::fma>("fma", 2.0 / 3));
+  rows.push_back(time_of<Instruction::ex2>("ex2", 0.641186));
+  rows.push_back(time_of<Instruction::rsqrt>("rsqrt", 1));
+}
+
 // ------------------------------------------------------------------------------------- clusters
 
 __global__ void fill_multiprocessor() {}  // with its shared memory: all that a block can have
@@ -320,6 +386,7 @@ std::vector<MachineRow> measure_machine(const Gpu& gpu) {
   std::vector<MachineRow> rows;
   measure_latencies(gpu, rows);
   measure_bandwidths(gpu, rows);
+  measure_instructions(rows);
   end_progress();
   return rows;
 }

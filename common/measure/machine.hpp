@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// What the memories of a GPU can do, measured: latency, bandwidth, and conflicts of banks.
+/// What a GPU can do, measured: latency and bandwidth of its memories, conflicts of banks, and how
+/// often it issues an instruction.
 
 #include <stdexcept>
 #include <vector>
@@ -10,13 +11,14 @@
 
 namespace rmsnorm {
 
-/// A kernel that measures did not read what it had to read: its time says nothing.
+/// A kernel that measures did not read or compute what it had to: its time says nothing.
 struct WrongProbe : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 /// Measures everything that a MachineRow can hold: strides from 0 to 33 words, sets from 4 KiB to
-/// 1 GiB (less where a quarter of the free memory is less), and bandwidths over bytes in flight.
+/// 1 GiB (less where a quarter of the free memory is less), bandwidths over bytes in flight, and
+/// three instructions.
 /// The rows' fields from `device` on are the caller's to fill. \throws CudaError, WrongProbe
 std::vector<MachineRow> measure_machine(const Gpu& gpu);
 

@@ -1,5 +1,5 @@
 /// \file
-/// Measures the GPU's memories, and writes what it found to a CSV file.
+/// Measures the GPU's memories and instructions, and writes what it found to a CSV file.
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ void print(const MachineRow& row) {
   if (row.stride_words) what += fmt::format(", stride {} words", *row.stride_words);
   if (row.set_bytes) what += fmt::format(", {} KiB", *row.set_bytes / 1024);
   if (row.loads) what += fmt::format(", {} threads x {} loads", *row.threads, *row.loads);
-  if (row.cycles) fmt::print("{:60} {:8.1f} cycles {:8.1f} ns\n", what, *row.cycles, *row.ns);
+  if (row.cycles) fmt::print("{:60} {:8.2f} cycles {:8.1f} ns\n", what, *row.cycles, *row.ns);
   if (row.gbps) fmt::print("{:60} {:8.0f} GB/s\n", what, *row.gbps);
 }
 
@@ -62,7 +62,8 @@ void run(const std::string& file) {
 
 int main(int argc, char** argv) {
   std::string file;
-  CLI::App app("Measures the GPU's memories: latencies, bandwidths and conflicts of banks.");
+  CLI::App app(
+      "Measures the GPU: latencies, bandwidths, conflicts of banks, and three instructions.");
   app.add_option("--csv", file, "The file to write")->type_name("FILE")->required();
   return run_gpu_program<WrongProbe>(app, argc, argv, [&] { run(file); });
 }

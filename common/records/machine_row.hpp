@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What the memories of a GPU can do, as ./rmsnorm machine writes it: rows of a CSV file.
+/// What the memories and SMs of a GPU can do, as ./rmsnorm machine writes it: rows of a CSV file.
 
 #include <cstdint>
 #include <optional>
@@ -14,14 +14,15 @@ namespace rmsnorm {
 ///   and ns.
 /// - latency of global: one thread's load from a working set. It has set_bytes, cycles and ns.
 /// - bandwidth of shared, l1, l2, dram: all SMs read. It has set_bytes, threads, loads and gbps.
+/// - instruction fma, ex2, rsqrt: one SM computes. It has threads, cycles and ns.
 struct MachineRow {
-  std::string probe = {};                      ///< "latency" or "bandwidth"
-  std::string memory = {};                     ///< of what
+  std::string probe = {};                      ///< "latency", "bandwidth" or "instruction"
+  std::string memory = {};                     ///< of what, or which instruction
   std::optional<std::int64_t> set_bytes = {};  ///< read again and again
   std::optional<int> stride_words = {};        ///< from lane to lane, in words of 4 bytes
-  std::optional<int> threads = {};             ///< of each SM that read
+  std::optional<int> threads = {};             ///< of each SM that read or compute
   std::optional<int> loads = {};               ///< that each of them has in flight, 16 bytes each
-  std::optional<double> cycles = {};           ///< from one load to the next, which needs it
+  std::optional<double> cycles = {};           ///< from a load to the next, which needs it; of a warp's instruction
   std::optional<double> ns = {};               ///< likewise
   std::optional<double> gbps = {};             ///< of the whole GPU, 1 GB = 10^9 bytes
   double spread_pct = 0;                       ///< of ns or gbps, as in a Timing

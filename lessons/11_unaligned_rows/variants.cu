@@ -256,6 +256,9 @@ __global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_unaligned_elements(
 
 enum Variant { kPlain, kEarlyWeight, kElements };
 
+/// A block of 1024 threads has 64 registers for each.
+constexpr int kMaxColumns = 1024 * 48;
+
 /// How rows are spread over threads, and the kernel for that.
 struct Shape {
   int threads, rows, columns;  // of a row, of a block, of a thread
@@ -266,7 +269,9 @@ template <Variant kVariant, class T, class W, int kThreads, int kColumns>
 void launch_kernel(const rmsnorm::TypedRmsNorm& p, const Shape& shape, cudaStream_t stream) {
   const int blocks = (p.rows - 1) / shape.rows + 1;
   constexpr int kVectors = kColumns / kSize<T>, kParts = sizeof(W) / sizeof(T);
-  auto* kernel = rms_norm_unaligned_elements<T, W, kThreads, kColumns>;
+  // The last columns of a row that is no whole vectors take one more of a thread.
+  constexpr int kAll = kThreads * kColumns < kMaxColumns ? kColumns + 1 : kColumns;
+  auto* kernel = rms_norm_unaligned_elements<T, W, kThreads, kAll>;
   if constexpr (kVariant != kElements) {
     constexpr bool kEarly = kVariant == kEarlyWeight && kVectors * kParts <= 4;
     kernel = rms_norm_unaligned_plain<T, W, kThreads, kVectors, kEarly>;
@@ -280,8 +285,7 @@ constexpr Shape kShape = {
     kThreads, kBlock<kThreads> / kThreads, kColumns,
     launch_kernel<kVariant, T, W, kThreads, kColumns>};
 
-/// The first with room for a row is taken. A block of 1024 threads has 64 registers for each.
-constexpr int kMaxColumns = 1024 * 48;
+/// The first with room for a row's vectors is taken.
 template <Variant kV, class T, class W>
 constexpr Shape kShapes[] = {
     kShape<kV, T, W, 8, 16>,   kShape<kV, T, W, 16, 16>,  kShape<kV, T, W, 32, 16>,
@@ -299,7 +303,7 @@ const Shape& shape_for(const rmsnorm::TypedRmsNorm& p) {
   } else if (p.dtype == rmsnorm::Dtype::bf16) {
     shape = fp32_weight ? kShapes<kV, nv_bfloat16, float> : kShapes<kV, nv_bfloat16, nv_bfloat16>;
   }
-  const int size = kV == kElements ? 1 : 16 / bytes_of(p.dtype);
+  const int size = 16 / bytes_of(p.dtype);
   const int hidden = std::min(p.hidden - p.hidden % size, kMaxColumns);  // in whole vectors
   while (shape->threads * shape->columns < hidden) ++shape;
   return *shape;
@@ -337,7 +341,7 @@ rmsnorm::Traffic traffic(const rmsnorm::TypedRmsNorm& p) {
 template <Variant kV>
 int sum_depth(const rmsnorm::TypedRmsNorm& p) {
   const int lanes = std::min(32, shape_for<kV>(p).threads), size = 16 / bytes_of(p.dtype);
-  const int singles = kV == kElements ? 0 : (2 * size - 1) / lanes + 1;
+  const int singles = (2 * size - 1) / lanes + 1;  // one, of elements
   return std::min(p.hidden, shape_for<kV>(p).columns + singles) + 5 + 5;
 }
 

@@ -18,7 +18,7 @@ namespace {
 /// Sum over the kThreads threads of a row. Every thread gets it.
 template <int kThreads>
 __device__ float row_sum(float value) {
-  for (int distance = 16; distance > 0; distance /= 2) {
+  for (int distance = kThreads < 32 ? kThreads / 2 : 16; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(0xffffffff, value, distance);
   }
   if constexpr (kThreads > 32) {
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(  // most threads, fewest blocks per SM
     rms_norm_residual_add(
         const uint4* x,       // (rows, vectors)  read once
         uint4* residual,      // (rows, vectors)  read once, written once
-        const uint4* weight,  // (vectors)        read once a row, or null
+        const uint4* weight,  // (vectors)        read once a warp, or null
         uint4* y,             // (rows, vectors)  written once
         int rows, int vectors, float eps, float bias) {
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
@@ -187,6 +187,7 @@ constexpr int kMaxHidden = 512 * 96;
 template <class T, class W>
 Shape shape_for(int hidden) {
   const Shape shapes[] = {
+      {rms_norm_residual_add<T, W, 8, 16>, {8, 16}, 16},
       {rms_norm_residual_add<T, W, 32, 16>, {32, 4}, 16},
       {rms_norm_residual_add<T, W, 128, 16>, 128, 16},
       {rms_norm_residual_add<T, W, 256, 16>, 256, 16},
@@ -195,7 +196,7 @@ Shape shape_for(int hidden) {
       {rms_norm_residual_add<T, W, 512, 96>, 512, 96},
   };
   int i = 0;
-  while (i < 5 && hidden > static_cast<int>(shapes[i].block.x) * shapes[i].columns) ++i;
+  while (i < 6 && hidden > static_cast<int>(shapes[i].block.x) * shapes[i].columns) ++i;
   return shapes[i];
 }
 
@@ -244,13 +245,14 @@ cudaError_t launch(const rmsnorm::ResidualAdd& p, cudaStream_t stream) {
       p.hidden / (16 / bytes_of(p.dtype)), p.eps, p.weight_bias);
 }
 
-/// x, the residual and the weight once; 32 bytes of the weight are two loads, both of all sectors.
-/// The residual and y are written.
+/// x and the residual once, the weight once a warp; 32 bytes of it are two loads, both of all
+/// sectors. The residual and y are written.
 rmsnorm::Traffic traffic(const rmsnorm::ResidualAdd& p) {
   const double row = bytes_of(p.dtype) * static_cast<double>(p.hidden);
-  const double factor = p.weight == nullptr ? 0 : bytes_of(p.weight_dtype);  // bytes of one
-  const int loads = bytes_of(p.weight_dtype) / bytes_of(p.dtype);
-  return {.read = 2 * row + factor * p.hidden * loads, .written = 2 * row};
+  const double parts = 1.0 * bytes_of(p.weight_dtype) / bytes_of(p.dtype);
+  const double rows_of_warp = std::max(1.0, 32.0 / shape_for(p).block.x);
+  const double weight = p.weight == nullptr ? 0 : row * parts * parts / rows_of_warp;
+  return {.read = 2 * row + weight, .written = 2 * row};
 }
 
 /// A thread's columns one by one, then the additions of at most two warps' shuffles.

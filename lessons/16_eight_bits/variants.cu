@@ -43,6 +43,15 @@ constexpr int kLanes = (kWay == Way::mxfp8 ? rmsnorm::kScaleBlock : rmsnorm::kGr
 template <int kThreads>
 constexpr int kBlock = kThreads <= 32 ? 128 : kThreads;
 
+/// Threads that an SM is to hold, as in the lesson.
+template <int kVectors>
+constexpr int threads_on_sm() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  if (kVectors == 2) return 1280;
+#endif
+  return 1024;
+}
+
 /// Column e of a vector.
 template <class T>
 __device__ float element(const uint4& vector, int e) {
@@ -90,13 +99,15 @@ __device__ float2 of_row(float2 value, float2* partial) {
 }
 
 template <Way kWay, class T, int kThreads, int kVectors>
-__global__ void __launch_bounds__(kBlock<kThreads>) rms_norm_scaled(
-    const uint4* __restrict__ x,               // (rows, vectors)  read once
-    const uint4* __restrict__ weight,          // (vectors)        once a warp, or null
-    const float* __restrict__ limit_or_scale,  // (1)              once a warp
-    uint2* __restrict__ y,                     // (rows, vectors)  written once
-    Scale<kWay>* __restrict__ scale,           // (rows, groups), (rows) or null  written once
-    int rows, int vectors, float eps, float bias) {
+__global__ void __launch_bounds__(  // most threads, fewest blocks per SM
+    kBlock<kThreads>, threads_on_sm<kVectors>() / kBlock<kThreads>)
+    rms_norm_scaled(
+        const uint4* __restrict__ x,               // (rows, vectors)  read once
+        const uint4* __restrict__ weight,          // (vectors)        once a warp, or null
+        const float* __restrict__ limit_or_scale,  // (1)              once a warp
+        uint2* __restrict__ y,                     // (rows, vectors)  written once
+        Scale<kWay>* __restrict__ scale,           // (rows, groups), (rows) or null  written once
+        int rows, int vectors, float eps, float bias) {
   __shared__ float2 partial[2][kThreads / 32 + 1];
   const auto row = blockIdx.x * std::int64_t{blockDim.y} + threadIdx.y;
   const auto keep = cuda::access_property::persisting();  // = evict_last
@@ -192,6 +203,11 @@ template <Way kWay, class T, int kThreads, int kVectors>
 constexpr Shape<kWay> kShape = {
     kThreads, kBlock<kThreads> / kThreads, kVectors, rms_norm_scaled<kWay, T, kThreads, kVectors>};
 
+/// The shape for rows of up to 128 columns: a vector per lane, where lanes have a scale in common.
+template <Way kWay, class T>
+constexpr Shape<kWay> kShapeOf128 =
+    kHasGroups<kWay> ? kShape<kWay, T, 16, 1> : kShape<kWay, T, 8, 2>;
+
 /// The shape for rows of 2056 to 4096 columns.
 template <Way kWay, class T>
 constexpr Shape<kWay> kShapeOf4096 = kShape<kWay, T, 128, 4>;
@@ -201,7 +217,7 @@ constexpr Shape<Way::given_256> kShapeOf4096<Way::given_256, T> = kShape<Way::gi
 /// The first with room for a row is taken.
 constexpr int kMaxColumns = 512 * 4 * kSize;
 template <Way kWay, class T>
-constexpr Shape<kWay> kShapes[] = {kShape<kWay, T, 16, 1>,  kShape<kWay, T, 32, 2>,
+constexpr Shape<kWay> kShapes[] = {kShapeOf128<kWay, T>,    kShape<kWay, T, 32, 2>,
                                    kShape<kWay, T, 128, 2>, kShapeOf4096<kWay, T>,
                                    kShape<kWay, T, 256, 4>, kShape<kWay, T, 512, 4>};
 

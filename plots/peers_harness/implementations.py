@@ -386,8 +386,8 @@ class Librmsnorm(Implementation):
 
 
 class LibrmsnormTwo(Librmsnorm):
-    """Two kernels for a norm in 8 bits: the library's norm in the type of x, and what PyTorch compiles
-    to make 8 bits of that. It does nothing else."""
+    """Two kernels. For 8 bits, the library's norm in the type of x, and what PyTorch compiles to make
+    8 bits of that. With a residual, PyTorch's addition, and the library's norm of the rounded sum."""
 
     name = "librmsnorm/two"
     roundings = Roundings(of_norm=True)
@@ -399,8 +399,11 @@ class LibrmsnormTwo(Librmsnorm):
         normed = self._binding.residual_add(x, residual, weight, EPS)
         return *self._quantised(normed, scale, scaling), residual
 
+    def add_and_norm(self, x, residual, weight, y):
+        return self.norm(residual.add_(x), weight, y), residual
+
     def launch_for(self, tensors):
-        if not tensors.case.scaling:
-            raise Missing("is for 8 bits alone")
+        if not tensors.case.scaling and not tensors.case.has_residual:
+            raise Missing("is for 8 bits and residuals alone")
         self._quantised = torch.compile(quantised, dynamic=False, fullgraph=True)
         return super().launch_for(tensors)
