@@ -200,6 +200,11 @@ exercise_check_copy() { # SLUG
       0)
         outcome=reached
         note "done. What $(whose "$1") does differently: $again --solution"
+        case "$1" in # kernels with a row in registers
+          0[89]_* | 1* | *_norm | softmax)
+            note "not judged: whether nvcc issues the loads first, which cuobjdump -sass shows (lesson 08)"
+            ;;
+        esac
         if ! is_project "$1"; then note "next: $(command_after "$1")"; fi
         ;;
       4) outcome=right && note "right, but not there yet (a hint: $again --hint)" ;;

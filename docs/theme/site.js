@@ -211,8 +211,13 @@ function askForGuess() {
     .match(/.*\b(prefill|batch|decode|heads|wide|backward)\b.*--predict/s)?.[1];
   const types = question.includes("bf16") ? /^(?!.*fp(32|16))/ : /^/;
   const time = (cell) => parseFloat(cell.textContent);
-  const found = [...table.tBodies[0].rows]
-    .map(({cells}) => ({name: cells[0].textContent, factor: time(cells[other]) / time(cells[own])}))
+  const rows = [...table.tBodies[0].rows].map((row) => row.cells);
+  const inFp32 = (name) =>  // where the other kernel knows fp32 alone
+    rows.find(([first]) => first.textContent === name.replace(/bf16$/, "fp32"));
+  const found = rows
+    .map((cells) => [cells[0].textContent, cells])
+    .map(([name, cells]) => ({
+      name, factor: (time(cells[other]) || time(inFp32(name)?.[other] ?? cells[0])) / time(cells[own])}))
     .filter(({name, factor}) => name.startsWith(regime) && types.test(name) && factor > 0);
   if (found.length === 0) return;
   const form = document.createElement("form");

@@ -124,7 +124,8 @@ class SiteTest(PageTest):
         factor = f"{times['02_naive/thread_per_row'] / times['02_naive']:.2f}"
         found = {}
         for page, factor in (("lesson_04_warp_reduce", "1.02"), ("lesson_02_naive", factor),
-                             ("lesson_12_launch_overlap", None), ("lesson_14_backward", None)):
+                             ("lesson_10_half_precision", None), ("lesson_12_launch_overlap", None),
+                             ("lesson_14_backward", None)):
             self.open(page)
             self.find(".guess input").send_keys("1", Keys.ENTER)
             found[page] = self.text(".guess output")
@@ -133,6 +134,7 @@ class SiteTest(PageTest):
                 self.assertIn(f"{factor} times", found[page])
         self.assertIn("03_shared_memory; your guess is 2 % too low", found["lesson_04_warp_reduce"])
         self.assertNotIn("fp32", found["lesson_12_launch_overlap"])
+        self.assertIn("bf16: 2.0", found["lesson_10_half_precision"])  # half the bytes
         self.assertIn("two_passes", found["lesson_14_backward"])
 
     def test_paper_has_no_hints_and_answers_come_last(self):
