@@ -76,8 +76,8 @@ class Table {
     for (const Cell& cell : cells) {
       // Whole numbers are sorted as they are, measured ones by four digits.
       const int digits = cell.value && *cell.value == std::round(*cell.value) ? 9 : 4;
-      rows_ +=
-          cell.value ? fmt::format("<td data-value=\"{:.{}g}\">", *cell.value, digits) : "<td>";
+      const std::string value = cell.value ? fmt::format("{:.{}g}", *cell.value, digits) : "";
+      rows_ += value.empty() || value == cell.text ? "<td>" : "<td data-value=\"" + value + "\">";
       rows_ += escape_html(cell.text) + "</td>";
     }
     rows_ += "</tr>\n";

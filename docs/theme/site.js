@@ -143,12 +143,13 @@ function sortTables() {
       head.setAttribute("aria-sort", descending ? "descending" : "ascending");
       const sign = descending ? -1 : 1;
       const cells = [...body.rows].map((row) => row.cells[column]);
-      const ofNumbers = cells.some((cell) => cell.dataset.value !== undefined);
+      const value = (cell) => Number(cell.dataset.value ?? cell.textContent);  // NaN: no number
+      const ofNumbers = cells.some((cell) => !isNaN(value(cell)));
       const order = (a, b) => {
         if (!ofNumbers) return a.textContent.localeCompare(b.textContent) * sign;
-        const missing = (cell) => Number(cell.dataset.value === undefined);
+        const missing = (cell) => Number(isNaN(value(cell)));
         if (missing(a) || missing(b)) return missing(a) - missing(b);  // last, either way
-        return (a.dataset.value - b.dataset.value) * sign;
+        return (value(a) - value(b)) * sign;
       };
       body.append(...cells.sort(order).map((cell) => cell.parentElement));
     }));
