@@ -35,7 +35,7 @@ const char* lack_of(const MachineRow& row) {
     return is_whole && is_positive(row.gbps) ? "" : "a bandwidth without threads, loads or gbps";
   }
   if (row.probe != "latency" && row.probe != "instruction")
-    return "neither a latency nor a bandwidth nor an instruction";
+    return "none of latency, bandwidth and instruction";
   if (!is_positive(row.cycles) || !is_positive(row.ns)) return "a row without cycles or ns";
   if (row.memory == "shared" && row.stride_words.value_or(-1) < 0)
     return "a latency of shared memory without a stride";

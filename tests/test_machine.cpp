@@ -84,7 +84,7 @@ TEST_CASE("a row of measurements that lacks what its probe measures is reported"
         {"l1", [](auto& row) { row.loads = 0; }, "a bandwidth without threads, loads or gbps"},
         {"ex2", [](auto& row) { row.cycles = 0; }, "a row without cycles or ns"},
         {"l1", [](auto& row) { row.probe = "colour"; },
-         "neither a latency nor a bandwidth nor an instruction"},
+         "none of latency, bandwidth and instruction"},
         {"dram", [](auto& row) { row.device = "another"; }, "another GPU"}}) {
     std::vector<MachineRow> changed = rows;
     for (MachineRow& row : changed) {

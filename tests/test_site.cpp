@@ -111,6 +111,9 @@ TEST_CASE("a page of results says once what counted, and has no value where none
   CHECK(html.find('`') == std::string::npos);
   CHECK(html.find("<td>-</td>") != std::string::npos);
   CHECK(html.find("data-value=\"-1\"") == std::string::npos);
+  CHECK(
+      html.find("<td>262144</td>") != std::string::npos);  // what is shown whole is not said twice
+  CHECK(html.find("<td data-value=\"") != std::string::npos);
 }
 
 TEST_CASE("pictures for a light and a dark page, folds and headings are understood") {
@@ -147,6 +150,9 @@ TEST_CASE("a term is linked where it first occurs, also in the plural and over t
   CHECK(html.find("title=\"memory of a block.\">shared\nmemory</a>") != std::string::npos);
   CHECK(html.find("smsm") != std::string::npos);
   CHECK(linker.link("warp L2 sm").find("#s_term_L2") != std::string::npos);
+  CHECK(linker.link("SMs").find("SMs</a>") != std::string::npos);
+  const std::vector<Term> window = {{"window", "s_term_window", "16 bytes."}};
+  CHECK(TermLinker(window, "g.html").link("On Windows") == "On Windows");
 }
 
 TEST_CASE("terms are not linked inside code, links, headings and what a click unfolds") {

@@ -103,13 +103,14 @@ MachineRow timed(MachineRow row, int lanes, const Launch& launch, const Place& p
   std::vector<double> cycles;
   std::vector<double> ns;
   for (int sample = 0; sample <= kSamples; ++sample) {
+    cuda_check(cudaMemset(on_device.data(), 0xff, on_device.bytes()), "clearing an end");
     launch(reinterpret_cast<Chase*>(on_device.data()));
     cuda_check(cudaGetLastError(), "starting a chase");
-    cuda_check(cudaDeviceSynchronize(), "measuring a latency");
+    cuda_check(cudaDeviceSynchronize(), "measuring the time of a step");
     copy_bytes(ends.data(), on_device.data(), on_device.bytes());
     for (int lane = 0; lane < lanes; ++lane) {
       if (ends[lane].place == place(lane)) continue;
-      throw WrongProbe("the " + row.probe + " of " + row.memory + " is that of something else");
+      throw WrongProbe("the " + row.probe + " of " + row.memory + " did not end where it has to");
     }
     if (sample == 0) continue;  // the clock had to rise, and the caches to fill
     cycles.push_back(static_cast<double>(ends[0].cycles) / kSteps);
@@ -318,7 +319,7 @@ constexpr int kWarps = 32;     // of a block, and of its SM
 constexpr int kChains = 4;     // of a thread: results that do not need each other
 constexpr int kScale = 10000;  // a chase's end is a number: it is compared in so many parts of 1
 
-/// Instructions whose results an SM can compute in a cycle are counted, each with what it makes of a
+/// Instructions whose results in a cycle are counted, each with what it makes of a
 /// number again and again: a chain of them ends where the equation has its solution.
 enum class Instruction {
   fma,   // x = 1 - x / 2

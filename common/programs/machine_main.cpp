@@ -24,7 +24,7 @@ void print(const MachineRow& row) {
   if (row.stride_words) what += fmt::format(", stride {} words", *row.stride_words);
   if (row.set_bytes) what += fmt::format(", {} KiB", *row.set_bytes / 1024);
   if (row.loads) what += fmt::format(", {} threads x {} loads", *row.threads, *row.loads);
-  if (row.cycles) fmt::print("{:60} {:8.2f} cycles {:8.1f} ns\n", what, *row.cycles, *row.ns);
+  if (row.cycles) fmt::print("{:60} {:8.2f} cycles {:8.2f} ns\n", what, *row.cycles, *row.ns);
   if (row.gbps) fmt::print("{:60} {:8.0f} GB/s\n", what, *row.gbps);
 }
 

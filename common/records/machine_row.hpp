@@ -22,7 +22,7 @@ struct MachineRow {
   std::optional<int> stride_words = {};        ///< from lane to lane, in words of 4 bytes
   std::optional<int> threads = {};             ///< of each SM that read or compute
   std::optional<int> loads = {};               ///< that each of them has in flight, 16 bytes each
-  std::optional<double> cycles = {};           ///< from a load to the next, which needs it; of a warp's instruction
+  std::optional<double> cycles = {};           ///< of a load, or of a warp's instruction
   std::optional<double> ns = {};               ///< likewise
   std::optional<double> gbps = {};             ///< of the whole GPU, 1 GB = 10^9 bytes
   double spread_pct = 0;                       ///< of ns or gbps, as in a Timing

@@ -99,8 +99,8 @@ const Term* TermLinker::term_at(std::string_view prose, std::size_t at, std::siz
   for (const Term& term : terms_) {
     if (!goes_on_with(prose.substr(at), term.name)) continue;
     std::size_t end = at + term.name.size();
-    const bool is_capital = std::isupper(static_cast<unsigned char>(prose[at])) != 0;  // Windows
-    if (end < prose.size() && prose[end] == 's' && !is_capital) ++end;                 // a plural
+    if (end < prose.size() && prose[end] == 's') ++end;  // a plural
+    if (prose.substr(at, end - at) == "Windows") continue;
     if (end < prose.size() && (is_word(prose[end]) || prose[end] == '-')) continue;
     if (longest != nullptr && longest->name.size() >= term.name.size()) continue;
     longest = &term;

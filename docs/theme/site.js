@@ -137,28 +137,33 @@ function sortTables() {
   for (const table of document.querySelectorAll("table.sortable")) {
     const body = table.tBodies[0];
     const heads = [...table.tHead.rows[0].cells];
+    const value = (cell) => Number(cell.dataset.value ?? (cell.textContent || NaN));
+    const hasNone = (cell) => cell.textContent === "-";
+    const columns = heads.map((head, column) => [...body.rows].map((row) => row.cells[column]));
+    const areNumbers = columns.map(
+      (cells) => !cells.every(hasNone) && cells.every((cell) => hasNone(cell) || !isNaN(value(cell))));
+    heads.forEach((head, column) => {
+      for (const cell of areNumbers[column] ? [head, ...columns[column]] : [])
+        cell.classList.add("number");
+    });
     heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
       const descending = head.getAttribute("aria-sort") === "ascending";
       heads.forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", descending ? "descending" : "ascending");
       const sign = descending ? -1 : 1;
-      const cells = [...body.rows].map((row) => row.cells[column]);
-      const value = (cell) => Number(cell.dataset.value ?? cell.textContent);  // NaN: no number
-      const ofNumbers = cells.some((cell) => !isNaN(value(cell)));
       const order = (a, b) => {
-        if (!ofNumbers) return a.textContent.localeCompare(b.textContent) * sign;
-        const missing = (cell) => Number(isNaN(value(cell)));
-        if (missing(a) || missing(b)) return missing(a) - missing(b);  // last, either way
+        if (!areNumbers[column]) return a.textContent.localeCompare(b.textContent) * sign;
+        if (hasNone(a) || hasNone(b)) return hasNone(a) - hasNone(b);  // last, either way
         return (value(a) - value(b)) * sign;
       };
-      body.append(...cells.sort(order).map((cell) => cell.parentElement));
+      body.append(...[...columns[column]].sort(order).map((cell) => cell.parentElement));
     }));
     showOneCase(table);
   }
 }
 
-// Of a table's rows those of one case, first the one that has most, and of its columns the first ones:
-// two fields show the rest.
+// Of a table's rows those of one case, first the one of prefill that has most, and of its columns the
+// first ones: two fields show the rest.
 function showOneCase(table) {
   const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
   const rows = [...table.tBodies[0].rows];
@@ -170,7 +175,8 @@ function showOneCase(table) {
   }
   const list = document.createElement("select");
   list.append(...[...cases.keys()].map((name) => new Option(name)), new Option("everything", ""));
-  list.value = [...cases].reduce((a, b) => (b[1].length > a[1].length ? b : a))[0];
+  const size = ([name, its]) => (name.includes("prefill") ? rows.length : 0) + its.length;
+  list.value = [...cases].reduce((a, b) => (size(b) > size(a) ? b : a))[0];
   const all = document.createElement("input");
   all.type = "checkbox";
   const show = () => {
@@ -211,14 +217,14 @@ function askForGuess() {
   const regime = question
     .match(/.*\b(prefill|batch|decode|heads|wide|backward)\b.*--predict/s)?.[1];
   const types = question.includes("bf16") ? /^(?!.*fp(32|16))/ : /^/;
-  const time = (cell) => parseFloat(cell.textContent);
+  const time = (cell) => parseFloat(cell?.textContent);
   const rows = [...table.tBodies[0].rows].map((row) => row.cells);
   const inFp32 = (name) =>  // where the other kernel knows fp32 alone
     rows.find(([first]) => first.textContent === name.replace(/bf16$/, "fp32"));
   const found = rows
     .map((cells) => [cells[0].textContent, cells])
     .map(([name, cells]) => ({
-      name, factor: (time(cells[other]) || time(inFp32(name)?.[other] ?? cells[0])) / time(cells[own])}))
+      name, factor: (time(cells[other]) || time(inFp32(name)?.[other])) / time(cells[own])}))
     .filter(({name, factor}) => name.startsWith(regime) && types.test(name) && factor > 0);
   if (found.length === 0) return;
   const form = document.createElement("form");

@@ -341,7 +341,7 @@ rmsnorm::Traffic traffic(const rmsnorm::TypedRmsNorm& p) {
 template <Variant kV>
 int sum_depth(const rmsnorm::TypedRmsNorm& p) {
   const int lanes = std::min(32, shape_for<kV>(p).threads), size = 16 / bytes_of(p.dtype);
-  const int singles = (2 * size - 1) / lanes + 1;  // one, of elements
+  const int singles = kV == kElements ? 1 : (2 * size - 1) / lanes + 1;
   return std::min(p.hidden, shape_for<kV>(p).columns + singles) + 5 + 5;
 }
 

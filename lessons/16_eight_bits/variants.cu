@@ -203,7 +203,7 @@ template <Way kWay, class T, int kThreads, int kVectors>
 constexpr Shape<kWay> kShape = {
     kThreads, kBlock<kThreads> / kThreads, kVectors, rms_norm_scaled<kWay, T, kThreads, kVectors>};
 
-/// The shape for rows of up to 128 columns: a vector per lane, where lanes have a scale in common.
+/// The shape for rows of up to 128 columns: the lesson's, or a vector per lane for groups of lanes.
 template <Way kWay, class T>
 constexpr Shape<kWay> kShapeOf128 =
     kHasGroups<kWay> ? kShape<kWay, T, 16, 1> : kShape<kWay, T, 8, 2>;

@@ -405,5 +405,6 @@ class LibrmsnormTwo(Librmsnorm):
     def launch_for(self, tensors):
         if not tensors.case.scaling and not tensors.case.has_residual:
             raise Missing("is for 8 bits and residuals alone")
-        self._quantised = torch.compile(quantised, dynamic=False, fullgraph=True)
+        if tensors.case.scaling:
+            self._quantised = torch.compile(quantised, dynamic=False, fullgraph=True)
         return super().launch_for(tensors)
