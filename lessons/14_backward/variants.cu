@@ -1,5 +1,5 @@
 // Lesson 14 - Backward, variants
-// Given      the kernel of lesson 14, for rows that 512 threads share.
+// Given      a kernel like that of lesson 14, for rows that 512 threads share.
 // Changed    two_passes: it is launched twice, for dx, and for dweight, which loads x and dy again;
 //            without_turns: a block has rows side by side, not in turn with the other blocks.
 // Expect     two_passes: the time of five tensors instead of three;

@@ -2,7 +2,7 @@
 // Changed    who chooses the scale, and when: given; one for each 128 columns; a power of two for
 //            each 32 (MXFP8); and one for each row whose largest is found together with the sum.
 // Unchanged  the row in registers, x read once, e4m3. For bf16 and fp16, the weight of x's type.
-// Expect     a given scale to be closest to the copy: it has the least to do. And one barrier?
+// Expect     a given scale to be closest to the roof: it has the least to do. And one barrier?
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>

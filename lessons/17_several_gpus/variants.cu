@@ -318,7 +318,7 @@ __global__ void __launch_bounds__(kThreads) lamport(Ranks all) {
   }
 }
 
-/// The lesson's kernel, of one layer alone.
+/// The lesson's protocol, of one layer alone, in another kernel than the lesson's.
 template <class T, class W, int kThreads>
 __global__ void __launch_bounds__(kThreads) one_shot(Ranks all, int layer) {
   const int rank = blockIdx.y;
@@ -585,7 +585,7 @@ const rmsnorm::Registration<AllReduce> of_lamport{variant<kLamport>(
     "The numbers are their own flags: no barrier between ranks")};
 const rmsnorm::Registration<AllReduce> of_by_layer{variant<kByLayer>(
     "17_several_gpus/by_layer", "Several GPUs: a launch for each layer",
-    "The lesson's kernel, launched once for each layer, as in a model")};
+    "A kernel like the lesson's, launched once for each layer, as in a model")};
 const rmsnorm::Registration<AllReduce> of_apart{variant<kApart>(
     "17_several_gpus/apart", "Several GPUs: two kernels",
     "One kernel sums, and the next one normalises what has been stored")};
