@@ -20,6 +20,11 @@ BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 TYPES = {"fp32": "float", "bf16": "__nv_bfloat16", "fp16": "__half"}
 FIELDS = ["implementation", "regime", "dtype", "kernel", "threads", "registers", "spilled_bytes",
           "x_bytes_at_once", "waits"]
+# Variants with kernels of their own, which are not looked for.
+OWN_KERNELS = {
+    "11_unaligned_rows/early", "11_unaligned_rows/elements", "11_unaligned_rows/plain",
+    "12_launch_overlap/apart", "12_launch_overlap/first", "12_launch_overlap/last",
+    "12_launch_overlap/middle"}
 BARRIERS = 6
 NO_BARRIER = 7
 ARCHITECTURE = "sm_90"
@@ -158,8 +163,8 @@ def chosen(kernels, implementation, dtype, vectors):
     A kernel of most lessons is for a shape, threads of a row times vectors of a thread, and they
     take the first with room for the row."""
     lesson, _, variant = implementation.partition("/")
-    if lesson == "12_launch_overlap" and variant not in ("", "alone"):
-        raise LookupError(f"{implementation}: it has a kernel of its own, which is not looked for")
+    if implementation in OWN_KERNELS:
+        raise LookupError(f"{implementation}: it has kernels of its own")
     of_policies = lesson == "09_cache_policy" and variant
     name = "policies" if of_policies else lesson[3:]
     types = (TYPES[dtype],) * 2

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
-#include <string>
 #include <vector>
 
 #include "common/base/files.hpp"
@@ -57,9 +55,7 @@ TEST_CASE("every lesson's predicted traffic is what the profiler counted, within
         const double read = kSectorBytes * profile.sectors_read / profile.rows;
         const double written = kSectorBytes * profile.sectors_written / profile.rows;
         // The unit that the profiler counts loads of does not see what is copied in bulk.
-        const std::set<std::string> copy_in_wide = {
-            "15_clusters", "15_clusters/cluster_sync", "librmsnorm"};
-        const bool copies_x = copy_in_wide.count(profile.implementation) > 0 &&
+        const bool copies_x = profile.implementation == "librmsnorm" &&
                               profile.operation == "rms_norm" && profile.regime == "wide";
         const double in_bulk =
             copies_x ? profile.hidden * bytes_of(workload.spec().types.dtype) : 0;
