@@ -131,14 +131,13 @@ std::string bandwidth_table(const std::vector<MachineRow>& rows) {
 }
 
 std::string instruction_table(const std::vector<MachineRow>& rows) {
-  constexpr double kLanes = 32;
   std::vector<TableRow> table = {
-      {"instruction", "cycles of a warp's", "results in a cycle, of an SM"}};
-  for (const MachineRow& row : rows) {
-    if (row.probe != "instruction") continue;
+      {"instruction", "cycles per warp instruction", "results per cycle and SM"}};
+  for (const MachineRow& row :
+       only(rows, [](const MachineRow& r) { return r.probe == "instruction"; })) {
     table.push_back(
         {code(row.memory), fmt::format("{:.2f}", *row.cycles),
-         fmt::format("{:.1f}", kLanes / *row.cycles)});
+         fmt::format("{:.1f}", 32 / *row.cycles)});
   }
   return table.size() == 1 ? "Not recorded yet.\n" : markdown_table(table);
 }

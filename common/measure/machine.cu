@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <numeric>
 #include <random>
@@ -319,8 +318,7 @@ constexpr int kWarps = 32;     // of a block, and of its SM
 constexpr int kChains = 4;     // of a thread: results that do not need each other
 constexpr int kScale = 10000;  // a chase's end is a number: it is compared in so many parts of 1
 
-/// Instructions whose results in a cycle are counted, each with what it makes of a
-/// number again and again: a chain of them ends where the equation has its solution.
+/// Each with what it makes of a number again and again: a chain ends at the equation's solution.
 enum class Instruction {
   fma,   // x = 1 - x / 2
   ex2,   // x = 2^-x
@@ -358,23 +356,22 @@ __global__ __launch_bounds__(kWarps* kLanes) void compute(float from, Chase* end
 
 /// Of one SM, all of whose schedulers have warps enough. The times are those from one instruction
 /// of a warp to the next.
+/// \param solution  in parts of 1 / kScale
 template <Instruction instruction>
-MachineRow time_of(const char* name, double solution) {
+MachineRow time_of(const char* name, unsigned long long solution) {
   progress("time of " + std::string(name));
   const auto launch = [](Chase* end) { compute<instruction><<<1, kWarps * kLanes>>>(0.5f, end); };
   MachineRow row{.probe = "instruction", .memory = name, .threads = kWarps * kLanes};
-  row = timed(row, 1, launch, [&](int) {
-    return static_cast<unsigned long long>(std::llround(solution * kScale));
-  });
+  row = timed(row, 1, launch, [&](int) { return solution; });
   *row.cycles /= kWarps * kChains;
   *row.ns /= kWarps * kChains;
   return row;
 }
 
 void measure_instructions(std::vector<MachineRow>& rows) {
-  rows.push_back(time_of<Instruction::fma>("fma", 2.0 / 3));
-  rows.push_back(time_of<Instruction::ex2>("ex2", 0.641186));
-  rows.push_back(time_of<Instruction::rsqrt>("rsqrt", 1));
+  rows.push_back(time_of<Instruction::fma>("fma", 6667));
+  rows.push_back(time_of<Instruction::ex2>("ex2", 6412));
+  rows.push_back(time_of<Instruction::rsqrt>("rsqrt", 10000));
 }
 
 // ------------------------------------------------------------------------------------- clusters

@@ -29,10 +29,17 @@ bool has_one_spelling(std::string_view name) {
   return std::any_of(name.begin(), name.end(), [](unsigned char c) { return std::isupper(c); });
 }
 
-/// Whether the prose goes on with the name; a space of the name may be a newline there.
-bool goes_on_with(std::string_view prose, std::string_view name) {
+bool begins_sentence(std::string_view prose, std::size_t at) {
+  const std::size_t before = prose.substr(0, at).find_last_not_of(" \n");
+  return before == prose.npos || std::string_view(".:?!(").find(prose[before]) != prose.npos;
+}
+
+/// Whether the prose goes on with the name at that place; a space of the name may be a newline there.
+/// Within a sentence, a capital makes another name of a word: Windows.
+bool goes_on_with(std::string_view prose, std::size_t at, std::string_view name) {
+  const bool exactly = has_one_spelling(name) || !begins_sentence(prose, at);
+  prose.remove_prefix(at);
   if (prose.size() < name.size()) return false;
-  const bool exactly = has_one_spelling(name);
   for (std::size_t i = 0; i < name.size(); ++i) {
     const char c = prose[i] == '\n' ? ' ' : prose[i];
     const int lower = std::tolower(static_cast<unsigned char>(c));
@@ -97,10 +104,9 @@ TermLinker::TermLinker(const std::vector<Term>& terms, std::string page)
 const Term* TermLinker::term_at(std::string_view prose, std::size_t at, std::size_t* size) const {
   const Term* longest = nullptr;
   for (const Term& term : terms_) {
-    if (!goes_on_with(prose.substr(at), term.name)) continue;
+    if (!goes_on_with(prose, at, term.name)) continue;
     std::size_t end = at + term.name.size();
     if (end < prose.size() && prose[end] == 's') ++end;  // a plural
-    if (prose.substr(at, end - at) == "Windows") continue;
     if (end < prose.size() && (is_word(prose[end]) || prose[end] == '-')) continue;
     if (longest != nullptr && longest->name.size() >= term.name.size()) continue;
     longest = &term;

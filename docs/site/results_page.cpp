@@ -73,7 +73,9 @@ class Table {
                       {row.operation}});
     cells.insert(cells.end(), folded.begin(), folded.end());
     rows_ += "<tr>";
-    for (const Cell& cell : cells) {
+    for (std::size_t column = 0; column < cells.size(); ++column) {
+      const Cell& cell = cells[column];
+      if (cell.value) of_numbers_.insert(column);
       // Whole numbers are sorted as they are, measured ones by four digits.
       const int digits = cell.value && *cell.value == std::round(*cell.value) ? 9 : 4;
       const std::string value = cell.value ? fmt::format("{:.{}g}", *cell.value, digits) : "";
@@ -89,15 +91,18 @@ class Table {
         "<div class=\"scroll\" tabindex=\"0\"><table class=\"markdownTable sortable\" "
         "data-columns=\"" +
         std::to_string(columns_) + "\">\n<caption>" + caption_ + "</caption>\n<thead><tr>";
-    for (const std::string& column : header_)
-      html += "<th scope=\"col\"><button type=\"button\">" + escape_html(column) + "</button></th>";
+    for (std::size_t column = 0; column < header_.size(); ++column)
+      html += fmt::format(
+          "<th scope=\"col\"{}><button type=\"button\">{}</button></th>",
+          of_numbers_.count(column) > 0 ? " class=\"number\"" : "", escape_html(header_[column]));
     return html + "</tr></thead>\n<tbody>\n" + rows_ + "</tbody></table></div>\n</div>\n";
   }
 
  private:
   std::string caption_;
   std::vector<std::string> header_;
-  std::size_t columns_;  ///< that are not folded
+  std::size_t columns_;                    ///< that are not folded
+  std::set<std::size_t> of_numbers_ = {};  ///< columns
   std::string rows_;
 };
 

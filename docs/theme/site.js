@@ -137,26 +137,23 @@ function sortTables() {
   for (const table of document.querySelectorAll("table.sortable")) {
     const body = table.tBodies[0];
     const heads = [...table.tHead.rows[0].cells];
-    const value = (cell) => Number(cell.dataset.value ?? (cell.textContent || NaN));
-    const hasNone = (cell) => cell.textContent === "-";
-    const columns = heads.map((head, column) => [...body.rows].map((row) => row.cells[column]));
-    const areNumbers = columns.map(
-      (cells) => !cells.every(hasNone) && cells.every((cell) => hasNone(cell) || !isNaN(value(cell))));
-    heads.forEach((head, column) => {
-      for (const cell of areNumbers[column] ? [head, ...columns[column]] : [])
-        cell.classList.add("number");
-    });
+    const ofNumbers = heads.map((head) => head.classList.contains("number"));
+    const value = (cell) => Number(cell.dataset.value ?? cell.textContent);  // NaN: no number
+    for (const {cells} of body.rows)
+      for (const cell of cells) cell.classList.toggle("number", ofNumbers[cell.cellIndex]);
     heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
       const descending = head.getAttribute("aria-sort") === "ascending";
       heads.forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", descending ? "descending" : "ascending");
       const sign = descending ? -1 : 1;
+      const cells = [...body.rows].map((row) => row.cells[column]);
       const order = (a, b) => {
-        if (!areNumbers[column]) return a.textContent.localeCompare(b.textContent) * sign;
-        if (hasNone(a) || hasNone(b)) return hasNone(a) - hasNone(b);  // last, either way
+        if (!ofNumbers[column]) return a.textContent.localeCompare(b.textContent) * sign;
+        const missing = (cell) => Number(isNaN(value(cell)));
+        if (missing(a) || missing(b)) return missing(a) - missing(b);  // last, either way
         return (value(a) - value(b)) * sign;
       };
-      body.append(...[...columns[column]].sort(order).map((cell) => cell.parentElement));
+      body.append(...cells.sort(order).map((cell) => cell.parentElement));
     }));
     showOneCase(table);
   }
@@ -218,13 +215,12 @@ function askForGuess() {
     .match(/.*\b(prefill|batch|decode|heads|wide|backward)\b.*--predict/s)?.[1];
   const types = question.includes("bf16") ? /^(?!.*fp(32|16))/ : /^/;
   const time = (cell) => parseFloat(cell?.textContent);
-  const rows = [...table.tBodies[0].rows].map((row) => row.cells);
+  const rows = [...table.tBodies[0].rows].map(({cells}) => [cells[0].textContent, cells]);
   const inFp32 = (name) =>  // where the other kernel knows fp32 alone
-    rows.find(([first]) => first.textContent === name.replace(/bf16$/, "fp32"));
+    rows.find(([its]) => its === name.replace(/bf16$/, "fp32"))?.[1][other];
   const found = rows
-    .map((cells) => [cells[0].textContent, cells])
     .map(([name, cells]) => ({
-      name, factor: (time(cells[other]) || time(inFp32(name)?.[other])) / time(cells[own])}))
+      name, factor: (time(cells[other]) || time(inFp32(name))) / time(cells[own])}))
     .filter(({name, factor}) => name.startsWith(regime) && types.test(name) && factor > 0);
   if (found.length === 0) return;
   const form = document.createElement("form");

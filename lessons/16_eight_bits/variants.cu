@@ -206,7 +206,7 @@ constexpr Shape<kWay> kShape = {
 /// The shape for rows of up to 128 columns: the lesson's, or a vector per lane for groups of lanes.
 template <Way kWay, class T>
 constexpr Shape<kWay> kShapeOf128 =
-    kHasGroups<kWay> ? kShape<kWay, T, 16, 1> : kShape<kWay, T, 8, 2>;
+    kShape<kWay, T, kHasGroups<kWay> ? 16 : 8, kHasGroups<kWay> ? 1 : 2>;
 
 /// The shape for rows of 2056 to 4096 columns.
 template <Way kWay, class T>
