@@ -34,8 +34,8 @@ bool begins_sentence(std::string_view prose, std::size_t at) {
   return before == prose.npos || std::string_view(".:?!(").find(prose[before]) != prose.npos;
 }
 
-/// Whether the prose goes on with the name at that place; a space of the name may be a newline there.
-/// Within a sentence, a capital makes another name of a word: Windows.
+/// Whether the prose goes on with the name at that place; a space of the name may be a newline
+/// there. Within a sentence, a capital makes another name of a word: Windows.
 bool goes_on_with(std::string_view prose, std::size_t at, std::string_view name) {
   const bool exactly = has_one_spelling(name) || !begins_sentence(prose, at);
   prose.remove_prefix(at);
