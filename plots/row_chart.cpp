@@ -16,9 +16,13 @@ constexpr double kBelow = 40;      ///< for the numbers along x, and what they a
 constexpr double kTextSize = 12;
 constexpr double kSmallSize = 11;
 constexpr double kBetweenRows = 7;
-constexpr double kHalfBar = 0.36;  ///< in rows
+constexpr double kHalfBar = 0.36;   ///< in rows
+constexpr double kDotsBelow = 0.2;  ///< the middle of a row, in rows; its words are as far above
+constexpr double kHalfTick = 0.2;   ///< of a row of dots, in rows
 
+/// Dots have the whole width, under the row's words.
 std::size_t lines_of_a_row(const RowChart& chart) {
+  if (chart.has_dots) return 2;
   std::size_t lines = 1;
   for (const ChartRow& row : chart.rows)
     lines = std::max({lines, row.label.size(), row.text.size()});
@@ -36,9 +40,9 @@ bool has_names(const RowChart& chart) {
   });
 }
 
-/// Above the plot: a line for each roof, and one for the names of the kinds.
+/// Above the plot: a line for the names of the kinds, and one for each roof that bars end below.
 double height_above(const RowChart& chart) {
-  const std::size_t lines = chart.roofs.size() + (has_names(chart) ? 1 : 0);
+  const std::size_t lines = (chart.has_dots ? 0 : chart.roofs.size()) + (has_names(chart) ? 1 : 0);
   return kLineHeight * static_cast<double>(lines) + 12;
 }
 
@@ -61,19 +65,23 @@ double widest_of(const std::vector<Words>& lines) {
 }
 
 Plane plane_of(const RowChart& chart) {
+  const double rows = static_cast<double>(chart.rows.size());
+  Frame frame{
+      .left = kMargin,
+      .right = kCanvasWidth - kMargin,
+      .bottom = kBelow,
+      .top = kBelow + height_of_plot(chart)};
+  const Axis down{rows - 0.5, -0.5};
+  if (chart.has_dots) return {frame, axis_of(chart), down};
   double label = 0;
   double text = 0;
   for (const ChartRow& row : chart.rows) {
     label = std::max(label, widest_of(row.label));
     text = std::max(text, widest_of(row.text));
   }
-  const double rows = static_cast<double>(chart.rows.size());
-  const Frame frame{
-      .left = kMargin + label + kTextsApart,
-      .right = kCanvasWidth - kMargin - text - kTextsApart,
-      .bottom = kBelow,
-      .top = kBelow + height_of_plot(chart)};
-  return {frame, axis_of(chart), {rows - 0.5, -0.5}};
+  frame.left += label + kTextsApart;
+  frame.right -= text + kTextsApart;
+  return {frame, axis_of(chart), down};
 }
 
 /// Round numbers along x, at most five of them: 0, 50, 100 or, on a logarithmic axis, 1, 2, 5, 10.
@@ -95,18 +103,39 @@ std::vector<double> ticks_of(const Axis& axis) {
   return ticks;
 }
 
+/// A vertical line through the dots of a row.
+Line across_dots(double row, double value, const Plane& plane, const std::string& colour) {
+  const double y = row + kDotsBelow;
+  const double x = plane.x(value);
+  return {{x, plane.y(y + kHalfTick)}, {x, plane.y(y - kHalfTick)}, colour, 0.8, "solid", true};
+}
+
+/// The line along which the dots of a row stand, with the numbers' places on it.
+std::string draw_scale(
+    double row, const std::vector<double>& ticks, const Plane& plane, const Theme& theme) {
+  const double y = plane.y(row + kDotsBelow);
+  const auto& [left, right, bottom, top] = plane.frame();
+  std::string text = draw(Line{{left, y}, {right, y}, theme.grid, 0.8, "solid", true});
+  for (const double tick : ticks) text += draw(across_dots(row, tick, plane, theme.grid));
+  return text;
+}
+
 std::string draw_x_axis(const RowChart& chart, const Plane& plane, const Theme& theme) {
   const Frame& frame = plane.frame();
+  const std::vector<double> ticks = ticks_of(axis_of(chart));
   std::string text;
-  for (const double tick : ticks_of(axis_of(chart))) {
+  for (std::size_t row = 0; chart.has_dots && row < chart.rows.size(); ++row)
+    text += draw_scale(static_cast<double>(row), ticks, plane, theme);
+  for (const double tick : ticks) {
     const double x = plane.x(tick);
-    text += draw(Line{{x, frame.bottom}, {x, frame.top}, theme.grid, 0.8, "solid", true}) +
-            draw(Text{
-                .text = fmt::format("{:g}", tick),
-                .at = {x, frame.bottom - 11},
-                .colour = theme.muted,
-                .size = kSmallSize,
-                .align = Align::center});
+    if (!chart.has_dots)
+      text += draw(Line{{x, frame.bottom}, {x, frame.top}, theme.grid, 0.8, "solid", true});
+    text += draw(Text{
+        .text = fmt::format("{:g}", tick),
+        .at = {x, frame.bottom - 11},
+        .colour = theme.muted,
+        .size = kSmallSize,
+        .align = Align::center});
   }
   return text + draw(Text{
                     .text = chart.x_name,
@@ -132,7 +161,49 @@ std::string draw_words(const std::vector<Words>& lines, double x, double y, cons
   return commands;
 }
 
-std::string draw_row(const ChartRow& row, double index, const Plane& plane, const Theme& theme) {
+/// How far from the right the rows' numbers of a column end; the first column is the last.
+double from_right(const RowChart& chart, std::size_t column) {
+  if (column == 0) return 0;
+  double widest = 0;
+  for (const ChartRow& row : chart.rows)
+    if (column <= row.text.size())
+      widest = std::max(widest, width_of(row.text[column - 1].text, kTextSize));
+  return widest + kTextsApart + from_right(chart, column - 1);
+}
+
+/// The words of a row of dots, above them: its label on the left, on the right its numbers.
+std::string draw_words_above(
+    const RowChart& chart, const ChartRow& row, double y, const Theme& theme) {
+  std::string commands;
+  const auto put = [&](const Words& words, double x, Align align) {
+    commands += draw(Text{
+        .text = words.text,
+        .at = {x, y},
+        .colour = words.colour(theme),
+        .size = kTextSize,
+        .align = align});
+  };
+  double x = kMargin;
+  for (const Words& words : row.label) {
+    put(words, x, Align::left);
+    x += width_of(words.text, kTextSize) + kTextsApart;
+  }
+  for (std::size_t column = 0; column < row.text.size(); ++column)
+    put(row.text[column], kCanvasWidth - kMargin - from_right(chart, column), Align::right);
+  return commands;
+}
+
+std::string draw_row(
+    const RowChart& chart, std::size_t which, const Plane& plane, const Theme& theme) {
+  const ChartRow& row = chart.rows[which];
+  const auto index = static_cast<double>(which);
+  if (chart.has_dots) {
+    std::string commands = draw_words_above(chart, row, plane.y(index - kDotsBelow), theme);
+    for (const Roof& roof : chart.roofs)
+      if (roof.values[which])
+        commands += draw(across_dots(index, *roof.values[which], plane, roof.colour(theme)));
+    return commands;
+  }
   const double y = plane.y(index);
   std::string commands = draw_words(row.label, plane.frame().left - kTextsApart, y, theme) +
                          draw_words(row.text, kCanvasWidth - kMargin, y, theme);
@@ -173,21 +244,23 @@ std::string draw_roof(const Roof& roof, double label_y, const Plane& plane, cons
   return text;
 }
 
-/// The names of the kinds, side by side, in their colours.
+/// The names of the kinds, and of the roofs across dots, side by side, in their colours.
 std::string draw_names(const RowChart& chart, double y, const Theme& theme) {
   std::string text;
   double x = kMargin;
-  for (auto kind = chart.kinds.rbegin(); kind != chart.kinds.rend(); ++kind) {
-    if (kind->name.empty()) continue;
-    const std::string name = "● " + kind->name;
+  const auto put = [&](const std::string& name, const Colour& colour) {
     text += draw(Text{
         .text = name,
         .at = {x, y},
-        .colour = for_text(kind->colour, theme),
+        .colour = for_text(colour, theme),
         .size = kTextSize,
         .bold = true});
-    x += 1.08 * width_of(name, kTextSize) + 12;
-  }
+    x += width_of(name, kTextSize) + 8;
+  };
+  for (auto kind = chart.kinds.rbegin(); kind != chart.kinds.rend(); ++kind)
+    if (!kind->name.empty()) put("● " + kind->name, kind->colour);
+  for (const Roof& roof : chart.roofs)
+    if (chart.has_dots) put("| " + roof.label, roof.colour);
   return text;
 }
 
@@ -195,10 +268,10 @@ std::string commands(const RowChart& chart, const std::vector<Series>& data, con
   const Plane plane = plane_of(chart);
   std::string text = plane.commands(theme) + "unset border\nunset ytics\nunset grid\n" +
                      "set style fill solid noborder\n" + draw_x_axis(chart, plane, theme);
-  for (std::size_t i = 0; i < chart.rows.size(); ++i)
-    text += draw_row(chart.rows[i], static_cast<double>(i), plane, theme);
+  for (std::size_t i = 0; i < chart.rows.size(); ++i) text += draw_row(chart, i, plane, theme);
   double y = plane.frame().top + kLineHeight / 2 + 3;
   for (const Roof& roof : chart.roofs) {
+    if (chart.has_dots) continue;
     text += draw_roof(roof, y, plane, theme);
     y += kLineHeight;
   }
@@ -206,8 +279,9 @@ std::string commands(const RowChart& chart, const std::vector<Series>& data, con
   for (std::size_t kind = 0; kind < chart.kinds.size(); ++kind) {
     if (data[kind].points.empty()) continue;
     const std::string how =
-        chart.has_dots ? "using 2:1 with points pointtype 7 pointsize 0.75"
-                       : fmt::format("using 2:1:(0):2:($1-{0}):($1+{0}) with boxxyerror", kHalfBar);
+        chart.has_dots
+            ? fmt::format("using 2:($1+{}) with points pointtype 7 pointsize 0.75", kDotsBelow)
+            : fmt::format("using 2:1:(0):2:($1-{0}):($1+{0}) with boxxyerror", kHalfBar);
     text += fmt::format(
         ", ${} {} linecolor rgb '{}'", data[kind].name, how, chart.kinds[kind].colour(theme));
   }

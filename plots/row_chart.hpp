@@ -50,7 +50,7 @@ struct RowChart {
   std::string subtitle = {};
   std::string x_name = {};
   bool is_logarithmic = false;
-  bool has_dots = false;  ///< instead of bars
+  bool has_dots = false;  ///< instead of bars, across the whole width; the row's words stand above
   std::vector<MarkKind> kinds = {};
   std::vector<ChartRow> rows = {};
   std::vector<Roof> roofs = {};
