@@ -67,7 +67,7 @@ std::string make_ranks_table(
   }
   return markdown_table(table) +
          fmt::format(
-             "\nMeasured on {} of {}, driver {}, CUDA {}, commit `{}`, {}.\n", one.gpus, one.device,
+             "\nMeasured on {} × {}, driver {}, CUDA {}, commit `{}`, {}.\n", one.gpus, one.device,
              one.driver, one.cuda, one.version, one.date);
 }
 

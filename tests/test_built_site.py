@@ -91,8 +91,8 @@ class BuiltSite(unittest.TestCase):
         self.assertIn("index", self.pages)
         for name in [f"lesson_{lesson.name}" for lesson in LESSONS] + [
                 "method", "reading_the_charts", "cpu_device", "cpu_device_inside", "glossary", "results",
-                "charts", "peers", "librmsnorm", "going_further", "contributing", "files", "your_turn_gated_norm",
-                "your_turn_layer_norm", "your_turn_softmax"]:
+                "charts", "peers", "librmsnorm", "librmsnorm_kernels", "going_further", "contributing", "files",
+                "your_turn_gated_norm", "your_turn_layer_norm", "your_turn_softmax"]:
             self.assertIn(name, self.pages)
             self.assertIn(f'"{name}.html"', tree)
 

@@ -169,7 +169,10 @@ TEST_CASE("check accepts every twin of a wrong kernel, which does as much, as a 
     if (entry_of(edit, "Right").on.empty()) continue;  // wrong, or tried as a whole above
     const Finished finished = check("edit/" + edit.name(), "");
     CAPTURE(edit.name(), finished.out, finished.err);
-    CHECK(finished.exit_code == kAllVerified);
+    // A copy as large as a tensor is not tried where few blocks run.
+    const bool is_right = finished.exit_code == kAllVerified || finished.exit_code == kNotChecked;
+    CHECK(is_right);
+    CHECK_THAT(finished.out, contains(" PASS  on ") || contains("else right on "));
     ++twins;
   }
   CHECK(twins >= 3);

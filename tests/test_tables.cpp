@@ -285,7 +285,7 @@ TEST_CASE("a table of sums over ranks has the times of those that were timed, an
       make_ranks_table(sums, {"4096"}) ==
       "| rows × 4096, bf16, 2 ranks | `librmsnorm` | `all_reduce` |\n|---|---:|---:|\n"
       "| 4 | 7.5 µs ± 3 % | - |\n| 16 | 8.2 µs ± 3 % | 123 µs ± 3 % |\n\n"
-      "Measured on 2 of A GPU, driver 1, CUDA 13.0, commit `abc`, 2026-11-29.\n");
+      "Measured on 2 × A GPU, driver 1, CUDA 13.0, commit `abc`, 2026-11-29.\n");
   CHECK_THROWS_WITH(make_ranks_table(sums, {"8192"}), contains("no sum of rows of 8192"));
   CHECK_THROWS_WITH(make_ranks_table(sums, {}), contains("needs a number"));
   std::vector<RankSum> other = sums;

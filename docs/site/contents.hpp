@@ -71,6 +71,7 @@ inline constexpr FilePage kFilePages[] = {
     {"docs/one_page.md", "one_page"},
     {"docs/peers.md", "peers"},
     {"library/README.md", "librmsnorm"},
+    {"library/kernels/README.md", "librmsnorm_kernels"},
     {"docs/cpu_device.md", "cpu_device"},
     {"docs/cpu_device_inside.md", "cpu_device_inside"},
     {"docs/any_program.md", "any_program"},

@@ -209,7 +209,7 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
   for (const fs::path& file : files) {
     const std::string name = file.stem().string();
     if (name.ends_with("-profile")) continue;
-    if (name.ends_with("-host") || name.ends_with("-ranks")) continue;  // on the library's page
+    if (name.ends_with("-host") || name.ends_with("-ranks")) continue;  // on the page of peers
     if (name.ends_with("-loads")) continue;    // its tables are on the page about limits
     if (name.ends_with("-machine")) continue;  // its tables are on the page about the machine
     if (name == "mutants" || name == "arithmetic") continue;  // on the page inside the CPU device

@@ -92,9 +92,12 @@ __global__ void policies(const float* x, float* y) {
       cuda::associate_access_property(x + threadIdx.x, access_property::persisting());
   const float* const first = cuda::associate_access_property(last, access_property::streaming());
   const float* const normal = cuda::associate_access_property(first, access_property::normal());
+  const float* const half =
+      cuda::associate_access_property(normal, {access_property::persisting(), 0.5f});
   float sum = *last;
   sum += first[32];
   sum += normal[64];
+  sum += half[96];
   cuda::associate_access_property(y, access_property::persisting())[threadIdx.x] = sum;
 }
 

@@ -35,8 +35,8 @@ __global__ void load_shared(int floats, Addresses at, float* y);
 /// Each thread stores a T there.
 template <class T>
 __global__ void store_shared(Addresses at);
-/// y[t] = x[t] + x[t + 32] + x[t + 64], loaded with the policies evict_last, evict_first and
-/// normal.
+/// y[t] = x[t] + x[t + 32] + x[t + 64] + x[t + 96], loaded with the policies evict_last,
+/// evict_first, normal, and evict_last for half of the lines.
 __global__ void policies(const float* x, float* y);
 /// Loads x[1] with a policy.
 __global__ void past_the_end(const float* x, float* y);

@@ -496,17 +496,17 @@ TEST_CASE("a load has the policy of its pointer, which leads to the values of th
   const Floats x;
   const Floats y;
   counts_of(x, y, [&] { policies->*Launch(2, 32)(x.data, y.data); });
-  CHECK(y.data[0] == 0 + 32 + 64);
+  CHECK(y.data[0] == 0 + 32 + 64 + 96);
   x.data[0] = 7;
   const auto seen = counts_of(x, y, [&] { policies->*Launch(2, 32)(x.data, y.data); });
-  CHECK(y.data[0] == 7 + 32 + 64);
+  CHECK(y.data[0] == 7 + 32 + 64 + 96);
   NEEDS_COUNTS();
   std::vector<std::string> policies_seen;
   for (const rmsnorm::LineCount& line : seen.lines) {
     if (line.kind != "global load") continue;
     policies_seen.push_back(line.policy);
   }
-  CHECK(policies_seen == std::vector<std::string>{"evict_last", "evict_first", ""});
+  CHECK(policies_seen == std::vector<std::string>{"evict_last", "evict_first", "", "evict_last"});
 
   const Outcome outcome = watch({{"x", x.data, 4, 4}, {"y", y.data, 4, 4}}, [&] {
     past_the_end->*Launch(1, 1)(x.data, y.data);
