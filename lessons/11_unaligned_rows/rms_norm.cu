@@ -1,5 +1,5 @@
 // Lesson 11 - Unaligned rows
-// Changed    rows of any length at any address: vectors where memory has them, the rest one by one.
+// Changed    rows of any length at any address: vectors where memory has them; the weight is late.
 // Unchanged  lesson 10: raw vectors wait in registers, fp32 sums, one barrier.
 // Expect     a loss where rows are aligned; still vectors for rows that lesson 10 refuses.
 #include <cuda_bf16.h>
