@@ -5,9 +5,10 @@
 #include <sys/wait.h>
 
 #include <boost/algorithm/string/replace.hpp>
+#include <boost/algorithm/string/trim.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <sstream>
+#include <memory>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -20,28 +21,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder that goes away with all that is in it, however that happens.
-class WorkFolder {
- public:
-  explicit WorkFolder(const fs::path& path) : path_(path) {
-    std::error_code error;
-    fs::create_directories(path, error);
-    if (error) {
-      throw std::runtime_error(
-          fmt::format("cannot make the folder {}: {}", path.string(), error.message()));
-    }
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  ~WorkFolder() {
+struct RemoveAll {
+  void operator()(const fs::path* folder) const {
     std::error_code ignored;
-    fs::remove_all(path_, ignored);
+    fs::remove_all(*folder, ignored);
   }
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
 };
+
+/// Makes a folder that goes away with all that is in it, however that happens.
+std::unique_ptr<const fs::path, RemoveAll> make_for_now(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error) return std::unique_ptr<const fs::path, RemoveAll>(&folder);
+  throw std::runtime_error(
+      fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
+}
 
 /// A drawing of a chart: where it stands in a picture, what gnuplot is told before, and the file.
 struct Drawing {
@@ -80,18 +74,12 @@ void write_script(
 
 /// In single quotes, for the shell.
 std::string quoted(const fs::path& path) {
-  std::string text = "'";
-  for (const char c : path.string()) text += c == '\'' ? "'\\''" : std::string(1, c);
-  return text + "'";
+  return "'" + boost::replace_all_copy(path.string(), "'", "'\\''") + "'";
 }
 
 std::string last_line(const std::string& text) {
-  std::istringstream lines(text);
-  std::string last;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
-  }
-  return last;
+  const std::string lines = boost::trim_right_copy(text);
+  return lines.substr(lines.rfind('\n') + 1);
 }
 
 void run_gnuplot(const fs::path& script) {
@@ -111,15 +99,6 @@ void run_gnuplot(const fs::path& script) {
   }
   throw std::runtime_error(
       fmt::format("gnuplot failed: {}", said.empty() ? "it gave no reason" : last_line(said)));
-}
-
-/// A reader's computer may not have DejaVu Sans: without a fallback, browsers take a serif font.
-void name_fallback_fonts(std::string& svg) {
-  constexpr std::string_view kOnly = "font-family=\"DejaVu Sans\"";
-  constexpr std::string_view kMore = "font-family=\"DejaVu Sans, Verdana, sans-serif\"";
-  for (std::size_t at = 0; (at = svg.find(kOnly, at)) != std::string::npos; at += kMore.size()) {
-    svg.replace(at, kOnly.size(), kMore);
-  }
 }
 
 /// What a screen reader says, and a browser where the mouse rests: the chart's own title.
@@ -143,9 +122,10 @@ void name_chart(std::string& svg, const Chart& chart) {
 /// The drawing as it is to be saved. \throws std::runtime_error if gnuplot did not finish it
 std::string finished(const fs::path& drawn, const Chart& chart) {
   std::string svg = fs::exists(drawn) ? read_file(drawn) : "";
-  if (!svg.substr(0, svg.find_last_not_of(" \t\r\n") + 1).ends_with("</svg>"))
+  if (!boost::trim_right_copy(svg).ends_with("</svg>"))
     throw std::runtime_error(fmt::format("gnuplot did not finish {}", drawn.string()));
-  name_fallback_fonts(svg);
+  // A reader's computer may not have DejaVu Sans: without a fallback, browsers take a serif font.
+  boost::replace_all(svg, "\"DejaVu Sans\"", "\"DejaVu Sans, Verdana, sans-serif\"");
   name_chart(svg, chart);
   return svg;
 }
@@ -153,7 +133,8 @@ std::string finished(const fs::path& drawn, const Chart& chart) {
 }  // namespace
 
 void render(const Chart& chart, const fs::path& stem) {
-  const WorkFolder folder(stem.string() + ".partial");
+  const fs::path folder = stem.string() + ".partial";
+  const auto for_now = make_for_now(folder);
   const std::string svg =
       fmt::format("set terminal svg size {},{} dynamic", kCanvasWidth, height_of(chart));
   write_script(
@@ -167,7 +148,8 @@ void render(const Chart& chart, const fs::path& stem) {
 }
 
 void render_card(const Chart& chart, const std::vector<std::string>& words, const fs::path& png) {
-  const WorkFolder folder(png.string() + ".partial");
+  const fs::path folder = png.string() + ".partial";
+  const auto for_now = make_for_now(folder);
   constexpr double kWide = 1200, kHigh = 630;  // as those who show links want it
   const double scale = kHigh / height_of(chart);
   const double width = kCanvasWidth * scale / kWide;

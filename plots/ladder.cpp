@@ -94,9 +94,8 @@ std::optional<Chart> ladder_chart(const std::vector<TraceRow>& trace, bool is_ca
     const Costs step = costs_of(trace, rung);
     if (!step.before || !step.lesson) continue;
     const Quantity& shown = kQuantities[static_cast<std::size_t>(rung.about)];
-    const Quantity& worst = *std::max_element(
-        std::begin(kQuantities), std::end(kQuantities),
-        [&](const Quantity& a, const Quantity& b) { return growth(a, step) < growth(b, step); });
+    const Quantity& worst = *std::ranges::max_element(
+        kQuantities, {}, [&](const Quantity& quantity) { return growth(quantity, step); });
     const double share = growth(shown, step);
     const bool is_paid = &worst != &shown && growth(worst, step) > 1;
     ChartRow row;

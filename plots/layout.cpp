@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <sstream>
-#include <utility>
 
 namespace rmsnorm::plots {
 namespace {
@@ -69,9 +68,7 @@ std::string Plane::commands(const Theme& theme) const {
 }
 
 std::string draw(const Text& text) {
-  const char* align = text.align == Align::left     ? "left"
-                      : text.align == Align::center ? "center"
-                                                    : "right";
+  const char* const align = std::array{"left", "center", "right"}[static_cast<int>(text.align)];
   return fmt::format(
       "set label {} at {} {} rotate by 0 font ',{}' textcolor rgb '{}' front\n", quoted(text),
       screen(text.at), align, text.size, text.colour);
@@ -115,7 +112,7 @@ std::string draw_numbers(
 }
 
 double width_of(const std::string& text, double size) {
-  const auto letters = std::count_if(text.begin(), text.end(), [](unsigned char c) {
+  const auto letters = std::ranges::count_if(text, [](unsigned char c) {
     return (c & 0xC0) != 0x80;  // not the second byte of a letter in UTF-8
   });
   return 0.62 * size * static_cast<double>(letters);
@@ -207,8 +204,7 @@ std::vector<double> spread_apart(
   }
   std::vector<std::size_t> order(wanted.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(
-      order.begin(), order.end(), [&](auto a, auto b) { return wanted[a] < wanted[b]; });
+  std::ranges::stable_sort(order, [&](auto a, auto b) { return wanted[a] < wanted[b]; });
 
   // Up as far as they would meet what is below, then down as far as they would leave at the top.
   std::vector<double> middles = wanted;

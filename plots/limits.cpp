@@ -103,7 +103,7 @@ std::vector<Limit> limits_of(
         find_row(loads, profile.implementation, profile.regime, profile.dtype);
     const Result* result =
         find_result(results, profile.implementation, {profile.regime, Cache::cold, profile.dtype});
-    const auto copy = std::find_if(results.begin(), results.end(), [&](const Result& r) {
+    const auto copy = std::ranges::find_if(results, [&](const Result& r) {
       return r.regime == kPrefillRegime && r.dtype == profile.dtype && r.roof_gbps;
     });
     if (of_profile == nullptr || copy == results.end()) continue;
@@ -133,8 +133,7 @@ double instructions_in_time(const Limit& limit) {
 }
 
 const Limit& soonest(const std::vector<Limit>& limits) {
-  const auto less = [](const Limit& a, const Limit& b) { return a.ns < b.ns; };
-  return *std::min_element(limits.begin(), limits.end(), less);
+  return *std::ranges::min_element(limits, {}, &Limit::ns);
 }
 
 std::string make_limits_table(
@@ -150,9 +149,8 @@ std::string make_limits_table(
   const std::vector<Limit> of_regime = limits_in(limits, wanted.dtype, wanted.regime);
   std::vector<const Result*> used;
   for (const std::string& slug : wanted.slugs) {
-    const auto limit = std::find_if(of_regime.begin(), of_regime.end(), [&](const Limit& l) {
-      return l.loads->implementation == slug;
-    });
+    const auto limit = std::ranges::find_if(
+        of_regime, [&](const Limit& l) { return l.loads->implementation == slug; });
     if (limit == of_regime.end()) {
       throw std::runtime_error(
           fmt::format("there are no loads of '{}' in '{}', {}", slug, wanted.regime, wanted.dtype));

@@ -27,14 +27,14 @@ constexpr int kPointTypes[][2] = {{7, 6}, {5, 4}, {9, 8}, {13, 12}};
 /// A chart of dots: what the kernels reach over something, and the roof that it sets.
 struct Dots {
   Axis x;
-  double first_tick;               ///< along x; each is four times the one before
-  const char* x_text;              ///< what x counts
-  double (*x_of)(const Limit&);    ///< a dot's place
-  bool (*is_named)(const Limit&);  ///< whether the kernel's name stands beside the dot
-  Align name;                      ///< the end of the name that is at the dot
-  std::string curve;               ///< % over x: gnuplot's words
-  std::string curve_text;          ///< what the curve is
-  Point curve_text_at;             ///< x and %: of the end that `name` says
+  double first_tick;                         ///< along x; each is four times the one before
+  const char* x_text;                        ///< what x counts
+  std::function<double(const Limit&)> x_of;  ///< a dot's place
+  bool (*is_named)(const Limit&);            ///< whether the kernel's name stands beside the dot
+  Align name;                                ///< the end of the name that is at the dot
+  std::string curve;                         ///< % over x: gnuplot's words
+  std::string curve_text;                    ///< what the curve is
+  Point curve_text_at;                       ///< x and %: of the end that `name` says
 };
 
 double kib(const Limit& limit) {
@@ -44,10 +44,6 @@ double kib(const Limit& limit) {
 /// Beside a dot: a kernel that is clearly below the copy, with many bytes in flight.
 bool is_short(const Limit& limit) {
   return limit.share < 90 && kib(limit) >= 16;
-}
-
-double instructions(const Limit& limit) {
-  return limit.instructions;
 }
 
 /// Beside a dot: a kernel near the other roof, or clearly below the copy on the way there.
@@ -74,7 +70,7 @@ std::string draw_texts(
     // On its usual side of the dot, or on the other one if only that is free.
     const auto is_free = [&](double side) {
       const double end = dot.x + side * (std::abs(gap) + width_of(name, kSize));
-      return end < kCanvasWidth && std::none_of(taken.begin(), taken.end(), [&](const Point& at) {
+      return end < kCanvasWidth && std::ranges::none_of(taken, [&](const Point& at) {
                return std::abs(at.y - dot.y) < 0.8 * kSize && side * at.x > side * dot.x + 2 &&
                       side * at.x < side * end + 5;
              });
@@ -137,7 +133,7 @@ std::string commands(const std::vector<Limit>& limits, const Dots& plot, const T
 /// Those in the chart's regimes and types.
 std::vector<Limit> shown_of(const std::vector<Limit>& limits) {
   const auto is_in = [](const auto& all, const std::string& one) {
-    return std::find(std::begin(all), std::end(all), one) != std::end(all);
+    return std::ranges::find(all, one) != std::end(all);
   };
   return only(limits, [&](const Limit& limit) {
     return is_in(kRegimes, limit.loads->regime) && is_in(kTypes, limit.loads->dtype);
@@ -207,7 +203,7 @@ std::optional<Chart> roofline_chart(const std::vector<Limit>& limits) {
       .x = {16, 2048, 2},
       .first_tick = 16,
       .x_text = "instructions of warps for a KiB of x and y",
-      .x_of = instructions,
+      .x_of = &Limit::instructions,
       .is_named = is_busy,
       .name = Align::left,
       .curve = fmt::format("{} / x", slots),

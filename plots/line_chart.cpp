@@ -16,17 +16,8 @@ constexpr double kBottom = 46;
 constexpr double kPlot = 280;  ///< the plot's height
 constexpr double kLeft = 46;
 
-bool has_points(const ChartLine& line) {
-  return std::any_of(line.points.begin(), line.points.end(), [](const auto& point) {
-    return std::isfinite(point.second);
-  });
-}
-
-std::pair<double, double> last_point(const ChartLine& line) {
-  const auto last = std::find_if(line.points.rbegin(), line.points.rend(), [](const auto& point) {
-    return std::isfinite(point.second);
-  });
-  return *last;
+bool is_no_gap(const std::pair<double, double>& point) {
+  return std::isfinite(point.second);
 }
 
 /// The lowest and the highest x of all points.
@@ -70,7 +61,7 @@ std::vector<EndLabel> end_labels(
   std::vector<EndLabel> labels;
   for (const ChartLine& line : chart.lines) {
     if (line.label.empty()) continue;
-    const auto [x, y] = last_point(line);
+    const auto [x, y] = *std::find_if(line.points.rbegin(), line.points.rend(), is_no_gap);
     EndLabel label{{plane.frame().right, plane.y(y)}, line.label, for_text(line.colour, theme)};
     if (x < last_x) {
       label.lines.back() += fmt::format(" (to {})", binary_count(static_cast<std::int64_t>(x)));
@@ -124,7 +115,9 @@ std::string commands(const LineChart& chart, const Theme& theme) {
 }  // namespace
 
 Chart draw(LineChart chart) {
-  std::erase_if(chart.lines, [](const ChartLine& line) { return !has_points(line); });
+  std::erase_if(chart.lines, [](const ChartLine& line) {
+    return std::ranges::none_of(line.points, is_no_gap);
+  });
   Chart result{chart.title, chart.subtitle, kBottom + kPlot + (chart.mark ? 28.0 : 16.0), {}, {}};
   if (chart.band) {
     Series band{"band", chart.band->low};  // around it: there, and back

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
 #include <stdexcept>
 
@@ -68,8 +70,7 @@ int wavefronts(int stride) {
 
 /// A load of shared memory, whose lanes read neighbouring words.
 const MachineRow& neighbours(const std::vector<MachineRow>& of_shared) {
-  const auto row = std::find_if(
-      of_shared.begin(), of_shared.end(), [](const MachineRow& r) { return *r.stride_words == 1; });
+  const auto row = std::ranges::find(of_shared, 1, &MachineRow::stride_words);
   if (row == of_shared.end())
     throw std::runtime_error("there is no latency of shared memory with a stride of 1");
   return *row;
@@ -170,9 +171,7 @@ std::vector<MachineRow> rows_of(
 
 Levels levels_of(const std::vector<MachineRow>& rows) {
   std::vector<MachineRow> sets = rows_of(rows, "latency", "global");
-  std::sort(sets.begin(), sets.end(), [](const MachineRow& a, const MachineRow& b) {
-    return *a.set_bytes < *b.set_bytes;
-  });
+  std::ranges::sort(sets, {}, &MachineRow::set_bytes);
   std::vector<Level> levels;
   for (auto first = sets.begin(); first != sets.end();) {
     double least = *first->cycles;
@@ -202,38 +201,29 @@ Reach reach_of(const std::vector<MachineRow>& rows, const std::string& memory) {
   if (of_memory.empty())
     throw std::runtime_error(fmt::format("there is no bandwidth of '{}'", memory));
   // The fastest first, and of those with as many bytes in flight, too.
-  std::stable_sort(of_memory.begin(), of_memory.end(), [](const auto& a, const auto& b) {
-    return *a.gbps > *b.gbps;
-  });
+  std::ranges::stable_sort(of_memory, std::greater(), &MachineRow::gbps);
   const MachineRow best = of_memory.front();
   const std::vector<MachineRow> nearly = only(of_memory, [&](const MachineRow& row) {
     return *row.gbps >= kNearlyBest / 100 * *best.gbps;
   });
-  return {best, *std::min_element(nearly.begin(), nearly.end(), [](const auto& a, const auto& b) {
-            return in_flight_of(a) < in_flight_of(b);
-          })};
+  return {best, *std::ranges::min_element(nearly, {}, in_flight_of)};
 }
 
 std::string make_machine_table(
     const std::vector<MachineRow>& rows, const std::vector<std::string>& words) {
   if (rows.empty()) return "Not recorded yet.\n";
-  const std::string kind = words.size() == 1 ? words.front() : "";
-  std::string table;
-  if (kind == "latency") {
-    table = latency_table(rows);
-  } else if (kind == "banks") {
-    table = banks_table(rows);
-  } else if (kind == "bandwidth") {
-    table = bandwidth_table(rows);
-  } else if (kind == "instructions") {
-    table = instruction_table(rows);
-  } else {
+  static const std::map<std::string, std::string (*)(const std::vector<MachineRow>&)> kTables = {
+      {"latency", latency_table},
+      {"banks", banks_table},
+      {"bandwidth", bandwidth_table},
+      {"instructions", instruction_table}};
+  const auto table = kTables.find(words.size() == 1 ? words.front() : "");
+  if (table == kTables.end())
     throw std::runtime_error("'machine' needs 'latency', 'banks', 'bandwidth' or 'instructions'");
-  }
   const MachineRow& any = rows.front();
   return fmt::format(
-      "{}\nMeasured on {}, driver {}, CUDA {}, commit {}, {}.\n", table, any.device, any.driver,
-      any.cuda, code(any.version), any.date);
+      "{}\nMeasured on {}, driver {}, CUDA {}, commit {}, {}.\n", table->second(rows), any.device,
+      any.driver, any.cuda, code(any.version), any.date);
 }
 
 }  // namespace rmsnorm::plots

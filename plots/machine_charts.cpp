@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <string>
 #include <tuple>
 #include <utility>
 
@@ -56,7 +55,7 @@ Chart latency_chart(const std::vector<MachineRow>& rows) {
     all.points.emplace_back(static_cast<double>(*row.set_bytes), *row.cycles);
     highest = std::max(highest, *row.cycles);
   }
-  std::sort(all.points.begin(), all.points.end());
+  std::ranges::sort(all.points);
 
   LineChart chart;
   chart.title = fmt::format(

@@ -89,7 +89,7 @@ std::vector<fs::path> pages_below(const fs::path& root) {
       if (entry.path().extension() == ".md") add_if_file(pages, entry.path());
     }
   }
-  std::sort(pages.begin(), pages.end());
+  std::ranges::sort(pages);
   return pages;
 }
 

@@ -19,7 +19,7 @@ std::string heading(const std::string& implementation) {
   const std::string prefix = "torch.";
   std::string text = implementation;
   if (text.starts_with(prefix)) text.erase(0, prefix.size());
-  std::replace(text.begin(), text.end(), '/', ' ');
+  std::ranges::replace(text, '/', ' ');
   return text;
 }
 
@@ -51,7 +51,7 @@ std::string table_of_regimes(
       throw std::runtime_error(fmt::format("there are no results of '{}'", regime));
   }
   const std::vector<Result> shown = only(results, [&](const Result& r) {
-    return std::find(regimes.begin(), regimes.end(), r.regime) != regimes.end();
+    return std::ranges::find(regimes, r.regime) != regimes.end();
   });
   const std::vector<PeerCase> cases = peer_cases_of(shown);
   const bool are_times = cases.front().is_about_time();
@@ -128,7 +128,7 @@ std::string list_of_standings(const std::vector<Result>& results) {
 
 std::string PeerCase::name() const {
   std::string words = regime;
-  std::replace(words.begin(), words.end(), '_', ' ');
+  std::ranges::replace(words, '_', ' ');
   return words;
 }
 
@@ -149,13 +149,13 @@ std::vector<PeerCase> peer_cases_of(const std::vector<Result>& results) {
     const auto is_its = [&](const PeerCase& c) {
       return c.regime == r.regime && c.dtype == r.dtype && c.rows == r.rows && c.hidden == r.hidden;
     };
-    auto its = std::find_if(cases.begin(), cases.end(), is_its);
+    auto its = std::ranges::find_if(cases, is_its);
     if (its == cases.end()) {
       cases.push_back({r.regime, r.dtype, r.rows, r.hidden, {}, {}, {}, {}, true});
       its = cases.end() - 1;
       its->results.resize(names.size());
     }
-    its->results[std::find(names.begin(), names.end(), r.implementation) - names.begin()] = &r;
+    its->results[std::ranges::find(names, r.implementation) - names.begin()] = &r;
     if (const auto us = roof_us(r)) {
       its->roof_gbps = r.roof_gbps, its->roof_us = us;
       its->roof = r.roof, its->is_copy = is_copy(r);

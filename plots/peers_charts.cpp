@@ -40,9 +40,8 @@ std::string number(const PeerCase& which, double value, bool ties) {
 /// The dots of a case, and what is written beside them: ours, and the best of the others.
 ChartRow row_of(const PeerCase& which) {
   ChartRow row;
-  const bool is_disturbed = std::any_of(
-      which.results.begin(), which.results.end(),
-      [](const Result* r) { return r != nullptr && r->disturbed; });
+  const bool is_disturbed = std::ranges::any_of(
+      which.results, [](const Result* r) { return r != nullptr && r->disturbed; });
   row.label = {{fmt::format("{} × {}{}", which.rows, which.hidden, is_disturbed ? kMark : "")}};
   if (!which.is_about_time())
     row.label.insert(row.label.begin(), {which.name() + ", " + which.dtype});
@@ -63,8 +62,8 @@ ChartRow row_of(const PeerCase& which) {
 
 /// In how many of the cases ours is at least as fast as the best of the others.
 std::string finding(const std::vector<PeerCase>& cases) {
-  const auto ahead = std::count_if(
-      cases.begin(), cases.end(), [](const PeerCase& which) { return race_of(which).is_won(); });
+  const auto ahead =
+      std::ranges::count_if(cases, [](const PeerCase& which) { return race_of(which).is_won(); });
   return fmt::format("{} is the fastest in {} of {} cases", kOurs, ahead, cases.size());
 }
 

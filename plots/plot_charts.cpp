@@ -68,7 +68,6 @@ std::optional<double> read_l2_mib(const fs::path& file) {
   return std::ifstream(file) >> mib ? std::optional(mib) : std::nullopt;
 }
 
-/// All charts of what was recorded on one GPU.
 void draw_recorded(const fs::path& csv, const fs::path& folder) {
   const auto beside = [stem = fs::path(csv).replace_extension().string()](const char* ending) {
     return fs::path(stem + ending);

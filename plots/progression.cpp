@@ -32,9 +32,8 @@ bool is_later(const std::string& name, const std::string& lesson) {
 
 /// What the lesson is compared with where kRungs has no say: the lesson before.
 std::string before_of(const std::string& lesson, const std::string& previous) {
-  const auto rung = std::find_if(std::begin(kRungs), std::end(kRungs), [&](const Rung& one) {
-    return lesson == one.lesson && !is_variant(one.before);
-  });
+  const auto rung = std::ranges::find_if(
+      kRungs, [&](const Rung& one) { return lesson == one.lesson && !is_variant(one.before); });
   return rung == std::end(kRungs) ? previous : rung->before;
 }
 
@@ -105,7 +104,7 @@ std::string roof_label(
   for (const Result& r : shown) {
     const auto roof = is_about_time ? roof_us(r) : r.roof_gbps;
     const auto is_same = [&](double other) { return std::abs(other / *roof - 1) < kSameRoof; };
-    if (!roof || std::any_of(named.begin(), named.end(), is_same)) continue;
+    if (!roof || std::ranges::any_of(named, is_same)) continue;
     label += named.empty() ? fmt::format("measured {}, ", word_for_roof(shown))
                            : "; " + name_of(r, dtype) + ": ";
     label += is_about_time ? microseconds(*roof) : gigabytes_per_second(*roof);

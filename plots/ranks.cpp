@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <stdexcept>
 
 #include "common/records/csv_fields.hpp"
 #include "plots/format.hpp"
+#include "plots/select.hpp"
 
 namespace rmsnorm::plots {
 
@@ -45,8 +45,7 @@ std::string make_ranks_table(
   std::vector<std::string> names;
   std::map<int, std::map<std::string, const RankSum*>> rows;
   for (const RankSum& sum : timed) {
-    if (std::find(names.begin(), names.end(), sum.implementation) == names.end())
-      names.push_back(sum.implementation);
+    add_if_new(names, sum.implementation);
     rows[sum.rows][sum.implementation] = &sum;
   }
   const RankSum& one = timed[0];

@@ -34,15 +34,11 @@ double height_of_plot(const RowChart& chart) {
   return row * static_cast<double>(chart.rows.size());
 }
 
-bool has_names(const RowChart& chart) {
-  return std::any_of(chart.kinds.begin(), chart.kinds.end(), [](const MarkKind& kind) {
-    return !kind.name.empty();
-  });
-}
-
 /// Above the plot: a line for the names of the kinds, and one for each roof that bars end below.
 double height_above(const RowChart& chart) {
-  const std::size_t lines = (chart.has_dots ? 0 : chart.roofs.size()) + (has_names(chart) ? 1 : 0);
+  const bool has_names =
+      std::ranges::any_of(chart.kinds, [](const MarkKind& kind) { return !kind.name.empty(); });
+  const std::size_t lines = (chart.has_dots ? 0 : chart.roofs.size()) + (has_names ? 1 : 0);
   return kLineHeight * static_cast<double>(lines) + 12;
 }
 
@@ -292,9 +288,7 @@ std::string commands(const RowChart& chart, const std::vector<Series>& data, con
 
 Chart draw(RowChart chart) {
   // The lowest roof has the lowest name, left of it: no other roof runs through that.
-  std::sort(chart.roofs.begin(), chart.roofs.end(), [](const Roof& a, const Roof& b) {
-    return a.values.front() < b.values.front();
-  });
+  std::ranges::sort(chart.roofs, {}, [](const Roof& roof) { return roof.values.front(); });
   Chart drawn;
   for (std::size_t kind = 0; kind < chart.kinds.size(); ++kind)
     drawn.data.push_back({fmt::format("marks{}", kind), {}});

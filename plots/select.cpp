@@ -44,10 +44,6 @@ std::vector<Result> load_results(const std::filesystem::path& file) {
   return results;
 }
 
-bool is_lesson(std::string_view implementation) {
-  return !implementation.empty() && implementation[0] >= '0' && implementation[0] <= '9';
-}
-
 std::string short_name(const std::string& slug) {
   const std::size_t slash = std::min(slug.find('/'), slug.size());
   const std::size_t number = std::min(slug.find('_'), slash);
@@ -102,13 +98,9 @@ bool is_copy(const Result& result) {
   return result.roof.empty() || result.roof == "copy" || result.roof == "1:1";
 }
 
-std::string word_for_roof(const std::vector<const Result*>& results) {
-  const auto is_one = [](const Result* r) { return r == nullptr || is_copy(*r); };
-  return std::all_of(results.begin(), results.end(), is_one) ? "copy" : "roof";
-}
-
-std::string word_for_roof(const std::vector<Result>& results) {
-  return std::all_of(results.begin(), results.end(), is_copy) ? "copy" : "roof";
+std::string word_for_roof(const ResultPointers& results) {
+  return std::ranges::all_of(results, [](const Result* r) { return is_copy(*r); }) ? "copy"
+                                                                                   : "roof";
 }
 
 std::string mark_of(const Result& result) {
@@ -116,20 +108,13 @@ std::string mark_of(const Result& result) {
 }
 
 std::string words_for_mark(
-    const std::vector<const Result*>& results, std::string_view before, std::string_view after) {
+    const ResultPointers& results, std::string_view before, std::string_view after) {
   std::set<std::string> disturbed;
   for (const Result* r : results) {
     if (r->disturbed) disturbed.insert(in_words(*r->disturbed));
   }
   if (disturbed.empty()) return "";
   return fmt::format("{}†: the GPU was {}{}", before, fmt::join(disturbed, " or "), after);
-}
-
-std::string words_for_mark(
-    const std::vector<Result>& results, std::string_view before, std::string_view after) {
-  std::vector<const Result*> all;
-  for (const Result& r : results) all.push_back(&r);
-  return words_for_mark(all, before, after);
 }
 
 std::string sources_of(const std::vector<Result>& results, std::string_view between) {

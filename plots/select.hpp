@@ -19,16 +19,13 @@ namespace rmsnorm::plots {
 /// implementation where a table or a chart has room for one.
 std::vector<Result> load_results(const std::filesystem::path& file);
 
-/// Whether the name is a lesson's, or that of a variant of one.
-bool is_lesson(std::string_view implementation);
-
 /// The slug's number, "04" of "04_warp_reduce", with the rest of a variant: "02/thread_per_row".
 std::string short_name(const std::string& slug);
 
 /// Adds what is not there yet.
 template <class T>
 void add_if_new(std::vector<T>& all, const T& one) {
-  if (std::find(all.begin(), all.end(), one) == all.end()) all.push_back(one);
+  if (std::ranges::find(all, one) == all.end()) all.push_back(one);
 }
 
 /// The implementations, each once, in the order of the file.
@@ -90,7 +87,7 @@ template <class Row>
 const Row* find_row(
     const std::vector<Row>& rows, std::string_view implementation, std::string_view regime,
     std::string_view dtype) {
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](const Row& row) {
+  const auto found = std::ranges::find_if(rows, [&](const Row& row) {
     return row.implementation == implementation && row.regime == regime && row.dtype == dtype;
   });
   return found == rows.end() ? nullptr : &*found;
@@ -117,10 +114,16 @@ std::optional<double> roof_us(const Result& result);
 /// Whether it was one of as many bytes read as written.
 bool is_copy(const Result& result);
 
+/// Results as pointers to them, which are never null.
+struct ResultPointers : std::vector<const Result*> {
+  ResultPointers(const std::vector<const Result*>& all) : vector(all) {}
+  ResultPointers(const std::vector<Result>& all) {
+    for (const Result& result : all) push_back(&result);
+  }
+};
+
 /// "copy", if that is the roof of all, else "roof".
-std::string word_for_roof(const std::vector<const Result*>& results);
-/// Likewise.
-std::string word_for_roof(const std::vector<Result>& results);
+std::string word_for_roof(const ResultPointers& results);
 
 /// Stands behind the numbers of a result that was disturbed.
 inline constexpr const char* kMark = " †";
@@ -131,10 +134,7 @@ std::string mark_of(const Result& result);
 /// What the mark says, "†: the GPU was at the power cap", between `before` and
 /// `after`; "" if none of the results has one.
 std::string words_for_mark(
-    const std::vector<const Result*>& results, std::string_view before, std::string_view after);
-/// Likewise.
-std::string words_for_mark(
-    const std::vector<Result>& results, std::string_view before, std::string_view after);
+    const ResultPointers& results, std::string_view before, std::string_view after);
 
 /// Where results were measured, without what is different for each implementation: "NVIDIA H200,
 /// driver 580, CUDA 13.0, 2026-11-21". Each source once, `between` them.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -32,23 +33,14 @@ Points points_of(const Curve& curve, const std::set<std::int64_t>& all_x) {
   return points;
 }
 
-/// A number that a result may have.
-using Column = std::optional<double> (*)(const Result&);
-
-std::optional<double> error_of(const Result& r) {
-  return r.max_error;
-}
-std::optional<double> bound_of(const Result& r) {
-  return r.error_bound;
-}
-
-/// A column of an implementation's results.
+/// A number that an implementation's results may have.
+template <class Column>
 Curve curve_of(
     const std::vector<Result>& results, const Sweep& sweep, Column column,
     const std::string& name) {
   Curve curve;
   for (const Result& result : results) {
-    const auto value = column(result);
+    const auto value = std::invoke(column, result);
     if (result.implementation == name && value) curve[result.*(sweep.x)] = *value;
   }
   return curve;
@@ -110,12 +102,12 @@ Axis axis_around(const std::vector<Points>& all) {
   return {extent.low / kRoom, extent.high * kRoom, 10};
 }
 
-/// What the implementations' curves span; no point where none has one.
-Band band_of(const std::vector<Result>& results, const Sweep& sweep, Column column) {
+/// What the errors of the implementations span; no point where none has one.
+Band band_of(const std::vector<Result>& results, const Sweep& sweep) {
   Curve low;
   Curve high;
   for (const std::string& name : implementations_of(results)) {
-    for (const auto& [x, y] : positive(curve_of(results, sweep, column, name))) {
+    for (const auto& [x, y] : positive(curve_of(results, sweep, &Result::max_error, name))) {
       low[x] = std::min(low.emplace(x, y).first->second, y);
       high[x] = std::max(high[x], y);
     }
@@ -138,8 +130,7 @@ std::optional<Chart> sweep_chart(
   double lowest = sweep.has_others ? 0 : 100;
   for (const std::string& name : implementations_of(of_sweep)) {
     const Curve curve = curve_of(of_sweep, sweep, percent_of_roof, name);
-    const auto place =
-        std::find(std::begin(sweep.coloured), std::end(sweep.coloured), name) - sweep.coloured;
+    const auto place = std::ranges::find(sweep.coloured, name) - sweep.coloured;
     const bool is_coloured = place < std::ssize(sweep.coloured);
     if (curve.empty() || (!is_coloured && !sweep.has_others)) continue;
     for (const auto& [x, y] : curve) {
@@ -195,17 +186,17 @@ std::optional<Chart> error_chart(const std::vector<Result>& results, const Sweep
   const std::vector<Result> of_sweep = of_regime(results, sweep.regime);
   const std::vector<Result> on_gpu = to_be_timed(results, sweep);
   const std::vector<Result> on_cpu = only(of_sweep, [](const Result& r) { return !r.cache; });
-  const Band band = band_of(on_gpu, sweep, error_of);
+  const Band band = band_of(on_gpu, sweep);
   if (band.high.empty() || on_cpu.empty()) return std::nullopt;
   const std::string name = on_cpu.front().implementation;
   const std::set<std::int64_t> xs = xs_of(of_sweep, sweep);
-  const Curve error = positive(curve_of(on_cpu, sweep, error_of, name));
+  const Curve error = positive(curve_of(on_cpu, sweep, &Result::max_error, name));
   if (error.empty()) return std::nullopt;
 
   LineChart chart;
   chart.lines = {
       {.label = {"its bound"},
-       .points = points_of(positive(curve_of(on_cpu, sweep, bound_of, name)), xs),
+       .points = points_of(positive(curve_of(on_cpu, sweep, &Result::error_bound, name)), xs),
        .colour = accent<1>,
        .width = 1.4,
        .dash = "(5,4)",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "plots/format.hpp"
@@ -129,7 +130,7 @@ std::vector<Condition> conditions_of(const std::vector<Result>& results) {
     const auto same_problem = [&](const Condition& condition) {
       return condition.regime == result.regime && condition.dtype == result.dtype;
     };
-    if (std::none_of(conditions.begin(), conditions.end(), same_problem))
+    if (std::ranges::none_of(conditions, same_problem))
       conditions.push_back({result.regime, {}, result.dtype});
   }
   return conditions;
@@ -166,9 +167,8 @@ std::string lesson_table(const std::vector<Result>& results, const Slugs& words,
   std::vector<Row> rows = {header};
   std::vector<const Result*> used;
   const std::vector<Condition> conditions = conditions_of(results);
-  const bool has_types = std::any_of(
-      conditions.begin(), conditions.end(),
-      [](const Condition& condition) { return condition.dtype != "fp32"; });
+  const auto is_other = [](const std::string& dtype) { return dtype != "fp32"; };
+  const bool has_types = std::ranges::any_of(conditions, is_other, &Condition::dtype);
   for (const Condition& condition : conditions) {
     Row row = {name_of(condition, has_types), kNothing};
     for (const std::string& slug : slugs) {
@@ -179,7 +179,7 @@ std::string lesson_table(const std::vector<Result>& results, const Slugs& words,
       if (result == nullptr) continue;
       used.push_back(result);
       // The library's is of another run, and another operation's of other bytes.
-      const bool is_other = std::find(others.begin(), others.end(), slug) != others.end();
+      const bool is_other = std::ranges::find(others, slug) != others.end();
       const bool is_wanted = !is_other && (slug != kLibrary || row[1] == kNothing);
       if (result->roof_gbps && is_wanted) row[1] = roof_cell(*result);
     }
@@ -266,7 +266,7 @@ std::vector<Result> results_of(
     if (operation.empty() && r.implementation == columns[0].slug) operation = r.operation;
   }
   const std::vector<Result> found = only(results, [&](const Result& r) {
-    return is_wanted(r) && std::any_of(columns.begin(), columns.end(), [&](const Column& column) {
+    return is_wanted(r) && std::ranges::any_of(columns, [&](const Column& column) {
              const std::string& wanted = column.operation.empty() ? operation : column.operation;
              return r.implementation == column.slug &&
                     (r.operation == wanted || is_variant(r.implementation));
@@ -274,7 +274,7 @@ std::vector<Result> results_of(
   });
   const Slugs known = implementations_of(found);
   for (const auto& [slug, its_operation] : columns) {
-    if (std::find(known.begin(), known.end(), slug) == known.end())
+    if (std::ranges::find(known, slug) == known.end())
       throw std::runtime_error(fmt::format("there is no result of '{}' {}", slug, where));
   }
   return found;
@@ -287,10 +287,9 @@ constexpr const char* kWithSpreads = "spread";
 /// either are wanted.
 std::string lesson(const std::vector<Result>& results, const Slugs& words) {
   const auto is_regime = [&](const std::string& word) {
-    return std::any_of(
-        results.begin(), results.end(), [&](const Result& r) { return r.regime == word; });
+    return std::ranges::count(results, word, &Result::regime) > 0;
   };
-  const auto first_slug = std::find_if(words.begin(), words.end(), [&](const std::string& word) {
+  const auto first_slug = std::ranges::find_if(words, [&](const std::string& word) {
     return word != kWithSpreads && !is_dtype(word) && !is_regime(word);
   });
   Slugs types, regimes;
@@ -299,7 +298,7 @@ std::string lesson(const std::vector<Result>& results, const Slugs& words) {
   const bool has_spreads = std::erase(regimes, kWithSpreads) > 0;
   const Slugs slugs(first_slug, words.end());
   const auto is_among = [](const Slugs& wanted, const std::string& word) {
-    return wanted.empty() || std::find(wanted.begin(), wanted.end(), word) != wanted.end();
+    return wanted.empty() || std::ranges::find(wanted, word) != wanted.end();
   };
   const auto is_wanted = [&](const Result& r) {
     return !is_sweep(r.regime) && r.regime != kCustomRegime && is_among(types, r.dtype) &&
@@ -331,7 +330,7 @@ std::string best_table(const std::vector<Result>& results) {
   std::vector<std::vector<const Result*>> shapes;
   for (const Result& r : results) {
     if (!r.cache || r.regime == kRowsSweep || r.dtype == "fp16") continue;
-    const auto same = std::find_if(shapes.begin(), shapes.end(), [&](const auto& of_shape) {
+    const auto same = std::ranges::find_if(shapes, [&](const auto& of_shape) {
       return condition_of(*of_shape.front()) == condition_of(r) &&
              of_shape.front()->hidden == r.hidden;
     });
@@ -341,9 +340,7 @@ std::string best_table(const std::vector<Result>& results) {
   std::vector<const Result*> used;
   for (const auto& of_shape : shapes) {
     const Result* best = first_of_fastest(of_shape);
-    const auto library = std::find_if(of_shape.begin(), of_shape.end(), [](const Result* r) {
-      return r->implementation == kLibrary;
-    });
+    const auto library = std::ranges::find(of_shape, kLibrary, &Result::implementation);
     if (best == nullptr || library == of_shape.end()) continue;
     const bool is_repeated = best->regime == kHiddenSweep && best->hidden < kLongRow &&
                              rows.back()[2] == code(best->implementation);
@@ -363,13 +360,11 @@ std::string make_table(const std::vector<Result>& results, const std::vector<std
   if (words.empty()) throw std::runtime_error("the kind of table is missing");
   const std::string& kind = words.front();
   const Slugs slugs(words.begin() + 1, words.end());
-  if (kind == "ladder") {
-    if (slugs.size() != 1) throw std::runtime_error("'ladder' needs an operation, and no more");
-    return ladder(without_variants(of_operation(results, slugs.front())));
-  }
-  if (kind == "best") {
-    if (slugs.size() != 1) throw std::runtime_error("'best' needs an operation, and no more");
-    return best_table(of_operation(results, slugs.front()));
+  if (kind == "ladder" || kind == "best") {
+    if (slugs.size() != 1)
+      throw std::runtime_error(fmt::format("'{}' needs an operation, and no more", kind));
+    const std::vector<Result> all = of_operation(results, slugs.front());
+    return kind == "best" ? best_table(all) : ladder(without_variants(all));
   }
   if (kind == "lesson") return lesson(results, slugs);
   if (kind == "errors") {
@@ -378,23 +373,19 @@ std::string make_table(const std::vector<Result>& results, const std::vector<std
     };
     return errors_table(results_of(results, slugs, "in sweep_hidden", is_wanted), slugs);
   }
-  if (kind == "unaligned") {
-    const std::vector<Result> of_sweep = of_regime(results, kUnalignedSweep);
-    if (of_sweep.empty()) return "Not recorded yet.\n";
-    const auto is_wanted = [](const Result&) { return true; };
-    return shapes_table(results_of(of_sweep, slugs, "in sweep_unaligned", is_wanted), slugs);
-  }
-  if (kind == "long") {
-    const auto is_wanted = [](const Result& r) {
-      return r.regime == kHiddenSweep && r.dtype == "fp32" && r.hidden >= kLongRow;
-    };
-    return shapes_table(results_of(results, slugs, "of long rows", is_wanted), slugs);
-  }
-  if (kind == "custom") {
-    const auto is_wanted = [](const Result& r) {
-      return r.regime == kCustomRegime && r.cache == Cache::cold;
-    };
-    return shapes_table(results_of(results, slugs, "in problems of one's own", is_wanted), slugs);
+  if (kind == "unaligned" && of_regime(results, kUnalignedSweep).empty())
+    return "Not recorded yet.\n";
+  constexpr std::tuple<const char*, const char*, bool (*)(const Result&)> kOfShapes[] = {
+      {"unaligned", "in sweep_unaligned",
+       [](const Result& r) { return r.regime == kUnalignedSweep; }},
+      {"long", "of long rows",
+       [](const Result& r) {
+         return r.regime == kHiddenSweep && r.dtype == "fp32" && r.hidden >= kLongRow;
+       }},
+      {"custom", "in problems of one's own",
+       [](const Result& r) { return r.regime == kCustomRegime && r.cache == Cache::cold; }}};
+  for (const auto& [name, where, is_wanted] : kOfShapes) {
+    if (kind == name) return shapes_table(results_of(results, slugs, where, is_wanted), slugs);
   }
   throw std::runtime_error(fmt::format(
       "there is no table '{}'; there are ladder, best, lesson, errors, unaligned, long, custom, "

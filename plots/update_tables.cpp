@@ -16,11 +16,10 @@
 #include <vector>
 
 #include "common/base/files.hpp"
-#include "plots/arithmetic.hpp"
+#include "plots/cpu_device.hpp"
 #include "plots/limits.hpp"
 #include "plots/machine.hpp"
 #include "plots/markers.hpp"
-#include "plots/mutation.hpp"
 #include "plots/peers.hpp"
 #include "plots/profile.hpp"
 #include "plots/ranks.hpp"
@@ -52,8 +51,7 @@ std::string make_without_new_lessons(
     return std::filesystem::is_directory(lessons / lesson_of(word));
   };
   const auto is_new = [&](const std::string& word) {
-    return is_slug(word) &&
-           std::none_of(recorded.begin(), recorded.end(), [&](const Recorded& one) {
+    return is_slug(word) && std::ranges::none_of(recorded, [&](const Recorded& one) {
              return lesson_of(one.implementation) == lesson_of(word);
            });
   };
@@ -63,7 +61,7 @@ std::string make_without_new_lessons(
   known.erase(first_new, known.end());
   if (newer.empty()) return make_block(words);
   const std::string note = fmt::format("Not recorded yet: `{}`.\n", fmt::join(newer, "`, `"));
-  if (std::none_of(known.begin(), known.end(), is_slug)) return note;
+  if (std::ranges::none_of(known, is_slug)) return note;
   return make_block(known) + "\n" + note;
 }
 
@@ -94,7 +92,6 @@ Recorded read_recorded(const std::filesystem::path& stem) {
   };
 }
 
-/// Makes a block from what was recorded on one GPU.
 std::string make_block_of(
     const Recorded& recorded, const std::filesystem::path& lessons,
     const std::vector<std::string>& words) {

@@ -13,25 +13,11 @@
 #include "common/operations/rms_norm.hpp"
 #include "common/tensors/random.hpp"
 #include "tests/catch.hpp"
+#include "tests/watch.hpp"
 
 using rmsnorm::Dtype;
 
 namespace tests {
-namespace {
-
-/// A layout's first element, and the end of its last.
-std::pair<std::int64_t, std::int64_t> ends_of(const Layout& layout) {
-  std::int64_t begin = layout.offset, end = layout.offset;
-  for (std::int64_t row = 0; row < layout.rows(); ++row) {
-    begin = std::min(begin, layout.row(row));
-    const bool is_expanded = layout.strides.back() == 0;
-    end = std::max(end, layout.row(row) + (is_expanded ? 1 : layout.hidden()));
-  }
-  return {begin, end};
-}
-
-}  // namespace
-
 DLDataType dl_type(Dtype dtype) {
   const auto bits = static_cast<std::uint8_t>(8 * rmsnorm::bytes_of(dtype));
   const int code = dtype == Dtype::e4m3   ? RMSNORM_FLOAT8_E4M3FN
@@ -41,19 +27,13 @@ DLDataType dl_type(Dtype dtype) {
   return {static_cast<std::uint8_t>(code), bits, 1};
 }
 
-std::vector<rmsnorm::Types> types_with_odd_weight() {
-  std::vector<rmsnorm::Types> all;
+std::vector<rmsnorm::Types> types_of_library() {
+  std::vector<rmsnorm::Types> all = rmsnorm::all_types();
   for (const Dtype dtype : {Dtype::fp32, Dtype::fp16, Dtype::bf16}) {
     for (const Dtype weight : {Dtype::fp16, Dtype::bf16}) {
       if (weight != dtype) all.push_back({.dtype = dtype, .weight = weight});
     }
   }
-  return all;
-}
-
-std::vector<rmsnorm::Types> types_of_library() {
-  std::vector<rmsnorm::Types> all = rmsnorm::all_types();
-  for (const rmsnorm::Types& types : types_with_odd_weight()) all.push_back(types);
   return all;
 }
 
@@ -85,6 +65,12 @@ void DeviceArray::fill(const std::vector<std::byte>& bytes) const {
       cudaMemcpy(data_, bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "filling an array");
 }
 
+void DeviceArray::set(std::int64_t i, float number) const {
+  std::vector<std::byte> all = bytes();
+  rmsnorm::set_bits(all.data(), dtype_, i, rmsnorm::bits_of(dtype_, number));
+  fill(all);
+}
+
 std::vector<float> DeviceArray::now() const {
   const std::vector<std::byte> read = bytes();
   std::vector<float> numbers(before_.size());
@@ -109,6 +95,15 @@ std::int64_t Layout::row(std::int64_t number) const {
     number /= shape[i];
   }
   return element;
+}
+
+std::pair<std::int64_t, std::int64_t> ends_of(const Layout& layout) {
+  std::int64_t begin = layout.offset, end = layout.offset;
+  for (std::int64_t row = 0; row < layout.rows(); ++row) {
+    begin = std::min(begin, layout.row(row));
+    end = std::max(end, layout.row(row) + (layout.hidden() - 1) * layout.strides.back() + 1);
+  }
+  return {begin, end};
 }
 
 Layout contiguous(std::vector<std::int64_t> shape, std::int64_t offset) {
@@ -172,27 +167,59 @@ rmsnorm::KnownMemory extent(const std::string& name, const DeviceTensor& tensor)
   return {name, static_cast<const char*>(tensor.array.data()) + begin * bytes, size, bytes};
 }
 
+void call_watched(
+    const std::vector<rmsnorm::KnownMemory>& touched, const std::function<rmsnorm_status()>& call) {
+  rmsnorm_status status{};
+  const Outcome outcome = watch(touched, [&] { status = call(); });
+  INFO(rmsnorm_last_error());
+  REQUIRE(status == RMSNORM_OK);
+  CHECK(outcome.at_synchronise == cudaSuccess);
+  CHECK(outcome.hazards == std::vector<std::string>());
+}
+
+Allowed in_fp32(int additions, double value, double size, Dtype dtype) {
+  const double rounding = 1.01 * rmsnorm::rounding_error(dtype) * std::abs(value);
+  return {value, additions * 0x1p-24 * size + rounding + 0x1p-24};
+}
+
 void check_elements(
-    const DeviceTensor& got,
-    const std::function<Allowed(std::int64_t row, std::int64_t col)>& expected) {
-  std::vector<float> now = got.array.now();
+    const DeviceArray& array, const Layout& at, const Wanted& expected, std::vector<float>& now) {
   int wrong = 0;
-  for (std::int64_t row = 0; row < got.layout.rows(); ++row) {
-    for (std::int64_t col = 0; col < got.layout.hidden(); ++col) {
-      float& element = now[got.layout.row(row) + col];
-      const Allowed is = expected(row, col);
-      if (!(std::abs(element - is.value) <= is.error) && wrong++ == 0) {
-        UNSCOPED_INFO(row << ", " << col << ": " << element << " instead of " << is.value);
+  for (std::int64_t row = 0; row < at.rows(); ++row) {
+    for (std::int64_t col = 0; col < at.hidden(); ++col) {
+      const std::optional<Allowed> is = expected(row, col);
+      if (!is) continue;
+      const std::int64_t i = at.row(row) + col;
+      if (!(std::abs(now[i] - is->value) <= is->error) && wrong++ == 0) {
+        UNSCOPED_INFO(row << ", " << col << ": " << now[i] << " instead of " << is->value);
       }
-      element = got.before(row, col);
+      now[i] = array.before()[i];
     }
   }
   CHECK(wrong == 0);
+}
+
+void check_elements(const DeviceTensor& got, const Wanted& expected) {
+  std::vector<float> now = got.array.now();
+  check_elements(got.array, got.layout, expected, now);
   CHECK((now == got.array.before()));  // and nothing beside it has changed
 }
 
 Values values_of(const DeviceTensor& x) {
   return [&](std::int64_t row, std::int64_t col) { return x.before(row, col); };
+}
+
+Values check_sum(const DeviceTensor& x, const DeviceTensor* residual) {
+  const Values sum = [&x, residual](std::int64_t row, std::int64_t col) {
+    return x.before(row, col) + (residual ? residual->before(row, col) : 0);
+  };
+  if (residual != nullptr) {
+    const Dtype dtype = residual->array.dtype();
+    check_elements(*residual, [&](std::int64_t row, std::int64_t col) -> Allowed {
+      return {rmsnorm::rounded(dtype, sum(row, col)), 0};
+    });
+  }
+  return sum;
 }
 
 Factors factors_of(const DeviceTensor* weight, float bias) {

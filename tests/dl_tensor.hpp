@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/contract/lesson.hpp"
@@ -20,10 +21,7 @@ namespace tests {
 /// DLPack's name for a type.
 DLDataType dl_type(rmsnorm::Dtype dtype);
 
-/// The types that only the library takes: a weight of 16 bits beside an x of another type.
-std::vector<rmsnorm::Types> types_with_odd_weight();
-
-/// Those and all others.
+/// All types that the library takes: also a weight of 16 bits beside an x of another type.
 std::vector<rmsnorm::Types> types_of_library();
 
 /// Numbers in the device's memory, and what they were before any kernel ran.
@@ -41,6 +39,7 @@ class DeviceArray {
   std::vector<float> now() const;        ///< what has become of them, after all work has ended
   std::vector<std::byte> bytes() const;  ///< the same, as it lies in memory
   void fill(const std::vector<std::byte>& bytes) const;  ///< other numbers, before any kernel runs
+  void set(std::int64_t i, float number) const;          ///< another one, likewise
 
  private:
   rmsnorm::Dtype dtype_;
@@ -58,6 +57,9 @@ struct Layout {
   std::int64_t hidden() const;                  ///< columns of a row
   std::int64_t row(std::int64_t number) const;  ///< a row's first element
 };
+
+/// A layout's first element, and the end of its last.
+std::pair<std::int64_t, std::int64_t> ends_of(const Layout& layout);
 
 /// Rows that lie one after the other.
 Layout contiguous(std::vector<std::int64_t> shape, std::int64_t offset = 0);
@@ -100,15 +102,28 @@ struct DeviceTensor {
 /// From the tensor's first element to its last: what a kernel may touch.
 rmsnorm::KnownMemory extent(const std::string& name, const DeviceTensor& tensor);
 
+/// A call of the library, which has to do it, and to touch nothing but this memory.
+void call_watched(
+    const std::vector<rmsnorm::KnownMemory>& touched, const std::function<rmsnorm_status()>& call);
+
 /// A value, and how far a result may be from it.
 struct Allowed {
   double value, error;
 };
 
-/// Checks each element of the tensor, and that nothing else of its array has changed.
+/// A value of this size, computed in fp32 with so many additions at most, and rounded to a type.
+Allowed in_fp32(int additions, double value, double size, rmsnorm::Dtype dtype);
+
+/// What is to become of an element; nothing if it stays as it is.
+using Wanted = std::function<std::optional<Allowed>(std::int64_t row, std::int64_t col)>;
+
+/// Checks the elements of a tensor in what its array has become, where those that are wanted are
+/// then as they were before.
 void check_elements(
-    const DeviceTensor& got,
-    const std::function<Allowed(std::int64_t row, std::int64_t col)>& expected);
+    const DeviceArray& array, const Layout& at, const Wanted& expected, std::vector<float>& now);
+
+/// Checks each element of the tensor, and that nothing else of its array has changed.
+void check_elements(const DeviceTensor& got, const Wanted& expected);
 
 /// What all norms are called with.
 constexpr float kEps = 0x1p-10f;
@@ -124,6 +139,9 @@ Values values_of(const DeviceTensor& x);
 
 /// The weight and its bias, or ones if it is null.
 Factors factors_of(const DeviceTensor* weight, float bias = 0);
+
+/// The sum in fp32 of x and the residual, which has to have it now; without a residual, x.
+Values check_sum(const DeviceTensor& x, const DeviceTensor* residual);
 
 /// The norm of x, which lies in rows as `at` has them. Of y, rounding can move a part: that of an
 /// fp32 kernel, and once more that to the type. No kernel adds a square more often than is said

@@ -5,7 +5,6 @@
 
 #include "common/base/cuda_check.hpp"
 #include "common/contract/registry.hpp"
-#include "common/cpu_device/interface/watching.hpp"
 #include "common/verify/verifier.hpp"
 #include "tests/operations.hpp"
 

@@ -10,6 +10,7 @@
 #include "common/base/device.hpp"
 #include "common/contract/lesson.hpp"
 #include "common/contract/regime.hpp"
+#include "common/cpu_device/interface/watching.hpp"
 #include "common/measure/gpu.hpp"
 #include "common/tensors/workload.hpp"
 #include "tests/catch.hpp"

@@ -3,7 +3,6 @@
 /// What ./rmsnorm machine could have measured.
 
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 

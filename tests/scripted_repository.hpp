@@ -44,6 +44,13 @@ class ScriptedRepository {
             commands);
   }
 
+  /// `cmake --build` makes this program of build/cpu from now on, which does this.
+  void build_makes(const std::string& program, const std::string& commands) const {
+    write_program("made", commands);
+    build_does(
+        "program=build/cpu/" + program + "; mkdir -p $(dirname $program); cp bin/made $program");
+  }
+
   /// Runs a command that finds the programs written here before the system's.
   Finished run(std::vector<std::string> command) const {
     const std::string path = (folder() / "bin").string() + ":" + std::getenv("PATH");

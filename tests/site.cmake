@@ -3,28 +3,20 @@ add_executable(site_tests test_site.cpp)
 target_link_libraries(site_tests PRIVATE tests_common site_pages rmsnorm_warnings)
 catch_discover_tests(site_tests PROPERTIES SKIP_RETURN_CODE 4 LABELS unit TIMEOUT 60)
 
-add_test(NAME site.repository_address
-  COMMAND "${CMAKE_COMMAND}" -P "${CMAKE_CURRENT_SOURCE_DIR}/repository_address.cmake")
-set_tests_properties(site.repository_address PROPERTIES LABELS unit TIMEOUT 60)
+add_command_test(site.repository_address unit 60
+  "${CMAKE_COMMAND}" -P "${CMAKE_CURRENT_SOURCE_DIR}/repository_address.cmake")
 
-# The site is the same for every device.
-if(RMSNORM_DEVICE STREQUAL "cpu" AND NOT RMSNORM_SANITIZE)
-  add_test(NAME site.is_built
-    COMMAND "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}" --target docs)
+if(is_tested_once)
+  add_command_test(site.is_built site 300
+    "${CMAKE_COMMAND}" --build "${PROJECT_BINARY_DIR}" --target docs)
   set_tests_properties(site.is_built PROPERTIES
-    FIXTURES_SETUP site LABELS site TIMEOUT 300 RESOURCE_LOCK build COST 300)  # what takes longest begins first
-
-  add_test(NAME site.is_whole
-    COMMAND python3 -B "${CMAKE_CURRENT_SOURCE_DIR}/test_built_site.py" "${SITE}/html")
-  set_tests_properties(site.is_whole
-    PROPERTIES LABELS site TIMEOUT 120 FIXTURES_REQUIRED site)
-
-  add_test(NAME site.works_in_a_browser
-    COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/browser/run.sh" "${SITE}/html")
-  set_tests_properties(site.works_in_a_browser
-    PROPERTIES LABELS everything TIMEOUT 1200 FIXTURES_REQUIRED site SKIP_RETURN_CODE 4 COST 300)
-
-  add_test(NAME contributing.is_as_described
-    COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/contributing.sh" "${PROJECT_SOURCE_DIR}")
-  set_tests_properties(contributing.is_as_described PROPERTIES LABELS everything TIMEOUT 1200 COST 200)
+    FIXTURES_SETUP site RESOURCE_LOCK build COST 300)  # what takes longest begins first
+  add_command_test(site.is_whole site 120
+    python3 -B "${CMAKE_CURRENT_SOURCE_DIR}/test_built_site.py" "${SITE}/html")
+  add_command_test(site.works_in_a_browser everything 1200
+    "${CMAKE_CURRENT_SOURCE_DIR}/browser/run.sh" "${SITE}/html")
+  set_tests_properties(site.is_whole site.works_in_a_browser PROPERTIES FIXTURES_REQUIRED site)
+  add_command_test(contributing.is_as_described everything 1200
+    "${CMAKE_CURRENT_SOURCE_DIR}/contributing.sh" "${PROJECT_SOURCE_DIR}")
+  set_tests_properties(site.works_in_a_browser contributing.is_as_described PROPERTIES COST 300)
 endif()

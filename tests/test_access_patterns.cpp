@@ -16,7 +16,6 @@
 #include "common/cpu_device/tests/kernels.hpp"
 #include "common/programs/trace_report.hpp"
 #include "common/records/csv.hpp"
-#include "tests/catch.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/repository.hpp"
 #include "tests/watch.hpp"

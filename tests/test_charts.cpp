@@ -7,7 +7,6 @@
 #include <cmath>
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/base/files.hpp"

@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "common/base/exit_code.hpp"
-#include "common/cpu_device/interface/watching.hpp"
 #include "common/programs/check.hpp"
-#include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/repository.hpp"

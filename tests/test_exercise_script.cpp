@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -23,16 +22,18 @@ namespace {
 /// The exercises of such a repository.
 class Repository : public ScriptedRepository {
  public:
+  Repository() = default;
+  /// Whose exercise 04 has been checked once, which ended like this.
+  explicit Repository(int exit_code) {
+    check_ends_with(exit_code);
+    exercise({"4"});
+  }
+
   /// The check of the copy of an exercise ends like this from now on.
   /// \param before  commands that run while it checks, each with a semicolon behind it
   void check_ends_with(
       int exit_code, const std::string& slug = "04_warp_reduce", const std::string& before = "") {
-    build_does(
-        "mkdir -p build/cpu/lessons; program=build/cpu/lessons/my_" + slug +
-        "\n"
-        "printf '#!/bin/sh\\n" +
-        before + "echo checked; exit " + std::to_string(exit_code) +
-        "\\n' >$program; chmod +x $program");
+    build_makes("lessons/my_" + slug, before + "echo checked; exit " + std::to_string(exit_code));
   }
 
   /// The script says where it is after one second, not after ten.
@@ -74,9 +75,7 @@ std::string with(const std::string& old_text, const std::string& new_text) {
 
 /// A file to check. The program that is built for that prints what it is called with.
 std::string file_to_check(Repository& repository) {
-  repository.build_does(
-      "mkdir -p build/cpu/common; program=build/cpu/common/check_file\n"
-      "printf '#!/bin/sh\\necho checked \"$@\"\\n' >$program; chmod +x $program");
+  repository.build_makes("common/check_file", "echo checked \"$@\"");
   const std::string file = repository.folder() / "my.cu";
   rmsnorm::write_file(file, given());
   return file;
@@ -158,9 +157,7 @@ TEST_CASE("the solution is shown as the difference to the lesson's kernel, nothi
 }
 
 TEST_CASE("a reset gives the exercise back as it was and keeps what the reader had") {
-  Repository repository;
-  repository.check_ends_with(0);
-  repository.exercise({"4"});
+  Repository repository(0);
   for (const char* old : {"exercises/04_warp_reduce.old-1", "exercises/04_warp_reduce.old-2"}) {
     const std::string mine = with("sum = 0", std::string("sum = 0 /* ") + old + " */");
     rmsnorm::write_file(repository.copy(), mine);
@@ -174,9 +171,7 @@ TEST_CASE("a reset gives the exercise back as it was and keeps what the reader h
 }
 
 TEST_CASE("a reset gives the exercise of the lesson as it is now, and loses nothing without one") {
-  Repository repository;
-  repository.check_ends_with(0);
-  repository.exercise({"4"});
+  Repository repository(0);
   // As it would have been given before a change of the lesson, and was left alone.
   for (const char* file : {"04_warp_reduce.cu", "04_warp_reduce.given"}) {
     rmsnorm::write_file(repository.folder() / "exercises" / file, "// of before\n");
@@ -195,9 +190,7 @@ TEST_CASE("a reset gives the exercise of the lesson as it is now, and loses noth
 }
 
 TEST_CASE("the reader is told when something outside of the marks has changed") {
-  Repository repository;
-  repository.check_ends_with(4);
-  repository.exercise({"4"});
+  Repository repository(4);
   rmsnorm::write_file(repository.copy(), with("partial[0];", "partial[0] + 0;"));
   CHECK_THAT(repository.exercise({"4"}).err, !contains("outside of the marks"));
   rmsnorm::write_file(repository.copy(), with("+ 1 + 5 + 5;", "+ 1000;"));
@@ -369,9 +362,7 @@ TEST_CASE("when every goal is reached the overview says where to go, to files th
 }
 
 TEST_CASE("watching checks again after each save") {
-  Repository repository;
-  repository.check_ends_with(4);
-  repository.exercise({"4"});
+  Repository repository(4);
   // Each save waits for the check before it; a slow machine has a minute for each.
   rmsnorm::write_file(repository.folder() / "bin/saves", R"sh(
 cd "$1"
@@ -494,10 +485,7 @@ TEST_CASE("a lesson says once that there is no GPU, and ends with the next step"
   Repository repository;
   repository.write_program("nvidia-smi", "exit 1");
   const auto lesson = [&](const std::string& slug, int exit_code, const std::string& option = "") {
-    repository.build_does(
-        "mkdir -p build/cpu/lessons; program=build/cpu/lessons/" + slug +
-        "\nprintf '#!/bin/sh\\necho PASS; exit " + std::to_string(exit_code) +
-        "\\n' >$program; chmod +x $program");
+    repository.build_makes("lessons/" + slug, "echo PASS; exit " + std::to_string(exit_code));
     std::vector<std::string> command = {repository.script(), "lesson", slug, "--no-install"};
     if (!option.empty()) command.push_back(option);
     const Finished finished = repository.run(command);
@@ -549,9 +537,7 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
       {".traffic = traffic", ".trafic = traffic", {"error: a registration has no field .trafic"}},
       {".traffic = traffic", ".traffic = launch", {"error: a field of this registration has not"}},
   };
-  Repository repository;
-  repository.check_ends_with(4);
-  repository.exercise({"4"});
+  Repository repository(4);
   repository.build_does(
       RMSNORM_CPU_DEVICE_REWRITE
       " \"$PWD/exercises/04_warp_reduce.cu\" new.cpp && "
@@ -574,9 +560,7 @@ TEST_CASE("of a file that does not compile the reader sees its own lines, and no
 }
 
 TEST_CASE("a call that only clang refuses is an error of an exercise, too") {
-  Repository repository;
-  repository.check_ends_with(0);
-  repository.exercise({"4"});
+  Repository repository(0);
   rmsnorm::write_file(repository.copy(), given() + "// mine\n");
   repository.write_program(
       "clang++",

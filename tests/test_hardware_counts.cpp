@@ -11,11 +11,9 @@
 #include <vector>
 
 #include "common/contract/regime.hpp"
-#include "common/contract/registry.hpp"
 #include "common/cpu_device/interface/watching.hpp"
 #include "common/records/csv.hpp"
 #include "common/verify/verifier.hpp"
-#include "tests/catch.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/repository.hpp"
 

@@ -11,14 +11,12 @@
 #include <map>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "common/base/cuda_check.hpp"
 #include "common/base/own_stream.hpp"
 #include "common/contract/expected.hpp"
 #include "common/contract/regime.hpp"
-#include "common/cpu_device/interface/watching.hpp"
 #include "common/operations/backward.hpp"
 #include "common/records/result.hpp"
 #include "common/verify/verifier.hpp"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "common/contract/types.hpp"
@@ -102,29 +101,24 @@ void check_call(const Call& call) {
   }
   x.array.fill(bytes);
   const Bytes scale(call);
-  const DeviceArray limit(Dtype::fp32, 1, 7);
-  if (call.limit) {
-    const float number = *call.limit;
-    REQUIRE(cudaMemcpy(limit.data(), &number, 4, cudaMemcpyHostToDevice) == cudaSuccess);
-  }
-  Layout one = contiguous({1});
-  const DLTensor limit_view = view_of(limit, one);
+  const DeviceTensor limit(Dtype::fp32, contiguous({1}), 7);
+  if (call.limit) limit.array.set(0, *call.limit);
   const auto size = static_cast<std::size_t>(Bytes::size_of(call));
   std::vector<KnownMemory> touched{
-      extent("x", x), extent("y", y), extent("norm", norm), {"scale", scale.array.data(), size, 1}};
-  touched.push_back({"limit", limit.data(), 4, 4});
+      extent("x", x),
+      extent("y", y),
+      extent("norm", norm),
+      extent("limit", limit),
+      {"scale", scale.array.data(), size, 1}};
   if (weight_dtype) touched.push_back(extent("weight", weight));
   if (call.has_residual) touched.push_back(extent("residual", residual));
-  start_watching(touched);
-  const rmsnorm_status status = rmsnorm_forward_fp8(
-      &x.view, call.has_residual ? &residual.view : nullptr, weight_dtype ? &weight.view : nullptr,
-      &y.view, &scale.view, call.limit ? &limit_view : nullptr, &norm.view, call.scaling,
-      RMSNORM_ROUND_TWICE, kTinyEps, bias, nullptr);
-  INFO(rmsnorm_last_error());
-  REQUIRE(status == RMSNORM_OK);
-  CHECK(cudaDeviceSynchronize() == cudaSuccess);
-  stop_watching();
-  CHECK(take_hazards() == std::vector<std::string>());
+  call_watched(touched, [&] {
+    return rmsnorm_forward_fp8(
+        &x.view, call.has_residual ? &residual.view : nullptr,
+        weight_dtype ? &weight.view : nullptr, &y.view, &scale.view,
+        call.limit ? &limit.view : nullptr, &norm.view, call.scaling, RMSNORM_ROUND_TWICE, kTinyEps,
+        bias, nullptr);
+  });
 
   const std::vector<float> norms = norm.array.now();
   const double most = call.y_dtype == Dtype::e4m3 ? 448 : 57344;
@@ -172,6 +166,10 @@ TEST_CASE(
       }
     }
   }
+  const Layout of_many_tiles = contiguous({260, 288});  // each way
+  check_call(
+      {*types_named("bf16"), of_many_tiles, Dtype::e4m3, RMSNORM_SCALE_BLOCK, Scales::tiles,
+       false});
 }
 
 TEST_CASE("scales of blocks of three and four dimensions, at any distance") {

@@ -71,11 +71,6 @@ float scale_for(float largest, float limit, Dtype type) {
   return std::max(std::min(largest, limit) / most, 1 / (512 * most));
 }
 
-void set_number(const DeviceArray& array, std::int64_t i, float number) {
-  auto* const to = static_cast<float*>(array.data()) + i;
-  REQUIRE(cudaMemcpy(to, &number, sizeof(number), cudaMemcpyHostToDevice) == cudaSuccess);
-}
-
 /// Checks one call: the residual and the norm against fp64; scales and y against the norm that was
 /// stored, or against fp64's where none was. With RMSNORM_ROUND_TWICE, or in fp32, y and the scales
 /// are bit for bit those of the stored norm.
@@ -88,46 +83,29 @@ void check_call(const Call& call) {
       y(call.y_dtype, call.y, 4), other(dtype, call.norm.value_or(contiguous({1})), 5);
   const DeviceTensor& norm = call.in_place ? x : other;
   const bool has_norm = call.norm || call.in_place;
-  Layout scales = scale_layout(call);
-  const std::int64_t rows_of_scale = scales.rows();
-  const std::int64_t end = scales.offset + 1 + (rows_of_scale + 3) * (groups_of(call) + 4);
-  const DeviceArray scale(Dtype::fp32, end, 6), limit(Dtype::fp32, 1, 7);
-  const DLTensor scale_view = view_of(scale, scales);
-  Layout one = contiguous({1});
-  const DLTensor limit_view = view_of(limit, one);
+  const DeviceTensor scale(Dtype::fp32, scale_layout(call), 6),
+      limit(Dtype::fp32, contiguous({1}), 7);
   const bool is_given = call.scaling == RMSNORM_SCALE_GIVEN;
   constexpr float kGiven = 0.013f, kLimit = 1.5f;
-  if (is_given) set_number(scale, scales.offset, kGiven);
-  set_number(limit, 0, kLimit);
+  if (is_given) scale.array.set(scale.layout.offset, kGiven);
+  limit.array.set(0, kLimit);
 
   std::vector<KnownMemory> touched{
-      extent("x", x), extent("y", y), {"scale", scale.data(), end * sizeof(float), 4}};
-  touched.push_back({"limit", limit.data(), sizeof(float), 4});
+      extent("x", x), extent("y", y), extent("scale", scale), extent("limit", limit)};
   if (weight_dtype) touched.push_back(extent("weight", weight));
   if (call.residual) touched.push_back(extent("residual", residual));
   if (call.norm) touched.push_back(extent("norm", norm));
-  start_watching(touched);
-  const rmsnorm_status status = rmsnorm_forward_fp8(
-      &x.view, call.residual ? &residual.view : nullptr, weight_dtype ? &weight.view : nullptr,
-      &y.view, &scale_view, call.has_limit && !is_given ? &limit_view : nullptr,
-      has_norm ? &norm.view : nullptr, call.scaling, call.rounding, kEps, bias, nullptr);
-  INFO(rmsnorm_last_error());
-  REQUIRE(status == RMSNORM_OK);
-  std::vector<float> scales_now = scale.now();
-  stop_watching();
-  CHECK(take_hazards() == std::vector<std::string>());
-
-  const auto sum = [&](std::int64_t row, std::int64_t col) {  // in fp32
-    return x.before(row, col) + (call.residual ? residual.before(row, col) : 0);
-  };
+  call_watched(touched, [&] {
+    return rmsnorm_forward_fp8(
+        &x.view, call.residual ? &residual.view : nullptr, weight_dtype ? &weight.view : nullptr,
+        &y.view, &scale.view, call.has_limit && !is_given ? &limit.view : nullptr,
+        has_norm ? &norm.view : nullptr, call.scaling, call.rounding, kEps, bias, nullptr);
+  });
+  std::vector<float> scales_now = scale.array.now();
+  const Values sum = check_sum(x, call.residual ? &residual : nullptr);
   const auto expected =
       norm_of(sum, call.x, dtype, factors_of(weight_dtype ? &weight : nullptr, bias));
   if (has_norm) check_elements(norm, expected);
-  if (call.residual) {
-    check_elements(residual, [&](std::int64_t row, std::int64_t col) -> Allowed {
-      return {rounded(dtype, sum(row, col)), 0};
-    });
-  }
 
   // From here on, what was stored as the norm is right.
   const bool is_exact = has_norm && (call.rounding == RMSNORM_ROUND_TWICE || dtype == Dtype::fp32);
@@ -151,20 +129,20 @@ void check_call(const Call& call) {
         largest = std::max(largest, std::abs(number(row, col)));
       }
       const float is = scale_for(largest, most_counts, call.y_dtype);
-      const bool is_column = static_cast<int>(scales.shape.size()) == x.view.ndim;
-      const std::int64_t at = is_column
-                                  ? scales.row(row) + begin / width_of(call) * scales.strides.back()
-                                  : scales.offset + row;
+      const bool is_column = scale.view.ndim == x.view.ndim;
+      const std::int64_t at =
+          is_column ? scale.layout.row(row) + begin / width_of(call) * scale.layout.strides.back()
+                    : scale.layout.offset + row;
       if (!(std::abs(scales_now[at] - is) <= unsure * is) && wrong++ == 0) {
         UNSCOPED_INFO(row << ", " << begin << ": " << scales_now[at] << " instead of " << is);
       }
       scale_of.push_back(scales_now[at]);
-      scales_now[at] = scale.before()[at];
+      scales_now[at] = scale.array.before()[at];
     }
   }
   CHECK(wrong == 0);
-  if (is_given) scales_now[scales.offset] = scale.before()[scales.offset];
-  CHECK((scales_now == scale.before()));  // and nothing beside them has changed
+  if (is_given) scales_now[scale.layout.offset] = scale.array.before()[scale.layout.offset];
+  CHECK((scales_now == scale.array.before()));  // and nothing beside them has changed
   const double half_step = call.y_dtype == Dtype::e4m3 ? 0x1p-10 : 0x1p-17;  // of the smallest
   check_elements(y, [&](std::int64_t row, std::int64_t col) -> Allowed {
     const float inverse = 1 / scale_of[row * groups_of(call) + col / width_of(call)];
@@ -362,8 +340,8 @@ TEST_CASE("at the edges of 8 bits, scales and limits are what the header says") 
     std::vector<float> row(hidden, 0);
     /// Column 0, and a column that has a value of its own, and the scale.
     const auto results = [&](rmsnorm_scaling scaling, float number, const DLTensor* most) {
-      if (scaling == RMSNORM_SCALE_GIVEN) set_number(scale.array, 0, number);
-      if (most != nullptr) set_number(limit.array, 0, number);
+      if (scaling == RMSNORM_SCALE_GIVEN) scale.array.set(0, number);
+      if (most != nullptr) limit.array.set(0, number);
       REQUIRE(
           cudaMemcpy(x.array.data(), row.data(), hidden * 4, cudaMemcpyHostToDevice) ==
           cudaSuccess);

@@ -2,10 +2,9 @@
 /// librmsnorm's norms with a gate are right, forwards and backwards, in either order, for every
 /// layout that they take.
 
+#include <array>
 #include <cmath>
 #include <random>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "common/contract/expected.hpp"
@@ -36,12 +35,8 @@ double sigmoid(double z) {
   return 1 / (1 + std::exp(-z));
 }
 
-constexpr double kFp32 = 300 * 0x1p-24;  // no sum here has more additions
-
-/// A value of this size, computed in fp32 and rounded to a type.
-Allowed allowed(double value, double size, Dtype dtype) {
-  return {value, kFp32 * size + 1.01 * rounding_error(dtype) * std::abs(value) + 0x1p-24};
-}
+constexpr int kAdditions = 300;  // no sum here has more
+constexpr double kFp32 = kAdditions * 0x1p-24;
 
 /// The tensors of both passes, and what they are to be.
 struct Passes {
@@ -103,22 +98,20 @@ struct Passes {
 };
 
 void check_forward(const Passes& p, rmsnorm_gate gate, rmsnorm_rounding rounding) {
-  start_watching(
-      {extent("x", p.x), extent("z", p.z), extent("weight", p.weight), extent("y", p.y)});
-  REQUIRE(
-      rmsnorm_forward_gated(
-          &p.x.view, &p.z.view, p.factors, &p.y.view, gate, rounding, kEps, p.types.weight_bias,
-          nullptr) == RMSNORM_OK);
-  CHECK(cudaDeviceSynchronize() == cudaSuccess);
-  stop_watching();
-  CHECK(take_hazards() == std::vector<std::string>());
+  const std::vector<KnownMemory> touched = {
+      extent("x", p.x), extent("z", p.z), extent("weight", p.weight), extent("y", p.y)};
+  call_watched(touched, [&] {
+    return rmsnorm_forward_gated(
+        &p.x.view, &p.z.view, p.factors, &p.y.view, gate, rounding, kEps, p.types.weight_bias,
+        nullptr);
+  });
   const auto sums = p.sums(gate);
   const Dtype dtype = p.types.dtype;
   check_elements(p.y, [&](std::int64_t row, std::int64_t col) {
     const double n = p.u(row, col, gate) * p.rstd(sums[row].squares);
     const double factor = p.factor(row, col), last = p.last(row, col, gate);
     if (rounding == RMSNORM_ROUND_ONCE)
-      return allowed(n * factor * last, std::abs(n * factor * last), dtype);
+      return in_fp32(kAdditions, n * factor * last, std::abs(n * factor * last), dtype);
     // Next to the middle of two numbers, either may be what it is rounded to.
     const auto twice = [&](double norm) {
       const double value = rounded(dtype, static_cast<float>(norm)) * factor;
@@ -126,7 +119,7 @@ void check_forward(const Passes& p, rmsnorm_gate gate, rmsnorm_rounding rounding
       return last * (is_rounded ? rounded(dtype, static_cast<float>(value)) : value);
     };
     const double least = twice(n * (1 - kFp32)), most = twice(n * (1 + kFp32));
-    Allowed result = allowed((least + most) / 2, std::abs(most), dtype);
+    Allowed result = in_fp32(kAdditions, (least + most) / 2, std::abs(most), dtype);
     result.error += std::abs(most - least) / 2;
     return result;
   });
@@ -137,27 +130,28 @@ void check_backward(const Passes& p, rmsnorm_gate gate) {
   REQUIRE(rmsnorm_backward_gated_workspace_bytes(&p.x.view, &bytes) == RMSNORM_OK);
   const DeviceTensor workspace(
       Dtype::fp32, contiguous({static_cast<std::int64_t>(bytes / sizeof(float))}), 9);
-  start_watching(
-      {extent("x", p.x), extent("z", p.z), extent("dy", p.dy), extent("weight", p.weight),
-       extent("dx", p.dx), extent("dz", p.dz), extent("dweight", p.dweight),
-       extent("workspace", workspace)});
-  REQUIRE(
-      rmsnorm_backward_gated(
-          &p.dy.view, &p.x.view, &p.z.view, p.factors, &p.dx.view, &p.dz.view, &p.dweight.view,
-          workspace.array.data(), bytes, gate, kEps, p.types.weight_bias, nullptr) == RMSNORM_OK);
-  CHECK(cudaDeviceSynchronize() == cudaSuccess);
-  stop_watching();
-  CHECK(take_hazards() == std::vector<std::string>());
-  const auto results = [&] { return std::pair(p.dx.array.bytes(), p.dz.array.bytes()); };
+  const std::vector<KnownMemory> touched = {
+      extent("x", p.x),
+      extent("z", p.z),
+      extent("dy", p.dy),
+      extent("weight", p.weight),
+      extent("dx", p.dx),
+      extent("dz", p.dz),
+      extent("dweight", p.dweight),
+      extent("workspace", workspace)};
+  const auto call = [&](const DLTensor* dweight) {
+    return rmsnorm_backward_gated(
+        &p.dy.view, &p.x.view, &p.z.view, p.factors, &p.dx.view, &p.dz.view, dweight,
+        workspace.array.data(), bytes, gate, kEps, p.types.weight_bias, nullptr);
+  };
+  call_watched(touched, [&] { return call(&p.dweight.view); });
+  const auto results = [&] {
+    return std::array{p.dx.array.bytes(), p.dz.array.bytes(), p.dweight.array.bytes()};
+  };
   const auto first = results();
-  const auto first_dweight = p.dweight.array.bytes();
   for (const DLTensor* dweight : {&p.dweight.view, static_cast<const DLTensor*>(nullptr)}) {
-    REQUIRE(
-        rmsnorm_backward_gated(
-            &p.dy.view, &p.x.view, &p.z.view, p.factors, &p.dx.view, &p.dz.view, dweight,
-            workspace.array.data(), bytes, gate, kEps, p.types.weight_bias, nullptr) == RMSNORM_OK);
+    REQUIRE(call(dweight) == RMSNORM_OK);
     CHECK((results() == first));  // the same bits, whether it is wanted or not
-    CHECK((p.dweight.array.bytes() == first_dweight));
   }
 
   const auto sums = p.sums(gate);
@@ -178,7 +172,7 @@ void check_backward(const Passes& p, rmsnorm_gate gate) {
   check_elements(p.dx, [&](std::int64_t row, std::int64_t col) {
     const Gradients of = gradients(row, col);
     const double scale = is_first ? of.silu : 1;
-    return allowed(of.du * scale, of.du_size * std::abs(scale), dtype);
+    return in_fp32(kAdditions, of.du * scale, of.du_size * std::abs(scale), dtype);
   });
   check_elements(p.dz, [&](std::int64_t row, std::int64_t col) {
     const Gradients of = gradients(row, col);
@@ -186,7 +180,7 @@ void check_backward(const Passes& p, rmsnorm_gate gate) {
     const double dy = p.dy.before(row, col) * p.factor(row, col) * of.n;
     const double of_z = p.z.before(row, col);
     const double size = (is_first ? of.du_size * std::abs(x) : std::abs(dy)) * (2 + std::abs(of_z));
-    return allowed((is_first ? of.du * x : dy) * of.slope, size, dtype);
+    return in_fp32(kAdditions, (is_first ? of.du * x : dy) * of.slope, size, dtype);
   });
   std::vector<double> dweights(p.heads * p.hidden), sizes(p.heads * p.hidden);
   for (std::int64_t row = 0; row < p.rows; ++row) {
@@ -199,7 +193,7 @@ void check_backward(const Passes& p, rmsnorm_gate gate) {
   }
   check_elements(p.dweight, [&](std::int64_t head, std::int64_t col) {
     const std::int64_t i = head * p.hidden + col;
-    return allowed(dweights[i], sizes[i], p.weight_dtype);
+    return in_fp32(kAdditions, dweights[i], sizes[i], p.weight_dtype);
   });
 }
 

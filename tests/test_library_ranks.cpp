@@ -114,21 +114,7 @@ void check_bits(const WorkloadSpec& spec) {
     all.push_back(lesson);
   std::set<std::vector<std::byte>> results;
   for (const Implementation& one : all) {
-    Problem p = workload.problem();
-    if (!one.unsupported(p).empty()) continue;
-    const GuardedTensor workspace = make_workspace(one, workload);
-    give(p, workspace);
-    for (const int order : {0, 1, 2}) {
-      workload.reset();
-      workspace.fill(Content::poison);
-      change_order(order, nullptr);
-      const cudaError_t launched = one.launch(p, nullptr);
-      change_order(0, nullptr);
-      REQUIRE(launched == cudaSuccess);
-      cuda_check(cudaDeviceSynchronize(), one.slug);
-      for (int rank = 0; rank < spec.more[D::kRanks]; ++rank)
-        results.insert(bits_of_rank(workload, rank));
-    }
+    if (one.unsupported(workload.problem()).empty()) add_results(one, workload, {0, 1, 2}, results);
   }
   CHECK(results.size() == 1);
   CHECK(failures()->reason == RankFailure::kNone);
@@ -208,16 +194,7 @@ constexpr const char* kUntil =
 
 TEST_CASE("sums over ranks have the bits of lesson 17, one-shot, two-shot and by turns") {
   NEEDS_GPU();
-  const char* const types[] = {"fp32", "bf16", "fp16/fp32", "bf16/none"};
-  const int all_ranks[] = {2, 3, 4, 8}, all_rows[] = {0, 1, 7, 5},
-            all_hidden[] = {8, 72, 1000, 264};
-  for (int i = 0; i < 4; ++i) {
-    for (int j = 0; j < 4; ++j) {
-      const int k = (i + j) % 4;
-      check_bits(
-          spec_of_ranks(all_ranks[i], 4, all_rows[j], all_hidden[k], *types_named(types[k])));
-    }
-  }
+  for_ranks(check_bits);
   check_bits(spec_of_ranks(1, 3, 5, 72, {}));
   check_bits(spec_of_ranks(1, 2, 130, 8, {}));  // more than there may be blocks
   check_bits(spec_of_ranks(2, 3, 70, 40, {}));  // more rows than blocks

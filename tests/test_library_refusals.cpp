@@ -69,6 +69,14 @@ struct Arguments {
   }
   const DLTensor* operator()(const char* tensor) const { return tensors.at(tensor).pointer; }
   float operator[](const char* number) const { return numbers.at(number); }
+  template <class Enum>
+  Enum as(const char* number) const {
+    return static_cast<Enum>(static_cast<int>(numbers.at(number)));
+  }
+  void* workspace() const {
+    const bool has_one = tensors.at("workspace").pointer != nullptr;
+    return has_one ? reinterpret_cast<void*>(tensors.at("workspace").address()) : nullptr;
+  }
   /// What all arrays hold after all work has ended.
   std::vector<std::vector<float>> now() const {
     std::vector<std::vector<float>> elements;
@@ -165,11 +173,10 @@ rmsnorm_status residual_add(const Arguments& a) {
 }
 
 rmsnorm_status forward_fp8(const Arguments& a) {
-  const auto scaling = static_cast<rmsnorm_scaling>(static_cast<int>(a["scaling"]));
-  const auto rounding = static_cast<rmsnorm_rounding>(static_cast<int>(a["rounding"]));
   return rmsnorm_forward_fp8(
-      a("x"), a("residual"), a("weight"), a("y"), a("scale"), a("limit"), a("norm"), scaling,
-      rounding, a["eps"], a["weight_bias"], a.stream);
+      a("x"), a("residual"), a("weight"), a("y"), a("scale"), a("limit"), a("norm"),
+      a.as<rmsnorm_scaling>("scaling"), a.as<rmsnorm_rounding>("rounding"), a["eps"],
+      a["weight_bias"], a.stream);
 }
 
 rmsnorm_status forward_rstd(const Arguments& a) {
@@ -178,41 +185,30 @@ rmsnorm_status forward_rstd(const Arguments& a) {
 }
 
 rmsnorm_status backward(const Arguments& a) {
-  const bool has_workspace = a("workspace") != nullptr;
-  void* const workspace = reinterpret_cast<void*>(a.tensors.at("workspace").address());
   return rmsnorm_backward(
-      a("dy"), a("x"), a("weight"), a("rstd"), a("dx"), a("dweight"),
-      has_workspace ? workspace : nullptr, static_cast<std::size_t>(a["workspace_bytes"]),
-      a["weight_bias"], a.stream);
-}
-
-rmsnorm_gate gate_of(const Arguments& a) {
-  return static_cast<rmsnorm_gate>(static_cast<int>(a["gate"]));
+      a("dy"), a("x"), a("weight"), a("rstd"), a("dx"), a("dweight"), a.workspace(),
+      static_cast<std::size_t>(a["workspace_bytes"]), a["weight_bias"], a.stream);
 }
 
 rmsnorm_status forward_gated(const Arguments& a) {
-  const auto rounding = static_cast<rmsnorm_rounding>(static_cast<int>(a["rounding"]));
   return rmsnorm_forward_gated(
-      a("x"), a("z"), a("weight"), a("y"), gate_of(a), rounding, a["eps"], a["weight_bias"],
-      a.stream);
+      a("x"), a("z"), a("weight"), a("y"), a.as<rmsnorm_gate>("gate"),
+      a.as<rmsnorm_rounding>("rounding"), a["eps"], a["weight_bias"], a.stream);
 }
 
 rmsnorm_status backward_gated(const Arguments& a) {
-  const bool has_workspace = a("workspace") != nullptr;
-  void* const workspace = reinterpret_cast<void*>(a.tensors.at("workspace").address());
   return rmsnorm_backward_gated(
-      a("dy"), a("x"), a("z"), a("weight"), a("dx"), a("dz"), a("dweight"),
-      has_workspace ? workspace : nullptr, static_cast<std::size_t>(a["workspace_bytes"]),
-      gate_of(a), a["eps"], a["weight_bias"], a.stream);
+      a("dy"), a("x"), a("z"), a("weight"), a("dx"), a("dz"), a("dweight"), a.workspace(),
+      static_cast<std::size_t>(a["workspace_bytes"]), a.as<rmsnorm_gate>("gate"), a["eps"],
+      a["weight_bias"], a.stream);
 }
 
 rmsnorm_status forward_rotated(const Arguments& a) {
   return rmsnorm_forward_rotated(
       a("q"), a("q_weight"), a("q_out"), a("k"), a("k_weight"), a("k_out"), a("cos"), a("sin"),
       a("positions"), a("v"), a("k_cache"), a("v_cache"), a("slots"),
-      static_cast<rmsnorm_rotation>(static_cast<int>(a["rotation"])),
-      static_cast<rmsnorm_rounding>(static_cast<int>(a["rounding"])), a["eps"], a["weight_bias"],
-      a.stream);
+      a.as<rmsnorm_rotation>("rotation"), a.as<rmsnorm_rounding>("rounding"), a["eps"],
+      a["weight_bias"], a.stream);
 }
 
 /// Each of these functions says what is wrong, and does nothing.

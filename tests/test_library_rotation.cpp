@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -21,13 +20,15 @@
 #include "common/cpu_device/interface/watching.hpp"
 #include "tests/dl_tensor.hpp"
 #include "tests/gpu_support.hpp"
+#include "tests/watch.hpp"
 
 using namespace rmsnorm;
 using namespace tests;
 
 namespace {
 
-constexpr double kFp32 = 100 * 0x1p-24;  // no sum here has more additions
+constexpr int kAdditions = 100;  // no sum here has more
+constexpr double kFp32 = kAdditions * 0x1p-24;
 
 /// All that a call is about, but for where tensors lie.
 struct Options {
@@ -59,9 +60,6 @@ std::string text(const Options& o) {
       static_cast<int>(o.rounding));
 }
 
-/// What becomes of an element; nothing if it stays as it is.
-using Wanted = std::function<std::optional<Allowed>(std::int64_t row, std::int64_t col)>;
-
 /// A tensor, which may be a part of an array that has others.
 struct Tensor {
   std::shared_ptr<DeviceArray> array;
@@ -71,46 +69,29 @@ struct Tensor {
   float before(std::int64_t row, std::int64_t col) const {
     return array->before()[at.row(row) + col];
   }
-  /// The end of its last element.
-  std::int64_t end() const {
-    std::int64_t end = at.offset;
-    for (std::int64_t row = 0; row < at.rows(); ++row)
-      end = std::max(end, at.row(row) + at.hidden());
-    return end;
-  }
 };
 
 /// Integers in the device's memory.
-class Integers {
- public:
+struct Integers {
   Integers(const std::vector<std::int64_t>& numbers, bool has_64_bits)
-      : size_(static_cast<std::int64_t>(numbers.size())), bytes_(has_64_bits ? 8 : 4) {
-    std::vector<char> memory(numbers.size() * bytes_);
+      : at(contiguous({std::ssize(numbers)})),
+        bytes(has_64_bits ? 8 : 4),
+        array(Dtype::fp32, std::ssize(numbers) * bytes / 4, 1),
+        view(view_of(array, at)) {
+    std::vector<std::byte> memory(numbers.size() * bytes);
     for (std::size_t i = 0; i < numbers.size(); ++i)
-      std::memcpy(&memory[i * bytes_], &numbers[i], bytes_);  // of 32 bits, the lower half
-    REQUIRE(cudaMalloc(&data_, memory.size()) == cudaSuccess);
-    REQUIRE(cudaMemcpy(data_, memory.data(), memory.size(), cudaMemcpyHostToDevice) == cudaSuccess);
-  }
-  ~Integers() { cudaFree(data_); }
-  Integers(const Integers&) = delete;
-  DLTensor view() {
-    DLTensor view{};
-    view.data = data_;
-    view.device = {kDLCUDA, 0};
-    view.ndim = 1;
-    view.dtype = {kDLInt, static_cast<std::uint8_t>(8 * bytes_), 1};
-    view.shape = &size_;
-    return view;
+      std::memcpy(&memory[i * bytes], &numbers[i], bytes);  // of 32 bits, the lower half
+    array.fill(memory);
+    view.dtype = {kDLInt, static_cast<std::uint8_t>(8 * bytes), 1};
   }
   KnownMemory memory(const char* name) const {
-    const auto bytes = static_cast<int>(bytes_);
-    return {name, data_, size_ * bytes_, bytes, true, false};
+    return {name, array.data(), array.before().size() * 4, bytes, true, false};
   }
 
- private:
-  std::int64_t size_;
-  std::size_t bytes_;
-  void* data_ = nullptr;
+  Layout at;
+  int bytes;
+  DeviceArray array;
+  DLTensor view;
 };
 
 /// The tensors of a call, and what they are to be.
@@ -163,7 +144,7 @@ class Rotation {
     std::vector<KnownMemory> known;
     const auto know = [&](const Tensor& tensor, bool is_wanted) {
       const auto bytes = static_cast<int>(bytes_of(tensor.array->dtype()));
-      const std::size_t all = tensor.end() * bytes;
+      const std::size_t all = ends_of(tensor.at).second * bytes;
       if (!is_wanted) return;
       for (KnownMemory& other : known) {
         if (other.data != tensor.array->data()) continue;
@@ -182,7 +163,6 @@ class Rotation {
     if (o.has_positions) known.push_back(of_positions.memory("positions"));
     if (o.has_cache) known.push_back(of_slots.memory("slots"));
 
-    DLTensor position_view = of_positions.view(), slot_view = of_slots.view();
     std::vector<DLTensor> views;
     views.reserve(16);
     const auto view = [&](Tensor& tensor, bool is_wanted = true) -> const DLTensor* {
@@ -191,17 +171,19 @@ class Rotation {
       return &views.back();
     };
     const bool stores_v = o.has_cache && o.has_v, has_weight = o.weight.has_value();
-    start_watching(known);
-    const rmsnorm_status status = rmsnorm_forward_rotated(
-        view(q), view(q_weight, has_weight), view(q_out), view(k), view(k_weight, has_weight),
-        view(k_out, o.wants_k), view(cos), view(sin), o.has_positions ? &position_view : nullptr,
-        view(v, stores_v), view(k_cache, o.has_cache), view(v_cache, stores_v),
-        o.has_cache ? &slot_view : nullptr, o.rotation, o.rounding, kEps, o.weight_bias, nullptr);
-    CHECK(cudaDeviceSynchronize() == cudaSuccess);
-    stop_watching();
-    const std::vector<std::string> seen = take_hazards();
-    if (hazards == nullptr) CHECK(seen == std::vector<std::string>());
-    if (hazards != nullptr) *hazards = seen;
+    rmsnorm_status status{};
+    const Outcome outcome = watch(known, [&] {
+      status = rmsnorm_forward_rotated(
+          view(q), view(q_weight, has_weight), view(q_out), view(k), view(k_weight, has_weight),
+          view(k_out, o.wants_k), view(cos), view(sin),
+          o.has_positions ? &of_positions.view : nullptr, view(v, stores_v),
+          view(k_cache, o.has_cache), view(v_cache, stores_v),
+          o.has_cache ? &of_slots.view : nullptr, o.rotation, o.rounding, kEps, o.weight_bias,
+          nullptr);
+    });
+    CHECK(outcome.at_synchronise == cudaSuccess);
+    if (hazards == nullptr) CHECK(outcome.hazards == std::vector<std::string>());
+    if (hazards != nullptr) *hazards = outcome.hazards;
     return status;
   }
 
@@ -234,7 +216,8 @@ class Rotation {
       seen.push_back(&array);
       std::vector<float> now = array.now();
       for (const auto& [output, expected] : written) {
-        if (output->array == tensor->array) compare(*output, expected, now);
+        INFO(output->name);
+        if (output->array == tensor->array) check_elements(array, output->at, expected, now);
       }
       INFO(tensor->name);
       CHECK((now == array.before()));  // and nothing beside it has changed
@@ -253,7 +236,7 @@ class Rotation {
     const bool is_empty = std::count(shape.begin(), shape.end(), 0) > 0;
     if (draw_ != nullptr && is_free && !is_empty)
       made.at = random_layout(*draw_, shape, unit_, is_output);
-    made.array = std::make_shared<DeviceArray>(dtype, made.end() + 5, ++seed_);
+    made.array = std::make_shared<DeviceArray>(dtype, ends_of(made.at).second + 5, ++seed_);
     return made;
   }
   static Tensor part(const Tensor& all, const char* name, std::int64_t first, std::int64_t heads) {
@@ -272,24 +255,6 @@ class Rotation {
       std::swap(made.at.strides[1], made.at.strides[2]);
     }
     return made;
-  }
-
-  static void compare(const Tensor& got, const Wanted& expected, std::vector<float>& now) {
-    int wrong = 0;
-    for (std::int64_t row = 0; row < got.at.rows(); ++row) {
-      for (std::int64_t col = 0; col < got.at.hidden(); ++col) {
-        const auto is = expected(row, col);
-        if (!is) continue;
-        float& element = now[got.at.row(row) + col];
-        if (!(std::abs(element - is->value) <= is->error) && wrong++ == 0) {
-          UNSCOPED_INFO(
-              got.name << " " << row << ", " << col << ": " << element << " instead of "
-                       << is->value);
-        }
-        element = got.before(row, col);
-      }
-    }
-    CHECK(wrong == 0);
   }
 
   /// What becomes of the heads of x.
@@ -318,8 +283,9 @@ class Rotation {
     return [=, this](std::int64_t row, std::int64_t col) -> std::optional<Allowed> {
       const Allowed own = norm(row, col);
       const auto allowed = [&](double value, double error, double size) {
-        const double rounding = 1.01 * rounding_error(o.dtype) * std::abs(value);
-        return Allowed{value, error + kFp32 * size + rounding + 0x1p-24};
+        Allowed result = in_fp32(kAdditions, value, size, o.dtype);
+        result.error += error;
+        return result;
       };
       if (col >= o.rotary_dim) return allowed(own.value, own.error, std::abs(own.value));
       const bool are_halves = o.rotation == RMSNORM_ROTATE_HALVES;
@@ -498,6 +464,6 @@ TEST_CASE("two tokens in one slot are a race, which the CPU device sees") {
     std::vector<std::string> hazards;
     CHECK(rotation.call(&hazards) == RMSNORM_OK);
     REQUIRE(!hazards.empty());
-    CHECK(hazards.front().find("a race: ") != std::string::npos);
+    CHECK_THAT(hazards.front(), contains("a race: "));
   }
 }

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "common/contract/expected.hpp"
@@ -21,6 +20,8 @@ namespace {
 
 /// Lengths for one thread a row and many, one vector a thread and several, rows in parts, tails.
 constexpr int kHidden[] = {1, 8, 33, 64, 128, 264, 520, 1000, 2056, 4096, 8200, 12288, 20000};
+
+constexpr int kAdditions = 200;  // no sum here has more
 
 /// How the tensors lie.
 struct Layouts {
@@ -42,12 +43,10 @@ void check_passes(
   const DLTensor* const factors = types.weight ? &weight.view : nullptr;
   const float bias = types.weight_bias;
   const std::vector<KnownMemory> inputs = {extent("x", x), extent("weight", weight)};
-  start_watching({inputs[0], inputs[1], extent("y", y), extent("rstd", rstd)});
-  REQUIRE(
-      rmsnorm_forward_rstd(&x.view, factors, &y.view, &rstd.view, eps, bias, nullptr) ==
-      RMSNORM_OK);
+  call_watched({inputs[0], inputs[1], extent("y", y), extent("rstd", rstd)}, [&] {
+    return rmsnorm_forward_rstd(&x.view, factors, &y.view, &rstd.view, eps, bias, nullptr);
+  });
   const std::vector<float> rstds = rstd.array.now();
-  stop_watching();
 
   std::size_t bytes = 0;
   REQUIRE(rmsnorm_backward_workspace_bytes(&x.view, &bytes) == RMSNORM_OK);
@@ -55,24 +54,22 @@ void check_passes(
       Dtype::fp32, contiguous({static_cast<std::int64_t>(bytes / sizeof(float))}), 8);
   for (const bool with_dweight : {true, false}) {
     const DeviceTensor& to = with_dweight ? dx : dx_alone;
-    start_watching(
-        {inputs[0], inputs[1], extent("dy", dy), extent("rstd", rstd), extent("dx", to),
-         extent("dweight", dweight), extent("workspace", workspace)});
-    REQUIRE(
-        rmsnorm_backward(
-            &dy.view, &x.view, factors, &rstd.view, &to.view,
-            with_dweight ? &dweight.view : nullptr, workspace.array.data(), bytes, bias,
-            nullptr) == RMSNORM_OK);
-    CHECK(cudaDeviceSynchronize() == cudaSuccess);
-    stop_watching();
+    const std::vector<KnownMemory> touched = {
+        inputs[0],
+        inputs[1],
+        extent("dy", dy),
+        extent("rstd", rstd),
+        extent("dx", to),
+        extent("dweight", dweight),
+        extent("workspace", workspace)};
+    call_watched(touched, [&] {
+      return rmsnorm_backward(
+          &dy.view, &x.view, factors, &rstd.view, &to.view, with_dweight ? &dweight.view : nullptr,
+          workspace.array.data(), bytes, bias, nullptr);
+    });
   }
-  CHECK(take_hazards() == std::vector<std::string>());
   CHECK((dx_alone.array.now() == dx.array.now()));
 
-  const double fp32 = 200 * 0x1p-24;  // no sum here has more additions
-  const auto allowed = [&](double value, double size, Dtype dtype) -> Allowed {
-    return {value, fp32 * size + 1.01 * rounding_error(dtype) * std::abs(value) + 0x1p-24};
-  };
   std::vector<double> squares(rows), means(rows), mean_sizes(rows), dweights(heads * hidden),
       dweight_sizes(heads * hidden);
   const Factors factor = factors_of(types.weight ? &weight : nullptr, bias);
@@ -95,21 +92,21 @@ void check_passes(
   }
   check_elements(rstd, [&](std::int64_t, std::int64_t row) -> Allowed {
     const double value = reference_rstd(squares[row], static_cast<int>(hidden), eps);
-    return {value, fp32 * value};
+    return {value, kAdditions * 0x1p-24 * value};
   });
   check_elements(y, [&](std::int64_t row, std::int64_t col) {
     const double value = n(row, col) * factor(row, col);
-    return allowed(value, std::abs(value), types.dtype);
+    return in_fp32(kAdditions, value, std::abs(value), types.dtype);
   });
   check_elements(dx, [&](std::int64_t row, std::int64_t col) {
     const double value = rstds[row] * (g(row, col) - n(row, col) * means[row]);
     const double size =
         rstds[row] * (std::abs(g(row, col)) + std::abs(n(row, col)) * mean_sizes[row]);
-    return allowed(value, size, types.dtype);
+    return in_fp32(kAdditions, value, size, types.dtype);
   });
   check_elements(dweight, [&](std::int64_t head, std::int64_t col) {
     const std::int64_t i = head * hidden + col;
-    return allowed(dweights[i], dweight_sizes[i], weight_dtype);
+    return in_fp32(kAdditions, dweights[i], dweight_sizes[i], weight_dtype);
   });
 }
 

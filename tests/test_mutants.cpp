@@ -15,7 +15,6 @@
 #include "common/contract/registry.hpp"
 #include "common/cpu_device/interface/watching.hpp"
 #include "common/records/result.hpp"
-#include "tests/catch.hpp"
 #include "tests/command.hpp"
 #include "tests/edits.hpp"
 #include "tests/gpu_support.hpp"

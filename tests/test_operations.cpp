@@ -6,7 +6,6 @@
 #include <cfloat>
 #include <cmath>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "common/base/device.hpp"

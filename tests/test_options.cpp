@@ -13,9 +13,11 @@ using namespace rmsnorm;
 
 namespace {
 
-ParsedOptions parse(std::vector<const char*> arguments) {
-  arguments.insert(arguments.begin(), "all_lessons");
-  return parse_options(static_cast<int>(arguments.size()), arguments.data(), all_implementations());
+ParsedOptions parse(
+    std::vector<const char*> arguments,
+    const std::vector<Implementation>& implementations = all_implementations()) {
+  arguments.insert(arguments.begin(), "program");
+  return parse_options(static_cast<int>(arguments.size()), arguments.data(), implementations);
 }
 
 Options options_of(const std::vector<const char*>& arguments) {
@@ -85,10 +87,8 @@ TEST_CASE("a program of one lesson runs its variants when they are asked for") {
   const std::vector<Implementation> of_lesson =
       find_implementations(all_implementations(), "06_float4");
   REQUIRE(of_lesson.size() > 1);
-  const auto chosen = [&](std::vector<const char*> arguments) {
-    arguments.insert(arguments.begin(), "06_float4");
-    return slugs_of(
-        parse_options(static_cast<int>(arguments.size()), arguments.data(), of_lesson).options);
+  const auto chosen = [&](const std::vector<const char*>& arguments) {
+    return slugs_of(parse(arguments, of_lesson).options);
   };
   CHECK(chosen({}) == "06_float4 ");
   CHECK(chosen({"--variants"}).starts_with("06_float4 06_float4/512 "));
@@ -150,13 +150,11 @@ TEST_CASE("one operation can be chosen and a prediction is among its lessons") {
   other.slug = "98_other";
   other.operation = tests::operations()[1];
   all.push_back(other);
-  const auto chosen = [&](std::vector<const char*> arguments) {
-    arguments.insert(arguments.begin(), "program");
-    const ParsedOptions parsed =
-        parse_options(static_cast<int>(arguments.size()), arguments.data(), all);
+  const auto chosen = [&](const std::vector<const char*>& arguments) {
+    const ParsedOptions parsed = parse(arguments, all);
     if (parsed.exit_code) return "exit code " + std::to_string(*parsed.exit_code);
     for (const Implementation& implementation : parsed.options.implementations) {
-      CHECK(implementation.operation->name == std::string(arguments[2]));
+      CHECK(implementation.operation->name == std::string(arguments[1]));
     }
     return slugs_of(parsed.options);
   };

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "common/base/cuda_check.hpp"
-#include "tests/catch.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/ordinary/cases.hpp"
 #include "tests/watch.hpp"

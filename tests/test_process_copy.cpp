@@ -11,7 +11,6 @@
 
 #include "common/verify/process_copy.hpp"
 #include "tests/catch.hpp"
-#include "tests/command.hpp"
 
 using rmsnorm::ProcessCopy;
 

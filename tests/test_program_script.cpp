@@ -2,7 +2,6 @@
 /// ./rmsnorm check --program, as its user meets it. Nothing is built: a script stands for the
 /// program, and writes what a watched one would.
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -24,14 +23,11 @@ class Programs : public ScriptedRepository {
   /// The program that is built does this, in sh: $order and $report are there, and say() adds a
   /// line to the report. Then it ends with the status.
   void program_does(const std::string& commands, int status = 0) const {
-    rmsnorm::write_file(
-        folder() / "program",
-        "#!/bin/sh\norder=$CPU_DEVICE_ORDER\nreport=$CPU_DEVICE_REPORT\n"
+    build_makes(
+        "common/watched_program",
+        "order=$CPU_DEVICE_ORDER\nreport=$CPU_DEVICE_REPORT\n"
         "say() { echo \"$@\" >>$report; }\n" +
-            commands + "\nsay exit " + std::to_string(status) + "\n");
-    build_does(
-        "mkdir -p build/cpu/common; cp program build/cpu/common/watched_program; "
-        "chmod +x build/cpu/common/watched_program");
+            commands + "\nsay exit " + std::to_string(status));
   }
 
   Finished check(std::vector<std::string> arguments = {}) const {

@@ -4,13 +4,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <set>
-#include <string>
 #include <vector>
 
-#include "common/base/cuda_check.hpp"
-#include "common/cpu_device/interface/watching.hpp"
 #include "common/operations/all_reduce.hpp"
 #include "common/verify/verifier.hpp"
 #include "tests/gpu_support.hpp"
@@ -79,20 +75,8 @@ void launch_protocols(const Workload& workload, const Check& check) {
   std::set<std::vector<std::byte>> results;
   for (const Implementation& protocol : protocols()) {
     CAPTURE(protocol.slug);
-    Problem p = sizes;
-    if (!protocol.unsupported(p).empty()) continue;
-    const GuardedTensor workspace = make_workspace(protocol, workload);
-    give(p, workspace);
-    for (const int order : {0, 1, 2, 3}) {
-      workload.reset();
-      workspace.fill(Content::poison);
-      change_order(order, nullptr);
-      const cudaError_t launched = protocol.launch(p, nullptr);
-      change_order(0, nullptr);
-      REQUIRE(launched == cudaSuccess);
-      cuda_check(cudaDeviceSynchronize(), protocol.slug);
-      for (int rank = 0; rank < ranks; ++rank) results.insert(bits_of_rank(workload, rank));
-    }
+    if (!protocol.unsupported(sizes).empty()) continue;
+    add_results(protocol, workload, {0, 1, 2, 3}, results);
     check(protocol);
   }
   CHECK(results.size() == 1);
@@ -109,18 +93,7 @@ void check_protocols(const WorkloadSpec& spec) {
 
 TEST_CASE("ranks of any number get the same bits from every protocol, those of the sum in order") {
   NEEDS_GPU();
-  // Each number of ranks with each of rows, and with each of columns and types.
-  const char* const types[] = {"fp32", "bf16", "fp16/fp32", "bf16/none"};
-  const int all_ranks[] = {2, 3, 4, 8};
-  const int all_rows[] = {0, 1, 7, 5};
-  const int all_hidden[] = {8, 72, 1000, 264};
-  for (int i = 0; i < 4; ++i) {
-    for (int j = 0; j < 4; ++j) {
-      const int k = (i + j) % 4;
-      check_protocols(
-          spec_of_ranks(all_ranks[i], 4, all_rows[j], all_hidden[k], *types_named(types[k])));
-    }
-  }
+  for_ranks(check_protocols);
 }
 
 TEST_CASE("a hundred layers in one launch reuse all buffers and give all ranks the same bits") {

@@ -17,7 +17,6 @@
 
 #include "common/contract/registry.hpp"
 #include "common/cpu_device/interface/watching.hpp"
-#include "tests/catch.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/repository.hpp"
 #include "tests/watch.hpp"

@@ -8,6 +8,7 @@
 
 #include "library/region.hpp"
 #include "tests/catch.hpp"
+#include "tests/dl_tensor.hpp"
 
 using namespace rmsnorm::library;
 
@@ -38,17 +39,10 @@ bool has_twice(const Region& region) {
   return std::set<std::int64_t>(bytes.begin(), bytes.end()).size() != bytes.size();
 }
 
-/// Draws numbers in [from, to], the same at every run.
-auto make_draw() {
-  return [random = std::mt19937(6)](int from, int to) mutable {
-    return std::uniform_int_distribution<std::int64_t>(from, to)(random);
-  };
-}
-
 }  // namespace
 
 TEST_CASE("rows of a region that overlap are always found") {
-  auto draw = make_draw();
+  tests::Draw draw{std::mt19937(6)};
   int apart = 0;
   for (int i = 0; i < 20000; ++i) {
     const Region region{
@@ -66,7 +60,7 @@ TEST_CASE("rows of a region that overlap are always found") {
 }
 
 TEST_CASE("rows that lie in one another's order do not overlap") {
-  auto draw = make_draw();
+  tests::Draw draw{std::mt19937(6)};
   for (int i = 0; i < 2000; ++i) {
     const std::int64_t row_bytes = draw(1, 6);
     const std::int64_t step = row_bytes + draw(0, 5);
@@ -92,7 +86,7 @@ TEST_CASE("rows that lie in one another's order do not overlap") {
 }
 
 TEST_CASE("regions with a byte in common are always found, and in one grid no others") {
-  auto draw = make_draw();
+  tests::Draw draw{std::mt19937(6)};
   int exact = 0;
   int with_common = 0;
   for (int i = 0; i < 40000; ++i) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -12,7 +11,6 @@
 #include "common/base/files.hpp"
 #include "common/contract/regime.hpp"
 #include "common/contract/registry.hpp"
-#include "tests/catch.hpp"
 #include "tests/gpu_support.hpp"
 #include "tests/operations.hpp"
 #include "tests/repository.hpp"

@@ -1,8 +1,6 @@
 /// \file
 /// What a run sets out to do on a GPU of so much memory. No test here needs that GPU.
 
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "common/base/device.hpp"

@@ -20,6 +20,7 @@
 #include "tests/temporary_folder.hpp"
 
 using namespace rmsnorm::site;
+using tests::contains;
 
 namespace {
 
@@ -72,48 +73,45 @@ TEST_CASE("formulas reach the page as they were written") {
 
 TEST_CASE("tables keep their cells, and numbers stand to the right") {
   const std::string html = site_of("| a | b |\n|---|---:|\n| `x\\|y` | 1 |");
-  CHECK(
-      html.find("<th scope=\"col\">a</th>\n<th scope=\"col\" class=\"number\">b</th>") !=
-      std::string::npos);
-  CHECK(html.find("<td><code>x|y</code></td>\n<td class=\"number\">1</td>") != std::string::npos);
+  CHECK_THAT(html, contains("<th scope=\"col\">a</th>\n<th scope=\"col\" class=\"number\">b</th>"));
+  CHECK_THAT(html, contains("<td><code>x|y</code></td>\n<td class=\"number\">1</td>"));
   CHECK_THROWS_AS(site_of("| a |\n"), std::runtime_error);
 }
 
 TEST_CASE("code of a lesson stays Doxygen's to colour, and other code is shown as it is") {
   CHECK(site_of("```cpp\nint a;\n```") == "\\code{.cpp}\nint a;\n\\endcode");
-  CHECK(
-      site_of("```sh\nls <a>  # all\n```").find("ls &lt;a&gt;<span class=\"comment\">  # all") !=
-      std::string::npos);
-  CHECK(site_of("```sh\nsed 's/a/# b/'\n```").find("comment") == std::string::npos);
-  CHECK(site_of("```text\na message\n```").find("fragment prose") != std::string::npos);
-  CHECK(site_of("```text\ntwo  columns\n```").find("prose") == std::string::npos);
+  CHECK_THAT(
+      site_of("```sh\nls <a>  # all\n```"),
+      contains("ls &lt;a&gt;<span class=\"comment\">  # all"));
+  CHECK_THAT(site_of("```sh\nsed 's/a/# b/'\n```"), !contains("comment"));
+  CHECK_THAT(site_of("```text\na message\n```"), contains("fragment prose"));
+  CHECK_THAT(site_of("```text\ntwo  columns\n```"), !contains("prose"));
   CHECK_THROWS_AS(site_of("```cpp\nint a;\n"), std::runtime_error);
 }
 
 TEST_CASE("a message is broken where its page is, not where its source was") {
   const std::string wide(98, 'a');
-  CHECK(site_of("```text\n" + wide + "\nend\n```").find(wide + " end<") != std::string::npos);
-  CHECK(site_of("```text\nshort\nend\n```").find("short</div>") != std::string::npos);
-  CHECK(site_of("```text\n" + wide + "\n\nend\n```").find(wide + "</div>") != std::string::npos);
-  CHECK(site_of("```text\n" + wide + "\nb  end\n```").find(wide + "</div>") != std::string::npos);
+  CHECK_THAT(site_of("```text\n" + wide + "\nend\n```"), contains(wide + " end<"));
+  CHECK_THAT(site_of("```text\nshort\nend\n```"), contains("short</div>"));
+  CHECK_THAT(site_of("```text\n" + wide + "\n\nend\n```"), contains(wide + "</div>"));
+  CHECK_THAT(site_of("```text\n" + wide + "\nb  end\n```"), contains(wide + "</div>"));
 }
 
 TEST_CASE("a page of results says once what counted, and has no value where none was measured") {
   const auto results = results_pages(tests::top() / "plots/data");
   REQUIRE_FALSE(results.empty());
   const std::string& html = results[0].text;
-  CHECK(html.find("<caption>Counted by ncu on ") != std::string::npos);
+  CHECK_THAT(html, contains("<caption>Counted by ncu on "));
   const auto part = html.find(">A part of the lessons: ");
   REQUIRE(part != std::string::npos);
   CHECK(html.find(">Times: ") < part);
-  CHECK(html.find("on Counted by") == std::string::npos);
-  CHECK(html.find(", commit <code>") != std::string::npos);
-  CHECK(html.find('`') == std::string::npos);
-  CHECK(html.find("<td>-</td>") != std::string::npos);
-  CHECK(html.find("data-value=\"-1\"") == std::string::npos);
-  CHECK(
-      html.find("<td>262144</td>") != std::string::npos);  // what is shown whole is not said twice
-  CHECK(html.find("<td data-value=\"") != std::string::npos);
+  CHECK_THAT(html, !contains("on Counted by"));
+  CHECK_THAT(html, contains(", commit <code>"));
+  CHECK_THAT(html, !contains("`"));
+  CHECK_THAT(html, contains("<td>-</td>"));
+  CHECK_THAT(html, !contains("data-value=\"-1\""));
+  CHECK_THAT(html, contains("<td>262144</td>"));  // what is shown whole is not said twice
+  CHECK_THAT(html, contains("<td data-value=\""));
 }
 
 TEST_CASE("pictures for a light and a dark page, folds and headings are understood") {
@@ -147,21 +145,21 @@ TEST_CASE("a term is linked where it first occurs, also in the plural and over t
   CHECK(
       html.find("Two <a class=\"term\" href=\"g.html#s_term_warp\" title=\"32 threads.\">warps"
                 "</a> of a warp") == 0);
-  CHECK(html.find("title=\"memory of a block.\">shared\nmemory</a>") != std::string::npos);
-  CHECK(html.find("smsm") != std::string::npos);
-  CHECK(linker.link("warp L2 sm").find("#s_term_L2") != std::string::npos);
-  CHECK(linker.link("SMs").find("SMs</a>") != std::string::npos);
+  CHECK_THAT(html, contains("title=\"memory of a block.\">shared\nmemory</a>"));
+  CHECK_THAT(html, contains("smsm"));
+  CHECK_THAT(linker.link("warp L2 sm"), contains("#s_term_L2"));
+  CHECK_THAT(linker.link("SMs"), contains("SMs</a>"));
   const std::vector<Term> window = {{"window", "s_term_window", "16 bytes."}};
   CHECK(TermLinker(window, "g.html").link("On Windows") == "On Windows");
 }
 
 TEST_CASE("terms are not linked inside code, links, headings and what a click unfolds") {
   TermLinker linker(terms(), "g.html");
-  CHECK(
-      site_of("<details><summary>A warp</summary>\n\nb\n\n</details>", &linker).find("s_term") ==
-      std::string::npos);
-  CHECK(site_of("## A warp\n\n`warp` [a warp](b.md)", &linker).find("s_term") == std::string::npos);
-  CHECK(site_of("a warp", &linker).find("s_term_warp") != std::string::npos);
+  CHECK_THAT(
+      site_of("<details><summary>A warp</summary>\n\nb\n\n</details>", &linker),
+      !contains("s_term"));
+  CHECK_THAT(site_of("## A warp\n\n`warp` [a warp](b.md)", &linker), !contains("s_term"));
+  CHECK_THAT(site_of("a warp", &linker), contains("s_term_warp"));
 }
 
 TEST_CASE("a difference removes and adds as few lines as possible") {
@@ -187,9 +185,9 @@ TEST_CASE("unchanged lines far from a change are folded, and still there") {
 
 TEST_CASE("a difference has the colours of code") {
   const std::string html = difference_html(difference_of({}, {"int a = f(\"b\");  // c"}));
-  CHECK(html.find("<span class=\"keyword\">int</span> a = f(") != html.npos);
-  CHECK(html.find("<span class=\"stringliteral\">&quot;b&quot;</span>") != html.npos);
-  CHECK(html.find("<span class=\"comment\">// c</span>") != html.npos);
+  CHECK_THAT(html, contains("<span class=\"keyword\">int</span> a = f("));
+  CHECK_THAT(html, contains("<span class=\"stringliteral\">&quot;b&quot;</span>"));
+  CHECK_THAT(html, contains("<span class=\"comment\">// c</span>"));
 }
 
 TEST_CASE("a page leads to its file in the repository if the repository has an address") {

@@ -10,7 +10,6 @@
 
 #include "common/base/cuda_check.hpp"
 #include "common/base/exit_code.hpp"
-#include "common/contract/expected.hpp"
 #include "common/contract/registry.hpp"
 #include "common/operations/all_reduce.hpp"
 #include "common/operations/qk_norm_rotation.hpp"
@@ -18,7 +17,6 @@
 #include "common/tensors/workload.hpp"
 #include "common/verify/attempts.hpp"
 #include "common/verify/verifier.hpp"
-#include "tests/catch.hpp"
 #include "tests/faults.hpp"
 #include "tests/gpu_support.hpp"
 

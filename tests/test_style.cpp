@@ -1,7 +1,6 @@
 /// \file
 /// The form of the sources.
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <regex>

@@ -1,15 +1,13 @@
 /// \file
 /// The check that the pages' tables are those of the recorded results: that it can fail.
 
-#include <algorithm>
 #include <filesystem>
 #include <string>
 
 #include "common/base/files.hpp"
 #include "common/records/csv.hpp"
-#include "plots/arithmetic.hpp"
+#include "plots/cpu_device.hpp"
 #include "plots/machine.hpp"
-#include "plots/mutation.hpp"
 #include "plots/ranks.hpp"
 #include "plots/select.hpp"
 #include "plots/tables.hpp"

@@ -5,7 +5,6 @@
 #include <limits>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "common/contract/expected.hpp"
 #include "common/operations/rms_norm.hpp"

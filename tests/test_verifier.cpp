@@ -2,8 +2,6 @@
 /// The verifier, in host memory: what it accepts, what it rejects, and what it says. In the
 /// device's: test_device.cpp.
 
-#include <cmath>
-#include <string>
 #include <tuple>
 #include <vector>
 

@@ -10,6 +10,12 @@
 
 namespace rmsnorm {
 
+/// A text, or a list of values that can be packed.
+template <class T>
+concept Sequence = requires(T all) {
+  all.push_back(all.front());
+};
+
 /// Values one after the other. They are taken in the order in which they were put, as the same
 /// types.
 class Packed {
@@ -21,22 +27,30 @@ class Packed {
   /// Adds one at the end.
   template <class T>
   void put(const T& value) {
-    if constexpr (std::is_same_v<T, std::string>) {
+    if constexpr (Sequence<T>) {
       put(value.size());
-      bytes_ += value;
+      for (const auto& one : value) put(one);
     } else {
       static_assert(std::is_trivially_copyable_v<T>);
       bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
     }
   }
 
+  /// Adds several.
+  template <class First, class Second, class... More>
+  void put(const First& first, const Second& second, const More&... more) {
+    put(first);
+    put(second, more...);
+  }
+
   /// Takes the first that is left.
   template <class T>
   T take() {
-    if constexpr (std::is_same_v<T, std::string>) {
-      const auto size = take<std::size_t>();
-      at_ += size;
-      return bytes_.substr(at_ - size, size);
+    if constexpr (Sequence<T>) {
+      T all;
+      for (auto left = take<std::size_t>(); left > 0; --left)
+        all.push_back(take<typename T::value_type>());
+      return all;
     } else {
       T value;
       std::memcpy(&value, bytes_.data() + at_, sizeof value);

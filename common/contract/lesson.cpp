@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <string>
-
 namespace rmsnorm {
 
 std::string unsupported_types(const char* slug, const Problem& p) {

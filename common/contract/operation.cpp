@@ -15,8 +15,7 @@ std::int64_t bytes_of(const TensorSpec& tensor, const Sizes& sizes, const Types&
 }  // namespace
 
 int Operation::index_of(std::string_view tensor) const {
-  const auto found = std::find_if(
-      tensors.begin(), tensors.end(), [&](const TensorSpec& spec) { return spec.name == tensor; });
+  const auto found = std::ranges::find(tensors, tensor, &TensorSpec::name);
   if (found == tensors.end()) {
     throw std::logic_error(fmt::format("{} has no tensor {}", name, tensor));
   }

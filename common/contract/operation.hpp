@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,14 +77,14 @@ struct Checks {};
 ///
 /// What most operations have alike is inherited from here.
 struct CommonDescription {
-  using Derived = Checks<>;                            ///< nothing is derived
-  static constexpr std::nullptr_t kSizes = nullptr;    ///< rows and columns alone
-  static constexpr std::nullptr_t kScalars = nullptr;  ///< eps alone
-  static constexpr int kHiddenMultiple = 1;            ///< any number of columns
-  static constexpr bool kHasEps = true;                ///< eps is part of the formula
-  static constexpr bool kSameBits = false;             ///< launches may differ in their last bits
-  static constexpr bool kIsTyped = false;              ///< fp32 alone
-  static constexpr const char* kRegime = "";           ///< the five of most operations
+  using Derived = Checks<>;                                    ///< nothing is derived
+  static constexpr std::span<const SizeSpec> kSizes = {};      ///< rows and columns alone
+  static constexpr std::span<const ScalarSpec> kScalars = {};  ///< eps alone
+  static constexpr int kHiddenMultiple = 1;                    ///< any number of columns
+  static constexpr bool kHasEps = true;                        ///< eps is part of the formula
+  static constexpr bool kSameBits = false;    ///< launches may differ in their last bits
+  static constexpr bool kIsTyped = false;     ///< fp32 alone
+  static constexpr const char* kRegime = "";  ///< the five of most operations
   static constexpr std::nullptr_t bytes_to_move = nullptr;  ///< those of the matrices
 };
 template <class View>

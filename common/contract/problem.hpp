@@ -3,7 +3,6 @@
 /// One operation to do, as the harness knows it: tensors without a name.
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "common/contract/dtype.hpp"

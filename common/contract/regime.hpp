@@ -2,7 +2,6 @@
 /// \file
 /// Named shapes. A kernel's speed is always the speed in a regime: there is no other.
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -22,7 +22,7 @@ void add_implementation(Implementation implementation) {
 
 std::vector<Implementation> all_implementations() {
   std::vector<Implementation> all = registered();
-  std::sort(all.begin(), all.end(), [](const Implementation& a, const Implementation& b) {
+  std::ranges::sort(all, [](const Implementation& a, const Implementation& b) {
     const int by_slug = std::strcmp(a.slug, b.slug);
     return by_slug != 0 ? by_slug < 0 : std::strcmp(a.operation->name, b.operation->name) < 0;
   });
@@ -31,9 +31,8 @@ std::vector<Implementation> all_implementations() {
 
 std::vector<Implementation> find_implementations(
     const std::vector<Implementation>& among, const std::string& name) {
-  const bool is_number =
-      !name.empty() && name.size() <= 2 &&
-      std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const bool is_number = !name.empty() && name.size() <= 2 &&
+                         std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
   const std::string prefix = is_number ? (name.size() == 1 ? "0" : "") + name + "_" : name + "/";
 
   std::vector<Implementation> found;

@@ -122,7 +122,7 @@ double quantile(const std::vector<double>& sorted, double q) {
 }
 
 Timing summarise(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
+  std::ranges::sort(samples);
   const double median = quantile(samples, 0.5);
   const double range = quantile(samples, 0.9) - quantile(samples, 0.1);
   return Timing{

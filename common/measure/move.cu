@@ -61,7 +61,6 @@ __global__ void move_vectors(const __grid_constant__ Accesses accesses) {
 
 using Kernel = void (*)(Accesses);
 
-/// The kernel for so many loads.
 template <int kLoads = kMost>
 Kernel kernel_for(int loads) {
   if constexpr (kLoads > 0) {

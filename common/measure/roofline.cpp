@@ -81,7 +81,7 @@ Roof measure_roof(const Workload& workload, Cache cache, double min_seconds) {
   std::vector<double> trials;
   for (const LaunchOnSet& launch : launches)
     trials.push_back(in_seconds(launch, min_seconds / 10).median_us);
-  const auto fastest = std::min_element(trials.begin(), trials.end()) - trials.begin();
+  const auto fastest = std::ranges::min_element(trials) - trials.begin();
   const Timing timing = in_seconds(launches[static_cast<std::size_t>(fastest)], min_seconds);
   return {ratio_of(first), gbps(bytes, timing.median_us), timing.disturbed};
 }

@@ -128,24 +128,19 @@ struct Description<AllReduce> : CommonDescription {
   };
 
   /// A line is a row of one rank.
-  struct OfResidual {
+  struct OfResidual : Description<ResidualAdd>::OfResidual {
     static constexpr int kTensor = kResidual;
-    static constexpr Along kAlong = Along::row;
-    struct Sum {};
     static std::int64_t lines(const Problem& p) { return std::int64_t{p.rows} * p.more[kRanks]; }
     __host__ __device__ static std::int64_t index(
         const Problem& p, std::int64_t line, std::int64_t col) {
       return line * p.hidden + col;
     }
-    __host__ __device__ static void add(Sum&, const Sum&) {}
-    __host__ __device__ static Sum term(const Problem&, std::int64_t, std::int64_t) { return {}; }
     __host__ __device__ static Expected expected(
         const Problem& p, const Sum&, std::int64_t line, std::int64_t col, double) {
       const int rank = static_cast<int>(line / p.rows);
       const float sum = value(p, rank, line % p.rows, p.more[kLayers] - 1, col);
       return {sum, 0, std::fabs(sum)};
     }
-    static double bound(int, const Types&) { return 0; }
   };
   using Outputs = Checks<OfY, OfResidual>;
 };

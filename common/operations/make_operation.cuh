@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <span>
 #include <string_view>
 #include <type_traits>
-#include <vector>
 
 #include "common/base/cuda_check.hpp"
 #include "common/contract/operation.hpp"
@@ -93,7 +93,6 @@ struct Groups {
   }
 };
 
-/// Compares one member of a group.
 template <class Check>
 __host__ __device__ ElementCheck check_member(
     const Problem& before, const Problem& after, const Groups<Check>& groups,
@@ -107,7 +106,6 @@ __host__ __device__ ElementCheck check_member(
   return check;
 }
 
-/// Stores what one member of a group should be.
 template <class Check>
 __host__ __device__ void store_member(
     const Problem& p, const Groups<Check>& groups, const typename Check::Sum& sum,
@@ -319,17 +317,6 @@ void derive(Checks<Check...>, const Problem& p, [[maybe_unused]] Memory memory) 
   (derive_one<View, Check>(p, memory), ...);
 }
 
-/// What a description has of one kind: an array of so many at most, or null for none.
-template <int most, class T, std::size_t n>
-std::vector<T> to_vector(const T (&all)[n]) {
-  static_assert(n <= most, "there are more than a Problem has room for");
-  return {std::begin(all), std::end(all)};
-}
-template <int most, class T>
-std::vector<T> to_vector(std::nullptr_t) {
-  return {};
-}
-
 // What the harness takes for granted of a description.
 
 /// Whether what belongs to a row lies together: rows are the first side, or the first of a piece.
@@ -340,17 +327,9 @@ constexpr bool has_rows_first(const TensorSpec& tensor) {
   }
   return true;
 }
-template <std::size_t n>
-constexpr bool have_rows_first(const TensorSpec (&tensors)[n]) {
-  return std::all_of(std::begin(tensors), std::end(tensors), has_rows_first);
-}
 
 /// Whether a check can try all three values of each size.
-constexpr bool are_tried(std::nullptr_t) {
-  return true;
-}
-template <std::size_t n>
-constexpr bool are_tried(const SizeSpec (&sizes)[n]) {
+constexpr bool are_tried(std::span<const SizeSpec> sizes) {
   for (const SizeSpec& size : sizes) {
     for (const int value : size.values) {
       if (value < 1 || value > size.most) return false;
@@ -363,13 +342,19 @@ template <class View>
 const Operation& make_operation() {
   using D = Description<View>;
   static_assert(std::is_same_v<typename D::Of, View>, "Of is the struct that is described");
-  static_assert(have_rows_first(D::kTensors), "rows are the first side, or that of a piece");
+  static_assert(
+      std::all_of(std::begin(D::kTensors), std::end(D::kTensors), has_rows_first),
+      "rows are the first side, or that of a piece");
   static_assert(are_tried(D::kSizes), "a size has three values, each from 1 to the most");
+  static_assert(
+      std::size(D::kTensors) <= kMaxTensors && std::size(D::kSizes) <= kMaxSizes &&
+          std::size(D::kScalars) <= kMaxScalars,
+      "there are more than a Problem has room for");
   static const Operation operation = {
       .name = D::kName,
-      .tensors = to_vector<kMaxTensors, TensorSpec>(D::kTensors),
-      .sizes = to_vector<kMaxSizes, SizeSpec>(D::kSizes),
-      .scalars = to_vector<kMaxScalars, ScalarSpec>(D::kScalars),
+      .tensors = {std::begin(D::kTensors), std::end(D::kTensors)},
+      .sizes = {std::begin(D::kSizes), std::end(D::kSizes)},
+      .scalars = {std::begin(D::kScalars), std::end(D::kScalars)},
       .hidden_multiple = D::kHiddenMultiple,
       .has_eps = D::kHasEps,
       .same_bits = D::kSameBits,
@@ -386,9 +371,9 @@ const Operation& make_operation() {
 }  // namespace
 }  // namespace rmsnorm
 
-/// Compiles the operation that Description<View> is about, in namespace rmsnorm.
-#define RMSNORM_OPERATION(View)           \
-  template <>                             \
-  const Operation& operation_of<View>() { \
-    return make_operation<View>();        \
+/// Compiles the operation that Description<rmsnorm::View> is about.
+#define RMSNORM_OPERATION(View)                                      \
+  template <>                                                        \
+  const rmsnorm::Operation& rmsnorm::operation_of<rmsnorm::View>() { \
+    return make_operation<View>();                                   \
   }

@@ -1,8 +1,6 @@
 #include "common/operations/make_operation.cuh"
 #include "common/operations/rms_norm_fp8.hpp"
 
-namespace rmsnorm {
-
 RMSNORM_OPERATION(RmsNormE4m3)
 RMSNORM_OPERATION(RmsNormE4m3Twice)
 RMSNORM_OPERATION(RmsNormE4m3Row)
@@ -22,5 +20,3 @@ RMSNORM_OPERATION(ResidualAddE4m3Row)
 RMSNORM_OPERATION(ResidualAddE4m3RowTwice)
 RMSNORM_OPERATION(ResidualAddE4m3Group)
 RMSNORM_OPERATION(ResidualAddE4m3GroupTwice)
-
-}  // namespace rmsnorm

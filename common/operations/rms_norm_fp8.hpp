@@ -281,17 +281,12 @@ struct Description<RmsNormFp8<kType, kScaling, kRounding, kNormed>>
     return {rounded(p.dtype, least), rounded(p.dtype, most)};  // it keeps their order
   }
 
-  struct OfRow {
-    static constexpr Along kAlong = Along::row;
-    using Sum = Description<RmsNorm>::OfY::Sum;
-    __host__ __device__ static void add(Sum& sum, const Sum& more) { sum.squares += more.squares; }
+  /// Its bound is that of a norm: what follows is exact, or one of two roundings that are both
+  /// expected.
+  struct OfRow : Description<RmsNorm>::OfY {
     __host__ __device__ static Sum term(const Problem& p, std::int64_t row, std::int64_t col) {
       using Norm = std::conditional_t<kAdds, ResidualAdd, RmsNorm>;
       return Description<Norm>::OfY::term(p, row, col);
-    }
-    /// Of a norm. What follows is exact, or one of two roundings that are both expected.
-    static double bound(int additions, const Types& types) {
-      return rms_norm_bound(additions, types);
     }
   };
 

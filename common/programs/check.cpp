@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -12,7 +11,6 @@
 #include <filesystem>
 #include <set>
 #include <sstream>
-#include <string>
 #include <string_view>
 #include <utility>
 

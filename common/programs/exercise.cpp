@@ -8,8 +8,6 @@
 #include <exception>
 #include <iterator>
 #include <optional>
-#include <string>
-#include <string_view>
 
 #include "common/base/exit_code.hpp"
 #include "common/base/terminal.hpp"
@@ -140,8 +138,7 @@ std::vector<Counted> counted_of(const Exercise& exercise) {
   for (const auto* goals : {&exercise.goals, &exercise.within}) {
     for (const Goal& goal : *goals) {
       const Shape shape = shape_of(goal, exercise);
-      const bool is_new = std::none_of(
-          all.begin(), all.end(), [&](const Counted& counted) { return counted.shape == shape; });
+      const bool is_new = std::ranges::find(all, shape, &Counted::shape) == all.end();
       if (is_new) all.push_back({shape, exercise.types});
     }
   }
@@ -152,7 +149,7 @@ std::vector<Counted> counted_of(const Exercise& exercise) {
 bool reaches_all(const Exercise& exercise, const std::vector<Watched>& launches) {
   const auto launch_of = [&](const Goal& goal) -> const Watched& {
     const Shape shape = shape_of(goal, exercise);
-    return *std::find_if(launches.begin(), launches.end(), [&](const Watched& launch) {
+    return *std::ranges::find_if(launches, [&](const Watched& launch) {
       return launch.rows == shape.rows && launch.hidden == shape.hidden;
     });
   };
@@ -196,7 +193,6 @@ GauntletResult run(
   return all;
 }
 
-/// Checks a kernel and says how it went.
 ExitCode check(const Implementation& kernel, const Exercise& exercise, bool goals_alone) {
   const std::vector<Counted> counted = counted_of(exercise);
   const GauntletResult verdict = run(kernel, counted, goals_alone);
@@ -257,7 +253,7 @@ Outcome judge(const Goal& goal, const Watched& launch) {
   }
   // The worst first, or what adds most; where they are equal, in the order of the source.
   const bool smallest_first = is_of_worst_line(goal.quantity) && goal.bound == Goal::at_least;
-  std::stable_sort(parts.begin(), parts.end(), [&](const auto& a, const auto& b) {
+  std::ranges::stable_sort(parts, [&](const auto& a, const auto& b) {
     return smallest_first ? a.first < b.first : a.first > b.first;
   });
 

@@ -6,10 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <limits>
-#include <map>
 #include <string_view>
 
 #include "common/base/device.hpp"
@@ -59,13 +57,12 @@ auto all_named(
     }
     for (const auto& item : found) {
       const auto is_it = [&](const auto& other) { return name_of(other) == name_of(item); };
-      if (std::none_of(chosen.begin(), chosen.end(), is_it)) chosen.push_back(item);
+      if (std::ranges::none_of(chosen, is_it)) chosen.push_back(item);
     }
   }
   return chosen;
 }
 
-/// The regimes and the sweeps.
 std::vector<Regime> all_regimes() {
   std::vector<Regime> all = regimes();
   all.insert(all.end(), sweeps().begin(), sweeps().end());
@@ -108,7 +105,7 @@ std::vector<Implementation> of_operation(
   for (const Implementation& implementation : among) {
     const std::string operation = implementation.operation->name;
     if (operation == name) chosen.push_back(implementation);
-    if (std::count(known.begin(), known.end(), operation) == 0) known.push_back(operation);
+    if (std::ranges::count(known, operation) == 0) known.push_back(operation);
   }
   if (!chosen.empty()) return chosen;
   throw CLI::ValidationError(
@@ -169,15 +166,13 @@ CLI::Validator finite_in(double lowest, double highest, const std::string& compl
   return CLI::Validator(check, "NUMBER");
 }
 
-/// Whether all are kernels of one lesson.
 bool are_one_lesson(const std::vector<Implementation>& all) {
   const auto lesson = [](const Implementation& one) {
     const std::string_view slug = one.slug;
     return slug.substr(0, slug.find('/'));
   };
-  return std::all_of(all.begin(), all.end(), [&](const Implementation& one) {
-    return lesson(one) == lesson(all.front());
-  });
+  return std::ranges::all_of(
+      all, [&](const Implementation& one) { return lesson(one) == lesson(all.front()); });
 }
 
 /// Narrows the options to what a prediction is about.
@@ -205,7 +200,7 @@ std::vector<Types> types_for(
   const auto is_this = [&](const Regime& other) { return other.name == regime.name; };
   if (!implementation.is_typed) return {kFp32};
   if (regime.name == kUnalignedSweep) return {kBf16};
-  if (std::none_of(regimes().begin(), regimes().end(), is_this)) return {kFp32};
+  if (std::ranges::none_of(regimes(), is_this)) return {kFp32};
   if (options.predicted) return {kBf16, kFp32};
   return {kFp32, kBf16, kFp16};
 }

@@ -45,7 +45,7 @@ void Output::add(const Finding& finding) {
   }
   const std::pair known(result.implementation, finding.remark);
   if (result.verdict == Verdict::unsupported &&
-      std::find(unsupported_.begin(), unsupported_.end(), known) == unsupported_.end()) {
+      std::ranges::find(unsupported_, known) == unsupported_.end()) {
     unsupported_.push_back(known);
   }
 }
@@ -135,8 +135,8 @@ std::string Output::unsupported() const {
   constexpr std::size_t kMost = 4;
   std::vector<std::string> names, reasons;
   for (const auto& [name, reason] : unsupported_) {
-    if (std::count(names.begin(), names.end(), name) == 0) names.push_back(name);
-    if (std::count(reasons.begin(), reasons.end(), reason) == 0) reasons.push_back(reason);
+    if (std::ranges::count(names, name) == 0) names.push_back(name);
+    if (std::ranges::count(reasons, reason) == 0) reasons.push_back(reason);
   }
   if (reasons.empty()) return "";
   return reasons.size() <= kMost

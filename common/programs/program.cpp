@@ -72,7 +72,6 @@ ExitCode stopped(const std::string& why) {
   return kNoDevice;
 }
 
-/// Makes the schedule and carries it out.
 ExitCode run_schedule(const Options& options, const std::optional<Gpu>& gpu, Output& output) {
   try {
     const Schedule schedule = make_schedule(options, gpu);

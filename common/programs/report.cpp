@@ -9,7 +9,6 @@
 namespace rmsnorm {
 namespace {
 
-/// Whether there is no clock where it ran.
 bool has_no_clock(const Result& r) {
   return r.device == "cpu" || r.device == "CPU device";
 }
@@ -56,10 +55,7 @@ std::string implementation_list(const std::vector<Implementation>& implementatio
 }
 
 std::string tally(const std::vector<Result>& results) {
-  const auto count = [&](Verdict verdict) {
-    return std::count_if(
-        results.begin(), results.end(), [&](const Result& r) { return r.verdict == verdict; });
-  };
+  const auto count = [&](Verdict v) { return std::ranges::count(results, v, &Result::verdict); };
   return fmt::format(
       "{} results: {} pass, {} fail, {} unsupported", results.size(), count(Verdict::pass),
       count(Verdict::fail), count(Verdict::unsupported));

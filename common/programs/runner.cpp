@@ -18,7 +18,6 @@ namespace {
 /// The CPU device watches problems up to this many elements: a larger one takes it too long.
 constexpr std::int64_t kElementsToWatch = std::int64_t{1} << 22;
 
-/// One job being done.
 class Runner {
  public:
   Runner(const Job& job, const std::optional<Gpu>& gpu, double min_seconds, Output& output)

@@ -42,7 +42,6 @@ std::array<int, kMaxSizes> chosen_sizes(const Options& options, const Operation&
   return more;
 }
 
-/// Makes a schedule, regime by regime.
 class Scheduler {
  public:
   Scheduler(const Options& options, const std::optional<Gpu>& gpu) : options_(options), gpu_(gpu) {}
@@ -71,9 +70,8 @@ class Scheduler {
  private:
   /// Is another operation to be run, too?
   bool has_others(const Implementation& implementation) const {
-    return std::any_of(
-        options_.implementations.begin(), options_.implementations.end(),
-        [&](const Implementation& other) { return other.operation != implementation.operation; });
+    const auto is_other = [&](const Operation* other) { return other != implementation.operation; };
+    return std::ranges::any_of(options_.implementations, is_other, &Implementation::operation);
   }
 
   void add_host_job(const Implementation& implementation, const Regime& regime, Shape wanted) {
@@ -147,7 +145,7 @@ class Scheduler {
         "{} is the same small problem as {} here: {} x {}", regime.name, seen->second, shape.rows,
         shape.hidden);
     if (seen->second != regime.name &&
-        std::find(schedule_.notes.begin(), schedule_.notes.end(), note) == schedule_.notes.end()) {
+        std::ranges::find(schedule_.notes, note) == schedule_.notes.end()) {
       schedule_.notes.push_back(note);
     }
     return true;
@@ -214,9 +212,8 @@ Shape shape_here(
     return Shape{std::max(1, shape.rows / lines), shape.hidden};
   };
   if (!is_cpu_device()) return in_rows(wanted);
-  const bool has_variants = std::any_of(
-      options.implementations.begin(), options.implementations.end(),
-      [](const Implementation& one) { return is_variant(one.slug); });
+  const bool has_variants =
+      std::ranges::any_of(options.implementations, is_variant, &Implementation::slug);
   return in_rows(
       options.summary && !has_variants ? small_version(wanted, 8) : small_version(wanted));
 }

@@ -49,7 +49,7 @@ Cells costs_of(const Watched* launch) {
 }
 
 const Watched* launch_of(const Result& r, const std::vector<Watched>& launches) {
-  const auto found = std::find_if(launches.begin(), launches.end(), [&](const Watched& launch) {
+  const auto found = std::ranges::find_if(launches, [&](const Watched& launch) {
     return launch.implementation == r.implementation && launch.operation == r.operation &&
            launch.regime == r.regime && to_string(launch.types) == r.dtype &&
            launch.rows == r.rows && launch.hidden == r.hidden && launch.sizes == r.sizes;
@@ -81,12 +81,6 @@ std::string shape_text(std::int64_t rows, std::int64_t hidden) {
   return fmt::format("{} x {}", rows, hidden);
 }
 
-/// Whether it is a lesson's own kernel, and no variant, library or kernel of the reader's.
-bool is_lesson(const Result& r) {
-  const char first = r.implementation.empty() ? ' ' : r.implementation[0];
-  return first >= '0' && first <= '9' && !is_variant(r.implementation);
-}
-
 bool has_column(const Result& r) {
   return !is_sweep(r.regime) && r.regime != kCustomRegime && r.dtype != "fp16" && r.cache;
 }
@@ -105,7 +99,7 @@ std::string time_or_share(const Result& r) {
 /// The place of a name in a list, to which it is added if it is not there.
 template <class Name>
 std::size_t place_in(std::vector<Name>& names, const Name& name) {
-  const auto found = std::find(names.begin(), names.end(), name);
+  const auto found = std::ranges::find(names, name);
   if (found != names.end()) return found - names.begin();
   names.push_back(name);
   return names.size() - 1;
@@ -226,7 +220,8 @@ std::string run_table(
     const std::vector<Result>& results, const std::vector<Watched>& launches, bool colour) {
   std::vector<std::string> operations;  // those of lessons or, where there are none, all
   for (const Result& r : results) {
-    if (is_lesson(r)) place_in(operations, r.operation);
+    const bool is_own = is_lesson(r.implementation) && !is_variant(r.implementation);
+    if (is_own) place_in(operations, r.operation);
   }
   const bool any_lesson = !operations.empty();
   std::vector<std::pair<std::string, std::string>> columns;  // regime, state of the cache
@@ -234,14 +229,12 @@ std::string run_table(
   std::set<std::string> disturbed;
   for (const Result& r : results) {
     const bool is_wrong = r.verdict == Verdict::fail;
-    const bool has_line =
-        !is_variant(r.implementation) &&
-        (!any_lesson || std::count(operations.begin(), operations.end(), r.operation));
+    const bool has_line = !is_variant(r.implementation) &&
+                          (!any_lesson || std::ranges::count(operations, r.operation));
     if (!has_line && !is_wrong) continue;
     std::vector<Line>& here = lines[place_in(operations, r.operation)];
     const std::string name = r.cache ? with_dtype(r.implementation, r.dtype) : r.implementation;
-    auto line =
-        std::find_if(here.begin(), here.end(), [&](const Line& l) { return l.name == name; });
+    auto line = std::ranges::find(here, name, &Line::name);
     if (line == here.end()) line = here.insert(line, {.name = name});
     line->verdict = worse(line->verdict, r.verdict);
     if (line->launch == nullptr) line->launch = launch_of(r, launches);

@@ -6,10 +6,8 @@
 #include <cmath>
 #include <filesystem>
 #include <sstream>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "common/base/files.hpp"
 #include "common/base/terminal.hpp"
@@ -69,9 +67,7 @@ std::string by_tensor(const Watched& launch, double RowCost::*bytes) {
   std::vector<std::pair<std::string, RowCost>> tensors;
   RowCost all;
   for (const LineCount& line : launch.counts.lines) {
-    auto of_line = std::find_if(tensors.begin(), tensors.end(), [&](const auto& tensor) {
-      return tensor.first == line.what;
-    });
+    auto of_line = std::ranges::find(tensors, line.what, &std::pair<std::string, RowCost>::first);
     if (of_line == tensors.end()) of_line = tensors.insert(of_line, {line.what, {}});
     add(line, launch.rows, of_line->second);
     add(line, launch.rows, all);
@@ -156,7 +152,7 @@ std::string difference_from_prediction(const Watched& launch) {
 
 std::string line_table(const Watched& launch, int columns) {
   std::vector<LineCount> lines = launch.counts.lines;
-  std::sort(lines.begin(), lines.end(), is_worse);
+  std::ranges::sort(lines, is_worse);
   const std::int64_t blocks = launch.counts.blocks;
   std::string table = fmt::format(
       "\n{} in {}, {} x {}: what each line asks for in a launch of {} block{}\n",

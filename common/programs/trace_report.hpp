@@ -3,7 +3,6 @@
 /// What the CPU device counted, as tables that people can read.
 
 #include <string>
-#include <vector>
 
 #include "common/cpu_device/interface/watching.hpp"
 #include "common/records/row_cost.hpp"

@@ -124,7 +124,7 @@ std::vector<TraceRow> read_trace(const std::filesystem::path& file) {
   for (const TraceRow& row : rows) {
     ++line;
     const std::string& kind = row.count.kind;
-    if (std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds)) continue;
+    if (std::ranges::find(kKinds, kind) != std::end(kKinds)) continue;
     throw csv::field_error(file, line, kKindField, kind, "is not a kind of operation");
   }
   return rows;

@@ -1,17 +1,12 @@
 #include "common/records/result.hpp"
 
+#include <array>
+
 namespace rmsnorm {
 
 const char* to_string(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::pass:
-      return "pass";
-    case Verdict::fail:
-      return "fail";
-    case Verdict::unsupported:
-      return "unsupported";
-  }
-  return "";
+  static constexpr std::array kNames{"pass", "fail", "unsupported"};
+  return kNames.at(static_cast<std::size_t>(verdict));
 }
 
 const char* to_string(Disturbance disturbance) {
@@ -20,6 +15,10 @@ const char* to_string(Disturbance disturbance) {
 
 const char* in_words(Disturbance disturbance) {
   return disturbance == Disturbance::power ? "at the power cap" : "at the heat cap";
+}
+
+bool is_lesson(std::string_view implementation) {
+  return !implementation.empty() && implementation[0] >= '0' && implementation[0] <= '9';
 }
 
 bool is_variant(std::string_view slug) {

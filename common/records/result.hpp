@@ -70,6 +70,9 @@ struct Result {
   std::string date = {};     ///< UTC, YYYY-MM-DD
 };
 
+/// Whether the name is a lesson's, or that of a variant of one.
+bool is_lesson(std::string_view implementation);
+
 /// Whether the slug names a second kernel of a lesson, as in "02_naive/thread_per_row".
 bool is_variant(std::string_view slug);
 

@@ -1,7 +1,6 @@
 #include "common/records/row_cost.hpp"
 
 #include <algorithm>
-#include <cstdint>
 
 namespace rmsnorm {
 

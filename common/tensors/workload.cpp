@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <stdexcept>
 
 #include "common/base/cuda_check.hpp"
@@ -209,32 +208,25 @@ std::string Workload::complaint_about_guards() const {
 }
 
 std::string Workload::complaint_about_places() const {
-  for (const TensorSpec& tensor : operation_.tensors) {
-    if (tensor.places == std::string_view()) continue;
-    if (std::string complaint = complaint_about_places(tensor); !complaint.empty()) {
-      return complaint;
+  for (const TensorSpec& spec : operation_.tensors) {
+    if (spec.places == std::string_view()) continue;
+    const Side& first = *spec.sides.begin();
+    const std::int64_t number = first.length(sizes_of(operation_, spec_));
+    std::vector<bool> is_chosen(static_cast<std::size_t>(number));
+    for (const int place : tensor(spec.places).integers()) {
+      is_chosen.at(static_cast<std::size_t>(place)) = true;
     }
-  }
-  return "";
-}
-
-std::string Workload::complaint_about_places(const TensorSpec& tensor) const {
-  const Side& first = *tensor.sides.begin();
-  const std::int64_t number = first.length(sizes_of(operation_, spec_));
-  std::vector<bool> is_chosen(static_cast<std::size_t>(number));
-  for (const int place : this->tensor(tensor.places).integers()) {
-    is_chosen.at(static_cast<std::size_t>(place)) = true;
-  }
-  const GuardedTensor& written = this->tensor(tensor.name);
-  const std::size_t elements = written.size() / is_chosen.size();
-  const auto* const data = static_cast<const std::byte*>(written.data());
-  for (std::size_t place = 0; place < is_chosen.size(); ++place) {
-    if (is_chosen[place]) continue;
-    const std::byte* const here = data + place * elements * bytes_of(written.dtype());
-    const std::vector<float> now = to_floats(here, written.dtype(), elements);
-    if (std::all_of(now.begin(), now.end(), is_poison)) continue;
-    return fmt::format(
-        "wrote {}'s {} {}, which is none of {}", tensor.name, first.one, place, tensor.places);
+    const GuardedTensor& written = tensor(spec.name);
+    const std::size_t elements = written.size() / is_chosen.size();
+    const auto* const data = static_cast<const std::byte*>(written.data());
+    for (std::size_t place = 0; place < is_chosen.size(); ++place) {
+      if (is_chosen[place]) continue;
+      const std::byte* const here = data + place * elements * bytes_of(written.dtype());
+      const std::vector<float> now = to_floats(here, written.dtype(), elements);
+      if (std::ranges::all_of(now, is_poison)) continue;
+      return fmt::format(
+          "wrote {}'s {} {}, which is none of {}", spec.name, first.one, place, spec.places);
+    }
   }
   return "";
 }
@@ -329,9 +321,9 @@ std::string complaint_about_guards(
       const std::vector<float> guard =
           to_floats(tensor.guard(side, piece), tensor.dtype(), elements);
       const auto is_overwritten = [](float value) { return !is_poison(value); };
-      const auto overwritten = std::count_if(guard.begin(), guard.end(), is_overwritten);
+      const auto overwritten = std::ranges::count_if(guard, is_overwritten);
       if (overwritten == 0) continue;
-      const auto first = std::find_if(guard.begin(), guard.end(), is_overwritten) - guard.begin();
+      const auto first = std::ranges::find_if(guard, is_overwritten) - guard.begin();
       return side == 0 ? fmt::format("wrote {} elements before the start of {}", overwritten, of)
                        : fmt::format(
                              "wrote {} elements after the end of {}, the first at {}[{} + {}]",

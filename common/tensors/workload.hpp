@@ -107,7 +107,6 @@ class Workload {
   struct Elsewhere {};
   Workload(const Workload& other, Elsewhere);
   void allocate();
-  std::string complaint_about_places(const TensorSpec& tensor) const;
 
   const Operation& operation_;
   WorkloadSpec spec_;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <initializer_list>
-#include <string_view>
 
 namespace rmsnorm {
 namespace {
@@ -39,87 +38,64 @@ bool is_in_second(int row) {
   return row % 2 == 0;
 }
 
-/// Whose sum is 0, too, if each of several inputs has them,
-const Values& zeros() {
-  static const Values values = {"zeros in every second row", [](float x, Shape at, Shape) {
-                                  return is_in_second(at.rows) ? std::copysign(0.0f, x) : x;
-                                }};
-  return values;
+/// In every second row, other numbers.
+Values in_second_rows(const char* name, float (*change)(float)) {
+  return {name, [=](float x, Shape at, Shape) { return is_in_second(at.rows) ? change(x) : x; }};
 }
+
+/// Whose sum is 0, too, if each of several inputs has them,
+const Values kZeros =
+    in_second_rows("zeros in every second row", [](float x) { return std::copysign(0.0f, x); });
 
 /// or whose squares fp32 cannot hold.
-const Values& tiny() {
-  static const Values values = {"every second row tiny", [](float x, Shape at, Shape) {
-                                  return is_in_second(at.rows) ? x * 1e-30f : x;
-                                }};
-  return values;
-}
+const Values kTiny = in_second_rows("every second row tiny", [](float x) { return x * 1e-30f; });
 
-const std::vector<Values>& all_values() {
-  static const std::vector<Values> values = {
-      {"a NaN in one row",
-       [](float x, Shape at, Shape of) {
-         return at.rows == 7 % of.rows && at.hidden == 99 % of.hidden ? NAN : x;
-       },
-       "",
-       {},
-       false,
-       true},
-      {"an Inf in every third row",
-       [](float x, Shape at, Shape of) {
-         return at.rows % 3 == 0 && at.hidden == at.rows % of.hidden ? INFINITY : x;
-       },
-       "",
-       {},
-       true},
-      zeros(),
-      {"every second row large",
-       [](float x, Shape at, Shape) { return is_in_second(at.rows) ? x * 1e15f : x; }},
-      tiny(),
-      // Beside every row, once, rows that nobody may look at.
-      {"NaN in every even row", [](float x, Shape at, Shape) { return at.rows % 2 == 0 ? NAN : x; },
-       "", 0.0f},
-      // What is 0 need not be multiplied, but for this.
-      {"zeros in every second row and every third weight NaN",
-       [](float x, Shape at, Shape) { return is_in_second(at.rows) ? 0 : x; }, "", NAN},
-      {"NaN in every odd row", [](float x, Shape at, Shape) { return at.rows % 2 != 0 ? NAN : x; }},
-      // Where all additions round in the same direction.
-      {"one number in every row",
-       [](float, Shape at, Shape) { return 0.7f + 0.013f * static_cast<float>(at.rows); }},
-      // As a mask has it: most threads, and all lanes of some warps, have nothing else.
-      {"-Inf but for the last column of every second row",
-       [](float x, Shape at, Shape of) {
-         return is_in_second(at.rows) && at.hidden < of.hidden - 1 ? -INFINITY : x;
-       }},
-      // A mean of squares is no longer near the variance.
-      {"every second row far from 0",
-       [](float x, Shape at, Shape) { return is_in_second(at.rows) ? x + 1000 : x; }},
-      {"a row whose sum is beyond fp32",
-       [](float x, Shape at, Shape of) { return at.rows == 2 % of.rows ? 1e30f : x; },
-       "",
-       {},
-       true},
-      // Whose exponentials have all sizes that fp32 has.
-      {"every second row up to 100",
-       [](float x, Shape at, Shape) { return is_in_second(at.rows) ? x * 100 : x; }},
-  };
-  return values;
-}
+const std::vector<Values> kAllValues = {
+    {.name = "a NaN in one row",
+     .change =
+         [](float x, Shape at, Shape of) {
+           return at.rows == 7 % of.rows && at.hidden == 99 % of.hidden ? NAN : x;
+         },
+     .is_one_nan = true},
+    {.name = "an Inf in every third row",
+     .change =
+         [](float x, Shape at, Shape of) {
+           return at.rows % 3 == 0 && at.hidden == at.rows % of.hidden ? INFINITY : x;
+         },
+     .sums_to_inf = true},
+    kZeros,
+    in_second_rows("every second row large", [](float x) { return x * 1e15f; }),
+    kTiny,
+    // Beside every row, once, rows that nobody may look at.
+    {"NaN in every even row", [](float x, Shape at, Shape) { return at.rows % 2 == 0 ? NAN : x; },
+     "", 0.0f},
+    // What is 0 need not be multiplied, but for this.
+    {"zeros in every second row and every third weight NaN",
+     [](float x, Shape at, Shape) { return is_in_second(at.rows) ? 0 : x; }, "", NAN},
+    {"NaN in every odd row", [](float x, Shape at, Shape) { return at.rows % 2 != 0 ? NAN : x; }},
+    // Where all additions round in the same direction.
+    {"one number in every row",
+     [](float, Shape at, Shape) { return 0.7f + 0.013f * static_cast<float>(at.rows); }},
+    // As a mask has it: most threads, and all lanes of some warps, have nothing else.
+    {"-Inf but for the last column of every second row",
+     [](float x, Shape at, Shape of) {
+       return is_in_second(at.rows) && at.hidden < of.hidden - 1 ? -INFINITY : x;
+     }},
+    // A mean of squares is no longer near the variance.
+    in_second_rows("every second row far from 0", [](float x) { return x + 1000; }),
+    {.name = "a row whose sum is beyond fp32",
+     .change = [](float x, Shape at, Shape of) { return at.rows == 2 % of.rows ? 1e30f : x; },
+     .sums_to_inf = true},
+    // Whose exponentials have all sizes that fp32 has.
+    in_second_rows("every second row up to 100", [](float x) { return x * 100; }),
+};
 
 /// Whose squares are normal numbers, and less than an eps that somebody may add unasked.
-const Values& small() {
-  static const Values values = {
-      "every row small", [](float x, Shape, Shape) { return x * 1e-15f; }};
-  return values;
-}
+const Values kEveryRowSmall = {"every row small", [](float x, Shape, Shape) { return x * 1e-15f; }};
 
 /// Whose squares fp16 cannot hold.
-const Values& large_fp16() {
-  static const Values values = {
-      "every second row near the end of fp16",
-      [](float x, Shape at, Shape) { return is_in_second(at.rows) ? x * 8000 : x; }};
-  return values;
-}
+const Values kLargeFp16 =
+    in_second_rows("every second row near the end of fp16", [](float x) { return x * 8000; });
 
 /// A number that is no number, alone, at one end of one row or in its middle: it may change no
 /// other row, and nothing may lose it.
@@ -128,16 +104,15 @@ std::vector<Values> single_values() {
   for (const float number : {NAN, INFINITY}) {
     for (const auto& [place, name] : {std::pair(0, "first"), {1, "middle"}, {2, "last"}}) {
       values.push_back(
-          {fmt::format(
+          {.name = fmt::format(
                "one {} in the {} column of a row", std::isnan(number) ? "NaN" : "Inf", name),
-           [number, place](float x, Shape at, Shape of) {
-             const int col = place * (of.hidden - 1) / 2;
-             return at.rows == of.rows / 2 && at.hidden == col ? number : x;
-           },
-           "",
-           {},
-           std::isinf(number),
-           std::isnan(number)});
+           .change =
+               [number, place](float x, Shape at, Shape of) {
+                 const int col = place * (of.hidden - 1) / 2;
+                 return at.rows == of.rows / 2 && at.hidden == col ? number : x;
+               },
+           .sums_to_inf = std::isinf(number),
+           .is_one_nan = std::isnan(number)});
     }
   }
   return values;
@@ -145,14 +120,11 @@ std::vector<Values> single_values() {
 
 /// Each row has a number whose square is next to what fp32, or a fast division, can hold: from
 /// 2^125 to less than 2^128.
-const Values& large_squares() {
-  static const Values values = {
-      "a number near 2^63 in every row", [](float x, Shape at, Shape of) {
-        const float exponent = 62.6f + 0.26f * static_cast<float>(at.rows % 5);
-        return at.hidden == at.rows % of.hidden ? std::copysign(std::exp2(exponent), x) : x;
-      }};
-  return values;
-}
+const Values kLargeSquares = {
+    "a number near 2^63 in every row", [](float x, Shape at, Shape of) {
+      const float exponent = 62.6f + 0.26f * static_cast<float>(at.rows % 5);
+      return at.hidden == at.rows % of.hidden ? std::copysign(std::exp2(exponent), x) : x;
+    }};
 
 /// Squares that a sum of the first one, or of the last, swallows: each is a little less than half a
 /// step of it, so all roundings go the same way. A chain of additions is then off by as much as it
@@ -170,19 +142,16 @@ std::vector<Values> swallowed_squares() {
 }
 
 /// What overflows where the weight comes before the norm.
-const Values& large_weights() {
-  static const Values values = {
-      "1e18 in every second row and every third weight 1e25",
-      [](float x, Shape at, Shape) { return is_in_second(at.rows) ? std::copysign(1e18f, x) : x; },
-      "", 1e25f};
-  return values;
-}
+const Values kLargeWeights = {
+    "1e18 in every second row and every third weight 1e25",
+    [](float x, Shape at, Shape) { return is_in_second(at.rows) ? std::copysign(1e18f, x) : x; },
+    "", 1e25f};
 
 constexpr const char* kAllInputs = "all inputs";
 
 /// Has the operation more than one?
 bool has_inputs(const Operation& operation) {
-  return std::count_if(operation.tensors.begin(), operation.tensors.end(), is_input_matrix) > 1;
+  return std::ranges::count_if(operation.tensors, is_input_matrix) > 1;
 }
 
 /// Is it an input that has an element for each column, and those alone?
@@ -190,7 +159,6 @@ bool is_weight_like(const TensorSpec& tensor) {
   return tensor.role == Role::input && tensor.sides.size() == 1 && tensor.sides.has(side::hidden);
 }
 
-/// Problems of one implementation.
 class Attempts {
  public:
   explicit Attempts(const Operation& operation, Memory memory)
@@ -251,9 +219,9 @@ class Attempts {
     }
   }
   void add_values(const WorkloadSpec& spec) {
-    add_values(spec, all_values());
+    add_values(spec, kAllValues);
     if (has_inputs(operation_)) {
-      for (Values values : {zeros(), tiny()}) {
+      for (Values values : {kZeros, kTiny}) {
         values.is_of_all = true;
         add(spec, values);
       }
@@ -261,7 +229,7 @@ class Attempts {
     const auto is_weight = [&](const TensorSpec& tensor) {
       return is_weight_like(tensor) && is_there(tensor, spec.types);
     };
-    if (std::none_of(operation_.tensors.begin(), operation_.tensors.end(), is_weight)) return;
+    if (std::ranges::none_of(operation_.tensors, is_weight)) return;
     for (const float weight : {NAN, INFINITY}) add(spec, every_third_weight(weight));
   }
 
@@ -367,11 +335,11 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
   read(", on ", "%d", &multiprocessors);
   int bytes = 0;
   read(", with tensors that begin ", "%d", &bytes);
-  std::vector<Values> every_values = all_values();
+  std::vector<Values> every_values = kAllValues;
   for (const Values& values : single_values()) every_values.push_back(values);
   for (const Values& values : swallowed_squares()) every_values.push_back(values);
   every_values.insert(
-      every_values.end(), {Values{}, small(), large_fp16(), large_squares(), large_weights()});
+      every_values.end(), {Values{}, kEveryRowSmall, kLargeFp16, kLargeSquares, kLargeWeights});
   float number = 0;
   if (read(", every third weight ", "%f", &number)) {
     every_values.push_back(every_third_weight(number));
@@ -437,7 +405,7 @@ std::vector<Attempt> with_other_values(const Operation& operation, const Workloa
   Attempts attempts(operation, spec.memory);
   attempts.add_values(spec);
   attempts.add_eps({0.0f, 1.0f, 1e30f}, spec);
-  if (spec.types.dtype == Dtype::fp16) attempts.add(spec, large_fp16());
+  if (spec.types.dtype == Dtype::fp16) attempts.add(spec, kLargeFp16);
   return attempts.all;
 }
 
@@ -491,8 +459,8 @@ std::vector<Attempt> attempts_for(
     attempts.add_values({.rows = 5, .hidden = hidden}, single_values());
   }
   for (const int hidden : {1, 2, 3, 37, 1000}) {
-    attempts.add_values({.rows = 9, .hidden = hidden}, {large_squares()});
-    attempts.add({.rows = 9, .hidden = hidden}, large_weights());
+    attempts.add_values({.rows = 9, .hidden = hidden}, {kLargeSquares});
+    attempts.add({.rows = 9, .hidden = hidden}, kLargeWeights);
   }
   for (const int hidden : {1000, 4096, 20000}) {
     for (const Values& values : swallowed_squares())
@@ -500,7 +468,7 @@ std::vector<Attempt> attempts_for(
   }
   attempts.add_shifted({.rows = 3, .hidden = 1024});
   if (implementation.operation->has_eps) {
-    Values values = small();
+    Values values = kEveryRowSmall;
     values.is_of_all = has_inputs(*implementation.operation);
     attempts.add({.rows = 9, .hidden = 1024, .eps = 0}, values);
   }
@@ -528,7 +496,7 @@ std::vector<Attempt> attempts_for(
     // With 1e8, y is subnormal in fp16, and with more 0.
     attempts.add_eps({0.0f, 1.0f, 1e8f, 1e30f}, {.rows = 7, .hidden = 1000, .types = types});
     attempts.add_values({.rows = 9, .hidden = 1024, .types = types});
-    attempts.add({.rows = 9, .hidden = 1024, .types = types}, large_fp16());
+    attempts.add({.rows = 9, .hidden = 1024, .types = types}, kLargeFp16);
     attempts.add_shifted({.rows = 3, .hidden = 1024, .types = types});
   }
   return attempts.all;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <cstring>
@@ -16,7 +15,6 @@
 #include "common/base/exit_code.hpp"
 #include "common/base/terminal.hpp"
 #include "common/cpu_device/interface/coverage.hpp"
-#include "common/verify/attempts.hpp"
 #include "common/verify/large.hpp"
 #include "common/verify/process_copy.hpp"
 #include "common/verify/search.hpp"
@@ -34,7 +32,6 @@ bool is_plain(const Attempt& attempt) {
 
 constexpr double kElementsForCopy = 1e5;  // that take longer than a copy of the process
 
-/// The gauntlet of one lesson.
 class Gauntlet {
  public:
   Gauntlet(const Implementation& implementation, const GauntletLimits& limits)
@@ -82,7 +79,7 @@ class Gauntlet {
     double elements = 0;
     for (const Attempt& attempt : attempts) elements += work_of(attempt);
     if (!can_cover() || elements < kElementsForCopy) {
-      return std::all_of(attempts.begin(), attempts.end(), solve);
+      return std::ranges::all_of(attempts, solve);
     }
     const auto leave = [this](const Attempt& attempt) { search_.leave(attempt); };
     const auto second = second_half(attempts, elements / 2);
@@ -108,7 +105,7 @@ class Gauntlet {
 
   /// Where the second half of the work begins. None of it is counted: such problems go before it.
   std::vector<Attempt>::iterator second_half(std::vector<Attempt>& attempts, double left) const {
-    const auto half = std::find_if(attempts.begin(), attempts.end(), [&](const Attempt& attempt) {
+    const auto half = std::ranges::find_if(attempts, [&](const Attempt& attempt) {
       left -= work_of(attempt);
       return left < 0;
     });
@@ -121,21 +118,10 @@ class Gauntlet {
   }
 
   void pack(Packed& packed) const {
-    for (const std::string& text :
-         {result_.complaint, result_.advice, result_.where, result_.last_reason}) {
-      packed.put(text);
-    }
-    packed.put(result_.hazards.size());
-    for (const std::string& hazard : result_.hazards) packed.put(hazard);
-    packed.put(result_.notes.size());
-    for (const std::string& note : result_.notes) packed.put(note);
-    packed.put(result_.right);
-    packed.put(result_.unsupported);
+    packed.put(result_.complaint, result_.advice, result_.where, result_.last_reason);
+    packed.put(result_.hazards, result_.notes, result_.right, result_.unsupported);
     packed.put(result_.reasons.size());
-    for (const auto& [reason, count] : result_.reasons) {
-      packed.put(reason);
-      packed.put(count);
-    }
+    for (const auto& [reason, count] : result_.reasons) packed.put(reason, count);
     search_.pack(packed);
     pack_comparisons(packed);
   }
@@ -159,8 +145,7 @@ class Gauntlet {
     const auto advice = packed.take<std::string>();
     const auto where = packed.take<std::string>();
     const auto last_reason = packed.take<std::string>();
-    std::vector<std::string> hazards(packed.take<std::size_t>());
-    for (std::string& hazard : hazards) hazard = packed.take<std::string>();
+    const auto hazards = packed.take<std::vector<std::string>>();
     if (!complaint.empty()) {
       result_.complaint = complaint;
       result_.advice = advice;
@@ -168,9 +153,7 @@ class Gauntlet {
       result_.hazards = hazards;
       fmt::print("{}", ended.printed);  // what the kernel itself has printed
     }
-    for (auto left = packed.take<std::size_t>(); left > 0; --left) {
-      result_.add_note(packed.take<std::string>());
-    }
+    for (const auto& note : packed.take<std::vector<std::string>>()) result_.add_note(note);
     if (result_.last_reason.empty()) result_.last_reason = last_reason;
     result_.right += packed.take<int>();
     result_.unsupported += packed.take<int>();
@@ -259,9 +242,8 @@ class Gauntlet {
   /// What may be wrong where nothing else tells.
   static std::string advice_on(const Verification& found) {
     const auto any = [&](const std::string& kind) {
-      return std::any_of(
-          found.counts.lines.begin(), found.counts.lines.end(),
-          [&](const LineCount& line) { return line.kind.starts_with(kind); });
+      const auto is_one = [&](const std::string& other) { return other.starts_with(kind); };
+      return std::ranges::any_of(found.counts.lines, is_one, &LineCount::kind);
     };
     const std::string begin = "no mistake was seen on the way: ";
     if (any("barrier") && !any("shared ") && !any("signal")) {
@@ -420,9 +402,8 @@ std::string text_of_unsupported(const GauntletResult& verdict) {
     all += count;
     example = reason;
   }
-  const auto most = std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
-    return a.second.first < b.second.first;
-  });
+  const auto most =
+      std::ranges::max_element(kinds, {}, [](const auto& kind) { return kind.second.first; });
   if (most == kinds.end()) return "";
   const auto& [count, reason] = most->second;
   const std::string part =

@@ -133,7 +133,7 @@ class Launch {
   /// Whether some row was stored, of what has a value, and the last one.
   bool has_row() const {
     const std::set<std::int64_t> rows = rows_stored();
-    return std::any_of(rows.begin(), rows.end(), [&](auto row) { return !mismatch_in(row); });
+    return std::ranges::any_of(rows, [&](auto row) { return !mismatch_in(row); });
   }
   bool has_last_row() const { return rows_stored().contains(after_.rows - 1); }
 
@@ -157,16 +157,14 @@ class Launch {
   /// right number ran: NaN, or what was in place before.
   bool may_lack_a_block(const Mismatch& mismatch) const {
     const auto& tensors = operation_.tensors;
-    const bool is_in_place = std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
-      return tensor.role == Role::in_place;
-    });
+    const bool is_in_place = std::ranges::count(tensors, Role::in_place, &TensorSpec::role) > 0;
     return sample_.kernels > 1 && (is_in_place || std::isnan(mismatch.got));
   }
 
   /// Whether the element of a row's problem that is not as expected was stored.
   bool has_stored(const Mismatch& mismatch, std::int64_t row) const {
     const auto& tensors = operation_.tensors;
-    const auto at = std::find_if(tensors.begin(), tensors.end(), [&](const TensorSpec& tensor) {
+    const auto at = std::ranges::find_if(tensors, [&](const TensorSpec& tensor) {
       return tensor.name == std::string_view(mismatch.tensor);
     });
     const auto bytes = static_cast<std::size_t>(bytes_of(dtype_of(*at, types_of(after_))));
@@ -324,9 +322,7 @@ LargeTrial::LargeTrial(
       found = {.where = result_.where, .why = error.what()};
     }
     Packed packed;
-    packed.put(found.verdict);
-    packed.put(found.where);
-    packed.put(found.why);
+    packed.put(found.verdict, found.where, found.why);
     return packed.bytes();
   });
 }

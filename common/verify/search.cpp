@@ -10,7 +10,6 @@
 #include <exception>
 #include <iterator>
 #include <limits>
-#include <string>
 #include <utility>
 
 #include "common/base/device.hpp"
@@ -88,12 +87,9 @@ void Search::note_place(std::size_t place, int number) {
 }
 
 void Search::pack(Packed& packed) const {
-  packed.put(asks_for_multiprocessors_);
-  packed.put(reached_by_.size());
+  packed.put(asks_for_multiprocessors_, reached_by_.size());
   for (const auto& [place, number] : reached_by_) {
-    packed.put(place);
-    packed.put(number);
-    packed.put(with_values_.contains(place));
+    packed.put(place, number, with_values_.contains(place));
   }
 }
 
@@ -130,7 +126,7 @@ void Search::propose_at_constants() {
 
 /// The small problems of the queue, as far as there is time.
 void Search::keep_small(double& left) {
-  std::stable_sort(queue_.begin(), queue_.end(), [&](const Attempt& a, const Attempt& b) {
+  std::ranges::stable_sort(queue_, [&](const Attempt& a, const Attempt& b) {
     return work_of(a.spec) < work_of(b.spec);
   });
   std::erase_if(queue_, [&](const Attempt& attempt) {

@@ -79,9 +79,9 @@ std::string outputs_of(const Operation& operation) {
 
 /// Do places in memory depend on what a tensor has?
 bool has_integers(const Operation& operation) {
-  return std::any_of(
-      operation.tensors.begin(), operation.tensors.end(),
-      [](const TensorSpec& tensor) { return tensor.elements == Elements::int32; });
+  return std::ranges::any_of(operation.tensors, [](const TensorSpec& tensor) {
+    return tensor.elements == Elements::int32;
+  });
 }
 
 /// How to launch.

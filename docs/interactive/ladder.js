@@ -241,7 +241,6 @@ figures.start("ladder", function (place) {
       : kinds[0] === "global load" ? "loading" : "sharing";
   }
 
-  /** Builds the warps of a run's block anew. */
   function buildBlock() {
     const warps = run.threads / kWarp;
     const has = run.blocks < rows ? `all ${rows} rows` : "row 0";

@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/base/files.hpp"
@@ -109,7 +107,7 @@ inline std::vector<std::string> chart_beginnings() {
 inline std::size_t place_of_chart(const std::string& name) {
   static const std::vector<std::string> kBeginnings = chart_beginnings();
   const auto is_its = [&](const std::string& begin) { return name.starts_with(begin); };
-  return std::find_if(kBeginnings.begin(), kBeginnings.end(), is_its) - kBeginnings.begin();
+  return std::ranges::find_if(kBeginnings, is_its) - kBeginnings.begin();
 }
 
 /// The HTML of a picture that exists twice, for a light and a dark page; wide ones scroll.

@@ -100,8 +100,8 @@ std::vector<DifferenceLine> difference_of(
 }
 
 std::size_t count_of(const std::vector<DifferenceLine>& lines, DifferenceLine::Kind kind) {
-  return static_cast<std::size_t>(std::count_if(
-      lines.begin(), lines.end(), [&](const DifferenceLine& line) { return line.kind == kind; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(lines, [&](const DifferenceLine& line) { return line.kind == kind; }));
 }
 
 std::string difference_html(const std::vector<DifferenceLine>& lines) {

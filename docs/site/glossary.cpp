@@ -26,7 +26,7 @@ bool is_word(char c) {
 
 /// Names such as SM and L2 are written in one way; other words may begin a sentence.
 bool has_one_spelling(std::string_view name) {
-  return std::any_of(name.begin(), name.end(), [](unsigned char c) { return std::isupper(c); });
+  return std::ranges::any_of(name, [](unsigned char c) { return std::isupper(c); });
 }
 
 bool begins_sentence(std::string_view prose, std::size_t at) {

@@ -6,7 +6,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "docs/site/document.hpp"
 #include "docs/site/text.hpp"
 
 namespace rmsnorm::site {
@@ -103,7 +102,7 @@ class Writer {
     int size = 0, offset = 0;
     char mark = 0;
     const bool is_fenced = cmark_node_get_fenced(node, &size, &offset, &mark) != 0;
-    const auto lines = std::count(text.begin(), text.end(), '\n');
+    const auto lines = std::ranges::count(text, '\n');
     if (is_fenced && cmark_node_get_end_line(node) - cmark_node_get_start_line(node) != lines + 1)
       throw std::runtime_error("a block of code has no end: " + kind);
     if (kind == "math") {

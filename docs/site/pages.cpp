@@ -214,8 +214,7 @@ class Site {
   std::size_t origin_of(std::size_t i) const {
     const std::string& from = lessons_[i].starts_from;
     if (from.empty()) return i - 1;
-    const auto is_it = [&](const Lesson& lesson) { return lesson.slug == from; };
-    const auto found = std::find_if(lessons_.begin(), lessons_.end(), is_it);
+    const auto found = std::ranges::find(lessons_, from, &Lesson::slug);
     if (found == lessons_.end()) throw std::runtime_error("there is no lesson " + from);
     return static_cast<std::size_t>(found - lessons_.begin());
   }
@@ -226,8 +225,7 @@ class Site {
 
   /// What follows the files' heads, without the marks of what their pages show.
   static std::vector<DifferenceLine> of_code(std::vector<DifferenceLine> lines) {
-    const auto is_begin = [](const DifferenceLine& line) { return line.text == "namespace {"; };
-    lines.erase(lines.begin(), std::find_if(lines.begin(), lines.end(), is_begin));
+    lines.erase(lines.begin(), std::ranges::find(lines, "namespace {", &DifferenceLine::text));
     std::erase_if(
         lines, [](const DifferenceLine& line) { return trimmed(line.text).starts_with("// ["); });
     return lines;
@@ -350,10 +348,8 @@ class Site {
       const std::string name = entry.path().stem().string();
       if (entry.path().extension() == ".svg" && !name.ends_with("-dark")) names.push_back(name);
     }
-    std::sort(names.begin(), names.end());
-    std::stable_sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
-      return place_of_chart(a) < place_of_chart(b);
-    });
+    std::ranges::sort(names);
+    std::ranges::stable_sort(names, {}, place_of_chart);
     std::string text = html_block(
         "<p>Every chart that was drawn from the recorded results. " +
         link("reading_the_charts.html", "Reading the charts") + " says what they show.</p>\n");
@@ -431,7 +427,7 @@ class Site {
     for (const auto& entry : fs::directory_iterator(root_ / folder)) {
       if (entry.is_regular_file()) files.push_back(entry.path());
     }
-    std::sort(files.begin(), files.end());
+    std::ranges::sort(files);
     std::string html = "<p>The files of this folder.</p>\n<ul>\n";
     for (const fs::path& file : files) {
       const std::string name = file.filename().string();

@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 #include <tuple>
-#include <vector>
 
 #include "common/records/row_cost.hpp"
 #include "common/records/trace_csv.hpp"
@@ -191,7 +190,7 @@ std::vector<ResultsPage> results_pages(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.path().extension() == ".csv") files.push_back(entry.path());
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   const auto words = [](const std::string& text) { return html_block("<p>" + text + "</p>\n"); };
 
   std::vector<ResultsPage> pages = {{"results", "Results", ""}};

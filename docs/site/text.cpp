@@ -1,6 +1,7 @@
 #include "docs/site/text.hpp"
 
 #include <cctype>
+#include <sstream>
 
 namespace rmsnorm::site {
 
@@ -25,11 +26,8 @@ std::string trimmed(std::string_view text) {
 
 std::vector<std::string> split_lines(std::string_view text) {
   std::vector<std::string> lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  std::istringstream all{std::string(text)};
+  for (std::string line; std::getline(all, line);) lines.push_back(line);
   return lines;
 }
 

@@ -6,6 +6,13 @@ DoxygenAwesomeFragmentCopyButton.init();
 DoxygenAwesomeParagraphLink.init();
 DoxygenAwesomeInteractiveToc.init();
 
+// A new element, with properties and children.
+function make(name, properties, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+
 // Formulas. An element of class "math" holds one; a block of its own is set as display.
 function setFormulas() {
   for (const element of document.querySelectorAll(".math")) {
@@ -59,19 +66,13 @@ function listSections() {
   const heads = document.querySelectorAll(
     ".textblock :is(h2, h3:not(:has(+ .meaning))):has(> .anchor)");
   if (heads.length === 0 || document.querySelector(".sortable")) return;
-  const list = document.createElement("ul");
-  for (const head of heads) {
-    const item = list.appendChild(document.createElement("li"));
-    item.className = `level${head.localName[1] - 1}`;
-    const link = item.appendChild(document.createElement("a"));
-    link.href = `#${head.querySelector(".anchor").id}`;
-    link.textContent = head.textContent;
-  }
-  const contents = document.createElement("div");
-  contents.className = "toc";
-  const title = document.createElement("h3");
-  title.textContent = "On this page";
-  contents.append(title, list);
+  const items = [...heads].map((head) => {
+    const href = `#${head.querySelector(".anchor").id}`;
+    const link = make("a", {href, textContent: head.textContent});
+    return make("li", {className: `level${head.localName[1] - 1}`}, link);
+  });
+  const title = make("h3", {textContent: "On this page"});
+  const contents = make("div", {className: "toc"}, title, make("ul", {}, ...items));
   document.querySelector(".contents").prepend(contents);
 }
 
@@ -170,12 +171,11 @@ function showOneCase(table) {
     const name = places.filter((at) => at >= 0).map((at) => row.cells[at].textContent).join(", ");
     cases.set(name, [...(cases.get(name) ?? []), row]);
   }
-  const list = document.createElement("select");
-  list.append(...[...cases.keys()].map((name) => new Option(name)), new Option("everything", ""));
+  const names = [...cases.keys()].map((name) => new Option(name));
+  const list = make("select", {}, ...names, new Option("everything", ""));
   const size = ([name, its]) => (name.includes("prefill") ? rows.length : 0) + its.length;
   list.value = [...cases].reduce((a, b) => (size(b) > size(a) ? b : a))[0];
-  const all = document.createElement("input");
-  all.type = "checkbox";
+  const all = make("input", {type: "checkbox"});
   const show = () => {
     for (const [name, its] of cases)
       for (const row of its) row.hidden = list.value !== "" && list.value !== name;
@@ -183,13 +183,9 @@ function showOneCase(table) {
       for (const cell of [...cells].slice(table.dataset.columns)) cell.hidden = !all.checked;
     markFrames();
   };
-  const box = document.createElement("div");
-  box.className = "filters";
-  box.append(...[["show ", list], ["all columns ", all]].map((parts) => {
-    const label = document.createElement("label");
-    label.append(...parts);
-    return label;
-  }));
+  const box = make(
+    "div", {className: "filters"}, make("label", {}, "show ", list),
+    make("label", {}, "all columns ", all));
   box.addEventListener("change", show);
   table.closest(".scroll").before(box);
   show();
@@ -223,8 +219,7 @@ function askForGuess() {
       name, factor: (time(cells[other]) || time(inFp32(name))) / time(cells[own])}))
     .filter(({name, factor}) => name.startsWith(regime) && types.test(name) && factor > 0);
   if (found.length === 0) return;
-  const form = document.createElement("form");
-  form.className = "guess";
+  const form = make("form", {className: "guess"});
   form.innerHTML = `<label>Your guess: <input type="number" min="0.01" step="any" required
     aria-label="Your guess"> times as fast</label> <button>Compare</button><output></output>`;
   form.addEventListener("submit", (event) => {
@@ -284,8 +279,7 @@ const search = {
   load() {
     if (search.loading) return search.loading;
     search.loading = new Promise((done) => {
-      const script = document.createElement("script");
-      script.src = "search_index.js";
+      const script = make("script", {src: "search_index.js"});
       script.addEventListener("load", () => {
         search.entries = SEARCH_INDEX.flatMap(search.sections).map((entry, rank) => {
           const { page, section } = entry;
@@ -383,22 +377,16 @@ const search = {
     }
     box.hidden = words.length === 0;
     box.replaceChildren();
-    const status = document.createElement("p");
+    const status = make("p", {textContent: found.length === 0 ? "Nothing found." :
+      (found.length === 1 ? "1 place" : `${found.length} places`) + meant});
     status.setAttribute("role", "status");
-    status.textContent = found.length === 0 ? "Nothing found." :
-      (found.length === 1 ? "1 place" : `${found.length} places`) + meant;
     box.append(status);
     for (const entry of found) {
-      const link = document.createElement("a");
-      link.href = entry.address;
+      const link = make(
+        "a", {href: entry.address}, make("span", {className: "what", textContent: entry.heading}),
+        make("span", {className: "where", textContent: entry.section ? entry.page : ""}),
+        make("span", {className: "why", textContent: search.excerpt(entry, words)}));
       link.addEventListener("click", () => { box.hidden = true; });
-      for (const [name, text] of [["what", entry.heading],
-        ["where", entry.section ? entry.page : ""], ["why", search.excerpt(entry, words)]]) {
-        const span = document.createElement("span");
-        span.className = name;
-        span.textContent = text;
-        link.append(span);
-      }
       box.append(link);
     }
   },

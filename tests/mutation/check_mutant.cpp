@@ -2,8 +2,6 @@
 /// What ./rmsnorm check does, up to the first kernel of the file that is wrong, and with less
 /// patience: many mutants have no end.
 
-#include <vector>
-
 #include "common/base/exit_code.hpp"
 #include "common/contract/registry.hpp"
 #include "common/programs/check.hpp"

@@ -24,8 +24,8 @@ class Functions {
     }
   }
 
-  /// Calls visit(token) for each array of the host that a kernel looks into with a variable.
-  void for_host_arrays(const auto& visit) const {
+  /// check_arrays()
+  void check_arrays(const std::string& file) const {
     if (!is_balanced()) return;  // where a function ends is not known
     for (const Function& function : functions_) {
       for (std::size_t i = function.body; i < function.end; ++i) {
@@ -33,13 +33,16 @@ class Functions {
             !host_arrays_.contains(tokens_[i].text) || is_declared_or_member(function, i)) {
           continue;
         }
-        if (has_variable_index(function, i)) visit(tokens_[i]);
+        if (!has_variable_index(function, i)) continue;
+        throw std::runtime_error(error_at(
+            file, tokens_[i].line,
+            "a kernel cannot use " + tokens_[i].text +
+                ": it is the host's (__device__ const makes it one's own)"));
       }
     }
   }
 
-  /// The tokens __device__ of the functions that do not call themselves, even through others: those
-  /// that nvcc takes into their callers.
+  /// inlined_functions()
   std::vector<std::size_t> inlined() const {
     if (!is_balanced()) return {};  // where a function ends is not known
     std::vector<std::size_t> found;
@@ -95,8 +98,7 @@ class Functions {
   bool is_variable(const Function& function, std::size_t word) const {
     constexpr std::string_view kIndices[] = {"threadIdx", "blockIdx", "blockDim", "gridDim"};
     const std::string& name = tokens_[word].text;
-    if (std::find(std::begin(kIndices), std::end(kIndices), name) != std::end(kIndices))
-      return true;
+    if (std::ranges::find(kIndices, name) != std::end(kIndices)) return true;
     for (std::size_t i = function.begin + 1; i < word; ++i) {
       const Token& type = tokens_[i - 1];
       if (tokens_[i].text != name || type.kind != Token::Kind::word || type.is("return")) continue;
@@ -115,10 +117,8 @@ class Functions {
       if (token.is("<")) open = behind_template_arguments(open) - 1;
       if (!token.is("(")) continue;
       const std::string& before = tokens_[open - 1].text;
-      if (!before.starts_with("__") &&
-          std::find(std::begin(kNoNames), std::end(kNoNames), before) == std::end(kNoNames)) {
-        break;
-      }
+      const bool is_name = std::ranges::find(kNoNames, before) == std::end(kNoNames);
+      if (is_name && !before.starts_with("__")) break;
       open = group_end(tokens_, open);
     }
     if (open == tokens_.size() || tokens_[open - 1].kind != Token::Kind::word) return;  // operator*
@@ -147,8 +147,7 @@ class Functions {
 
   bool is_balanced() const {
     const auto count = [&](std::string_view brace) {
-      return std::count_if(
-          tokens_.begin(), tokens_.end(), [&](const Token& token) { return token.is(brace); });
+      return std::ranges::count_if(tokens_, [&](const Token& token) { return token.is(brace); });
     };
     return count("{") == count("}");
   }
@@ -197,12 +196,7 @@ std::vector<std::size_t> inlined_functions(const Tokens& tokens) {
 }
 
 void check_arrays(const Tokens& tokens, const std::string& file) {
-  Functions(tokens).for_host_arrays([&](const Token& array) {
-    throw std::runtime_error(error_at(
-        file, array.line,
-        "a kernel cannot use " + array.text +
-            ": it is the host's (__device__ const makes it one's own)"));
-  });
+  Functions(tokens).check_arrays(file);
 }
 
 bool is_outside_of_functions(const Tokens& tokens, std::size_t at) {

@@ -290,14 +290,12 @@ std::string rewrite_ptx(std::string_view instruction, const Words& operands) {
     if (part.starts_with("shared::")) part = "shared";  // of the block or the cluster
   }
   std::string name = fmt::format("{}", fmt::join(parts, "."));
-  const auto has = [&](const char* part) {
-    return std::find(parts.begin(), parts.end(), part) != parts.end();
-  };
+  const bool has_shared = std::ranges::find(parts, "shared") != parts.end();
   Words values;
   if (space < instruction.size()) values = split(instruction.substr(space + 1), ',');
   for (std::size_t i = 0; i < values.size(); ++i) {
     const bool is_source_of_copy = parts[0] == "cp" && i == 1;
-    const bool is_shared = has("shared") && !is_source_of_copy;
+    const bool is_shared = has_shared && !is_source_of_copy;
     values[i] = operand(values[i], operands, is_shared ? "shared" : "global");
     if (values[i].empty()) return "";
   }

@@ -78,25 +78,17 @@ void rmsnorm::cpu_device::on_whole_load(
   }
 }
 
-#define RMSNORM_HOOKS_OF_SIZE(bytes)                                                    \
-  void __tsan_read##bytes(void* address) {                                              \
-    on_access(__builtin_return_address(0), address, bytes, AccessKind::load);           \
-  }                                                                                     \
-  void __tsan_write##bytes(void* address) {                                             \
-    on_access(__builtin_return_address(0), address, bytes, AccessKind::store);          \
-  }                                                                                     \
-  void __tsan_volatile_read##bytes(void* address) {                                     \
-    on_volatile_access(__builtin_return_address(0), address, bytes, AccessKind::load);  \
-  }                                                                                     \
-  void __tsan_volatile_write##bytes(void* address) {                                    \
-    on_volatile_access(__builtin_return_address(0), address, bytes, AccessKind::store); \
-  }                                                                                     \
-  void __tsan_unaligned_read##bytes(void* address) {                                    \
-    on_struct_access(__builtin_return_address(0), address, bytes, AccessKind::load);    \
-  }                                                                                     \
-  void __tsan_unaligned_write##bytes(void* address) {                                   \
-    on_struct_access(__builtin_return_address(0), address, bytes, AccessKind::store);   \
+#define RMSNORM_HOOK(name, on, bytes, kind)                            \
+  void __tsan_##name##bytes(void* address) {                           \
+    on(__builtin_return_address(0), address, bytes, AccessKind::kind); \
   }
+#define RMSNORM_HOOKS_OF_SIZE(bytes)                             \
+  RMSNORM_HOOK(read, on_access, bytes, load)                     \
+  RMSNORM_HOOK(write, on_access, bytes, store)                   \
+  RMSNORM_HOOK(volatile_read, on_volatile_access, bytes, load)   \
+  RMSNORM_HOOK(volatile_write, on_volatile_access, bytes, store) \
+  RMSNORM_HOOK(unaligned_read, on_struct_access, bytes, load)    \
+  RMSNORM_HOOK(unaligned_write, on_struct_access, bytes, store)
 
 extern "C" {
 
@@ -157,6 +149,11 @@ void __ubsan_handle_out_of_bounds(OutOfBounds* at, std::uintptr_t index) {
 #endif
 
 // Atomic operations of the C++ library, in the host parts.
+#define RMSNORM_ATOMIC_CHANGE(bits, name, change)                         \
+  std::uint##bits##_t __tsan_atomic##bits##_##name(                       \
+      volatile std::uint##bits##_t* to, std::uint##bits##_t value, int) { \
+    return __atomic_##change(to, value, __ATOMIC_SEQ_CST);                \
+  }
 #define RMSNORM_ATOMIC_HOOKS(bits)                                                                \
   std::uint##bits##_t __tsan_atomic##bits##_load(const volatile std::uint##bits##_t* from, int) { \
     return __atomic_load_n(from, __ATOMIC_SEQ_CST);                                               \
@@ -165,18 +162,9 @@ void __ubsan_handle_out_of_bounds(OutOfBounds* at, std::uintptr_t index) {
       volatile std::uint##bits##_t* to, std::uint##bits##_t value, int) {                         \
     __atomic_store_n(to, value, __ATOMIC_SEQ_CST);                                                \
   }                                                                                               \
-  std::uint##bits##_t __tsan_atomic##bits##_exchange(                                             \
-      volatile std::uint##bits##_t* to, std::uint##bits##_t value, int) {                         \
-    return __atomic_exchange_n(to, value, __ATOMIC_SEQ_CST);                                      \
-  }                                                                                               \
-  std::uint##bits##_t __tsan_atomic##bits##_fetch_add(                                            \
-      volatile std::uint##bits##_t* to, std::uint##bits##_t value, int) {                         \
-    return __atomic_fetch_add(to, value, __ATOMIC_SEQ_CST);                                       \
-  }                                                                                               \
-  std::uint##bits##_t __tsan_atomic##bits##_fetch_sub(                                            \
-      volatile std::uint##bits##_t* to, std::uint##bits##_t value, int) {                         \
-    return __atomic_fetch_sub(to, value, __ATOMIC_SEQ_CST);                                       \
-  }                                                                                               \
+  RMSNORM_ATOMIC_CHANGE(bits, exchange, exchange_n)                                               \
+  RMSNORM_ATOMIC_CHANGE(bits, fetch_add, fetch_add)                                               \
+  RMSNORM_ATOMIC_CHANGE(bits, fetch_sub, fetch_sub)                                               \
   int __tsan_atomic##bits##_compare_exchange_strong(                                              \
       volatile std::uint##bits##_t* at, std::uint##bits##_t* expected, std::uint##bits##_t value, \
       int, int) {                                                                                 \

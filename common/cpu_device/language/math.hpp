@@ -143,22 +143,26 @@ RMSNORM_ALL_ROUNDED(__double2float, float, (double a), static_cast<float>(a), a)
 #undef RMSNORM_ALL_ROUNDED
 #undef RMSNORM_ROUNDED
 
-#define RMSNORM_TO_WHOLE(from, T, to, Whole)                           \
-  inline Whole __##from##2##to##_rn(T a) {                             \
-    return rmsnorm::cpu_device::to_whole<Whole, T>(a, std::nearbyint); \
-  }                                                                    \
-  inline Whole __##from##2##to##_rz(T a) {                             \
-    return rmsnorm::cpu_device::to_whole<Whole, T>(a, std::trunc);     \
-  }                                                                    \
-  inline Whole __##from##2##to##_ru(T a) {                             \
-    return rmsnorm::cpu_device::to_whole<Whole, T>(a, std::ceil);      \
-  }                                                                    \
-  inline Whole __##from##2##to##_rd(T a) {                             \
-    return rmsnorm::cpu_device::to_whole<Whole, T>(a, std::floor);     \
-  }                                                                    \
-  inline T __##to##2##from##_rn(Whole a) {                             \
-    return static_cast<T>(a);                                          \
+/// Functions of one number or of two, and the words for it.
+#define RMSNORM_OF_ONE(T, name, R, ...) \
+  inline R name(T a) {                  \
+    return __VA_ARGS__;                 \
   }
+#define RMSNORM_OF_TWO(T, name, R, ...) \
+  inline R name(T a, T b) {             \
+    return __VA_ARGS__;                 \
+  }
+
+#define RMSNORM_ROUNDED_BY(function, from, T, to, Whole, direction) \
+  RMSNORM_OF_ONE(                                                   \
+      T, __##from##2##to##_##direction, Whole,                      \
+      rmsnorm::cpu_device::to_whole<Whole, T>(a, function))
+#define RMSNORM_TO_WHOLE(from, T, to, Whole)                 \
+  RMSNORM_ROUNDED_BY(std::nearbyint, from, T, to, Whole, rn) \
+  RMSNORM_ROUNDED_BY(std::trunc, from, T, to, Whole, rz)     \
+  RMSNORM_ROUNDED_BY(std::ceil, from, T, to, Whole, ru)      \
+  RMSNORM_ROUNDED_BY(std::floor, from, T, to, Whole, rd)     \
+  RMSNORM_OF_ONE(Whole, __##to##2##from##_rn, T, static_cast<T>(a))
 RMSNORM_TO_WHOLE(float, float, int, int)
 RMSNORM_TO_WHOLE(float, float, uint, unsigned)
 RMSNORM_TO_WHOLE(float, float, ll, long long)
@@ -166,12 +170,8 @@ RMSNORM_TO_WHOLE(float, float, ull, unsigned long long)
 RMSNORM_TO_WHOLE(double, double, int, int)
 RMSNORM_TO_WHOLE(double, double, ll, long long)
 #undef RMSNORM_TO_WHOLE
+#undef RMSNORM_ROUNDED_BY
 
-/// Functions of one number, and the words for it.
-#define RMSNORM_OF_ONE(T, name, R, result) \
-  inline R name(T a) {                     \
-    return result;                         \
-  }
 #define RMSNORM_OF_FLOAT(name, result) RMSNORM_OF_ONE(float, name, float, result)
 RMSNORM_OF_FLOAT(rsqrtf, rmsnorm::cpu_device::one_nan(1 / std::sqrt(a)))
 RMSNORM_OF_FLOAT(
@@ -201,14 +201,9 @@ RMSNORM_OF_ONE(long long, __clzll, int, std::countl_zero(static_cast<unsigned lo
 RMSNORM_OF_ONE(int, __ffs, int, __builtin_ffs(a))
 RMSNORM_OF_ONE(long long, __ffsll, int, __builtin_ffsll(a))
 #undef RMSNORM_OF_FLOAT
-#undef RMSNORM_OF_ONE
 
-inline float __fdividef(float a, float b) {
-  return rmsnorm::cpu_device::div_of_unit(a, b);
-}
-inline float __powf(float a, float b) {
-  return rmsnorm::cpu_device::exp2_of_unit(b * __log2f(a));
-}
+RMSNORM_OF_TWO(float, __fdividef, float, rmsnorm::cpu_device::div_of_unit(a, b))
+RMSNORM_OF_TWO(float, __powf, float, rmsnorm::cpu_device::exp2_of_unit(__log2f(a) * b))
 inline void __sincosf(float a, float* sine, float* cosine) {
   *sine = __sinf(a);
   *cosine = __cosf(a);
@@ -232,18 +227,11 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   }
   return result;
 }
-inline int __mul24(int a, int b) {
-  return static_cast<int>((std::int64_t{a << 8} >> 8) * (std::int64_t{b << 8} >> 8));
-}
-inline unsigned __umul24(unsigned a, unsigned b) {
-  return (a & 0xffffff) * (b & 0xffffff);
-}
-inline int __mulhi(int a, int b) {
-  return static_cast<int>(std::int64_t{a} * b >> 32);
-}
-inline unsigned __umulhi(unsigned a, unsigned b) {
-  return static_cast<unsigned>(std::uint64_t{a} * b >> 32);
-}
+RMSNORM_OF_TWO(
+    int, __mul24, int, static_cast<int>((std::int64_t{a << 8} >> 8) * (std::int64_t{b << 8} >> 8)))
+RMSNORM_OF_TWO(unsigned, __umul24, unsigned, (a & 0xffffff) * (b & 0xffffff))
+RMSNORM_OF_TWO(int, __mulhi, int, static_cast<int>(std::int64_t{a} * b >> 32))
+RMSNORM_OF_TWO(unsigned, __umulhi, unsigned, static_cast<unsigned>(std::uint64_t{a} * b >> 32))
 /// The lower half of the 64 bits high:low, shifted right by `shift` modulo 32; the upper half,
 /// shifted left.
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -100,7 +101,7 @@ cudaError_t copy(
   if (added != cudaSuccess) {
     forget();
   } else if (is_from_device && !is_to_device && !is_sample) {
-    return device().runtime.streams.wait_for(stream);  // to what is not pinned
+    return cudaStreamSynchronize(stream);  // to what is not pinned
   }
   return added;
 }
@@ -125,37 +126,36 @@ cudaError_t set(const char* call, void* data, int value, std::size_t bytes, cuda
   });
 }
 
-cudaError_t refuse_pitch(const char* call, std::size_t bytes) {
-  return refuse(
-      cudaErrorInvalidValue,
-      fmt::format("{}: rows of {} bytes are longer than the pitch", call, bytes));
+/// Calls of_row(number) for rows of so many bytes, each `pitch` behind the one before.
+cudaError_t for_rows(
+    const char* call, std::size_t pitch, std::size_t bytes, std::size_t rows, const auto& of_row) {
+  if (bytes > pitch) {
+    return refuse(
+        cudaErrorInvalidValue,
+        fmt::format("{}: rows of {} bytes are longer than the pitch", call, bytes));
+  }
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (const cudaError_t error = of_row(row); error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
 }
 
-/// The same for rows, each `pitch` behind the one before.
 cudaError_t copy_rows(
     const char* call, void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
     std::size_t bytes, std::size_t rows, cudaMemcpyKind kind, cudaStream_t stream) {
-  if (bytes > to_pitch || bytes > from_pitch) return refuse_pitch(call, bytes);
-  for (std::size_t row = 0; row < rows; ++row) {
-    const cudaError_t copying = copy(
+  return for_rows(call, std::min(to_pitch, from_pitch), bytes, rows, [&](std::size_t row) {
+    return copy(
         call, static_cast<char*>(to) + row * to_pitch,
         static_cast<const char*>(from) + row * from_pitch, bytes, kind, stream);
-    if (copying != cudaSuccess) return copying;
-  }
-  return cudaSuccess;
+  });
 }
 
-/// Likewise.
 cudaError_t set_rows(
     const char* call, void* data, std::size_t pitch, int value, std::size_t bytes, std::size_t rows,
     cudaStream_t stream) {
-  if (bytes > pitch) return refuse_pitch(call, bytes);
-  for (std::size_t row = 0; row < rows; ++row) {
-    const cudaError_t setting =
-        set(call, static_cast<char*>(data) + row * pitch, value, bytes, stream);
-    if (setting != cudaSuccess) return setting;
-  }
-  return cudaSuccess;
+  return for_rows(call, pitch, bytes, rows, [&](std::size_t row) {
+    return set(call, static_cast<char*>(data) + row * pitch, value, bytes, stream);
+  });
 }
 
 /// Waits for the default stream, if what was put there is to be done at once.

@@ -179,10 +179,11 @@ int Launches::blocks_that_fit(Call& call, int threads, std::size_t dynamic_bytes
   return std::min(blocks_of_sm(threads), static_cast<int>(kSharedBytesOfSm / bytes));
 }
 
-bool Launches::fits_together(const Launch& launch, int blocks_of_multiprocessor) {
-  const dim3 grid = launch.grid;
+bool Launches::fits_together(const Launch& launch, Call& call) {
+  const auto& [grid, block, shared_bytes, stream, may_overlap, cluster, is_cooperative] = launch;
   const std::size_t blocks = std::size_t{grid.x} * grid.y * grid.z;
-  const int most = grid_.multiprocessors() * blocks_of_multiprocessor;
+  const auto threads = static_cast<int>(block.x * block.y * block.z);
+  const int most = grid_.multiprocessors() * blocks_that_fit(call, threads, shared_bytes);
   if (blocks <= static_cast<std::size_t>(most)) return true;
   errors_.refuse(
       cudaErrorCooperativeLaunchTooLarge,
@@ -248,8 +249,8 @@ int blocks_that_fit(std::shared_ptr<Call> empty, int threads, std::size_t dynami
   return device().runtime.launches.blocks_that_fit(*empty, threads, dynamic_bytes);
 }
 
-bool fits_together(const Launch& launch, int blocks_of_multiprocessor) {
-  return device().runtime.launches.fits_together(launch, blocks_of_multiprocessor);
+bool fits_together(const Launch& launch, std::shared_ptr<Call> empty) {
+  return device().runtime.launches.fits_together(launch, *empty);
 }
 
 }  // namespace rmsnorm::cpu_device

@@ -41,8 +41,8 @@ class Launches {
   /// Blocks of so many threads, and with so much dynamic shared memory, that fit on a
   /// multiprocessor; registers are not known.
   int blocks_that_fit(Call& call, int threads, std::size_t dynamic_bytes);
-  /// Whether so many blocks on each multiprocessor are all of the launch; if not, that is noted.
-  bool fits_together(const Launch& launch, int blocks_of_multiprocessor);
+  /// Whether the blocks of a cooperative launch fit on the device together; if not, that is noted.
+  bool fits_together(const Launch& launch, Call& call);
 
   /// Lets a kernel have so much dynamic shared memory.
   cudaError_t allow_dynamic(const void* kernel, int bytes);

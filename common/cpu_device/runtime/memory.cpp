@@ -11,11 +11,6 @@
 #include "common/cpu_device/runtime/device_memory.hpp"
 
 namespace rmsnorm::cpu_device {
-namespace {
-
-constexpr std::size_t kLarge = 1 << 24;  // bytes that a sample of a launch should not have to fill
-
-}  // namespace
 
 std::size_t physical_memory(int pages) {
   return static_cast<std::size_t>(sysconf(pages)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -23,6 +18,7 @@ std::size_t physical_memory(int pages) {
 
 cudaError_t Memory::allocate(
     const char* call, void** data, std::size_t bytes, cudaMemoryType type) {
+  constexpr std::size_t kLarge = 1 << 24;  // bytes that a sample should not have to fill
   *data = nullptr;
   if (errors_.has_to_fail(call)) return errors_.note(cudaErrorMemoryAllocation);
   if (bytes == 0) return cudaSuccess;

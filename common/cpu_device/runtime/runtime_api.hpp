@@ -181,15 +181,6 @@ cudaError_t cudaMemset2DAsync(
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer);
 
-// A symbol is a variable that is __device__ or __constant__.
-template <class T>
-cudaError_t cudaGetSymbolAddress(void** address, const T& symbol);
-template <class T>
-cudaError_t cudaGetSymbolSize(std::size_t* bytes, const T&) {
-  *bytes = sizeof(T);
-  return cudaSuccess;
-}
-
 // A stream's work is done when someone waits for it.
 inline constexpr unsigned cudaStreamDefault = 0;
 inline constexpr unsigned cudaStreamNonBlocking = 1;
@@ -248,7 +239,7 @@ cudaError_t refuse(cudaError_t error, std::string why);
 cudaError_t error_of_last_launch();
 
 /// Whether the blocks of a cooperative launch fit on the device together; if not, that is noted.
-bool fits_together(const Launch& launch, int blocks_of_multiprocessor);
+bool fits_together(const Launch& launch, std::shared_ptr<Call> empty);
 
 /// The text of a kernel's printf(), as far as it is shown.
 [[gnu::format(printf, 1, 2)]] int print(const char* format, ...);
@@ -305,30 +296,24 @@ cudaError_t cudaLaunchKernel(
   return rmsnorm::cpu_device::launch_by_addresses(
       kernel, {grid, block, shared_bytes, stream}, arguments);
 }
-namespace rmsnorm::cpu_device {
-/// Whether the blocks of a launch are on the device's multiprocessors at the same time.
-template <class... Parameters>
-bool fits_together(void (*kernel)(Parameters...), const Launch& launch) {
-  const dim3 block = launch.block;
-  return fits_together(
-      launch,
-      blocks_that_fit(
-          empty_call(kernel), static_cast<int>(block.x * block.y * block.z), launch.shared_bytes));
-}
-}  // namespace rmsnorm::cpu_device
-
 template <class... Parameters>
 cudaError_t cudaLaunchCooperativeKernel(
     void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
     std::size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
   rmsnorm::cpu_device::Launch launch(grid, block, shared_bytes, stream);
-  if (!rmsnorm::cpu_device::fits_together(kernel, launch)) {
+  if (!rmsnorm::cpu_device::fits_together(launch, rmsnorm::cpu_device::empty_call(kernel))) {
     return cudaErrorCooperativeLaunchTooLarge;
   }
   launch.is_cooperative = true;
   return rmsnorm::cpu_device::launch_by_addresses(kernel, launch, arguments);
 }
 
+// A symbol is a variable that is __device__ or __constant__.
+template <class T>
+cudaError_t cudaGetSymbolSize(std::size_t* bytes, const T&) {
+  *bytes = sizeof(T);
+  return cudaSuccess;
+}
 template <class T>
 cudaError_t cudaGetSymbolAddress(void** address, const T& symbol) {
   *address = rmsnorm::cpu_device::address_of_symbol(&symbol, sizeof(T));
@@ -411,7 +396,7 @@ cudaError_t cudaLaunchKernelEx(
       }
       launch.cluster = static_cast<int>(std::min(x, ~0u / 2));
     } else if (attribute.id == cudaLaunchAttributeCooperative && attribute.val.cooperative != 0) {
-      if (!rmsnorm::cpu_device::fits_together(kernel, launch)) {
+      if (!rmsnorm::cpu_device::fits_together(launch, rmsnorm::cpu_device::empty_call(kernel))) {
         return cudaErrorCooperativeLaunchTooLarge;
       }
       launch.is_cooperative = true;

@@ -22,40 +22,27 @@
 namespace rmsnorm::cpu_device {
 namespace {
 
-/// What libdw knows of the running program.
-class Program {
- public:
-  Program() : dwfl_(dwfl_begin(&kCallbacks)) {
-    if (dwfl_ == nullptr) return;
-    dwfl_report_begin(dwfl_);
-    dwfl_linux_proc_report(dwfl_, getpid());
-    dwfl_report_end(dwfl_, nullptr, nullptr);
-  }
-  ~Program() { dwfl_end(dwfl_); }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
-
-  Dwfl_Module* module_at(Dwarf_Addr address) const {
-    return dwfl_ == nullptr ? nullptr : dwfl_addrmodule(dwfl_, address);
-  }
-
- private:
+/// The part of the running program that an address is in; null if libdw does not know it.
+Dwfl_Module* module_at(Dwarf_Addr address) {
   static constexpr Dwfl_Callbacks kCallbacks = {
       .find_elf = dwfl_linux_proc_find_elf,
       .find_debuginfo = dwfl_standard_find_debuginfo,
       .section_address = nullptr,
       .debuginfo_path = nullptr};
-  Dwfl* dwfl_;
-};
-
-const Program& program() {
-  static const Program program;
-  return program;
+  static const auto program = [] {
+    std::unique_ptr<Dwfl, decltype(&dwfl_end)> all(dwfl_begin(&kCallbacks), dwfl_end);
+    if (all == nullptr) return all;
+    dwfl_report_begin(all.get());
+    dwfl_linux_proc_report(all.get(), getpid());
+    dwfl_report_end(all.get(), nullptr, nullptr);
+    return all;
+  }();
+  return program == nullptr ? nullptr : dwfl_addrmodule(program.get(), address);
 }
 
 /// The program itself, without its shared libraries; null if libdw does not know it.
 Dwfl_Module* module_of_program() {
-  return program().module_at(reinterpret_cast<Dwarf_Addr>(&__executable_start));
+  return module_at(reinterpret_cast<Dwarf_Addr>(&__executable_start));
 }
 
 /// What one run of the compiler has made.
@@ -68,7 +55,7 @@ struct Unit {
 /// unit without code may have a range of no bytes, which libdw finds then. dwfl_module_addrdie()
 /// takes such a unit for that of all code from there on.
 std::optional<Unit> unit_at(Dwarf_Addr address) {
-  Dwfl_Module* const module = program().module_at(address);
+  Dwfl_Module* const module = module_at(address);
   Unit unit{};
   Dwarf* const dwarf = module == nullptr ? nullptr : dwfl_module_getdwarf(module, &unit.bias);
   if (dwarf == nullptr || dwarf_addrdie(dwarf, address - unit.bias, &unit.die) == nullptr) {
@@ -177,7 +164,7 @@ std::vector<SourceLine> look_up_user_lines(Dwarf_Addr address) {
 }
 
 std::string look_up_symbol(Dwarf_Addr address) {
-  Dwfl_Module* module = program().module_at(address);
+  Dwfl_Module* module = module_at(address);
   // Static data that begins as zeros is in no file: it is not said to be the program's.
   if (module == nullptr && is_of_program(reinterpret_cast<const void*>(address))) {
     module = module_of_program();
@@ -219,13 +206,10 @@ std::string demangled(const std::string& symbol) {
 
 SourceLine line_of_call(const void* pc) {
   static std::map<const void*, SourceLine> known;
-  const auto found = known.find(pc);
-  if (found != known.end()) return found->second;
-
+  const auto [found, is_new] = known.try_emplace(pc);
   const Dwarf_Addr address = reinterpret_cast<Dwarf_Addr>(pc) - 1;
-  const SourceLine line = on_a_large_stack([&] { return look_up_line(address); });
-  known[pc] = line;
-  return line;
+  if (is_new) found->second = on_a_large_stack([&] { return look_up_line(address); });
+  return found->second;
 }
 
 const std::vector<SourceLine>& user_lines(const void* pc) {

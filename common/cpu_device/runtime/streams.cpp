@@ -70,10 +70,6 @@ cudaError_t Streams::wait_for(CUstream_st& queue) {
   return errors_.take_fault();
 }
 
-cudaError_t Streams::wait_for(cudaStream_t stream) {
-  return wait_for(*queue_of(stream));
-}
-
 cudaError_t Streams::query(CUstream_st& queue) {
   if (queue.work.empty()) return errors_.take_fault();
   run_next(queue);

@@ -43,7 +43,6 @@ class Streams {
   cudaError_t add(const char* call, cudaStream_t stream, std::function<void()> work);
   cudaError_t refuse_stream(const char* call);  ///< there is none
   cudaError_t wait_for(CUstream_st& queue);     ///< works off all that is there
-  cudaError_t wait_for(cudaStream_t stream);    ///< the same of its queue
   /// Whether all is done; if not, the next piece is, so that who keeps asking comes to an end.
   cudaError_t query(CUstream_st& queue);
   cudaError_t query(CUevent_st& event);                          ///< the same of its point

@@ -64,6 +64,46 @@ void make(const Copy& copy) {
   std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.valid));
 }
 
+bool is_of_all(const SplitBarrier& barrier) {
+  return barrier.expected == running->threads();
+}
+
+SplitBarrier& named(unsigned number, unsigned threads) {
+  SplitBarrier& barrier = own().named[number % kNamed];
+  const auto in_block = static_cast<unsigned>(running->threads());
+  barrier.expected =
+      static_cast<std::uint16_t>(threads == 0 ? in_block : std::min(threads, in_block));
+  return barrier;
+}
+
+/// A warp comes as a whole: all its threads to one place. Another warp may come to another one.
+void check_warp(unsigned number, unsigned phase, const Arrival& arrival) {
+  const WarpArrival now{number % kNamed, running->warp(), phase, running->current(), arrival};
+  std::vector<WarpArrival>& warps = own().warps;
+  const auto known = std::ranges::find_if(warps, [&](const WarpArrival& other) {
+    return other.number == now.number && other.warp == now.warp;
+  });
+  if (known == warps.end()) {
+    warps.push_back(now);
+  } else if (known->phase != phase) {
+    *known = now;
+  } else if (arrival != known->arrival) {
+    running->observer().barrier_mismatch(arrival, known->arrival, known->thread, true);
+  }
+}
+
+/// A GPU counts whole warps.
+void check_count(unsigned threads, SourceLocation location) {
+  if (threads % kWarpThreads == 0) return;
+  running->report(mistakes::kBarrierCount, location, {running->current(), threads});
+  running->stop();
+}
+
+/// Each block has its own, at an address of shared memory where nothing is.
+const void* flag_of_named(unsigned number) {
+  return running->shared().begin() + number % kNamed;
+}
+
 }  // namespace
 
 void begin_copy(void* to, const void* from, int bytes, int valid) {
@@ -111,14 +151,6 @@ void start_barrier(SplitBarrier& barrier, std::ptrdiff_t threads) {
   barrier = {.expected = static_cast<std::uint16_t>(threads), .arrived = 0, .bytes = 0, .phase = 0};
 }
 
-namespace {
-
-bool is_of_all(const SplitBarrier& barrier) {
-  return barrier.expected == running->threads();
-}
-
-}  // namespace
-
 void require_count(const SplitBarrier& barrier, SourceLocation location) {
   if (barrier.expected <= kMaxThreads) return;
   running->report(mistakes::kNoCount, location, {running->current()});
@@ -148,20 +180,6 @@ void end_phase_if_complete(SplitBarrier& barrier) {
   if (is_of_all(barrier)) running->observer().block_synced();
 }
 
-namespace {
-
-void wait_until_passed(
-    const SplitBarrier& barrier, std::uint32_t phase, const void* flag, SourceLocation location) {
-  constexpr int kMaxSpins = 100000;  // rounds in which all others have got on, if they could
-  for (int round = 0; !has_passed(barrier, phase); ++round) {
-    if (round == kMaxSpins) report_no_arrival(barrier, location);
-    running->yield();
-  }
-  if (!is_of_all(barrier)) running->observer().acquire(flag, Scope::block);
-}
-
-}  // namespace
-
 std::uint32_t arrive(
     SplitBarrier& barrier, std::ptrdiff_t threads, std::ptrdiff_t dropped,
     SourceLocation location) {
@@ -179,49 +197,15 @@ bool has_passed(const SplitBarrier& barrier, std::uint32_t phase) {
   return barrier.phase != phase;
 }
 
-void wait_for_all(const SplitBarrier& barrier, std::uint32_t phase, SourceLocation location) {
-  wait_until_passed(barrier, phase, &barrier, location);
-}
-
-namespace {
-
-SplitBarrier& named(unsigned number, unsigned threads) {
-  SplitBarrier& barrier = own().named[number % kNamed];
-  const auto in_block = static_cast<unsigned>(running->threads());
-  barrier.expected =
-      static_cast<std::uint16_t>(threads == 0 ? in_block : std::min(threads, in_block));
-  return barrier;
-}
-
-/// A warp comes as a whole: all its threads to one place. Another warp may come to another one.
-void check_warp(unsigned number, unsigned phase, const Arrival& arrival) {
-  const WarpArrival now{number % kNamed, running->warp(), phase, running->current(), arrival};
-  std::vector<WarpArrival>& warps = own().warps;
-  const auto known = std::ranges::find_if(warps, [&](const WarpArrival& other) {
-    return other.number == now.number && other.warp == now.warp;
-  });
-  if (known == warps.end()) {
-    warps.push_back(now);
-  } else if (known->phase != phase) {
-    *known = now;
-  } else if (arrival != known->arrival) {
-    running->observer().barrier_mismatch(arrival, known->arrival, known->thread, true);
+void wait_for_all(
+    const SplitBarrier& barrier, std::uint32_t phase, const void* flag, SourceLocation location) {
+  constexpr int kMaxSpins = 100000;  // rounds in which all others have got on, if they could
+  for (int round = 0; !has_passed(barrier, phase); ++round) {
+    if (round == kMaxSpins) report_no_arrival(barrier, location);
+    running->yield();
   }
+  if (!is_of_all(barrier)) running->observer().acquire(flag, Scope::block);
 }
-
-/// A GPU counts whole warps.
-void check_count(unsigned threads, SourceLocation location) {
-  if (threads % kWarpThreads == 0) return;
-  running->report(mistakes::kBarrierCount, location, {running->current(), threads});
-  running->stop();
-}
-
-/// Each block has its own, at an address of shared memory where nothing is.
-const void* flag_of_named(unsigned number) {
-  return running->shared().begin() + number % kNamed;
-}
-
-}  // namespace
 
 void named_barrier(unsigned number, unsigned threads, SourceLocation location) {
   check_count(threads, location);
@@ -230,7 +214,7 @@ void named_barrier(unsigned number, unsigned threads, SourceLocation location) {
   if (is_syncthreads) return running->barrier(location), void();
   check_warp(number, barrier.phase, arrival_at(location, running->stack_end()));
   const void* const flag = flag_of_named(number);
-  wait_until_passed(barrier, count_arrivals(barrier, 1, flag), flag, location);
+  wait_for_all(barrier, count_arrivals(barrier, 1, flag), flag, location);
 }
 
 void arrive_at_named_barrier(unsigned number, unsigned threads, SourceLocation location) {

@@ -60,8 +60,9 @@ std::uint32_t count_arrivals(SplitBarrier& barrier, std::ptrdiff_t threads, cons
 void end_phase_if_complete(SplitBarrier& barrier);
 /// Whether the phase that arrive() gave is over.
 bool has_passed(const SplitBarrier& barrier, std::uint32_t phase);
-/// Waits until all have arrived.
-void wait_for_all(const SplitBarrier& barrier, std::uint32_t phase, SourceLocation location);
+/// Waits until all have arrived. `flag` is that of their arrivals.
+void wait_for_all(
+    const SplitBarrier& barrier, std::uint32_t phase, const void* flag, SourceLocation location);
 /// The barrier of a block that PTX gives a number, 0 to 15; 0 threads are all of the block.
 void named_barrier(unsigned number, unsigned threads, SourceLocation location);
 /// The same without a wait.

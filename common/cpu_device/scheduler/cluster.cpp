@@ -28,10 +28,6 @@ void Cluster::begin(std::uint64_t number) {
   }
 }
 
-void Cluster::begin_block(int rank, const BlockRunner& runner) {
-  part(rank).runner = &runner;
-}
-
 void Cluster::end_block(int rank) {
   part(rank).has_ended = true;
   report_if_exited(rank);

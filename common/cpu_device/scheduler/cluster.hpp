@@ -29,9 +29,10 @@ class Cluster {
   /// Whether all threads of a block have returned.
   bool has_ended(int rank) const { return parts_[static_cast<std::size_t>(rank)].has_ended; }
 
-  void begin(std::uint64_t number);                       ///< resets the state for the next cluster
-  void begin_block(int rank, const BlockRunner& runner);  ///< it runs from now on
-  void end_block(int rank);                               ///< all its threads have returned
+  void begin(std::uint64_t number);  ///< resets the state for the next cluster
+  /// It runs from now on.
+  void begin_block(int rank, const BlockRunner& runner) { part(rank).runner = &runner; }
+  void end_block(int rank);  ///< all its threads have returned
 
   // What the running thread calls; `rank` is its block's.
 

@@ -112,14 +112,10 @@ void* SharedMemory::dynamic(std::size_t element_bytes, const char* name) {
     dynamic_.name = name;
     dynamic_.element_bytes = element_bytes;
     for (SharedPiece& piece : pieces_) {
-      if (piece.begin == kDynamicBegin) piece = dynamic_;
+      if (is_dynamic(piece)) piece = dynamic_;
     }
   }
   return memory_ + kDynamicBegin;
-}
-
-bool SharedMemory::is_dynamic(const SharedPiece& piece) {
-  return piece.begin == kDynamicBegin;
 }
 
 std::string element_text(const SharedPiece& piece, std::size_t offset) {

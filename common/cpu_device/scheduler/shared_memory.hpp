@@ -80,7 +80,7 @@ class SharedMemory {
   const SharedPiece& nearest(std::size_t offset) const;
 
   /// Whether a piece is the memory that the launch asked for.
-  static bool is_dynamic(const SharedPiece& piece);
+  static bool is_dynamic(const SharedPiece& piece) { return piece.begin == kDynamicBegin; }
 
   /// For all variables of a launch.
   static constexpr std::size_t kMemoryBytes = std::size_t{2} << 20;

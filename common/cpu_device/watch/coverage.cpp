@@ -369,10 +369,7 @@ std::string cover_apart(int count, const std::function<std::string(int)>& work) 
       }
       std::exit(0);
     }
-    for (std::size_t i = 0; i < found->count; ++i) {
-      Coverage& mark = marks[found->places[i]];
-      if (mark == kNever) mark = kEarlier;
-    }
+    for (std::size_t i = 0; i < found->count; ++i) mark_covered(found->places[i]);
     found->count = 0;
   }
   std::string text = found->text.data();

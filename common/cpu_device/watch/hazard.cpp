@@ -8,11 +8,6 @@
 #include "common/cpu_device/runtime/source_lines.hpp"
 
 namespace rmsnorm::cpu_device {
-namespace {
-
-constexpr std::size_t kMost = 20;  // nobody reads more
-
-}  // namespace
 
 std::string text_of(uint3 location) {
   if (location.y == 0 && location.z == 0) return fmt::format("{}", location.x);
@@ -30,6 +25,7 @@ std::string Hazard::text() const {
 }
 
 void Hazards::add(const std::string& key, const std::function<Hazard()>& describe) {
+  constexpr std::size_t kMost = 20;  // nobody reads more
   if (keys_.size() >= kMost || std::find(keys_.begin(), keys_.end(), key) != keys_.end()) return;
   keys_.push_back(key);
   hazards_.push_back(describe());

@@ -83,7 +83,7 @@ Hazard Watcher::hazard_of(
     const Mistake& what, const SourceLine& line, int thread,
     const std::vector<FormatArg>& args) const {
   Hazard hazard = hazard_of_host(what, line, args);
-  hazard.kernel = kernel();
+  hazard.kernel = name_of_function(kernel_);
   hazard.block = running->block_index();
   hazard.thread = running->index_of(thread);
   return hazard;

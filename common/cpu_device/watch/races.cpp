@@ -7,10 +7,6 @@
 
 namespace rmsnorm::cpu_device {
 
-void Races::begin_launch() {
-  variables_.set_initialized(false);
-}
-
 void Races::begin_block() {
   variables_.reset();
   dynamic_.reset();

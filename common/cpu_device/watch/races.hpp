@@ -25,9 +25,9 @@ class Races {
   /// Asks this order.
   explicit Races(const Order& order) : order_(order) {}
 
-  void start() { used_ = 0; }  ///< forgets all memory
-  void begin_launch();         ///< forgets the shared variables
-  void begin_block();          ///< forgets the block before
+  void start() { used_ = 0; }                                 ///< forgets all memory
+  void begin_launch() { variables_.set_initialized(false); }  ///< forgets the shared variables
+  void begin_block();                                         ///< forgets the block before
   /// Suspends the running block, and resumes another.
   void swap_block(BlockState& other);
   /// A byte of a variable that is padding, `offset` bytes from the start of shared memory: it may

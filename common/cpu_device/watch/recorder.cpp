@@ -47,9 +47,7 @@ void Recorder::flush_warp(int warp) {
         std::memcpy(&thread.value, open.begin + thread.at, sizeof thread.value);
       }
     }
-    std::sort(open.step.threads.begin(), open.step.threads.end(), [](const auto& a, const auto& b) {
-      return a.number < b.number;
-    });
+    std::ranges::sort(open.step.threads, {}, &Step::Thread::number);
     steps_.push_back(std::move(open.step));
   }
   open_[warp].clear();

@@ -32,7 +32,7 @@ void add_numbers(const std::string& text, std::set<int>& numbers) {
         if (text[i] != '\'') word += text[i];
       }
       const bool is_number = word.find_first_not_of("0123456789") == word.npos;
-      if (is_number && word.size() <= kMostDigits) numbers.insert(std::stoi(word));
+      if (is_number && !word.empty() && word.size() <= kMostDigits) numbers.insert(std::stoi(word));
     }
   }
 }

@@ -14,9 +14,6 @@
 
 namespace rmsnorm::cpu_device {
 
-/// "", "evict_last", "evict_first".
-const char* to_string(CachePolicy policy);
-
 /// The views of one launch.
 class Views {
  public:

@@ -50,10 +50,6 @@ void Watcher::launch_begins(
   pending_store_.reset();  // of a launch that was stopped
 }
 
-std::string Watcher::kernel() const {
-  return name_of_function(kernel_);
-}
-
 void Watcher::block_begins() {
   if (!is_on_) return;
   counter_.block_begins(may_overlap_);
@@ -77,10 +73,6 @@ void Watcher::block_ends() {
       overlap_.is_trigger_late ? "late trigger" : "trigger", overlap_.trigger, threads);
 }
 
-void Watcher::add_padding(std::size_t offset) {
-  if (is_on_) races_.add_padding(offset);
-}
-
 void Watcher::swap_block(BlockState& other) {
   if (!is_on_) return;
   settle();
@@ -88,10 +80,6 @@ void Watcher::swap_block(BlockState& other) {
   order_.swap_block(other.order);
   races_.swap_block(other.races);
   std::swap(overlap_, other.overlap);
-}
-
-void Watcher::all_yielded() {
-  if (is_on_) counter_.all_yielded();
 }
 
 // A kernel's file brings copies of the standard library's templates, which are watched, and the
@@ -139,10 +127,6 @@ void Watcher::cluster_barrier_passed(SourceLocation location, int threads) {
   counter_.flush_block();
   counter_.synchronization("barrier", location, threads);
   block_synced();
-}
-
-void Watcher::reset(const void* data, std::size_t bytes) {
-  if (is_on_) races_.reset(data, bytes);
 }
 
 void Watcher::release(const void* flag, Scope scope) {
@@ -222,10 +206,6 @@ void Watcher::fence(Scope scope, bool is_sc) {
   const int thread = running->current();
   if (is_sc && sees_old_values()) old_values_.fence(order_.now(thread), scope, order_.widest());
   order_.fence(thread, scope);
-}
-
-void Watcher::allocated(const void* data, std::size_t bytes) {
-  if (is_on_) bounds_.allocated(data, bytes);
 }
 
 void Watcher::freed(const void* data) {

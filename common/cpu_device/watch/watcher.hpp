@@ -40,7 +40,6 @@ class Watcher : public Observer {
   /// Ends it, and gives what was counted and recorded.
   LaunchCounts stop();
 
-  std::string kernel() const;              ///< the name of the one that runs
   Hazards& hazards() { return hazards_; }  ///< the mistakes that were seen
   /// What is correct only where a GPU orders more than CUDA's memory model promises.
   Hazards& notes() { return notes_; }
@@ -76,16 +75,24 @@ class Watcher : public Observer {
   void barrier_passed(SourceLocation location, int threads) override;
   void cluster_barrier_passed(SourceLocation location, int threads) override;
   void block_synced() override;
-  void all_yielded() override;
+  void all_yielded() override {
+    if (is_on_) counter_.all_yielded();
+  }
   void release_arrivals(const void* flag) override;
   void collective_done(
       Collective kind, int warp, std::uint32_t lanes, SourceLocation location) override;
   void shuffled(
       SourceLocation location, int warp, std::uint32_t lanes, const Lanes& values,
       const Lanes& sources) override;
-  void add_padding(std::size_t offset) override;
-  void reset(const void* data, std::size_t bytes) override;
-  void allocated(const void* data, std::size_t bytes) override;
+  void add_padding(std::size_t offset) override {
+    if (is_on_) races_.add_padding(offset);
+  }
+  void reset(const void* data, std::size_t bytes) override {
+    if (is_on_) races_.reset(data, bytes);
+  }
+  void allocated(const void* data, std::size_t bytes) override {
+    if (is_on_) bounds_.allocated(data, bytes);
+  }
   void freed(const void* data) override;
   void filled(const void* data, std::size_t bytes) override;
   void copy_queued(const void* host, std::size_t bytes, bool writes) override {

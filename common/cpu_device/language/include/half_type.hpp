@@ -99,80 +99,30 @@ inline double fma_to_odd(float a, float b, float c) {
     operator Pair() const { return {Type##_raw{x}, Type##_raw{y}}; }                               \
     unsigned short x, y;                                                                           \
   };                                                                                               \
-  inline Type __float2##name##_rn(float value) {                                                   \
-    return Type(value);                                                                            \
-  }                                                                                                \
-  inline Type __float2##name(float value) {                                                        \
-    return Type(value);                                                                            \
-  }                                                                                                \
-  inline float __##name##2float(Type value) {                                                      \
-    return static_cast<float>(value);                                                              \
-  }                                                                                                \
-  inline unsigned short __##name##_as_ushort(Type value) {                                         \
-    return value.bits;                                                                             \
-  }                                                                                                \
-  inline Type __ushort_as_##name(unsigned short bits) {                                            \
-    Type value;                                                                                    \
-    value.bits = bits;                                                                             \
-    return value;                                                                                  \
-  }                                                                                                \
-  inline Pair __halves2##Pair(Type x, Type y) {                                                    \
-    return {x, y};                                                                                 \
-  }                                                                                                \
-  inline Pair __floats2##Pair##_rn(float x, float y) {                                             \
-    return {Type(x), Type(y)};                                                                     \
-  }                                                                                                \
-  inline Pair __float22##Pair##_rn(float2 value) {                                                 \
-    return {Type(value.x), Type(value.y)};                                                         \
-  }                                                                                                \
-  inline Pair __float2##Pair##_rn(float value) {                                                   \
-    return {Type(value), Type(value)};                                                             \
-  }                                                                                                \
-  inline float __low2float(Pair value) {                                                           \
-    return static_cast<float>(value.x);                                                            \
-  }                                                                                                \
-  inline float __high2float(Pair value) {                                                          \
-    return static_cast<float>(value.y);                                                            \
-  }                                                                                                \
-  inline float2 __##Pair##2float2(Pair value) {                                                    \
-    return {__low2float(value), __high2float(value)};                                              \
-  }                                                                                                \
-  inline Type __double2##name(double value) {                                                      \
-    return Type(value);                                                                            \
-  }                                                                                                \
-  inline Type __int2##name##_rn(int value) {                                                       \
-    return Type(value);                                                                            \
-  }                                                                                                \
-  inline int __##name##2int_rn(Type value) {                                                       \
-    return __float2int_rn(value);                                                                  \
-  }                                                                                                \
-  inline int __##name##2int_rz(Type value) {                                                       \
-    return __float2int_rz(value);                                                                  \
-  }                                                                                                \
-  inline Type __low2##name(Pair value) {                                                           \
-    return value.x;                                                                                \
-  }                                                                                                \
-  inline Type __high2##name(Pair value) {                                                          \
-    return value.y;                                                                                \
-  }                                                                                                \
-  inline Pair __##name##2##Pair(Type value) {                                                      \
-    return {value, value};                                                                         \
-  }                                                                                                \
-  inline Pair __low2##Pair(Pair value) {                                                           \
-    return {value.x, value.x};                                                                     \
-  }                                                                                                \
-  inline Pair __high2##Pair(Pair value) {                                                          \
-    return {value.y, value.y};                                                                     \
-  }                                                                                                \
-  inline Pair __lowhigh2highlow(Pair value) {                                                      \
-    return {value.y, value.x};                                                                     \
-  }                                                                                                \
-  inline Pair __lows2##Pair(Pair a, Pair b) {                                                      \
-    return {a.x, b.x};                                                                             \
-  }                                                                                                \
-  inline Pair __highs2##Pair(Pair a, Pair b) {                                                     \
-    return {a.y, b.y};                                                                             \
-  }                                                                                                \
+  RMSNORM_OF_ONE(float, __float2##name##_rn, Type, Type(a))                                        \
+  RMSNORM_OF_ONE(float, __float2##name, Type, Type(a))                                             \
+  RMSNORM_OF_ONE(Type, __##name##2float, float, static_cast<float>(a))                             \
+  RMSNORM_OF_ONE(Type, __##name##_as_ushort, unsigned short, a.bits)                               \
+  RMSNORM_OF_ONE(unsigned short, __ushort_as_##name, Type, Type##_raw{a})                          \
+  RMSNORM_OF_TWO(Type, __halves2##Pair, Pair, {a, b})                                              \
+  RMSNORM_OF_TWO(float, __floats2##Pair##_rn, Pair, {Type(a), Type(b)})                            \
+  RMSNORM_OF_ONE(float2, __float22##Pair##_rn, Pair, {Type(a.x), Type(a.y)})                       \
+  RMSNORM_OF_ONE(float, __float2##Pair##_rn, Pair, {Type(a), Type(a)})                             \
+  RMSNORM_OF_ONE(Pair, __low2float, float, static_cast<float>(a.x))                                \
+  RMSNORM_OF_ONE(Pair, __high2float, float, static_cast<float>(a.y))                               \
+  RMSNORM_OF_ONE(Pair, __##Pair##2float2, float2, {__low2float(a), __high2float(a)})               \
+  RMSNORM_OF_ONE(double, __double2##name, Type, Type(a))                                           \
+  RMSNORM_OF_ONE(int, __int2##name##_rn, Type, Type(a))                                            \
+  RMSNORM_OF_ONE(Type, __##name##2int_rn, int, __float2int_rn(a))                                  \
+  RMSNORM_OF_ONE(Type, __##name##2int_rz, int, __float2int_rz(a))                                  \
+  RMSNORM_OF_ONE(Pair, __low2##name, Type, a.x)                                                    \
+  RMSNORM_OF_ONE(Pair, __high2##name, Type, a.y)                                                   \
+  RMSNORM_OF_ONE(Type, __##name##2##Pair, Pair, {a, a})                                            \
+  RMSNORM_OF_ONE(Pair, __low2##Pair, Pair, {a.x, a.x})                                             \
+  RMSNORM_OF_ONE(Pair, __high2##Pair, Pair, {a.y, a.y})                                            \
+  RMSNORM_OF_ONE(Pair, __lowhigh2highlow, Pair, {a.y, a.x})                                        \
+  RMSNORM_OF_TWO(Pair, __lows2##Pair, Pair, {a.x, b.x})                                            \
+  RMSNORM_OF_TWO(Pair, __highs2##Pair, Pair, {a.y, b.y})                                           \
   RMSNORM_HALF_OF_TWO(Type, Pair, operator+, operator+, float{a} + float{b})                       \
   RMSNORM_HALF_OF_TWO(Type, Pair, operator-, operator-, float{a} - float{b})                       \
   RMSNORM_HALF_OF_TWO(Type, Pair, operator*, operator*, float{a} * float{b})                       \
@@ -202,24 +152,16 @@ inline double fma_to_odd(float a, float b, float c) {
   RMSNORM_HALF_COMPARED(Type, Pair, __hle, __hle2, __hble2, float{a} <= float{b})                  \
   RMSNORM_HALF_COMPARED(Type, Pair, __hgt, __hgt2, __hbgt2, float{a} > float{b})                   \
   RMSNORM_HALF_COMPARED(Type, Pair, __hge, __hge2, __hbge2, float{a} >= float{b})                  \
-  inline bool operator==(Type a, Type b) {                                                         \
-    return float{a} == float{b};                                                                   \
-  }                                                                                                \
-  inline auto operator<=>(Type a, Type b) {                                                        \
-    return float{a} <=> float{b};                                                                  \
-  }                                                                                                \
+  RMSNORM_OF_TWO(Type, operator==, bool, float{a} == float{b})                                     \
+  RMSNORM_OF_TWO(Type, operator<=>, auto, float{a} <=> float{b})                                   \
   inline Type __hfma(Type a, Type b, Type c) {                                                     \
     return rmsnorm::cpu_device::fma_to_odd(a, b, c);                                               \
   }                                                                                                \
   inline Pair __hfma2(Pair a, Pair b, Pair c) {                                                    \
     return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};                                         \
   }                                                                                                \
-  inline bool __hisnan(Type a) {                                                                   \
-    return std::isnan(float{a});                                                                   \
-  }                                                                                                \
-  inline int __hisinf(Type a) {                                                                    \
-    return std::isinf(float{a}) ? (float{a} < 0 ? -1 : 1) : 0;                                     \
-  }                                                                                                \
+  RMSNORM_OF_ONE(Type, __hisnan, bool, std::isnan(float{a}))                                       \
+  RMSNORM_OF_ONE(Type, __hisinf, int, std::isinf(float{a}) ? (float{a} < 0 ? -1 : 1) : 0)          \
   RMSNORM_HALF_ASSIGNED(Type, +)                                                                   \
   RMSNORM_HALF_ASSIGNED(Type, -)                                                                   \
   RMSNORM_HALF_ASSIGNED(Type, *)                                                                   \
