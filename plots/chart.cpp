@@ -8,7 +8,6 @@
 #include <boost/algorithm/string/trim.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -21,21 +20,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct RemoveAll {
-  void operator()(const fs::path* folder) const {
-    std::error_code ignored;
-    fs::remove_all(*folder, ignored);
+/// A folder that goes away with all that is in it, however that happens.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const fs::path& path) : path_(path) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (error) {
+      throw std::runtime_error(
+          fmt::format("cannot make the folder {}: {}", path.string(), error.message()));
+    }
   }
-};
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  ~WorkFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  fs::path operator/(const std::string& name) const { return path_ / name; }
 
-/// Makes a folder that goes away with all that is in it, however that happens.
-std::unique_ptr<const fs::path, RemoveAll> make_for_now(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (!error) return std::unique_ptr<const fs::path, RemoveAll>(&folder);
-  throw std::runtime_error(
-      fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
-}
+ private:
+  fs::path path_;
+};
 
 /// A drawing of a chart: where it stands in a picture, what gnuplot is told before, and the file.
 struct Drawing {
@@ -133,8 +139,7 @@ std::string finished(const fs::path& drawn, const Chart& chart) {
 }  // namespace
 
 void render(const Chart& chart, const fs::path& stem) {
-  const fs::path folder = stem.string() + ".partial";
-  const auto for_now = make_for_now(folder);
+  const WorkFolder folder(stem.string() + ".partial");
   const std::string svg =
       fmt::format("set terminal svg size {},{} dynamic", kCanvasWidth, height_of(chart));
   write_script(
@@ -148,8 +153,7 @@ void render(const Chart& chart, const fs::path& stem) {
 }
 
 void render_card(const Chart& chart, const std::vector<std::string>& words, const fs::path& png) {
-  const fs::path folder = png.string() + ".partial";
-  const auto for_now = make_for_now(folder);
+  const WorkFolder folder(png.string() + ".partial");
   constexpr double kWide = 1200, kHigh = 630;  // as those who show links want it
   const double scale = kHigh / height_of(chart);
   const double width = kCanvasWidth * scale / kWide;

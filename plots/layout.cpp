@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <sstream>
@@ -68,7 +67,9 @@ std::string Plane::commands(const Theme& theme) const {
 }
 
 std::string draw(const Text& text) {
-  const char* const align = std::array{"left", "center", "right"}[static_cast<int>(text.align)];
+  const char* align = text.align == Align::left     ? "left"
+                      : text.align == Align::center ? "center"
+                                                    : "right";
   return fmt::format(
       "set label {} at {} {} rotate by 0 font ',{}' textcolor rgb '{}' front\n", quoted(text),
       screen(text.at), align, text.size, text.colour);

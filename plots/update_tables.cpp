@@ -16,10 +16,11 @@
 #include <vector>
 
 #include "common/base/files.hpp"
-#include "plots/cpu_device.hpp"
+#include "plots/arithmetic.hpp"
 #include "plots/limits.hpp"
 #include "plots/machine.hpp"
 #include "plots/markers.hpp"
+#include "plots/mutation.hpp"
 #include "plots/peers.hpp"
 #include "plots/profile.hpp"
 #include "plots/ranks.hpp"

@@ -10,6 +10,10 @@ int nvmlInit_v2() {
   return 0;
 }
 
+int nvmlShutdown() {
+  return 0;
+}
+
 int nvmlSystemGetDriverVersion(char* version, unsigned length) {
   std::snprintf(version, length, "of a stand-in");
   return 0;

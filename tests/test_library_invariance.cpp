@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "common/base/device.hpp"
@@ -299,9 +300,9 @@ TEST_CASE("a row's bits do not depend on how the dimensions lie") {
 TEST_CASE("beside a weight of heads, a row has the bits that it has beside its head's alone") {
   NEEDS_GPU();
   constexpr std::int64_t kTokens = 2, kHeads = 3;
-  for (const std::int64_t hidden : {1, 64, 100, 129, 769, 4096, 12288, 20000, 270336}) {
+  for (const std::int64_t hidden : {64, 100, 4096, 20000}) {
     for (const Types& types : types_of_library()) {
-      if (!types.weight || (hidden > 20000 && types.dtype != Dtype::bf16)) continue;
+      if (!types.weight) continue;
       const Layout at = contiguous({kTokens, kHeads, hidden});
       const DeviceTensor x(types.dtype, at, 1), y(types.dtype, at, 2), y_alone(types.dtype, at, 2);
       const DeviceTensor weight(*types.weight, contiguous({kHeads, hidden}), 4);

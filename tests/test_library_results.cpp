@@ -170,6 +170,25 @@ TEST_CASE("rows are stored in vectors, wherever x and y begin, and of x each tak
   }
 }
 
+TEST_CASE("heads with a weight of their own, and dimensions in any order, for rows of any length") {
+  NEEDS_GPU();
+  const std::vector<Types> all = types_of_library();
+  for (const int hidden : {1, 64, 96, 128, 129, 257, 769, 4096, 12288, 40000, 270336}) {
+    for (const Types& types : all) {
+      if (hidden > 10000 && types.dtype != Dtype::bf16) continue;
+      // (batch, heads, tokens, head_dim) in memory, as (batch, tokens, heads, head_dim).
+      const std::int64_t step = hidden + 8, batches = hidden > 10000 ? 1 : 2;
+      const Layout x{{batches, 2, 3, hidden}, {7 * step, step, 2 * step, 1}, 8};
+      for (const bool is_sum : {false, true}) {
+        NormCall call{types, x, contiguous(x.shape)};
+        call.weight_of_heads = types.weight.has_value();
+        if (is_sum) call.residual = contiguous(x.shape);
+        check_call(call);
+      }
+    }
+  }
+}
+
 TEST_CASE("strides of null are those of a contiguous tensor, and those of a size of 1 are free") {
   NEEDS_GPU();
   DeviceTensor x(Dtype::bf16, contiguous({3, 5, 64}), 5), y(Dtype::bf16, x.layout, 6);

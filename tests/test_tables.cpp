@@ -6,8 +6,9 @@
 
 #include "common/base/files.hpp"
 #include "common/records/csv.hpp"
-#include "plots/cpu_device.hpp"
+#include "plots/arithmetic.hpp"
 #include "plots/machine.hpp"
+#include "plots/mutation.hpp"
 #include "plots/ranks.hpp"
 #include "plots/select.hpp"
 #include "plots/tables.hpp"

@@ -2,13 +2,26 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 namespace rmsnorm {
 
 const char* to_string(Dtype dtype) {
-  static constexpr std::array kNames{"fp32", "fp16", "bf16", "e4m3", "e5m2", "e8m0", "int32"};
-  return kNames.at(static_cast<std::size_t>(dtype));
+  switch (dtype) {
+    case Dtype::fp32:
+      return "fp32";
+    case Dtype::bf16:
+      return "bf16";
+    case Dtype::fp16:
+      return "fp16";
+    case Dtype::e4m3:
+      return "e4m3";
+    case Dtype::e5m2:
+      return "e5m2";
+    case Dtype::e8m0:
+      return "e8m0";
+    case Dtype::int32:
+      return "int32";
+  }
+  return "";
 }
 
 std::string to_string(const Types& types) {

@@ -10,13 +10,20 @@ namespace {
 
 constexpr int kSuccess = 0;
 
-/// NVML, which stays open: the program's end closes it.
+/// NVML, open until the program ends.
 class Nvml {
  public:
   Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW)) {
     const auto init = find<int()>("nvmlInit_v2");
     is_ready_ = init != nullptr && init() == kSuccess;
   }
+  ~Nvml() {
+    const auto shutdown = find<int()>("nvmlShutdown");
+    if (is_ready_ && shutdown != nullptr) shutdown();
+    if (library_ != nullptr) dlclose(library_);
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
 
   /// A function; null where it cannot be called.
   template <class Function>

@@ -44,58 +44,67 @@ Values in_second_rows(const char* name, float (*change)(float)) {
 }
 
 /// Whose sum is 0, too, if each of several inputs has them,
-const Values kZeros =
-    in_second_rows("zeros in every second row", [](float x) { return std::copysign(0.0f, x); });
+Values zeros() {
+  return in_second_rows(
+      "zeros in every second row", [](float x) { return std::copysign(0.0f, x); });
+}
 
 /// or whose squares fp32 cannot hold.
-const Values kTiny = in_second_rows("every second row tiny", [](float x) { return x * 1e-30f; });
+Values tiny() {
+  return in_second_rows("every second row tiny", [](float x) { return x * 1e-30f; });
+}
 
-const std::vector<Values> kAllValues = {
-    {.name = "a NaN in one row",
-     .change =
-         [](float x, Shape at, Shape of) {
-           return at.rows == 7 % of.rows && at.hidden == 99 % of.hidden ? NAN : x;
-         },
-     .is_one_nan = true},
-    {.name = "an Inf in every third row",
-     .change =
-         [](float x, Shape at, Shape of) {
-           return at.rows % 3 == 0 && at.hidden == at.rows % of.hidden ? INFINITY : x;
-         },
-     .sums_to_inf = true},
-    kZeros,
-    in_second_rows("every second row large", [](float x) { return x * 1e15f; }),
-    kTiny,
-    // Beside every row, once, rows that nobody may look at.
-    {"NaN in every even row", [](float x, Shape at, Shape) { return at.rows % 2 == 0 ? NAN : x; },
-     "", 0.0f},
-    // What is 0 need not be multiplied, but for this.
-    {"zeros in every second row and every third weight NaN",
-     [](float x, Shape at, Shape) { return is_in_second(at.rows) ? 0 : x; }, "", NAN},
-    {"NaN in every odd row", [](float x, Shape at, Shape) { return at.rows % 2 != 0 ? NAN : x; }},
-    // Where all additions round in the same direction.
-    {"one number in every row",
-     [](float, Shape at, Shape) { return 0.7f + 0.013f * static_cast<float>(at.rows); }},
-    // As a mask has it: most threads, and all lanes of some warps, have nothing else.
-    {"-Inf but for the last column of every second row",
-     [](float x, Shape at, Shape of) {
-       return is_in_second(at.rows) && at.hidden < of.hidden - 1 ? -INFINITY : x;
-     }},
-    // A mean of squares is no longer near the variance.
-    in_second_rows("every second row far from 0", [](float x) { return x + 1000; }),
-    {.name = "a row whose sum is beyond fp32",
-     .change = [](float x, Shape at, Shape of) { return at.rows == 2 % of.rows ? 1e30f : x; },
-     .sums_to_inf = true},
-    // Whose exponentials have all sizes that fp32 has.
-    in_second_rows("every second row up to 100", [](float x) { return x * 100; }),
-};
+std::vector<Values> all_values() {
+  return {
+      {.name = "a NaN in one row",
+       .change =
+           [](float x, Shape at, Shape of) {
+             return at.rows == 7 % of.rows && at.hidden == 99 % of.hidden ? NAN : x;
+           },
+       .is_one_nan = true},
+      {.name = "an Inf in every third row",
+       .change =
+           [](float x, Shape at, Shape of) {
+             return at.rows % 3 == 0 && at.hidden == at.rows % of.hidden ? INFINITY : x;
+           },
+       .sums_to_inf = true},
+      zeros(),
+      in_second_rows("every second row large", [](float x) { return x * 1e15f; }),
+      tiny(),
+      // Beside every row, once, rows that nobody may look at.
+      {"NaN in every even row", [](float x, Shape at, Shape) { return at.rows % 2 == 0 ? NAN : x; },
+       "", 0.0f},
+      // What is 0 need not be multiplied, but for this.
+      {"zeros in every second row and every third weight NaN",
+       [](float x, Shape at, Shape) { return is_in_second(at.rows) ? 0 : x; }, "", NAN},
+      {"NaN in every odd row", [](float x, Shape at, Shape) { return at.rows % 2 != 0 ? NAN : x; }},
+      // Where all additions round in the same direction.
+      {"one number in every row",
+       [](float, Shape at, Shape) { return 0.7f + 0.013f * static_cast<float>(at.rows); }},
+      // As a mask has it: most threads, and all lanes of some warps, have nothing else.
+      {"-Inf but for the last column of every second row",
+       [](float x, Shape at, Shape of) {
+         return is_in_second(at.rows) && at.hidden < of.hidden - 1 ? -INFINITY : x;
+       }},
+      // A mean of squares is no longer near the variance.
+      in_second_rows("every second row far from 0", [](float x) { return x + 1000; }),
+      {.name = "a row whose sum is beyond fp32",
+       .change = [](float x, Shape at, Shape of) { return at.rows == 2 % of.rows ? 1e30f : x; },
+       .sums_to_inf = true},
+      // Whose exponentials have all sizes that fp32 has.
+      in_second_rows("every second row up to 100", [](float x) { return x * 100; }),
+  };
+}
 
 /// Whose squares are normal numbers, and less than an eps that somebody may add unasked.
-const Values kEveryRowSmall = {"every row small", [](float x, Shape, Shape) { return x * 1e-15f; }};
+Values every_row_small() {
+  return {"every row small", [](float x, Shape, Shape) { return x * 1e-15f; }};
+}
 
 /// Whose squares fp16 cannot hold.
-const Values kLargeFp16 =
-    in_second_rows("every second row near the end of fp16", [](float x) { return x * 8000; });
+Values large_fp16() {
+  return in_second_rows("every second row near the end of fp16", [](float x) { return x * 8000; });
+}
 
 /// A number that is no number, alone, at one end of one row or in its middle: it may change no
 /// other row, and nothing may lose it.
@@ -120,11 +129,12 @@ std::vector<Values> single_values() {
 
 /// Each row has a number whose square is next to what fp32, or a fast division, can hold: from
 /// 2^125 to less than 2^128.
-const Values kLargeSquares = {
-    "a number near 2^63 in every row", [](float x, Shape at, Shape of) {
-      const float exponent = 62.6f + 0.26f * static_cast<float>(at.rows % 5);
-      return at.hidden == at.rows % of.hidden ? std::copysign(std::exp2(exponent), x) : x;
-    }};
+Values large_squares() {
+  return {"a number near 2^63 in every row", [](float x, Shape at, Shape of) {
+            const float exponent = 62.6f + 0.26f * static_cast<float>(at.rows % 5);
+            return at.hidden == at.rows % of.hidden ? std::copysign(std::exp2(exponent), x) : x;
+          }};
+}
 
 /// Squares that a sum of the first one, or of the last, swallows: each is a little less than half a
 /// step of it, so all roundings go the same way. A chain of additions is then off by as much as it
@@ -142,10 +152,12 @@ std::vector<Values> swallowed_squares() {
 }
 
 /// What overflows where the weight comes before the norm.
-const Values kLargeWeights = {
-    "1e18 in every second row and every third weight 1e25",
-    [](float x, Shape at, Shape) { return is_in_second(at.rows) ? std::copysign(1e18f, x) : x; },
-    "", 1e25f};
+Values large_weights() {
+  return {
+      "1e18 in every second row and every third weight 1e25",
+      [](float x, Shape at, Shape) { return is_in_second(at.rows) ? std::copysign(1e18f, x) : x; },
+      "", 1e25f};
+}
 
 constexpr const char* kAllInputs = "all inputs";
 
@@ -219,9 +231,9 @@ class Attempts {
     }
   }
   void add_values(const WorkloadSpec& spec) {
-    add_values(spec, kAllValues);
+    add_values(spec, all_values());
     if (has_inputs(operation_)) {
-      for (Values values : {kZeros, kTiny}) {
+      for (Values values : {zeros(), tiny()}) {
         values.is_of_all = true;
         add(spec, values);
       }
@@ -335,11 +347,12 @@ std::optional<Attempt> attempt_of(const Operation& operation, std::string_view t
   read(", on ", "%d", &multiprocessors);
   int bytes = 0;
   read(", with tensors that begin ", "%d", &bytes);
-  std::vector<Values> every_values = kAllValues;
+  std::vector<Values> every_values = all_values();
   for (const Values& values : single_values()) every_values.push_back(values);
   for (const Values& values : swallowed_squares()) every_values.push_back(values);
   every_values.insert(
-      every_values.end(), {Values{}, kEveryRowSmall, kLargeFp16, kLargeSquares, kLargeWeights});
+      every_values.end(),
+      {Values{}, every_row_small(), large_fp16(), large_squares(), large_weights()});
   float number = 0;
   if (read(", every third weight ", "%f", &number)) {
     every_values.push_back(every_third_weight(number));
@@ -405,7 +418,7 @@ std::vector<Attempt> with_other_values(const Operation& operation, const Workloa
   Attempts attempts(operation, spec.memory);
   attempts.add_values(spec);
   attempts.add_eps({0.0f, 1.0f, 1e30f}, spec);
-  if (spec.types.dtype == Dtype::fp16) attempts.add(spec, kLargeFp16);
+  if (spec.types.dtype == Dtype::fp16) attempts.add(spec, large_fp16());
   return attempts.all;
 }
 
@@ -459,8 +472,8 @@ std::vector<Attempt> attempts_for(
     attempts.add_values({.rows = 5, .hidden = hidden}, single_values());
   }
   for (const int hidden : {1, 2, 3, 37, 1000}) {
-    attempts.add_values({.rows = 9, .hidden = hidden}, {kLargeSquares});
-    attempts.add({.rows = 9, .hidden = hidden}, kLargeWeights);
+    attempts.add_values({.rows = 9, .hidden = hidden}, {large_squares()});
+    attempts.add({.rows = 9, .hidden = hidden}, large_weights());
   }
   for (const int hidden : {1000, 4096, 20000}) {
     for (const Values& values : swallowed_squares())
@@ -468,7 +481,7 @@ std::vector<Attempt> attempts_for(
   }
   attempts.add_shifted({.rows = 3, .hidden = 1024});
   if (implementation.operation->has_eps) {
-    Values values = kEveryRowSmall;
+    Values values = every_row_small();
     values.is_of_all = has_inputs(*implementation.operation);
     attempts.add({.rows = 9, .hidden = 1024, .eps = 0}, values);
   }
@@ -496,7 +509,7 @@ std::vector<Attempt> attempts_for(
     // With 1e8, y is subnormal in fp16, and with more 0.
     attempts.add_eps({0.0f, 1.0f, 1e8f, 1e30f}, {.rows = 7, .hidden = 1000, .types = types});
     attempts.add_values({.rows = 9, .hidden = 1024, .types = types});
-    attempts.add({.rows = 9, .hidden = 1024, .types = types}, kLargeFp16);
+    attempts.add({.rows = 9, .hidden = 1024, .types = types}, large_fp16());
     attempts.add_shifted({.rows = 3, .hidden = 1024, .types = types});
   }
   return attempts.all;

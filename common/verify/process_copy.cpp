@@ -26,6 +26,14 @@ std::string text_in(int file) {
   return text;
 }
 
+void write_all(int file, const std::string& text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t bytes = write(file, text.data() + at, text.size() - at);
+    if (bytes <= 0) return;  // then it is not done
+    at += static_cast<std::size_t>(bytes);
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<ProcessCopy> ProcessCopy::start(const std::function<std::string()>& work) {
@@ -43,8 +51,7 @@ std::unique_ptr<ProcessCopy> ProcessCopy::start(const std::function<std::string(
   dup2(copy->printed_, STDOUT_FILENO);
   if (const int nothing = open("/dev/null", O_WRONLY); nothing >= 0) dup2(nothing, STDERR_FILENO);
   try {
-    const std::string result = work() + kDone;
-    std::fwrite(result.data(), 1, result.size(), fdopen(copy->result_, "w"));
+    write_all(copy->result_, work() + kDone);
     std::fflush(nullptr);
   } catch (...) {  // then it is not done
   }

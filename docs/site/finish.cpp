@@ -19,13 +19,13 @@ bool only_repeats(const std::string& name) {
   static constexpr const char* kParts[] = {
       "_source.html", "-members.html",  "dir_",         "kernel_",   "namespace", "usergroup",
       "files.html",   "annotated.html", "classes.html", "functions", "globals",   "hierarchy.html"};
-  return std::ranges::any_of(kParts, has);
+  return std::any_of(std::begin(kParts), std::end(kParts), has);
 }
 
 std::string json_string(std::string text) {
   text = replace_all(replace_all(std::move(text), "\\", "\\\\"), "\"", "\\\"");
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < 0x20; }, ' ');
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20; }, ' ');
   return "\"" + text + "\"";
 }
 
@@ -37,7 +37,7 @@ std::string search_index(const fs::path& folder) {
     const std::string name = entry.path().filename().string();
     if (name.ends_with(".html") && !only_repeats(name)) names.push_back(name);
   }
-  std::ranges::sort(names);
+  std::sort(names.begin(), names.end());
   std::string js = "const SEARCH_INDEX = [\n";
   for (const std::string& name : names) {
     const std::string html = read_file(folder / name);
@@ -66,12 +66,28 @@ std::string finished_page(std::string html) {
   return html;
 }
 
+/// Where the brace that is opened at a position is closed.
+std::size_t end_of_block(std::string_view text, std::size_t open) {
+  int depth = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    if (text[i] == '{') ++depth;
+    if (text[i] == '}' && --depth == 0) return i;
+  }
+  return text.size();
+}
+
 }  // namespace
 
 std::string drawing_for(std::string_view svg, bool dark) {
-  static const std::regex kDark(
-      R"(@media \(prefers-color-scheme: dark\) *\{((?:[^{}]|\{[^{}]*\})*)\})");
-  return std::regex_replace(std::string(svg), kDark, dark ? "$1" : "");
+  static constexpr std::string_view kDark = "@media (prefers-color-scheme: dark)";
+  std::string text(svg);
+  for (std::size_t at = text.find(kDark); at != std::string::npos; at = text.find(kDark, at)) {
+    const std::size_t open = text.find('{', at);
+    const std::size_t close = end_of_block(text, open);
+    const std::string rules = text.substr(open + 1, close - open - 1);
+    text.replace(at, std::min(close + 1, text.size()) - at, dark ? rules : "");
+  }
+  return text;
 }
 
 void finish(const fs::path& root, const fs::path& html) {

@@ -42,9 +42,17 @@ std::string mask_text(std::uint32_t mask) {
 }
 
 const char* name_of(Collective kind) {
-  constexpr const char* kNames[] = {
-      "__syncwarp()", "a shuffle", "a vote", "a match or a reduction"};
-  return kNames[static_cast<int>(kind)];
+  switch (kind) {
+    case Collective::sync:
+      return "__syncwarp()";
+    case Collective::shuffle:
+      return "a shuffle";
+    case Collective::ballot:
+      return "a vote";
+    case Collective::exchange:
+      return "a match or a reduction";
+  }
+  return "";
 }
 
 /// The name of a function of CUDA, or what a library's function does.

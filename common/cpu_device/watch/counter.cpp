@@ -4,6 +4,8 @@
 #include <string_view>
 #include <tuple>
 
+#include "common/cpu_device/watch/views.hpp"
+
 namespace rmsnorm::cpu_device {
 namespace {
 
@@ -22,7 +24,6 @@ LaunchCounts Counter::result() const {
   for (const Site& site : sites_) {
     const SourceLine source = line_of_call(site.pc);
     constexpr const char* kSpaces[] = {"global", "peer", "poll", "signal", "shared", "remote"};
-    constexpr const char* kPolicies[] = {"", "evict_last", "evict_first"};
     std::string kind = site.is_bulk ? "bulk" : kSpaces[static_cast<int>(site.space)];
     const bool is_wait = site.space == Space::poll || site.space == Space::signal;
     if (!is_wait) kind += site.is_store ? " store" : " load";
@@ -31,7 +32,7 @@ LaunchCounts Counter::result() const {
     line.line = source.line;
     line.kind = kind;
     line.what = names_[site.what];
-    line.policy = kPolicies[static_cast<int>(site.policy)];
+    line.policy = to_string(site.policy);
     line.bytes = std::max(line.bytes, site.bytes);
     line.requests += site.requests;
     line.lanes += site.lanes;

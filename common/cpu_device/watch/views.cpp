@@ -29,4 +29,16 @@ std::pair<const void*, CachePolicy> Views::resolve(const void* address) const {
   return {address, CachePolicy::normal};
 }
 
+const char* to_string(CachePolicy policy) {
+  switch (policy) {
+    case CachePolicy::normal:
+      return "";
+    case CachePolicy::evict_last:
+      return "evict_last";
+    case CachePolicy::evict_first:
+      return "evict_first";
+  }
+  return "";
+}
+
 }  // namespace rmsnorm::cpu_device

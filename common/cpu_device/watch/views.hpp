@@ -14,6 +14,9 @@
 
 namespace rmsnorm::cpu_device {
 
+/// "", "evict_last", "evict_first".
+const char* to_string(CachePolicy policy);
+
 /// The views of one launch.
 class Views {
  public:
