@@ -157,49 +157,7 @@ std::string draw_words(const std::vector<Words>& lines, double x, double y, cons
   return commands;
 }
 
-/// How far from the right the rows' numbers of a column end; the first column is the last.
-double from_right(const RowChart& chart, std::size_t column) {
-  if (column == 0) return 0;
-  double widest = 0;
-  for (const ChartRow& row : chart.rows)
-    if (column <= row.text.size())
-      widest = std::max(widest, width_of(row.text[column - 1].text, kTextSize));
-  return widest + kTextsApart + from_right(chart, column - 1);
-}
-
-/// The words of a row of dots, above them: its label on the left, on the right its numbers.
-std::string draw_words_above(
-    const RowChart& chart, const ChartRow& row, double y, const Theme& theme) {
-  std::string commands;
-  const auto put = [&](const Words& words, double x, Align align) {
-    commands += draw(Text{
-        .text = words.text,
-        .at = {x, y},
-        .colour = words.colour(theme),
-        .size = kTextSize,
-        .align = align});
-  };
-  double x = kMargin;
-  for (const Words& words : row.label) {
-    put(words, x, Align::left);
-    x += width_of(words.text, kTextSize) + kTextsApart;
-  }
-  for (std::size_t column = 0; column < row.text.size(); ++column)
-    put(row.text[column], kCanvasWidth - kMargin - from_right(chart, column), Align::right);
-  return commands;
-}
-
-std::string draw_row(
-    const RowChart& chart, std::size_t which, const Plane& plane, const Theme& theme) {
-  const ChartRow& row = chart.rows[which];
-  const auto index = static_cast<double>(which);
-  if (chart.has_dots) {
-    std::string commands = draw_words_above(chart, row, plane.y(index - kDotsBelow), theme);
-    for (const Roof& roof : chart.roofs)
-      if (roof.values[which])
-        commands += draw(across_dots(index, *roof.values[which], plane, roof.colour(theme)));
-    return commands;
-  }
+std::string draw_row(const ChartRow& row, double index, const Plane& plane, const Theme& theme) {
   const double y = plane.y(index);
   std::string commands = draw_words(row.label, plane.frame().left - kTextsApart, y, theme) +
                          draw_words(row.text, kCanvasWidth - kMargin, y, theme);
@@ -211,6 +169,51 @@ std::string draw_row(
     commands += draw(Line{{low, y}, {high, y}, theme.text});
     for (const double x : {low, high}) commands += draw(Line{{x, y - 3}, {x, y + 3}, theme.text});
   }
+  return commands;
+}
+
+/// Where the words of a row of dots end, the first ones at the right edge.
+std::vector<double> ends_of_columns(const RowChart& chart) {
+  std::vector<double> widest;
+  for (const ChartRow& row : chart.rows) {
+    widest.resize(std::max(widest.size(), row.text.size()));
+    for (std::size_t column = 0; column < row.text.size(); ++column)
+      widest[column] = std::max(widest[column], width_of(row.text[column].text, kTextSize));
+  }
+  std::vector<double> ends;
+  double end = kCanvasWidth - kMargin;
+  for (const double width : widest) {
+    ends.push_back(end);
+    end -= width + kTextsApart;
+  }
+  return ends;
+}
+
+/// A row of dots: its label above them on the left, its numbers on the right, and the roofs.
+std::string draw_row_of_dots(
+    const RowChart& chart, std::size_t which, const std::vector<double>& ends, const Plane& plane,
+    const Theme& theme) {
+  const ChartRow& row = chart.rows[which];
+  const auto index = static_cast<double>(which);
+  std::string commands;
+  const auto put = [&](const Words& words, double x, Align align) {
+    commands += draw(Text{
+        .text = words.text,
+        .at = {x, plane.y(index - kDotsBelow)},
+        .colour = words.colour(theme),
+        .size = kTextSize,
+        .align = align});
+  };
+  double x = kMargin;
+  for (const Words& words : row.label) {
+    put(words, x, Align::left);
+    x += width_of(words.text, kTextSize) + kTextsApart;
+  }
+  for (std::size_t column = 0; column < row.text.size(); ++column)
+    put(row.text[column], ends[column], Align::right);
+  for (const Roof& roof : chart.roofs)
+    if (roof.values[which])
+      commands += draw(across_dots(index, *roof.values[which], plane, roof.colour(theme)));
   return commands;
 }
 
@@ -264,7 +267,10 @@ std::string commands(const RowChart& chart, const std::vector<Series>& data, con
   const Plane plane = plane_of(chart);
   std::string text = plane.commands(theme) + "unset border\nunset ytics\nunset grid\n" +
                      "set style fill solid noborder\n" + draw_x_axis(chart, plane, theme);
-  for (std::size_t i = 0; i < chart.rows.size(); ++i) text += draw_row(chart, i, plane, theme);
+  const std::vector<double> ends = ends_of_columns(chart);
+  for (std::size_t i = 0; i < chart.rows.size(); ++i)
+    text += chart.has_dots ? draw_row_of_dots(chart, i, ends, plane, theme)
+                           : draw_row(chart.rows[i], static_cast<double>(i), plane, theme);
   double y = plane.frame().top + kLineHeight / 2 + 3;
   for (const Roof& roof : chart.roofs) {
     if (chart.has_dots) continue;
